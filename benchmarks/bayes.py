@@ -104,7 +104,7 @@ def arrival(surface: Surface, name: str, seed: int, most: int, noise: float) -> 
     study = optuna.create_study(direction="maximize")
     space, generator = OptunaSpace(surface.space, ()), np.random.default_rng(seed)
     for number in range(most):
-        study.sampler = sampler(name, seed, number, 0, space)
+        study.sampler = sampler(name, seed, number, space)
         trial = study.ask()
         point = space.suggest(trial)
         value = surface.at(*point.values())
@@ -133,7 +133,7 @@ def chosen(surface: Surface, name: str, seed: int, after: list[int], noise: floa
     space, generator = OptunaSpace(surface.space, ()), np.random.default_rng(seed)
     true, told = [], []
     for number in range(max(after)):
-        study.sampler = sampler(name, seed, number, 0, space)
+        study.sampler = sampler(name, seed, number, space)
         trial = study.ask()
         true.append(surface.at(*space.suggest(trial).values()))
         told.append(true[-1] + noise * surface.error * generator.normal())

@@ -1,6 +1,7 @@
 """`sage passk` as it is typed, beside the loops that most evaluations are written as.
 
     python benchmarks/passk.py MODEL [--preset tiny] [--problems 60] [--samples 256] [--rounds 3]
+    python benchmarks/passk.py MODEL --loops padded,vllm
     python benchmarks/passk.py MODEL --memory
 
 Each is a process of its own in the environment as it is: it starts, loads the model, draws
@@ -25,13 +26,13 @@ from typing import Any
 
 from peak import Spent, spent
 
-LOOPS = ("whole", "quarters", "padded")
+LOOPS = "whole,quarters,padded"
 
 
 def sage_command(given: argparse.Namespace, root: Path, problems: int) -> list[str]:
     """What a user types, with a fresh folder for what it stores."""
     words = f"passk {given.model} --preset {given.preset} --k 1..{given.samples} --json"
-    words += f" --limit {problems} --set data.arithmetic.held_out={problems}"
+    words += f" --n {given.samples} --limit {problems} --set data.arithmetic.held_out={problems}"
     chosen = ["--benchmark", given.benchmark] if given.benchmark else []
     sage = str(Path(sys.executable).with_name("sage"))
     return [sage, *words.split(), *chosen, "--runs", str(root)]
@@ -73,7 +74,7 @@ def compare(given: argparse.Namespace, folder: Path) -> None:
     """Run all in turns and print the table."""
     task = write_task(given, folder / "task.json")
     loops = str(Path(__file__).with_name("simple_loops.py"))
-    took: dict[str, list[Spent]] = {name: [] for name in ("sage", *LOOPS)}
+    took: dict[str, list[Spent]] = {name: [] for name in ("sage", *given.loops)}
     for turn in range(given.rounds):
         for name in took:
             command = [sys.executable, loops, name, given.model, str(folder / "task.json")]
@@ -89,7 +90,7 @@ def compare(given: argparse.Namespace, folder: Path) -> None:
             f"{name:9s} {wall_s:7.1f} s wall {median(one.cpu_s for one in runs):7.1f} s cpu "
             f"{max(one.peak_mb for one in runs):6.0f} MB {wall_s / ours_s:6.2f} x sage"
         )
-    for name in LOOPS:
+    for name in given.loops:
         told = json.loads(took[name][-1].output.splitlines()[-1])
         ks = [k for k in (1, 8, 64, 256) if k <= given.samples]
         shown = {k: round(told["means"][k - 1], 3) for k in ks}
@@ -153,6 +154,7 @@ def main() -> None:
     parser.add_argument("--problems", type=int, default=60)
     parser.add_argument("--samples", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--loops", type=lambda names: names.split(","), default=LOOPS)
     parser.add_argument("--memory", action="store_true")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

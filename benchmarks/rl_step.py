@@ -10,8 +10,7 @@ machine without a GPU `--clock cpu` counts the process's own seconds. The model 
 `tiny`'s sizes, which never ends a completion, or the one in the folder `--model`.
 
 `--timing` measures in their place what `time/` in the records costs, in a trainer that does it
-every other step. `methods.py` measures methods of exploration with the same bench, `kept.py` what
-`tracking.rollouts=all` costs.
+every other step. `methods.py` measures methods of exploration with the same bench.
 """
 
 from __future__ import annotations
@@ -193,16 +192,19 @@ def timed_by(phases: Phases) -> Change:
 
 
 def trainer_seconds(
-    bench: Bench, pairs: int, *makes: Callable[..., Any]
+    bench: Bench, pairs: int, *makes: Callable[..., Any], block_steps: int = BLOCK_STEPS
 ) -> tuple[list[float], ...]:
-    """Step times of the trainers that `makes` make, in alternating blocks."""
-    found: tuple[list[float], ...] = tuple([] for _ in makes)
-    while len(found[0]) < pairs:
-        for make, times in zip(makes, found, strict=True):
+    """Step times of the trainers that `makes` make, in alternating blocks of `block_steps`.
+
+    A block's first step warms up, and its last one is left out.
+    """
+    seconds: tuple[list[float], ...] = tuple([] for _ in makes)
+    while len(seconds[0]) < pairs:
+        for make, times in zip(makes, seconds, strict=True):
             clock = Clock(bench.clock)
-            make(BLOCK_STEPS, clock).train()
+            make(block_steps, clock).train()
             times.extend(clock.steps_s[1:])
-    return found
+    return seconds
 
 
 def peak_of(guide: str, sizes: argparse.Namespace) -> float:

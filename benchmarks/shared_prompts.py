@@ -11,7 +11,8 @@ processor seconds, each beside TRL's.
 
 `--step` takes whole steps of `sage` (rollouts, reference, loss, optimiser) in turns with TRL's own
 pass and with shared prompts. Without FOLDER they are of the preset `tiny`'s sizes, where there is
-next to nothing to share: prompts of seven tokens before completions of 48.
+next to nothing to share: prompts of seven tokens before completions of 48. With `--bare` the turns
+are with TRL's own trainer, which draws rollouts by `generate`, in blocks of a trainer each.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from typing import Any
 
 import torch
 from peft import LoraConfig, get_peft_model
-from rl_step import Bench, Change, alternating_seconds, report
+from rl_step import Bench, Change, alternating_seconds, report, trainer_seconds
 from transformers import AutoModelForCausalLM, LlamaConfig
 from trl.trainer.utils import add_fused_lm_head
 
@@ -98,6 +99,15 @@ def compare_steps(asked: argparse.Namespace) -> None:
             trainer.sample_rollouts = sample
             passes(completions_alone)(trainer)
 
+        def sage(*arguments: Any) -> Any:
+            trainer = bench.sage(*arguments)
+            trainer.sample_rollouts = sample
+            return trainer
+
+        if asked.bare:
+            base, ours = trainer_seconds(bench, asked.rounds, bench.bare, sage, block_steps=3)
+            print(json.dumps(report("sage / TRL", base, ours)))
+            return
         apart = passes(lambda *_: nullcontext())
         seconds = alternating_seconds(bench, asked.rounds, shared, apart)
     print(json.dumps(report("prompts shared / apart", *reversed(seconds))))
@@ -111,6 +121,7 @@ def main() -> None:
     for name, usual in sizes.items():
         parser.add_argument(f"--{name}", type=int, default=usual)
     parser.add_argument("--step", action="store_true")
+    parser.add_argument("--bare", action="store_true")
     parser.add_argument("--micro-batch", type=int, default=16)
     parser.add_argument("--compute-dtype", choices=["float32", "bfloat16"], default="float32")
     asked = parser.parse_args()

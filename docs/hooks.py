@@ -39,5 +39,5 @@ def _drawn(found: re.Match[str]) -> str:
     if found["code"] is not None:
         return found[0]
     if found["block"] is not None:
-        return convert(found["block"].strip(), display="block")
+        return f'<div class="formula">{convert(found["block"].strip(), display="block")}</div>'
     return convert(found["inline"])

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True)
 class RunningTask:
-    """A running task: its name, its step of how many, its last reward, and its age.
+    """A running task: its name, its step of how many, and its age.
 
     `left_s` is the time that its steps take, None while it is unknown.
     """
@@ -17,7 +17,6 @@ class RunningTask:
     name: str
     step: int | None = None
     of: int | None = None
-    reward: float | None = None
     since_s: float = 0.0
     left_s: float | None = None
 

@@ -16,7 +16,7 @@ from sage_cli.reports.document import Document
 from sage_cli.reports.provenance import Provenance
 
 Option = Literal["delta", "patterns", "alpha", "survival"]
-Scorer = Literal["base", "self", "self if stored"]
+Scorer = Literal["base", "self"]
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,7 @@ class Analysis:
 
     It needs graded samples, or with `records` the runs' training records; with `base` also those
     of the base. `scorer` loads a model: the base or the policy itself (`self`) computes surprisal
-    and entropy of completions; results are stored. `self if stored` takes stored scores and loads
-    nothing. `options` are those that it uses.
+    and entropy of completions; results are stored. `options` are those that it uses.
 
     `readers` says who reads the base's samples at temperature 1: all policies if `survival` is
     asked for, or the base, which then must be sampled at temperature 1 and without cuts.

@@ -12,7 +12,6 @@ from sage_cli.analysis.graded_samples import Answers
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.stored import PolicySamples
-from sage_cli.models.folders import attention_cap
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
@@ -69,7 +68,7 @@ class Forward:
         return self._texts[token]
 
     def _pairs(self, rows: Sequence[Completion], problems: Mapping[str, Problem]) -> list[Pair]:
-        stop = self._template.stop
+        stop = self.template.stop
         return [
             (self._prompt(problems[row.problem_id]), tuple(token_ids(self.tokenizer, row, stop)))
             for row in rows
@@ -87,14 +86,15 @@ class Forward:
 
     def _prompt(self, problem: Problem) -> Ids:
         if problem.id not in self._prompts:
-            self._prompts[problem.id] = self._ids(self._template.render(problem.question))
+            self._prompts[problem.id] = self._ids(self.template.render(problem.question))
         return self._prompts[problem.id]
 
     def _ids(self, text: str) -> Ids:
         return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
     @cached_property
-    def _template(self) -> PromptTemplate:
+    def template(self) -> PromptTemplate:
+        """Return the policy's prompt template."""
         return PromptTemplate.from_section(self._samples.prompt, self.tokenizer)
 
     @cached_property
@@ -125,7 +125,6 @@ class ModelScorer:
             "template": self.samples.template.hash,
             "dtype": policy.dtype(self.samples.dtype),
             "temperature": self.temperature,
-            **attention_cap(str(policy.files)),
         }
 
     def score(self, answers: Answers, writer: PolicySamples) -> Answers:
@@ -148,15 +147,10 @@ class ModelScorer:
         self.progress.end()
         return scored
 
-    def if_stored(self, answers: Answers, writer: PolicySamples) -> Answers:
-        """Return the answers with scores if all are stored, else as they are."""
-        stores = self._stores(writer, read_only=True)
-        return answers if _lacking(answers, stores)[0] else replace(answers, scores=stores)
-
-    def _stores(self, writer: PolicySamples, *, read_only: bool = False) -> tuple[Annotations, ...]:
+    def _stores(self, writer: PolicySamples) -> tuple[Annotations, ...]:
         evaluation = self.config.evaluation
         seeds = range(evaluation.seed, evaluation.seed + evaluation.seeds)
-        sets = (writer.at(seed, read_only=read_only) for seed in seeds)
+        sets = (writer.at(seed) for seed in seeds)
         return tuple(Annotations(sample_set, self.determinants, "scores") for sample_set in sets)
 
     def _refuse_other_vocabulary(self, writer: PolicySamples) -> None:

@@ -133,8 +133,7 @@ def only(benchmarks: Sequence[Benchmark], prefixes: Sequence[str]) -> list[Bench
 class Request:
     """The options of `sage analyze` beside its settings; None if an option was not typed.
 
-    `problems` are prefixes of ids, `sampling` the words of options with which `sage passk` samples
-    what this command needs.
+    `problems` are prefixes of ids.
     """
 
     base: str | None = None
@@ -143,7 +142,6 @@ class Request:
     patterns: Path | None = None
     alpha: Sequence[float] | None = None
     survival: bool | None = None
-    sampling: tuple[str, ...] = ()
 
 
 def options_of(analysis: Analysis, config: SageConfig, request: Request) -> Options:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from sage_cli.config.schema import SageConfig
     from sage_cli.evaluation.benchmarks import Benchmark
     from sage_cli.evaluation.evaluate import Evaluation
-    from sage_cli.evaluation.stored import Missing, PolicySamples
+    from sage_cli.evaluation.stored import PolicySamples
     from sage_cli.models.policy import Labels
     from sage_cli.reports.document import Document, Report
     from sage_cli.store.run import Run
@@ -55,7 +55,7 @@ def command(
     names: Names = None,
     base: Annotated[
         str | None,
-        typer.Option(help="The base to compare with (default: what the first run grew from)."),
+        typer.Option(help="The base to compare with (default: the first run's initial policy)."),
     ] = None,
     problem: Annotated[
         list[str] | None, typer.Option(help="Only problems whose id has this prefix.")
@@ -65,14 +65,16 @@ def command(
         typer.Option(help="For support: thresholds on the share of right samples, as 0,0.01."),
     ] = None,
     patterns: Annotated[
-        Path | None, typer.Option(help="For patterns: a YAML file of expressions.")
+        Path | None, typer.Option(help="For patterns: a YAML file of regular expressions.")
     ] = None,
     alpha: Annotated[
-        list[float] | None, typer.Option(min=1, help="For sharpening: a power of probability.")
+        list[float] | None, typer.Option(min=1, help="For sharpening: an exponent; repeatable.")
     ] = None,
     survival: Annotated[
         bool | None,
-        typer.Option("--survival", help="For support: all read the base's samples."),
+        typer.Option(
+            "--survival", help="For support: every model scores the base's right samples."
+        ),
     ] = None,
     benchmark: BenchmarkNames = None,
     n: Samples = None,
@@ -85,7 +87,7 @@ def command(
     runs: RunRoot = None,
     json: Json = False,
 ) -> None:
-    """Analyse what is stored of runs or models: patterns, support, diversity, dynamics, ..."""
+    """Analyse stored samples and records: patterns, support, diversity, dynamics, ..."""
     if name is None:
         _list(json)
         return
@@ -96,11 +98,7 @@ def command(
     settings = load_for_measuring(
         named, preset, config, set_, runs, "analyze", evaluation=flags
     ).config
-    flags = {"--benchmark": benchmark, "--n": n, "--seeds": seeds, "--limit": limit}
-    sampling = _words(
-        {**flags, "--config": config, "--runs": runs}, {"--preset": preset, "--set": set_}
-    )
-    request = Request(base, tuple(problem or ()), delta, patterns, alpha, survival, sampling)
+    request = Request(base, tuple(problem or ()), delta, patterns, alpha, survival)
     with Live() as live:
         report = analyze(Analysing.of(name, settings, named, request, labels), live)
     show_report(report, json)
@@ -124,13 +122,6 @@ def _list(json: bool) -> None:
     for analysis in ANALYSES.values():
         table.add_row(f"[bold]{analysis.name}[/]", analysis.says)
     console.print(table)
-
-
-def _words(flags: dict[str, object], repeated: dict[str, Sequence[str] | None]) -> tuple[str, ...]:
-    """Return typed options as words, for a command that samples what this one needs."""
-    typed = [(flag, str(value)) for flag, value in flags.items() if value is not None]
-    typed += [(flag, value) for flag, values in repeated.items() for value in values or ()]
-    return tuple(word for pair in typed for word in pair)
 
 
 @dataclass(frozen=True)
@@ -203,26 +194,6 @@ class Analysing:
             policies = with_base(policies, base, runs, config.model, self.labels)
         return [PolicySamples.from_config(policy, config, runs.root) for policy in policies]
 
-    @property
-    def stored(self) -> list[Missing]:
-        """Return how many of the samples are stored and graded, by policy and benchmark."""
-        from sage_cli.evaluation.stored import missing
-
-        policies = [own.policy for own in self.samples]
-        return missing(policies, self.benchmarks, self.config, self.config.run.root)
-
-    @property
-    def sampling_command(self) -> str:
-        """Return the command that samples what the policies lack."""
-        words = [policy_samples.policy.word for policy_samples in self.samples]
-        return shlex.join(["sage", "passk", *words, *self.request.sampling])
-
-    def scorers(self, progress: Progress) -> list[tuple[PolicySamples, ModelScorer | None]]:
-        """Return each policy with the model that scores its samples, None for none."""
-        from sage_cli.analysis.scoring import scorers
-
-        return scorers(self.analysis.scorer, self.samples, self.config, progress)
-
     def readers(self, progress: Progress) -> list[ModelScorer]:
         """Return the models that read the base's samples at temperature 1, the base first."""
         from sage_cli.analysis.scoring import ModelScorer
@@ -293,19 +264,19 @@ def _of_samples(asked: Analysing, progress: Progress) -> Inputs:
     """Return policies' answers, with a model's scores if the analysis needs them."""
     from sage_cli.analysis.analysis import Inputs
     from sage_cli.analysis.graded_samples import Answers
+    from sage_cli.analysis.scoring import scorers
     from sage_cli.evaluation.evaluate import provenance_of
 
     config, kind = asked.config, asked.analysis.scorer
     with progress.doing("looking for stored samples"):
         _require_samples(asked)
     answers: dict[str, list[Answers]] = {benchmark.name: [] for benchmark in asked.benchmarks}
-    for samples, scorer in asked.scorers(progress):
+    for samples, scorer in scorers(kind, asked.samples, config, progress):
         for benchmark in asked.benchmarks:
             with progress.doing(f"reading samples of {samples.policy.label} on {benchmark.name}"):
                 own = Answers.from_samples(samples, benchmark, config)
             if scorer is not None:
-                stored = kind == "self if stored"
-                own = (scorer.if_stored if stored else scorer.score)(own, samples)
+                own = scorer.score(own, samples)
             answers[benchmark.name].append(own)
     base, readers = asked.samples[0], asked.readers(progress)
     return Inputs(
@@ -320,14 +291,17 @@ def _of_samples(asked: Analysing, progress: Progress) -> Inputs:
 
 
 def _require_samples(asked: Analysing) -> None:
+    from sage_cli.evaluation.stored import missing
+
+    policies = [own.policy for own in asked.samples]
     lines = [
         f"{row.policy} has {row.graded:,} of {row.needed:,} graded samples on {row.benchmark}"
-        for row in asked.stored
+        for row in missing(policies, asked.benchmarks, asked.config, asked.config.run.root)
         if row.graded < row.needed
     ]
     if lines:
+        words = shlex.join(["sage", "passk", *(policy.word for policy in policies)])
         raise StoreError(
             "\n".join(lines),
-            f"sample them with `{asked.sampling_command}`, or choose fewer with --n, or other "
-            "settings with --preset and --set",
+            f"sample them with `{words}` and the same options, or choose fewer with --n",
         )

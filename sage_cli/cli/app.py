@@ -87,7 +87,7 @@ PANELS = {
     "Train": {
         "sft": Entry(
             "sft",
-            "Train the initial policy by supervised fine-tuning, or find it trained already.",
+            "Train the initial policy by supervised fine-tuning, or reuse its finished run.",
             "sage sft --preset smollm2-135m",
         ),
         "rl": Entry(
@@ -119,7 +119,7 @@ PANELS = {
         ),
         "analyze": Entry(
             "analyze",
-            "Analyse what is stored of runs or models: patterns, support, diversity, dynamics, ...",
+            "Analyse stored samples and records: patterns, support, diversity, dynamics, ...",
             "sage analyze support rl-dapo-branch --base sft-arithmetic",
         ),
         "power": Entry(
@@ -136,7 +136,7 @@ PANELS = {
     "Search": {
         "sweep": Entry(
             "sweep",
-            "Train and measure trials of a search space; list, show and end sweeps.",
+            "Train and measure trials of a search space; list and show sweeps.",
             "sage sweep --space tau,rho --sampler tpe --trials 30",
         ),
         "suite": Entry(
@@ -148,7 +148,7 @@ PANELS = {
     "Look": {
         "runs": Entry(
             "runs",
-            "List, show, locate and remove runs.",
+            "List, show and remove runs.",
             "sage runs show rl-dapo-branch",
         ),
         "samples": Entry(
@@ -175,12 +175,12 @@ PANELS = {
         ),
         "data": Entry(
             "data",
-            "List data sets, show their problems, find the overlap of training and test.",
+            "List data sets, show their problems, find overlaps, probe what a model has seen.",
             "sage data show aime24",
         ),
         "config": Entry(
             "config",
-            "Show, explain and check configurations; list methods and presets.",
+            "Show and explain configurations; list methods and presets.",
             "sage config show --preset smollm2-135m --origin",
         ),
         "doctor": Entry(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sage_cli.cli.console import Notes, Out, show_report
+from sage_cli.cli.console import Notes, show_report
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import (
     BenchmarkNames,
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from sage_cli.metrics.intervals import Resampling
     from sage_cli.models.policy import Policy
     from sage_cli.reports.document import Report
-    from sage_cli.reports.provenance import Provenance
     from sage_cli.settings.sections.model import PretrainedModel, ScratchModel
     from sage_cli.store.run import Runs
 
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
 
 HELP = (
     "A run, model folder, or file: a log of Inspect, lm-eval or lighteval, samples or counts; "
-    "training seeds as A1,A2,A3; A=Label renames it."
+    "training seeds as A1,A2,A3; A=Label labels it."
 )
 
 
@@ -65,18 +64,11 @@ def command(
     n: Samples = None,
     seeds: Seeds = None,
     limit: Limit = None,
-    at: Annotated[
-        str | None, typer.Option(help="pass@1: compare where both have the same pass@1.")
-    ] = None,
-    temperature: Annotated[
-        str | None, typer.Option(help="With --at: temperatures to find it, as 1,1.1,1.2.")
-    ] = None,
     allow_template_mismatch: OtherTemplate = False,
     preset: Presets = None,
     config: ConfigFile = None,
     set_: Sets = None,
     runs: RunRoot = None,
-    out: Out = None,
     notes: Notes = False,
     json: Json = False,
 ) -> None:
@@ -90,61 +82,19 @@ def command(
     pairs = [split_label(side) for side in (a, b)]
     sides = [[name.strip() for name in side.split(",")] for side, _ in pairs]
     names, labels = [*sides[0], *sides[1]], (pairs[0][1], pairs[1][1])
-    if are_files(
-        names, benchmark=benchmark, n=n, seeds=seeds, limit=limit, at=at, temperature=temperature
-    ):
+    if are_files(names, benchmark=benchmark, n=n, seeds=seeds, limit=limit):
         settings = load_config(preset, config, set_, "compare FILE", run={"root": runs}).config
         with Live() as live:
             report = compare_files(settings, sides[0], sides[1], score or (), k, live, labels)
-        show_report(report, json, out, notes=notes)
+        show_report(report, json, notes=notes)
         return
     flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
     settings = load_for_measuring(
-        names, preset, config, set_, runs, "compare", any_k=at is not None, evaluation=flags
+        names, preset, config, set_, runs, "compare", evaluation=flags
     ).config
-    if at is not None or temperature is not None:
-        _at_equal_accuracy(Evaluation(settings), pairs, at, temperature, out, json, notes)
-        return
     with Live() as live:
         report = compare(Evaluation(settings), sides[0], sides[1], live, labels)
-    show_report(report, json, out, notes=notes)
-
-
-def _at_equal_accuracy(
-    evaluation: Evaluation,
-    sides: list[tuple[str, str | None]],
-    at: str | None,
-    temperature: str | None,
-    out: Path | None,
-    json: bool,
-    notes: bool,
-) -> None:
-    """Compare two models where both have the same pass@1, over temperatures."""
-    from sage_cli.cli.named_models import measure_over_temperatures, parse_temperatures
-
-    if at != "pass@1":
-        raise ConfigurationError(
-            f"--at {at}: models are compared at equal pass@1 alone"
-            if at
-            else "--temperature says where equal pass@1 is looked for, and --at is not there",
-            "write --at pass@1",
-        )
-    odd = [name for name, _ in sides if "," in name]
-    if odd:
-        raise ConfigurationError(
-            f"--at pass@1 lays one model beside another, and {odd[0]} is no model by itself",
-            "name one run or model on each side",
-        )
-    labels = {name: label for name, label in sides if label}
-    with Live() as live:
-        report = measure_over_temperatures(
-            evaluation,
-            [name for name, _ in sides],
-            parse_temperatures(temperature) if temperature else (),
-            live,
-            labels,
-        )
-    show_report(report, json, out, notes=notes)
+    show_report(report, json, notes=notes)
 
 
 SideLabels = tuple[str | None, str | None]
@@ -159,9 +109,10 @@ def compare(
     labels: SideLabels = (None, None),
 ) -> Report:
     """Measure what the sample sets of runs and models lack, compare, and write the report."""
-    from sage_cli.models.compatibility import own_control_note, refuse_several_methods, unchecked
+    from sage_cli.evaluation.stored import missing
+    from sage_cli.models.compatibility import own_controls, refuse_several_methods, unchecked
     from sage_cli.models.policy import refuse_equal_labels
-    from sage_cli.reports.comparison_report import comparison_document, unchecked_notes
+    from sage_cli.reports.comparison_report import comparison_document, unchecked_notes, with_own
     from sage_cli.store.run import Runs
 
     model, runs = evaluation.config.model, Runs(evaluation.config.run.root)
@@ -176,17 +127,38 @@ def compare(
     sides = [[policies[name] for name in side] for side in (a, b)]
     refuse_several_methods(sides[0], sides[1], runs)
     refuse_several_methods(sides[1], sides[0], runs)
-    counts, provenance = _measured(evaluation, policies, progress)
+    ks, config = evaluation.ks, evaluation.config
+    for pair in (sides, sides[::-1]):
+        controls, notes = own_controls(pair[0], pair[1], runs)
+        if notes:
+            break
+    with progress.doing(f"reading {config.evaluation.benchmark}"):
+        benchmarks = evaluation.benchmarks
+    stored = missing(controls, benchmarks, config, runs.root)
+    if any(row.graded < row.needed for row in stored):  # nothing is sampled that nobody named
+        controls = []
+    policies |= {policy.word: policy for policy in controls}
+    evaluated = evaluation.measure(list(policies.values()), progress)
+    counts = {
+        name: {
+            benchmark.name: [
+                seed.counts for seed in evaluated.measured[benchmark.name, policy.label]
+            ]
+            for benchmark in benchmarks
+        }
+        for name, policy in policies.items()
+    }
     with progress.doing("comparing, and writing the report"):
-        ks, config = evaluation.ks, evaluation.config
         bases = {name for name, policy in policies.items() if not is_training(policy)}
-        comparisons = compare_named(
-            a, b, counts.__getitem__, ks, _resampling(config), labels=labels, bases=bases
-        )
+        counts_of, resampling = counts.__getitem__, _resampling(config)
+        comparisons = compare_named(a, b, counts_of, ks, resampling, labels=labels, bases=bases)
         unknown = [label for side in sides for label in unchecked(side, runs)]
-        notes = own_control_note(sides[0], sides[1], runs)
-        notes = notes or own_control_note(sides[1], sides[0], runs)
-        document = comparison_document(comparisons, provenance, [*notes, *unchecked_notes(unknown)])
+        notes = [*(() if controls else notes), *unchecked_notes(unknown)]
+        document = comparison_document(comparisons, evaluated.provenance, notes)
+        if less := [policy.word for policy in controls]:
+            names, called = a if pair is sides else b, (None, f"its own control {_label(less)}")
+            own = compare_named(names, less, counts_of, ks, resampling, labels=called)
+            document = with_own(document, own)
         return document.write(_folder(config, comparisons, ks))
 
 
@@ -296,25 +268,6 @@ def compare_named(
         return compare_sides(*sides, ks, resampling or USUAL)
 
     return {benchmark: compared(benchmark) for benchmark in shared}
-
-
-def _measured(
-    evaluation: Evaluation, policies: Mapping[str, Policy], progress: Progress
-) -> tuple[dict[str, Mapping[str, Sequence[Counts]]], Provenance]:
-    """Return counts by name and benchmark, and their provenance."""
-    with progress.doing(f"reading {evaluation.config.evaluation.benchmark}"):
-        benchmarks = evaluation.benchmarks
-    evaluated = evaluation.measure(list(policies.values()), progress)
-    counts = {
-        name: {
-            benchmark.name: [
-                seed.counts for seed in evaluated.measured[benchmark.name, policy.label]
-            ]
-            for benchmark in benchmarks
-        }
-        for name, policy in policies.items()
-    }
-    return dict(counts), evaluated.provenance
 
 
 def _one_policy(name: str, runs: Runs, model: PretrainedModel | ScratchModel) -> Policy:

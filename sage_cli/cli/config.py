@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from json import dumps
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,10 +18,10 @@ if TYPE_CHECKING:
     from sage_cli.config.catalogue import Meaning
     from sage_cli.methods.method import Method
 
-app = new_app("Show, explain and check configurations; list methods and presets.")
+app = new_app("Show and explain configurations; list methods and presets.")
 
 
-@app.command()
+@app.command(epilog="Example: sage config show --preset tiny --origin")
 def show(
     algo: Algo = None,
     guide: Guide = None,
@@ -49,7 +48,7 @@ def show(
     console.print(table)
 
 
-@app.command()
+@app.command(epilog="Example: sage config explain guide.tau")
 def explain(
     key: Annotated[
         str,
@@ -87,22 +86,7 @@ def _explain(meaning: Meaning) -> None:
     console.print(table, "")
 
 
-@app.command()
-def check(
-    file: Annotated[Path, typer.Argument(help="A YAML file of settings.")],
-    json: Json = False,
-) -> None:
-    """Check a file of settings and report every problem at once."""
-    from sage_cli.store.mirrors import require_mirrors
-
-    require_mirrors(load_config([str(file)], None, None).config.tracking)
-    if json:
-        emit({"file": str(file), "valid": True})
-    else:
-        console.print(f"[green]{file} is a valid configuration[/]")
-
-
-@app.command()
+@app.command(epilog="Example: sage config algos")
 def algos(json: Json = False) -> None:
     """List the methods: the settings of each --algo, its source, and what differs from that."""
     from sage_cli.methods.method import Method
@@ -164,7 +148,7 @@ def _shown(value: object) -> str:
     return repr(value) if isinstance(value, str) and not value.isprintable() else str(value)
 
 
-@app.command()
+@app.command(epilog="Example: sage config presets")
 def presets(json: Json = False) -> None:
     """List the presets that ship."""
     from sage_cli.settings.presets import preset_about, preset_names

@@ -11,7 +11,6 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
@@ -162,53 +161,23 @@ def _kept(out: TextIO) -> Iterator[TextIO]:
         os.close(own)
 
 
-PICTURES = (".pdf", ".png", ".svg")
-
-
-def _is_picture(file: Path | None) -> Path | None:
-    """Return the file. Raises ConfigurationError for an ending that is no picture's."""
-    if file is not None and file.suffix not in PICTURES:
-        raise ConfigurationError(
-            f"--out {file}: a picture ends in {', '.join(PICTURES)}", "for example --out curves.pdf"
-        )
-    return file
-
-
-Out = Annotated[
-    Path | None,
-    typer.Option(
-        "--out",
-        callback=_is_picture,
-        help="Also write the figure to this file: .pdf, .png or .svg.",
-    ),
-]
-
 Notes = Annotated[
     bool, typer.Option("--notes", help="Print all notes and tables that the report's files have.")
 ]
 
 
-def show_report(
-    report: Report, json: bool = False, out: Path | None = None, *, notes: bool = False
-) -> None:
-    """Print tables, notes and the files' folder, or all numbers as JSON.
-
-    Details are printed with `notes`. The report's first figure is saved as `out`.
-    """
-    if out is not None and report.document.figures:
-        report.document.figures[0].draw(out)
+def show_report(report: Report, json: bool = False, *, notes: bool = False) -> None:
+    """Print tables and the files' folder, with `notes` all details; or all numbers as JSON."""
     if json:
         emit(report.as_json())
         return
     from sage_cli.reports.terminal import print_document
 
     print_document(report.document, console, details=notes)
-    if out is not None:
-        console.print(f"figure: [bold]{escape(str(out))}[/]", soft_wrap=True)
     console.print(f"files: [bold]{escape(str(report.folder))}[/]", soft_wrap=True)
 
 
-def refuse_gpu(gpu: str | None, dry_run: bool) -> None:
+def refuse_gpu(gpu: int | None, dry_run: bool) -> None:
     """Raise ConfigurationError for a GPU that is named where nothing would read it."""
     if gpu is not None and not dry_run:
         raise ConfigurationError(

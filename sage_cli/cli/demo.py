@@ -7,29 +7,25 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
-from sage_cli.cli.console import console, emit, show_plan
+from sage_cli.cli.console import console, emit
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import DryRun, Json, Sets
+from sage_cli.cli.suite import show_plan
 
 if TYPE_CHECKING:
-    from sage_cli.models.stages import Stage
     from sage_cli.trials.suites.report import SuiteReport
     from sage_cli.trials.suites.trials import PlannedSuite
 
 
 def command(set_: Sets = None, dry_run: DryRun = False, json: Json = False) -> None:
     """Train by SFT, then by DAPO without KL and with the branch guide, and compare pass@k."""
-    from sage_cli.models.stages import plan_of
-
-    settings = tuple(set_ or ())
-
-    if dry_run:
-        show_plan(lambda: plan_of(stages("tiny", settings)), json)
-        return
     from sage_cli.cli.suite_run import run_suite
     from sage_cli.trials.suites.trials import Overrides, planned
 
-    overrides = Overrides(("tiny",), settings)
+    overrides = Overrides(("tiny",), tuple(set_ or ()))
+    if dry_run:
+        show_plan("demo", overrides, json)
+        return
     with Live() as live:
         written = run_suite("demo", overrides, live)
     plan = planned("demo", overrides)
@@ -69,16 +65,3 @@ def _show(written: SuiteReport, plan: PlannedSuite) -> None:
         lines.append(f"  {escape(shlex.join(['sage', *words]))}  [dim]# {why}[/]")
     for line in lines:
         console.print(line, soft_wrap=True, highlight=False)
-
-
-def stages(preset: str, settings: tuple[str, ...]) -> list[Stage]:
-    """The initial policy, both trials and the measurement."""
-    from sage_cli.cli.training_run import RlTraining
-    from sage_cli.evaluation.evaluate import Evaluation, EvaluationStage
-    from sage_cli.trials.suites.trials import Overrides, planned
-
-    replicates = planned("demo", Overrides((preset,), settings)).parts[-1].replicates
-    _, without, branch = (replicate.config for replicate in replicates)
-    policies = [replicate.policy for replicate in replicates]
-    measured = EvaluationStage(Evaluation(without), policies)
-    return [*RlTraining.of(without).stages, RlTraining.of(branch), measured]

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from platform import python_version
 from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.text import Text
 
-from sage_cli import __version__
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.live import doing
 from sage_cli.cli.options import (
@@ -69,9 +66,13 @@ def command(
         pass
 
     findings: list[Finding] = []
-    for check in checks(settings, init):
-        with doing(f"looking at {check.name}"):
-            finding = check.run()
+    for check, ask in checks(settings, init):
+        with doing(f"looking at {check}"):
+            try:
+                finding = Finding(check, ask())
+            except SageError as error:
+                obstacle = check not in HINTS
+                finding = Finding(check, error.cause, error.next_step, obstacle=obstacle)
         findings.append(finding)
         if not json:
             _print(finding)
@@ -108,52 +109,36 @@ class Finding:
     obstacle: bool = False
 
 
-@dataclass(frozen=True)
-class Check:
-    """A check: `ask` returns a description, or raises the obstacle.
-
-    A check that is not `needed` is no obstacle for commands.
-    """
-
-    name: str
-    ask: Callable[[], str]
-    needed: bool = True
-
-    def run(self) -> Finding:
-        """Return the finding."""
-        try:
-            return Finding(self.name, self.ask())
-        except SageError as error:
-            return Finding(self.name, error.cause, error.next_step, obstacle=self.needed)
+HINTS = ("answer", "golds", "characters", "lengths")
+"""Checks that find what makes a training worse, and are no obstacle for commands."""
 
 
-def checks(config: SageConfig, init: str | None = None) -> Iterator[Check]:
-    """Every question about `config`, from what is quickly told to what loads data and libraries.
+def checks(config: SageConfig, init: str | None = None) -> Iterator[tuple[str, Callable[[], str]]]:
+    """Yield the checks of `config`: a name, and what returns a description or raises the obstacle.
 
-    With `init` RL starts from that model.
+    They go from what is quickly told to what loads data and libraries. With `init` RL starts from
+    that model.
     """
     from sage_cli.cli.training_run import InitialPolicy, with_model_of
     from sage_cli.store.manifest import require_storage
 
     config = with_model_of(init, config)
-    start = InitialPolicy.of(config, init)
-    yield Check("sage", lambda: f"{__version__} on Python {python_version()}, {sys.executable}")
-    yield Check("runs folder", lambda: require_storage(config.run.root))
-    yield Check("packages", lambda: _packages(config))
-    yield Check("model", lambda: _model(start))
-    yield Check("prompt template", lambda: _template(start))
-    yield Check("answer", lambda: _answer(start), needed=False)
+    start, asked = InitialPolicy.of(config, init), cache(lambda: _asked(config))
+    yield "runs folder", lambda: require_storage(config.run.root)
+    yield "packages", lambda: _packages(config)
+    yield "model", lambda: _model(start)
+    yield "prompt template", lambda: _template(start)
+    yield "answer", lambda: _answer(start)
     if start.is_trained_here:
-        yield Check(f"SFT data {config.data.sft.name}", lambda: _demonstrations(config))
-    yield Check(f"RL data {config.data.rl.name}", lambda: _problems(config))
-    asked = cache(lambda: _asked(config))
-    yield Check("golds", lambda: _golds(asked(), config), needed=False)
-    yield Check("characters", lambda: _characters(asked(), start), needed=False)
-    yield Check("lengths", lambda: _lengths(start, config), needed=False)
-    yield Check(f"benchmark {config.evaluation.benchmark}", lambda: _benchmarks(config))
-    yield Check("device", lambda: _device(config))
-    yield Check("rollouts", lambda: _rollouts(start))
-    yield Check("sampling", lambda: _sampling(start))
+        yield f"SFT data {config.data.sft.name}", lambda: _demonstrations(config)
+    yield f"RL data {config.data.rl.name}", lambda: _problems(config)
+    yield "golds", lambda: _golds(asked(), config)
+    yield "characters", lambda: _characters(asked(), start)
+    yield "lengths", lambda: _lengths(start, config)
+    yield f"benchmark {config.evaluation.benchmark}", lambda: _benchmarks(config)
+    yield "device", lambda: _device(config)
+    yield "rollouts", lambda: _rollouts(start)
+    yield "sampling", lambda: _sampling(start)
 
 
 def _packages(config: SageConfig) -> str:

@@ -9,7 +9,7 @@ import typer
 from sage_cli.cli import options
 from sage_cli.cli.console import refuse_gpu, show_plan, show_report
 from sage_cli.cli.live import Live
-from sage_cli.cli.options import evaluation_flags, load_for_measuring, may_train, measured_names
+from sage_cli.cli.options import evaluation_flags, load_for_measuring, measured_names
 
 Published = Literal["paper"]
 PAPERS_SEEDS = 5
@@ -25,7 +25,7 @@ def command(
     limit: options.Limit = None,
     paper: Annotated[
         str | None,
-        typer.Option(help="Show the paper's table1, table3, table4 or table9 beside it."),
+        typer.Option(help="Print the paper's table1, table3, table4 or table9 beside the results."),
     ] = None,
     protocol: Annotated[
         Published | None,
@@ -39,12 +39,13 @@ def command(
     config: options.ConfigFile = None,
     set_: options.Sets = None,
     runs: options.RunRoot = None,
-    train: options.Train = None,
     dry_run: options.DryRun = False,
     gpu: options.Gpu = None,
     json: options.Json = False,
 ) -> None:
     """Tabulate pass@k of runs or models over benchmarks and seeds."""
+    from sage_cli.cli.named_models import NamedModels, measure_table
+    from sage_cli.evaluation.evaluate import Evaluation
     from sage_cli.models.stages import plan_of
 
     refuse_gpu(gpu, dry_run)
@@ -56,15 +57,10 @@ def command(
     settings = load_for_measuring(
         names, preset, config, set_, runs, "eval", evaluation=flags
     ).config
-    from sage_cli.cli.named_models import NamedModels, measure_table
-
-    models = NamedModels.from_config(settings, names)
+    models = NamedModels(Evaluation(settings), names)
     if dry_run:
         show_plan(lambda: plan_of(models.stages, gpu), json)
         return
-    trained = may_train(train, names, settings.run.root, chosen=bool(preset or config))
     with Live() as live:
-        report = measure_table(
-            models, live, paper=paper, k_samples=protocol == "paper", train=trained
-        )
+        report = measure_table(models, live, paper=paper, k_samples=protocol == "paper")
     show_report(report, json)

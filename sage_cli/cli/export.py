@@ -13,7 +13,7 @@ import typer
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import Json, RunRoot
-from sage_cli.errors import ConfigurationError, SageError, StoreError
+from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.progress import Progress
 from sage_cli.store.files import replacing_folder, write_json, write_text
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from sage_cli.config.schema import SageConfig
     from sage_cli.models.policy import Policy
-    from sage_cli.reports.model_card import CardCurve, CardFacts
+    from sage_cli.reports.model_card import CardFacts
     from sage_cli.settings.sections.model import PretrainedModel, PromptSection
     from sage_cli.store.run import Run
 
@@ -50,13 +50,8 @@ def command(
         list[str] | None,
         typer.Option(
             "--set",
-            help="model.revision, model.trust_remote_code or the run's grading.judge, as "
-            "section.key=value; repeatable.",
+            help="model.revision or model.trust_remote_code, as section.key=value; repeatable.",
         ),
-    ] = None,
-    benchmark: Annotated[
-        str | None,
-        typer.Option("--benchmark", "-b", help="Of the card (default: the run's)."),
     ] = None,
     to: Annotated[
         str | None,
@@ -72,10 +67,7 @@ def command(
     if to is not None:
         require_hub_name(to)
     with Live() as live:
-        exported = export(
-            run, folder, root, live,
-            force=force, dtype=dtype, sets=set_ or (), benchmark=benchmark,
-        )  # fmt: skip
+        exported = export(run, folder, root, live, force=force, dtype=dtype, sets=set_ or ())
         address = push(folder, to, live) if to is not None else None
     if json:
         emit({"folder": str(folder), "address": address, **vars(exported)})
@@ -86,12 +78,13 @@ def command(
         console.print(f"uploaded: {address}")
 
 
-def card_facts(policy: Policy, config: SageConfig | None, progress: Progress) -> CardFacts:
+def card_facts(policy: Policy, config: SageConfig | None) -> CardFacts:
     """Return the facts of a policy; `config` is its run's configuration, or an exported model's.
 
-    Curves are those of the benchmark of `config`, where every sample is stored and graded.
+    pass@k is what its run has recorded of its end.
     """
     from sage_cli.reports.model_card import CardFacts
+    from sage_cli.store.run import evaluations
     from sage_cli.store.run_facts import RunFacts
 
     run = policy.run
@@ -104,7 +97,7 @@ def card_facts(policy: Policy, config: SageConfig | None, progress: Progress) ->
         settings={**RunFacts.from_run(run).method, **_own(run)} if run is not None else {},
         prompt=_prompt(config.prompt) if config is not None else None,
         command=run.manifest.get("command") if run is not None else None,
-        measured=_measured(policy, config, progress) if config is not None and run else (),
+        measured=evaluations(run) if run is not None and policy.checkpoint is None else {},
     )
 
 
@@ -152,51 +145,6 @@ def _origin(policy: Policy, run: Run | None, config: SageConfig | None) -> dict[
     }
 
 
-def _measured(policy: Policy, config: SageConfig, progress: Progress) -> list[CardCurve]:
-    """Return the curves of a policy on the configured benchmarks, as far as samples are stored.
-
-    Benchmarks may have to be fetched, so nothing is looked for where no measurement is recorded.
-    """
-    from sage_cli.config.consent import JUDGE, own_functions
-    from sage_cli.evaluation.benchmarks import load_benchmarks
-    from sage_cli.evaluation.stored import stored_counts
-    from sage_cli.metrics import curve, parse_ks
-    from sage_cli.metrics.intervals import Resampling
-    from sage_cli.reports.model_card import CardCurve
-    from sage_cli.store.run import evaluation_figures
-
-    if policy.run is None or not evaluation_figures(policy.run):
-        return []
-    judge = own_functions(policy.run.config).get(JUDGE)
-    if judge is not None and config.grading.judge is None:
-        progress.say(
-            f"the model card has no curve: the grades are those of {judge}, which is code; "
-            f"--set {JUDGE}={judge} has it run"
-        )
-        return []
-    config, root = config, config.run.root
-    evaluation, sampling = config.evaluation, config.sampling
-    n = evaluation.samples
-    ks = parse_ks(f"1..{n}:pow2", n)
-    curves = []
-    try:
-        for benchmark in load_benchmarks(evaluation, config.data, config.grading.judge):
-            counts = stored_counts(policy, benchmark, config, root, (n,))[n]
-            if any((seed_counts.n_P < n).any() for seed_counts in counts):
-                continue
-            line = curve(counts, ks, Resampling(evaluation.confidence, evaluation.bootstrap))
-            seeds = [evaluation.seed + number for number in range(evaluation.seeds)]
-            how = (
-                f"temperature {sampling.temperature:g}, top_p {sampling.top_p:g}, min_p "
-                f"{sampling.min_p:g}, {sampling.max_tokens:,} tokens at most, grading "
-                f"{config.grading.mode}"
-            )
-            curves.append(CardCurve(benchmark.name, line, n, seeds, how))
-    except SageError as error:
-        progress.say(f"the model card has no curve: {error.cause}")
-    return curves
-
-
 @dataclass(frozen=True)
 class Exported:
     """The `sage.json` of an exported model: its origin and how to prompt it.
@@ -226,16 +174,14 @@ def export(
     force: bool = False,
     dtype: str = "auto",
     sets: Sequence[str] = (),
-    benchmark: str | None = None,
 ) -> Exported:
     """Write the policy called `name` to `folder`: merged weights, tokenizer, `sage.json`, a card.
 
     `name` is a run below `root`, RUN@step, a model folder or a name of the Hub. `dtype` is the
     type in which weights are merged and written; "auto" keeps the stored one, in which an adapter
-    of a bfloat16 model is rounded once more. The card's curve is of `benchmark`, by default the
-    run's own. `sets` are settings as they are typed. Raises StoreError if `folder` holds anything;
-    with `force` a model there is replaced, anything else never. Raises it too where merging makes
-    another model.
+    of a bfloat16 model is rounded once more. `sets` are settings as they are typed. Raises
+    StoreError if `folder` holds anything; with `force` a model there is replaced, anything else
+    never. Raises it too where merging makes another model.
     """
     from sage_cli.models import loading
     from sage_cli.models.policy import SAGE_FILE, named_policy
@@ -243,13 +189,10 @@ def export(
     from sage_cli.store.manifest import surroundings
     from sage_cli.store.run import Runs
 
-    model, judge = _typed(name, sets)
-    policy = named_policy(name, Runs(root), model)
+    policy = named_policy(name, Runs(root), _typed(name, sets))
     policy.require_weights()
     check_destination(folder, policy, force)
-    config = _config(policy, root, benchmark, judge)
-    with progress.doing("reading what was measured"):
-        card = model_card(card_facts(policy, config, progress))
+    card = model_card(card_facts(policy, _config(policy)))
     with progress.doing(f"loading {policy.label}"):
         tokenizer, model = policy.tokenizer, policy.model(dtype=dtype)
     adapted = hasattr(model, "peft_config")
@@ -312,43 +255,31 @@ def _require_same_logits(before: Tensor, after: Tensor, exported: Exported) -> N
         )
 
 
-def _config(
-    policy: Policy, root: Path, benchmark: str | None, judge: str | None
-) -> SageConfig | None:
-    """Return the configuration under which a policy is measured; None if nothing says it."""
+def _config(policy: Policy) -> SageConfig | None:
+    """Return the configuration that a policy was made with; None if nothing says it."""
     from sage_cli.config.consent import without_consent
     from sage_cli.config.load import load
     from sage_cli.models.policy import stored_settings
 
-    run = policy.run
-    made_with = stored_settings(run) if run is not None else policy.own_settings
-    if not made_with.get("prompt"):
-        return None
-    stored = without_consent(made_with)
-    flags = {
-        "evaluation": {"benchmark": benchmark},
-        "grading": {"judge": judge},
-        "run": {"root": root},
-    }
-    return load(flags=flags, stored=stored).config
+    made_with = stored_settings(policy.run) if policy.run is not None else policy.own_settings
+    return load(stored=without_consent(made_with)).config if made_with.get("prompt") else None
 
 
-def _typed(name: str, sets: Sequence[str]) -> tuple[PretrainedModel, str | None]:
-    """Return how to load the model `name`, and a judge; ConfigurationError for other settings."""
-    from sage_cli.config.consent import CONSENT, JUDGE
+def _typed(name: str, sets: Sequence[str]) -> PretrainedModel:
+    """Return how to load the model `name`. Raises ConfigurationError for other settings."""
+    from sage_cli.config.consent import CONSENT
     from sage_cli.config.load import load
     from sage_cli.settings.sections.model import PretrainedModel
 
-    accepted = ("model.revision", CONSENT, JUDGE)
+    accepted = ("model.revision", CONSENT)
     for text in sets:
         if text.partition("=")[0].strip() not in accepted:
             raise ConfigurationError(
-                f"--set {text} has no effect on an export",
-                f"it takes {', '.join(accepted[:-1])} and {accepted[-1]}",
+                f"--set {text} has no effect on an export", f"it takes {' and '.join(accepted)}"
             )
-    config = load(flags={"model": {"kind": "pretrained", "path": name}}, sets=sets).config
-    assert isinstance(config.model, PretrainedModel)  # as the flag says
-    return config.model, config.grading.judge
+    model = load(flags={"model": {"kind": "pretrained", "path": name}}, sets=sets).config.model
+    assert isinstance(model, PretrainedModel)  # as the flag says
+    return model
 
 
 def check_destination(folder: Path, policy: Policy, force: bool) -> None:

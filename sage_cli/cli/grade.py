@@ -45,7 +45,6 @@ def command(
     mode: Annotated[
         Mode | None, typer.Option(help="How answers are judged (default: grading.mode).")
     ] = None,
-    boxed: Annotated[bool, typer.Option("--boxed", help="The same as --extract boxed.")] = False,
     extract: Annotated[Extraction | None, typer.Option(help=_EXTRACT)] = None,
     judge: Annotated[str | None, typer.Option(help=_JUDGES)] = None,
     preset: Presets = None,
@@ -58,7 +57,7 @@ def command(
     from sage_cli.settings.judge_names import MODES
 
     typed = {
-        "extract": extract or ("boxed" if boxed else None),
+        "extract": extract,
         "mode": None if mode == "both" else mode,
         "judge": judge,
     }

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 
-from sage_cli.cli.training_run import InitialPolicy
-from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation import counted_files
 from sage_cli.evaluation.counted_files import file_labels
@@ -18,9 +16,7 @@ from sage_cli.evaluation.text_judges import second_measurements, text_judge
 from sage_cli.metrics import Counts, Curve, curve, curve_ks
 from sage_cli.metrics.intervals import Resampling
 from sage_cli.models.policy import (
-    NO_LABELS,
     Labels,
-    NoRunsError,
     Policy,
     chosen_policies,
     named_policy,
@@ -40,74 +36,45 @@ from sage_cli.store.run import Runs
 class NamedModels:
     """The models called `names`, or without names the latest run, and how they are measured.
 
-    `labels` are what tables and figures call a model, by the name that was typed. `start` is
-    measured where there is no run.
+    `labels` are what tables and figures call a model, by the name that was typed.
     """
 
     evaluation: Evaluation
-    start: InitialPolicy
     names: Sequence[str]
-    labels: Labels
-
-    @classmethod
-    def from_config(
-        cls, config: SageConfig, names: Sequence[str], labels: Labels = NO_LABELS
-    ) -> NamedModels:
-        """Return the models called `names`, to be measured as `config` says."""
-        return cls(Evaluation(config), InitialPolicy.of(config), names, labels)
+    labels: Labels = field(default_factory=dict)
 
     @property
-    def stages(self) -> list[Stage]:
-        """The stages of the command: an evaluation, of policies trained or not yet."""
-        try:
-            policies = self._chosen
-        except NoRunsError:
-            policies = [self.start.policy]
-        return [EvaluationStage(self.evaluation, policies)]
-
-    @property
-    def _chosen(self) -> list[Policy]:
-        """The policies called `names`; without names the latest run's (NoRunsError without one)."""
+    def policies(self) -> list[Policy]:
+        """The policies; without names the latest run's. Raises StoreError where there is none."""
         config = self.evaluation.config
         return chosen_policies(self.names, Runs(config.run.root), config.model, self.labels)
 
-    def measure(self, progress: Progress, *, train: bool) -> Evaluated:
-        """Measure the policies. With `train` the initial policy is trained where there is no run.
+    @property
+    def stages(self) -> list[Stage]:
+        """The stages of the command: an evaluation, of nothing where there is no run yet."""
+        is_any = self.names or Runs(self.evaluation.config.run.root).latest()
+        return [EvaluationStage(self.evaluation, self.policies if is_any else [])]
 
-        What is wrong with benchmarks or ks is raised before that.
-        """
+    def measure(self, progress: Progress) -> Evaluated:
+        """Measure the policies. What is wrong with benchmarks or ks is raised before that."""
         _ = self.evaluation.ks
         with progress.doing(f"reading {self.evaluation.config.evaluation.benchmark}"):
             _ = self.evaluation.benchmarks
-        return self.evaluation.measure(self._policies(progress, train=train), progress)
-
-    def _policies(self, progress: Progress, *, train: bool) -> list[Policy]:
-        try:
-            policies = self._chosen
-        except NoRunsError:
-            if not train:
-                raise
-            root = self.evaluation.config.run.root.resolve()
-            progress.say(
-                f"{root} holds no finished run: the preset's initial policy is trained first"
-            )
-            return [self.start.carry_out(progress)]
+        policies = self.policies
         if not self.names:
             progress.say(f"measuring the latest run, [bold]{policies[0].label}[/]")
-        return policies
+        return self.evaluation.measure(policies, progress)
 
 
-def measure_passk(
-    models: NamedModels, progress: Progress, *, train: bool = False, second: str | None = None
-) -> Report:
-    """Measure every named run or model; with `train` an initial policy where there is no run.
+def measure_passk(models: NamedModels, progress: Progress, second: str | None = None) -> Report:
+    """Measure every named run or model.
 
     Curves are computed at all ks; `evaluation.k` says which of them the table shows. `second` is
     a judge of texts: each model has a second curve, of the samples that both find right.
     """
     config, benchmarks = models.evaluation.config, models.evaluation.benchmarks
     judges = [(b, text_judge(second, b, config)) for b in benchmarks] if second else []
-    evaluated = models.measure(progress, train=train)
+    evaluated = models.measure(progress)
     ks, evaluation = models.evaluation.ks, models.evaluation.config.evaluation
     curve_at = curve_ks(evaluation.samples, ks)
     measured = dict(evaluated.measured)
@@ -171,18 +138,17 @@ def measure_table(
     *,
     paper: str | None = None,
     k_samples: bool = False,
-    train: bool = False,
 ) -> Report:
     """Measure every named policy on every benchmark; `paper` lays one of its tables beside.
 
     With `paper` or `k_samples` the same samples are also evaluated as the paper's were, pass@k from
-    the first k of each problem. With `train` the initial policy is trained where there is no run.
+    the first k of each problem.
     """
     evaluation = models.evaluation
     ks, config = evaluation.ks, evaluation.config
     if paper:
         published_scores(paper)  # so that a table that isn't there is named before measuring
-    evaluated = models.measure(progress, train=train)
+    evaluated = models.measure(progress)
     as_published = {
         (benchmark.name, samples.policy.label): stored_counts(
             samples.policy, benchmark, config, config.run.root, ks
@@ -212,22 +178,18 @@ def parse_temperatures(text: str) -> tuple[float, ...]:
 
 
 def measure_over_temperatures(
-    evaluation: Evaluation,
-    names: Sequence[str],
-    temperatures: Sequence[float],
-    progress: Progress,
-    labels: Labels = NO_LABELS,
+    models: NamedModels, temperatures: Sequence[float], progress: Progress
 ) -> Report:
     """Measure the named models at each temperature, and compare them at equal pass@1."""
     # these draw, and a plan of `sage passk` does not load matplotlib
     from sage_cli.evaluation.over_temperatures import over_temperatures
     from sage_cli.reports.passk_over_temperatures import over_temperatures_document
 
+    evaluation, policies = models.evaluation, models.policies
     with progress.doing(f"reading {evaluation.config.evaluation.benchmark}"):
         _ = evaluation.benchmarks
     config = evaluation.config
     runs = Runs(config.run.root)
-    policies = chosen_policies(names, runs, config.model, labels)
     parents = {policy.run.known.get("parent") for policy in policies if policy.run} - {None}
     initial = named_policy(str(*parents), runs, config.model) if len(parents) == 1 else None
     initial = initial if initial and initial.is_here else None  # it may have been deleted

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -53,7 +52,7 @@ Algo = Annotated[
     str | None,
     option(
         METHOD,
-        "grpo, dapo, ...: `sage config algos` lists them.",
+        "grpo, bnpo, dapo, dr-grpo, ...: `sage config algos` lists all (default: rl.algo).",
         "--algo",
     ),
 ]
@@ -61,7 +60,7 @@ Guide = Annotated[
     str | None,
     option(
         METHOD,
-        "none, branch, ...: `sage config explain guide.name` lists them.",
+        "none, random, token, branch, shuffled, rapo, or one of your own (default: guide.name).",
         "--guide",
     ),
 ]
@@ -69,21 +68,16 @@ LearningRate = Annotated[float | None, option(TRAINING, "Peak learning rate.", "
 Json = Annotated[bool, option(OUTPUT, "One JSON object on stdout, nothing else.", "--json")]
 DryRun = Annotated[bool, option(OUTPUT, "Print the plan and touch nothing.", "--dry-run")]
 Gpu = Annotated[
-    str | None,
-    option(OUTPUT, "With --dry-run: compare the memory needed with a GPU's, as h100-80g.", "--gpu"),
+    int | None,
+    option(OUTPUT, "With --dry-run: GB of a GPU to compare the needed memory with.", "--gpu"),
 ]
 Fresh = Annotated[
     bool,
-    option(TRAINING, "Start over; what is there stays until the new run is finished.", "--fresh"),
+    option(TRAINING, "Delete the stored run, then train again.", "--fresh"),
 ]
 Measure = Annotated[
     bool,
-    option(
-        OUTPUT, "Then measure the model on evaluation.benchmark, and keep the figures.", "--measure"
-    ),
-]
-ReplaceParent = Annotated[
-    bool, option(TRAINING, "With --fresh: replace a run that others grew from.", "--replace-parent")
+    option(OUTPUT, "Then measure the model on evaluation.benchmark and store pass@k.", "--measure"),
 ]
 RunName = Annotated[
     str,
@@ -96,7 +90,7 @@ BenchmarkNames = Annotated[
     str | None,
     option(
         MEASUREMENT,
-        "Benchmarks, comma-separated, or a file of problems.",
+        "Benchmarks, comma-separated, or a file of problems (default: evaluation.benchmark).",
         "--benchmark",
         "-b",
     ),
@@ -133,30 +127,26 @@ OtherTemplate = Annotated[
     bool,
     option(
         CONFIGURATION,
-        "Prompt a run in another way than it was trained with.",
+        "Allow another prompt than the run was trained with.",
         "--allow-template-mismatch",
     ),
 ]
 Compat = Annotated[
     str | None,
     option(
-        MEASUREMENT, "official: the authors' settings, where they differ from ours.", "--compat"
-    ),
-]
-Train = Annotated[
-    bool | None,
-    option(
         MEASUREMENT,
-        "Where there is no run to measure, train the preset's initial policy. Default: "
-        "ask; without a terminal only the built-in tiny one is trained.",
+        "official: the authors' settings where they differ from the paper's.",
+        "--compat",
     ),
 ]
 Tau = Annotated[float | None, option(METHOD, "Branch guide: entropy in nats above which q rises.")]
 Rho = Annotated[float | None, option(METHOD, "Branch guide: how steeply q rises above tau.")]
-Limit = Annotated[int | None, option(MEASUREMENT, "Only so many problems of each.", "--limit")]
+Limit = Annotated[int | None, option(MEASUREMENT, "Only the first N problems of each.", "--limit")]
 Scores = Annotated[
     list[str] | None,
-    option(MEASUREMENT, "A log's score that says what is right; again: the next log's.", "--score"),
+    option(
+        MEASUREMENT, "Which score of a log says what is right; repeat for more logs.", "--score"
+    ),
 ]
 Ks = Annotated[
     str | None, option(MEASUREMENT, "Values of k: 1..256, 1,8,64 or 1..256:pow2.", "--k")
@@ -191,8 +181,6 @@ def load_for_measuring(
     sets: list[str] | None,
     runs: Path | None,
     command: str | None = None,
-    *,
-    any_k: bool = False,
     **flags: dict[str, Any],
 ) -> Loaded:
     """Presets or a configuration where they are named, else what the first model says of itself.
@@ -200,8 +188,8 @@ def load_for_measuring(
     That is a run's stored configuration (of the latest run, where no model is named), or the
     `sage.json` of an exported model. Flags and `--set` lie over it. Where only n was typed, the ks
     that nobody asked for end there. Refuses here, before anything is trained or sampled: a model
-    that nobody says how to prompt, `model.path` beside other names, k > n unless `any_k`, and a
-    value that `command` never reads.
+    that nobody says how to prompt, `model.path` beside other names, k > n, and a value that
+    `command` never reads.
     """
     from sage_cli.config.consent import JUDGE, require_functions, without_consent
     from sage_cli.config.load import load, refuse_unread, runs_root
@@ -221,7 +209,7 @@ def load_for_measuring(
     flags = {**flags, "run": {"root": root}}
     loaded = load(preset or (), flags, sets or (), stored)
     if command is not None:
-        refuse_unread(loaded, f"{command} RUN" if names else command)
+        refuse_unread(loaded, command)
     require_functions(made_with, loaded.origins, JUDGE)
     if names and "sampling.temperature" not in loaded.origins:
         sampling = loaded.config.sampling
@@ -231,8 +219,6 @@ def load_for_measuring(
             "the paper's, unless --set sampling.temperature=1 and the like say otherwise",
             soft_wrap=True,
         )
-    if any_k:
-        return loaded
     evaluation = loaded.config.evaluation
     origins = (loaded.origins.get(f"evaluation.{key}") for key in ("k", "samples"))
     if [origin in ("flag", "--set") for origin in origins] == [False, True]:
@@ -316,23 +302,6 @@ def labelled_names(typed: Sequence[str]) -> tuple[list[str], dict[str, str]]:
 
     pairs = [split_label(text) for text in typed]
     return [name for name, _ in pairs], {name: label for name, label in pairs if label}
-
-
-def may_train(asked: bool | None, names: Sequence[str] | None, root: Path, *, chosen: bool) -> bool:
-    """Return True if an initial policy may be trained where `root` holds no run to measure.
-
-    `--train` and `--no-train` decide; else a person at a terminal is asked. Without a terminal the
-    built-in `tiny` one is trained, which takes a minute or two; a configuration that was `chosen`
-    may take days, so it needs `--train`.
-    """
-    from sage_cli.store.run import Runs
-
-    if names or asked is not None or Runs(root).latest() is not None:
-        return bool(asked)
-    if not (console.is_terminal and sys.stdin.isatty()):
-        return not chosen
-    console.print(f"{root.resolve()} holds no finished run to measure")
-    return typer.confirm("train the preset's initial policy and measure it?")
 
 
 def evaluation_flags(

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from sage_cli.cli import options
-from sage_cli.cli.console import Out, refuse_gpu, show_plan, show_report
+from sage_cli.cli.console import refuse_gpu, show_plan, show_report
 from sage_cli.cli.live import Live, doing
 from sage_cli.cli.options import (
     are_files,
     evaluation_flags,
     labelled_names,
     load_for_measuring,
-    may_train,
     measured_names,
 )
 from sage_cli.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from sage_cli.cli.named_models import NamedModels
 
 
 def command(
@@ -39,13 +34,13 @@ def command(
     limit: options.Limit = None,
     score: options.Scores = None,
     temperature: Annotated[
-        str | None, typer.Option(help="Measure at each of these, as 0.8,1,1.2.")
+        str | None, typer.Option(help="Measure at these temperatures, as 0.8,1,1.2.")
     ] = None,
     grade: Annotated[
         str | None,
         typer.Option(
-            help="Count samples that a second judge finds right, too: working, FILE.py:FUNCTION of "
-            "question, completion and gold, or MODEL@http://HOST:PORT."
+            help="Count a sample only if a second judge finds it right, too: working, "
+            "FILE.py:FUNCTION of question, completion and gold, or MODEL@http://HOST:PORT."
         ),
     ] = None,
     allow_template_mismatch: options.OtherTemplate = False,
@@ -54,10 +49,8 @@ def command(
     config: options.ConfigFile = None,
     set_: options.Sets = None,
     runs: options.RunRoot = None,
-    train: options.Train = None,
     dry_run: options.DryRun = False,
     gpu: options.Gpu = None,
-    out: Out = None,
     json: options.Json = False,
 ) -> None:
     """Measure pass@k of runs, models or files; with none named, of the latest run.
@@ -65,8 +58,15 @@ def command(
     `--json` has `k`, a list, and `curves` as {"policy": "rl-grpo-0123abcd", "benchmark": "aime24",
     "pass@k": [0.1, 0.15], "low": [0.06, 0.1], "high": [0.15, 0.2], ...}, a value for each k.
     """
-    from sage_cli.cli.named_models import NamedModels, measure_passk, passk_of_files
+    from sage_cli.cli.named_models import (
+        NamedModels,
+        measure_over_temperatures,
+        measure_passk,
+        parse_temperatures,
+        passk_of_files,
+    )
     from sage_cli.evaluation.counted_files import read_counted_files
+    from sage_cli.evaluation.evaluate import Evaluation
     from sage_cli.models.stages import plan_of
 
     refuse_gpu(gpu, dry_run)
@@ -87,34 +87,22 @@ def command(
             files = read_counted_files(names, score or ())
         with doing("computing curves and writing the report"):
             report = passk_of_files(files, labels, k, settings.evaluation, settings.run.root)
-        show_report(report, json, out)
+        show_report(report, json)
         return
     flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
     flags |= {"compat": compat}
     settings = load_for_measuring(
         names, preset, config, set_, runs, "passk", evaluation=flags
     ).config
-
-    models = NamedModels.from_config(settings, names, labels)
+    models = NamedModels(Evaluation(settings), names, labels)
     if dry_run:
         show_plan(lambda: plan_of(models.stages, gpu), json)
         return
-    if temperature is not None:
-        _show_temperatures(models, temperature, out, json)
-        return
-    trained = may_train(train, names, settings.run.root, chosen=bool(preset or config))
+    temperatures = parse_temperatures(temperature) if temperature is not None else ()
     with Live() as live:
-        report = measure_passk(models, live, train=trained, second=grade)
-    show_report(report, json, out)
-
-
-def _show_temperatures(models: NamedModels, typed: str, out: Path | None, json: bool) -> None:
-    """Curves over temperatures, and differences from the last model at equal pass@1."""
-    from sage_cli.cli.named_models import measure_over_temperatures, parse_temperatures
-
-    temperatures = parse_temperatures(typed)
-    with Live() as live:
-        report = measure_over_temperatures(
-            models.evaluation, models.names, temperatures, live, models.labels
+        report = (
+            measure_over_temperatures(models, temperatures, live)
+            if temperatures
+            else measure_passk(models, live, grade)
         )
-    show_report(report, json, out)
+    show_report(report, json)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from sage_cli.evaluation.evaluate import Evaluation
     from sage_cli.metrics import Counts
     from sage_cli.reports.document import Report
-    from sage_cli.reports.power_report import Base
+    from sage_cli.reports.power_report import Base, Question
     from sage_cli.reports.provenance import Provenance
 
     Counted = tuple[str, str, Counts]
@@ -60,24 +59,6 @@ def command(
     seeds: Annotated[str, typer.Option(help="Evaluation seeds, as 1,3,5.")] = "1",
     k: Ks = None,
     score: Scores = None,
-    loss: Annotated[bool, typer.Option("--loss", help="Detect losses, not gains.")] = False,
-    heterogeneity: Annotated[
-        float,
-        typer.Option(
-            help="How unequally problems change: the deviation of their log-odds' shifts."
-        ),
-    ] = 0.5,
-    correlation: Annotated[
-        float | None,
-        typer.Option(
-            help="Correlation of the two policies' grades on a sample with the same random "
-            "numbers (default 0.36; 0 for different evaluation seeds)."
-        ),
-    ] = None,
-    like: Annotated[
-        str | None,
-        typer.Option(help="A trained run whose stored samples tell the correlation with the base."),
-    ] = None,
     benchmark: BenchmarkNames = None,
     preset: Presets = None,
     config: ConfigFile = None,
@@ -95,13 +76,12 @@ def command(
             models, preset, config, set_, runs, "power", evaluation=flags
         ).config
     else:
-        are_files(names, benchmark=benchmark, like=like)
+        are_files(names, benchmark=benchmark)
         settings = load_config(preset, config, set_, "power FILE", run={"root": runs}).config
     with Live() as live:
         report = power(
             Evaluation(settings), names or [], live, problems=problems,
-            samples=samples, seeds=seeds, k=k, loss=loss, heterogeneity=heterogeneity,
-            correlation=correlation, like=like, scores=score or (),
+            samples=samples, seeds=seeds, k=k, scores=score or (),
         )  # fmt: skip
     show_report(report, json)
 
@@ -121,41 +101,23 @@ def power(
     samples: str | None = None,
     seeds: str = "1",
     k: str | None = None,
-    loss: bool = False,
-    heterogeneity: float | None = None,
-    correlation: float | None = None,
-    like: str | None = None,
     scores: Sequence[str] = (),
 ) -> Report:
-    """Report the smallest gain (or `loss`) that each design would detect on each base.
+    """Report the smallest gain that each design would detect on each base.
 
     A name is a file, whose verdicts are those of `scores`, or a run or model whose stored samples
     are counted; without names it is the latest run. Nothing is sampled. Without `problems`, as many
     as were counted, twice and four times that; without `samples`, 64, 256 and 1,024; without `k`, 1
-    and the powers of 16 up to the counted samples and those of the designs. `like` is a run from
-    whose stored grades the correlation with each base's is estimated.
+    and the powers of 16 up to the counted samples and those of the designs.
     """
     from sage_cli.metrics import parse_ks
-    from sage_cli.metrics.power import CORRELATION, HETEROGENEITY, Design
+    from sage_cli.metrics.power import Design
     from sage_cli.reports.power_report import Base, Question, power_document
 
     n = whole_numbers("--samples", samples) if samples else SAMPLES
     s = whole_numbers("--seeds", seeds)
     p = whole_numbers("--problems", problems) if problems else None
     typed_ks = parse_ks(k, n[-1], "--samples") if k else ()
-    if heterogeneity is None:
-        heterogeneity = HETEROGENEITY
-    if not 0 <= heterogeneity <= 10:
-        raise ConfigurationError(
-            f"--heterogeneity is {heterogeneity:g}: it is a standard deviation of log-odds, from 0 "
-            "to 10",
-            f"use 0 where all problems change alike; the default is {HETEROGENEITY:g}",
-        )
-    if correlation is not None and not (0 <= correlation <= 1 and like is None):
-        raise ConfigurationError(
-            f"--correlation is {correlation:g}" + (f" beside --like {like}" if like else ""),
-            "give a number from 0 to 1, or --like RUN to have it estimated",
-        )
     with progress.doing("counting what is stored of the bases"):
         bases, provenance = _bases(evaluation, names, scores)
     known = min(n[-1], *(int(counts.n_P.min()) for _, _, counts in bases))
@@ -164,17 +126,14 @@ def power(
     designs = tuple(
         Design(*sizes) for sizes in product(p or (counted, 2 * counted, 4 * counted), n, s)
     )
-    fixed = CORRELATION if correlation is None else correlation
+    question = Question(designs, ks, evaluation.config.evaluation.confidence)
     results = []
     for label, benchmark, counts in bases:
-        shared = fixed if like is None else _correlation(evaluation, like, label, benchmark, counts)
-        confidence = evaluation.config.evaluation.confidence
-        question = Question(designs, ks, loss, heterogeneity, shared, confidence, like)
         with progress.doing(f"finding what could be seen of {label} on {benchmark}"):
             results.append(Base.from_counts(label, benchmark, counts, question))
-    folder = _folder(evaluation.config.run.root, results)
+    folder = _folder(evaluation.config.run.root, results, question)
     with progress.doing("drawing and writing the report"):
-        return power_document(results, provenance).write(folder)
+        return power_document(results, question, provenance).write(folder)
 
 
 def whole_numbers(option: str, text: str) -> tuple[int, ...]:
@@ -227,39 +186,13 @@ def _bases(
     return bases, replace(provenance, files=from_files.files)
 
 
-def _correlation(
-    evaluation: Evaluation, like: str, label: str, benchmark: str, counts: Counts
-) -> float:
-    """Return the correlation of the base's stored grades with those of the run `like`."""
-    from sage_cli.evaluation.stored import stored_counts
-    from sage_cli.metrics import pooled
-    from sage_cli.metrics.transitions import grade_correlation
-    from sage_cli.models.policy import chosen_policies
-    from sage_cli.store.run import Runs
-
-    config = evaluation.config
-    (policy,) = chosen_policies([like], Runs(config.run.root), config.model)
-    n, correlation = config.evaluation.samples, float("nan")
-    for candidate in evaluation.benchmarks:
-        if candidate.name == benchmark:
-            stored = stored_counts(policy, candidate, config, config.run.root, (n,))[n]
-            correlation = grade_correlation(counts, pooled(stored))
-    if math.isnan(correlation):
-        raise StoreError(
-            f"{like} and {label} have no stored grades on the same samples of {benchmark}",
-            f"type sage passk {label} {like} first, or give --correlation",
-        )
-    return max(correlation, 0.0)
-
-
-def _folder(root: Path, bases: Sequence[Base]) -> Path:
-    """Return the report's folder, named by a hash of counts and questions."""
+def _folder(root: Path, bases: Sequence[Base], question: Question) -> Path:
+    """Return the report's folder, named by a hash of counts and question."""
     from sage_cli.reports.document import report_folder
 
     content = [
         [base.label, base.benchmark, base.counts.n_P.tolist(), base.counts.c_P.tolist()]
         for base in bases
     ]
-    questions = [repr(base.question) for base in bases]
-    identity = identity_of("power", {"bases": content, "asked": questions})
+    identity = identity_of("power", {"bases": content, "asked": repr(question)})
     return report_folder(root, f"power-{portable(Path(bases[0].label).name)}-{identity[:8]}")

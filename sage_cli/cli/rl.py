@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from sage_cli.cli import options
 from sage_cli.cli.console import refuse_gpu, show_plan, show_trained
 from sage_cli.cli.options import METHOD, TRAINING, option
-from sage_cli.settings.passwords import word_without_passwords
-
-if TYPE_CHECKING:
-    from sage_cli.config.schema import SageConfig
 
 Compat = Annotated[
     str | None,
-    option(METHOD, "official: what the authors' code does (docs/fidelity.md).", "--compat"),
+    option(METHOD, "official: what the authors' code does (default: the paper).", "--compat"),
 ]
 
 
@@ -30,9 +23,9 @@ def command(
     kl: Annotated[str | None, option(METHOD, "reverse, forward or none.", "--kl")] = None,
     beta: Annotated[float | None, option(METHOD, "Weight of the KL term.")] = None,
     advantage: Annotated[
-        str | None, option(METHOD, "group, none or beta, where the method leaves it open.")
+        str | None, option(METHOD, "group, none or beta, if the method allows a choice.")
     ] = None,
-    steps: Annotated[int | None, option(TRAINING, "Optimiser steps.")] = None,
+    steps: Annotated[int | None, option(TRAINING, "Optimiser steps (default: rl.steps).")] = None,
     lr: options.LearningRate = None,
     seed: Annotated[int | None, option(TRAINING, "Seed of the training.")] = None,
     full: Annotated[bool, option(TRAINING, "Train all weights, not adapters.", "--full")] = False,
@@ -50,7 +43,6 @@ def command(
     set_: options.Sets = None,
     runs: options.RunRoot = None,
     fresh: options.Fresh = False,
-    replace_parent: options.ReplaceParent = False,
     measure: options.Measure = False,
     dry_run: options.DryRun = False,
     gpu: options.Gpu = None,
@@ -84,36 +76,11 @@ def command(
         data={"rl": {"name": data, "fields": {"question": question_field, "gold": gold_field}}},
         run={"root": runs},
     )
-    training = RlTraining.of(
-        loaded.config,
-        init,
-        measure=measure,
-        base_command=sft_command(preset, config, set_, runs, loaded.config),
-    )
+    training = RlTraining.of(loaded.config, init, measure=measure)
     if dry_run:
         show_plan(lambda: plan_of(training.stages, gpu), json)
         return
     with Live() as live:
-        run = training.carry_out(live, fresh=fresh, replace_parent=replace_parent)
+        run = training.carry_out(live, fresh=fresh)
     more = "" if measure else f"  (`sage passk {run.id}` measures it)"
     show_trained(f"trained: [bold]{run.folder}[/]{more}", run, measured=measure, json=json)
-
-
-def sft_command(
-    presets: Sequence[str] | None,
-    config: Path | None,
-    sets: Sequence[str] | None,
-    runs: Path | None,
-    settings: SageConfig,
-) -> str:
-    """The command that trains the initial policy of `sage rl` with these options."""
-    from sage_cli.config.load import not_read
-
-    names = {word: word.partition("=")[0].strip() for word in sets or ()}
-    sets = [word for word, name in names.items() if not not_read("sft", name, settings)]
-    words = ["sage", "sft"]
-    words += [word for preset in presets or () for word in ("--preset", preset)]
-    words += [] if config is None else ["--config", str(config)]
-    words += [word for setting in sets for word in ("--set", word_without_passwords(setting))]
-    words += [] if runs is None else ["--runs", str(runs)]
-    return shlex.join(words)

@@ -1,10 +1,7 @@
-"""`sage runs`: list, show, locate and remove runs."""
+"""`sage runs`: list, show and remove runs."""
 
 from __future__ import annotations
 
-import csv
-import sys
-from collections.abc import Sequence
 from itertools import chain
 from json import dumps
 from pathlib import Path
@@ -20,9 +17,8 @@ from sage_cli.cli.options import Json, RunName, RunRoot
 
 if TYPE_CHECKING:
     from sage_cli.store.run import Run, Runs
-    from sage_cli.store.run_facts import RunFacts
 
-app = new_app("List, show, locate and remove runs.")
+app = new_app("List, show and remove runs.")
 FIRST = ("status", "kind")
 SHOWN = ("parent", "started", "seconds", "seed", "host", "commit", "command", "reason")
 
@@ -34,7 +30,7 @@ def _runs(root: Path | None) -> Runs:
     return Runs(root or default_root())
 
 
-@app.command("list")
+@app.command("list", epilog="Example: sage runs list --columns guide.tau,rl.seed,pass@1")
 def list_(
     runs: RunRoot = None,
     columns: Annotated[
@@ -43,21 +39,29 @@ def list_(
     where: Annotated[
         list[str] | None, typer.Option(help="Only runs with setting=value; repeatable.")
     ] = None,
-    as_csv: Annotated[bool, typer.Option("--csv", help="CSV on stdout, nothing else.")] = False,
     json: Json = False,
 ) -> None:
-    """List all runs, oldest first, those together that differ in their seeds alone."""
+    """List all runs, oldest first, with runs that differ only in their seeds together."""
+    from sage_cli.store.run_facts import RunFacts, expanded, replicated, selected, telling_apart
+
     store = _runs(runs)
     listed = store.all()
-    if columns or where or as_csv:
-        list_facts(listed, columns, where or (), as_csv, json)
+    all_facts = [RunFacts.listed(run) for run in listed]
+    if columns or where:
+        fitting = selected(all_facts, where or ())
+        names = ["id", *expanded(columns or "kind,status,parent", fitting or all_facts)]
+        rows = [{name: run.value(name) for name in names} for run in fitting]
+        if json:
+            emit({"columns": names, "runs": rows})
+            return
+        table = Table(name_column("run", (str(row["id"]) for row in rows)), *names[1:], box=None)
+        for row in rows:
+            table.add_row(*(escape(_cell(row[name])) for name in names))
+        console.print(table if rows else "no run fits")
         return
     if json:
         emit({"runs": [_listed(run) for run in listed]})
         return
-    from sage_cli.store.run_facts import RunFacts, replicated, telling_apart
-
-    all_facts = [RunFacts.listed(run) for run in listed]
     names = telling_apart(all_facts)
     ids = name_column("run", (run.id for run in listed))
     table = Table(ids, "status", "steps", "time", "parent", "settings that differ", box=None)
@@ -65,7 +69,7 @@ def list_(
         run, values = facts.run, {name: facts.setting(name) for name in names}
         table.add_row(
             run.id,
-            facts.about["status"] + (f"; replacement: {new}" if (new := _replacement(run)) else ""),
+            facts.about["status"],
             str(_steps(run)),
             f"{facts.about['seconds'] or 0:.0f} s",
             escape(str(facts.about["parent"] or "")),
@@ -79,23 +83,11 @@ def list_(
 
 
 def _listed(run: Run) -> dict[str, Any]:
-    """Return a run's manifest with its true status, and the status of its replacement.
-
-    A torn run has the part of the manifest that can be read, and the reason.
-    """
+    """Return a run's manifest with its true status; a torn one's as far as it can be read."""
     facts = {**run.known, "id": run.id, "status": run.status}
     if (torn := run.torn) is not None:
         facts["reason"] = torn.cause
-    if replacement := _replacement(run):
-        facts["replacement"] = replacement
     return facts
-
-
-def _replacement(run: Run) -> str | None:
-    """Return status and step of the run that is trained in the place of `run`, if there is one."""
-    if not run.replacement.begun:
-        return None
-    return f"{run.replacement.status} at step {_steps(run.replacement)}"
 
 
 def _last_and_validated(run: Run) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -112,48 +104,16 @@ def _steps(run: Run) -> int:
     return int(run.metrics.latest(compared=True).get("step", 0))
 
 
-def list_facts(
-    runs: Sequence[Run], columns: str | None, where: Sequence[str], as_csv: bool, json: bool
-) -> None:
-    """Print the runs that fit, with the given columns."""
-    from sage_cli.reports.tables import no_formula
-    from sage_cli.store.run_facts import RunFacts, expanded, selected
-
-    facts = [RunFacts.listed(run) for run in runs]
-    fitting = selected(facts, where)
-    names = ["id", *expanded(columns or "kind,status,parent", fitting or facts)]
-    rows = [{name: run.value(name) for name in names} for run in fitting]
-    if json:
-        emit({"columns": names, "runs": rows})
-    elif as_csv:
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(map(no_formula, names))
-        for row in rows:
-            writer.writerow(no_formula(_cell(row[name], full=True)) for name in names)
-    else:
-        _print_rows(names, rows, fitting)
-
-
-def _print_rows(
-    names: Sequence[str], rows: Sequence[dict[str, Any]], fitting: Sequence[RunFacts]
-) -> None:
-    ids = name_column("run", (facts.run.id for facts in fitting))
-    table = Table(ids, *names[1:], box=None)
-    for row in rows:
-        table.add_row(*(escape(_cell(row[name])) for name in names))
-    console.print(table if rows else "no run fits")
-
-
-def _cell(value: Any, *, full: bool = False) -> str:
-    """Return a value as a cell: empty for None, numbers with four digits unless `full`."""
+def _cell(value: Any) -> str:
+    """Return a value as a cell: empty for None, numbers with four digits."""
     if value is None:
         return ""
     if isinstance(value, float):
-        return repr(value) if full else f"{value:.4g}"
+        return f"{value:.4g}"
     return dumps(value) if isinstance(value, list | dict | bool) else str(value)
 
 
-@app.command()
+@app.command(epilog="Example: sage runs show rl-dapo-branch")
 def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
     """Show how a run was trained, its pass@k, its manifest, its speed and its last metrics."""
     from sage_cli.store.run import SEALED, evaluation_figures
@@ -182,6 +142,7 @@ def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
     about = [{key: run.manifest.get(key) for key in keys} for keys in (FIRST, SHOWN)]
     figures = {**validated, **speed, **last}
     about[0]["changed since the end"] = ", ".join(changed) or None
+    about[1]["folder"] = str(run.folder)
     about.append(_imported(run.manifest.get("imported") or {}))
     parts = (
         (about[0], ""),
@@ -207,24 +168,14 @@ def _imported(origin: dict[str, Any]) -> dict[str, Any]:
     return {**lines, "not known": ", ".join(origin.get("unknown") or ()) or None}
 
 
-@app.command()
-def path(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
-    """Print the folder of a run, for scripts."""
-    folder = str(_runs(runs).find(name).folder)
-    if json:
-        emit({"folder": folder})
-    else:
-        typer.echo(folder)
-
-
-@app.command()
+@app.command(epilog="Example: sage runs remove rl-dapo-branch")
 def remove(
     name: RunName,
     runs: RunRoot = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
     json: Json = False,
 ) -> None:
-    """Delete a run that no other run grew from. It asks first; "no" exits with 1."""
+    """Delete a run that no other run was trained from. It asks first; "no" exits with 1."""
     store = _runs(runs)
     run = store.find(name)
     store.refuse_parent(run)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 from rich.text import Text
-from typing_extensions import TypedDict
 
 from sage_cli.cli.console import console, emit, visible
 from sage_cli.cli.group import new_app
@@ -41,31 +40,29 @@ if TYPE_CHECKING:
     from sage_cli.evaluation.evaluate import Evaluation
     from sage_cli.evaluation.imported import ForeignFile, Gathered
     from sage_cli.evaluation.stored import PolicySamples, StoredAnswer
-    from sage_cli.guides import Guide
     from sage_cli.guides.guide import OptionalSignal
     from sage_cli.models.policy import Policy
     from sage_cli.reports.token_report import TokenReport
     from sage_cli.store.run import Run
-    from sage_cli.store.sample_parts import Completion
 
 app = new_app("Read completions, whole or token by token; import those of another program.")
 
 
-@app.command()
+@app.command(epilog="Example: sage samples show rl-dapo-branch --grade wrong")
 def show(
     run: Annotated[
         str,
         typer.Argument(help="A run, RUN@step, a model folder or ORG/MODEL."),
     ],
-    problem: Annotated[str | None, typer.Option(help="A prefix of a problem's id.")] = None,
+    problem: Annotated[str | None, typer.Option(help="Only problems with this id prefix.")] = None,
     grade: Annotated[
         str | None, typer.Option(help="right, wrong, unparseable, timeout or error.")
     ] = None,
     training: Annotated[
-        bool, typer.Option("--training", help="What RUN's own training sampled.")
+        bool, typer.Option("--training", help="Show what was sampled while RUN was trained.")
     ] = False,
     step: Annotated[
-        int | None, typer.Option(min=1, help="With --training: of this step alone.")
+        int | None, typer.Option(min=1, help="With --training: only this step.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="How many completions.")] = 8,
     benchmark: BenchmarkNames = None,
@@ -87,7 +84,7 @@ def show(
         [run], preset, config, set_, runs, "samples show", evaluation=evaluation
     ).config
     if training:
-        _show_training(settings, run, problem, grade, step, limit, json=json)
+        _show_training(settings, run, problem, grade, step, limit, json)
         return
     from sage_cli.evaluation.evaluate import Evaluation
 
@@ -97,18 +94,22 @@ def show(
         emit({"samples": samples})
         return
     for sample in samples:
-        colour = "green" if sample.status == "right" else "red"
         answer = "no answer" if sample.extracted is None else f"answer {sample.extracted}"
-        told = visible(f"{answer}, gold {sample.problem.gold}")
-        head = f"[{colour}]{sample.status}[/]  {escape(told)}"
+        told = f"{answer}, gold {sample.problem.gold}"
         where = f"problem {sample.problem.id}, seed {sample.seed}, sample {sample.completion.index}"
-        ended = ", truncated" if sample.completion.finish_reason == "length" else ""
-        console.print(f"\n{head}  [dim]{escape(where)}{ended}[/]")
-        console.print(Text(visible(sample.problem.question), style="bold"), soft_wrap=True)
-        console.print(Text(visible(sample.completion.text)), soft_wrap=True)
+        where += ", truncated" if sample.completion.finish_reason == "length" else ""
+        _print(sample.status, told, where, sample.problem.question, sample.completion.text)
 
 
-@app.command()
+def _print(grade: str, told: str, where: str, question: str, completion: str) -> None:
+    """Print a completion below its grade and its question."""
+    colour = "green" if grade == "right" else "red"
+    console.print(f"\n[{colour}]{grade}[/]  {escape(visible(told))}  [dim]{escape(where)}[/]")
+    console.print(Text(visible(question), style="bold"), soft_wrap=True)
+    console.print(Text(visible(completion)), soft_wrap=True)
+
+
+@app.command(epilog="Example: sage samples tokens rl-dapo-branch --limit 2")
 def tokens(
     run: Annotated[
         str,
@@ -159,12 +160,12 @@ def tokens(
     _print_tokens(report)
 
 
-@app.command("import")
+@app.command("import", epilog="Example: sage samples import theirs.jsonl --as theirs")
 def import_(
     file: Annotated[Path, typer.Argument(help="The file that the other program wrote.")],
-    name: Annotated[str, typer.Option("--as", help="What to call the samples, as a run's id.")],
+    name: Annotated[str, typer.Option("--as", help="The samples' name, typed like a run's id.")],
     score: Annotated[
-        str | None, typer.Option(help="Which of the program's scores is the verdict.")
+        str | None, typer.Option(help="The score of the file that says which samples are right.")
     ] = None,
     runs: RunRoot = None,
     dry_run: DryRun = False,
@@ -198,7 +199,6 @@ def _show_training(
     grade: str | None,
     step: int | None,
     limit: int,
-    *,
     json: bool,
 ) -> None:
     from sage_cli.store.run import Runs
@@ -210,15 +210,9 @@ def _show_training(
         emit({"completions": rows})
         return
     for row in rows:
-        colour = "green" if row["grade"] == "right" else "red"
-        weight = row["advantage"]
-        told = f"gold {visible(row['gold'])}, " + (
-            "replaced" if weight is None else f"advantage {weight:+.3f}"
-        )
+        paid = "" if row["trained"] else ", replaced"
         where = f"step {row['step']}, problem {row['problem']}"
-        console.print(f"\n[{colour}]{row['grade']}[/]  {escape(told)}  [dim]{escape(where)}[/]")
-        console.print(Text(visible(row["prompt"]), style="bold"), soft_wrap=True)
-        console.print(Text(visible(row["text"])), soft_wrap=True)
+        _print(row["grade"], f"gold {row['gold']}{paid}", where, row["prompt"], row["text"])
 
 
 def _guide(own: SageConfig, run: str, asked: str | None) -> tuple[dict[str, Any], list[str]]:
@@ -232,33 +226,23 @@ def _guide(own: SageConfig, run: str, asked: str | None) -> tuple[dict[str, Any]
 
 
 def _print_tokens(report: TokenReport) -> None:
-    from sage_cli.reports.token_report import completion_text, legend, strongest, to_rich
+    from sage_cli.reports.token_report import LEGEND, completion_text, strongest, to_rich
 
     for number, completion in enumerate(report.completions, 1):
         colour = "green" if completion.status == "right" else "red"
         grade = f"[{colour}]{completion.status}[/], gold {escape(completion.gold)}"
         console.print(f"\n[bold]{number}  {escape(completion.question)}[/]  {grade}")
-        console.print(completion_text(completion, report))
+        console.print(completion_text(completion))
         if shaped := strongest(completion):
             console.print(f"[dim]shaped most: {escape(shaped)}[/]")
-    coloured = console.color_system is not None and not console.no_color
-    console.print("", legend(report, coloured=coloured), "", sep="\n")
+    if console.color_system is not None and not console.no_color:
+        console.print("", LEGEND, "", sep="\n")
     console.print(to_rich(report))
 
 
-class TrainingCompletion(TypedDict):
-    """A completion that a training sampled at a step, its grade, and the advantage it had.
-
-    The advantage is null if no loss read it, as where dynamic sampling replaced its group.
-    """
-
-    step: int
-    problem: str
-    prompt: str
-    gold: str
-    text: str
-    grade: str
-    advantage: float | None
+KEPT = ("step", "problem", "prompt", "gold", "text", "grade", "trained")
+"""What is told of a completion that a training sampled. It was not trained on where dynamic
+sampling replaced its group."""
 
 
 def samples_show(
@@ -298,7 +282,7 @@ def samples_show(
 
 def training_show(
     run: Run, problem: str | None, grade: str | None, step: int | None, limit: int
-) -> list[TrainingCompletion]:
+) -> list[dict[str, Any]]:
     """Return at most `limit` completions of a training, in the order in which it sampled them.
 
     Raises StoreError if none of these is kept.
@@ -312,18 +296,7 @@ def training_show(
         and grade in (None, row["grade"])
         and step in (None, row["step"])
     )
-    matching = [
-        TrainingCompletion(
-            step=row["step"],
-            problem=row["problem"],
-            prompt=row["prompt"],
-            gold=row["gold"],
-            text=row["text"],
-            grade=row["grade"],
-            advantage=row["advantage"],
-        )
-        for row in islice(wanted, limit)
-    ]
+    matching = [{name: row[name] for name in KEPT} for row in islice(wanted, limit)]
     if not matching:
         raise StoreError(
             f"none of the {len(rows):,} completions of {run.id} is like that",
@@ -449,10 +422,6 @@ def import_samples(
     return Imported(run, file, samples, there)
 
 
-Ids = tuple[list[int], list[int]]
-"""Token ids of a prompt and of its completion."""
-
-
 def token_report(
     config: SageConfig, name: str, progress: Progress, notes: Sequence[str] = ()
 ) -> TokenReport:
@@ -463,63 +432,70 @@ def token_report(
     the first benchmark of `evaluation.benchmark`.
     """
     import torch
+    from torch.nn.utils.rnn import pad_sequence
 
+    from sage_cli.analysis.scoring import Forward
     from sage_cli.evaluation.benchmarks import load_benchmarks
-    from sage_cli.evaluation.measure import grade_rows
+    from sage_cli.evaluation.measure import PolicySampler, grade_rows
+    from sage_cli.evaluation.stored import PolicySamples
     from sage_cli.guides.token_values import token_values
     from sage_cli.methods.method import batch_of
     from sage_cli.models.planned import reference_of
     from sage_cli.models.policy import named_policy
-    from sage_cli.problems.template import PromptTemplate
+    from sage_cli.models.signals import tilted_temperature
     from sage_cli.reports.token_report import ReportedCompletion, TokenReport
-    from sage_cli.settings.sections.model import trained_dtype
     from sage_cli.store.run import Runs
-    from sage_cli.store.sample_parts import token_ids
 
-    guide = config.guide.for_training(config.rl.steps)
-    policy = named_policy(name, Runs(config.run.root), config.model)
+    guide, temperature = config.guide.for_training(config.rl.steps), config.rollout.temperature
+    runs = Runs(config.run.root)
+    policy = named_policy(name, runs, config.model)
     with progress.doing(f"reading {config.evaluation.benchmark}"):
         judge = config.grading.judge
         benchmark = load_benchmarks(config.evaluation, config.data, judge)[0]
-    completions = _completions(policy, benchmark, config, progress)
-    tokenizer = policy.tokenizer
-    template = PromptTemplate.from_section(config.prompt, tokenizer)
+    samples = PolicySamples.from_config(policy, config, runs.root)
+    with PolicySampler(samples, config.sampling, progress) as sampler:
+        stored = sampler.sample(config.evaluation.seed, benchmark.problems, 1)
+    row_by_problem = {row.problem_id: row for row in stored.completions(benchmark.golds, 1)}
+    completions = [row_by_problem[problem.id] for problem in benchmark.problems]
+    forward = Forward(samples, temperature, progress)
     grading = benchmark.grader(config.grading, config.prompt)
     with progress.doing(f"grading {len(completions)} completions"), grading as grader:
-        grades = grade_rows(completions, benchmark, grader, template.opened)
-    ids = [
-        (
-            tokenizer(template.render(problem.question), add_special_tokens=False)["input_ids"],
-            token_ids(tokenizer, row, template.stop),
-        )
-        for problem, row in zip(benchmark.problems, completions, strict=True)
-    ]
-    with progress.doing(f"loading {policy.label}"):
-        model = policy.model()
-    signals = _signals(model, ids, config, progress)
+        grades = grade_rows(completions, benchmark, grader, forward.template.opened)
+    problems = {problem.id: problem for problem in benchmark.problems}
+    read = forward.tokens(completions, problems)
     right = [grade.status == "right" for grade in grades]
     known: dict[OptionalSignal, Tensor | tuple[str, ...]] = {
         "right_B": torch.tensor(right),
-        "problem_ids_B": tuple(problem.id for problem in benchmark.problems),
+        "problem_ids_B": tuple(problems),
     }
     reference = None
     if guide.reads_reference:
-        with progress.doing("loading the reference"):
-            held = reference_of(policy, config, Runs(config.run.root))
-            frozen = held.model(dtype=trained_dtype(config.model))
-        reference = _signals(frozen, ids, config, progress)
+        same = [replace(row, token_ids=ids) for row, ids, *_ in read]
+        frozen = replace(samples, policy=reference_of(policy, config, runs))
+        frozen_forward = Forward(frozen, temperature, progress)
+        reference = [
+            (logps_T, entropy_T) for *_, logps_T, entropy_T in frozen_forward.tokens(same, problems)
+        ]
         if guide.tilts:
-            known["reference_tilted_logps_BT"] = _tilted(frozen, ids, right, guide, config)
+            tilted = [
+                Forward(frozen, tilted_temperature(temperature, exponent), progress)
+                for exponent in guide.exponents
+            ]
+            logps = [
+                tilted[is_right].tokens([row], problems)[0][2]
+                for is_right, row in zip(right, same, strict=True)
+            ]
+            known["reference_tilted_logps_BT"] = pad_sequence(logps, batch_first=True)
     step, calls = last_step(policy, config), batch_of(config.rl, config.rl.processes).accumulation
     rows, summary = token_values(
-        signals,
+        [(logps_T, entropy_T) for _, _, logps_T, entropy_T in read],
         guide,
         guide.now(step, 0, calls),
         reference,
-        [completion for _, completion in ids],
+        [list(ids) for _, ids, *_ in read],
         known,
     )
-    reported = zip(benchmark.problems, completions, grades, ids, rows, strict=True)
+    reported = zip(benchmark.problems, read, grades, rows, strict=True)
     return TokenReport(
         policy=policy.label,
         guide=guide.describe(),
@@ -534,11 +510,11 @@ def token_report(
                 gold=problem.gold,
                 status=grade.status,
                 extracted=grade.extracted,
-                tokens=tuple(tokenizer.decode([token]) for token in completed),
+                tokens=tuple(map(forward.text, ids)),
                 values=values,
-                retokenized=len(completed) != row.tokens,
+                retokenized=len(ids) != row.tokens,
             )
-            for problem, row, grade, (_, completed), values in reported
+            for problem, (row, ids, *_), grade, values in reported
         ),
         summary=summary,
         notes=tuple(notes),
@@ -556,51 +532,3 @@ def last_step(policy: Policy, config: SageConfig) -> int:
         records = policy.run.metrics.read()
         steps = policy.checkpoint or (int(records[-1]["step"]) if records else steps)
     return (steps - 1) // config.rl.passes * config.rl.passes
-
-
-def _completions(
-    policy: Policy, benchmark: Benchmark, config: SageConfig, progress: Progress
-) -> list[Completion]:
-    """Return sample 0 of each problem, from the policy's sample set or sampled into it."""
-    from sage_cli.evaluation.measure import PolicySampler
-    from sage_cli.evaluation.stored import PolicySamples
-
-    samples = PolicySamples.from_config(policy, config, config.run.root)
-    with PolicySampler(samples, config.sampling, progress) as sampler:
-        stored = sampler.sample(config.evaluation.seed, benchmark.problems, 1)
-    rows = {row.problem_id: row for row in stored.completions(benchmark.golds, 1)}
-    return [rows[problem.id] for problem in benchmark.problems]
-
-
-def _signals(
-    model: Any, ids: Sequence[Ids], config: SageConfig, progress: Progress
-) -> list[tuple[Tensor, Tensor]]:
-    import torch
-
-    from sage_cli.models.signals import completion_signals
-
-    model = model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
-    progress.begin("read", len(ids), "completions")
-    signals = []
-    for prompt, completion in ids:
-        signals.append(completion_signals(model, prompt, completion, config.rollout.temperature))
-        progress.advance()
-    progress.end()
-    return signals
-
-
-def _tilted(
-    model: Any, ids: Sequence[Ids], right: Sequence[bool], guide: Guide, config: SageConfig
-) -> Tensor:
-    """Return the reference's log-probabilities, tilted by each row's exponent, padded."""
-    from torch.nn.utils.rnn import pad_sequence
-
-    from sage_cli.models.signals import completion_signals, tilted_temperature
-
-    rows = [
-        completion_signals(
-            model, *row, tilted_temperature(config.rollout.temperature, guide.exponents[is_right])
-        )[0]
-        for row, is_right in zip(ids, right, strict=True)
-    ]
-    return pad_sequence(rows, batch_first=True)

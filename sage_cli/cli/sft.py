@@ -19,13 +19,12 @@ def command(
     seed: Annotated[int | None, typer.Option(help="Seed of the training.")] = None,
     runs: options.RunRoot = None,
     fresh: options.Fresh = False,
-    replace_parent: options.ReplaceParent = False,
     measure: options.Measure = False,
     dry_run: options.DryRun = False,
     gpu: options.Gpu = None,
     json: options.Json = False,
 ) -> None:
-    """Train the initial policy by supervised fine-tuning, or find it trained already."""
+    """Train the initial policy by supervised fine-tuning, or reuse its finished run."""
     from sage_cli.cli.live import Live
     from sage_cli.cli.training_run import SftTraining
     from sage_cli.models.stages import plan_of
@@ -38,5 +37,5 @@ def command(
         show_plan(lambda: plan_of(training.stages, gpu), json)
         return
     with Live() as live:
-        run = training.carry_out(live, fresh=fresh, replace_parent=replace_parent)
+        run = training.carry_out(live, fresh=fresh)
     show_trained(f"initial policy: [bold]{run.folder}[/]", run, measured=measure, json=json)

@@ -34,13 +34,13 @@ Seeds = Annotated[
 ]
 
 Only = Annotated[
-    str | None, typer.Option("--only", help="These methods alone, as base,grpo-branch.")
+    str | None, typer.Option("--only", help="Only these methods, as base,grpo-branch.")
 ]
 
 
-@app.command("list")
+@app.command("list", epilog="Example: sage suite list")
 def list_(json: Json = False) -> None:
-    """List the suites."""
+    """List the shipped suites and their methods."""
     from sage_cli.trials.suites.declaration import read_suite, suite_names
 
     suites = [read_suite(name) for name in suite_names()]
@@ -54,7 +54,7 @@ def list_(json: Json = False) -> None:
     console.print(table)
 
 
-@app.command()
+@app.command(epilog="Example: sage suite plan table1 --preset tiny")
 def plan(
     name: Name,
     seeds: Seeds = None,
@@ -65,15 +65,15 @@ def plan(
     json: Json = False,
 ) -> None:
     """Show every task as a command, what it needs and its state."""
-    _show_plan(name, overrides_of(preset, set_, seeds, runs, only), json)
+    show_plan(name, overrides_of(preset, set_, seeds, runs, only), json)
 
 
-@app.command()
+@app.command(epilog="Example: sage suite run table1 --preset tiny --seeds 3")
 def run(
     name: Name,
     seeds: Seeds = None,
     only: Only = None,
-    executor: Annotated[str | None, typer.Option(help="local, ray or slurm.")] = None,
+    executor: Annotated[str | None, typer.Option(help="local (default), ray or slurm.")] = None,
     workers: Annotated[int | None, typer.Option(help="Tasks at once.")] = None,
     address: Annotated[str | None, typer.Option(help="Address of the Ray cluster.")] = None,
     preset: Presets = None,
@@ -89,7 +89,7 @@ def run(
         preset, set_, seeds, runs, only, name=executor, workers=workers, address=address
     )
     if dry_run:
-        _show_plan(name, overrides, json)
+        show_plan(name, overrides, json)
         return
 
     with Live() as live:
@@ -97,7 +97,7 @@ def run(
     _show(written, json)
 
 
-@app.command()
+@app.command(epilog="Example: sage suite report table1 --preset tiny --seeds 3")
 def report(
     name: Name,
     seeds: Seeds = None,
@@ -107,7 +107,7 @@ def report(
     runs: RunRoot = None,
     json: Json = False,
 ) -> None:
-    """Report what is stored; nothing is run."""
+    """Write the report from stored results; nothing is trained or sampled."""
     from sage_cli.cli.suite_report import report_suite
 
     overrides = overrides_of(preset, set_, seeds, runs, only)
@@ -156,7 +156,8 @@ def _show(written: SuiteReport, json: bool) -> None:
     console.print(f"page: [bold]{escape(str(written.page))}[/]", soft_wrap=True)
 
 
-def _show_plan(name: str, overrides: Overrides, json: bool) -> None:
+def show_plan(name: str, overrides: Overrides, json: bool) -> None:
+    """Print every task of a suite, its state, the commands that are left, and the cost."""
     from sage_cli.cli.app import ask_nobody
     from sage_cli.cli.suite_run import plan_suite
     from sage_cli.trials.task import DONE

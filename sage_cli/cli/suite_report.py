@@ -10,6 +10,7 @@ from sage_cli.cli.analyze import Analysing, answer
 from sage_cli.cli.suite_run import FAILURES, SweepTask, sweeps_of
 from sage_cli.cli.suite_tuning import Search, planned_tuned
 from sage_cli.errors import SageError, StoreError
+from sage_cli.evaluation.probe import stored_probes
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Document
 from sage_cli.reports.provenance import Provenance
@@ -17,8 +18,8 @@ from sage_cli.reports.sweep_report import document_of
 from sage_cli.reports.tables import Estimate, Row, Table, columns, to_records
 from sage_cli.trials.queue import stored_failures
 from sage_cli.trials.search.folder import SweepFolder
-from sage_cli.trials.search.planned_sweep import describe
-from sage_cli.trials.suites.declaration import Analysis
+from sage_cli.trials.search.planned_sweep import describe, sweep_folder
+from sage_cli.trials.suites.declaration import INITIAL, Analysis
 from sage_cli.trials.suites.report import SuiteReport, chapters, write_report
 from sage_cli.trials.suites.results import results
 from sage_cli.trials.suites.trials import Overrides, Part, PlannedSuite
@@ -51,6 +52,10 @@ def report_of(
         part.suite.name: [_analysed(analysis, part, progress) for analysis in part.suite.analyses]
         for part in plan.parts
     }
+    initial = [replicate.initial for part in plan.parts for replicate in part.replicates]
+    models = {policy.fingerprint for policy in initial if policy.is_here}
+    if probes := stored_probes(plan.config.run.root, models):
+        analyses[plan.parts[0].suite.name].append(probes)
     if searches:
         analyses[plan.suite.name].append(_tuned(searches))
     for task in sweeps_of(plan):
@@ -87,15 +92,20 @@ def _analysed(analysis: Analysis, part: Part, progress: Progress) -> Document:
 
 
 def _tuned(searches: Sequence[Search]) -> Document:
-    """Return what was tried for each method, the chosen point first."""
+    """Return the initial policy and what was tried for each method, the chosen point first."""
     rows, sweep = [], searches[0].config.sweep
-    for search in searches:
-        for place, trial in enumerate(search.tried):
-            assert trial.values is not None  # it is measured
-            interval = (trial.intervals or {}).get(sweep.objective[0])
-            value = Estimate(trial.values[sweep.objective[0]], interval=interval)
-            label = search.trial.label + ("" if place else ", chosen")
-            rows.append(Row((label, describe(trial.settings), value), search.name))
+    result = SweepFolder(sweep_folder(searches[0].config.run.root, searches[0].name)).result
+    tried = [(INITIAL, "", result.base)] if result and result.base else []
+    tried += [
+        (search.trial.label + ("" if place else ", chosen"), search.name, trial)
+        for search in searches
+        for place, trial in enumerate(search.tried)
+    ]
+    for label, section, trial in tried:
+        assert trial.values is not None  # it is measured
+        interval = (trial.intervals or {}).get(sweep.objective[0])
+        value = Estimate(trial.values[sweep.objective[0]], interval=interval)
+        rows.append(Row((label, describe(trial.settings), value), section))
     heads, budget = columns(f"method, settings, {sweep.objective[0]}"), searches[0].budget
     table = Table(f"Tuned on {sweep.benchmark}", heads, tuple(rows))
     note = f"each method: {budget}, on seeds of its own; the best of several values is lucky"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NotRequired, cast
 
 from typing_extensions import TypedDict
 
-from sage_cli.cli.suite_tuning import UNCHOSEN, planned_tuned
+from sage_cli.cli.suite_tuning import UNCHOSEN, planned_tuned, trainings
 from sage_cli.models.folders import pinned_revision
 from sage_cli.problems.load import check_rows
 from sage_cli.progress import Progress
@@ -124,12 +124,14 @@ def plan_suite(name: str, overrides: Overrides) -> SuitePlan:
     tasks: list[TaskJson] = [{**_shown(task), "cost": cost_of(task)} for task in plan.tasks]
     states = [task["state"] for task in tasks]
     left = [task for task, state in zip(plan.tasks, states, strict=True) if state != DONE]
+    sweeps = [*searches, *sweeps_of(plan)]
+    left += [trial for sweep in sweeps if sweep.state != DONE for trial in trainings(sweep)]
     return {
         "suite": plan.suite.name,
         "title": plan.suite.title,
         "folder": str(plan.folder),
         "tasks": [*map(_shown, searches), *tasks, *map(_shown, sweeps_of(plan))],
-        "cost": cost(plan.tasks),
+        "cost": cost([*plan.tasks, *(trial for sweep in sweeps for trial in trainings(sweep))]),
         "left": cost_left(left),
         "chosen": [sentence for part in plan.parts for sentence in part.suite.chosen],
         "notes": _notes(plan) + ([UNCHOSEN] if any(not s.tried for s in searches) else []),

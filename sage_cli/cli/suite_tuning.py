@@ -11,12 +11,12 @@ from sage_cli.config.load import changed
 from sage_cli.errors import ConfigurationError
 from sage_cli.problems.load import benchmark_names
 from sage_cli.trials.executors.executor import Resources
-from sage_cli.trials.search.planned_sweep import shared_config, sweep_folder, sweep_name
+from sage_cli.trials.search.planned_sweep import TRIALS, shared_config, sweep_folder, sweep_name
 from sage_cli.trials.search.read_space import read_space
 from sage_cli.trials.search.space import Space
 from sage_cli.trials.suites.declaration import Suite
 from sage_cli.trials.suites.trials import Overrides, PlannedSuite, planned
-from sage_cli.trials.task import Task, Trial
+from sage_cli.trials.task import RL, Task, Trial
 
 if TYPE_CHECKING:
     from sage_cli.reports.sweep_result import SweepTrial
@@ -38,10 +38,9 @@ class Search(Task):
     @property
     def budget(self) -> str:
         """Return what all methods of a suite must have in common."""
-        sweep, rl = self.config.sweep, self.config.rl
-        points = min(filter(None, (sweep.trials, self.space.size)))
-        each = f"{sweep.steps or rl.steps} steps x {rl.prompts_per_step * rl.rollouts_per_prompt}"
-        return f"{points} trials x {each} completions"
+        rl = shared_config(self.config).rl
+        each = f"{rl.steps} steps x {rl.prompts_per_step * rl.rollouts_per_prompt}"
+        return f"{len(trainings(self))} trials x {each} completions"
 
     @property
     def tried(self) -> Sequence[SweepTrial]:
@@ -65,9 +64,18 @@ class Search(Task):
         if (count := state["trials"]["done"]) > (sweep.trials or 0):
             raise ConfigurationError(
                 f"{self.trial.label} was tuned with {count} trials, the budget is {sweep.trials}",
-                f"raise the budget of all methods, or type `sage sweep remove {self.name}`",
+                f"raise the budget of all methods, or delete {path}",
             )
         return [result.trials[place] for place in result.ranked(sweep.objective[0])]
+
+
+def trainings(sweep: Task) -> list[Task]:
+    """Return a sweep's trainings as tasks for their cost, by the settings that all share."""
+    config, shared = sweep.config, shared_config(sweep.config)
+    size = read_space(config.sweep.space, config).size
+    points = min(filter(None, (size, config.sweep.trials or (None if size else TRIALS))))
+    trial = Task("trial", "", (), shared, bool, sweep.resources, kind=RL, measures=True)
+    return [trial] * points * config.sweep.seeds
 
 
 def planned_tuned(

@@ -1,4 +1,4 @@
-"""`sage sweep`: a search over settings; `sage sweep list|show|best|...`: the stored ones."""
+"""`sage sweep`: a search over settings; `sage sweep list|show`: the stored ones."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from sage_cli.cli.rl import Compat
 if TYPE_CHECKING:
     from sage_cli.trials.search.folder import SweepFolder, Sweeps
 
-app = new_app("Train and measure trials of a search space; list, show and end sweeps.")
+app = new_app("Train and measure trials of a search space; list and show sweeps.")
 Name = Annotated[str, typer.Argument(help="A sweep's name, or an unambiguous part of one.")]
-STATES = ("done", "failed", "pruned", "cancelled", "left")
+STATES = ("done", "failed", "pruned", "left")
 RUNNING = "Where it runs"
 
 
@@ -60,7 +60,7 @@ def command(
     ] = None,
     prune: Annotated[
         str | None,
-        typer.Option(help="median, asha or hyperband: end trials that lag behind."),
+        typer.Option(help="median, asha or hyperband: end trials that lag behind (default: none)."),
     ] = None,
     algo: Annotated[str | None, option(METHOD, "Algorithm of every trial.")] = None,
     compat: Compat = None,
@@ -68,7 +68,7 @@ def command(
         str | None, option(METHOD, "Guide of every trial (default: the space's).")
     ] = None,
     steps: Annotated[int | None, option(METHOD, "RL steps of a trial.")] = None,
-    executor: Annotated[str | None, option(RUNNING, "local, ray or slurm.")] = None,
+    executor: Annotated[str | None, option(RUNNING, "local (default), ray or slurm.")] = None,
     workers: Annotated[int | None, option(RUNNING, "Tasks at once.")] = None,
     address: Annotated[str | None, option(RUNNING, "Address of the Ray cluster.")] = None,
     detach: Annotated[
@@ -139,7 +139,7 @@ def _sweeps(root: Path | None) -> Sweeps:
     return Sweeps(root or default_root())
 
 
-@app.command("list")
+@app.command("list", epilog="Example: sage sweep list")
 def list_(runs: RunRoot = None, json: Json = False) -> None:
     """List all sweeps, the latest at the end."""
     sweeps = _sweeps(runs).all()
@@ -157,13 +157,14 @@ def list_(runs: RunRoot = None, json: Json = False) -> None:
     console.print(table if sweeps else "no sweeps yet: `sage sweep` makes one")
 
 
-@app.command()
+@app.command(epilog="Example: sage sweep show tau-rho")
 def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
     """Show a sweep's report, its best trials' commands, who drives it, and why trials failed."""
     sweep = _sweeps(runs).find(name)
     result = sweep.result
     places = {name: result.best(name) for name in result.objectives} if result else {}
-    best = {name: sweep.commands.get(str(at + 1)) for name, at in places.items() if at is not None}
+    commands = sweep.commands(result) if result else {}
+    best = {name: commands.get(str(at + 1)) for name, at in places.items() if at is not None}
     if json:
         emit({"sweep": _facts(sweep), "report": result, "best": best})
         return
@@ -192,65 +193,6 @@ def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
     console.print(f"files: [bold]{escape(str(sweep.path))}[/]", soft_wrap=True)
     if sweep.page.is_file():
         console.print(f"page: [bold]{escape(str(sweep.page))}[/]", soft_wrap=True)
-
-
-@app.command()
-def pictures(
-    name: Name,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder of the files (default: pictures/ of the sweep's).")
-    ] = None,
-    runs: RunRoot = None,
-    json: Json = False,
-) -> None:
-    """Write Optuna's pictures: history, slices, contours, parallel coordinates, importances."""
-    from sage_cli.cli.sweep_run import draw
-
-    sweep = _sweeps(runs).find(name)
-    files = draw(sweep, out)
-    if json:
-        emit({"sweep": sweep.name, "files": [str(file) for file in files]})
-        return
-    for file in files:
-        console.print(f"[bold]{escape(str(file))}[/]", soft_wrap=True)
-
-
-@app.command()
-def cancel(name: Name, runs: RunRoot = None, json: Json = False) -> None:
-    """Ask a sweep's driver to stop; the sweep can be resumed later."""
-    from sage_cli.cli.sweep_run import cancel_sweep
-
-    sweep = _sweeps(runs).find(name)
-    driven = sweep.driven_by
-    sentence = cancel_sweep(sweep)
-    if json:
-        answer = {
-            "sweep": sweep.name, "asked": driven, "jobs": list(sweep.jobs), "said": sentence
-        }  # fmt: skip
-        emit(answer)
-    else:
-        console.print(sentence, markup=False, soft_wrap=True)
-
-
-@app.command()
-def remove(
-    name: Name,
-    runs: RunRoot = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
-    json: Json = False,
-) -> None:
-    """Delete a sweep's folder and study, not its runs. It asks first; "no" exits with 1."""
-    from sage_cli.cli.sweep_run import remove_sweep
-
-    sweep = _sweeps(runs).find(name)
-    if not yes:
-        question = f"delete {sweep.path} and its study? Its runs stay."
-        typer.confirm(question, abort=True, err=json)
-    remove_sweep(sweep)
-    if json:
-        emit({"removed": sweep.name, "folder": str(sweep.path)})
-    else:
-        console.print(f"removed {sweep.name}; its runs are still there")
 
 
 def _facts(sweep: SweepFolder) -> dict[str, Any]:

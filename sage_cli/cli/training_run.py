@@ -13,7 +13,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from sage_cli.config.consent import consents
-from sage_cli.config.describe import kept_facts, remarks, rl_facts, sft_facts
+from sage_cli.config.describe import remarks, rl_facts, sft_facts
 from sage_cli.config.load import changed, require_named_model
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import AbsentModelError, BusyError, ConfigurationError, StoreError
@@ -44,29 +44,23 @@ from sage_cli.models.planned import (
     sft_run,
 )
 from sage_cli.models.policy import Policy, named_policy, named_run
-from sage_cli.models.stages import Described, Gpu, Stage, rl_hours, rl_memory, sft_memory
+from sage_cli.models.stages import Described, Stage, rl_memory, sft_memory
 from sage_cli.problems.load import check_rows, load_demonstrations
 from sage_cli.problems.problem import Demonstration
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress, Silent
 from sage_cli.sampling.sampler import chosen_backend, planned_obstacles
 from sage_cli.settings.judge_names import require_judge
-from sage_cli.settings.sections.model import (
-    PromptSection,
-    ScratchModel,
-    kernel_arguments,
-    trained_dtype,
-)
+from sage_cli.settings.sections.model import ScratchModel, kernel_arguments, trained_dtype
 from sage_cli.store.locks import wait_for_writer
 from sage_cli.store.manifest import Origin
 from sage_cli.store.mirrors import require_mirrors
-from sage_cli.store.run import Run, Runs, current, settled, stage_replacement
+from sage_cli.store.run import Run, Runs
 from sage_cli.training.callbacks import Watch, watched
 from sage_cli.training.launch import (
     accelerate_configuration,
     ended_with,
     follow,
-    is_followed,
     is_launched,
     join_processes,
     processes_here,
@@ -116,14 +110,11 @@ class TrainingRun(Stage):
 
         return [self, EvaluationStage(self.evaluation, [self._policy_of(self.planned)])]
 
-    def carry_out(
-        self, progress: Progress, *, fresh: bool = False, replace_parent: bool = False
-    ) -> Run:
+    def carry_out(self, progress: Progress, *, fresh: bool = False) -> Run:
         """Train the run, resume it, or find it finished. Refusals come before anything is written.
 
-        `fresh` trains it again, beside the one that is there until the new one is finished; a run
-        that others grew from only with `replace_parent`. Raises SageError for what stands against
-        the training, and Interrupted where a signal ended it.
+        `fresh` deletes it, once nothing is known to be against training it again. Raises SageError
+        for what stands against the training, and Interrupted where a signal ended it.
         """
         require_mirrors(self.config.tracking)
         if (run := self.join()) is not None:
@@ -133,26 +124,26 @@ class TrainingRun(Stage):
         with progress.doing(f"reading what the {self.called} is made from"):
             run = self.planned
         if not fresh:
-            run = current(run)
-        elif not replace_parent:
+            run.require_whole()
+        else:
             require_childless(run, Runs(self.config.run.root))
         if run.finished and not fresh:
             self.found(run, progress)
             self.measure(run, progress)
             return run
         train = self.prepare(None if fresh else run, progress)
-        if fresh:  # from here on nothing is known to be against it
-            run = stage_replacement(run)
+        if fresh:
+            run.clear()
         train(run)
-        return run if is_followed() else settled(run)
+        return run
 
     def join(self) -> Run | None:
         """Train beside the process that records, if one of several was launched; else None."""
         return None
 
-    @abstractmethod
     def found(self, run: Run, progress: Progress) -> None:
         """Say that `run` was finished before."""
+        progress.say(f"[bold]{run.id}[/] is trained already; --fresh trains it again")
 
     @abstractmethod
     def prepare(self, resumed: Run | None, progress: Progress) -> Callable[[Run], None]:
@@ -175,7 +166,7 @@ class TrainingRun(Stage):
                 "begin again with --fresh, or resume it with the release that began it",
             )
         config = self.config
-        with watched(run, config.tracking, self.kind, progress, self.shown, config.rl) as watch:
+        with watched(run, config.tracking, self.kind, progress, self.shown) as watch:
             with run.recording(self.config.model_dump(mode="json"), **origin):
                 train(run, watch)
                 note_weights(run)
@@ -246,13 +237,9 @@ class SftTraining(TrainingRun):
             "base: supervised warm-up", {**run_facts(self.planned), **sft_facts(self.config)}
         )
 
-    def memory(self, gpu: Gpu) -> Described:
-        """Describe the GPU memory that the training takes on `gpu`."""
-        return sft_memory(self.config, gpu)
-
-    def found(self, run: Run, progress: Progress) -> None:
-        """Say that `run` was finished before."""
-        progress.say(f"[bold]{run.id}[/] is trained already; --fresh trains it again")
+    def memory(self, gpu_gb: int) -> Described:
+        """Lay the training's memory against GPUs of so many GB."""
+        return sft_memory(self.config, gpu_gb)
 
     def prepare(self, resumed: Run | None, progress: Progress) -> Callable[[Run], None]:
         """Load demonstrations and model, and return the function that trains the model."""
@@ -291,7 +278,7 @@ def sft_inputs(config: SageConfig) -> tuple[Any, PromptTemplate, list[Example]]:
     if isinstance(section, ScratchModel):
         demonstrations = load_demonstrations(config.data, config.sft)
         texts = (shown.text for shown in demonstrations)
-        tokenizer = build_tokenizer(section, tags(config.prompt), texts)
+        tokenizer = build_tokenizer(section, config.prompt.tags, texts)
         template = PromptTemplate.from_section(config.prompt, tokenizer)
     else:
         tokenizer = Policy(section.path, section=section).tokenizer
@@ -334,11 +321,6 @@ def _start(config: SageConfig, tokenizer: Any) -> Any:
     refuse_unfit_tokenizer(policy)
     model = policy.model(dtype=trained_dtype(section), kernels=kernel_arguments(section))
     return attach_lora(model, section.lora) if section.tuning == "lora" else model
-
-
-def tags(prompt: PromptSection) -> tuple[str, ...]:
-    """The tags that a tokenizer of ours holds as single tokens."""
-    return prompt.tags
 
 
 @dataclass(frozen=True)
@@ -405,9 +387,9 @@ class InitialPolicy(Stage):
             return Described("start", {"policy": self.policy.label})
         return Described("base", base_facts(self.policy))
 
-    def memory(self, gpu: Gpu) -> Described | None:
-        """Describe the GPU memory that SFT takes on `gpu`, where there is one."""
-        return self._training.memory(gpu) if self.is_trained_here else None
+    def memory(self, gpu_gb: int) -> Described | None:
+        """Lay the memory of SFT, where there is one, against GPUs of so many GB."""
+        return self._training.memory(gpu_gb) if self.is_trained_here else None
 
     def carry_out(self, progress: Progress) -> Policy:
         """Return the policy, trained first where that is needed and not yet done.
@@ -417,9 +399,9 @@ class InitialPolicy(Stage):
         if self.init is not None:
             return self.policy
         base = planned_base(self.config, Runs(self.config.run.root))
-        while not base.exists:  # a fresh one that is trained beside it changes nothing yet
+        while not base.exists:
             if base.run is not None:
-                wait_for_writer(current(base.run).folder, progress.say)
+                wait_for_writer(base.run.folder, progress.say)
             if not base.exists:
                 with suppress(BusyError):  # another process took the lock since
                     run = self._training.carry_out(progress)
@@ -449,7 +431,7 @@ def with_model_of(init: str | None, config: SageConfig) -> SageConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class RlTraining(TrainingRun):
-    """RL of a policy from `start`. `base_command` trains the initial policy if this can't."""
+    """RL of a policy from `start`."""
 
     kind = "rl"
     shown = {  # noqa: RUF012
@@ -460,16 +442,10 @@ class RlTraining(TrainingRun):
 
     start: InitialPolicy
     warnings: Sequence[str]
-    base_command: str = "sage sft"
 
     @classmethod
     def of(
-        cls,
-        config: SageConfig,
-        init: str | None = None,
-        *,
-        measure: bool = False,
-        base_command: str = "sage sft",
+        cls, config: SageConfig, init: str | None = None, *, measure: bool = False
     ) -> RlTraining:
         """The training that `config` describes, from `init` or its own initial policy.
 
@@ -482,7 +458,6 @@ class RlTraining(TrainingRun):
             start=InitialPolicy.of(config, init),
             warnings=remarks(config),
             evaluation=_evaluation(config) if measure else None,
-            base_command=base_command,
         )
 
     @cached_property
@@ -506,18 +481,16 @@ class RlTraining(TrainingRun):
             **run_facts(self.planned),
             **rl_facts(self.config),
             **pool_facts(self.config, self.config.run.root),
-            **kept_facts(self.config, self.config.tracking),
             **reference_facts(self.config, self.start.policy, self.config.run.root),
-            **rl_hours(self.config),
         }
         rollout, obstacle = self.config.rollout, self.start.obstacle(self.config.rollout.max_tokens)
         if obstacle and self.config.rl.online and rollout.backend in ("auto", "sampler"):
             facts["without vLLM"] = f"{obstacle} (use rollout.backend=transformers)"
         return Described("RL", facts)
 
-    def memory(self, gpu: Gpu) -> Described:
-        """Describe the GPU memory that the training takes on each `gpu`."""
-        return rl_memory(self.config, gpu)
+    def memory(self, gpu_gb: int) -> Described:
+        """Lay the training's memory against GPUs of so many GB."""
+        return rl_memory(self.config, gpu_gb)
 
     def join(self) -> Run | None:
         """Train as one of several processes that a launcher started, unless it is the first.
@@ -538,7 +511,7 @@ class RlTraining(TrainingRun):
         if join_processes().is_main_process:
             return None
         join_processes().wait_for_everyone()
-        if not (run := current(self.planned)).finished:
+        if not (run := self.planned).finished:
             problems = training_problems(config, self.config.run.root)
             validation = _validation(config)
             train(Training(config, self.start.policy, problems, validation), run, None, Silent())
@@ -546,7 +519,7 @@ class RlTraining(TrainingRun):
 
     def found(self, run: Run, progress: Progress) -> None:
         """Say that `run` was finished before, and note that it was asked for again."""
-        progress.say(f"[bold]{run.id}[/] is trained already; --fresh trains it again")
+        super().found(run, progress)
         if self.config.run.sweep is None:
             run.ask()
         if is_launched():
@@ -609,7 +582,8 @@ class RlTraining(TrainingRun):
             raise ConfigurationError(
                 f"the initial policy {self.start.policy.label} isn't trained yet, and a command "
                 "that a launcher started can't train it: that takes one process",
-                f"train it first by `{self.base_command}`, then type this command again",
+                "train it first by `sage sft` with the same --preset, --config, --set and --runs, "
+                "then type this command again",
             )
 
     def _require_machine(self) -> None:

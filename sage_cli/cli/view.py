@@ -27,11 +27,8 @@ def command(
         int | None,
         typer.Option(min=1, max=65535, help="Default: 7243, or any free one if it is taken."),
     ] = None,
-    host: Annotated[
-        str, typer.Option(help="Another address than this machine's own shows it to others.")
-    ] = "127.0.0.1",
     no_open: Annotated[
-        bool, typer.Option("--no-open", help="Print the address and open no browser.")
+        bool, typer.Option("--no-open", help="Print the address, but open no browser.")
     ] = False,
     export: Annotated[
         Path | None,
@@ -50,24 +47,15 @@ def command(
     if export is not None:
         _export(root, kind, full_name, export, json)
         return
-    from sage_cli.view.page_server import ANYWHERE, LOCAL, Access, application, bound, serve
+    from sage_cli.view.page_server import Access, application, bound, serve
 
-    listening = bound(host, port)
-    access = Access(host, listening.getsockname()[1])
+    listening = bound(port)
+    access = Access(listening.getsockname()[1])
     app = application(root, access)
     begin = "runs" if kind is None else f"{kind}?{kind}={quote(full_name)}"
     address = f"{access.address}#/{begin}"
     if json:
         emit({"address": address, "key": access.key, "root": str(root.resolve())})
-    if host not in LOCAL:
-        where = f"at {escape(host)}"
-        if host in ANYWHERE:
-            where = "in every network of this machine, under any name"
-        console.print(
-            f"[yellow]warning[/]: whoever reaches it {where}, and has the address first, reads "
-            "everything that is stored, without encryption",
-            soft_wrap=True,
-        )
     console.print(f"sage view of {escape(str(root.resolve()))}", soft_wrap=True)
     console.print(f"[bold]{escape(address)}[/]", soft_wrap=True, highlight=False)
     console.print("Ctrl-C ends it", style="dim")

@@ -15,7 +15,6 @@ from sage_cli.settings.sections.model import (
     kernel_arguments,
     trained_dtype,
 )
-from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.settings.sections.sampling import RolloutSection
 from sage_cli.settings.sections.training import AnchorSection
 
@@ -123,26 +122,6 @@ def _anchor_facts(config: SageConfig) -> dict[str, str]:
         else f"{anchor.kl} KL, beta {beta_in_words(anchor)}, estimator {anchor.estimator}, "
         + ", ".join([f"reference {anchor.reference}", *anchor.changes]),
         "guide": guide.describe() if guide.name != "none" else "none",
-    }
-
-
-def kept_facts(config: SageConfig, tracking: TrackingSection) -> dict[str, str]:
-    """Describe what `tracking.rollouts: all` writes at most; empty if it isn't chosen.
-
-    A token is an id, text of about four bytes, and a log-probability of each model that reads it.
-    """
-    rl, rollout = config.rl, config.rollout
-    if tracking.rollouts != "all" or not rl.online:
-        return {}
-    batches = -(-rl.steps // rl.steps_per_batch)
-    completions = batches * rl.prompts_per_batch * rl.rollouts_per_prompt
-    readers = 1 + (config.anchor.kl != "none") + (rollout.backend == "vllm")
-    bytes_each = rollout.max_tokens * (8 + 4 * readers)
-    size = completions * bytes_each
-    extra = ", and as many for each round of replaced groups" if rl.replaces_prompts else ""
-    return {
-        "completions kept": f"{completions:,}, at most {bytes_each:,} bytes each, "
-        f"{size / 2**20:,.0f} MiB{extra}"
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -78,7 +78,7 @@ _CHOICES = ("rl.algo", "guide.name", *_OF_PRESETS)
 _TYPED = ("flag", "--set")
 _OF_SWEEPS = ("sweep", "executor")
 _OF_TRAINED = ("rl", "rollout", "anchor", "guide", *_OF_SWEEPS)
-_MEASURING = ("eval RUN", "passk RUN", "compare RUN", "power", "power RUN", "samples show RUN")
+_MEASURING = ("eval", "passk", "compare", "power", "analyze", "samples show")
 
 
 def _all_but(*sections: str) -> tuple[str, ...]:
@@ -91,9 +91,8 @@ NOT_READ_BY: Mapping[str, Sequence[str]] = {
     "doctor": ("sweep",),
     "doctor --init": ("sft", "data.sft", "sweep"),
     "sft": ("data.rl", *_OF_TRAINED),
-    **dict.fromkeys(("eval", "passk"), _OF_TRAINED),
-    **dict.fromkeys((*_MEASURING, "analyze", "analyze RUN"), ("sft", *_OF_TRAINED)),
-    "samples tokens RUN": ("sft", *_OF_SWEEPS),
+    **dict.fromkeys(_MEASURING, ("sft", *_OF_TRAINED)),
+    "samples tokens": ("sft", *_OF_SWEEPS),
     **dict.fromkeys(("compare FILE", "passk FILE", "power FILE"), _all_but("evaluation", "run")),
     "grade": _all_but("grading", "prompt", "run"),
     "data": _all_but("data", "evaluation"),
@@ -196,33 +195,9 @@ def _stored_layers(stored: Mapping[str, Any]) -> list[Layer]:
     if not isinstance(parts, Mapping):
         parts = {"": {"values": stored, "typed": False}}
     return [
-        Layer(STORED, _without_gone(current(without_consent(part["values"]))), part["typed"], True)
+        Layer(STORED, current(without_consent(part["values"])), part["typed"], True)
         for part in parts.values()
     ]
-
-
-GONE: Mapping[str, Any] = {
-    "data.generators": {},
-    "data.knights_knaves.variant": "none",
-    "sampling.data_parallel": 1,
-    "sweep.storage": None,
-}
-"""Settings that earlier versions stored, with the values at which they did nothing."""
-
-
-def _without_gone(values: dict[str, Any]) -> dict[str, Any]:
-    for name, idle in GONE.items():
-        values = _without(values, name.split("."), idle)
-    return values
-
-
-def _without(values: dict[str, Any], path: Sequence[str], idle: Any) -> dict[str, Any]:
-    key, *inner = path
-    if not isinstance(values, Mapping) or key not in values:
-        return values
-    if inner:
-        return {**values, key: _without(values[key], inner, idle)}
-    return {name: v for name, v in values.items() if name != key or v != idle}
 
 
 def with_layers(config: SageConfig) -> dict[str, Any]:
@@ -359,34 +334,6 @@ def _assignments(texts: Sequence[str]) -> dict[str, Any]:
     return merged.values
 
 
-OF_RL = ("model", "prompt", "data", "sft", "rl", "rollout", "anchor", "guide", "grading")
-"""The sections that decide which run `sage rl` trains."""
-_ABSENT = object()
-
-
-def options_for(config: SageConfig) -> tuple[str, ...] | None:
-    """Return the words that make what `sage rl` reads of `config`: a preset, choices, and settings.
-
-    The preset is the one that leaves the least to be said. None where no words make them: `--set`
-    can't take away an entry of a mapping that a preset has.
-    """
-    flags: dict[str, dict[str, str]] = {"rl": {"algo": config.rl.algo}}
-    if config.rl.compat != "none":
-        flags["rl"]["compat"] = config.rl.compat
-    if config.guide.name != "none":
-        flags["guide"] = {"name": config.guide.name}
-    guide = flags.get("guide", {}).get("name")
-    names = {"algo": config.rl.algo, "compat": flags["rl"].get("compat"), "guide": guide}
-    choices = [word for name, value in names.items() if value for word in (f"--{name}", value)]
-    candidates = []
-    for preset in preset_names():
-        sets = _sets(config, preset, flags)
-        if sets is not None and _differing(config, _loaded(preset, flags, sets)) == []:
-            words = [word for setting in sets for word in ("--set", setting)]
-            candidates.append(("--preset", preset, *choices, *words))
-    return min(candidates, key=len, default=None)
-
-
 def typed(value: object) -> str:
     """Return a value as `--set` takes it."""
     if isinstance(value, str):
@@ -395,42 +342,3 @@ def typed(value: object) -> str:
         except yaml.YAMLError:
             return json.dumps(value)
     return json.dumps(value)
-
-
-def _sets(config: SageConfig, preset: str, flags: Mapping[str, Any]) -> list[str] | None:
-    """Return the settings to add to a preset and the choices; None if they contradict."""
-    sets: list[str] = []
-    for _ in range(3):  # a setting such as model.kind brings others along
-        made = _loaded(preset, flags, sets)
-        if made is None:
-            return None
-        differing = _differing(config, made)
-        if not differing:
-            return sets
-        sets += [f"{key}={typed(value)}" for key, value in differing]
-    return sets
-
-
-def _differing(config: SageConfig, made: SageConfig | None) -> list[tuple[str, Any]]:
-    """Return the settings of `config` that `made` lacks or has otherwise.
-
-    None of them, but settings of `made` alone, are pairs with None.
-    """
-    if made is None:
-        return [("", None)]
-    made_values, values = dict(_settings(made)), dict(_settings(config))
-    missing = [
-        (key, value) for key, value in values.items() if made_values.get(key, _ABSENT) != value
-    ]
-    return missing or [(key, None) for key in made_values if key not in values]
-
-
-def _settings(config: SageConfig) -> Iterator[tuple[str, Any]]:
-    return leaves(config.model_dump(mode="json", include=set(OF_RL)))
-
-
-def _loaded(preset: str, flags: Mapping[str, Any], sets: Sequence[str]) -> SageConfig | None:
-    try:
-        return load([preset], flags, sets).config
-    except ConfigurationError:
-        return None

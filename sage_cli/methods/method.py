@@ -277,9 +277,9 @@ class OnlineMethod(Method):
     """
 
     rewards: Rewards = Field(THE_GRADE, json_schema_extra=WHERE_SET)
-    """What a completion is paid: a list of {name, weight, timeout_s}, whose weighted sum is
-    maximised. A name is `grade`, `format`, `brevity`, `random`, `plurality`, or a function of one's
-    own, as `mine.py:concise` or `package.module:concise`."""
+    """What a completion is paid: a list of {name, weight}, whose weighted sum is maximised.
+    A name is `grade`, `format`, `brevity`, `random`, `plurality`, or a function of one's
+    own, as `mine.py:concise`."""
     iterations: int = Field(1, ge=1)
     """Optimisation passes over one generation batch (the paper's and TRL's mu)."""
     steps_per_generation: int = Field(1, ge=1)

@@ -13,7 +13,7 @@ from sage_cli.metrics.comparison import (
     paired_difference,
 )
 from sage_cli.metrics.counts import Counts, pass_at_k, pooled
-from sage_cli.metrics.intervals import Curve, VarianceComponents, curve, variance_components
+from sage_cli.metrics.intervals import Curve, curve
 from sage_cli.metrics.transitions import Support, compare_support
 from sage_cli.settings.ks import curve_ks, parse_ks
 
@@ -26,7 +26,6 @@ __all__ = [
     "Difference",
     "Side",
     "Support",
-    "VarianceComponents",
     "about",
     "compare_sides",
     "compare_support",
@@ -38,5 +37,4 @@ __all__ = [
     "parse_ks",
     "pass_at_k",
     "pooled",
-    "variance_components",
 ]

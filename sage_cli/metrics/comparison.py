@@ -15,7 +15,6 @@ from sage_cli.metrics.intervals import (
     Curve,
     Interval,
     Resampling,
-    VarianceComponents,
     curve,
     freedom_of,
     gaffke,
@@ -26,7 +25,6 @@ from sage_cli.metrics.intervals import (
     studentised,
     two_sided_p,
     two_sided_reach,
-    variance_components,
     wider,
 )
 from sage_cli.metrics.transitions import Support, compare_support
@@ -440,7 +438,6 @@ class Comparison:
     b: Side
     curves: tuple[Curve, Curve]
     difference: Difference
-    variances: tuple[VarianceComponents, VarianceComponents]
     crossing: Crossing | None
     support: Support | None
     shown: tuple[int, ...]
@@ -466,5 +463,4 @@ def compare_sides(
     else:
         difference = method_difference(a.runs, b.runs, ks, resampling)
     curves = curve(a.counts, ks, resampling), curve(b.counts, ks, resampling)
-    variances = variance_components(a.runs, ks), variance_components(b.runs, ks)
-    return Comparison(a, b, curves, difference, variances, crossing, support, shown)
+    return Comparison(a, b, curves, difference, crossing, support, shown)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +12,6 @@ from sage_cli.metrics.comparison import Difference, Pool, SideRuns, by_run, erro
 from sage_cli.metrics.counts import Counts, FloatArray, pass_at_k
 from sage_cli.metrics.intervals import (
     beta_binomial_logs,
-    hypergeometric,
     log_choose,
     pooled_variance,
     two_sided_p,
@@ -39,44 +36,34 @@ class Population:
     beta: tuple[float, float]
 
     @classmethod
-    def from_counts(
-        cls, counts: Counts, samples: int = SAMPLES, *, near: tuple[float, float] | None = None
-    ) -> Population:
-        """From a base's counts: equally many samples from each problem's posterior.
-
-        `near` is a Beta distribution in whose neighbourhood the fitted one is sought.
-        """
-        a, b = fit_beta(counts, near)
+    def from_counts(cls, counts: Counts) -> Population:
+        """From a base's counts: equally many samples from each problem's posterior."""
+        a, b = fit_beta(counts)
         generator = np.random.default_rng(0)
-        each = max(1, samples // len(counts))
+        each = max(1, SAMPLES // len(counts))
         right_P, wrong_P = a + counts.c_P, b + counts.n_P - counts.c_P
         p_L = generator.beta(right_P, wrong_P, size=(each, len(counts))).ravel()
-        p_L = generator.permutation(p_L)  # a stride through them then meets all problems
         p_L = np.clip(p_L, RARE, 1 - RARE)
         return cls(np.log(p_L) - np.log1p(-p_L), (a, b))
 
-    def shifted(self, shift: float, heterogeneity: float = 0.0) -> FloatArray:
+    def shifted(self, shift: float) -> FloatArray:
         """The log-odds after training, shape (L,); the same noise at every call."""
         noise_L = np.random.default_rng(1).standard_normal(len(self.logit_L))
-        return self.logit_L + shift + heterogeneity * noise_L
+        return self.logit_L + shift + HETEROGENEITY * noise_L
 
 
-def fit_beta(counts: Counts, near: tuple[float, float] | None = None) -> tuple[float, float]:
+def fit_beta(counts: Counts) -> tuple[float, float]:
     """a, b of the Beta distribution of success probabilities that makes counts likeliest.
 
     The beta-binomial likelihood is searched on a grid of mean and a + b that is refined three
-    times: to within 1 % of both. With `near` the first two grids, the widest, are left out.
+    times: to within 1 % of both.
     """
     (n_U, c_U), times_U = np.unique(np.stack([counts.n_P, counts.c_P]), axis=1, return_counts=True)
-    middle, reach, rounds, points = np.array([0.0, 1.0]), np.array([8.0, 6.0]), 4, 17
-    if near is not None:
-        a, b = near
-        middle, reach, rounds, points = np.log([a / b, a + b]), np.array([1.2, 1.2]), 2, 9
-    for _ in range(rounds):
-        steps = np.linspace(-1, 1, points)
+    middle, reach, steps = np.array([0.0, 1.0]), np.array([8.0, 6.0]), np.linspace(-1, 1, 17)
+    for _ in range(4):
         grid = [middle + reach * np.array([x, y]) for x in steps for y in steps]
         middle = max(grid, key=lambda at: beta_binomial_logs(*_shape(at), n_U, c_U) @ times_U)
-        reach = reach / 6 if near is None else reach / 4
+        reach = reach / 6
     return _shape(middle)
 
 
@@ -84,10 +71,6 @@ def _shape(point: FloatArray) -> tuple[float, float]:
     """a, b from the log-odds of their mean and the logarithm of their sum."""
     mean, total = 1 / (1 + np.exp(-point[0])), np.exp(point[1])
     return float(total * mean), float(total * (1 - mean))
-
-
-NEGLIGIBLE = 1e-12
-"""Probabilities below it are left out of a mean."""
 
 
 def estimator_variance(logit_L: FloatArray, n: int, ks: ArrayLike) -> FloatArray:
@@ -102,31 +85,6 @@ def estimator_variance(logit_L: FloatArray, n: int, ks: ArrayLike) -> FloatArray
     mean_LK, square_LK = np.exp(log_LC) @ estimate_CK, np.exp(log_LC) @ estimate_CK**2
     variance_LK: FloatArray = np.maximum(square_LK - mean_LK**2, 0)
     return variance_LK
-
-
-def estimator_covariance(
-    a_L: FloatArray, b_L: FloatArray, n: int, ks: ArrayLike, correlation: float
-) -> FloatArray:
-    """The covariance of both sides' estimates of pass@k at log-odds a and b, shape (L, K), exact.
-
-    1 - estimate is the mean, over all k-subsets of the n samples, of "none of them is right". Two
-    subsets share h samples (hypergeometric), and a shared one is wrong on both sides with
-    probability q_a q_b + c, where c is the grades' covariance. So the covariance is
-    (q_a q_b)^k (E (1 + c / (q_a q_b))^h - 1). c is at most what the two probabilities allow.
-    """
-    wrong_L = -np.logaddexp(0, a_L) - np.logaddexp(0, b_L)
-    right_a, right_b = -np.expm1(-np.logaddexp(0, a_L)), -np.expm1(-np.logaddexp(0, b_L))
-    deviations_L = np.sqrt(right_a * (1 - right_a) * right_b * (1 - right_b))
-    most_L = np.minimum(right_a, right_b) - right_a * right_b
-    ratio_L = np.log1p(np.minimum(correlation * deviations_L, most_L) / np.exp(wrong_L))
-    columns = []
-    for k in np.asarray(ks).tolist():
-        shared_C, chance_C = hypergeometric(k, n - k, k)
-        likely_C = chance_C > NEGLIGIBLE
-        powers_LC = np.exp(k * wrong_L[:, None] + np.outer(ratio_L, shared_C[likely_C]))
-        columns.append(powers_LC @ chance_C[likely_C] - np.exp(k * wrong_L))
-    covariance_LK: FloatArray = np.maximum(np.stack(columns, axis=1), 0)
-    return covariance_LK
 
 
 POWER = 0.8
@@ -241,20 +199,11 @@ def _problems_alone(gaps: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray]
 
 
 HETEROGENEITY = 0.5
-"""Default deviation of the shifts of log-odds. Measured on the `tiny` preset, 60 problems x 256
-samples, less sampling noise: .57 and .52 between the base and RL runs with and without KL, close to
-0 between those runs."""
-CORRELATION = 0.36
-"""Default correlation of a base's and a trained policy's grades of a sample with the same random
-numbers, measured between a base and its RL policies."""
-COVARIANCE_SAMPLES = 150
-"""Log-odds over which the covariance is averaged: it varies slowly, and each of it is a sum."""
+"""Deviation of the shifts of log-odds: problems don't all change alike. Measured on the `tiny`
+preset, 60 problems x 256 samples, less sampling noise: .57 and .52 between the base and RL runs
+with and without KL, close to 0 between those runs."""
 SHIFTS = np.linspace(-6, 16, 111)
 """Log-odds that are tried; from below 0, because heterogeneity alone moves the mean."""
-RESAMPLES = 40
-RESAMPLED_SAMPLES = 600
-COARSE = SHIFTS[::3]
-"""Samples and shifts for a resampled population: their error is small beside that of resampling."""
 LOGITS = np.linspace(-18, 18, 1441)
 """Log-odds at which the estimator's variance is computed; between them it is interpolated."""
 
@@ -269,74 +218,36 @@ class Design:
 
 
 def smallest_changes(
-    population: Population,
-    designs: Sequence[Design],
-    ks: Sequence[int],
-    *,
-    loss: bool = False,
-    heterogeneity: float = HETEROGENEITY,
-    correlation: float = CORRELATION,
-    confidence: float = 0.95,
-    power: float = POWER,
-    shifts: FloatArray = SHIFTS,
+    population: Population, designs: Sequence[Design], ks: Sequence[int], confidence: float = 0.95
 ) -> FloatArray:
-    """The smallest mean gain (or `loss`) of pass@k that each design detects, shape (Q, K).
+    """The smallest mean gain of pass@k that each design detects, shape (Q, K).
 
-    Detected: by a two-sided paired test at 1 - `confidence`, with probability `power`. In absolute
-    terms, as 0.03. NaN for k above the samples, for a single problem, and where even a policy
-    that is right (or wrong) everywhere would go unseen.
+    Detected: by a two-sided paired test at 1 - `confidence`, with probability `POWER`; the two
+    policies' samples are independent. In absolute terms, as 0.03. NaN for k above the samples, for
+    a single problem, and where even a policy that is right everywhere would go unseen.
     """
-    sign, ks_K = (-1 if loss else 1), np.asarray(ks)
-    moved = [population.shifted(sign * shift, heterogeneity) for shift in shifts]
+    ks_K = np.asarray(ks)
+    moved = [population.shifted(shift) for shift in SHIFTS]
     before_LK = _solved(population.logit_L, ks_K)
     change_ELK = (_solved(after_L, ks_K) - before_LK for after_L in moved)
-    moments = [(sign * gap_LK.mean(axis=0), gap_LK.var(axis=0)) for gap_LK in change_ELK]
+    moments = [(gap_LK.mean(axis=0), gap_LK.var(axis=0)) for gap_LK in change_ELK]
     mean_EK, between_EK = (np.array(part) for part in zip(*moments, strict=True))
     smallest_QK = np.full((len(designs), len(ks_K)), np.nan)
     for n in {design.samples for design in designs}:
         known_K = ks_K <= n
         if not known_K.any():
             continue
-        sampling_EK = _sampling(population.logit_L, moved, n, ks_K[known_K], correlation)
+        noise_LK = estimator_variance(LOGITS, n, ks_K[known_K])
+        sampling_EK = _mean_noise(population.logit_L, noise_LK) + np.array(
+            [_mean_noise(after_L, noise_LK) for after_L in moved]
+        )
         for place, design in enumerate(designs):
             if design.samples == n and design.problems > 1:
                 variance_EK = between_EK[:, known_K] + sampling_EK / design.seeds
                 errors_EK = np.sqrt(variance_EK / design.problems)
-                needed_EK = multiple(design.problems - 1, confidence, power) * errors_EK
+                needed_EK = multiple(design.problems - 1, confidence) * errors_EK
                 smallest_QK[place, known_K] = _first_reached(mean_EK[:, known_K], needed_EK)
     return smallest_QK
-
-
-def resampled_changes(
-    counts: Counts,
-    designs: Sequence[Design],
-    ks: Sequence[int],
-    *,
-    beta: tuple[float, float],
-    confidence: float = 0.95,
-    **assumed: Any,
-) -> FloatArray:
-    """Low and high ends of the smallest changes, shape (2, Q, K): the counted problems resampled.
-
-    The population is known from the counted problems alone; others of the kind would give another
-    answer. `beta` is the distribution that fits all of them; `assumed` are further options of
-    `smallest_changes`. An end of inf says that no change may be large enough.
-    """
-    generator, changes = np.random.default_rng(3), []
-    ids = tuple(map(str, range(len(counts))))
-    for _ in range(RESAMPLES):
-        place_P = generator.integers(0, len(counts), len(counts))
-        resampled = Counts(ids, counts.n_P[place_P], counts.c_P[place_P])
-        population = Population.from_counts(resampled, RESAMPLED_SAMPLES, near=beta)
-        changes.append(
-            smallest_changes(
-                population, designs, ks, confidence=confidence, shifts=COARSE, **assumed
-            )
-        )
-    tail = (1 - confidence) / 2
-    ends = np.where(np.isnan(changes), np.inf, changes)
-    ends_2QK: FloatArray = np.quantile(ends, [tail, 1 - tail], axis=0, method="inverted_cdf")
-    return ends_2QK
 
 
 def multiple(freedom: ArrayLike, confidence: float = 0.95, power: float = POWER) -> FloatArray:
@@ -348,36 +259,9 @@ def multiple(freedom: ArrayLike, confidence: float = 0.95, power: float = POWER)
     return two_sided_reach(1 - confidence, degrees) + two_sided_reach(2 * (1 - power), degrees)
 
 
-def _sampling(
-    before_L: FloatArray,
-    moved: Sequence[FloatArray],
-    n: int,
-    ks_K: FloatArray,
-    correlation: float,
-) -> FloatArray:
-    """The variance that n samples a side add to a problem's difference at each shift, (E, K)."""
-    noise_LK = _noise(n, tuple(ks_K.tolist()))
-
-    def mean_noise(logit_L: FloatArray) -> FloatArray:
-        return np.array([np.interp(logit_L, LOGITS, noise_L).mean() for noise_L in noise_LK.T])
-
-    after_EK = np.array([mean_noise(after_L) for after_L in moved])
-    sampling_EK: FloatArray = mean_noise(before_L) + after_EK
-    if not correlation:
-        return sampling_EK
-    some = slice(None, None, max(1, len(before_L) // COVARIANCE_SAMPLES))
-    covariances = [
-        estimator_covariance(before_L[some], after_L[some], n, ks_K, correlation).mean(axis=0)
-        for after_L in moved
-    ]
-    sampling_EK -= 2 * np.array(covariances)
-    return sampling_EK
-
-
-@lru_cache(maxsize=64)
-def _noise(n: int, ks: tuple[int, ...]) -> FloatArray:
-    """`estimator_variance` at `LOGITS`."""
-    return estimator_variance(LOGITS, n, ks)
+def _mean_noise(logit_L: FloatArray, noise_LK: FloatArray) -> FloatArray:
+    """The mean of `noise_LK`, which is known at `LOGITS`, over the problems, shape (K,)."""
+    return np.array([np.interp(logit_L, LOGITS, noise_L).mean() for noise_L in noise_LK.T])
 
 
 def _solved(logit_L: FloatArray, ks_K: FloatArray) -> FloatArray:

@@ -140,40 +140,6 @@ def compare_support(
     )
 
 
-NEVER, SOMETIMES, OFTEN = "never", "sometimes", "often"
-STATES = (NEVER, SOMETIMES, OFTEN)
-"""A problem is solved in no sample, in some, or in at least half of them."""
-
-
-@dataclass(frozen=True, eq=False)
-class Transitions:
-    """The numbers of problems that went from a state (row) to a state (column), as in STATES.
-
-    `by_chance` are the numbers to expect if nothing had changed.
-    """
-
-    seen: FloatArray
-    by_chance: FloatArray
-
-
-def transitions(base: Counts, run: Counts) -> Transitions:
-    """From the base's states to the run's, seen and expected, each of shape (3, 3)."""
-    run = run.ordered(base.problem_ids)
-    seen, by_chance = np.zeros((3, 3)), np.zeros((3, 3))
-    np.add.at(seen, (states(base.c_P, base.n_P), states(run.c_P, run.n_P)), 1)
-    for problem, (count_C, chance_C) in enumerate(null_counts(base, run)):
-        run_C = base.c_P[problem] + run.c_P[problem] - count_C
-        cells = states(count_C, base.n_P[problem]), states(run_C, run.n_P[problem])
-        np.add.at(by_chance, cells, chance_C)
-    return Transitions(seen, by_chance)
-
-
-def states(c: IntArray, n: IntArray) -> IntArray:
-    """The place in STATES of c right ones among n samples."""
-    state: IntArray = (c > 0).astype(int) + (2 * c >= n)
-    return state
-
-
 def _above(c: IntArray, n: IntArray, delta: float) -> BoolArray:
     """True where the share of right samples exceeds `delta`, free of rounding where they agree."""
     above: BoolArray = c > delta * n + 1e-9

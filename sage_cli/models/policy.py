@@ -403,25 +403,20 @@ def split_label(typed: str) -> tuple[str, str | None]:
     return name, label.strip()
 
 
-class NoRunsError(StoreError):
-    """Nothing was named, and there is no finished run that could be meant."""
-
-
 def chosen_policies(
     names: Sequence[str], runs: Runs, model: Model = None, labels: Labels = NO_LABELS
 ) -> list[Policy]:
     """Return the policies of `names`; without names that of the latest finished run.
 
-    Raises NoRunsError where there is none.
+    Raises StoreError where there is none.
     """
     if names:
         return distinct_policies(names, runs, model, labels)
     latest = runs.latest()
     if latest is None:
-        raise NoRunsError(
+        raise StoreError(
             f"{runs.root.resolve()} holds no finished run to measure",
-            "name a run or a model folder, name the folder of runs with --runs, or say --train to "
-            "train the preset's base first",
+            "name a run or a model, or name the folder of runs with --runs; `sage rl` trains one",
         )
     return [Policy.of_run(latest, consent=consents(model))]
 

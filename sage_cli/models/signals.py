@@ -25,22 +25,15 @@ def tilted_temperature(temperature: float, exponent: float) -> float:
     return temperature / max(exponent, _LEAST_EXPONENT)
 
 
-def completion_signals(
-    model: Any, prompt: Ids, completion: Ids, temperature: float = 1.0
-) -> tuple[Tensor, Tensor]:
-    """(logps_T, entropy_T) of a completion's tokens after a prompt, in nats, from one forward pass.
-
-    `prompt` holds at least one token id; logits are divided by `temperature`, as in training.
-    Entropies are those of Eq. 12, of the whole distribution each token was sampled from.
-    """
-    return batch_signals(model, [(prompt, completion)], temperature)[0]
-
-
 @torch.inference_mode()
 def batch_signals(
     model: Any, rows: Sequence[tuple[Ids, Ids]], temperature: float = 1.0
 ) -> list[tuple[Tensor, Tensor]]:
-    """`completion_signals` of several (prompt, completion), from one forward pass."""
+    """Return (logps_T, entropy_T) of each (prompt, completion), in nats, from one forward pass.
+
+    A prompt holds at least one token id; logits are divided by `temperature`, as in training.
+    Entropies are those of Eq. 12, of the whole distribution each token was sampled from.
+    """
     return [
         _signals(logits_TV, chosen_T, temperature)
         for logits_TV, chosen_T in completion_logits(model, rows)

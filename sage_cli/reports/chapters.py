@@ -6,25 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from typing_extensions import TypedDict
-
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.passk import CurveJson
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.tables import Table, is_text
 
 
 @dataclass(frozen=True)
 class Chapter:
-    """Documents below a heading; `name` is a stem of their files and an anchor on a page.
-
-    `about` is a sentence about them.
-    """
+    """Documents below a heading; `name` is a stem of their files and an anchor on a page."""
 
     name: str
     title: str
     sections: Sequence[Document]
-    about: str = ""
 
 
 def join_chapters(
@@ -45,7 +38,6 @@ def join_chapters(
             {
                 "name": chapter.name,
                 "title": chapter.title,
-                "about": chapter.about,
                 "sections": {
                     section.name: {
                         "title": section.title,
@@ -100,61 +92,18 @@ SHOWN = "shown.json"
 """The file of a report in this form, beside its others."""
 
 
-class ShownColumn(TypedDict):
-    """A heading; `group` is shared with its neighbours, and `words` are aligned left."""
-
-    name: str
-    group: str
-    words: bool
-
-
-class ShownTable(TypedDict):
-    """A table whose cells are texts; `rules` are the places of rows that a rule precedes."""
-
-    title: str
-    columns: list[ShownColumn]
-    rows: list[list[str]]
-    rules: list[int]
-    notes: list[str]
-
-
-class ShownSection(TypedDict):
-    """A document: its tables and notes, and curves at `k`, empty where it has none.
-
-    `pictures` are the stems of SVG files beside the report.
-    """
-
-    name: str
-    title: str
-    tables: list[ShownTable]
-    pictures: list[str]
-    k: list[int]
-    curves: list[CurveJson]
-    notes: list[str]
-
-
-class ShownChapter(TypedDict):
-    """Sections below a heading, with a sentence about them."""
-
-    name: str
-    title: str
-    about: str
-    sections: list[ShownSection]
-
-
-class ShownReport(TypedDict):
-    """A report: `facts` stand at its top, its provenance at its end."""
-
-    title: str
-    facts: dict[str, str]
-    chapters: list[ShownChapter]
-    provenance: dict[str, Any]
+Shown = dict[str, Any]
+"""A report, or a part of it, as JSON for the page."""
 
 
 def shown_report(
     document: Document, chapters: Sequence[Chapter], facts: Mapping[str, str]
-) -> ShownReport:
-    """Return a report that was joined from these chapters."""
+) -> Shown:
+    """Return a report that was joined from these chapters.
+
+    `facts` stand at its top, its provenance at its end. A section's `pictures` are the stems of
+    SVG files beside the report.
+    """
     several = len(chapters) > 1
     return {
         "title": document.title,
@@ -163,7 +112,6 @@ def shown_report(
             {
                 "name": chapter.name,
                 "title": chapter.title,
-                "about": chapter.about,
                 "sections": [_section(chapter, section, several) for section in chapter.sections],
             }
             for chapter in chapters
@@ -172,8 +120,11 @@ def shown_report(
     }
 
 
-def shown_table(table: Table) -> ShownTable:
-    """Return a table with every cell as the terminal prints it."""
+def shown_table(table: Table) -> Shown:
+    """Return a table with every cell as the terminal prints it.
+
+    Columns of `words` are aligned left; `rules` are the places of rows that a rule precedes.
+    """
     sections = [row.section for row in table.rows]
     return {
         "title": table.title,
@@ -187,7 +138,7 @@ def shown_table(table: Table) -> ShownTable:
     }
 
 
-def _section(chapter: Chapter, section: Document, several: bool) -> ShownSection:
+def _section(chapter: Chapter, section: Document, several: bool) -> Shown:
     curves = list(section.data.get("curves", ()))
     return {
         "name": section.name,

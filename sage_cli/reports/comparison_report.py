@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
-from typing_extensions import TypedDict
 
 from sage_cli.metrics import (
     About,
@@ -18,7 +17,6 @@ from sage_cli.metrics import (
     Difference,
     Side,
     Support,
-    VarianceComponents,
     about,
     method_difference,
     paired_difference,
@@ -156,33 +154,13 @@ def cells_at(contrast: Contrast, k: int) -> tuple[Estimate, ...]:
     return (*means, difference_at(contrast, k), safe_at(contrast, k), smallest, *ps)
 
 
-class ContrastJson(TypedDict):
-    """A less B, a value for each k; `p_holm` is undefined outside the table's tests.
+def contrast_json(contrast: Contrast) -> dict[str, Any]:
+    """Return all numbers of a contrast, a value for each k; undefined ones are null.
 
-    `safe` has a pair [low, high] for each k, and `fragile` is true where it contains 0 although p
-    is small; `safe` is null if training seeds are random too.
-
-    `about` is "methods" if training seeds are random: each side has several, or one has and the
-    other is a base, a fixed model. Else it is "models": another training seed may differ. `runs`
-    are the numbers of training seeds of both sides.
+    `safe` has pairs [low, high], and `fragile` is true where one contains 0 although p is small;
+    `safe` is null if training seeds are random too. `about` is "methods" if training seeds are
+    random: each side has several, or one has and the other is a base. Else it is "models".
     """
-
-    about: About
-    runs: list[int]
-    k: list[int]
-    difference: FloatArray
-    low: FloatArray
-    high: FloatArray
-    safe: list[FloatArray] | None
-    fragile: list[bool]
-    p: FloatArray
-    p_holm: FloatArray
-    smallest_detectable: FloatArray
-    problems: int
-
-
-def contrast_json(contrast: Contrast) -> ContrastJson:
-    """Return all numbers of a contrast; undefined ones are null."""
     difference, safe = contrast.difference, contrast.difference.safe
     return {
         "about": contrast.about,
@@ -355,21 +333,13 @@ AVERAGE_NOTE = (
 )
 
 
-VARIANCE_NOTES = (
-    "standard deviations of one evaluation's mean pass@k, if only this were sampled anew; "
-    "'problems' holds the sampling too",
-    "– : unknown. Sampling needs 2k samples per problem, seeds need two of their kind.",
-)
-
-
 def comparison_document(
     comparisons: Mapping[str, Comparison], provenance: Provenance, notes: Sequence[str] = ()
 ) -> Document:
     """Return the report of benchmark -> comparison of the same two sides.
 
-    `notes` come before the report's own. Tables show the powers of two among the ks to be shown,
-    and sources of uncertainty at fewer ks; picture, CSV (a file per benchmark) and JSON have every
-    k.
+    `notes` come before the report's own. Tables show the powers of two among the ks to be shown;
+    picture, CSV (a file per benchmark) and JSON have every k.
     """
     first = next(iter(comparisons.values()))
     shown = powers_of_two(first.shown)
@@ -380,10 +350,8 @@ def comparison_document(
     rows = adjusted(rows, shown)
     tables = []
     for benchmark, comparison in comparisons.items():
-        components = dict(zip(rows[benchmark].labels, comparison.variances, strict=True))
         about_both = comparison_notes(comparison)
         tables.append(comparison_table(benchmark, rows[benchmark], shown, about_both))
-        tables.append(variance_table(benchmark, components, {*shown[::3], shown[-1]}))
     if AVERAGE in rows:
         heading = f"the average of {', '.join(comparisons)}"
         tables.append(comparison_table(heading, rows[AVERAGE], shown, (AVERAGE_NOTE,)))
@@ -419,6 +387,14 @@ def comparison_document(
     )
 
 
+def with_own(document: Document, own: Mapping[str, Comparison]) -> Document:
+    """Return a comparison behind that with the own control; p of that is in no family."""
+    contrasts = {name: contrast_of_curves(comparison) for name, comparison in own.items()}
+    tables = (comparison_table(n, c, powers_of_two(own[n].shown)) for n, c in contrasts.items())
+    data = {"own_control": {name: contrast_json(contrast) for name, contrast in contrasts.items()}}
+    return replace(document, data={**document.data, **data}, tables=(*tables, *document.tables))
+
+
 def comparison_table(
     benchmark: str, contrast: Contrast, ks: Sequence[int], notes: Sequence[str] = ()
 ) -> Table:
@@ -429,36 +405,13 @@ def comparison_table(
     return Table(title, heads, tuple(rows), tuple(notes))
 
 
-def variance_table(
-    benchmark: str, components: Mapping[str, VarianceComponents], ks: Collection[int]
-) -> Table:
-    """Return a row per model and k of `ks` with a column per source of uncertainty."""
-    rows = [
-        Row((label, k, *(Estimate(float(sd), digits=4) for sd in sources)), section=label)
-        for label, component in components.items()
-        for k, *sources in zip(component.ks, *_by_source(component).values(), strict=True)
-        if k in ks
-    ]
-    heads = columns("model, k, problems, sampling, evaluation seeds, training seeds")
-    return Table(
-        f"sources of uncertainty on {benchmark}", heads, tuple(rows), VARIANCE_NOTES, detail=True
-    )
-
-
-def _by_source(component: VarianceComponents) -> dict[str, FloatArray]:
-    """Return each source's standard deviations, a value for each k."""
-    sources = ("problems", "sampling", "evaluation_seeds", "training_seeds")
-    return {source: getattr(component, f"{source}_K") for source in sources}
-
-
 def comparison_json(comparison: Comparison, contrast: Contrast) -> dict[str, Any]:
     """Return all numbers of a comparison and of its contrast.
 
-    `variance_components` are standard errors by their source; an end of the crossing beyond the ks
-    is "inf" or "-inf".
+    An end of the crossing beyond the ks is "inf" or "-inf".
     """
     difference = comparison.difference
-    sides = zip((comparison.a, comparison.b), comparison.curves, comparison.variances, strict=True)
+    sides = zip((comparison.a, comparison.b), comparison.curves, strict=True)
     return {
         "confidence": difference.confidence,
         "sides": [
@@ -467,9 +420,8 @@ def comparison_json(comparison: Comparison, contrast: Contrast) -> dict[str, Any
                 "pass@k": curve.mean_K,
                 "low": curve.low_K,
                 "high": curve.high_K,
-                "variance_components": _by_source(components),
             }
-            for side, curve, components in sides
+            for side, curve in sides
         ],
         "crossing": comparison.crossing,
         "support": comparison.support,

@@ -24,7 +24,7 @@ from sage_cli.store.files import (
     write_text,
 )
 
-FIGURES_VERSION = 5
+FIGURES_VERSION = 6
 """Raised when figures of the same data look different, so that stored ones are replaced."""
 
 
@@ -41,8 +41,7 @@ def report_folder(root: Path, name: str) -> Path:
 class Figure:
     """A picture of a document: `draw` saves it at the path it is given, as `.png` and `.svg`.
 
-    A path that ends in .pdf, .png or .svg is a single file. Only `draw` imports matplotlib. It
-    shows the document's data and nothing else.
+    Only `draw` imports matplotlib. It shows the document's data and nothing else.
     """
 
     stem: str
@@ -95,12 +94,8 @@ class Document:
 
     @property
     def essentials(self) -> Document:
-        """Return it without notes and tables that are details."""
-        tables = tuple(
-            replace(table, notes=essential(table.notes))
-            for table in self.tables
-            if not table.detail
-        )
+        """Return it without notes that are details."""
+        tables = tuple(replace(table, notes=essential(table.notes)) for table in self.tables)
         return replace(self, tables=tables, notes=essential(self.notes))
 
     def as_json(self) -> dict[str, Any]:

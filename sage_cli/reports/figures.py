@@ -32,7 +32,6 @@ DASHES = ("-", *((0, gaps) for gaps in _GAPS))
 KINDS: dict[str, dict[str, None]] = {
     ".png": {"Software": None},
     ".svg": {"Date": None, "Creator": None},
-    ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
 """Endings of pictures and the metadata left out (dates, versions), for equal bytes."""
 PAD_IN = 0.08
@@ -73,8 +72,7 @@ STYLE = {
 def drawing(stem: Path, width_in: float, height_in: float) -> Iterator[Figure]:
     """Yield a figure of that many inches and save it as `stem`.png and `stem`.svg on success.
 
-    A `stem` with an ending of `KINDS` names a single file. matplotlib is imported here, so that
-    modules that name a picture can be imported without it.
+    matplotlib is imported here, so that modules that name a picture can be imported without it.
     """
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -84,21 +82,16 @@ def drawing(stem: Path, width_in: float, height_in: float) -> Iterator[Figure]:
         figure = Figure(figsize=(width_in, height_in), layout="constrained")
         canvas = FigureCanvasAgg(figure)
         yield figure
-        lay_out(figure)
+        if (engine := figure.get_layout_engine()) is not None:
+            engine.execute(figure)
+            figure.set_layout_engine(None)
         # measured once for both files: savefig would draw the figure again to measure each
         box = figure.get_tightbbox(canvas.get_renderer()).padded(PAD_IN)
-        for path in (stem,) if stem.suffix in KINDS else outputs(stem):
+        for path in outputs(stem):
             with replacing(path) as temporary:
                 figure.savefig(
                     temporary, format=path.suffix[1:], metadata=KINDS[path.suffix], bbox_inches=box
                 )
-
-
-def lay_out(figure: Figure) -> None:
-    """Give the panels their final places; later additions do not move them."""
-    if (engine := figure.get_layout_engine()) is not None:
-        engine.execute(figure)
-        figure.set_layout_engine(None)
 
 
 def outputs(stem: Path) -> tuple[Path, Path]:
@@ -338,8 +331,6 @@ SPARSE = 12
 """With at most this many ks, each is marked."""
 ALPHA, ALL_BANDS = 0.13, 0.6
 """Opacity of a band, and of all bands together where they overlap."""
-LABEL_GAP = 0.055
-"""Least distance of two labels, as a share of the panel's height."""
 
 
 def draw_curves(
@@ -350,17 +341,13 @@ def draw_curves(
 ) -> None:
     """Draw benchmark -> label -> curve, with the benchmarks' paired `differences` below.
 
-    A single panel names its curves beside their ends if there is room; several share a legend.
     Differences have panels of their own because the bands of two curves may overlap although
     their paired difference is significant.
     """
-    labels = series_of(panels.values())
     heights_in = [PANEL_IN[1], DIFFERENCE_IN][: 2 if differences else 1]
     width_in = PANEL_IN[0] * len(panels)
-    legend = Legend.from_labels(labels, width_in)
-    beside_ends = len(panels) == 1 and len(labels) * LABEL_GAP <= 1
-    below_in = 0 if beside_ends else legend.height_in
-    with drawing(stem, width_in, sum(heights_in) + below_in) as figure:
+    legend = Legend.from_labels(series_of(panels.values()), width_in)
+    with drawing(stem, width_in, sum(heights_in) + legend.height_in) as figure:
         size, ratios = (len(heights_in), len(panels)), {"height_ratios": heights_in}
         rows = figure.subplots(*size, squeeze=False, sharex="col", gridspec_kw=ratios)
         for axes, (benchmark, curves) in zip(rows[0], panels.items(), strict=True):
@@ -377,12 +364,7 @@ def draw_curves(
         for axes, curves in zip(rows[-1], panels.values(), strict=True):
             _frame(axes, list(curves.values()))
         rows[0][0].set_ylabel("pass@k")
-        if beside_ends:
-            # laid out before labels are added: long ones widen the picture and squeeze no panel
-            lay_out(figure)
-            _name_ends(rows[0][0], next(iter(panels.values())), legend)
-        else:
-            legend.draw_lines(figure)
+        legend.draw_lines(figure)
 
 
 def _draw(
@@ -446,48 +428,6 @@ def _note(curves: Sequence[Curve]) -> str:
     bands = " or ".join(f"{100 * share:g} %" for share in confidence)
     count = " or ".join(map(str, problems))
     return f"{count} problems; bands: {bands}, over problems"
-
-
-def _name_ends(axes: Any, curves: Mapping[str, Curve], legend: Legend) -> None:
-    """Write each label to the right of the panel, near its curve's end."""
-    bottom, top = axes.get_ylim()
-    right = max(curve.ks[-1] for curve in curves.values()) * 2**0.15
-    ends = {name: (float(c.mean_K[-1]) - bottom) / (top - bottom) for name, c in curves.items()}
-    order = sorted(ends, key=lambda name: ends[name])
-    heights = separated([ends[name] for name in order], LABEL_GAP)
-    for name, height in zip(order, heights, strict=True):
-        colour, end = legend.styles[name]["color"], (right, bottom + ends[name] * (top - bottom))
-        line = {"arrowstyle": "-", "color": colour, "linewidth": 0.7, "relpos": (0, 0.5)}
-        style = {"va": "center", "ha": "left", "color": colour, "fontsize": 8.5}
-        axes.annotate(
-            name,
-            end,
-            (1.045, height),
-            textcoords="axes fraction",
-            annotation_clip=False,
-            arrowprops={**line, "shrinkA": 1, "shrinkB": 1},
-            **style,
-        )
-
-
-def separated(heights: Sequence[float], gap: float) -> list[float]:
-    """Return ascending heights, moved least (in squares) so that neighbours are `gap` apart.
-
-    Labels that touch become a block, which sits at the mean of its labels' heights.
-    """
-    blocks: list[list[float]] = []
-    for height in heights:
-        blocks.append([height])
-        while len(blocks) > 1 and (
-            _bottom(blocks[-2], gap) + gap * len(blocks[-2]) > _bottom(blocks[-1], gap)
-        ):
-            last = blocks.pop()
-            blocks[-1] += last
-    return [_bottom(block, gap) + gap * place for block in blocks for place in range(len(block))]
-
-
-def _bottom(block: Sequence[float], gap: float) -> float:
-    return sum(block) / len(block) - gap * (len(block) - 1) / 2
 
 
 DotPanels = Mapping[str, Mapping[str, Mapping[str, Estimate]]]

@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
-
-from sage_cli.metrics import Curve
-
-
-@dataclass(frozen=True)
-class CardCurve:
-    """A benchmark, the curve measured on it, and the measurement's settings in words."""
-
-    benchmark: str
-    curve: Curve
-    samples: int
-    seeds: Sequence[int]
-    settings: str
 
 
 @dataclass(frozen=True)
@@ -27,7 +14,8 @@ class CardFacts:
     """The contents of a card; an empty section is left out.
 
     `base` is a name of the Hub, if the policy grew from one; `origin` has run, hashes and seeds,
-    `settings` the method's, `command` trained it.
+    `settings` the method's, `command` trained it. `measured` has by benchmark the figures that
+    its run has recorded.
     """
 
     name: str
@@ -36,7 +24,7 @@ class CardFacts:
     settings: Mapping[str, Any] = field(default_factory=dict)
     prompt: str | None = None
     command: str | None = None
-    measured: Sequence[CardCurve] = ()
+    measured: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def model_card(facts: CardFacts) -> str:
@@ -56,24 +44,15 @@ def model_card(facts: CardFacts) -> str:
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def _measured(measured: Sequence[CardCurve]) -> str:
+def _measured(measured: Mapping[str, Mapping[str, Any]]) -> str:
     if not measured:
         return "## pass@k\n\nNot measured."
     lines = ["## pass@k", ""]
-    for card_curve in measured:
-        level = f"{card_curve.curve.confidence:.0%}"
-        seeds = ", ".join(map(str, card_curve.seeds))
-        lines += [
-            f"{_inline(card_curve.benchmark)}: {card_curve.curve.problems:,} problems, "
-            f"{card_curve.samples:,} samples each, evaluation seeds {seeds}; "
-            f"{_inline(card_curve.settings)}",
-            "",
-            f"| k | pass@k | {level} band over problems |",
-            "|---|---|---|",
-        ]
-        for k in card_curve.curve.ks:
-            mean, low, high = card_curve.curve.at(k)
-            lines.append(f"| {k} | {mean:.4f} | {low:.4f} to {high:.4f} |")
+    for name, figures in measured.items():
+        curve = {key: value for key, value in figures.items() if key.startswith("pass@")}
+        how = (f"{key} {value}" for key, value in figures.items() if key not in (*curve, "content"))
+        lines += [f"{_inline(name)}: {_inline(', '.join(how))}", "", "| k | pass@k |", "|---|---|"]
+        lines += [f"| {key.removeprefix('pass@')} | {value:.4f} |" for key, value in curve.items()]
         lines.append("")
     return "\n".join(lines).rstrip()
 

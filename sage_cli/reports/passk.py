@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from typing_extensions import TypedDict
 
@@ -12,7 +13,7 @@ from sage_cli.metrics import Curve
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_curves
-from sage_cli.reports.provenance import Provenance, SeedCounts, SeedCountsJson, grade_notes, record
+from sage_cli.reports.provenance import Provenance, SeedCounts, grade_notes, record
 from sage_cli.reports.tables import Column, Estimate, Row, Table, columns
 
 
@@ -37,7 +38,7 @@ CurveJson = TypedDict(
         "pass@k": FloatArray,
         "low": FloatArray,
         "high": FloatArray,
-        "seeds": list[SeedCountsJson],
+        "seeds": list[dict[str, Any]],
     },
 )
 """pass@k with its band, a value for each k; `seeds` is empty for files of counts."""

@@ -1,4 +1,4 @@
-"""The report of `sage power`: the smallest detectable changes by design and k."""
+"""The report of `sage power`: the smallest detectable gains by design and k."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
 from sage_cli.metrics import Counts, pass_at_k
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.power import POWER, Design, Population, resampled_changes, smallest_changes
+from sage_cli.metrics.power import HETEROGENEITY, POWER, Design, Population, smallest_changes
 from sage_cli.reports.document import Document
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.tables import Column, Estimate, Row, Table, columns
@@ -19,79 +17,48 @@ from sage_cli.store.files import file_stems
 
 @dataclass(frozen=True)
 class Question:
-    """A power analysis: designs, ks, gains or losses, and assumptions.
-
-    `like` names the run that the grades' correlation was estimated from, if any.
-    """
+    """A power analysis: designs, ks, and the confidence of the test."""
 
     designs: tuple[Design, ...]
     ks: tuple[int, ...]
-    loss: bool
-    heterogeneity: float
-    correlation: float
     confidence: float
-    like: str | None = None
-
-    @property
-    def change(self) -> str:
-        """Return `gain` or `loss`."""
-        return "loss" if self.loss else "gain"
 
 
 @dataclass(frozen=True, eq=False)
 class Base:
-    """A base on a benchmark: its counts, the Beta fitted to them, smallest changes (D, K).
-
-    `ends_2QK` are the low and high ends of their intervals.
-    """
+    """A base on a benchmark: its counts, the Beta fitted to them, smallest gains (Q, K)."""
 
     label: str
     benchmark: str
     counts: Counts
-    question: Question
     beta: tuple[float, float]
     smallest_QK: FloatArray
-    ends_2QK: FloatArray
 
     @classmethod
     def from_counts(cls, label: str, benchmark: str, counts: Counts, question: Question) -> Base:
         """Return what each design would detect on problems like the counted ones."""
         population = Population.from_counts(counts)
-        designs, ks = question.designs, question.ks
-        names = ("loss", "heterogeneity", "correlation", "confidence")
-        assumed: dict[str, Any] = {name: getattr(question, name) for name in names}
-        smallest_QK = smallest_changes(population, designs, ks, **assumed)
-        ends_2QK = resampled_changes(counts, designs, ks, beta=population.beta, **assumed)
-        ends_2QK = np.where(np.isnan(smallest_QK), np.nan, ends_2QK)
-        return cls(label, benchmark, counts, question, population.beta, smallest_QK, ends_2QK)
-
-    def change(self, design: int, place: int) -> Estimate:
-        """Return a design's smallest change at a k with its interval."""
-        low, high = self.ends_2QK[:, design, place].tolist()
-        return Estimate(float(self.smallest_QK[design, place]), interval=(low, high))
+        asked = question.designs, question.ks, question.confidence
+        smallest_QK = smallest_changes(population, *asked)
+        return cls(label, benchmark, counts, population.beta, smallest_QK)
 
 
-def power_document(bases: Sequence[Base], provenance: Provenance) -> Document:
-    """Return the report: a table per base.
-
-    The bases' questions differ in designs and correlations at most.
-    """
-    question, tables = bases[0].question, tuple(map(power_table, bases))
+def power_document(bases: Sequence[Base], question: Question, provenance: Provenance) -> Document:
+    """Return the report: a table per base."""
+    tables = tuple(power_table(base, question) for base in bases)
     models, benchmarks = (
         file_stems(names)
         for names in ([base.label for base in bases], [base.benchmark for base in bases])
     )
     data: dict[str, Any] = {
         "k": list(question.ks),
-        "change": question.change,
         "power": POWER,
         "confidence": question.confidence,
-        "heterogeneity": question.heterogeneity,
-        "bases": list(map(_base_json, bases)),
+        "bases": [_base_json(base, question) for base in bases],
     }
     return Document(
         name="power",
-        title=f"smallest detectable {question.change} of pass@k",
+        title="smallest detectable gain of pass@k",
         provenance=provenance,
         data=data,
         tables=tables,
@@ -101,47 +68,34 @@ def power_document(bases: Sequence[Base], provenance: Provenance) -> Document:
             else "power": table
             for base, table in zip(bases, tables, strict=True)
         },
-        notes=(*_notes(question), *_unbounded_notes(bases)),
+        notes=_notes(question),
     )
 
 
-def power_table(base: Base) -> Table:
-    """Return a row per design: problems, samples, seeds, and the smallest change at each k."""
-    question = base.question
-    changes = (Column(f"pass@{k}", f"smallest {question.change}") for k in question.ks)
-    places = range(len(question.ks))
+def power_table(base: Base, question: Question) -> Table:
+    """Return a row per design: problems, samples, seeds, and the smallest gain at each k."""
+    gains = (Column(f"pass@{k}", "smallest gain") for k in question.ks)
     rows = tuple(
-        Row((design.problems, design.samples, design.seeds, *(base.change(row, k) for k in places)))
-        for row, design in enumerate(question.designs)
+        Row((design.problems, design.samples, design.seeds, *map(Estimate, smallest_K.tolist())))
+        for design, smallest_K in zip(question.designs, base.smallest_QK, strict=True)
     )
     pass_at_k = _pass_at_ks(base.counts, question.ks)
     measured = ", ".join(f"pass@{k} {value:.3f}" for k, value in pass_at_k.items())
     known = f"{len(base.counts)} problems counted, {measured or 'too few samples for k'}"
-    title = f"smallest detectable {question.change} on {base.benchmark} from {base.label}"
-    notes = (f"{base.label}: {known}", *_beyond_counts(base), _correlation_note(question))
-    return Table(title, (*columns("problems, samples, seeds"), *changes), rows, notes)
+    title = f"smallest detectable gain on {base.benchmark} from {base.label}"
+    notes = (f"{base.label}: {known}", *_beyond_counts(base, question))
+    return Table(title, (*columns("problems, samples, seeds"), *gains), rows, notes)
 
 
-def _beyond_counts(base: Base) -> list[str]:
+def _beyond_counts(base: Base, question: Question) -> list[str]:
     """Return a warning for the ks above the counted samples."""
     counted = int(base.counts.n_P.min())
-    beyond = ", ".join(f"pass@{k}" for k in base.question.ks if k > counted)
+    beyond = ", ".join(f"pass@{k}" for k in question.ks if k > counted)
     if not beyond:
         return []
     return [
         f"{beyond}: {counted:,} samples a problem are counted, so this rests on the Beta "
         "distribution fitted to the problems' success probabilities"
-    ]
-
-
-def _unbounded_notes(bases: Sequence[Base]) -> list[str]:
-    """Return what an end of inf says, if there is one."""
-    if not any(np.isinf(base.ends_2QK).any() for base in bases):
-        return []
-    change = bases[0].question.change
-    return [
-        f"inf: on some resampled sets of problems no {change} is large enough to be detected, so "
-        "the interval has no upper end; count more problems"
     ]
 
 
@@ -153,24 +107,18 @@ def _pass_at_ks(counts: Counts, ks: Sequence[int]) -> dict[int, float]:
 
 
 def _notes(question: Question) -> tuple[str, ...]:
-    changes = (
-        f"by normal amounts with standard deviation {question.heterogeneity:g} around a common one "
-        "(--heterogeneity)"
-        if question.heterogeneity
-        else "by the same amount, which is the best case (--heterogeneity 0)"
-    )
     return (
         *_alone(question),
         f"detected: in {POWER:.0%} of repetitions by a paired test at "
         f"{1 - question.confidence:.0%} two-sided; initial and trained policy answer the same "
         "problems",
-        "assumed: problems like these, and a training that moves every problem's log-odds "
-        f"{changes}",
-        f"in brackets {question.confidence:.0%} intervals, the counted problems resampled: how "
-        "much the answer depends on which problems were counted",
+        "assumed: problems like these, and a training that moves the problems' log-odds by normal "
+        f"amounts with standard deviation {HETEROGENEITY:g} around a common one",
+        "both policies' samples are taken as independent; with equal evaluation seeds they share "
+        "their random numbers, and a little less is enough",
         "about two models, not two methods: training seeds differ besides, and count as runs in "
         "`sage compare A1,A2,A3 B1,B2,B3`",
-        f"– : k exceeds the samples, or no {question.change} is large enough to be seen",
+        "– : k exceeds the samples, or no gain is large enough to be seen",
     )
 
 
@@ -186,38 +134,19 @@ def _alone(question: Question) -> tuple[str, ...]:
     )
 
 
-def _correlation_note(question: Question) -> str:
-    source = f"estimated from {question.like}" if question.like else "--correlation, or --like RUN"
-    return (
-        f"grades of initial and trained policy on a sample correlate {question.correlation:.2f}, "
-        f"since both share their random numbers ({source}); with another evaluation seed on one "
-        "side they don't: --correlation 0"
-    )
-
-
-def _base_json(base: Base) -> dict[str, Any]:
+def _base_json(base: Base, question: Question) -> dict[str, Any]:
     """Return a base with the Beta distribution fitted to its problems, and its pass@k.
 
-    Each of `designs` has its smallest detectable change and that one's interval, a value for each
-    k.
+    Each of `designs` has its smallest detectable gain, a value for each k.
     """
-    question = base.question
-    ends = zip(question.designs, base.smallest_QK, *base.ends_2QK, strict=True)
     return {
         "base": base.label,
         "benchmark": base.benchmark,
         "problems": len(base.counts),
-        "correlation": question.correlation,
-        "like": question.like,
         "beta": list(base.beta),
         "pass@k": _pass_at_ks(base.counts, question.ks),
         "designs": [
-            {
-                **asdict(design),
-                "smallest": smallest_K,
-                "low": low_K,
-                "high": high_K,
-            }
-            for design, smallest_K, low_K, high_K in ends
+            {**asdict(design), "smallest": smallest_K}
+            for design, smallest_K in zip(question.designs, base.smallest_QK, strict=True)
         ],
     }

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from typing_extensions import TypedDict
-
 from sage_cli.grading.grades import STATUSES
 from sage_cli.metrics import Counts
 
@@ -127,27 +125,8 @@ class SeedCounts:
     right_truncated: int = 0
 
 
-class ProblemCounts(TypedDict):
-    """A problem's c right samples among n."""
-
-    problem: str
-    n: int
-    c: int
-
-
-class SeedCountsJson(TypedDict):
-    """The measurement of one evaluation seed: grades, and n and c of every problem."""
-
-    seed: int
-    sample_set: str
-    statuses: dict[str, int]
-    truncated: int
-    right_truncated: int
-    problems: list[ProblemCounts]
-
-
-def record(measured: SeedCounts) -> SeedCountsJson:
-    """Return a measurement as JSON data."""
+def record(measured: SeedCounts) -> dict[str, Any]:
+    """Return a measurement as JSON data: grades, and n and c of every problem."""
     counts = measured.counts
     return {
         "seed": measured.seed,

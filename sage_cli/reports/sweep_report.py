@@ -1,13 +1,12 @@
-"""The report of a sweep: its tables, the heat map with its interval, and Optuna's own pictures."""
+"""The report of a sweep: its tables, and the heat map with its interval."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -24,19 +23,12 @@ from sage_cli.reports.sweep_result import (
     sweep_tables,
 )
 from sage_cli.settings.sections.sweep import Objective
-from sage_cli.store.files import replacing
-
-if TYPE_CHECKING:
-    from optuna import Study
-    from optuna.distributions import BaseDistribution
 
 CELL_IN = (0.78, 0.55)
 BEST = "#d55e00"
 INDISTINGUISHABLE = "indistinguishable from the best"
 LOWEST, HIGHEST = 0.1, 0.7
 """The part of the colour map that shows values."""
-FEWEST = 4
-"""Of fewer values all are of interest."""
 LETTER_IN = 0.075
 """Width of a letter of a tick's label; columns are as wide as the widest label."""
 ALIKE = 0.92
@@ -68,11 +60,9 @@ def draw_heatmaps(result: SweepResult, stem: Path) -> None:
             axes.set_title(objective)
             axes.set_xlabel(across.label)
             axes.set_xticks(range(len(across_values)), map(as_text, across_values))
-            region = _cells(axes, result, objective)
-            if region is not None:
-                # an arrow at the bar's lower end says that lower values share its lowest colour
-                style: dict[str, Any] = {"fraction": 0.05, "pad": 0.03, "extend": region.extend}
-                bar = figure.colorbar(value_scale(region), ax=axes, **style)
+            scale = _cells(axes, result, objective)
+            if scale is not None:
+                bar = figure.colorbar(scale, ax=axes, fraction=0.05, pad=0.03)
                 bar.outline.set_visible(False)
             ranking = result.rankings.get(objective)
             words = "noise unknown"
@@ -89,8 +79,8 @@ def draw_heatmaps(result: SweepResult, stem: Path) -> None:
             figure.legend(handles=handles, loc="outside lower center", ncols=2, handlelength=1.2)
 
 
-def _cells(axes: Any, result: SweepResult, objective: str) -> Region | None:
-    """Draw all trials; return the range of those coloured by value, None if there are none."""
+def _cells(axes: Any, result: SweepResult, objective: str) -> Any | None:
+    """Draw all trials; return the colours of those coloured by value, None if there are none."""
     down, across = result.space
     rows, columns = len(down.values or ()), len(across.values or ())
     axes.grid(visible=False)
@@ -101,10 +91,9 @@ def _cells(axes: Any, result: SweepResult, objective: str) -> Region | None:
     value_at, alike = result.value_at(objective), result.indistinguishable(objective)
     best, highest = result.best(objective), max(value_at.values(), default=None)
     scaled = [value for place, value in value_at.items() if place not in alike]
-    region = None
+    scale = None
     if scaled and highest is not None:
-        region = region_of_interest(scaled, highest, 0.0 if alike else LEAST_SPAN)
-    scale = value_scale(region) if region else None
+        scale = value_scale(min(*scaled, highest - (0.0 if alike else LEAST_SPAN)), highest)
     empty = {(row, column): "left" for row in range(rows) for column in range(columns)}
     for place, trial in enumerate(result.trials):
         at = _index(down, trial.settings[down.key]), _index(across, trial.settings[across.key])
@@ -124,7 +113,7 @@ def _cells(axes: Any, result: SweepResult, objective: str) -> Region | None:
             axes.add_patch(frame)
     for (row, column), state in empty.items():
         _empty(axes, row, column, state)
-    return region
+    return scale
 
 
 def _empty(axes: Any, row: int, column: int, state: str) -> None:
@@ -155,125 +144,13 @@ def colours() -> Any:
     return mpl.colormaps["cividis"]
 
 
-class Region(NamedTuple):
-    """The values that have colours of their own; lower ones share the lowest if `clipped`."""
-
-    low: float
-    high: float
-    clipped: bool
-
-    @property
-    def extend(self) -> str:
-        """Return matplotlib's word for a colour bar with or without an arrow at its lower end."""
-        return "min" if self.clipped else "neither"
-
-
-def region_of_interest(values: Sequence[float], best: float, least: float) -> Region:
-    """Return the range of colours for `values`: the better half of them has half of it or more.
-
-    One trial that collapsed would otherwise leave a single colour to all the others. `least` is
-    the least range: equal values get equal colours.
-    """
-    lowest = float(min(values))
-    low = lowest
-    if len(values) >= FEWEST:
-        low = max(low, best - 2 * (best - float(np.median(values))))
-    low = min(low, best - least)
-    return Region(low, best, clipped=lowest < low)
-
-
-def value_scale(region: Region) -> Any:
-    """Return matplotlib's mapping from the values of a region to colours."""
+def value_scale(low: float, high: float) -> Any:
+    """Return matplotlib's mapping from values to colours."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import ListedColormap, Normalize
 
     shown = ListedColormap(colours()(np.linspace(LOWEST, HIGHEST, 128)))
-    return ScalarMappable(Normalize(region.low, region.high, clip=True), shown)
-
-
-DPI = 150
-
-
-def write_pictures(result: SweepResult, folder: Path) -> list[Path]:
-    """Write the pictures that `optuna.visualization` has for a sweep as PNG; returns the files.
-
-    Each objective has its history, slices, contours and parallel coordinates for two parameters or
-    more, and importances where its values differ. Two or three objectives have a front.
-    """
-    import matplotlib as mpl
-    from matplotlib import pyplot
-    from optuna.exceptions import ExperimentalWarning
-
-    files = []
-    folder.mkdir(parents=True, exist_ok=True)
-    with mpl.rc_context({"backend": "agg"}), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ExperimentalWarning)  # all of them are
-        for stem, axes in _pictures(result):
-            figure = (axes.flat[0] if hasattr(axes, "flat") else axes).figure
-            files.append(folder / f"{stem}.png")
-            with replacing(files[-1]) as temporary:
-                figure.savefig(temporary, format="png", dpi=DPI, bbox_inches="tight")
-            pyplot.close(figure)
-    return files
-
-
-def _pictures(result: SweepResult) -> Iterator[tuple[str, Any]]:
-    """Yield the stem of each picture's file, and its axes."""
-    from optuna.visualization import matplotlib as drawn
-
-    names = [axis.name for axis in result.space]
-    for objective in result.objectives:
-        study = _study(result, [objective])
-        ending = f"-{objective}" if len(result.objectives) > 1 else ""
-        yield f"history{ending}", drawn.plot_optimization_history(study, target_name=objective)
-        yield f"slices{ending}", drawn.plot_slice(study, names, target_name=objective)
-        if len(names) > 1:
-            yield f"contours{ending}", drawn.plot_contour(study, names, target_name=objective)
-            yield (
-                f"parallel{ending}",
-                drawn.plot_parallel_coordinate(study, names, target_name=objective),
-            )
-        if len(set(result.value_at(objective).values())) > 1:
-            yield f"importances{ending}", drawn.plot_param_importances(study, target_name=objective)
-    if len(result.objectives) in (2, 3):
-        targets = list(result.objectives)
-        yield "front", drawn.plot_pareto_front(_study(result, targets), target_names=targets)
-
-
-def _study(result: SweepResult, objectives: Sequence[str]) -> Study:
-    """Return the measured trials as a study in memory, with these of their objectives.
-
-    The stored study has places instead of values where a list is ordered for its sampler.
-    """
-    import optuna
-    from optuna.trial import create_trial
-
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    study = optuna.create_study(directions=["maximize"] * len(objectives))
-    distributions = {axis.name: _distribution(axis) for axis in result.space}
-    for trial in result.done.values():
-        params = {
-            axis.name: trial.settings[axis.key]
-            for axis in result.space
-            if axis.key in trial.settings
-        }
-        assert trial.values is not None  # it is done
-        frozen = create_trial(
-            params=params,
-            distributions={name: distributions[name] for name in params},
-            values=[trial.values[name] for name in objectives],
-        )
-        study.add_trial(frozen)
-    return study
-
-
-def _distribution(axis: Axis) -> BaseDistribution:
-    from optuna.distributions import CategoricalDistribution, FloatDistribution
-
-    if not axis.is_number:
-        return CategoricalDistribution(axis.values or ())
-    ends = [float(end) for end in axis.values or (axis.low, axis.high) if end is not None]
-    return FloatDistribution(min(ends), max(ends), log=axis.log)
+    return ScalarMappable(Normalize(low, high), shown)
 
 
 def sweep_document(

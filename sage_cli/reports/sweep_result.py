@@ -28,7 +28,7 @@ from sage_cli.reports.tables import UNDEFINED, Cell, Column, Estimate, Row, Tabl
 from sage_cli.settings.sections.sweep import Objective
 
 Value = float | int | str | bool
-State = Literal["done", "missing", "failed", "pruned", "cancelled", "running", "left"]
+State = Literal["done", "missing", "failed", "pruned", "running", "left"]
 SYMBOLS = {"tau": "τ", "rho": "ρ"}
 
 
@@ -286,7 +286,7 @@ def _at(places: Sequence[int], chosen: Sequence[int]) -> tuple[int, ...]:
     return tuple(places[place] for place in chosen)
 
 
-WORDS = {"left": "not run yet", "running": "running", "cancelled": "cancelled"}
+WORDS = {"left": "not run yet", "running": "running"}
 
 
 def sweep_tables(result: SweepResult) -> tuple[Table, ...]:

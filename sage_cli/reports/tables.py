@@ -98,16 +98,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows below columns, with notes for judging the numbers.
-
-    Like a `Detail`, a table that is a `detail` is in a report's files, and printed by `--notes`.
-    """
+    """Rows below columns, with notes for judging the numbers."""
 
     title: str
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
-    detail: bool = False
 
     def __post_init__(self) -> None:
         for row in self.rows:

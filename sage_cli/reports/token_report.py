@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rich.color import Color
 from rich.style import Style
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -59,21 +58,6 @@ class TokenReport:
         these = f"{count} completions" if count > 1 else "1 completion"
         return f"numbers are over the tokens of {these} alone; --limit N takes more problems"
 
-    @property
-    def entropy_scale(self) -> float:
-        """The entropy in nats that is shown at full strength: the largest one."""
-        largest = [max(completion.values.entropy_T, default=0.0) for completion in self.completions]
-        return max([*largest, 1e-9])
-
-    def pull(self, q: float) -> float:
-        """Return where q is between the ends of its clamp: -1 at q_min, 0 at 1, 1 at q_max."""
-        end = self.q_max - 1 if q > 1 else 1 - self.q_min
-        return max(-1.0, min(1.0, (q - 1) / end)) if end > 0 else 0.0
-
-    def heat(self, entropy: float) -> float:
-        """Return an entropy's share of the largest one, in [0, 1]."""
-        return max(0.0, min(1.0, entropy / self.entropy_scale))
-
 
 def summary_table(report: TokenReport) -> Table:
     """Return a table with a row per completion and one for all tokens together."""
@@ -113,18 +97,16 @@ def visible(text: str) -> str:
     return text.replace("\n", "↵\n") or "∅"
 
 
-_WHITE = Color.from_rgb(255, 255, 255)
-_MORE, _LESS = (28, 95, 184), (150, 73, 10)
-"""Background at q_max and at q_min; the page's own colours in the dark."""
-_SHAPED_AT_LEAST = 0.35
-"""The faintest background, so that q just above 1 differs from q = 1."""
+MORE, LESS = Style(color="white", bgcolor="#1c5fb8"), Style(color="white", bgcolor="#964909")
+"""The styles of tokens with q above and below 1."""
+LEGEND = Text.assemble(("q above 1", MORE), "  ", ("q below 1", LESS), "  `sage view` has values")
 
 
-def completion_text(completion: ReportedCompletion, report: TokenReport) -> Text:
-    """Return a completion: background by q; dim, plain, bold or underlined by entropy."""
-    text, values = Text(), completion.values
-    for token, entropy, q in zip(completion.tokens, values.entropy_T, values.q_T, strict=True):
-        text.append(visible(token), token_style(report.pull(q), report.heat(entropy)))
+def completion_text(completion: ReportedCompletion) -> Text:
+    """Return a completion in which tokens whose q is not 1 have a background."""
+    text = Text()
+    for token, q in zip(completion.tokens, completion.values.q_T, strict=True):
+        text.append(visible(token), MORE if q > 1 else LESS if q < 1 else None)
     return text
 
 
@@ -150,34 +132,3 @@ def to_rich(report: TokenReport) -> RichTable:
     for row in table.rows:
         rendered.add_row(*map(str, row.cells), style="bold" if row.section == "all" else "")
     return rendered
-
-
-def legend(report: TokenReport, *, coloured: bool = True) -> Text:
-    """Return what the styles mean, in their own styles; if not `coloured`, where they are shown.
-
-    Without colours such a legend would be a row of numbers.
-    """
-    if not coloured:
-        return Text(
-            f"a terminal shows q ({report.q_min:g} to {report.q_max:g}) as the tokens' background "
-            "and entropy as their weight; so does `sage view`, in a browser"
-        )
-    text = Text("q  ")
-    for q in (report.q_min, (1 + report.q_min) / 2, 1.0, (1 + report.q_max) / 2, report.q_max):
-        text.append(f" {q:g} ", token_style(report.pull(q), 0.3))
-    text.append("   entropy, nats  ")
-    for quarter in range(4):
-        start = report.entropy_scale * quarter / 4
-        text.append(f"from {start:.2f}", token_style(0.0, (quarter + 0.5) / 4)).append("  ")
-    return text
-
-
-def token_style(pull: float, heat: float) -> Style:
-    """Return the style of a token by the `pull` of its q in [-1, 1] and its `heat` in [0, 1]."""
-    quarter = min(3, int(heat * 4))
-    weight = Style(dim=quarter == 0 and not pull, bold=quarter >= 2, underline=quarter == 3)
-    if not pull:
-        return weight
-    strength = _SHAPED_AT_LEAST + (1 - _SHAPED_AT_LEAST) * abs(pull)
-    red, green, blue = (round(strength * part) for part in (_MORE if pull > 0 else _LESS))
-    return weight + Style(color=_WHITE.name, bgcolor=Color.from_rgb(red, green, blue).name)

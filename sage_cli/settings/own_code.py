@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
-from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from traceback import extract_tb
 from typing import TYPE_CHECKING, Any
@@ -181,14 +180,14 @@ def names_code(name: object) -> bool:
 
 @dataclass(frozen=True)
 class OwnFunction:
-    """The function `name` of `source`: a file, or a module of the environment."""
+    """The function `name` of the file `source`."""
 
     source: str
     name: str
 
     @classmethod
     def parse(cls, text: str) -> OwnFunction:
-        """Return the function that `file.py:function` or `package.module:function` names."""
+        """Return the function that `file.py:function` names."""
         source, _, name = text.rpartition(":")
         return cls(source, name)
 
@@ -198,34 +197,21 @@ class OwnFunction:
     @property
     def label(self) -> str:
         """Its name without the folders of its file, so that it doesn't depend on where that is."""
-        return f"{Path(self.source).name if self.is_file else self.source}:{self.name}"
-
-    @property
-    def is_file(self) -> bool:
-        """Return True if it is named by a file."""
-        return self.source.endswith(".py")
+        return f"{Path(self.source).name}:{self.name}"
 
     @cached_property
     def file(self) -> Path:
-        """The file of its source. Raises ConfigurationError if there is none."""
-        if self.is_file:
-            path = Path(self.source)
-            with suppress(RuntimeError):  # there is no home of an unknown user
-                path = path.expanduser()
-            if not path.is_file():
-                raise ConfigurationError(
-                    f"{self}: there is no file {path}",
-                    "correct the path: it is read from the folder where the command is typed",
-                )
-            return path
-        module_file = self._module_file()
-        if module_file is None or module_file.suffix != ".py":
+        """Its file. Raises ConfigurationError if there is none."""
+        path = Path(self.source)
+        with suppress(RuntimeError):  # there is no home of an unknown user
+            path = path.expanduser()
+        if path.suffix != ".py" or not path.is_file():
             raise ConfigurationError(
-                f"{self}: there is no Python module '{self.source}'",
-                "name a file as file.py:function, or install the package, or add its folder to "
-                "PYTHONPATH",
+                f"{self}: there is no Python file {path}",
+                "write file.py:function; the path is read from the folder where the command is "
+                "typed. A function of a package is imported by a file of one line",
             )
-        return module_file
+        return path
 
     @property
     def identity(self) -> str:
@@ -261,9 +247,7 @@ class OwnFunction:
         module_name = self.module
         try:
             with blamed(str(self), module_name, "can't be imported", "correct the file"):
-                if not self.is_file:
-                    import_module(module_name)
-                elif module_name not in sys.modules:
+                if module_name not in sys.modules:
                     _run_file(self.file, module_name)
         except ConfigurationError:
             sys.modules.pop(module_name, None)
@@ -278,30 +262,7 @@ class OwnFunction:
     @property
     def module(self) -> str:
         """The name under which its module is loaded."""
-        if not self.is_file:
-            return self.source
         return f"sage_own_{self.file.stem}_{file_hash(self.file)[:_DIGITS]}"
-
-    def _module_file(self) -> Path | None:
-        """Return the source file of the module; no package around it is run.
-
-        So a package that changes its `__path__` when it is run is taken as it lies on the disk.
-        """
-        first, *inner = self.source.split(".")
-        try:
-            spec = find_spec(first)
-        except (ImportError, ValueError):
-            return None
-        if spec is None or not inner:
-            return Path(spec.origin) if spec is not None and spec.origin is not None else None
-        *packages, module = inner
-        folders = [Path(folder, *packages) for folder in spec.submodule_search_locations or ()]
-        sources = (
-            folder / name
-            for folder in folders
-            for name in (f"{module}/__init__.py", f"{module}.py")
-        )
-        return next((source for source in sources if source.is_file()), None)
 
 
 def _run_file(file: Path, module_name: str) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from math import fsum
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from sage_cli.store.arrow_tables import empty_table
@@ -57,12 +55,9 @@ class StepFiles:
                 file.unlink(missing_ok=True)
 
     def read(self) -> pa.Table:
-        """Return all rows, file by file; a torn file is left out with one warning.
-
-        A column that only some files have is null in the rows of the others.
-        """
+        """Return all rows, file by file; a torn file is left out with one warning."""
         tables = [table for file in self._files() if (table := self._read(file)) is not None]
-        return pa.concat_tables([empty_table(self.schema), *tables], promote_options="default")
+        return pa.concat_tables([empty_table(self.schema), *tables])
 
     def _files(self) -> list[Path]:
         return sorted(self.folder.glob("steps-*.parquet"))
@@ -76,7 +71,9 @@ class StepFiles:
         except (OSError, pa.ArrowException):
             table = None
         if table is None or not self._has_layout(table.schema):
-            warn_once(f"{file} is torn or was altered: its steps are left out")
+            warn_once(
+                f"{file} is torn, was altered or is another version's: its steps are left out"
+            )
             return None
         return table
 
@@ -89,8 +86,7 @@ class PromptRow(NamedTuple):
 
     `n` of them were sampled; the next five count them by grade. `tokens` is the sum of their
     lengths, `right_tokens` that of the right ones. `trained`: they were in the batch that was
-    trained on, and not replaced by other prompts. `rewards` are by name what each reward says of
-    those completions of which it says something.
+    trained on, and not replaced by other prompts.
     """
 
     problem: str
@@ -103,52 +99,22 @@ class PromptRow(NamedTuple):
     tokens: int
     right_tokens: int
     trained: bool
-    rewards: Mapping[str, Sequence[float]] = {}
 
 
-COUNTED = PromptRow._fields[:-1]
-"""The columns besides the step and the rewards."""
+COUNTED = PromptRow._fields
+"""The columns besides the step."""
 _TYPES = {"problem": pa.string(), "trained": pa.bool_()}
 LEDGER_SCHEMA = pa.schema(
     [("step", pa.int32()), *((name, _TYPES.get(name, pa.int32())) for name in COUNTED)]
 )
-REWARD = "reward/"
-"""How the columns of rewards begin: `reward/NAME` is the mean over the completions of which the
-reward says something, null where it says nothing of any; `reward/NAME/n` counts them."""
-COUNT = "/n"
-
-
-def reward_columns(names: Iterable[str]) -> pa.Schema:
-    """Return the two columns of each reward."""
-    pairs = ((f"{REWARD}{name}", f"{REWARD}{name}{COUNT}") for name in names)
-    return pa.schema(
-        [field for mean, n in pairs for field in ((mean, pa.float64()), (n, pa.int32()))]
-    )
-
-
-def rewards_in(table: pa.Table) -> list[str]:
-    """Return the names of the rewards that a ledger has columns of."""
-    names = set(table.schema.names)
-    means = [name for name in table.schema.names if f"{name}{COUNT}" in names]
-    return [name.removeprefix(REWARD) for name in means]
 
 
 class TrainingLedger(StepFiles):
-    """Rows of a training; those since the last checkpoint are in memory.
+    """Rows of a training; those since the last checkpoint are in memory."""
 
-    New files have columns of `rewards`; earlier ones may lack them.
-    """
-
-    def __init__(
-        self, folder: Path, lease: Lease | None = None, rewards: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, folder: Path, lease: Lease | None = None) -> None:
         super().__init__(folder, LEDGER_SCHEMA, lease)
-        self._rewards = rewards
         self._waiting: list[tuple[int, PromptRow]] = []
-
-    def with_rewards(self, names: Sequence[str]) -> TrainingLedger:
-        """Return the ledger whose new files have columns of these rewards."""
-        return TrainingLedger(self.folder, self._lease, names)
 
     def add(self, step: int, rows: Iterable[PromptRow]) -> None:
         """Keep the rows of the generation batch that `step` is the first to train on."""
@@ -157,24 +123,9 @@ class TrainingLedger(StepFiles):
     def seal(self) -> None:
         """Write what was added since the last call. Raises StoreError."""
         if self._waiting:
-            schema = pa.unify_schemas([LEDGER_SCHEMA, reward_columns(self._rewards)])
-            rows = [{"step": step, **self._columns(row)} for step, row in self._waiting]
-            self.write(pa.Table.from_pylist(rows, schema=schema))
+            rows = [{"step": step, **row._asdict()} for step, row in self._waiting]
+            self.write(pa.Table.from_pylist(rows, schema=LEDGER_SCHEMA))
             self._waiting = []
-
-    def _columns(self, row: PromptRow) -> dict[str, object]:
-        columns = row._asdict()
-        rewards = columns.pop("rewards")
-        for name in self._rewards:
-            values = rewards.get(name, ())
-            columns[f"{REWARD}{name}"] = fsum(values) / len(values) if values else None
-            columns[f"{REWARD}{name}{COUNT}"] = len(values)
-        return columns
-
-    def _has_layout(self, schema: pa.Schema) -> bool:
-        table = empty_table(schema)
-        ours = pa.unify_schemas([LEDGER_SCHEMA, reward_columns(rewards_in(table))])
-        return bool(schema.equals(ours))
 
 
 AT_ONCE = 64 * 2**20
@@ -182,7 +133,6 @@ AT_ONCE = 64 * 2**20
 WAITING = 2
 """Generation batches that may wait for the thread."""
 
-_LOGPS = pa.list_(pa.float32())
 COMPLETIONS_SCHEMA = pa.schema(
     [
         ("step", pa.int32()),
@@ -192,22 +142,17 @@ COMPLETIONS_SCHEMA = pa.schema(
         ("text", pa.string()),
         ("grade", pa.string()),
         ("rewards", pa.list_(pa.float32())),
-        ("advantage", pa.float32()),
         ("trained", pa.bool_()),
         ("ids", pa.list_(pa.int32())),
-        ("policy_logps", _LOGPS),
-        ("reference_logps", _LOGPS),
-        ("engine_logps", _LOGPS),
     ]
 )
-"""Log-probabilities are null where nothing computed them; the advantage, where no loss read it. A
-per-token advantage is stored as its mean. `rewards` are the weighted parts of the sum that is
-maximised: `rl.rewards` in their order, the grade if it isn't one of them, a punishment."""
+"""`rewards` are the weighted parts of the sum that is maximised: `rl.rewards` in their order, the
+grade if it isn't one of them, a punishment; null where dynamic sampling replaced the group."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """Completions B of one generation batch, with token arrays (B, T) padded on the right."""
+    """Completions of one generation batch."""
 
     step: int
     problems: Sequence[str]
@@ -216,18 +161,12 @@ class Sampled:
     texts: Sequence[str]
     grades: Sequence[str]
     trained: bool
-    lengths_B: np.ndarray
-    ids_BT: np.ndarray
-    rewards_BF: np.ndarray | None = None
-    advantage_B: np.ndarray | None = None
-    policy_logps_BT: np.ndarray | None = None
-    reference_logps_BT: np.ndarray | None = None
-    engine_logps_BT: np.ndarray | None = None
+    ids: Sequence[Sequence[int]]
+    rewards: Sequence[Sequence[float]] | None = None
 
     def table(self) -> pa.Table:
         """Return the rows in the form of COMPLETIONS_SCHEMA."""
         count = len(self.texts)
-        rewards = [None] * count if self.rewards_BF is None else self.rewards_BF.tolist()
         columns: dict[str, Any] = {
             "step": [self.step] * count,
             "problem": list(self.problems),
@@ -235,33 +174,11 @@ class Sampled:
             "gold": list(self.golds),
             "text": list(self.texts),
             "grade": list(self.grades),
-            "rewards": rewards,
-            "advantage": _known(self.advantage_B, count),
+            "rewards": [None] * count if self.rewards is None else list(self.rewards),
             "trained": [self.trained] * count,
-            "ids": self._tokens(self.ids_BT, pa.int32()),
-            **{
-                name: self._tokens(getattr(self, f"{name}_BT"), pa.float32())
-                for name in ("policy_logps", "reference_logps", "engine_logps")
-            },
+            "ids": [list(row) for row in self.ids],
         }
         return pa.table(columns, schema=COMPLETIONS_SCHEMA)
-
-    def _tokens(self, values_BT: np.ndarray | None, element: pa.DataType) -> pa.Array:
-        """Return a list for each row, as long as its completion; null where it begins with NaN."""
-        if values_BT is None:
-            return pa.nulls(len(self.texts), pa.list_(element))
-        inside_BT = np.arange(values_BT.shape[1]) < self.lengths_B[:, None]
-        unknown_B = np.isnan(values_BT.astype(float)).any(axis=1, where=inside_BT)
-        offsets = np.concatenate([[0], np.cumsum(self.lengths_B)]).astype(np.int32)
-        flat = pa.array(values_BT[inside_BT].tolist(), element)
-        mask = pa.array(unknown_B.tolist())
-        return pa.ListArray.from_arrays(pa.array(offsets.tolist(), pa.int32()), flat, mask=mask)
-
-
-def _known(values_B: np.ndarray | None, count: int) -> list[float | None]:
-    if values_B is None:
-        return [None] * count
-    return [None if value != value else value for value in values_B.tolist()]
 
 
 class TrainingCompletions(StepFiles):

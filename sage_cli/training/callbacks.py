@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from sage_cli.errors import DivergedError
-from sage_cli.grading.grades import STATUSES
-from sage_cli.methods.method import Method
 from sage_cli.progress import Progress
 from sage_cli.settings.sections.records import TrackingSection
-from sage_cli.settings.sections.training import GRADE
 from sage_cli.store.mirrors import Follower, mirrors_of
 from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import saved_step
@@ -75,106 +71,6 @@ class Safeguards:
         warnings.warn(f"{cause}: {advice}", stacklevel=2)
 
 
-WINDOW = 10
-"""Steps that are looked at together."""
-SAME = 0.9
-"""The share of the first steps with one and the same mean from which on a reward is constant."""
-COLLAPSE = 0.25
-"""A window's mean reward below this share of the best window's is a collapse."""
-RECOVERY = 0.5
-"""From this share of the best window's on it may be said again."""
-WORTH = 0.05
-"""The best window's mean reward below which a fall is taken for chance."""
-MANY = 0.5
-"""The share of completions from which on a cause is taken for the cause."""
-
-
-class RewardWatch:
-    """Checks a training's records in order, and warns once until the reward has recovered.
-
-    It also warns of a function among `paid` that gives the same in nearly all of the first steps.
-    `earlier` are the records that the run has already: what they gave reason to say was said.
-    """
-
-    def __init__(self, earlier: Iterable[Mapping[str, Any]] = (), paid: Iterable[str] = ()) -> None:
-        self._means: dict[str, list[float | None]] = {name: [] for name in paid if name != GRADE}
-        self._window: deque[Mapping[str, Any]] = deque(maxlen=WINDOW)
-        self._best = 0.0
-        self._warned = False
-        for record in earlier:
-            self.check(record)
-
-    def check(self, record: Mapping[str, Any]) -> str | None:
-        """The warning after this step, a sentence with figures and advice; None without one."""
-        remarks = [*self._constant(record), self._fallen(record)]
-        return "; ".join(filter(None, remarks)) or None
-
-    def _constant(self, record: Mapping[str, Any]) -> Iterator[str]:
-        """Yield a warning of each paid function whose mean was the same in the first steps."""
-        due = min(WINDOW, int(record.get("of", WINDOW)))
-        # steps of one batch have one mean, which their first has told
-        tells = "reward" in record and record.get("sampled/completions", 1)
-        for name, means in self._means.items() if tells else ():
-            means.append(record.get(f"reward/{name}"))
-            value, count = Counter(means).most_common(1)[0]
-            if len(means) == due and count >= SAME * due and due > 1:
-                given = "None for every completion" if value is None else f"{value:.4g} on average"
-                yield (
-                    f"the reward {name} was {given} in {count} of the first {due} steps, and a "
-                    "constant reward teaches nothing: look at its function and at rollouts.jsonl"
-                )
-
-    def _fallen(self, record: Mapping[str, Any]) -> str | None:
-        unpaid = "reward/total" in record and "reward/grade" not in record
-        if "reward" not in record or unpaid:
-            return None
-        self._window.append(record)
-        if len(self._window) < WINDOW:
-            return None
-        mean = _mean(self._window, "reward")
-        self._best = max(self._best, mean)
-        fell = self._best >= WORTH and mean < COLLAPSE * self._best
-        if mean > 0 and not fell:
-            self._warned = self._warned and mean < RECOVERY * self._best
-            return None
-        warned, self._warned = self._warned, True
-        before = f", after {self._best:.2f}" if fell else ""
-        cause = f"the mean reward of the last {WINDOW} steps is {mean:.2g}{before}"
-        return None if warned else f"{cause}: {_figures(self._window)}; {_advice(self._window)}"
-
-
-def _figures(records: Iterable[Mapping[str, Any]]) -> str:
-    """Shares of what keeps a completion from its reward, or a group from its use."""
-    return (
-        f"{_unparseable(records):.0%} of the completions can't be parsed, "
-        f"{_mean(records, 'completions/clipped'):.0%} are cut off at the length limit, "
-        f"{_mean(records, 'groups/zero_variance'):.0%} of the groups have equal rewards"
-    )
-
-
-def _advice(records: Iterable[Mapping[str, Any]]) -> str:
-    """Return what to check first: the commonest of the earliest causes."""
-    if _mean(records, "completions/clipped") >= MANY:
-        return "look at rollouts.jsonl, raise rollout.max_tokens, or check that answers end"
-    if _unparseable(records) >= MANY:
-        return "look at rollouts.jsonl: do answers have the form that prompt.* asks for?"
-    return (
-        "look at rollouts.jsonl and measure the start with `sage passk`: easier problems, more "
-        "rollouts per prompt, a lower rl.learning_rate or a higher anchor.beta may help"
-    )
-
-
-def _unparseable(records: Iterable[Mapping[str, Any]]) -> float:
-    counts = [[record.get(f"grade/{status}", 0) for status in STATUSES] for record in records]
-    total = sum(map(sum, counts))
-    return sum(row[STATUSES.index("unparseable")] for row in counts) / total if total else 0.0
-
-
-def _mean(records: Iterable[Mapping[str, Any]], key: str) -> float:
-    values = [float(record.get(key, 0.0)) for record in records]
-    return sum(values) / len(values)
-
-
 OnStep = Callable[[Mapping[str, Any]], None]
 
 
@@ -197,17 +93,13 @@ def watched(
     job: str,
     progress: Progress,
     shown: Mapping[str, str],
-    rl: Method | None = None,
 ) -> Iterator[Watch]:
     """Show and mirror a training while the block lasts.
 
-    `shown` maps metrics to the names beside the bar. Says where a training is taken up, and when
-    its reward, or a part of it that `rl` names, gives reason to look.
+    `shown` maps metrics to the names beside the bar. Says where a training is taken up.
     """
     if saved := saved_step(run.checkpoints):
         progress.say(f"[bold]{run.id}[/]: continues from step {saved}")
-    paid = [reward.label for reward in getattr(rl, "rewards", ())]  # not every method has rewards
-    reward = RewardWatch((row for row in run.metrics.read() if row["step"] <= saved), paid)
     mirrors = mirrors_of(tracking, run)
     begun, beside = False, dict[str, Any]()
     waiting = ExitStack()
@@ -221,8 +113,6 @@ def watched(
             begun = True
         beside.update({name: metrics[key] for key, name in shown.items() if key in metrics})
         progress.advance(**beside)
-        if remark := reward.check(metrics):
-            progress.say(f"[yellow]warning[/]: {remark}")
         for mirror in mirrors:
             mirror.log(metrics)
 

@@ -207,11 +207,6 @@ def ended_with(lives: Callable[[], bool]) -> Iterator[None]:
         raise
 
 
-def is_followed() -> bool:
-    """Return True if this process was launched by a command that waits for it."""
-    return VARIABLE in os.environ
-
-
 def _follow(lives: Callable[[], bool], folder: Path | None) -> None:
     passed_on = False
     while lives():
@@ -298,7 +293,7 @@ def train_together(
             write_json(stored, config.model_dump(mode="json"))
         # the first of the processes mirrors the run
         silent = TrackingSection(wandb="off")
-        watch = held.enter_context(watched(run, silent, "rl", progress, shown, rl))
+        watch = held.enter_context(watched(run, silent, "rl", progress, shown))
         run_together(command, rl.processes, run, watch.on_step, rl.steps_per_batch)
 
 

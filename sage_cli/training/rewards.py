@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import signal
-import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from itertools import combinations, groupby
@@ -24,53 +20,6 @@ from sage_cli.problems.problem import Problem
 from sage_cli.settings.own_code import OwnFunction, blamed, names_code
 from sage_cli.settings.sections.model import PromptSection
 from sage_cli.settings.sections.training import GRADE, PLURALITY, RANDOM, Reward
-
-_SIGNAL = signal.SIGVTALRM
-"""Sent to the main thread alone. SIGALRM stays free: Math-Verify, for one, sets its own."""
-
-
-class _TimeIsUp(BaseException):
-    """Not an Exception, so that code which catches all of those doesn't swallow it."""
-
-
-@contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError from the block after `seconds`.
-
-    A call into compiled code is interrupted when it returns. Outside the main thread the block ends
-    by itself, and TimeoutError comes afterwards.
-    """
-    began = time.monotonic()
-    try:
-        with _interruption(seconds):
-            yield
-    except _TimeIsUp:
-        raise TimeoutError from None
-    if time.monotonic() - began > seconds:
-        raise TimeoutError
-
-
-@contextmanager
-def _interruption(seconds: float) -> Iterator[None]:
-    thread = threading.current_thread()
-    if thread is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(*_: Any) -> None:
-        raise _TimeIsUp
-
-    before = signal.signal(_SIGNAL, interrupt)
-    timer = threading.Timer(seconds, signal.pthread_kill, (thread.ident, _SIGNAL))
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        timer.join()  # a signal that is under way arrives while there is somebody to hear it
-        signal.signal(_SIGNAL, signal.SIG_IGN if before == signal.SIG_DFL else before)
-
 
 RewardFunction = Callable[..., Sequence[Any]]
 
@@ -100,10 +49,9 @@ class CalledReward:
         module: str,
         function: RewardFunction,
         rows: Sequence[Mapping[str, Any]],
-        timeout_s: float,
     ) -> None:
         self.who, self.module, self.function = who, module, function
-        self.rows, self.timeout_s = rows, timeout_s
+        self.rows = rows
         self.__name__ = who
         self._columns = tuple(dict.fromkeys(key for row in rows for key in row))
         self._takes = self._parameters()
@@ -119,14 +67,7 @@ class CalledReward:
             if column in self._takes:
                 arguments[column] = [self.rows[number].get(column) for number in row]
         try:
-            with time_limit(self.timeout_s):
-                returned = self._called(arguments)
-        except TimeoutError:
-            raise TrainingError(
-                f"{self.who} took longer than its {self.timeout_s:g} s for {len(texts)} "
-                f"completions{self._line}",
-                "make it faster, or raise timeout_s of this entry of rl.rewards",
-            ) from None
+            returned = self._called(arguments)
         except SageError as error:
             raise TrainingError(f"{error.cause}{self._culprit(arguments, texts)}", _NEXT) from error
         return self._checked(returned, texts)
@@ -142,19 +83,15 @@ class CalledReward:
 
     def _culprit(self, arguments: Mapping[str, Any], texts: Sequence[str]) -> str:
         """Return which completion it fails on, found by giving it one after the other."""
-        try:
-            with time_limit(self.timeout_s):
-                for number in range(len(texts)):
-                    single = {
-                        name: value if name == "trainer_state" else [value[number]]
-                        for name, value in arguments.items()
-                    }
-                    try:
-                        self._called(single)
-                    except SageError:
-                        return f", at {_which(number, texts)}"
-        except TimeoutError:
-            pass
+        for number in range(len(texts)):
+            single = {
+                name: value if name == "trainer_state" else [value[number]]
+                for name, value in arguments.items()
+            }
+            try:
+                self._called(single)
+            except SageError:
+                return f", at {_which(number, texts)}"
         return f", at a batch of {len(texts)} completions and at none of them alone"
 
     def _checked(self, returned: Any, texts: Sequence[str]) -> list[float | None]:
@@ -342,7 +279,7 @@ def called_reward(
         function, module, who = written.load(), written.module, f"{who} ({written})"
     else:
         function = built_in(reward, config)
-    return CalledReward(who, module, function, columns, reward.timeout_s)
+    return CalledReward(who, module, function, columns)
 
 
 def require_rewards(config: SageConfig, problems: Sequence[Problem]) -> None:

@@ -46,7 +46,7 @@ from sage_cli.training.interruption import (
     save_policy,
 )
 from sage_cli.training.launch import join_processes, world_size
-from sage_cli.training.noted import Kept, Noted
+from sage_cli.training.noted import Noted
 from sage_cli.training.paid_rewards import paid_rewards
 from sage_cli.training.reference import ReferenceCompletions
 from sage_cli.training.rl_trainer import RlTrainer
@@ -180,10 +180,9 @@ def build_trainer(config: SageConfig, inputs: RlInputs, run: Run, on_step: OnSte
     stored = _stored(config, inputs)
     hooks = rl.hooks(_setup(config, inputs, population, run, stored))
     paid = paid_rewards(config, rl, hooks.reward, problems, punishments(rl, config.rollout))
-    ledger = run.ledger.with_rewards(paid.names if paid.graded else ())
     kept = None
     if tracking.rollouts == "all":
-        kept = Kept(run.completions(join_processes().process_index))
+        kept = run.completions(join_processes().process_index)
     trainer = RlTrainer(
         rl=rl,
         hooks=hooks,
@@ -193,13 +192,13 @@ def build_trainer(config: SageConfig, inputs: RlInputs, run: Run, on_step: OnSte
         writer=StepWriter(run, tracking, on_step, stop_when_stuck=rl.stop_when_stuck),
         stopping=stopping,
         validator=inputs.validator,
-        noted=Noted([problem.id for problem in problems], hooks.reward, ledger, kept),
+        noted=Noted([problem.id for problem in problems], hooks.reward, run.ledger, kept),
         sample=inputs.sample if config.rollout.backend == "sampler" else None,
         model=inputs.model,
         paid=paid,
         reward_funcs=list(paid.functions),
         args=without_cpu_number(arguments),
-        train_dataset=population.select(training_order(len(population), rl, config.data.rl.order)),
+        train_dataset=population.select(training_order(len(population), rl)),
         processing_class=inputs.tokenizer,
     )
     if inputs.validator is not None and (trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled):
@@ -249,7 +248,7 @@ def _stored(config: SageConfig, inputs: RlInputs) -> ReferenceCompletions | None
     problems = [problem for _, problem in inputs.prompts]
     sampled = inputs.reference_completions or {}
     stop = PromptTemplate(config.prompt, "").stop
-    rows = rows_seen(len(problems), config.rl, config.data.rl.order)
+    rows = rows_seen(len(problems), config.rl)
     return ReferenceCompletions.encode(problems, sampled, inputs.tokenizer, stop, rows)
 
 

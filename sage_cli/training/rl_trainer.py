@@ -46,7 +46,6 @@ from sage_cli.training.step_record import (
     StepWriter,
     add_mismatch,
     batch_record,
-    kept_mass_record,
     mismatch_statistics,
     peak_memory,
     rollout_rows,
@@ -163,16 +162,15 @@ class RlTrainer(SealedCheckpoints, AnchoredTrainer):
             batch["advantages"] = batch_advantages(self, self.rl, batch, right_PN)
         batch["advantages"] = self.hooks.advantages(self, batch, right_PN)
         self._batch_record = self._describe(batch, status_PN)
-        rewards = self.paid.named(self.raw_BF[batch["row_ids_B"]])
         self.rollouts = rollout_rows(
             inputs,
             self.hooks.reward.completions,
             self.hooks.reward.statuses,
             self.rewards_BF[batch["row_ids_B"]],
             int(self.num_generations),
-            rewards,
+            self.paid.named(self.raw_BF[batch["row_ids_B"]]),
         )
-        self.noted.scored(inputs, batch, self.rewards_BF, rewards)
+        self.noted.scored(inputs, batch, self.rewards_BF)
         # a second stage adds rows here, after those of the first have been recorded
         batch = self.hooks.pooled(self, inputs, batch, right_PN)
         self.noted.enter(main=self.accelerator.is_main_process)
@@ -197,8 +195,7 @@ class RlTrainer(SealedCheckpoints, AnchoredTrainer):
         """Return a batch of further completions, scored, and which are right in all processes."""
         batch = self._scored(rows)
         status_PN = self._gather_statuses(self.hooks.reward.statuses)
-        rewards = self.paid.named(self.raw_BF[batch["row_ids_B"]])
-        self.noted.scored(rows, batch, self.rewards_BF, rewards)
+        self.noted.scored(rows, batch, self.rewards_BF)
         right_PN = status_PN == STATUSES.index("right")
         return batch | self.rows.tensors(self, batch, right_PN), right_PN
 
@@ -264,7 +261,6 @@ class RlTrainer(SealedCheckpoints, AnchoredTrainer):
         return {
             **batch_record(whole_3B[0].reshape(status_PN.shape), *whole_3B[1:]),
             **self.paid.record(self.raw_BF, self.rewards_BF, int(self.num_generations)),
-            **kept_mass_record(self, batch),
         }
 
     # log-probabilities
@@ -332,7 +328,6 @@ class RlTrainer(SealedCheckpoints, AnchoredTrainer):
 
     def _shape_anchor(self, batch: Batch, logps_BT: Tensor, entropy_BT: Tensor) -> None:
         super()._shape_anchor(batch, logps_BT, entropy_BT)
-        self.noted.learned(batch, logps_BT)
         if "sampling_per_token_logps" in batch:
             whole = self.vllm_importance_sampling_mode.startswith("sequence")
             add_mismatch(self.tokens, batch, logps_BT, whole=whole)

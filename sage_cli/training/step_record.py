@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import LogitsProcessorList, MinPLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from sage_cli.grading.grades import STATUSES
 from sage_cli.guides import Guide, NoGuide
@@ -22,7 +21,6 @@ from sage_cli.guides.guide import require_finite
 from sage_cli.guides.token_values import entropy_percentiles, guide_statistics
 from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.store.run import Run
-from sage_cli.training.anchor_signals import whole_texts
 from sage_cli.training.callbacks import OnStep, Safeguards
 
 _NOISE = 1e-9
@@ -114,10 +112,6 @@ def _gather(signals: dict[str, Tensor], accelerator: Any) -> dict[str, Tensor]:
     return {name: torch.cat(part) for name, *part in zip(signals, *fetched, strict=True)}
 
 
-PLACES = 256
-"""Tokens of a process at which the kept mass is measured: logits of all would fill a GPU."""
-
-
 def add_mismatch(
     tokens: TokenRecord, batch: Mapping[str, Any], logps_BT: Tensor, *, whole: bool
 ) -> None:
@@ -158,53 +152,6 @@ def mismatch_statistics(signals: Mapping[str, Tensor], cap: float | None) -> dic
     return (
         record if cap is None else record | {"mismatch/cut": (ratio > cap).double().mean().item()}
     )
-
-
-@torch.no_grad()
-def kept_mass_record(trainer: Any, batch: Mapping[str, Any]) -> dict[str, float]:
-    """`mismatch/kept_mass`: the mean over some tokens of all processes, where tokens are left out.
-
-    The tokens are evenly spaced in the first micro-batch, from a place that moves with the step.
-    """
-    keep = truncation(trainer.min_p, trainer.top_k, trainer.top_p)
-    if "sampling_per_token_logps" not in batch or not keep:
-        return {}
-    rows = slice(trainer.args.per_device_train_batch_size)
-    ids, mask = (whole[rows] for whole in whole_texts(batch))
-    mask_BT, prompt = batch["completion_mask"][rows], batch["prompt_ids"].shape[1]
-    stride = -(-mask_BT.numel() // PLACES)
-    places = torch.arange(trainer.state.global_step % stride, mask_BT.shape[1], stride)
-    places = places.to(ids.device)
-    with trainer.accelerator.autocast():
-        output = trainer.model(
-            input_ids=ids,
-            attention_mask=mask,
-            logits_to_keep=prompt - 1 + places,  # a token's logits stand one place before it
-            use_cache=False,
-        )
-    logits = output.logits[mask_BT[:, places].bool()].float() / trainer.temperature
-    mass = kept_mass(logits, keep)
-    sums = torch.stack([mass.sum(), torch.tensor(float(len(mass)), device=mass.device)])
-    total, count = trainer.accelerator.reduce(sums, reduction="sum").tolist()
-    return {"mismatch/kept_mass": total / count} if count else {}
-
-
-def truncation(min_p: float | None, top_k: int, top_p: float) -> LogitsProcessorList:
-    """Return the settings that exclude tokens, in vLLM's order."""
-    return LogitsProcessorList(
-        [
-            *([MinPLogitsWarper(min_p)] if min_p else []),
-            *([TopKLogitsWarper(top_k)] if top_k else []),
-            *([TopPLogitsWarper(top_p)] if top_p < 1 else []),
-        ]
-    )
-
-
-def kept_mass(logits_TV: Tensor, keep: LogitsProcessorList) -> Tensor:
-    """The probability (T,) of the tokens that are kept, of logits at the rollouts' temperature."""
-    kept_TV = keep(None, logits_TV.clone()) > -torch.inf
-    mass_T: Tensor = logits_TV.softmax(dim=-1).where(kept_TV, 0).sum(dim=-1)
-    return mass_T
 
 
 def batch_record(status_PN: Tensor, length_B: Tensor, clipped_B: Tensor) -> dict[str, Any]:

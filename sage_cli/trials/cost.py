@@ -1,22 +1,19 @@
-"""The cost of tasks: steps, completions and tokens at most, GPU hours, and expected minutes."""
+"""The cost of tasks: steps, completions and tokens at most."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import DataError
 from sage_cli.methods.method import batch_of
 from sage_cli.models.policy import checkpoint_steps
-from sage_cli.models.stages import gpu_hours
 from sage_cli.problems.load import benchmark_names, is_here, load_problems
 from sage_cli.problems.registry import find, is_file_name
 from sage_cli.problems.rows import DataSet, Group
 from sage_cli.settings.sections.data import DataSection
-from sage_cli.store.run import Run, Runs
 from sage_cli.trials.task import RL, SFT, Task
 
 
@@ -27,7 +24,6 @@ class Cost:
     steps: int = 0
     completions: int = 0
     tokens: int = 0
-    gpu_hours: float = 0.0
     unknown: tuple[str, ...] = ()
 
     def __add__(self, other: Cost) -> Cost:
@@ -35,7 +31,6 @@ class Cost:
             self.steps + other.steps,
             self.completions + other.completions,
             self.tokens + other.tokens,
-            self.gpu_hours + other.gpu_hours,
             tuple(dict.fromkeys((*self.unknown, *other.unknown))),
         )
 
@@ -43,8 +38,6 @@ class Cost:
         """The cost in words; what is not counted at the end."""
         amounts = [f"{self.steps:,} steps", f"{self.completions:,} completions"]
         amounts.append(f"{self.tokens:,} tokens at most")
-        if self.gpu_hours:
-            amounts.append(f"{self.gpu_hours:.0f} GPU hours at most, by stated throughputs")
         return "; ".join([*amounts, *(f"not counted: {subject}" for subject in self.unknown)])
 
 
@@ -78,8 +71,7 @@ def training_cost(task: Task) -> Cost:
         return Cost()
     completions = config.rl.steps * batch_of(config.rl, config.rl.processes).completions
     tokens = completions * config.rollout.max_tokens
-    hours = gpu_hours(config.model, sampled=tokens, trained=tokens)
-    return Cost(config.rl.steps, completions, tokens, hours)
+    return Cost(config.rl.steps, completions, tokens)
 
 
 def measuring_cost(task: Task) -> Cost:
@@ -92,8 +84,7 @@ def measuring_cost(task: Task) -> Cost:
     problems *= _kept(task) if task.checkpoints else 1
     completions = problems * evaluation.samples * evaluation.seeds
     tokens = completions * config.sampling.max_tokens
-    hours = gpu_hours(config.model, sampled=tokens)
-    return Cost(0, completions, tokens, hours, unknown=unknown)
+    return Cost(0, completions, tokens, unknown)
 
 
 def _problems(config: SageConfig) -> tuple[int, tuple[str, ...]]:
@@ -133,44 +124,3 @@ def _kept(task: Task) -> int:
         return len(checkpoint_steps(needs.run)) + 1
     most = rl.steps // rl.save_every
     return 1 + (most if rl.keep_checkpoints is None else min(most, rl.keep_checkpoints))
-
-
-LATEST = 5
-"""Earlier runs on which an estimate of time rests."""
-_SHAPE = (
-    ("rl", "prompts_per_step"),
-    ("rl", "rollouts_per_prompt"),
-    ("rl", "iterations"),
-    ("rl", "processes"),
-    ("rollout", "max_tokens"),
-    ("rollout", "backend"),
-)
-"""Settings that decide how long a step takes, besides the model."""
-
-
-def seconds_per_step(runs: Runs, config: SageConfig) -> tuple[float, int] | None:
-    """The mean time of a step over the latest finished runs with the same model and batch.
-
-    Comes with the number of these runs; None if there are none.
-    """
-    shape = _shape(config.model_dump(mode="json"))
-    seconds = [
-        per_step
-        for run in reversed(runs.whole())
-        if (per_step := _per_step(run, shape)) is not None
-    ]
-    latest = seconds[:LATEST]
-    return (sum(latest) / len(latest), len(latest)) if latest else None
-
-
-def _per_step(run: Run, shape: object) -> float | None:
-    manifest = run.manifest
-    if not run.finished or manifest.get("kind") != "rl" or not manifest.get("seconds"):
-        return None
-    config = run.config
-    steps = config.get("rl", {}).get("steps")
-    return float(manifest["seconds"]) / steps if steps and _shape(config) == shape else None
-
-
-def _shape(config: Mapping[str, Mapping[str, Any]]) -> object:
-    return config.get("model"), [config.get(section, {}).get(key) for section, key in _SHAPE]

@@ -308,7 +308,7 @@ def _running(task: Task) -> RunningTask:
     begun = task.run is not None and task.started != task.began
     last = (task.run.metrics.read() or [{}])[-1] if task.run and begun else {}
     age_s = time.monotonic() - (task.since_s or 0.0)
-    return RunningTask(task.title, last.get("step"), last.get("of"), last.get("reward"), age_s)
+    return RunningTask(task.title, last.get("step"), last.get("of"), age_s)
 
 
 TRANSIENT = (Kind.MEMORY, Kind.TIMEOUT, Kind.KILLED, Kind.ERROR)

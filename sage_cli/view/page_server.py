@@ -36,9 +36,7 @@ from sage_cli.store.files import compact_json
 from sage_cli.view.api import Api
 from sage_cli.view.page_file import FILES, PAGE, hash_of
 
-LOCAL = ("127.0.0.1", "localhost", "[::1]")
-ANYWHERE = ("0.0.0.0", "::", "")
-"""Hosts to bind at which no one name is the right one."""
+HOST = "127.0.0.1"
 WRITES = "x-sage-view"
 """A header that no form and no link can send; what computes requires it."""
 PLOT_STYLE = (
@@ -52,12 +50,11 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 @dataclass
 class Access:
-    """Who may see a server at `host` and `port`: the first with `token`, then whoever has `key`.
+    """Who may see the server at `port`: the first with `token`, then whoever has `key`.
 
     The key is the cookie that the token is exchanged for, or a bearer token of a program.
     """
 
-    host: str
     port: int
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     key: str = field(default_factory=lambda: secrets.token_urlsafe(24))
@@ -66,9 +63,7 @@ class Access:
     @property
     def address(self) -> str:
         """Return the address to open."""
-        host = "127.0.0.1" if self.host in ANYWHERE else self.host
-        name = f"[{host}]" if ":" in host else host
-        return f"http://{name}:{self.port}/?{urlencode({'token': self.token})}"
+        return f"http://{HOST}:{self.port}/?{urlencode({'token': self.token})}"
 
     @property
     def cookie(self) -> str:
@@ -77,11 +72,7 @@ class Access:
 
     def knows(self, host: str | None) -> bool:
         """Return True for a Host header under which this server may be asked."""
-        if self.host in ANYWHERE:
-            return True
-        name, _, port = (host or "").rpartition(":")
-        names = {*LOCAL, self.host, f"[{self.host}]"}
-        return name.lower() in names and port == str(self.port)
+        return (host or "").lower() in (f"{HOST}:{self.port}", f"localhost:{self.port}")
 
     def admits(self, request: Request) -> bool:
         """Return True if a request has the key."""
@@ -205,18 +196,17 @@ def _no_such(name: str) -> Response:
     return PlainTextResponse(f"there is nothing at /{name[:80]}\n", 404)
 
 
-def bound(host: str, port: int | None) -> socket.socket:
-    """Return a listening socket; without a port, at 7243 or else at any free one.
+def bound(port: int | None) -> socket.socket:
+    """Return a socket that listens on this machine; without a port, at 7243 or any free one.
 
-    Raises ConfigurationError for a port that is taken, and for a host that is not this machine's.
+    Raises ConfigurationError for a port that is taken.
     """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for number in (port,) if port is not None else (DEFAULT_PORT, 0):
         # named, or asyncio leaves Nagle on: each answer would wait for a delayed acknowledgement
-        listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listening.bind((host, number))
+            listening.bind((HOST, number))
             listening.listen(128)
         except OverflowError:
             listening.close()
@@ -226,7 +216,7 @@ def bound(host: str, port: int | None) -> socket.socket:
             if port is None and number == DEFAULT_PORT:
                 continue
             raise ConfigurationError(
-                f"{host}:{number} can't be bound: {error.strerror or error}",
+                f"{HOST}:{number} can't be bound: {error.strerror or error}",
                 "name another port with --port, or leave it out: a free one is taken",
             ) from None
         return listening

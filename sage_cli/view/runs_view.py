@@ -1,26 +1,18 @@
-"""The table of runs, and a run: what it was made from, records, rollouts, ledger and files."""
+"""The table of runs, and a run: its settings, records, rollouts and ledger."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
-from itertools import chain, pairwise
-from pathlib import Path
+from itertools import chain
 from typing import Any
 
 from typing_extensions import TypedDict
 
 from sage_cli.config.catalogue import settings
-from sage_cli.config.layers import leaves
-from sage_cli.config.load import load
 from sage_cli.errors import SageError
-from sage_cli.settings.presets import DEFAULT_PRESET, preset_names
-from sage_cli.store.manifest import Manifest
 from sage_cli.store.run import SEALED, Run
 from sage_cli.store.run_facts import (
     ABOUT,
-    CHOICES,
-    OF_NO_RESULT,
     RunFacts,
     replicated,
     speed_figures,
@@ -94,49 +86,31 @@ def _passk_columns(runs: Sequence[RunFacts]) -> list[str]:
     ]
 
 
-MOST_FILES = 500
 SHOWN_CHARACTERS = 20_000
 
 
-class Differing(TypedDict):
-    """A setting by its dotted name, its value, and the preset's; null where a side has none."""
-
-    name: str
-    value: Any
-    preset: Any
-
-
-class FileRow(TypedDict):
-    """A file of a run, by its path in the run's folder."""
-
-    path: str
-    bytes: int
-
-
 class RunView(TypedDict):
-    """A run: its manifest, what it was made from, its figures, its files.
+    """A run: its manifest, its settings, those of its method alone, its figures.
 
-    `differing` holds the settings that are other than those of `preset`, the one that differs
-    least. `records` names the figures of metrics.jsonl. `policies` are the policies that can be
-    measured: the run's checkpoints and its end. `benchmarks` are those that it was measured on.
+    `records` names the figures of metrics.jsonl. `policies` are the policies that can be measured:
+    the run's checkpoints and its end. `benchmarks` are those that it was measured on.
     """
 
     id: str
     look: Look
-    manifest: Manifest | dict[str, Any]
+    manifest: dict[str, Any]
     status: str
     why_torn: str | None
-    preset: str | None
-    differing: list[Differing]
+    method: dict[str, Any]
     settings: dict[str, Any]
     figures: dict[str, Any]
     speed: dict[str, float]
     records: list[str]
-    files: list[FileRow]
     children: list[str]
     policies: list[str]
     benchmarks: list[str]
     rollouts: int
+    ledger: bool
 
 
 class RecordsView(TypedDict):
@@ -177,7 +151,6 @@ def run_view(id_: str, policies: Policies) -> RunView:
     changed = "" if torn else ", ".join(run.changed(*SEALED))
     records = run.metrics.read()
     names = dict.fromkeys(key for record in records for key, v in record.items() if _is_number(v))
-    preset = None if torn else preset_of(str(run.manifest.get("command", "")))
     return {
         "id": run.id,
         "look": look_of(run.id, policies.runs.looks()),
@@ -188,13 +161,11 @@ def run_view(id_: str, policies: Policies) -> RunView:
         else f"changed since the run ended: {changed}"
         if changed
         else None,
-        "preset": preset,
-        "differing": [] if preset is None else differing(facts, preset),
+        "method": {} if torn else facts.method,
         "settings": dict(facts.settings),
         "figures": dict(facts.figures),
         "speed": speed_figures(records),
         "records": [name for name in names if name not in ("step", "of")],
-        "files": files_of(run.folder),
         "children": [
             str(child.run.id)
             for child in policies.runs.all()
@@ -203,6 +174,7 @@ def run_view(id_: str, policies: Policies) -> RunView:
         "policies": [] if torn else policies_of(run),
         "benchmarks": [] if torn else _benchmarks(run.id, policies),
         "rollouts": len(run.rollouts.read()),
+        "ledger": run.ledger.folder.is_dir(),
     }
 
 
@@ -253,65 +225,6 @@ def ledger_view(run: Run, step: int | None, policies: Policies) -> LedgerView:
         "problems": asked_problems(policies.training_problems(run), ids) if ids else {},
         "rows": shown,
     }
-
-
-def preset_of(command: str) -> str | None:
-    """Return the last preset that a command names, or the default one; None for a file.
-
-    A recorded command may be anybody's, so no file that it names is read.
-    """
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        words = []
-    preset = DEFAULT_PRESET
-    for word, following in pairwise([*words, ""]):
-        if word in ("--preset", "-p"):
-            preset = following
-        elif word.startswith("--preset="):
-            preset = word.partition("=")[2]
-    return preset if preset in preset_names() else None
-
-
-def differing(facts: RunFacts, preset: str) -> list[Differing]:
-    """Return the settings that are other than the preset's, under the run's method and guide.
-
-    The choice of method and guide comes first. Empty if the preset is not there any more.
-    """
-    has = facts.settings
-    flags: dict[str, dict[str, Any]] = {"rl": {}, "guide": {}, "model": {}}
-    for name in CHOICES:
-        section, _, key = name.partition(".")
-        if name in has:
-            flags[section][key] = has[name]
-    try:
-        plain = dict(leaves(load([preset]).config.model_dump(mode="json")))
-        chosen = dict(leaves(load([preset], flags).config.model_dump(mode="json")))
-    except SageError:
-        return []
-    names = [name for name in CHOICES if name in has and has[name] != plain.get(name)]
-    changed = [
-        name
-        for name in has
-        if name not in names
-        and has[name] != chosen.get(name)
-        and name.partition(".")[0] not in OF_NO_RESULT
-    ]
-    return [
-        {"name": name, "value": has[name], "preset": (plain if name in names else chosen).get(name)}
-        for name in [*names, *changed]
-    ]
-
-
-def files_of(folder: Path) -> list[FileRow]:
-    """Return the files of a folder by path, at most MOST_FILES."""
-    rows: list[FileRow] = []
-    for path in sorted(folder.rglob("*")):
-        if len(rows) == MOST_FILES:
-            break
-        if path.is_file():
-            rows.append({"path": str(path.relative_to(folder)), "bytes": path.stat().st_size})
-    return rows
 
 
 def _benchmarks(id_: str, policies: Policies) -> list[str]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from typing_extensions import TypedDict
 
 from sage_cli.errors import SageError, StoreError
-from sage_cli.reports.chapters import SHOWN, ShownReport, ShownSection, ShownTable, shown_table
+from sage_cli.reports.chapters import SHOWN, Shown, shown_table
 from sage_cli.reports.sweep_result import SweepResult, sweep_tables
 from sage_cli.store.files import TornError, read_object
 from sage_cli.store.locks import holder_of
@@ -63,7 +63,7 @@ class SuiteView(TypedDict):
 
     suite: SuiteRow
     folder: str
-    report: ShownReport | None
+    report: Shown | None
     pictures: dict[str, str]
     policies: list[str]
     looks: dict[str, Look]
@@ -83,21 +83,7 @@ class StoredSuite:
         return self.folder.name
 
     @property
-    def file(self) -> Path | None:
-        """Return the JSON of its report; None before there is one."""
-        files = (self.folder / REPORT).glob("*.json")
-        return next((path for path in sorted(files) if self.name.startswith(path.stem)), None)
-
-    @property
-    def report(self) -> dict[str, Any]:
-        """Return the report's JSON, empty before there is one. Raises TornError."""
-        try:
-            return {} if self.file is None else read_object(self.file, _AGAIN)
-        except FileNotFoundError:  # written again at this moment
-            return {}
-
-    @property
-    def shown(self) -> ShownReport | None:
+    def shown(self) -> Shown | None:
         """Return its report as the page shows it, None before there is one. Raises TornError."""
         path = self.folder / REPORT / SHOWN
         try:
@@ -106,7 +92,7 @@ class StoredSuite:
             return None
         if not isinstance(stored.get("chapters"), list):
             raise TornError(f"{path} is no report", _AGAIN)
-        return cast(ShownReport, stored)
+        return stored
 
 
 class StoredSuites:
@@ -131,17 +117,13 @@ class StoredSuites:
 
 def suites_view(root: Path) -> SuitesView:
     """Return every stored suite, the latest first."""
-    return {"suites": [_suite_row(suite) for suite in reversed(StoredSuites(root).all())]}
+    return {"suites": [_suite_row(suite)[0] for suite in reversed(StoredSuites(root).all())]}
 
 
 def suite_view(root: Path, name: str, looks: dict[str, Look]) -> SuiteView:
     """Return a suite's report, its tasks, and those that failed with their logs."""
     suite = StoredSuites(root).find(name)
-    row = _suite_row(suite)
-    try:
-        report = suite.shown
-    except TornError as error:
-        report, row = None, {**row, "why_torn": error.cause}
+    row, report = _suite_row(suite)
     policies = list(_method_policies(report))
     return {
         "suite": row,
@@ -156,36 +138,28 @@ def suite_view(root: Path, name: str, looks: dict[str, Look]) -> SuiteView:
     }
 
 
-def _suite_row(suite: StoredSuite) -> SuiteRow:
-    why = None
+def _suite_row(suite: StoredSuite) -> tuple[SuiteRow, Shown | None]:
+    """Return a suite's row, and its report; None if it is torn, which the row says."""
+    report, why, written = None, None, None
     try:
-        report = suite.report
+        report = suite.shown
     except TornError as error:
-        report, why = {}, error.cause
-    claims = Counter(str(claim.get("verdict")) for claim in _claims(report))
-    file = suite.file
-    written = None if file is None else datetime.fromtimestamp(file.stat().st_mtime, UTC)
+        why = error.cause
+    if report is not None:
+        seconds = (suite.folder / REPORT / SHOWN).stat().st_mtime
+        written = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
     states = Counter(task["state"] for task in stored_states(suite.folder))
-    return {
+    row: SuiteRow = {
         "name": suite.name,
-        "title": str(report.get("title") or suite.name),
-        "written": None if written is None else written.isoformat(timespec="seconds"),
-        "claims": dict(claims),
+        "title": suite.name if report is None else report["title"],
+        "written": written,
+        "claims": dict(Counter(_column(report, "claims", "here"))),
         "tasks": dict(states),
         "failures": len(stored_failures(suite.folder / FAILURES)),
         "driven_by": holder_of(suite.folder),
         "why_torn": why,
     }
-
-
-def _claims(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [
-        claim
-        for chapter in report.get("chapters") or ()
-        for section in (chapter.get("sections") or {}).values()
-        for claim in section.get("claims") or ()
-        if isinstance(claim, dict)
-    ]
+    return row, report
 
 
 def policies_of_suite(suite: StoredSuite) -> list[str]:
@@ -196,7 +170,7 @@ def policies_of_suite(suite: StoredSuite) -> list[str]:
         return []
 
 
-def _sections(report: ShownReport | None) -> list[ShownSection]:
+def _sections(report: Shown | None) -> list[Shown]:
     return (
         [section for chapter in report["chapters"] for section in chapter["sections"]]
         if report
@@ -204,7 +178,7 @@ def _sections(report: ShownReport | None) -> list[ShownSection]:
     )
 
 
-def _pictures(suite: StoredSuite, report: ShownReport | None) -> dict[str, str]:
+def _pictures(suite: StoredSuite, report: Shown | None) -> dict[str, str]:
     """Return the SVG of each picture by its stem; the page draws those of curves itself."""
     stems = [
         stem
@@ -216,12 +190,17 @@ def _pictures(suite: StoredSuite, report: ShownReport | None) -> dict[str, str]:
     return {stem: file.read_text("utf-8") for stem, file in files.items() if file.is_file()}
 
 
-def _method_policies(report: ShownReport | None) -> Iterator[tuple[str, str]]:
-    for section in _sections(report):
-        for table in section["tables"] if section["name"] == "runs" else ():
+def _column(report: Shown | None, section: str, name: str) -> Iterator[str]:
+    """Yield the cells of a column in the first tables of the sections of that name."""
+    for shown in _sections(report):
+        for table in shown["tables"][:1] if shown["name"] == section else ():
             heads = [column["name"] for column in table["columns"]]
-            method, policy = heads.index("method"), heads.index("policy")
-            yield from ((row[method], row[policy]) for row in table["rows"])
+            yield from (row[heads.index(name)] for row in table["rows"] if name in heads)
+
+
+def _method_policies(report: Shown | None) -> Iterator[tuple[str, str]]:
+    methods, policies = (_column(report, "runs", name) for name in ("method", "policy"))
+    return zip(methods, policies, strict=True)
 
 
 def _failures(suite: StoredSuite) -> Iterator[TaskRow]:
@@ -267,7 +246,7 @@ class SweepView(TypedDict):
     folder: str
     command: str | None
     report: SweepResult | None
-    tables: list[ShownTable]
+    tables: list[Shown]
     commands: dict[str, str]
     provenance: dict[str, Any]
     why: str | None
@@ -284,14 +263,14 @@ def sweep_view(root: Path, name: str) -> SweepView:
     if not is_one_part(name) or not folder.is_dir():
         raise StoreError(f"there is no sweep '{name}'", "the list has those that are there")
     sweep, report, why = SweepFolder(folder), None, None
-    tables: list[ShownTable] = []
+    tables: list[Shown] = []
     commands: dict[str, str] = {}
     provenance: dict[str, Any] = {}
     try:
         report = sweep.result
         if report is not None:
             tables = [shown_table(table) for table in sweep_tables(report)]
-            commands, provenance = sweep.commands, sweep.provenance
+            commands, provenance = sweep.commands(report), sweep.provenance
     except SageError as error:
         why = error.cause
     if report is None and why is None:

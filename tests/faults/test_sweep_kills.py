@@ -23,7 +23,7 @@ pytestmark = [
 ]
 KILLS = int(os.environ.get("KILLS", "12"))
 """One for each role and signal, by default."""
-ALWAYS = ["--set", "sweep.retries=1000", "--set", "sweep.stop_after=1000", "--workers", "2"]
+ALWAYS = ["--set", "sweep.retries=1000", "--workers", "2"]
 MORE = 4
 """Trials that are added to the grid when all are done before the last kill."""
 

@@ -337,25 +337,6 @@ def test_runs_list_shows_them_all(lab: Lab, trained: Interrupted, swept: Any) ->
     assert {listed[id_]["parent"] for id_ in ours[1:]} == {trained.base["id"]}
 
 
-def test_without_any_run_the_base_is_trained_and_measured(lab: Lab) -> None:
-    words = (
-        "passk",
-        *PRESETS,
-        "--set",
-        "sft.steps=2",
-        "--train",
-        "--runs",
-        "other",
-        "--k",
-        "1,2",
-        "--n",
-        "2",
-    )
-    (curve,) = lab.json(*words)["curves"]
-    assert curve["policy"].startswith("sft-arithmetic-")
-    assert [path.name for path in (lab.folder / "other").glob("sft-*")] == [curve["policy"]]
-
-
 def test_sigterm_while_the_base_is_trained_saves_the_base(lab: Lab) -> None:
     words = (*RL[:-2], "--runs", "stopped", "--steps", "2", "--set", "sft.steps=150")
     started, runs = lab.start(*words), lab.folder / "stopped"
@@ -381,34 +362,3 @@ def test_a_base_that_others_grew_from_is_not_trained_anew_silently(
 ) -> None:
     refused = squeezed(lab.here("sft", *PRESETS, "--fresh", code=2)).replace(" ", "")
     assert trained.manifest["id"] in refused
-    assert "--replace-parent" in refused
-    again = lab.json("sft", *PRESETS, "--fresh", "--replace-parent")
-    assert again["created"] > trained.base["ended"]
-    assert again["weights"] == trained.base["weights"]  # the same machine, the same threads
-    assert "is trained already" in lab.here(*RL)
-
-
-def test_a_fresh_training_that_is_killed_leaves_the_old_run(lab: Lab, trained: Interrupted) -> None:
-    old = lab.folder / "runs" / trained.manifest["id"]
-    before = json.loads((old / "manifest.json").read_text())
-    started, new = (
-        lab.start(*RL, "--fresh"),
-        lab.folder / "runs/.staged" / old.name / "metrics.jsonl",
-    )
-    deadline = time.monotonic() + 240
-    while not new.is_file() or len(new.read_text().splitlines()) < 3:
-        assert started.poll() is None, started.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    os.killpg(started.pid, signal.SIGKILL)
-    started.communicate()
-    assert json.loads((old / "manifest.json").read_text()) == before
-    assert len(lab.records(old.name)) == 12
-    assert (old / "model").is_dir()
-    plan = squeezed(lab.here(*RL, "--dry-run"))
-    assert "finished; replacement interrupted at step" in plan
-    again = lab.json(*RL)  # goes on with what was begun anew, which takes the old one's place
-    assert (again["id"], again["status"]) == (old.name, "finished")
-    assert again["created"] > before["ended"]
-    assert len(lab.records(old.name)) == 12
-    assert not new.parent.exists()

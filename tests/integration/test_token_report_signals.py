@@ -3,7 +3,7 @@
 import torch
 from toy_policy import base, bench, configure, tokenizer  # noqa: F401  (fixtures)
 
-from sage_cli.models.signals import completion_signals
+from sage_cli.models.signals import batch_signals
 
 
 def test_signals_are_the_trainers(bench, configure):  # noqa: F811
@@ -15,6 +15,6 @@ def test_signals_are_the_trainers(bench, configure):  # noqa: F811
         expected = trainer._get_per_token_logps_and_entropies(
             trainer.model, ids_1L, torch.ones_like(ids_1L), len(completion), compute_entropy=True
         )
-    logps_T, entropy_T = completion_signals(trainer.model, prompt, completion, 0.7)
+    logps_T, entropy_T = batch_signals(trainer.model, [(prompt, completion)], 0.7)[0]
     torch.testing.assert_close(logps_T, expected[0][0], atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(entropy_T, expected[1][0], atol=1e-5, rtol=1e-5)

@@ -76,7 +76,7 @@ def own(root: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]
     ("kind", "said"),
     [
         ("suite", ["two methods", "a note with <b>markup</b>", "Where it came from", "abc"]),
-        ("sweep", ["sage rl --guide branch --set guide.tau=0.3", "the GPU is full", "Trials"]),
+        ("sweep", ["sage rl --config", "the GPU is full", "Trials"]),
     ],
 )
 def test_the_page_that_a_command_writes(

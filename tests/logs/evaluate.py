@@ -1,9 +1,11 @@
-"""Inspect evaluates its mock model: python evaluate.py FOLDER EPOCHS PROMPT ANSWER...
+"""Inspect evaluates its mock model: python evaluate.py LOGS
 
+LOGS is JSON, [epochs, prompt, answers] by the name of a log's folder. Prints accuracies by name.
 Run by an environment that has Inspect and nothing of sage.
 """
 
 import itertools
+import json
 import sys
 
 from inspect_ai import Task, eval
@@ -23,16 +25,22 @@ def outputs(answers):
         yield output
 
 
-if __name__ == "__main__":
-    folder, epochs, prompt, *answers = sys.argv[1:]
+def accuracy(folder, epochs, prompt, answers):
+    """Write a log into the folder and return the accuracy that Inspect tells."""
     samples = [Sample(input=prompt + sum_, target=gold) for sum_, gold in SUMS.items()]
     task = Task(
         dataset=samples,
         solver=generate(),
         scorer=match(numeric=True),
-        epochs=int(epochs),
+        epochs=epochs,
         name="sums",
     )
     model = get_model("mockllm/model", custom_outputs=outputs(answers))
     (log,) = eval(task, model=model, log_dir=folder, display="none", max_samples=1)
-    sys.stdout.write(f"{log.results.scores[0].metrics['accuracy'].value}\n")
+    return log.results.scores[0].metrics["accuracy"].value
+
+
+if __name__ == "__main__":
+    logs = json.loads(sys.argv[1])
+    accuracies = {folder: accuracy(folder, *asked) for folder, asked in logs.items()}
+    sys.stdout.write(f"{json.dumps(accuracies)}\n")

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,14 @@ HERE = Path(__file__).resolve().parent
 RELEASES = Path(os.environ.get("LOG_RELEASES", HERE.parents[1] / ".venv-logs"))
 INSPECT = ("inspect-0.3.285", "inspect-0.3.112")
 LM_EVAL = ("lm-eval-0.4.13", "lm-eval-0.4.9.1")
+INSPECTED: dict[str, tuple[int, str, list[str]]] = {
+    "repeated": (4, "", ["12", "30", "7", "x", "y"]),
+    "single": (1, "", ["12"]),
+    "right-once": (4, "", ["12"]),
+    "other": (2, "", ["12", "7"]),
+    "reworded": (2, "Compute ", ["12", "7"]),
+}
+"""Logs of Inspect's mock model: epochs, what precedes a question, and its answers in turn."""
 SUMS = [("3*4=?", "12"), ("5*6=?", "30"), ("2+5=?", "lol")]
 """lm-eval's dummy model answers lol to everything."""
 _SAMPLED = {
@@ -34,7 +42,7 @@ KINDS: dict[str, dict[str, Any]] = {
     },
 }
 METRICS = {"generated": "exact_match", "repeated": "exact_match", "choice": "acc"}
-LmEval = Callable[[str, str], tuple[Path, float]]
+Evaluated = Callable[[str, str], tuple[Path, float]]
 
 
 def program(release: str, name: str) -> Path:
@@ -54,18 +62,26 @@ def run(folder: Path, *command: object) -> str:
     return ended.stdout
 
 
-def inspect(
-    folder: Path, release: str, name: str, epochs: int, answers: Sequence[str], prompt: str = ""
-) -> tuple[Path, float]:
-    """Return a log, and the accuracy that Inspect printed."""
-    python = program(release, "python")
-    said = run(folder, python, HERE / "evaluate.py", name, epochs, prompt, *answers)
-    (log,) = (folder / name).glob("*.eval")
-    return log, float(said.split()[-1])
+@pytest.fixture(scope="module")
+def inspect(tmp_path_factory: pytest.TempPathFactory) -> Evaluated:
+    """Return a log by its release and name, and the accuracy that Inspect printed."""
+
+    @cache
+    def evaluated(release: str) -> tuple[Path, dict[str, float]]:
+        python, folder = program(release, "python"), tmp_path_factory.mktemp(release)
+        printed = run(folder, python, HERE / "evaluate.py", json.dumps(INSPECTED))
+        return folder, json.loads(printed.splitlines()[-1])
+
+    def read(release: str, name: str) -> tuple[Path, float]:
+        folder, accuracies = evaluated(release)
+        (log,) = (folder / name).glob("*.eval")
+        return log, accuracies[name]
+
+    return read
 
 
 @pytest.fixture(scope="module")
-def lm_eval(tmp_path_factory: pytest.TempPathFactory) -> LmEval:
+def lm_eval(tmp_path_factory: pytest.TempPathFactory) -> Evaluated:
     """Return of a release and a kind of task a file of samples, and lm-eval's own score."""
 
     @cache
@@ -109,20 +125,20 @@ def refused(folder: Path, *words: object) -> str:
 
 
 @pytest.mark.parametrize("release", INSPECT)
-def test_a_log_of_inspect(tmp_path: Path, release: str) -> None:
-    log, accuracy = inspect(tmp_path, release, "a", 4, ["12", "30", "7", "x", "y"])
+def test_a_log_of_inspect(tmp_path: Path, inspect: Evaluated, release: str) -> None:
+    log, accuracy = inspect(release, "repeated")
     (curve,) = sage(tmp_path, "passk", log)["curves"]
     assert curve["pass@k"][0] == pytest.approx(accuracy)
     assert (len(curve["pass@k"]), curve["benchmark"]) == (4, "sums")
-    single, accuracy = inspect(tmp_path, release, "single", 1, ["12"])
+    single, accuracy = inspect(release, "single")
     assert "1 sample of problem 1" in refused(tmp_path, "passk", single, "--k", "1,4")
     assert accuracy == pytest.approx(1 / 3)
 
 
-@pytest.mark.parametrize("prompt", ["", "Compute "])
-def test_logs_of_two_releases_are_compared(tmp_path: Path, prompt: str) -> None:
-    a, mean_a = inspect(tmp_path, INSPECT[0], "a", 4, ["12", "30", "7", "x", "y"])
-    b, mean_b = inspect(tmp_path, INSPECT[1], "b", 2, ["12", "7"], prompt)
+@pytest.mark.parametrize("name", ["other", "reworded"])
+def test_logs_of_two_releases_are_compared(tmp_path: Path, inspect: Evaluated, name: str) -> None:
+    a, mean_a = inspect(INSPECT[0], "repeated")
+    b, mean_b = inspect(INSPECT[1], name)
     found = sage(tmp_path, "compare", a, b, "--k", "1")
     assert found["comparisons"]["sums"]["difference"][0] == pytest.approx(mean_a - mean_b)
     assert found["unmatched"] == {}
@@ -131,7 +147,7 @@ def test_logs_of_two_releases_are_compared(tmp_path: Path, prompt: str) -> None:
 
 @pytest.mark.parametrize("release", LM_EVAL)
 @pytest.mark.parametrize("kind", ["generated", "choice"])
-def test_samples_of_lm_eval(tmp_path: Path, lm_eval: LmEval, release: str, kind: str) -> None:
+def test_samples_of_lm_eval(tmp_path: Path, lm_eval: Evaluated, release: str, kind: str) -> None:
     samples, score = lm_eval(release, kind)
     (curve,) = sage(tmp_path, "passk", samples)["curves"]
     assert (curve["pass@k"], curve["benchmark"]) == (pytest.approx([score]), kind)
@@ -139,15 +155,19 @@ def test_samples_of_lm_eval(tmp_path: Path, lm_eval: LmEval, release: str, kind:
 
 
 @pytest.mark.parametrize("release", LM_EVAL)
-def test_repeats_of_lm_eval_have_no_verdict(tmp_path: Path, lm_eval: LmEval, release: str) -> None:
+def test_repeats_of_lm_eval_have_no_verdict(
+    tmp_path: Path, lm_eval: Evaluated, release: str
+) -> None:
     samples, _ = lm_eval(release, "repeated")
     assert "lm-eval scored one response of each document" in refused(tmp_path, "passk", samples)
     graded = sage(tmp_path, "grade", samples)
     assert sum(graded["statuses"]["math-verify"].values()) == 12
 
 
-def test_two_programs_are_compared_by_question(tmp_path: Path, lm_eval: LmEval) -> None:
-    log, accuracy = inspect(tmp_path, INSPECT[0], "a", 4, ["12"])
+def test_two_programs_are_compared_by_question(
+    tmp_path: Path, inspect: Evaluated, lm_eval: Evaluated
+) -> None:
+    log, accuracy = inspect(INSPECT[0], "right-once")
     samples, score = lm_eval(LM_EVAL[0], "generated")
     found = sage(tmp_path, "compare", log, samples, "--k", "1")["comparisons"]["sums"]
     assert found["difference"] == pytest.approx([accuracy - score])

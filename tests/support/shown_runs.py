@@ -188,7 +188,6 @@ def sweep(root: Path, runs: Sequence[str], name: str = "tau-rho-12345678") -> Pa
     }  # fmt: skip
     write_object(folder / "sweep.json", report)
     (folder / "config.json").write_text("{}")
-    write_object(folder / "commands.json", {"1": "sage rl --guide branch --set guide.tau=0.3"})
     state = {"name": folder.name, "sampler": "grid", "objectives": ["pass@1", "pass@8"],
              "trials": {"done": 4, "failed": 1, "left": 1}, "best": "tau 0.5, rho 1"}  # fmt: skip
     write_object(folder / "state.json", state)
@@ -225,7 +224,7 @@ def suite(root: Path, *runs: str) -> Path:
                  figures=(Figure("passk", drawn),)),
         Document("runs", "What was run", {}, tables=(policies,)),
     ]  # fmt: skip
-    chapters = [Chapter("demo", "Demo", sections, "two methods")]
+    chapters = [Chapter("demo", "Demo", sections)]
     document = join_chapters("demo", "Demo", chapters, Provenance(commit="abc"), {})
     written = document.write(folder / "report").folder
     write_object(written / SHOWN, shown_report(document, chapters, {"preset": "tiny"}))

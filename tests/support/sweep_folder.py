@@ -49,7 +49,7 @@ def keep_state(folder: Path, **changes: Any) -> None:
     state = {
         "name": folder.name, "space": [], "sampler": "grid", "objectives": ["pass@1"],
         "view": f"{folder.name}/01234567",
-        "trials": {"done": 3, "failed": 1, "pruned": 0, "cancelled": 0, "left": 2},
+        "trials": {"done": 3, "failed": 1, "pruned": 0, "left": 2},
         "best": "tau 1.2, rho 0.1: pass@1 0.451",
     }  # fmt: skip
     write_json(folder / "state.json", {**state, **changes})

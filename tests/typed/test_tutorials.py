@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -10,17 +11,35 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
+from own_model import tokenizer
+from random_model import random_model
 from small import write_small
 from warm import Warm
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TUTORIALS = sorted((REPOSITORY / "docs/tutorials").glob("*.md"))
-OWN_STUDY = REPOSITORY / "docs/tutorials/own-study.md"
+LANGUAGE_MODEL = REPOSITORY / "docs/language-model.md"
+LEFT = {
+    "first-result": ("my-study/README.md", "runs/reports/passk-*/passk.png"),
+    "own-model": ("own/my-policy/sage.json",),
+    "own-study": ("study/my-policy/README.md",),
+    "suite": ("runs/suites/demo-*/report/demo.html",),
+    "view": ("page/index.html",),
+}
+"""What a page says that its commands leave in the folder."""
 MORE = """
 sft: {steps: 40, batch_size: 32, max_length: 48, learning_rate: 1.0e-2}
 rl: {steps: 2, prompts_per_step: 4, rollouts_per_prompt: 4, stop_when_stuck: false}
 evaluation: {bootstrap: 100}
 sweep: {steps: 1, samples: 64}
+tracking: {wandb: off}
+"""
+LM = """
+sft: {steps: 1, batch_size: 2}
+rl: {prompts_per_step: 2, rollouts_per_prompt: 2, micro_batch: 2, stop_when_stuck: false}
+rollout: {max_tokens: 4}
+sampling: {max_tokens: 4}
 tracking: {wandb: off}
 """
 SAGE = f"""#!{sys.executable} -IS
@@ -62,16 +81,43 @@ def lab(tmp_path_factory: pytest.TempPathFactory, warm: Warm) -> Path:
 
 @pytest.mark.parametrize("tutorial", TUTORIALS, ids=lambda file: file.stem)
 def test_a_tutorial_can_be_followed(lab: Path, tutorial: Path) -> None:
-    script = "\n".join(commands(tutorial.read_text()))
+    follow(lab, tutorial)
+    for left in LEFT.get(tutorial.stem, ()):
+        assert list(lab.glob(left)), left
+
+
+def test_the_page_on_a_language_model_can_be_followed(tmp_path: Path, warm: Warm) -> None:
+    words = tokenizer()
+    random_model(words, max_position_embeddings=1024).save_pretrained(tmp_path / "model")
+    words.save_pretrained(tmp_path / "model")
+    (tmp_path / "lm.yaml").write_text("model: {path: model}\n" + LM)
+    asdiv = {"body": "Ann", "question": "1+1=?", "answer": "2 (pens)", "formula": "1+1=2"}
+    svamp = {"Body": "1+1", "Question": "How many?", "Equation": "( 1.0 + 1.0 )", "Answer": 2.0}
+    stories = [{**svamp, "Body": f"story {i // 2}"} for i in range(900)]
+    (tmp_path / "train").mkdir()
+    (tmp_path / "train/asdiv.jsonl").write_text((json.dumps(asdiv) + "\n") * 40)
+    (tmp_path / "train/svamp.jsonl").write_text("\n".join(json.dumps(row) for row in stories))
+    (tmp_path / "bin").mkdir()
+    sage = tmp_path / "bin/sage"
+    sage.write_text(f'#!/bin/sh\n[ $1 = rl ] && set -- "$@" -p lm.yaml\nexec {warm.sage} "$@"\n')
+    sage.chmod(0o755)
+    shutil.copytree(REPOSITORY / "examples", tmp_path / "examples")
+    follow(tmp_path, LANGUAGE_MODEL, SAGE_DATA=str(tmp_path))
+
+
+def follow(folder: Path, page: Path, **environment: str) -> None:
+    """Type a page's commands in a folder, with the `sage` that is there."""
+    script = "\n".join(commands(page.read_text()))
     assert "sage " in script
     done = subprocess.run(
         ["bash", "-ex", "-c", script],
-        cwd=lab,
+        cwd=folder,
         env={
             **os.environ,
-            "PATH": f"{lab / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "PYTHONPATH": f"{REPOSITORY}:{lab / 'site'}",
+            "PATH": f"{folder / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PYTHONPATH": f"{REPOSITORY}:{folder / 'site'}",
             "OMP_NUM_THREADS": "1",
+            **environment,
         },
         capture_output=True,
         text=True,
@@ -80,13 +126,29 @@ def test_a_tutorial_can_be_followed(lab: Path, tutorial: Path) -> None:
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
 
 
+def test_every_tutorial_of_the_site_is_typed() -> None:
+    nav = yaml.safe_load((REPOSITORY / "mkdocs.yml").read_text())["nav"]
+    (tutorials,) = (part["Tutorials"] for part in nav if "Tutorials" in part)
+    pages = {REPOSITORY / "docs" / page for entry in tutorials for page in entry.values()}
+    assert 4 <= len(pages) <= 8
+    assert pages <= {*TUTORIALS, LANGUAGE_MODEL}
+
+
+def test_the_first_tutorial_begins_with_a_result_and_a_study() -> None:
+    assert [line.split()[1] for line in typed("first-result")[:3]] == ["rl", "passk", "init"]
+
+
 def test_a_study_with_everything_ones_own_takes_at_most_twelve_commands() -> None:
-    blocks = "\n".join(re.findall(r"^```bash\n(.*?)^```", OWN_STUDY.read_text(), re.DOTALL | re.M))
-    typed = re.findall(r"^(?:sage|python|pip) .*", blocks, re.MULTILINE)
-    done = " ".join(line.partition(" ")[2].split()[0] for line in typed)
-    assert len(typed) <= 12
-    for command in ("rl", "compare", "analyze", "export"):
-        assert command in done.split()
+    lines = typed("own-study")
+    assert len(lines) <= 12
+    assert {"rl", "compare", "analyze", "export"} <= {line.split()[1] for line in lines}
+
+
+def typed(tutorial: str) -> list[str]:
+    """Return the commands of a tutorial, as one types them."""
+    text = (REPOSITORY / f"docs/tutorials/{tutorial}.md").read_text()
+    blocks = "\n".join(re.findall(r"^```bash\n(.*?)^```", text, re.DOTALL | re.MULTILINE))
+    return re.findall(r"^(?:sage|python|pip) .*", blocks, re.MULTILINE)
 
 
 def commands(text: str) -> list[str]:

@@ -26,7 +26,7 @@ from sage_cli.settings.sections.sampling import LogprobsMode
 from sage_cli.store.run import Run
 from sage_cli.training.rl import RlInputs, build_trainer
 from sage_cli.training.rollout_engine import as_launched, engine_as_asked
-from sage_cli.training.step_record import kept_mass_record, mismatch_statistics
+from sage_cli.training.step_record import mismatch_statistics
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -149,8 +149,6 @@ def test_the_ratio_the_kept_mass_and_the_gradient(rollouts: Rollouts) -> None:
     trainer = rollouts.trainer
     record = mismatch_statistics(trainer.tokens.drain(trainer.accelerator), 2.0)
     assert 0.9 < mean_kept < 0.997
-    kept = kept_mass_record(trainer, batch)["mismatch/kept_mass"]
-    assert kept == pytest.approx(mean_kept, abs=1e-4)
     if trainer.vllm_generation.llm.llm_engine.model_config.logprobs_mode == "raw_logprobs":
         assert torch.allclose(engine_BT[mask_BT], chosen_BT[mask_BT], atol=1e-4)
         assert torch.allclose(ratio_BT[mask_BT], one_BT[mask_BT], atol=1e-4)

@@ -12,7 +12,7 @@ from functools import partial
 
 from sage_cli.analysis.analysis import Analysis, Inputs
 from sage_cli.analysis.graded_samples import Answers
-from sage_cli.analysis.policy_tables import PolicyMeans, Results, by_problem, mean_over_problems
+from sage_cli.analysis.policy_tables import PolicyMeans, by_problem
 from sage_cli.errors import DataError
 from sage_cli.metrics import Support
 from sage_cli.metrics.counts import FloatArray
@@ -115,23 +115,6 @@ def equal_k(answers: Iterable[Answers]) -> int:
             "sample the same number for each: `sage passk BASE RUN... --n N`",
         )
     return int(distinct.pop())
-
-
-def entropies_of(inputs: Inputs) -> Results:
-    """Return benchmark -> answer entropy, and token entropy if scored -> policy -> mean."""
-    results: dict[str, dict[str, dict[str, Estimate]]] = {}
-    for benchmark, answers in inputs.answers.items():
-        for graded in answers:
-            values = {ANSWER: graded.answer_entropies()}
-            if graded.scores:
-                values[TOKEN] = entropies(graded)[0]
-            for name in values:
-                mean = mean_over_problems(values[name], inputs.options)
-                results.setdefault(benchmark, {}).setdefault(name, {})[graded.policy] = mean
-    return {
-        benchmark: {name: by_name[name] for name in (ANSWER, TOKEN) if name in by_name}
-        for benchmark, by_name in results.items()
-    }
 
 
 def _ratio(part: int, whole: int) -> float:

@@ -7,7 +7,6 @@ from typing import Any
 
 from sage_cli.analysis.analysis import Analysis, Inputs
 from sage_cli.analysis.measures.entropy import (
-    entropies_of,
     equal_k,
     support_ratios,
     thresholds,
@@ -15,10 +14,10 @@ from sage_cli.analysis.measures.entropy import (
 from sage_cli.analysis.measures.survival import SURVIVAL_NOTES, survival
 from sage_cli.analysis.policy_tables import records, wide_table
 from sage_cli.metrics import Support, compare_support
-from sage_cli.metrics.transitions import OFTEN, STATES, Transitions, paired_grades, transitions
+from sage_cli.metrics.transitions import paired_grades
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_heat_strip
-from sage_cli.reports.tables import Cell, Column, Estimate, Row, Table, columns
+from sage_cli.reports.tables import Cell, Estimate, Row, Table, columns
 
 NAMES = (
     "delta, kept, lost, lost by chance, surely lost, gained, gained by chance, surely gained, "
@@ -27,7 +26,7 @@ NAMES = (
 
 
 def support(inputs: Inputs) -> Document:
-    """Return the support at each delta per run, transitions, and a strip per policy.
+    """Return the support at each delta per run, and a strip per policy.
 
     Raises DataError if the policies have unequal numbers of samples.
     """
@@ -43,23 +42,16 @@ def support(inputs: Inputs) -> Document:
                 compare_support(base.counts, run.counts, confidence=confidence, delta=delta)
                 for delta in inputs.options.deltas
             ]
-            moved = transitions(base.counts, run.counts)
             title = f"{run.policy} against {base.policy} on {benchmark}"
             rows = [_cells(result) for result in supports]
             table = Table(f"support of {title}", columns(NAMES), tuple(map(Row, rows)))
-            tables += [table, _transition_table(title, moved)]
+            tables.append(table)
             sheet_rows += [Row((benchmark, run.policy, *cells)) for cells in rows]
-            matrices = {
-                "states": STATES,
-                "seen": moved.seen.tolist(),
-                "by_chance": moved.by_chance.tolist(),
-            }
             data.append(
                 {
                     "benchmark": benchmark,
                     "run": run.policy,
                     "support": [_json(result) for result in supports],
-                    "transitions": matrices,
                 }
             )
     sheet = Table("support", columns(f"benchmark, run, {NAMES}"), tuple(sheet_rows))
@@ -67,8 +59,8 @@ def support(inputs: Inputs) -> Document:
         benchmark: {graded.policy: graded.right_shares for graded in answers}
         for benchmark, answers in inputs.answers.items()
     }
-    entropy, base_label = entropies_of(inputs), inputs.policies[0]
-    survived, read = survival(inputs), f"right texts of {base_label} that fell by more"
+    base_label, survived = inputs.policies[0], survival(inputs)
+    read = f"right texts of {base_label} that fell by more"
     return Document(
         name="support",
         title=f"support against {base_label}",
@@ -76,13 +68,11 @@ def support(inputs: Inputs) -> Document:
             "base": base_label,
             "runs": data,
             "thresholds": detected,
-            "entropies": records("entropy", entropy, "mean"),
             "survival": records("fall", survived, "share"),
         },
         tables=(
             *tables,
             *([wide_table(read, "fall", survived, SURVIVAL_NOTES)] if survived else ()),
-            wide_table("entropies, mean over problems", "entropy", entropy),
         ),
         sheets={"support": sheet, "support-problems": _problems(inputs)},
         figures=(Figure("support", partial(draw_heat_strip, shares)),),
@@ -100,16 +90,6 @@ def _cells(support: Support) -> tuple[Cell, ...]:
         len(support.absent),
         *(Estimate(float(ratio)) for ratio in support_ratios(support).values()),
     )
-
-
-def _transition_table(title: str, moved: Transitions) -> Table:
-    """Return cells as `12 (9.8)`: problems seen, and in brackets the number by chance."""
-    heads = (Column("base"), *(Column(state, "then") for state in STATES))
-    rows = tuple(
-        Row((state, *(f"{int(moved.seen[i, j])} ({moved.by_chance[i, j]:.1f})" for j in range(3))))
-        for i, state in enumerate(STATES)
-    )
-    return Table(f"from never to often, {title}", heads, rows)
 
 
 def _problems(inputs: Inputs) -> Table:
@@ -165,10 +145,6 @@ def _notes(inputs: Inputs) -> tuple[str, ...]:
         f"over all problems, at {confidence:.0%}",
         "SRR kept / (kept + lost), NDR gained / (kept + gained), SDS their harmonic mean, NSCR "
         "(gained - lost) / (kept + gained + lost): counts of these problems, without intervals",
-        f"{OFTEN}: in at least half of the samples; in brackets what chance alone would show",
-        "answer entropy: of the shares of a problem's different answers, none being one more; low "
-        "by about (answers - 1) / 2n; token entropy is there for policies whose "
-        "samples `sage analyze entropy` has scored",
     )
 
 
@@ -177,7 +153,6 @@ SUPPORT = Analysis(
     "problems kept, lost and gained against the base at several delta, beyond chance (Def. 4.1)",
     support,
     base=True,
-    scorer="self if stored",
     options=frozenset({"delta", "survival"}),
     readers="all if survival",
 )

@@ -9,13 +9,12 @@ from functools import cached_property, partial
 import numpy as np
 import pyarrow as pa
 
-from sage_cli.analysis.analysis import Analysis, Inputs, Options, TrainedRun
+from sage_cli.analysis.analysis import Analysis, Inputs, Options
 from sage_cli.analysis.policy_tables import share_gap
 from sage_cli.metrics.counts import FloatArray, IntArray
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.figures import Series, draw_lines, draw_steps
+from sage_cli.reports.figures import Series, draw_lines
 from sage_cli.reports.tables import Estimate, Row, Table, columns, to_records
-from sage_cli.store.ledger import COUNT, REWARD, rewards_in
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +177,6 @@ def training(inputs: Inputs) -> Document:
         tuple(_phases(ledgers)),
         ("groups are those that were trained on; tokens are shares of all that were sampled",),
     )
-    rewards = _rewards(inputs.trained)
     return Document(
         name="training",
         title="what training met",
@@ -186,14 +184,10 @@ def training(inputs: Inputs) -> Document:
             "coverage": to_records(coverage),
             "revisits": to_records(revisits),
             "phases": to_records(phases),
-            "rewards": to_records(rewards),
         },
-        tables=(coverage, revisits, phases, *([rewards] if rewards.rows else [])),
+        tables=(coverage, revisits, phases),
         sheets={"training": coverage, "training-problems": _problems(ledgers)},
-        figures=(
-            Figure("training", partial(draw_lines, _curves(ledgers), AXES)),
-            *([_drawn_rewards(inputs.trained)] if rewards.rows else []),
-        ),
+        figures=(Figure("training", partial(draw_lines, _curves(ledgers), AXES)),),
     )
 
 
@@ -227,60 +221,6 @@ def _phases(ledgers: Mapping[str, LedgerColumns]) -> list[Row]:
             cells = [Estimate(third[name]) for third in thirds]
             rows.setdefault(name, []).append(Row((name, label, *cells), section=name))
     return [row for rows in rows.values() for row in rows]
-
-
-def rewards_by_step(ledger: pa.Table) -> dict[str, tuple[IntArray, FloatArray]]:
-    """Return by reward the steps S and the means of the completions that were trained on.
-
-    A step is left out where the reward says nothing of any completion. {} for a ledger without
-    rewards.
-    """
-    trained_R = np.array(ledger["trained"].to_pylist(), dtype=bool)
-    step_R = np.array(ledger["step"].to_pylist(), dtype=np.int64)
-    return {name: _reward_means(ledger, name, step_R, trained_R) for name in rewards_in(ledger)}
-
-
-def mean_in(steps: IntArray, step_S: IntArray, mean_S: FloatArray) -> float:
-    """Return the mean of `mean_S` over those of `steps` that are among `step_S`; NaN for none."""
-    among_S = np.isin(step_S, steps)
-    return float(mean_S[among_S].mean()) if among_S.any() else float("nan")
-
-
-def _reward_means(
-    ledger: pa.Table, name: str, step_R: IntArray, trained_R: np.ndarray
-) -> tuple[IntArray, FloatArray]:
-    mean_R = np.array(ledger[f"{REWARD}{name}"].to_pylist(), dtype=float)
-    n_R = np.array([n or 0 for n in ledger[f"{REWARD}{name}{COUNT}"].to_pylist()])
-    said_R = trained_R & (n_R > 0)
-    step_S, place_R = np.unique(step_R[said_R], return_inverse=True)
-    sums_S = np.bincount(place_R, mean_R[said_R] * n_R[said_R])
-    return step_S, sums_S / np.bincount(place_R, n_R[said_R])
-
-
-def _rewards(trained: Mapping[str, TrainedRun]) -> Table:
-    """Return the mean of each named reward by thirds of the steps; empty without such rewards."""
-    rows = []
-    for label, run in trained.items():
-        table: pa.Table = run.ledger
-        thirds = np.array_split(np.unique(np.array(table["step"].to_pylist())), len(PHASES))
-        for name, by_step in rewards_by_step(table).items():
-            cells = [Estimate(mean_in(third, *by_step)) for third in thirds]
-            rows.append(Row((name, label, *cells), section=name))
-    note = (
-        "means of the steps' means, of what a reward says before its weight, over the completions "
-        "that were trained on and of which it says something"
-    )
-    heads = columns(f"reward, run, {', '.join(PHASES)}")
-    return Table("rewards by thirds of the steps", heads, tuple(rows), (note,))
-
-
-def _drawn_rewards(trained: Mapping[str, TrainedRun]) -> Figure:
-    """Return a panel for each reward: its mean by step, a line for each run."""
-    panels: dict[str, dict[str, Series]] = {}
-    for label, run in trained.items():
-        for name, (step_S, mean_S) in rewards_by_step(run.ledger).items():
-            panels.setdefault(f"reward {name}", {})[label] = (step_S.astype(float), mean_S)
-    return Figure("training-rewards", partial(draw_steps, panels, {}))
 
 
 def _curves(ledgers: Mapping[str, LedgerColumns]) -> dict[str, dict[str, Series]]:
@@ -318,7 +258,7 @@ def _problems(ledgers: Mapping[str, LedgerColumns]) -> Table:
 
 TRAINING = Analysis(
     "training",
-    "problems that training solved and forgot, groups without signal, tokens, rewards",
+    "problems that training solved and forgot, groups without signal, tokens",
     training,
     records=True,
 )

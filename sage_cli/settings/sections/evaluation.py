@@ -56,8 +56,8 @@ class GradingSection(Section):
 
     judge: str | None = Field(None, json_schema_extra=WHERE_SET)
     """The judge of everything that is graded: a name, as `math`, or a function of one's own, as
-    `mine.py:close` or `package.module:close`. `imported` is the verdict that came with imported
-    samples. null: the data set's own, which for a file is `math`."""
+    `mine.py:close`. `imported` is the verdict that came with imported samples. null: the data
+    set's own, which for a file is `math`."""
     mode: GradingMode = "strict"
     """`strict`: sage's judge; `math-verify`: that library's alone."""
     extract: Extraction | None = None

@@ -99,9 +99,6 @@ class SweepSection(Section):
     """Samples per problem with which a trial is measured."""
     retries: int = Field(1, ge=0, json_schema_extra=COSMETIC)
     """How often a failed run is tried again."""
-    stop_after: int | None = Field(5, ge=1, json_schema_extra=COSMETIC)
-    """Stop the sweep after this many trials in a row fail in one way (`timeout`, `killed`, `error`,
-    `refused`), and count them as not tried. null: never."""
     max_infeasible: int | None = Field(None, ge=1, json_schema_extra=COSMETIC)
     """End the sweep once this many trials diverged, or ran out of memory because of a searched
     setting. They do not count as `trials`. null: as many as `trials`."""

@@ -77,8 +77,6 @@ class Reward(Section):
     """Its factor in the sum. 0: recorded and not paid."""
     p: float = Field(0.5, gt=0, lt=1)
     """`random`: the probability of 1."""
-    timeout_s: float = Field(60.0, gt=0, le=86_400, json_schema_extra=COSMETIC)
-    """Seconds that a call for the completions of a batch may take, a day at most."""
 
     @field_validator("name")
     @classmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,38 +53,6 @@ def is_own(why: Failure, keys: Iterable[str]) -> bool:
     return why.kind is Kind.DIVERGED or (why.kind is Kind.MEMORY and changes_memory(keys))
 
 
-@dataclass
-class Streak:
-    """Failures of one kind in a row, which may have one cause outside the trials.
-
-    At `most` of them the sweep stops; None is never. Once a trial ends otherwise, `blame` is called
-    for each. A failure of a trial's own says nothing about the machine, so it neither ends the
-    streak nor belongs to it.
-    """
-
-    most: int | None
-    blame: Callable[[StudyTrial, Failure], None]
-    members: list[tuple[StudyTrial, Failure]] = field(default_factory=list)
-
-    @property
-    def stops(self) -> Failure | None:
-        """The latest failure if there are so many that the sweep stops."""
-        enough = self.most is not None and len(self.members) >= self.most
-        return self.members[-1][1] if enough else None
-
-    def add(self, trial: StudyTrial, why: Failure) -> None:
-        """Count a failure; one of another kind begins a new streak."""
-        if any(before.kind is not why.kind for _, before in self.members):
-            self.end()
-        self.members.append((trial, why))
-
-    def end(self) -> None:
-        """Blame the trials, since another one ended otherwise."""
-        for trial, why in self.members:
-            self.blame(trial, why)
-        self.members.clear()
-
-
 class SweepProgress(TaskProgress):
     """Counts tasks for the terminal, and trials for state.json.
 
@@ -111,11 +79,8 @@ class SweepProgress(TaskProgress):
                 "yellow", "warning", f"{line}: is it the task that is trained, rightly judged?"
             )
 
-    def write_state(self, under_way: Collection[int] | None = None) -> None:
-        """Write how many trials ended how, and the best one.
-
-        Once the driver ends, `under_way` are the trials that run on by themselves.
-        """
+    def write_state(self) -> None:
+        """Write how many trials ended how, and the best one."""
         trials, folder = self._study.trials(), self._sweep.folder
         done = [(trial.values, trial.point) for trial in trials if trial.values is not None]
         if done:
@@ -129,15 +94,9 @@ class SweepProgress(TaskProgress):
         }
         total = self._sweep.wanted(states[State.INFEASIBLE])
         self._total = self._each * total
-        stops = under_way is not None and folder.cancelled
-        cancelled = states[State.RUNNING] - len(under_way or ()) if stops else 0
-        left = max(0, total - sum(ended.values()) - cancelled)
-        counts = {**ended, "cancelled": cancelled, "left": left}
+        counts = {**ended, "left": max(0, total - sum(ended.values()))}
         facts = self._sweep.facts(self._study)
         folder.write_state({**facts, "trials": counts, "best": self.best})
-        if cancelled:
-            trials_ = f"{cancelled} trial" + ("" if cancelled == 1 else "s")
-            self._say("yellow", "cancelled", f"{trials_}; run the same command again to resume")
 
     def _valued(self, values: Sequence[float]) -> str:
         names = self._sweep.settings.objective
@@ -155,7 +114,7 @@ class Pending:
 
 
 class Driver:
-    """Drives one sweep to its end, or until it is interrupted or cancelled.
+    """Drives one sweep to its end, or until it is interrupted.
 
     It trains and measures nothing itself. `lost` are done trials of whose replicates the store has
     not all any more.
@@ -174,7 +133,6 @@ class Driver:
         self._shown = SweepProgress(progress, sweep, study, lost)
         self._queue = TaskQueue(executor, sweep.folder.tasks, self._settings.retries, self)
         self._pending: dict[str, Pending] = {}  # by the names of due tasks
-        self._streak = Streak(self._settings.stop_after, self._fail)
         self._initial = sweep.initial_task()
         self._initial_failed = False
         self._exhausted = False
@@ -192,25 +150,13 @@ class Driver:
             self._queue.run(
                 self._shown,
                 further=self._propose,
-                enough=lambda: (
-                    detach or self._sweep.folder.cancelled or self.stopped_by is not None
-                ),
+                enough=lambda: detach,
                 check=self._end_pruned,
             )
         finally:
             self._queue.close()
             self._shown.close()
-        if self.stopped_by is not None:
-            for failed, why in self._streak.members:
-                self._study.withdraw(failed, why.kind, why.reason)
-        else:
-            self._streak.end()
-        self._shown.write_state(self.under_way)
-
-    @property
-    def stopped_by(self) -> Failure | None:
-        """The last of `stop_after` failures of one kind in a row, which stop the sweep."""
-        return self._streak.stops
+        self._shown.write_state()
 
     @property
     def under_way(self) -> frozenset[int]:
@@ -251,7 +197,7 @@ class Driver:
 
     def _propose(self) -> bool:
         """Start a further trial; False if there is none."""
-        if self.stopped_by is not None or self._exhausted:
+        if self._exhausted:
             return False
         trial = None if self._full() else self._study.propose()
         if trial is None:
@@ -349,16 +295,12 @@ class Driver:
         self._shown.write_state()
 
     def _settle(self, pending: Pending, task: Task) -> None:
-        """Tell the study, once all tasks of a trial have ended.
-
-        Failures that may have one cause outside the trials wait for the next trial's end.
-        """
+        """Tell the study, once all tasks of a trial have ended."""
         pending.due.discard(task.name)
         if pending.due:
             return
         why = pending.failed
         if why is None:
-            self._streak.end()
             scores = [
                 score(self._settings.objectives, results) for results in pending.results.values()
             ]
@@ -367,7 +309,7 @@ class Driver:
             self._study.note(pending.trial, lines=list(why.lines))
             self._study.rule_out(pending.trial, why.kind, why.reason)
         else:
-            self._streak.add(pending.trial, why)
+            self._fail(pending.trial, why)
         self._shown.write_state()
 
     def _is_own(self, why: Failure) -> bool:

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import shutil
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import TypedDict
 
+from sage_cli.config.consent import function_words
 from sage_cli.config.load import with_layers
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, StoreError
-from sage_cli.store.files import read_object, write_json, write_object, write_text
-from sage_cli.store.locks import DRIVER, driver, holder_of
+from sage_cli.settings.presets import read_layer
+from sage_cli.store.files import read_object, write_json, write_object
+from sage_cli.store.locks import DRIVER, holder_of
 from sage_cli.store.run import full_name
 from sage_cli.store.run_facts import Entry, SweepRuns, Value
 
 if TYPE_CHECKING:
     from sage_cli.reports.sweep_result import SweepResult
 
-STATE, CANCEL, TASKS = "state.json", "cancel", "tasks"
-"""The driver's state for readers, the file that asks it to stop, and the folder of configurations
-and logs."""
+STATE, TASKS = "state.json", "tasks"
+"""The driver's state for readers, and the folder of configurations and logs."""
 CONFIG, SETTINGS = "config.json", "settings.json"
-REPORT, PAGE, COMMANDS = "sweep.json", "sweep.html", "commands.json"
+REPORT, PAGE = "sweep.json", "sweep.html"
 AGAIN = "remove it and type the same command again"
 """The remedy for a torn file."""
 OTHER_VERSION = (
@@ -106,15 +107,6 @@ class SweepFolder:
             self.runs.append(Entry(dict(point), seed, run))
 
     @property
-    def cancelled(self) -> bool:
-        """Return True if the driver was asked to stop (`sage sweep cancel`)."""
-        return (self.path / CANCEL).exists()
-
-    def forget_cancel(self) -> None:
-        """Forget a request to an earlier driver."""
-        (self.path / CANCEL).unlink(missing_ok=True)
-
-    @property
     def state(self) -> dict[str, Any]:
         """The last state.json: space, sampler, objectives, counts of trials, the best one."""
         return read_object(self.path / STATE, AGAIN)
@@ -147,35 +139,21 @@ class SweepFolder:
         """The provenance of its last report."""
         return (self._held(REPORT) or {}).get("provenance") or {}
 
-    @property
-    def commands(self) -> dict[str, str]:
-        """The command of each trial that has runs, by its number in the last report."""
-        return self._held(COMMANDS) or {}
+    def commands(self, result: SweepResult) -> dict[str, str]:
+        """Return the `sage rl` that leads to each trial's first run, by the trial's number."""
+        functions = function_words(read_layer(self.path / CONFIG))
+        return {
+            str(number): shlex.join(
+                ("sage", "rl", "--config", str(self.tasks / f"{trial.runs[0]}.json"), *functions)
+            )
+            for number, trial in enumerate(result.trials, 1)
+            if trial.runs
+        }
 
     @property
     def page(self) -> Path:
         """The page of its last report."""
         return self.path / PAGE
-
-    @property
-    def jobs(self) -> tuple[str, ...]:
-        """The jobs that its drivers left with an executor that outlives them."""
-        return tuple(self._held(f"{TASKS}/jobs.json") or ())
-
-    def cancel(self) -> None:
-        """Ask the driver to stop, which it does within moments."""
-        write_text(self.path / CANCEL, "")
-
-    def remove(self) -> None:
-        """Delete the folder, unless the sweep is driven; runs stay.
-
-        It is renamed first, so that a kill leaves it whole or gone.
-        """
-        aside = self.path.with_name(f".{self.name}.old")
-        with driver(self.path, self.name):
-            shutil.rmtree(aside, ignore_errors=True)
-            self.path.rename(aside)
-        shutil.rmtree(aside)
 
     def _held(self, name: str) -> dict[str, Any] | None:
         """The content of a file; None if it is not there."""

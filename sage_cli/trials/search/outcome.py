@@ -81,7 +81,8 @@ def _axis(name: str, parameter: Parameter) -> Axis:
 def _trial(stored_trial: StudyTrial, sweep: Sweep, goes_on: bool) -> SweepTrial:
     """A trial with all of its measured seeds."""
     counts_by_run, missing = _stored(stored_trial, sweep)
-    state, notes = _unfinished(sweep, goes_on), stored_trial.attrs
+    notes = stored_trial.attrs
+    state: Shown = "running" if goes_on else "left"
     trial = CountedTrial(
         stored_trial.point, state, runs=tuple(counts_by_run), curve=_curve(stored_trial, sweep)
     )
@@ -113,13 +114,6 @@ def _curve(trial: StudyTrial, sweep: Sweep) -> LearningCurve | None:
         return learning_curve(sweep.trial(trial.point).replicates[0].policy.run)
     except SageError:
         return None
-
-
-def _unfinished(sweep: Sweep, goes_on: bool) -> Shown:
-    """The state of a trial that the next driver resumes."""
-    if goes_on:
-        return "running"
-    return "cancelled" if sweep.folder.cancelled else "left"
 
 
 def _base(sweep: Sweep) -> SweepTrial | None:

@@ -143,16 +143,14 @@ class _Sobol(QMCSampler):
 
 
 def sampler(
-    name: str, seed: int, asked: int, withdrawn: int, space: OptunaSpace, infeasible: int = 0
+    name: str, seed: int, asked: int, space: OptunaSpace, infeasible: int = 0
 ) -> BaseSampler:
-    """A sampler for the ask after `asked` others that count and `withdrawn` ones that don't.
-
-    `infeasible` of those that count were ruled out.
+    """A sampler for the ask after `asked` others, `infeasible` of which were ruled out.
 
     Its proposals depend on the study's content, the seed and these numbers alone, so a restarted
     driver proposes the same points.
     """
-    seed_of_ask = int(np.random.SeedSequence([seed, asked + withdrawn]).generate_state(1)[0])
+    seed_of_ask = int(np.random.SeedSequence([seed, asked]).generate_state(1)[0])
     begins = asked < STARTUP or asked - infeasible < LEAST
     if name == "qmc" or (name in ("tpe", "gp") and begins):
         return _Sobol(space.always, seed, rest=RandomSampler(seed=seed_of_ask))

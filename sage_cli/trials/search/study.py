@@ -29,8 +29,8 @@ from sage_cli.trials.search.space import Point, Space, State, StudyTrial, point_
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 warnings.filterwarnings("ignore", category=ExperimentalWarning)  # names of objectives
 JOURNAL = "journal.log"
-REPEATS, WITHDRAWN = "repeats", "withdrawn"
-"""Names of notes: the trial that a trial repeats, and that it does not count."""
+REPEATS = "repeats"
+"""Name of a note: the trial that a trial repeats."""
 _STATES = {
     TrialState.RUNNING: State.RUNNING,
     TrialState.COMPLETE: State.DONE,
@@ -83,11 +83,6 @@ class StoredTrials:
     def asked(self) -> int:
         """The number of trials without those whose values were not all chosen."""
         return len(self._whole())
-
-    def withdrawn(self) -> list[Point]:
-        """The points of the trials that do not count."""
-        withdrawn = (frozen for frozen in self._all() if WITHDRAWN in frozen.user_attrs)
-        return [self._space.from_params(frozen.params) for frozen in withdrawn]
 
     def tidy(self) -> None:
         """Close the trials that a killed driver had asked for but not yet filled with a point."""
@@ -145,7 +140,6 @@ class StoredTrials:
             frozen
             for frozen in self._all()
             if frozen.state is not TrialState.WAITING
-            and WITHDRAWN not in frozen.user_attrs
             and self._space.from_params(frozen.params) in self._space.space
         ]
 
@@ -263,8 +257,7 @@ class Study(StoredTrials):
         if left == []:
             return None
         if left and self.sampler == "grid":
-            tried = set(map(point_key, self.withdrawn()))
-            return self.begin(min(left, key=lambda point: point_key(point) in tried), {})
+            return self.begin(left[0], {})
         for _ in range(PATIENCE):
             if (proposed := self._asked(met)) is not None:
                 return proposed
@@ -285,13 +278,6 @@ class Study(StoredTrials):
     def rule_out(self, trial: StudyTrial, failure: str, reason: str) -> None:
         """End a trial that its own settings made fail: samplers learn to stay away from it."""
         self._end(trial, pruned=True, **{INFEASIBLE: True}, failure=failure, reason=reason)
-
-    def withdraw(self, trial: StudyTrial, failure: str, reason: str) -> None:
-        """End a trial that does not count, since it failed for a reason outside its point.
-
-        Samplers are asked again, and a grid takes the point after those that were never tried.
-        """
-        self._end(trial, **{WITHDRAWN: True}, failure=failure, reason=reason)
 
     def prune(self, trial: StudyTrial, reason: str, step: int) -> None:
         """End a trial at a step because it lags behind."""
@@ -321,9 +307,8 @@ class Study(StoredTrials):
 
     def _asked(self, met: Mapping[Any, StudyTrial]) -> StudyTrial | None:
         """The sampler's proposal; None if the point is known, whose result the sampler learns."""
-        withdrawn, counted = len(self.withdrawn()), self.asked()
         ruled_out = sum(trial.state is State.INFEASIBLE for trial in self.trials())
-        chooses = sampler(self.sampler, self.seed, counted, withdrawn, self._space, ruled_out)
+        chooses = sampler(self.sampler, self.seed, self.asked(), self._space, ruled_out)
         proposed = self.ask(chooses)
         earlier = met.get(point_key(proposed.point))
         if earlier is None:

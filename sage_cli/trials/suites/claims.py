@@ -31,8 +31,15 @@ from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_dot_plot
 from sage_cli.reports.published import evaluation_tables, published_scores
 from sage_cli.reports.tables import UNDEFINED, Estimate, Row, Table, columns, to_records
-from sage_cli.trials.suites.declaration import ALPHA, BASE, Claim, Suite, Verdict
-from sage_cli.trials.suites.names import INITIAL
+from sage_cli.trials.suites.declaration import (
+    ALPHA,
+    BASE,
+    INITIAL,
+    Claim,
+    Suite,
+    Verdict,
+    shown_label,
+)
 from sage_cli.trials.suites.results import MethodResult, Pair, PartResult
 
 UNMEASURED = Estimate(float("nan"))
@@ -346,8 +353,9 @@ def forest_panels(
     """Return a panel for each k, a row for each method, a point for each other method."""
     panels: dict[str, dict[str, dict[str, Estimate]]] = {f"pass@{k}": {} for k in ks}
     for (a, b), contrast in by_pair.items():
+        less = f"less {shown_label(b)}"
         for k in ks:
-            panels[f"pass@{k}"].setdefault(a, {})[f"less {b}"] = difference_at(contrast, k)
+            panels[f"pass@{k}"].setdefault(a, {})[less] = difference_at(contrast, k)
     return panels
 
 
@@ -361,9 +369,10 @@ def _table(family: Family, result: PartResult) -> Table:
     rows = []
     for (a, b, benchmark), contrast in family.items():
         own = "its own control " if result.suite.methods[a].control == b else ""
+        methods = f"{shown_label(a)} less {own}{shown_label(b)}"
         for k in contrast.difference.ks:
             if k in table_ks:
-                name = (f"{a} less {own}{b}", contrast.subject, benchmark, k)
+                name = (methods, contrast.subject, benchmark, k)
                 rows.append(Row((*name, *cells_at(contrast, k)), section=f"{a} {b}"))
     return Table("Paired differences", heads, tuple(rows))
 
@@ -392,7 +401,7 @@ def _hindsight(overall: Mapping[Pair, Contrast], result: PartResult) -> Table:
 def _fragile_notes(family: Family, ks: Sequence[int]) -> list[str]:
     """Return warnings for pairs and benchmarks whose result rare, unseen losses could undo."""
     return [
-        f"{a} less {b} on {benchmark}: {note}"
+        f"{shown_label(a)} less {shown_label(b)} on {benchmark}: {note}"
         for (a, b, benchmark), contrast in family.items()
         for note in fragile_notes(contrast.difference, ks)
     ]

@@ -98,6 +98,12 @@ PAPERS_PRESET = "qwen2.5-math-7b"
 """The paper's main setting; a suite of another model names the preset that replaces it."""
 BASE = "base"
 """The initial policy, as a method."""
+INITIAL = "initial policy"
+
+
+def shown_label(label: str) -> str:
+    """Return a method's name in a report, where `base` is the initial policy."""
+    return INITIAL if label == BASE else label
 
 
 def _method(value: Any) -> Any:
@@ -235,8 +241,7 @@ class Suite(Section):
     """Search each trained method's settings first."""
     claims: Annotated[tuple[str, ...], BeforeValidator(listed)] = ()
     against: Annotated[tuple[str, ...], BeforeValidator(listed)] = ()
-    """Methods with which every trained one is compared besides the claims; costs are compared with
-    the first of them."""
+    """Methods with which every trained one is compared besides the claims."""
     analyses: tuple[Analysis, ...] = ()
     includes: tuple[str, ...] = ()
     chosen: tuple[str, ...] = ()

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from typing_extensions import TypedDict
-
 from sage_cli.evaluation.evaluate import configured_provenance
 from sage_cli.reports.chapters import SHOWN, Chapter, join_chapters, shown_report
 from sage_cli.reports.document import Document, Report
@@ -17,17 +15,12 @@ from sage_cli.reports.published import other_table
 from sage_cli.store.files import compact_json, with_checksum, write_text
 from sage_cli.store.manifest import surroundings
 from sage_cli.trials.suites.claims import differences
-from sage_cli.trials.suites.declaration import BASE
-from sage_cli.trials.suites.names import for_people, named
 from sage_cli.trials.suites.results import PartResult, write_counts
 from sage_cli.trials.suites.sections import (
     curves,
     measured,
-    problems,
     published_alone,
     runs,
-    spent,
-    summary,
     tasks,
 )
 from sage_cli.trials.suites.trials import PlannedSuite
@@ -49,14 +42,6 @@ class SuiteReport:
         return self.report.folder / f"{self.report.document.name}.html"
 
 
-class SuiteFacts(TypedDict):
-    """The suite, its presets, and the choices where the paper is silent."""
-
-    suite: str
-    presets: list[str]
-    chosen: list[str]
-
-
 def chapters(
     plan: PlannedSuite,
     part_results: Sequence[PartResult],
@@ -70,8 +55,7 @@ def chapters(
         Chapter(
             result.suite.name,
             result.suite.title,
-            _shown(result, analyses.get(result.suite.name, ())),
-            named(summary(result)),
+            _sections(result, analyses.get(result.suite.name, ())),
         )
         for result in part_results
     ]
@@ -85,7 +69,7 @@ def write_report(
     plan: PlannedSuite, part_results: Sequence[PartResult], all_chapters: Sequence[Chapter]
 ) -> SuiteReport:
     """Write every form but the page into the suite's folder, and its counts as Parquet."""
-    facts: SuiteFacts = {
+    facts = {
         "suite": plan.suite.name,
         "presets": list(plan.overrides.presets),
         "chosen": [sentence for result in part_results for sentence in result.suite.chosen],
@@ -117,20 +101,14 @@ def _facts(
         facts["changed"] = ", ".join(plan.overrides.sets)
     if claims:
         facts["claims"] = ", ".join(f"{verdict} ({count})" for verdict, count in claims.items())
-    lost = [
-        named(method.shown) for result in part_results for method in result.methods if method.why
-    ]
+    lost = [method.shown for result in part_results for method in result.methods if method.why]
     if lost:
         facts["incomplete"] = "; ".join(lost)
     chosen = [sentence for result in part_results for sentence in result.suite.chosen]
     if chosen:
-        facts["chosen where the paper is silent"] = " ".join(chosen)
+        published = any(result.suite.published for result in part_results)
+        facts["chosen where the paper is silent" if published else "chosen"] = " ".join(chosen)
     return facts
-
-
-def _shown(result: PartResult, analyses: Sequence[Document]) -> list[Document]:
-    sections = _sections(result, analyses)
-    return list(map(for_people, sections)) if BASE in result.suite.methods else sections
 
 
 def _sections(result: PartResult, analyses: Sequence[Document]) -> list[Document]:
@@ -144,12 +122,8 @@ def _sections(result: PartResult, analyses: Sequence[Document]) -> list[Document
         sections.append(published_alone(printed))
     if result.suite.compared:
         sections.append(differences(result))
-    if result.suite.against:
-        sections.append(spent(result))
     if result.there:
         sections.append(curves(result))
-    if result.base is not None:
-        sections.append(problems(result, result.base))
     return [*sections, *analyses, runs(result)]
 
 

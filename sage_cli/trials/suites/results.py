@@ -15,7 +15,7 @@ from sage_cli.reports.passk import powers_of_two
 from sage_cli.reports.provenance import SeedCounts
 from sage_cli.store.files import replacing
 from sage_cli.store.run import evaluation_figures, name_in
-from sage_cli.trials.suites.declaration import Suite
+from sage_cli.trials.suites.declaration import Suite, shown_label
 from sage_cli.trials.suites.trials import Part
 from sage_cli.trials.task import BenchmarkCache, Measurements, Replicate, Trial, stored_results
 
@@ -33,7 +33,7 @@ class MethodResult:
 
     @property
     def label(self) -> str:
-        """The method's name."""
+        """The method's label in the suite."""
         return self.trial.label
 
     @property
@@ -42,13 +42,18 @@ class MethodResult:
         return self.trial.replicates
 
     @property
+    def name(self) -> str:
+        """The method's name in a report."""
+        return shown_label(self.label)
+
+    @property
     def shown(self) -> str:
-        """The label, and what is missing."""
+        """The name, and what is missing."""
         if self.why is None:
-            return self.label
+            return self.name
         seeds = len(self.trial.replicates)
         counted = f"{len(self.measured)} of {seeds} seeds; " if self.measured else ""
-        return f"{self.label} ({counted}{self.why})"
+        return f"{self.name} ({counted}{self.why})"
 
     @property
     def is_base(self) -> bool:

@@ -1,29 +1,25 @@
-"""Sections of a suite's report: measurements, problems, runs."""
+"""Sections of a suite's report: measurements, curves, runs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
-from functools import partial
+from dataclasses import replace
 from math import nan
 
-from sage_cli.metrics import curve, curve_ks, pooled
-from sage_cli.metrics.counts import FloatArray
+from sage_cli.metrics import curve, curve_ks
 from sage_cli.metrics.intervals import Resampling
 from sage_cli.models.planned import state
-from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.figures import draw_heat_strip
+from sage_cli.reports.document import Document
 from sage_cli.reports.passk import Line, passk_document
 from sage_cli.reports.provenance import Provenance, grade_notes, record
 from sage_cli.reports.published import evaluation_tables, other_table, published, published_scores
-from sage_cli.reports.scores import AVERAGE, evaluation_table, score
-from sage_cli.reports.tables import Cell, Column, Estimate, Row, Scores, Table, columns, to_records
+from sage_cli.reports.scores import evaluation_table, score
+from sage_cli.reports.tables import Cell, Column, Estimate, Row, Table, columns, to_records
 from sage_cli.trials.cost import cost
-from sage_cli.trials.suites.results import MethodResult, PartResult
+from sage_cli.trials.suites.results import PartResult
 from sage_cli.trials.suites.trials import PlannedSuite
-from sage_cli.trials.task import DONE, Replicate
+from sage_cli.trials.task import DONE
 
-UNKNOWN = Estimate(float("nan"))
+UNKNOWN = Estimate(nan)
 
 
 def measured(result: PartResult) -> Document:
@@ -41,10 +37,11 @@ def measured(result: PartResult) -> Document:
         assert printed is not None
         scores_of = published_scores(printed).items()
         numbers = {label: by for label, by in scores_of if label in result.suite.methods}
-        tables.append(_beside(result, scores, numbers, ks, printed))
-        source = (f"{printed} of {published()['source']}",)
+        notes = [f"{printed} of {published()['source']}"]
+        if set(result.benchmarks) != set(next(iter(numbers.values()))):
+            notes.append("other models on other problems: compare the order of rows, not numbers")
         model = evaluation_tables()[printed]
-        tables.append(evaluation_table(f"Published, {model}", numbers, notes=source))
+        tables.append(evaluation_table(f"Published, {model}", numbers, notes=notes))
     elif printed and (other_printed := other_table(printed)) is not None:
         tables.append(other_printed)
     rows = [measurement for method in methods for measurement in method.measurements]
@@ -55,7 +52,7 @@ def measured(result: PartResult) -> Document:
     }
     return Document(
         name="measured",
-        title="Measured and published",
+        title="Measured and published" if printed else "Measured",
         data={
             "k": list(ks),
             "rows": to_records(tables[0]),
@@ -86,42 +83,6 @@ def _with_missing(table: Table, result: PartResult) -> Table:
     return Table(table.title, table.columns, (*table.rows, *rows), table.notes)
 
 
-def _beside(
-    result: PartResult,
-    scores: Mapping[str, Scores],
-    printed: Mapping[str, Scores],
-    ks: Sequence[int],
-    name: str,
-) -> Table:
-    """Return averages over benchmarks, here and in the paper."""
-    model = evaluation_tables()[name]
-    printed_ks = sorted({k for by in printed.values() for score in by.values() for k in score})
-    columns = [Column("method"), *(Column(f"pass@{k}", "here") for k in ks)]
-    columns += [Column(f"pass@{k}", f"paper, {model}") for k in printed_ks]
-    rows = []
-    for label in result.suite.methods:
-        method = result.method(label)
-        here = [_mean(scores[method.shown], k) if method else UNKNOWN for k in ks]
-        paper = [_mean(printed[label], k) if label in printed else UNKNOWN for k in printed_ks]
-        rows.append(Row((label, *here, *paper)))
-    here_on = ", ".join(result.benchmarks) or "nothing yet"
-    on = ", ".join(next(iter(printed.values())))
-    notes = [f"here: the average over {here_on}; in the paper: over {on}"]
-    if set(result.benchmarks) != set(next(iter(printed.values()))):
-        notes.append("other models on other problems: compare the order of rows, not the numbers")
-    return Table("Beside the paper", tuple(columns), tuple(rows), tuple(notes))
-
-
-def _mean(scores: Scores, k: int) -> Estimate:
-    """Return the average over benchmarks, with a deviation only for a single benchmark."""
-    if AVERAGE in scores:
-        return scores[AVERAGE].get(k, UNKNOWN)
-    values = [by[k] for by in scores.values() if k in by]
-    if len(values) == 1:
-        return values[0]
-    return Estimate(sum(value.value for value in values) / len(values)) if values else UNKNOWN
-
-
 def _notes(result: PartResult) -> list[str]:
     if not result.there:
         return []
@@ -146,92 +107,8 @@ def curves(result: PartResult) -> Document:
         for benchmark in method.benchmarks:
             counts = method.side(benchmark).counts
             pooled = curve(counts, ks, Resampling(evaluation.confidence, evaluation.bootstrap))
-            lines.append(Line(method.label, benchmark, pooled))
+            lines.append(Line(method.name, benchmark, pooled))
     return passk_document(lines, Provenance(), result.ks)
-
-
-def summary(result: PartResult) -> str:
-    """Return methods, problems, trainings and samples, or that nothing is measured yet."""
-    if not result.methods:
-        return ""
-    if not result.there:
-        labels = ", ".join(method.label for method in result.methods)
-        state = "not measured yet" if result.suite.measured else "nothing is measured"
-        return f"{labels}: {state}."
-    first = result.there[0]
-    problems = [
-        f"{_counted(len(seeds[0].counts), 'problem')} of {name}"
-        for name, seeds in first.measured[0].items()
-    ]
-    evaluation = first.trial.config.evaluation
-    trainings = [len(method.measured) for method in result.there if not method.is_base]
-    parts = [
-        *([f"{_range(trainings)} of each method"] if trainings else []),
-        f"{evaluation.samples} samples of each problem",
-        _counted(evaluation.seeds, "evaluation seed"),
-    ]
-    labels = ", ".join(method.label for method in result.there)
-    return f"{labels} on {' and '.join(problems)}: {', '.join(parts)}."
-
-
-def _range(trainings: list[int]) -> str:
-    """Return `3 trainings`, or `1 to 3 trainings` if some methods lack one."""
-    fewest, most = min(trainings), max(trainings)
-    beginning = "" if fewest == most else f"{fewest} to "
-    return beginning + _counted(most, "training")
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
-
-
-def problems(result: PartResult, base: MethodResult) -> Document:
-    """Return a heat strip per benchmark and method, the base's on top."""
-    shares: dict[str, dict[str, FloatArray]] = {}
-    moved, problem_rows = [], []
-    sampled = int(pooled(base.side(base.benchmarks[0]).counts).n_P.min())
-    for benchmark in base.benchmarks:
-        counts = pooled(base.side(benchmark).counts)
-        before_P = counts.c_P / counts.n_P
-        shares[benchmark] = {base.label: before_P}
-        for method in result.there:
-            own_counts = pooled(method.side(benchmark).counts).ordered(counts.problem_ids)
-            after_P = own_counts.c_P / own_counts.n_P
-            shares[benchmark][method.label] = after_P
-            problem_rows += [
-                Row((benchmark, id_, method.label, int(n), int(c)))
-                for id_, n, c in zip(
-                    own_counts.problem_ids, own_counts.n_P, own_counts.c_P, strict=True
-                )
-            ]
-            if method is not base:
-                moved.append(_moves(benchmark, method.label, before_P, after_P))
-    heads = columns("benchmark, method, never → solved, solved → never, rarer, more often")
-    table = Table("Problems by what became of them", heads, tuple(moved))
-    sheet = Table("", columns("benchmark, problem, method, n, c"), tuple(problem_rows))
-    return Document(
-        name="problems",
-        title="Problem by problem, before and after training",
-        data={"strips": shares},
-        tables=(table,),
-        sheets={"problems": sheet},
-        figures=(Figure("problems", partial(draw_heat_strip, shares)),),
-        notes=(
-            "a strip's cells are problems, from the base's rarest to its surest: the stronger, the "
-            "more of its samples are right; a problem that was never solved has no colour",
-            "never and solved are counts of samples, not of what could be: a problem that is "
-            f"solved once in {10 * sampled:,} samples mostly goes unseen in {sampled:,}",
-        ),
-    )
-
-
-def _moves(benchmark: str, method: str, before_P: FloatArray, after_P: FloatArray) -> Row:
-    """Return the numbers of problems gained, lost, and changed by more than a tenth."""
-    gained = int(((before_P == 0) & (after_P > 0)).sum())
-    lost = int(((before_P > 0) & (after_P == 0)).sum())
-    rarer = int((after_P < before_P - 0.1).sum())
-    oftener = int((after_P > before_P + 0.1).sum())
-    return Row((benchmark, method, gained, lost, rarer, oftener))
 
 
 def runs(result: PartResult) -> Document:
@@ -246,11 +123,15 @@ def runs(result: PartResult) -> Document:
             section = replicate.config.sft if replicate.is_initial else replicate.config.rl
             status = state(run) if run else "taken as it is"
             number = (section.steps or "–") if run else "–"
+            sampled = (
+                [record.get("sampled/tokens", nan) for record in run.metrics.read()] if run else []
+            )
+            tokens = Estimate(sum(sampled) if sampled else nan, digits=0)
             minutes = Estimate(seconds / 60, digits=1)
-            name: tuple[Cell, ...] = (method.label, replicate.seed + 1, replicate.policy.label)
-            rows.append(Row((*name, status, str(number), minutes)))
+            name: tuple[Cell, ...] = (method.name, replicate.seed + 1, replicate.policy.label)
+            rows.append(Row((*name, status, str(number), tokens, minutes)))
     whole = sum(value for value in spent_s.values() if value == value)
-    heads = columns("method, seed, policy, state, steps, minutes")
+    heads = columns("method, seed, policy, state, steps, sampled tokens, minutes")
     table = Table("Policies", heads, tuple(rows))
     return Document(
         name="runs",
@@ -278,67 +159,3 @@ def tasks(plan: PlannedSuite) -> Document:
         tables=(Table(f"{done} of {len(rows)} tasks are done", heads, rows),),
         notes=(f"all tasks from the beginning: {whole.describe()}",),
     )
-
-
-@dataclass(frozen=True)
-class Spent:
-    """The cost of a training, or the mean of several; NaN if unknown."""
-
-    completions: float
-    tokens: float
-    seconds: float
-
-    @classmethod
-    def mean(cls, costs: Sequence[Spent]) -> Spent:
-        """Return the mean over trainings; NaN of none."""
-        columns = zip(*map(astuple, costs), strict=True)
-        means = [sum(values) / len(costs) for values in columns]
-        return cls(*means) if costs else cls(nan, nan, nan)
-
-
-def spent(result: PartResult) -> Document:
-    """Return a row for each method, with ratios to the first method of `against`."""
-    first = result.suite.against[0]
-    costs = {method.label: of_method(method) for method in result.methods if not method.is_base}
-    beside = costs.get(result.same.get(first, first), Spent(nan, nan, nan))
-    rows = []
-    for label, mean in costs.items():
-        ratios = (mean.tokens / beside.tokens, mean.seconds / beside.seconds)
-        counts = (Estimate(mean.completions, digits=0), Estimate(mean.tokens, digits=0))
-        seconds = Estimate(mean.seconds, digits=1)
-        rows.append(
-            Row((label, *counts, seconds, *(Estimate(value, digits=2) for value in ratios)))
-        )
-    heads = [*columns("method, completions, tokens, seconds")]
-    heads += [Column(name, f"times {first}'s") for name in ("tokens", "seconds")]
-    table = Table("Cost of a training", tuple(heads), tuple(rows))
-    return Document(
-        name="spent",
-        title="What the methods cost",
-        data={"rows": to_records(table)},
-        tables=(table,),
-        sheets={"spent": table},
-        notes=(
-            "completions and tokens that were sampled, those that dynamic sampling discarded "
-            "included; means over training seeds",
-            "seconds are of the wall's clock: tasks that run side by side take each other's",
-        ),
-    )
-
-
-def of_method(method: MethodResult) -> Spent:
-    """Return the mean over its finished trainings."""
-    return Spent.mean(
-        [_of_training(replicate) for replicate in method.replicates if replicate.policy.exists]
-    )
-
-
-def _of_training(replicate: Replicate) -> Spent:
-    run = replicate.policy.run
-    records = run.metrics.read() if run else []
-    completions, tokens = (
-        sum(float(record.get(f"sampled/{unit}", nan)) for record in records) if records else nan
-        for unit in ("completions", "tokens")
-    )
-    manifest = run.known if run else {}
-    return Spent(completions, tokens, float(manifest.get("seconds", nan)))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.config.layers import leaves
-from sage_cli.config.load import NOT_READ_BY, OF_RL, changed, load, typed
+from sage_cli.config.load import NOT_READ_BY, changed, load, typed
 from sage_cli.config.schema import SageConfig, unread
 from sage_cli.errors import ConfigurationError
 from sage_cli.reports.series import seeded
@@ -22,6 +22,7 @@ from sage_cli.trials.suites.declaration import (
     Method,
     Protocol,
     Suite,
+    shown_label,
     with_included,
 )
 from sage_cli.trials.task import BenchmarkCache, Replicate, Task, TaskList, Trial, Words
@@ -116,7 +117,7 @@ def _trial(suite: Suite, label: str, method: Method, overrides: Overrides) -> Tr
         seed_sets = [_assignment(key, value) for key, value in settings.items()]
         replicates.append(
             Replicate(
-                seeded(label, seed + 1) if number > 1 else label,
+                seeded(label, seed + 1) if number > 1 else shown_label(label),
                 seed,
                 changed(first, settings) if settings else first,
                 replace(words, sets=(*words.sets, *seed_sets)),
@@ -126,13 +127,17 @@ def _trial(suite: Suite, label: str, method: Method, overrides: Overrides) -> Tr
     return Trial(label, {**choices, **method.settings}, tuple(replicates))
 
 
+CONTROLLED = ("model", "prompt", "data", "sft", "rl", "rollout", "anchor", "grading")
+"""The sections that a method shares with its control, which has no guide."""
+
+
 def with_controls(suite: Suite, trials: Sequence[Trial]) -> Suite:
     """Return the suite where a guide's control is the first method that equals it otherwise."""
     plain: dict[str, str] = {}
     methods = dict(suite.methods)
     for trial in sorted(trials, key=lambda trial: trial.config.guide.name != "none"):
         method = methods[trial.label]
-        read = {name: getattr(trial.config, name) for name in OF_RL if name != "guide"}
+        read = {name: getattr(trial.config, name) for name in CONTROLLED}
         settings = {name: section.determinants() for name, section in read.items()}
         key = identity_of("control", {**settings, "preset": method.preset})
         if trial.config.guide.name != "none":

@@ -33,14 +33,6 @@ export function time(text) {
   return `${when.getFullYear()}-${pad(when.getMonth() + 1)}-${pad(when.getDate())} ${pad(when.getHours())}:${pad(when.getMinutes())}`;
 }
 
-/** Return a size in bytes. */
-export function bytes(value) {
-  for (const unit of ["B", "KiB", "MiB", "GiB"]) {
-    if (value < 1024 || unit === "GiB") return `${unit === "B" ? value : value.toFixed(1)} ${unit}`;
-    value /= 1024;
-  }
-}
-
 /** Return a count with a noun that agrees. */
 export function count(value, noun, plural = `${noun}s`) {
   return `${value.toLocaleString("en")} ${value === 1 ? noun : plural}`;

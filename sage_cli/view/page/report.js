@@ -35,7 +35,6 @@ export function chapters(report, params, pictures, drawn) {
   const several = report.chapters.length > 1;
   return report.chapters.map((chapter) => [
     several ? h("h2", { class: "chapter", id: idOf(chapter.name) }, visible(chapter.title)) : null,
-    chapter.about ? h("p", {}, visible(chapter.about)) : null,
     chapter.sections.map((one) => section(one, idOf(chapter.name, one.name), report, params, pictures, drawn(one), several ? "h3" : "h2"))]);
 }
 

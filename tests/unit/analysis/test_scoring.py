@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from random_model import save_scratch
 
 from sage_cli.analysis.graded_samples import Answers
 from sage_cli.analysis.scoring import Forward, ModelScorer
-from sage_cli.cli.training_run import tags
 from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
@@ -19,8 +19,7 @@ from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.stored import PolicySamples
 from sage_cli.models.loading import load_model, load_tokenizer
 from sage_cli.models.policy import Policy
-from sage_cli.models.scratch import save_scratch
-from sage_cli.models.signals import completion_signals
+from sage_cli.models.signals import batch_signals
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Silent
 from sage_cli.store import annotations
@@ -70,7 +69,7 @@ def subject(tmp_path: Path) -> tuple[PolicySamples, SageConfig, Any]:
     config = load(sets=[*SETTINGS, f"run.root={root}"]).config
     run = Runs(root).at("sft", "base", "1" * 8)
     with run.recording(config.model_dump(mode="json"), kind="sft"):
-        save_scratch(config.model, tags(config.prompt), [], run.model)
+        save_scratch(config.model, config.prompt.tags, [], run.model)
     template = PromptTemplate.from_section(config.prompt, load_tokenizer(run.model)).hash
     run.note(template=template)
     (benchmark,) = load_benchmarks(config.evaluation, config.data)
@@ -107,7 +106,7 @@ def expected(own: PolicySamples, benchmark: Any) -> dict[str, list[float]]:
     for row in own.at(0).completions():
         prompt = tokenizer(template.render(questions[row.problem_id]), add_special_tokens=False)
         ids = token_ids(tokenizer, row, template.stop)
-        logps_T, entropy_T = completion_signals(model, prompt["input_ids"], ids, TEMPERATURE)
+        logps_T, entropy_T = batch_signals(model, [(prompt["input_ids"], ids)], TEMPERATURE)[0]
         means = [-logps_T.mean().item(), entropy_T.mean().item()] if ids else [np.nan, np.nan]
         found[row.text] = [*means, len(ids)]
     return found
@@ -120,7 +119,7 @@ def same(found: dict[str, Any], known: dict[str, list[float]]) -> bool:
 
 def stored(scorer: ModelScorer, answers: Answers, writer: PolicySamples) -> int:
     """How many of the four completions have a score."""
-    stores = scorer._stores(writer, read_only=True)
+    stores = scorer._stores(writer)
     return sum(store.count(answers.problems, answers.n) for store in stores)
 
 
@@ -131,7 +130,6 @@ def test_completions_are_scored_once(subject: Any, monkeypatch: pytest.MonkeyPat
         Answers.from_samples(own, benchmark, config),
     )
     assert stored(scorer, answers, own) == 0
-    assert scorer.if_stored(answers, own) is answers
     first = scored(scorer, answers, own)
     assert same(first, expected(own, benchmark))
 
@@ -142,7 +140,6 @@ def test_completions_are_scored_once(subject: Any, monkeypatch: pytest.MonkeyPat
     again = ModelScorer(own, TEMPERATURE, config, Silent())
     assert stored(again, answers, own) == 4
     assert same(scored(again, Answers.from_samples(own, benchmark, config), own), first)
-    assert again.if_stored(answers, own).scores
     assert stored(ModelScorer(own, 1.0, config, Silent()), answers, own) == 0
 
 
@@ -174,7 +171,7 @@ def test_an_interrupted_scoring_is_resumed(subject: Any, monkeypatch: pytest.Mon
 def test_a_model_with_another_tokenizer_is_refused(subject: Any, tmp_path: Path):
     own, config, benchmark = subject
     config = load(sets=[*SIZE, "prompt.answer_open=<ANSWER>"]).config
-    save_scratch(config.model, tags(config.prompt), [], tmp_path / "words")
+    save_scratch(config.model, config.prompt.tags, [], tmp_path / "words")
     other = replace(own, policy=Policy(str(tmp_path / "words")))
     scorer = ModelScorer(other, TEMPERATURE, config, Silent())
     with pytest.raises(ConfigurationError, match="have different tokenizers"):

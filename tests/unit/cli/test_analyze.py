@@ -8,11 +8,11 @@ import sys
 
 import pytest
 import torch
+from random_model import save_scratch
 from typer.testing import CliRunner
 
 from sage_cli.analysis import scoring
 from sage_cli.cli.app import app
-from sage_cli.cli.training_run import tags
 from sage_cli.config.load import load
 from sage_cli.evaluation import measure as drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
@@ -20,7 +20,6 @@ from sage_cli.evaluation.measure import measure
 from sage_cli.evaluation.stored import PolicySamples
 from sage_cli.models.loading import load_model, load_tokenizer
 from sage_cli.models.policy import Policy
-from sage_cli.models.scratch import save_scratch
 from sage_cli.progress import Silent
 from sage_cli.store.sample_parts import Completion
 
@@ -62,7 +61,7 @@ def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     for seed, name in enumerate(("a", "b")):
         config = load(sets=[*SIZE, f"model.seed={seed}"]).config
-        save_scratch(config.model, tags(config.prompt), [], folder / name)
+        save_scratch(config.model, config.prompt.tags, [], folder / name)
         model = load_model(folder / name)
         with torch.no_grad():
             model.model.embed_tokens.weight.mul_(30)  # so that every token says something else
@@ -111,8 +110,7 @@ def test_an_unknown_analysis_and_a_foreign_option_are_refused(sage):
 def test_without_samples_it_says_how_to_draw_them(sage, models):
     words = " ".join(sage("diversity", n="7", code=2).output.replace("│", " ").split())
     assert "a has 12 of 21 graded samples on arithmetic" in words
-    asked = f"sage passk {models / 'a'} {models / 'b'} --n 7 --limit 3 --runs {sage.root} --preset"
-    assert asked in words
+    assert f"`sage passk {models / 'a'} {models / 'b'}` and the same options" in words
 
 
 def test_a_report_of_what_is_stored(sage):
@@ -132,7 +130,7 @@ def test_labels_are_for_tables_and_names_for_commands(sage, models):
         sage("lengths", n="7", models_=called, code=2).output.replace("│", " ").split()
     )
     assert "grpo, seed 1 has 12 of 21 graded samples" in words
-    assert f"sage passk {models / 'a'} {models / 'b'} --n 7" in words
+    assert f"sage passk {models / 'a'} {models / 'b'}`" in words
 
 
 def test_a_problem_by_the_beginning_of_its_id(sage):

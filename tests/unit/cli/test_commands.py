@@ -58,12 +58,6 @@ def test_config_show_json_is_the_configuration(sage):
     assert origins["rl.algo"] == "--set"
 
 
-def test_config_check_accepts_what_load_accepts(sage, tmp_path):
-    (tmp_path / "own.yaml").write_text("rl: {steps: 3}\n")
-    typed = sage("config", "check", tmp_path / "own.yaml")
-    assert (typed.code, "is a valid configuration" in typed.words) == (0, True)
-
-
 @pytest.mark.parametrize(
     ("words", "stages"),
     [
@@ -86,15 +80,10 @@ def test_a_dry_run_says_what_would_happen_and_touches_nothing(sage, words, stage
 def test_the_demos_plan_has_both_arms(sage):
     typed = sage("demo", "--dry-run")
     assert typed.code == 0
-    assert "guide branch" in typed.words
+    assert "--guide branch" in typed.words
     assert typed.written == []
-    planned = json.loads(sage("demo", "--dry-run", "--json").stdout)["stages"]
-    assert [stage["stage"] for stage in planned] == [
-        "base: supervised warm-up",
-        "RL",
-        "RL",
-        "measure",
-    ]
+    tasks = json.loads(sage("demo", "--dry-run", "--json").stdout)["tasks"]
+    assert [task["command"].split()[1] for task in tasks] == ["sft", "rl", "rl", "eval"]
 
 
 RIGHT = {
@@ -152,9 +141,9 @@ def test_a_plans_arithmetic(sage):
     assert rl["batch"] == "16 prompts x 16 rollouts = 256 completions = 4 x 64"
     assert rl["completions"] == "1,280"
     assert rl["tokens at most"] == "61,440"
-    assert (sweep["trials"], sweep["steps"]) == (9, "45 to do")
-    # 9 points x 5 steps x 256; 9 x 50 problems x 256 samples
-    assert sweep["completions"] == "11,520 in training, 115,200 in measurement"
+    # 9 points x 5 steps x 256 = 11,520; 9 x 50 problems x 256 samples = 115,200
+    assert sweep["trials"] == 9
+    assert sweep["left"].startswith("45 steps; 126,720 completions; ")
 
 
 def test_runs_list_and_show(sage, made):
@@ -218,25 +207,11 @@ def test_a_pruned_run_says_why(sage, made):
     assert "reason below the median at step 1" in words
 
 
-def test_a_run_that_was_begun_anew_is_listed(sage, made):
-    anew = made[1].replacement
-    with pytest.raises(KeyboardInterrupt), anew.recording({}, kind="rl"):  # noqa: PT012
-        anew.metrics.append({"step": 7, "of": 20})
-        raise KeyboardInterrupt
-    assert "finished; replacement: interrupted at step 7" in sage("runs", "list").words
-    listed = json.loads(sage("runs", "list", "--json").stdout)["runs"]
-    assert [run.get("replacement") for run in listed] == [None, "interrupted at step 7"]
-
-
 def test_runs_show_says_what_evaluations_found(sage, made):
     record_evaluation(made[1], "amc23", {"pass@1": 0.25, "grading": "strict"})
     shown = json.loads(sage("runs", "show", "rl", "--json").stdout)
     assert shown["evaluations"] == {"eval/amc23/pass@1": 0.25, "eval/amc23/grading": "strict"}
     assert "eval/amc23/pass@1 0.25" in sage("runs", "show", "rl").words
-
-
-def test_runs_path_is_a_folder_for_scripts(sage, made):
-    assert sage("runs", "path", "rl-dapo").stdout == f"runs/{made[1].id}\n"
 
 
 def test_runs_remove_asks_and_refuses_parents(sage, made):
@@ -260,8 +235,11 @@ def test_a_torn_run_is_listed_named_and_removed(sage, made, file):
     first, second = json.loads(sage("runs", "list", "--json").stdout)["runs"]
     assert (first["id"], first["status"], second["id"]) == (trained.id, "torn", base.id)
     assert file in first["reason"]
-    columns = sage("runs", "list", "--columns", "status,pass@1", "--csv").stdout.splitlines()
-    assert columns[1:] == [f"{trained.id},torn,", f"{base.id},finished,"]
+    rows = json.loads(sage("runs", "list", "--columns", "status", "--json").stdout)["runs"]
+    assert [(row["id"], row["status"]) for row in rows] == [
+        (trained.id, "torn"),
+        (base.id, "finished"),
+    ]
     assert sage("runs", "show", base.id).code == 0
     for words in (
         ("runs", "show", trained.id),
@@ -339,9 +317,9 @@ def test_a_shell_completes_commands(line, offered):
     assert result.output.split() == [offered]
 
 
-@pytest.mark.parametrize("words", [("rl",), ("sft",), ("sweep",), ("passk",), ("eval",)])
+@pytest.mark.parametrize("words", [("rl",), ("sft",), ("sweep",)])
 def test_a_dry_run_lays_memory_against_a_card(sage, words):
-    typed = sage(*words, "--dry-run", "--gpu", "l4-24g", "--json")
+    typed = sage(*words, "--dry-run", "--gpu", "24", "--json")
     assert typed.code == 0
     memory = [one for one in json.loads(typed.stdout)["stages"] if "memory" in one["stage"]]
     assert memory
@@ -350,15 +328,7 @@ def test_a_dry_run_lays_memory_against_a_card(sage, words):
 
 
 def test_a_card_without_a_dry_run_is_refused(sage):
-    typed = sage("rl", "--gpu", "h100-80g")
+    typed = sage("rl", "--gpu", "80")
     assert typed.code == 2
     assert "--dry-run is missing" in typed.words
-    assert typed.written == []
-
-
-def test_a_script_trains_no_chosen_preset_unasked(sage):
-    typed = sage("passk", "--preset", "tiny")
-    assert typed.code == 2
-    assert "holds no finished run to measure" in typed.words
-    assert "--train" in typed.words
     assert typed.written == []

@@ -3,9 +3,9 @@
 import json
 
 import pytest
+from random_model import save_scratch
 
 from sage_cli.models.folders import fingerprint
-from sage_cli.models.scratch import save_scratch
 from sage_cli.settings.sections.model import ScratchModel
 from sage_cli.store.run import Runs
 
@@ -108,7 +108,7 @@ def test_an_export_takes_no_other_settings(sage, runs):
     said = sage("export", "sft-silent", "exported", "--set", "rl.steps=3", "--runs", runs)
     assert said.code == 2
     assert "--set rl.steps=3 has no effect on an export" in said.words
-    assert "it takes model.revision, model.trust_remote_code and grading.judge" in said.words
+    assert "it takes model.revision and model.trust_remote_code" in said.words
 
 
 def test_a_model_that_cannot_do_without_its_code_says_what_to_type(sage, runs, ran, tmp_path):

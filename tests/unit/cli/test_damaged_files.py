@@ -162,7 +162,6 @@ KINDS = {
     "grader": ("samples/{set}/grades/*/grader.json", "passk"),
     "sweep's report": (f"sweeps/{SWEEP}/sweep.json", "sweep"),
     "sweep's state": (f"sweeps/{SWEEP}/state.json", "sweep"),
-    "sweep's commands": (f"sweeps/{SWEEP}/commands.json", "sweep"),
     "sweep's runs": (f"sweeps/{SWEEP}/runs.jsonl", "entries"),
     "suite's report": (f"suites/{SUITE}/report/shown.json", "suite"),
     "suite's tasks": (f"suites/{SUITE}/state.json", "suite"),

@@ -107,7 +107,12 @@ def test_both_modes_show_where_they_differ(type_):
 @pytest.mark.slow
 def test_answers_in_boxes_and_other_judges(type_):
     boxed = rb'{"gold": "27", "completion": "\\boxed{27}"}'
-    assert json.loads(type_(boxed, "--boxed", "--json").stdout)["statuses"]["strict"]["right"] == 1
+    assert (
+        json.loads(type_(boxed, "--extract", "boxed", "--json").stdout)["statuses"]["strict"][
+            "right"
+        ]
+        == 1
+    )
     assert said(type_(boxed, "--json", "--extract", "tags-then-boxed")) == {"strict": ["right"]}
     assert said(type_(boxed, "--json", "--extract", "tags")) == {"strict": ["unparseable"]}
     plain = rb'{"gold": "27", "completion": "It is 27."}'

@@ -35,15 +35,16 @@ def test_a_listed_line_is_the_first_sentence_of_the_commands_own_help(name):
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_help_page_ends_with_an_example_that_can_be_typed(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "completions.jsonl").touch()
-    shown = CliRunner().invoke(app, [name, "--help"], terminal_width=80).stdout
-    program, *words = shlex.split(shown.strip().splitlines()[-1].removeprefix(" Example: "))
-    assert (program, words[0]) == ("sage", name)
-    command, words = command_named(name), words[1:]
-    if commands := getattr(command, "commands", {}):
-        first = words[0] if words and words[0] in commands else None
-        command, words = (commands[first], words[1:]) if first else (command, words)
-    command.make_context(name, words)  # an unknown option or a missing argument would raise
+    for file in ("completions.jsonl", "mine.yaml", "theirs.jsonl"):
+        (tmp_path / file).touch()
+    for page in helps([name], command_named(name)):
+        shown = CliRunner().invoke(app, [*page, "--help"], terminal_width=80).stdout
+        program, *words = shlex.split(shown.strip().splitlines()[-1].removeprefix(" Example: "))
+        assert [program, *words[: len(page)]] == ["sage", *page]
+        command, words = command_named(name), words[1:]
+        if words and words[0] in (commands := getattr(command, "commands", {})):
+            command, words = commands[words[0]], words[1:]
+        command.make_context(name, words)  # an unknown option or a missing argument would raise
 
 
 def helps(words, command):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from sage_cli.cli.rl import sft_command
 from sage_cli.cli.training_run import InitialPolicy, RlTraining
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, StoreError, TrainingError
@@ -56,12 +54,12 @@ def test_a_launcher_that_starts_too_few_is_found_out(tmp_path, monkeypatch):
 def test_under_a_launcher_the_base_must_be_there(tmp_path, monkeypatch):
     monkeypatch.setenv("LOCAL_RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "1")
-    training = RlTraining.of(config(tmp_path), base_command="sage sft --set sft.seed=3")
+    training = RlTraining.of(config(tmp_path))
     with pytest.raises(
         ConfigurationError, match=r"the initial policy .* isn't trained yet"
     ) as caught:
         training.carry_out(Silent())
-    assert "train it first by `sage sft --set sft.seed=3`," in str(caught.value.next_step)
+    assert "train it first by `sage sft`" in str(caught.value.next_step)
 
 
 def test_under_a_launcher_a_finished_base_is_found(tmp_path, monkeypatch):
@@ -73,26 +71,6 @@ def test_under_a_launcher_a_finished_base_is_found(tmp_path, monkeypatch):
     finish(planned_base(settings, Runs(settings.run.root)).run)
     finish(RlTraining.of(settings).planned)
     assert RlTraining.of(settings).carry_out(Silent()).id == RlTraining.of(settings).planned.id
-
-
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ((["tiny"], None, ["sft.seed=3"], None), "sage sft --preset tiny --set sft.seed=3"),
-        ((["tiny"], None, ["rl.steps=3", "anchor.beta=1"], None), "sage sft --preset tiny"),
-        ((["tiny"], None, ["data.rl.name=asdiv"], None), "sage sft --preset tiny"),
-        ((["tiny"], None, ["model.tuning=lora"], None), "sage sft --preset tiny"),
-        ((["a b.yaml"], None, None, Path("r")), "sage sft --preset 'a b.yaml' --runs r"),
-        ((None, Path("x/config.json"), [], None), "sage sft --config x/config.json"),
-        (
-            (None, None, ["sampling.servers=['http://me:secret@host']"], None),
-            "sage sft --set 'sampling.servers=['\"'\"'http://me@host'\"'\"']'",
-        ),
-    ],
-)
-def test_the_command_that_trains_the_base(options, expected):
-    settings = load(sets=["model.tuning=lora"]).config
-    assert sft_command(*options, settings) == expected
 
 
 @pytest.fixture

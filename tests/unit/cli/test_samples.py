@@ -7,10 +7,10 @@ import shutil
 
 import pytest
 import torch
+from random_model import save_scratch
 from told import Told
 
 from sage_cli.cli.samples import last_step, token_report
-from sage_cli.cli.training_run import tags
 from sage_cli.config.load import changed, load
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation import measure as drawing
@@ -18,7 +18,6 @@ from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.stored import PolicySamples
 from sage_cli.models.loading import attach_lora, load_model, load_tokenizer
 from sage_cli.models.policy import Policy
-from sage_cli.models.scratch import save_scratch
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Silent
 from sage_cli.settings.sections.model import LoraSection
@@ -34,7 +33,7 @@ def base(tmp_path_factory):
     """A folder of random weights whose entropies lie all over the place."""
     config = load(sets=SIZE).config
     folder = tmp_path_factory.mktemp("base")
-    save_scratch(config.model, tags(config.prompt), [], folder)
+    save_scratch(config.model, config.prompt.tags, [], folder)
     model, tokenizer = load_model(folder), load_tokenizer(folder)
     with torch.no_grad():
         model.model.embed_tokens.weight.mul_(30)
@@ -93,11 +92,7 @@ def test_stored_completions_are_graded_and_examined(made, monkeypatch):
     monkeypatch.setattr(drawing, "build_sampler", never)
     told = Told()
     view = token_report(config, "rl-branch", told, ("a note",))
-    assert told.done == [
-        "reading arithmetic",
-        "grading 3 completions",
-        "loading rl-branch-22222222",
-    ]
+    assert told.done == ["reading arithmetic", "grading 3 completions"]
     assert [one.problem_id for one in view.completions] == [problem.id for problem in problems]
     assert [one.status for one in view.completions] == ["right", "wrong", "unparseable"]
     assert [one.extracted for one in view.completions] == [problems[0].gold, "1", None]

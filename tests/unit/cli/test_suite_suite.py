@@ -79,7 +79,7 @@ def test_analyses_are_told_what_method_and_training_a_run_is(tmp_path, monkeypat
     # the second training isn't there; `again` leads to the same runs, and its label comes later
     assert set(heard["names"]) == {first.run.id}
     assert heard["labels"] == {
-        base.run.id: "base", first.run.id: "grpo, seed 1", second.run.id: "grpo, seed 2"
+        base.run.id: "initial policy", first.run.id: "grpo, seed 1", second.run.id: "grpo, seed 2"
     }  # fmt: skip
 
 

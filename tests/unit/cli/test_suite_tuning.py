@@ -11,14 +11,16 @@ import pytest
 from sweep_cells import done
 from sweep_folder import keep_state
 
+from sage_cli.cli.suite_run import plan_suite
 from sage_cli.cli.suite_tuning import FRESH, Search, planned_tuned
 from sage_cli.errors import ConfigurationError
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweep_report import sweep_document
 from sage_cli.reports.sweep_result import Axis
 from sage_cli.settings.sections.sweep import parse_objective
+from sage_cli.trials.cost import cost
 from sage_cli.trials.search.planned_sweep import sweep_folder
-from sage_cli.trials.suites.trials import Overrides
+from sage_cli.trials.suites.trials import Overrides, planned
 
 RATE = "rl.learning_rate"
 SUITE = """
@@ -50,9 +52,10 @@ def searched(search: Search, *values: float, **state: Any) -> None:
     folder = sweep_folder(search.config.run.root, search.name)
     axes = [Axis(RATE.rpartition(".")[2], RATE, (1e-4, 1e-3))]
     trials = [done({RATE: value}, seed, seed / 4) for seed, value in enumerate(values)]
-    document = sweep_document(axes, (parse_objective("pass@1"),), trials, Provenance())
+    base = done({}, 9, 0.5)
+    document = sweep_document(axes, (parse_objective("pass@1"),), trials, Provenance(), base=base)
     replace(document, figures=()).write(folder)
-    counts = {"done": len(values), "failed": 0, "pruned": 0, "cancelled": 0, "left": 0}
+    counts = {"done": len(values), "failed": 0, "pruned": 0, "left": 0}
     usual = {"space": search.space.plain(), "sampler": "tpe", "trials": counts}
     keep_state(folder, **{**usual, **state})
 
@@ -78,6 +81,20 @@ def test_a_training_waits_for_its_methods_search(tmp_path: Path) -> None:
         "branch, seed 2": branch,
     }  # fmt: skip
     assert not (tmp_path / "runs").exists()
+
+
+def test_the_plans_cost_has_the_searches(tmp_path: Path) -> None:
+    suite, typed = write(tmp_path), overrides(tmp_path / "runs")
+    plan = plan_suite(suite, typed)
+    # tiny's 875 steps of SFT, 2 methods x 2 seeds x 40 steps, and 2 searches of 2 trials x 2 steps
+    assert plan["cost"].steps == plan["left"].steps == 875 + 160 + 8
+    # besides, 2 x 2 trials of 2 x 256 rollouts and of 100 problems x 128 samples
+    trainings = cost(planned(suite, typed).tasks).completions
+    assert plan["cost"].completions - trainings == 4 * (512 + 12_800)
+    searched(planned_tuned(suite, typed)[1][0], 1e-3, 1e-4)
+    assert plan_suite(suite, typed)["left"].steps == 875 + 160 + 4
+    # a suite's own sweep: 9 points x 3 seeds of 30 steps
+    assert plan_suite("table6", typed)["cost"].steps == 9 * 3 * 30
 
 
 @pytest.mark.parametrize(
@@ -125,7 +142,7 @@ def test_trainings_take_the_chosen_point_with_seeds_that_did_not_choose_it(tmp_p
 @pytest.mark.parametrize(
     "state",
     [
-        {"trials": {"done": 1, "failed": 0, "pruned": 0, "cancelled": 0, "left": 1}},
+        {"trials": {"done": 1, "failed": 0, "pruned": 0, "left": 1}},
         {"sampler": "random"},
         {"objectives": ["pass@8"]},
         {"space": []},  # of other values
@@ -180,6 +197,7 @@ def test_what_was_tried_stands_in_the_report(tmp_path: Path) -> None:
     section = json.loads(written.read_text())["chapters"][0]["sections"]["tuning"]
     assert section["budget"] == "2 trials x 2 steps x 256 completions"
     assert [(row["method"], row["settings"]) for row in section["trials"]] == [
+        ("initial policy", ""),
         ("grpo, chosen", "learning_rate 0.0001"), ("grpo", "learning_rate 0.001"),
         ("branch, chosen", "learning_rate 0.0001"), ("branch", "learning_rate 0.001"),
     ]  # fmt: skip

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 from click.testing import Result
 from typer.testing import CliRunner
@@ -32,28 +31,25 @@ def type_(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Resu
         write_json(run.folder / "manifest.json", {"status": "finished", "kind": "rl"})
         write_json(run.folder / "config.json", {})
     completions = Run(tmp_path / "runs/rl-kept").completions()
-    completions.add(sampled(1, TEXTS, ["right", "right", "wrong"], np.array([0.5, 0.5, -1])))
-    completions.add(sampled(2, TEXTS[2:], ["wrong"], None))
+    completions.add(sampled(1, TEXTS, ["right", "right", "wrong"], trained=True))
+    completions.add(sampled(2, TEXTS[2:], ["wrong"], trained=False))
     completions.seal()
     return lambda *words: CliRunner().invoke(app, list(words))
 
 
-def sampled(
-    step: int, texts: list[str], grades: list[str], advantage_B: np.ndarray | None
-) -> Sampled:
+def sampled(step: int, texts: list[str], grades: list[str], *, trained: bool) -> Sampled:
     count = len(texts)
     return Sampled(
         step, ["p1"] * count, ["3*4=?"] * count, ["12"] * count, texts, grades,
-        advantage_B is not None, np.full(count, 2), np.zeros((count, 2), dtype=np.int32),
-        advantage_B=advantage_B,
+        trained, [[0, 0]] * count,
     )  # fmt: skip
 
 
 def test_completions_of_a_step_and_a_grade(type_):
     done = type_("samples", "show", "kept", "--training", "--json", "--grade", "wrong")
     rows = json.loads(done.stdout)["completions"]
-    assert [(row["step"], row["text"], row["advantage"]) for row in rows] == [
-        (1, TEXTS[2], -1.0), (2, TEXTS[2], None),
+    assert [(row["step"], row["text"], row["trained"]) for row in rows] == [
+        (1, TEXTS[2], True), (2, TEXTS[2], False),
     ]  # fmt: skip
     shown = type_("samples", "show", "kept", "--training", "--step", "2").output
     assert "replaced" in shown

@@ -19,7 +19,7 @@ from sage_cli.cli.app import app
 from sage_cli.cli.named_models import NamedModels, measure_table
 from sage_cli.cli.power import power
 from sage_cli.config.load import load
-from sage_cli.errors import ConfigurationError, StoreError
+from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation import measure as drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.evaluate import Evaluation
@@ -317,9 +317,9 @@ def test_the_first_samples_of_every_seed(config, tmp_path, monkeypatch):
 
 def test_the_papers_protocol_beside_ours(config, tmp_path):
     model = str(tmp_path / "model")
-    plain = measure_table(NamedModels.from_config(config, [model], {}), Silent())
+    plain = measure_table(NamedModels(Evaluation(config), [model]), Silent())
     assert len(plain.document.data["rows"]) == 1
-    report = measure_table(NamedModels.from_config(config, [model], {}), Silent(), k_samples=True)
+    report = measure_table(NamedModels(Evaluation(config), [model]), Silent(), k_samples=True)
     ours, published = report.document.data["rows"]
     name = f"{tmp_path / 'mine.csv'} pass@"
     # all samples: 3/8 and 1; the first alone: 0 and 1; any of four: 1/2 and 1
@@ -327,7 +327,7 @@ def test_the_papers_protocol_beside_ours(config, tmp_path):
     assert (published[f"{name}1"], published[f"{name}4"]) == (1 / 2, 3 / 4)
     assert published[f"{name}1 sd"] == pytest.approx(np.sqrt(1 / 2), abs=1e-15)
     beside = measure_table(
-        NamedModels.from_config(config, [model], {}), Silent(), paper="table1"
+        NamedModels(Evaluation(config), [model]), Silent(), paper="table1"
     ).document.data["rows"]
     assert beside[1] == {**published, **{k: None for k in beside[1] if k not in published}}
     assert len(beside) == 2 + 7
@@ -344,7 +344,7 @@ def test_power_means_the_same_model_as_the_command_that_measures_it(config, tmp_
     with suppress(AttributeError):  # there are no samples
         power(Evaluation(asked), [model], Silent())
     with suppress(AttributeError):
-        measure_table(NamedModels.from_config(asked, [model], {}), Silent())
+        measure_table(NamedModels(Evaluation(asked), [model]), Silent())
     assert loaded == [{"revision": "v1", "trust_remote_code": True}] * 2
 
 
@@ -353,7 +353,7 @@ def test_power_takes_what_is_stored_and_draws_nothing(config, tmp_path, monkeypa
     with pytest.raises(Exception, match=r"no sample of model on .* is stored") as caught:
         power(Evaluation(config), [model], Silent())
     assert "sage passk model --benchmark" in caught.value.next_step
-    measure_table(NamedModels.from_config(config, [model], {}), Silent())
+    measure_table(NamedModels(Evaluation(config), [model]), Silent())
     monkeypatch.setattr(drawing, "build_sampler", never)
     report = power(Evaluation(config), [model], Silent(), problems="30", samples="4", k="1")
     written = json.loads((report.folder / "power.json").read_text())
@@ -361,18 +361,3 @@ def test_power_takes_what_is_stored_and_draws_nothing(config, tmp_path, monkeypa
     # both seeds together: 7 and 4 of 8
     assert (base["problems"], base["pass@k"]) == (2, {"1": 11 / 16})
     assert written["provenance"]["policies"][0]["label"] == "model"
-
-
-def test_power_estimates_the_correlation_from_the_grades_of_a_run_like_it(config, tmp_path):
-    base, other = tmp_path / "model", tmp_path / "other"
-    shutil.copytree(base, other)
-    (other / "model.safetensors").write_text("other weights")
-    asked = {"samples": "4", "problems": "2", "k": "1"}
-    measure_table(NamedModels.from_config(config, [str(base)], {}), Silent())
-    with pytest.raises(StoreError, match="no stored grades on the same samples"):
-        power(Evaluation(config), [str(base)], Silent(), **asked, like=str(other))
-    measure_table(NamedModels.from_config(config, [str(other)], {}), Silent())
-    report = power(Evaluation(config), [str(base)], Silent(), **asked, like=str(other))
-    (found,) = report.document.data["bases"]
-    assert found["correlation"] == pytest.approx(1)  # they answer alike, sample by sample
-    assert found["like"] == str(other)

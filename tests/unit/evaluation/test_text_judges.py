@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 from endpoint import Answer, Endpoint, serving
+from random_model import save_scratch
 from typer.testing import CliRunner
 
 from sage_cli.cli.app import app
-from sage_cli.cli.training_run import tags
 from sage_cli.config.load import load
 from sage_cli.evaluation import measure
 from sage_cli.evaluation.text_judges import verdict_of
-from sage_cli.models.scratch import save_scratch
 from sage_cli.problems.arithmetic import Arithmetic, working_out
 from sage_cli.sampling.sampler import SampleRequest
 from sage_cli.store.sample_parts import Completion
@@ -90,7 +89,7 @@ def passk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """`sage passk` of a model with four samples of three problems."""
     monkeypatch.setattr(measure, "build_sampler", Solving)
     config = load(sets=SIZE).config
-    save_scratch(config.model, tags(config.prompt), [], tmp_path / "m")
+    save_scratch(config.model, config.prompt.tags, [], tmp_path / "m")
     (tmp_path / "mine.py").write_text(JUDGE)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")

@@ -16,7 +16,6 @@ from sage_cli.metrics.transitions import (
     different_seeds,
     grade_correlation,
     paired_grades,
-    transitions,
 )
 
 
@@ -144,18 +143,6 @@ def test_what_crosses_no_share_is_not_sure_however_much_it_moved() -> None:
     assert compare_support(base, run, delta=0.5).surely_gained == ("a",)
 
 
-def test_transitions_by_hand() -> None:
-    # 0 of 2 then 1 of 2: never -> often (half is often). One right of 4: the base gets it with 1/2.
-    moved = transitions(Counts(("a",), [2], [0]), Counts(("a",), [2], [1]))
-    assert moved.seen.tolist() == [[0, 0, 1], [0, 0, 0], [0, 0, 0]]
-    expected = np.array([[0, 0, 0.5], [0, 0, 0], [0.5, 0, 0]])
-    assert moved.by_chance == pytest.approx(expected, abs=1e-12)
-    ids = ("never", "sometimes", "often")
-    there = transitions(Counts(ids, [4] * 3, [0, 1, 2]), Counts(ids, [4] * 3, [0, 1, 4]))
-    assert there.seen.tolist() == np.eye(3).tolist()
-    assert there.by_chance.sum() == pytest.approx(3.0)
-
-
 def test_paired_grades_by_hand() -> None:
     # Ten samples, none right of the base's and six of the run's: six pairs differ, and all of them
     # for the run. Swapped at random the base has none of the six in 1 of 2^6 cases, and so the run.
@@ -181,18 +168,15 @@ def test_paired_chances_are_those_of_all_swaps(
     """Enumerated: every pair swapped or not; the tests are McNemar's."""
     base, run = (graded(np.array([side])) for side in zip(*pairs, strict=True))
     gained = lost = 0
-    states = np.zeros((3, 3))
     for swaps in product((False, True), repeat=len(pairs)):
         turned = [pair[::-1] if swap else pair for pair, swap in zip(pairs, swaps, strict=True)]
         a, b = (sum(side) for side in zip(*turned, strict=True))
         above_a, above_b = (c > delta * len(pairs) + 1e-9 for c in (a, b))
         gained += above_b and not above_a
         lost += above_a and not above_b
-        states[tuple((c > 0) + (2 * c >= len(pairs)) for c in (a, b))] += 1
     found, cases = compare_support(base, run, delta=delta), 2 ** len(pairs)
     assert found.gained_by_chance == pytest.approx(gained / cases, abs=1e-12)
     assert found.lost_by_chance == pytest.approx(lost / cases, abs=1e-12)
-    assert transitions(base, run).by_chance == pytest.approx(states / cases, abs=1e-12)
     for_run = sum(b and not a for a, b in pairs)
     differing = sum(a != b for a, b in pairs)
     if found.gained and differing:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 from huggingface_hub import constants
+from random_model import save_scratch
 
-from sage_cli.cli.training_run import tags
 from sage_cli.config.consent import consents
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, DataError, StoreError
@@ -28,7 +28,6 @@ from sage_cli.models.planned import (
     state,
 )
 from sage_cli.models.policy import Policy
-from sage_cli.models.scratch import save_scratch
 from sage_cli.store.run import Run, Runs
 from sage_cli.training.rollouts import reference_samples
 
@@ -211,7 +210,7 @@ COMMITS = {"v1": "1" * 40, "v2": "2" * 40}
 def published(tmp_path_factory):
     """A model in the Hub's format, its weights in bfloat16 as most are stored."""
     config, folder = load(sets=SIZE).config, tmp_path_factory.mktemp("published")
-    save_scratch(config.model, tags(config.prompt), [], folder)
+    save_scratch(config.model, config.prompt.tags, [], folder)
     load_model(folder, dtype="bfloat16").save_pretrained(folder)
     return folder
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sage_cli.errors import ConfigurationError, StoreError
-from sage_cli.models.policy import NoRunsError, chosen_policies, named_policies, named_policy
+from sage_cli.models.policy import chosen_policies, named_policies, named_policy
 from sage_cli.store.run import SEAL, Run, Runs
 
 
@@ -92,7 +92,7 @@ def test_without_names_the_latest_run_is_measured(runs):
 
 
 def test_a_folder_without_runs_is_named(tmp_path):
-    with pytest.raises(NoRunsError, match=f"{tmp_path}/nothing holds no finished run") as refusal:
+    with pytest.raises(StoreError, match=f"{tmp_path}/nothing holds no finished run") as refusal:
         chosen_policies([], Runs(tmp_path / "nothing"))
-    assert "--train" in refusal.value.next_step
+    assert "`sage rl` trains one" in refusal.value.next_step
     assert not (tmp_path / "nothing").exists()

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from sage_cli.models.scratch import build_scratch, build_tokenizer
-from sage_cli.models.signals import batch_signals, completion_signals
+from sage_cli.models.signals import batch_signals
 from sage_cli.settings.sections.model import ScratchModel
 
 SMALL = ScratchModel(kind="scratch", hidden=16, layers=1, heads=2, feed_forward=32, seed=3)
@@ -35,7 +35,7 @@ TABLE = [
 
 
 def test_logps_and_entropies_by_hand():
-    logps_T, entropy_T = completion_signals(Spoken(TABLE), [2, 0], [1, 0, 0, 2])
+    logps_T, entropy_T = batch_signals(Spoken(TABLE), [([2, 0], [1, 0, 0, 2])])[0]
     # 1 after 0: log 1/4; 0 after 1: log 1; 0 after 0: log 1/2; 2 after 0: log 1/4
     expected = [-math.log(4), 0.0, -math.log(2), -math.log(4)]
     assert logps_T.tolist() == pytest.approx(expected, abs=1e-6)
@@ -45,7 +45,7 @@ def test_logps_and_entropies_by_hand():
 
 
 def test_the_temperature_divides_the_logits():
-    logps_T, entropy_T = completion_signals(Spoken(TABLE), [0], [0], temperature=0.5)
+    logps_T, entropy_T = batch_signals(Spoken(TABLE), [([0], [0])], temperature=0.5)[0]
     # logits 2 log 2, 0, 0: weights 4, 1, 1, so p = 2/3, 1/6, 1/6
     assert logps_T.item() == pytest.approx(math.log(2 / 3), abs=1e-6)
     expected = -(2 / 3) * math.log(2 / 3) - 2 / 6 * math.log(1 / 6)
@@ -53,7 +53,7 @@ def test_the_temperature_divides_the_logits():
 
 
 def test_an_empty_completion_has_no_signals():
-    logps_T, entropy_T = completion_signals(Spoken(TABLE), [0, 1], [])
+    logps_T, entropy_T = batch_signals(Spoken(TABLE), [([0, 1], [])])[0]
     assert len(logps_T) == len(entropy_T) == 0
 
 
@@ -61,7 +61,7 @@ def test_a_long_completion_agrees_with_one_pass_per_token():
     model = build_scratch(SMALL, build_tokenizer(SMALL, ("<a>",), [])).eval()
     generator = torch.Generator().manual_seed(0)
     ids = torch.randint(0, 90, (310,), generator=generator).tolist()
-    logps_T, entropy_T = completion_signals(model, ids[:10], ids[10:])
+    logps_T, entropy_T = batch_signals(model, [(ids[:10], ids[10:])])[0]
     assert len(logps_T) == 300
     for place in (0, 1, 127, 128, 129, 255, 256, 299):
         with torch.no_grad():
@@ -80,6 +80,6 @@ def test_a_batch_says_what_its_rows_say_alone():
     rows = [([5, 6], [7, 8, 9]), ([5, 6, 7, 8], [9]), ([4], [6, 5]), ([3, 3], [])]
     together = batch_signals(model, rows, temperature=0.7)
     for (prompt, completion), (logps_T, entropy_T) in zip(rows, together, strict=True):
-        alone = completion_signals(model, prompt, completion, temperature=0.7)
+        alone = batch_signals(model, [(prompt, completion)], temperature=0.7)[0]
         assert logps_T.tolist() == pytest.approx(alone[0].tolist(), abs=1e-5)
         assert entropy_T.tolist() == pytest.approx(alone[1].tolist(), abs=1e-5)

@@ -27,7 +27,7 @@ def section(name: str, *cells: str, **data: object) -> Document:
 
 CHAPTERS = [
     Chapter("one", "Chapter one", [section("claims", "holds", "<script>alert(1)</script>")]),
-    Chapter("two", "Chapter two", [section("claims", "reversed")], "grpo & base on 3 problems."),
+    Chapter("two", "Chapter two", [section("claims", "reversed")]),
 ]
 
 
@@ -53,7 +53,7 @@ def test_a_report_names_the_files_of_its_pictures(tmp_path: Path) -> None:
     assert (shown["title"], shown["facts"]) == ("A report", {"preset": "tiny"})
     assert shown["provenance"]["command"] == "sage x"
     first, second = shown["chapters"]
-    assert second["about"] == "grpo & base on 3 problems."
+    assert second["title"] == "Chapter two"
     (one,) = first["sections"]
     assert one["title"] == "about claims"  # without the chapter's name, which stands above
     assert one["notes"] == ["a note <b>"]

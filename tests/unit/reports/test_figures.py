@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from matplotlib.figure import Figure as MatplotlibFigure
 
 from sage_cli.metrics import Counts, Curve, Difference, curve, paired_difference, parse_ks
@@ -20,7 +17,6 @@ from sage_cli.reports.figures import (
     heights,
     line_style,
     outputs,
-    separated,
     series_styles,
 )
 from sage_cli.reports.series import by_method, seeded
@@ -198,20 +194,6 @@ def test_any_ks_can_be_drawn(ks: str, tmp_path: Path) -> None:
     draw_curves({"AIME": {"base": some_curve(ks)}}, tmp_path / "any")
     png, _ = outputs(tmp_path / "any")
     assert png.read_bytes().startswith(PNG)
-
-
-@given(st.lists(st.floats(0, 1), max_size=12).map(sorted), st.floats(0.01, 0.2))
-def test_labels_keep_their_distance_order_and_centre(heights: list[float], gap: float) -> None:
-    moved = separated(heights, gap)
-    assert len(moved) == len(heights)
-    assert all(b - a >= gap - 1e-9 for a, b in pairwise(moved))
-    assert sum(moved) == pytest.approx(sum(heights), abs=1e-9)
-
-
-def test_labels_with_room_stay_where_they_are() -> None:
-    assert separated([0.1, 0.5, 0.9], 0.1) == [0.1, 0.5, 0.9]
-    # two labels at 0.5, 0.1 apart about their mean
-    assert separated([0.5, 0.5], 0.1) == pytest.approx([0.45, 0.55], abs=1e-12)
 
 
 def test_42_lines_look_different() -> None:

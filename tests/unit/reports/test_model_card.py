@@ -5,34 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import yaml
+from random_model import save_scratch
 
 from sage_cli.cli.export import export, push, require_hub_name
-from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, StoreError
-from sage_cli.evaluation.evaluate import Evaluation
-from sage_cli.metrics import Curve
-from sage_cli.models.policy import Policy
-from sage_cli.models.scratch import save_scratch
 from sage_cli.progress import Silent
-from sage_cli.reports.model_card import CardCurve, CardFacts, model_card
+from sage_cli.reports.model_card import CardFacts, model_card
 from sage_cli.settings.sections.model import ScratchModel
 from sage_cli.store.files import write_json
-from sage_cli.store.run import Runs
+from sage_cli.store.run import Runs, record_evaluation
 
 SMALL = ScratchModel(kind="scratch", hidden=32, layers=2, heads=2, feed_forward=64, seed=3)
 PROBLEMS = '{"question": "2+2=?", "gold": "4"}\n{"question": "3+3=?", "gold": "6"}\n'
-
-
-class Saying(Silent):
-    """A progress that remembers what it says."""
-
-    words = ""
-
-    def say(self, text: str) -> None:
-        self.words += text
 
 
 @pytest.fixture
@@ -52,7 +38,6 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_a_card_has_origin_curve_and_command() -> None:
-    line = Curve((1, 2), np.array([0.25, 0.5]), np.array([0.1, 0.2]), np.array([0.4, 0.8]), 0.95, 3)
     card = model_card(
         CardFacts(
             name="rl-a",
@@ -60,7 +45,7 @@ def test_a_card_has_origin_curve_and_command() -> None:
             origin={"run": "rl-a", "weights (fingerprint)": "abc", "data": None},
             settings={"guide.tau": 0.5},
             command="sage rl --tau .5",
-            measured=[CardCurve("own", line, 4, [0, 1], "temperature 1")],
+            measured={"own": {"pass@1": 0.25, "pass@2": 0.5, "problems": 3, "samples": 4}},
         )
     )
     head = yaml.safe_load(card.split("---")[1])
@@ -69,8 +54,8 @@ def test_a_card_has_origin_curve_and_command() -> None:
         "| weights (fingerprint) | abc |",
         "| guide.tau | 0.5 |",
         "sage rl --tau .5",
-        "own: 3 problems, 4 samples each, evaluation seeds 0, 1; temperature 1",
-        "| 2 | 0.5000 | 0.2000 to 0.8000 |",
+        "own: problems 3, samples 4",
+        "| 2 | 0.5000 |",
     ):
         assert line in card
     assert "| data |" not in card
@@ -115,23 +100,16 @@ def test_a_card_names_own_functions_and_no_local_folder_as_base(tmp_path: Path) 
     assert "base_model" not in card
 
 
-def test_grades_of_an_own_judge_need_its_name(root: Path, tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text("def same(answer, gold): return answer == gold\n")
-    judge = f"{tmp_path / 'mine.py'}:same"
+def test_a_card_has_what_its_run_recorded_and_runs_no_judge(root: Path, tmp_path: Path) -> None:
     run = Runs(root).find("sft-toy")
-    evaluation = run.config["evaluation"] | {"allow_template_mismatch": True}
-    own = {"grading": {"judge": judge}, "evaluation": evaluation}
-    write_json(run.folder / "config.json", run.config | own)
+    judge = f"{tmp_path / 'gone.py'}:same"
+    write_json(run.folder / "config.json", run.config | {"grading": {"judge": judge}})
     run.note(files=None)  # as if it had been trained so
-    flags = {"run": {"root": root}, "tracking": {"wandb": "off"}, "grading": {"judge": judge}}
-    config = load(flags=flags, stored=run.config).config
-    Evaluation(config).measure([Policy.of_run(run)], Silent())
-    said = Saying()
-    export("sft-toy", tmp_path / "out", root, said)
-    assert said.words.startswith("the model card has no curve: the grades are those of")
-    assert "Not measured." in (tmp_path / "out/README.md").read_text()
-    export("sft-toy", tmp_path / "two", root, Silent(), sets=[f"grading.judge={judge}"])
-    assert "2 problems, 2 samples each" in (tmp_path / "two/README.md").read_text()
+    record_evaluation(run, "own", {"pass@1": 0.5, "problems": 2, "samples": 2, "seeds": 1})
+    export("sft-toy", tmp_path / "out", root, Silent())
+    card = (tmp_path / "out/README.md").read_text()
+    assert "own: problems 2, samples 2, seeds 1" in card
+    assert "| 1 | 0.5000 |" in card
 
 
 def test_an_upload_is_private_and_its_failure_names_the_next_step(

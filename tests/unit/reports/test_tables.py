@@ -197,3 +197,9 @@ def test_records_hold_numbers_and_none_where_there_is_none() -> None:
 def test_a_row_that_does_not_fit_is_a_bug() -> None:
     with pytest.raises(ValueError, match="1 cells in a row of 2"):
         Table("t", (Column("a"), Column("b")), (Row((1,)),))
+
+
+def test_no_cell_of_a_csv_is_a_formula() -> None:
+    rows = (Row(('=HYPERLINK("http://x")', "-7", "+", "@a", "-b"), "s"),)
+    _, cells = csv.reader(io.StringIO(to_csv(Table("t", COLUMNS, rows))))
+    assert cells == ['\'=HYPERLINK("http://x")', "-7", "+", "'@a", "'-b"]

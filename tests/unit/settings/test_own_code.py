@@ -1,7 +1,5 @@
 """Functions of one's own: named, checked without being run, hashed, loaded."""
 
-import sys
-
 import pytest
 
 from sage_cli.errors import ConfigurationError
@@ -62,19 +60,10 @@ def test_the_identity_is_the_content_and_not_the_place(file, tmp_path):
     assert here.startswith("mine.py:share sha256:")
 
 
-def test_a_module_is_found_without_being_run():
-    sys.modules.pop("this", None)
-    this = OwnFunction.parse("this:d")  # prints a poem when it is imported
-    this.require()
-    assert "this" not in sys.modules
-    assert OwnFunction.parse("math_verify:verify").load().__name__ == "verify"
-    assert OwnFunction.parse("textwrap:dedent").identity.startswith("textwrap:dedent sha256:")
-
-
 @pytest.mark.parametrize(
     ("text", "name", "says", "next_step"),
     [
-        (None, "share", "there is no file", "correct the path"),
+        (None, "share", "there is no Python file", "file.py:function"),
         (SOURCE, "shar", "defines no 'shar'",
          "it defines sqrt, neighbour, half, share, inner, fallback, only_here, double, triple"),
         ("def f(:", "f", "mine.py, line 1", "correct the file"),
@@ -92,34 +81,11 @@ def test_what_cannot_be_used_is_named(tmp_path, text, name, says, next_step):
     assert next_step in refused.value.next_step
 
 
-@pytest.mark.parametrize("place", ["no.such", "own_package.such", "textwrap.such", ".such", ""])
-def test_a_module_that_is_not_there(package, place):
-    with pytest.raises(ConfigurationError, match=f"there is no Python module '{place}'"):
-        OwnFunction.parse(f"{place}:f").require()
-
-
-@pytest.fixture
-def package(tmp_path, monkeypatch):
-    """A package that can't be imported, with modules in folders with and without `__init__.py`."""
-    for folder in ("inner", "bare"):
-        (tmp_path / "own_package" / folder).mkdir(parents=True)
-        (tmp_path / "own_package" / folder / "rewards.py").write_text("def f(): ...")
-    (tmp_path / "own_package/__init__.py").write_text("raise RuntimeError('no licence')")
-    (tmp_path / "own_package/inner/__init__.py").write_text("def f(): ...")
-    monkeypatch.syspath_prepend(tmp_path)
-
-
-@pytest.mark.parametrize("place", ["own_package.inner", "own_package.inner.rewards",
-                                   "own_package.bare.rewards"])  # fmt: skip
-def test_no_package_around_a_module_is_run(package, place):
-    function = OwnFunction.parse(f"{place}:f")
-    function.require()
-    assert function.identity.startswith(f"{place}:f sha256:")
-    assert "own_package" not in sys.modules
-    with pytest.raises(ConfigurationError, match="RuntimeError: no licence"):
-        function.load()
+def test_a_module_is_no_file():
+    with pytest.raises(ConfigurationError, match="there is no Python file textwrap"):
+        OwnFunction.parse("textwrap:dedent").require()
 
 
 def test_the_home_of_nobody():
-    with pytest.raises(ConfigurationError, match=r"there is no file ~nobody-of-that-name/x\.py"):
+    with pytest.raises(ConfigurationError, match="there is no Python file ~nobody"):
         OwnFunction.parse("~nobody-of-that-name/x.py:f").require()

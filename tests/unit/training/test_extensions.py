@@ -16,7 +16,7 @@ from sage_cli.guides import Guide, Signals
 from sage_cli.methods.formulas import AdvantageInputs, group_advantages
 from sage_cli.methods.method import PolicyGradient
 from sage_cli.models.loading import load_model
-from sage_cli.models.signals import completion_signals
+from sage_cli.models.signals import batch_signals
 
 SEEN: list[Any] = []
 
@@ -130,7 +130,7 @@ def test_a_guide_reads_token_ids_and_both_models(bench: Any, configure: Any, tun
         prompt = batch["prompt_ids"][row][batch["prompt_mask"][row].bool()].tolist()
         completion = batch["completion_ids"][row][mask_BT[row]].tolist()
         for whose, model in models.items():
-            logps_T, entropy_T = completion_signals(model, prompt, completion)
+            logps_T, entropy_T = batch_signals(model, [(prompt, completion)])[0]
             for kind, expected_T in (("logps", logps_T), ("entropy", entropy_T)):
                 found_T = getattr(signals, f"{whose}_{kind}_BT")[row][mask_BT[row]]
                 torch.testing.assert_close(found_T, expected_T, atol=1e-4, rtol=1e-4)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -26,7 +25,6 @@ from sage_cli.training.rewards import (
     has_form,
     length_left,
     problem_columns,
-    time_limit,
 )
 
 PROBLEMS = [
@@ -47,12 +45,11 @@ BATCH = {
 def called(tmp_path):
     """A reward of a file with this source."""
 
-    def make(source: str, timeout_s: float = 5.0) -> CalledReward:
+    def make(source: str) -> CalledReward:
         (tmp_path / "mine.py").write_text(source)
         own = OwnFunction.parse(f"{tmp_path / 'mine.py'}:mine")
         columns = problem_columns(PROBLEMS)
-        return CalledReward(f"reward 'mine' ({own.label})", own.module, own.load(), columns,
-                            timeout_s)  # fmt: skip
+        return CalledReward(f"reward 'mine' ({own.label})", own.module, own.load(), columns)
 
     return make
 
@@ -115,29 +112,6 @@ def test_what_it_does_wrong_is_named(called, body, says):
     assert "reward 'mine' (mine.py:mine) " in refused.value.cause
     assert says in refused.value.cause
     assert "a changed file is another run" in refused.value.next_step
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        "while True: pass",
-        "time.sleep(60)",
-        "try:\n        time.sleep(60)\n    except Exception: ...",
-    ],
-)
-def test_it_may_not_take_longer_than_its_time(called, body):
-    reward = called(f"import time\ndef mine(completions, **_):\n    {body}", timeout_s=0.2)
-    began = time.monotonic()
-    with pytest.raises(TrainingError, match=r"took longer than its 0.2 s for 3 completions") as no:
-        reward(row=[0, 0, 1], **BATCH)
-    assert time.monotonic() - began < 30
-    assert "raise timeout_s" in no.value.next_step
-
-
-def test_what_ends_in_time_is_left_alone():
-    with time_limit(60):
-        found = sum(range(10))
-    assert found == 45
 
 
 @pytest.mark.parametrize(

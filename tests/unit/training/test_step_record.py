@@ -10,21 +10,17 @@ from typing import Any
 
 import pytest
 import torch
+from recorded import meaning
 from torch import Tensor
-from transformers import AutoModelForCausalLM
 from trl import GRPOTrainer
 
-from sage_cli.store.metrics import meaning
 from sage_cli.training.step_record import (
     PHASES,
     Phases,
     TokenRecord,
     add_mismatch,
-    kept_mass,
-    kept_mass_record,
     mismatch_statistics,
     peak_memory,
-    truncation,
 )
 
 
@@ -82,22 +78,6 @@ def test_older_probabilities_are_the_drawing_policys():
     assert mismatch_statistics(record.drain(One()), 2.0)["mismatch/ratio_max"] == pytest.approx(1.1)
 
 
-@pytest.mark.parametrize(
-    ("min_p", "top_k", "top_p", "kept"),
-    [
-        (0.2, 0, 1.0, 0.95),  # at least .2 x .5
-        (None, 2, 1.0, 0.8),
-        (None, 0, 0.7, 0.8),  # .5 isn't enough
-        # of what min_p keeps, .5 + .3 are .842; of all tokens they would be less than .82
-        (0.2, 0, 0.82, 0.8),
-    ],
-)
-def test_kept_mass_by_hand(min_p: float | None, top_k: int, top_p: float, kept: float):
-    logits_TV = torch.tensor([[0.3, 0.5, 0.05, 0.15]]).log()
-    found = kept_mass(logits_TV, truncation(min_p, top_k, top_p))
-    assert found.tolist() == pytest.approx([kept])
-
-
 def engine(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
     """Have TRL take samples of `generate` for vLLM's, with probabilities times `share`."""
     plain = GRPOTrainer._generate_single_turn
@@ -135,35 +115,11 @@ def test_a_trainings_records_say_how_far_the_engine_is(
         assert record["mismatch/cut"] == 0
         assert record["mismatch/difference_mean"] == pytest.approx(-math.log(0.9), abs=1e-5)
         assert record["mismatch/kl"] == pytest.approx(0.9 - math.log(0.9) - 1, abs=1e-5)
-        assert 0.5 < record["mismatch/kept_mass"] < 0.999
 
 
 def test_rollouts_without_log_probabilities_have_no_such_records(bench: Any, configure: Any):
     records = bench.run(configure(rl={"steps": 1}, rollout={"min_p": 0.05}))
     assert not [key for key in records[0] if key.startswith("mismatch/")]
-
-
-def test_the_kept_mass_is_that_of_the_tokens_places(
-    bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch
-):
-    """16 completions of at most 12 tokens have fewer than 256: all places count."""
-    engine(monkeypatch, 1.0)
-    config = configure(rl={"micro_batch": 16}, rollout={"min_p": 0.05, "temperature": 0.7})
-    trainer = bench.trainer(config)
-    batch = trainer._generate_and_score_completions(
-        [trainer.train_dataset[i // 4] for i in range(16)]
-    )
-    model = AutoModelForCausalLM.from_pretrained(bench.base).double()
-    kept = []
-    for b in range(16):
-        prompt = batch["prompt_ids"][b][batch["prompt_mask"][b].bool()]
-        drawn = batch["completion_ids"][b][batch["completion_mask"][b].bool()]
-        with torch.no_grad():
-            logits_TV = model(torch.cat([prompt, drawn])[None]).logits[0, len(prompt) - 1 : -1]
-        p_TV = (logits_TV / 0.7).softmax(-1)
-        kept += [row[row >= 0.05 * row.max()].sum().item() for row in p_TV]
-    said = kept_mass_record(trainer, batch)["mismatch/kept_mass"]
-    assert said == pytest.approx(sum(kept) / len(kept), abs=1e-6)
 
 
 def test_a_phase_inside_another_takes_its_time_away_from_it():

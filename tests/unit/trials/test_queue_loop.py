@@ -124,7 +124,7 @@ def test_the_time_left_is_right_within_a_factor_of_two(
         _, steps, seconds = trials[place]
         age = now[0] - begins[place]
         step = int(steps * max(0.0, age - 5) / (seconds - 5))
-        return RunningTask(task.name, step or None, steps or None, None, age)
+        return RunningTask(task.name, step or None, steps or None, age)
 
     monkeypatch.setattr("sage_cli.trials.queue._running", running)
     told, sure = 0, False

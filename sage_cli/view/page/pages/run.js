@@ -1,9 +1,9 @@
-// A run: what it was made from, its curves, phases of time, rollouts, ledger and files.
+// A run: what it was made from, its curves, phases of time, rollouts and ledger.
 
 import { plain } from "../chart.js";
 import { completion } from "../completion.js";
 import { h, notice, visible } from "../dom.js";
-import { bytes, count, number, seconds, shown, time } from "../format.js";
+import { count, number, seconds, shown, time } from "../format.js";
 import { change, href } from "../state.js";
 import { status } from "./runs.js";
 import { curvePanel, loadCurves, phases } from "./curves.js";
@@ -15,7 +15,7 @@ export const run = {
     const [curves, rollouts, ledger] = await Promise.all([
       loadCurves([found.id], params, get, found.records),
       found.rollouts ? get("rollouts", { run: found.id, step: params.step }) : null,
-      found.files.some((file) => file.path.startsWith("ledger/")) ? get("ledger", { run: found.id, step: params.ledger }) : null,
+      found.ledger ? get("ledger", { run: found.id, step: params.ledger }) : null,
     ]);
     return [found, ...curves, rollouts, ledger];
   },
@@ -28,8 +28,7 @@ export const run = {
       curves[0]?.steps?.length ? h("section", {}, h("h2", {}, "Curves"), curvePanel(curves, found.records, params)) : null,
       time_(found, curves),
       rollouts?.steps.length ? completions(rollouts) : null,
-      ledger?.steps.length ? prompts(ledger) : null,
-      files(found)];
+      ledger?.steps.length ? prompts(ledger) : null];
   },
 };
 
@@ -57,11 +56,9 @@ function summary(found) {
 }
 
 function made(found) {
-  if (!found.preset) return null;
-  const settings = Object.entries(found.settings);
+  const method = Object.entries(found.method), settings = Object.entries(found.settings);
   return h("section", {}, h("h2", {}, "Made from"),
-    h("p", { class: "quiet" }, "the preset ", h("code", {}, visible(found.preset)), found.differing.length ? ", but:" : ", unchanged"),
-    found.differing.length ? plain(["setting", "value", "preset's"], found.differing.map((one) => [one.name, shown(one.value), shown(one.preset)])) : null,
+    plain(["setting", "value"], method.map(([name, value]) => [name, shown(value)])),
     h("details", { id: "settings" }, h("summary", {}, `All ${settings.length} settings`),
       h("div", { class: "scroll", id: "scroll-settings", tabindex: "0", role: "region", "aria-label": "all settings" }, plain(["setting", "value"], settings.map(([name, value]) => [name, shown(value)])))),
     h("details", { id: "versions" }, h("summary", {}, "Versions and manifest"), h("pre", {}, visible(JSON.stringify(found.manifest, null, 2)))));
@@ -109,17 +106,10 @@ export function stepper(name, steps, at, hint) {
 
 function prompts(ledger) {
   const sums = ledger.steps.map((one) => [one.step, one.prompts, one.n, one.right, one.wrong, one.unparseable, one.trained, one.n ? one.right / one.n : null]);
-  const rewards = Object.keys(ledger.rows[0] ?? {}).filter((name) => name.startsWith("reward/") && `${name}/n` in ledger.rows[0]);
   const asked = (one) => ledger.problems[one.problem];
-  const rows = ledger.rows.map((one) => [asked(one)?.question.slice(0, 120) || one.problem, asked(one)?.gold, one.n, one.right, one.wrong, one.unparseable, one.tokens, one.trained ? "yes" : "no", ...rewards.map((name) => one[name])]);
+  const rows = ledger.rows.map((one) => [asked(one)?.question.slice(0, 120) || one.problem, asked(one)?.gold, one.n, one.right, one.wrong, one.unparseable, one.tokens, one.trained ? "yes" : "no"]);
   return h("section", {}, h("h2", {}, "Ledger"), h("p", { class: "quiet" }, "how each prompt of each step was answered"),
     h("details", { id: "ledger-steps" }, h("summary", {}, count(sums.length, "step")), h("div", { class: "scroll", id: "scroll-ledger", tabindex: "0", role: "region", "aria-label": "ledger by step" }, plain(["step", "prompts", "completions", "right", "wrong", "unparseable", "prompts trained on", "share right"], sums))),
     h("div", { class: "filters" }, stepper("ledger", ledger.steps.map((one) => one.step), ledger.step, "prompts of one step")),
-    h("div", { class: "scroll", id: "scroll-prompts", tabindex: "0", role: "region", "aria-label": "prompts of one step" }, plain(["problem", "gold", "completions", "right", "wrong", "unparseable", "tokens", "trained on", ...rewards], rows)));
-}
-
-function files(found) {
-  const sum = found.files.reduce((all, file) => all + file.bytes, 0);
-  return h("section", {}, h("h2", {}, "Files"),
-    h("details", { id: "files" }, h("summary", {}, `${count(found.files.length, "file")}, ${bytes(sum)}`), plain(["file", "size"], found.files.map((file) => [file.path, bytes(file.bytes)]))));
+    h("div", { class: "scroll", id: "scroll-prompts", tabindex: "0", role: "region", "aria-label": "prompts of one step" }, plain(["problem", "gold", "completions", "right", "wrong", "unparseable", "tokens", "trained on"], rows)));
 }

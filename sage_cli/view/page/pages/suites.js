@@ -48,7 +48,7 @@ function curves(one, found) {
   const benchmarks = [...new Set(one.curves.map((curve) => curve.benchmark))];
   return h("div", { class: "grid" }, benchmarks.map((benchmark) => {
     const of = one.curves.filter((curve) => curve.benchmark === benchmark);
-    const series = of.map((curve) => ({ label: named(curve.policy), look: look(found, curve.policy), points: one.k.map((k, place) => ({ x: k, y: curve["pass@k"][place], low: curve.low[place], high: curve.high[place] })) }));
+    const series = of.map((curve) => ({ label: curve.policy, look: look(found, curve.policy), points: one.k.map((k, place) => ({ x: k, y: curve["pass@k"][place], low: curve.low[place], high: curve.high[place] })) }));
     return figure({
       title: `pass@k on ${visible(benchmark)}`, name: `suite-${benchmark.replace(/\W+/g, "-")}`, says: `pass@k on ${benchmark} of ${of.map((curve) => curve.policy).join(", ")}`,
       legend: series.map((curve) => entry(curve.label, curve.look)),
@@ -56,11 +56,6 @@ function curves(one, found) {
       table: () => [["policy", "k", "pass@k", "low", "high"], series.flatMap((curve) => curve.points.map((point) => [curve.label, point.x, point.y, point.low, point.high]))], provenance: found.report.provenance,
     });
   }));
-}
-
-// A suite's files call the initial policy base.
-function named(label) {
-  return label === "base" ? "initial policy" : label;
 }
 
 function look(found, label) {

@@ -4,7 +4,7 @@ import { h, notice, visible } from "../dom.js";
 import { href } from "../state.js";
 import { table } from "../table.js";
 
-const SHADES = { done: "#009e73", failed: "#d55e00", pruned: "#e69f00", cancelled: "#8a8a8a", left: "transparent" };
+const SHADES = { done: "#009e73", failed: "#d55e00", pruned: "#e69f00", left: "transparent" };
 
 export const sweeps = {
   title: () => "Sweeps",

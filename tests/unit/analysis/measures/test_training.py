@@ -107,38 +107,6 @@ def test_by_hand():
     assert late["groups all right"] == 1
 
 
-def test_rewards_are_means_over_the_completions_that_were_trained_on():
-    columns = {
-        "reward/short": [None, 0.5, 0.25, 1.0, None, None, None],  # c is not trained on
-        "reward/short/n": [0, 2, 1, 2, 0, 0, 0],
-    }
-    table = LEDGER
-    for name, type_ in (("reward/short", pa.float64()), ("reward/short/n", pa.int32())):
-        table = table.append_column(name, pa.array(columns[name], type_))
-    run = TrainedRun("rl-1", [{"step": 1}], ledger=table)
-    document = training(Inputs(trained={"grpo": run}, options=Options(resamples=200)))
-    (row,) = document.data["rewards"]
-    assert (row["reward"], row["run"]) == ("short", "grpo")
-    assert row["early"] == pytest.approx(1.25 / 3)  # (2 x .5 + 1 x .25) / 3
-    assert row["mid"] == 1
-    assert row["late"] is None  # said nothing of any
-    assert [figure.stem for figure in document.figures] == ["training", "training-rewards"]
-
-
-def test_a_ledger_without_rewards_has_no_table_of_them():
-    run = TrainedRun("rl-1", [{"step": 1}], ledger=LEDGER)
-    document = training(Inputs(trained={"grpo": run}, options=Options(resamples=200)))
-    assert document.data["rewards"] == []
-    assert [figure.stem for figure in document.figures] == ["training"]
-
-
-def test_each_problem_is_a_row_of_the_sheet():
-    run = TrainedRun("rl-1", [{"step": 1}], ledger=LEDGER)
-    document = training(Inputs(trained={"grpo": run}, options=Options(resamples=200)))
-    cells = [row.cells[1:] for row in document.sheets["training-problems"].rows]
-    assert cells == [("a", 3, 6, 3, 1), ("b", 3, 6, 4, 2), ("c", 1, 2, 0, "never")]
-
-
 def test_a_run_without_a_ledger_is_named():
     bare = TrainedRun("sft-1", [{"step": 1}], ledger=LEDGER_SCHEMA.empty_table())
     with pytest.raises(StoreError, match="sft-1 has no ledger"):

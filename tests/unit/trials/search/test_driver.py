@@ -22,13 +22,12 @@ from sage_cli.trials.queue import Failure, Kind, TaskQueue
 from sage_cli.trials.search.driver import (
     _MEMORY_SETTINGS,
     Driver,
-    Streak,
     SweepProgress,
     changes_memory,
     is_own,
 )
 from sage_cli.trials.search.folder import SweepFolder
-from sage_cli.trials.search.space import Space, State, StudyTrial, Values
+from sage_cli.trials.search.space import Space, Values
 from sage_cli.trials.search.study import Study
 from sage_cli.trials.task import Replicate, Task
 
@@ -54,27 +53,6 @@ def test_every_setting_that_changes_memory_exists():
     for key in _MEMORY_SETTINGS:
         section, name = key.split(".")
         assert any(hasattr(getattr(one, section), name) for one in configs), key
-
-
-def test_a_streak_blames_its_trials_where_another_kind_begins():
-    blamed = []
-    streak = Streak(2, lambda trial, why: blamed.append((trial.number, why.kind)))
-    trials = [StudyTrial(number, {}, State.RUNNING) for number in range(3)]
-    streak.add(trials[0], Failure(Kind.ERROR, "disk full"))
-    assert (streak.stops, blamed) == (None, [])
-    streak.add(trials[1], Failure(Kind.TIMEOUT, "slow"))
-    assert (streak.stops, blamed) == (None, [(0, Kind.ERROR)])
-    streak.add(trials[2], last := Failure(Kind.TIMEOUT, "slow again"))
-    assert streak.stops is last
-    streak.end()
-    assert (streak.stops, blamed[1:]) == (None, [(1, Kind.TIMEOUT), (2, Kind.TIMEOUT)])
-
-
-def test_without_a_most_no_streak_stops():
-    streak = Streak(None, lambda trial, why: None)
-    for _ in range(9):
-        streak.add(StudyTrial(0, {}, State.RUNNING), Failure(Kind.ERROR, "x"))
-    assert streak.stops is None
 
 
 SPACE = Space(parameters={"tau": Values(key="guide.tau", values=(0.1, 0.2))})
@@ -136,11 +114,12 @@ class Lab:
 
 
 class Impatient(SweepProgress):
-    """Cancels the sweep when the first training is done."""
+    """Interrupts the sweep when the first training is done."""
 
-    def scored(self, task, results):
-        super().scored(task, results)
-        self._sweep.folder.cancel()
+    def write_state(self):
+        super().write_state()
+        if self.done_count:
+            raise KeyboardInterrupt
 
 
 @pytest.fixture
@@ -150,7 +129,6 @@ def drive(tmp_path, monkeypatch):
 
     def drive(study, kind=SweepProgress, lost=(), places=2, total=3, **settings):
         sweep = Lab(tmp_path, total, **settings)
-        sweep.folder.forget_cancel()
         monkeypatch.setattr("sage_cli.trials.search.driver.SweepProgress", kind)
         driver = Driver(sweep, study, LocalExecutor(places, grace_s=1), Silent(), lost)
         driver.run()
@@ -177,22 +155,20 @@ def test_a_study_that_has_no_more_is_not_asked_again(tmp_path, drive, trials, as
     assert study.asked == asked
 
 
-def test_what_a_cancelled_driver_leaves_is_counted_and_taken_up_by_the_next(tmp_path, drive):
+def test_what_an_interrupted_driver_leaves_is_taken_up_by_the_next(tmp_path, drive):
     def found():
         study = Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"])
         return study, [(one.number, one.state) for one in study.trials()]
 
     counts = lambda: json.loads((tmp_path / "state.json").read_text())["trials"]  # noqa: E731
     (tmp_path / "tau-0.2-0.slow").touch()
-    driver = drive(found()[0], Impatient)
-    assert driver.under_way == frozenset()
-    # of three trials that were to come one is done, one was ended, one never wanted
-    assert counts() == {"done": 1, "failed": 0, "pruned": 0, "cancelled": 1, "left": 1}
+    with pytest.raises(KeyboardInterrupt):
+        drive(found()[0], Impatient)
     assert found()[1] == [(0, "done"), (1, "running")]  # as the study keeps it for the next
     (tmp_path / "tau-0.2-0.slow").unlink()
     drive(found()[0])
     assert found()[1] == [(0, "done"), (1, "done")]
-    assert counts()["cancelled"] == 0
+    assert counts()["left"] == 1  # three were wanted, and the grid has two
 
 
 @pytest.mark.parametrize("when", ["at its last look", "unseen", "while it is ended"])
@@ -254,7 +230,7 @@ def test_a_point_whose_settings_can_not_both_hold_is_said_and_counted(tmp_path, 
     monkeypatch.setattr(Silent, "say", lambda _, text: lines.append(text))
     drive(Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"]), total=2, seeds=2)
     trials = json.loads((tmp_path / "state.json").read_text())["trials"]
-    assert trials == {"done": 0, "failed": 2, "pruned": 0, "cancelled": 0, "left": 0}
+    assert trials == {"done": 0, "failed": 2, "pruned": 0, "left": 0}
     assert "[red]refused[/]: tau 0.1: q_min is above q_max" in lines
 
 
@@ -268,7 +244,7 @@ def test_state_counts_trials_and_not_their_replicates(tmp_path, drive, monkeypat
     (pruned, _) = study.trials()
     assert pruned.attrs == {"reason": "by Optuna's rule median at step 1", "step": 1}
     state = json.loads((tmp_path / "state.json").read_text())
-    assert state["trials"] == {"done": 1, "failed": 0, "pruned": 1, "cancelled": 0, "left": 0}
+    assert state["trials"] == {"done": 1, "failed": 0, "pruned": 1, "left": 0}
     assert state["best"] == "tau 0.2: pass@1 0.500"
 
 
@@ -289,54 +265,15 @@ def states(study):
     return {one.point["guide.tau"]: str(one.state) for one in study.trials()}
 
 
-def test_failures_of_one_kind_in_a_row_stop_the_sweep_and_cost_nothing(
-    tmp_path, drive, monkeypatch
-):
-    space = Space(parameters={"tau": Values(key="guide.tau", values=MANY)})
-
-    def opened():
-        return Study.open(tmp_path, "mine", space, "grid", 0, ["pass@1"])
-
-    monkeypatch.setattr(
-        sys.modules[__name__], "FAILS", dict.fromkeys(MANY[1:], (1, "the head is dead"))
-    )
-    settings = {"stop_after": 3, "retries": 0, "trials": 9, "places": 1}
-    study = opened()
-    driver = drive(study, **settings)
-    assert (driver.stopped_by.kind, driver.stopped_by.reason) == ("error", "the head is dead")
-    assert states(study) == {0.1: "done"}
-    monkeypatch.setattr(sys.modules[__name__], "FAILS", {0.9: (1, "its own")})
-    study = opened()
-    assert study.failed == []  # nothing is burnt
-    order = []
-    begin = Study.propose
-    monkeypatch.setattr(Study, "propose", lambda self: order.append(one := begin(self)) or one)
-    assert drive(study, **settings).stopped_by is None
-    assert states(study) == {tau: "failed" if tau == 0.9 else "done" for tau in MANY}
-    # what nobody tried came first
-    first = [one.point["guide.tau"] for one in order if one is not None]
-    assert first[-3:] == [0.2, 0.3, 0.4]
-
-
-@pytest.mark.parametrize(
-    ("fails", "stop_after"),
-    [
-        ({0.1: (1, "x"), 0.2: (2, "y"), 0.3: (1, "x"), 0.4: (2, "y")}, 2),  # of two kinds
-        ({0.1: (1, "x"), 0.3: (1, "x"), 0.5: (1, "x")}, 2),  # not in a row
-        (dict.fromkeys(MANY, (1, "x")), None),
-    ],
-)
-def test_other_failures_are_the_trials_own(tmp_path, drive, monkeypatch, fails, stop_after):
+def test_other_failures_leave_their_points_to_the_next_driver(tmp_path, drive, monkeypatch):
+    fails = {0.1: (1, "x"), 0.2: (2, "y"), 0.3: (1, "x")}
     monkeypatch.setattr(sys.modules[__name__], "FAILS", fails)
     space = Space(parameters={"tau": Values(key="guide.tau", values=MANY)})
     study = Study.open(tmp_path, "mine", space, "grid", 0, ["pass@1"])
-    settings = {"stop_after": stop_after, "retries": 0}
-    assert drive(study, places=1, **settings).stopped_by is None
+    drive(study, places=1, retries=0)
     assert states(study) == {tau: "failed" if tau in fails else "done" for tau in MANY}
-    assert [
-        one.point["guide.tau"]
-        for one in Study.open(tmp_path, "mine", space, "grid", 0, ["pass@1"]).failed
-    ] == list(fails)  # which the next driver tries first
+    again = Study.open(tmp_path, "mine", space, "grid", 0, ["pass@1"])
+    assert [trial.point["guide.tau"] for trial in again.failed] == list(fails)
 
 
 @pytest.fixture
@@ -356,7 +293,7 @@ def diverging(monkeypatch):
 def test_diverged_trials_are_told_and_are_none_of_the_trials_that_count(
     tmp_path, drive, monkeypatch, diverging
 ):
-    """They neither end a row of other failures nor come again, and a resumed driver agrees."""
+    """They do not come again, and a resumed driver agrees."""
     space = Space(parameters={"tau": Values(key="guide.tau", values=MANY)})
 
     def opened():
@@ -364,7 +301,7 @@ def test_diverged_trials_are_told_and_are_none_of_the_trials_that_count(
 
     own = dict.fromkeys(MANY[::2], (1, "diverged"))  # 5 of 9
     monkeypatch.setattr(sys.modules[__name__], "FAILS", own)
-    settings = {"retries": 0, "places": 1, "stop_after": 2, "total": 4}
+    settings = {"retries": 0, "places": 1, "total": 4}
     drive(opened(), trials=2, max_infeasible=9, **settings)
     first = states(opened())
     assert list(first.values()).count("done") == 2
@@ -386,23 +323,22 @@ def test_a_space_in_which_all_diverge_ends_whoever_drives(tmp_path, drive, monke
     monkeypatch.setattr(sys.modules[__name__], "FAILS", dict.fromkeys(MANY, (1, "diverged")))
     for most in (2, 2, 3):  # the second driver finds what the first stored
         study = Study.open(tmp_path, "mine", space, "random", 0, ["pass@1"])
-        drive(study, trials=5, retries=0, places=1, max_infeasible=most, stop_after=1)
+        drive(study, trials=5, retries=0, places=1, max_infeasible=most)
         assert list(states(study).values()) == ["infeasible"] * most
 
 
-def test_a_lack_of_memory_that_no_searched_setting_explains_stops_the_sweep(
+def test_a_lack_of_memory_is_a_trials_own_where_a_searched_setting_explains_it(
     tmp_path, drive, monkeypatch
 ):
     monkeypatch.setattr(sys.modules[__name__], "FAILS", dict.fromkeys(MANY, (1, "out of memory")))
     space = Space(parameters={"tau": Values(key="guide.tau", values=MANY)})
     study = Study.open(tmp_path, "mine", space, "grid", 0, ["pass@1"])
-    settings = {"stop_after": 2, "retries": 0, "places": 1}
-    assert drive(study, **settings).stopped_by.kind is Kind.MEMORY
-    assert states(study) == {}  # all withdrawn
+    drive(study, retries=0, places=1)
+    assert set(states(study).values()) == {"failed"}
     keys = {"batch": "rl.prompts_per_step", "tau": "guide.tau"}
     monkeypatch.setattr(sys.modules[__name__], "SPACE", SimpleNamespace(keys=keys))
-    assert drive(study, **settings).stopped_by is None
-    assert set(states(study).values()) == {"infeasible"}
+    drive(Study.open(tmp_path, "mine", space, "grid", 0, ["pass@1"]), retries=0, places=1)
+    assert "infeasible" in states(study).values()
 
 
 def test_a_resumed_driver_reports_the_validations_that_the_study_lacks(

@@ -265,20 +265,6 @@ def test_a_repetition_is_told_what_is_known_and_is_no_proposal(opened):
     assert all(trial.values == trials[trial.user_attrs["repeats"]].values for trial in repeated)
 
 
-def test_withdrawn_proposals_take_nothing_from_a_sampler(opened):
-    """Other points are proposed, as many as were wanted, by the even beginning of tpe."""
-    study = opened(RANGES, "tpe", seed=2)
-    blind = [study.propose() for _ in range(3)]
-    for one in blind:
-        study.withdraw(one, "timeout", "it took longer")
-    assert study.trials() == []
-    again = opened(RANGES, "tpe", seed=2)
-    assert again.failed == []
-    points = take(again, 7)
-    assert not {point_key(point) for point in points} & {point_key(one.point) for one in blind}
-    assert again.asked() == len(points) == 7
-
-
 def test_whole_numbers_are_exhausted_like_values(opened):
     """Also where a parameter exists in some points only: 3 with token, 2 x 3 with branch."""
     parameters = {

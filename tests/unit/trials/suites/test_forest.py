@@ -30,11 +30,11 @@ def test_a_row_for_each_method_and_a_point_for_each_that_it_is_compared_with() -
     assert list(panels) == ["pass@1", "pass@4"]
     at_1 = panels["pass@1"]
     assert {row: list(points) for row, points in at_1.items()} == {
-        "grpo": ["less base"],
-        "grpo-branch": ["less grpo", "less base"],  # its own control first
+        "grpo": ["less initial policy"],
+        "grpo-branch": ["less grpo", "less initial policy"],  # its own control first
     }
     # c/n: branch 1; grpo (0 + 1 + 2 + 4) / 16 = .4375; base (0 + 0 + 1 + 3) / 16 = .25
-    assert at_1["grpo-branch"]["less base"].value == pytest.approx(0.75)
+    assert at_1["grpo-branch"]["less initial policy"].value == pytest.approx(0.75)
     assert at_1["grpo-branch"]["less grpo"].value == pytest.approx(0.5625)
     gap = found["grpo-branch", "grpo"].difference
     assert at_1["grpo-branch"]["less grpo"].interval == (gap.low_K[0], gap.high_K[0])
@@ -47,7 +47,7 @@ def test_the_section_draws_it_with_every_method_named(tmp_path) -> None:
     figure.draw(tmp_path / figure.stem)
     drawn = (tmp_path / "differences.svg").read_text()
     named = set(re.findall(r"<!-- (.*?) -->", drawn))
-    assert {"pass@1", "pass@4", "grpo", "grpo-branch", "less base", "less grpo"} <= named
+    assert {"pass@1", "pass@4", "grpo", "grpo-branch", "less initial policy", "less grpo"} <= named
 
 
 def test_nothing_compared_is_no_picture() -> None:

@@ -88,7 +88,7 @@ def test_the_papers_models_are_trained_once_and_a_miniature_three_times() -> Non
     assert [one.seed for one in replicates("table4", PAPER)] == [0, 0, 0]
     small = replicates("table4", "tiny")
     assert [(one.title, one.seed) for one in small] == [
-        ("base", 0), ("grpo, seed 1", 0), ("grpo, seed 2", 1), ("grpo, seed 3", 2),
+        ("initial policy", 0), ("grpo, seed 1", 0), ("grpo, seed 2", 1), ("grpo, seed 3", 2),
         ("grpo-branch, seed 1", 0), ("grpo-branch, seed 2", 1), ("grpo-branch, seed 3", 2),
     ]  # fmt: skip
     first = small[1].config.rl.seed
@@ -204,9 +204,6 @@ def test_costs_by_hand(tmp_path: Path) -> None:
     assert found["rl"].steps == 1000
     assert found["rl"].completions == 64_000 + measuring
     assert found["rl"].tokens == (64_000 + measuring) * 6144
-    # 4,000 tokens a second are sampled, and as many trained on
-    seconds = (64_000 + measuring) * 6144 / 4000 + 64_000 * 6144 / 4000
-    assert found["rl"].gpu_hours == pytest.approx(seconds / 3600)
 
 
 def test_of_a_finished_training_only_its_measurement_is_left(tmp_path: Path) -> None:
@@ -237,7 +234,7 @@ def test_a_failed_training_is_told_with_its_reason_and_others_with_their_state(
     _, grpo, _ = found.parts[-1].replicates
     rows = result(found, {grpo.policy.label: "diverged: the loss is not a number"}).methods
     assert [row.shown for row in rows] == [
-        "base (not trained yet)",
+        "initial policy (not trained yet)",
         "grpo (diverged: the loss is not a number)",
         "grpo-branch (not trained yet)",
     ]
