@@ -52,7 +52,7 @@ def planned_mb(config: SageConfig, prompt: int) -> float:
     batch = batch_of(config.rl, 1)
     found = training_memory(
         shape,
-        how_trained(config, shape, None),
+        how_trained(config, shape, on_gpu=False),
         rows=batch.micro_batch,
         rollouts=batch.micro_batch * batch.accumulation,
         prompt=prompt,

@@ -19,7 +19,6 @@ from sage_cli.config.catalogue import Meaning, meanings_of, settings
 from sage_cli.methods.method import Method
 from sage_cli.settings import own_code
 from sage_cli.settings.section import built_in
-from sage_cli.store.metrics import RECORDED
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 REFERENCE = "docs/reference"
@@ -46,7 +45,6 @@ def files() -> dict[str, str]:
     made = {
         "commands.md": "\n".join(_commands()),
         "settings.md": "\n".join(_settings()),
-        "records.md": "\n".join(_records()),
     }
     return {f"{REFERENCE}/{name}": MADE + text.rstrip() + "\n" for name, text in made.items()}
 
@@ -111,16 +109,6 @@ def _setting(one: Meaning) -> str:
     code = f"`{default}`" if default else ""
     cells = (f"`{one.key}`{of}", one.type + choices, code, one.meaning + cosmetic)
     return f"| {' | '.join(map(_cell, cells))} |"
-
-
-def _records() -> Iterator[str]:
-    yield (
-        "# Records\n\nKeys of `runs/ID/metrics.jsonl`, a line for each optimiser step, as "
-        '`{"step": 1, "reward": 0.31, ...}`. A training has the keys that concern it.\n\n'
-        "| key | meaning |\n|---|---|"
-    )
-    for key, text in RECORDED.items():
-        yield f"| `{key}` | {_cell(text)} |"
 
 
 def _cell(text: str) -> str:

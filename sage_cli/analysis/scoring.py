@@ -12,7 +12,6 @@ from sage_cli.analysis.graded_samples import Answers
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.stored import PolicySamples
-from sage_cli.models.folders import attention_cap
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
@@ -126,7 +125,6 @@ class ModelScorer:
             "template": self.samples.template.hash,
             "dtype": policy.dtype(self.samples.dtype),
             "temperature": self.temperature,
-            **attention_cap(str(policy.files)),
         }
 
     def score(self, answers: Answers, writer: PolicySamples) -> Answers:

@@ -68,12 +68,12 @@ LearningRate = Annotated[float | None, option(TRAINING, "Peak learning rate.", "
 Json = Annotated[bool, option(OUTPUT, "One JSON object on stdout, nothing else.", "--json")]
 DryRun = Annotated[bool, option(OUTPUT, "Print the plan and touch nothing.", "--dry-run")]
 Gpu = Annotated[
-    str | None,
-    option(OUTPUT, "With --dry-run: compare the memory needed with a GPU's, as h100-80g.", "--gpu"),
+    int | None,
+    option(OUTPUT, "With --dry-run: GB of a GPU to compare the needed memory with.", "--gpu"),
 ]
 Fresh = Annotated[
     bool,
-    option(TRAINING, "Train again; the stored run is replaced once that is finished.", "--fresh"),
+    option(TRAINING, "Delete the stored run, then train again.", "--fresh"),
 ]
 Measure = Annotated[
     bool,

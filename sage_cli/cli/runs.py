@@ -69,7 +69,7 @@ def list_(
         run, values = facts.run, {name: facts.setting(name) for name in names}
         table.add_row(
             run.id,
-            facts.about["status"] + (f"; replacement: {new}" if (new := _replacement(run)) else ""),
+            facts.about["status"],
             str(_steps(run)),
             f"{facts.about['seconds'] or 0:.0f} s",
             escape(str(facts.about["parent"] or "")),
@@ -83,23 +83,11 @@ def list_(
 
 
 def _listed(run: Run) -> dict[str, Any]:
-    """Return a run's manifest with its true status, and the status of its replacement.
-
-    A torn run has the part of the manifest that can be read, and the reason.
-    """
+    """Return a run's manifest with its true status; a torn one's as far as it can be read."""
     facts = {**run.known, "id": run.id, "status": run.status}
     if (torn := run.torn) is not None:
         facts["reason"] = torn.cause
-    if replacement := _replacement(run):
-        facts["replacement"] = replacement
     return facts
-
-
-def _replacement(run: Run) -> str | None:
-    """Return status and step of the run that is trained in the place of `run`, if there is one."""
-    if not run.replacement.begun:
-        return None
-    return f"{run.replacement.status} at step {_steps(run.replacement)}"
 
 
 def _last_and_validated(run: Run) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -12,7 +12,7 @@ from sage_cli.config.describe import evaluation_facts, rl_facts
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.evaluation.benchmarks import refuse_trained
-from sage_cli.models.stages import Described, memory_of, rl_hours
+from sage_cli.models.stages import Described, memory_of
 from sage_cli.problems.load import check_rows
 from sage_cli.progress import Progress
 from sage_cli.settings.sections.sweep import ExecutorSection
@@ -87,10 +87,10 @@ def _require_results(search: Sweep, trials: Sequence[StudyTrial]) -> None:
         raise all_failed(reasons, search.folder.tasks)
 
 
-def plan_sweep(config: SageConfig, gpu: str | None = None) -> list[Described]:
+def plan_sweep(config: SageConfig, gpu: int | None = None) -> list[Described]:
     """The stages of a sweep: its initial policy, what its trials share, and every task.
 
-    `gpu` names a GPU, against which memory of the shared settings is laid.
+    `gpu` is the GB of a GPU, against which memory of the shared settings is laid.
     """
     search = prepared(config)
     config, shared = search.shared, search.shared
@@ -112,10 +112,9 @@ def plan_sweep(config: SageConfig, gpu: str | None = None) -> list[Described]:
         **states,
     }
     trial = RlTraining.of(shared, measure=gpu is not None)  # whose memory is asked for
-    hours = rl_hours(config)
     return [
         trial.start.describe(),
-        Described("RL, shared by all trials", {**rl_facts(config), **hours}),
+        Described("RL, shared by all trials", rl_facts(config)),
         Described("sweep", facts),
         *memory_of(trial.stages, gpu),
     ]

@@ -44,7 +44,7 @@ from sage_cli.models.planned import (
     sft_run,
 )
 from sage_cli.models.policy import Policy, named_policy, named_run
-from sage_cli.models.stages import Described, Gpu, Stage, rl_hours, rl_memory, sft_memory
+from sage_cli.models.stages import Described, Stage, rl_memory, sft_memory
 from sage_cli.problems.load import check_rows, load_demonstrations
 from sage_cli.problems.problem import Demonstration
 from sage_cli.problems.template import PromptTemplate
@@ -55,13 +55,12 @@ from sage_cli.settings.sections.model import ScratchModel, kernel_arguments, tra
 from sage_cli.store.locks import wait_for_writer
 from sage_cli.store.manifest import Origin
 from sage_cli.store.mirrors import require_mirrors
-from sage_cli.store.run import Run, Runs, current, settled, stage_replacement
+from sage_cli.store.run import Run, Runs
 from sage_cli.training.callbacks import Watch, watched
 from sage_cli.training.launch import (
     accelerate_configuration,
     ended_with,
     follow,
-    is_followed,
     is_launched,
     join_processes,
     processes_here,
@@ -114,8 +113,8 @@ class TrainingRun(Stage):
     def carry_out(self, progress: Progress, *, fresh: bool = False) -> Run:
         """Train the run, resume it, or find it finished. Refusals come before anything is written.
 
-        `fresh` trains it again, beside the one that is there until the new one is finished. Raises
-        SageError for what stands against the training, and Interrupted where a signal ended it.
+        `fresh` deletes it, once nothing is known to be against training it again. Raises SageError
+        for what stands against the training, and Interrupted where a signal ended it.
         """
         require_mirrors(self.config.tracking)
         if (run := self.join()) is not None:
@@ -125,7 +124,7 @@ class TrainingRun(Stage):
         with progress.doing(f"reading what the {self.called} is made from"):
             run = self.planned
         if not fresh:
-            run = current(run)
+            run.require_whole()
         else:
             require_childless(run, Runs(self.config.run.root))
         if run.finished and not fresh:
@@ -133,10 +132,10 @@ class TrainingRun(Stage):
             self.measure(run, progress)
             return run
         train = self.prepare(None if fresh else run, progress)
-        if fresh:  # from here on nothing is known to be against it
-            run = stage_replacement(run)
+        if fresh:
+            run.clear()
         train(run)
-        return run if is_followed() else settled(run)
+        return run
 
     def join(self) -> Run | None:
         """Train beside the process that records, if one of several was launched; else None."""
@@ -238,9 +237,9 @@ class SftTraining(TrainingRun):
             "base: supervised warm-up", {**run_facts(self.planned), **sft_facts(self.config)}
         )
 
-    def memory(self, gpu: Gpu) -> Described:
-        """Describe the GPU memory that the training takes on `gpu`."""
-        return sft_memory(self.config, gpu)
+    def memory(self, gpu_gb: int) -> Described:
+        """Lay the training's memory against GPUs of so many GB."""
+        return sft_memory(self.config, gpu_gb)
 
     def prepare(self, resumed: Run | None, progress: Progress) -> Callable[[Run], None]:
         """Load demonstrations and model, and return the function that trains the model."""
@@ -388,9 +387,9 @@ class InitialPolicy(Stage):
             return Described("start", {"policy": self.policy.label})
         return Described("base", base_facts(self.policy))
 
-    def memory(self, gpu: Gpu) -> Described | None:
-        """Describe the GPU memory that SFT takes on `gpu`, where there is one."""
-        return self._training.memory(gpu) if self.is_trained_here else None
+    def memory(self, gpu_gb: int) -> Described | None:
+        """Lay the memory of SFT, where there is one, against GPUs of so many GB."""
+        return self._training.memory(gpu_gb) if self.is_trained_here else None
 
     def carry_out(self, progress: Progress) -> Policy:
         """Return the policy, trained first where that is needed and not yet done.
@@ -400,9 +399,9 @@ class InitialPolicy(Stage):
         if self.init is not None:
             return self.policy
         base = planned_base(self.config, Runs(self.config.run.root))
-        while not base.exists:  # a fresh one that is trained beside it changes nothing yet
+        while not base.exists:
             if base.run is not None:
-                wait_for_writer(current(base.run).folder, progress.say)
+                wait_for_writer(base.run.folder, progress.say)
             if not base.exists:
                 with suppress(BusyError):  # another process took the lock since
                     run = self._training.carry_out(progress)
@@ -483,16 +482,15 @@ class RlTraining(TrainingRun):
             **rl_facts(self.config),
             **pool_facts(self.config, self.config.run.root),
             **reference_facts(self.config, self.start.policy, self.config.run.root),
-            **rl_hours(self.config),
         }
         rollout, obstacle = self.config.rollout, self.start.obstacle(self.config.rollout.max_tokens)
         if obstacle and self.config.rl.online and rollout.backend in ("auto", "sampler"):
             facts["without vLLM"] = f"{obstacle} (use rollout.backend=transformers)"
         return Described("RL", facts)
 
-    def memory(self, gpu: Gpu) -> Described:
-        """Describe the GPU memory that the training takes on each `gpu`."""
-        return rl_memory(self.config, gpu)
+    def memory(self, gpu_gb: int) -> Described:
+        """Lay the training's memory against GPUs of so many GB."""
+        return rl_memory(self.config, gpu_gb)
 
     def join(self) -> Run | None:
         """Train as one of several processes that a launcher started, unless it is the first.
@@ -513,7 +511,7 @@ class RlTraining(TrainingRun):
         if join_processes().is_main_process:
             return None
         join_processes().wait_for_everyone()
-        if not (run := current(self.planned)).finished:
+        if not (run := self.planned).finished:
             problems = training_problems(config, self.config.run.root)
             validation = _validation(config)
             train(Training(config, self.start.policy, problems, validation), run, None, Silent())

@@ -22,7 +22,7 @@ from sage_cli.evaluation.stored import PolicySamples, missing
 from sage_cli.metrics import parse_ks
 from sage_cli.metrics.intervals import pass_matrix
 from sage_cli.models.policy import Policy, known_sampling
-from sage_cli.models.stages import Described, Gpu, Stage, hours_fact, sampling_memory
+from sage_cli.models.stages import Described, Stage, sampling_memory
 from sage_cli.progress import Progress
 from sage_cli.reports.document import report_folder
 from sage_cli.reports.provenance import (
@@ -116,19 +116,17 @@ class EvaluationStage(Stage):
         """Describe the evaluation, and for each policy and benchmark which samples are stored."""
         config = self.evaluation.config
         rows = missing(self.policies, self.evaluation.benchmarks, config, config.run.root)
-        left = sum(row.needed - row.stored for row in rows)
         stored = {
             f"{row.policy} on {row.benchmark}": f"{row.needed - row.stored:,} of {row.needed:,} "
             f"to sample, {row.needed - row.graded:,} to grade"
             + (f"; samples/{', '.join(row.sample_sets)}" if row.sample_sets else "")
             for row in rows
         }
-        hours = hours_fact(config.model, sampled=left * config.sampling.max_tokens)
-        return Described("measure", {**evaluation_facts(config), **stored, **hours})
+        return Described("measure", {**evaluation_facts(config), **stored})
 
-    def memory(self, gpu: Gpu) -> Described:
+    def memory(self, gpu_gb: int) -> Described:
         """Describe the memory that sampling takes."""
-        return sampling_memory(self.evaluation.config, gpu)
+        return sampling_memory(self.evaluation.config, gpu_gb)
 
 
 def record_evaluations(

@@ -15,7 +15,6 @@ from sage_cli.models.policy import Policy, named_policy
 from sage_cli.problems.load import load_training_problems
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.registry import trained_on
-from sage_cli.settings.sections.data import Order
 from sage_cli.store.files import key_of
 from sage_cli.store.run import Run, Runs
 
@@ -35,20 +34,6 @@ class PassRates:
     def among(self, problems: Sequence[Problem]) -> list[Problem]:
         """Return the problems that have a pass rate."""
         return [problem for problem in problems if self.n.get(problem.id)]
-
-
-def in_order(
-    problems: Sequence[Problem], rates: Sequence[float], order: Order, seed: int
-) -> list[Problem]:
-    """Return the problems sorted by their pass rates, those with equal ones shuffled by `seed`."""
-    if order == "shuffled":
-        return list(problems)
-    import numpy as np  # a training without a pool plans without it
-
-    rate_P = np.array(rates)
-    key_P = {"easy-first": -rate_P, "hard-first": rate_P, "middle-first": abs(rate_P - 0.5)}[order]
-    shuffled_P = np.random.default_rng((seed, len(problems))).permutation(len(problems))
-    return [problems[index] for index in shuffled_P[np.argsort(key_P[shuffled_P], kind="stable")]]
 
 
 def stored_rates(config: SageConfig, root: Path, problems: Sequence[Problem]) -> PassRates:
@@ -111,7 +96,7 @@ def _sample_rates(
 
 
 def training_problems(config: SageConfig, root: Path) -> list[Problem]:
-    """Return the problems that a training takes, in their source's order or in the curriculum's.
+    """Return the problems that a training takes, in their source's order.
 
     Raises ConfigurationError if none is left, and StoreError without stored pass rates of them.
     """
@@ -130,12 +115,11 @@ def training_problems(config: SageConfig, root: Path) -> list[Problem]:
             f"{min(values):.3g} to {max(values):.3g} on {len(rated):,}",
             "widen data.rl.solved",
         )
-    rate_P = [rates.rate(problem) for problem in chosen]
-    return in_order(chosen, rate_P, source.order, config.rl.seed)
+    return chosen
 
 
 def pool_identity(config: SageConfig, root: Path) -> dict[str, Any] | None:
-    """Return what decides the choice and its order, pass rates by content; None without a pool."""
+    """Return what decides the choice, pass rates by content; None without a pool."""
     source = config.data.rl
     if source.solved_by is None:
         return None
@@ -146,11 +130,7 @@ def pool_identity(config: SageConfig, root: Path) -> dict[str, Any] | None:
         (problem.id, rates.right[problem.id], rates.n[problem.id])
         for problem in rates.among(problems)
     )
-    return {
-        "solved": list(source.solved_range),
-        "order": source.order,
-        "rates": key_of({"counted": counted}),
-    }
+    return {"solved": list(source.solved_range), "rates": key_of({"counted": counted})}
 
 
 def pool_facts(config: SageConfig, root: Path) -> dict[str, str]:
@@ -166,7 +146,6 @@ def pool_facts(config: SageConfig, root: Path) -> dict[str, str]:
     unrated = len(problems) - len(rated)
     return {
         "problems": f"{source.name}, {len(left):,} of {len(problems):,}: pass rate "
-        f"{source.solved or 'known'}, by {rates.source}, {mean_n:.3g} completions each"
+        f"{source.solved}, by {rates.source}, {mean_n:.3g} completions each"
         + (f"; {unrated:,} have none" if unrated else ""),
-        "order": source.order,
     }

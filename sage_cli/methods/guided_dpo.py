@@ -160,11 +160,6 @@ class GuidedDpo(Method):
                 "rl.algo 'guided-dpo' trains in one process (leave out --processes and "
                 "--accelerate)"
             )
-        if (order := beside.data.rl.order) != "shuffled":
-            refusals.append(
-                f"data.rl.order '{order}' sorts problems, and rl.algo 'guided-dpo' learns from "
-                "pairs in an order of its own (use data.rl.order=shuffled)"
-            )
         return refusals
 
     def warnings(self) -> list[str]:

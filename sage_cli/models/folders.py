@@ -426,15 +426,6 @@ def model_config(path: str, revision: str | None = None) -> Mapping[str, Any]:
     return text_part(read_json(folder / "config.json"))
 
 
-def attention_cap(path: str, revision: str | None = None) -> dict[str, float]:
-    """Return the cap on a model's attention scores, as part of an identity; empty without one.
-
-    Before the cap was kept, weights and scores of such models were others.
-    """
-    cap = model_config(path, revision).get("attn_logit_softcapping")
-    return {"attention_cap": cap} if cap else {}
-
-
 def facts_of_folder(folder: Path) -> Facts:
     """Return the facts of the files in `folder`: a model's shape, or the base of an adapter."""
     if is_adapter(folder):

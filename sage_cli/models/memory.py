@@ -132,9 +132,6 @@ def shape_in(config: Mapping[str, Any]) -> Shape | None:
 TILE_TOKENS, TILE_VOCABULARY = 4096, 32768
 """TRL 1.16 projects to the vocabulary in tiles (`TOKEN_CHUNK_SIZE`, `_CHUNKED_LOGPROB_CHUNK_SIZE`):
 whole logits of a batch are never there."""
-TILE_STATES, TILES = 256, 4
-"""`anchor.estimator=head` has whole vocabularies of so many states at once, and so many tensors of
-that size while it computes their gradient: logits, their softmax, and the gradients of both."""
 OPTIMIZER_BYTES = {"adamw": 8.0, "adamw_8bit": 2.0 + 2 * 4 / 256}
 """Of state for each trained number. AdamW: two moments in float32 (Loshchilov and Hutter 2019).
 8-bit: two bytes, and a float32 scale for each block of 256 of each moment (Dettmers et al. 2022;
@@ -149,8 +146,7 @@ class TrainingSetup:
 
     A number of the stored weights has `weight_bytes`, one of a matrix product `product_bytes`.
     `shards` is over how many GPUs weights, gradients and optimiser are spread; `fused` says that
-    kernels work on a tile of logits in place, as Triton's do on a GPU. `exact_head` is the anchor's
-    estimator `head`.
+    kernels work on a tile of logits in place, as Triton's do on a GPU.
     """
 
     weight_bytes: int
@@ -161,7 +157,6 @@ class TrainingSetup:
     reference: bool = True
     shards: int = 1
     fused: bool = True
-    exact_head: bool = False
 
 
 @dataclass(frozen=True)
@@ -255,8 +250,6 @@ def head(shape: Shape, setup: TrainingSetup, tokens: int) -> int:
     """
     tile = min(tokens, TILE_TOKENS) * min(shape.vocabulary, TILE_VOCABULARY) * 4
     tiles = tile * (1 if setup.fused else 3)
-    if setup.exact_head:  # after a pass of TRL's head, or before
-        tiles = max(tiles, TILES * min(tokens, TILE_STATES) * shape.vocabulary * 4)
     states = tokens * shape.hidden * (setup.product_bytes + 4)
     gradient = 0 if setup.adapter else shape.vocabulary * shape.hidden * 4
     return tiles + states + gradient

@@ -129,15 +129,8 @@ def state(run: Run) -> str:
     """Return the state of a run, for plans.
 
     `finished`, `interrupted at step 9 of 20`, `running`, `failed: ...`, `not trained yet`, or
-    `pruned at step 9 of 20: ...`, if a sweep ended it; with the state of its replacement, if
-    one is being trained in its place.
+    `pruned at step 9 of 20: ...`, if a sweep ended it.
     """
-    if run.replacement.folder.is_dir():
-        return f"{_state(run)}; replacement {_state(run.replacement)}"
-    return _state(run)
-
-
-def _state(run: Run) -> str:
     if not run.begun:
         return "not trained yet"
     if (torn := run.torn) is not None:

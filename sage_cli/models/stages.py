@@ -1,15 +1,14 @@
-"""Stages of a command as its dry run describes them, with their memory on a GPU and GPU hours."""
+"""Stages of a command as its dry run describes them, with their memory on a GPU."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from sage_cli.config.schema import SageConfig, spread_over
-from sage_cli.errors import ConfigurationError, DataError
+from sage_cli.errors import DataError
 from sage_cli.methods.method import batch_of
 from sage_cli.models.memory import (
     Memory,
@@ -39,57 +38,6 @@ USABLE = 0.95
 
 
 @dataclass(frozen=True)
-class Gpu:
-    """A GPU by name: gigabytes of 10^9 bytes, and whether it multiplies in bfloat16."""
-
-    name: str
-    memory_gb: int
-    bfloat16: bool = True
-
-    @property
-    def bytes(self) -> int:
-        """The bytes that tensors may take."""
-        return int(USABLE * self.memory_gb * 10**9)
-
-
-GPUS = {
-    gpu.name: gpu
-    for gpu in (
-        Gpu("t4-16g", 16, bfloat16=False),
-        Gpu("v100-16g", 16, bfloat16=False),
-        Gpu("v100-32g", 32, bfloat16=False),
-        Gpu("l4-24g", 24),
-        Gpu("a10-24g", 24),
-        Gpu("rtx3090-24g", 24),
-        Gpu("rtx4090-24g", 24),
-        Gpu("rtx5090-32g", 32),
-        Gpu("a40-48g", 48),
-        Gpu("a6000-48g", 48),
-        Gpu("l40s-48g", 48),
-        Gpu("a100-40g", 40),
-        Gpu("a100-80g", 80),
-        Gpu("h100-80g", 80),
-        Gpu("h200-141g", 141),
-        Gpu("b200-180g", 180),
-    )
-}
-"""NVIDIA's data sheets, each named by generation and memory. They round: `nvidia-smi` may show up
-to 7 % more, which a plan leaves free."""
-
-
-def gpu_named(name: str) -> Gpu:
-    """Return the GPU called `name`; ConfigurationError with the nearest names for another."""
-    gpu = GPUS.get(name.lower())
-    if gpu is None:
-        close = get_close_matches(name.lower(), GPUS, n=1, cutoff=0.4)
-        raise ConfigurationError(
-            f"no GPU '{name}' is known" + (f" (did you mean {close[0]}?)" if close else ""),
-            f"known are {', '.join(GPUS)}; name one of the same memory",
-        )
-    return gpu
-
-
-@dataclass(frozen=True)
 class Described:
     """A stage in words: its title, and its facts by name."""
 
@@ -104,52 +52,20 @@ class Stage(ABC):
     def describe(self) -> Described:
         """Describe what the stage would do, and what of it is done; loads and writes nothing."""
 
-    def memory(self, gpu: Gpu) -> Described | None:  # noqa: ARG002
-        """Describe the GPU memory that the stage takes on `gpu`; None if it computes nothing."""
+    def memory(self, gpu_gb: int) -> Described | None:  # noqa: ARG002
+        """Lay the stage's memory against GPUs of so many GB; None if it computes nothing."""
         return None
 
 
-def plan_of(stages: Sequence[Stage], gpu: str | None = None) -> list[Described]:
-    """Describe the stages of a command, and their memory on the GPU named `gpu`."""
-    return [*(stage.describe() for stage in stages), *memory_of(stages, gpu)]
+def plan_of(stages: Sequence[Stage], gpu_gb: int | None = None) -> list[Described]:
+    """Describe the stages of a command, and their memory on GPUs of so many GB."""
+    return [*(stage.describe() for stage in stages), *memory_of(stages, gpu_gb)]
 
 
-def memory_of(stages: Sequence[Stage], gpu: str | None) -> list[Described]:
-    """Describe the memory that each stage takes on the GPU named `gpu`; empty without a name."""
-    if gpu is None:
-        return []
-    chosen = gpu_named(gpu)
-    described = (stage.memory(chosen) for stage in stages)
+def memory_of(stages: Sequence[Stage], gpu_gb: int | None) -> list[Described]:
+    """Describe the memory that each stage takes on GPUs of so many GB; empty without one."""
+    described = (stage.memory(gpu_gb) for stage in stages if gpu_gb is not None)
     return [memory for memory in described if memory is not None]
-
-
-TOKENS_PER_S = {
-    "Qwen/Qwen2.5-Math-7B": (4000, 4000),
-    "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B": (4000, 4000),
-    "Qwen/Qwen2.5-3B-Instruct": (8000, 7000),
-    "Qwen/Qwen2.5-Math-1.5B-Instruct": (14000, 12000),
-}
-"""Tokens a second that one GPU of 80 GB samples, and that it trains on, by model: stated, to tell
-hours from weeks, and not measured (`benchmarks/gpu.py` measures them)."""
-
-
-def gpu_hours(model: Model, *, sampled: int, trained: int = 0) -> float:
-    """Return hours of one GPU for so many tokens; 0 for a model whose throughput isn't stated."""
-    rates = TOKENS_PER_S.get(getattr(model, "path", ""))
-    return (sampled / rates[0] + trained / rates[1]) / 3600 if rates else 0.0
-
-
-def hours_fact(model: Model, *, sampled: int, trained: int = 0) -> dict[str, str]:
-    """Return the hours in words, with their source; nothing where no throughput is stated."""
-    rates = TOKENS_PER_S.get(getattr(model, "path", ""))
-    hours = gpu_hours(model, sampled=sampled, trained=trained)
-    if not rates or not hours:
-        return {}
-    training = f", trained on at {rates[1]:,}" if trained else ""
-    return {
-        "GPU hours": f"{hours:,.1f} at most, if {rates[0]:,} tokens/s are sampled{training} "
-        "(stated for 80 GB, not measured)"
-    }
 
 
 PROMPT_TOKENS = 512
@@ -160,16 +76,10 @@ ENGINE_SHARE = 0.9
 """The share of a GPU that vLLM takes by itself; beside a training the setting says it."""
 
 
-def rl_hours(config: SageConfig) -> dict[str, str]:
-    """GPU hours of a training by RL, if every completion is as long as it may be."""
-    sampled, trained = config.rl.tokens(config.rollout.max_tokens)
-    return hours_fact(config.model, sampled=sampled, trained=trained)
-
-
-def rl_memory(config: SageConfig, gpu: Gpu) -> Described:
+def rl_memory(config: SageConfig, gpu_gb: int) -> Described:
     """Return the memory of a training by RL, on each of its GPUs."""
     shape, rl = shape_of(config.model), config.rl
-    title = f"memory of RL on {_each(rl.processes)}{gpu.name}"
+    title = f"memory of RL on {_each(rl.processes)}{gpu_gb} GB"
     if shape is None:
         return _unknown(title, config.model)
     prompt, batch = prompt_tokens(config), batch_of(rl, rl.processes)
@@ -177,12 +87,12 @@ def rl_memory(config: SageConfig, gpu: Gpu) -> Described:
     beside = config.rollout.may_use_vllm and vllm.mode == "colocate"
     memory = training_memory(
         shape,
-        how_trained(config, shape, gpu),
+        how_trained(config, shape),
         rows=batch.micro_batch,
         rollouts=rl.prompts_per_batch * rl.rollouts_per_prompt // rl.processes,
         prompt=prompt,
         completion=config.rollout.max_tokens,
-        engine=int(vllm.memory_share * gpu.memory_gb * 10**9) if beside else 0,
+        engine=int(vllm.memory_share * gpu_gb * 10**9) if beside else 0,
         sleeps=vllm.sleep,
     )
     counted = f"{batch.micro_batch} of {prompt} + {config.rollout.max_tokens} tokens"
@@ -193,18 +103,18 @@ def rl_memory(config: SageConfig, gpu: Gpu) -> Described:
         + (f"rl.processes={spread}, " if spread else "")
         + "or rollout.vllm.mode=server"
     )
-    return Described(title, {"micro-batch": counted, **facts(memory, gpu, advice)})
+    return Described(title, {"micro-batch": counted, **facts(memory, gpu_gb, advice)})
 
 
-def sft_memory(config: SageConfig, gpu: Gpu) -> Described:
+def sft_memory(config: SageConfig, gpu_gb: int) -> Described:
     """Return the memory of supervised fine-tuning, whose texts are as long as `sft.max_length`."""
     shape, sft = shape_of(config.model), config.sft
-    title = f"memory of the warm-up on {gpu.name}"
+    title = f"memory of the warm-up on {gpu_gb} GB"
     if shape is None:
         return _unknown(title, config.model)
     scratch = isinstance(config.model, ScratchModel)
     setup = TrainingSetup(
-        *number_bytes(config.model, gpu),
+        *number_bytes(config.model),
         sft.optimizer,
         sft.gradient_checkpointing,
         adapter=0 if scratch else adapter_numbers(config.model, shape),
@@ -216,13 +126,13 @@ def sft_memory(config: SageConfig, gpu: Gpu) -> Described:
     )
     advice = "sft.micro_batch smaller, sft.gradient_checkpointing=true, a smaller sft.max_length"
     counted = f"{rows} of {sft.max_length} tokens"
-    return Described(title, {"micro-batch": counted, **facts(memory, gpu, advice)})
+    return Described(title, {"micro-batch": counted, **facts(memory, gpu_gb, advice)})
 
 
-def sampling_memory(config: SageConfig, gpu: Gpu) -> Described:
+def sampling_memory(config: SageConfig, gpu_gb: int) -> Described:
     """Return the memory of sampling for an evaluation."""
     shape, section = shape_of(config.model), config.sampling
-    title = f"memory of sampling on {gpu.name}"
+    title = f"memory of sampling on {gpu_gb} GB"
     if section.asks_servers:
         return Described(
             title, {"servers": f"{', '.join(section.servers)}; no model is loaded here"}
@@ -233,7 +143,7 @@ def sampling_memory(config: SageConfig, gpu: Gpu) -> Described:
     prompt, completion = PROMPT_TOKENS, section.max_tokens
     share = section.vllm.get("gpu_memory_utilization", ENGINE_SHARE)
     gpus = section.tensor_parallel
-    room = int(share * gpus * gpu.memory_gb * 10**9)
+    room = int(share * gpus * gpu_gb * 10**9)
     texts = texts_in_engine(shape, width, room, prompt + completion)
     engine = f"{share:.0%} of {f'each of {gpus} GPUs' if gpus > 1 else 'the GPU'}"
     of_vllm = {
@@ -252,36 +162,36 @@ def sampling_memory(config: SageConfig, gpu: Gpu) -> Described:
         "or sampling.backend=vllm, which fills what memory there is"
     )
     rows = {"transformers": f"{section.batch_rows} rows of {prompt + completion} tokens"}
-    return Described(title, {**rows, **facts(memory, gpu, advice), **of_vllm})
+    return Described(title, {**rows, **facts(memory, gpu_gb, advice), **of_vllm})
 
 
-def facts(memory: Memory, gpu: Gpu, advice: str) -> dict[str, Any]:
-    """Return gibibytes by part, the peak, and whether the GPU holds it."""
+def facts(memory: Memory, gpu_gb: int, advice: str) -> dict[str, Any]:
+    """Return gibibytes by part, the peak, and whether a GPU of so many GB (1e9 bytes) holds it."""
     phase = memory.largest_phase
     parts = {**memory.resident, **memory.phases[phase]}
-    fits = memory.peak <= gpu.bytes
+    usable = int(USABLE * gpu_gb * 10**9)
+    fits = memory.peak <= usable
     parts_gib: dict[str, Any] = {f"{name}, GiB": gib(size) for name, size in parts.items() if size}
     parts_gib |= {
         "peak, GiB": gib(memory.peak),
         "at the peak": phase,
-        "usable, GiB": gib(gpu.bytes),
+        "usable, GiB": gib(usable),
         "fits": fits,
     }
     return parts_gib if fits else {**parts_gib, "does not fit": f"try {advice}"}
 
 
-def how_trained(config: SageConfig, shape: Shape, gpu: Gpu | None) -> TrainingSetup:
-    """Return the training setup of a spec; without a GPU, on a CPU."""
+def how_trained(config: SageConfig, shape: Shape, *, on_gpu: bool = True) -> TrainingSetup:
+    """Return the setup of a configuration's RL, on GPUs or on a CPU."""
     rl, anchor = config.rl, config.anchor
     return TrainingSetup(
-        *number_bytes(config.model, gpu),
+        *number_bytes(config.model, on_gpu=on_gpu),
         rl.optimizer,
         rl.gradient_checkpointing,
         adapter=adapter_numbers(config.model, shape),
         reference=rl.keeps_reference or (anchor.kl == "reverse" and anchor.beta > 0),
         shards=rl.processes if sharded_by(rl.accelerate) else 1,
-        fused=gpu is not None,
-        exact_head=anchor.estimator == "head",
+        fused=on_gpu,
     )
 
 
@@ -292,20 +202,13 @@ def adapter_numbers(model: Model, shape: Shape) -> int:
     return shape.adapter_parameters(model.lora.rank, model.lora.targets)
 
 
-def number_bytes(model: Model, gpu: Gpu | None) -> tuple[int, int]:
-    """Return bytes of a weight and of a product; `auto` products are bfloat16 where the GPU has it.
+def number_bytes(model: Model, *, on_gpu: bool = True) -> tuple[int, int]:
+    """Return bytes of a weight and of a product, which is bfloat16 by itself on a GPU.
 
-    Stored weights are taken to be of two bytes. Raises ConfigurationError for bfloat16 on a GPU
-    without it.
+    Stored weights are taken to be of two bytes.
     """
     weights = 4 if trained_dtype(model) == "float32" else 2
-    has_bf16 = gpu is not None and gpu.bfloat16
-    if model.compute_dtype == "bfloat16" and gpu is not None and not has_bf16:
-        raise ConfigurationError(
-            f"model.compute_dtype is 'bfloat16', and a {gpu.name} doesn't have it",
-            "use --set model.compute_dtype=float32, or name another GPU",
-        )
-    coarse = model.compute_dtype == "bfloat16" or (model.compute_dtype == "auto" and has_bf16)
+    coarse = model.compute_dtype == "bfloat16" or (model.compute_dtype == "auto" and on_gpu)
     return weights, 2 if coarse else weights
 
 

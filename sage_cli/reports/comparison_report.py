@@ -385,6 +385,14 @@ def comparison_document(
     )
 
 
+def with_own(document: Document, own: Mapping[str, Comparison]) -> Document:
+    """Return a comparison behind that with the own control; p of that is in no family."""
+    contrasts = {name: contrast_of_curves(comparison) for name, comparison in own.items()}
+    tables = (comparison_table(n, c, powers_of_two(own[n].shown)) for n, c in contrasts.items())
+    data = {"own_control": {name: contrast_json(contrast) for name, contrast in contrasts.items()}}
+    return replace(document, data={**document.data, **data}, tables=(*tables, *document.tables))
+
+
 def comparison_table(
     benchmark: str, contrast: Contrast, ks: Sequence[int], notes: Sequence[str] = ()
 ) -> Table:

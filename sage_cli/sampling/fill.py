@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sage_cli.errors import RefusedPromptsError, SamplingError
 from sage_cli.sampling.sampler import Sampler, SampleRequest
@@ -16,24 +16,14 @@ MOST_TOKENS = 2**31 - 1
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Filled:
-    """The result of `fill`: stored samples, new samples and tokens, damaged parts set aside."""
-
-    stored: int
-    sampled: int
-    tokens: int
-    damaged: tuple[str, ...]
-
-
 def fill(
     samples: SampleSet,
     prompts: Mapping[str, str],
     n: int,
     sampler: Sampler,
     on_stored: Callable[[list[Completion]], None] = lambda _: None,
-) -> Filled:
-    """Sample completions 0 to n - 1 of each problem, as far as `samples` lacks them.
+) -> int:
+    """Sample completions 0 to n - 1 of each problem that `samples` lacks; return how many.
 
     `prompts` maps problem ids to prompt texts. `on_stored` is called with new completions once they
     are on disk. Several processes may fill a set at the same time, each its share; this returns
@@ -41,12 +31,12 @@ def fill(
     the sampler fails, RefusedPromptsError if only samples of prompts that the sampler cannot answer
     are missing. Stored samples stay in any case.
     """
-    sampled = tokens = 0
+    sampled = 0
     refused: dict[str, str] = {}
 
     def stored(rows: list[Completion]) -> None:
-        nonlocal sampled, tokens
-        sampled, tokens = sampled + len(rows), tokens + sum(row.tokens for row in rows)
+        nonlocal sampled
+        sampled += len(rows)
         on_stored(rows)
 
     problem_ids = list(prompts)
@@ -72,7 +62,7 @@ def fill(
             f"the sampler left out {lacking} of the requested samples",
             "run the same command again: stored samples are kept",
         )
-    return Filled(n * len(prompts) - sampled, sampled, tokens, writer.damaged)
+    return sampled
 
 
 def _sampled(sampler: Sampler, requests: Sequence[SampleRequest]) -> Iterator[Completion]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import ssl
 import threading
 import time
-import zlib
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -30,7 +29,6 @@ IDLE_S = 2.0
 and a request at that moment would count as the server's failure."""
 LIST_BYTES = 16 * 2**20
 """Bound on a server's list of models; routers list some hundred kB."""
-_ENCODINGS = ("gzip", "deflate")
 
 
 class UnusableAnswerError(ValueError):
@@ -39,7 +37,7 @@ class UnusableAnswerError(ValueError):
 
 @dataclass(frozen=True)
 class Answer:
-    """A server's answer, decoded."""
+    """A server's answer."""
 
     status: int
     headers: Mapping[str, str]
@@ -116,7 +114,7 @@ class ServerHttp:
         """Return a server's answer to a POST of `body`, or to a GET without one.
 
         Raises httpx.RequestError if no complete answer comes in time, UnusableAnswerError for one
-        that is longer than `most_bytes` or cannot be decoded.
+        that is longer than `most_bytes` or encoded.
         """
         method, url = "GET" if body is None else "POST", f"{login.address}{path}"
         self._deadline.until_s = time.monotonic() + self._timeout_s
@@ -132,30 +130,15 @@ class ServerHttp:
 
 
 def _content(response: httpx.Response, most_bytes: int) -> bytes:
-    """Return the decoded body, read until it is complete or too long."""
-    decode, content = _decoder(response.headers.get("Content-Encoding", "")), bytearray()
+    """Return the body, read until it is complete or too long."""
+    encoding, content = response.headers.get("Content-Encoding", "identity"), bytearray()
+    if encoding != "identity":
+        raise UnusableAnswerError(f"its answer is encoded as {encoding!r}, which was not requested")
     for chunk in response.iter_raw():
-        content += decode(chunk, most_bytes + 1 - len(content))
+        content += chunk
         if len(content) > most_bytes:
             raise UnusableAnswerError(f"its answer is longer than {most_bytes:,} bytes")
     return bytes(content)
-
-
-def _decoder(encoding: str) -> Callable[[bytes, int], bytes]:
-    """Return a function that decodes a chunk of an answer into at most so many bytes."""
-    if encoding in ("", "identity"):
-        return lambda chunk, most: chunk[:most]
-    if encoding not in _ENCODINGS:
-        raise UnusableAnswerError(f"its answer is encoded as {encoding!r}, which was not requested")
-    unpacker = zlib.decompressobj(wbits=47)  # gzip or zlib, as its first bytes say
-
-    def unpacked(chunk: bytes, most: int) -> bytes:
-        try:
-            return unpacker.decompress(chunk, most)
-        except zlib.error as error:
-            raise UnusableAnswerError(f"its answer is no {encoding}: {error}") from None
-
-    return unpacked
 
 
 class _Deadline(threading.local):

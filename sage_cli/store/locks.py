@@ -4,8 +4,8 @@ On many shared file systems flock is local to the host. A process that has a loc
 lease beside it: a file that names the process and is touched every few seconds. On the same host
 the kernel's lock decides, and the file only gives the name; for other hosts the heartbeat decides.
 
-Clocks may jump, the file server's too. So a lease that looks old, or comes from the future, is
-watched for longer than a heartbeat before it is taken over: who lives touches it.
+Clocks may jump, the file server's too, and a living process seem silent: it finds that another has
+taken over before its next write, and stops.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from sage_cli.store.files import storing, sweep, write_text
 
 HEARTBEAT_S, EXPIRY_S = 5.0, 30.0
 """Interval of heartbeats, and the silence after which another host may take the lock over."""
-WATCH_S = 1.5 * HEARTBEAT_S
-"""How long a lease of another host that looks abandoned is watched before it is taken over."""
+
+
 SETTLE_S = 0.3
 """Longer than two hosts that take over one lock at the same time need to see who was last."""
 
@@ -86,8 +86,6 @@ class Lease:
             except FileExistsError:
                 if (holder := foreign_holder(self._path)) is not None:
                     raise HeldError(holder) from None
-            if _is_touched(self._path):
-                raise HeldError(holder_name(self._path))
             write_text(self._path, text)
         time.sleep(SETTLE_S)  # if two hosts took over together, the last to write has the lock
         if self.lost:
@@ -178,22 +176,6 @@ def foreign_holder(path: Path) -> str | None:
     if not -HEARTBEAT_S < silent_s < (HEARTBEAT_S if holder is None else EXPIRY_S):
         return None
     return f"{holder or 'another process'} (last heartbeat {max(0.0, silent_s):.0f} s ago)"
-
-
-def _is_touched(path: Path) -> bool:
-    """Return True if another host's process shows within `WATCH_S` that it lives."""
-    try:
-        before = _read(path)
-        if before[0] is None or before[0].is_of_this_host:
-            return False
-        until_s = time.monotonic() + WATCH_S
-        while time.monotonic() < until_s:
-            time.sleep(SETTLE_S)
-            if _read(path) != before:
-                return True
-    except FileNotFoundError:  # it ended meanwhile
-        pass
-    return False
 
 
 def _read(path: Path) -> tuple[Holder | None, float]:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, NotRequired
+from typing import NotRequired
 
 from typing_extensions import TypedDict
 
@@ -36,21 +36,6 @@ class Surroundings(TypedDict):
     command: str
 
 
-class ImportedFrom(TypedDict):
-    """The origin of imported samples.
-
-    `score` is the program's name of its verdicts, `settings` what the file says of sampling,
-    `unknown` what it doesn't say.
-    """
-
-    program: str
-    file: str
-    sha256: str
-    score: str | None
-    settings: dict[str, Any]
-    unknown: list[str]
-
-
 class Origin(TypedDict):
     """The origin of a training.
 
@@ -65,30 +50,6 @@ class Origin(TypedDict):
     parent_weights: NotRequired[str]
     data: NotRequired[str | list[str]]
     sweep: NotRequired[str | None]
-
-
-class Manifest(Origin, Surroundings):
-    """A run: its origin, surroundings and status.
-
-    It was `created` at its first start, `started` at its last start or resumption, and `asked` for
-    again when it was finished already. `seconds` sums all its parts, `weights` is the fingerprint
-    of the trained model, `files` the hashes of what a finished run ended with, `imported` the
-    origin of samples that another program took.
-    """
-
-    id: str
-    identity: str | None
-    status: str
-    reason: str | None
-    error: str | None
-    created: str
-    started: str
-    ended: NotRequired[str]
-    asked: NotRequired[str]
-    seconds: NotRequired[float]
-    weights: NotRequired[str]
-    files: NotRequired[dict[str, str] | None]
-    imported: NotRequired[ImportedFrom]
 
 
 RECORDED_PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "math-verify", "vllm")

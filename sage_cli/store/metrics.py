@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping
-from fnmatch import fnmatchcase
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -133,97 +132,3 @@ def _torn(path: Path, torn: list[int]) -> str:
     numbers = ", ".join(map(str, torn[:SHOWN])) + (", ..." if len(torn) > SHOWN else "")
     lines = f"lines {numbers} are" if len(torn) > 1 else f"line {numbers} is"
     return f"{path} is torn or was edited: {lines} left out"
-
-
-RECORDED: Mapping[str, str] = {
-    "step": "The optimiser step, from 1.",
-    "of": "Number of steps of the training.",
-    "loss": "The minimised loss. Under RL it says nothing about progress.",
-    "learning_rate": "Learning rate at the start of the step.",
-    "grad_norm": "Norm of the gradient before clipping.",
-    "mean_token_accuracy": "SFT: share of tokens that are the model's own first choice.",
-    "entropy": "Mean entropy at the sampled tokens, in nats.",
-    "entropy/p*": "Percentiles of these entropies over tokens; a guide's tau lies among them.",
-    "reward": "Share of completions with a right answer (under `rlpr`, too).",
-    "reward/*": "Unweighted mean of one of `rl.rewards`, or of `overlong`, the punishment of "
-    "overlong completions.",
-    "reward/grade": "Mean of what the grade pays, with other rewards or a named judge.",
-    "reward/total": "Mean of the maximised weighted sum, with other rewards or a named judge.",
-    "grade/*": "Number of completions with that grade.",
-    "groups/zero_variance": "Share of prompts whose rewards are all equal, which teach nothing.",
-    "groups/discarded": "Dynamic sampling: prompts left out for that reason.",
-    "groups/extra_generations": "Dynamic sampling: further generations that filled the batch.",
-    "groups/filtered": "RLPR: groups whose rewards deviate too little to teach.",
-    "groups/second_stage": "DARS: prompts with a second stage of rollouts.",
-    "groups/rescued": "DARS: those of them whose first right answer is in it.",
-    "groups/taught": "DARS: prompts with right and wrong completions, those in the loss.",
-    "groups/held": "DPH-RL: problems of the batch that the divergence holds.",
-    "rollouts/extra": "DARS: completions of the second stage.",
-    "completions/length": "Mean number of tokens.",
-    "completions/clipped": "Share of completions truncated at the limit.",
-    "sampled/*": "Completions and tokens sampled for the step, discarded ones included.",
-    "clip_ratio": "Share of tokens whose ratio pi / pi_old was clipped, averaged as in TRL; 0 with "
-    "one update a batch.",
-    "kl/reference": "Mean of log pi - log pi_ref over the sampled tokens (k1), without the guide.",
-    "kl/shaped": "Mean of log pi - log(q pi_ref), the pseudo-KL of Eq. 5 by k1: may be negative.",
-    "kl/k3": "The k3 term of the shaped anchor, as `k3` has it in the loss.",
-    "kl/head": "The reverse KL under `anchor.estimator=head`.",
-    "anchor/head_mass": "The policy's probability of `head`'s tokens.",
-    "kl/forward": "The cross-entropy on the reference's own completions (`anchor.kl=forward`).",
-    "divergence": "DPH-RL: mean divergence from the initial policy on held problems' completions.",
-    "floor": "support-floor: nats a token that stored texts are below their floors, a mean over "
-    "the step's problems that have some.",
-    "mismatch/difference_*": "vLLM: mean and largest |log pi - log pi_vllm| of the sampled tokens.",
-    "mismatch/ratio_*": "Smallest, mean and largest importance ratio pi / pi_vllm before "
-    "truncation: of tokens, or of completions under `sequence_*`. The mean is about 1; under "
-    "`importance_correction=none` with truncated sampling it is the kept tokens' probability.",
-    "mismatch/cut": "Share of ratios above `rollout.vllm.importance_cap`.",
-    "mismatch/kl": "KL(pi_vllm || pi) in nats a token, by k3.",
-    "guide/q_*": "Mean, smallest and largest q of the step's tokens.",
-    "guide/shaped": "Share of tokens with a q other than 1.",
-    "guide/clamped": "Share of tokens with q at `guide.q_min` or `guide.q_max`.",
-    "guide/log_q": "Mean of log q over tokens.",
-    "anchor/rows": "Share of tokens that the KL term acts on (`anchor.rows`, `anchor.tokens`).",
-    "anchor/equal_groups": "Share of the KL term (k3) in groups of equal grades, which the anchor "
-    "alone moves; absent while policy and reference are the same.",
-    "anchor/beta": "The KL term's coefficient at this step, if annealed.",
-    "reward/probability": "RLPR: the gold's mean probability in the answer's place.",
-    "reward/formed": "RLPR: share of completions in the required form.",
-    "reward/repeating": "RLPR: share of completions that repeat themselves.",
-    "reward/deviation": "RLPR: mean deviation of the rewards within a group.",
-    "reward/spread": "RLPR: running average of these deviations, the filter's from step 11 on.",
-    "reward/paid": "RLPR: mean of the reward in the advantages.",
-    "problems/tried": "Guided retries, first step: problems tried without a hint.",
-    "problems/failed": "Those of them without a right completion.",
-    "problems/retried": "Those of them retried with a hint.",
-    "problems/rescued": "Those of them with a right completion then.",
-    "pairs/found": "Pairs of a right completion with the hint and a wrong one without it.",
-    "pairs/margin": "DPO: mean of beta times log-ratio, of right completions less of wrong ones.",
-    "pairs/chosen": "Mean of beta times log pi / pi_ref of the right completions.",
-    "pairs/rejected": "The same of the wrong ones.",
-    "pairs/accuracy": "Share of pairs whose right completion has the higher log-ratio.",
-    "sft/examples": "Right completions in the supervised fine-tuning before DPO.",
-    "sft/loss": "Its loss at its last step.",
-    "entropy/coefficient": "The entropy bonus's coefficient, if it adapts.",
-    "eval/pass@*": "pass@k on the validation problems, every `evaluation.every` steps.",
-    "time/generate_s": "Seconds of sampling, in the first process like all phases.",
-    "time/sync_s": "Seconds of sending weights to vLLM.",
-    "time/grade_s": "Seconds of grading.",
-    "time/reference_s": "Seconds of the log-probabilities of reference and earlier policies.",
-    "time/loss_s": "Seconds of loss and gradients.",
-    "time/generated_tokens_per_s": "Tokens of all processes a second of sampling.",
-    "time/trained_tokens_per_s": "Tokens in the loss a second of the step.",
-    "memory/peak_gib": "Peak memory of the step on the fullest GPU; without one, the process's.",
-    "memory/peak_gib/*": "The same of each process, if there are several.",
-    "time/step_s": "Seconds of the whole step.",
-    "time/validation_s": "Seconds of validation, outside the step's.",
-}
-"""Key, or pattern of keys -> what it is."""
-
-
-def meaning(key: str) -> str | None:
-    """Return the meaning of a key of metrics.jsonl; None for an unknown key."""
-    exact = RECORDED.get(key)
-    if exact is not None:
-        return exact
-    return next((text for name, text in RECORDED.items() if fnmatchcase(key, name)), None)

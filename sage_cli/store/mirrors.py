@@ -1,4 +1,4 @@
-"""Mirrors of a run's files in W&B, TensorBoard and trackio, which can fail or be rebuilt."""
+"""Mirrors of a run's files in W&B and TensorBoard, which can fail or be rebuilt."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from textwrap import indent
-from time import monotonic
 from typing import Any, Literal, Protocol
 
 from sage_cli.config.consent import without_services
@@ -110,19 +109,16 @@ def mirrors_of(tracking: TrackingSection, run: Run) -> list[Follower]:
         mirrors.append(WandbMirror(run, tracking.wandb))
     if tracking.tensorboard:
         mirrors.append(TensorboardMirror(run.folder / "tensorboard"))
-    if tracking.trackio:
-        mirrors.append(TrackioMirror(run))
     return [Follower(mirror, run) for mirror in mirrors]
 
 
 def require_mirrors(tracking: TrackingSection) -> None:
     """Raise ConfigurationError if a mirror's package is not installed."""
-    for package, enabled in (("tensorboard", tracking.tensorboard), ("trackio", tracking.trackio)):
-        if enabled and find_spec(package) is None:
-            raise ConfigurationError(
-                f"tracking.{package} is true, and the package {package} is not installed",
-                f"pip install {package}, or use --set tracking.{package}=false",
-            )
+    if tracking.tensorboard and find_spec("tensorboard") is None:
+        raise ConfigurationError(
+            "tracking.tensorboard is true, and the package tensorboard is not installed",
+            "pip install tensorboard, or use --set tracking.tensorboard=false",
+        )
 
 
 COLUMNS = ("prompt", "completion", "gold", "grade", "reward")
@@ -133,8 +129,7 @@ class WandbMirror:
 
     `offline`: one directory below `runs/<id>/wandb/` has everything, and `wandb sync` uploads it. A
     finished one cannot be reopened, so opening replaces it. `online`: W&B's run is resumed without
-    sending its steps again; it is asked to forget steps that a crash lost and that are trained
-    again.
+    sending its steps again.
     """
 
     name = "W&B"
@@ -151,25 +146,14 @@ class WandbMirror:
             self._wandb = self._started("offline", resume=None)
             return
         self._wandb = self._started("online", resume="allow")
-        if trained_from is not None and self._wandb.starting_step > trained_from:
-            self._forget(trained_from)
-
-    def _forget(self, first: int) -> None:
-        """Remove steps from `first` on in W&B's run (a beta), or warn that it keeps them."""
-        last = self._wandb.starting_step - 1
-        self._wandb.finish()
-        try:
-            self._wandb = self._started("online", resume_from=f"{self._run.id}?_step={first - 1}")
-        except Exception as error:  # W&B's errors have no class of their own
+        if trained_from is not None and (last := self._wandb.starting_step - 1) >= trained_from:
             log.warning(
-                "W&B keeps its values of steps %d to %d of %s, which are trained again (%s); "
+                "W&B keeps its values of steps %d to %d of %s, which are trained again; "
                 "metrics.jsonl has the new ones",
-                first,
+                trained_from,
                 last,
                 self._run.id,
-                error,
             )
-            self._wandb = self._started("online", resume="allow")
 
     def _started(self, mode: Literal["online", "offline"], **arguments: Any) -> Any:
         """Start W&B's run; `arguments` are further ones of `wandb.init`."""
@@ -299,72 +283,3 @@ def _markdown(row: Mapping[str, Any]) -> str:
     """Return grade, reward and gold above the prompt and its completion, as Markdown."""
     text = indent(f"{row['prompt']}{row['completion']}", "    ")
     return f"**{row['grade']}**, reward {row['reward']:g}, gold {row['gold']}\n\n{text}"
-
-
-WAIT_S = 1.0
-"""Rows are written together so often: each write takes about 10 ms, however many they are."""
-
-
-class TrackioMirror:
-    """One trackio run per run, under its id, in the database of `tracking.project`.
-
-    The database is in trackio's own folder (`TRACKIO_DIR`), where its page looks for it. Rows go to
-    its storage and not through `trackio.init`, which asks the Hub for a user name and follows
-    `TRACKIO_SPACE_ID` and `TRACKIO_SERVER_URL`: so nothing leaves the machine. Figures of
-    evaluations are metrics at the last step.
-    """
-
-    name = "trackio"
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self._storage: Any = None
-        self._project = ""
-        self._step = 0
-        self._waiting: list[tuple[int, dict[str, Any]]] = []
-        self._written = monotonic()
-
-    def open(self, trained_from: int | None) -> None:  # noqa: ARG002
-        """Remove trackio's rows of this run."""
-        from trackio.sqlite_storage import SQLiteStorage
-
-        self._project = self._run.config["tracking"]["project"]
-        SQLiteStorage.validate_project_name(self._project)
-        SQLiteStorage.delete_run(self._project, self._run.id, run_id=self._run.id)
-        self._storage = SQLiteStorage
-
-    def log(self, record: Mapping[str, Any], rollouts: Sequence[Mapping[str, Any]]) -> None:
-        """Metrics, and the completions as a table, at the step of the same number."""
-        self._step = int(record["step"])
-        values = {key: value for key, value in record.items() if key != "step"}
-        if rollouts:
-            rows = [{column: row[column] for column in COLUMNS} for row in rollouts]
-            values["rollouts"] = {"_type": "trackio.table", "_value": rows}
-        self._add(values)
-
-    def summarise(self, figures: Mapping[str, Any]) -> None:
-        """The figures that are numbers."""
-        self._add({key: value for key, value in figures.items() if isinstance(value, int | float)})
-
-    def close(self) -> None:
-        """Write the rows that are left."""
-        self._write()
-
-    def _add(self, values: dict[str, Any]) -> None:
-        self._waiting.append((self._step, values))
-        if monotonic() - self._written > WAIT_S:
-            self._write()
-
-    def _write(self) -> None:
-        stored = self._run.config
-        labels = {"_Group": stored["tracking"]["group"], "_Created": self._run.manifest["created"]}
-        self._storage.bulk_log(
-            self._project,
-            self._run.id,
-            [values for _, values in self._waiting],
-            steps=[step for step, _ in self._waiting],
-            config={**without_services(stored), **labels},
-            run_id=self._run.id,
-        )
-        self._waiting.clear()
-        self._written = monotonic()

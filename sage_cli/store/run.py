@@ -1,4 +1,4 @@
-"""Runs: their folders, status, replacement and recorded evaluations."""
+"""Runs: their folders, status and recorded evaluations."""
 
 from __future__ import annotations
 
@@ -92,8 +92,6 @@ def _end(error: BaseException) -> tuple[str, str, str | None]:
 
 TORN = "torn"
 """The status of a run whose manifest or configuration cannot be read. It is never written."""
-STAGED = ".staged"
-"""The folder below the folder of runs in which replacements are trained."""
 SEALED = ("config.json", "metrics.jsonl", "rollouts.jsonl", "model")
 """The files and folders of a finished run whose hashes its manifest holds, as `files`."""
 SEAL = "sealed.json"
@@ -258,26 +256,18 @@ class Run:
                 if not self.finished:
                     self.note(status=PRUNED, reason=reason)
 
-    @property
-    def replacement(self) -> Run:
-        """The run that `--fresh` trains in its place, of the same name for checkpoints, mirrors."""
-        return Run(self.folder.parent / STAGED / self.id, self.planned)
-
     def clear(self) -> None:
-        """Delete the run. Raises BusyError while a process writes it."""
-        if self.folder.is_dir():
-            shutil.rmtree(self.set_aside())
+        """Delete the run, which a kill leaves whole or gone, and what an earlier kill has left.
 
-    def set_aside(self) -> Path:
-        """Rename the folder, so that a kill leaves a run whole or gone, and return its new path.
-
-        Raises BusyError while a process writes the run. Leftovers of an earlier kill are deleted.
+        Raises BusyError while a process writes it.
         """
+        if not self.folder.is_dir():
+            return
         aside = self.folder.with_name(f".{self.id}.old")
         with writer(self.folder), writer(self.folder, LAUNCHER):
             shutil.rmtree(aside, ignore_errors=True)
             self.folder.rename(aside)
-        return aside
+        shutil.rmtree(aside)
 
     @contextmanager
     def recording(self, config: Mapping[str, Any], **origin: Unpack[Origin]) -> Iterator[Run]:
@@ -343,8 +333,6 @@ class Run:
 
     @property
     def _remedy(self) -> str:
-        if self.folder.parent.name == STAGED:
-            return "run its command again with --fresh"
         return f"put a whole copy of the file there, or `sage runs remove {self.id}`"
 
     def _read(self, name: str) -> dict[str, Any]:
@@ -417,7 +405,6 @@ class Runs:
         """Delete a run. Raises StoreError while a process writes it, or if it has children."""
         self.refuse_parent(run)
         sweep(self.root.glob(f".*-{EIGHT_DIGITS}.old"), now_s(self.root))  # not `.env.old`
-        run.replacement.clear()
         run.clear()
 
 
@@ -434,45 +421,6 @@ def _last_wanted(run: Run) -> str:
 def _described(run: Run) -> str:
     about = run.status, str(run.known.get("started", ""))[:16].replace("T", " ")
     return f"{run.id} ({', '.join(filter(None, about))})"
-
-
-def stage_replacement(run: Run) -> Run:
-    """Return the empty run to train in place of `run`, which is `run` itself if it was not begun.
-
-    An earlier replacement is deleted. Raises StoreError while a process writes either run.
-    """
-    run.replacement.clear()
-    if not run.begun:
-        run.clear()
-        return run
-    with writer(run.folder), writer(run.folder, LAUNCHER):
-        run.replacement.folder.mkdir(parents=True)
-    return run.replacement
-
-
-def current(run: Run) -> Run:
-    """Return the run to resume: `run`, or the replacement that was staged for it.
-
-    Raises TornError if its manifest or its configuration cannot be read.
-    """
-    if not run.replacement.folder.is_dir():
-        run.require_whole()
-        return run
-    run.replacement.require_whole()
-    return settled(run.replacement) if run.replacement.finished else run.replacement
-
-
-def settled(run: Run) -> Run:
-    """Move the finished replacement `run` into place and return it; any other run is returned."""
-    target = Run(run.folder.parent.parent / run.id, run.planned)
-    if target.replacement != run:
-        return run
-    with writer(run.folder):
-        aside = target.set_aside() if target.folder.is_dir() else None
-        run.folder.rename(target.folder)
-    if aside is not None:
-        shutil.rmtree(aside, ignore_errors=True)
-    return target
 
 
 FOLDER = "evaluations"

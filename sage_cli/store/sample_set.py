@@ -162,7 +162,7 @@ log = logging.getLogger(__name__)
 class SampleWriter:
     """Collects completions and writes them as parts of some hundred rows or some seconds.
 
-    `inventory` is the set's at the last claim, `damaged` the parts that this writer set aside.
+    `inventory` is the set's at the last claim.
     """
 
     def __init__(
@@ -174,7 +174,6 @@ class SampleWriter:
         on_stored: Callable[[list[Completion]], None],
     ) -> None:
         self.inventory = inventory
-        self.damaged: tuple[str, ...] = ()
         self._folder, self._claims = folder, claims
         self._provenance, self._on_stored = provenance, on_stored
         numbers = (part_number(part.name) for part in inventory.parts)
@@ -239,7 +238,6 @@ class SampleWriter:
         for name in self.inventory.damaged:
             log.warning("%s is damaged; its samples are sampled again", self._folder / name)
             set_aside(self._folder / name)
-        self.damaged += self.inventory.damaged
 
     def _share(
         self, problem_ids: Sequence[str], n: int, others: Mapping[str, Claim]

@@ -16,12 +16,13 @@ from sage_cli.errors import TrainingError
 from sage_cli.guides.divergences import head_kl, log_ratio
 from sage_cli.guides.guide import ROW_SIGNALS, Guide, Known, Signals
 from sage_cli.models.loading import causal_of
-from sage_cli.models.memory import TILE_STATES
 from sage_cli.models.signals import tilted_temperature
 
 Batch = dict[str, Any]
 Tilted = dict[float, Tensor]
 """Exponent -> log-probabilities (B, T) under the model raised to it and normalised."""
+TILE_STATES = 256
+"""States of which whole vocabularies are there at once (`anchor.estimator=head`)."""
 
 
 class _Head:

@@ -207,11 +207,6 @@ def ended_with(lives: Callable[[], bool]) -> Iterator[None]:
         raise
 
 
-def is_followed() -> bool:
-    """Return True if this process was launched by a command that waits for it."""
-    return VARIABLE in os.environ
-
-
 def _follow(lives: Callable[[], bool], folder: Path | None) -> None:
     passed_on = False
     while lives():

@@ -198,7 +198,7 @@ def build_trainer(config: SageConfig, inputs: RlInputs, run: Run, on_step: OnSte
         paid=paid,
         reward_funcs=list(paid.functions),
         args=without_cpu_number(arguments),
-        train_dataset=population.select(training_order(len(population), rl, config.data.rl.order)),
+        train_dataset=population.select(training_order(len(population), rl)),
         processing_class=inputs.tokenizer,
     )
     if inputs.validator is not None and (trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled):
@@ -248,7 +248,7 @@ def _stored(config: SageConfig, inputs: RlInputs) -> ReferenceCompletions | None
     problems = [problem for _, problem in inputs.prompts]
     sampled = inputs.reference_completions or {}
     stop = PromptTemplate(config.prompt, "").stop
-    rows = rows_seen(len(problems), config.rl, config.data.rl.order)
+    rows = rows_seen(len(problems), config.rl)
     return ReferenceCompletions.encode(problems, sampled, inputs.tokenizer, stop, rows)
 
 

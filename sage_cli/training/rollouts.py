@@ -144,7 +144,7 @@ def samples_beforehand(config: SageConfig) -> int:
 
 def problems_held(problems: Sequence[Problem], config: SageConfig) -> list[Problem]:
     """Return the problems that the training comes to, whose completions are sampled beforehand."""
-    return [problems[row] for row in rows_seen(len(problems), config.rl, config.data.rl.order)]
+    return [problems[row] for row in rows_seen(len(problems), config.rl)]
 
 
 def sample_reference(training: Training, progress: Progress) -> None:

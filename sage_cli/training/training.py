@@ -12,7 +12,6 @@ from sage_cli.methods.method import Method
 from sage_cli.models.policy import Policy
 from sage_cli.problems.problem import Problem
 from sage_cli.progress import Progress
-from sage_cli.settings.sections.data import Order
 from sage_cli.store.run import Run
 
 if TYPE_CHECKING:
@@ -66,25 +65,20 @@ def train(training: Training, run: Run, watch: Watch | None, progress: Progress)
     import_module(training.config.rl.trained_by).train(training, run, watch, progress)
 
 
-def training_order(population: int, rl: Method, order: Order = "shuffled") -> list[int]:
-    """Return the order of prompts in the whole training: their own where a curriculum sorted them.
-
-    Otherwise each pass over them has a permutation of its own.
-    """
+def training_order(population: int, rl: Method) -> list[int]:
+    """Return the order of prompts in the whole training: each pass has a permutation of its own."""
     # one long epoch: a sampler that shuffles again each epoch forgets on resume which epoch it is
     # in
     generations = -(-rl.steps // rl.steps_per_batch)
     count = generations * rl.prompts_per_batch
-    if order != "shuffled":
-        return [position % population for position in range(count)]
     return permutations(population, count, rl.seed)
 
 
-def rows_seen(population: int, rl: Method, order: Order = "shuffled") -> list[int]:
+def rows_seen(population: int, rl: Method) -> list[int]:
     """Return the prompts that a training comes to; all where some may be replaced."""
     if rl.replaces_prompts:
         return list(range(population))
-    return sorted(set(training_order(population, rl, order)))
+    return sorted(set(training_order(population, rl)))
 
 
 def permutations(population: int, count: int, seed: int) -> list[int]:

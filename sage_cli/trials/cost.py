@@ -1,4 +1,4 @@
-"""The cost of tasks: steps, completions and tokens at most, and GPU hours."""
+"""The cost of tasks: steps, completions and tokens at most."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import DataError
 from sage_cli.methods.method import batch_of
 from sage_cli.models.policy import checkpoint_steps
-from sage_cli.models.stages import gpu_hours
 from sage_cli.problems.load import benchmark_names, is_here, load_problems
 from sage_cli.problems.registry import find, is_file_name
 from sage_cli.problems.rows import DataSet, Group
@@ -25,7 +24,6 @@ class Cost:
     steps: int = 0
     completions: int = 0
     tokens: int = 0
-    gpu_hours: float = 0.0
     unknown: tuple[str, ...] = ()
 
     def __add__(self, other: Cost) -> Cost:
@@ -33,7 +31,6 @@ class Cost:
             self.steps + other.steps,
             self.completions + other.completions,
             self.tokens + other.tokens,
-            self.gpu_hours + other.gpu_hours,
             tuple(dict.fromkeys((*self.unknown, *other.unknown))),
         )
 
@@ -41,8 +38,6 @@ class Cost:
         """The cost in words; what is not counted at the end."""
         amounts = [f"{self.steps:,} steps", f"{self.completions:,} completions"]
         amounts.append(f"{self.tokens:,} tokens at most")
-        if self.gpu_hours:
-            amounts.append(f"{self.gpu_hours:.0f} GPU hours at most, by stated throughputs")
         return "; ".join([*amounts, *(f"not counted: {subject}" for subject in self.unknown)])
 
 
@@ -76,8 +71,7 @@ def training_cost(task: Task) -> Cost:
         return Cost()
     completions = config.rl.steps * batch_of(config.rl, config.rl.processes).completions
     tokens = completions * config.rollout.max_tokens
-    hours = gpu_hours(config.model, sampled=tokens, trained=tokens)
-    return Cost(config.rl.steps, completions, tokens, hours)
+    return Cost(config.rl.steps, completions, tokens)
 
 
 def measuring_cost(task: Task) -> Cost:
@@ -90,8 +84,7 @@ def measuring_cost(task: Task) -> Cost:
     problems *= _kept(task) if task.checkpoints else 1
     completions = problems * evaluation.samples * evaluation.seeds
     tokens = completions * config.sampling.max_tokens
-    hours = gpu_hours(config.model, sampled=tokens)
-    return Cost(0, completions, tokens, hours, unknown=unknown)
+    return Cost(0, completions, tokens, unknown)
 
 
 def _problems(config: SageConfig) -> tuple[int, tuple[str, ...]]:

@@ -10,7 +10,6 @@ from typing_extensions import TypedDict
 
 from sage_cli.config.catalogue import settings
 from sage_cli.errors import SageError
-from sage_cli.store.manifest import Manifest
 from sage_cli.store.run import SEALED, Run
 from sage_cli.store.run_facts import (
     ABOUT,
@@ -99,7 +98,7 @@ class RunView(TypedDict):
 
     id: str
     look: Look
-    manifest: Manifest | dict[str, Any]
+    manifest: dict[str, Any]
     status: str
     why_torn: str | None
     method: dict[str, Any]

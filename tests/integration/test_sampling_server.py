@@ -129,7 +129,7 @@ def test_the_last_server_that_dies_is_named_and_the_rest_drawn_later(
     kept = len(list(samples.completions()))
     assert 17 - 3 <= kept <= 17
     other = sampler_of(endpoints[1].address)
-    assert fill(samples, prompts, 10, other).sampled == 40 - kept
+    assert fill(samples, prompts, 10, other) == 40 - kept
     keys = sorted((row.problem_id, row.index) for row in samples.completions())
     assert keys == [(problem, index) for problem in sorted(prompts) for index in range(10)]
 

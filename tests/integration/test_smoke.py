@@ -362,29 +362,3 @@ def test_a_base_that_others_grew_from_is_not_trained_anew_silently(
 ) -> None:
     refused = squeezed(lab.here("sft", *PRESETS, "--fresh", code=2)).replace(" ", "")
     assert trained.manifest["id"] in refused
-
-
-def test_a_fresh_training_that_is_killed_leaves_the_old_run(lab: Lab, trained: Interrupted) -> None:
-    old = lab.folder / "runs" / trained.manifest["id"]
-    before = json.loads((old / "manifest.json").read_text())
-    started, new = (
-        lab.start(*RL, "--fresh"),
-        lab.folder / "runs/.staged" / old.name / "metrics.jsonl",
-    )
-    deadline = time.monotonic() + 240
-    while not new.is_file() or len(new.read_text().splitlines()) < 3:
-        assert started.poll() is None, started.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    os.killpg(started.pid, signal.SIGKILL)
-    started.communicate()
-    assert json.loads((old / "manifest.json").read_text()) == before
-    assert len(lab.records(old.name)) == 12
-    assert (old / "model").is_dir()
-    plan = squeezed(lab.here(*RL, "--dry-run"))
-    assert "finished; replacement interrupted at step" in plan
-    again = lab.json(*RL)  # goes on with what was begun anew, which takes the old one's place
-    assert (again["id"], again["status"]) == (old.name, "finished")
-    assert again["created"] > before["ended"]
-    assert len(lab.records(old.name)) == 12
-    assert not new.parent.exists()

@@ -105,7 +105,6 @@ class SourceSection(Section):
     """What that length is of: the question alone, or prompt and completion as they are trained."""
 
 
-Order = Literal["shuffled", "easy-first", "hard-first", "middle-first"]
 _RANGE = re.compile(r"(\d*\.?\d+)\.\.(\d*\.?\d+)")
 _SOLVED = "solved_by"
 
@@ -121,10 +120,7 @@ class TrainingSourceSection(SourceSection):
     """Keep only problems with a pass rate in this range, ends included, as `.05..0.95`; null:
     any."""
     solved_by: str | None = None
-    """The run or model whose pass rates `solved` and `order` read."""
-    order: Order = "shuffled"
-    """By pass rate from the highest, from the lowest, or from those nearest to a half; each pass
-    over the problems has this order, and equal ones are shuffled."""
+    """The run or model whose pass rates `solved` reads."""
 
     @property
     def solved_range(self) -> tuple[float, float]:
@@ -144,20 +140,15 @@ class TrainingSourceSection(SourceSection):
 
     @model_validator(mode="after")
     def _reads_what_it_names(self) -> TrainingSourceSection:
-        needing = [
-            f"{name} {value}"
-            for name, value in (("solved", self.solved), ("order", self.order))
-            if value not in (None, "shuffled")
-        ]
-        if needing and self.solved_by is None:
+        if self.solved is not None and self.solved_by is None:
             raise ValueError(
-                f"{' and '.join(needing)} read pass rates, and {_SOLVED} names no model (add "
+                f"solved {self.solved} reads pass rates, and {_SOLVED} names no model (add "
                 f"data.rl.{_SOLVED}=RUN)"
             )
-        if self.solved_by is not None and not needing:
+        if self.solved_by is not None and self.solved is None:
             raise ValueError(
-                f"{_SOLVED} {self.solved_by} would do nothing (add data.rl.solved=.05..0.95 or "
-                "data.rl.order=easy-first, or leave it out)"
+                f"{_SOLVED} {self.solved_by} would do nothing (add data.rl.solved=.05..0.95, or "
+                "leave it out)"
             )
         return self
 

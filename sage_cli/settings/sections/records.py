@@ -27,13 +27,11 @@ class TrackingSection(Section):
     ] = Field("offline", json_schema_extra=COSMETIC)
     """Mirror runs to W&B: `offline` into files, `online` to its servers, `off`."""
     project: str = Field("sage", json_schema_extra=COSMETIC)
-    """Project in W&B and in trackio."""
+    """Project in W&B."""
     group: str | None = Field(None, json_schema_extra=COSMETIC)
-    """Group in W&B and in trackio."""
+    """Group in W&B."""
     tensorboard: bool = Field(False, json_schema_extra=COSMETIC)
     """Mirror runs as TensorBoard's event files."""
-    trackio: bool = Field(False, json_schema_extra=COSMETIC)
-    """Mirror runs in trackio's database on this machine; nothing is sent."""
     rollouts: Annotated[int, Field(ge=0)] | Literal["all"] = Field(4, json_schema_extra=COSMETIC)
     """At most how many completions rollouts.jsonl keeps of a step of RL, each of another prompt.
     `all` also keeps every completion in completions/: token ids, grade, rewards."""

@@ -2,12 +2,12 @@
 
 import pytest
 
-from sage_cli.cli.training_run import InitialPolicy, RlTraining, SftTraining
+from sage_cli.cli.training_run import RlTraining, SftTraining
 from sage_cli.config.load import load
 from sage_cli.errors import StoreError
-from sage_cli.models.planned import planned_base, state
+from sage_cli.models.planned import planned_base
 from sage_cli.progress import Silent
-from sage_cli.store.run import Runs, stage_replacement
+from sage_cli.store.run import Runs
 
 
 @pytest.fixture
@@ -34,7 +34,6 @@ def test_a_base_that_others_grew_from_is_refused_with_their_names(settings, base
         SftTraining.of(settings).carry_out(Silent(), fresh=True)
     assert "`sage runs remove`" in caught.value.next_step
     assert base.finished
-    assert not base.replacement.folder.exists()
 
 
 def test_a_policy_that_others_were_started_from_is_refused_too(settings, base):
@@ -50,7 +49,6 @@ def test_what_is_refused_before_the_training_leaves_the_old_run(settings, base):
     with pytest.raises(StoreError, match="has been changed"):
         RlTraining.of(settings).carry_out(Silent(), fresh=True)
     assert run.finished
-    assert not run.replacement.folder.exists()
 
 
 def test_a_run_that_is_there_says_how_it_is_trained_again(settings, base):
@@ -61,9 +59,3 @@ def test_a_run_that_is_there_says_how_it_is_trained_again(settings, base):
         progress.say = said.append
         training.of(settings).found(found, progress)
         assert said == [f"[bold]{found.id}[/] is trained already; --fresh trains it again"]
-
-
-def test_a_base_that_is_begun_anew_stays_the_base_until_the_new_one_is_finished(settings, base):
-    stage_replacement(base)
-    assert InitialPolicy.of(settings).carry_out(Silent()).run == base
-    assert state(base) == "finished; replacement not trained yet"

@@ -106,7 +106,6 @@ COSMETIC = {
     "executor.memory_gb", "executor.minutes", "executor.address", "executor.partition",
     "executor.account", "executor.lines", "executor.setup",
     "tracking.wandb", "tracking.project", "tracking.group", "tracking.tensorboard",
-    "tracking.trackio",
     "tracking.rollouts", "tracking.rollouts_every",
     "run.root", "run.sweep",
     "methods", "guides",

@@ -7,8 +7,7 @@ import runpy
 from pathlib import Path
 
 import pytest
-
-from sage_cli.store.metrics import meaning
+from recorded import meaning
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 DOCS = REPOSITORY / "docs"
@@ -26,8 +25,16 @@ def test_every_file_of_the_map_is_there() -> None:
     code = [f"sage_cli/{name}" for name in re.findall(r"`((?!tests/)[a-z_]+/[\w/]+\.py)`", page)]
     rest = re.findall(r"`((?:tests|configs|sweeps)/[\w/]+\.(?:py|yaml))`", page)
     assert len(code) > 5
-    assert len(rest) > 30
+    assert len(rest) > 15
     assert not [name for name in (*code, *rest) if not (REPOSITORY / name).is_file()]
+    listed = re.search(r"^\| Tables (.+) and Figures (.+?) \|", page, re.MULTILINE)
+    suites = {
+        f"{kind}{number}"
+        for kind, numbers in zip(("table", "figure"), listed.groups(), strict=True)
+        for first, last in re.findall(r"(\d)(?:–(\d))?", numbers)
+        for number in range(int(first), int(last or first) + 1)
+    }
+    assert suites == {file.stem for file in REPOSITORY.glob("configs/suites/[tf]*[1-9].yaml")}
 
 
 def test_keys_have_meanings() -> None:

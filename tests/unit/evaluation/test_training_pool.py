@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
@@ -14,7 +12,6 @@ from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import grader_for
 from sage_cli.evaluation.stored import PolicySamples
 from sage_cli.evaluation.training_pool import (
-    in_order,
     pool_facts,
     pool_identity,
     training_problems,
@@ -22,7 +19,6 @@ from sage_cli.evaluation.training_pool import (
 from sage_cli.models.planned import rl_run
 from sage_cli.models.policy import Policy
 from sage_cli.problems.load import load_training_problems
-from sage_cli.problems.problem import Problem
 from sage_cli.store.annotations import GradeStore
 from sage_cli.store.ledger import PromptRow
 from sage_cli.store.run import Run, Runs
@@ -76,13 +72,8 @@ def test_a_range_of_the_ledgers_pass_rates(folder: Path) -> None:
     assert chosen(folder) == list("12345")
 
 
-def test_curricula(folder: Path) -> None:
-    by = "solved_by=rl-met"
-    assert chosen(folder, "order=easy-first", by) == ["4", "3", "2", "1"]
-    assert chosen(folder, "order=hard-first", by) == ["1", "2", "3", "4"]
-    # distances from a half: 0, .25, and .5 twice
-    assert chosen(folder, "order=middle-first", by)[:2] == ["3", "2"]
-    config = configured(folder, "data.rl.order=easy-first", f"data.rl.{by}")
+def test_a_plan_says_how_many_have_a_pass_rate(folder: Path) -> None:
+    config = configured(folder, "data.rl.solved=0..1", "data.rl.solved_by=rl-met")
     facts = pool_facts(config, folder / "runs")
     assert "4 of 5" in facts["problems"]
     assert "4 completions each; 1 have none" in facts["problems"]
@@ -138,7 +129,7 @@ def test_the_identity_is_of_the_rates_content(folder: Path) -> None:
     with copied.recording({}, kind="rl"):
         enter(copied, RIGHT, 4)
     assert identity(pool[0], "solved_by=rl-other") == first  # another run, the same counts
-    assert identity(*pool, "order=hard-first") != first
+    assert identity("solved=0...5", pool[1]) != first
     enter(copied, {"5": 1}, 4)
     assert identity(pool[0], "solved_by=rl-other") != first
 
@@ -148,23 +139,5 @@ def test_a_run_without_a_pool_keeps_its_name(folder: Path) -> None:
     runs = Runs(folder / "runs")
     plain = rl_run(config, parent, runs, 1)
     assert rl_run(config, parent, runs, 1, None).id == plain.id
-    assert rl_run(config, parent, runs, 1, {"order": "easy-first"}).id != plain.id
-    assert not {"solved", "solved_by", "order"} & set(config.data.rl.determinants())
-
-
-@given(st.lists(st.integers(0, 4), min_size=1, max_size=12), st.integers(0, 5))
-def test_an_order_sorts_and_loses_nothing(right: list[int], seed: int) -> None:
-    problems = [Problem(str(i), "toy", str(i), str(i)) for i in range(len(right))]
-    rates = [count / 4 for count in right]
-    found = in_order(problems, rates, "hard-first", seed)
-    assert sorted(p.id for p in found) == sorted(p.id for p in problems)
-    along = [rates[int(problem.id)] for problem in found]
-    assert along == sorted(rates)
-    assert found == in_order(problems, rates, "hard-first", seed)
-
-
-def test_equal_rates_are_shuffled_by_the_seed() -> None:
-    problems = [Problem(str(i), "toy", str(i), str(i)) for i in range(30)]
-    one, other = (in_order(problems, [0.5] * 30, "easy-first", seed) for seed in (1, 2))
-    assert one != other
-    assert one != problems
+    assert rl_run(config, parent, runs, 1, {"solved": [0, 1]}).id != plain.id
+    assert not {"solved", "solved_by"} & set(config.data.rl.determinants())

@@ -110,8 +110,6 @@ def test_a_mirror_whose_package_is_absent_is_refused(monkeypatch):
     mirrors.require_mirrors(TrackingSection())
     with pytest.raises(ConfigurationError, match="the package tensorboard is not installed"):
         mirrors.require_mirrors(TrackingSection(tensorboard=True))
-    with pytest.raises(ConfigurationError, match="the package trackio is not installed"):
-        mirrors.require_mirrors(TrackingSection(trackio=True))
 
 
 OFFLINE = TrackingSection()

@@ -85,7 +85,6 @@ def test_online_the_run_is_resumed_and_only_what_is_new_is_sent(run, started, lo
     record_evaluation(run, "aime", {"pass@1": 0.5})
     train(run, (1, 2), TrackingSection(wandb="off"))
     train(run, (3, 4), TrackingSection(wandb="online"))
-    assert "resume_from" not in asked
     assert (asked["mode"], asked["resume"], asked["id"]) == ("online", "allow", run.id)
     assert online.steps == [3, 4]
     assert online.summary == {"eval/aime/pass@1": 0.5}
@@ -93,51 +92,12 @@ def test_online_the_run_is_resumed_and_only_what_is_new_is_sent(run, started, lo
     assert (run.folder / "wandb").is_dir()
 
 
-def test_online_steps_that_are_trained_anew_replace_those_from_before_the_crash(
-    run, logged_in, monkeypatch
-):
-    """W&B ignores what is sent for a step that it holds: its run is cut off there first."""
-    asked, runs = [], []
-
-    def init(**words):
-        asked.append(words)
-        runs.append(Online())
-        if "resume_from" in words:
-            runs[-1].starting_step = 2  # W&B was asked for everything up to step 1
-        return runs[-1]
-
-    monkeypatch.setattr(wandb, "init", init)
-    train(run, (1,), TrackingSection(wandb="off"))  # of steps 1 and 2 a crash left the first
-    train(run, (2, 3), TrackingSection(wandb="online"))
-    assert [words.get("resume_from") for words in asked] == [None, f"{run.id}?_step=1"]
-    assert "resume" not in asked[1]  # W&B takes one of both
-    assert (runs[0].steps, runs[0].finished) == ([], True)
-    assert runs[1].steps == [2, 3]
-
-
-def test_online_where_wandb_cannot_forget_it_is_said(run, logged_in, monkeypatch, caplog):
-    online = Online()
-
-    def init(**words):
-        if "resume_from" in words:
-            raise wandb.errors.CommError("rewind is not enabled")
-        return online
-
-    monkeypatch.setattr(wandb, "init", init)
+def test_online_steps_that_are_trained_again_are_named(run, started, logged_in, caplog):
+    _, online = started
     train(run, (1, 2, 3), TrackingSection(wandb="online"))
     assert online.steps == [3]
     (said,) = caplog.messages
     assert "W&B keeps its values of steps 1 to 2" in said
-    assert "rewind is not enabled" in said
-
-
-def test_online_a_later_evaluation_forgets_nothing(run, started, logged_in):
-    asked, online = started
-    train(run, (1,), TrackingSection(wandb="off"))
-    for mirror in mirrors_of(TrackingSection(wandb="online"), run):
-        mirror.show_evaluations()
-    assert "resume_from" not in asked
-    assert online.steps == []
 
 
 def test_online_without_a_key_is_offline_and_nobody_is_asked_for_one(

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from recorded import meaning
 from toy_policy import KilledError, killing, weights
 
 from sage_cli.config.load import load
@@ -13,7 +14,6 @@ from sage_cli.errors import TrainingError
 from sage_cli.grading import Grade
 from sage_cli.models.planned import rl_run
 from sage_cli.models.policy import Policy
-from sage_cli.store.metrics import meaning
 from sage_cli.store.run import Run, Runs
 
 MINE = """

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from recorded import meaning
 from safetensors.torch import load_file
 from toy_policy import PROMPTS, KilledError, adapted, killing, parity_grader, timeless, weights
 from trl import GRPOConfig, GRPOTrainer
@@ -23,13 +24,13 @@ from sage_cli.models.loading import attach_lora, load_model
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.sampling.stopping import Stopping
-from sage_cli.store.metrics import MetricsFile, meaning
+from sage_cli.store.metrics import MetricsFile
 from sage_cli.store.run import Run
 from sage_cli.training.anchored_trainer import AnchoredTrainer
 from sage_cli.training.checkpoints import seal
 from sage_cli.training.rl import grpo_arguments, save_interval
 from sage_cli.training.rl_trainer import RlTrainer
-from sage_cli.training.training import rows_seen, training_order
+from sage_cli.training.training import training_order
 
 
 def arguments(config: SageConfig) -> Any:
@@ -431,12 +432,6 @@ def test_every_prompt_comes_once_an_epoch_however_steps_share_generations():
         order = training_order(12, rl)
         assert len(order) == (18 if steps == 6 else 24)  # generations of 6 prompts
         assert sorted(order[:12]) == list(range(12))
-
-
-def test_a_curriculum_repeats_the_order_of_its_problems():
-    rl = Grpo(steps=3, prompts_per_step=2)
-    assert training_order(4, rl, "hard-first") == [0, 1, 2, 3, 0, 1]
-    assert rows_seen(9, rl, "hard-first") == list(range(6))
 
 
 def test_all_checkpoints_are_kept_where_none_are_to_go(bench: Any, configure: Any):

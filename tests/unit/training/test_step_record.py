@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 import torch
+from recorded import meaning
 from torch import Tensor
 from trl import GRPOTrainer
 
-from sage_cli.store.metrics import meaning
 from sage_cli.training.step_record import (
     PHASES,
     Phases,

@@ -10,18 +10,12 @@ from sage_cli.errors import ConfigurationError
     ("sets", "said"),
     [
         (["data.rl.solved=.05..0.95"], r"solved_by names no model"),
-        (["data.rl.order=easy-first"], r"order easy-first read pass rates"),
         (["data.rl.solved_by=RUN"], "would do nothing"),
         (["data.rl.solved=0.9..0.1", "data.rl.solved_by=RUN"], "is no range of pass rates"),
         (["data.rl.solved=0..2", "data.rl.solved_by=RUN"], "is no range of pass rates"),
         (["data.rl.solved=half", "data.rl.solved_by=RUN"], "is no range of pass rates"),
-        (
-            ["rl.algo=guided-dpo", "anchor.kl=none", "data.rl.order=hard-first",
-             "data.rl.solved_by=RUN"],
-            "pairs in an order of its own",
-        ),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_act(sets, said):
     with pytest.raises(ConfigurationError, match=said):
         load(sets=sets)
