@@ -41,10 +41,10 @@ class Grader:
 
     `judge` is the kind of answer, `mode` the strictness of mathematics (`strict` or `math-verify`),
     `tolerance` is relative and None where answers must be exact. `extract` is the place of the
-    answer (see `grades.extract`). `unfinished` says what a completion is that ends inside a
-    thought. A pair has `timeout_s` whole seconds, and a worker may grow by `memory_mb`. Workers
-    start with the first pair that needs one. `identity` is all of that but the number of workers:
-    the key of stored grades.
+    answer (see `grades.extract`); `boxed` is short for `extract="boxed"`. `unfinished` says what a
+    completion is that ends inside a thought. A pair has `timeout_s` whole
+    seconds, and a worker may grow by `memory_mb`. Workers start with the first pair that needs
+    one. `identity` is all of that but the number of workers: the key of stored grades.
 
     Only mathematics is searched for in a whole text: under `text` other judges take the tags. One
     that `sees_text` is a function of question, completion and gold, and `extract` is `text`; a gold
@@ -62,12 +62,13 @@ class Grader:
         tolerance: float | None = None,
         answer_open: str = AnswerTags.open,
         answer_close: str = AnswerTags.close,
-        extract: Extraction = "tags",
+        boxed: bool = False,
+        extract: Extraction | None = None,
         unfinished: Unfinished = "wrong",
         *,
         sees_text: bool = False,
     ) -> None:
-        place = extract
+        place: Extraction = extract or ("boxed" if boxed else "tags")
         if place == "text" and judge != "math" and not sees_text:
             place = "tags"
         self._judge = find_judge(judge, mode, place)

@@ -51,7 +51,7 @@ def test_real_completions_agree_with_the_record(shared):
         pairs += [(problem["gold"], completion) for completion in problem["completions"]]
         recorded += problem["recorded_correct"]
     assert len(pairs) == 560
-    with Grader(extract="boxed") as grader:
+    with Grader(boxed=True) as grader:
         grades = grader.grade_many(pairs)
     differing = [
         number

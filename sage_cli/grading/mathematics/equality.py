@@ -6,9 +6,11 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from sage_cli.grading.mathematics.expression import compare, constant, same_equation
 from sage_cli.grading.mathematics.notation import (
+    GREEK,
     defines,
     is_name,
     is_quantity,
@@ -16,14 +18,16 @@ from sage_cli.grading.mathematics.notation import (
     letters,
     normalise,
 )
-from sage_cli.grading.mathematics.numbers import Number, read_number
+from sage_cli.grading.mathematics.numbers import Number, read_number, with_point
 from sage_cli.grading.mathematics.structure import (
     Solutions,
     Structure,
     all_true,
+    read_region,
     read_solutions,
     read_structure,
     same_items,
+    same_region,
     split,
 )
 from sage_cli.grading.mathematics.units import read_unit, same_unit
@@ -33,7 +37,7 @@ from sage_cli.grading.mathematics.wording import same_wording, stated
 Prove = Callable[[str, str], bool]
 """(gold, answer), normalised, -> True if algebra finds them equal."""
 
-
+_NAMES = re.compile(r"\\text ?\{[^{}]*\}|\\[A-Za-z]+|[A-Z]")
 _ANGULAR = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc|cis)")
 _EMPTY = r"\emptyset"
 _NOTHING = re.compile(r"(?:\\text ?\{)? ?no (?:real )?solutions? ?\}?\Z", re.IGNORECASE)
@@ -41,11 +45,11 @@ _UNORDERED = ("set", "list", "either")
 _ACCEPTED = {**dict.fromkeys(_UNORDERED, _UNORDERED), "()": ("list",)}
 """Kinds of answer that a kind of gold accepts: brackets may be left out, not exchanged."""
 _RATIO = re.compile(r"(\d{1,9}):(\d{1,9})")
-
-
+_OPPOSITE = str.maketrans("+-", "-+")
 _MODULUS = re.compile(r"\(?\\(?:p|b)?mod ?\{?(\d{1,9})\}?\)?\Z|\(mod (\d{1,9})\)\Z")
-
-
+_DECIMAL = re.compile(r"(-?\d+(?:\.(\d+))?)(?:\.\.\.|\\ldots)?")
+_ARGUMENT = re.compile(r"([A-Za-z])\(([a-z])\)")
+_INVERSE = re.compile(r"[A-Z]\^(?:\{-1\}|\{?[Tn\d]\}?)")
 _PRODUCT = re.compile(r"[a-z]{2,}")
 _POINT = re.compile(r"[A-Z]'?(\(.*\))")
 _REGION = re.compile(r"[<>≤≥≠∪∞]|\\(?:setminus|mathbb|cap|emptyset|backslash|notin)|real")
@@ -69,7 +73,12 @@ class Equality:
         """Return True if the answer equals the gold; both as written."""
         gold, answer = normalise(gold_text), normalise(answer_text)
         same = gold == answer != "" or self.equal(gold, stated(answer))
-        if same or "," not in answer_text or "," not in gold_text:
+        if same or "," not in answer_text:
+            return same
+        number, decimal = read_number(gold), with_point(answer_text)
+        if decimal and number and number.value % 1:  # 3,0 may be two values, 2,74 for 2.74 isn't
+            return self.equal(gold, normalise(decimal))
+        if "," not in gold_text:
             return same
         # 3, 500 is a list and 3,500 perhaps one, perhaps a number: as texts they are the same
         gold, answer = (normalise(text.replace(", ", ",")) for text in (gold_text, answer_text))
@@ -86,14 +95,10 @@ class Equality:
             answer = re.sub(r"(?<=\d) ?(?:\\text ?\{ ?to ?\}|to) ?(?=\d)", ":", answer)
         if answer == gold or answer.lstrip("+") == gold.lstrip("+"):
             return True
-        if (modulus := _MODULUS.search(answer)) and "mod" not in gold:
-            residue = read_number(gold)
-            if residue is None or not 0 <= residue.value < int(modulus[1] or modulus[2]):
-                return False
-            answer = re.sub(r"\\equiv ?", "=", answer[: modulus.start()]).strip()
-        if "≈" in answer and "≈" not in gold:
-            exact, rounded = _exact_and_rounded(answer)
-            return self.equal(gold, exact or (rounded if self.tolerance is not None else ""))
+        if "mod" in gold + answer and (_MODULUS.search(gold) or _MODULUS.search(answer)):
+            return self._same_residue(gold, answer)
+        if "≈" in gold or "≈" in answer:
+            return self._same_rounded(gold, answer)
         name, number = _named_number(gold)
         if number is not None:
             is_right = self._is_number(name, number, answer)
@@ -106,6 +111,11 @@ class Equality:
             return True
         if (same := same_wording(gold, answer)) is not None:
             return same
+        if _REGION.search(gold) or _REGION.search(answer):
+            regions = read_region(gold), read_region(answer)
+            if regions[0] and regions[1]:
+                names = regions[0][1] | regions[1][1]
+                return len(names) < 2 and same_region(regions[0][0], regions[1][0])
         assigned = read_solutions(gold) if "=" in gold else None
         answered = read_solutions(answer) if "=" in answer else None
         if assigned and (answered or "=" not in answer or "∨" in answer):
@@ -126,6 +136,30 @@ class Equality:
             return all_true(self.equal(gold, item) for item in answer_structure.items)
         return same
 
+    def _same_residue(self, gold: str, answer: str) -> bool | None:
+        r"""Compare 5 \pmod 7 with another residue of 7; the modulus may be left out."""
+        (gold, modulus), (answer, other) = map(_residue, (gold, answer))
+        if modulus == other:
+            numbers = [read_number(split(text, "=")[-1]) for text in (gold, answer)]
+            values = [number.value for number in numbers if number]
+            if len(values) == 2 and (values[0] - values[1]) % modulus == 0:
+                answer = answer[: answer.rfind("=") + 1] + str(values[0])
+        elif (number := read_number(answer)) is None or not 0 <= number.value < (modulus or other):
+            return False
+        return not (modulus and other and modulus != other) and self.equal(gold, answer)
+
+    def _same_rounded(self, gold: str, answer: str) -> bool | None:
+        """Compare a value that stands before ≈ and its decimal, or a decimal alone."""
+        exact, rounded = _exact_and_rounded(gold)
+        value, decimal = _exact_and_rounded(answer)
+        if rounded:
+            return self.equal(rounded, value or decimal) or (
+                bool(exact) and self.equal(exact, value)
+            )
+        if value or self.tolerance is None:
+            return bool(decimal and value) and self.equal(gold, value)
+        return self.equal(gold, decimal)
+
     def _is_number(self, name: str, gold: Number, answer: str) -> bool:
         """Return True if the answer is the number, once or repeated."""
         shape = read_structure(answer)
@@ -139,8 +173,8 @@ class Equality:
 
     def _is_one_number(self, name: str, gold: Number, answer: str) -> bool:
         *before, last = split(answer, "=")
-        if name == last and len(before) == 1:  # 5=x
-            before, last = [last], before[0]
+        if name and len(before) == 1 and (solved := _solved(name, before[0], last)):
+            before, last = [name], solved
         written = _as_fraction(last) if gold.value.denominator > 1 else last
         number = read_number(written, spoken=True)
         if number is None or not same_unit(gold.unit, number.unit):
@@ -209,7 +243,11 @@ class Equality:
             return self.equal(gold, named[1])
         for leaf, whole in ((gold, answer), (answer, gold)):
             *names, last = split(leaf, "=")
-            if names and all(map(is_name, names)) and read_structure(last).kind != "leaf":
+            if (
+                names
+                and all(is_name(n) or _INVERSE.fullmatch(n) for n in names)
+                and read_structure(last).kind != "leaf"
+            ):
                 return self.equal(last, whole) if leaf is gold else self.equal(whole, last)
         if _REGION.search(gold) and _REGION.search(answer):
             return self._ask(gold, answer)
@@ -229,6 +267,8 @@ class Equality:
         *names, last = split(answer, "=")
         if gold_names:
             name = gold_names[0]
+            if names and (renamed := _with_argument_of(name, names[0], answer, letters(gold))):
+                return self._same_leaf(gold, renamed)
             if names and (len(letters(gold)) > 1 or not is_symbol(name)):
                 return self._same_equation(gold, answer)
             if names and name != names[0]:
@@ -266,16 +306,16 @@ class Equality:
             same_value = self.equal if ":" in gold_sides[-1] else self._same_expression
             if same_value(gold_sides[-1], sides[-1]):
                 return True
-        if len(gold_sides) == len(sides) == 2 and same_equation(gold_sides, sides):
-            return True
+        if len(gold_sides) == len(sides) == 2:
+            same = same_equation(gold_sides, sides)
+            if same is not None:
+                return same
         return self._ask(gold, answer)
 
     def _ask(self, gold: str, answer: str) -> bool | None:
-        used = letters(gold) | letters(answer)  # Math-Verify reads N as n, and I as a number
-        folded = any(c == "I" or (c.isupper() and c.lower() in used) for c in used)
-        if folded or _MISREAD.search(gold) or _MISREAD.search(answer):
+        if _MISREAD.search(gold) or _MISREAD.search(answer):
             return False
-        return self.prove(gold, answer) if self.prove else None
+        return self.prove(*_with_distinct_letters(gold, answer)) if self.prove else None
 
 
 def _named_number(gold: str) -> tuple[str, Number | None]:
@@ -284,17 +324,50 @@ def _named_number(gold: str) -> tuple[str, Number | None]:
     return ("", None) if equals and not is_quantity(name) else (name, read_number(value))
 
 
+def _with_argument_of(name: str, other: str, answer: str, taken: frozenset[str]) -> str | None:
+    """Return f(y)=y, whose left side is `other`, as f(x)=x where `name` is f(x)."""
+    function, same = _ARGUMENT.fullmatch(name), _ARGUMENT.fullmatch(other)
+    if not function or not same or function[1] != same[1] or same[2] in taken:
+        return None
+    if function[2] in letters(answer):
+        return None
+    return re.sub(rf"(?<![\\A-Za-z]){same[2]}(?![A-Za-z])", function[2], answer)
+
+
+def _residue(text: str) -> tuple[str, int]:
+    r"""Return n\equiv5 of n\equiv5\pmod 7 as n=5, and 7; 0 without a modulus."""
+    modulus = _MODULUS.search(text)
+    text = text[: modulus.start()] if modulus else text
+    return re.sub(r"\\equiv ?", "=", text).strip(), int(modulus[1] or modulus[2]) if modulus else 0
+
+
 def _exact_and_rounded(text: str) -> tuple[str, str]:
-    """Return the value before ≈, "" where the decimal isn't its own; and the decimal of a name."""
-    exact, _, rounded = text.rpartition("≈")
-    value, places = split(exact, "=")[-1], len(rounded.partition(".")[2])
+    """Return the value before ≈ and the decimal behind it, "" where it isn't the value's.
+
+    A name is no value: x≈5 is the decimal x=5.
+    """
+    exact, mark, rounded = text.rpartition("≈")
+    value = split(exact, "=")[-1]
+    if not mark:
+        return text, ""
     if not value or is_name(value):
         return "", f"{exact}={rounded}".lstrip("=")
-    number, decimal = constant(value), constant(rounded)
-    if number is None or decimal is None or not is_real(number):
+    number, decimal = constant(value), _DECIMAL.fullmatch(rounded)
+    if decimal is None or number is None or not is_real(number):
         return exact, ""
-    excess = (abs(float(number)) - abs(float(decimal))) * 10**places
-    return exact if -0.501 <= excess < 1 else "", ""  # rounded, or cut off
+    unit, excess = 10.0 ** -len(decimal[2] or ""), abs(float(number)) - abs(float(decimal[1]))
+    return exact, decimal[1] if -0.501 * unit <= excess < unit else ""
+
+
+def _solved(name: str, left: str, right: str) -> str | None:
+    """Return the value of `name` in 5=x, x-5=0 and 5-x=0, and None of any other equation."""
+    if right == name:
+        return left
+    difference = left if right == "0" else right if left == "0" else ""
+    if difference.endswith(f"-{name}"):
+        return difference.removesuffix(f"-{name}")
+    value = difference.removeprefix(name)
+    return value.translate(_OPPOSITE) if value != difference and value[:1] in ("+", "-") else None
 
 
 def _as_fraction(text: str) -> str:
@@ -310,6 +383,22 @@ def _without_unit(text: str) -> tuple[str, str]:
     begin = text.find(r"\text{")
     unit = read_unit(text[begin:]) if begin > 0 and text[begin - 1] not in "_^{" else None
     return (text[:begin].strip(), unit) if unit else (text, "")
+
+
+def _with_distinct_letters(gold: str, answer: str) -> tuple[str, str]:
+    """Return both with Greek letters for I, and for capitals beside the same small letter.
+
+    Math-Verify takes I for the imaginary unit, and N for n.
+    """
+    used = letters(gold) | letters(answer)
+    spare = sorted(GREEK - used)
+    names = {
+        c: spare.pop() for c in sorted(used) if c.isupper() and (c == "I" or c.lower() in used)
+    }
+    if not names:
+        return gold, answer
+    rename = partial(_NAMES.sub, lambda m: f"{names[m[0]]} " if m[0] in names else m[0])
+    return rename(gold), rename(answer)
 
 
 def _exactly(gold: str, answer: str) -> bool:

@@ -16,7 +16,7 @@ from functools import lru_cache
 from itertools import cycle
 from zlib import crc32
 
-from sage_cli.grading.mathematics.notation import ACCENTS, GREEK
+from sage_cli.grading.mathematics.notation import ACCENTS, GREEK, letters
 from sage_cli.grading.mathematics.values import (
     LOCK,
     Arithmetic,
@@ -52,6 +52,12 @@ _CLOSES = {"(": ")", "{": "}", "[": "]"}
 _OF_FRACTION = ("{", "}", r"\frac")
 _ARGUMENT = re.compile(r"\(\d+\)")
 """I(0) and x(2) are values of a function: nobody writes a number behind its factor."""
+_DIFFERENTIAL = re.compile(r"(d|\\partial)(?:\^\{?(?:\d+|[nk])\}?)?(.*)")
+_CHOOSE = re.compile(
+    r"_\{(\d+)\}C_\{(\d+)\}|C_\{(\d+)\}\^\{?(\d+)\}?|C\((\d+),(\d+)\)"
+    r"|C\^(?:\{(\d+)\}|(\d))_\{(\d+)\}"
+)
+"""Ways of writing the number of subsets: of 10 and 3, but in C^3_{10} of 3 and 10."""
 
 
 class UnreadableError(ValueError):
@@ -65,6 +71,8 @@ def read_expression(text: str) -> tuple[Evaluate, frozenset[str]] | None:
         pass
     if not text.replace("π", "").replace("°", "").isascii():
         return None
+    if "C" in text and letters(text) == {"C"}:
+        text = _CHOOSE.sub(_binomial, text.replace("{}_", "_"))
     parser = _Parser(_TOKEN.findall(text))
     try:
         return parser.whole(), frozenset(parser.symbols)
@@ -74,6 +82,11 @@ def read_expression(text: str) -> tuple[Evaluate, frozenset[str]] | None:
 
 def _named_magnitude(match: re.Match[str]) -> str:
     return rf"\abs{{{match[1]}}}" if match[1] else rf"\norm{{{match[2]}}}"
+
+
+def _binomial(match: re.Match[str]) -> str:
+    top, bottom = [group for group in match.groups() if group]
+    return rf"\binom{{{max(top, bottom, key=int)}}}{{{min(top, bottom, key=int)}}}"
 
 
 def value_at(evaluate: Evaluate, at: Arithmetic) -> Value | None:
@@ -172,10 +185,14 @@ class _Parser:
             operator = self.take()
             if operator == "°":
                 base = _of(Arithmetic.degrees, base)
-            elif operator == "!" and self.next != "!":  # n!! isn't (n!)!
-                base = _of(Arithmetic.factorial, base)
+            elif operator == "!" and self.next == "!":
+                self.take()
+                base = _of(Arithmetic.double_factorial, base)
             elif operator == "!":
-                raise UnreadableError("!!")
+                base = _of(Arithmetic.factorial, base)
+            elif star := re.match(r"\*|\{\*\}", self.ahead(3)):  # a conjugate, or a dual
+                self.place += star.end()
+                base = self.opaque("*", base)
             else:
                 base = _of(Arithmetic.power, base, self.argument())
         return base
@@ -201,7 +218,7 @@ class _Parser:
         if token == r"\norm":
             return self.opaque(token, self.atom())
         if token == r"\frac":
-            return self.fraction()
+            return self.derivative() or self.fraction()
         if token == r"\binom":
             return _of(Arithmetic.binomial, self.argument(), self.argument())
         if token == r"\sqrt":
@@ -217,6 +234,16 @@ class _Parser:
         top, bottom = self.argument(), self.argument()
         return lambda at: at.product([(False, top(at)), (True, bottom(at))])
 
+    def derivative(self) -> Evaluate | None:
+        r"""Return \frac{dy}{dx} as a symbol of its own; None where a fraction is something else."""
+        begin = self.place
+        parts = [self._group().strip("{}") if self.next == "{" else "" for _ in range(2)]
+        of, by = map(_DIFFERENTIAL.fullmatch, parts)
+        if of and by and of[1] == by[1] and by[2]:
+            return self.symbol(re.sub(r"[{}]", "", f"{parts[0]} by {parts[1]}"))
+        self.place = begin
+        return None
+
     def arguments(self) -> list[Evaluate]:
         """Return the members of a list in parentheses or braces."""
         closing = {"(": ")", r"\{": r"\}"}.get(self.take())
@@ -227,13 +254,13 @@ class _Parser:
         self.take(closing or "")
         return members
 
-    def opaque(self, name: str, *members: Evaluate) -> Evaluate:
-        self.symbols.add(f"{name}()")
-        return lambda at: at.opaque(name, [member(at) for member in members])
-
     def symbol(self, name: str) -> Evaluate:
         self.symbols.add(name)
         return lambda at: at.symbols[name]
+
+    def opaque(self, name: str, *members: Evaluate) -> Evaluate:
+        self.symbols.add(f"{name}()")
+        return lambda at: at.opaque(name, [member(at) for member in members])
 
     def _number(self, token: str) -> Evaluate:
         if len(token) > 300:
@@ -404,16 +431,57 @@ def _digits(text: str) -> int:
 
 
 def same_equation(gold: Sequence[str], answer: Sequence[str]) -> bool | None:
-    """Return True if an equation, of two sides, is a constant times the other; None if unknown."""
+    """Return True if two equations, each of two sides, have the same solutions; None if unknown.
+
+    They have if one is a multiple of the other, and not if a solution of one is none of the other.
+    """
     read = [read_expression(f"({left})-({right})") for left, right in (gold, answer)]
-    if read[0] is None or read[1] is None or read[0][1] != read[1][1]:
+    if read[0] is None or read[1] is None or read[0][1] != read[1][1] or not read[0][1]:
         return None
-    ratios = []
+    symbols, sides = read[0][1], (read[0][0], read[1][0])
+    points = [point_of(symbols, number) for number in range(_POINTS)]
     with LOCK:
-        for number in range(_POINTS):
-            at = Arithmetic(_DIGITS, point_of(read[0][1], number))
-            differences = [value_at(side[0], at) for side in read if side]
-            if not all(differences):
-                return None
-            ratios.append(at.product([(False, differences[1]), (True, differences[0])]))
-    return True if all(close(ratio, ratios[0], None) for ratio in ratios) else None
+        if all(_are_multiples(sides, point) for point in points):
+            return True
+        for name in sorted(symbols):
+            for side, other in (sides, sides[::-1]):
+                solutions = [_solved(side, point, name) for point in points]
+                if None not in solutions and any(_values((other,), at)[0] for at in solutions):
+                    return False
+    return None
+
+
+def _values(sides: Sequence[Evaluate], point: Point | None) -> list[Value | None]:
+    at = Arithmetic(_DIGITS, point or {})
+    return [value_at(side, at) for side in sides]
+
+
+def _are_multiples(sides: Sequence[Evaluate], point: Point) -> bool:
+    """Return True if an expression is the other times powers of variables that add no zeros."""
+    for name, begin in point.items():
+        ratios = []
+        for size in (1, 2, 4):
+            gold, answer = _values(sides, {**point, name: begin * size})
+            if not gold or not answer:
+                return False
+            ratios.append(Arithmetic(_DIGITS, {}).product([(False, answer), (True, gold)]))
+        if not close(ratios[0] * ratios[2], ratios[1] * ratios[1], None):
+            return False
+        gold, answer = _values(sides, {**point, name: Fraction(0)})
+        if (gold == 0) != (answer == 0) and not close(ratios[0], ratios[1], None):
+            return False
+    return True
+
+
+def _solved(side: Evaluate, point: Point, name: str) -> Point | None:
+    """Return the point with the value of `name` at which an expression linear in it is zero."""
+    begin = point[name]
+    values = [_values((side,), {**point, name: begin + n})[0] for n in range(3)]
+    first, second, third = values
+    if first is None or second is None or third is None or name.endswith("()"):
+        return None
+    at = Arithmetic(_DIGITS, point)
+    slope = at.total([second, -first])
+    if not slope or at.total([third, -second, -second, first]):
+        return None
+    return {**point, name: at.total([begin, at.product([(False, -first), (True, slope)])])}

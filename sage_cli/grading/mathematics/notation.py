@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from html import unescape
 from itertools import pairwise
 from unicodedata import normalize
 
@@ -147,6 +148,7 @@ MAX_LENGTH = 2000
 
 _DOLLARS = re.compile(r"(?:\\\$|^\$(?=[^$]*$))\s*(\d++(?:(?:[,.]|\{,\})\d++)*+)(?!\s*[A-Za-z])")
 r"""\$5, and a $ before a number that no other closes: money, not LaTeX."""
+_POINTED = re.compile(r"<([^<>≤≥=]*,[^<>≤≥=]*)>")
 _CURRENCIES = {"€": "euro", "£": "pound", "₹": "rupee", "¥": "yen", "₩": "won", "¢": "cent"}
 _AMOUNT = r"\d++(?:[ ,.]\d++)*+"
 _MONEY = re.compile(rf"([€£₹¥₩¢])\s*({_AMOUNT})|({_AMOUNT})\s*\$?([€£₹¥₩¢])")
@@ -165,13 +167,20 @@ _WRAPPERS = [
 ]
 """What is put around an answer: code, JSON of one field, quotes."""
 _WRAPPED = frozenset("`*_{\"'“")
+_TAG = re.compile(r"</?(?:b|i|em|strong|code|p|span|u|div|answer)\s*/?>", re.IGNORECASE)
+_RAISED, _LOWERED = (
+    re.compile(rf"<{tag}>([^<>]*)</{tag}>", re.IGNORECASE) for tag in ("sup", "sub")
+)
+_ENTITY = re.compile(r"&(?:nbsp|lt|gt|le|ge|ne|amp|quot|times|minus|#\d+);")
 _COMMAND = re.compile(r"\\(?:\\|([A-Za-z]+)\s*|([(){}\[\],:; !$%]))")
 _WORD = re.compile(r"(?<![\\A-Za-z])(?:np\.|math\.)?([A-Za-z]+)(?![A-Za-z])")
 _SUPERSCRIPT = re.compile(r"[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺⁽⁾ⁿⁱˣ]+")
 _LOW = re.compile(r"[₀₁₂₃₄₅₆₇₈₉₋₊₍₎ₙᵢⱼₖₘₓ]+")
+_OVERLINED = re.compile(r"(?:\d\u0305)+")
+_OVER = re.compile(r"\{([^{}]*)\\(over|choose)(?![A-Za-z])([^{}]*)\}")
 _SPECIAL = re.compile(
     r"\\(?:\||mathrm|mathbf|operatorname|rm|bm|boldsymbol|(?:text)?color|[hv]?phantom|[hv]space|tag"
-    r"|label|vec|hat|nabla|land|wedge|lor|vee)|[∧∨]"
+    r"|label|over|choose|vec|hat|nabla|land|wedge|lor|vee)|[∧∨]"
 )
 _UPRIGHT = re.compile(r"\\(?:mathrm|operatorname|rm)\s*(?:\{\s*([eid])\s*\}|\s([eid])(?![A-Za-z]))")
 _UNSEEN = re.compile(
@@ -182,8 +191,9 @@ _VECTOR = re.compile(r"\\(?:vec|hat|nabla|mathbf|bm|boldsymbol|overrightarrow)(?
 _TIMES = re.compile(r"(?<=[^\d\s])\s*(?:\\times(?![A-Za-z])|×)")
 _LOGIC = re.compile(r"\\(?:land|wedge)(?![A-Za-z])|∧|(\\(?:lor|vee)(?![A-Za-z])|∨)")
 _NO_LOGIC = re.compile(r"[\d=<>≤≥≠∈,]|\\(?:in|leq?|geq?|neq?|lt|gt|leqslant|geqslant)(?![A-Za-z])")
-
-
+_DERIVATIVE = re.compile(r"(?<![A-Za-z])(d[A-Za-z]?)/(d[A-Za-z])(?![A-Za-z])")
+_OUTWARD = re.compile(r"([\](\[])([^\[\](),]+,[^\[\](),]+)([\[\])])")
+"""Intervals whose open ends have brackets turned outwards: ]0,1]."""
 _BOX_AFTER_BOX = re.compile(r"\}[\s$]*\\(?:boxed|fbox)")
 _SYSTEM = re.compile(
     r"(?:\\left\s*\\\{\s*)?\\begin\s*\{(cases|aligned|array)\}(?:\{[lcr]\})?([^&]*?)"
@@ -197,10 +207,9 @@ _AND = re.compile(r",?\s*(?:\\text\{\s*and\s*\}|(?<![A-Za-z\\])and(?![A-Za-z]))"
 _CONDITION = re.compile(r"[<>≤≥≠]")
 _GROUPED = re.compile(r"(?<![\d.,A-Za-z^_{}])[1-9]\d{0,2}(?:,\d{3})+(?![\d{}]|,\d)")
 _SPACED = re.compile(r"(?<![\d.A-Za-z^_])[1-9]\d{0,2}(?: \d{3})+(?!\d| \d)")
+_APOSTROPHES = re.compile(r"(?<![\d.'A-Za-z^_])[1-9]\d{0,2}(?:'\d{3})+(?![\d'])")
 _IMAGINARY = re.compile(r"(?<![A-Za-z\\_])(?<!_\{)i(?![A-Za-z])")
 """Set apart, because Math-Verify takes the i of 5i for a variable and that of 5 i for a number."""
-_ROOT = re.compile(r"\\sqrt ?(\[\w+\])? ?(\d+)")
-r"""\sqrt13 is meant as \sqrt{13}."""
 _SUBSCRIPT = re.compile(r"_(\d+|[A-Za-z])(?![A-Za-z])")
 _TIES_AFTER, _TIES_BEFORE = frozenset("+-*/=<>,:{([^_&["), frozenset("+-*/=<>,})]^_&.")
 _USELESS_SPACE = re.compile(r"(?<![0-9A-Za-z.]) | (?![0-9A-Za-z.])")
@@ -228,10 +237,14 @@ def normalise(text: str) -> str:
     text = re.sub(r"\\!\s*", "", _one_line(text)).replace("{,}", ",")
     text = text.replace("!=", "≠").replace("<=", "≤").replace(">=", "≥").replace("==", "=")
     text = re.sub(r"\^\s*(?:\{\s*\\circ\s*\}|\\circ(?![A-Za-z])|(?<=\d\^)o(?![A-Za-z]))", "°", text)
+    if "/d" in text:
+        text = _DERIVATIVE.sub(r"\\frac{\1}{\2}", text)
     if "$" in text:
         text = _DOLLARS.sub(r"\1\\text{ dollars}", text)
     text = _COMMAND.sub(_one_command, text).replace("$", "").replace("~", " ")
     text = unwrapped(_trimmed(text))
+    if "'" in text:
+        text = _APOSTROPHES.sub(lambda m: m[0].replace("'", ""), text)
     if "," in text and not any(bracket in text for bracket in ("(", "[", r"\{", r"\langle")):
         text = _GROUPED.sub(lambda m: m[0].replace(",", ""), text)  # 100, 200 stay two numbers
     text = _TEXT_OF_FUNCTION.sub(_one_function, text)
@@ -243,20 +256,26 @@ def normalise(text: str) -> str:
     text = _USELESS_SPACE.sub("", " ".join(text.split()))
     if "∨" in text or ",," in text:
         text = _COMMAS.sub(lambda m: m[1] or ",", text)
-    if "mod" in text:
-        text = re.sub(r"(?<=mod)\s*\{(\d+)\}", r" \1", text)
-    text = _SUBSCRIPT.sub(r"_{\1}", _ROOT.sub(r"\\sqrt\1{\2}", text))
+    text = _SUBSCRIPT.sub(r"_{\1}", _roots_in_braces(text))
     text = unwrapped(unwrapped(_trimmed(text))).replace(r"\{\}", r"\emptyset")
     if "'" in text and "^" in text:
         text = _PRIMES.sub(lambda m: (m[1] or "'").replace(" ", ""), text)
+    if text[:1] == "]" or text[-1:] == "[":
+        text = _inward(text)
+    if pointed := _POINTED.fullmatch(text):
+        text = f"({pointed[1]})"
     return _trimmed(_SPACED.sub(lambda m: m[0].replace(" ", ""), text))
 
 
 def _without_markup(text: str) -> str:
-    """`text` without code, quotes and JSON around the answer."""
+    """`text` without code, quotes, JSON and HTML around the answer."""
     for wrapper in _WRAPPERS if text.lstrip()[:1] in _WRAPPED else ():
         if match := wrapper.fullmatch(text):
             text = match[1]
+    if "&" in text:
+        text = _ENTITY.sub(lambda m: unescape(m[0]).replace("\u00a0", " "), text)
+    if "<" in text:
+        text = _RAISED.sub(r"^{\1}", _LOWERED.sub(r"_{\1}", _TAG.sub("", text)))
     return text
 
 
@@ -264,15 +283,45 @@ def _ascii(text: str) -> str:
     text = _MONEY.sub(lambda m: rf"{m[2] or m[3]}\text{{ {_CURRENCIES[m[1] or m[4]]}s}}", text)
     text = _SUPERSCRIPT.sub(lambda m: "^{" + m[0].translate(RAISED) + "}", text)
     text = _LOW.sub(lambda m: "_{" + m[0].translate(LOWERED) + "}", text)
+    text = _OVERLINED.sub(lambda m: rf"\overline{{{m[0][::2]}}}", text)
     return text.translate(ONE_CHARACTER)
 
 
 def _special_notation(text: str) -> str:
-    """Return the text with one notation for upright e, norms, p ∧ q, a × b."""
+    r"""Return the text with one notation for \over, \choose, upright e, norms, p ∧ q, a × b."""
     text = _UNSEEN.sub(" ", _UPRIGHT.sub(lambda m: m[1] or m[2], text)).replace(r"\|", "‖")
+    if r"\over" in text or r"\choose" in text:
+        text = f"{{{text.strip(' $')}}}"
+        while text != (text := _OVER.sub(_fraction, text)):
+            pass
     if _LOGIC.search(text) and not _NO_LOGIC.search(text):
         text = _LOGIC.sub(lambda m: "⋁" if m[1] else "⋀", text)
     return _TIMES.sub("⨯", text) if _VECTOR.search(text) else text
+
+
+def _fraction(match: re.Match[str]) -> str:
+    name = "frac" if match[2] == "over" else "binom"
+    return rf"\{name}{{{match[1].strip()}}}{{{match[3].strip()}}}"
+
+
+def _inward(text: str) -> str:
+    """Return the text with the brackets of its intervals turned inwards."""
+    brackets = {"]": "(", "[": "["}, {"[": ")", "]": "]"}
+    return _OUTWARD.sub(
+        lambda m: brackets[0].get(m[1], m[1]) + m[2] + brackets[1].get(m[3], m[3]), text
+    )
+
+
+def _roots_in_braces(text: str) -> str:
+    r"""\sqrt(2) and \sqrt13 as \sqrt{2} and \sqrt{13}, which is what is meant by them."""
+    start = text.find(r"\sqrt(")
+    while start >= 0:
+        end = closing(text, start + 5)
+        if end < 0:
+            break
+        text = f"{text[: start + 5]}{{{text[start + 6 : end]}}}{text[end + 1 :]}"
+        start = text.find(r"\sqrt(", start + 5)
+    return re.sub(r"\\sqrt ?(\[\w+\])? ?(\d+)", r"\\sqrt\1{\2}", text)
 
 
 def _trimmed(text: str) -> str:

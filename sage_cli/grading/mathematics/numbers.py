@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from sage_cli.grading.mathematics.notation import closing, unwrapped
 from sage_cli.grading.mathematics.units import read_unit
+from sage_cli.grading.mathematics.wording import SMALL, TENS
 
 _MAX_EXPONENT = 1000
 
@@ -22,20 +23,21 @@ _MIXED_SLASHED = re.compile(r"(\d+) (\d+) ?/ ?(\d+)", re.ASCII)
 _REPEATING = re.compile(
     r"(\d*)\.(\d*)(?:\\(?:overline|bar|dot) ?(?:\{(\d+)\}|(\d))|\((\d+)\))", re.ASCII
 )
-
-
+_DOTTED = re.compile(r"(\d*)\.(\d*)\\dot ?\{?(\d)\}?(\d*)\\dot ?\{?(\d)\}?", re.ASCII)
 _GOES_ON = re.compile(r"(\d*)\.(\d{1,40})(?:\.\.\.|\\[lc]?dots)", re.ASCII)
 _PERIOD = re.compile(r"(\d*?)(?:(\d)\2{2,}|(\d{2,}?)\3+)", re.ASCII)
 """Digits of which the last, three times at least, or the last few, twice at least, repeat."""
-
-
+_MINUTE = r"\^?\{?'\}?"
+_SEXAGESIMAL = re.compile(
+    rf"(\d+)° ?([0-5]?\d(?:\.\d+)?){_MINUTE}(?: ?([0-5]?\d(?:\.\d+)?)(?:{_MINUTE}{_MINUTE}|\"))?",
+    re.ASCII,
+)
 _NEGATIVE = re.compile(r"(?:negative|minus) ", re.IGNORECASE)
-
-
+_TENS = rf"({'|'.join(TENS)})(?:[ -]?({'|'.join(list(SMALL)[1:10])}))?"
+_SPELLED = re.compile(rf"(?:{_TENS}|({'|'.join(SMALL)}))(?![A-Za-z-])", re.IGNORECASE)
 _SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _SCALE = re.compile(rf" ?(\\text ?\{{ ?)?({'|'.join(_SCALES)})(?![A-Za-z-])", re.IGNORECASE)
-
-
+_WITH_COMMA = re.compile(r"\s*([+-]?)(\d{1,3}(?:\.\d{3})+|\d+)(?:,|\{,\})(\d+)([^\d,.]*)", re.ASCII)
 _PLAIN = re.compile(_DECIMAL, re.ASCII)
 _SCIENTIFIC = re.compile(r"[eE]([+-]?\d+)", re.ASCII)
 _TIMES_TEN = re.compile(r" ?\* ?10(?![\d.^])")
@@ -95,17 +97,24 @@ def _unsigned(text: str) -> tuple[Fraction, str] | None:
     if match := _FRACTION.match(text):
         top, bottom = match[1] or match[2], match[3] or match[4]
         return _ratio(top, bottom, text[match.end() :])
+    if match := _DOTTED.match(text):
+        return _repeated(match[1], match[2], match[3] + match[4] + match[5]), text[match.end() :]
     if match := _REPEATING.match(text):
         return _repeated(match[1], match[2], match[3] or match[4] or match[5]), text[match.end() :]
     if (match := _GOES_ON.match(text)) and (digits := _PERIOD.fullmatch(match[2])):
         period = digits[2] or digits[3]
         return _repeated(match[1], digits[1], period), text[match.end() :]
+    if match := _SEXAGESIMAL.match(text):
+        degrees, minutes, seconds = (Fraction(part or 0) for part in match.groups())
+        return degrees + minutes / 60 + seconds / 3600, f"°{text[match.end() :]}"
     if match := _MIXED_SLASHED.match(text):
         return _mixed(match[1], _ratio(match[2], match[3], text[match.end() :]))
     if match := _SLASHED.match(text):
         return _ratio(match[1], match[2], text[match.end() :])
     if (match := _ONLY_POWER.match(text)) and (power := _power_of_ten(match)) is not None:
         return power, text[match.end() :]
+    if text[:1].isalpha():
+        return _spelled(text)
     if not (match := _PLAIN.match(text)):
         return None
     value, rest = Fraction(match[0]), text[match.end() :]
@@ -138,6 +147,26 @@ def _scaled(value: Fraction, rest: str) -> tuple[Fraction, str] | None:
         value *= 10 ** _SCALES[match[2].lower()]
         rest = (match[1] or "") + rest[match.end() :]
     return value, rest
+
+
+def _spelled(text: str) -> tuple[Fraction, str] | None:
+    """Return the value of the number word at the start, and what follows it."""
+    if not (match := _SPELLED.match(text)):
+        return None
+    tens, unit, small = (part.lower() if part else "" for part in match.groups())
+    number = TENS[tens] + SMALL.get(unit, 0) if tens else SMALL[small]
+    read = _scaled(Fraction(number), text[match.end() :])
+    if read and read[0] >= 100 and (lower := _spelled(read[1].lstrip())) and lower[0] < read[0]:
+        return read[0] + lower[0], lower[1]
+    return read
+
+
+def with_point(text: str) -> str | None:
+    """Return 2.74 for `2,74` and 1234.5 for `1.234,5`; None for a list or a thousands separator."""
+    match = _WITH_COMMA.fullmatch(text)
+    if match is None or (len(match[3]) == 3 and "." not in match[2] and match[2] != "0"):
+        return None
+    return f"{match[1]}{match[2].replace('.', '')}.{match[3]}{match[4]}"
 
 
 def _power_of_ten(match: re.Match[str]) -> Fraction | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from functools import lru_cache
 
 from sage_cli.grading.mathematics.expression import constant
 from sage_cli.grading.mathematics.notation import closing, is_quantity, is_symbol, unwrapped
+from sage_cli.grading.mathematics.values import Value, close, is_real
 
 _ENVIRONMENT = re.compile(
     r"([^=]*?)[\[(]?\\begin ?\{([pb]?matrix|smallmatrix|array)\}(?:\{[lcr|]*\})?(.*)"
@@ -18,9 +20,9 @@ _ENVIRONMENT = re.compile(
 )
 _INEQUALITY = re.compile(r"[<>≤≥]")
 _MEMBER_OF = re.compile(r"(\\?[A-Za-z]+|\([A-Za-z]+(?:,[A-Za-z]+)+\))∈")
-
-
+_MAGNITUDE = re.compile(r"\|(\\?[A-Za-z]+)([+-][^|]+)?\|")
 _NAME = re.compile(r"\\?[A-Za-z]+(?:_(?:\w|\{\w+\}))?(?:\(\w\))?")
+_UNKNOWN = re.compile(rf"{_NAME.pattern}|{_MAGNITUDE.pattern}")
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,8 @@ def read_structure(text: str) -> Structure:
     if r"\begin" in text and (matrix := _ENVIRONMENT.fullmatch(text)):
         rows = [row.split("&") for row in matrix[3].strip().removesuffix("\\\\").split("\\\\")]
         return _matrix(rows, matrix[1].removesuffix("*"), transposed=bool(matrix[4]))
+    if text.startswith("[[") and (rows := _rows(text)):
+        return _matrix(rows)
     if ":" in text and "=" not in text and len(parts := split(text, ":")) > 2:
         return Structure(":", tuple(parts))
     if bracketed := _bracketed(text):
@@ -114,9 +118,11 @@ def _interval(text: str) -> Structure | None:
     texts, relations = [part.strip() for part in parts[::2]], parts[1::2]
     if len(relations) == 1:
         left, right = texts
-        if _NAME.fullmatch(right) and not _NAME.fullmatch(left):
+        if _UNKNOWN.fullmatch(right) and not _UNKNOWN.fullmatch(left):
             left, right = right, left
             relations = ["<>≤≥"["><≥≤".index(relations[0])]]
+        if magnitude := _MAGNITUDE.fullmatch(left):
+            return _magnitude(magnitude[1], magnitude[2] or "", relations[0], right)
         if not _NAME.fullmatch(left):
             return None
         texts, relations = (
@@ -134,6 +140,17 @@ def _interval(text: str) -> Structure | None:
     return Structure(kind, (texts[0], texts[2]), texts[1])
 
 
+def _magnitude(name: str, shift: str, relation: str, bound: str) -> Structure:
+    """|x|<a as an interval around 0, |x|>a as what lies beyond it on both sides."""
+    low = f"-{bound}" if re.fullmatch(r"[\w.π∞]+", bound) else f"-({bound})"
+    if shift:
+        low, bound = f"{low}-(0{shift})", f"{bound}-(0{shift})"
+    if relation in "<≤":
+        return Structure("()" if relation == "<" else "[]", (low, bound), name)
+    below = "<≤"[">≥".index(relation)]
+    return Structure("union", (f"{name}{below}{low}", f"{name}{relation}{bound}"))
+
+
 def _matrix(rows: list[list[str]], factor: str = "", *, transposed: bool = False) -> Structure:
     """Return the matrix, transposed and with its entries multiplied by a constant factor."""
     if transposed and len({len(row) for row in rows}) == 1:
@@ -145,10 +162,114 @@ def _matrix(rows: list[list[str]], factor: str = "", *, transposed: bool = False
     return Structure("matrix " + "x".join(str(len(row)) for row in rows), tuple(entries))
 
 
+def _rows(text: str) -> list[list[str]]:
+    """Return the rows of [[1,2],[3,4]], and none of anything else."""
+    rows = [split(row[1:-1], ",") for row in split(text[1:-1], ",") if row[:1] + row[-1:] == "[]"]
+    square = len({len(row) for row in rows}) == 1 and text.count("[") == len(rows) + 1
+    return rows if square and text.endswith("]]") else []
+
+
 def _written(expression: str) -> str:
     """Return a constant fraction in its shortest form, anything else as it is."""
     value = constant(expression)
     return str(value) if isinstance(value, Fraction) else expression
+
+
+Cut = tuple[float, int, Value]
+"""A place before (0) or after (1) a number: (1,2] lies between the cuts after 1 and after 2."""
+Region = list[tuple[Cut, Cut]]
+
+_REALS = re.compile(
+    r"(?:\\text ?\{)? ?(?:all )?real(?: ?numbers?|s)?(?: ?[a-z])? ?\}?|\\mathbb ?\{?R\}?",
+    re.IGNORECASE,
+)
+_BUILDER = re.compile(r"\\\{([A-Za-z])(?:∈\\mathbb ?\{?R\}?)?(?:\||:)(.*)\\\}")
+_OUTSIDE = re.compile(
+    r"([A-Za-z])(?:≠|\\notin ?)([^≠]+)|\\mathbb ?\{?R\}?\\(?:setminus|backslash) ?(.+)"
+    r"|(?:\\text ?\{)? ?(?:all )?real(?: numbers?|s)? except(?: for)? ?\}? ?(?:[a-z]=)?(.+)"
+)
+_CONDITION = re.compile(r"[<>≤≥≠∈]|\\notin")
+_LOWEST, _HIGHEST = (-math.inf, 1, -math.inf), (math.inf, 0, math.inf)
+
+
+def read_region(text: str) -> tuple[Region, set[str]] | None:
+    """The part of the real line that the normalised `text` describes, and its variable's names.
+
+    None where it isn't one, or has ends that are no constants.
+    """
+    if (builder := _BUILDER.fullmatch(text)) and builder[1] in builder[2]:
+        return read_region(builder[2])
+    if _REALS.fullmatch(text):
+        return [(_LOWEST, _HIGHEST)], set()
+    if outside := _OUTSIDE.fullmatch(text):
+        members = outside[2] or outside[3] or outside[4]
+        inside = read_region(members if members[0] in "([\\" else rf"\{{{members}\}}")
+        return inside and (_complement(inside[0]), {outside[1] or ""} - {""})
+    conditions = split(text, ",")
+    if len(conditions) > 1 and all(map(_CONDITION.search, conditions)):
+        return _joined([read_region(condition) for condition in conditions], "list")
+    shape = read_structure(text)
+    if shape.kind == "set" or text == r"\emptyset":
+        points = [_end(item) for item in shape.items if text != r"\emptyset"]
+        cuts = [((*point[:1], 0, point[2]), (*point[:1], 1, point[2])) for point in points if point]
+        return (_merged(cuts), set()) if len(cuts) == len(points) else None
+    if shape.kind in ("union", "either", "⋀"):
+        return _joined([read_region(item) for item in shape.items], shape.kind)
+    if shape.kind[:1] not in ("(", "[") or len(shape.items) != 2:
+        return None
+    low, high = map(_end, shape.items)
+    if low is None or high is None or low[0] > high[0]:
+        return None
+    cut = (low[0], int(shape.kind[0] == "("), low[2]), (high[0], int(shape.kind[1] == "]"), high[2])
+    return [cut], {shape.name} - {""}
+
+
+def same_region(gold: Region, answer: Region) -> bool:
+    """Return True if two regions have the same ends."""
+    ends = [[cut for interval in region for cut in interval] for region in (gold, answer)]
+    return len(ends[0]) == len(ends[1]) and all(
+        a[1] == b[1] and (a[0] == b[0] if math.isinf(a[0]) else close(a[2], b[2], None))
+        for a, b in zip(*ends, strict=True)
+    )
+
+
+def _joined(
+    parts: list[tuple[Region, set[str]] | None], kind: str
+) -> tuple[Region, set[str]] | None:
+    """Return a union, and of a list of conditions what lies between or, as x<1, x>3, beyond."""
+    regions = [part[0] for part in parts if part]
+    names: set[str] = set().union(*(part[1] for part in parts if part))
+    if len(regions) < len(parts) or len(names) > 1:
+        return None
+    union = _merged([interval for region in regions for interval in region])
+    outer = [interval for region in regions for interval in _complement(region)]
+    both = _complement(_merged(outer))
+    if kind == "list" and (len(names) != 1 or (both and _complement(union))):
+        return None
+    return (both if kind == "⋀" else both or union if kind == "list" else union), names
+
+
+def _end(text: str) -> Cut | None:
+    if text.lstrip("+-") == "∞":
+        return _LOWEST if text[0] == "-" else _HIGHEST
+    value = constant(text)
+    return None if value is None or not is_real(value) else (float(value), 0, value)
+
+
+def _merged(region: Region) -> Region:
+    """Return the intervals in order, those that touch as one, and without empty ones."""
+    merged: Region = []
+    for low, high in sorted(region, key=lambda interval: interval[0][:2]):
+        if merged and low[:2] <= merged[-1][1][:2]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], high, key=lambda cut: cut[:2]))
+        elif low[:2] < high[:2]:
+            merged.append((low, high))
+    return merged
+
+
+def _complement(region: Region) -> Region:
+    cuts = [_LOWEST, *(cut for interval in _merged(region) for cut in interval), _HIGHEST]
+    return _merged(list(zip(cuts[::2], cuts[1::2], strict=True)))
 
 
 Equal = Callable[[str, str], bool | None]

@@ -4,29 +4,50 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from fractions import Fraction
 from functools import lru_cache
 
 from sage_cli.grading.mathematics.notation import words
 from sage_cli.grading.mathematics.wording import CHANGES, TEXT, is_word
 
 _UNITS = {
-    "meter": "m metre", "angstrom": "", "inch": "in inches", "foot": "ft feet", "yard": "yd yds",
-    "mile": "mi", "parsec": "pc", "acre": "", "liter": "l L litre", "gallon": "gal", "gram": "g",
-    "ounce": "oz", "pound": "lb lbs GBP", "ton": "tonne", "mole": "mol", "second": "s sec secs",
-    "minute": "min mins", "hour": "h hr hrs", "day": "", "week": "", "month": "",
-    "year": "yr yrs", "hertz": "Hz", "newton": "N", "pascal": "Pa", "joule": "J", "erg": "",
-    "watt": "W", "calorie": "cal", "ampere": "A amp", "coulomb": "C", "farad": "F", "volt": "V",
-    "tesla": "T", "henry": "H", "ohm": "", "electronvolt": "eV", "bit": "", "byte": "",
-    "kelvin": "K", "celsius": "", "fahrenheit": "", "degree": "° deg degs", "radian": "rad rads",
-    "arcminute": "arcmin arcmins", "arcsecond": "arcsec", "%": "percent percentage pct",
-    "dollar": "USD", "cent": "", "euro": "EUR", "penny": "pence", "rupee": "INR", "yen": "JPY",
-    "won": "KRW", "unit": "", "people": "person persons", "way": "", "student": "", "point": "",
+    "meter": ("m metre", "1 length"), "angstrom": ("", "1e-10 length"),
+    "inch": ("in inches", "0.0254 length"), "foot": ("ft feet", "0.3048 length"),
+    "yard": ("yd yds", "0.9144 length"), "mile": ("mi", "1609.344 length"),
+    "parsec": ("pc", "1 parsec"), "acre": ("", "4046.8564224 length^2"),
+    "liter": ("l L litre", "1e-3 length^3"), "gallon": ("gal", "1 gallon"),
+    "gram": ("g", "1e-3 mass"), "ounce": ("oz", "0.028349523125 mass"),
+    "pound": ("lb lbs GBP", "1 pound"), "ton": ("tonne", "1 ton"), "mole": ("mol", "1 mole"),
+    "second": ("s sec secs", "1 time"), "minute": ("min mins", "60 time"),
+    "hour": ("h hr hrs", "3600 time"), "day": ("", "86400 time"), "week": ("", "604800 time"),
+    "month": ("", "1 month"), "year": ("yr yrs", "1 year"), "hertz": ("Hz", "1 time^-1"),
+    "mph": ("", "0.44704 length time^-1"), "kmh": ("kmph kph", "1000/3600 length time^-1"),
+    "newton": ("N", "1 mass length time^-2"), "pascal": ("Pa", "1 mass length^-1 time^-2"),
+    "joule": ("J", "1 mass length^2 time^-2"), "erg": ("", "1e-7 mass length^2 time^-2"),
+    "watt": ("W", "1 mass length^2 time^-3"), "calorie": ("cal", "1 calorie"),
+    "ampere": ("A amp", "1 current"), "coulomb": ("C", "1 current time"), "farad": ("F", "1 farad"),
+    "volt": ("V", "1 mass length^2 time^-3 current^-1"), "tesla": ("T", "1 tesla"),
+    "henry": ("H", "1 henry"), "ohm": ("", "1 ohm"), "electronvolt": ("eV", "1 electronvolt"),
+    "bit": ("", "1 bit"), "byte": ("", "1 byte"),
+    "kelvin": ("K", "1 kelvin"), "celsius": ("", "1 celsius"), "fahrenheit": ("", "1 fahrenheit"),
+    "degree": ("° deg degs", "1 degree"), "radian": ("rad rads", "1 radian"),
+    "arcminute": ("arcmin arcmins", "1/60 degree"), "arcsecond": ("arcsec", "1/3600 degree"),
+    "%": ("percent percentage pct", "1 %"),
+    "dollar": ("USD", "1 dollar"), "cent": ("", "1e-2 dollar"), "euro": ("EUR", "1 euro"),
+    "penny": ("pence", "1e-2 pound"), "rupee": ("INR", "1 rupee"), "yen": ("JPY", "1 yen"),
+    "won": ("KRW", "1 won"),
+    "unit": ("", "1 unit"), "people": ("person persons", "1 people"), "way": ("", "1 way"),
+    "student": ("", "1 student"), "point": ("", "1 point"),
 }  # fmt: skip
-"""Canonical name -> other spellings. Single letters outside \\text{} may be variables."""
-_NAMES = {word: name for name, others in _UNITS.items() for word in (name, *others.split())}
+"""Canonical name -> other spellings, and the size in base dimensions (NIST SP 811, appendix B).
+
+Single letters outside \\text{} may be variables.
+"""
+_NAMES = {word: name for name, (others, _) in _UNITS.items() for word in (name, *others.split())}
 _PREFIXES = {
-    "pico": "p", "nano": "n", "micro": "µ", "milli": "m", "centi": "c", "deci": "d", "hecto": "h",
-    "kilo": "k", "mega": "M", "giga": "G", "tera": "T",
+    "pico": ("p", -12), "nano": ("n", -9), "micro": ("µ", -6), "milli": ("m", -3),
+    "centi": ("c", -2), "deci": ("d", -1), "hecto": ("h", 2), "kilo": ("k", 3), "mega": ("M", 6),
+    "giga": ("G", 9), "tera": ("T", 12),
 }  # fmt: skip
 _PREFIXED = words(
     "meter parsec liter gram mole second year hertz newton pascal joule watt calorie ampere "
@@ -35,7 +56,6 @@ _PREFIXED = words(
 _POWERS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
 _SCALES = {"C": "celsius", "F": "fahrenheit", "celsius": "celsius", "fahrenheit": "fahrenheit"}
 """What makes a temperature of the degree before it."""
-_SPEEDS = re.compile(r"(?<![A-Za-z])(?:(mph)|km/?h|kmph|kph)(?![A-Za-z])")
 _COMMANDS = {r"\AA": " angstrom ", r"\Omega": "ohm", "^{''}": " arcsecond ", "''": " arcsecond "}
 _FILLERS = re.compile(
     r"\b(?:in (?:total|all)|altogether|total|left|remaining|different|distinct|possible|positive|"
@@ -85,7 +105,6 @@ def read_unit(text: str, *, spoken: bool = False) -> str | None:
 def _written_out(text: str) -> str:
     """The unit with its commands as words and without brackets around it."""
     text = _SECANT.sub("sec", text.replace("per cent", "percent"))  # the function has an argument
-    text = _SPEEDS.sub(lambda m: ("mile" if m[1] else "kilometer") + " per hour", text)
     if "\\" not in text and text[:1] not in tuple("[({'^"):
         return text
     text = re.sub(r"\\mu ?(\\text ?\{)? ?(?=[A-Za-z])", r"\1micro", text)
@@ -96,19 +115,13 @@ def _written_out(text: str) -> str:
 
 
 def same_unit(gold: str, answer: str) -> bool:
-    """Return False only where both are known units of other names."""
-    return gold == answer or not all(
-        unit and all(_is_unit(name.partition("^")[0]) for name in unit.split())
-        for unit in (gold, answer)
-    )
+    """Return False only where both are known units of another size or dimension."""
+    sizes = _size(gold), _size(answer)
+    return None in sizes or not gold or not answer or sizes[0] == sizes[1]
 
 
 def _is_known(word: str) -> bool:
-    return _is_unit(_name(word)) or word in _POWERS or word == "per"
-
-
-def _is_unit(name: str) -> bool:
-    return name in _UNITS or any(name.removeprefix(prefix) in _PREFIXED for prefix in _PREFIXES)
+    return _size(_name(word)) is not None or word in _POWERS or word == "per"
 
 
 @lru_cache(maxsize=4096)
@@ -118,7 +131,7 @@ def _name(word: str) -> str:
     for form in (word, word.removesuffix("s"), lower, lower.removesuffix("s")):
         if form in _NAMES:
             return _NAMES[form]
-        for prefix, symbol in _PREFIXES.items():
+        for prefix, (symbol, _) in _PREFIXES.items():
             for begin in (prefix, symbol):
                 unit = _NAMES.get(form.removeprefix(begin))
                 if form.startswith(begin) and unit in _PREFIXED:
@@ -151,3 +164,28 @@ def _powers(text: str) -> Counter[str] | None:
     for name, exponent in factors:
         powers[name] += exponent
     return powers
+
+
+@lru_cache(maxsize=4096)
+def _size(unit: str) -> tuple[Fraction, frozenset[tuple[str, int]]] | None:
+    """The factor and the base dimensions of a unit as `read_unit` gives it; None if unknown."""
+    factor, dimensions = Fraction(1), Counter[str]()
+    for name, exponent in map(_factor, unit.split()):
+        for prefix, (_, power_of_ten) in _PREFIXES.items():
+            if name.removeprefix(prefix) in _PREFIXED and name.startswith(prefix):
+                name = name.removeprefix(prefix)
+                factor *= Fraction(10) ** (power_of_ten * exponent)
+        if name not in _UNITS:
+            return None
+        number, *bases = _UNITS[name][1].split()
+        top, _, bottom = number.partition("/")
+        factor *= (Fraction(top) / Fraction(bottom or 1)) ** exponent
+        for base, power in map(_factor, bases):
+            dimensions[base] += power * exponent
+    return factor, frozenset((base, n) for base, n in dimensions.items() if n)
+
+
+def _factor(text: str) -> tuple[str, int]:
+    """`meter^2` -> ("meter", 2)."""
+    name, _, exponent = text.partition("^")
+    return name, int(exponent or 1)

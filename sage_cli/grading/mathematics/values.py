@@ -131,6 +131,12 @@ class Arithmetic:
         parts = [(False, top), (True, bottom), (True, rest)]
         return self.product([(inverse, self.factorial(value)) for inverse, value in parts])
 
+    def double_factorial(self, value: Value) -> Value:
+        """Return the product of every second natural number up to `value`."""
+        if not isinstance(value, Fraction) or value.denominator != 1 or not 0 <= value <= 300:
+            raise ValueError("not a small natural number")
+        return Fraction(math.prod(range(int(value), 0, -2)))
+
     def absolute(self, value: Value) -> Value:
         """Return the absolute value."""
         return abs(value)

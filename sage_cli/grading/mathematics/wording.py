@@ -12,7 +12,8 @@ _SMALL = (
     "sixteen seventeen eighteen nineteen"
 )
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
-
+SMALL = {word: number for number, word in enumerate(_SMALL.split())}
+TENS = {word: 10 * number for number, word in enumerate(_TENS.split(), start=2)}
 
 _DENYING = (
     "not no never none neither nor cannot isn aren wasn doesn if unless except without maybe "
@@ -44,8 +45,7 @@ _PRODUCT = re.compile(r"[b-df-hj-np-tv-z]{1,4}|[abcxyz]{1,3}")
 """Variables side by side, as in xy and mgh; other bare letters are a word."""
 TEXT = re.compile(r"\\text ?\{([^{}]*)\}")
 """Words within a formula."""
-
-
+"""Words within a formula, as the notation writes them."""
 _CODE = re.compile(r"(?=\w*[A-Z])(?!0[xbo])[A-Za-z\d]*[A-Za-z]\d[A-Za-z\d]*", re.ASCII)
 """Letters and digits in an order that counts: 1A2B, H2O."""
 _ARTICLE = re.compile(r"(?:the|an?) (?=[^\W\d]{2})", re.IGNORECASE)
@@ -62,6 +62,7 @@ def is_word(text: str) -> bool:
     return len(letters) > 1 and not _PRODUCT.fullmatch(letters)
 
 
+_RELATION = re.compile(r"[<>=≤≥≠≈]+")
 _CHOICE = re.compile(r"\(?([A-Z])\)?")
 _CHOSEN = re.compile(
     r"(?:(?:[Oo]ption|[Cc]hoice|[Aa]nswer) ?)?\(?([A-Z])(?:\)|:|\.(?!\d)|(?<=[a-z] [A-Z]))(.*)"
@@ -70,17 +71,15 @@ _OTHER_CHOICE = re.compile(
     r"(?<![A-Za-z\\])[A-J](?![A-Za-z])|^ ?(?:is|are|was|isn|can|could|may|might|seems)\b"
     r"|\b(?:wrong|incorrect)\b|∨"
 )
-
-
-_LITERAL = re.compile(r"\d{4}-\d\d?-\d\d?|\d\d?([-/.])\d\d?\1\d{4}|0\d:\d\d|\d\d?:0\d|[<>=≤≥≠≈]+")
-_TIME = re.compile(r"(\d\d?):([0-5]\d)", re.ASCII)
-"""Dates, times and signs are what they are; 3:10 may be a ratio, and 9:15 isn't."""
+_DATE = re.compile(r"\d{4}-\d\d?-\d\d?|\d\d?([-/.])\d\d?\1\d{4}")
+_TIME = re.compile(r"(\d\d?)(?::([0-5]\d)(?::([0-5]\d))?)?(am|pm|noon|midnight)?", re.ASCII)
 _BASED = re.compile(
     r"(\d\w*|[A-F]+\w*(?=_\{1[1-6]\}))(?:_\{(?:\\text\{)?(\d+)\}?\}"
     r"| ?(?:\\text ?\{)? ?\(?base (\d+)\)?\}?)"
 )
 _IN_PARENTHESES = re.compile(r"\((\w+)\)(?=_)")
 _PREFIXED = re.compile(r"0(?:(b)|(o)|x)([\dA-Fa-f]+)")
+_POINTS = re.compile(r"(\\(?:angle|triangle) )([A-Z]{2,})")
 
 
 def same_wording(gold: str, answer: str) -> bool | None:
@@ -92,9 +91,13 @@ def same_wording(gold: str, answer: str) -> bool | None:
         return numerals[0] == numerals[1]
     if (text := TEXT.fullmatch(gold)) and re.search(r"\d", gold):
         return text[1] == answer
-    time = _TIME.fullmatch(gold)
-    if _LITERAL.fullmatch(gold) or (time and gcd(int(time[1]), int(time[2])) > 1):
+    if time := _time_of_day(gold):
+        same = time == _time_of_day(answer)
+        return same or (None if _may_be_ratio(gold) else False)
+    if _RELATION.fullmatch(gold) or _DATE.fullmatch(gold):
         return gold == answer
+    if points := _POINTS.fullmatch(gold):
+        return answer in (gold, f"{points[1]}{points[2][::-1]}")
     if _CODE.fullmatch(gold):
         return _plain_word(gold) == _plain_word(re.sub(r"[_{}]", "", TEXT.sub(r"\1", answer)))
     if text or is_word(TEXT.sub(r" \1 ", gold).strip()):
@@ -130,9 +133,30 @@ def _digits(text: str) -> tuple[str, str] | None:
     return digits.lstrip("0").upper() or "0", base
 
 
+def _time_of_day(text: str) -> tuple[int, ...] | None:
+    """Return hours, minutes and seconds; 4:30 is before noon, as 4:30 a.m. is."""
+    plain = re.sub(r"[\s.]", "", TEXT.sub(r"\1", text)).lower()
+    match = _TIME.fullmatch({"noon": "12noon", "midnight": "12midnight"}.get(plain, plain))
+    if match is None or not (match[2] or match[4]):
+        return None
+    hours, *others = (int(part or 0) for part in match.groups()[:3])
+    if match[4]:
+        hours = hours % 12 + (12 if match[4] in ("pm", "noon") else 0)
+    return hours, *others
+
+
+def _may_be_ratio(text: str) -> bool:
+    """3:10 may be a ratio; 3:05, 12:10 and 03:10 may not."""
+    hours, _, minutes = text.partition(":")
+    if not minutes.isdigit() or "0" in (text[0], minutes[0]):
+        return False
+    return gcd(int(hours), int(minutes)) == 1
+
+
 _SPOKEN = re.compile(r"[A-Za-z][ ,:'(}]|^[#=∴⇒→]|\(")
-
-
+_REMARK = re.compile(
+    r" ?(?:\\text ?\{ ?)?(?<!^)\((?:since|because|about|approximately|roughly|i\.e\.)[ ,}][^()]*\)$"
+)
 _OPENING = re.compile(
     r"^(?:(?:so|thus|hence|therefore|finally|then)\b[ ,]*|#+ ?|=(?=.)|(?:in )?the year (?=\d)"
     r"|(?:we|i) (?:get|have|find|obtain) |there (?:is|are|were|will be) |exactly "
@@ -146,9 +170,11 @@ _SENTENCE = re.compile(
     r"|(?P<label>: ?))(?:exactly )?"
     r"(?P<answer>.+)"
 )
-
-
+_PREDICATE = re.compile(
+    r"(?P<answer>\S+) (?:is|was) (?:the|an?|my|our) (?!second)(?P<rest>[A-Za-z -]+)"
+)
 _LABELS = words("answer ans result solution total sum value number amount conclusion")
+_SUBJECTS = _LABELS | words("it this that he she they")
 
 
 def stated(text: str) -> str:
@@ -159,10 +185,13 @@ def stated(text: str) -> str:
     """
     if not _SPOKEN.search(text):
         return text
-    text = _OPENING.sub("", text, count=1)
+    text = _OPENING.sub("", _REMARK.sub("", text), count=1)
     plain = text
     if text.startswith(r"\text{"):
         plain = " ".join(TEXT.sub(r" \1 ", text, count=1).split())
+    predicate = _PREDICATE.fullmatch(plain)
+    if predicate and predicate["answer"].lower() not in _SUBJECTS:
+        return text if CHANGES.search(predicate["rest"]) else predicate["answer"]
     sentence = _SENTENCE.fullmatch(plain)
     if sentence is None:
         return text

@@ -37,8 +37,8 @@ def test_golds_that_do_not_grade_themselves_right_are_named():
     [
         ("grading_cases", 84),
         ("grading_forms", 187),
-        ("grading_units", 90),
-        ("grading_notation", 45),
+        ("grading_units", 93),
+        ("grading_notation", 57),
     ],
 )
 def test_every_judged_case(facts, grader, name, count):

@@ -38,8 +38,11 @@ from sage_cli.grading.mathematics.numbers import read_number
         (r"0.\overline{3}", Fraction(1, 3)),
         (r"0.1\overline{6}", Fraction(1, 6)),  # 1/10 + 6/90
         (r"0.1\dot{6}", Fraction(1, 6)),
+        (r"0.\dot{1}4285\dot{7}", Fraction(1, 7)),
         ("0.1666…", Fraction(1, 6)),
         (r"2.3636\ldots", Fraction(26, 11)),  # 2 + 36/99
+        ("22°30'", Fraction(45, 2)),
+        (r"10^\circ 30' 36''", Fraction(1051, 100)),  # 10 + 30/60 + 36/3600 = 10 + .5 + .01
         (r"4.2\times 10", 42),
         (r"25\%", Fraction(1, 4)),
         (r"27^\circ", 27),
@@ -49,6 +52,7 @@ from sage_cli.grading.mathematics.numbers import read_number
         ("(27)", 27),
         ("27 million", 27_000_000),
         ("2.5 thousand", 2500),
+        ("twenty-seven", 27),
         ("½", Fraction(1, 2)),
         ("２７", 27),
     ],
