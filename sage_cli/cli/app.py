@@ -175,7 +175,7 @@ PANELS = {
         ),
         "data": Entry(
             "data",
-            "List data sets, show their problems, find the overlap of training and test.",
+            "List data sets, show their problems, find overlaps, probe what a model has seen.",
             "sage data show aime24",
         ),
         "config": Entry(

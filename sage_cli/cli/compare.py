@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from sage_cli.metrics.intervals import Resampling
     from sage_cli.models.policy import Policy
     from sage_cli.reports.document import Report
-    from sage_cli.reports.provenance import Provenance
     from sage_cli.settings.sections.model import PretrainedModel, ScratchModel
     from sage_cli.store.run import Runs
 
@@ -110,9 +109,10 @@ def compare(
     labels: SideLabels = (None, None),
 ) -> Report:
     """Measure what the sample sets of runs and models lack, compare, and write the report."""
-    from sage_cli.models.compatibility import own_control_note, refuse_several_methods, unchecked
+    from sage_cli.evaluation.stored import missing
+    from sage_cli.models.compatibility import own_controls, refuse_several_methods, unchecked
     from sage_cli.models.policy import refuse_equal_labels
-    from sage_cli.reports.comparison_report import comparison_document, unchecked_notes
+    from sage_cli.reports.comparison_report import comparison_document, unchecked_notes, with_own
     from sage_cli.store.run import Runs
 
     model, runs = evaluation.config.model, Runs(evaluation.config.run.root)
@@ -127,17 +127,38 @@ def compare(
     sides = [[policies[name] for name in side] for side in (a, b)]
     refuse_several_methods(sides[0], sides[1], runs)
     refuse_several_methods(sides[1], sides[0], runs)
-    counts, provenance = _measured(evaluation, policies, progress)
+    ks, config = evaluation.ks, evaluation.config
+    for pair in (sides, sides[::-1]):
+        controls, notes = own_controls(pair[0], pair[1], runs)
+        if notes:
+            break
+    with progress.doing(f"reading {config.evaluation.benchmark}"):
+        benchmarks = evaluation.benchmarks
+    stored = missing(controls, benchmarks, config, runs.root)
+    if any(row.graded < row.needed for row in stored):  # nothing is sampled that nobody named
+        controls = []
+    policies |= {policy.word: policy for policy in controls}
+    evaluated = evaluation.measure(list(policies.values()), progress)
+    counts = {
+        name: {
+            benchmark.name: [
+                seed.counts for seed in evaluated.measured[benchmark.name, policy.label]
+            ]
+            for benchmark in benchmarks
+        }
+        for name, policy in policies.items()
+    }
     with progress.doing("comparing, and writing the report"):
-        ks, config = evaluation.ks, evaluation.config
         bases = {name for name, policy in policies.items() if not is_training(policy)}
-        comparisons = compare_named(
-            a, b, counts.__getitem__, ks, _resampling(config), labels=labels, bases=bases
-        )
+        counts_of, resampling = counts.__getitem__, _resampling(config)
+        comparisons = compare_named(a, b, counts_of, ks, resampling, labels=labels, bases=bases)
         unknown = [label for side in sides for label in unchecked(side, runs)]
-        notes = own_control_note(sides[0], sides[1], runs)
-        notes = notes or own_control_note(sides[1], sides[0], runs)
-        document = comparison_document(comparisons, provenance, [*notes, *unchecked_notes(unknown)])
+        notes = [*(() if controls else notes), *unchecked_notes(unknown)]
+        document = comparison_document(comparisons, evaluated.provenance, notes)
+        if less := [policy.word for policy in controls]:
+            names, called = a if pair is sides else b, (None, f"its own control {_label(less)}")
+            own = compare_named(names, less, counts_of, ks, resampling, labels=called)
+            document = with_own(document, own)
         return document.write(_folder(config, comparisons, ks))
 
 
@@ -247,25 +268,6 @@ def compare_named(
         return compare_sides(*sides, ks, resampling or USUAL)
 
     return {benchmark: compared(benchmark) for benchmark in shared}
-
-
-def _measured(
-    evaluation: Evaluation, policies: Mapping[str, Policy], progress: Progress
-) -> tuple[dict[str, Mapping[str, Sequence[Counts]]], Provenance]:
-    """Return counts by name and benchmark, and their provenance."""
-    with progress.doing(f"reading {evaluation.config.evaluation.benchmark}"):
-        benchmarks = evaluation.benchmarks
-    evaluated = evaluation.measure(list(policies.values()), progress)
-    counts = {
-        name: {
-            benchmark.name: [
-                seed.counts for seed in evaluated.measured[benchmark.name, policy.label]
-            ]
-            for benchmark in benchmarks
-        }
-        for name, policy in policies.items()
-    }
-    return dict(counts), evaluated.provenance
 
 
 def _one_policy(name: str, runs: Runs, model: PretrainedModel | ScratchModel) -> Policy:

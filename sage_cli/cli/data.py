@@ -1,4 +1,4 @@
-"""`sage data list|show|overlap`: sources, their problems, and repeated questions."""
+"""`sage data list|show|overlap|probe`: sources, repeated and remembered questions."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from sage_cli.cli import options
-from sage_cli.cli.console import console, emit
+from sage_cli.cli.console import console, emit, show_report
 from sage_cli.cli.group import new_app
-from sage_cli.cli.live import doing
-from sage_cli.cli.options import Json, Presets, Sets, load_config
-from sage_cli.errors import SageError
+from sage_cli.cli.live import Live, doing
+from sage_cli.cli.options import Json, Presets, Sets, load_config, load_for_measuring
+from sage_cli.errors import ConfigurationError, SageError
 from sage_cli.problems.load import duplicates, find_overlap, load_problems, read_problems
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.registry import ENTRIES, Entry, find, require_known_revisions
@@ -32,7 +32,7 @@ SHOWN = 160
 REVISION_SHOWN = 10
 """Characters of a commit in the list of sources."""
 
-app = new_app("List data sets, show their problems, find the overlap of training and test.")
+app = new_app("List data sets, show their problems, find overlaps, probe what a model has seen.")
 
 Root = Annotated[
     Path | None, typer.Option("--root", help="Folder of local copies (default: $SAGE_DATA).")
@@ -83,15 +83,14 @@ def show(
     columns = sorted({column for problem in problems for column in problem.meta} - {"origin"})
     origins = list(dict.fromkeys(str(p.meta.get("origin", "generated")) for p in problems))
     if json:
-        answer = {
+        emit({
             "name": name,
             "problems": len(problems),
             "columns": columns,
             "origins": origins,
             "repeated": repeated,
             "first": problems[:limit],
-        }
-        emit(answer)
+        })  # fmt: skip
         return
     console.print(f"[bold]{escape(name)}[/]: {len(problems)} problems from")
     for origin in origins:
@@ -152,6 +151,39 @@ def overlap(
         console.print(table)
         if len(matches) > limit:
             console.print(f"{len(matches) - limit} more pairs: --limit or --json shows them")
+
+
+@app.command(epilog="Example: sage data probe Qwen/Qwen2.5-Math-7B math500")
+def probe(
+    model: Annotated[str, typer.Argument(help="A run, RUN@step, a model folder, or ORG/MODEL.")],
+    bench: Annotated[str, typer.Argument(help="The benchmark: a name, or a file of problems.")],
+    limit: options.Limit = None,
+    preset: Presets = None,
+    set_: Sets = None,
+    runs: options.RunRoot = None,
+    json: Json = False,
+) -> None:
+    """Find out whether a model knows a benchmark: it continues the beginnings of its questions."""
+    from sage_cli.evaluation.evaluate import Evaluation
+    from sage_cli.evaluation.probe import FIXED, probe
+    from sage_cli.models.policy import named_policy
+    from sage_cli.store.run import Runs
+
+    for key in (typed.partition("=")[0].strip() for typed in set_ or ()):
+        if key in FIXED:
+            raise ConfigurationError(f"{key} is fixed by a probe as {FIXED[key]}", "leave it out")
+    sets = [*(set_ or ()), *(f"{key}={value}" for key, value in FIXED.items())]
+    flags = {"benchmark": bench, "limit": limit}
+    loaded = load_for_measuring([model], preset, None, sets, runs, "passk", evaluation=flags)
+    settings = loaded.config
+    policy = named_policy(model, Runs(settings.run.root), settings.model)
+    with Live() as live:
+        with live.doing(f"reading {bench}"):
+            (benchmark, *more) = Evaluation(settings).benchmarks
+        if more:
+            raise ConfigurationError(f"{bench} names several benchmarks", "probe one at a time")
+        report = probe(policy, benchmark, settings, live)
+    show_report(report, json)
 
 
 def _configured(

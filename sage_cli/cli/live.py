@@ -51,7 +51,6 @@ class Live:
         self._task: TaskID | None = None
         self._told: tuple[object, ...] | None = None
         self._status: Status | None = None
-        self._doing = ""
         self._title, self._unit, self._total, self._done = "", "", 0, 0
         self._began_s = self._spoke_s = 0.0
         self._start = 0
@@ -74,40 +73,24 @@ class Live:
     @contextmanager
     def doing(self, text: str) -> Iterator[None]:
         """Show a spinner during the block; without a terminal print a line if the block takes
-        longer than `QUIET_S`. A bar or board replaces it."""
-        text = escape(text)  # a file's name may look like markup
-        if self._bars is not None:
+        longer than `QUIET_S`. A bar or board replaces it; inside another block nothing is shown."""
+        if self._bars is not None or self._status is not None:
             yield
         elif self._console.is_terminal:
-            with self._moving(text):
+            self._status = self._console.status(escape(text))  # a file's name may look like markup
+            self._status.start()
+            try:
                 yield
+            finally:
+                self._still()
         else:
-            late = Timer(QUIET_S, self.say, [f"{text} ..."])
+            late = Timer(QUIET_S, self.say, [f"{escape(text)} ..."])
             late.daemon = True
             late.start()
             try:
                 yield
             finally:
                 late.cancel()
-
-    @contextmanager
-    def _moving(self, text: str) -> Iterator[None]:
-        """Show a spinner, in the place of an outer one; it ends when a bar starts."""
-        outer, before = self._status, self._doing
-        if outer is None:
-            self._status = self._console.status(text)
-            self._status.start()
-        else:
-            outer.update(text)
-        self._doing = text
-        try:
-            yield
-        finally:
-            self._doing = before
-            if outer is None:
-                self._still()
-            elif self._status is not None:
-                outer.update(before)
 
     def _still(self) -> None:
         if self._status is not None:

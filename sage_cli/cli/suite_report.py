@@ -10,6 +10,7 @@ from sage_cli.cli.analyze import Analysing, answer
 from sage_cli.cli.suite_run import FAILURES, SweepTask, sweeps_of
 from sage_cli.cli.suite_tuning import Search, planned_tuned
 from sage_cli.errors import SageError, StoreError
+from sage_cli.evaluation.probe import stored_probes
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Document
 from sage_cli.reports.provenance import Provenance
@@ -51,6 +52,10 @@ def report_of(
         part.suite.name: [_analysed(analysis, part, progress) for analysis in part.suite.analyses]
         for part in plan.parts
     }
+    initial = [replicate.initial for part in plan.parts for replicate in part.replicates]
+    models = {policy.fingerprint for policy in initial if policy.is_here}
+    if probes := stored_probes(plan.config.run.root, models):
+        analyses[plan.parts[0].suite.name].append(probes)
     if searches:
         analyses[plan.suite.name].append(_tuned(searches))
     for task in sweeps_of(plan):

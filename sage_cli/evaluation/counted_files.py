@@ -77,7 +77,7 @@ def _read(path: Path, score: str | None) -> CountedFile:
     if not log.has_verdicts:
         raise DataError(
             f"{path} doesn't say which samples are right: "
-            + ("; ".join(log.notes) or "not every row has `correct`"),
+            + ("; ".join(log.notes) or f"not every row has {log.score or 'a score'}"),
             "name a score of 0 and 1 with --score, or let sage's judge compare the golds: "
             f"sage samples import {path} --as NAME",
         )

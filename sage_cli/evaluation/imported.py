@@ -125,13 +125,13 @@ def choose_score(
 ) -> tuple[str | None, list[str]]:
     """Return the score called `asked`, by default the first verdict, with a note on the others.
 
-    A score with a value that is no verdict, as a BLEU of 12.3 or an F1 of .37, says nothing of
-    right and wrong.
+    A score with a value that is no verdict, as a BLEU of 12.3, an F1 of .37 or a word, says nothing
+    of right and wrong.
     Raises DataError if such a score or one that is not there is asked for.
     """
-    numbers = [(name, value) for name, value in values if isinstance(value, int | float)]
-    names = dict.fromkeys(name for name, _ in numbers)
-    beyond = {name: value for name, value in numbers if verdict(value) is None}
+    stated = [(name, value) for name, value in values if value is not None]
+    names = dict.fromkeys(name for name, _ in stated)
+    beyond = {name: str(value)[:60] for name, value in stated if verdict(value) is None}
     if asked in beyond:
         raise DataError(
             f"{location}: {asked} is {beyond[asked]} for a sample, neither right nor wrong",
@@ -303,7 +303,7 @@ def refuse_unreadable(file: ForeignFile, samples: Gathered, path: Path) -> None:
     """Raise DataError for samples without texts, and golds to compare that `math` can't read."""
     if any(sample.text is None for sample in file.samples):
         raise DataError(
-            f"{path} was answered by likelihoods: it has no completions",
+            f"{path} was answered by likelihoods, or says how many answers are right, not which",
             f"`sage passk {path}` and `sage compare` count its verdicts as they are",
         )
     if file.has_verdicts:

@@ -39,13 +39,15 @@ _LM_EVAL_ROW = (
     'a row is as lm-eval logs it: {"doc_id": 0, "arguments": {"gen_args_0": {"arg_0": "2+2=?", '
     '"arg_1": {"temperature": 0.8}}}, "resps": [["4"]], "filtered_resps": ["4"], ...}'
 )
+_LM_EVAL_MEANS = ("pass@1", "pass_at_1")
+"""Scores that are the share of right responses, where a filter passes all of a document's."""
 _LM_EVAL_NAME = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl")
 
 
 def read_lm_eval(path: Path, score: str | None) -> ForeignFile:
     """Return the samples of a task under one score, `METRIC,FILTER` as lm-eval's results name it.
 
-    lm-eval scores one response of a document: of repeats, the others have no verdict.
+    Of repeats, lm-eval scores one response, or says by their pass@1 how many are right.
     """
     rows = list(read_file(path))
     if not rows or not all(_LM_EVAL.issubset(values) for _, values in rows):
@@ -60,14 +62,17 @@ def read_lm_eval(path: Path, score: str | None) -> ForeignFile:
     if not chosen:  # the rows of several filters hold the same response
         taken = list({(str(row[1]["doc_id"]), str(row[1]["resps"])): row for row in taken}.values())
     samples = of_each(taken, lambda row: _lm_eval_samples(row, metric), _LM_EVAL_ROW)
-    if len(samples) > len(taken):
+    if any(sample.right is None for sample in samples) and len(samples) > len(taken):
         notes.append("lm-eval scored one response of each document: the repeats have no verdict")
     return ForeignFile("lm-eval", samples, chosen, _lm_eval_settings(path, taken), tuple(notes))
 
 
 def _lm_eval_scores(values: Mapping[str, Any]) -> list[tuple[str, object]]:
     of_filter = values.get("filter", "none")
-    return [(f"{name},{of_filter}", values.get(name)) for name in values.get("metrics") or ()]
+    return [
+        (f"{name},{of_filter}", 1 if name in _LM_EVAL_MEANS else values.get(name))
+        for name in values.get("metrics") or ()
+    ]
 
 
 def _lm_eval_samples(row: Row, metric: str) -> Iterator[ForeignSample]:
@@ -80,7 +85,12 @@ def _lm_eval_samples(row: Row, metric: str) -> Iterator[ForeignSample]:
     gold = None if target in (None, "") else only(target, location, "target")
     filtered = values["filtered_resps"]
     answer = filtered[0] if len(filtered) == 1 and isinstance(filtered[0], str) else None
+    passed = metric in _LM_EVAL_MEANS and isinstance(filtered[0], list)
+    right = round(values[metric] * len(texts), 6) if passed else -1
     for number, text in enumerate(texts):
+        if len(texts) > 1 and right in range(len(texts) + 1):  # which are right isn't known
+            yield ForeignSample(str(values["doc_id"]), question, None, gold, number < right)
+            continue
         scored = len(texts) == 1
         yield ForeignSample(
             str(values["doc_id"]), question, text, gold,
@@ -340,11 +350,9 @@ def _inspect_sample(row: Mapping[str, Any], score: str | None, location: str) ->
     )
 
 
-def _inspect_value(row: Mapping[str, Any], score: str | None) -> float | None:
+def _inspect_value(row: Mapping[str, Any], score: str | None) -> object:
     value = _inspect_score(row, score)
-    if isinstance(value, str | bool):
-        return _INSPECT_VALUES.get(value)
-    return float(value) if isinstance(value, int | float) else None
+    return _INSPECT_VALUES.get(value, value) if isinstance(value, str | bool) else value
 
 
 def _inspect_score(row: Mapping[str, Any], score: str | None) -> object:

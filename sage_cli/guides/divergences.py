@@ -35,21 +35,6 @@ def k3(logps_BT: Tensor, reference_logps_BT: Tensor, log_q_BT: Tensor | float = 
     return d_BT.exp() - d_BT - 1
 
 
-def k3_corrected(
-    logps_BT: Tensor,
-    reference_logps_BT: Tensor,
-    old_logps_BT: Tensor,
-    log_q_BT: Tensor | float = 0,
-) -> Tensor:
-    """k3 times the importance ratio pi / pi_old, with gradient through both.
-
-    On-policy its expected gradient is the exact per-token reverse KL's; a guide that depends on
-    the state alone is a baseline there and drops out.
-    """
-    ratio_BT = (logps_BT - old_logps_BT).exp()
-    return ratio_BT * k3(logps_BT, reference_logps_BT, log_q_BT)
-
-
 def reward_to_go(log_ratio_BT: Tensor, mask_BT: Tensor, beta: float) -> Tensor:
     """-beta times the sum of `log_ratio_BT` over each token and all later ones of its completion.
 

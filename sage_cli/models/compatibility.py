@@ -208,26 +208,29 @@ def refuse_several_methods(side: Sequence[Policy], opposite: Sequence[Policy], r
             )
 
 
-def own_control_note(side: Sequence[Policy], opposite: Sequence[Policy], runs: Runs) -> list[str]:
-    """Return a note on the own control of a side's method, if that has a guide.
+def own_controls(
+    side: Sequence[Policy], opposite: Sequence[Policy], runs: Runs
+) -> tuple[list[Policy], list[str]]:
+    """Return the own controls of a side's method that are on no side, and a note on them.
 
-    The own control is the same method and anchor without the guide, trained with any seeds.
+    An own control is the same method and anchor without the guide, trained with any seed. Those of
+    the side's seeds are taken, else the newest. A method without a guide has none.
     """
     made = dict(_of_run(side[0].run, runs)) if side and side[0].run else {}
     if made.get("guide.name", "none") == "none":
-        return []
+        return [], []
     without = {"guide.name": (made["guide.name"], "none")}
-    seed = side[0].run.known.get("seed") if side[0].run else None
+    seeds = {policy.run.known.get("seed") for policy in side if policy.run}
     alike = [run for run in runs.whole() if _differing(made, dict(_of_run(run, runs))) == without]
-    # a finished training of the same seed, if there is one, else the newest
-    alike.sort(key=lambda run: (run.status == "finished", run.known.get("seed") == seed))
-    controls = [run.id for run in alike]
-    label = side[0].label
+    alike.sort(key=lambda run: (run.status == "finished", run.known.get("seed") in seeds))
+    label, step = side[0].label, side[0].checkpoint
     for policy in opposite:
-        if policy.run and policy.run.id in controls and policy.checkpoint == side[0].checkpoint:
-            return [f"{policy.label} is {label}'s own control: the same without the guide"]
-    command = f"`sage compare {side[0].word} {controls[-1]}` comes first" if controls else ""
-    return [
+        if policy.run in alike and policy.checkpoint == step:
+            return [], [f"{policy.label} is {label}'s own control: the same without the guide"]
+    command = f"`sage compare {side[0].word} {alike[-1].id}` comes first" if alike else ""
+    whole = [run for run in alike if Policy.of_run(run).is_here and step is None]
+    own = [run for run in whole if run.known.get("seed") in seeds] or whole[-1:]
+    return [Policy.of_run(run) for run in own], [
         f"{label}'s own control, the same method and anchor without the guide, is on no side: "
         f"{command or 'no run of it is here'}"
     ]

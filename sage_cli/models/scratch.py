@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import string
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -96,12 +95,3 @@ def random_qwen2(tokenizer: Qwen2Tokenizer, *, seed: int, **sizes: Any) -> Qwen2
     model.generation_config.eos_token_id = tokenizer.eos_token_id
     model.generation_config.pad_token_id = tokenizer.pad_token_id
     return model
-
-
-def save_scratch(
-    section: ScratchModel, tags: Sequence[str], texts: Iterable[str], folder: Path
-) -> None:
-    """Write tokenizer and freshly initialised weights to `folder` (safetensors)."""
-    tokenizer = build_tokenizer(section, tags, texts)
-    build_scratch(section, tokenizer).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)

@@ -262,6 +262,8 @@ def reading_notes(differences: Sequence[Difference]) -> list[str]:
 
 def interval_note(names: tuple[str, str], difference: Difference) -> str:
     """Return a note on what is random in the intervals: problems, or training seeds as well."""
+    if difference.problems < 2:
+        return "no interval and no p: one problem alone says nothing about other problems"
     level = f"{100 * difference.confidence:g} % intervals over {difference.problems} problems"
     runs = difference.runs
     if runs == (1, 1):
@@ -383,6 +385,14 @@ def comparison_document(
             Detail(f"these are k = {', '.join(map(str, shown))} on {', '.join(rows)}"),
         ),
     )
+
+
+def with_own(document: Document, own: Mapping[str, Comparison]) -> Document:
+    """Return a comparison behind that with the own control; p of that is in no family."""
+    contrasts = {name: contrast_of_curves(comparison) for name, comparison in own.items()}
+    tables = (comparison_table(n, c, powers_of_two(own[n].shown)) for n, c in contrasts.items())
+    data = {"own_control": {name: contrast_json(contrast) for name, contrast in contrasts.items()}}
+    return replace(document, data={**document.data, **data}, tables=(*tables, *document.tables))
 
 
 def comparison_table(

@@ -132,7 +132,15 @@ def test_the_page_is_exported_without_them(python: Typed, folder: Path) -> None:
     assert (folder / "page/index.html").stat().st_size > 100_000
 
 
-@pytest.mark.parametrize("command", ["rl --steps 1", "sft", "sweep --space tau,rho --trials 1"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rl --steps 1",
+        "sft",
+        "sweep --space tau,rho --trials 1",
+        "data probe rl-dapo-c arithmetic --limit 2",
+    ],
+)
 def test_training_names_the_extra_that_it_needs(python: Typed, command: str) -> None:
     ended = python("-m", "sage_cli", *command.split())
     assert ended.returncode == 2

@@ -69,7 +69,7 @@ def test_a_hostile_completion_keeps_to_its_budget(hurried, name):
     gold, completion, (budget_s, budget_mb) = COMPLETIONS[name]
     if budget_s > 1:  # a worker's start is no part of a budget
         assert hurried.grade(*LATE).status == "right"
-    idle = {pid: resident_mb(pid) for pid in hurried.pool.pids}
+    idle = {worker.pid: resident_mb(worker.pid) for worker in hurried.pool._pool}
     spent = []
     while len(spent) < NOISE and min(spent, default=budget_s + 1) > budget_s:
         hurried._known.clear()
@@ -78,7 +78,10 @@ def test_a_hostile_completion_keeps_to_its_budget(hurried, name):
         spent.append(time.perf_counter() - began)
     assert grade.status in ("wrong", "unparseable", "timeout", "error")
     assert min(spent) <= budget_s
-    assert all(resident_mb(pid) - idle.get(pid, 60) <= budget_mb for pid in hurried.pool.pids)
+    assert all(
+        resident_mb(worker.pid) - idle.get(worker.pid, 60) <= budget_mb
+        for worker in hurried.pool._pool
+    )
     assert hurried.grade("27", "<SOLUTION>27</SOLUTION>").status == "right"
 
 

@@ -12,8 +12,10 @@ from itertools import product
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from sage_cli.guides import Signals
+from sage_cli.guides.divergences import k3
 
 
 @dataclass(frozen=True)
@@ -155,3 +157,18 @@ def covering_level(reward_B, anchor_B, beta):
         mass = (beta * anchor_B / (middle + top - reward_B)).sum()
         low, high = (middle, high) if mass > 1 else (low, middle)
     return top + high
+
+
+def k3_corrected(
+    logps_BT: Tensor,
+    reference_logps_BT: Tensor,
+    old_logps_BT: Tensor,
+    log_q_BT: Tensor | float = 0,
+) -> Tensor:
+    """k3 times the importance ratio pi / pi_old, with gradient through both.
+
+    On-policy its expected gradient is the exact per-token reverse KL's; a guide that depends on
+    the state alone is a baseline there and drops out.
+    """
+    ratio_BT = (logps_BT - old_logps_BT).exp()
+    return ratio_BT * k3(logps_BT, reference_logps_BT, log_q_BT)

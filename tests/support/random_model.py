@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
 from transformers import AutoModelForCausalLM, PreTrainedTokenizerBase, Qwen2Config
+
+from sage_cli.models.scratch import build_scratch, build_tokenizer
+from sage_cli.settings.sections.model import ScratchModel
 
 
 def random_model(
@@ -77,3 +82,12 @@ def of_architecture(name: str, tokenizer: PreTrainedTokenizerBase, **changes: An
     config.eos_token_id, config.bos_token_id = tokenizer.eos_token_id, None
     torch.manual_seed(0)
     return AutoModelForCausalLM.from_config(config).eval()
+
+
+def save_scratch(
+    section: ScratchModel, tags: Sequence[str], texts: Iterable[str], folder: Path
+) -> None:
+    """Write tokenizer and freshly initialised weights to `folder` (safetensors)."""
+    tokenizer = build_tokenizer(section, tags, texts)
+    build_scratch(section, tokenizer).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)

@@ -15,6 +15,7 @@ from enumeration import (
     ascend,
     covering,
     entropies,
+    k3_corrected,
     log_softmax,
     random_policy,
     slope,
@@ -22,7 +23,7 @@ from enumeration import (
 )
 
 from sage_cli.guides import BranchGuide, RandomGuide, TokenGuide
-from sage_cli.guides.divergences import head_kl, k3, k3_corrected, log_ratio, reward_to_go
+from sage_cli.guides.divergences import head_kl, k3, log_ratio, reward_to_go
 
 TREE = Tree(vocabulary=3, steps=3)
 POLICY_ZV = random_policy(TREE, seed=3, spread=1.5)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from random_model import save_scratch
 
 from sage_cli.analysis.graded_samples import Answers
 from sage_cli.analysis.scoring import Forward, ModelScorer
@@ -18,7 +19,6 @@ from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.stored import PolicySamples
 from sage_cli.models.loading import load_model, load_tokenizer
 from sage_cli.models.policy import Policy
-from sage_cli.models.scratch import save_scratch
 from sage_cli.models.signals import batch_signals
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Silent

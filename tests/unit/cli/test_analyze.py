@@ -8,6 +8,7 @@ import sys
 
 import pytest
 import torch
+from random_model import save_scratch
 from typer.testing import CliRunner
 
 from sage_cli.analysis import scoring
@@ -19,7 +20,6 @@ from sage_cli.evaluation.measure import measure
 from sage_cli.evaluation.stored import PolicySamples
 from sage_cli.models.loading import load_model, load_tokenizer
 from sage_cli.models.policy import Policy
-from sage_cli.models.scratch import save_scratch
 from sage_cli.progress import Silent
 from sage_cli.store.sample_parts import Completion
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from shown_runs import stored_run
+from shown_runs import SETTINGS, by_chance, stored_run
 
 from sage_cli.cli.compare import compare, compare_files, compare_named, is_training
 from sage_cli.config.load import load
@@ -176,6 +176,40 @@ def test_two_methods_on_one_side_are_no_seeds_of_one(tmp_path: Path, turned: boo
     with pytest.raises(ConfigurationError, match=r"differ in guide.name \(branch and none\)"):
         compare(Evaluation(config), *sides, Silent())
     assert not (root / "reports").exists()
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("sampled", [False, True])
+def test_the_difference_from_the_own_control_comes_first(
+    tmp_path: Path, turned: bool, sampled: bool
+) -> None:
+    root, dapo = tmp_path / "runs", {"rl": {"algo": "dapo"}}
+    settings = {
+        "guided": {**dapo, "anchor": {"kl": "reverse"}, "guide": {"name": "branch"}},
+        "control": {**dapo, "anchor": {"kl": "reverse"}},
+        "free": {**dapo, "anchor": {"kl": "none"}},
+    }
+    texts = {"guided": by_chance(6), "control": by_chance(4) if sampled else None}
+    guided, control, free = (
+        stored_run(root, name, str(i), texts.get(name, by_chance(2)), settings=settings[name]).id
+        for i, name in enumerate(settings, 1)
+    )
+    config = load(("tiny",), {**SETTINGS}, [f"run.root={root}"]).config
+    sides = ([free], [guided]) if turned else ([guided], [free])
+    found = compare(Evaluation(config), *sides, Silent()).document
+    titles = [table.title for table in found.tables if not table.detail]
+    if not sampled:  # nothing is sampled that nobody named
+        assert len(titles) == 1
+        assert f"`sage compare {guided} {control}` comes first" in " ".join(found.notes)
+        return
+    assert titles[0].startswith(f"{guided} against its own control {control} on arithmetic")
+    assert titles[1].startswith(f"{sides[0][0]} against {sides[1][0]}")
+    # 6, 4 and 2 right of 8 samples, on five of six problems
+    own, other = found.data["own_control"]["arithmetic"], found.data["comparisons"]["arithmetic"]
+    assert own["difference"][0] == pytest.approx(2 / 8 * 5 / 6)
+    assert abs(other["difference"][0]) == pytest.approx(4 / 8 * 5 / 6)
+    assert np.isnan(own["p_holm"]).all()
+    assert "own control" not in " ".join(found.notes)
 
 
 def test_counts_of_several_seeds_are_told_to_be_unchecked(tmp_path: Path) -> None:

@@ -3,9 +3,9 @@
 import json
 
 import pytest
+from random_model import save_scratch
 
 from sage_cli.models.folders import fingerprint
-from sage_cli.models.scratch import save_scratch
 from sage_cli.settings.sections.model import ScratchModel
 from sage_cli.store.run import Runs
 

@@ -203,6 +203,10 @@ def test_scores_that_differ_are_told(sage: Sage) -> None:
         ("passk mine.jsonl --k 8", "pass@8 is undefined with 2 samples", "up to 2"),
         ("passk repeats.jsonl", "one response of each document", "sage samples import"),
         ("passk f1.json", "match (no verdict: 0.37)", "--score"),
+        ("passk words.json", "match (no verdict: good)", "--score"),
+        ("passk lists.json", "match (no verdict: [1, 0])", "--score"),
+        ("passk unscored.json", "not every row has a score", "sage samples import"),
+        ("compare four.json towns.json", "have no problem in common", "logs of one benchmark"),
         ("compare four.json f1.json", "match (no verdict: 0.37)", "--score"),
         ("power bleu.jsonl", "bleu,none (no verdict: 12.3)", "--score"),
         ("passk four.json --score f1", "no score 'f1'", "its scores are match"),
@@ -215,6 +219,8 @@ def test_scores_that_differ_are_told(sage: Sage) -> None:
         ("passk four.json --n 8", "--n", "leave it out"),
         ("passk four.json --dry-run", "--dry-run", "leave it out"),
         ("compare four.json mine.jsonl --limit 2", "--limit", "leave it out"),
+        ("power four.json --k 128 --samples 64", "undefined with 64 samples", "--samples 128"),
+        ("grade cut.jsonl", "cut.jsonl, line 3", ""),
         ("power four.json --benchmark aime24", "--benchmark", "leave it out"),
         ("compare four.json four.json", "four.json is on both sides", "a different model"),
         ("passk none.eval", "there is no file none.eval", "path"),
@@ -227,9 +233,15 @@ def test_bad_input_is_a_panel(sage: Sage, words: str, cause: str, next_step: str
     inspect("one.json", FOUR, ["C"])
     inspect("four.json", FOUR, ["C", "I", "P", "N"])
     inspect("f1.json", FOUR, [0.37, 1])
+    inspect("words.json", FOUR, ["C", "good"])
+    inspect("lists.json", FOUR, [[1, 0]])
+    inspect("unscored.json", FOUR, [None])
+    inspect("towns.json", [("1", "Where is Oslo?", "Norway")], ["C"], task="towns")
     own("mine.jsonl", FOUR)
     lm_eval("repeats.jsonl", FOUR, resps=[["3", "4"]])
     lm_eval("bleu.jsonl", FOUR, metrics=["bleu"], bleu=12.3)
+    whole = Path(lm_eval("cut.jsonl", FOUR)).read_text()
+    Path("cut.jsonl").write_text(whole[:-20])
     Path("plain.jsonl").write_text('{"question": "q", "gold": "4", "completion": "4"}\n')
     Path("text.jsonl").write_text("no JSON\n")
     rows = ({"question": "2+2=?", "completion": "4", "correct": 1, "model": of} for of in "ab")

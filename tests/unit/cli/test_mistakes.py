@@ -227,7 +227,7 @@ def test_a_start_that_does_not_exist(sage):
 
 @pytest.mark.slow
 def test_a_start_under_another_prompt_or_of_another_model(sage, files):
-    from sage_cli.models.scratch import save_scratch  # loads torch, which no other test here does
+    from random_model import save_scratch  # loads torch, which no other test here does
 
     config = load(sets=["model.hidden=16", "model.layers=1", "model.heads=2"]).config
     run = Runs(files / "runs").at("sft", "arithmetic", "1" * 8)

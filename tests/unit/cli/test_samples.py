@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 import torch
+from random_model import save_scratch
 from told import Told
 
 from sage_cli.cli.samples import last_step, token_report
@@ -17,7 +18,6 @@ from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.stored import PolicySamples
 from sage_cli.models.loading import attach_lora, load_model, load_tokenizer
 from sage_cli.models.policy import Policy
-from sage_cli.models.scratch import save_scratch
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Silent
 from sage_cli.settings.sections.model import LoraSection

@@ -4,9 +4,9 @@ import json
 import shutil
 
 import pytest
+from random_model import save_scratch
 
 from sage_cli.config.load import load
-from sage_cli.models.scratch import save_scratch
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.store.run import Runs
 

@@ -9,6 +9,7 @@ import threading
 from typing import Any
 
 import pytest
+from random_model import save_scratch
 
 from sage_cli.cli import training_run
 from sage_cli.cli import training_run as workflow
@@ -16,7 +17,6 @@ from sage_cli.cli.training_run import InitialPolicy
 from sage_cli.config.load import load
 from sage_cli.errors import BusyError, ConfigurationError, StoreError
 from sage_cli.models.planned import sft_run
-from sage_cli.models.scratch import save_scratch
 from sage_cli.progress import Silent
 from sage_cli.store.locks import writer
 from sage_cli.store.run import Runs

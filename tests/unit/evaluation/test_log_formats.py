@@ -6,6 +6,7 @@ import json
 import struct
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,6 +65,30 @@ def test_repeats_of_lm_eval_have_no_verdict(tmp_path: Path) -> None:
     found = read_foreign(rows(tmp_path / "s.jsonl", {**row, "resps": [["0", "1"]]}))
     assert [one.right for one in found.samples] == [None, None]
     assert "the repeats have no verdict" in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "right"),
+    [
+        # humaneval_64 and cruxeval: a filter that builds programs passes all repeats
+        ({"metrics": ["pass@1"], "pass@1": 0.75}, [True, True, True, False]),
+        ({"metrics": ["pass_at_1"], "pass_at_1": 0.0}, [False] * 4),
+        ({"metrics": ["pass@2"], "pass@2": 1.0}, [None] * 4),  # one right, or more
+        ({"metrics": ["pass@1"], "pass@1": 0.6}, [None] * 4),  # of other samples
+        # gsm8k_cot_self_consistency: the vote's verdict is no response's
+        ({"filter": "maj@4", "filtered_resps": ["1"]}, [None] * 4),
+        ({"metrics": ["pass@1"], "pass@1": 1.0, "filtered_resps": ["1"]}, [None] * 4),
+    ],
+)
+def test_repeats_count_where_a_score_is_of_all(
+    tmp_path: Path, change: dict[str, Any], right: list[bool | None]
+) -> None:
+    row = json.loads(LM_EVAL.read_text().splitlines()[0]) | {"resps": [["0", "1", "1", "1"]]}
+    file = read_foreign(rows(tmp_path / "s.jsonl", row | {"filtered_resps": row["resps"]} | change))
+    assert [sample.right for sample in file.samples] == right
+    # it isn't known which text is right
+    assert all(sample.text is None for sample in file.samples) == (right[0] is not None)
+    assert bool(file.notes) == (right[0] is None)
 
 
 def test_a_filter_of_lm_eval_is_a_score(tmp_path: Path) -> None:

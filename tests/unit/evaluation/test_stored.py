@@ -19,7 +19,7 @@ from sage_cli.cli.app import app
 from sage_cli.cli.named_models import NamedModels, measure_table
 from sage_cli.cli.power import power
 from sage_cli.config.load import load
-from sage_cli.errors import ConfigurationError, StoreError
+from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation import measure as drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.evaluate import Evaluation
@@ -361,18 +361,3 @@ def test_power_takes_what_is_stored_and_draws_nothing(config, tmp_path, monkeypa
     # both seeds together: 7 and 4 of 8
     assert (base["problems"], base["pass@k"]) == (2, {"1": 11 / 16})
     assert written["provenance"]["policies"][0]["label"] == "model"
-
-
-def test_power_estimates_the_correlation_from_the_grades_of_a_run_like_it(config, tmp_path):
-    base, other = tmp_path / "model", tmp_path / "other"
-    shutil.copytree(base, other)
-    (other / "model.safetensors").write_text("other weights")
-    asked = {"samples": "4", "problems": "2", "k": "1"}
-    measure_table(NamedModels(Evaluation(config), [str(base)]), Silent())
-    with pytest.raises(StoreError, match="no stored grades on the same samples"):
-        power(Evaluation(config), [str(base)], Silent(), **asked, like=str(other))
-    measure_table(NamedModels(Evaluation(config), [str(other)]), Silent())
-    report = power(Evaluation(config), [str(base)], Silent(), **asked, like=str(other))
-    (found,) = report.document.data["bases"]
-    assert found["correlation"] == pytest.approx(1)  # they answer alike, sample by sample
-    assert found["like"] == str(other)

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 from endpoint import Answer, Endpoint, serving
+from random_model import save_scratch
 from typer.testing import CliRunner
 
 from sage_cli.cli.app import app
 from sage_cli.config.load import load
 from sage_cli.evaluation import measure
 from sage_cli.evaluation.text_judges import verdict_of
-from sage_cli.models.scratch import save_scratch
 from sage_cli.problems.arithmetic import Arithmetic, working_out
 from sage_cli.sampling.sampler import SampleRequest
 from sage_cli.store.sample_parts import Completion

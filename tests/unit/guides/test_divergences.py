@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from enumeration import k3_corrected
 from torch import Tensor
 
 from sage_cli.guides import BranchGuide, Signals
@@ -19,7 +20,6 @@ from sage_cli.guides.divergences import (
     equal_rows,
     forward_cross_entropy,
     k3,
-    k3_corrected,
     log_ratio,
     reward_to_go,
     share_of_beta,

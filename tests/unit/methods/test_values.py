@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+from enumeration import k3_corrected
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -13,7 +14,6 @@ from scipy import stats
 from sage_cli.guides.divergences import (
     forward_cross_entropy,
     k3,
-    k3_corrected,
     log_ratio,
     reward_to_go,
 )

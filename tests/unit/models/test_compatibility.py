@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from peft import LoraConfig, get_peft_model
+from random_model import save_scratch
 from shown_runs import stored_run
 
 from sage_cli.cli.training_run import RlTraining, SftTraining
@@ -19,7 +20,7 @@ from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.compatibility import (
     method_settings,
-    own_control_note,
+    own_controls,
     refuse_several_methods,
     refuse_unfit_start,
     refuse_unfit_tokenizer,
@@ -27,7 +28,6 @@ from sage_cli.models.compatibility import (
 )
 from sage_cli.models.loading import attach_lora, load_model, load_tokenizer
 from sage_cli.models.policy import Policy, named_policy
-from sage_cli.models.scratch import save_scratch
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Silent
 from sage_cli.store.run import Run, Runs
@@ -300,10 +300,10 @@ def test_a_comparison_says_whether_it_is_with_the_own_control(
         opposite = Policy.of_run(parent)
     else:
         opposite = policies.get(str(compared)) or trained(tmp_path, "3", parent, **compared)
-    (sentence,) = own_control_note([guided], [opposite], Runs(tmp_path))
+    _, (sentence,) = own_controls([guided], [opposite], Runs(tmp_path))
     assert note.format("", guided.label, "rl-dapo-22222222") in sentence
     if compared != "initial policy":  # without a guide there is nothing to say
-        assert own_control_note([opposite], [guided], Runs(tmp_path)) == []
+        assert own_controls([opposite], [guided], Runs(tmp_path)) == ([], [])
 
 
 def test_of_several_own_controls_the_one_of_the_same_seed_is_offered(tmp_path: Path) -> None:
@@ -313,8 +313,9 @@ def test_of_several_own_controls_the_one_of_the_same_seed_is_offered(tmp_path: P
     newer = trained(tmp_path, "3", parent, **PLAIN).run
     assert newer is not None
     newer.note(seed=2)
-    (sentence,) = own_control_note([guided], [Policy.of_run(parent)], Runs(tmp_path))
+    (control,), (sentence,) = own_controls([guided], [Policy.of_run(parent)], Runs(tmp_path))
     assert "rl-dapo-22222222` comes first" in sentence
+    assert control.label == "rl-dapo-22222222"
 
 
 @pytest.mark.parametrize(("step", "is_control"), [(2, True), (3, False), (None, False)])
@@ -324,5 +325,5 @@ def test_a_checkpoints_own_control_is_the_same_step_without_the_guide(
     parent = start_one_method(tmp_path, "a")
     guided = replace(trained(tmp_path, "1", parent, **GUIDED), checkpoint=2)
     plain = replace(trained(tmp_path, "2", parent, **PLAIN), checkpoint=step)
-    (sentence,) = own_control_note([guided], [plain], Runs(tmp_path))
+    _, (sentence,) = own_controls([guided], [plain], Runs(tmp_path))
     assert ("is rl-dapo-11111111@2's own control" in sentence) == is_control

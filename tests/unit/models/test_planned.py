@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from huggingface_hub import constants
+from random_model import save_scratch
 
 from sage_cli.config.consent import consents
 from sage_cli.config.load import load
@@ -27,7 +28,6 @@ from sage_cli.models.planned import (
     state,
 )
 from sage_cli.models.policy import Policy
-from sage_cli.models.scratch import save_scratch
 from sage_cli.store.run import Run, Runs
 from sage_cli.training.rollouts import reference_samples
 

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
+from random_model import save_scratch
 
 from sage_cli.cli.export import export, push, require_hub_name
 from sage_cli.errors import ConfigurationError, StoreError
-from sage_cli.models.scratch import save_scratch
 from sage_cli.progress import Silent
 from sage_cli.reports.model_card import CardFacts, model_card
 from sage_cli.settings.sections.model import ScratchModel
