@@ -76,12 +76,14 @@ def command(
 
 def _log(path: Path) -> ForeignFile | None:
     """Return the samples of another program's file; None for rows of one's own without verdicts."""
-    from sage_cli.evaluation.log_formats import read_foreign
+    from sage_cli.evaluation.log_formats import detected, read_foreign
 
+    own = path.suffix not in (".eval", ".parquet")
     try:
+        own = own and detected(path) == "jsonl"
         log = read_foreign(path)
     except DataError:
-        if path.suffix in (".eval", ".parquet"):
+        if not own:
             raise
         return None
     return log if log.program != "jsonl" or log.has_verdicts else None

@@ -117,7 +117,7 @@ def power(
     n = whole_numbers("--samples", samples) if samples else SAMPLES
     s = whole_numbers("--seeds", seeds)
     p = whole_numbers("--problems", problems) if problems else None
-    typed_ks = parse_ks(k, n[-1]) if k else ()
+    typed_ks = parse_ks(k, n[-1], "--samples") if k else ()
     with progress.doing("counting what is stored of the bases"):
         bases, provenance = _bases(evaluation, names, scores)
     known = min(n[-1], *(int(counts.n_P.min()) for _, _, counts in bases))

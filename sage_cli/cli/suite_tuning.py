@@ -32,6 +32,8 @@ class Search(Task):
 
     trial: Trial
     space: Space
+    has_failed: bool = False
+    """True if `tried` saw that every trial failed."""
 
     @property
     def budget(self) -> str:
@@ -55,6 +57,8 @@ class Search(Task):
         asked = [self.space.plain(), sweep.sampler, list(sweep.objective)]
         stored = [state["space"], state["sampler"], state["objectives"]]
         other = stored != json.loads(json.dumps(asked))
+        counts = state["trials"]
+        self.has_failed = bool(counts["failed"]) and not (counts["done"] or counts["left"])
         if result is None or other or state["trials"]["left"]:
             return ()
         if (count := state["trials"]["done"]) > (sweep.trials or 0):
@@ -97,6 +101,11 @@ def planned_tuned(
         )
     points = {arm: tried[0].settings for arm, s in searches.items() if (tried := s.tried)}
     lacking = sorted(searches.keys() - points.keys())
+    if required and (failed := [searches[arm] for arm in lacking if searches[arm].has_failed]):
+        raise ConfigurationError(
+            f"every trial of the tuning failed: {', '.join(s.trial.label for s in failed)}",
+            f"`sage sweep show {failed[0].name}` says why, `sage suite run {name}` tries again",
+        )
     if required and lacking:
         raise ConfigurationError(
             f"not tuned yet: {', '.join(label for _, label in lacking)}",

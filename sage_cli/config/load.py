@@ -130,9 +130,13 @@ def refuse_unread(loaded: Loaded, command: str, searched: Collection[str] = ()) 
         if not choice or choice in searched or (again and STORED in origins.values()):
             continue
         if origin in _TYPED or (of_preset and not chosen and choice in _OF_PRESETS):
+            why, step = f"{choice} is {value!r}", f"add --set {choice}={typed(reading)}, or "
+            try:
+                changed(loaded.config, {choice: reading})
+            except ConfigurationError as error:  # nothing that could be added lets it be read
+                why, step = f"{why}, and {error.cause.partition(' (')[0]}", ""
             raise ConfigurationError(
-                f"{name} ({origin}) would do nothing: {choice} is {value!r}",
-                f"add --set {choice}={typed(reading)}, or leave it out",
+                f"{name} ({origin}) would do nothing: {why}", f"{step}leave it out"
             )
 
 

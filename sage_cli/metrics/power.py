@@ -139,7 +139,7 @@ class Precision:
         d - reach (d^2 / variance - 1) / 2. The reach is Student's at most: the part beyond is
         there for unseen problems and doesn't vary.
         """
-        if self.gap_PK is None:
+        if self.gap_PK is None or len(self.gap_PK) < 2:
             return self.error_K
         off_PK = (self.gap_PK - self.mean_K) * np.where(self.mean_K < 0, -1, 1)
         variance_K = off_PK.var(axis=0, ddof=1)

@@ -262,6 +262,8 @@ def reading_notes(differences: Sequence[Difference]) -> list[str]:
 
 def interval_note(names: tuple[str, str], difference: Difference) -> str:
     """Return a note on what is random in the intervals: problems, or training seeds as well."""
+    if difference.problems < 2:
+        return "no interval and no p: one problem alone says nothing about other problems"
     level = f"{100 * difference.confidence:g} % intervals over {difference.problems} problems"
     runs = difference.runs
     if runs == (1, 1):

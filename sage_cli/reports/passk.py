@@ -81,6 +81,7 @@ def passk_table(benchmark: str, curves: Mapping[str, Curve], ks: Sequence[int]) 
     rows = tuple(Row((k, *(value_at(curve, k) for curve in curves.values()))) for k in ks)
     problems = sorted({curve.problems for curve in curves.values()})
     note = f"{100 * first.confidence:g} % bands over {' or '.join(map(str, problems))} problems"
+    note = note if problems != [1] else "no bands: one problem alone says nothing about others"
     return Table(f"pass@k on {benchmark}", heads, rows, (note,))
 
 

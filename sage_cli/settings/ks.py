@@ -14,15 +14,16 @@ EVERY_K_UP_TO = 256
 GRAMMAR = "write ks as 1..256, 1,8,64 or 1..256:pow2"
 
 
-def parse_ks(text: str, n: int | None = None) -> tuple[int, ...]:
+def parse_ks(text: str, n: int | None = None, option: str = "--n") -> tuple[int, ...]:
     """Return the ks that `text` names, ascending and without repetition.
 
     `a..b` is every k from a to b, `a..b:pow2` the powers of two among them. With `n`, the number
-    of samples per problem, k > n is refused. Raises ConfigurationError naming the token.
+    of samples per problem that `option` sets, k > n is refused. Raises ConfigurationError naming
+    the token.
     """
     ks: set[int] = set()
     for token in text.split(","):
-        ks.update(_expand(token.strip(), n))
+        ks.update(_expand(token.strip(), n, option))
     return tuple(sorted(ks))
 
 
@@ -54,7 +55,7 @@ def curve_ks(n: int, asked: Sequence[int] = ()) -> tuple[int, ...]:
     return tuple(sorted({*range(1, min(n, EVERY_K_UP_TO) + 1), *powers, *asked}))
 
 
-def _expand(token: str, n: int | None) -> list[int]:
+def _expand(token: str, n: int | None, option: str) -> list[int]:
     match = TOKEN.fullmatch(token)
     if match is None:
         raise ConfigurationError(f"'{token}' is not a k or a range of ks", GRAMMAR)
@@ -71,7 +72,7 @@ def _expand(token: str, n: int | None) -> list[int]:
     if n is not None and last > n:
         raise ConfigurationError(
             f"'{token}': pass@{last} is undefined with {n} samples per problem (k > n)",
-            f"ask for k up to {n}, or sample more: --n {last}",
+            f"ask for k up to {n}, or sample more: {option} {last}",
         )
     if last > LARGEST_K:
         raise ConfigurationError(f"'{token}': k is at most {LARGEST_K:,}", GRAMMAR)

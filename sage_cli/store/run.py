@@ -452,26 +452,22 @@ def record_evaluation(
 def evaluations(run: Run) -> dict[str, dict[str, Any]]:
     """Return the figures of each benchmark that the run was measured on, the newest last.
 
-    Keys are the files' names. Of several files about one benchmark and content, as versions of sage
-    that named them otherwise leave them, the newest counts. A torn file is left out with one
-    warning.
+    Keys are the files' names, of two that earlier versions wrote otherwise the newest's. A torn
+    file is left out with one warning.
     """
-    newest: dict[tuple[Any, Any], tuple[str, dict[str, Any]]] = {}
+    figures: dict[str, dict[str, Any]] = {}
     paths: list[Path] = []
     with suppress(FileNotFoundError):
         paths = sorted((run.folder / FOLDER).iterdir(), key=lambda path: path.stat().st_mtime_ns)
     for path in paths:
         if path.suffix == ".json":
             try:
-                figures = _read(path)
+                read = _read(path)
+                figures.pop(portable(path.stem), None)
+                figures[portable(path.stem)] = read
             except TornError as error:
                 name_once(error)
-                continue
-            name = portable(path.stem)
-            benchmark = figures.get("benchmark", name), figures.get("content")
-            newest.pop(benchmark, None)
-            newest[benchmark] = name, figures
-    return dict(newest.values())
+    return figures
 
 
 def evaluation_figures(run: Run) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import signal
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
@@ -25,8 +25,9 @@ from sage_cli.errors import EXIT_BUSY, SageError
 from sage_cli.progress import Progress, RunningTask, TaskStatus
 from sage_cli.store.files import TornError, read_object, write_json, write_object
 from sage_cli.store.locks import is_held, writer_of
+from sage_cli.trials.cost import cost_of
 from sage_cli.trials.executors.executor import Command, End, Executor, Fate
-from sage_cli.trials.task import DONE, FAILED, RL, SFT, Task
+from sage_cli.trials.task import CHECKPOINTS, DONE, EVALUATE, FAILED, RL, SFT, Task
 
 LINES = 12
 """How many of a log's last lines are shown."""
@@ -149,7 +150,14 @@ SURE_STEP, FEWEST_STEPS = 10, 3
 LATE = 0.05
 """The time left of a task that should have ended, as a share of its age."""
 MEASURING = 0.3
-"""The time of what only measures before one has ended, as a share of the shortest training."""
+"""The pace of what only measures before one has ended, as a share of the fastest training's."""
+
+
+def work_of(task: Task) -> tuple[str, int]:
+    """Return what a task does, as far as its pace goes, and how many completions (or steps)."""
+    work = cost_of(task)
+    kind = EVALUATE if task.kind == CHECKPOINTS else task.kind
+    return kind, work.completions or work.steps or 1
 
 
 class TaskProgress:
@@ -167,12 +175,12 @@ class TaskProgress:
         ended: Callable[[str, str], None] = lambda *_: None,
     ) -> None:
         self._progress, self._total, self._ended = progress, total, ended
-        self._expected: dict[str, str] = {}  # name -> kind
+        self._expected: dict[str, tuple[str, int]] = {}  # name -> work
         self._settled: set[str] = set()
         self.done_count = self.failed_count = self.pruned_count = 0
         self.best: str | None = None
         self.failures: dict[str, Failure] = {}
-        self._seconds: defaultdict[str, list[float]] = defaultdict(list)  # by kind, of ended tasks
+        self._spent: dict[str, tuple[float, int]] = {}  # kind -> seconds and size of what ended
         self._seen: dict[str, tuple[int, float]] = {}  # name -> the first step that was seen, when
         self._shown_s = 0.0
 
@@ -189,7 +197,7 @@ class TaskProgress:
 
     def expect(self, task: Task) -> None:
         """Count one more task."""
-        self._expected[task.name] = task.kind
+        self._expected[task.name] = work_of(task)
 
     def done(self, task: Task, result: str = "") -> None:
         """A task's result is stored, now or from before; `result` sums it up."""
@@ -197,7 +205,9 @@ class TaskProgress:
         self._settled.add(task.name)
         self._ended(task.name, DONE)
         if task.since_s is not None:
-            self._seconds[task.kind].append(time.monotonic() - task.since_s)
+            kind, size = work_of(task)
+            seconds, ended = self._spent.get(kind, (0.0, 0))
+            self._spent[kind] = seconds + time.monotonic() - task.since_s, ended + size
         line = f"{task.title}: {result}" if result else task.title
         before = "" if task.since_s is not None else ", found in the store"
         self._progress.say(f"[green]done[/]: {escape(line)}{before}")
@@ -259,29 +269,31 @@ class TaskProgress:
     def _left_s(
         self, tasks: Sequence[Task], states: Sequence[RunningTask], places: int
     ) -> float | None:
-        """Return the time until all is done, by ended tasks of a kind and steps of running ones.
+        """Return the time until all is done, by the pace of ended tasks and of running ones' steps.
 
         None while a training that is due is of a kind of which nothing is known.
         """
-        whole = {kind: sum(ended) / len(ended) for kind, ended in self._seconds.items()}
-        for task, state in zip(tasks, states, strict=True):
+        pace = {kind: seconds / size for kind, (seconds, size) in self._spent.items()}
+        current = [self._expected.get(task.name) or work_of(task) for task in tasks]
+        for (kind, size), state in zip(current, states, strict=True):
             if state.left_s is not None:
-                whole.setdefault(task.kind, state.since_s + state.left_s)
+                pace.setdefault(kind, (state.since_s + state.left_s) / size)
         gone = self._settled.union(task.name for task in tasks)
-        kinds = [kind for name, kind in self._expected.items() if name not in gone]
+        due = [expected for name, expected in self._expected.items() if name not in gone]
         count = max(0, self.left - sum(task.name in self._expected for task in tasks))
-        kinds = [*kinds, *[RL] * count][:count]
-        if not whole or {*kinds, *(task.kind for task in tasks)} & {SFT, RL} - {*whole}:
+        trainings = [size for kind, size in (*self._expected.values(), *current) if kind == RL]
+        due = [*due, *[(RL, max(trainings, default=1))] * count][:count]
+        if not pace or {kind for kind, _ in (*due, *current)} & {SFT, RL} - {*pace}:
             return None
-        measuring_s = MEASURING * min(whole.values())
+        measuring = MEASURING * min(pace.values())
         lefts = []
-        for task, state in zip(tasks, states, strict=True):
-            left_s = max(state.left_s or 0.0, whole.get(task.kind, measuring_s) - state.since_s)
+        for (kind, size), state in zip(current, states, strict=True):
+            left_s = max(state.left_s or 0.0, pace.get(kind, measuring) * size - state.since_s)
             lefts.append(left_s if left_s > 0 else LATE * state.since_s)
         ends = [*lefts, *[0.0] * (max(1, min(places, self.total)) - len(lefts))]
         heapify(ends)
-        for kind in kinds:  # where the first place becomes free
-            heapreplace(ends, ends[0] + whole.get(kind, measuring_s))
+        for kind, size in due:  # where the first place becomes free
+            heapreplace(ends, ends[0] + pace.get(kind, measuring) * size)
         return max(ends)
 
     def close(self) -> None:

@@ -239,10 +239,11 @@ class AnchorSection(Section):
         ]  # fmt: skip
         problems = []
         if names and (self.kl != "reverse" or self.beta == 0):
+            no_kl = f"anchor.kl is '{self.kl}' (use --kl reverse)"
             problems.append(
                 f"anchor.{names[0]} is {getattr(self, names[0])}, and there is no reverse KL to "
-                "the policy's own completions: anchor.kl is "
-                f"'{self.kl}', anchor.beta {self.beta:g} (use --kl reverse and --beta above 0)"
+                "the policy's own completions: "
+                + ("anchor.beta is 0 (use a --beta above 0)" if self.kl == "reverse" else no_kl)
             )
         if self.moves and self.reference == "base":
             problems.append(

@@ -219,6 +219,8 @@ def test_scores_that_differ_are_told(sage: Sage) -> None:
         ("passk four.json --n 8", "--n", "leave it out"),
         ("passk four.json --dry-run", "--dry-run", "leave it out"),
         ("compare four.json mine.jsonl --limit 2", "--limit", "leave it out"),
+        ("power four.json --k 128 --samples 64", "undefined with 64 samples", "--samples 128"),
+        ("grade cut.jsonl", "cut.jsonl, line 3", ""),
         ("power four.json --benchmark aime24", "--benchmark", "leave it out"),
         ("compare four.json four.json", "four.json is on both sides", "a different model"),
         ("passk none.eval", "there is no file none.eval", "path"),
@@ -238,6 +240,8 @@ def test_bad_input_is_a_panel(sage: Sage, words: str, cause: str, next_step: str
     own("mine.jsonl", FOUR)
     lm_eval("repeats.jsonl", FOUR, resps=[["3", "4"]])
     lm_eval("bleu.jsonl", FOUR, metrics=["bleu"], bleu=12.3)
+    whole = Path(lm_eval("cut.jsonl", FOUR)).read_text()
+    Path("cut.jsonl").write_text(whole[:-20])
     Path("plain.jsonl").write_text('{"question": "q", "gold": "4", "completion": "4"}\n')
     Path("text.jsonl").write_text("no JSON\n")
     rows = ({"question": "2+2=?", "completion": "4", "correct": 1, "model": of} for of in "ab")

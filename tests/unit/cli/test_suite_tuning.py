@@ -162,6 +162,18 @@ def test_a_search_of_another_kind_or_unspent_chooses_nothing(
         planned_tuned(suite, typed, required=True)
 
 
+def test_a_search_whose_trials_all_failed_says_so_and_where_to_look(tmp_path: Path) -> None:
+    suite, typed = write(tmp_path), overrides(tmp_path / "runs")
+    _, (grpo, branch) = planned_tuned(suite, typed)
+    searched(grpo, trials={"done": 0, "failed": 2, "pruned": 0, "cancelled": 0, "left": 0})
+    searched(branch, 1e-3, 1e-4)
+    with pytest.raises(
+        ConfigurationError, match=r"every trial of the tuning failed: grpo$"
+    ) as refused:
+        planned_tuned(suite, typed, required=True)
+    assert f"`sage sweep show {grpo.name}`" in str(refused.value.next_step)
+
+
 def test_a_method_with_more_trials_than_the_budget_is_refused(tmp_path: Path) -> None:
     suite, typed = write(tmp_path), overrides(tmp_path / "runs")
     _, (grpo, _) = planned_tuned(suite, typed)

@@ -226,6 +226,20 @@ def test_a_typed_value_is_read_by_the_command_or_refused(command, sets, reason):
     assert f"{sets[-1].partition('=')[0]} (--set) would do nothing" in str(refusal.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "why", "step"),
+    [
+        ("dapo", "anchor.kl is 'none'$", "add --set anchor.kl=reverse, or leave it out"),
+        ("alpha-dpg", "and rl.algo 'alpha-dpg' holds the policy by something else", "leave it out"),
+        ("guided-dpo", "and rl.algo 'guided-dpo' holds the policy by", "leave it out"),
+    ],
+)
+def test_a_next_step_leads_on(name, why, step):
+    with pytest.raises(ConfigurationError, match=why) as refusal:
+        refuse_unread(load(flags=algo(name), sets=["anchor.beta=0.1"]), "rl")
+    assert refusal.value.next_step == step
+
+
 def test_a_choice_that_a_sweep_searches_may_read_it():
     loaded = load(["tiny"], {"anchor": {"kl": "none"}}, ["anchor.beta=0.1"])
     refuse_unread(loaded, "sweep", searched=["anchor.kl"])

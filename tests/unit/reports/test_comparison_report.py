@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -212,6 +213,15 @@ def test_every_benchmark_has_a_sheet(names: list[str], stems: list[str]) -> None
     compared = dict.fromkeys(names, compare_sides(*sides, (1, 2)))
     sheets = [*comparison_document(compared, Provenance()).sheets]
     assert sheets[:-1] == [f"compare-{stem}" for stem in stems]
+
+
+def test_one_problem_has_no_interval_and_no_warning() -> None:
+    sides = Side("grpo", ([counts([3])],)), Side("base", ([counts([1])],))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        document = comparison_document({"aime": compare_sides(*sides, (1, 2))}, Provenance())
+    table = document.tables[0]
+    assert any("no interval and no p: one problem" in note for note in table.notes)
 
 
 PROBLEMS = 24

@@ -1,11 +1,15 @@
 """The loop in which works are tended: asked for more while a place is free, left when told."""
 
+from dataclasses import replace
+
 import pytest
 from shell_task import shell_task
 
+from sage_cli.config.load import changed, load
 from sage_cli.progress import RunningTask, Silent
+from sage_cli.trials.cost import Cost
 from sage_cli.trials.executors.local_executor import LocalExecutor
-from sage_cli.trials.queue import SURE_STEP, TaskProgress, TaskQueue, run_tasks
+from sage_cli.trials.queue import SURE_STEP, TaskProgress, TaskQueue, run_tasks, work_of
 
 
 class Ears:
@@ -100,6 +104,7 @@ def test_the_time_left_is_right_within_a_factor_of_two(
 ):
     """A clock of its own: tasks begin where a place is free, SFT alone and first, 5 s to load."""
     now = [0.0]
+    monkeypatch.setattr("sage_cli.trials.queue.cost_of", lambda _: Cost())
     monkeypatch.setattr("sage_cli.trials.queue.time.monotonic", lambda: now[0])
     sink = Board()
     board = TaskProgress(sink, total)
@@ -145,6 +150,34 @@ def test_the_time_left_is_right_within_a_factor_of_two(
         elif any(t.kind == "rl" for t in shown):
             assert not sure, second
     assert told > 0
+
+
+def test_a_measurement_takes_time_by_its_completions(tmp_path, monkeypatch):
+    """60 completions took 38 s: 570 take 361 s, and 90 of a policy's checkpoints 57 s."""
+    now, sink = [38.0], Board()
+    monkeypatch.setattr("sage_cli.trials.queue.time.monotonic", lambda: now[0])
+    sizes = {"small": 60, "large": 570, "steps": 90}
+    monkeypatch.setattr(
+        "sage_cli.trials.queue.cost_of", lambda task: Cost(completions=sizes[task.name])
+    )
+    board = TaskProgress(sink)
+    tasks = [shell_task(tmp_path, name) for name in sizes]
+    for task, kind in zip(tasks, ("eval", "eval", "checkpoints"), strict=True):
+        task.kind = kind
+        board.expect(task)
+    tasks[0].since_s = 0.0
+    board.done(tasks[0])
+    board.show([], 1)
+    assert sink.status.left_s == pytest.approx(38 / 60 * (570 + 90))
+
+
+def test_a_task_is_as_large_as_its_completions(tmp_path):
+    config = changed(
+        load(["tiny"]).config,
+        {"evaluation.benchmark": "arithmetic:held_out=20", "evaluation.samples": 4},
+    )
+    task = replace(shell_task(tmp_path, "measured"), kind="eval", config=config, measures=True)
+    assert work_of(task) == ("eval", 20 * 4)
 
 
 def test_the_time_left_is_unknown_while_nothing_is_known_of_trainings(tmp_path):
