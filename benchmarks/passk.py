@@ -1,7 +1,7 @@
 """`sage passk` as it is typed, beside the loops that most evaluations are written as.
 
     python benchmarks/passk.py MODEL [--preset tiny] [--problems 60] [--samples 256] [--rounds 3]
-    python benchmarks/passk.py MODEL --loops padded,vllm
+    python benchmarks/passk.py MODEL --loops whole,padded
     python benchmarks/passk.py MODEL --memory
 
 Each is a process of its own in the environment as it is: it starts, loads the model, draws
