@@ -122,6 +122,11 @@ class WorkerPool:
         self._owner = os.getpid()
         self._finalizer = weakref.finalize(self, _kill_all, self._pool, self._owner)
 
+    @property
+    def pids(self) -> list[int]:
+        """The process ids of the workers."""
+        return [worker.pid for worker in self._pool]
+
     def run(self, tasks: Sequence[dict[str, Any]], timeout_s: float) -> list[Judged]:
         """Return a status or share for each task, in order; a task that takes longer is `timeout`.
 
