@@ -197,7 +197,7 @@ def test_the_difference_from_the_own_control_comes_first(
     config = load(("tiny",), {**SETTINGS}, [f"run.root={root}"]).config
     sides = ([free], [guided]) if turned else ([guided], [free])
     found = compare(Evaluation(config), *sides, Silent()).document
-    titles = [table.title for table in found.tables if not table.detail]
+    titles = [table.title for table in found.tables]
     if not sampled:  # nothing is sampled that nobody named
         assert len(titles) == 1
         assert f"`sage compare {guided} {control}` comes first" in " ".join(found.notes)
