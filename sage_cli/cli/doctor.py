@@ -63,8 +63,9 @@ def command(
         data={"rl": {"name": data, "fields": {"question": question_field, "gold": gold_field}}},
     ).config
     with doing("loading libraries"):
-        pass
+        from sage_cli.cli.training_run import unnamed_preset
 
+    note = unnamed_preset(init, settings, named=bool(preset or config))
     findings: list[Finding] = []
     for check, ask in checks(settings, init):
         with doing(f"looking at {check}"):
@@ -85,6 +86,8 @@ def command(
         console.print(f"\n{name} can't run here: {len(obstacles)} of {len(findings)} checks fail")
     else:
         console.print(f"\n{name} can run here")
+    if note and not json:
+        console.print(note)
     if obstacles:
         raise typer.Exit(EXIT_OTHER)
 

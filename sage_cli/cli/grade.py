@@ -15,7 +15,7 @@ from rich.table import Table
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import Json, Presets, RunRoot, Sets, load_config
-from sage_cli.errors import DataError
+from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.json_value import json_value
 from sage_cli.progress import Progress
 from sage_cli.settings.judge_names import BUILT_IN_JUDGES, Extraction, GradingMode
@@ -68,6 +68,12 @@ def command(
     config = load_config(preset, None, set_, "grade", run={"root": runs}, **flags).config
     judge = config.grading.judge or "math"
     modes = MODES if mode == "both" else (config.grading.mode,)
+    if judge == "math" and config.grading.extract == "text" and mode == "both":
+        raise ConfigurationError(
+            "--mode both: the answers stand anywhere in the texts, which the strict judge doesn't "
+            "search for one",
+            "type --mode math-verify --extract text, or --extract tags-then-boxed",
+        )
     how = (config.grading, config.prompt, modes, judge)
     with Live() as progress:
         graded = grade_log(log, file, *how, progress) if log else grade_file(file, *how, progress)

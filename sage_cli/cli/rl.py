@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from sage_cli.cli import options
-from sage_cli.cli.console import refuse_gpu, show_plan, show_trained
+from sage_cli.cli.console import console, refuse_gpu, show_plan, show_trained
 from sage_cli.cli.options import METHOD, TRAINING, option
 
 Compat = Annotated[
@@ -50,7 +50,7 @@ def command(
 ) -> None:
     """Train a policy by RL whose KL anchor is shaped by a guide."""
     from sage_cli.cli.live import Live
-    from sage_cli.cli.training_run import RlTraining
+    from sage_cli.cli.training_run import RlTraining, unnamed_preset
     from sage_cli.models.stages import plan_of
 
     refuse_gpu(gpu, dry_run)
@@ -77,6 +77,9 @@ def command(
         run={"root": runs},
     )
     training = RlTraining.of(loaded.config, init, measure=measure)
+    note = unnamed_preset(init, loaded.config, named=bool(preset or config))
+    if note and not json:
+        console.print(note)
     if dry_run:
         show_plan(lambda: plan_of(training.stages, gpu), json)
         return

@@ -51,6 +51,7 @@ from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress, Silent
 from sage_cli.sampling.sampler import chosen_backend, planned_obstacles
 from sage_cli.settings.judge_names import require_judge
+from sage_cli.settings.presets import DEFAULT_PRESET
 from sage_cli.settings.sections.model import ScratchModel, kernel_arguments, trained_dtype
 from sage_cli.store.locks import wait_for_writer
 from sage_cli.store.manifest import Origin
@@ -427,6 +428,17 @@ def with_model_of(init: str | None, config: SageConfig) -> SageConfig:
     if named_run(init, runs) is not None or named_policy(init, runs).own_settings:
         return config
     return changed(config, {"model.kind": "pretrained", "model.path": init})
+
+
+def unnamed_preset(init: str | None, config: SageConfig, *, named: bool) -> str | None:
+    """Return a note where a model that no run made gets the settings of a preset not `named`."""
+    if named or with_model_of(init, config) is config:
+        return None
+    tau = f", τ {config.guide.tau:g}" if hasattr(config.guide, "tau") else ""
+    return (
+        f"no preset given: what isn't typed is as in {DEFAULT_PRESET} "
+        f"({config.rollout.max_tokens} new tokens{tau}); -p NAME takes another's settings"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,6 @@ from sage_cli.models.policy import NO_GOLD
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.rows import read_file
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.tables import Detail
 from sage_cli.store.manifest import surroundings
 
 EXPECTED = "a row is {problem, correct} for one sample, or {problem, n, c} for all samples of one"
@@ -190,7 +189,7 @@ def file_notes(files: Sequence[CountedFile]) -> list[str]:
         for name in ("task", "score", "temperature", "top_p", "max_tokens")
         if len({settings.get(name) for settings in stated} - {None}) > 1
     ]
-    return notes + [Detail(f"{file.path}: {note}") for file in files for note in file.log.notes]
+    return notes + [f"{file.path}: {note}" for file in files for note in file.log.notes]
 
 
 def shared_problems(

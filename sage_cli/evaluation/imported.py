@@ -146,7 +146,9 @@ def choose_score(
     chosen = asked or (scores[0] if scores else None)
     others = [f"{name} (no verdict: {beyond[name]})" if name in beyond else name for name in names]
     others = [other for other in others if other != chosen]
-    return chosen, [f"scores not taken: {', '.join(others)}"] if others else []
+    several = asked is None and len(scores) > 1
+    hint = f" ({chosen} is taken; --score NAME takes another)" if several else ""
+    return chosen, [f"scores not taken: {', '.join(others)}{hint}"] if others else []
 
 
 def verdict(value: object) -> bool | None:

@@ -385,6 +385,12 @@ class Runs:
         """
         if (run := run_of(Path(name))) is not None:
             return run
+        if "/" in name or name.startswith("."):
+            absent = "is no run's" if Path(name).exists() else "isn't there"
+            raise StoreError(
+                f"the folder {name} {absent}",
+                "name a run by its id (`sage runs list`), or the folder of a run or a model",
+            )
         runs = {run.id: run for run in self.all()}
         if not runs:
             raise StoreError(

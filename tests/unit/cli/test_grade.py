@@ -141,6 +141,11 @@ def said(done):
             ("--extract", "text"),
             "use grading.mode=math-verify",
         ),
+        (
+            b'{"question": "1", "gold": "1", "completion": "1", "correct": true}',
+            ("--mode", "both"),
+            "type --mode math-verify --extract text, or --extract tags-then-boxed",
+        ),
     ],
 )
 def test_mistakes_are_panels(type_, content, words, message):

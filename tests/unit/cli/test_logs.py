@@ -184,9 +184,11 @@ def test_answers_by_likelihood_are_compared_and_not_imported(sage: Sage) -> None
 def test_scores_that_differ_are_told(sage: Sage) -> None:
     both = {"metrics": ["strict", "loose"], "strict": 1.0, "loose": 0.0}
     words = ("compare", inspect("i.json", FOUR, [1]), lm_eval("a.jsonl", FOUR, **both))
-    typed = sage(*words)
+    hint = "scores not taken: loose,none (strict,none is taken; --score NAME takes another)"
+    typed, alone = sage(*words), sage("passk", "a.jsonl")
     assert "differ in score: match, strict,none" in typed.words
-    assert "scores not taken: loose,none" in sage(*words, "--notes").words
+    assert [hint in printed.words for printed in (typed, alone)] == [True, True]
+    assert "--notes" not in alone.words  # which passk doesn't have
     mean = [
         answer(sage, *words, *scores)["comparisons"]["sums"]["difference"][0]
         for scores in ((), ("--score", "match", "--score", "loose,none"))

@@ -223,6 +223,8 @@ def test_an_accelerate_configuration_that_does_not_exist(sage, files):
 
 def test_a_start_that_does_not_exist(sage):
     refused(sage("rl", "--init", "nothing"), "there is no run 'nothing'")
+    for command in (("rl", "--init"), ("passk",), ("runs", "show")):
+        refused(sage(*command, "./my-llama"), "the folder ./my-llama isn't there", "its id")
 
 
 @pytest.mark.slow

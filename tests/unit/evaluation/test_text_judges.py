@@ -195,7 +195,7 @@ def test_a_reply_is_read_by_its_verdict_line_alone(reply: str, grade: str):
     [
         (("--grade", "workings"), "no judge of texts is called 'workings'"),
         (("--grade", "working", "-b", "kk-generated"), "'working', where kk-generated is answered"),
-        (("--grade", "none.py:judge"), "there is no file none.py"),
+        (("--grade", "none.py:judge"), "there is no Python file none.py"),
         (("--grade", "mine.py:other"), "it defines judge, broken"),
         (("--grade", "working", "--temperature", "1,2"), "at one temperature"),
         (("--grade", "working", "--dry-run"), "plans nothing"),
