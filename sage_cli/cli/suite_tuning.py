@@ -56,12 +56,13 @@ class Search(Task):
         result, state = SweepFolder(path).result, SweepFolder(path).state
         asked = [self.space.plain(), sweep.sampler, list(sweep.objective)]
         stored = [state["space"], state["sampler"], state["objectives"]]
-        other = stored != json.loads(json.dumps(asked))
+        if stored != json.loads(json.dumps(asked)):
+            return ()
         counts = state["trials"]
         self.has_failed = bool(counts["failed"]) and not (counts["done"] or counts["left"])
-        if result is None or other or state["trials"]["left"]:
+        if result is None or counts["left"]:
             return ()
-        if (count := state["trials"]["done"]) > (sweep.trials or 0):
+        if (count := counts["done"]) > (sweep.trials or 0):
             raise ConfigurationError(
                 f"{self.trial.label} was tuned with {count} trials, the budget is {sweep.trials}",
                 f"raise the budget of all methods, or delete {path}",

@@ -582,8 +582,9 @@ class RlTraining(TrainingRun):
             raise ConfigurationError(
                 f"the initial policy {self.start.policy.label} isn't trained yet, and a command "
                 "that a launcher started can't train it: that takes one process",
-                "train it first by `sage sft` with the same --preset, --config, --set and --runs, "
-                "then type this command again",
+                "train it first by `sage sft` with the same --preset, --config and --runs, and "
+                "those of --set that begin with model, prompt, data.sft or sft; then type this "
+                "command again",
             )
 
     def _require_machine(self) -> None:

@@ -35,7 +35,9 @@ _QUESTION = (
     "solution lead to that answer? End with one line, `Verdict: right` or `Verdict: wrong`.\n\n"
     "Problem:\n{question}\n\nAnswer: {gold}\n\nSolution:\n{completion}"
 )
-_VERDICT = re.compile(r"^[\W_]*verdict\b[\s*_`:]*(.*?)[\s*_`.]*$", re.IGNORECASE | re.MULTILINE)
+_VERDICT = re.compile(
+    r"(?<![a-z])verdict[\s*_`:]+(right|wrong)(?!-?[a-z]|/|[^\w\n]+(?:or|but)\b)", re.IGNORECASE
+)
 _GREEDY = SamplingParameters(temperature=0, top_p=1, top_k=0, min_p=0, max_tokens=4096, stop=None)
 
 
@@ -103,7 +105,7 @@ def _served(model: str, server: str, config: SageConfig) -> TextJudge:
 
 
 def verdict_of(reply: str) -> Status:
-    """Return the verdict of a reply's lines `Verdict: …`, `error` if none or several differ.
+    """Return what a reply says after the word verdict, `error` if none or several differ.
 
     A thought holds no verdict.
     """

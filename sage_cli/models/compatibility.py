@@ -213,24 +213,27 @@ def own_controls(
 ) -> tuple[list[Policy], list[str]]:
     """Return the own controls of a side's method that are on no side, and a note on them.
 
-    An own control is the same method and anchor without the guide, trained with any seed. Those of
-    the side's seeds are taken, else the newest. A method without a guide has none.
+    An own control is the same method and anchor without the guide, from the same initial policy,
+    trained with any seed. The newest of each seed of the side is taken, else the newest of all. A
+    method without a guide has none.
     """
-    made = dict(_of_run(side[0].run, runs)) if side and side[0].run else {}
-    if made.get("guide.name", "none") == "none":
+    guided = [(policy.run, _exactly(policy.run, runs)) for policy in side if policy.run]
+    if not guided or (guide := guided[0][1].get("guide.name", "none")) == "none":
         return [], []
-    without = {"guide.name": (made["guide.name"], "none")}
-    seeds = {policy.run.known.get("seed") for policy in side if policy.run}
-    alike = [run for run in runs.whole() if _differing(made, dict(_of_run(run, runs))) == without]
-    alike.sort(key=lambda run: (run.status == "finished", run.known.get("seed") in seeds))
+    without = {"guide.name": (guide, "none")}
+    made = [(run, _exactly(run, runs)) for run in runs.whole()]
+    pairs = [(r, run) for r, a in guided for run, b in made if _differing(a, b) == without]
+    of_seeds = [run for r, run in pairs if r.known.get("seed") == run.known.get("seed")]
+    alike = list(dict.fromkeys(run for _, run in pairs))
+    alike.sort(key=lambda run: (run.status == "finished", run in of_seeds))
     label, step = side[0].label, side[0].checkpoint
     for policy in opposite:
         if policy.run in alike and policy.checkpoint == step:
             return [], [f"{policy.label} is {label}'s own control: the same without the guide"]
     command = f"`sage compare {side[0].word} {alike[-1].id}` comes first" if alike else ""
     whole = [run for run in alike if Policy.of_run(run).is_here and step is None]
-    own = [run for run in whole if run.known.get("seed") in seeds] or whole[-1:]
-    return [Policy.of_run(run) for run in own], [
+    own = {run.known.get("seed"): run for run in whole if run in of_seeds}
+    return [Policy.of_run(run) for run in own.values() or whole[-1:]], [
         f"{label}'s own control, the same method and anchor without the guide, is on no side: "
         f"{command or 'no run of it is here'}"
     ]
@@ -249,7 +252,13 @@ def method_settings(policy: Policy, runs: Runs) -> Settings:
     return made
 
 
-def _of_run(run: Run, runs: Runs) -> Iterator[tuple[str, Any]]:
+def _exactly(run: Run, runs: Runs) -> Settings:
+    """Return the settings that made a run and its initial policy, without the training's seed."""
+    return {**dict(_of_run(run, runs, seeds=True)), "initial policy": run.known.get("parent")}
+
+
+def _of_run(run: Run, runs: Runs, *, seeds: bool = False) -> Iterator[tuple[str, Any]]:
+    """Yield the settings that made a run, with `seeds` also those of its data."""
     kind = str(run.known.get("kind"))
     if kind not in DETERMINING or not (run.folder / "config.json").is_file():
         return
@@ -263,7 +272,8 @@ def _of_run(run: Run, runs: Runs) -> Iterator[tuple[str, Any]]:
     sections = {name: run.config[name] for name in DETERMINING[kind] if name in run.config}
     for key, value in leaves(sections):
         field = schema.get(key)
-        if key.endswith(".seed") or key.startswith(unread) or (field and field.cosmetic):
+        is_seed = key == f"{kind}.seed" or (key.endswith(".seed") and not seeds)
+        if is_seed or key.startswith(unread) or (field and field.cosmetic):
             continue
         yield key, value
     parent = Run(runs.root / str(run.known.get("parent")))

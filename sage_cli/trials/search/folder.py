@@ -144,11 +144,16 @@ class SweepFolder:
         functions = function_words(read_layer(self.path / CONFIG))
         return {
             str(number): shlex.join(
-                ("sage", "rl", "--config", str(self.tasks / f"{trial.runs[0]}.json"), *functions)
+                ("sage", "rl", "--config", str(self._config_of(trial.runs[0])), *functions)
             )
             for number, trial in enumerate(result.trials, 1)
             if trial.runs
         }
+
+    def _config_of(self, run: str) -> Path:
+        """Return a run's task file, or its own configuration if no driver here began it."""
+        task = self.tasks / f"{run}.json"
+        return task if task.is_file() else self.path.parent.parent / run / CONFIG
 
     @property
     def page(self) -> Path:

@@ -163,7 +163,7 @@ def claims_table(claims: Sequence[Decided], result: PartResult) -> Table:
         other_k = "" if decided.k == decided.claim.k else f" (here pass@{decided.k})"
         numbers = (Estimate(decided.detectable), Estimate(decided.p_holm, digits=4, tiny=True))
         verdict = (
-            decided.claim.text + other_k,
+            " ".join(map(shown_label, decided.claim.text.split())) + other_k,
             decided.verdict.value,
             decided.subject,
             *([decided.own] if beside else []),

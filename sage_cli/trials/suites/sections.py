@@ -15,6 +15,7 @@ from sage_cli.reports.published import evaluation_tables, other_table, published
 from sage_cli.reports.scores import evaluation_table, score
 from sage_cli.reports.tables import Cell, Column, Estimate, Row, Table, columns, to_records
 from sage_cli.trials.cost import cost
+from sage_cli.trials.suites.declaration import shown_label
 from sage_cli.trials.suites.results import PartResult
 from sage_cli.trials.suites.trials import PlannedSuite
 from sage_cli.trials.task import DONE
@@ -36,7 +37,8 @@ def measured(result: PartResult) -> Document:
     if printed in evaluation_tables():
         assert printed is not None
         scores_of = published_scores(printed).items()
-        numbers = {label: by for label, by in scores_of if label in result.suite.methods}
+        methods_of = result.suite.methods
+        numbers = {shown_label(label): by for label, by in scores_of if label in methods_of}
         notes = [f"{printed} of {published()['source']}"]
         if set(result.benchmarks) != set(next(iter(numbers.values()))):
             notes.append("other models on other problems: compare the order of rows, not numbers")

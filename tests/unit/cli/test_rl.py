@@ -59,7 +59,9 @@ def test_under_a_launcher_the_base_must_be_there(tmp_path, monkeypatch):
         ConfigurationError, match=r"the initial policy .* isn't trained yet"
     ) as caught:
         training.carry_out(Silent())
-    assert "train it first by `sage sft`" in str(caught.value.next_step)
+    assert "`sage sft` with the same --preset, --config and --runs, and those of --set that" in str(
+        caught.value.next_step
+    )
 
 
 def test_under_a_launcher_a_finished_base_is_found(tmp_path, monkeypatch):

@@ -146,6 +146,7 @@ def test_trainings_take_the_chosen_point_with_seeds_that_did_not_choose_it(tmp_p
         {"sampler": "random"},
         {"objectives": ["pass@8"]},
         {"space": []},  # of other values
+        {"space": [], "trials": {"done": 0, "failed": 2, "pruned": 0, "left": 0}},
     ],
 )
 def test_a_search_of_another_kind_or_unspent_chooses_nothing(

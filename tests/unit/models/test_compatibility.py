@@ -318,6 +318,28 @@ def test_of_several_own_controls_the_one_of_the_same_seed_is_offered(tmp_path: P
     assert control.label == "rl-dapo-22222222"
 
 
+@pytest.mark.parametrize(
+    ("parent", "settings", "expected"),
+    [
+        ("a", {}, "rl-dapo-33333333"),  # of two runs of the seed the newer
+        ("b", {}, "rl-dapo-22222222"),  # from the initial policy of another SFT seed
+        ("a", {"data": {"arithmetic": {"seed": 9}}}, "rl-dapo-22222222"),
+    ],
+)
+def test_an_own_control_has_the_same_initial_policy_and_data(
+    tmp_path: Path, parent: str, settings: dict[str, Any], expected: str
+) -> None:
+    starts = {name: start_one_method(tmp_path, name) for name in "ab"}
+    guided = trained(tmp_path, "1", starts["a"], **GUIDED)
+    older = trained(tmp_path, "2", starts["a"], **PLAIN)
+    newer = trained(tmp_path, "3", starts[parent], **PLAIN, **settings)
+    for policy, started in ((older, 1), (newer, 2)):
+        assert policy.run is not None
+        policy.run.note(started=f"2026-01-0{started}T00:00:00+00:00")
+    controls, _ = own_controls([guided], [Policy.of_run(starts["a"])], Runs(tmp_path))
+    assert [control.label for control in controls] == [expected]
+
+
 @pytest.mark.parametrize(("step", "is_control"), [(2, True), (3, False), (None, False)])
 def test_a_checkpoints_own_control_is_the_same_step_without_the_guide(
     tmp_path: Path, step: int | None, is_control: bool

@@ -2,6 +2,7 @@
 
 import shutil
 
+from sage_cli.trials.search.folder import SweepFolder
 from sage_cli.view.api import Api
 
 
@@ -16,7 +17,7 @@ def test_a_sweep_with_its_report(api):
     assert set(found["commands"]) == {"1", "2", "3", "4"}  # of the fifth there is no run
     run = found["report"].trials[0].runs[0]
     assert found["commands"]["1"].startswith("sage rl --config ")
-    assert found["commands"]["1"].endswith(f"/sweeps/tau-rho-12345678/tasks/{run}.json")
+    assert found["commands"]["1"].endswith(f"/runs/{run}/config.json")  # was there before it
     assert found["provenance"] == {"commit": "abc"}
 
 
@@ -24,6 +25,11 @@ def test_a_sweep_without_a_report_says_why(shown, tmp_path):
     root = tmp_path / "runs"
     shutil.copytree(shown / "sweeps", root / "sweeps")
     folder = root / "sweeps" / "tau-rho-12345678"
+    task = folder / "tasks" / f"{SweepFolder(folder).result.trials[0].runs[0]}.json"
+    task.parent.mkdir()
+    task.touch()
+    found = Api(root).answer("sweep", {"sweep": folder.name})
+    assert found["commands"]["1"].endswith(f" {task}")
     (folder / "sweep.json").unlink()
     assert Api(root).answer("sweep", {"sweep": folder.name})["why"].startswith("no report yet")
     (folder / "sweep.json").write_text("{")

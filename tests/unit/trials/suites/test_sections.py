@@ -41,7 +41,7 @@ def test_measured_beside_published_and_a_failed_method_is_a_row_with_its_reason(
     assert "compare the order of rows" in printed.notes[1]
     assert "Qwen2.5-Math-7B-Base" in printed.title
     assert "arXiv:2605.18864" in printed.notes[0]
-    assert {str(row.cells[0]) for row in printed.rows} == set(METHODS)
+    assert {str(row.cells[0]) for row in printed.rows} == {"initial policy", *METHODS} - {"base"}
 
 
 def test_notes_of_what_was_graded_name_method_and_training() -> None:
@@ -113,6 +113,7 @@ def test_methods_of_several_seeds_are_compared_as_methods_also_with_a_base() -> 
     assert single.difference.runs == (2, 1)
     assert (single.about, single.subject) == ("methods", "method and this base")
     document = differences(result(suite(claims=claims), several))
+    assert document.tables[0].rows[1].cells[0] == "grpo > initial policy at pass@1"
     assert [one["about"] for one in document.data["claims"]] == ["methods", "methods"]
     assert document.data["claims"][0]["verdict"] == "holds"
     assert [row.cells[2] for row in document.tables[0].rows] == ["methods", "method and this base"]
