@@ -33,11 +33,13 @@ from step_clock import Clock
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOTrainer
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+from random_model import save_scratch
+
 from sage_cli.config.schema import SageConfig
 from sage_cli.grading import Grade
 from sage_cli.guides import BranchGuide, Guide, NoGuide
 from sage_cli.models.loading import load_model, load_tokenizer
-from sage_cli.models.scratch import save_scratch
 from sage_cli.problems.problem import Problem
 from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.store.run import Run

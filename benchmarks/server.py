@@ -118,7 +118,9 @@ def made_up(latency_s: float) -> Iterator[tuple[str, str]]:
 @contextmanager
 def vllm(hidden: int) -> Iterator[tuple[str, str]]:
     """Address and model of vLLM's own server, on random weights of two layers."""
-    from sage_cli.models.scratch import save_scratch
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+    from random_model import save_scratch
+
     from sage_cli.settings.sections.model import ScratchModel
 
     section = ScratchModel(

@@ -85,7 +85,9 @@ def _lm_eval_samples(row: Row, metric: str) -> Iterator[ForeignSample]:
     gold = None if target in (None, "") else only(target, location, "target")
     filtered = values["filtered_resps"]
     answer = filtered[0] if len(filtered) == 1 and isinstance(filtered[0], str) else None
+    # the mean of a filter that takes some responses alone says nothing of the others
     passed = metric in _LM_EVAL_MEANS and isinstance(filtered[0], list)
+    passed = passed and len(filtered[0]) == len(texts)
     right = round(values[metric] * len(texts), 6) if passed else -1
     for number, text in enumerate(texts):
         if len(texts) > 1 and right in range(len(texts) + 1):  # which are right isn't known

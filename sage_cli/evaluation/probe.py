@@ -24,7 +24,7 @@ from sage_cli.problems.problem import Problem, problem_id
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Document, Report, report_folder
 from sage_cli.reports.tables import Estimate, Row, Table, columns, to_records
-from sage_cli.store.files import read_object
+from sage_cli.store.files import portable, read_object
 
 FIXED = {
     "prompt.format": "plain", "prompt.user": "'{question}'", "prompt.chat_template_kwargs": "{}",
@@ -111,9 +111,11 @@ def probe(policy: Policy, benchmark: Benchmark, config: SageConfig, progress: Pr
         "cells": [[str(cell) for cell in row.cells] for row in rows],
     }
     provenance = provenance_of([samples], [benchmark], config)
-    name = f"probe-{Path(benchmark.name).stem}-{len(printed)}-{policy.fingerprint[:8]}"
+    # two files of one name differ by their content; what is generated is told by its name
+    names = dict.fromkeys((benchmark.name, benchmark.content, str(len(printed))))
+    folder = portable("-".join(("probe", *names, policy.fingerprint[:8])))
     document = Document("probe", table.title, data, provenance, (table,))
-    return document.write(report_folder(config.run.root, name))
+    return document.write(report_folder(config.run.root, folder))
 
 
 def _begun(problem: Problem) -> Problem:

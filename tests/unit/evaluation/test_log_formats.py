@@ -78,6 +78,8 @@ def test_repeats_of_lm_eval_have_no_verdict(tmp_path: Path) -> None:
         # gsm8k_cot_self_consistency: the vote's verdict is no response's
         ({"filter": "maj@4", "filtered_resps": ["1"]}, [None] * 4),
         ({"metrics": ["pass@1"], "pass@1": 1.0, "filtered_resps": ["1"]}, [None] * 4),
+        # a filter that takes two of the four
+        ({"metrics": ["pass@1"], "pass@1": 0.5, "filtered_resps": [["0", "1"]]}, [None] * 4),
     ],
 )
 def test_repeats_count_where_a_score_is_of_all(
