@@ -53,8 +53,7 @@ def report_of(
         for part in plan.parts
     }
     initial = [replicate.initial for part in plan.parts for replicate in part.replicates]
-    models = {policy.fingerprint for policy in initial if policy.is_here}
-    if probes := stored_probes(plan.config.run.root, models):
+    if probes := stored_probes(plan.config.run.root, initial):
         analyses[plan.parts[0].suite.name].append(probes)
     if searches:
         analyses[plan.suite.name].append(_tuned(searches))

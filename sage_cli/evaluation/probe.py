@@ -133,11 +133,14 @@ def _mean(value_P: FloatArray, config: SageConfig, *, signed: bool) -> Estimate:
     return Estimate(float(value_P.mean()), interval=interval, signed=signed)
 
 
-def stored_probes(root: Path, models: Collection[str]) -> Document | None:
-    """Return what is stored of these models' probes, by fingerprint; None without any."""
+def stored_probes(root: Path, policies: Collection[Policy]) -> Document | None:
+    """Return what is stored of these policies' probes; None without any."""
     paths = sorted(root.glob("reports/probe-*/probe.json"))
     probes = [read_object(path, "remove it, and probe again") for path in paths]
-    probes = [probe for probe in probes if probe["model"] in models]
+    if probes:  # only then: a fingerprint reads a model's weights, which may have been removed
+        here = [policy for policy in policies if policy.is_here and Path(policy.path).is_dir()]
+        models = {policy.fingerprint for policy in here}
+        probes = [probe for probe in probes if probe["model"] in models]
     rows = tuple(Row(tuple(cells)) for probe in probes for cells in probe["cells"])
     table = Table("Has the initial policy seen the benchmark?", HEADS, rows, NOTES)
     data = {"probes": [row for probe in probes for row in probe["rows"]]}

@@ -198,7 +198,9 @@ def test_tuned_methods_are_searched_and_then_trained_at_their_points(
     (tmp_path / "mine.yaml").write_text(TUNED)
     (chapter,) = tuned.done()["chapters"]
     tried = chapter["sections"]["tuning"]["trials"]
-    assert [row["method"] for row in tried] == ["grpo, chosen", "grpo", "branch, chosen", "branch"]
+    assert [row["method"] for row in tried] == [
+        "initial policy", "grpo, chosen", "grpo", "branch, chosen", "branch"
+    ]  # fmt: skip
     chosen = {row["settings"].split(",")[0] for row in tried if "chosen" in row["method"]}
     configs = [json.loads(file.read_text()) for file in tmp_path.glob("runs/rl-*/config.json")]
     assert len(configs) == 6  # two trials and a training of each

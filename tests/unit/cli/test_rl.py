@@ -180,7 +180,6 @@ def test_an_engines_memory_ends_with_the_process_that_trains(
     monkeypatch.setattr(Policy, "tokenizer_facts", TokenizerFacts("<eos>", None, "scratch"))
     monkeypatch.setattr(f"{RL}.RlTraining.train_here", lambda *_: where.append("here"))
     monkeypatch.setattr(f"{RL}.RlTraining.measure", lambda *_: None)
-    monkeypatch.setattr("sage_cli.cli.training_run.settled", lambda run: run)
     RlTraining.of(settings, measure=measure).carry_out(Silent())
     assert where == ["a process of its own" if measure else "here"]
 

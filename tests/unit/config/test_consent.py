@@ -102,13 +102,6 @@ def test_settings_of_another_version_are_named_as_such(stored, setting):
     assert "runs/ID/model" in old.value.next_step
 
 
-def test_settings_of_another_version_that_were_off_say_nothing():
-    stored = {"sweep": {"storage": None, "trials": 4}, "data": {"generators": {}}}
-    assert load(stored=stored).config.sweep.trials == 4
-    with pytest.raises(ConfigurationError, match=r"another version.*sampling\.data_parallel"):
-        load(stored={"sampling": {"data_parallel": 2}})
-
-
 def test_a_typed_mistake_over_a_stored_configuration_is_the_typists():
     with pytest.raises(ConfigurationError) as mistaken:
         load(sets=["sweep.raced=true"], stored={"sweep": {"trials": 4}})

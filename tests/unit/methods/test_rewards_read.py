@@ -58,7 +58,7 @@ def test_dynamic_sampling_needs_the_grade_to_be_paid():
         ("[]", "rl.rewards pays nothing"),
         ("[{name: grade, weight: 0}]", "rl.rewards pays nothing"),
         ("[grade, formt]", "unknown reward 'formt'; known: grade, format, brevity"),
-        ("[textwrap:total]", "defines no 'total'"),
+        ("[textwrap:total]", "there is no Python file textwrap"),
     ],
 )
 def test_rewards_that_cannot_be_paid_are_named(rewards, says):

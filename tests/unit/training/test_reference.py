@@ -173,8 +173,8 @@ def test_a_checkpoint_that_lost_its_reference_is_refused(bench: Any, configure: 
         ({"rows": "wrong", "kl": "forward"}, "anchor.rows is wrong, and there is no reverse KL"),
         ({"tokens": "certain", "kl": "forward"}, "anchor.tokens is certain, and there is no"),
         ({"tokens": "uncertain", "kl": "none"}, "anchor.tokens is uncertain, and there is no"),
-        ({"tokens": "certain", "beta": 0}, "anchor.kl is 'reverse', anchor.beta 0"),
-        ({"reset_every": 2, "beta": 0}, "anchor.kl is 'reverse', anchor.beta 0"),
+        ({"tokens": "certain", "beta": 0}, "anchor.beta is 0"),
+        ({"reset_every": 2, "beta": 0}, "anchor.beta is 0"),
     ],
 )
 def test_what_can_not_be_is_refused_with_the_way_out(configure: Any, anchor: Any, said: str):
