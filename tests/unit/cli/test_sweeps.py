@@ -82,10 +82,17 @@ def test_show_says_who_drives_a_sweep_as_long_as_somebody_does(sweeps, folder):
     assert "nobody drives it" in sweeps("show", "0123").words
 
 
-def test_show_has_the_best_trials_commands_ready_to_be_pasted(sweeps, folder):
+@pytest.mark.parametrize("began_here", [True, False])
+def test_show_has_the_best_trials_commands_ready_to_be_pasted(sweeps, folder, began_here):
     sweep = SweepFolder(folder)
     run = sweep.result.trials[sweep.result.best("pass@1")].runs[0]
-    command = f"sage rl --config {folder}/tasks/{run}.json"
+    file = folder / "tasks" / f"{run}.json"
+    if began_here:
+        file.parent.mkdir()
+        file.touch()
+    else:  # the trial was in the store before the sweep
+        file = folder.parents[1] / run / "config.json"
+    command = f"sage rl --config {file}"
     assert json.loads(sweeps("show", "tau", "--json").stdout)["best"] == {"pass@1": command}
     assert f"best by pass@1: {command}" in sweeps("show", "tau").words
 
