@@ -75,7 +75,7 @@ def own(root: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        ("suite", ["two methods", "a note with <b>markup</b>", "Where it came from", "abc"]),
+        ("suite", ["a note with <b>markup</b>", "Where it came from", "abc"]),
         ("sweep", ["sage rl --config", "the GPU is full", "Trials"]),
     ],
 )

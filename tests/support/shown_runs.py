@@ -216,7 +216,7 @@ def suite(root: Path, *runs: str) -> Path:
     named = zip(("base", "dapo-branch"), runs, strict=True)
     rows = tuple(Row((name, 1, run, "finished")) for name, run in named)
     policies = Table("Policies", columns("method, seed, policy, state"), rows)
-    curves = [{"policy": name, **curve} for name in ("base", "dapo-branch")]
+    curves = [{"policy": name, **curve} for name in ("initial policy", "dapo-branch")]
     sections = [
         Document("claims", "Claims", {"claims": [{"claim": "a > b", "verdict": "holds"}]},
                  tables=(claims,), figures=(Figure("differences", drawn),)),
