@@ -182,7 +182,8 @@ ORDERED: tuple[str, ...] = (
     "suite run mine.yaml PRESETS", "suite run mine.yaml PRESETS --dry-run",
     "suite report mine.yaml PRESETS",
     "runs remove POLICY --runs COPIED --yes",
-    "samples import theirs.jsonl --as theirs", "view POLICY --export page",
+    "samples import theirs.jsonl --as theirs", "data probe POLICY arithmetic --limit 2",
+    "view POLICY --export page",
     "demo --set sft.steps=2 --set rl.steps=1 --set evaluation.samples=4 --set evaluation.k=1,4",
 )  # fmt: skip
 """Command lines of which one needs what an earlier one has left."""
