@@ -120,8 +120,12 @@ def test_names_of_the_hub_and_names_that_are_none(runs, tmp_path):
     with pytest.raises(DataError, match=r"'Qwen/Qwen2\.5-Math-1\.5B' is no folder here") as refusal:
         settings("Qwen/Qwen2.5-Math-1.5B", sets=["prompt.format=plain"])
     assert "hf download Qwen/Qwen2.5-Math-1.5B" in refusal.value.next_step
-    for name in ("org/gone", "gone", "runs/rl-gone"):
-        with pytest.raises(StoreError, match=f"there is no run '{name}'"):
+    for name, cause in (
+        ("org/gone", "the folder org/gone isn't there"),
+        ("gone", "there is no run 'gone'"),
+        ("runs/rl-gone", "the folder runs/rl-gone isn't there"),
+    ):
+        with pytest.raises(StoreError, match=cause):
             named_policy(name, runs)
 
 
