@@ -173,7 +173,15 @@ CONFIG = {"rl": {"a": {"b": [1, {"c": ',\n  "x": 1'}]}, "d": None}, "guide": {},
     [
         (str, True),  # as sage writes it
         (lambda text: json.dumps(json.loads(text)), True),
+        (lambda text: json.dumps(json.loads(text), indent=1), True),
+        (lambda text: text.replace("\n", "\n\n"), True),
+        (str.rstrip, True),
         (lambda text: text[: text.index(',\n  "guide"')], False),  # after a whole section
+        (lambda text: text[: text.index('  "guide"')], False),
+        (lambda text: text.replace('"d"', '"d'), False),
+        (lambda text: text.replace(',\n  "guide": {}', ',\n  "guide": {},'), False),
+        (lambda text: text.replace('{\n  "rl"', '{\n  ,\n  "rl"'), False),
+        (lambda text: text.replace("null", "null}, {"), False),
         (lambda _: "[]", False),
     ],
 )
