@@ -124,14 +124,15 @@ def plan_suite(name: str, overrides: Overrides) -> SuitePlan:
     tasks: list[TaskJson] = [{**_shown(task), "cost": cost_of(task)} for task in plan.tasks]
     states = [task["state"] for task in tasks]
     left = [task for task, state in zip(plan.tasks, states, strict=True) if state != DONE]
-    sweeps = [*searches, *sweeps_of(plan)]
-    left += [trial for sweep in sweeps if sweep.state != DONE for trial in trainings(sweep)]
+    sweeps = sweeps_of(plan)
+    trials = [(sweep.state, trainings(sweep)) for sweep in (*searches, *sweeps)]
+    left += [trial for state, alike in trials if state != DONE for trial in alike]
     return {
         "suite": plan.suite.name,
         "title": plan.suite.title,
         "folder": str(plan.folder),
-        "tasks": [*map(_shown, searches), *tasks, *map(_shown, sweeps_of(plan))],
-        "cost": cost([*plan.tasks, *(trial for sweep in sweeps for trial in trainings(sweep))]),
+        "tasks": [*map(_shown, searches), *tasks, *map(_shown, sweeps)],
+        "cost": cost([*plan.tasks, *(trial for _, alike in trials for trial in alike)]),
         "left": cost_left(left),
         "chosen": [sentence for part in plan.parts for sentence in part.suite.chosen],
         "notes": _notes(plan) + ([UNCHOSEN] if any(not s.tried for s in searches) else []),

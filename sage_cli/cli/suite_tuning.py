@@ -11,7 +11,12 @@ from sage_cli.config.load import changed
 from sage_cli.errors import ConfigurationError
 from sage_cli.problems.load import benchmark_names
 from sage_cli.trials.executors.executor import Resources
-from sage_cli.trials.search.planned_sweep import TRIALS, shared_config, sweep_folder, sweep_name
+from sage_cli.trials.search.planned_sweep import (
+    shared_config,
+    sweep_folder,
+    sweep_name,
+    trial_count,
+)
 from sage_cli.trials.search.read_space import read_space
 from sage_cli.trials.search.space import Space
 from sage_cli.trials.suites.declaration import Suite
@@ -20,6 +25,7 @@ from sage_cli.trials.task import RL, Task, Trial
 
 if TYPE_CHECKING:
     from sage_cli.reports.sweep_result import SweepTrial
+    from sage_cli.trials.search.folder import SweepFolder
 
 FRESH = 1000
 """The seeds of the trials lie so far above those of the trainings that confirm the choice."""
@@ -32,15 +38,14 @@ class Search(Task):
 
     trial: Trial
     space: Space
-    has_failed: bool = False
-    """True if `tried` saw that every trial failed."""
 
     @property
     def budget(self) -> str:
         """Return what all methods of a suite must have in common."""
         rl = shared_config(self.config).rl
         each = f"{rl.steps} steps x {rl.prompts_per_step * rl.rollouts_per_prompt}"
-        return f"{len(trainings(self))} trials x {each} completions"
+        trials = trial_count(self.config) * self.config.sweep.seeds
+        return f"{trials} trials x {each} completions"
 
     @property
     def tried(self) -> Sequence[SweepTrial]:
@@ -48,35 +53,42 @@ class Search(Task):
 
         Raises ConfigurationError if it spent more.
         """
-        sweep, path = self.config.sweep, sweep_folder(self.config.run.root, self.name)
-        if not path.is_dir():
+        sweep, folder = self.config.sweep, self._stored
+        result = folder.result if folder else None
+        if folder is None or result is None or folder.state["trials"]["left"]:
             return ()
-        from sage_cli.trials.search.folder import SweepFolder  # imports numpy
-
-        result, state = SweepFolder(path).result, SweepFolder(path).state
-        asked = [self.space.plain(), sweep.sampler, list(sweep.objective)]
-        stored = [state["space"], state["sampler"], state["objectives"]]
-        if stored != json.loads(json.dumps(asked)):
-            return ()
-        counts = state["trials"]
-        self.has_failed = bool(counts["failed"]) and not (counts["done"] or counts["left"])
-        if result is None or counts["left"]:
-            return ()
-        if (count := counts["done"]) > (sweep.trials or 0):
+        if (count := folder.state["trials"]["done"]) > (sweep.trials or 0):
             raise ConfigurationError(
                 f"{self.trial.label} was tuned with {count} trials, the budget is {sweep.trials}",
-                f"raise the budget of all methods, or delete {path}",
+                f"raise the budget of all methods, or delete {folder.path}",
             )
         return [result.trials[place] for place in result.ranked(sweep.objective[0])]
+
+    @property
+    def has_failed(self) -> bool:
+        """Return True if every trial failed."""
+        counts = self._stored.state["trials"] if self._stored else {"failed": 0}
+        return bool(counts["failed"]) and not (counts["done"] or counts["left"])
+
+    @property
+    def _stored(self) -> SweepFolder | None:
+        """Return the folder of this search; None before it began, or if it holds another one."""
+        path = sweep_folder(self.config.run.root, self.name)
+        if not path.is_dir():
+            return None
+        from sage_cli.trials.search.folder import SweepFolder  # imports numpy
+
+        sweep, state = self.config.sweep, SweepFolder(path).state
+        asked = [self.space.plain(), sweep.sampler, list(sweep.objective)]
+        stored = [state["space"], state["sampler"], state["objectives"]]
+        return SweepFolder(path) if stored == json.loads(json.dumps(asked)) else None
 
 
 def trainings(sweep: Task) -> list[Task]:
     """Return a sweep's trainings as tasks for their cost, by the settings that all share."""
     config, shared = sweep.config, shared_config(sweep.config)
-    size = read_space(config.sweep.space, config).size
-    points = min(filter(None, (size, config.sweep.trials or (None if size else TRIALS))))
     trial = Task("trial", "", (), shared, bool, sweep.resources, kind=RL, measures=True)
-    return [trial] * points * config.sweep.seeds
+    return [trial] * trial_count(config) * config.sweep.seeds
 
 
 def planned_tuned(

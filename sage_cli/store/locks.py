@@ -32,8 +32,6 @@ from sage_cli.store.files import storing, sweep, write_text
 
 HEARTBEAT_S, EXPIRY_S = 5.0, 30.0
 """Interval of heartbeats, and the silence after which another host may take the lock over."""
-
-
 SETTLE_S = 0.3
 """Longer than two hosts that take over one lock at the same time need to see who was last."""
 

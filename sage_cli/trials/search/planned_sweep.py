@@ -306,6 +306,21 @@ class Sweep:
                 study.known(point, mean_scores(scores), source="an earlier view of this sweep")
 
 
+def trial_count(config: SageConfig) -> int:
+    """Return the number of trials of a sweep that none are infeasible in."""
+    section, space = config.sweep, read_space(config.sweep.space, config)
+    sampler = choose_sampler(section.sampler, space, section.objective)
+    return _total_and_size(section, space, sampler)[0]
+
+
+def _total_and_size(section: SweepSection, space: Space, sampler: str) -> tuple[int, int | None]:
+    """Return the number of trials, and of points, None if there are too many to list."""
+    points = list(space.points()) if sampler == "grid" else space.listed()
+    trials = None if sampler == "grid" else section.trials or TRIALS
+    size = None if points is None else len(points)
+    return min(count for count in (trials, size) if count is not None), size
+
+
 def prepared(config: SageConfig) -> Sweep:
     """The sweep of a configuration, after every check that needs no training."""
     refuse_unnamed(config, "sweep.benchmark")
@@ -314,17 +329,15 @@ def prepared(config: SageConfig) -> Sweep:
     shared = shared_config(config)
     name = sweep_name(shared, space.keys)
     tasks = TaskList(config, training=("--set", f"run.sweep={name}"))
-    points = list(space.points()) if sampler == "grid" else space.listed()
-    trials = None if sampler == "grid" else settings.trials or TRIALS
-    counts = (trials, None if points is None else len(points))
+    total, size = _total_and_size(settings, space, sampler)
     return Sweep(
         config,
         space,
         sampler,
-        min(count for count in counts if count is not None),
+        total,
         shared,
         tasks.benchmarks.load(shared),
-        None if points is None else len(points),
+        size,
         SweepFolder(sweep_folder(config.run.root, name)),
         tasks,
     )
