@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -67,9 +68,25 @@ Guide = Annotated[
 LearningRate = Annotated[float | None, option(TRAINING, "Peak learning rate.", "--lr")]
 Json = Annotated[bool, option(OUTPUT, "One JSON object on stdout, nothing else.", "--json")]
 DryRun = Annotated[bool, option(OUTPUT, "Print the plan and touch nothing.", "--dry-run")]
+
+
+def _gpu_gb(text: str) -> int:
+    """Return the GB in `80`, or at the end of a name as `h100-80g`."""
+    size = re.fullmatch(r"(?:\w+-)?(\d+)g?", text)
+    if size is None:
+        raise typer.BadParameter("write its GB, as 80, or a name that ends with them, as h100-80g")
+    return int(size[1])
+
+
 Gpu = Annotated[
     int | None,
-    option(OUTPUT, "With --dry-run: GB of a GPU to compare the needed memory with.", "--gpu"),
+    typer.Option(
+        "--gpu",
+        parser=_gpu_gb,
+        metavar="GB",
+        help="With --dry-run: GB of a GPU to compare the needed memory with, as 80 or h100-80g.",
+        rich_help_panel=OUTPUT,
+    ),
 ]
 Fresh = Annotated[
     bool,

@@ -98,11 +98,14 @@ NOT_READ_BY: Mapping[str, Sequence[str]] = {
     "data": _all_but("data", "evaluation"),
 }
 """By command, the sections and parts of sections of which it reads nothing."""
+_OF_STUDIES = ("sft.enabled", "sweep.benchmark")
+"""What all commands of a study may be told: scripts share these words, and a training that is
+validated reads the benchmark of sweeps."""
 
 
 def not_read(command: str, setting: str, config: SageConfig) -> str | None:
     """Return the part of `config` that `sage command` never reads and the setting is of, if any."""
-    parts = NOT_READ_BY.get(command, ())
+    parts = NOT_READ_BY.get(command, ()) if setting not in _OF_STUDIES else ()
     if command == "sft" and config.model.kind == "scratch" and config.model.tuning == "lora":
         parts = (*parts, "model.tuning", "model.lora")  # random weights are trained in full
     return next((part for part in parts if f"{setting}.".startswith(f"{part}.")), None)

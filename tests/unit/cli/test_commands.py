@@ -317,14 +317,25 @@ def test_a_shell_completes_commands(line, offered):
     assert result.output.split() == [offered]
 
 
-@pytest.mark.parametrize("words", [("rl",), ("sft",), ("sweep",)])
+@pytest.mark.parametrize(
+    "words", [("rl", "24"), ("sft", "24g"), ("sweep", "24"), ("rl", "rtx4090-24g")]
+)
 def test_a_dry_run_lays_memory_against_a_card(sage, words):
-    typed = sage(*words, "--dry-run", "--gpu", "24", "--json")
+    command, gpu = words
+    typed = sage(command, "--dry-run", "--gpu", gpu, "--json")
     assert typed.code == 0
     memory = [one for one in json.loads(typed.stdout)["stages"] if "memory" in one["stage"]]
     assert memory
     assert all(one["fits"] is True and one["peak, GiB"] > 0 for one in memory)
+    assert all(one["stage"].endswith(" on 24 GB") for one in memory)
     assert typed.written == []
+
+
+@pytest.mark.parametrize("gpu", ["h100", "80-h100", "-80", "8.5", ""])
+def test_a_card_without_its_size_is_refused(sage, gpu):
+    typed = sage("rl", "--dry-run", "--gpu", gpu)
+    assert typed.code == 2
+    assert "a name that ends with them, as h100-80g" in typed.words
 
 
 def test_a_card_without_a_dry_run_is_refused(sage):

@@ -206,6 +206,8 @@ CPU = "rollout.backend=sampler"
         ("sft", ["model.tuning=full"], None),
         ("sft", ["model.kind=pretrained", "model.path=m", "model.lora.rank=4"], None),
         ("rl", ["model.tuning=lora", "model.lora.rank=4"], None),
+        ("rl", ["evaluation.every=5", "sweep.benchmark=arithmetic-dev"], None),  # validates on it
+        ("passk", ["sft.enabled=false", "sweep.benchmark=arithmetic-dev"], None),
         ("grade", ["grading.mode=math-verify", "prompt.answer_open=<a>"], None),
         ("compare FILE", ["evaluation.confidence=0.9"], None),
         ("doctor", ["executor.name=slurm", "executor.partition=gpu", "sft.steps=3"], None),
