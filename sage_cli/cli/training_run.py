@@ -272,7 +272,7 @@ class SftTraining(TrainingRun):
 
 def sft_inputs(config: SageConfig) -> tuple[Any, PromptTemplate, list[Example]]:
     """The tokenizer, the prompt template and the texts that SFT trains on, without weights."""
-    from sage_cli.models.scratch import build_tokenizer
+    from sage_cli.models.tokenizer import build_tokenizer
     from sage_cli.training.sft import Example
 
     section = config.model

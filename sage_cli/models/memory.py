@@ -10,7 +10,7 @@ from sage_cli.models.folders import model_config
 from sage_cli.settings.sections.model import PretrainedModel, ScratchModel
 
 CHARACTERS, TAGS_AND_ENDS = 95, 6
-"""Printable characters; four tags, end and padding (`sage_cli.models.scratch`)."""
+"""Printable characters; four tags, end and padding (`sage_cli.models.tokenizer`)."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from trl.generation import vllm_generation
 from trl.generation.vllm_generation import VLLMGeneration
 
 from sage_cli.models.loading import load_model
-from sage_cli.models.scratch import character_tokenizer
+from sage_cli.models.tokenizer import character_tokenizer
 from sage_cli.training.rollout_engine import (
     as_launched,
     ask_for_each_row,

@@ -17,7 +17,7 @@ from transformers import Qwen2ForCausalLM
 
 from sage_cli.errors import RefusedPromptsError, SamplingError
 from sage_cli.models.loading import load_tokenizer
-from sage_cli.models.scratch import character_tokenizer
+from sage_cli.models.tokenizer import character_tokenizer
 from sage_cli.sampling.sampler import SampleRequest, SamplerSetup, SamplingParameters
 from sage_cli.sampling.vllm_sampler import LORA_RANKS, VllmSampler
 from sage_cli.settings.sections.sampling import DECIDED_ELSEWHERE, OF_ANOTHER_MODEL, SamplingSection

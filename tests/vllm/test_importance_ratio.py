@@ -21,7 +21,7 @@ from trl.generation import vllm_generation
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.models.loading import load_model, load_tokenizer
-from sage_cli.models.scratch import character_tokenizer
+from sage_cli.models.tokenizer import character_tokenizer
 from sage_cli.settings.sections.sampling import LogprobsMode
 from sage_cli.store.run import Run
 from sage_cli.training.rl import RlInputs, build_trainer

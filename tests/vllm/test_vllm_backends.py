@@ -19,7 +19,7 @@ from transformers import Qwen2ForCausalLM
 
 from sage_cli.errors import SamplingError
 from sage_cli.models.loading import load_tokenizer
-from sage_cli.models.scratch import character_tokenizer
+from sage_cli.models.tokenizer import character_tokenizer
 from sage_cli.sampling.fill import fill
 from sage_cli.sampling.sampler import (
     Sampler,

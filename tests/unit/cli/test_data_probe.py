@@ -13,7 +13,7 @@ from random_model import random_model
 
 from sage_cli.evaluation import measure
 from sage_cli.evaluation.probe import continues, cut, with_fresh_numbers
-from sage_cli.models.scratch import character_tokenizer
+from sage_cli.models.tokenizer import character_tokenizer
 from sage_cli.problems.problem import Problem
 from sage_cli.sampling.sampler import SampleRequest, SamplerSetup
 from sage_cli.store.sample_parts import Completion

@@ -26,8 +26,8 @@ from transformers.generation.logits_process import (
 )
 
 from sage_cli.errors import DivergedError, RefusedPromptsError, SamplingError
-from sage_cli.models.scratch import character_tokenizer
 from sage_cli.models.signals import batches, completion_logits
+from sage_cli.models.tokenizer import character_tokenizer
 from sage_cli.sampling.decoder import (
     TransformersSampler,
     choose,
