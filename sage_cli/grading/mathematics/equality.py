@@ -40,13 +40,15 @@ Prove = Callable[[str, str], bool]
 _NAMES = re.compile(r"\\text ?\{[^{}]*\}|\\[A-Za-z]+|[A-Z]")
 _ANGULAR = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc|cis)")
 _EMPTY = r"\emptyset"
-_NOTHING = re.compile(r"(?:\\text ?\{)? ?no (?:real )?solutions? ?\}?\Z", re.IGNORECASE)
+_NOTHING = re.compile(
+    r"(?:\\text ?\{)? ?(?:no (?:real )?solutions?|(?:the )?empty set) ?\}?\Z", re.IGNORECASE
+)
 _UNORDERED = ("set", "list", "either")
 _ACCEPTED = {**dict.fromkeys(_UNORDERED, _UNORDERED), "()": ("list",)}
 """Kinds of answer that a kind of gold accepts: brackets may be left out, not exchanged."""
 _RATIO = re.compile(r"(\d{1,9}):(\d{1,9})")
 _OPPOSITE = str.maketrans("+-", "-+")
-_MODULUS = re.compile(r"\(?\\(?:p|b)?mod ?\{?(\d{1,9})\}?\)?\Z|\(mod (\d{1,9})\)\Z")
+_MODULUS = re.compile(r"\(?(?:\\[pb]?mod|\(mod|\\text ?\{ ?mod ?\}) ?\{?(\d{1,9})\}?\)?\Z")
 _DECIMAL = re.compile(r"(-?\d+(?:\.(\d+))?)(?:\.\.\.|\\ldots)?")
 _ARGUMENT = re.compile(r"([A-Za-z])\(([a-z])\)")
 _INVERSE = re.compile(r"[A-Z]\^(?:\{-1\}|\{?[Tn\d]\}?)")
@@ -152,6 +154,8 @@ class Equality:
         """Compare a value that stands before ≈ and its decimal, or a decimal alone."""
         exact, rounded = _exact_and_rounded(gold)
         value, decimal = _exact_and_rounded(answer)
+        if "≈" in answer and not decimal:  # isn't the value rounded
+            return False
         if rounded:
             return self.equal(rounded, value or decimal) or (
                 bool(exact) and self.equal(exact, value)
@@ -188,12 +192,11 @@ class Equality:
         if name and before and is_name(before[0]) and before[0] != name:
             return False
         says_nothing = is_name if number.value else is_symbol  # x-y=0 says nothing of x-y
-        return all(says_nothing(member) or self._is_value(number, member) for member in before)
-
-    def _is_value(self, number: Number, member: str) -> bool:
-        value = constant(member)
-        return value is not None and any(
-            close(exact, value, self.tolerance) for exact in (number.value, number.bare)
+        values = [constant(member) for member in before if not says_nothing(member)]
+        return all(
+            value is not None
+            and any(close(exact, value, self.tolerance) for exact in (number.value, number.bare))
+            for value in values
         )
 
     def _are_solutions(
@@ -255,8 +258,8 @@ class Equality:
 
     def _same_leaf(self, gold: str, answer: str) -> bool | None:
         if "°" in gold + answer and not _ANGULAR.search(gold + answer):
-            if compare(gold, answer):
-                return True
+            if compare(gold, answer) or "π" in gold + answer:
+                return compare(gold, answer)
             gold, answer = gold.replace("°", ""), answer.replace("°", "")
         (gold, gold_unit), (answer, unit) = _without_unit(gold), _without_unit(answer)
         if not same_unit(gold_unit, unit):
@@ -338,7 +341,7 @@ def _residue(text: str) -> tuple[str, int]:
     r"""Return n\equiv5 of n\equiv5\pmod 7 as n=5, and 7; 0 without a modulus."""
     modulus = _MODULUS.search(text)
     text = text[: modulus.start()] if modulus else text
-    return re.sub(r"\\equiv ?", "=", text).strip(), int(modulus[1] or modulus[2]) if modulus else 0
+    return re.sub(r"\\equiv ?", "=", text).strip(), int(modulus[1]) if modulus else 0
 
 
 def _exact_and_rounded(text: str) -> tuple[str, str]:

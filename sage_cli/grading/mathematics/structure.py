@@ -40,6 +40,8 @@ class Structure:
     @property
     def ordered(self) -> bool:
         """Return True if the items' order counts."""
+        if any("dots" in item for item in self.items):  # 1, 2, ..., n
+            return True
         return self.kind not in ("set", "list", "either", "union", "⋀", "⋁")
 
 
@@ -158,7 +160,11 @@ def _matrix(rows: list[list[str]], factor: str = "", *, transposed: bool = False
     entries = [entry.strip() for row in rows for entry in row]
     if factor:
         factor = "-1" if factor == "-" else factor
-        entries = [_written(f"({factor})({entry})") for entry in entries]
+        products = [f"({factor})({entry})" for entry in entries]
+        values = map(constant, products)
+        entries = [
+            str(v) if isinstance(v, Fraction) else p for v, p in zip(values, products, strict=True)
+        ]
     return Structure("matrix " + "x".join(str(len(row)) for row in rows), tuple(entries))
 
 
@@ -169,18 +175,12 @@ def _rows(text: str) -> list[list[str]]:
     return rows if square and text.endswith("]]") else []
 
 
-def _written(expression: str) -> str:
-    """Return a constant fraction in its shortest form, anything else as it is."""
-    value = constant(expression)
-    return str(value) if isinstance(value, Fraction) else expression
-
-
 Cut = tuple[float, int, Value]
 """A place before (0) or after (1) a number: (1,2] lies between the cuts after 1 and after 2."""
 Region = list[tuple[Cut, Cut]]
 
 _REALS = re.compile(
-    r"(?:\\text ?\{)? ?(?:all )?real(?: ?numbers?|s)?(?: ?[a-z])? ?\}?|\\mathbb ?\{?R\}?",
+    r"(?:\\text ?\{)? ?(?:all )?real(?: ?numbers?|s)?(?: ?[a-z])? ?\}?|\\mathbb ?\{?R\}?|R",
     re.IGNORECASE,
 )
 _BUILDER = re.compile(r"\\\{([A-Za-z])(?:∈\\mathbb ?\{?R\}?)?(?:\||:)(.*)\\\}")
