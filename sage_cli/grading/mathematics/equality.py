@@ -23,12 +23,14 @@ from sage_cli.grading.mathematics.structure import (
     Solutions,
     Structure,
     all_true,
+    as_answer,
     read_region,
     read_solutions,
     read_structure,
     same_items,
     same_region,
     split,
+    unnamed,
 )
 from sage_cli.grading.mathematics.units import read_unit, same_unit
 from sage_cli.grading.mathematics.values import close, is_real
@@ -123,7 +125,7 @@ class Equality:
         if assigned and (answered or "=" not in answer or "∨" in answer):
             return self._are_solutions(assigned, answered, answer)
         if answered and "=" not in gold:
-            return self.equal(gold, answered.as_answer())
+            return self.equal(gold, as_answer(answered))
         gold_structure, answer_structure = read_structure(gold), read_structure(answer)
         if (gold_structure.kind == "leaf") != (answer_structure.kind == "leaf"):
             same = self._leaf_beside_structure(gold, answer, gold_structure, answer_structure)
@@ -204,10 +206,10 @@ class Equality:
     ) -> bool | None:
         """Return True if values without names, or with the same names in any order, are the gold's."""  # noqa: E501
         if answered is None:
-            return "=" not in answer and self.equal(gold.unnamed(), answer)
-        if sorted(gold.names) != sorted(answered.names):
+            return "=" not in answer and self.equal(unnamed(gold, gold[0]), answer)
+        if gold[0].keys() != answered[0].keys():
             return False
-        return self.equal(gold.unnamed(), answered.in_order(gold.names).unnamed())
+        return self.equal(unnamed(gold, gold[0]), unnamed(answered, gold[0]))
 
     def _same_structure(self, gold: Structure, answer: Structure) -> bool | None:
         if gold.name and answer.name and gold.name != answer.name:

@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from itertools import cycle
 from zlib import crc32
 
 from sage_cli.grading.mathematics.notation import ACCENTS, GREEK
@@ -136,8 +135,7 @@ class _Parser:
         unsigned = self.product()
         if self.next == ":":  # divides by all that follows, 1:2\\sqrt{2} by 2\\sqrt{2}
             self.take()
-            top, bottom = unsigned, self.product()
-            unsigned = lambda at: at.product([(False, top(at)), (True, bottom(at))])  # noqa: E731
+            unsigned = _quotient(unsigned, self.product())
         return _negated(unsigned) if negative else unsigned
 
     def product(self, *, within_function: bool = False) -> Evaluate:
@@ -198,11 +196,11 @@ class _Parser:
             self.take(_CLOSES[token])
             return inside
         if token == r"\abs":
-            return _of(Arithmetic.absolute, self.atom())
+            return _of(lambda _, value: abs(value), self.atom())
         if token == r"\norm":
             return self.opaque(token, self.atom())
         if token == r"\frac":
-            return self.derivative() or self.fraction()
+            return self.derivative() or _quotient(self.argument(), self.argument())
         if token == r"\binom":
             return _of(Arithmetic.binomial, self.argument(), self.argument())
         if token == r"\sqrt":
@@ -213,10 +211,6 @@ class _Parser:
             choose, members = _OPERATORS[token], self.arguments()
             return lambda at: choose((member(at) for member in members), key=as_float)
         return self._symbol(token)
-
-    def fraction(self) -> Evaluate:
-        top, bottom = self.argument(), self.argument()
-        return lambda at: at.product([(False, top(at)), (True, bottom(at))])
 
     def derivative(self) -> Evaluate | None:
         r"""Return \frac{dy}{dx} as a symbol of its own; None where a fraction is something else."""
@@ -283,12 +277,9 @@ class _Parser:
                 raise UnreadableError(name)
         grouped = self.next in ("(", "{")
         inside = self.atom() if grouped else self.product(within_function=True)
-        applied: Evaluate = lambda at: at.function(function, inside(at))  # noqa: E731
+        applied = _of(lambda at, value: at.function(function, value), inside)
         if base is not None:
-            of_base = base
-            applied = lambda at: at.product(  # noqa: E731
-                [(False, at.function("log", inside(at))), (True, at.function("log", of_base(at)))]
-            )
+            applied = _quotient(applied, _of(lambda at, value: at.function("log", value), base))
         return applied if exponent is None else _of(Arithmetic.power, applied, exponent)
 
     def _symbol(self, token: str) -> Evaluate:
@@ -322,6 +313,10 @@ class _Parser:
 
 def _negated(factor: Evaluate) -> Evaluate:
     return lambda at: -factor(at)
+
+
+def _quotient(top: Evaluate, bottom: Evaluate) -> Evaluate:
+    return lambda at: at.product([(False, top(at)), (True, bottom(at))])
 
 
 def _of(operation: Callable[..., Value], *parts: Evaluate) -> Evaluate:
@@ -369,16 +364,20 @@ def compare(gold: str, answer: str) -> bool | None:
     # \sqrt{1/n} and 1/\sqrt{n} have other values below 0, but there they are no real functions
     largest = max([min(float(n), 1e9) for n in literals], default=0)
     within_reals = not _IMAGINARY.search(gold + answer)
-    beyond = [_agree(sides, at, literal, within_reals) for at in _points_beyond(symbols, largest)]
+    points = _signed_points(symbols, (0.05, 1, 20, max(400, 3 * largest)))
+    beyond = [_agree(sides, at, literal, within_reals) for at in points]
     return True if False not in beyond and beyond.count(True) >= _POINTS else None
 
 
-def _points_beyond(symbols: frozenset[str], largest: float) -> Iterator[Point]:
-    """Yield points of every sign, from near 0 to beyond the `largest` number of the expressions."""
-    for number, scale in enumerate((0.05, 1, 20, max(400, 3 * largest))):
-        for signs in ((1,), (-1,), (1, -1))[: 3 if len(symbols) > 1 else 2]:
-            point = sorted(point_of(symbols, _POINTS + number).items())
-            yield {name: v * Fraction(scale) * sign for (name, v), sign in zip(point, cycle(signs))}
+def _signed_points(symbols: frozenset[str], scales: Sequence[float]) -> Iterator[Point]:
+    """Yield points of each size: all positive, all negative, and of several signs."""
+    for number, scale in enumerate(scales):
+        size = {name: v * Fraction(scale) for name, v in point_of(symbols, _POINTS + number).items()}
+        yield size
+        yield {name: -value for name, value in size.items()}
+        if len(symbols) > 1:
+            signs = {name: crc32(f"{number}{name}".encode()) % 5 < 2 for name in symbols}
+            yield {name: -value if signs[name] else value for name, value in size.items()}
 
 
 def _agree(
@@ -422,7 +421,7 @@ def same_equation(gold: Sequence[str], answer: Sequence[str]) -> bool | None:
     symbols, sides = read[0][1], (read[0][0], read[1][0])
     points = [point_of(symbols, number) for number in range(_POINTS)]
     with LOCK:
-        for point in list(_points_beyond(symbols, 1)):  # where |x| is not x
+        for point in _signed_points(symbols, (0.5, 1)):  # |x| is not x
             if all(value is not None and is_real(value) for value in _values(sides, point)):
                 points.append(point)
         if all(_are_multiples(sides, point) for point in points):

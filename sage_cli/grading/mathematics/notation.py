@@ -152,7 +152,7 @@ _MONEY = re.compile(rf"([€£₹¥₩¢])\s*({_AMOUNT})|({_AMOUNT})\s*\$?([€�
 _WRAPPERS = [
     re.compile(rf"\s*{wrapper}\s*", re.DOTALL | re.IGNORECASE)
     for wrapper in (
-        r"```\w*\n(.*?)\n?\s*```",
+        r"```(?:\w*\n)?(.*?)\n?\s*```",
         r"`([^`]*)`",
         r"\*([^*]+)\*",
         r"__?([^_]+)__?",

@@ -139,10 +139,6 @@ class Arithmetic:
         even = self.product([(False, self.power(Fraction(2), half)), (False, self.factorial(half))])
         return self.product([(False, self.factorial(value)), (True, even)]) if value % 2 else even
 
-    def absolute(self, value: Value) -> Value:
-        """Return the absolute value."""
-        return abs(value)
-
     def function(self, name: str, value: Value) -> Value:
         """Return the function of mpmath called `name` at `value`; `cis` is e to the i times it."""
         self._spend()

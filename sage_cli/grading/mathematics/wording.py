@@ -47,6 +47,7 @@ TEXT = re.compile(r"\\text ?\{((?:[^{}]|\^\{-?\d\})*)\}")
 """Words within a formula, or a unit with its exponents, as the notation writes them."""
 _CODE = re.compile(r"(?=\w*[A-Z])(?!0[xbo])[A-Za-z\d]*[A-Za-z]\d[A-Za-z\d]*", re.ASCII)
 """Letters and digits in an order that counts: 1A2B, H2O."""
+_WORD = re.compile(r"(?<![A-Za-z])[A-Za-z][a-z]{2,}(?![A-Za-z])")
 _NO_WORD = re.compile(r"\\[A-Za-z]+(?: ?\{[^{}]*\})?|_\{\w+\}")
 _ARTICLE = re.compile(r"(?:the|an?) (?=[^\W\d]{2})", re.IGNORECASE)
 
@@ -97,12 +98,14 @@ def same_wording(gold: str, answer: str) -> bool | None:
         return answer in (gold, f"{points[1]}{points[2][::-1]}")
     if _CODE.fullmatch(gold):
         return _plain_word(gold) == _plain_word(re.sub(r"[_{}]", "", TEXT.sub(r"\1", answer)))
-    words = [re.findall(r"[A-Za-z]{4,}", _NO_WORD.sub(" ", text)) for text in (gold, answer)]
+    spelled = [_WORD.findall(_NO_WORD.sub(" ", text)) for text in (gold, answer)]
     is_text = TEXT.fullmatch(gold) or is_word(TEXT.sub(r" \1 ", gold).strip())
-    if is_text or any(map(is_word, words[0])):
+    if is_text or any(map(is_word, spelled[0])):
         same = _plain_word(gold) == _plain_word(answer)
-        # other words are not made of the same letters, and 5 times what they mean isn't either
-        return same or (False if is_text or words[0] != words[1] else None)
+        # other words differ, even if they are made of the same letters; a list's may change places
+        return same or (
+            False if is_text or ("," not in gold and spelled[0] != spelled[1]) else None
+        )
     return True if r"\text" in gold + answer and _plain_word(gold) == _plain_word(answer) else None
 
 
@@ -146,11 +149,11 @@ def _time_of_day(text: str) -> tuple[int, ...] | None:
 
 
 def _may_be_ratio(text: str) -> bool:
-    """3:10 may be a ratio; 3:05, 12:10 and 03:10 may not."""
-    hours, _, minutes = text.partition(":")
-    if not minutes.isdigit() or "0" in (text[0], minutes[0]):
+    """3:10 and 5:12:13 may be ratios; 3:05, 12:10 and 03:10 may not."""
+    parts = text.split(":")
+    if not all(part.isdigit() and part[0] != "0" for part in parts):
         return False
-    return gcd(int(hours), int(minutes)) == 1
+    return gcd(*map(int, parts)) == 1
 
 
 _SPOKEN = re.compile(r"[A-Za-z][ ,:'(}]|^[#=∴⇒→]|\(")
