@@ -364,7 +364,7 @@ def compare(gold: str, answer: str) -> bool | None:
     # \sqrt{1/n} and 1/\sqrt{n} have other values below 0, but there they are no real functions
     largest = max([min(float(n), 1e9) for n in literals], default=0)
     within_reals = not _IMAGINARY.search(gold + answer)
-    points = _signed_points(symbols, (0.05, 1, 20, max(400, 3 * largest)))
+    points = _signed_points(symbols, (0.0625, 1, 20, max(400, 3 * largest)))
     beyond = [_agree(sides, at, literal, within_reals) for at in points]
     return True if False not in beyond and beyond.count(True) >= _POINTS else None
 
@@ -372,7 +372,9 @@ def compare(gold: str, answer: str) -> bool | None:
 def _signed_points(symbols: frozenset[str], scales: Sequence[float]) -> Iterator[Point]:
     """Yield points of each size: all positive, all negative, and of several signs."""
     for number, scale in enumerate(scales):
-        size = {name: v * Fraction(scale) for name, v in point_of(symbols, _POINTS + number).items()}
+        size = {
+            name: v * Fraction(scale) for name, v in point_of(symbols, _POINTS + number).items()
+        }
         yield size
         yield {name: -value for name, value in size.items()}
         if len(symbols) > 1:
