@@ -355,7 +355,7 @@ def _exact_and_rounded(text: str) -> tuple[str, str]:
     value = split(exact, "=")[-1]
     if not mark:
         return text, ""
-    if not value or is_name(value):
+    if not value or (is_name(value) and constant(value) is None):
         return "", f"{exact}={rounded}".lstrip("=")
     number, decimal = constant(value), _DECIMAL.fullmatch(rounded)
     if decimal is None or number is None or not is_real(number):
