@@ -19,30 +19,6 @@ def group(*values: float) -> Tensor:
     return torch.tensor([values], dtype=torch.float64)
 
 
-@pytest.mark.parametrize(
-    ("right", "k", "expected"),
-    [
-        # R = 1 - C(3,2)/C(4,2) = 1/2, S = 1/2; wrong: (1/2 - C(2,1)/C(3,1)) / S = -1/3
-        ((1, 0, 0, 0), 2, (1, -1 / 3, -1 / 3, -1 / 3)),
-        # R = 1 - 1/6 = 5/6, S = sqrt(5)/6; right (1/6)/S, wrong (1/6 - 1/3)/S = -1/sqrt(5)
-        ((1, 1, 0, 0), 2, (5**-0.5, 5**-0.5, -(5**-0.5), -(5**-0.5))),
-        # every set of two has a right one
-        ((1, 1, 1, 0), 2, (0, 0, 0, 0)),
-        ((0, 0, 0, 0), 2, (0, 0, 0, 0)),
-        # R = 1 - C(6,4)/C(8,4) = 1 - 15/70 = 11/14, S = sqrt(33)/14; wrong: (3/14 - 10/35)/S
-        ((1, 1) + 6 * (0,), 4, 2 * (3 / 33**0.5,) + 6 * (-1 / 33**0.5,)),
-    ],
-)
-def test_pass_at_k_by_hand(right: tuple[int, ...], k: int, expected: tuple[float, ...]):
-    torch.testing.assert_close(pass_at_k_advantages(group(*right), k), group(*expected))
-
-
-def test_pass_at_1_is_grpo_with_the_population_deviation():
-    right_PN = group(1, 0, 1, 0, 0)
-    expected_PN = (right_PN - 0.4) / right_PN.std(correction=0)
-    torch.testing.assert_close(pass_at_k_advantages(right_PN, 1), expected_PN)
-
-
 @given(st.integers(2, 8), st.data())
 def test_pass_at_k_is_the_normalised_reward_of_the_sets_with_a_completion(
     n: int, data: st.DataObject
@@ -61,23 +37,6 @@ def test_pass_at_k_is_the_normalised_reward_of_the_sets_with_a_completion(
             .div(deviation)
         )
     torch.testing.assert_close(pass_at_k_advantages(group(*right), k)[0], expected)
-
-
-@pytest.mark.parametrize(
-    ("form", "rewards", "weights"),
-    [
-        ("favoured", (1, 0, 0, 0), (1 / 2, 0, 0, 0)),
-        # s_2 = 1/6, and of the other three 2/3 of the pairs hold the right one: 1/6 - 2/3 x 2/3
-        ("leave-one-out", (1, 0, 0, 0), (1 / 2, -5 / 18, -5 / 18, -5 / 18)),
-        # (.4 + .7 + .8) / 6, (.3 + .4) / 6, .1 / 6
-        ("favoured", (0.9, 0.5, 0.2, 0.1), (19 / 60, 7 / 60, 1 / 60, 0)),
-        # the order of the completions is the group's
-        ("favoured", (0.2, 0.9, 0.1, 0.5), (1 / 60, 19 / 60, 0, 7 / 60)),
-    ],
-)
-def test_pkpo_by_hand(form: str, rewards: tuple[float, ...], weights: tuple[float, ...]):
-    expected = 4 * group(*weights)  # a mean over rows in a sum's place
-    torch.testing.assert_close(pkpo_advantages(group(*rewards), 2, form), expected)
 
 
 @given(st.integers(3, 7), st.data())
@@ -113,21 +72,3 @@ def test_pkpo_of_one_is_the_reward_less_the_others(form: str):
 def test_favoured_of_all_takes_the_group_for_its_only_set():
     # the best of {1, .5, 0} loses .5 without the first
     torch.testing.assert_close(pkpo_advantages(group(0, 1, 0.5), 3, "favoured"), group(0, 1.5, 0))
-
-
-def test_the_gradient_of_the_best_of_two_by_enumeration():
-    """E[N s grad log pi] is the gradient of E[max of k], whichever form: three outcomes, N = 3."""
-    logits = torch.tensor([0.3, -0.2, 0.5], dtype=torch.float64, requires_grad=True)
-    values = torch.tensor([0.0, 0.4, 1.0], dtype=torch.float64)
-    log_p = logits.log_softmax(0)
-    pairs = [(a, b) for a in range(3) for b in range(3)]
-    exact = sum(log_p[a].exp() * log_p[b].exp() * max(values[a], values[b]) for a, b in pairs)
-    (expected,) = torch.autograd.grad(exact, logits, retain_graph=True)
-    for form in ("favoured", "leave-one-out"):
-        surrogate = torch.zeros((), dtype=torch.float64)
-        for drawn in ((a, b, c) for a in range(3) for b in range(3) for c in range(3)):
-            logps = log_p[list(drawn)]
-            weights = pkpo_advantages(values[list(drawn)][None], 2, form)[0]
-            surrogate = surrogate + logps.sum().exp().detach() * (weights * logps).mean()
-        (found,) = torch.autograd.grad(surrogate, logits, retain_graph=True)
-        torch.testing.assert_close(found, expected)
