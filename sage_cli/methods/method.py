@@ -92,7 +92,6 @@ class Method(Extensible):
 
     package = "sage_cli.methods"
     tag = "algo"
-    other_modules = ("formulas", "hooks", "initial_texts", "method_contract")
 
     algo: str = "grpo"
     """The method; `sage config algos` lists them."""

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from sage_cli.methods.dph_rl import divergence, held_completion
+from sage_cli.methods.initial_texts import divergence, held_completion
 
 U = torch.tensor([0.25, 0.5, 1.0, 2.0], dtype=torch.float64)
 KINDS: list[tuple[Any, list[float]]] = [

@@ -251,7 +251,7 @@ def test_two_files_that_claim_one_name_are_refused(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
     built_in.cache_clear()
     try:
-        with pytest.raises(ConfigurationError, match=r"'dapo' is claimed by .*dapo and by .*twice"):
+        with pytest.raises(ConfigurationError, match=r"'dapo' is claimed by .*grpo and by .*twice"):
             built_in(Method)
     finally:
         built_in.cache_clear()

@@ -9,11 +9,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from sage_cli.methods.clip_cov import clip_cov
-from sage_cli.methods.entropy_shaped import entropy_shaped
-from sage_cli.methods.formulas import Update, covariances
-from sage_cli.methods.kl_cov import kl_cov
-from sage_cli.methods.steer import steer, steer_omega
+from sage_cli.methods.formulas import Update
+from sage_cli.methods.token_shapes import (
+    clip_cov,
+    covariances,
+    entropy_shaped,
+    kl_cov,
+    steer,
+    steer_omega,
+)
 
 
 def row(*values: float) -> Tensor:

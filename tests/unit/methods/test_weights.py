@@ -11,12 +11,19 @@ from torch import Tensor
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.methods.formulas import AdvantageInputs, group_advantages
-from sage_cli.methods.mara import Mara, mode_anchored_rewards
-from sage_cli.methods.maxrl import maxrl_advantages
-from sage_cli.methods.rs_grpo import risk_advantages
-from sage_cli.methods.signed import Nsr, Psr, WReinforce
-from sage_cli.methods.ucpo import Ucpo, rarity_factors
-from sage_cli.methods.unlikeliness import Unlikeliness, unlikely_rewards
+from sage_cli.methods.reweighted import (
+    Mara,
+    Nsr,
+    Psr,
+    Ucpo,
+    Unlikeliness,
+    WReinforce,
+    maxrl_advantages,
+    mode_anchored_rewards,
+    rarity_factors,
+    risk_advantages,
+    unlikely_rewards,
+)
 
 
 def group(*values: float) -> Tensor:

@@ -15,7 +15,7 @@ import pytest
 import torch
 from trl import GRPOTrainer
 
-from sage_cli.methods.signed import Psr
+from sage_cli.methods.reweighted import Psr
 from sage_cli.models.loading import load_model
 
 PROMPTS, GROUP, LIMIT = 4, 4, 12
