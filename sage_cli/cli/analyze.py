@@ -247,7 +247,7 @@ def _of_records(asked: Analysing, progress: Progress) -> Inputs:
     from sage_cli.analysis.selection import trained
     from sage_cli.evaluation.evaluate import configured_provenance
     from sage_cli.reports.provenance import Provenance
-    from sage_cli.store.manifest import surroundings
+    from sage_cli.store.run import surroundings
 
     benchmarks: Sequence[Benchmark] = []
     provenance = Provenance.here(surroundings())

@@ -123,7 +123,7 @@ def checks(config: SageConfig, init: str | None = None) -> Iterator[tuple[str, C
     that model.
     """
     from sage_cli.cli.training_run import InitialPolicy, with_model_of
-    from sage_cli.store.manifest import require_storage
+    from sage_cli.store.run import require_storage
 
     config = with_model_of(init, config)
     start, asked = InitialPolicy.of(config, init), cache(lambda: _asked(config))

@@ -32,8 +32,7 @@ from sage_cli.problems.problem import Problem, problem_id
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
 from sage_cli.settings.sections.training import SftSection
-from sage_cli.store.manifest import Origin
-from sage_cli.store.run import Run
+from sage_cli.store.run import Origin, Run
 from sage_cli.store.sample_parts import Completion
 from sage_cli.training.callbacks import OnStep
 from sage_cli.training.checkpoints import prepare_resume, step_of

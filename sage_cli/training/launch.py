@@ -26,8 +26,7 @@ from sage_cli.settings.presets import SHARDED, Sharding, accelerate_file, distri
 from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.store.files import private, write_json
 from sage_cli.store.locks import LAUNCHER, is_locked, writer
-from sage_cli.store.manifest import FAILED
-from sage_cli.store.run import Run
+from sage_cli.store.run import FAILED, Run
 from sage_cli.training.callbacks import OnStep, watched
 from sage_cli.training.checkpoints import interrupted, prepare_resume
 

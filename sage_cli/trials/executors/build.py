@@ -9,8 +9,7 @@ from pathlib import Path
 
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.sections.sweep import ExecutorSection
-from sage_cli.trials.executors.executor import Executor, Resources
-from sage_cli.trials.executors.local_executor import LocalExecutor
+from sage_cli.trials.executors.executor import Executor, LocalExecutor, Resources
 
 
 def cores() -> int:

@@ -61,123 +61,11 @@ def _mend(path: Path) -> None:
             file.truncate(whole)
 
 
-class StoredTrials:
-    """The trials of one study."""
-
-    def __init__(self, study: optuna.Study, space: OptunaSpace) -> None:
-        self._study, self._space = study, space
-
-    def trials(self) -> list[StudyTrial]:
-        """Every point once, in the order of their first trials, with its latest trial.
-
-        A result counts more than a failure after it.
-        """
-        latest: dict[Any, StudyTrial] = {}
-        for frozen in self._whole():
-            trial = self._trial(frozen)
-            before = latest.get(point_key(trial.point))
-            if REPEATS not in trial.attrs and (before is None or before.state is not State.DONE):
-                latest[point_key(trial.point)] = trial
-        return list(latest.values())
-
-    def asked(self) -> int:
-        """The number of trials without those whose values were not all chosen."""
-        return len(self._whole())
-
-    def tidy(self) -> None:
-        """Close the trials that a killed driver had asked for but not yet filled with a point."""
-        running = {trial.number for trial in self.trials() if trial.state is State.RUNNING}
-        for frozen in self._all():
-            if frozen.state is TrialState.RUNNING and frozen.number not in running:
-                self._close(frozen.number, None, TrialState.FAIL)
-
-    def ask(self, sampler: optuna.samplers.BaseSampler) -> StudyTrial:
-        """A running trial that the sampler chose, which learns from infeasible ones too."""
-        self._study.sampler = sampler
-        study = TaughtStudy(self._study.study_name, self._study._storage, sampler)
-        asked = study.ask()
-        return StudyTrial(asked.number, self._space.suggest(asked), State.RUNNING)
-
-    def begin(self, point: Point, attrs: Mapping[str, Any]) -> StudyTrial:
-        """A running trial of a point that no sampler chose."""
-        number = self._add(point, attrs, state=TrialState.RUNNING)
-        return StudyTrial(number, point, State.RUNNING, attrs=dict(attrs))
-
-    def enter(self, point: Point, values: Sequence[float], attrs: Mapping[str, Any]) -> None:
-        """Enter a trial that is done already."""
-        self._add(point, attrs, state=TrialState.COMPLETE, values=list(map(float, values)))
-
-    def note(self, trial: StudyTrial, **attrs: Any) -> None:
-        """Store something about a trial that has not ended yet, in JSON's types."""
-        for name, value in attrs.items():
-            self._store("set_trial_user_attr", trial, name, value)
-
-    def report(self, trial: StudyTrial, step: int, value: float) -> None:
-        """Store the objective at a step of the training; Optuna takes no more than one."""
-        self._store("set_trial_intermediate_value", trial, step, float(value))
-
-    def last_report(self, trial: StudyTrial) -> int:
-        """Return the last step at which a trial's objective is stored; 0 without one."""
-        return self._frozen(trial).last_step or 0
-
-    def should_prune(self, trial: StudyTrial) -> bool:
-        """Return True if the study's pruner would end the trial at its last report."""
-        return self._study.pruner.prune(self._study, self._frozen(trial))
-
-    def complete(self, trial: StudyTrial, values: Sequence[float]) -> None:
-        """End a trial with its values."""
-        self._close(trial.number, list(map(float, values)), TrialState.COMPLETE)
-
-    def end(self, trial: StudyTrial, *, pruned: bool = False) -> None:
-        """End a trial without values, because it failed or was pruned."""
-        self._close(trial.number, None, TrialState.PRUNED if pruned else TrialState.FAIL)
-
-    def _all(self) -> list[FrozenTrial]:
-        return self._study.get_trials(deepcopy=False)
-
-    def _whole(self) -> list[FrozenTrial]:
-        return [
-            frozen
-            for frozen in self._all()
-            if frozen.state is not TrialState.WAITING
-            and self._space.from_params(frozen.params) in self._space.space
-        ]
-
-    def _frozen(self, trial: StudyTrial) -> FrozenTrial:
-        return self._all()[trial.number]
-
-    def _trial(self, frozen: FrozenTrial) -> StudyTrial:
-        attrs = dict(frozen.user_attrs)
-        state = State.INFEASIBLE if INFEASIBLE in attrs else _STATES[frozen.state]
-        values = tuple(frozen.values) if state is State.DONE else None
-        point = self._space.from_params(frozen.params)
-        return StudyTrial(frozen.number, point, state, values, attrs)
-
-    def _add(self, point: Point, attrs: Mapping[str, Any], **of_frozen: Any) -> int:
-        """Enter a trial all at once; its number."""
-        params, distributions = self._space.to_params(point)
-        frozen = create_trial(
-            params=params,
-            distributions=distributions,
-            user_attrs=dict(attrs),
-            **of_frozen,
-        )
-        self._study.add_trial(frozen)
-        return self._all()[-1].number
-
-    def _close(self, number: int, values: list[float] | None, state: TrialState) -> None:
-        self._study.tell(number, values, state=state)
-
-    def _store(self, method: str, trial: StudyTrial, *given: Any) -> None:
-        """Call a method of Optuna's storage that says something of a trial."""
-        getattr(self._study._storage, method)(self._frozen(trial)._trial_id, *given)
-
-
 PATIENCE = 25
 """How often in a row a sampler may propose a known point before it is no longer asked."""
 
 
-class Study(StoredTrials):
+class Study:
     """One view of a sweep, kept by Optuna. One driver writes at a time; anybody may read.
 
     `name` is `<sweep>/<8 hex>`; `failed` are the trials that failed for an earlier driver and wait
@@ -185,7 +73,7 @@ class Study(StoredTrials):
     """
 
     def __init__(self, study: optuna.Study, space: OptunaSpace) -> None:
-        super().__init__(study, space)
+        self._study, self._space = study, space
         about = study.user_attrs
         self.name = study.study_name
         self.space = space.space
@@ -234,10 +122,23 @@ class Study(StoredTrials):
         if study.metric_names is None:
             study.set_metric_names(list(objectives))
         opened_study = cls(study, OptunaSpace(space, ordered))
-        opened_study.tidy()
+        opened_study._tidy()
         trials = opened_study.trials()
         opened_study.failed = [trial for trial in trials if trial.state is State.FAILED]
         return opened_study
+
+    def trials(self) -> list[StudyTrial]:
+        """Every point once, in the order of their first trials, with its latest trial.
+
+        A result counts more than a failure after it.
+        """
+        latest: dict[Any, StudyTrial] = {}
+        for frozen in self._whole():
+            trial = self._trial(frozen)
+            before = latest.get(point_key(trial.point))
+            if REPEATS not in trial.attrs and (before is None or before.state is not State.DONE):
+                latest[point_key(trial.point)] = trial
+        return list(latest.values())
 
     def running(self) -> list[StudyTrial]:
         """The trials that have not ended, of this driver or an earlier one."""
@@ -265,11 +166,33 @@ class Study(StoredTrials):
             return None
         return self.begin(left[default_rng([self.seed, len(met)]).integers(len(left))], {})
 
+    def begin(self, point: Point, attrs: Mapping[str, Any]) -> StudyTrial:
+        """A running trial of a point that no sampler chose."""
+        number = self._add(point, attrs, state=TrialState.RUNNING)
+        return StudyTrial(number, point, State.RUNNING, attrs=dict(attrs))
+
+    def note(self, trial: StudyTrial, **attrs: Any) -> None:
+        """Store something about a trial that has not ended yet, in JSON's types."""
+        for name, value in attrs.items():
+            self._store("set_trial_user_attr", trial, name, value)
+
+    def report(self, trial: StudyTrial, step: int, value: float) -> None:
+        """Store the objective at a step of the training; Optuna takes no more than one."""
+        self._store("set_trial_intermediate_value", trial, step, float(value))
+
+    def last_report(self, trial: StudyTrial) -> int:
+        """Return the last step at which a trial's objective is stored; 0 without one."""
+        return self._frozen(trial).last_step or 0
+
+    def should_prune(self, trial: StudyTrial) -> bool:
+        """Return True if the study's pruner would end the trial at its last report."""
+        return self._study.pruner.prune(self._study, self._frozen(trial))
+
     def tell(self, trial: StudyTrial, values: Sequence[float]) -> None:
         """End a trial with these values of the objectives."""
         if len(values) != len(self.objectives) or not all(map(math.isfinite, values)):
             raise ValueError(f"{', '.join(self.objectives)} cannot be {list(values)}")
-        self.complete(trial, values)
+        self._study.tell(trial.number, list(map(float, values)), state=TrialState.COMPLETE)
 
     def fail(self, trial: StudyTrial, failure: str, reason: str) -> None:
         """End a trial without values: the class of its failure, and what happened."""
@@ -292,13 +215,15 @@ class Study(StoredTrials):
         states = {point_key(trial.point): trial.state for trial in self.trials()}
         if point not in self.space or states.get(point_key(point)) in (State.DONE, State.RUNNING):
             return False
-        self.enter(point, values, {"source": source, **attrs})
+        measured = list(map(float, values))
+        self._add(point, {"source": source, **attrs}, state=TrialState.COMPLETE, values=measured)
         self.failed = [trial for trial in self.failed if point_key(trial.point) != point_key(point)]
         return True
 
     def _end(self, trial: StudyTrial, *, pruned: bool = False, **notes: Any) -> None:
         self.note(trial, **notes)
-        self.end(trial, pruned=pruned)
+        state = TrialState.PRUNED if pruned else TrialState.FAIL
+        self._study.tell(trial.number, state=state)
 
     def _left(self, met: Mapping[Any, StudyTrial]) -> list[Point] | None:
         """The points without a trial; None if there are too many to list."""
@@ -306,16 +231,63 @@ class Study(StoredTrials):
         return points and [point for point in points if point_key(point) not in met]
 
     def _asked(self, met: Mapping[Any, StudyTrial]) -> StudyTrial | None:
-        """The sampler's proposal; None if the point is known, whose result the sampler learns."""
+        """The sampler's proposal; None if the point is known, whose result the sampler learns.
+
+        The sampler learns from infeasible trials, too.
+        """
         ruled_out = sum(trial.state is State.INFEASIBLE for trial in self.trials())
-        chooses = sampler(self.sampler, self.seed, self.asked(), self._space, ruled_out)
-        proposed = self.ask(chooses)
+        chooses = sampler(self.sampler, self.seed, len(self._whole()), self._space, ruled_out)
+        self._study.sampler = chooses
+        asked = TaughtStudy(self.name, self._study._storage, chooses).ask()
+        proposed = StudyTrial(asked.number, self._space.suggest(asked), State.RUNNING)
         earlier = met.get(point_key(proposed.point))
         if earlier is None:
             return proposed
         self.note(proposed, **{REPEATS: earlier.number})
-        if earlier.values is None:
-            self.end(proposed)
-        else:
-            self.complete(proposed, earlier.values)
+        state = TrialState.FAIL if earlier.values is None else TrialState.COMPLETE
+        self._study.tell(proposed.number, earlier.values, state=state)
         return None
+
+    def _tidy(self) -> None:
+        """Close the trials that a killed driver had asked for but not yet filled with a point."""
+        running = {trial.number for trial in self.running()}
+        for frozen in self._all():
+            if frozen.state is TrialState.RUNNING and frozen.number not in running:
+                self._study.tell(frozen.number, state=TrialState.FAIL)
+
+    def _all(self) -> list[FrozenTrial]:
+        return self._study.get_trials(deepcopy=False)
+
+    def _whole(self) -> list[FrozenTrial]:
+        return [
+            frozen
+            for frozen in self._all()
+            if frozen.state is not TrialState.WAITING
+            and self._space.from_params(frozen.params) in self._space.space
+        ]
+
+    def _frozen(self, trial: StudyTrial) -> FrozenTrial:
+        return self._all()[trial.number]
+
+    def _trial(self, frozen: FrozenTrial) -> StudyTrial:
+        attrs = dict(frozen.user_attrs)
+        state = State.INFEASIBLE if INFEASIBLE in attrs else _STATES[frozen.state]
+        values = tuple(frozen.values) if state is State.DONE else None
+        point = self._space.from_params(frozen.params)
+        return StudyTrial(frozen.number, point, state, values, attrs)
+
+    def _add(self, point: Point, attrs: Mapping[str, Any], **of_frozen: Any) -> int:
+        """Enter a trial all at once; its number."""
+        params, distributions = self._space.to_params(point)
+        frozen = create_trial(
+            params=params,
+            distributions=distributions,
+            user_attrs=dict(attrs),
+            **of_frozen,
+        )
+        self._study.add_trial(frozen)
+        return self._all()[-1].number
+
+    def _store(self, method: str, trial: StudyTrial, *given: Any) -> None:
+        """Call a method of Optuna's storage that says something of a trial."""
+        getattr(self._study._storage, method)(self._frozen(trial)._trial_id, *given)
