@@ -26,13 +26,14 @@ class PassAtK(PolicyGradient):
     source = "Chen et al. 2025 (arXiv 2508.10751): the reward of a set of k is its best grade"
     read_from = "code"
     differs = "on GRPO's loss; S without the code's 1e-6"
+    reads_grades_alone = True
 
     def advantages(self, inputs: AdvantageInputs) -> Tensor:
         """Return `pass_at_k_advantages` of the grades, a row each."""
         return pass_at_k_advantages(inputs.right_PN, self.k).flatten()
 
     def refusals(self, beside: Beside) -> list[str]:
-        """Return the conflicts: sets as large as the group, and rewards that are no grades."""
+        """Return the conflicts: sets as large as the group."""
         group, refusals = self.rollouts_per_prompt, super().refusals(beside)
         if self.k >= group:
             refusals.append(
@@ -44,7 +45,7 @@ class PassAtK(PolicyGradient):
                 )
                 + " (use a smaller k, or raise rl.rollouts_per_prompt)"
             )
-        return [*refusals, *self.reads_grades_alone()]
+        return refusals
 
 
 def pass_at_k_advantages(right_PN: Tensor, k: int) -> Tensor:

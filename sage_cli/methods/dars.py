@@ -191,7 +191,7 @@ class SecondStage(Hooks):
             "rollouts/extra": len(more),
             "groups/second_stage": len(set(more)),
             "groups/rescued": sum(right == 0 and p in solved for p, right in enumerate(right_P)),
-            "groups/taught": len(prompt_B[teaches_B].unique()),
+            "groups/taught": len(set(prompt_B[teaches_B].tolist())),
         }
         both = _joined(stages, trainer.processing_class.pad_token_id)
         both["advantages"] = advantage_B[both["row_ids_B"]]

@@ -22,6 +22,8 @@ class SignedAdvantages(PolicyGradient):
 
     read_from = "code"
     kl_without_guide = "none"
+    reads_grades_alone = True
+    equal_groups_teach = True
 
     @property
     @abstractmethod
@@ -35,11 +37,6 @@ class SignedAdvantages(PolicyGradient):
         """
         (right, wrong), right_PN = self.right_and_wrong, inputs.right_PN
         return (right_PN * right + (1 - right_PN) * wrong).flatten()
-
-    def refusals(self, beside: Beside) -> list[str]:
-        """Return the conflicts: settings that these advantages don't read, or that drop groups."""
-        refusals = super().refusals(beside)
-        return [*refusals, *self.reads_grades_alone(), *self.learns_from_equal_groups()]
 
 
 class Psr(SignedAdvantages):
@@ -99,14 +96,11 @@ class MaxRl(PolicyGradient):
     read_from = "code"
     differs = "order N - 1 in a group of N, as their code has it"
     kl_without_guide = "none"
+    reads_grades_alone = True  # punishments take rewards below 0, and the mean with them
 
     def advantages(self, inputs: AdvantageInputs) -> Tensor:
         """Return `maxrl_advantages` of the grades, a row each."""
         return maxrl_advantages(inputs.right_PN).flatten()
-
-    def refusals(self, beside: Beside) -> list[str]:
-        """Return the conflicts: punishments take rewards below 0, and the mean with them."""
-        return [*super().refusals(beside), *self.reads_grades_alone()]
 
 
 def maxrl_advantages(right_PN: Tensor) -> Tensor:
@@ -159,6 +153,7 @@ class Unlikeliness(PolicyGradient):
     source = "He et al. 2025 (arXiv 2506.02355): likely right completions are worth less"
     read_from = "code"
     differs = "on GRPO's loss; beta is anchor.beta, theirs is .1"
+    equal_groups_teach = True
 
     def advantages(self, inputs: AdvantageInputs) -> Tensor:
         """Return the group's advantages of `unlikely_rewards`, a row each."""
@@ -167,10 +162,6 @@ class Unlikeliness(PolicyGradient):
         logps_PN = completion_logps(inputs, inputs.logps_BT)
         rewards_PN = unlikely_rewards(inputs.rewards_PN, logps_PN, self.rank_penalty)
         return group_advantages(rewards_PN).flatten()
-
-    def refusals(self, beside: Beside) -> list[str]:
-        """Return the conflicts: dynamic sampling, which would replace groups that teach here."""
-        return [*super().refusals(beside), *self.learns_from_equal_groups()]
 
 
 def unlikely_rewards(rewards_PN: Tensor, logps_PN: Tensor, penalty: float) -> Tensor:
@@ -189,6 +180,7 @@ class Ucpo(PolicyGradient):
     source = "Lochab et al. 2026 (arXiv 2605.00365): right completions share credit by rarity"
     read_from = "code"
     differs = "on GRPO's loss, whose deviation has 1e-4 beside it"
+    reads_grades_alone = True  # punishments may make right completions' advantages negative
 
     def advantages(self, inputs: AdvantageInputs) -> Tensor:
         """Return the group's advantages times `rarity_factors`, a row each."""
@@ -197,10 +189,6 @@ class Ucpo(PolicyGradient):
         logps_PN = completion_logps(inputs, inputs.logps_BT, mean=True)
         factor_PN = rarity_factors(inputs.right_PN, logps_PN, self.moved_share)
         return super().advantages(inputs) * factor_PN.flatten().to(inputs.rewards_PN)
-
-    def refusals(self, beside: Beside) -> list[str]:
-        """Return the conflicts: punishments may make right completions' advantages negative."""
-        return [*super().refusals(beside), *self.reads_grades_alone()]
 
 
 def rarity_factors(right_PN: Tensor, logps_PN: Tensor, share: float) -> Tensor:
@@ -232,6 +220,7 @@ class Mara(PolicyGradient):
     )
     read_from = "paper"
     differs = "the anchor completion is found within a group; rewards rise by most_added at most"
+    equal_groups_teach = True
 
     def advantages(self, inputs: AdvantageInputs) -> Tensor:
         """Return the group's advantages of `mode_anchored_rewards`, a row each."""
@@ -246,7 +235,7 @@ class Mara(PolicyGradient):
 
     def refusals(self, beside: Beside) -> list[str]:
         """Return an anchor without weight, which nothing is measured by."""
-        refusals = [*super().refusals(beside), *self.learns_from_equal_groups()]
+        refusals = super().refusals(beside)
         if beside.anchor.kl != "reverse" or beside.anchor.beta == 0:
             refusals.append(
                 "rl.algo 'mara' raises rewards by anchor.beta times log pi_ref, and without a "

@@ -23,7 +23,7 @@ Record = Mapping[str, Any]
 
 
 class Follower:
-    """Keeps a mirror up to date with a run; one that fails by any error is given up, with a warning.
+    """Keeps a mirror up to date with a run; one that fails is given up with one warning.
 
     Opening replays the run's files, so that a resumed run's mirror has every step.
     """

@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from math import prod
@@ -23,7 +22,14 @@ from typing import TYPE_CHECKING, Any, NotRequired
 from typing_extensions import TypedDict, Unpack
 
 from sage_cli import __version__
-from sage_cli.errors import BusyError, DivergedError, OutOfMemoryError, SageError, StoreError
+from sage_cli.errors import (
+    BusyError,
+    DivergedError,
+    OutOfMemoryError,
+    SageError,
+    StoreError,
+    did_you_mean,
+)
 from sage_cli.file_hash import changed_files, sealed_hashes
 from sage_cli.store.files import (
     EIGHT_DIGITS,
@@ -170,10 +176,9 @@ def full_name(
             f"'{name}' fits {len(fitting)} {kind}s: {', '.join(map(described, sorted(fitting)))}",
             f"name one of them by more of its {'id' if kind == 'run' else 'name'}",
         )
-    close = get_close_matches(name, names, n=1)
     raise StoreError(
         f"there is no {kind} '{name}' {searched}",
-        f"did you mean {close[0]}?" if close else f"{listing} lists all",
+        did_you_mean(name, names) or f"{listing} lists all",
     )
 
 

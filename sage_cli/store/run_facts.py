@@ -9,7 +9,6 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from difflib import get_close_matches
 from functools import cached_property, lru_cache
 from itertools import chain, islice
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from sage_cli.errors import ConfigurationError, StoreError
+from sage_cli.errors import ConfigurationError, StoreError, did_you_mean
 from sage_cli.json_value import json_value
 from sage_cli.store.files import checked, storing, with_checksum, write_text
 from sage_cli.store.run import TORN, Run, evaluations
@@ -292,10 +291,9 @@ def _known_name(name: str, runs: Sequence[RunFacts], kind: str) -> str:
     names = {*settings(), *ABOUT, *(key for run in runs for key in (*run.settings, *run.figures))}
     if name in names or name.startswith("pass@"):  # not measured yet: the column is empty
         return name
-    close = get_close_matches(name, names, n=1)
     raise ConfigurationError(
         f"no run has a {kind} '{name}'",
-        f"did you mean {close[0]}?" if close else "`sage config show` prints every setting",
+        did_you_mean(name, names) or "`sage config show` prints every setting",
     )
 
 

@@ -324,7 +324,11 @@ def run_together(
         PROCESSES_VARIABLE: str(processes),
         VARIABLE: str(run.folder.resolve()),
     }
-    log, metrics, started = run.folder / "processes.log", run.metrics.path, _started(run)
+    log, metrics, started = (
+        run.folder / "processes.log",
+        run.metrics.path,
+        run.manifest.get("started"),
+    )
     metrics.parent.mkdir(parents=True, exist_ok=True)
     metrics.touch()
     with (
@@ -350,7 +354,7 @@ def run_together(
             process.wait()
         for record in _new_records(lines):
             on_step(record)
-    failed = _started(run) != started and run.manifest["status"] == FAILED
+    failed = run.manifest.get("started") != started and run.manifest["status"] == FAILED
     if signals.number and not failed:
         raise interrupted(signals.number, run)
     if process.returncode:
@@ -358,10 +362,6 @@ def run_together(
         raise TrainingError(
             f"a training process failed (exit code {process.returncode}){why}", f"{log} says why"
         )
-
-
-def _started(run: Run) -> str | None:
-    return run.manifest.get("started")
 
 
 def _new_records(lines: TextIO) -> Iterator[dict[str, Any]]:

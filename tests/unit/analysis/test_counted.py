@@ -16,7 +16,7 @@ from sage_cli.analysis.measures.entropy import (
     thresholds,
 )
 from sage_cli.analysis.measures.lengths import lengths
-from sage_cli.analysis.measures.majority import majority
+from sage_cli.analysis.measures.reliability import majority
 from sage_cli.analysis.measures.support import support
 from sage_cli.errors import DataError
 from sage_cli.metrics import Support
