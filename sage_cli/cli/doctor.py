@@ -148,7 +148,7 @@ def _packages(config: SageConfig) -> str:
     """Return the plug-ins in use. Raises ConfigurationError for a package that is missing."""
     from sage_cli.store.mirrors import require_mirrors
     from sage_cli.training.rewards import require_plugins
-    from sage_cli.trials.executors.build import require_executor
+    from sage_cli.trials.executors.executor import require_executor
 
     require_mirrors(config.tracking)
     require_executor(config.executor)

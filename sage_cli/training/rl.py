@@ -45,8 +45,8 @@ from sage_cli.training.interruption import (
     save_policy,
 )
 from sage_cli.training.launch import join_processes, world_size
-from sage_cli.training.paid_rewards import paid_rewards
 from sage_cli.training.reference import ReferenceCompletions
+from sage_cli.training.rewards import paid_rewards
 from sage_cli.training.rl_trainer import RlTrainer
 from sage_cli.training.rollout_engine import (
     as_launched,

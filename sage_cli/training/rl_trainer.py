@@ -30,7 +30,6 @@ from sage_cli.store.files import read_object, write_json
 from sage_cli.training.anchor_signals import RowSignals, whole_texts
 from sage_cli.training.anchored_trainer import AnchoredTrainer
 from sage_cli.training.interruption import SealedCheckpoints
-from sage_cli.training.paid_rewards import Paid, raise_failures
 from sage_cli.training.reference import (
     MovingReference,
     ReferenceCompletions,
@@ -38,6 +37,7 @@ from sage_cli.training.reference import (
     choose_reference,
     forward_kl_loss,
 )
+from sage_cli.training.rewards import Paid, raise_failures
 from sage_cli.training.rollout_engine import ask_for_each_row, merge_beside
 from sage_cli.training.shared_prompts import regrouped
 from sage_cli.training.step_record import (

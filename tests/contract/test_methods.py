@@ -82,6 +82,9 @@ class Shaped(Mine):
     algo: Literal["shaped"] = "shaped"
     shapes_tokens = True
 
+    def advantages(self, inputs: AdvantageInputs) -> Tensor:
+        return PolicyGradient.advantages(self, inputs)
+
     def shape(self, update: Update) -> Tensor:
         return self.given(update)
 

@@ -1,6 +1,7 @@
 """The numbers of different answers and ways of solving in a policy's samples, per problem.
 
-Where completions on generated problems announce their way, its share and how often it is right."""
+Where completions on generated problems announce their way, its share and how often it is right.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,12 @@
 """Support kept, lost and gained against a base (Def. 4.1; The Invisible Leash, Wu et al. 2025).
 
-Beside it, how much probability trained policies leave to the base's right texts."""
+Beside it, how much probability trained policies leave to the base's right texts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import combinations, product
 from typing import Any
@@ -13,12 +15,8 @@ import numpy as np
 
 from sage_cli.analysis.analysis import Analysis, Inputs
 from sage_cli.analysis.graded_samples import Answers, skeleton
-from sage_cli.analysis.measures.entropy import (
-    equal_k,
-    support_ratios,
-    thresholds,
-)
 from sage_cli.analysis.policy_tables import Results, records, share_over_problems, wide_table
+from sage_cli.errors import DataError
 from sage_cli.metrics import Support, compare_support
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.transitions import paired_grades
@@ -208,6 +206,61 @@ def _notes(inputs: Inputs) -> tuple[str, ...]:
         "SRR kept / (kept + lost), NDR gained / (kept + gained), SDS their harmonic mean, NSCR "
         "(gained - lost) / (kept + gained + lost): counts of these problems, without intervals",
     )
+
+
+NAN = float("nan")
+
+
+def support_ratios(support: Support) -> dict[str, float]:
+    """Return the ratios from kept (P), gained (E) and lost (S) problems; NaN for 0 / 0.
+
+    Support retention P / (P + S), novel discovery E / (P + E), their harmonic mean, and net
+    change (E - S) / (P + E + S).
+    """
+    kept, gained, lost = len(support.kept), len(support.gained), len(support.lost)
+    retention, novel = _ratio(kept, kept + lost), _ratio(gained, kept + gained)
+    both = retention + novel
+    return {
+        "SRR": retention,
+        "NDR": novel,
+        "SDS": 2 * retention * novel / both if both > 0 else (0.0 if both == 0 else NAN),
+        "NSCR": _ratio(gained - lost, kept + gained + lost),
+    }
+
+
+def thresholds(k: int, confidence: float) -> dict[str, float]:
+    """Return the success probability that k samples detect with this confidence.
+
+    With zeta = 1 - confidence: `exact` 1 - zeta^(1/k), and the paper's -ln(zeta) / k above it.
+    """
+    zeta = 1 - confidence
+    return {"exact": 1 - zeta ** (1 / k), "paper": -math.log(zeta) / k}
+
+
+def equal_k(answers: Iterable[Answers]) -> int:
+    """Return the number of samples of each policy and problem.
+
+    Raises DataError if they differ: more samples alone solve more problems.
+    """
+    numbers = {graded.policy: set(graded.counts.n_P.tolist()) for graded in answers}
+    distinct = set().union(*numbers.values())
+    if len(distinct) != 1:
+        ranges = ", ".join(f"{policy} {_range(counted)}" for policy, counted in numbers.items())
+        raise DataError(
+            f"the policies have unequal numbers of samples per problem ({ranges}), and more "
+            "samples solve more problems",
+            "sample the same number for each: `sage passk BASE RUN... --n N`",
+        )
+    return int(distinct.pop())
+
+
+def _ratio(part: int, whole: int) -> float:
+    return part / whole if whole else NAN
+
+
+def _range(numbers: set[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return str(low) if low == high else f"{low} to {high}"
 
 
 SUPPORT = Analysis(
