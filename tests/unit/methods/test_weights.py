@@ -13,11 +13,8 @@ from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.methods.formulas import AdvantageInputs, group_advantages
 from sage_cli.methods.reweighted import (
     Mara,
-    Nsr,
-    Psr,
     Ucpo,
     Unlikeliness,
-    WReinforce,
     maxrl_advantages,
     mode_anchored_rewards,
     rarity_factors,
@@ -46,14 +43,6 @@ def inputs(right_PN: Tensor, logps_PN: Tensor | None = None, tokens: int = 1, **
     )
 
 
-def test_signed_advantages_have_no_baseline():
-    mixed, failed = inputs(group(1, 0, 0, 0)), inputs(group(0, 0, 0, 0))
-    assert Psr().advantages(mixed).tolist() == [1, 0, 0, 0]
-    assert Nsr().advantages(mixed).tolist() == [0, -1, -1, -1]
-    assert Nsr().advantages(failed).tolist() == [-1, -1, -1, -1]  # an equal group teaches
-    assert WReinforce().advantages(mixed).tolist() == [0.1, -1, -1, -1]
-
-
 def test_maxrl_divides_by_the_success_rate():
     # c = 1 of 8: (1 - 1/8) / (1/8 + 1e-6) = 6.999944, (-1/8) / (1/8 + 1e-6) = -.999992
     found = maxrl_advantages(group(1, 0, 0, 0, 0, 0, 0, 0))
@@ -78,14 +67,6 @@ def test_maxrl_weighs_a_problem_by_its_truncated_inverse_success_rate(p, n, weig
         score = torch.where(right.bool(), 1 - p, -p)
         total += chance * (maxrl_advantages(right) * score).mean().item()
     assert total / (p * (1 - p)) == pytest.approx(weight, rel=1e-4)
-
-
-def test_risk_advantages_by_hand():
-    # e^2 = 7.389056; mean (7.389056 + 3) / 4 = 2.597264: (7.389056/2.597264 - 1)/2, (1/.. - 1)/2
-    found = risk_advantages(group(1, 0, 0, 0), 2.0)
-    torch.testing.assert_close(found[0, :2], group(0.922469, -0.307490)[0], atol=1e-6, rtol=0)
-    found = risk_advantages(group(1, 1, 1, 0), 2.0)
-    torch.testing.assert_close(found[0, 2:], group(0.137890, -0.413671)[0], atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("shift", [0.0, -100.0])
