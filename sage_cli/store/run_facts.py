@@ -67,7 +67,10 @@ OF_THE_METHOD = {
 """By kind of run, the settings or sections that say how it was trained."""
 
 _TYPICAL = ("time/step_s", "time/generated_tokens_per_s", "time/trained_tokens_per_s")
-_PHASES = ("generate", "sync", "grade", "reference", "loss")
+PHASES = ("generate", "sync", "grade", "reference", "loss")
+"""Sampling completions, handing weights to the engine, grading, log-probabilities of frozen and
+earlier policies, and the loss with its gradients. What is left of a step is mostly the optimiser's.
+"""
 
 
 _NOTHING: Mapping[str, Any] = {}
@@ -276,7 +279,7 @@ def speed_figures(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
             figures[name.replace("time/", "speed/")] = median(values)
     timed = [record for record in records if {"time/loss_s", "time/step_s"} <= record.keys()]
     if total_s := sum(record["time/step_s"] for record in timed):
-        for phase in _PHASES:
+        for phase in PHASES:
             share = sum(record.get(f"time/{phase}_s", 0.0) for record in timed) / total_s
             figures[f"speed/share/{phase}"] = share
     if peaks := [float(r["memory/peak_gib"]) for r in records if "memory/peak_gib" in r]:

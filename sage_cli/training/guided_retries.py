@@ -213,11 +213,13 @@ def lesson(
     A pair holds the next right completion with the hint and the next wrong one without it, as long
     as there are both. Raises TrainingError where no pair comes about.
     """
-    pairs = [
-        Pair(failed.problem.question, _begun(failed, again, guided) + chosen, rejected)
-        for failed, again in retried
-        for chosen, rejected in zip(again.right, failed.wrong, strict=False)
-    ]
+    pairs = []
+    for failed, again in retried:
+        question, hinted = failed.problem.question, again.problem.question
+        # the part of its own answer that the policy was given
+        begun = hinted.removeprefix(question) if guided.continued else ""
+        texts = zip(again.right, failed.wrong, strict=False)
+        pairs += [Pair(question, begun + chosen, rejected) for chosen, rejected in texts]
     if not pairs:
         raise _nothing_to_prefer(len(tried), len(retried), guided)
     right = [(attempt.problem.question, text) for attempt in tried for text in attempt.right]
@@ -235,11 +237,6 @@ def lesson(
         "sampled/tokens": sum(attempt.tokens for attempt in attempts_made),
     }
     return Lesson([right[kept[index]] for index in order], pairs, counts)
-
-
-def _begun(failed: Attempt, again: Attempt, guided: GuidedDpo) -> str:
-    """Return the part of its own answer that the policy was given."""
-    return again.problem.question.removeprefix(failed.problem.question) if guided.continued else ""
 
 
 def _nothing_to_prefer(tried: int, retried: int, guided: GuidedDpo) -> TrainingError:

@@ -25,6 +25,7 @@ from sage_cli.methods.hooks import Generated, GradeReward, Row
 from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.store.ledger import PromptRow, Sampled, TrainingCompletions, TrainingLedger
 from sage_cli.store.run import Run
+from sage_cli.store.run_facts import PHASES
 from sage_cli.training.callbacks import OnStep, Safeguards
 
 _NOISE = 1e-9
@@ -237,10 +238,6 @@ class StepWriter:
         self.on_step(record)
 
 
-PHASES = ("generate", "sync", "grade", "reference", "loss")
-"""Sampling completions, handing weights to the engine, grading, log-probabilities of frozen and
-earlier policies, and the loss with its gradients. What is left of a step is mostly the optimiser's.
-"""
 _GIB = 2**30
 
 

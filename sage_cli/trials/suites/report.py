@@ -57,7 +57,7 @@ def measured(result: PartResult) -> Document:
     titles = {
         replicate.policy.label: replicate.title
         for method in result.methods
-        for replicate in method.replicates
+        for replicate in method.trial.replicates
     }
     return Document(
         name="measured",
@@ -124,7 +124,7 @@ def runs(result: PartResult) -> Document:
     """Return a row for each training, the base's first."""
     rows, spent_s = [], {}
     for method in result.methods:
-        for replicate in method.replicates:
+        for replicate in method.trial.replicates:
             run = replicate.policy.run
             manifest = run.known if run else {}
             seconds = float(manifest.get("seconds", "nan"))
@@ -274,7 +274,7 @@ def _sections(result: PartResult, analyses: Sequence[Document]) -> list[Document
 
 def _provenance(plan: PlannedSuite, part_results: Sequence[PartResult]) -> Provenance:
     measured_methods = [method for result in part_results for method in result.there]
-    replicates = [replicate for method in measured_methods for replicate in method.replicates]
+    replicates = [replicate for method in measured_methods for replicate in method.trial.replicates]
     if not replicates:
         return Provenance.here(surroundings())
     config = replicates[0].config
