@@ -242,7 +242,7 @@ def test_claims_that_name_a_pair_both_ways_are_one_family() -> None:
 
 def test_a_training_stands_with_its_tokens_and_minutes(tmp_path: Path) -> None:
     found = result(suite(), GRPO, sets=[f"run.root={tmp_path}"])
-    run = found.methods[1].replicates[0].policy.run
+    run = found.methods[1].trial.replicates[0].policy.run
     assert run is not None
     run.folder.mkdir(parents=True)
     run.note(status="finished", seconds=90)
@@ -263,7 +263,7 @@ def test_counts_are_rows_by_method_seed_and_problem(tmp_path: Path) -> None:
         ("grpo", 1, "arithmetic-0", 1), ("grpo", 1, "arithmetic-1", 0),
         ("grpo", 2, "arithmetic-0", 4), ("grpo", 2, "arithmetic-1", 2),
     ]  # fmt: skip
-    policies = [one.policy.label for method in found.there for one in method.replicates]
+    policies = [one.policy.label for method in found.there for one in method.trial.replicates]
     assert list(dict.fromkeys(one["policy"] for one in rows)) == policies
     same = {(one["suite"], one["benchmark"], one["evaluation_seed"], one["n"]) for one in rows}
     assert same == {("mine", "arithmetic", 0, 4)}
