@@ -31,19 +31,16 @@ class EntropyShaped(PolicyGradient):
     shapes_tokens = True
 
     def shape(self, update: Update) -> Tensor:
-        """Return A and the bonus."""
-        return entropy_shaped(update, alpha=self.entropy_weight, kappa=self.kappa)
+        """Return A + min(alpha H, |A| / kappa): more of it where the policy hesitates.
 
+        The sign of A stays, for kappa above 1; where A is 0 nothing is added.
+        """
+        import torch
 
-def entropy_shaped(update: Update, *, alpha: float, kappa: float) -> Tensor:
-    """A + min(alpha H, |A| / kappa) (Cheng et al. 2025): more of it where the policy hesitates.
-
-    The sign of A stays, for kappa above 1; where A is 0 nothing is added.
-    """
-    import torch
-
-    bonus_BT = torch.minimum(alpha * update.entropy_BT, update.advantages_BT.abs() / kappa)
-    return update.advantages_BT + bonus_BT
+        most_BT = update.advantages_BT.abs() / self.kappa
+        return update.advantages_BT + torch.minimum(
+            self.entropy_weight * update.entropy_BT, most_BT
+        )
 
 
 class Steer(PolicyGradient):
@@ -71,34 +68,32 @@ class Steer(PolicyGradient):
     reads_old_entropy = True
 
     def shape(self, update: Update) -> Tensor:
-        """Return A times the weights."""
-        low, high = self.minimum_weight, self.maximum_weight
-        return steer(update, form=self.form, omega=self.omega, minimum=low, maximum=high)
+        """Return A times a weight, the lower the more a token's update would move the entropy.
 
+        `linear`: from the maximum where Omega is least in the micro-batch to the minimum where it
+        is greatest, 1 where all are equal. `exp`: minimum ^ (Omega / max(greatest Omega, .02)).
+        Under `omega=paper` tokens past the clip range keep their weight of 1.
+        """
+        import torch
 
-def steer(update: Update, *, form: str, omega: str, minimum: float, maximum: float) -> Tensor:
-    """Return A times a weight that is the lower the more a token's update would move the entropy.
-
-    `linear`: from `maximum` where Omega is least in the micro-batch to `minimum` where it is
-    greatest, 1 where all are equal. `exp`: minimum ^ (Omega / max(greatest Omega, .02)). Under
-    `omega=paper` tokens past the clip range keep their weight of 1. (Hao et al. 2025)
-    """
-    import torch
-
-    omega_BT = steer_omega(update, omega)
-    of_tokens = omega_BT[update.mask_BT.bool()]
-    if not len(of_tokens):
-        return update.advantages_BT
-    least, greatest = of_tokens.min(), of_tokens.max()
-    if form == "exp":
-        weight_BT = (log(minimum) * omega_BT / greatest.clamp(min=0.02)).exp()
-    elif greatest == least:
-        weight_BT = torch.ones_like(omega_BT)
-    else:
-        weight_BT = maximum - (maximum - minimum) * (omega_BT - least) / (greatest - least)
-    if omega == "paper":
-        weight_BT = torch.where(update.clipped_BT, 1.0, weight_BT)
-    return update.advantages_BT * weight_BT * update.mask_BT
+        omega_BT, low, high = (
+            steer_omega(update, self.omega),
+            self.minimum_weight,
+            self.maximum_weight,
+        )
+        of_tokens = omega_BT[update.mask_BT.bool()]
+        if not len(of_tokens):
+            return update.advantages_BT
+        least, greatest = of_tokens.min(), of_tokens.max()
+        if self.form == "exp":
+            weight_BT = (log(low) * omega_BT / greatest.clamp(min=0.02)).exp()
+        elif greatest == least:
+            weight_BT = torch.ones_like(omega_BT)
+        else:
+            weight_BT = high - (high - low) * (omega_BT - least) / (greatest - least)
+        if self.omega == "paper":
+            weight_BT = torch.where(update.clipped_BT, 1.0, weight_BT)
+        return update.advantages_BT * weight_BT * update.mask_BT
 
 
 def steer_omega(update: Update, omega: str) -> Tensor:
@@ -176,27 +171,21 @@ class ClipCov(PolicyGradient):
     shapes_tokens = True
 
     def shape(self, update: Update) -> Tensor:
-        """Return A, and 0 for the tokens that are left out."""
-        low, high = self.covariance_low, self.covariance_high
-        return clip_cov(update, share=self.share, low=low, high=high)
+        """Return A, and 0 for some of the tokens whose covariance lies between the bounds.
 
+        max(1, `share` of the micro-batch's tokens) are drawn, of those that aren't clipped already.
+        """
+        import numpy as np
+        import torch
 
-def clip_cov(update: Update, *, share: float, low: float, high: float) -> Tensor:
-    """A, and 0 for some of the tokens whose covariance lies between `low` and `high`.
-
-    max(1, `share` of the micro-batch's tokens) are drawn, of those that aren't clipped already.
-    """
-    import numpy as np
-    import torch
-
-    covariance_BT = covariances(update)
-    between_BT = (covariance_BT > low) & (covariance_BT < high) & ~update.clipped_BT
-    candidates = between_BT.flatten().nonzero().flatten().tolist()
-    count = min(_covariance_count(update, share), len(candidates))
-    drawn = np.random.default_rng(update.seed).choice(candidates, count, replace=False)
-    kept_BT = torch.ones_like(covariance_BT)
-    kept_BT.view(-1)[torch.as_tensor(drawn, dtype=torch.long, device=kept_BT.device)] = 0
-    return update.advantages_BT * kept_BT
+        covariance_BT = covariances(update)
+        between_BT = (covariance_BT > self.covariance_low) & (covariance_BT < self.covariance_high)
+        candidates = (between_BT & ~update.clipped_BT).flatten().nonzero().flatten().tolist()
+        count = min(_covariance_count(update, self.share), len(candidates))
+        drawn = np.random.default_rng(update.seed).choice(candidates, count, replace=False)
+        kept_BT = torch.ones_like(covariance_BT)
+        kept_BT.view(-1)[torch.as_tensor(drawn, dtype=torch.long, device=kept_BT.device)] = 0
+        return update.advantages_BT * kept_BT
 
 
 class KlCov(PolicyGradient):
@@ -219,8 +208,23 @@ class KlCov(PolicyGradient):
     shapes_tokens = True
 
     def shape(self, update: Update) -> Tensor:
-        """Return A, and for the tokens held back their term of the loss, too."""
-        return kl_cov(update, share=self.share, coefficient=self.kl_coefficient)
+        """Return A - coefficient |log rho| / rho for the tokens of greatest covariance, a share.
+
+        The loss -rho A of those then has the term coefficient |log rho|, with its gradient. Only
+        covariances above 0 count: where all advantages are 0, all are equal and the choice would be
+        anybody's.
+        """
+        import torch
+
+        mask_BT = update.mask_BT.bool()
+        covariance_BT = covariances(update).masked_fill(~mask_BT, -torch.inf)
+        count = min(_covariance_count(update, self.share), int(mask_BT.sum()))
+        chosen_BT = torch.zeros_like(mask_BT)
+        chosen_BT.view(-1)[covariance_BT.flatten().topk(count).indices] = True
+        chosen_BT &= covariance_BT > 0
+        log_ratio_BT = update.log_ratio_BT
+        held_BT = self.kl_coefficient * log_ratio_BT.abs() / log_ratio_BT.exp()
+        return update.advantages_BT - torch.where(chosen_BT, held_BT, 0.0)
 
     def refusals(self, beside: Beside) -> list[str]:
         """Return the conflicts: updates whose ratio is 1, and losses that its term does not fit."""
@@ -238,26 +242,6 @@ class KlCov(PolicyGradient):
                 f"of {', '.join(CLIPPING)})"
             )
         return refusals
-
-
-def kl_cov(update: Update, *, share: float, coefficient: float) -> Tensor:
-    """Return A - coefficient |log rho| / rho for the max(1, `share`) tokens of greatest covariance.
-
-    The loss -rho A of those then has the term coefficient |log rho|, with its gradient. Only
-    covariances above 0 count: where all advantages are 0, all are equal and the choice would be
-    anybody's.
-    """
-    import torch
-
-    mask_BT = update.mask_BT.bool()
-    covariance_BT = covariances(update).masked_fill(~mask_BT, -torch.inf)
-    count = min(_covariance_count(update, share), int(mask_BT.sum()))
-    chosen_BT = torch.zeros_like(mask_BT)
-    chosen_BT.view(-1)[covariance_BT.flatten().topk(count).indices] = True
-    chosen_BT &= covariance_BT > 0
-    log_ratio_BT = update.log_ratio_BT
-    held_BT = coefficient * log_ratio_BT.abs() / log_ratio_BT.exp()
-    return update.advantages_BT - torch.where(chosen_BT, held_BT, 0.0)
 
 
 def covariances(update: Update) -> Tensor:
