@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, TypeVar, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, get_args, get_origin
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     GetJsonSchemaHandler,
     ValidationError,
@@ -32,6 +33,12 @@ COSMETIC: dict[str, Any] = {"cosmetic": True}
 WHERE_SET: dict[str, Any] = {"where_set": True}
 """Marks a field that is part of a run's identity only where it differs from its default, so that
 runs of before there was such a setting keep theirs."""
+
+
+Listed = Annotated[
+    tuple[str, ...], BeforeValidator(lambda given: (given,) if isinstance(given, str) else given)
+]
+"""Names; a single one may stand without a list."""
 
 
 class Section(BaseModel):

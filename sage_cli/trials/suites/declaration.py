@@ -24,7 +24,8 @@ from sage_cli.config.catalogue import setting, settings
 from sage_cli.errors import ConfigurationError, did_you_mean
 from sage_cli.reports.published import published_rows
 from sage_cli.settings.presets import read_yaml, shipped
-from sage_cli.settings.section import Section
+from sage_cli.settings.section import Listed, Section
+from sage_cli.settings.sections.evaluation import AnalysisOptions
 
 if TYPE_CHECKING:
     from sage_cli.metrics import About
@@ -34,11 +35,6 @@ ALPHA = 0.05
 _CLAIM = re.compile(
     r"(?P<a>\S+) (?P<sign>[<>]) (?P<b>\S+) at pass@(?P<k>\d+)(?: on (?P<benchmark>\S+))?"
 )
-
-
-def listed(value: Any) -> Any:
-    """Return a single name as a tuple of one."""
-    return (value,) if isinstance(value, str) else value
 
 
 class Verdict(StrEnum):
@@ -192,23 +188,11 @@ class Protocol(Section):
         }
 
 
-class AnalysisOptions(Section):
-    """The options of `sage analyze`."""
-
-    base: str | None = None
-    problems: Annotated[tuple[str, ...], BeforeValidator(listed)] = ()
-    """Prefixes of ids."""
-    delta: str | None = None
-    patterns: Path | None = None
-    alpha: tuple[Annotated[float, Field(gt=1)], ...] | None = None
-    survival: bool | None = None
-
-
 class Analysis(Section):
     """A section of the report: `sage analyze NAME` on some methods' runs."""
 
     name: str
-    methods: Annotated[tuple[str, ...], BeforeValidator(listed)] = ()
+    methods: Listed = ()
     """Labels; () means all methods."""
     options: AnalysisOptions = AnalysisOptions()
 
@@ -238,8 +222,8 @@ class Suite(Section):
     """A search space for `sage sweep`."""
     tune: Tuning | None = None
     """Search each trained method's settings first."""
-    claims: Annotated[tuple[str, ...], BeforeValidator(listed)] = ()
-    against: Annotated[tuple[str, ...], BeforeValidator(listed)] = ()
+    claims: Listed = ()
+    against: Listed = ()
     """Methods with which every trained one is compared besides the claims."""
     analyses: tuple[Analysis, ...] = ()
     includes: tuple[str, ...] = ()
