@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, cached_property
 from importlib.metadata import PackageNotFoundError, version
 from math import prod
 from pathlib import Path
@@ -217,7 +217,7 @@ class Run:
     planned: str | None = field(default=None, compare=False, repr=False)
     lease: Lease | None = field(default=None, compare=False, repr=False)
 
-    @property
+    @cached_property
     def id(self) -> str:
         """The directory's name: kind, label and the first eight digits of the identity."""
         return self.folder.name
