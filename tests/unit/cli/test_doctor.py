@@ -114,7 +114,7 @@ def test_a_runs_folder_that_is_a_file(sage, tmp_path):
     ("module", "package", "sets"),
     [
         (mirrors, "tensorboard", "tracking.tensorboard=true"),
-        (build, "ray", "executor.name=ray"),
+        (executor, "ray", "executor.name=ray"),
     ],
 )
 def test_packages_that_settings_need(sage, without, module, package, sets):
