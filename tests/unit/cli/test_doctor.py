@@ -17,6 +17,7 @@ from sage_cli.problems.problem import Problem
 from sage_cli.settings.judge_names import any_of
 from sage_cli.settings.sections.model import ScratchModel
 from sage_cli.store import mirrors
+from sage_cli.trials.executors import executor
 
 QUICK = ("--set", "evaluation.limit=3", "--set", "data.rl.limit=5")
 
