@@ -10,14 +10,7 @@ import torch
 from torch import Tensor
 
 from sage_cli.methods.formulas import Update
-from sage_cli.methods.token_shapes import (
-    ClipCov,
-    EntropyShaped,
-    KlCov,
-    Steer,
-    covariances,
-    steer_omega,
-)
+from sage_cli.methods.token_shapes import ClipCov, KlCov, Steer, steer_omega
 
 
 def row(*values: float) -> Tensor:
@@ -38,27 +31,10 @@ def update(advantages_BT: Tensor, logps_BT: Tensor, **given: Any) -> Update:
     return Update(advantages_BT, logps_BT, entropy_BT=entropy_BT, **values)
 
 
-def test_entropy_shaped_by_hand():
-    # .4 x 2 is above 1/2, as above 1/4 of the third; .4 x .3 = .12 where A is .. 0 adds nothing
-    given = update(row(1, -1, -0.5, 0), row(-1, -1, -1, -1), entropy_BT=row(2, 2, 0.3, 3))
-    found = EntropyShaped(entropy_weight=0.4, kappa=2).shape(given)
-    torch.testing.assert_close(found, row(1.5, -0.5, -0.38, 0))
-
-
 STEERED = update(
     row(1, 1, -1), row(0.5, 0.9, 0.1).log(), entropy_BT=row(log(2), 0.4, 1.5)
 )  # fmt: skip
 OPTIONS = {"omega": "code", "minimum_weight": 0.8, "maximum_weight": 1.2}
-
-
-def test_steers_omega_by_hand():
-    # (1-pi)(log pi + H): .5 (-ln 2 + ln 2), .1 (-.105361 + .4), .9 (-2.302585 + 1.5)
-    torch.testing.assert_close(
-        steer_omega(STEERED, "code"), row(0, 0.029464, 0.722327), atol=1e-6, rtol=0
-    )
-    # one factor pi more: .5, .9, .1
-    expected = row(0, 0.9 * 0.029464, 0.1 * 0.722327)
-    torch.testing.assert_close(steer_omega(STEERED, "paper"), expected, atol=1e-6, rtol=0)
 
 
 def test_steers_weights_by_hand():
@@ -67,12 +43,6 @@ def test_steers_weights_by_hand():
     torch.testing.assert_close(found, row(1.2, 1.183684, -0.8), atol=1e-6, rtol=0)
     found = Steer(form="exp", **OPTIONS).shape(STEERED)
     torch.testing.assert_close(found, row(1, 0.990939, -0.8), atol=1e-6, rtol=0)
-
-
-@pytest.mark.parametrize("form", ["linear", "exp"])
-def test_steer_leaves_a_batch_without_advantages_alone(form: str):
-    given = update(row(0, 0, 0), row(-1, -2, -3), entropy_BT=row(1, 1, 1))
-    assert (Steer(form=form, **OPTIONS).shape(given) == 0).all()
 
 
 def test_steers_exp_has_a_floor_under_the_greatest_omega():
@@ -106,14 +76,6 @@ A, LOGPS = row(1, 1, -1, -1), row(-0.1, -3, -0.2, -4)
 """Means 0 and -1.825: covariances 1.725, -1.175, -1.625, 2.175."""
 
 
-def test_covariances_by_hand():
-    expected = row(1.725, -1.175, -1.625, 2.175)
-    torch.testing.assert_close(covariances(update(A, LOGPS)), expected)
-    # without the last token: means 1/3 and -1.1, (2/3)(1), (2/3)(-1.9), (-4/3)(.9)
-    masked = update(A, LOGPS, mask_BT=torch.tensor([[1, 1, 1, 0]]))
-    torch.testing.assert_close(covariances(masked), row(2 / 3, -3.8 / 3, -1.2, 0))
-
-
 def clip_cov(given: Update, *, share: float, low: float, high: float) -> Tensor:
     return ClipCov(share=share, covariance_low=low, covariance_high=high).shape(given)
 
@@ -142,18 +104,6 @@ def test_clip_cov_passes_over_what_is_clipped_already():
     assert found.tolist() == [[1, 1, -1, 0]]
     unclipped = update(A, LOGPS, old_logps_BT=old, clip=None)
     assert clip_cov(unclipped, share=0.5, low=1, high=5).tolist() == [[0, 1, -1, 0]]
-
-
-def test_kl_covs_loss_and_gradient_by_hand():
-    logps = LOGPS.clone().requires_grad_()
-    given = update(A, logps, old_logps_BT=row(-0.2, -3, -0.1, -4.2), clip=None)
-    advantages = KlCov(share=2e-3).shape(given)
-    loss = -(given.log_ratio_BT.exp() * advantages)
-    # ratios e^.1, 1, e^-.1, e^.2; the last has e^.2 + .2, and the gradient e^.2 + 1
-    expected = row(-exp(0.1), -1, exp(-0.1), exp(0.2) + 0.2)
-    torch.testing.assert_close(loss, expected)
-    (gradient,) = torch.autograd.grad(loss.sum(), logps)
-    torch.testing.assert_close(gradient, row(-exp(0.1), -1, exp(-0.1), exp(0.2) + 1))
 
 
 def test_kl_cov_takes_the_greatest_covariances_of_the_tokens_that_count():
