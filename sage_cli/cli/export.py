@@ -61,7 +61,7 @@ def command(
     json: Json = False,
 ) -> None:
     """Write a Hugging Face folder that vLLM serves, the adapter merged, with a model card."""
-    from sage_cli.settings.sections.records import default_root
+    from sage_cli.settings.sections.runs import default_root
 
     root = runs or default_root()
     if to is not None:

@@ -23,8 +23,8 @@ from sage_cli.settings.judge_names import BUILT_IN_JUDGES, Extraction, GradingMo
 if TYPE_CHECKING:
     from sage_cli.evaluation.imported import ForeignFile
     from sage_cli.grading import Grade
-    from sage_cli.settings.sections.evaluation import GradingSection
     from sage_cli.settings.sections.model import PromptSection
+    from sage_cli.settings.sections.sampling import GradingSection
 
 _SHOWN = 20
 _EXTRACT = "Where a completion's answer is (default: grading.extract, or the prompt's)."
@@ -282,9 +282,8 @@ def _graded(
 ) -> dict[str, list[Grade]]:
     """Return each mode's grades of the items."""
     from sage_cli.evaluation.benchmarks import grader_of
-    from sage_cli.settings.judge_names import require_judge
 
-    require_judge(judge)
+    grading.require_judge()
     grades: dict[str, list[Grade]] = {}
     for mode in modes:
         progress.begin(f"grading ({mode})", len(items), "completions")

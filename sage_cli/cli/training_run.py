@@ -50,7 +50,6 @@ from sage_cli.problems.problem import Demonstration
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress, Silent
 from sage_cli.sampling.sampler import chosen_backend, planned_obstacles
-from sage_cli.settings.judge_names import require_judge
 from sage_cli.settings.presets import DEFAULT_PRESET
 from sage_cli.settings.sections.model import ScratchModel, kernel_arguments, trained_dtype
 from sage_cli.store.locks import wait_for_writer
@@ -463,7 +462,7 @@ class RlTraining(TrainingRun):
 
         With `measure` evaluated at its end. Raises ConfigurationError where nothing could grade.
         """
-        require_judge(config.grading.judge)
+        config.grading.require_judge()
         config = with_model_of(init, config)
         return cls(
             config=config,

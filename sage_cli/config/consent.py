@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sage_cli.config.layers import leaves, value_at
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
+from sage_cli.json_value import leaves, value_at
 from sage_cli.settings.own_code import names_code
 from sage_cli.settings.sections.model import PretrainedModel, ScratchModel
 from sage_cli.settings.sections.sampling import DecodingSection, SamplingSection

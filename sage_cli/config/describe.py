@@ -8,14 +8,13 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.methods.method import Method
 from sage_cli.settings.compat import OFFICIAL
 from sage_cli.settings.presets import accelerate_file
-from sage_cli.settings.sections.evaluation import EvaluationSection
 from sage_cli.settings.sections.model import (
     PretrainedModel,
     ScratchModel,
     kernel_arguments,
     trained_dtype,
 )
-from sage_cli.settings.sections.sampling import RolloutSection
+from sage_cli.settings.sections.sampling import EvaluationSection, RolloutSection
 from sage_cli.settings.sections.training import AnchorSection
 
 ESTIMATORS = {

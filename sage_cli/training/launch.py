@@ -23,7 +23,7 @@ from sage_cli.errors import ConfigurationError, Interrupted, StoreError, Trainin
 from sage_cli.methods.method import Method
 from sage_cli.progress import Progress
 from sage_cli.settings.presets import SHARDED, Sharding, accelerate_file, distributed_type
-from sage_cli.settings.sections.records import TrackingSection
+from sage_cli.settings.sections.runs import TrackingSection
 from sage_cli.store.files import private, write_json
 from sage_cli.store.locks import LAUNCHER, is_locked, writer
 from sage_cli.store.manifest import FAILED

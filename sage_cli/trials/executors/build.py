@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.settings.sections.sweep import ExecutorSection
+from sage_cli.settings.sections.runs import ExecutorSection
 from sage_cli.trials.executors.executor import Executor, Resources
 from sage_cli.trials.executors.local_executor import LocalExecutor
 

@@ -21,7 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from sage_cli.config.catalogue import setting, settings
+from sage_cli.config.schema import setting, settings
 from sage_cli.errors import ConfigurationError
 from sage_cli.reports.published import published_rows
 from sage_cli.settings.presets import read_yaml, shipped
