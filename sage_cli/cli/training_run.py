@@ -474,10 +474,9 @@ class RlTraining(TrainingRun):
     @cached_property
     def planned(self) -> Run:
         """The run that settings and initial policy name, whether it exists or not."""
-        pool = pool_identity(self.config, self.config.run.root)
-        return rl_run(
-            self.config, self.start.policy, Runs(self.config.run.root), self._processes, pool
-        )
+        config, runs = self.config, Runs(self.config.run.root)
+        pool = pool_identity(config, runs.root) if config.data.rl.solved_by else None
+        return rl_run(config, self.start.policy, runs, self._processes, pool)
 
     @property
     def stages(self) -> list[Stage]:
@@ -488,14 +487,15 @@ class RlTraining(TrainingRun):
         """Describe the training, how far the run is, and which reference samples are stored."""
         check_rows(self.config.data)
         _validation(self.config)
+        config, root, rollout = self.config, self.config.run.root, self.config.rollout
         facts = {
             **run_facts(self.planned),
-            **rl_facts(self.config),
-            **pool_facts(self.config, self.config.run.root),
-            **reference_facts(self.config, self.start.policy, self.config.run.root),
+            **rl_facts(config),
+            **(pool_facts(config, root) if config.data.rl.solved_by else {}),
+            **reference_facts(config, self.start.policy, root),
         }
-        rollout, obstacle = self.config.rollout, self.start.obstacle(self.config.rollout.max_tokens)
-        if obstacle and self.config.rl.online and rollout.backend in ("auto", "sampler"):
+        obstacle = self.start.obstacle(rollout.max_tokens)
+        if obstacle and config.rl.online and rollout.backend in ("auto", "sampler"):
             facts["without vLLM"] = f"{obstacle} (use rollout.backend=transformers)"
         return Described("RL", facts)
 
