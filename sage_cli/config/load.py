@@ -327,14 +327,8 @@ def _as_stored(merged: Merged) -> frozenset[str]:
     """
     if STORED not in merged.origins.values():
         return frozenset()
-    settings = AS_STORED | {SERVER_URL}
-    typed = {
-        setting
-        for setting in settings
-        for name, origin in merged.origins.items()
-        if origin != STORED and f"{name}.".startswith(f"{setting}.")
-    }
-    return settings - typed
+    typed = {name for name, origin in merged.origins.items() if origin != STORED}
+    return (AS_STORED | {SERVER_URL}) - typed
 
 
 def runs_root(

@@ -20,8 +20,7 @@ from sage_cli.settings.presets import (
     Sharding,
     accelerate_file,
     read_yaml,
-    sharded_by,
-    sharding_in,
+    sharding_of,
 )
 from sage_cli.settings.section import COSMETIC, Extensible, Section, in_file, is_cosmetic
 from sage_cli.settings.sections.data import DataSection
@@ -113,7 +112,7 @@ def launch_problems(rl: Method, tuning: str) -> list[str]:
             f"rl.accelerate '{accelerate}' is for {machines} machines, and --processes starts "
             "all of them on this one (use torchrun on each machine, as docs/scaling.md shows)"
         )
-    unfit = unfit_for(sharding_in(settings), rl, tuning)
+    unfit = unfit_for(sharding_of(accelerate), rl, tuning)
     return problems + [f"rl.accelerate '{accelerate}': {sentence}" for sentence in unfit]
 
 
@@ -262,11 +261,11 @@ def _of_the_batch(config: SageConfig) -> list[str]:
 def _of_the_processes(config: SageConfig) -> list[str]:
     rl = config.rl
     problems = launch_problems(rl, config.model.tuning)
-    if config.evaluation.every is not None and (sharding := sharded_by(rl.accelerate)):
+    if config.evaluation.every is not None and (sharding := sharding_of(rl.accelerate)):
         problems.append(
             f"evaluation.every validates the policy in one process, and rl.accelerate "
-            f"'{rl.accelerate}' ({sharding}) spreads it over all of them (use --accelerate ddp, or "
-            "measure checkpoints afterwards: `sage eval RUN@all`)"
+            f"'{rl.accelerate}' ({sharding.kind}) spreads it over all of them (use --accelerate "
+            "ddp, or measure checkpoints afterwards: `sage eval RUN@all`)"
         )
     return problems
 
