@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -27,13 +26,8 @@ if TYPE_CHECKING:
     from sage_cli.store.run import Run
 
 
-class Dtype(StrEnum):
-    """The type of the written weights."""
-
-    AUTO = "auto"
-    FLOAT32 = "float32"
-    BFLOAT16 = "bfloat16"
-    FLOAT16 = "float16"
+Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+"""The type of the written weights."""
 
 
 def command(
@@ -45,7 +39,7 @@ def command(
     force: Annotated[bool, typer.Option("--force", help="Replace the model in DIR.")] = False,
     dtype: Annotated[
         Dtype, typer.Option(help="Type of the written weights; auto: as they are stored.")
-    ] = Dtype.AUTO,
+    ] = "auto",
     set_: Annotated[
         list[str] | None,
         typer.Option(

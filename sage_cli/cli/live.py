@@ -19,6 +19,7 @@ from rich.progress import (
     ProgressColumn,
     Task,
     TaskID,
+    TextColumn,
 )
 from rich.progress import Progress as Bars
 from rich.status import Status
@@ -199,7 +200,9 @@ class _Bars(Bars):
 
     def __init__(self, console: Console, unit: str, *, auto_refresh: bool = True) -> None:
         self._terminal, kept = console, Column(no_wrap=True)
-        title, count = _Title(), MofNCompleteColumn(table_column=kept)
+        count = MofNCompleteColumn(table_column=kept)
+        cut = Column(no_wrap=True, overflow="ellipsis")
+        title = TextColumn("{task.description}", "bold", markup=False, table_column=cut)
         self._narrow = (title, BarColumn(12, table_column=kept), count, _Left(kept))
         self._wide = (title, BarColumn(24, table_column=kept), count, _Rate(unit), _Left(kept))
         super().__init__(
@@ -241,13 +244,6 @@ class _Bars(Bars):
         for task in self.tasks:
             if numbers := task.fields["numbers"]:
                 yield Text(f"  {numbers}", "cyan", no_wrap=True, overflow="ellipsis")
-
-
-class _Title(ProgressColumn):
-    """The bar's title on one line, cut if there is no room."""
-
-    def render(self, task: Task) -> Text:
-        return Text(task.description, "bold", no_wrap=True, overflow="ellipsis")
 
 
 class _Left(ProgressColumn):
