@@ -254,10 +254,7 @@ PANELS = {
         ),
     },
     "Look": {
-        "runs": Entry(
-            "List, show and remove runs.",
-            "sage runs show rl-dapo-branch",
-        ),
+        "runs": Entry("List, show and remove runs.", "sage runs show rl-dapo-branch"),
         "samples": Entry(
             "Read completions, whole or token by token; import those of another program.",
             "sage samples show rl-dapo-branch --grade wrong",

@@ -37,10 +37,7 @@ HELP = (
 
 def command(
     a: Annotated[str, typer.Argument(help=HELP)],
-    b: Annotated[
-        str,
-        typer.Argument(help="What to compare it with, in the same way."),
-    ],
+    b: Annotated[str, typer.Argument(help="What to compare it with, in the same way.")],
     benchmark: options.BenchmarkNames = None,
     score: options.Scores = None,
     k: options.Ks = None,
@@ -206,8 +203,7 @@ def refuse_twice(a: Sequence[str], b: Sequence[str], content: Mapping[str, str])
         same = name if other == name else f"{name} (the same content as {other})"
         if name in b and other in a:
             raise ConfigurationError(
-                f"{same} is on both sides of the comparison",
-                "name a different model on one side",
+                f"{same} is on both sides of the comparison", "name a different model on one side"
             )
         raise ConfigurationError(
             f"{same} is named twice on one side",
@@ -237,8 +233,7 @@ def compare_named(
     shared = [name for name in first if all(name in other for other in others)]
     if not shared:
         raise ConfigurationError(
-            f"{', '.join((*a, *b))} have no benchmark in common",
-            "name one with --benchmark NAME",
+            f"{', '.join((*a, *b))} have no benchmark in common", "name one with --benchmark NAME"
         )
     label_a, label_b = _labels(a, b, labels)
 

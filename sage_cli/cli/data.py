@@ -66,10 +66,7 @@ def list_(
 
 @app.command(epilog="Example: sage data show train.jsonl --gold-field answer")
 def show(
-    name: Annotated[
-        str,
-        typer.Argument(help="A name, or a JSONL, CSV or Parquet file."),
-    ],
+    name: Annotated[str, typer.Argument(help="A name, or a JSONL, CSV or Parquet file.")],
     limit: Annotated[int, typer.Option("--limit", min=0, help="How many problems.")] = 3,
     preset: options.Presets = None,
     set_: options.Sets = None,
@@ -109,10 +106,7 @@ def show(
 
 @app.command(epilog="Example: sage data overlap openmathreasoning-mini aime24")
 def overlap(
-    train: Annotated[
-        str,
-        typer.Argument(help="The source that is trained on."),
-    ],
+    train: Annotated[str, typer.Argument(help="The source that is trained on.")],
     bench: Annotated[str, typer.Argument(help="The benchmark.")],
     limit: Annotated[int, typer.Option("--limit", min=0, help="How many pairs to show.")] = 10,
     preset: options.Presets = None,

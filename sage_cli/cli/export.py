@@ -32,8 +32,7 @@ Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 
 def command(
     run: Annotated[
-        str,
-        typer.Argument(help="A run, RUN@step, a model folder or ORG/MODEL of the Hub."),
+        str, typer.Argument(help="A run, RUN@step, a model folder or ORG/MODEL of the Hub.")
     ],
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the model goes.")],
     force: Annotated[bool, typer.Option("--force", help="Replace the model in DIR.")] = False,

@@ -214,10 +214,7 @@ class GradedFile:
 
 
 def grade_file(
-    path: Path,
-    config: SageConfig,
-    modes: tuple[str, ...],
-    progress: Progress,
+    path: Path, config: SageConfig, modes: tuple[str, ...], progress: Progress
 ) -> GradedFile:
     """Grade the rows {gold, completion} or {gold, completions} of a JSONL file in each mode.
 
@@ -237,11 +234,7 @@ def grade_file(
 
 
 def grade_log(
-    log: ForeignFile,
-    path: Path,
-    config: SageConfig,
-    modes: tuple[str, ...],
-    progress: Progress,
+    log: ForeignFile, path: Path, config: SageConfig, modes: tuple[str, ...], progress: Progress
 ) -> GradedFile:
     """Grade another program's samples by a judge of ours, beside the verdicts that came with them.
 
@@ -267,10 +260,7 @@ def grade_log(
 
 
 def _graded(
-    items: Sequence[Item],
-    config: SageConfig,
-    modes: tuple[str, ...],
-    progress: Progress,
+    items: Sequence[Item], config: SageConfig, modes: tuple[str, ...], progress: Progress
 ) -> dict[str, list[Grade]]:
     """Return each mode's grades of the items."""
     from sage_cli.evaluation.benchmarks import grader_of

@@ -13,14 +13,7 @@ from types import TracebackType
 
 from rich.console import Console, RenderableType
 from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    ProgressColumn,
-    Task,
-    TaskID,
-    TextColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TaskID, TextColumn
 from rich.progress import Progress as Bars
 from rich.status import Status
 from rich.table import Column
@@ -206,10 +199,7 @@ class _Bars(Bars):
         self._narrow = (title, BarColumn(12, table_column=kept), count, _Left(kept))
         self._wide = (title, BarColumn(24, table_column=kept), count, _Rate(unit), _Left(kept))
         super().__init__(
-            *self._wide,
-            console=console,
-            speed_estimate_period=PACE_S,
-            auto_refresh=auto_refresh,
+            *self._wide, console=console, speed_estimate_period=PACE_S, auto_refresh=auto_refresh
         )
 
     def show(self, status: TaskStatus) -> None:

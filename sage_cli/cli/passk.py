@@ -17,7 +17,7 @@ def command(
         list[str] | None,
         typer.Argument(
             help="Runs, RUN@step, RUN@all, model folders, ORG/MODEL of the Hub; or files alone: "
-            "logs of Inspect, lm-eval or lighteval, samples or counts as JSON, JSONL or CSV.",
+            "logs of Inspect, lm-eval or lighteval, samples or counts as JSON, JSONL or CSV."
         ),
     ] = None,
     benchmark: options.BenchmarkNames = None,

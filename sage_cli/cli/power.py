@@ -33,7 +33,7 @@ def command(
         list[str] | None,
         typer.Argument(
             help="Bases: logs of Inspect, lm-eval or lighteval, samples or counts in files, or "
-            "runs and models with stored samples.",
+            "runs and models with stored samples."
         ),
     ] = None,
     problems: Annotated[

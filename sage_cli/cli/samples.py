@@ -38,10 +38,7 @@ app = new_app("Read completions, whole or token by token; import those of anothe
 
 @app.command(epilog="Example: sage samples show rl-dapo-branch --grade wrong")
 def show(
-    run: Annotated[
-        str,
-        typer.Argument(help="A run, RUN@step, a model folder or ORG/MODEL."),
-    ],
+    run: Annotated[str, typer.Argument(help="A run, RUN@step, a model folder or ORG/MODEL.")],
     problem: Annotated[str | None, typer.Option(help="Only problems with this id prefix.")] = None,
     grade: Annotated[
         str | None, typer.Option(help="right, wrong, unparseable, timeout or error.")
@@ -99,10 +96,7 @@ def _print(grade: str, told: str, where: str, question: str, completion: str) ->
 
 @app.command(epilog="Example: sage samples tokens rl-dapo-branch --limit 2")
 def tokens(
-    run: Annotated[
-        str,
-        typer.Argument(help="A run, RUN@step, a model folder or ORG/MODEL."),
-    ],
+    run: Annotated[str, typer.Argument(help="A run, RUN@step, a model folder or ORG/MODEL.")],
     limit: Annotated[int, typer.Option(min=1, help="How many completions.")] = 4,
     guide: Annotated[
         str | None, typer.Option("--guide", help="Show this guide (default: the run's).")
@@ -382,13 +376,7 @@ class Imported:
 
 
 def import_samples(
-    root: Path,
-    path: Path,
-    name: str,
-    score: str | None,
-    progress: Progress,
-    *,
-    write: bool = True,
+    root: Path, path: Path, name: str, score: str | None, progress: Progress, *, write: bool = True
 ) -> Imported:
     """Read a file and store its samples as the run `name`; without `write` nothing is stored.
 

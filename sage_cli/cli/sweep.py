@@ -38,8 +38,7 @@ def command(
         str | None, typer.Option(help="grid, random, qmc, tpe, gp, cmaes or nsga2.")
     ] = None,
     trials: Annotated[
-        int | None,
-        typer.Option(help="Points to try; seeds of a point count as one trial."),
+        int | None, typer.Option(help="Points to try; seeds of a point count as one trial.")
     ] = None,
     objective: Annotated[
         list[str] | None,

@@ -217,10 +217,7 @@ class SftTraining(TrainingRun):
                 "`sage rl` starts from the model itself; or use --set sft.enabled=true",
             )
         require_named_model(config)
-        return cls(
-            config=config,
-            evaluation=_evaluation(config) if measure else None,
-        )
+        return cls(config=config, evaluation=_evaluation(config) if measure else None)
 
     @cached_property
     def planned(self) -> Run:
