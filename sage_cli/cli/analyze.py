@@ -94,12 +94,7 @@ def _list(json: bool) -> None:
     from sage_cli.analysis.analyses import ANALYSES
 
     if json:
-        answer = {
-            "analyses": [
-                {"name": analysis.name, "says": analysis.says} for analysis in ANALYSES.values()
-            ]
-        }
-        emit(answer)
+        emit({"analyses": [{"name": kind.name, "says": kind.says} for kind in ANALYSES.values()]})
         return
     from rich.table import Table
 

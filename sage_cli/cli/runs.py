@@ -125,9 +125,8 @@ def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
     last, validated, evaluations = *_last_and_validated(run), evaluation_figures(run)
     speed, changed = speed_figures(run.metrics.read()), run.changed(*SEALED)
     if json:
-        manifest: Any = {key: v for key, v in run.manifest.items() if key != "files"}
-        answer = {
-            "manifest": manifest,
+        emit({
+            "manifest": {key: v for key, v in run.manifest.items() if key != "files"},
             "method": method,
             "last": last,
             "validated": validated,
@@ -135,24 +134,16 @@ def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
             "speed": speed,
             "changed": changed,
             "folder": str(run.folder),
-        }
-        emit(answer)
+        })  # fmt: skip
         return
     table = Table(show_header=False, box=None)
-    about = [{key: run.manifest.get(key) for key in keys} for keys in (FIRST, SHOWN)]
+    first, about = ({key: run.manifest.get(key) for key in keys} for keys in (FIRST, SHOWN))
+    first["changed since the end"] = ", ".join(changed) or None
+    about["folder"] = str(run.folder)
+    origin = _imported(run.manifest.get("imported") or {})
     figures = {**validated, **speed, **last}
-    about[0]["changed since the end"] = ", ".join(changed) or None
-    about[1]["folder"] = str(run.folder)
-    about.append(_imported(run.manifest.get("imported") or {}))
-    parts = (
-        (about[0], ""),
-        (about[2], ""),
-        (method, ""),
-        (evaluations, "cyan"),
-        (about[1], ""),
-        (figures, "cyan"),
-    )
-    for part, style in parts:
+    parts = (first, origin, method, evaluations, about, figures)
+    for part, style in zip(parts, ("", "", "", "cyan", "", "cyan"), strict=True):
         for key, value in part.items():
             if value is not None:
                 shown = f"{value:.6g}" if isinstance(value, float) else escape(str(value))

@@ -20,7 +20,6 @@ from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.progress import Progress
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from torch import Tensor
 
     from sage_cli.config.schema import SageConfig
@@ -160,8 +159,7 @@ def import_(
         root = runs or default_root()
         imported = import_samples(root, file, name, score, live, write=not dry_run)
     if json:
-        answer = {**imported.as_json, "stored": not dry_run}
-        emit(answer)
+        emit({**imported.as_json, "stored": not dry_run})
         return
     console.print(f"{escape(visible(str(file)))}: format {imported.file.program}", soft_wrap=True)
     for line in imported.in_words:
@@ -270,7 +268,11 @@ def training_show(
     Raises StoreError if none of these is kept.
     """
     _require_grade(grade)
-    rows = kept_completions(run).to_pylist()
+    if not (rows := run.completions().read().to_pylist()):
+        raise StoreError(
+            f"{run.id} has not kept the completions of its training",
+            "train it again with --set tracking.rollouts=all --fresh",
+        )
     wanted = (
         row
         for row in rows
@@ -285,17 +287,6 @@ def training_show(
             "leave out --step, --grade or --problem",
         )
     return matching
-
-
-def kept_completions(run: Run) -> pa.Table:
-    """Return the completions of a training. Raises StoreError if they weren't kept."""
-    table = run.completions().read()
-    if not len(table):
-        raise StoreError(
-            f"{run.id} has not kept the completions of its training",
-            "train it again with --set tracking.rollouts=all --fresh",
-        )
-    return table
 
 
 def _require_grade(grade: str | None) -> None:
