@@ -51,8 +51,7 @@ def command(
     names = options.measured_names(names, set_, k)
     if protocol and seeds is None:
         seeds = PAPERS_SEEDS
-    flags = options.evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
-    flags |= {"compat": compat}
+    flags = options.evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch, compat)
     settings = options.load_for_measuring(
         names, preset, config, set_, runs, "eval", evaluation=flags
     )

@@ -323,6 +323,7 @@ def evaluation_flags(
     seeds: int | None,
     limit: int | None,
     allow_template_mismatch: bool,
+    compat: str | None = None,
 ) -> dict[str, Any]:
     """The flags that measuring commands share, as settings of `evaluation`."""
     return {
@@ -332,4 +333,5 @@ def evaluation_flags(
         "seeds": seeds,
         "limit": limit,
         "allow_template_mismatch": allow_template_mismatch or None,
+        "compat": compat,
     }

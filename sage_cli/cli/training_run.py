@@ -183,7 +183,9 @@ class TrainingRun(Stage):
         return Policy.of_run(run, consent=consents(self.config.model))
 
 
-def _evaluation(config: SageConfig) -> Evaluation:
+def _evaluation(config: SageConfig, measure: bool) -> Evaluation | None:
+    if not measure:
+        return None
     from sage_cli.evaluation.evaluate import Evaluation  # loads numpy and pyarrow
 
     return Evaluation(config)
@@ -217,7 +219,7 @@ class SftTraining(TrainingRun):
                 "`sage rl` starts from the model itself; or use --set sft.enabled=true",
             )
         require_named_model(config)
-        return cls(config=config, evaluation=_evaluation(config) if measure else None)
+        return cls(config=config, evaluation=_evaluation(config, measure))
 
     @cached_property
     def planned(self) -> Run:
@@ -465,7 +467,7 @@ class RlTraining(TrainingRun):
             config=config,
             start=InitialPolicy.of(config, init),
             warnings=remarks(config),
-            evaluation=_evaluation(config) if measure else None,
+            evaluation=_evaluation(config, measure),
         )
 
     @cached_property
