@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sage_cli.evaluation.evaluate import Evaluation
     from sage_cli.evaluation.stored import PolicySamples
     from sage_cli.models.policy import Labels
-    from sage_cli.reports.document import Document, Report
+    from sage_cli.reports.document import Document
     from sage_cli.store.run import Run
 
 
@@ -84,7 +84,9 @@ def command(
     )
     request = Request(base, tuple(problem or ()), delta, patterns, alpha, survival)
     with Live() as live:
-        report = analyze(Analysing.of(name, settings, named, request, labels), live)
+        document, folder = answer(Analysing.of(name, settings, named, request, labels), live)
+        with live.doing("drawing and writing the report"):
+            report = document.write(folder)
     show_report(report, json)
 
 
@@ -164,13 +166,6 @@ class Analysing:
         if self.analysis.base or base is not None:
             policies = with_base(policies, base, runs, config.model, self.labels)
         return [PolicySamples.from_config(policy, config, runs.root) for policy in policies]
-
-
-def analyze(asked: Analysing, progress: Progress) -> Report:
-    """Analyse the named runs or models, and write the report."""
-    document, folder = answer(asked, progress)
-    with progress.doing("drawing and writing the report"):
-        return document.write(folder)
 
 
 def answer(asked: Analysing, progress: Progress) -> tuple[Document, Path]:

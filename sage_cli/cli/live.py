@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from threading import Timer
-from types import TracebackType
 
 from rich.console import Console, RenderableType
 from rich.markup import escape
@@ -52,12 +51,7 @@ class Live:
     def __enter__(self) -> Live:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.end()
 
     def say(self, text: str) -> None:

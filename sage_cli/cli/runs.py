@@ -70,7 +70,7 @@ def list_(
         table.add_row(
             run.id,
             facts.about["status"],
-            str(_steps(run)),
+            str(int(run.metrics.latest(compared=True).get("step", 0))),
             f"{facts.about['seconds'] or 0:.0f} s",
             escape(str(facts.about["parent"] or "")),
             escape(" ".join(f"{key}={_cell(v)}" for key, v in values.items() if v is not None)),
@@ -98,10 +98,6 @@ def _last_and_validated(run: Run) -> tuple[dict[str, Any], dict[str, Any]]:
     last = validations[-1] if validations else {}
     figures = {key: value for key, value in last.items() if key.startswith("eval/")}
     return (records or [{}])[-1], {**at, **figures}
-
-
-def _steps(run: Run) -> int:
-    return int(run.metrics.latest(compared=True).get("step", 0))
 
 
 def _cell(value: Any) -> str:

@@ -282,26 +282,19 @@ def sft_inputs(config: SageConfig) -> tuple[Any, PromptTemplate, list[Example]]:
     else:
         tokenizer = Policy(section.path, section=section).tokenizer
         template = PromptTemplate.from_section(config.prompt, tokenizer)
-        demonstrations = _short_demonstrations(config, tokenizer, template)
+
+        def length(shown: Demonstration) -> int:  # what `data.sft.max_prompt_share` goes by
+            whole = config.data.sft.measured == "conversation"
+            text = "".join(_texts(template, shown)) + template.eos if whole else shown.question
+            return len(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+        demonstrations = load_demonstrations(config.data, config.sft, length)
     loss = config.sft.loss
     examples = [
         Example(*_texts(template, demonstration), loss or demonstration.loss)
         for demonstration in demonstrations
     ]
     return tokenizer, template, examples
-
-
-def _short_demonstrations(
-    config: SageConfig, tokenizer: Any, template: PromptTemplate
-) -> list[Demonstration]:
-    """The demonstrations without those that `data.sft.max_prompt_share` leaves out."""
-
-    def length(shown: Demonstration) -> int:
-        whole = config.data.sft.measured == "conversation"
-        text = "".join(_texts(template, shown)) + template.eos if whole else shown.question
-        return len(tokenizer(text, add_special_tokens=False)["input_ids"])
-
-    return load_demonstrations(config.data, config.sft, length)
 
 
 def _texts(template: PromptTemplate, shown: Demonstration) -> tuple[str, str]:
