@@ -355,7 +355,9 @@ def _layers(
         Layer(f"{PRESET}{name}", values, checked=name in shipped)
         for name, values in preset_layers(names).items()
     ]
-    given, assigned = _given(flags), _assignments(sets)
+    assigned, typed_flags = _assignments(sets), Merged()
+    typed_flags.put({name: v for name, v in leaves(flags) if v not in (None, {})}, "flag")
+    given = typed_flags.values
     # flags and --set are typed together: a choice made by --set holds for the flags, too
     for section, name in choices(assigned).items():
         given.setdefault(section, {})[UNIONS[section]] = name
@@ -479,16 +481,6 @@ def _origins(merged: Merged, config: SageConfig) -> dict[str, str]:
         if name not in Grpo.model_fields or field.default != Grpo.model_fields[name].default
     }
     return {**of_method, **merged.origins}
-
-
-def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the flags without those that were not given."""
-    given: dict[str, Any] = {}
-    for key, value in flags.items():
-        inner = _given(value) if isinstance(value, Mapping) else value
-        if inner is not None and inner != {}:
-            given[key] = inner
-    return given
 
 
 def _assignments(texts: Sequence[str]) -> dict[str, Any]:
