@@ -12,7 +12,7 @@ from threading import Timer
 
 from rich.console import Console, RenderableType
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TaskID, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TaskID
 from rich.progress import Progress as Bars
 from rich.status import Status
 from rich.table import Column
@@ -187,9 +187,7 @@ class _Bars(Bars):
 
     def __init__(self, console: Console, unit: str, *, auto_refresh: bool = True) -> None:
         self._terminal, kept = console, Column(no_wrap=True)
-        count = MofNCompleteColumn(table_column=kept)
-        cut = Column(no_wrap=True, overflow="ellipsis")
-        title = TextColumn("{task.description}", "bold", markup=False, table_column=cut)
+        title, count = _Title(), MofNCompleteColumn(table_column=kept)
         self._narrow = (title, BarColumn(12, table_column=kept), count, _Left(kept))
         self._wide = (title, BarColumn(24, table_column=kept), count, _Rate(unit), _Left(kept))
         super().__init__(
@@ -228,6 +226,13 @@ class _Bars(Bars):
         for task in self.tasks:
             if numbers := task.fields["numbers"]:
                 yield Text(f"  {numbers}", "cyan", no_wrap=True, overflow="ellipsis")
+
+
+class _Title(ProgressColumn):
+    """The bar's title on one line, cut if there is no room."""
+
+    def render(self, task: Task) -> Text:
+        return Text(task.description, "bold", no_wrap=True, overflow="ellipsis")
 
 
 class _Left(ProgressColumn):

@@ -74,7 +74,8 @@ def _without(
     for key, value in values.items():
         name = f"{above}{key}"
         if isinstance(value, Mapping) and value:
-            if rest := _without(value, is_dropped, f"{name}."):
+            rest = _without(value, is_dropped, f"{name}.")
+            if rest or not above:  # an absent section has other defaults: those of the import
                 kept[key] = rest
         elif not is_dropped(name):
             kept[key] = value
