@@ -44,7 +44,6 @@ def list_(
     json: options.Json = False,
 ) -> None:
     """List the registered sources of problems and where they are."""
-
     with doing("reading local copies"):
         sources = list_sources(_configured(preset, set_, root).data)
     if json:
@@ -74,7 +73,6 @@ def show(
     json: options.Json = False,
 ) -> None:
     """Show a source's count, columns and first problems."""
-
     config = _configured(preset, set_, root, question_field, gold_field)
     with doing(f"reading {name}"):
         problems = read_problems(name, config.data, config.evaluation.fields)
@@ -115,7 +113,6 @@ def overlap(
     json: options.Json = False,
 ) -> None:
     """Find benchmark problems that the training problems contain."""
-
     config = _configured(preset, set_, root, question_field, gold_field)
     with doing(f"comparing {train} with {bench}"):
         trained, asked = (
