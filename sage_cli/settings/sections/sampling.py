@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -22,7 +23,7 @@ from sage_cli.settings.own_code import (
     plugin_names,
     require_name,
 )
-from sage_cli.settings.section import COSMETIC, WHERE_SET, Section
+from sage_cli.settings.section import COSMETIC, WHERE_SET, Listed, Section
 from sage_cli.settings.sections.data import FieldsSection
 
 DECIDED_ELSEWHERE = {
@@ -416,3 +417,15 @@ class GradingSection(Section):
                 "it grades nothing new",
                 "name a judge, as --set grading.judge=math, or leave it out",
             )
+
+
+class AnalysisOptions(Section):
+    """The options of `sage analyze` beside its settings; null if an option was not given."""
+
+    base: str | None = None
+    problems: Listed = ()
+    """Prefixes of ids."""
+    delta: str | None = None
+    patterns: Path | None = None
+    alpha: tuple[Annotated[float, Field(gt=1)], ...] | None = None
+    survival: bool | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
-from typing import Any, NotRequired
+from typing import NotRequired
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ class Section(BaseModel):
     steps: int = 3
 
 
-def fits(value: Any, *kinds: Any) -> bool:
+def fits(value, *kinds):
     """As it is written and read back."""
     schema = json_schema(*kinds)
     Draft202012Validator.check_schema(schema)

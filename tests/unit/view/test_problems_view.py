@@ -1,7 +1,5 @@
 """Problems with the right samples of each policy, and one problem side by side."""
 
-from __future__ import annotations
-
 import pytest
 
 from sage_cli.errors import StoreError
