@@ -114,16 +114,13 @@ def test_names_of_this_machine_are_its_own(host):
     assert Access(*ACCESS).knows(host)
 
 
-def test_every_answer_says_what_the_page_may_do(client):
+def test_what_is_served_says_what_the_page_may_do(client):
     for where in ("/", "/api/runs", "/api/nothing", "/nothing"):
         policy = client.get(where).headers["content-security-policy"]
         scripts = next(one for one in policy.split("; ") if one.startswith("script-src"))
         assert scripts == "script-src 'self'"
         assert "default-src 'none'" in policy
         assert "unsafe" not in policy
-
-
-def test_only_files_of_the_page_are_served(client):
     assert client.get("/pages/run.js").status_code == 200
     for where in ("/../security.py", "/%2e%2e/security.py", "//etc/passwd", "/pages"):
         assert client.get(where).status_code == 404, where
@@ -137,14 +134,11 @@ def test_a_name_is_one_part_of_a_path(client, id_):
         assert set(answer.json()["error"]) == {"cause", "next_step", "exit_code"}
 
 
-def test_an_answer_that_has_not_changed_is_not_sent_again(client):
+def test_answers_are_sent_once_and_wrong_parameters_named(client):
     tag = client.get("/api/runs").headers["etag"]
     again = client.get("/api/runs", headers={"If-None-Match": tag})
     assert again.status_code == 304
     assert not again.content
-
-
-def test_wrong_parameters_are_named(client):
     wrong = client.get("/api/samples", params={"policy": "rl-dapo-cccccccc", "longest": "-1"})
     assert wrong.status_code == 422
     assert "longest is '-1'" in wrong.json()["error"]["cause"]
@@ -178,14 +172,19 @@ def files(root):
     return {str(one): (one.stat().st_size, one.stat().st_mtime_ns) for one in found}
 
 
-def test_a_taken_port_is_named():
+def test_a_taken_port_is_named_and_every_module_fetched_at_once():
     with bound(free_port()) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ConfigurationError, match=f"127.0.0.1:{port} can't be bound"):
             bound(port)
+    page = (PAGE / "index.html").read_text()
+    preloaded = re.findall(r'rel="modulepreload" href="([^"]+)"', page)
+    scripts = re.findall(r'script src="([^"]+)"', page)
+    modules = [name for name in FILES if name.endswith(".js") and name not in scripts]
+    assert sorted(preloaded) == sorted(modules)
 
 
-def test_without_a_port_a_free_one_is_taken():
+def test_without_a_port_a_free_one_is_taken_that_does_not_wait_for_acknowledgements():
     with socket.socket() as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -195,17 +194,6 @@ def test_without_a_port_a_free_one_is_taken():
             pass  # somebody has it already, which is as good
         with bound(None) as found:
             assert found.getsockname()[1] not in (0, DEFAULT_PORT)
-
-
-def test_answers_do_not_wait_for_acknowledgements():
     """asyncio turns Nagle off on connections of a socket that names TCP alone."""
     with bound(None) as found:
         assert found.proto == socket.IPPROTO_TCP
-
-
-def test_every_module_is_fetched_at_once():
-    page = (PAGE / "index.html").read_text()
-    preloaded = re.findall(r'rel="modulepreload" href="([^"]+)"', page)
-    scripts = re.findall(r'script src="([^"]+)"', page)
-    modules = [name for name in FILES if name.endswith(".js") and name not in scripts]
-    assert sorted(preloaded) == sorted(modules)
