@@ -1,7 +1,5 @@
 """Storage that runs can be written to."""
 
-from __future__ import annotations
-
 import errno
 import os
 
