@@ -110,7 +110,7 @@ def checks(config: SageConfig, init: str | None = None) -> Iterator[tuple[str, C
     that model.
     """
     from sage_cli.cli.training_run import InitialPolicy, with_model_of
-    from sage_cli.store.manifest import require_storage
+    from sage_cli.store.run import require_storage
 
     config = with_model_of(init, config)
     start, asked = InitialPolicy.of(config, init), cache(lambda: _asked(config))
@@ -135,7 +135,7 @@ def _packages(config: SageConfig) -> str:
     """Return the plug-ins in use. Raises ConfigurationError for a package that is missing."""
     from sage_cli.store.mirrors import require_mirrors
     from sage_cli.training.rewards import require_plugins
-    from sage_cli.trials.executors.build import require_executor
+    from sage_cli.trials.executors.executor import require_executor
 
     require_mirrors(config.tracking)
     require_executor(config.executor)
@@ -322,9 +322,13 @@ def _sampling(start: InitialPolicy) -> str:
 
 def _lengths(start: InitialPolicy, config: SageConfig) -> str:
     from sage_cli.evaluation.training_pool import training_problems
+    from sage_cli.models.loading import context_of
 
-    problems = training_problems(config, config.run.root)
-    return described_lengths(config, problems, _tokenizer(start), _positions(start))
+    problems, policy = training_problems(config, config.run.root), start.with_files
+    positions = getattr(config.model, "max_positions", None)  # without an end: None
+    if policy is not None:
+        positions = context_of(policy.outline.config)
+    return described_lengths(config, problems, _tokenizer(start), positions)
 
 
 def described_lengths(
@@ -369,12 +373,3 @@ def _tokenizer(start: InitialPolicy) -> Any:
 
     policy = start.with_files
     return sft_inputs(start.config)[0] if policy is None else policy.tokenizer
-
-
-def _positions(start: InitialPolicy) -> int | None:
-    """Return how many tokens its context has; None where it has no end."""
-    from sage_cli.models.loading import context_of
-
-    if (policy := start.with_files) is not None:
-        return context_of(policy.outline.config)
-    return getattr(start.config.model, "max_positions", None)

@@ -55,36 +55,18 @@ class Shape:
         return self.layers * rank * sum(sides)
 
 
-def _qwen2(
-    hidden: int, feed_forward: int, layers: int, heads: int, kv_heads: int, vocabulary: int,
-    *, tied: bool,
-) -> Shape:  # fmt: skip
-    return Shape(
-        hidden, feed_forward, layers, heads, kv_heads, hidden // heads, vocabulary, tied, True
-    )
-
-
-def _biasless(
-    hidden: int, feed_forward: int, layers: int, heads: int, kv_heads: int, vocabulary: int,
-    *, head_size: int, tied: bool,
-) -> Shape:  # fmt: skip
-    return Shape(hidden, feed_forward, layers, heads, kv_heads, head_size, vocabulary, tied, False)
-
-
 PUBLISHED = {
-    "Qwen/Qwen2.5-Math-7B": _qwen2(3584, 18944, 28, 28, 4, 152064, tied=False),
-    "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B": _qwen2(3584, 18944, 28, 28, 4, 152064, tied=False),
-    "Qwen/Qwen2.5-3B-Instruct": _qwen2(2048, 11008, 36, 16, 2, 151936, tied=True),
-    "Qwen/Qwen2.5-Math-1.5B-Instruct": _qwen2(1536, 8960, 28, 12, 2, 151936, tied=True),
-    "Qwen/Qwen3-1.7B-Base": _biasless(2048, 6144, 28, 16, 8, 151936, head_size=128, tied=True),
-    "Qwen/Qwen3-4B-Base": _biasless(2560, 9728, 36, 32, 8, 151936, head_size=128, tied=True),
-    "meta-llama/Llama-3.2-3B-Instruct": _biasless(
-        3072, 8192, 28, 24, 8, 128256, head_size=128, tied=True
+    "Qwen/Qwen2.5-Math-7B": Shape(3584, 18944, 28, 28, 4, 128, 152064, False, True),
+    "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B": Shape(
+        3584, 18944, 28, 28, 4, 128, 152064, False, True
     ),
-    "allenai/OLMo-2-0425-1B": _biasless(2048, 8192, 16, 16, 16, 100352, head_size=128, tied=False),
-    "HuggingFaceTB/SmolLM2-135M-Instruct": _biasless(
-        576, 1536, 30, 9, 3, 49152, head_size=64, tied=True
-    ),
+    "Qwen/Qwen2.5-3B-Instruct": Shape(2048, 11008, 36, 16, 2, 128, 151936, True, True),
+    "Qwen/Qwen2.5-Math-1.5B-Instruct": Shape(1536, 8960, 28, 12, 2, 128, 151936, True, True),
+    "Qwen/Qwen3-1.7B-Base": Shape(2048, 6144, 28, 16, 8, 128, 151936, True, False),
+    "Qwen/Qwen3-4B-Base": Shape(2560, 9728, 36, 32, 8, 128, 151936, True, False),
+    "meta-llama/Llama-3.2-3B-Instruct": Shape(3072, 8192, 28, 24, 8, 128, 128256, True, False),
+    "allenai/OLMo-2-0425-1B": Shape(2048, 8192, 16, 16, 16, 128, 100352, False, False),
+    "HuggingFaceTB/SmolLM2-135M-Instruct": Shape(576, 1536, 30, 9, 3, 64, 49152, True, False),
 }
 """The shipped presets' models, as their config.json on the Hub has them: for where neither the
 Hub nor its cache is at hand."""

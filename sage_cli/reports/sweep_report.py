@@ -22,7 +22,7 @@ from sage_cli.reports.sweep_result import (
     sweep_result,
     sweep_tables,
 )
-from sage_cli.settings.sections.sweep import Objective
+from sage_cli.settings.sections.runs import Objective
 
 CELL_IN = (0.78, 0.55)
 BEST = "#d55e00"

@@ -25,7 +25,7 @@ from sage_cli.metrics.ranking import (
     rank,
 )
 from sage_cli.reports.tables import UNDEFINED, Cell, Column, Estimate, Row, Table
-from sage_cli.settings.sections.sweep import Objective
+from sage_cli.settings.sections.runs import Objective
 
 Value = float | int | str | bool
 State = Literal["done", "missing", "failed", "pruned", "running", "left"]

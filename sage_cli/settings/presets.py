@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
 from itertools import takewhile
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from sage_cli.errors import ConfigurationError, SageError
+from sage_cli.errors import ConfigurationError, SageError, did_you_mean
 
 _LIBYAML = getattr(yaml, "CSafeLoader", None)
 """Ten times faster; not every build of PyYAML has it, and it says less of what it can't read."""
@@ -101,10 +100,9 @@ def _file(folder: str, name: str, kind: str) -> Path:
     files = {file.stem: file for file in sorted(shipped(folder).glob("*.yaml"))}
     if name in files:
         return files[name]
-    close = get_close_matches(name, files, n=1)
     raise ConfigurationError(
         f"there is no {kind} '{name}'; there are {', '.join(files)}",
-        f"did you mean {close[0]}?" if close else "or give the path of a YAML file",
+        did_you_mean(name, files) or "or give the path of a YAML file",
     )
 
 
@@ -177,27 +175,18 @@ class Sharding:
     level: int
 
 
-def distributed_type(file: Path) -> str:
-    """Return the type that a configuration names, in capitals; NO where it names none."""
-    return _type(read_yaml(file))
-
-
-def _type(settings: Mapping[str, Any]) -> str:
+def distributed_type(settings: Mapping[str, Any]) -> str:
+    """Return the type that an accelerate configuration names, in capitals; NO without one."""
     return str(settings.get("distributed_type", "NO")).upper()
 
 
-def sharded_by(accelerate: str | None) -> str | None:
-    """Return the type of `rl.accelerate` if it shards; None if not or if the file is broken."""
+def sharding_of(accelerate: str | None) -> Sharding | None:
+    """Return the sharding of `rl.accelerate`; None if it has none, or if its file is broken."""
     try:
-        kind = distributed_type(accelerate_file(accelerate)) if accelerate else "NO"
+        settings = read_yaml(accelerate_file(accelerate)) if accelerate else {}
     except (SageError, OSError):
         return None
-    return kind if kind in SHARDED else None
-
-
-def sharding_in(settings: Mapping[str, Any]) -> Sharding | None:
-    """Return the sharding of an accelerate configuration; None if it has none."""
-    kind = _type(settings)
+    kind = distributed_type(settings)
     if kind not in SHARDED:
         return None
     section, level, default = {

@@ -9,7 +9,7 @@ import numpy as np
 from sage_cli.metrics import Counts
 from sage_cli.metrics.ranking import objective_values
 from sage_cli.reports.sweep_result import Axis, CountedTrial, TrialFailure, Value
-from sage_cli.settings.sections.sweep import Objective, parse_objective
+from sage_cli.settings.sections.runs import Objective, parse_objective
 
 P, N = 40, 64
 PASS_1 = parse_objective("pass@1")

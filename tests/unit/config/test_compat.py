@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sage_cli.config.layers import leaves
 from sage_cli.config.load import load
+from sage_cli.json_value import leaves
 from sage_cli.settings.compat import (
     DIFFERENCES,
     EVALUATION_DIFFERENCES,
@@ -25,7 +25,7 @@ def official(presets=PAPER, sets=(), stored=None, *, algo="dapo", guide="random"
     return load(presets, flags, sets, stored)
 
 
-def documented(heading="## `--compat official`") -> list[tuple[Difference, object]]:
+def documented(heading="## `--compat official`"):
     """The rows of the table below a heading, and the column of our own values."""
     text = (Path(__file__).parents[3] / "docs" / "fidelity.md").read_text()
     section = text.partition(heading)[2].partition("\n## ")[0]

@@ -78,7 +78,7 @@ ADDED: dict[str, dict[str, str | tuple[str, str]]] = {
     "a guide": {"guides/steady.py": GUIDE},
     "a method": {"methods/halved.py": METHOD},
     "a setting": {
-        "settings/sections/evaluation.py": (SETTING[: SETTING.index("    patience")], SETTING)
+        "settings/sections/sampling.py": (SETTING[: SETTING.index("    patience")], SETTING)
     },
     "a benchmark": {
         "problems/registry.py": ("_ENTRIES: tuple[DataSet | Group, ...] = (\n", BENCHMARK)
@@ -117,7 +117,7 @@ RUN: dict[str, list[tuple[str, tuple[str, ...], str]]] = {
 
 
 @pytest.fixture(scope="module")
-def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def package(tmp_path_factory):
     """A copy of the code that a test may add to."""
     folder = tmp_path_factory.mktemp("checkout")
     for part in ("sage_cli", "configs", "sweeps"):
@@ -126,7 +126,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("thing", ADDED)
-def test_a_thing_is_added_where_the_table_says(thing: str, package: Path, tmp_path: Path):
+def test_a_thing_is_added_where_the_table_says(thing, package, tmp_path):
     places = re.findall(r"`([\w/]+(?:/|\.py))`", ROWS[thing])
     for name, content in ADDED[thing].items():
         assert any(name == place or name.startswith(place) for place in places), name

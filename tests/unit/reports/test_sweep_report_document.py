@@ -16,7 +16,7 @@ from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweep_report import document_of, sweep_document
 from sage_cli.reports.sweep_result import Axis, LearningCurve, SweepTrial, from_data
 from sage_cli.reports.tables import to_csv
-from sage_cli.settings.sections.sweep import parse_objective
+from sage_cli.settings.sections.runs import parse_objective
 from sage_cli.store.files import json_text
 
 NOBODY = Provenance()

@@ -1,12 +1,10 @@
 """How a mirror is kept up with a run, whatever program it belongs to."""
 
-from __future__ import annotations
-
 import pytest
 from mirrored_run import rollout
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.settings.sections.records import TrackingSection
+from sage_cli.settings.sections.runs import TrackingSection
 from sage_cli.store import mirrors as mirrors
 from sage_cli.store.mirrors import Follower
 from sage_cli.store.run import record_evaluation

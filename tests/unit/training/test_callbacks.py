@@ -9,7 +9,7 @@ import pytest
 
 from sage_cli.errors import TrainingError
 from sage_cli.progress import Silent
-from sage_cli.settings.sections.records import TrackingSection
+from sage_cli.settings.sections.runs import TrackingSection
 from sage_cli.store.run import Run
 from sage_cli.training.callbacks import Safeguards, watched
 
@@ -66,11 +66,12 @@ def test_a_training_that_cannot_learn_is_stopped(bench: Any, configure: Any):
         reward = 0.0
 
     bench.grader = lambda golds, completions: [Never() for _ in golds]
+    small = {"prompts_per_step": 2, "rollouts_per_prompt": 2}
     with (
         pytest.warns(UserWarning, match="nothing to learn from"),
         pytest.raises(TrainingError, match="only equal rewards"),
     ):
-        bench.run(configure(rl={"steps": 40, "save_every": 40}))
+        bench.run(configure(rl={"steps": 40, "save_every": 40, **small}))
 
 
 class Listener(Silent):
