@@ -1,7 +1,7 @@
 import pytest
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.models.policy import distinct_policies, split_label
+from sage_cli.models.policy import chosen_policies, split_label
 from sage_cli.store.run import Runs
 
 
@@ -25,11 +25,11 @@ def test_policies_are_called_by_their_labels_and_typed_by_their_names(tmp_path):
     for run in made:
         with run.recording({}, kind="rl"):
             pass
-    first, second = distinct_policies(["rl-a", "rl-b"], runs, labels={"rl-a": "DAPO, seed 1"})
+    first, second = chosen_policies(["rl-a", "rl-b"], runs, labels={"rl-a": "DAPO, seed 1"})
     assert (first.label, first.word) == ("DAPO, seed 1", made[0].id)
     assert (second.label, second.word) == (made[1].id, made[1].id)
     with pytest.raises(ConfigurationError, match="would have the same name"):
-        distinct_policies(["rl-a", "rl-b"], runs, labels={"rl-a": "x", "rl-b": "x"})
+        chosen_policies(["rl-a", "rl-b"], runs, labels={"rl-a": "x", "rl-b": "x"})
 
 
 def test_folders_of_one_name_are_told_apart_by_labels(tmp_path):
@@ -41,7 +41,7 @@ def test_folders_of_one_name_are_told_apart_by_labels(tmp_path):
         names.append(str(folder))
     runs = Runs(tmp_path / "runs")
     with pytest.raises(ConfigurationError, match="would have the same name"):
-        distinct_policies(names, runs)
-    found = distinct_policies(names, runs, labels={names[1]: "other"})
+        chosen_policies(names, runs)
+    found = chosen_policies(names, runs, labels={names[1]: "other"})
     assert [one.label for one in found] == ["model", "other"]
     assert [one.word for one in found] == names
