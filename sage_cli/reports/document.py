@@ -24,7 +24,7 @@ from sage_cli.store.files import (
     write_text,
 )
 
-FIGURES_VERSION = 6
+FIGURES_VERSION = 7
 """Raised when figures of the same data look different, so that stored ones are replaced."""
 
 

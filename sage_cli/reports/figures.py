@@ -241,29 +241,22 @@ def panel_grid(
         (legend.draw_points if points else legend.draw_lines)(figure)
 
 
-def draw_scatter(panels: Panels, axes_names: tuple[str, str], stem: Path) -> None:
-    """Draw two numbers of each problem against each other, a panel per benchmark."""
-    form: dict[str, Any] = {"columns": len(panels), "points": True}
-    with panel_grid(stem, panels, (3.6, 3.0), 0.2, **form) as (legend, grid):
+def draw_points(
+    panels: Panels, axes_names: tuple[str, str], stem: Path, *, joined: bool = False
+) -> None:
+    """Draw two numbers against each other, a panel per benchmark: of problems, or `joined` places.
+
+    Joined are those of a policy, as its pass@1 and pass@k by temperature.
+    """
+    form: dict[str, Any] = {"columns": len(panels), "points": not joined}
+    alone = {"linestyle": "none", "alpha": 0.55, "markeredgewidth": 0}
+    with panel_grid(stem, panels, (4.2, 3.2), 0.1, **form) as (legend, grid):
         for axes, panel in zip(grid, panels.values(), strict=True):
             for label, (x, y) in panel.items():
-                axes.scatter(x, y, s=9, alpha=0.55, linewidths=0, **legend.point(label))
+                look = {"marker": "o", **legend.line(label)} if joined else legend.point(label)
+                axes.plot(x, y, markersize=3, linewidth=1.4, **look, **({} if joined else alone))
             axes.set_xlabel(axes_names[0])
         grid[0].set_ylabel(axes_names[1])
-
-
-def draw_tradeoff(panels: Mapping[str, Mapping[str, FloatArray]], k: int, stem: Path) -> None:
-    """Draw benchmark -> policy -> points (T, 2) of pass@1 and pass@k, in their order.
-
-    A line is a policy, a point a temperature.
-    """
-    with panel_grid(stem, panels, (4.6, 3.4), 0, columns=len(panels)) as (legend, grid):
-        for axes, curves in zip(grid, panels.values(), strict=True):
-            for label, points_T2 in curves.items():
-                style = {"marker": "o", "markersize": 3, "linewidth": 1.4, **legend.line(label)}
-                axes.plot(*points_T2.T, **style)
-            axes.set_xlabel("pass@1")
-        grid[0].set_ylabel(f"pass@{k}")
 
 
 def draw_ecdf(panels: Mapping[str, Mapping[str, FloatArray]], axis: str, stem: Path) -> None:
@@ -448,21 +441,18 @@ def draw_dot_plot(panels: DotPanels, axis: str, stem: Path, *, zero: bool = Fals
     Panels share their rows, so that a row is read across; a row that a panel lacks stays empty.
     """
     rows = heights(panels)
-    policies = series_of(row for panel in panels.values() for row in panel.values())
-    most = max(map(len, rows.values()), default=0)
+    policies = {title: dict.fromkeys(series_of(panel.values())) for title, panel in panels.items()}
+    most, longest = (max(map(len, names), default=0) for names in (rows.values(), rows))
     across = min(ACROSS, len(panels))
-    down = -(-len(panels) // across)
-    width_in = DOT_PANEL_IN * across + 0.07 * max(map(len, rows), default=0)
-    legend = Legend.from_labels(policies, width_in)
-    height_in = down * (DOT_ROW_IN * (most + AIR) * len(rows) + 0.8)
-    with drawing(stem, width_in, height_in + legend.height_in) as figure:
-        axes_P = figure.subplots(down, across, squeeze=False, sharey=True).ravel()
-        for axes in axes_P[len(panels) :]:
-            axes.set_visible(False)
-        for axes, (title, panel) in zip(axes_P, panels.items(), strict=False):
+    panel_in = (
+        DOT_PANEL_IN + 0.07 * longest / across,
+        DOT_ROW_IN * (most + AIR) * len(rows) + 0.8,
+    )
+    form: dict[str, Any] = {"columns": ACROSS, "points": True, "sharey": True}
+    with panel_grid(stem, policies, panel_in, 0, **form) as (legend, grid):
+        for axes, panel in zip(grid, panels.values(), strict=True):
             for row, places in rows.items():
                 _draw_row(axes, places, panel.get(row, {}), legend)
-            axes.set_title(title)
             axes.set_xlabel(axis)
             axes.locator_params(axis="x", nbins=6)
             axes.set_yticks(range(len(rows)), list(rows))
@@ -470,8 +460,7 @@ def draw_dot_plot(panels: DotPanels, axis: str, stem: Path, *, zero: bool = Fals
             axes.grid(visible=False, axis="y")
             if zero:
                 axes.axvline(0, color="0.3", linewidth=0.9, zorder=1)
-        axes_P[0].set_ylim(len(rows) - 0.5, -0.5)
-        legend.draw_points(figure)
+        grid[0].set_ylim(len(rows) - 0.5, -0.5)
 
 
 def heights(panels: DotPanels) -> dict[str, dict[str, float]]:

@@ -18,7 +18,7 @@ from sage_cli.metrics.equal_accuracy import (
 )
 from sage_cli.metrics.intervals import Resampling, gaffke
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.figures import draw_tradeoff
+from sage_cli.reports.figures import draw_points
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.tables import Column, Estimate, Record, Row, Table, columns, to_records
 
@@ -61,9 +61,10 @@ def over_temperatures_document(measured: OverTemperatures, resampling: Resamplin
     most = max(measured.ks)
     ends = [measured.ks.index(1), measured.ks.index(most)]
     curves = {
-        name: {policy: passed.mean(axis=1)[:, ends] for policy, passed in policies.items()}
+        name: {policy: passed.mean(axis=1)[:, ends].T for policy, passed in policies.items()}
         for name, policies in benchmarks
     }
+    draw = partial(draw_points, curves, ("pass@1", f"pass@{most}"), joined=True)
     data: dict[str, Any] = {
         "values": _records(values),
         "best": _records(best),
@@ -81,7 +82,7 @@ def over_temperatures_document(measured: OverTemperatures, resampling: Resamplin
         data=data,
         provenance=measured.provenance,
         tables=(*values.values(), *best.values(), *equal.values()),
-        figures=(Figure("temperatures", partial(draw_tradeoff, curves, most)),),
+        figures=(Figure("temperatures", draw),),
         notes=_notes(resampling.confidence, measured.temperatures[measured.at]),
     )
 

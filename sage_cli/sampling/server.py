@@ -23,7 +23,6 @@ from sage_cli.sampling.server_api import (
     Answer,
     Chat,
     Completions,
-    Form,
     Login,
     ServerHttp,
     UnusableAnswerError,
@@ -247,7 +246,7 @@ class ServerSampler(Sampler):
         self._parameters, self._section = setup.parameters, section
         self._answer_open, self._bos = setup.prompt.answer_open, setup.bos
         chat = section.server_form == "chat"
-        self._form: Form = Chat(setup.prompt) if chat else Completions()
+        self._form = Chat(setup.prompt) if chat else Completions()
         # a chat template that only the server knows may open a thought
         self._stop = None if chat else setup.parameters.engine_stop
         self._keeps_stop = False

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import httpcore
 import httpx
@@ -199,38 +199,24 @@ class _Stream(httpcore.NetworkStream):
         return self._inner.get_extra_info(info)
 
 
-class Form(Protocol):
-    """A form of requests and their answers."""
+class Completions:
+    """`/v1/completions`: the prompt is the whole text, tokenised without special tokens."""
 
-    path: str
+    path = "/v1/completions"
 
     def fields(self, prompt: str) -> dict[str, Any]:
         """Return the part of a request's body with the prompt."""
-        ...
+        return {"prompt": prompt, "add_special_tokens": False}
 
     def text(self, choice: Any) -> str:
         """Return the completion in one of an answer's choices.
 
         Raises LookupError, TypeError or ValueError if it has none.
         """
-        ...
-
-
-class Completions(Form):
-    """`/v1/completions`: the prompt is the whole text, tokenised without special tokens."""
-
-    path = "/v1/completions"
-
-    def fields(self, prompt: str) -> dict[str, Any]:
-        """Return the text itself."""
-        return {"prompt": prompt, "add_special_tokens": False}
-
-    def text(self, choice: Any) -> str:
-        """Return the text after the prompt."""
         return _text(choice["text"])
 
 
-class Chat(Form):
+class Chat(Completions):
     """`/v1/chat/completions`: the prompt is the user's turn; the server applies its template."""
 
     path = "/v1/chat/completions"

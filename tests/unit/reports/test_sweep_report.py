@@ -69,15 +69,6 @@ def test_every_trial_says_what_became_of_it(tmp_path: Path) -> None:
     assert (drawn(svg, "pruned"), drawn(svg, "not run")) == (1, 4)
 
 
-def test_same_data_same_bytes(tmp_path: Path) -> None:
-    draw_heatmaps(grid(0.4, 0.5, None), tmp_path / "first")
-    first = outputs(tmp_path / "first")
-    draw_heatmaps(grid(0.4, 0.5, None), tmp_path / "again")
-    again = outputs(tmp_path / "again")
-    for one, other in zip(first, again, strict=True):
-        assert one.read_bytes() == other.read_bytes()
-
-
 def test_a_sweep_without_any_result_can_be_drawn(tmp_path: Path) -> None:
     draw_heatmaps(grid(None), tmp_path / "none")
     _, svg = outputs(tmp_path / "none")
