@@ -159,9 +159,12 @@ def record_evaluations(
             continue
         try:
             with writer(run.folder):
+                # an imported one was sampled under settings of its own
+                sampled = known_sampling(run) if policy.imported else vars(config.sampling)
+                own = {"temperature": sampled.get("temperature")}
                 changed = [
                     record_evaluation(
-                        run, benchmark, _figures(policy, seeds, config), content.get(benchmark)
+                        run, benchmark, figures(seeds, config) | own, content.get(benchmark)
                     )
                     for (benchmark, label), seeds in measured.items()
                     if label == policy.label
@@ -170,14 +173,6 @@ def record_evaluations(
                     mirror.show_evaluations()
         except (OSError, StoreError) as error:
             log.warning("%s doesn't keep what was measured: %s", run.id, error)
-
-
-def _figures(policy: Policy, seeds: Sequence[SeedCounts], config: SageConfig) -> dict[str, Any]:
-    """The figures of a policy; an imported one was sampled under settings of its own."""
-    recorded = figures(seeds, config)
-    if policy.imported and policy.run is not None:
-        recorded["temperature"] = known_sampling(policy.run).get("temperature")
-    return recorded
 
 
 def figures(seeds: Sequence[SeedCounts], config: SageConfig) -> dict[str, Any]:

@@ -207,11 +207,13 @@ def sweep_result(
 ) -> SweepResult:
     """Return the results with intervals, rankings and front; of trials without counts the front."""
     names = tuple(objective.name for objective in objectives)
+    of_base = base and _counts(base)
+    intervals = _intervals(objectives, [of_base], confidence)[0] if of_base else None
     result = SweepResult(
         tuple(axes),
         names,
         confidence,
-        base and _plain(base, _base_intervals(objectives, base, confidence)),
+        base and _plain(base, intervals),
         tuple(map(_plain, trials)),
     )
     places = list(result.done)
@@ -221,13 +223,7 @@ def sweep_result(
     if not places or len(counts) < len(places):
         return replace(result, front=_front_of_means(result))
     values = {objective.name: objective_values(objective, counts) for objective in objectives}
-    ends = {
-        name: objective_intervals(by_model, Resampling(confidence))
-        for name, by_model in values.items()
-    }
-    by_place = {
-        place: {name: of[row] for name, of in ends.items()} for row, place in enumerate(places)
-    }
+    by_place = dict(zip(places, _intervals(objectives, counts, confidence), strict=True))
     front = pareto_front(list(values.values()), confidence) if len(objectives) > 1 else None
     return replace(
         result,
@@ -255,16 +251,17 @@ def _counts(trial: SweepTrial) -> CountsBySeed | None:
     return trial.counts if isinstance(trial, CountedTrial) else None
 
 
-def _base_intervals(
-    objectives: Sequence[Objective], base: SweepTrial, confidence: float
-) -> dict[str, tuple[float, float]] | None:
-    if not (counts := _counts(base)):
-        return None
-    values = {objective.name: objective_values(objective, [counts]) for objective in objectives}
-    return {
-        name: objective_intervals(by_model, Resampling(confidence))[0]
-        for name, by_model in values.items()
+def _intervals(
+    objectives: Sequence[Objective], counts: Sequence[CountsBySeed], confidence: float
+) -> list[dict[str, tuple[float, float]]]:
+    """Return the intervals of each trial by objective."""
+    ends = {
+        objective.name: objective_intervals(
+            objective_values(objective, counts), Resampling(confidence)
+        )
+        for objective in objectives
     }
+    return [{name: of[row] for name, of in ends.items()} for row in range(len(counts))]
 
 
 def _front_of_means(result: SweepResult) -> Front | None:

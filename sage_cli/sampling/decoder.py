@@ -468,7 +468,8 @@ class TransformersSampler(Sampler):
         self._model, self._tokenizer, self._device = model, tokenizer, model.device.type
         self._max_tokens = parameters.max_tokens
         vocabulary = model.config.get_text_config().vocab_size
-        stopping = Stopping(tokenizer, eos_ids(model, tokenizer), vocabulary, parameters)
+        of_model = getattr(model.generation_config, "eos_token_id", None)
+        stopping = Stopping(tokenizer, eos_ids(of_model, tokenizer), vocabulary, parameters)
         self._decoder = Decoder(stopping, parameters, batch_rows)
 
     @property
@@ -510,10 +511,10 @@ class TransformersSampler(Sampler):
     def _decoded(self, tokenized: Sequence[tuple[SampleRequest, Ids]]) -> Iterator[Completion]:
         if not tokenized[0][1]:
             raise SamplingError(f"the prompt of problem {tokenized[0][0].problem_id} is empty")
+        longest = len(tokenized[-1][1])
         # the last sampled token is not an input
-        reach = len(tokenized[-1][1]) + self._max_tokens - 1
-        model = MemoryModel(self._model, reach)
-        fitting = fitting_rows(self._model, len(tokenized[-1][1]), self._max_tokens)
+        model = MemoryModel(self._model, longest + self._max_tokens - 1)
+        fitting = fitting_rows(self._model, longest, self._max_tokens)
         with (
             without_dropout(self._model),
             model.attending(),

@@ -248,6 +248,9 @@ def _text(value: Any) -> str:
     return value
 
 
+NO_PENALTIES = {"repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
+
+
 def sampling_fields(p: SamplingParameters, stop: str | None) -> dict[str, Any]:
     """Return all fields that decide the distribution, and where the server stops.
 
@@ -256,14 +259,9 @@ def sampling_fields(p: SamplingParameters, stop: str | None) -> dict[str, Any]:
     """
     return {
         "n": 1,
-        "max_tokens": p.max_tokens,
-        "temperature": p.temperature,
-        "top_p": p.top_p,
+        **p.distribution,
         "top_k": p.top_k if p.top_k > 0 else -1,
-        "min_p": p.min_p,
-        "repetition_penalty": 1.0,
-        "presence_penalty": 0.0,
-        "frequency_penalty": 0.0,
+        **NO_PENALTIES,
         "stop": [] if stop is None else [stop],
         "include_stop_str_in_output": True,
     }
