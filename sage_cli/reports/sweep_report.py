@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,13 +14,10 @@ from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweep_result import (
     Axis,
     SweepResult,
-    SweepTrial,
     as_text,
     describe_noise,
-    sweep_result,
     sweep_tables,
 )
-from sage_cli.settings.sections.sweep import Objective
 
 CELL_IN = (0.78, 0.55)
 BEST = "#d55e00"
@@ -151,25 +146,6 @@ def value_scale(low: float, high: float) -> Any:
 
     shown = ListedColormap(colours()(np.linspace(LOWEST, HIGHEST, 128)))
     return ScalarMappable(Normalize(low, high), shown)
-
-
-def sweep_document(
-    axes: Sequence[Axis],
-    objectives: Sequence[Objective],
-    trials: Sequence[SweepTrial],
-    provenance: Provenance,
-    *,
-    base: SweepTrial | None = None,
-    selected_on_reported: str | None = None,
-    confidence: float = 0.95,
-) -> Document:
-    """Return the report of a sweep's trials.
-
-    `base` is the initial policy, measured on the same problems. `selected_on_reported`
-    names benchmarks that are also reported.
-    """
-    result = sweep_result(axes, objectives, trials, base, confidence)
-    return document_of(replace(result, selected_on_reported=selected_on_reported), provenance)
 
 
 def document_of(result: SweepResult, provenance: Provenance) -> Document:

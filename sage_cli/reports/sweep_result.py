@@ -203,9 +203,14 @@ def sweep_result(
     objectives: Sequence[Objective],
     trials: Sequence[SweepTrial],
     base: SweepTrial | None = None,
+    selected_on_reported: str | None = None,
     confidence: float = 0.95,
 ) -> SweepResult:
-    """Return the results with intervals, rankings and front; of trials without counts the front."""
+    """Return the results with intervals, rankings and front; of trials without counts the front.
+
+    `base` is the initial policy, measured on the same problems. `selected_on_reported` names
+    benchmarks that are also reported.
+    """
     names = tuple(objective.name for objective in objectives)
     of_base = base and _counts(base)
     intervals = _intervals(objectives, [of_base], confidence)[0] if of_base else None
@@ -215,6 +220,7 @@ def sweep_result(
         confidence,
         base and _plain(base, intervals),
         tuple(map(_plain, trials)),
+        selected_on_reported=selected_on_reported,
     )
     places = list(result.done)
     fewest = min((len(trials[place].runs) for place in places), default=0)

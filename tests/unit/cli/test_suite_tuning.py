@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sweep_cells import done
+from sweep_cells import done, sweep_document
 from sweep_folder import keep_state
 
 from sage_cli.cli.suite_run import plan_suite
 from sage_cli.cli.suite_tuning import FRESH, Search, planned_tuned
 from sage_cli.errors import ConfigurationError
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.sweep_report import sweep_document
 from sage_cli.reports.sweep_result import Axis
 from sage_cli.settings.sections.sweep import parse_objective
 from sage_cli.trials.cost import cost
