@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -188,17 +188,14 @@ class Legend:
         """Return the style of a series of points."""
         return {key: self.styles[label][key] for key in ("color", "marker")}
 
-    def draw_lines(self, figure: Figure) -> None:
-        """Add the legend of a figure whose series are lines."""
-        self._draw(figure, self.line, linewidth=1.6)
-
-    def draw_points(self, figure: Figure) -> None:
-        """Add the legend of a figure whose series are points."""
-        self._draw(figure, self.point, linestyle="none", markersize=5)
-
-    def _draw(self, figure: Figure, look: Callable[[str], dict[str, Any]], **style: Any) -> None:
+    def draw(self, figure: Figure, *, points: bool = False) -> None:
+        """Add the legend to a figure whose series are lines or `points`."""
         from matplotlib.lines import Line2D
 
+        style: dict[str, Any] = {"linewidth": 1.6}
+        if points:
+            style = {"linestyle": "none", "markersize": 5}
+        look = self.point if points else self.line
         handles = [Line2D([], [], **style, **look(label)) for label in self.styles]
         figure.legend(handles, list(self.styles), loc="outside lower center", ncols=self.columns)
 
@@ -238,7 +235,7 @@ def panel_grid(
         for axes, title in zip(grid, panels, strict=False):
             axes.set_title(title)
         yield legend, list(grid[: len(panels)])
-        (legend.draw_points if points else legend.draw_lines)(figure)
+        legend.draw(figure, points=points)
 
 
 def draw_points(
@@ -278,8 +275,8 @@ def draw_ecdf(panels: Mapping[str, Mapping[str, FloatArray]], axis: str, stem: P
             axes.set_ylabel("share above")
 
 
-def draw_lines(panels: Panels, axes_names: Sequence[str], stem: Path, name_y: str = "") -> None:
-    """Draw title -> label -> x and y as lines; `axes_names` are of x, `name_y` is of all y."""
+def draw_lines(panels: Panels, axes_names: Sequence[str], stem: Path) -> None:
+    """Draw title -> label -> x and y as lines; `axes_names` are of x."""
     from matplotlib.ticker import MaxNLocator
 
     with panel_grid(stem, panels, (3.6, 2.4), 0.2, sharey=True) as (legend, grid):
@@ -289,7 +286,6 @@ def draw_lines(panels: Panels, axes_names: Sequence[str], stem: Path, name_y: st
             axes.xaxis.set_major_locator(MaxNLocator(5))
             axes.xaxis.set_major_formatter("{x:,g}")
             axes.set_xlabel(name)
-        grid[0].set_ylabel(name_y)
 
 
 def draw_steps(lines: Panels, points: Panels, stem: Path) -> None:
@@ -357,7 +353,7 @@ def draw_curves(
         for axes, curves in zip(rows[-1], panels.values(), strict=True):
             _frame(axes, list(curves.values()))
         rows[0][0].set_ylabel("pass@k")
-        legend.draw_lines(figure)
+        legend.draw(figure)
 
 
 def _draw(
