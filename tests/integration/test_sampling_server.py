@@ -93,13 +93,6 @@ def test_servers_are_asked_on_while_the_caller_does_something_else(
     assert len(list(drawn)) == 7
 
 
-def test_a_stop_text_that_the_server_cuts_off_is_put_back(endpoints: list[Endpoint]) -> None:
-    endpoints[0].keeps_stop_text = False
-    sampler = sampler_of(endpoints[0].address)
-    drawn = list(sampler.sample(requests(1, 2)))
-    assert all(completion.text.endswith("</SOLUTION>") for completion in drawn)
-
-
 def test_requests_that_fail_are_tried_again(endpoints: list[Endpoint]) -> None:
     for endpoint in endpoints:
         endpoint.stumbles = 3
@@ -134,19 +127,9 @@ def test_the_last_server_that_dies_is_named_and_the_rest_drawn_later(
     assert keys == [(problem, index) for problem in sorted(prompts) for index in range(10)]
 
 
-def test_a_request_that_can_never_succeed_is_not_repeated(endpoints: list[Endpoint]) -> None:
-    endpoints[0].refuses = True
-    sampler = sampler_of(endpoints[0].address, batch_rows=1)
-    with pytest.raises(SamplingError, match="does not exist"):
-        list(sampler.sample(requests(1, 1)))
-    assert len(endpoints[0].bodies) == 1
-
-
 def test_a_server_that_is_not_there_is_named() -> None:
     with pytest.raises(SamplingError, match=r"127\.0\.0\.1:9"):
         sampler_of("http://127.0.0.1:9")
-    with pytest.raises(SamplingError, match="no server"):
-        sampler_of()
 
 
 class TestServer(SamplerContract):
