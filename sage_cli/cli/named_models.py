@@ -30,7 +30,7 @@ from sage_cli.models.policy import (
 )
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report, report_folder
-from sage_cli.reports.passk import Line, passk_document
+from sage_cli.reports.passk import Line, over_temperatures_document, passk_document
 from sage_cli.reports.published import published_scores
 from sage_cli.reports.scores import evaluation_document
 from sage_cli.settings.sections.evaluation import EvaluationSection
@@ -187,9 +187,6 @@ def measure_over_temperatures(
     models: NamedModels, temperatures: Sequence[float], progress: Progress
 ) -> Report:
     """Measure the named models at each temperature, and compare them at equal pass@1."""
-    # it draws, and a plan of `sage passk` does not load matplotlib
-    from sage_cli.reports.passk_over_temperatures import over_temperatures_document
-
     evaluation, policies = models.evaluation, models.policies
     with progress.doing(f"reading {evaluation.config.evaluation.benchmark}"):
         _ = evaluation.benchmarks

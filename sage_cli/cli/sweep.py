@@ -176,7 +176,7 @@ def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
         console.print("no report yet: it is written when the driver ends")
         return
     from sage_cli.reports.provenance import sampled_as
-    from sage_cli.reports.sweep_result import sweep_tables
+    from sage_cli.reports.sweep_report import sweep_tables
     from sage_cli.reports.terminal import print_table
 
     if sweep.driven_by:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from sage_cli.models.planned import Described, Stage
 from sage_cli.models.policy import Policy, known_sampling
 from sage_cli.progress import Progress
 from sage_cli.reports.document import report_folder
+from sage_cli.reports.passk import OverTemperatures
 from sage_cli.reports.provenance import (
     BenchmarkUsed,
     GraderUsed,
@@ -46,9 +47,6 @@ from sage_cli.store.locks import writer
 from sage_cli.store.manifest import surroundings
 from sage_cli.store.mirrors import Follower, mirrors_of
 from sage_cli.store.run import record_evaluation
-
-if TYPE_CHECKING:
-    from sage_cli.reports.passk_over_temperatures import OverTemperatures
 
 log = logging.getLogger(__name__)
 
@@ -275,8 +273,6 @@ def over_temperatures(
     `initial` is their initial policy, measured at the evaluation's temperature alone. pass@1 is
     among the ks. Raises ConfigurationError where there is one temperature alone.
     """
-    from sage_cli.reports.passk_over_temperatures import OverTemperatures  # it draws
-
     configured = evaluation.config.sampling.temperature
     grid = tuple(sorted({configured, *temperatures}))
     if len(grid) < 2:

@@ -11,13 +11,13 @@ from sage_cli.metrics import Counts
 from sage_cli.metrics.ranking import objective_values
 from sage_cli.reports.document import Document
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.sweep_report import document_of
-from sage_cli.reports.sweep_result import (
+from sage_cli.reports.sweep_report import (
     Axis,
     CountedTrial,
     SweepTrial,
     TrialFailure,
     Value,
+    document_of,
     sweep_result,
 )
 from sage_cli.settings.sections.sweep import Objective, parse_objective

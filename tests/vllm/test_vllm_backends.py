@@ -18,9 +18,9 @@ from random_model import random_model
 from transformers import Qwen2ForCausalLM
 
 from sage_cli.errors import SamplingError
+from sage_cli.evaluation.measure import fill
 from sage_cli.models.loading import load_tokenizer
 from sage_cli.models.tokenizer import character_tokenizer
-from sage_cli.sampling.fill import fill
 from sage_cli.sampling.sampler import (
     Sampler,
     SampleRequest,

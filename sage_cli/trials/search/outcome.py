@@ -12,16 +12,16 @@ from sage_cli.evaluation.evaluate import configured_provenance
 from sage_cli.problems.load import benchmark_names
 from sage_cli.problems.registry import shown_name
 from sage_cli.reports.document import Document
-from sage_cli.reports.sweep_report import document_of
-from sage_cli.reports.sweep_result import (
+from sage_cli.reports.sweep_report import (
     Axis,
     CountedTrial,
     LearningCurve,
     SweepTrial,
     TrialFailure,
+    document_of,
     sweep_result,
 )
-from sage_cli.reports.sweep_result import State as Shown
+from sage_cli.reports.sweep_report import State as Shown
 from sage_cli.store.run import Run
 from sage_cli.trials.search.planned_sweep import ByBenchmark, Sweep, mean_scores, score
 from sage_cli.trials.search.space import Parameter, Range, State, StudyTrial

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sage_cli.evaluation.evaluate import configured_provenance
-from sage_cli.reports.chapters import SHOWN, Chapter, join_chapters, shown_report
-from sage_cli.reports.document import Document, Report
+from sage_cli.reports.document import SHOWN, Chapter, Document, Report, join_chapters, shown_report
 from sage_cli.reports.provenance import PolicyUsed, Provenance, SamplesUsed
 from sage_cli.reports.published import other_table
 from sage_cli.store.files import compact_json, with_checksum, write_text

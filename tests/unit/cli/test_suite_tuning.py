@@ -15,7 +15,7 @@ from sage_cli.cli.suite_run import plan_suite
 from sage_cli.cli.suite_tuning import FRESH, Search, planned_tuned
 from sage_cli.errors import ConfigurationError
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.sweep_result import Axis
+from sage_cli.reports.sweep_report import Axis
 from sage_cli.settings.sections.sweep import parse_objective
 from sage_cli.trials.cost import cost
 from sage_cli.trials.search.planned_sweep import sweep_folder

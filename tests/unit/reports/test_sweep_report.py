@@ -18,9 +18,11 @@ from sage_cli.reports.sweep_report import (
     ALIKE,
     BEST,
     LOWEST,
+    Axis,
+    SweepResult,
+    SweepTrial,
     draw_heatmaps,
 )
-from sage_cli.reports.sweep_result import Axis, SweepResult, SweepTrial
 
 AXES = Axis("tau", "guide.tau", (0.8, 1.2)), Axis("rho", "guide.rho", (0.1, 0.3, 0.5))
 
