@@ -99,19 +99,13 @@ def outputs(stem: Path) -> tuple[Path, Path]:
     return stem.with_name(f"{stem.name}.png"), stem.with_name(f"{stem.name}.svg")
 
 
-def line_style(index: int) -> dict[str, Any]:
-    """Return colour and dashes of the `index`-th line; the first 54 differ from each other."""
-    turn, colour = divmod(index, len(COLOURS))
-    return {"color": COLOURS[colour], "linestyle": DASHES[turn % len(DASHES)]}
-
-
-def logarithmic(axes: Any, which: str, subs: Sequence[int] = (1,), base: int = 10) -> None:
-    """Make an axes' x or y logarithmic, with plain numbers at `subs` times powers of `base`."""
+def logarithmic(axes: Any, which: str, subs: Sequence[int] = (1,)) -> None:
+    """Make an axes' x or y logarithmic, with plain numbers at `subs` times powers of 10."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     getattr(axes, f"set_{which}scale")("log")
     axis = getattr(axes, f"{which}axis")
-    axis.set_major_locator(LogLocator(base, subs=subs))
+    axis.set_major_locator(LogLocator(subs=subs))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
@@ -152,7 +146,8 @@ def series_styles(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
         turn, colour = divmod(place, len(COLOURS))
         for variant, label in enumerate(labels_of_method, turn * seeds):
             marker = MARKERS[(place if seeds == 1 else variant) % len(MARKERS)]
-            styles[label] = {**line_style(colour + variant * len(COLOURS)), "marker": marker}
+            look = {"linestyle": DASHES[variant % len(DASHES)], "marker": marker}
+            styles[label] = {"color": COLOURS[colour], **look}
     return {label: styles[label] for label in labels}
 
 
