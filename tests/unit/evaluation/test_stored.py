@@ -6,8 +6,6 @@ import errno
 import json
 import os
 import shutil
-import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -128,18 +126,6 @@ def test_a_folder_without_a_chat_template_is_named(folder):
         samples(folder, "prompt.format=chat")
 
 
-HEAVY = ("torch", "transformers", "trl", "peft", "wandb", "datasets", "pandas", "optuna")
-PROGRAM = """
-import json, sys
-from sage_cli.cli.app import app
-try:
-    app(json.loads(sys.argv[1]))
-except SystemExit as end:
-    assert not end.code, end.code
-print(sorted(set(json.loads(sys.argv[2])) & set(sys.modules)))
-"""
-
-
 class Right(Scripted):
     """A sampler whose every answer is right."""
 
@@ -198,25 +184,6 @@ def measured(tmp_path, monkeypatch):
     measure(samples, benchmarks, config, Silent())
     settings = ["--preset", "tiny", "--n", "2", "--k", "1,2"]
     return ["--benchmark", str(file), *settings, "--runs", str(tmp_path / "runs")]
-
-
-@pytest.mark.parametrize(
-    ("command", "names"),
-    [("passk", "a"), ("eval", "a"), ("compare", "ab"), ("passk --dry-run", "b")],
-)
-@pytest.mark.slow
-def test_no_model_library_is_loaded(measured, tmp_path, command, names):
-    verb, *flags = command.split()
-    words = [verb, *(str(tmp_path / name) for name in names), *measured, *flags, "--json"]
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, json.dumps(words), json.dumps(HEAVY)],
-        capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.strip().splitlines()[-1] == "[]"
-    if verb == "passk" and not flags:
-        (curve,) = json.loads(done.stdout.rpartition("[]")[0])["curves"]
-        assert curve["pass@k"] == [1.0, 1.0]
 
 
 @pytest.mark.slow

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -183,22 +181,6 @@ def test_the_state_of_a_run_in_words(runs):
     with run.recording({}, kind="rl"):
         pass
     assert state(run) == "finished"
-
-
-@pytest.mark.slow
-def test_planning_loads_no_model_library(tmp_path):
-    program = (
-        "import sys; from sage_cli.cli.app import app; import typer\n"
-        "try: app(['rl', '--guide', 'branch', '--dry-run', '--runs', sys.argv[1]])\n"
-        "except SystemExit: pass\n"
-        "heavy = {'torch', 'transformers', 'trl', 'peft', 'wandb', 'datasets'} & set(sys.modules)\n"
-        "assert not heavy, heavy"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert "not trained yet" in done.stdout
 
 
 SIZE = ["model.hidden=16", "model.layers=1", "model.heads=2", "model.feed_forward=32"]
