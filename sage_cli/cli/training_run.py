@@ -159,7 +159,7 @@ class TrainingRun(Stage):
         self, run: Run, origin: Origin, train: Callable[[Run, Watch], None], progress: Progress
     ) -> None:
         """Train in this process (and those launched with it), recording and mirroring the run."""
-        from sage_cli.training.hardware import release_memory
+        from sage_cli.models.loading import release_memory
 
         began = run.known.get("template")
         if began not in (None, origin["template"]):

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from sage_cli.errors import DivergedError, RefusedPromptsError, SamplingError
-from sage_cli.models.loading import context_of
+from sage_cli.models.loading import context_of, release_memory
 from sage_cli.sampling.attention import (
     CohortMemory,
     Indices,
@@ -33,7 +33,6 @@ from sage_cli.sampling.attention import (
     fitting_rows,
     is_out_of_memory,
     ranks,
-    release,
     threads_for,
 )
 from sage_cli.sampling.sampler import (
@@ -494,7 +493,7 @@ class TransformersSampler(Sampler):
         flight.clear(flight.rows // 2)
         flight.give_back(lost)
         self._batch_rows = flight.rows
-        release()
+        release_memory()
         log.warning(
             "memory ran out: %d samples start again, with %d rows at once from here on",
             len(lost),

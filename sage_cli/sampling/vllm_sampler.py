@@ -159,9 +159,11 @@ class VllmSampler(Sampler):
         if self._engine is None:
             raise SamplingError("the vLLM sampler was closed")
         refused: dict[str, str] = {}
+        texts = [request.prompt for request in requests]
+        encoded = self._tokenizer(texts, add_special_tokens=False)["input_ids"] if texts else []
         waiting = (
             (request, ids, index)
-            for request, ids in zip(requests, self._tokenize(requests), strict=True)
+            for request, ids in zip(requests, encoded, strict=True)
             for index in request.indices
             if request.problem_id not in refused
         )
@@ -180,13 +182,6 @@ class VllmSampler(Sampler):
                     yield self._completion(output.outputs[0], *running.pop(output.request_id))
         if refused:
             raise RefusedPromptsError(refused)
-
-    def _tokenize(self, requests: Sequence[SampleRequest]) -> list[list[int]]:
-        if not requests:
-            return []
-        texts = [request.prompt for request in requests]
-        ids: list[list[int]] = self._tokenizer(texts, add_special_tokens=False)["input_ids"]
-        return ids
 
     def _start(self, request: SampleRequest, ids: list[int], index: int) -> str:
         from vllm import SamplingParams
