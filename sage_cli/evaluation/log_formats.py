@@ -12,7 +12,6 @@ import re
 import struct
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -456,21 +455,16 @@ def _whole_number(value: object) -> int | None:
     return int(str(value)) if str(value).isdecimal() else None
 
 
-@dataclass(frozen=True)
-class Format:
-    """A program's file: `recognise` is asked for its first row, `read` takes a path and a score."""
-
-    recognise: Callable[[Mapping[str, Any]], bool]
-    read: Callable[[Path, str | None], ForeignFile]
-
-
-FORMATS: Mapping[str, Format] = {
-    "lm-eval": Format(_LM_EVAL.issubset, read_lm_eval),
-    "lighteval": Format(_LIGHTEVAL.issubset, read_lighteval),
-    "inspect": Format(_INSPECT.issubset, read_inspect),
-    "jsonl": Format(has_completions, read_jsonl),
+Recognise = Callable[[Mapping[str, Any]], bool]
+Read = Callable[[Path, str | None], ForeignFile]
+FORMATS: Mapping[str, tuple[Recognise, Read]] = {
+    "lm-eval": (_LM_EVAL.issubset, read_lm_eval),
+    "lighteval": (_LIGHTEVAL.issubset, read_lighteval),
+    "inspect": (_INSPECT.issubset, read_inspect),
+    "jsonl": (has_completions, read_jsonl),
 }
-"""By program, in the order in which a file is tried."""
+"""By program, in the order in which a file is tried: whether a first row is its, and its reader of
+a path under a score."""
 
 
 def read_foreign(path: Path, score: str | None = None) -> ForeignFile:
@@ -480,7 +474,8 @@ def read_foreign(path: Path, score: str | None = None) -> ForeignFile:
     """
     if not path.is_file():
         raise DataError(f"there is no file {path}", "check the path")
-    file = FORMATS[detected(path)].read(path, score)
+    _, read = FORMATS[detected(path)]
+    file = read(path, score)
     if not file.samples:
         raise DataError(f"{path} holds no samples")
     return _storable(file)
@@ -503,7 +498,7 @@ def _storable(file: ForeignFile) -> ForeignFile:
 def detected(path: Path) -> str:
     """Return the name of the form of a file. Raises DataError where it has none of them."""
     row = _first(path)
-    name = next((name for name, form in FORMATS.items() if form.recognise(row)), None)
+    name = next((name for name, (recognise, _) in FORMATS.items() if recognise(row)), None)
     if name is None:
         raise DataError(
             f"{path} has the form of no program that is known; it begins with "
