@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,6 @@ from sage_cli.trials.search.study import open_journal
 
 pytestmark = pytest.mark.timeout(1500)
 
-GRID = ([0, 1, 2], [0.8, 1.0, 1.2])
-"""Nine trials: one dies once, one always."""
 SMALL_GRID = ([0, 1], [0.8, 1.0])
 """Four trials: one dies once."""
 SOUND_GRID = ([0, 1], [1.0, 1.2])
@@ -52,31 +49,6 @@ def killed_while(lab: SweepLab, pause_s: float, *words: str) -> None:
     lab.pause(pause_s)
     kill(driver.pid)
     driver.communicate()
-
-
-def test_nine_trials_of_two_seeds_survive_every_kill(lab):
-    chance = random.Random(5)
-    words = ("--space", lab.space(*GRID), "--seeds", "2", "--workers", "2")
-    killed_while(lab, 4 * chance.random(), *words)
-    lab.wait_until(lambda: not lab.tasks(), seconds=60)  # nobody goes on without the driver
-    driver = lab.start(*words)
-    lab.wait_until(lambda: any(run["status"] == "running" for run in lab.runs))
-    for whole_group in (False, True):
-        lab.wait_until(lambda: lab.tasks() or driver.poll() is not None)
-        lab.pause(3 * chance.random())
-        for task in lab.tasks()[:1]:
-            if whole_group:
-                lab.kill_group(task)
-            else:
-                kill(task)
-    kill(driver.pid)
-    driver.communicate()
-    report = lab.run(*words)
-    complete(lab, report, done=8, failed=1)
-    (failed,) = (trial for trial in report["trials"] if trial["state"] == "failed")
-    assert failed["settings"] == {"guide.tau": 2, "guide.rho": 0.8}
-    assert failed["failure"]["kind"] == "killed"
-    assert all(len(trial["runs"]) == 2 for trial in report["trials"] if trial["state"] == "done")
 
 
 def test_a_ray_cluster_that_loses_a_node(lab, ray_cluster):

@@ -1,4 +1,4 @@
-"""SIGKILL while `sage passk` samples: nothing lost, nothing drawn twice, alone or side by side."""
+"""SIGKILL while `sage passk` samples: nothing lost, nothing drawn twice."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -20,7 +18,7 @@ from warm import Warm
 
 from sage_cli.models.tokenizer import character_tokenizer
 from sage_cli.store.sample_parts import Completion
-from sage_cli.store.sample_set import CHUNK, SampleIdentity, SampleSet
+from sage_cli.store.sample_set import SampleIdentity, SampleSet
 
 PROBLEMS, N = 10, 512
 """5,120 samples, of which 4,096 are claimed at once."""
@@ -76,15 +74,6 @@ def signalling(python: str, number: int, part: int, moment: str) -> tuple[str, .
     return (python, signalling_writer.__file__, str(number), str(part), moment)
 
 
-def await_rows(lab: Lab, root: str, count: int) -> int:
-    """Wait until more than `count` samples are on disk; how many those are."""
-    deadline = time.monotonic() + PATIENCE_S
-    while (held := len(list(stored(lab, root)))) <= count:
-        assert time.monotonic() < deadline, f"no {count} samples within {PATIENCE_S} s"
-        time.sleep(0.3)
-    return held
-
-
 def stored(lab: Lab, root: str) -> Iterator[Completion]:
     """What the only sample set below `root` holds."""
     described = next((lab.folder / root).glob("samples/*/set.json"), None)
@@ -128,25 +117,3 @@ def test_killed_three_times_and_resumed_equals_uninterrupted(
     assert max(Counter((row.problem_id, row.index) for row in rows).values()) == 1
     assert_same_texts(rows, straight)
     assert not list((lab.folder / "killed").glob("samples/*/.*.tmp"))
-
-
-def test_a_second_command_shares_the_work_and_waits_for_the_rest(
-    lab: Lab, straight: dict[tuple[str, int], str]
-) -> None:
-    # one that is stopped, which begins cold since it is named by its number
-    program = signalling(sys.executable, signal.SIGSTOP, 1, "written")
-    first = start(lab, "shared", *program)
-    os.waitid(os.P_PID, first.pid, os.WSTOPPED)
-    held = len(list(stored(lab, "shared")))
-    second = start(lab, "shared")
-    try:
-        await_rows(lab, "shared", held + PROBLEMS * N - CHUNK - 1)
-        time.sleep(1)
-        assert second.poll() is None
-        assert len(list(stored(lab, "shared"))) == held + PROBLEMS * N - CHUNK
-    finally:
-        first.send_signal(signal.SIGCONT)
-    (_, said), (code, too) = finish(first), finish(second)
-    assert (first.returncode, code) == (0, 0), said + too
-    assert f"waiting for samples from process {first.pid}" in " ".join(too.split())
-    assert_same_texts(stored(lab, "shared"), straight)

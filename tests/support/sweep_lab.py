@@ -106,11 +106,6 @@ class SweepLab:
         """Let things go on for a moment."""
         time.sleep(seconds)
 
-    def kill_group(self, process: int) -> None:
-        """SIGKILL to all that a task consists of."""
-        with suppress(ProcessLookupError):
-            os.killpg(os.getpgid(process), signal.SIGKILL)
-
     def wait_until(self, holds: Any, seconds: float = 300) -> None:
         """Until `holds()`; fails after so many seconds."""
         deadline = time.monotonic() + seconds

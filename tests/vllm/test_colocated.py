@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 from accelerate import Accelerator
-from random_model import random_model
 from trl.generation import vllm_generation
 from trl.generation.vllm_generation import VLLMGeneration
 
-from sage_cli.models.loading import load_model
-from sage_cli.models.tokenizer import character_tokenizer
+from sage_cli.models.loading import load_model, load_tokenizer
 from sage_cli.training.rollout_engine import (
     as_launched,
     ask_for_each_row,
@@ -26,14 +24,10 @@ pytestmark = pytest.mark.timeout(1800)
 
 
 def test_a_colocated_engine_draws_for_each_row_and_leaves_no_trace(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without the hand-over of weights, which needs a GPU."""
-    tokenizer = character_tokenizer(["<SOLUTION>", "</SOLUTION>"])
-    sizes = {"hidden_size": 128, "intermediate_size": 256, "num_key_value_heads": 2}
-    random_model(tokenizer, std=0.15, **sizes).save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    model = load_model(tmp_path)
+    model, tokenizer = load_model(folder), load_tokenizer(folder)
     quick = partial(vllm_generation.LLM, enforce_eager=True, dtype="float32")
     monkeypatch.setattr(vllm_generation, "LLM", quick)
     before = dict(os.environ)

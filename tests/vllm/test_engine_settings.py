@@ -12,12 +12,10 @@ from typing import Any
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
-from random_model import random_model
 from transformers import Qwen2ForCausalLM
 
 from sage_cli.errors import RefusedPromptsError, SamplingError
 from sage_cli.models.loading import load_tokenizer
-from sage_cli.models.tokenizer import character_tokenizer
 from sage_cli.sampling.sampler import SampleRequest, SamplerSetup, SamplingParameters
 from sage_cli.sampling.vllm_sampler import LORA_RANKS, VllmSampler
 from sage_cli.settings.sections.sampling import DECIDED_ELSEWHERE, OF_ANOTHER_MODEL, SamplingSection
@@ -26,16 +24,6 @@ pytestmark = pytest.mark.timeout(1800)
 
 SAMPLED = SamplingParameters(0.9, 1.0, 0, 0.0, 16, "</SOLUTION>")
 REQUESTS = [SampleRequest(f"p{a}", f"{a}*{a + 3}=?", tuple(range(4)), 7) for a in range(11, 17)]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("model")
-    tokenizer = character_tokenizer(["<SOLUTION>", "</SOLUTION>"])
-    sizes = {"hidden_size": 128, "intermediate_size": 256, "num_key_value_heads": 2}
-    random_model(tokenizer, std=0.15, **sizes).save_pretrained(path)
-    tokenizer.save_pretrained(path)
-    return path
 
 
 def setup(path: Path, **settings: Any) -> SamplerSetup:

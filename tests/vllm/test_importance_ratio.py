@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 import torch
-from random_model import random_model
 from torch import Tensor
 from toy_policy import PROMPTS, parity_grader
 from transformers import AutoModelForCausalLM
@@ -21,7 +20,6 @@ from trl.generation import vllm_generation
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.models.loading import load_model, load_tokenizer
-from sage_cli.models.tokenizer import character_tokenizer
 from sage_cli.settings.sections.sampling import LogprobsMode
 from sage_cli.store.run import Run
 from sage_cli.training.rl import RlInputs, build_trainer
@@ -44,17 +42,6 @@ def configuration() -> SageConfig:
             "rollout": {"backend": "vllm", "max_tokens": 12, "min_p": MIN_P},
         }
     )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random policy with entropies high enough for min_p to leave something out."""
-    path = tmp_path_factory.mktemp("policy")
-    tokenizer = character_tokenizer(["<SOLUTION>", "</SOLUTION>"])
-    sizes = {"hidden_size": 128, "intermediate_size": 256, "num_key_value_heads": 2}
-    random_model(tokenizer, std=0.1, **sizes).save_pretrained(path)
-    tokenizer.save_pretrained(path)
-    return path
 
 
 class Rollouts:
@@ -129,8 +116,8 @@ def quick_engine() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module", params=["raw_logprobs", "processed_logprobs"])
-def rollouts(request: pytest.FixtureRequest, folder: Path, quick_engine: None) -> Rollouts:
-    return Rollouts(folder, request.param)
+def rollouts(request: pytest.FixtureRequest, unsure: Path, quick_engine: None) -> Rollouts:
+    return Rollouts(unsure, request.param)
 
 
 def distance(found: dict[str, Tensor], expected: dict[str, Tensor]) -> float:

@@ -14,13 +14,11 @@ import httpx
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
-from random_model import random_model
 from transformers import Qwen2ForCausalLM
 
 from sage_cli.errors import SamplingError
 from sage_cli.evaluation.measure import fill
 from sage_cli.models.loading import load_tokenizer
-from sage_cli.models.tokenizer import character_tokenizer
 from sage_cli.sampling.sampler import (
     Sampler,
     SampleRequest,
@@ -48,18 +46,6 @@ def setup(
 ) -> SamplerSetup:
     section = SamplingSection(backend=backend, batch_rows=rows)
     return SamplerSetup(path, parameters, section, dtype="float32")
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Random weights, large enough that answers differ from each other."""
-    path = tmp_path_factory.mktemp("model")
-    tokenizer = character_tokenizer(["<SOLUTION>", "</SOLUTION>"])
-    sizes = {"hidden_size": 128, "intermediate_size": 256, "num_key_value_heads": 2}
-    model = random_model(tokenizer, std=0.15, **sizes)
-    model.save_pretrained(path)
-    tokenizer.save_pretrained(path)
-    return path
 
 
 @pytest.fixture(scope="module")

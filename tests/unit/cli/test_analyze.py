@@ -1,7 +1,5 @@
 """`sage analyze` from the command line, on stored samples of real, tiny, random models."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

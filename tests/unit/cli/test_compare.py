@@ -1,10 +1,6 @@
 """"""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,12 +18,12 @@ from sage_cli.store.run import Run
 P_P = np.random.default_rng(0).beta(1, 2, 24)
 
 
-def counts(seed: int, gain: float = 0.0) -> Counts:
+def counts(seed, gain=0.0):
     c_P = np.random.default_rng(seed).binomial(16, P_P + gain * (1 - P_P))
     return Counts(tuple(f"p{i}" for i in range(24)), np.full(24, 16), c_P)
 
 
-def counts_of(name: str) -> Mapping[str, Sequence[Counts]]:
+def counts_of(name):
     """`good-1` and `base-2`, one run each with two evaluation seeds on one or two benchmarks."""
     method, seed = name.split("-")
     gain = 0.3 if method == "good" else 0.0
@@ -35,7 +31,7 @@ def counts_of(name: str) -> Mapping[str, Sequence[Counts]]:
     return {"aime": measured} if seed == "9" else {"aime": measured, "amc23": measured}
 
 
-def test_two_models() -> None:
+def test_two_models():
     found = compare_named(["good-1"], ["base-1"], counts_of, (1, 2, 4))
     assert list(found) == ["aime", "amc23"]
     one = found["aime"]
@@ -49,7 +45,7 @@ def test_two_models() -> None:
     assert one.support is not None
 
 
-def test_two_methods_on_the_benchmarks_that_all_runs_have() -> None:
+def test_two_methods_on_the_benchmarks_that_all_runs_have():
     found = compare_named(["good-1", "good-9"], ["base-1", "base-2", "base-3"], counts_of, (1,))
     assert list(found) == ["aime"]
     assert found["aime"].difference.runs == (2, 3)
@@ -57,7 +53,7 @@ def test_two_methods_on_the_benchmarks_that_all_runs_have() -> None:
     assert found["aime"].a.label == "good-1 +1"
 
 
-def test_a_method_against_a_base_counts_its_seeds_in() -> None:
+def test_a_method_against_a_base_counts_its_seeds_in():
     names = (["good-1", "good-2"], ["base-1"])
     found = compare_named(*names, counts_of, (1,), bases={"base-1"})["aime"]
     assert found.difference.runs == (2, 1)
@@ -69,7 +65,7 @@ def test_a_method_against_a_base_counts_its_seeds_in() -> None:
     assert about(unknown.a, unknown.b) == "models"
 
 
-def test_runs_of_rl_are_trainings_and_what_they_began_with_is_a_base(tmp_path: Path) -> None:
+def test_runs_of_rl_are_trainings_and_what_they_began_with_is_a_base(tmp_path):
     kinds = {}
     for kind in ("sft", "rl"):
         run = Run(tmp_path / kind)
@@ -80,13 +76,13 @@ def test_runs_of_rl_are_trainings_and_what_they_began_with_is_a_base(tmp_path: P
     assert not is_training(Policy("a-model-of-somebody"))
 
 
-def test_nothing_in_common_is_refused() -> None:
+def test_nothing_in_common_is_refused():
     elsewhere = {"a-1": {"aime": [counts(1)]}, "b-1": {"gsm8k": [counts(1)]}}
     with pytest.raises(ConfigurationError, match="no benchmark in common"):
         compare_named(["a-1"], ["b-1"], elsewhere.__getitem__, (1,))
 
 
-def test_sides_are_told_apart_and_a_run_is_not_compared_with_itself() -> None:
+def test_sides_are_told_apart_and_a_run_is_not_compared_with_itself():
     measured = {"x/model": {"": [counts(1)]}, "y/model": {"": [counts(2)]}}
     found = compare_named(["x/model"], ["y/model"], measured.__getitem__, (1,))[""]
     assert (found.a.label, found.b.label) == ("x/model", "y/model")
@@ -94,7 +90,7 @@ def test_sides_are_told_apart_and_a_run_is_not_compared_with_itself() -> None:
         compare_named(["good-1", "good-2"], ["base-1", "good-1"], counts_of, (1,))
 
 
-def test_files_of_counts_are_compared_without_a_model(tmp_path: Path) -> None:
+def test_files_of_counts_are_compared_without_a_model(tmp_path):
     for name, gain in (("good", 0.3), ("base", 0.0)):
         one = counts(1, gain)
         rows = [{"problem": p, "n": 16, "c": int(c)} for p, c in zip(one.problem_ids, one.c_P)]  # noqa: B905
@@ -120,7 +116,7 @@ def test_files_of_counts_are_compared_without_a_model(tmp_path: Path) -> None:
         compare_files(config, files[:1], files[1:], (), "1..32", Silent())
 
 
-def test_a_model_is_named_once(tmp_path: Path) -> None:
+def test_a_model_is_named_once(tmp_path):
     with pytest.raises(ConfigurationError, match="good-1 is named twice on one side"):
         compare_named(["good-1", "good-1"], ["base-1", "base-2"], counts_of, (1,))
     rows = [{"problem": f"p{i}", "n": 16, "c": int(c)} for i, c in enumerate(counts(1).c_P)]
@@ -138,7 +134,7 @@ def test_a_model_is_named_once(tmp_path: Path) -> None:
     assert not (tmp_path / "runs").exists()
 
 
-def test_weights_tell_models_apart_whatever_they_are_called(tmp_path: Path) -> None:
+def test_weights_tell_models_apart_whatever_they_are_called(tmp_path):
     for name, weights in (("one", "same"), ("two", "same"), ("x/m", "x"), ("y/m", "y")):
         folder = tmp_path / name
         folder.mkdir(parents=True)
@@ -153,7 +149,7 @@ def test_weights_tell_models_apart_whatever_they_are_called(tmp_path: Path) -> N
         compare(Evaluation(config), [x], [y], Silent())
 
 
-def test_sides_are_called_as_they_are_labelled() -> None:
+def test_sides_are_called_as_they_are_labelled():
     named = compare_named(["base-1"], ["good-1"], counts_of, [1], labels=("Base", None))
     (comparison,) = {(one.a.label, one.b.label) for one in named.values()}
     assert comparison == ("Base", "good-1")
@@ -162,7 +158,7 @@ def test_sides_are_called_as_they_are_labelled() -> None:
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_two_methods_on_one_side_are_no_seeds_of_one(tmp_path: Path, turned: bool) -> None:
+def test_two_methods_on_one_side_are_no_seeds_of_one(tmp_path, turned):
     root = tmp_path / "runs"
     guided = {"anchor": {"kl": "reverse"}, "guide": {"name": "branch"}}
     runs = [
@@ -180,9 +176,7 @@ def test_two_methods_on_one_side_are_no_seeds_of_one(tmp_path: Path, turned: boo
 
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("sampled", [False, True])
-def test_the_difference_from_the_own_control_comes_first(
-    tmp_path: Path, turned: bool, sampled: bool
-) -> None:
+def test_the_difference_from_the_own_control_comes_first(tmp_path, turned, sampled):
     root, dapo = tmp_path / "runs", {"rl": {"algo": "dapo"}}
     settings = {
         "guided": {**dapo, "anchor": {"kl": "reverse"}, "guide": {"name": "branch"}},
@@ -212,7 +206,7 @@ def test_the_difference_from_the_own_control_comes_first(
     assert "own control" not in " ".join(found.notes)
 
 
-def test_counts_of_several_seeds_are_told_to_be_unchecked(tmp_path: Path) -> None:
+def test_counts_of_several_seeds_are_told_to_be_unchecked(tmp_path):
     for name in ("one", "two", "base"):
         rows = [
             {"problem": f"p{i}", "n": 16, "c": int(c)} for i, c in enumerate(counts(len(name)).c_P)

@@ -1,7 +1,5 @@
 """With `--json`, stdout holds one object, whoever else prints."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,7 @@ BY_HEART = QUESTIONS[:4]
         ("x", "x"),
     ],
 )
-def test_the_beginning_of_a_question(question: str, begin: str) -> None:
+def test_the_beginning_of_a_question(question, begin):
     first, rest = cut(question)
     assert (first, first + rest) == (begin, question.strip())
 
@@ -65,11 +65,11 @@ def test_the_beginning_of_a_question(question: str, begin: str) -> None:
         ("anything", "", False),  # of a question of one character nothing is left
     ],
 )
-def test_what_continues_a_question_word_for_word(text: str, rest: str, is_continued: bool) -> None:
+def test_what_continues_a_question_word_for_word(text, rest, is_continued):
     assert continues(text, rest) == is_continued
 
 
-def test_fresh_numbers_are_others_of_equal_length() -> None:
+def test_fresh_numbers_are_others_of_equal_length():
     problem = Problem("p", "b", "12 of 210 and 12 of 0.5", "1")
     fresh = with_fresh_numbers(problem).question
     assert fresh == with_fresh_numbers(problem).question
@@ -99,7 +99,7 @@ class HalfByHeart(Scripted):
 
 
 @pytest.fixture
-def file(sage: Sage) -> str:
+def file(sage):
     """The benchmark, in the folder of the commands, and a folder that looks like a model."""
     rows = zip([*QUESTIONS, WORDY], [*GOLDS, "2"], strict=True)
     lines = [json.dumps({"question": question, "gold": gold}) for question, gold in rows]
@@ -118,9 +118,7 @@ def file(sage: Sage) -> str:
 PROBE = ("data", "probe", "model", "mine.jsonl", "--preset", "tiny")
 
 
-def test_the_half_that_was_learnt_is_found(
-    sage: Sage, file: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_half_that_was_learnt_is_found(sage, file, monkeypatch):
     HalfByHeart.prompts.clear()
     monkeypatch.setattr(measure, "build_sampler", HalfByHeart)
     found = json.loads(sage(*PROBE, "--json").stdout)
@@ -162,9 +160,7 @@ def test_the_half_that_was_learnt_is_found(
         (("--set", "prompt.format=chat"), "prompt.format is fixed by a probe", "leave"),
     ],
 )  # fmt: skip
-def test_what_is_no_probe_is_a_panel(
-    sage: Sage, file: str, words: Sequence[str], cause: str, next_step: str
-) -> None:
+def test_what_is_no_probe_is_a_panel(sage, file, words, cause, next_step):
     typed = sage(*PROBE, *words)
     assert typed.code == 2, typed.words
     assert cause in typed.words
@@ -172,7 +168,7 @@ def test_what_is_no_probe_is_a_panel(
 
 
 @pytest.mark.slow
-def test_a_model_that_learnt_half_by_heart(sage: Sage, file: str) -> None:
+def test_a_model_that_learnt_half_by_heart(sage, file):
     """It reads its prompts as they stand; fresh numbers in them break what it knows."""
     tokenizer = character_tokenizer([])
     tokenizer.padding_side = "right"

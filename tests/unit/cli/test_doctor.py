@@ -1,7 +1,5 @@
 """`sage doctor` on a setup that runs, and on broken ones: a line for each, and exit code 1."""
 
-from __future__ import annotations
-
 import json
 from importlib.util import find_spec
 
@@ -17,7 +15,7 @@ from sage_cli.problems.problem import Problem
 from sage_cli.settings.judge_names import any_of
 from sage_cli.settings.sections.model import ScratchModel
 from sage_cli.store import mirrors
-from sage_cli.trials.executors import build
+from sage_cli.trials.executors import executor
 
 QUICK = ("--set", "evaluation.limit=3", "--set", "data.rl.limit=5")
 
@@ -115,7 +113,7 @@ def test_a_runs_folder_that_is_a_file(sage, tmp_path):
     ("module", "package", "sets"),
     [
         (mirrors, "tensorboard", "tracking.tensorboard=true"),
-        (build, "ray", "executor.name=ray"),
+        (executor, "ray", "executor.name=ray"),
     ],
 )
 def test_packages_that_settings_need(sage, without, module, package, sets):

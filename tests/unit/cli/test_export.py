@@ -1,7 +1,5 @@
 """An exported model says what the policy says, and nothing is written over by mistake."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ FOUR: Sequence[Problem] = [("1", "1+1=?", "2"), ("2", "1+2=?", "3"), ("3", "1+3=
 MORE: Sequence[Problem] = [*FOUR, ("4", "1+4=?", "5")]
 
 
-def own(file: str, problems: Sequence[Problem], right: str = "10") -> str:
+def own(file, problems, right="10"):
     """Write our rows: a digit of `right` is a sample of each problem."""
     rows = [
         {"problem": id_, "question": question, "completions": list(right)}
@@ -33,7 +33,7 @@ def own(file: str, problems: Sequence[Problem], right: str = "10") -> str:
     return file
 
 
-def inspect(file: str, problems: Sequence[Problem], values: Sequence[object], **about: str) -> str:
+def inspect(file, problems, values, **about):
     """Write a log of Inspect: a value is an epoch's score."""
     samples = [
         {"id": id_, "epoch": epoch, "input": question, "target": gold or ""}
@@ -47,7 +47,7 @@ def inspect(file: str, problems: Sequence[Problem], values: Sequence[object], **
     return file
 
 
-def lm_eval(file: str, problems: Sequence[Problem], **change: Any) -> str:
+def lm_eval(file, problems, **change):
     """Write lm-eval's samples, of which the first problem is right."""
     rows = [
         {"doc_id": id_, "target": gold, "filter": "none", "metrics": ["exact_match"]}
@@ -59,7 +59,7 @@ def lm_eval(file: str, problems: Sequence[Problem], **change: Any) -> str:
     return file
 
 
-def answer(sage: Sage, *words: object) -> dict[str, Any]:
+def answer(sage, *words):
     typed = sage(*map(str, words), "--json")
     assert typed.code == 0, typed.words
     return json.loads(typed.stdout)  # type: ignore[no-any-return]
@@ -74,16 +74,14 @@ def answer(sage: Sage, *words: object) -> dict[str, Any]:
         (LIGHTEVAL, "lighteval", "toy4|0", [0.06]),
     ],
 )
-def test_a_log_is_a_curve(
-    sage: Sage, file: Path, label: str, benchmark: str, curve: list[float]
-) -> None:
+def test_a_log_is_a_curve(sage, file, label, benchmark, curve):
     (line,) = answer(sage, "passk", file)["curves"]
     assert (line["policy"], line["benchmark"]) == (label, benchmark)
     assert line["pass@k"][: len(curve)] == pytest.approx(curve)
     assert answer(sage, "power", file, "--k", "1")["bases"][0]["base"] == label
 
 
-def test_logs_and_counts_share_a_table(sage: Sage) -> None:
+def test_logs_and_counts_share_a_table(sage):
     Path("counts.csv").write_text("problem;n;c\na;2;1\nb;2;2\n")
     files = [own("mine.jsonl", FOUR), inspect("a.json", FOUR, ["C", "I"]), "counts.csv"]
     files += [inspect("b.json", FOUR, ["I", "I"])]
@@ -114,9 +112,7 @@ OTHER_WORDS = [(id_, f"Question: {question}\nAnswer:", gold) for id_, question, 
         (FOUR, [("2", "1+1=?", "2"), ("1", "1+2=?", "3")], 2, "left out of a.json: 1 problems, 3"),
     ],
 )
-def test_problems_are_matched_by_text_or_by_id_and_gold(
-    sage: Sage, a: Sequence[Problem], b: Sequence[Problem], shared: int, told: str | None
-) -> None:
+def test_problems_are_matched_by_text_or_by_id_and_gold(sage, a, b, shared, told):
     files = [inspect("a.json", a, ["C", "C"]), inspect("b.json", b, ["C", "I"], model="acme/b")]
     typed = sage("compare", *files, "--k", "1", "--notes")
     assert typed.code == (0 if shared else 2), typed.words
@@ -130,7 +126,7 @@ def test_problems_are_matched_by_text_or_by_id_and_gold(
         assert [side["name"] for side in found["sides"]] == ["a", "b"]
 
 
-def test_a_problem_that_one_log_lacks_does_not_limit_k(sage: Sage) -> None:
+def test_a_problem_that_one_log_lacks_does_not_limit_k(sage):
     Path("a.csv").write_text("problem,n,c\n1,4,2\n2,4,0\n9,1,1\n")
     Path("b.csv").write_text("problem,n,c\n1,4,1\n2,4,0\n")
     found = answer(sage, "compare", "a.csv", "b.csv")["comparisons"]["counts"]
@@ -139,14 +135,14 @@ def test_a_problem_that_one_log_lacks_does_not_limit_k(sage: Sage) -> None:
     assert found["difference"] == pytest.approx([1 / 8, 1 / 6, 1 / 8, 0])
 
 
-def test_a_preset_holds_for_curves_of_files(sage: Sage) -> None:
+def test_a_preset_holds_for_curves_of_files(sage):
     Path("mine.yaml").write_text("evaluation: {confidence: 0.8}\n")
     file = own("mine.jsonl", MORE)
     by_flag = answer(sage, "passk", file, "--set", "evaluation.confidence=0.8")
     assert answer(sage, "passk", file, "--preset", "mine.yaml")["curves"] == by_flag["curves"]
 
 
-def test_ids_of_two_tasks_are_two_problems(sage: Sage) -> None:
+def test_ids_of_two_tasks_are_two_problems(sage):
     files = [inspect("a.json", FOUR, [1]), inspect("b.json", OTHER_WORDS, [0], task="others")]
     typed = sage("compare", *files)
     assert (typed.code, "a.json and b.json have no problem in common" in typed.words) == (2, True)
@@ -154,14 +150,14 @@ def test_ids_of_two_tasks_are_two_problems(sage: Sage) -> None:
     assert "Question: 1+1=?" in typed.words
 
 
-def test_counts_are_matched_with_a_log_by_ids(sage: Sage) -> None:
+def test_counts_are_matched_with_a_log_by_ids(sage):
     Path("counts.json").write_text(json.dumps([{"problem": i, "n": 2, "c": 2} for i in (1, 2, 9)]))
     found = answer(sage, "compare", "counts.json", own("mine.jsonl", FOUR), "--k", "1")
     assert found["comparisons"]["counts"]["difference"] == [0.5, 0.0]
     assert found["unmatched"] == {"counts.json": ["9"], "mine.jsonl": ["3"]}
 
 
-def test_methods_are_compared_over_their_logs(sage: Sage) -> None:
+def test_methods_are_compared_over_their_logs(sage):
     sides = [
         ",".join(own(f"{side}{seed}.jsonl", MORE[:size], right) for seed, size, right in runs)
         for side, runs in (("a", [(1, 4, "110"), (2, 3, "100")]), ("b", [(1, 4, "000")]))
@@ -171,8 +167,8 @@ def test_methods_are_compared_over_their_logs(sage: Sage) -> None:
     assert found["unmatched"] == {"a1.jsonl": ["4"], "b1.jsonl": ["4"]}
 
 
-def test_answers_by_likelihood_are_compared_and_not_imported(sage: Sage) -> None:
-    likely: Mapping[str, Any] = {"resps": [[["-1.5", "False"]], [["-2.5", "False"]]]}
+def test_answers_by_likelihood_are_compared_and_not_imported(sage):
+    likely = {"resps": [[["-1.5", "False"]], [["-2.5", "False"]]]}
     files = [lm_eval("a.jsonl", FOUR, **likely), lm_eval("b.jsonl", FOUR, exact_match=1, **likely)]
     found = answer(sage, "compare", *files)["comparisons"]["counts"]
     assert found["difference"] == pytest.approx([-2 / 3])
@@ -181,7 +177,7 @@ def test_answers_by_likelihood_are_compared_and_not_imported(sage: Sage) -> None
     assert not Path("runs/theirs").exists()
 
 
-def test_scores_that_differ_are_told(sage: Sage) -> None:
+def test_scores_that_differ_are_told(sage):
     both = {"metrics": ["strict", "loose"], "strict": 1.0, "loose": 0.0}
     words = ("compare", inspect("i.json", FOUR, [1]), lm_eval("a.jsonl", FOUR, **both))
     hint = "scores not taken: loose,none (strict,none is taken; --score NAME takes another)"
@@ -231,7 +227,7 @@ def test_scores_that_differ_are_told(sage: Sage) -> None:
         ("passk two.jsonl", "problem '2+2=?' is of model a and b", "its own file"),
     ],
 )
-def test_bad_input_is_a_panel(sage: Sage, words: str, cause: str, next_step: str) -> None:
+def test_bad_input_is_a_panel(sage, words, cause, next_step):
     inspect("one.json", FOUR, ["C"])
     inspect("four.json", FOUR, ["C", "I", "P", "N"])
     inspect("f1.json", FOUR, [0.37, 1])

@@ -1,7 +1,5 @@
 """RL from a model of one's own: what is given is trained, and nothing before it."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """What `sage runs list --columns` says of runs."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """From a run to its completions under a guide: what is stored is shown, what lacks is drawn."""
 
-from __future__ import annotations
-
 import math
 import shutil
 

@@ -1,11 +1,7 @@
 """`sage samples import`, and what takes an imported name like a run's."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,13 +12,13 @@ WRITTEN = Path(__file__).resolve().parents[2] / "data/imported"
 LOG = WRITTEN / "inspect.eval"
 
 
-def answer(sage: Callable[..., Any], *words: object) -> dict[str, Any]:
+def answer(sage, *words):
     typed = sage(*map(str, words), "--json")
     assert typed.code == 0, typed.words
     return json.loads(typed.stdout)  # type: ignore[no-any-return]
 
 
-def test_samples_are_measured_like_a_runs(sage: Callable[..., Any]) -> None:
+def test_samples_are_measured_like_a_runs(sage):
     said = answer(sage, "samples", "import", LOG, "--as", "theirs")
     assert (said["right"], said["samples"], said["unknown"]) == (3, 12, ["top_p"])
     report = answer(sage, "passk", "theirs")
@@ -39,9 +35,7 @@ def test_samples_are_measured_like_a_runs(sage: Callable[..., Any]) -> None:
     assert "is stored already" in again.words
 
 
-def test_imported_samples_without_verdicts_are_said_to_lack_grades(
-    sage: Callable[..., Any],
-) -> None:
+def test_imported_samples_without_verdicts_are_said_to_lack_grades(sage):
     row = {"question": "3*4=?", "gold": "12", "completion": "12"}
     Path("plain.jsonl").write_text(json.dumps(row) + "\n")
     sage("samples", "import", "plain.jsonl", "--as", "plain")
@@ -56,7 +50,7 @@ def test_imported_samples_without_verdicts_are_said_to_lack_grades(
     assert "no wrong completion of plain" in typed.words
 
 
-def test_two_files_of_the_same_problems_are_compared(sage: Callable[..., Any]) -> None:
+def test_two_files_of_the_same_problems_are_compared(sage):
     sage("samples", "import", LOG, "--as", "theirs")
     rows = [
         {"question": "3*4=?", "gold": "12", "completion": "12", "correct": True},
@@ -74,14 +68,14 @@ def test_two_files_of_the_same_problems_are_compared(sage: Callable[..., Any]) -
     )
 
 
-def test_a_folder_of_runs_may_be_moved(sage: Callable[..., Any]) -> None:
+def test_a_folder_of_runs_may_be_moved(sage):
     sage("samples", "import", LOG, "--as", "theirs")
     Path("runs").rename("elsewhere")
     report = answer(sage, "passk", "theirs", "--runs", "elsewhere")
     assert report["curves"][0]["benchmark"] == "elsewhere/theirs/problems.jsonl"
 
 
-def test_the_stored_configuration_names_no_other_file(sage: Callable[..., Any]) -> None:
+def test_the_stored_configuration_names_no_other_file(sage):
     sage("samples", "import", LOG, "--as", "theirs")
     config = Path("runs/theirs/config.json")
     stored = json.loads(config.read_text())
@@ -100,21 +94,19 @@ def test_the_stored_configuration_names_no_other_file(sage: Callable[..., Any]) 
         (("--as", "x", "--score", "other"), "no score 'other'"),
     ],
 )
-def test_nothing_is_written_where_something_is_refused(
-    sage: Callable[..., Any], words: tuple[str, ...], said: str
-) -> None:
+def test_nothing_is_written_where_something_is_refused(sage, words, said):
     typed = sage("samples", "import", LOG, *words)
     assert (typed.code, typed.written) == (2, [])
     assert said in typed.words
 
 
-def test_a_dry_run_writes_nothing(sage: Callable[..., Any]) -> None:
+def test_a_dry_run_writes_nothing(sage):
     said = answer(sage, "samples", "import", LOG, "--as", "theirs", "--dry-run")
     assert (said["right"], said["stored"], Path("runs").exists()) == (3, False, False)
 
 
 @pytest.mark.parametrize("field", ["problem", "question", "gold", "completion"])
-def test_half_a_character_is_replaced_and_said_so(sage: Callable[..., Any], field: str) -> None:
+def test_half_a_character_is_replaced_and_said_so(sage, field):
     row = {"problem": "p", "question": "q", "gold": "4", "completion": "4", "correct": True}
     Path("mine.jsonl").write_text(json.dumps({**row, field: "cut \ud83d"}) + "\n")
     said = answer(sage, "samples", "import", "mine.jsonl", "--as", "mine")
@@ -124,14 +116,14 @@ def test_half_a_character_is_replaced_and_said_so(sage: Callable[..., Any], fiel
     assert ("cut \ufffd" in sample["completion"]["text"]) == (field == "completion")
 
 
-def test_a_file_name_that_is_no_text(sage: Callable[..., Any]) -> None:
+def test_a_file_name_that_is_no_text(sage):
     row = {"question": "q", "gold": "4", "completion": "4", "correct": True}
     file = Path("m\udcff.jsonl")
     file.write_text(json.dumps(row) + "\n")
     assert answer(sage, "samples", "import", file, "--as", "mine")["right"] == 1
 
 
-def test_a_name_that_is_taken(sage: Callable[..., Any]) -> None:
+def test_a_name_that_is_taken(sage):
     sage("samples", "import", LOG, "--as", "theirs")
     other = WRITTEN / "lighteval.parquet"
     typed = sage("samples", "import", other, "--as", "theirs")
@@ -146,20 +138,20 @@ def test_a_name_that_is_taken(sage: Callable[..., Any]) -> None:
         ("export", "theirs", "out"),
     ],
 )
-def test_no_model_is_looked_for(sage: Callable[..., Any], words: tuple[str, ...]) -> None:
+def test_no_model_is_looked_for(sage, words):
     sage("samples", "import", LOG, "--as", "theirs")
     typed = sage(*words)
     assert (typed.code, "imported samples and no model" in typed.words) == (2, True)
 
 
-def test_lengths_need_token_counts(sage: Callable[..., Any]) -> None:
+def test_lengths_need_token_counts(sage):
     file = WRITTEN / "samples_toy_2026-11-25T00-00-00.000000.jsonl"
     sage("samples", "import", file, "--as", "theirs")
     typed = sage("analyze", "lengths", "theirs")
     assert (typed.code, "have no token counts" in typed.words) == (2, True)
 
 
-def test_golds_that_are_absent_are_named(sage: Callable[..., Any]) -> None:
+def test_golds_that_are_absent_are_named(sage):
     row = {"question": "q", "completion": "a", "correct": True}
     Path("mine.jsonl").write_text(json.dumps(row) + "\n")
     sage("samples", "import", "mine.jsonl", "--as", "mine")
@@ -170,7 +162,7 @@ def test_golds_that_are_absent_are_named(sage: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("measured", [True, False])
-def test_the_pages_show_imported_samples(sage: Callable[..., Any], measured: bool) -> None:
+def test_the_pages_show_imported_samples(sage, measured):
     sage("samples", "import", LOG, "--as", "theirs")
     if measured:
         sage("passk", "theirs")
@@ -181,7 +173,7 @@ def test_the_pages_show_imported_samples(sage: Callable[..., Any], measured: boo
     assert (samples["total"], samples["grades"]) == (12, {"right": 3, "wrong": 9})
 
 
-def test_verdicts_grade_nothing_new(sage: Callable[..., Any]) -> None:
+def test_verdicts_grade_nothing_new(sage):
     Path("own.jsonl").write_text('{"gold": "1", "completion": "1"}\n')
     for words in (
         ("rl", "--set", "grading.judge=imported", "--dry-run"),

@@ -1,7 +1,5 @@
 """`sage suite` and `sage samples`: what they say before anything is run."""
 
-from __future__ import annotations
-
 import json
 import shlex
 

@@ -1,12 +1,9 @@
 """`sage sweep COMMAND` on folders as drivers leave them."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import socket
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from sweep_cells import BOTH, GRID, at, done
@@ -17,25 +14,25 @@ from sage_cli.trials.search.folder import SweepFolder
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """One sweep, of which a trial failed."""
     return sweep_folder(tmp_path / "runs", "tau-rho-01234567")
 
 
 @pytest.fixture
-def sweeps(sage, tmp_path: Path):
+def sweeps(sage, tmp_path):
     """`sage sweep ...` on the folder of runs."""
     return lambda *words: sage("sweep", *words, "--runs", tmp_path / "runs")
 
 
-def held(folder: Path, ready, stop) -> None:
+def held(folder, ready, stop):
     with driver(folder, folder.name):
         ready.set()
         stop.wait(60)
 
 
 @contextmanager
-def driven(folder: Path):
+def driven(folder):
     """While another process holds the sweep, as its driver does."""
     fork = multiprocessing.get_context("fork")
     ready, stop = fork.Event(), fork.Event()

@@ -1,7 +1,5 @@
 """What the schema says of its settings: which there are, and what each means."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -25,7 +25,7 @@ def official(presets=PAPER, sets=(), stored=None, *, algo="dapo", guide="random"
     return load(presets, flags, sets, stored)
 
 
-def documented(heading="## `--compat official`") -> list[tuple[Difference, object]]:
+def documented(heading="## `--compat official`"):
     """The rows of the table below a heading, and the column of our own values."""
     text = (Path(__file__).parents[3] / "docs" / "fidelity.md").read_text()
     section = text.partition(heading)[2].partition("\n## ")[0]

@@ -1,7 +1,5 @@
 """What a stored configuration doesn't decide: where requests, keys and commands go."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

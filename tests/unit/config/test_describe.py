@@ -1,14 +1,12 @@
 """What a run says of its objective."""
 
-from __future__ import annotations
-
 import pytest
 
 from sage_cli.config.describe import remarks
 from sage_cli.config.schema import SageConfig
 
 
-def said(**sections: object) -> list[str]:
+def said(**sections):
     return remarks(SageConfig.model_validate(sections))
 
 
@@ -20,7 +18,7 @@ def test_estimator_and_reference_are_named():
 
 
 @pytest.mark.parametrize(("estimator", "warned"), [("k3", 0), ("k3-corrected", 1), ("reward", 0)])
-def test_branch_is_warned_about_where_it_does_nothing(estimator: str, warned: int):
+def test_branch_is_warned_about_where_it_does_nothing(estimator, warned):
     lines = said(guide={"name": "branch"}, anchor={"estimator": estimator})
     assert sum(line.startswith("warning: branch") for line in lines) == warned
 
@@ -49,6 +47,6 @@ def test_no_anchor_and_forward_kl():
         ({"epsilon_high": 0.28, "clip": False}, 0),
     ],
 )
-def test_a_clip_range_that_cannot_act_is_remarked_on(rl: dict[str, object], remarked: int):
+def test_a_clip_range_that_cannot_act_is_remarked_on(rl, remarked):
     lines = said(rl=rl)
     assert sum("0.2 / 0.28 never acts: with one update" in line for line in lines) == remarked

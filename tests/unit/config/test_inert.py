@@ -1,7 +1,5 @@
 """Methods that can't act are refused before anything is loaded, with what would let them."""
 
-from __future__ import annotations
-
 import pytest
 
 from sage_cli.config.load import changed, load, refuse_unread
@@ -12,7 +10,7 @@ from sage_cli.settings.section import built_in
 GROUP = "rl.rollouts_per_prompt=8"
 
 
-def algo(name: str) -> dict[str, dict[str, str]]:
+def algo(name):
     return {"rl": {"algo": name}}
 
 
@@ -25,7 +23,7 @@ def algo(name: str) -> dict[str, dict[str, str]]:
         if guide == "none" or method.takes_a_guide
     ],
 )
-def test_every_method_loads_with_every_guide(name: str, guide: str):
+def test_every_method_loads_with_every_guide(name, guide):
     config = load(["tiny"], {**algo(name), "guide": {"name": guide}}).config
     assert (config.anchor.kl == "none") == (
         guide == "none" and built_in(Method)[name].kl_without_guide == "none"
@@ -97,7 +95,7 @@ def test_every_method_loads_with_every_guide(name: str, guide: str):
         ("grpo", ["anchor.reference_samples=4"], "reference_samples 4 are those of forward KL"),
     ],
 )
-def test_what_cannot_act_is_refused(name: str, sets: list[str], said: str):
+def test_what_cannot_act_is_refused(name, sets, said):
     with pytest.raises(ConfigurationError, match=said):
         load(flags=algo(name), sets=[GROUP, *sets])
 

@@ -1,7 +1,5 @@
 """How layers are merged: which value wins, and what a choice takes back."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,19 +1,15 @@
 """The same words name the same run, whichever command says them, and in whatever order."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sage_cli.config.load import Loaded, changed, load, with_layers
-from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 
 ALGOS = st.sampled_from(["grpo", "dapo", "gspo", "pkpo", "pass-at-k", "clip-cov"])
@@ -38,7 +34,7 @@ OWN = {
 
 
 @st.composite
-def said(draw: st.DrawFn) -> dict[str, Any]:
+def said(draw):
     """Choices, settings that most have, and settings of what is chosen."""
     found = draw(st.fixed_dictionaries({}, optional={**CHOICES, **GENERAL}))
     own = {k: v for name in CHOICES for k, v in OWN.get(found.get(name, ""), {}).items()}
@@ -48,19 +44,19 @@ def said(draw: st.DrawFn) -> dict[str, Any]:
 WORDS = said()
 
 
-def nested(words: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
+def nested(words):
+    found = {}
     for name, value in words.items():
         section, _, key = name.partition(".")
         found.setdefault(section, {})[key] = value
     return found
 
 
-def typed(words: dict[str, Any]) -> list[str]:
+def typed(words):
     return [f"{name}={json.dumps(value)}" for name, value in words.items()]
 
 
-def made(load_it: Any) -> SageConfig | None:
+def made(load_it):
     """The configuration; None where the words are refused."""
     try:
         found = load_it()
@@ -69,7 +65,7 @@ def made(load_it: Any) -> SageConfig | None:
     return found.config if isinstance(found, Loaded) else found
 
 
-def preset(words: dict[str, Any]) -> str:
+def preset(words):
     """A file that says them."""
     folder = Path(tempfile.mkdtemp())
     (folder / "own.json").write_text(json.dumps(nested(words)))
@@ -78,9 +74,7 @@ def preset(words: dict[str, Any]) -> str:
 
 @settings(max_examples=60, deadline=None)
 @given(file=WORDS, words=WORDS, data=st.data())
-def test_flags_and_sets_say_the_same_in_any_order(
-    file: dict[str, Any], words: dict[str, Any], data: st.DataObject
-):
+def test_flags_and_sets_say_the_same_in_any_order(file, words, data):
     own = ["tiny", preset(file)]
     names = data.draw(st.permutations(list(words)))
     flags = data.draw(st.sets(st.sampled_from(names))) if names else set()
@@ -96,9 +90,7 @@ def test_flags_and_sets_say_the_same_in_any_order(
 
 @settings(max_examples=80, deadline=None)
 @given(file=WORDS, words=WORDS, trial=WORDS)
-def test_a_trial_is_what_rl_names_by_the_same_words(
-    file: dict[str, Any], words: dict[str, Any], trial: dict[str, Any]
-):
+def test_a_trial_is_what_rl_names_by_the_same_words(file, words, trial):
     """A sweep's trial, a suite's arm: settings over a configuration, in one step or in several."""
     own = ["tiny", preset(file)]
     shared = made(lambda: load(own, sets=typed(words)))
@@ -106,7 +98,7 @@ def test_a_trial_is_what_rl_names_by_the_same_words(
     if shared is None or typed_once is None:
         return
     assert changed(shared, trial) == typed_once
-    now: SageConfig | None = shared
+    now = shared
     for name, value in trial.items():
         now = now and made(lambda name=name, value=value, now=now: changed(now, {name: value}))
     assert now is None or now == typed_once
@@ -114,9 +106,7 @@ def test_a_trial_is_what_rl_names_by_the_same_words(
 
 @settings(max_examples=40, deadline=None)
 @given(file=WORDS, words=WORDS)
-def test_a_stored_configuration_is_the_one_it_was_stored_from(
-    file: dict[str, Any], words: dict[str, Any]
-):
+def test_a_stored_configuration_is_the_one_it_was_stored_from(file, words):
     config = made(lambda: load(["tiny", preset(file)], sets=typed(words)))
     if config is None:
         return
@@ -126,9 +116,7 @@ def test_a_stored_configuration_is_the_one_it_was_stored_from(
 
 @settings(max_examples=80, deadline=None)
 @given(file=WORDS, words=WORDS, trial=WORDS)
-def test_a_stored_sweep_goes_on_with_the_same_trials(
-    file: dict[str, Any], words: dict[str, Any], trial: dict[str, Any]
-):
+def test_a_stored_sweep_goes_on_with_the_same_trials(file, words, trial):
     config = made(lambda: load(["tiny", preset(file)], sets=typed(words)))
     if config is None:
         return
@@ -140,7 +128,7 @@ def test_a_stored_sweep_goes_on_with_the_same_trials(
 
 @settings(max_examples=40, deadline=None)
 @given(words=WORDS, algo=ALGOS)
-def test_choosing_a_method_again_changes_nothing(words: dict[str, Any], algo: str):
+def test_choosing_a_method_again_changes_nothing(words, algo):
     """A file that chooses it, and an option that says so once more."""
     own = preset({**words, "rl.algo": algo})
     plain, again = (made(lambda f=f: load(["tiny", own], f)) for f in ({}, {"rl": {"algo": algo}}))

@@ -1,9 +1,6 @@
 """The schema: which settings change no result, and what an accelerate file contradicts."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 import yaml
@@ -15,7 +12,7 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.settings.section import is_cosmetic, usual_where_set
 
 
-def loaded(file: str | Path, *sets: str) -> Any:
+def loaded(file, *sets):
     return load(sets=[f"rl.accelerate={file}", "rl.processes=2", *sets])
 
 
@@ -26,14 +23,14 @@ def loaded(file: str | Path, *sets: str) -> Any:
         ({"num_machines": 2}, "is for 2 machines, and --processes starts all of them on this one"),
     ],
 )
-def test_a_file_for_other_numbers_is_refused(tmp_path: Path, said: dict[str, int], complaint: str):
+def test_a_file_for_other_numbers_is_refused(tmp_path, said, complaint):
     file = tmp_path / "own.yaml"
     file.write_text(yaml.safe_dump({"distributed_type": "MULTI_GPU", **said}))
     with pytest.raises(ConfigurationError, match=complaint):
         loaded(file)
 
 
-def test_a_file_for_the_same_number_or_none_passes(tmp_path: Path):
+def test_a_file_for_the_same_number_or_none_passes(tmp_path):
     for said in ({"num_processes": 2, "num_machines": 1}, {"num_processes": -1}, {}):
         file = tmp_path / "own.yaml"
         file.write_text(yaml.safe_dump({"distributed_type": "MULTI_GPU", **said}))
@@ -48,7 +45,7 @@ def test_zero_3_takes_no_adapters():
 
 
 @pytest.mark.parametrize("tuning", ["full", "lora"])
-def test_fsdp_2_takes_no_8_bit_optimizer(tmp_path: Path, tuning: str):
+def test_fsdp_2_takes_no_8_bit_optimizer(tmp_path, tuning):
     model, eight = f"model.tuning={tuning}", "rl.optimizer=adamw_8bit"
     refusal = "'fsdp2': rl.optimizer 'adamw_8bit' can't .*--set rl.optimizer=adamw"
     with pytest.raises(ConfigurationError, match=refusal):
@@ -61,7 +58,7 @@ def test_fsdp_2_takes_no_8_bit_optimizer(tmp_path: Path, tuning: str):
     loaded(first, model, eight)
 
 
-def test_deepspeed_takes_no_dars(tmp_path: Path):
+def test_deepspeed_takes_no_dars(tmp_path):
     second = tmp_path / "second.yaml"
     said = {"distributed_type": "DEEPSPEED", "deepspeed_config": {"zero_stage": 2}}
     second.write_text(yaml.safe_dump(said))
@@ -75,7 +72,7 @@ def test_deepspeed_takes_no_dars(tmp_path: Path):
 
 
 @pytest.mark.parametrize("preset", ["qwen2.5-3b-instruct-full", "qwen2.5-math-1.5b-instruct-full"])
-def test_presets_of_all_weights_can_be_sharded(preset: str):
+def test_presets_of_all_weights_can_be_sharded(preset):
     sets = ["rl.accelerate=fsdp2", "rl.processes=4"]
     assert load([preset], sets=sets).config.rl.optimizer == "adamw"
 

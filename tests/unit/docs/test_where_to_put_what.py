@@ -117,7 +117,7 @@ RUN: dict[str, list[tuple[str, tuple[str, ...], str]]] = {
 
 
 @pytest.fixture(scope="module")
-def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def package(tmp_path_factory):
     """A copy of the code that a test may add to."""
     folder = tmp_path_factory.mktemp("checkout")
     for part in ("sage_cli", "configs", "sweeps"):
@@ -126,7 +126,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("thing", ADDED)
-def test_a_thing_is_added_where_the_table_says(thing: str, package: Path, tmp_path: Path):
+def test_a_thing_is_added_where_the_table_says(thing, package, tmp_path):
     places = re.findall(r"`([\w/]+(?:/|\.py))`", ROWS[thing])
     for name, content in ADDED[thing].items():
         assert any(name == place or name.startswith(place) for place in places), name

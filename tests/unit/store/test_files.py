@@ -1,7 +1,5 @@
 """Files that are whole or absent: text, JSON objects, folders."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """The TensorBoard mirror: read back as TensorBoard reads it."""
 
-from __future__ import annotations
-
 import pytest
 from mirrored_run import resume_at, train
 

@@ -1,7 +1,5 @@
 """One writer per directory, across processes."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import json

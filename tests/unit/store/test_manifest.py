@@ -1,7 +1,5 @@
 """Storage that runs can be written to."""
 
-from __future__ import annotations
-
 import errno
 import os
 
@@ -9,7 +7,7 @@ import pytest
 
 from sage_cli.errors import StoreError
 from sage_cli.store import locks
-from sage_cli.store.manifest import require_storage
+from sage_cli.store.run import require_storage
 
 
 def test_a_folder_that_is_there_and_one_that_is_not_yet(tmp_path):

@@ -1,7 +1,5 @@
 """metrics.jsonl: appended, rewound, read after a crash."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """How a mirror is kept up with a run, whatever program it belongs to."""
 
-from __future__ import annotations
-
 import pytest
 from mirrored_run import rollout
 

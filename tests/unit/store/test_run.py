@@ -1,7 +1,5 @@
 """Run directories: what the manifest says after every kind of end, and finding one again."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """Facts of runs: a sweep's runs with torn lines, and the speed of a training."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -69,7 +67,7 @@ def test_lines_that_are_no_entries_are_passed_over_and_taken_away(tmp_path, capl
     assert caplog.messages == [f"{good.path} had 7 torn lines, which were removed"]
 
 
-def record(step_s: float, loss_s: float, **more: float) -> dict[str, float]:
+def record(step_s, loss_s, **more):
     phases = {"generate": 1.0, "sync": 0.0, "grade": 0.5, "reference": 0.25, "loss": loss_s}
     timed = {f"time/{phase}_s": value for phase, value in phases.items()}
     return {"time/step_s": step_s, **timed, **more}
@@ -99,7 +97,7 @@ def test_records_without_times_say_nothing():
 def facts(tmp_path, *settings):
     """Facts of runs, each by `kind` and settings by dotted name."""
     for place, (kind, values) in enumerate(settings):
-        config: dict[str, dict[str, object]] = {}
+        config = {}
         for name, value in values.items():
             section, _, key = name.partition(".")
             config.setdefault(section, {})[key] = value

@@ -148,46 +148,31 @@ def test_the_learning_rates_schedule_goes_on_after_a_reset(bench: Any, configure
     assert rates["plain"][0] > rates["plain"][3]
 
 
-@pytest.mark.parametrize("ema", [0, -0.1, 1.5])
-def test_a_weight_outside_of_its_range_is_refused(configure: Any, ema: float):
-    with pytest.raises(ValueError, match=r"anchor\.ema"):
-        configure(anchor={"ema": ema})
-
-
-def test_a_checkpoint_that_lost_its_reference_is_refused(bench: Any, configure: Any):
-    config = configure(anchor={"ema": 0.9}, rl={"steps": 4, "save_every": 2, "save_minutes": 99})
-    bench.run(config)
-    checkpoint = bench.folder / "run/checkpoints/checkpoint-2"
-    (checkpoint / "reference.safetensors").unlink()
-    trainer = bench.trainer(config)
-    with pytest.raises(TrainingError, match="has not the reference that was moved"):
-        trainer.moving.load(checkpoint)
+USE = "(use "
 
 
 @pytest.mark.parametrize(
-    ("anchor", "said"),
+    ("anchor", "said", "way"),
     [
-        ({"reset_every": 4}, "the training ends after 4 steps: the reset would never come"),
-        ({"ema": 0.9, "reference": "base"}, "another model than the policy: it can't follow it"),
-        ({"ema": 0.9, "kl": "none"}, "there is no reverse KL to the policy's own completions"),
-        ({"rows": "wrong", "kl": "forward"}, "anchor.rows is wrong, and there is no reverse KL"),
-        ({"tokens": "certain", "kl": "forward"}, "anchor.tokens is certain, and there is no"),
-        ({"tokens": "uncertain", "kl": "none"}, "anchor.tokens is uncertain, and there is no"),
-        ({"tokens": "certain", "beta": 0}, "anchor.beta is 0"),
-        ({"reset_every": 2, "beta": 0}, "anchor.beta is 0"),
+        *(({"ema": ema}, "anchor.ema", "") for ema in (0, -0.1, 1.5)),
+        ({"reset_every": 4}, "the training ends after 4 steps: the reset would never come", USE),
+        ({"ema": 0.9, "reference": "base"}, "another model than the policy: it can't follow", USE),
+        ({"ema": 0.9, "kl": "none"}, "there is no reverse KL to the policy's own completion", USE),
+        ({"rows": "wrong", "kl": "forward"}, "anchor.rows is wrong, and there is no reverse", USE),
+        ({"tokens": "certain", "kl": "forward"}, "anchor.tokens is certain, and there is no", USE),
+        ({"tokens": "uncertain", "kl": "none"}, "anchor.tokens is uncertain, and there is no", USE),
+        ({"tokens": "certain", "beta": 0}, "anchor.beta is 0", USE),
+        ({"reset_every": 2, "beta": 0}, "anchor.beta is 0", USE),
+        ({"ema_every": 3}, "anchor.ema=.9", "(add "),
+        ({"uncertain_share": 0.3}, "anchor.tokens=certain", "(add "),
     ],
 )
-def test_what_can_not_be_is_refused_with_the_way_out(configure: Any, anchor: Any, said: str):
+def test_what_can_not_be_is_refused_with_the_way_out(
+    configure: Any, anchor: Any, said: str, way: str
+):
     with pytest.raises(ValueError, match=re.escape(said)) as caught:
         configure(anchor=anchor)
-    assert "(use " in str(caught.value)
-
-
-def test_how_often_without_an_average_is_refused(configure: Any):
-    with pytest.raises(ValueError, match=r"anchor\.ema=\.9"):
-        configure(anchor={"ema_every": 3})
-    with pytest.raises(ValueError, match=r"anchor\.tokens=certain"):
-        configure(anchor={"uncertain_share": 0.3})
+    assert way in str(caught.value)
 
 
 def shifted(base: Path, folder: Path, factor: float) -> Path:
@@ -214,13 +199,6 @@ def test_the_tolerance_follows_the_arithmetic(
     assert abs(record["kl/reference"]) < 0.05
     with pytest.raises(TrainingError, match=r"differ .* nats a token \(tolerance"):
         bench.run(config, "far", reference=shifted(bench.base, tmp_path / "f", refused))
-
-
-def test_the_same_weights_pass_in_every_arithmetic(bench: Any, configure: Any):
-    for compute_dtype in ("auto", "float32", "bfloat16"):
-        model = {"kind": "pretrained", "tuning": "full", "compute_dtype": compute_dtype}
-        (record,) = bench.run(configure(model=model, rl={"steps": 1}), compute_dtype)
-        assert record["kl/reference"] == pytest.approx(0, abs=1e-6)
 
 
 @pytest.mark.parametrize("tuning", ["lora", "full"])
@@ -308,7 +286,8 @@ def test_a_reference_that_stops_at_the_tag_teaches_no_token_after_it(bench: Any,
     records = bench.run(config, reference=None, reference_completions=drawn)
     # the tag alone is learnt: cross-entropy falls to nearly 0, which end-of-sequence after it, a
     # second token, would be part of
-    assert records[-1]["kl/forward"] < 0.5 < records[0]["kl/forward"]
+    assert records[-1]["kl/forward"] < 0.5 < 1.5 < records[0]["kl/forward"]
+    assert "kl/reference" not in records[0]
     ids_BT, mask_BT = ReferenceCompletions.encode(
         [problem for _, problem in PROMPTS], drawn, bench.tokenizer, "</SOLUTION>", range(12)
     ).take(torch.tensor([0]), torch.tensor([0]))
@@ -367,15 +346,6 @@ def test_completions_are_needed_of_the_problems_that_steps_see(
 def test_where_dynamic_sampling_may_take_any_problem_all_are_needed(configure: Any):
     config = configure(rl={"dynamic_sampling": True, "prompts_per_step": 2})
     assert rows_seen(12, config.rl) == list(range(12))
-
-
-def test_training_pulls_the_policy_towards_the_references_completions(bench: Any, configure: Any):
-    rl = {"steps": 12, "learning_rate": 0.02, "warmup_ratio": 0.0, "save_every": 12}
-    config = configure(anchor={"kl": "forward", "beta": 1.0}, rl=rl)
-    arguments = {"reference": None, "reference_completions": reference_completions()}
-    records = bench.run(config, **arguments)
-    assert records[-1]["kl/forward"] < records[0]["kl/forward"] - 1
-    assert "kl/reference" not in records[0]
 
 
 def test_missing_completions_and_guides_are_refused(bench: Any, configure: Any):

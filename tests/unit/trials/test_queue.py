@@ -14,8 +14,7 @@ from shell_task import shell_task
 from sage_cli.errors import EXIT_BUSY, StoreError
 from sage_cli.store.locks import writer
 from sage_cli.store.run import Run
-from sage_cli.trials.executors.executor import End, Fate
-from sage_cli.trials.executors.local_executor import LocalExecutor
+from sage_cli.trials.executors.executor import End, Fate, LocalExecutor
 from sage_cli.trials.queue import (
     LINES,
     Failure,

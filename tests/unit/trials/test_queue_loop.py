@@ -7,9 +7,9 @@ from shell_task import shell_task
 
 from sage_cli.config.load import changed, load
 from sage_cli.progress import RunningTask, Silent
-from sage_cli.trials.cost import Cost
-from sage_cli.trials.executors.local_executor import LocalExecutor
+from sage_cli.trials.executors.executor import LocalExecutor
 from sage_cli.trials.queue import SURE_STEP, TaskProgress, TaskQueue, run_tasks, work_of
+from sage_cli.trials.task import Cost
 
 
 class Ears:

@@ -16,20 +16,16 @@ from sage_cli.view.api import Api
 from sage_cli.view.stored_runs import Remembered, RunsRead, is_one_part, look_of
 
 
-def test_a_record_that_is_added_is_seen(tmp_path):
+def test_facts_are_read_again_where_a_file_changed(tmp_path):
     run = stored_run(tmp_path, "one", "a")
     runs = RunsRead(tmp_path)
     assert "reward" not in runs.all()[0].figures
     run.metrics.append({"step": 1, "reward": 0.5})
     assert runs.all()[0].figures["reward"] == 0.5
-
-
-def test_a_file_that_has_not_changed_is_not_read_again(tmp_path, monkeypatch):
-    stored_run(tmp_path, "one", "a")
-    runs = RunsRead(tmp_path)
-    before = runs.all()
-    monkeypatch.setattr("sage_cli.view.stored_runs.RunFacts.listed", None)
-    assert runs.all() == before
+    shutil.rmtree(run.folder)
+    assert runs.all() == []
+    with pytest.raises(StoreError, match="there is no run"):
+        runs.find(run.id)
 
 
 def test_who_comes_while_the_runs_are_read_waits_and_does_not_read_again(tmp_path, monkeypatch):
@@ -63,16 +59,6 @@ def test_for_a_page_that_is_written_at_once_they_are_read_once(tmp_path):
     assert len(still.all()) == 1
     assert len(RunsRead(tmp_path).all()) == 2
     assert still.find(run.id).run.id == run.id
-
-
-def test_a_run_that_is_removed_is_gone(tmp_path):
-    run = stored_run(tmp_path, "one", "a")
-    runs = RunsRead(tmp_path)
-    assert len(runs.all()) == 1
-    shutil.rmtree(run.folder)
-    assert runs.all() == []
-    with pytest.raises(StoreError, match="there is no run"):
-        runs.find(run.id)
 
 
 def _bomb(width=9, depth=24):
@@ -134,11 +120,16 @@ def test_a_run_that_was_edited_costs_its_own_row(kind, shown, tmp_path):
             assert "sft-arithmetic-aaaaaaaa" in {curve["policy"] for curve in answer["curves"]}
 
 
-def test_an_absent_folder_has_no_runs(tmp_path):
+def test_unchanged_files_are_not_read_again_and_an_absent_folder_has_no_runs(tmp_path, monkeypatch):
     assert RunsRead(tmp_path / "nowhere").all() == []
+    stored_run(tmp_path, "one", "a")
+    runs = RunsRead(tmp_path)
+    before = runs.all()
+    monkeypatch.setattr("sage_cli.view.stored_runs.RunFacts.listed", None)
+    assert runs.all() == before
 
 
-def test_later_runs_do_not_change_colours(tmp_path):
+def test_looks_stay_and_a_checkpoint_has_its_runs_with_other_dashes(tmp_path):
     stored_run(tmp_path, "base", "a", kind="sft")
     runs = RunsRead(tmp_path)
     for number in range(len(COLOURS) + 1):
@@ -151,9 +142,6 @@ def test_later_runs_do_not_change_colours(tmp_path):
     assert looks["rl-x-11111111"] == {"colour": 0, "dash": 0}
     # six colours, so the seventh training has the first one's with other dashes
     assert looks["rl-x-77777777"] == {"colour": 0, "dash": 1}
-
-
-def test_a_checkpoint_has_its_runs_colour_with_other_dashes():
     looks = {"rl-x": {"colour": 2, "dash": 0}}
     assert look_of("rl-x", looks) == {"colour": 2, "dash": 0}
     assert look_of("rl-x@10", looks) == {"colour": 2, "dash": 4}  # 1 + 10 % 7
@@ -169,14 +157,11 @@ def test_what_is_one():
     assert is_one_part("rl-dapo-1234abcd")
 
 
-def test_a_result_is_made_once():
+def test_results_are_made_once_and_bounded():
     made, kept = [], Remembered(10)
     for _ in range(3):
         assert kept.get("a", lambda: made.append(1) or "result") == "result"
     assert made == [1]
-
-
-def test_the_sizes_of_what_is_kept_are_bounded():
     kept = Remembered(10, len)
     kept.get("a", lambda: "x" * 6)
     kept.get("b", lambda: "x" * 4)
@@ -184,9 +169,6 @@ def test_the_sizes_of_what_is_kept_are_bounded():
     kept.get("c", lambda: "x" * 4)  # 6 + 4 + 4 > 10, so b, the oldest, goes
     assert kept.get("a", lambda: "lost") == "x" * 6
     assert kept.get("b", lambda: "again") == "again"
-
-
-def test_one_result_larger_than_the_room_is_kept_alone():
     kept = Remembered(10, len)
     kept.get("a", lambda: "x" * 6)
     assert kept.get("b", lambda: "x" * 50) == "x" * 50

@@ -1,16 +1,13 @@
 """"""
 
-from __future__ import annotations
-
 import os
 
 import pytest
 
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.sections.sweep import ExecutorSection
-from sage_cli.trials.executors import build
-from sage_cli.trials.executors.build import build_executor, task_resources
-from sage_cli.trials.executors.executor import Resources
+from sage_cli.trials.executors import executor
+from sage_cli.trials.executors.executor import Resources, build_executor, task_resources
 
 
 @pytest.mark.parametrize(
@@ -26,7 +23,7 @@ from sage_cli.trials.executors.executor import Resources
 )
 def test_gpus_are_those_that_are_visible(monkeypatch, visible, gpus):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    assert build.gpus() == gpus
+    assert executor.gpus() == gpus
 
 
 @pytest.mark.parametrize(
@@ -40,7 +37,7 @@ def test_gpus_are_counted_by_nvidia_smi(monkeypatch, tmp_path, script, gpus):
         program = tmp_path / "nvidia-smi"
         program.write_text(f"#!/bin/sh\n{script}\n")
         program.chmod(0o755)
-    assert build.gpus() == gpus
+    assert executor.gpus() == gpus
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="Linux's")
@@ -48,7 +45,7 @@ def test_cores_are_those_that_this_process_may_use():
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(allowed)})
     try:
-        assert build.cores() == 1
+        assert executor.cores() == 1
     finally:
         os.sched_setaffinity(0, allowed)
 
@@ -58,8 +55,8 @@ def machine_of(monkeypatch):
     """This machine, with as many cores and GPUs as a test says."""
 
     def has(cores, gpus=0):
-        monkeypatch.setattr(build, "cores", lambda: cores)
-        monkeypatch.setattr(build, "gpus", lambda: tuple(map(str, range(gpus))))
+        monkeypatch.setattr(executor, "cores", lambda: cores)
+        monkeypatch.setattr(executor, "gpus", lambda: tuple(map(str, range(gpus))))
 
     return has
 
@@ -93,21 +90,14 @@ def test_a_machine_is_divided(
 
 
 @pytest.mark.parametrize(
-    ("gpus", "settings", "processes", "message"),
-    [
-        (
-            2,
-            {"workers": 3},
-            1,
-            r"workers=3 with executor.gpus=1 needs 3 GPUs, and this machine has 2",
-        ),
-        (2, {}, 4, r"workers=1 with executor.gpus=4 needs 4 GPUs, and this machine has 2"),
-        (0, {"gpus": 1}, 1, r"workers=1 with executor.gpus=1 needs 1 GPUs, and this machine has 0"),
-    ],
+    ("gpus", "settings", "processes", "wanted"),
+    [(2, {"workers": 3}, 1, (3, 1, 3)), (2, {}, 4, (1, 4, 4)), (0, {"gpus": 1}, 1, (1, 1, 1))],
 )
-def test_more_than_the_machine_has(machine_of, tmp_path, gpus, settings, processes, message):
+def test_more_than_the_machine_has(machine_of, tmp_path, gpus, settings, processes, wanted):
     machine_of(16, gpus)
-    with pytest.raises(ConfigurationError, match=message) as refused:
+    workers, each, needed = wanted
+    said = f"workers={workers} with executor.gpus={each} needs {needed} GPUs, and this machine has"
+    with pytest.raises(ConfigurationError, match=f"{said} {gpus}") as refused:
         build_executor(ExecutorSection(**settings), folder=tmp_path, processes=processes)
     assert "--workers" in refused.value.next_step
 
