@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -26,25 +25,19 @@ if TYPE_CHECKING:
     from sage_cli.store.run import Run
 
 
-class Dtype(StrEnum):
-    """The type of the written weights."""
-
-    AUTO = "auto"
-    FLOAT32 = "float32"
-    BFLOAT16 = "bfloat16"
-    FLOAT16 = "float16"
+Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+"""The type of the written weights."""
 
 
 def command(
     run: Annotated[
-        str,
-        typer.Argument(help="A run, RUN@step, a model folder or ORG/MODEL of the Hub."),
+        str, typer.Argument(help="A run, RUN@step, a model folder or ORG/MODEL of the Hub.")
     ],
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the model goes.")],
     force: Annotated[bool, typer.Option("--force", help="Replace the model in DIR.")] = False,
     dtype: Annotated[
         Dtype, typer.Option(help="Type of the written weights; auto: as they are stored.")
-    ] = Dtype.AUTO,
+    ] = "auto",
     set_: Annotated[
         list[str] | None,
         typer.Option(
@@ -60,7 +53,7 @@ def command(
     json: Json = False,
 ) -> None:
     """Write a Hugging Face folder that vLLM serves, the adapter merged, with a model card."""
-    from sage_cli.settings.sections.records import default_root
+    from sage_cli.settings.sections.runs import default_root
 
     root = runs or default_root()
     if to is not None:

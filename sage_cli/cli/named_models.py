@@ -22,18 +22,13 @@ from sage_cli.evaluation.text_judges import second_measurements, text_judge
 from sage_cli.metrics import Counts, Curve, curve, curve_ks
 from sage_cli.metrics.intervals import Resampling
 from sage_cli.models.planned import Stage
-from sage_cli.models.policy import (
-    Labels,
-    Policy,
-    chosen_policies,
-    named_policy,
-)
+from sage_cli.models.policy import Labels, Policy, chosen_policies, named_policy
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report, report_folder
 from sage_cli.reports.passk import Line, over_temperatures_document, passk_document
 from sage_cli.reports.published import published_scores
 from sage_cli.reports.scores import evaluation_document
-from sage_cli.settings.sections.evaluation import EvaluationSection
+from sage_cli.settings.sections.sampling import EvaluationSection
 from sage_cli.store.files import identity_of, key_of
 from sage_cli.store.run import Runs
 
@@ -139,11 +134,7 @@ def _curve(counts: Sequence[Counts], ks: Sequence[int], evaluation: EvaluationSe
 
 
 def measure_table(
-    models: NamedModels,
-    progress: Progress,
-    *,
-    paper: str | None = None,
-    k_samples: bool = False,
+    models: NamedModels, progress: Progress, *, paper: str | None = None, k_samples: bool = False
 ) -> Report:
     """Measure every named policy on every benchmark; `paper` lays one of its tables beside.
 

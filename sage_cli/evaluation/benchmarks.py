@@ -21,8 +21,8 @@ from sage_cli.problems.rows import Group
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.settings.own_code import names_code
 from sage_cli.settings.sections.data import DataSection
-from sage_cli.settings.sections.evaluation import EvaluationSection, GradingSection
 from sage_cli.settings.sections.model import PromptSection
+from sage_cli.settings.sections.sampling import EvaluationSection, GradingSection
 
 if TYPE_CHECKING:
     from sage_cli.grading import Grader

@@ -8,9 +8,9 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from sage_cli.config.catalogue import UNIONS, settings
-from sage_cli.config.layers import leaves
+from sage_cli.config.schema import UNIONS, settings
 from sage_cli.errors import ConfigurationError, StoreError
+from sage_cli.json_value import leaves
 from sage_cli.models.folders import (
     Facts,
     adapter_base,

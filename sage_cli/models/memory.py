@@ -13,7 +13,7 @@ from sage_cli.models.folders import model_config
 from sage_cli.models.planned import Described
 from sage_cli.problems.load import load_training_problems
 from sage_cli.problems.template import PromptTemplate
-from sage_cli.settings.presets import sharded_by
+from sage_cli.settings.presets import sharding_of
 from sage_cli.settings.sections.model import (
     PretrainedModel,
     ScratchModel,
@@ -418,7 +418,7 @@ def how_trained(config: SageConfig, shape: Shape, *, on_gpu: bool = True) -> Tra
         rl.gradient_checkpointing,
         adapter=adapter_numbers(config.model, shape),
         reference=rl.keeps_reference or (anchor.kl == "reverse" and anchor.beta > 0),
-        shards=rl.processes if sharded_by(rl.accelerate) else 1,
+        shards=rl.processes if sharding_of(rl.accelerate) else 1,
         fused=on_gpu,
     )
 

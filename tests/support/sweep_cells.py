@@ -20,7 +20,7 @@ from sage_cli.reports.sweep_report import (
     document_of,
     sweep_result,
 )
-from sage_cli.settings.sections.sweep import Objective, parse_objective
+from sage_cli.settings.sections.runs import Objective, parse_objective
 
 P, N = 40, 64
 PASS_1 = parse_objective("pass@1")

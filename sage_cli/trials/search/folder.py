@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import TypedDict
 
-from sage_cli.config.consent import function_words
+from sage_cli.config.consent import own_functions, set_words
 from sage_cli.config.load import with_layers
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, StoreError
@@ -141,7 +141,7 @@ class SweepFolder:
 
     def commands(self, result: SweepResult) -> dict[str, str]:
         """Return the `sage rl` that leads to each trial's first run, by the trial's number."""
-        functions = function_words(read_layer(self.path / CONFIG))
+        functions = set_words(own_functions(read_layer(self.path / CONFIG)))
         return {
             str(number): shlex.join(
                 ("sage", "rl", "--config", str(self._config_of(trial.runs[0])), *functions)
