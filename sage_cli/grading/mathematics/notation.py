@@ -249,7 +249,8 @@ def normalise(text: str) -> str:
     text = re.sub(r"\^\s*(?:\{\s*\\circ\s*\}|\\circ(?![A-Za-z])|(?<=\d\^)o(?![A-Za-z]))", "°", text)
     if " x" in text:
         text = _TIMES_POWER.sub(r" * 10", text)
-    text = _QUANTITY_AND_NEXT.sub(r"\1, ", text) if len(text) < 100 else text
+    if " " in text and len(text) < 100:
+        text = _QUANTITY_AND_NEXT.sub(r"\1, ", text)
     if "/d" in text:
         text = _DERIVATIVE.sub(r"\\frac{\1}{\2}", text)
     if "$" in text:
@@ -326,6 +327,8 @@ def _binomial(match: re.Match[str]) -> str:
 
 def _arguments_in_braces(text: str) -> str:
     r"""\sqrt(2), \sqrt13 and \vec a as \sqrt{2}, \sqrt{13} and \vec{a}, which they mean."""
+    if "\\" not in text:
+        return text
     start = text.find(r"\sqrt(")
     while start >= 0:
         end = closing(text, start + 5)
