@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.cli.app import COMMANDS, command_named
-from sage_cli.config.catalogue import Meaning, meanings_of, settings
+from sage_cli.config.catalogue import Meaning, meanings_of
+from sage_cli.config.schema import settings
 from sage_cli.methods.method import Method
 from sage_cli.settings import own_code
 from sage_cli.settings.section import built_in

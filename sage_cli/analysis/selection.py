@@ -24,8 +24,7 @@ from sage_cli.models.policy import (
     named_run,
     refuse_equal_labels,
 )
-from sage_cli.settings.sections.evaluation import AnalysisOptions
-from sage_cli.settings.sections.sampling import SamplingSection
+from sage_cli.settings.sections.sampling import AnalysisOptions, SamplingSection
 from sage_cli.store.run import Run, Runs
 
 

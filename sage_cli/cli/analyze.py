@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,14 +21,13 @@ from sage_cli.store.files import identity_of
 if TYPE_CHECKING:
     from sage_cli.analysis.analysis import Analysis, Inputs, Options
     from sage_cli.analysis.graded_samples import Answers
-    from sage_cli.analysis.scoring import ModelScorer
     from sage_cli.config.schema import SageConfig
     from sage_cli.evaluation.benchmarks import Benchmark
     from sage_cli.evaluation.evaluate import Evaluation
     from sage_cli.evaluation.stored import PolicySamples
     from sage_cli.models.policy import Labels
-    from sage_cli.reports.document import Document, Report
-    from sage_cli.settings.sections.evaluation import AnalysisOptions
+    from sage_cli.reports.document import Document
+    from sage_cli.settings.sections.sampling import AnalysisOptions
     from sage_cli.store.run import Run
 
 
@@ -76,7 +75,7 @@ def command(
     if name is None:
         _list(json)
         return
-    from sage_cli.settings.sections.evaluation import AnalysisOptions
+    from sage_cli.settings.sections.sampling import AnalysisOptions
 
     named, labels = options.labelled_names(names or [])
     flags = options.evaluation_flags(benchmark, None, n, seeds, limit, allow_template_mismatch)
@@ -88,7 +87,9 @@ def command(
         alpha=tuple(alpha) if alpha else None, survival=survival,
     )  # fmt: skip
     with Live() as live:
-        report = analyze(Analysing.of(name, settings, named, request, labels), live)
+        document, folder = answer(Analysing.of(name, settings, named, request, labels), live)
+        with live.doing("drawing and writing the report"):
+            report = document.write(folder)
     show_report(report, json)
 
 
@@ -97,12 +98,7 @@ def _list(json: bool) -> None:
     from sage_cli.analysis.analyses import ANALYSES
 
     if json:
-        answer = {
-            "analyses": [
-                {"name": analysis.name, "says": analysis.says} for analysis in ANALYSES.values()
-            ]
-        }
-        emit(answer)
+        emit({"analyses": [{"name": kind.name, "says": kind.says} for kind in ANALYSES.values()]})
         return
     from rich.table import Table
 
@@ -160,14 +156,6 @@ class Analysing:
         return only(self.evaluation.benchmarks, self.request.problems)
 
     @cached_property
-    def runs(self) -> dict[str, Run]:
-        """Return the named runs by label, for an analysis of training records."""
-        from sage_cli.analysis.selection import chosen_runs
-        from sage_cli.store.run import Runs
-
-        return chosen_runs(self.names, Runs(self.config.run.root), self.labels)
-
-    @cached_property
     def samples(self) -> list[PolicySamples]:
         """Return the samples of the named policies, after the base if one is needed or named."""
         from sage_cli.analysis.selection import with_base
@@ -182,31 +170,18 @@ class Analysing:
             policies = with_base(policies, base, runs, config.model, self.labels)
         return [PolicySamples.from_config(policy, config, runs.root) for policy in policies]
 
-    def readers(self, progress: Progress) -> list[ModelScorer]:
-        """Return the models that read the base's samples at temperature 1, the base first."""
-        from sage_cli.analysis.scoring import ModelScorer
-
-        asked = self.analysis.readers
-        if asked is None or (asked == "all if survival" and not self.options.survival):
-            return []
-        readers = self.samples[:1] if asked == "base" else self.samples
-        return [ModelScorer(samples, 1.0, self.config, progress) for samples in readers]
-
-
-def analyze(asked: Analysing, progress: Progress) -> Report:
-    """Analyse the named runs or models, and write the report."""
-    document, folder = answer(asked, progress)
-    with progress.doing("drawing and writing the report"):
-        return document.write(folder)
-
 
 def answer(asked: Analysing, progress: Progress) -> tuple[Document, Path]:
     """Return the analysis's document, and the folder of its report."""
+    from sage_cli.analysis.selection import chosen_runs
+    from sage_cli.reports.document import report_folder
+    from sage_cli.store.run import Runs
+
     analysis, config, root = asked.analysis, asked.config, asked.config.run.root
     if analysis.records:
-        runs = asked.runs
+        runs = chosen_runs(asked.names, Runs(root), asked.labels)
         with progress.doing(f"reading {config.evaluation.benchmark}"):
-            inputs = _of_records(asked, progress)
+            inputs = _of_records(asked, runs, progress)
         content: Any = {label: run.identity or run.id for label, run in runs.items()}
     else:
         with progress.doing(f"reading {config.evaluation.benchmark}"):
@@ -214,14 +189,9 @@ def answer(asked: Analysing, progress: Progress) -> tuple[Document, Path]:
         inputs = _of_samples(asked, progress)
         content = [asdict(sample_set) for sample_set in inputs.provenance.samples or ()]
         content += [[problem.id for problem in benchmark.problems] for benchmark in benchmarks]
-    from sage_cli.reports.document import report_folder
-
-    settings = [
-        config.evaluation.determinants(),
-        config.grading.determinants(),
-        repr(asked.options),
-    ]
-    identity = identity_of(f"analyze-{analysis.name}", [content, settings])
+    settings = [config.evaluation, config.grading]
+    decisive = [*(section.determinants() for section in settings), repr(asked.options)]
+    identity = identity_of(f"analyze-{analysis.name}", [content, decisive])
     about = inputs.answers or [run.run for run in inputs.trained.values()]
     stems = "-".join(dict.fromkeys(Path(name).stem for name in about))
     folder = report_folder(root, f"analyze-{analysis.name}-{stems[:80]}-{identity[:8]}")
@@ -229,7 +199,7 @@ def answer(asked: Analysing, progress: Progress) -> tuple[Document, Path]:
         return replace(analysis.compute(inputs), provenance=inputs.provenance), folder
 
 
-def _of_records(asked: Analysing, progress: Progress) -> Inputs:
+def _of_records(asked: Analysing, runs: Mapping[str, Run], progress: Progress) -> Inputs:
     """Return training records, with measured checkpoints if the benchmarks are available."""
     from sage_cli.analysis.analysis import Inputs
     from sage_cli.analysis.selection import trained
@@ -244,15 +214,15 @@ def _of_records(asked: Analysing, progress: Progress) -> Inputs:
         provenance = configured_provenance(benchmarks, asked.config)
     except DataError as error:
         progress.say(f"training reward is shown without pass@1 beside it: {error.cause}")
-    runs = {label: trained(run, benchmarks, asked.config) for label, run in asked.runs.items()}
-    return Inputs(trained=runs, options=asked.options, provenance=provenance)
+    records = {label: trained(run, benchmarks, asked.config) for label, run in runs.items()}
+    return Inputs(trained=records, options=asked.options, provenance=provenance)
 
 
 def _of_samples(asked: Analysing, progress: Progress) -> Inputs:
     """Return policies' answers, with a model's scores if the analysis needs them."""
     from sage_cli.analysis.analysis import Inputs
     from sage_cli.analysis.graded_samples import Answers
-    from sage_cli.analysis.scoring import scorers
+    from sage_cli.analysis.scoring import ModelScorer, scorers
     from sage_cli.evaluation.evaluate import provenance_of
 
     config, kind = asked.config, asked.analysis.scorer
@@ -266,7 +236,13 @@ def _of_samples(asked: Analysing, progress: Progress) -> Inputs:
             if scorer is not None:
                 own = scorer.score(own, samples)
             answers[benchmark.name].append(own)
-    base, readers = asked.samples[0], asked.readers(progress)
+    base, reading = asked.samples[0], asked.analysis.readers
+    # the models that read the base's samples at temperature 1, the base first
+    if reading is None or (reading == "all if survival" and not asked.options.survival):
+        scored = []
+    else:
+        scored = asked.samples[:1] if reading == "base" else asked.samples
+    readers = [ModelScorer(samples, 1.0, config, progress) for samples in scored]
     return Inputs(
         answers={name: tuple(of) for name, of in answers.items()},
         readings={

@@ -193,10 +193,7 @@ def new_app(
 
 
 class Entry(NamedTuple):
-    """A command as `sage --help` lists it, without an import of its module."""
-
-    module: str
-    """The file below this folder that has the command."""
+    """A command as `sage --help` lists it, without an import of its file, which has its name."""
 
     help: str
     """The first sentence of the command's own help; a test compares both."""
@@ -208,105 +205,83 @@ class Entry(NamedTuple):
 PANELS = {
     "Train": {
         "sft": Entry(
-            "sft",
             "Train the initial policy by supervised fine-tuning, or reuse its finished run.",
             "sage sft --preset smollm2-135m",
         ),
         "rl": Entry(
-            "rl",
             "Train a policy by RL whose KL anchor is shaped by a guide.",
             "sage rl --algo dapo --guide branch --steps 100",
         ),
         "export": Entry(
-            "export",
             "Write a Hugging Face folder that vLLM serves, the adapter merged, with a model card.",
             "sage export rl-dapo-branch ./my-policy --dtype bfloat16",
         ),
     },
     "Measure": {
         "eval": Entry(
-            "eval",
             "Tabulate pass@k of runs or models over benchmarks and seeds.",
             "sage eval rl-dapo-branch --benchmark aime,amc23 --k 1,64",
         ),
         "passk": Entry(
-            "passk",
             "Measure pass@k of runs, models or files; with none named, of the latest run.",
             "sage passk rl-dapo-branch --benchmark math500 --n 64 --k 1..64",
         ),
         "compare": Entry(
-            "compare",
             "Compare pass@k of two models, or of a method's seeds with another method's or a base.",
             "sage compare rl-dapo-branch rl-dapo --k 1,64,256",
         ),
         "analyze": Entry(
-            "analyze",
             "Analyse stored samples and records: patterns, support, diversity, dynamics, ...",
             "sage analyze support rl-dapo-branch --base sft-arithmetic",
         ),
         "power": Entry(
-            "power",
             "Find the smallest difference of pass@k that problems, samples and seeds can detect.",
             "sage power sft-arithmetic --problems 500 --k 1,64",
         ),
         "grade": Entry(
-            "grade",
             "Grade a file; --mode both shows where the strict judge and plain Math-Verify differ.",
             "sage grade completions.jsonl --mode both",
         ),
     },
     "Search": {
         "sweep": Entry(
-            "sweep",
             "Train and measure trials of a search space; list and show sweeps.",
             "sage sweep --space tau,rho --sampler tpe --trials 30",
         ),
         "suite": Entry(
-            "suite",
             "Run a table or a figure of the paper, or a study of your own.",
             "sage suite run table1 --preset tiny --seeds 3",
         ),
     },
     "Look": {
-        "runs": Entry(
-            "runs",
-            "List, show and remove runs.",
-            "sage runs show rl-dapo-branch",
-        ),
+        "runs": Entry("List, show and remove runs.", "sage runs show rl-dapo-branch"),
         "samples": Entry(
-            "samples",
             "Read completions, whole or token by token; import those of another program.",
             "sage samples show rl-dapo-branch --grade wrong",
         ),
         "view": Entry(
-            "view",
             "Look at runs, samples, sweeps and suites in a browser; nothing is changed.",
             "sage view",
         ),
     },
     "Set up": {
         "demo": Entry(
-            "demo",
             "Train by SFT, then by DAPO without KL and with the branch guide, and compare pass@k.",
             "sage demo",
         ),
         "init": Entry(
-            "init",
             "Make a small study: a preset, problems, a suite, and a README with its commands.",
             "sage init my-study",
         ),
         "data": Entry(
-            "data",
             "List data sets, show their problems, find overlaps, probe what a model has seen.",
             "sage data show aime24",
         ),
         "config": Entry(
-            "config",
             "Show and explain configurations; list methods and presets.",
             "sage config show --preset smollm2-135m --origin",
         ),
         "doctor": Entry(
-            "doctor",
             "Check whether a preset can run on this machine; exit with 1 if it cannot.",
             "sage doctor --preset qwen2.5-math-7b",
         ),
@@ -343,7 +318,7 @@ class Commands(SageGroup):
 @cache
 def command_named(name: str) -> Any:
     """Load a command, or a group of commands if its module has an application."""
-    module = import_module(f"sage_cli.cli.{COMMANDS[name].module}")
+    module = import_module(f"sage_cli.cli.{name}")
     app = getattr(module, "app", None)
     if app is None:
         app = new_app(name)

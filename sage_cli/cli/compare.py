@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from sage_cli.metrics.intervals import Resampling
     from sage_cli.models.policy import Policy
     from sage_cli.reports.document import Report
-    from sage_cli.settings.sections.model import PretrainedModel, ScratchModel
-    from sage_cli.store.run import Runs
 
     CountsOf = Callable[[str], Mapping[str, Sequence[Counts]]]
     """Name of a run -> benchmark -> counts of each evaluation seed."""
@@ -37,10 +35,7 @@ HELP = (
 
 def command(
     a: Annotated[str, typer.Argument(help=HELP)],
-    b: Annotated[
-        str,
-        typer.Argument(help="What to compare it with, in the same way."),
-    ],
+    b: Annotated[str, typer.Argument(help="What to compare it with, in the same way.")],
     benchmark: options.BenchmarkNames = None,
     score: options.Scores = None,
     k: options.Ks = None,
@@ -94,12 +89,17 @@ def compare(
     """Measure what the sample sets of runs and models lack, compare, and write the report."""
     from sage_cli.evaluation.stored import missing
     from sage_cli.models.compatibility import own_controls, refuse_several_methods, unchecked
-    from sage_cli.models.policy import refuse_equal_labels
+    from sage_cli.models.policy import named_policy, refuse_equal_labels
     from sage_cli.reports.comparison_report import comparison_document, unchecked_notes, with_own
     from sage_cli.store.run import Runs
 
     model, runs = evaluation.config.model, Runs(evaluation.config.run.root)
-    policies = {name: _one_policy(name, runs, model) for name in dict.fromkeys((*a, *b))}
+    names = list(dict.fromkeys((*a, *b)))
+    if several := [name for name in names if name.endswith("@all")]:
+        raise ConfigurationError(
+            f"'{several[0]}' names several checkpoints", "name one as RUN@step"
+        )
+    policies = {name: named_policy(name, runs, model) for name in names}
     # runs that learnt nothing end with equal weights and are still two models
     content = {
         name: policy.label if policy.run else policy.fingerprint
@@ -139,8 +139,8 @@ def compare(
         notes = [*(() if controls else notes), *unchecked_notes(unknown)]
         document = comparison_document(comparisons, evaluated.provenance, notes)
         if less := [policy.word for policy in controls]:
-            names, called = a if pair is sides else b, (None, f"its own control {_label(less)}")
-            own = compare_named(names, less, counts_of, ks, resampling, labels=called)
+            guided, called = a if pair is sides else b, (None, f"its own control {_label(less)}")
+            own = compare_named(guided, less, counts_of, ks, resampling, labels=called)
             document = with_own(document, own)
         return document.write(_folder(config, comparisons, ks))
 
@@ -206,8 +206,7 @@ def refuse_twice(a: Sequence[str], b: Sequence[str], content: Mapping[str, str])
         same = name if other == name else f"{name} (the same content as {other})"
         if name in b and other in a:
             raise ConfigurationError(
-                f"{same} is on both sides of the comparison",
-                "name a different model on one side",
+                f"{same} is on both sides of the comparison", "name a different model on one side"
             )
         raise ConfigurationError(
             f"{same} is named twice on one side",
@@ -237,8 +236,7 @@ def compare_named(
     shared = [name for name in first if all(name in other for other in others)]
     if not shared:
         raise ConfigurationError(
-            f"{', '.join((*a, *b))} have no benchmark in common",
-            "name one with --benchmark NAME",
+            f"{', '.join((*a, *b))} have no benchmark in common", "name one with --benchmark NAME"
         )
     label_a, label_b = _labels(a, b, labels)
 
@@ -251,14 +249,6 @@ def compare_named(
         return compare_sides(*sides, ks, resampling or USUAL)
 
     return {benchmark: compared(benchmark) for benchmark in shared}
-
-
-def _one_policy(name: str, runs: Runs, model: PretrainedModel | ScratchModel) -> Policy:
-    from sage_cli.models.policy import named_policy
-
-    if name.endswith("@all"):
-        raise ConfigurationError(f"'{name}' names several checkpoints", "name one as RUN@step")
-    return named_policy(name, runs, model)
 
 
 def is_training(policy: Policy) -> bool:

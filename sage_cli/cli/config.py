@@ -51,8 +51,7 @@ def show(
 @app.command(epilog="Example: sage config explain guide.tau")
 def explain(
     key: Annotated[
-        str,
-        typer.Argument(metavar="KEY", help="A setting, the end of one, or a section."),
+        str, typer.Argument(metavar="KEY", help="A setting, the end of one, or a section.")
     ],
     json: options.Json = False,
 ) -> None:

@@ -26,7 +26,7 @@ from sage_cli.settings.passwords import without_passwords
 from sage_cli.store.files import json_text
 
 if TYPE_CHECKING:
-    from sage_cli.models.stages import Described
+    from sage_cli.models.planned import Described
     from sage_cli.reports.document import Report
     from sage_cli.store.run import Run
 
@@ -193,8 +193,7 @@ def show_plan(plan: Callable[[], Sequence[Described]], json: bool = False) -> No
     with doing("planning"):
         described = plan()
     if json:
-        stages: list[Any] = [{"stage": stage.title, **stage.facts} for stage in described]
-        emit({"stages": stages})
+        emit({"stages": [{"stage": stage.title, **stage.facts} for stage in described]})
         return
     for stage in described:
         table = Table(show_header=False, box=None, padding=(0, 2, 0, 2))

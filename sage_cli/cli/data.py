@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.markup import escape
@@ -17,7 +16,6 @@ from sage_cli.cli.console import console, emit, show_report
 from sage_cli.cli.live import Live, doing
 from sage_cli.errors import ConfigurationError, SageError
 from sage_cli.problems.load import duplicates, find_overlap, load_problems, read_problems
-from sage_cli.problems.problem import Problem
 from sage_cli.problems.registry import ENTRIES, Entry, find, require_known_revisions
 from sage_cli.problems.rows import DataSet, Group
 from sage_cli.problems.sources import local_files
@@ -46,7 +44,6 @@ def list_(
     json: options.Json = False,
 ) -> None:
     """List the registered sources of problems and where they are."""
-
     with doing("reading local copies"):
         sources = list_sources(_configured(preset, set_, root).data)
     if json:
@@ -54,22 +51,19 @@ def list_(
         return
     table = _table("name", ">problems", ">expected", ">repeated", "where", "revision", "use")
     for source in sources:
-        counts = (source.problems, source.expected, source.repeated)
+        counts = [source["problems"], source["expected"], source["repeated"]]
         shown = ["" if count is None else str(count) for count in counts]
-        revision = (source.revision or "")[:REVISION_SHOWN]
-        table.add_row(source.name, *shown, source.where, revision, source.use)
+        revision = (source["revision"] or "")[:REVISION_SHOWN]
+        table.add_row(source["name"], *shown, source["where"], revision, source["use"])
     console.print(table)
     for source in sources:
-        if source.trouble:
-            console.print(f"[red]{source.name}[/]: {escape(source.trouble)}")
+        if source["trouble"]:
+            console.print(f"[red]{source['name']}[/]: {escape(source['trouble'])}")
 
 
 @app.command(epilog="Example: sage data show train.jsonl --gold-field answer")
 def show(
-    name: Annotated[
-        str,
-        typer.Argument(help="A name, or a JSONL, CSV or Parquet file."),
-    ],
+    name: Annotated[str, typer.Argument(help="A name, or a JSONL, CSV or Parquet file.")],
     limit: Annotated[int, typer.Option("--limit", min=0, help="How many problems.")] = 3,
     preset: options.Presets = None,
     set_: options.Sets = None,
@@ -79,7 +73,6 @@ def show(
     json: options.Json = False,
 ) -> None:
     """Show a source's count, columns and first problems."""
-
     config = _configured(preset, set_, root, question_field, gold_field)
     with doing(f"reading {name}"):
         problems = read_problems(name, config.data, config.evaluation.fields)
@@ -109,10 +102,7 @@ def show(
 
 @app.command(epilog="Example: sage data overlap openmathreasoning-mini aime24")
 def overlap(
-    train: Annotated[
-        str,
-        typer.Argument(help="The source that is trained on."),
-    ],
+    train: Annotated[str, typer.Argument(help="The source that is trained on.")],
     bench: Annotated[str, typer.Argument(help="The benchmark.")],
     limit: Annotated[int, typer.Option("--limit", min=0, help="How many pairs to show.")] = 10,
     preset: options.Presets = None,
@@ -123,7 +113,6 @@ def overlap(
     json: options.Json = False,
 ) -> None:
     """Find benchmark problems that the training problems contain."""
-
     config = _configured(preset, set_, root, question_field, gold_field)
     with doing(f"comparing {train} with {bench}"):
         trained, asked = (
@@ -211,57 +200,35 @@ def _table(*columns: str) -> Table:
     return table
 
 
-@dataclass(frozen=True)
-class Listed:
-    """A registered source and the number of its problems, if a local copy or generator exists.
+def list_sources(data: DataSection) -> list[dict[str, Any]]:
+    """Return every registered source; only local copies and generators are read.
 
     `problems` is None for a source of the Hub, and for a broken copy, which `trouble` explains.
     `revision` is what a data set is pinned to on the Hub, `newest` for one that isn't.
     """
-
-    name: str
-    title: str
-    use: str
-    where: str
-    problems: int | None
-    expected: int | None
-    repeated: int | None
-    revision: str | None
-    trouble: str | None = None
-
-
-def list_sources(data: DataSection) -> list[Listed]:
-    """Return every registered source; only local copies and generators are read."""
     require_known_revisions(data.revisions)
     return [_listed(entry, data) for entry in ENTRIES.values()]
 
 
-def _listed(entry: Entry, data: DataSection) -> Listed:
-    where = _where(entry, data)
-    problems: list[Problem] | None = None
-    trouble = None
+def _listed(entry: Entry, data: DataSection) -> dict[str, Any]:
+    where, problems, trouble = _where(entry, data), None, None
     if where != "Hub":
         try:
             problems = read_problems(entry.name, data)
         except SageError as error:
             trouble = error.cause
-    return Listed(
-        name=entry.name,
-        title=entry.title,
-        use="training" if entry.training else "evaluation",
-        where=where,
-        problems=None if problems is None else len(problems),
-        expected=entry.count if isinstance(entry, DataSet | Group) else None,
-        repeated=None if problems is None else sum(len(g) - 1 for g in duplicates(problems)),
-        revision=_revision(entry, data),
-        trouble=trouble,
-    )
-
-
-def _revision(entry: Entry, data: DataSection) -> str | None:
-    if not isinstance(entry, DataSet):
-        return None
-    return entry.pinned(data.revisions).revision or "newest"
+    pinned = entry.pinned(data.revisions).revision if isinstance(entry, DataSet) else None
+    return {
+        "name": entry.name,
+        "title": entry.title,
+        "use": "training" if entry.training else "evaluation",
+        "where": where,
+        "problems": None if problems is None else len(problems),
+        "expected": entry.count if isinstance(entry, DataSet | Group) else None,
+        "repeated": None if problems is None else sum(len(g) - 1 for g in duplicates(problems)),
+        "revision": (pinned or "newest") if isinstance(entry, DataSet) else None,
+        "trouble": trouble,
+    }
 
 
 def _where(entry: Entry, data: DataSection) -> str:

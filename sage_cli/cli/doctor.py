@@ -322,9 +322,13 @@ def _sampling(start: InitialPolicy) -> str:
 
 def _lengths(start: InitialPolicy, config: SageConfig) -> str:
     from sage_cli.evaluation.training_pool import training_problems
+    from sage_cli.models.loading import context_of
 
-    problems = training_problems(config, config.run.root)
-    return described_lengths(config, problems, _tokenizer(start), _positions(start))
+    problems, policy = training_problems(config, config.run.root), start.with_files
+    positions = getattr(config.model, "max_positions", None)  # without an end: None
+    if policy is not None:
+        positions = context_of(policy.outline.config)
+    return described_lengths(config, problems, _tokenizer(start), positions)
 
 
 def described_lengths(
@@ -369,12 +373,3 @@ def _tokenizer(start: InitialPolicy) -> Any:
 
     policy = start.with_files
     return sft_inputs(start.config)[0] if policy is None else policy.tokenizer
-
-
-def _positions(start: InitialPolicy) -> int | None:
-    """Return how many tokens its context has; None where it has no end."""
-    from sage_cli.models.loading import context_of
-
-    if (policy := start.with_files) is not None:
-        return context_of(policy.outline.config)
-    return getattr(start.config.model, "max_positions", None)

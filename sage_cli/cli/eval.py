@@ -10,7 +10,6 @@ from sage_cli.cli import options
 from sage_cli.cli.console import refuse_gpu, show_plan, show_report
 from sage_cli.cli.live import Live
 
-Published = Literal["paper"]
 PAPERS_SEEDS = 5
 """Not printed, but the only number that all means and deviations of Tables 1 and 3 can be of."""
 
@@ -27,7 +26,7 @@ def command(
         typer.Option(help="Print the paper's table1, table3, table4 or table9 beside the results."),
     ] = None,
     protocol: Annotated[
-        Published | None,
+        Literal["paper"] | None,
         typer.Option(
             help="paper: five evaluation seeds, and pass@k also from the first k samples alone."
         ),
@@ -45,14 +44,13 @@ def command(
     """Tabulate pass@k of runs or models over benchmarks and seeds."""
     from sage_cli.cli.named_models import NamedModels, measure_table
     from sage_cli.evaluation.evaluate import Evaluation
-    from sage_cli.models.stages import plan_of
+    from sage_cli.models.planned import plan_of
 
     refuse_gpu(gpu, dry_run)
     names = options.measured_names(names, set_, k)
     if protocol and seeds is None:
         seeds = PAPERS_SEEDS
-    flags = options.evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
-    flags |= {"compat": compat}
+    flags = options.evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch, compat)
     settings = options.load_for_measuring(
         names, preset, config, set_, runs, "eval", evaluation=flags
     )

@@ -21,10 +21,9 @@ from sage_cli.progress import Progress
 from sage_cli.settings.judge_names import BUILT_IN_JUDGES, Extraction, GradingMode
 
 if TYPE_CHECKING:
+    from sage_cli.config.schema import SageConfig
     from sage_cli.evaluation.imported import ForeignFile
     from sage_cli.grading import Grade
-    from sage_cli.settings.sections.evaluation import GradingSection
-    from sage_cli.settings.sections.model import PromptSection
 
 _SHOWN = 20
 _EXTRACT = "Where a completion's answer is (default: grading.extract, or the prompt's)."
@@ -56,28 +55,34 @@ def command(
     from sage_cli.evaluation.imported import grading_settings
     from sage_cli.settings.judge_names import MODES
 
-    typed = {
-        "extract": extract,
-        "mode": None if mode == "both" else mode,
-        "judge": judge,
-    }
+    typed = {"extract": extract, "mode": None if mode == "both" else mode, "judge": judge}
     flags = {"grading": {name: value for name, value in typed.items() if value}}
     log = _log(file)
     if log is not None:
         flags["grading"] = {**grading_settings(log), "judge": "math", **flags["grading"]}
     config = options.load_config(preset, None, set_, "grade", run={"root": runs}, **flags)
-    judge = config.grading.judge or "math"
     modes = MODES if mode == "both" else (config.grading.mode,)
-    if judge == "math" and config.grading.extract == "text" and mode == "both":
+    if judge_of(config) == "math" and config.grading.extract == "text" and mode == "both":
         raise ConfigurationError(
             "--mode both: the answers stand anywhere in the texts, which the strict judge doesn't "
             "search for one",
             "type --mode math-verify --extract text, or --extract tags-then-boxed",
         )
-    how = (config.grading, config.prompt, modes, judge)
-    with Live() as progress:
-        graded = grade_log(log, file, *how, progress) if log else grade_file(file, *how, progress)
-    _answered(file, judge, graded, "sample" if log else "line", json=json)
+    with Live() as live:
+        graded = (
+            grade_log(log, file, config, modes, live)
+            if log
+            else grade_file(file, config, modes, live)
+        )
+    if json:
+        emit(_answer(file, judge_of(config), graded))
+    else:
+        _show(graded, "sample" if log else "line")
+
+
+def judge_of(config: SageConfig) -> str:
+    """Return the judge of a file's answers."""
+    return config.grading.judge or "math"
 
 
 def _log(path: Path) -> ForeignFile | None:
@@ -93,13 +98,6 @@ def _log(path: Path) -> ForeignFile | None:
             raise
         return None
     return log if log.program != "jsonl" or log.has_verdicts else None
-
-
-def _answered(file: Path, judge: str, graded: GradedFile, place: str, *, json: bool) -> None:
-    if json:
-        emit(_answer(file, judge, graded))
-    else:
-        _show(graded, place)
 
 
 def _answer(file: Path, judge: str, graded: GradedFile) -> dict[str, Any]:
@@ -216,12 +214,7 @@ class GradedFile:
 
 
 def grade_file(
-    path: Path,
-    grading: GradingSection,
-    prompt: PromptSection,
-    modes: tuple[str, ...],
-    judge: str,
-    progress: Progress,
+    path: Path, config: SageConfig, modes: tuple[str, ...], progress: Progress
 ) -> GradedFile:
     """Grade the rows {gold, completion} or {gold, completions} of a JSONL file in each mode.
 
@@ -237,17 +230,11 @@ def grade_file(
             f"{path} has no row to grade{why}",
             'each line is an object as {"gold": "27", "completion": "..."}',
         )
-    return GradedFile(items, _graded(items, grading, prompt, modes, judge, progress), malformed)
+    return GradedFile(items, _graded(items, config, modes, progress), malformed)
 
 
 def grade_log(
-    log: ForeignFile,
-    path: Path,
-    grading: GradingSection,
-    prompt: PromptSection,
-    modes: tuple[str, ...],
-    judge: str,
-    progress: Progress,
+    log: ForeignFile, path: Path, config: SageConfig, modes: tuple[str, ...], progress: Progress
 ) -> GradedFile:
     """Grade another program's samples by a judge of ours, beside the verdicts that came with them.
 
@@ -264,7 +251,7 @@ def grade_log(
     items = [
         Item(number, 0, sample.gold, sample.text) for number, sample in enumerate(log.samples, 1)
     ]
-    grades = _graded(items, grading, prompt, modes, judge, progress)
+    grades = _graded(items, config, modes, progress)
     if log.has_verdicts:
         grades[IMPORTED_JUDGE] = [
             Grade("right" if sample.right else "wrong", sample.extracted) for sample in log.samples
@@ -273,23 +260,17 @@ def grade_log(
 
 
 def _graded(
-    items: Sequence[Item],
-    grading: GradingSection,
-    prompt: PromptSection,
-    modes: tuple[str, ...],
-    judge: str,
-    progress: Progress,
+    items: Sequence[Item], config: SageConfig, modes: tuple[str, ...], progress: Progress
 ) -> dict[str, list[Grade]]:
     """Return each mode's grades of the items."""
     from sage_cli.evaluation.benchmarks import grader_of
-    from sage_cli.settings.judge_names import require_judge
 
-    require_judge(judge)
+    config.grading.require_judge()
     grades: dict[str, list[Grade]] = {}
     for mode in modes:
         progress.begin(f"grading ({mode})", len(items), "completions")
-        chosen = grading.model_copy(update={"mode": mode})
-        with grader_of(judge, None, chosen, prompt) as grader:
+        chosen = config.grading.model_copy(update={"mode": mode})
+        with grader_of(judge_of(config), None, chosen, config.prompt) as grader:
             grades[mode] = []
             for start in range(0, len(items), _AT_ONCE):
                 part = items[start : start + _AT_ONCE]

@@ -17,22 +17,6 @@ def command(
     json: Json = False,
 ) -> None:
     """Make a small study: a preset, problems, a suite, and a README with its commands."""
-    written = _written(folder)
-    if json:
-        emit({"folder": str(folder), "written": [str(file) for file in written]})
-        return
-    for file in written:
-        console.print(f"wrote {file}", soft_wrap=True)
-    console.print(
-        f"\ncd {folder}\nsage rl -p tiny -p preset.yaml --algo dapo --guide branch", soft_wrap=True
-    )
-
-
-def _written(folder: Path) -> list[Path]:
-    """Put a preset, a suite, problems and a README into `folder`; returns what was written.
-
-    Raises ConfigurationError where `folder` is a file or holds anything.
-    """
     from sage_cli.settings.presets import shipped
     from sage_cli.store.files import write_text
 
@@ -41,7 +25,13 @@ def _written(folder: Path) -> list[Path]:
         raise ConfigurationError(f"{folder} {what}", "name a new folder, as `sage init my-study`")
     template, written = shipped("templates") / "study", []
     for source in sorted(path for path in template.rglob("*") if path.is_file()):
-        place = folder / source.relative_to(template)
-        write_text(place, source.read_text(encoding="utf-8"))
-        written.append(place)
-    return written
+        written.append(folder / source.relative_to(template))
+        write_text(written[-1], source.read_text(encoding="utf-8"))
+    if json:
+        emit({"folder": str(folder), "written": [str(file) for file in written]})
+        return
+    for file in written:
+        console.print(f"wrote {file}", soft_wrap=True)
+    console.print(
+        f"\ncd {folder}\nsage rl -p tiny -p preset.yaml --algo dapo --guide branch", soft_wrap=True
+    )

@@ -9,17 +9,10 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from threading import Timer
-from types import TracebackType
 
 from rich.console import Console, RenderableType
 from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    ProgressColumn,
-    Task,
-    TaskID,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TaskID
 from rich.progress import Progress as Bars
 from rich.status import Status
 from rich.table import Column
@@ -58,12 +51,7 @@ class Live:
     def __enter__(self) -> Live:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.end()
 
     def say(self, text: str) -> None:
@@ -203,10 +191,7 @@ class _Bars(Bars):
         self._narrow = (title, BarColumn(12, table_column=kept), count, _Left(kept))
         self._wide = (title, BarColumn(24, table_column=kept), count, _Rate(unit), _Left(kept))
         super().__init__(
-            *self._wide,
-            console=console,
-            speed_estimate_period=PACE_S,
-            auto_refresh=auto_refresh,
+            *self._wide, console=console, speed_estimate_period=PACE_S, auto_refresh=auto_refresh
         )
 
     def show(self, status: TaskStatus) -> None:

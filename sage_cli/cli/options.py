@@ -31,10 +31,7 @@ def option(panel: str, description: str, *names: str) -> Any:
 Presets = Annotated[
     list[str] | None,
     option(
-        CONFIGURATION,
-        "A preset's name or YAML file; repeatable, later ones win.",
-        "--preset",
-        "-p",
+        CONFIGURATION, "A preset's name or YAML file; repeatable, later ones win.", "--preset", "-p"
     ),
 ]
 ConfigFile = Annotated[
@@ -89,18 +86,12 @@ Gpu = Annotated[
         rich_help_panel=OUTPUT,
     ),
 ]
-Fresh = Annotated[
-    bool,
-    option(TRAINING, "Delete the stored run, then train again.", "--fresh"),
-]
+Fresh = Annotated[bool, option(TRAINING, "Delete the stored run, then train again.", "--fresh")]
 Measure = Annotated[
     bool,
     option(OUTPUT, "Then measure the model on evaluation.benchmark and store pass@k.", "--measure"),
 ]
-RunName = Annotated[
-    str,
-    typer.Argument(help="A run's id, or an unambiguous part of one."),
-]
+RunName = Annotated[str, typer.Argument(help="A run's id, or an unambiguous part of one.")]
 RunRoot = Annotated[
     Path | None, option(CONFIGURATION, "Folder of runs (default: $SAGE_RUNS or runs).", "--runs")
 ]
@@ -117,10 +108,7 @@ Samples = Annotated[int | None, option(MEASUREMENT, "Samples per problem.", "--n
 Seeds = Annotated[int | None, option(MEASUREMENT, "How many evaluation seeds.", "--seeds")]
 Data = Annotated[
     str | None,
-    option(
-        TRAINING,
-        "Problems of RL: a name of `sage data list`, ORG/NAME of the Hub, or a file.",
-    ),
+    option(TRAINING, "Problems of RL: a name of `sage data list`, ORG/NAME of the Hub, or a file."),
 ]
 QuestionField = Annotated[
     str | None, option(TRAINING, "The column of questions in a file.", "--question-field")
@@ -130,10 +118,7 @@ GoldField = Annotated[
 ]
 Init = Annotated[
     str | None,
-    option(
-        TRAINING,
-        "Start from this run or model, not from the preset's initial policy.",
-    ),
+    option(TRAINING, "Start from this run or model, not from the preset's initial policy."),
 ]
 Names = Annotated[
     list[str] | None,
@@ -191,10 +176,7 @@ def load_config(
 
 
 def load_typed(
-    presets: list[str] | None,
-    config: Path | None,
-    sets: list[str] | None,
-    **flags: dict[str, Any],
+    presets: list[str] | None, config: Path | None, sets: list[str] | None, **flags: dict[str, Any]
 ) -> Loaded:
     """Return the configuration of what is typed, with the origins of its values."""
     from sage_cli.config.load import load
@@ -341,6 +323,7 @@ def evaluation_flags(
     seeds: int | None,
     limit: int | None,
     allow_template_mismatch: bool,
+    compat: str | None = None,
 ) -> dict[str, Any]:
     """The flags that measuring commands share, as settings of `evaluation`."""
     return {
@@ -350,4 +333,5 @@ def evaluation_flags(
         "seeds": seeds,
         "limit": limit,
         "allow_template_mismatch": allow_template_mismatch or None,
+        "compat": compat,
     }

@@ -17,7 +17,7 @@ def command(
         list[str] | None,
         typer.Argument(
             help="Runs, RUN@step, RUN@all, model folders, ORG/MODEL of the Hub; or files alone: "
-            "logs of Inspect, lm-eval or lighteval, samples or counts as JSON, JSONL or CSV.",
+            "logs of Inspect, lm-eval or lighteval, samples or counts as JSON, JSONL or CSV."
         ),
     ] = None,
     benchmark: options.BenchmarkNames = None,
@@ -60,7 +60,7 @@ def command(
     )
     from sage_cli.evaluation.counted_files import read_counted_files
     from sage_cli.evaluation.evaluate import Evaluation
-    from sage_cli.models.stages import plan_of
+    from sage_cli.models.planned import plan_of
 
     refuse_gpu(gpu, dry_run)
     if grade and (temperature or dry_run):
@@ -80,8 +80,7 @@ def command(
             report = passk_of_files(files, labels, k, settings.evaluation, settings.run.root)
         show_report(report, json)
         return
-    flags = options.evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
-    flags |= {"compat": compat}
+    flags = options.evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch, compat)
     settings = options.load_for_measuring(
         names, preset, config, set_, runs, "passk", evaluation=flags
     )

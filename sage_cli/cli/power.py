@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from sage_cli.evaluation.evaluate import Evaluation
     from sage_cli.metrics import Counts
     from sage_cli.reports.document import Report
-    from sage_cli.reports.power_report import Base, Question
     from sage_cli.reports.provenance import Provenance
 
     Counted = tuple[str, str, Counts]
@@ -33,7 +32,7 @@ def command(
         list[str] | None,
         typer.Argument(
             help="Bases: logs of Inspect, lm-eval or lighteval, samples or counts in files, or "
-            "runs and models with stored samples.",
+            "runs and models with stored samples."
         ),
     ] = None,
     problems: Annotated[
@@ -99,6 +98,7 @@ def power(
     """
     from sage_cli.metrics import parse_ks
     from sage_cli.metrics.power import Design
+    from sage_cli.reports.document import report_folder
     from sage_cli.reports.power_report import Base, Question, power_document
 
     n = whole_numbers("--samples", samples) if samples else SAMPLES
@@ -118,7 +118,13 @@ def power(
     for label, benchmark, counts in bases:
         with progress.doing(f"finding what could be seen of {label} on {benchmark}"):
             results.append(Base.from_counts(label, benchmark, counts, question))
-    folder = _folder(evaluation.config.run.root, results, question)
+    counted_bases = [
+        [base.label, base.benchmark, base.counts.n_P.tolist(), base.counts.c_P.tolist()]
+        for base in results
+    ]
+    identity = identity_of("power", {"bases": counted_bases, "asked": repr(question)})
+    name = f"power-{portable(Path(results[0].label).name)}-{identity[:8]}"
+    folder = report_folder(evaluation.config.run.root, name)
     with progress.doing("drawing and writing the report"):
         return power_document(results, question, provenance).write(folder)
 
@@ -171,15 +177,3 @@ def _bases(
                 "counts",
             )
     return bases, replace(provenance, files=from_files.files)
-
-
-def _folder(root: Path, bases: Sequence[Base], question: Question) -> Path:
-    """Return the report's folder, named by a hash of counts and question."""
-    from sage_cli.reports.document import report_folder
-
-    content = [
-        [base.label, base.benchmark, base.counts.n_P.tolist(), base.counts.c_P.tolist()]
-        for base in bases
-    ]
-    identity = identity_of("power", {"bases": content, "asked": repr(question)})
-    return report_folder(root, f"power-{portable(Path(bases[0].label).name)}-{identity[:8]}")

@@ -24,7 +24,7 @@ SHOWN = ("parent", "started", "seconds", "seed", "host", "commit", "command", "r
 
 
 def _runs(root: Path | None) -> Runs:
-    from sage_cli.settings.sections.records import default_root
+    from sage_cli.settings.sections.runs import default_root
     from sage_cli.store.run import Runs
 
     return Runs(root or default_root())
@@ -70,7 +70,7 @@ def list_(
         table.add_row(
             run.id,
             facts.about["status"],
-            str(_steps(run)),
+            str(int(run.metrics.latest(compared=True).get("step", 0))),
             f"{facts.about['seconds'] or 0:.0f} s",
             escape(str(facts.about["parent"] or "")),
             escape(" ".join(f"{key}={_cell(v)}" for key, v in values.items() if v is not None)),
@@ -100,10 +100,6 @@ def _last_and_validated(run: Run) -> tuple[dict[str, Any], dict[str, Any]]:
     return (records or [{}])[-1], {**at, **figures}
 
 
-def _steps(run: Run) -> int:
-    return int(run.metrics.latest(compared=True).get("step", 0))
-
-
 def _cell(value: Any) -> str:
     """Return a value as a cell: empty for None, numbers with four digits."""
     if value is None:
@@ -125,9 +121,8 @@ def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
     last, validated, evaluations = *_last_and_validated(run), evaluation_figures(run)
     speed, changed = speed_figures(run.metrics.read()), run.changed(*SEALED)
     if json:
-        manifest: Any = {key: v for key, v in run.manifest.items() if key != "files"}
-        answer = {
-            "manifest": manifest,
+        emit({
+            "manifest": {key: v for key, v in run.manifest.items() if key != "files"},
             "method": method,
             "last": last,
             "validated": validated,
@@ -135,24 +130,16 @@ def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
             "speed": speed,
             "changed": changed,
             "folder": str(run.folder),
-        }
-        emit(answer)
+        })  # fmt: skip
         return
     table = Table(show_header=False, box=None)
-    about = [{key: run.manifest.get(key) for key in keys} for keys in (FIRST, SHOWN)]
+    first, about = ({key: run.manifest.get(key) for key in keys} for keys in (FIRST, SHOWN))
+    first["changed since the end"] = ", ".join(changed) or None
+    about["folder"] = str(run.folder)
+    origin = _imported(run.manifest.get("imported") or {})
     figures = {**validated, **speed, **last}
-    about[0]["changed since the end"] = ", ".join(changed) or None
-    about[1]["folder"] = str(run.folder)
-    about.append(_imported(run.manifest.get("imported") or {}))
-    parts = (
-        (about[0], ""),
-        (about[2], ""),
-        (method, ""),
-        (evaluations, "cyan"),
-        (about[1], ""),
-        (figures, "cyan"),
-    )
-    for part, style in parts:
+    parts = (first, origin, method, evaluations, about, figures)
+    for part, style in zip(parts, ("", "", "", "cyan", "", "cyan"), strict=True):
         for key, value in part.items():
             if value is not None:
                 shown = f"{value:.6g}" if isinstance(value, float) else escape(str(value))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -20,14 +20,11 @@ from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.progress import Progress
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from torch import Tensor
 
     from sage_cli.config.schema import SageConfig
-    from sage_cli.evaluation.benchmarks import Benchmark
-    from sage_cli.evaluation.evaluate import Evaluation
     from sage_cli.evaluation.imported import ForeignFile, Gathered
-    from sage_cli.evaluation.stored import PolicySamples, StoredAnswer
+    from sage_cli.evaluation.stored import StoredAnswer
     from sage_cli.guides.guide import OptionalSignal
     from sage_cli.models.policy import Policy
     from sage_cli.reports.token_report import TokenReport
@@ -38,10 +35,7 @@ app = new_app("Read completions, whole or token by token; import those of anothe
 
 @app.command(epilog="Example: sage samples show rl-dapo-branch --grade wrong")
 def show(
-    run: Annotated[
-        str,
-        typer.Argument(help="A run, RUN@step, a model folder or ORG/MODEL."),
-    ],
+    run: Annotated[str, typer.Argument(help="A run, RUN@step, a model folder or ORG/MODEL.")],
     problem: Annotated[str | None, typer.Option(help="Only problems with this id prefix.")] = None,
     grade: Annotated[
         str | None, typer.Option(help="right, wrong, unparseable, timeout or error.")
@@ -65,19 +59,30 @@ def show(
     `--json` has `samples` as {"problem": {"id": ..., "question": ..., "gold": ...}, "completion":
     {"text": ..., "tokens": 12, ...}, "status": "right", "extracted": "4"}.
     """
-    evaluation = {"benchmark": benchmark}
+    from sage_cli.grading.grades import STATUSES
+    from sage_cli.store.run import Runs
+
     if step is not None and not training:
         raise ConfigurationError("--step is of a training", "add --training")
+    if grade is not None and grade not in STATUSES:
+        raise ConfigurationError(f"there is no grade '{grade}'", f"there are {', '.join(STATUSES)}")
+    flags = {"benchmark": benchmark}
     settings = options.load_for_measuring(
-        [run], preset, config, set_, runs, "samples show", evaluation=evaluation
+        [run], preset, config, set_, runs, "samples show", evaluation=flags
     )
     if training:
-        _show_training(settings, run, problem, grade, step, limit, json)
+        with doing(f"reading the completions of {run}"):
+            rows = training_show(Runs(settings.run.root).find(run), problem, grade, step, limit)
+        if json:
+            emit({"completions": rows})
+            return
+        for row in rows:
+            paid = "" if row["trained"] else ", replaced"
+            where = f"step {row['step']}, problem {row['problem']}"
+            _print(row["grade"], f"gold {row['gold']}{paid}", where, row["prompt"], row["text"])
         return
-    from sage_cli.evaluation.evaluate import Evaluation
-
     with doing(f"looking for stored completions of {run}"):
-        samples = samples_show(Evaluation(settings), run, problem, grade, limit)
+        samples = samples_show(settings, run, problem, grade, limit)
     if json:
         emit({"samples": samples})
         return
@@ -99,10 +104,7 @@ def _print(grade: str, told: str, where: str, question: str, completion: str) ->
 
 @app.command(epilog="Example: sage samples tokens rl-dapo-branch --limit 2")
 def tokens(
-    run: Annotated[
-        str,
-        typer.Argument(help="A run, RUN@step, a model folder or ORG/MODEL."),
-    ],
+    run: Annotated[str, typer.Argument(help="A run, RUN@step, a model folder or ORG/MODEL.")],
     limit: Annotated[int, typer.Option(min=1, help="How many completions.")] = 4,
     guide: Annotated[
         str | None, typer.Option("--guide", help="Show this guide (default: the run's).")
@@ -160,14 +162,13 @@ def import_(
     json: options.Json = False,
 ) -> None:
     """Store samples of another program; passk, compare, analyze and grade then take their name."""
-    from sage_cli.settings.sections.records import default_root
+    from sage_cli.settings.sections.runs import default_root
 
     with Live() as live:
         root = runs or default_root()
         imported = import_samples(root, file, name, score, live, write=not dry_run)
     if json:
-        answer = {**imported.as_json, "stored": not dry_run}
-        emit(answer)
+        emit({**imported.as_json, "stored": not dry_run})
         return
     console.print(f"{escape(visible(str(file)))}: format {imported.file.program}", soft_wrap=True)
     for line in imported.in_words:
@@ -178,29 +179,6 @@ def import_(
     console.print(
         f"[bold]{imported.run.id}[/] is stored{there}: sage passk {imported.run.id}", soft_wrap=True
     )
-
-
-def _show_training(
-    settings: SageConfig,
-    name: str,
-    problem: str | None,
-    grade: str | None,
-    step: int | None,
-    limit: int,
-    json: bool,
-) -> None:
-    from sage_cli.store.run import Runs
-
-    with doing(f"reading the completions of {name}"):
-        run = Runs(settings.run.root).find(name)
-        rows = training_show(run, problem, grade, step, limit)
-    if json:
-        emit({"completions": rows})
-        return
-    for row in rows:
-        paid = "" if row["trained"] else ", replaced"
-        where = f"step {row['step']}, problem {row['problem']}"
-        _print(row["grade"], f"gold {row['gold']}{paid}", where, row["prompt"], row["text"])
 
 
 def _guide(own: SageConfig, run: str, asked: str | None) -> tuple[dict[str, Any], list[str]]:
@@ -234,34 +212,42 @@ sampling replaced its group."""
 
 
 def samples_show(
-    evaluation: Evaluation, name: str, problem: str | None, grade: str | None, limit: int
+    config: SageConfig, name: str, problem: str | None, grade: str | None, limit: int
 ) -> list[StoredAnswer]:
     """Return at most `limit` stored completions of a policy, in order of problems and samples.
 
     `problem` is a prefix of an id. Raises StoreError if no such completion is stored.
     """
-    from sage_cli.evaluation.stored import PolicySamples
+    from sage_cli.evaluation.evaluate import Evaluation
+    from sage_cli.evaluation.stored import PolicySamples, stored_answers
     from sage_cli.models.policy import named_policy
     from sage_cli.store.run import Runs
 
-    _require_grade(grade)
-    config, benchmarks = evaluation.config, evaluation.benchmarks
+    measured, benchmarks = config.evaluation, Evaluation(config).benchmarks
     policy = named_policy(name, Runs(config.run.root), config.model)
     samples = PolicySamples.from_config(policy, config, config.run.root)
-    ids = {
-        benchmark.name: [id_ for id_ in benchmark.golds if id_.startswith(problem or "")]
-        for benchmark in benchmarks
-    }
-    if not any(ids.values()):
+    asked = [(benchmark, id_) for benchmark in benchmarks for id_ in benchmark.golds]
+    asked = [(benchmark, id_) for benchmark, id_ in asked if id_.startswith(problem or "")]
+    if not asked:
         raise DataError(
-            f"no problem of {config.evaluation.benchmark} has an id that begins with '{problem}'",
+            f"no problem of {measured.benchmark} has an id that begins with '{problem}'",
             "the CSV of `sage passk` and of suites lists them",
         )
-    answers = list(islice(_wanted(samples, benchmarks, config, ids, grade), limit))
+    # problem after problem, so that the first come before all are read
+    matching = (
+        answer
+        for benchmark, id_ in asked
+        for answer in sorted(
+            stored_answers(samples, benchmark, config, [id_], measured.samples),
+            key=lambda stored: (stored.seed, stored.completion.index),
+        )
+        if grade in (None, answer.status)
+    )
+    answers = list(islice(matching, limit))
     if not answers:
         graded = f"{grade} " if grade else ""
         raise StoreError(
-            f"no {graded}completion of {policy.label} on {config.evaluation.benchmark} is stored "
+            f"no {graded}completion of {policy.label} on {measured.benchmark} is stored "
             "and graded under these settings",
             f"`sage passk {name}` samples and grades what is missing",
         )
@@ -275,8 +261,11 @@ def training_show(
 
     Raises StoreError if none of these is kept.
     """
-    _require_grade(grade)
-    rows = kept_completions(run).to_pylist()
+    if not (rows := run.completions().read().to_pylist()):
+        raise StoreError(
+            f"{run.id} has not kept the completions of its training",
+            "train it again with --set tracking.rollouts=all --fresh",
+        )
     wanted = (
         row
         for row in rows
@@ -291,44 +280,6 @@ def training_show(
             "leave out --step, --grade or --problem",
         )
     return matching
-
-
-def kept_completions(run: Run) -> pa.Table:
-    """Return the completions of a training. Raises StoreError if they weren't kept."""
-    table = run.completions().read()
-    if not len(table):
-        raise StoreError(
-            f"{run.id} has not kept the completions of its training",
-            "train it again with --set tracking.rollouts=all --fresh",
-        )
-    return table
-
-
-def _require_grade(grade: str | None) -> None:
-    from sage_cli.grading.grades import STATUSES
-
-    if grade is not None and grade not in STATUSES:
-        raise ConfigurationError(f"there is no grade '{grade}'", f"there are {', '.join(STATUSES)}")
-
-
-def _wanted(
-    samples: PolicySamples,
-    benchmarks: Sequence[Benchmark],
-    config: SageConfig,
-    ids: dict[str, list[str]],
-    grade: str | None,
-) -> Iterator[StoredAnswer]:
-    """Yield completions problem after problem, so that the first come before all are read."""
-    from sage_cli.evaluation.stored import stored_answers
-
-    for benchmark in benchmarks:
-        for id_ in ids[benchmark.name]:
-            answers = stored_answers(samples, benchmark, config, [id_], config.evaluation.samples)
-            for answer in sorted(
-                answers, key=lambda stored: (stored.seed, stored.completion.index)
-            ):
-                if grade in (None, answer.status):
-                    yield answer
 
 
 @dataclass(frozen=True)
@@ -382,13 +333,7 @@ class Imported:
 
 
 def import_samples(
-    root: Path,
-    path: Path,
-    name: str,
-    score: str | None,
-    progress: Progress,
-    *,
-    write: bool = True,
+    root: Path, path: Path, name: str, score: str | None, progress: Progress, *, write: bool = True
 ) -> Imported:
     """Read a file and store its samples as the run `name`; without `write` nothing is stored.
 

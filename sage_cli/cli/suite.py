@@ -25,10 +25,7 @@ SHOWN = {"measured": 2, "claims": 1}
 MOST_ROWS = 40
 """Rows of the longest table that the terminal shows."""
 
-Name = Annotated[
-    str,
-    typer.Argument(help="A suite of `sage suite list`, or a YAML file."),
-]
+Name = Annotated[str, typer.Argument(help="A suite of `sage suite list`, or a YAML file.")]
 Seeds = Annotated[
     int | None, typer.Option("--seeds", min=1, help="Runs of each method, each with another seed.")
 ]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NotRequired, cast
-
-from typing_extensions import TypedDict
+from typing import TYPE_CHECKING, Any
 
 from sage_cli.cli.suite_tuning import UNCHOSEN, planned_tuned, trainings
 from sage_cli.models.folders import pinned_revision
@@ -21,46 +19,13 @@ from sage_cli.trials.queue import all_failed, run_tasks, write_failures
 from sage_cli.trials.search.planned_sweep import shared_config, sweep_folder, sweep_name
 from sage_cli.trials.search.read_space import guide_of, read_space
 from sage_cli.trials.suites.trials import Overrides, Part, PlannedSuite
-from sage_cli.trials.task import (
-    DONE,
-    TO_DO,
-    Cost,
-    Task,
-    TaskState,
-    TaskStates,
-    cost,
-    cost_left,
-    cost_of,
-)
+from sage_cli.trials.task import DONE, TO_DO, Task, TaskStates, cost, cost_left, cost_of
 
 if TYPE_CHECKING:
     from sage_cli.trials.suites.report import SuiteReport
 
 RETRIES = 1
 FAILURES = "failures.json"
-
-
-class TaskJson(TaskState):
-    """A task: its command, the task that it needs, its state, and the suites that want it.
-
-    The cost of a sweep's trials is shown by `sage sweep --dry-run`.
-    """
-
-    suites: list[str]
-    cost: NotRequired[Cost]
-
-
-class SuitePlan(TypedDict):
-    """A suite's tasks in the order in which they can be done, their cost, and notes on both."""
-
-    suite: str
-    title: str
-    folder: str
-    tasks: list[TaskJson]
-    cost: Cost
-    left: Cost
-    chosen: list[str]
-    notes: list[str]
 
 
 @dataclass(eq=False, kw_only=True)
@@ -121,15 +86,19 @@ def carry_out(plan: PlannedSuite, progress: Progress) -> None:
         raise all_failed(map(str, failures.values()), folder)
 
 
-def plan_suite(name: str, overrides: Overrides) -> SuitePlan:
-    """Return the tasks of `run_suite` with their states and costs; all rows of data are read."""
+def plan_suite(name: str, overrides: Overrides) -> dict[str, Any]:
+    """Return the tasks of `run_suite` with their states and costs; all rows of data are read.
+
+    `tasks` stand in the order in which they can be done, each with the suites that want it. The
+    cost of a sweep's trials is shown by `sage sweep --dry-run`.
+    """
     plan, searches = planned_tuned(name, overrides)
     configs = (replicate.config for part in plan.parts for replicate in part.replicates)
     for config in {c.model_dump_json(include={"data", "sft"}): c for c in configs}.values():
         check_rows(config.data)
         if config.sft.enabled:
             check_rows(config.data, config.sft)
-    tasks: list[TaskJson] = [{**_shown(task), "cost": cost_of(task)} for task in plan.tasks]
+    tasks = [{**_shown(task), "cost": cost_of(task)} for task in plan.tasks]
     states = [task["state"] for task in tasks]
     left = [task for task, state in zip(plan.tasks, states, strict=True) if state != DONE]
     sweeps = sweeps_of(plan)
@@ -172,8 +141,8 @@ def _sweep_task(part: Part, space: str, plan: PlannedSuite) -> SweepTask:
     )  # fmt: skip
 
 
-def _shown(task: Task) -> TaskJson:
-    return cast(TaskJson, {**task.as_json(), "suites": task.wanted_by})
+def _shown(task: Task) -> dict[str, Any]:
+    return {**task.as_json(), "suites": task.wanted_by}
 
 
 def _notes(plan: PlannedSuite) -> list[str]:

@@ -38,8 +38,7 @@ def command(
         str | None, typer.Option(help="grid, random, qmc, tpe, gp, cmaes or nsga2.")
     ] = None,
     trials: Annotated[
-        int | None,
-        typer.Option(help="Points to try; seeds of a point count as one trial."),
+        int | None, typer.Option(help="Points to try; seeds of a point count as one trial.")
     ] = None,
     objective: Annotated[
         list[str] | None,
@@ -133,7 +132,7 @@ def _refuse_options(ctx: typer.Context) -> None:
 
 
 def _sweeps(root: Path | None) -> Sweeps:
-    from sage_cli.settings.sections.records import default_root
+    from sage_cli.settings.sections.runs import default_root
     from sage_cli.trials.search.folder import Sweeps
 
     return Sweeps(root or default_root())
@@ -176,7 +175,7 @@ def show(name: Name, runs: options.RunRoot = None, json: options.Json = False) -
         console.print("no report yet: it is written when the driver ends")
         return
     from sage_cli.reports.provenance import sampled_as
-    from sage_cli.reports.sweep_result import sweep_tables
+    from sage_cli.reports.sweep_report import sweep_tables
     from sage_cli.reports.terminal import print_table
 
     if sweep.driven_by:

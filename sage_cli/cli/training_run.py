@@ -35,7 +35,10 @@ from sage_cli.models.folders import (
     require_whole_weights,
     text_part,
 )
+from sage_cli.models.memory import rl_memory, sft_memory
 from sage_cli.models.planned import (
+    Described,
+    Stage,
     base_facts,
     planned_base,
     reference_policy,
@@ -44,13 +47,11 @@ from sage_cli.models.planned import (
     sft_run,
 )
 from sage_cli.models.policy import Policy, named_policy, named_run
-from sage_cli.models.stages import Described, Stage, rl_memory, sft_memory
 from sage_cli.problems.load import check_rows, load_demonstrations
 from sage_cli.problems.problem import Demonstration
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress, Silent
 from sage_cli.sampling.sampler import chosen_backend, planned_obstacles
-from sage_cli.settings.judge_names import require_judge
 from sage_cli.settings.presets import DEFAULT_PRESET
 from sage_cli.settings.sections.model import ScratchModel, kernel_arguments, trained_dtype
 from sage_cli.store.locks import wait_for_writer
@@ -156,7 +157,7 @@ class TrainingRun(Stage):
         self, run: Run, origin: Origin, train: Callable[[Run, Watch], None], progress: Progress
     ) -> None:
         """Train in this process (and those launched with it), recording and mirroring the run."""
-        from sage_cli.training.hardware import release_memory
+        from sage_cli.models.loading import release_memory
 
         began = run.known.get("template")
         if began not in (None, origin["template"]):
@@ -183,7 +184,9 @@ class TrainingRun(Stage):
         return Policy.of_run(run, consent=consents(self.config.model))
 
 
-def _evaluation(config: SageConfig) -> Evaluation:
+def _evaluation(config: SageConfig, measure: bool) -> Evaluation | None:
+    if not measure:
+        return None
     from sage_cli.evaluation.evaluate import Evaluation  # loads numpy and pyarrow
 
     return Evaluation(config)
@@ -217,10 +220,7 @@ class SftTraining(TrainingRun):
                 "`sage rl` starts from the model itself; or use --set sft.enabled=true",
             )
         require_named_model(config)
-        return cls(
-            config=config,
-            evaluation=_evaluation(config) if measure else None,
-        )
+        return cls(config=config, evaluation=_evaluation(config, measure))
 
     @cached_property
     def planned(self) -> Run:
@@ -283,26 +283,19 @@ def sft_inputs(config: SageConfig) -> tuple[Any, PromptTemplate, list[Example]]:
     else:
         tokenizer = Policy(section.path, section=section).tokenizer
         template = PromptTemplate.from_section(config.prompt, tokenizer)
-        demonstrations = _short_demonstrations(config, tokenizer, template)
+
+        def length(shown: Demonstration) -> int:  # what `data.sft.max_prompt_share` goes by
+            whole = config.data.sft.measured == "conversation"
+            text = "".join(_texts(template, shown)) + template.eos if whole else shown.question
+            return len(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+        demonstrations = load_demonstrations(config.data, config.sft, length)
     loss = config.sft.loss
     examples = [
         Example(*_texts(template, demonstration), loss or demonstration.loss)
         for demonstration in demonstrations
     ]
     return tokenizer, template, examples
-
-
-def _short_demonstrations(
-    config: SageConfig, tokenizer: Any, template: PromptTemplate
-) -> list[Demonstration]:
-    """The demonstrations without those that `data.sft.max_prompt_share` leaves out."""
-
-    def length(shown: Demonstration) -> int:
-        whole = config.data.sft.measured == "conversation"
-        text = "".join(_texts(template, shown)) + template.eos if whole else shown.question
-        return len(tokenizer(text, add_special_tokens=False)["input_ids"])
-
-    return load_demonstrations(config.data, config.sft, length)
 
 
 def _texts(template: PromptTemplate, shown: Demonstration) -> tuple[str, str]:
@@ -462,22 +455,21 @@ class RlTraining(TrainingRun):
 
         With `measure` evaluated at its end. Raises ConfigurationError where nothing could grade.
         """
-        require_judge(config.grading.judge)
+        config.grading.require_judge()
         config = with_model_of(init, config)
         return cls(
             config=config,
             start=InitialPolicy.of(config, init),
             warnings=remarks(config),
-            evaluation=_evaluation(config) if measure else None,
+            evaluation=_evaluation(config, measure),
         )
 
     @cached_property
     def planned(self) -> Run:
         """The run that settings and initial policy name, whether it exists or not."""
-        pool = pool_identity(self.config, self.config.run.root)
-        return rl_run(
-            self.config, self.start.policy, Runs(self.config.run.root), self._processes, pool
-        )
+        config, runs = self.config, Runs(self.config.run.root)
+        pool = pool_identity(config, runs.root) if config.data.rl.solved_by else None
+        return rl_run(config, self.start.policy, runs, self._processes, pool)
 
     @property
     def stages(self) -> list[Stage]:
@@ -488,14 +480,15 @@ class RlTraining(TrainingRun):
         """Describe the training, how far the run is, and which reference samples are stored."""
         check_rows(self.config.data)
         _validation(self.config)
+        config, root, rollout = self.config, self.config.run.root, self.config.rollout
         facts = {
             **run_facts(self.planned),
-            **rl_facts(self.config),
-            **pool_facts(self.config, self.config.run.root),
-            **reference_facts(self.config, self.start.policy, self.config.run.root),
+            **rl_facts(config),
+            **(pool_facts(config, root) if config.data.rl.solved_by else {}),
+            **reference_facts(config, self.start.policy, root),
         }
-        rollout, obstacle = self.config.rollout, self.start.obstacle(self.config.rollout.max_tokens)
-        if obstacle and self.config.rl.online and rollout.backend in ("auto", "sampler"):
+        obstacle = self.start.obstacle(rollout.max_tokens)
+        if obstacle and config.rl.online and rollout.backend in ("auto", "sampler"):
             facts["without vLLM"] = f"{obstacle} (use rollout.backend=transformers)"
         return Described("RL", facts)
 

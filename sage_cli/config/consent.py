@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sage_cli.config.layers import leaves, value_at
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
+from sage_cli.json_value import leaves, value_at
 from sage_cli.settings.own_code import names_code
 from sage_cli.settings.sections.model import PretrainedModel, ScratchModel
 from sage_cli.settings.sections.sampling import DecodingSection, SamplingSection
@@ -28,60 +28,63 @@ SERVICES: Mapping[str, Mapping[str, Any]] = {
 """By section, the settings that name servers and clusters, or what is done there, with
 their defaults. Runs are copied between people, so a stored file never decides where requests, keys
 and commands go: these settings are typed, or said in a preset that is named."""
-NOT_TAKEN_OVER = ("root", "sweep")
-"""Settings of `run` that do not travel with a stored configuration."""
+NOT_TAKEN_OVER = ("run.root", "run.sweep")
+"""Settings that do not travel with a stored configuration."""
 
 
 def current(stored: Mapping[str, Any]) -> dict[str, Any]:
     """Return `stored` without services and without where and for what it was made."""
-    values = without_services(stored)
-    if isinstance(run := values.get("run"), Mapping):
-        values["run"] = {key: value for key, value in run.items() if key not in NOT_TAKEN_OVER}
-    tracking = values.get("tracking")
-    if isinstance(tracking, Mapping) and tracking.get("wandb") == "online":  # a run may be copied
-        values["tracking"] = {**tracking, "wandb": "offline"}
+    values = _without(stored, lambda name: name in NOT_TAKEN_OVER or _names_a_service(name))
+    if value_at(values, "tracking.wandb") == "online":  # a run may be copied
+        values["tracking"]["wandb"] = "offline"
     return values
 
 
 def without_services(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return a configuration, nested by section, that names no server or cluster."""
+    return _without(values, _names_a_service)
+
+
+def services(
+    values: Mapping[str, Any], sections: Sequence[str] = tuple(SERVICES)
+) -> dict[str, Any]:
+    """Return the services of a configuration by dotted name, without those by default."""
     return {
-        section: _without_services(section, inside) if isinstance(inside, Mapping) else inside
-        for section, inside in values.items()
+        f"{section}.{name}": value
+        for section in sections
+        for name, value in leaves(values.get(section) or {})
+        if _names_a_service(f"{section}.{name}") and value != SERVICES[section].get(name, {})
     }
 
 
-def service_words(
-    values: Mapping[str, Any], sections: Sequence[str] = tuple(SERVICES)
-) -> list[str]:
-    """Return the words that say the services of a configuration again: `--set`, `name=value`, ...
-
-    `values` is nested by section, with or without defaults.
-    """
-    return [
+def set_words(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the words that say settings again: `--set`, `name=value`, ..."""
+    return tuple(
         word
-        for section in sections
-        for name, value in leaves(values.get(section) or {})
-        if _names_a_service(section, name) and value != SERVICES[section].get(name, {})
-        for word in ("--set", f"{section}.{name}={json.dumps(value, ensure_ascii=False)}")
-    ]
+        for name, value in settings.items()
+        for word in ("--set", f"{name}={json.dumps(value, ensure_ascii=False)}")
+    )
 
 
-def _without_services(section: str, inside: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """Return the settings of a section, or of a part of it, but services."""
+def _without(
+    values: Mapping[str, Any], is_dropped: Callable[[str], bool], above: str = ""
+) -> dict[str, Any]:
+    """Return nested settings but those whose dotted name is dropped."""
     kept: dict[str, Any] = {}
-    for key, value in inside.items():
+    for key, value in values.items():
         name = f"{above}{key}"
         if isinstance(value, Mapping) and value:
-            if rest := _without_services(section, value, f"{name}."):
+            rest = _without(value, is_dropped, f"{name}.")
+            if rest or not above:  # an absent section has other defaults: those of the import
                 kept[key] = rest
-        elif not _names_a_service(section, name):
+        elif not is_dropped(name):
             kept[key] = value
     return kept
 
 
-def _names_a_service(section: str, name: str) -> bool:
+def _names_a_service(setting: str) -> bool:
     """Return True if a setting is one of `SERVICES` or lies inside one."""
+    section, _, name = setting.partition(".")
     if section == "sampling" and name in _KEPT_OF_SAMPLING:
         return False
     return any(f"{name}.".startswith(f"{service}.") for service in SERVICES.get(section, ()))
@@ -113,19 +116,9 @@ def own_functions(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def function_words(values: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the words that name a configuration's own functions: `--set`, `name=value`, ..."""
-    return tuple(
-        word
-        for name, value in own_functions(values).items()
-        for word in ("--set", f"{name}={json.dumps(value, ensure_ascii=False)}")
-    )
-
-
 def is_typed_again(setting: str) -> bool:
     """Return True if a stored configuration can't say `setting`, so it is typed for any command."""
-    section, _, name = setting.partition(".")
-    return _names_a_service(section, name) or setting in (CONSENT, JUDGE, REWARDS)
+    return _names_a_service(setting) or setting in (CONSENT, JUDGE, REWARDS)
 
 
 def require_functions(stored: Mapping[str, Any], given: Mapping[str, Any], *names: str) -> None:
@@ -172,7 +165,8 @@ def typed_again(config: SageConfig) -> tuple[str, ...]:
     to W&B.
     """
     values = config.model_dump(mode="json")
-    services = service_words(values, ("sampling", "rollout"))
-    code = ("--set", f"{CONSENT}=true") if consents(config.model) else ()
+    settings = services(values, ("sampling", "rollout"))
+    if consents(config.model):
+        settings[CONSENT] = True
     online = ("--set", "tracking.wandb=online") if config.tracking.wandb == "online" else ()
-    return (*services, *code, *function_words(values), *online)
+    return (*set_words(settings | own_functions(values)), *online)

@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from sage_cli.config.schema import SageConfig
-from sage_cli.methods.method import Method
 from sage_cli.settings.compat import OFFICIAL
 from sage_cli.settings.presets import accelerate_file
-from sage_cli.settings.sections.evaluation import EvaluationSection
 from sage_cli.settings.sections.model import (
     PretrainedModel,
     ScratchModel,
     kernel_arguments,
     trained_dtype,
 )
-from sage_cli.settings.sections.sampling import RolloutSection
+from sage_cli.settings.sections.sampling import DecodingSection, RolloutSection
 from sage_cli.settings.sections.training import AnchorSection
 
 ESTIMATORS = {
@@ -28,21 +26,18 @@ ESTIMATORS = {
 
 def remarks(config: SageConfig) -> list[str]:
     """Return sentences on divergence, estimator and reference, and warnings."""
-    sentences = []
+    sentences, model = [], config.model
     if config.rl.compat == OFFICIAL:
         sentences.append(
             "compat official: the authors' settings where they differ, as docs/fidelity.md lists"
         )
-    return sentences + config.rl.warnings() + _of_the_anchor(config) + _of_dropout(config)
-
-
-def _of_dropout(config: SageConfig) -> list[str]:
-    model = config.model
-    if model.tuning != "lora" or not model.lora.dropout:
-        return []
-    return [
-        f"model.lora.dropout {model.lora.dropout:g} doesn't act in RL, which trains without dropout"
-    ]
+    sentences += [*config.rl.warnings(), *_of_the_anchor(config)]
+    if model.tuning == "lora" and model.lora.dropout:
+        sentences.append(
+            f"model.lora.dropout {model.lora.dropout:g} doesn't act in RL, which trains without "
+            "dropout"
+        )
+    return sentences
 
 
 def _of_the_anchor(config: SageConfig) -> list[str]:
@@ -99,72 +94,58 @@ def sft_facts(config: SageConfig) -> dict[str, Any]:
 
 def rl_facts(config: SageConfig) -> dict[str, Any]:
     """Return the facts of a training by RL: objective, anchor, batch arithmetic, amounts."""
-    rl, rollout = config.rl, config.rollout
+    rl, rollout, limit = config.rl, config.rollout, config.data.rl.limit
+    launched = f", launched by {accelerate_file(rl.accelerate)}" if rl.accelerate else ""
     return {
         "algorithm": f"{rl.algo} ({rl.source})",
         "compat": rl.compat,
         **rl.describe(),
         **(_anchor_facts(config) if rl.takes_a_guide else {}),
-        **_trained(config),
+        "tuning": _tuning(config.model),
+        "weights": _weights(config.model),
+        "problems": config.data.rl.name + (f", first {limit:,}" if limit else ""),
         **rl.amounts(rollout.max_tokens),
         "rollout": _decoding(rollout) + (f", {_engine(rollout)}" if rl.online else ""),
-        **_optimised(rl),
-        "processes": _processes(rl),
+        "learning rate": f"{rl.peak_rate:g}, {rl.scheduler}, "
+        f"warm-up {rl.warmup_ratio:g} of the steps",
+        "weight decay": f"{rl.weight_decay:g}",
+        "optimizer": rl.optimizer,
+        "processes": f"{rl.processes}{launched}",
         "seed": rl.seed,
     }
 
 
 def _anchor_facts(config: SageConfig) -> dict[str, str]:
     anchor, guide = config.anchor, config.guide
+    parts = [
+        f"{anchor.kl} KL",
+        f"beta {beta_in_words(anchor)}",
+        f"estimator {anchor.estimator}",
+        f"reference {anchor.reference}",
+        *anchor.changes,
+    ]
     return {
-        "anchor": "none"
-        if anchor.kl == "none"
-        else f"{anchor.kl} KL, beta {beta_in_words(anchor)}, estimator {anchor.estimator}, "
-        + ", ".join([f"reference {anchor.reference}", *anchor.changes]),
+        "anchor": "none" if anchor.kl == "none" else ", ".join(parts),
         "guide": guide.describe() if guide.name != "none" else "none",
     }
 
 
-def _trained(config: SageConfig) -> dict[str, str]:
-    limit = config.data.rl.limit
-    return {
-        "tuning": _tuning(config.model),
-        "weights": _weights(config.model),
-        "problems": config.data.rl.name + (f", first {limit:,}" if limit else ""),
-    }
-
-
-def _decoding(rollout: RolloutSection) -> str:
+def _decoding(section: DecodingSection) -> str:
     return (
-        f"temperature {rollout.temperature:g}, min_p {rollout.min_p:g}, "
-        f"{rollout.max_tokens} new tokens"
+        f"temperature {section.temperature:g}, min_p {section.min_p:g}, "
+        f"{section.max_tokens} new tokens"
     )
-
-
-def _optimised(rl: Method) -> dict[str, str]:
-    return {
-        "learning rate": f"{rl.peak_rate:g}, {rl.scheduler}, "
-        f"warm-up {rl.warmup_ratio:g} of the steps",
-        "weight decay": f"{rl.weight_decay:g}",
-        "optimizer": rl.optimizer,
-    }
-
-
-def samples_in_words(evaluation: EvaluationSection) -> str:
-    """Describe how many completions per problem are sampled."""
-    seeds = f", by each of {evaluation.seeds} seeds" if evaluation.seeds > 1 else ""
-    return f"{evaluation.samples} per problem{seeds}"
 
 
 def evaluation_facts(config: SageConfig) -> dict[str, Any]:
     """Return the facts of a measurement: benchmarks, samples, k, sampling and grading."""
     evaluation, sampling = config.evaluation, config.sampling
+    seeds = f", by each of {evaluation.seeds} seeds" if evaluation.seeds > 1 else ""
     return {
         "benchmarks": evaluation.benchmark,
-        "samples": samples_in_words(evaluation),
+        "samples": f"{evaluation.samples} per problem{seeds}",
         "k": evaluation.k,
-        "sampling": f"temperature {sampling.temperature:g}, min_p {sampling.min_p:g}, "
-        f"{sampling.max_tokens} new tokens, backend {sampling.backend}",
+        "sampling": f"{_decoding(sampling)}, backend {sampling.backend}",
         "grading": f"{config.grading.mode}, answers from "
         + (config.grading.extract or config.prompt.answer),
     }
@@ -181,11 +162,6 @@ def _engine(rollout: RolloutSection) -> str:
     if vllm.importance_correction != "none":
         engine += f" by {rollout.logprobs_mode.replace('_logprobs', '')} log-probabilities"
     return engine if rollout.backend == "vllm" else f"{engine}; without a GPU the sampler of passk"
-
-
-def _processes(rl: Method) -> str:
-    by = f", launched by {accelerate_file(rl.accelerate)}" if rl.accelerate else ""
-    return f"{rl.processes}{by}"
 
 
 def _weights(model: PretrainedModel | ScratchModel) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +13,32 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 
-from sage_cli.config.catalogue import UNIONS
 from sage_cli.config.consent import current, is_typed_again, require_consent, without_consent
-from sage_cli.config.layers import Layer, Merged, blocks, choices, leaves, merge, value_at
 from sage_cli.config.mistakes import explain, remedy
-from sage_cli.config.schema import SageConfig, unread
+from sage_cli.config.schema import (
+    UNIONS,
+    SageConfig,
+    default_member,
+    member_of,
+    members,
+    own_settings,
+    unread,
+)
 from sage_cli.errors import ConfigurationError
+from sage_cli.json_value import leaves, value_at
 from sage_cli.methods.grpo import Grpo
+from sage_cli.methods.method import Method
+from sage_cli.settings.compat import OFFICIAL, WARM_UP, official_settings
 from sage_cli.settings.own_code import AS_STORED
 from sage_cli.settings.passwords import taken
-from sage_cli.settings.presets import DEFAULT_PRESET, preset_layers, preset_names, yaml_value
-from sage_cli.settings.sections.records import default_root
+from sage_cli.settings.presets import (
+    BLOCKS,
+    DEFAULT_PRESET,
+    preset_layers,
+    preset_names,
+    yaml_value,
+)
+from sage_cli.settings.sections.runs import default_root
 from sage_cli.settings.sections.sampling import SERVER_URL
 
 STORED = "stored configuration"
@@ -31,6 +46,168 @@ PRESET = "preset "
 LAYERS = "layers"
 """Top-level key of a stored configuration that keeps the layers it was made from."""
 log = logging.getLogger(__name__)
+
+
+LASTING = {"rl": frozenset(Method.model_fields)}
+"""Settings of a union that are of no member in particular: they hold whichever is chosen."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Settings and what to call their origin, as `preset tiny` or `--set`.
+
+    `typed` settings are meant for whatever is chosen. Blocks of a `checked` layer, as of a shipped
+    preset, were validated before.
+    """
+
+    origin: str
+    values: Mapping[str, Any]
+    typed: bool = False
+    checked: bool = False
+
+    def names(self, setting: str) -> bool:
+        """Return True if the user says `setting` here: by a flag, `--set` or an own preset."""
+        own = not self.checked and self.origin != "changed"
+        return own and value_at(self.values, setting) is not None
+
+
+@dataclass
+class Merged:
+    """Nested settings, and the origin of every leaf by its dotted name."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict)
+
+    def put(self, values: Mapping[str, Any], origin: str) -> None:
+        """Lay `values`, nested or by dotted names, over what is there."""
+        for name, value in leaves(values):
+            *sections, key = name.split(".")
+            inside = self.values
+            for section in sections:
+                inner = inside.get(section)
+                inside[section] = inside = inner if isinstance(inner, dict) else {}
+            inside[key] = value
+            self.origins[name] = origin
+
+    def get(self, section: str, key: str, default: Any = None) -> Any:
+        """Return the value of `section.key`."""
+        inside = self.values.get(section)
+        return inside.get(key, default) if isinstance(inside, dict) else default
+
+
+def merge(layers: Iterable[Layer]) -> Merged:
+    """Lay the layers over each other, the first at the bottom.
+
+    The final choices add layers: what the method says of the anchor lies below all others, the
+    authors' values (`compat: official`) just below the layer that asks for them.
+    """
+    layers = list(layers)
+    final = {section: default_member(section) for section in UNIONS}
+    for layer in layers:
+        final |= choices(layer.values)
+    layers.insert(0, _method_layer(final))
+    merged = _overlaid(layers, final)
+    official = [name for name in ("rl", "evaluation") if merged.get(name, "compat") == OFFICIAL]
+    for section in official:
+        theirs = official_settings(_decisive(merged, final), section)
+        asking = [
+            i for i, layer in enumerate(layers) if "compat" in _mapping(layer.values.get(section))
+        ]
+        layers.insert(max(asking, default=0), _official_layer(theirs, final))
+    return _overlaid(layers, final) if official else merged
+
+
+def choices(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return the members of unions that settings choose, by section.
+
+    What is no name is left for the schema to refuse.
+    """
+    names = {section: _mapping(values.get(section)).get(tag) for section, tag in UNIONS.items()}
+    return {section: name for section, name in names.items() if isinstance(name, str)}
+
+
+def blocks(layer: Layer) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
+    """Yield what a layer says for each method and guide: section, name, origin and settings."""
+    for key, section in BLOCKS.items():
+        for name, block in _mapping(layer.values.get(key)).items():
+            yield section, name, f"{layer.origin}, {key}.{name}", _mapping(block)
+
+
+def _overlaid(layers: Sequence[Layer], final: Mapping[str, str]) -> Merged:
+    """Return the layers' settings as far as they hold for the members that are chosen finally."""
+    merged = Merged()
+    chosen = {section: default_member(section) for section in UNIONS}
+    for layer in layers:
+        chosen |= choices(layer.values)
+        for section, name, origin, block in blocks(layer):
+            if name == final[section] and block:
+                merged.put({section: block}, origin)
+        values = dict(layer.values)
+        for section in UNIONS:
+            if section in values and chosen[section] != final[section]:
+                inside = values.pop(section)
+                lasting = _lasting(section, inside, layer, chosen[section], final[section])
+                if lasting:
+                    values[section] = lasting
+        merged.put(values, layer.origin)
+    return merged
+
+
+def _lasting(section: str, inside: Any, layer: Layer, before: str, final: str) -> Any:
+    """Return what a layer says of a section that holds although `final` is chosen, not `before`."""
+    if not isinstance(inside, Mapping):
+        return inside
+    tag, kind = UNIONS[section], member_of(section, final)
+    bound: set[str] = set()  # settings that go with the earlier choice
+    if not layer.typed:
+        bound = set(inside) if section in choices(layer.values) else own_settings(section, before)
+    return {
+        key: value
+        for key, value in inside.items()
+        if key != tag
+        and (
+            key in LASTING.get(section, ())
+            # a key that no member has is kept, so that the schema refuses it
+            or (key not in bound and (key in kind.model_fields or not _is_known(section, key)))
+        )
+    }
+
+
+def _is_known(section: str, key: str) -> bool:
+    """Return True if a member of the union has the setting; all of its members are imported."""
+    return any(key in kind.model_fields for kind in members(section).values())
+
+
+def _method_layer(final: Mapping[str, str]) -> Layer:
+    """Return what the chosen method says of the anchor."""
+    method = member_of("rl", final["rl"])
+    assert issubclass(method, Method)
+    kl = "reverse" if final["guide"] != "none" else method.kl_without_guide
+    return Layer(f"method {final['rl']}", {"anchor": {"kl": kl, **method.anchored}})
+
+
+def _official_layer(settings: Mapping[str, Any], final: Mapping[str, str]) -> Layer:
+    """Return the authors' settings without those that the chosen method doesn't have."""
+    fields = member_of("rl", final["rl"]).model_fields
+    merged = Merged()
+    for name, value in settings.items():
+        section, _, key = name.partition(".")
+        if section != "rl" or key in fields:
+            merged.put({name: value}, "")
+    return Layer(f"compat {OFFICIAL}", merged.values, typed=True)
+
+
+def _decisive(merged: Merged, final: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the choices that decide the authors' values: method, guide, tuning, prompt, ..."""
+    scratch = final["model"] == "scratch"
+    tuning = merged.get("model", "tuning", "full" if scratch else "lora")
+    warm_up = (WARM_UP,) if not scratch and merged.get("sft", "enabled", True) else ()
+    prompts = merged.get("prompt", "format", "paper")
+    return (final["rl"], final["guide"], str(tuning), str(prompts), *warm_up)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 @dataclass(frozen=True)
@@ -150,14 +327,8 @@ def _as_stored(merged: Merged) -> frozenset[str]:
     """
     if STORED not in merged.origins.values():
         return frozenset()
-    settings = AS_STORED | {SERVER_URL}
-    typed = {
-        setting
-        for setting in settings
-        for name, origin in merged.origins.items()
-        if origin != STORED and f"{name}.".startswith(f"{setting}.")
-    }
-    return settings - typed
+    typed = {name for name, origin in merged.origins.items() if origin != STORED}
+    return (AS_STORED | {SERVER_URL}) - typed
 
 
 def runs_root(
@@ -184,7 +355,9 @@ def _layers(
         Layer(f"{PRESET}{name}", values, checked=name in shipped)
         for name, values in preset_layers(names).items()
     ]
-    given, assigned = _given(flags), _assignments(sets)
+    assigned, typed_flags = _assignments(sets), Merged()
+    typed_flags.put({name: v for name, v in leaves(flags) if v not in (None, {})}, "flag")
+    given = typed_flags.values
     # flags and --set are typed together: a choice made by --set holds for the flags, too
     for section, name in choices(assigned).items():
         given.setdefault(section, {})[UNIONS[section]] = name
@@ -308,16 +481,6 @@ def _origins(merged: Merged, config: SageConfig) -> dict[str, str]:
         if name not in Grpo.model_fields or field.default != Grpo.model_fields[name].default
     }
     return {**of_method, **merged.origins}
-
-
-def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the flags without those that were not given."""
-    given: dict[str, Any] = {}
-    for key, value in flags.items():
-        inner = _given(value) if isinstance(value, Mapping) else value
-        if inner is not None and inner != {}:
-            given[key] = inner
-    return given
 
 
 def _assignments(texts: Sequence[str]) -> dict[str, Any]:

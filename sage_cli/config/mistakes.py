@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from sage_cli.config.catalogue import UNIONS, sections_at, settings
+from sage_cli.config.schema import UNIONS, sections_at, settings
 from sage_cli.errors import ConfigurationError
 
 _FLAGS = {"rl": ("method", "--algo"), "guide": ("guide", "--guide")}

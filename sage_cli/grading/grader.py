@@ -140,7 +140,9 @@ class Grader:
                 self._remember((pair[0], pair[1].strip()), status)
         searched = self._place == "text"  # a whole text that was searched is no answer
         grades = {
-            pair: Grade.from_judged(_known(status), None if searched else pair[1])
+            pair: Grade.from_judged(
+                "error" if status is None else status, None if searched else pair[1]
+            )
             for pair, status in judged.items()
         }
         return [
@@ -247,10 +249,6 @@ class Grader:
                 self._known.popitem(last=False)
 
 
-def _known(judged: Judged | None) -> Judged:
-    return "error" if judged is None else judged
-
-
 def grade(gold: object, completion: object) -> Grade:
     """Return the grade of a completion: strict mathematics between <SOLUTION> tags.
 
@@ -283,8 +281,7 @@ def check_golds(
     with Grader(judge=judge, mode=mode, tolerance=tolerance) as grader:
         grades = grader.grade_many((gold, f"{tags.open}{gold}{tags.close}") for _, gold in golds)
     pairs = zip(golds, grades, strict=True)
-    return list(dict.fromkeys(id_ for (id_, _), g in pairs if _is_unfit(g, is_function)))
-
-
-def _is_unfit(grade: Grade, is_function: bool) -> bool:
-    return grade.status == "error" if is_function else grade.status != "right"
+    unfit = [
+        id_ for (id_, _), g in pairs if g.status == "error" or not (is_function or g.reward == 1)
+    ]
+    return list(dict.fromkeys(unfit))

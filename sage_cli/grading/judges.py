@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -24,7 +23,7 @@ from sage_cli.settings.judge_names import (
 from sage_cli.settings.own_code import OwnFunction, blamed, names_code
 
 
-class Judge(ABC):
+class Judge:
     """Compares an answer with a gold, both stripped plain text of at most 2,000 characters.
 
     It says a status, or the share in [0, 1] of the answer that is right: 1 counts as right.
@@ -33,21 +32,21 @@ class Judge(ABC):
     which finds the judge by name.
     """
 
-    @abstractmethod
-    def quick(self, gold: str, answer: str, tolerance: float | None) -> Judged | None:
+    def quick(self, gold: str, answer: str, tolerance: float | None) -> Judged | None:  # noqa: ARG002
         """Return the status if any text allows it in well under a millisecond, else None.
 
         `tolerance` is relative and None where answers must be exact.
         """
+        return None
 
-    @abstractmethod
-    def full(self, gold: str, answer: str, tolerance: float | None, deadline: float) -> Judged:
+    def full(self, gold: str, answer: str, tolerance: float | None, deadline: float) -> Judged:  # noqa: ARG002
         """Return the status, at whatever cost; the process is killed after `deadline`.
 
         `deadline` is of time.monotonic. TimeoutError counts as `timeout`, any other as `error`.
         """
+        return self.quick(gold, answer, tolerance) or "error"
 
-    def warm_up(self) -> None:  # noqa: B027
+    def warm_up(self) -> None:
         """Load what `full` needs: once in each worker, before its memory and time are bounded."""
 
 
@@ -90,10 +89,6 @@ class PlainMathVerify(_WithMathVerify):
 
     _search = False
 
-    def quick(self, gold: str, answer: str, tolerance: float | None) -> Status | None:  # noqa: ARG002
-        """Return None: every pair goes to Math-Verify."""
-        return None
-
     def full(self, gold: str, answer: str, tolerance: float | None, deadline: float) -> Status:  # noqa: ARG002
         """Return Math-Verify's status."""
         from sage_cli.grading.mathematics import mathverify
@@ -127,10 +122,6 @@ class Roles(Judge):
         if not assigned:
             return "unparseable"
         return "right" if assigned == set(roles.items()) else "wrong"
-
-    def full(self, gold: str, answer: str, tolerance: float | None, deadline: float) -> Status:  # noqa: ARG002
-        """Return the same status."""
-        return self.quick(gold, answer, tolerance) or "error"
 
 
 @lru_cache(maxsize=4096)
@@ -180,7 +171,7 @@ def _statements(names: tuple[str, ...]) -> re.Pattern[str]:
         rf"|all|every(?:one|body)))(?: both| all)?\s*"
         r"(?:(?P<verb>\bis(?=n't)|\bis\b|\bare\b|\bmust be\b|=|:|->|→|-)\s*"
         r"|(?=\()|[,|]?\s*(?=kn(?:ight|ave)))"
-        r"(?P<not>not |n't )?(?:both |all )?(?:an? |the )?\(?(?P<role>[a-z]+)\)?"
+        r"(?P<not>not |n't )?(?:both |all )?(?:an? |the (?:only )?)?\(?(?P<role>[a-z]+)\)?"
         rf"|\b(?P<role_first>knight|knave)s?\s*(?:\bis\b|\bare\b|=|:)\s*(?P<names_after>{several})"
     )
 
@@ -204,10 +195,6 @@ class FunctionJudge(Judge):
             self._called = self.function.load()
         except ConfigurationError as error:
             self._refused = error
-
-    def quick(self, gold: str, answer: str, tolerance: float | None) -> Status | None:  # noqa: ARG002
-        """Return None: every pair goes to a worker."""
-        return None
 
     def full(self, gold: str, answer: str, tolerance: float | None, deadline: float) -> Judged:  # noqa: ARG002
         """Return what the function says.
@@ -244,10 +231,6 @@ class Verdicts(Judge):
     """Gives `error`: only an imported sample has a verdict, which is read and not judged."""
 
     def quick(self, gold: str, answer: str, tolerance: float | None) -> Status:  # noqa: ARG002
-        """Return `error`."""
-        return "error"
-
-    def full(self, gold: str, answer: str, tolerance: float | None, deadline: float) -> Status:  # noqa: ARG002
         """Return `error`."""
         return "error"
 

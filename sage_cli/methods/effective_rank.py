@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from sage_cli.methods.method import Beside, PolicyGradient
-from sage_cli.settings.presets import sharded_by
+from sage_cli.settings.presets import sharding_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -62,10 +62,10 @@ class EffectiveRank(PolicyGradient):
     def refusals(self, beside: Beside) -> list[str]:
         """Return the conflicts: hidden states that no process has whole."""
         refusals = super().refusals(beside)
-        if (sharding := sharded_by(self.accelerate)) is not None:
+        if (sharding := sharding_of(self.accelerate)) is not None:
             refusals.append(
                 "rl.algo 'effective-rank' reads hidden states in one piece, and rl.accelerate "
-                f"'{self.accelerate}' ({sharding}) spreads the policy (use --accelerate ddp)"
+                f"'{self.accelerate}' ({sharding.kind}) spreads the policy (use --accelerate ddp)"
             )
         return refusals
 

@@ -11,13 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, get_args
 
-from pydantic import (
-    ConfigDict,
-    Field,
-    GetJsonSchemaHandler,
-)
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic import ConfigDict, Field
 
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.own_code import load_plugin
@@ -165,15 +159,6 @@ class Method(Extensible):
     trained_by: ClassVar[str] = "sage_cli.training.rl"
     """The module whose `train(training, run, watch, progress)` trains it. It is imported when a
     training begins, so that settings load no trainer."""
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
-        """Return the schema of the loop's settings; those of a method come beside them."""
-        schema = handler(core_schema)
-        handler.resolve_ref_schema(schema)["additionalProperties"] = cls is Method
-        return schema
 
     @classmethod
     def stored(cls) -> type[Method]:

@@ -81,16 +81,11 @@ EVALUATION_DIFFERENCES = (
 """What docs/fidelity.md lists under an evaluation with `--compat official`."""
 
 
-def official_evaluation_settings() -> dict[str, Any]:
-    """Return the authors' values of an evaluation by dotted name."""
-    return {difference.setting: difference.value for difference in EVALUATION_DIFFERENCES}
-
-
-def official_settings(choices: Iterable[str]) -> dict[str, Any]:
-    """Return the authors' values by dotted name, for a run of these choices."""
+def official_settings(choices: Iterable[str], section: str = "rl") -> dict[str, Any]:
+    """Return the authors' values by dotted name, for a run of these choices or an evaluation."""
     chosen = set(choices)
     return {
         difference.setting: difference.value
-        for difference in DIFFERENCES
+        for difference in (DIFFERENCES if section == "rl" else EVALUATION_DIFFERENCES)
         if not difference.concerns or chosen.intersection(difference.concerns)
     }

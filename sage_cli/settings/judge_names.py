@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from typing import Literal, get_args
 
-from sage_cli.errors import ConfigurationError
 from sage_cli.json_value import json_value
 
 GradingMode = Literal["strict", "math-verify"]
@@ -28,17 +27,6 @@ BUILT_IN_JUDGES = ("math", "roles")
 
 IMPORTED_JUDGE = "imported"
 """The verdict that came with an imported sample, in place of a judge."""
-
-
-def require_judge(judge: str | None) -> None:
-    """Raise ConfigurationError if new completions would be graded by verdicts that they lack."""
-    if judge == IMPORTED_JUDGE:
-        raise ConfigurationError(
-            f"grading.judge={IMPORTED_JUDGE} is the verdict that came with imported samples: it "
-            "grades nothing new",
-            "name a judge, as --set grading.judge=math, or leave it out",
-        )
-
 
 _ANY_OF = "any of "
 

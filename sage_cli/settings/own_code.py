@@ -9,7 +9,7 @@ import ast
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import module_from_spec, spec_from_file_location
@@ -134,25 +134,21 @@ def load_plugin(group: str, name: str) -> Plugin:
             "install the package that it comes from, or choose another: --set "
             f"{NAMED_BY[group]}=NAME",
         )
-    return _loaded(points)
+    (point, *others) = points
+    package = _package(point)
+    if others:
+        packages = " and by ".join(_package(entry) or entry.value for entry in points)
+        raise ConfigurationError(
+            f"{_kind(group)} '{name}' is registered twice, by {packages}", "uninstall one of them"
+        )
+    plugin = Plugin(group, name, point.value, package)
+    with plugin.blamed("can't be imported", "mend or reinstall the package, or uninstall it"):
+        return replace(plugin, object=point.load())
 
 
 def in_words(options: Mapping[str, Any]) -> str:
     """`value=1.2, seed=3`, as messages name the options that a plug-in was given."""
     return ", ".join(f"{key}={value!r}" for key, value in options.items()) or "(none)"
-
-
-def _loaded(points: Sequence[EntryPoint]) -> Plugin:
-    (point, *others) = points
-    plugin = Plugin(point.group, point.name, point.value, _package(point))
-    if others:
-        packages = " and by ".join(_package(entry) or entry.value for entry in points)
-        raise ConfigurationError(
-            f"{_kind(point.group)} '{point.name}' is registered twice, by {packages}",
-            "uninstall one of them",
-        )
-    with plugin.blamed("can't be imported", "mend or reinstall the package, or uninstall it"):
-        return Plugin(plugin.group, plugin.name, plugin.target, plugin.package, point.load())
 
 
 def _kind(group: str) -> str:

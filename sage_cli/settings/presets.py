@@ -175,27 +175,18 @@ class Sharding:
     level: int
 
 
-def distributed_type(file: Path) -> str:
-    """Return the type that a configuration names, in capitals; NO where it names none."""
-    return _type(read_yaml(file))
-
-
-def _type(settings: Mapping[str, Any]) -> str:
+def distributed_type(settings: Mapping[str, Any]) -> str:
+    """Return the type that an accelerate configuration names, in capitals; NO without one."""
     return str(settings.get("distributed_type", "NO")).upper()
 
 
-def sharded_by(accelerate: str | None) -> str | None:
-    """Return the type of `rl.accelerate` if it shards; None if not or if the file is broken."""
+def sharding_of(accelerate: str | None) -> Sharding | None:
+    """Return the sharding of `rl.accelerate`; None if it has none, or if its file is broken."""
     try:
-        kind = distributed_type(accelerate_file(accelerate)) if accelerate else "NO"
+        settings = read_yaml(accelerate_file(accelerate)) if accelerate else {}
     except (SageError, OSError):
         return None
-    return kind if kind in SHARDED else None
-
-
-def sharding_in(settings: Mapping[str, Any]) -> Sharding | None:
-    """Return the sharding of an accelerate configuration; None if it has none."""
-    kind = _type(settings)
+    kind = distributed_type(settings)
     if kind not in SHARDED:
         return None
     section, level, default = {

@@ -16,13 +16,12 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
-    GetJsonSchemaHandler,
     ValidationError,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
     model_validator,
 )
-from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.own_code import Plugin, is_to_be_checked, load_plugin, named, plugin_names
@@ -195,15 +194,6 @@ class Extensible(Section):
             except ConfigurationError:
                 continue
         return tuple(classes.values())
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        members = cls.members()
-        if members == (cls,):
-            return handler(core_schema)
-        return {"anyOf": [handler(member.__pydantic_core_schema__) for member in members]}
 
     @classmethod
     def _is_root(cls) -> bool:

@@ -78,7 +78,7 @@ _NOTHING: Mapping[str, Any] = {}
 @lru_cache(maxsize=4096)
 def _section(text: str) -> Mapping[str, Any]:
     """Return the settings of a section, of which `text` is name and JSON, by dotted name."""
-    from sage_cli.config.layers import leaves
+    from sage_cli.json_value import leaves
 
     return {intern(key): value for key, value in leaves(json_value(f"{{{text}}}"))}
 
@@ -285,7 +285,7 @@ def speed_figures(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 def _known_name(name: str, runs: Sequence[RunFacts], kind: str) -> str:
     """Return the name if it may be a column. Raises ConfigurationError with the nearest name."""
-    from sage_cli.config.catalogue import settings
+    from sage_cli.config.schema import settings
 
     names = {*settings(), *ABOUT, *(key for run in runs for key in (*run.settings, *run.figures))}
     if name in names or name.startswith("pass@"):  # not measured yet: the column is empty

@@ -11,7 +11,7 @@ from typing import Any
 
 from sage_cli.errors import DivergedError
 from sage_cli.progress import Progress
-from sage_cli.settings.sections.records import TrackingSection
+from sage_cli.settings.sections.runs import TrackingSection
 from sage_cli.store.mirrors import Follower, mirrors_of
 from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import saved_step

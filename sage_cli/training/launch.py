@@ -22,8 +22,14 @@ from sage_cli.config.schema import SageConfig, unfit_for
 from sage_cli.errors import ConfigurationError, Interrupted, StoreError, TrainingError
 from sage_cli.methods.method import Method
 from sage_cli.progress import Progress
-from sage_cli.settings.presets import SHARDED, Sharding, accelerate_file, distributed_type
-from sage_cli.settings.sections.records import TrackingSection
+from sage_cli.settings.presets import (
+    SHARDED,
+    Sharding,
+    accelerate_file,
+    distributed_type,
+    read_yaml,
+)
+from sage_cli.settings.sections.runs import TrackingSection
 from sage_cli.store.files import private, write_json
 from sage_cli.store.locks import LAUNCHER, is_locked, writer
 from sage_cli.store.run import FAILED, Run
@@ -242,7 +248,7 @@ def accelerate_configuration(name: str) -> Path:
     Raises ConfigurationError otherwise.
     """
     file = accelerate_file(name)
-    kind = distributed_type(file)
+    kind = distributed_type(read_yaml(file))
     instead = "use --accelerate ddp, or --processes N alone: both run on CPUs too"
     if kind in ALONE:
         raise ConfigurationError(

@@ -8,7 +8,7 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from sage_cli.config.catalogue import settings
+from sage_cli.config.schema import settings
 from sage_cli.errors import SageError
 from sage_cli.store.run import SEALED, Run
 from sage_cli.store.run_facts import (

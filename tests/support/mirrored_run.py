@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sage_cli.settings.sections.records import TrackingSection
+from sage_cli.settings.sections.runs import TrackingSection
 from sage_cli.store.mirrors import mirrors_of
 from sage_cli.store.run import Run, Runs
 

@@ -23,12 +23,14 @@ from sage_cli.grading.mathematics.structure import (
     Solutions,
     Structure,
     all_true,
+    as_answer,
     read_region,
     read_solutions,
     read_structure,
     same_items,
     same_region,
     split,
+    unnamed,
 )
 from sage_cli.grading.mathematics.units import read_unit, same_unit
 from sage_cli.grading.mathematics.values import close, is_real
@@ -40,13 +42,15 @@ Prove = Callable[[str, str], bool]
 _NAMES = re.compile(r"\\text ?\{[^{}]*\}|\\[A-Za-z]+|[A-Z]")
 _ANGULAR = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc|cis)")
 _EMPTY = r"\emptyset"
-_NOTHING = re.compile(r"(?:\\text ?\{)? ?no (?:real )?solutions? ?\}?\Z", re.IGNORECASE)
+_NOTHING = re.compile(
+    r"(?:\\text ?\{)? ?(?:no (?:real )?solutions?|(?:the )?empty set) ?\}?\Z", re.IGNORECASE
+)
 _UNORDERED = ("set", "list", "either")
 _ACCEPTED = {**dict.fromkeys(_UNORDERED, _UNORDERED), "()": ("list",)}
 """Kinds of answer that a kind of gold accepts: brackets may be left out, not exchanged."""
 _RATIO = re.compile(r"(\d{1,9}):(\d{1,9})")
 _OPPOSITE = str.maketrans("+-", "-+")
-_MODULUS = re.compile(r"\(?\\(?:p|b)?mod ?\{?(\d{1,9})\}?\)?\Z|\(mod (\d{1,9})\)\Z")
+_MODULUS = re.compile(r"\(?(?:\\[pb]?mod|\(mod|\\text ?\{ ?mod ?\}) ?\{?(\d{1,9})\}?\)?\Z")
 _DECIMAL = re.compile(r"(-?\d+(?:\.(\d+))?)(?:\.\.\.|\\ldots)?")
 _ARGUMENT = re.compile(r"([A-Za-z])\(([a-z])\)")
 _INVERSE = re.compile(r"[A-Z]\^(?:\{-1\}|\{?[Tn\d]\}?)")
@@ -121,7 +125,7 @@ class Equality:
         if assigned and (answered or "=" not in answer or "∨" in answer):
             return self._are_solutions(assigned, answered, answer)
         if answered and "=" not in gold:
-            return self.equal(gold, answered.as_answer())
+            return self.equal(gold, as_answer(answered))
         gold_structure, answer_structure = read_structure(gold), read_structure(answer)
         if (gold_structure.kind == "leaf") != (answer_structure.kind == "leaf"):
             same = self._leaf_beside_structure(gold, answer, gold_structure, answer_structure)
@@ -152,6 +156,8 @@ class Equality:
         """Compare a value that stands before ≈ and its decimal, or a decimal alone."""
         exact, rounded = _exact_and_rounded(gold)
         value, decimal = _exact_and_rounded(answer)
+        if "≈" in answer and not decimal:  # isn't the value rounded
+            return False
         if rounded:
             return self.equal(rounded, value or decimal) or (
                 bool(exact) and self.equal(exact, value)
@@ -188,12 +194,11 @@ class Equality:
         if name and before and is_name(before[0]) and before[0] != name:
             return False
         says_nothing = is_name if number.value else is_symbol  # x-y=0 says nothing of x-y
-        return all(says_nothing(member) or self._is_value(number, member) for member in before)
-
-    def _is_value(self, number: Number, member: str) -> bool:
-        value = constant(member)
-        return value is not None and any(
-            close(exact, value, self.tolerance) for exact in (number.value, number.bare)
+        values = [constant(member) for member in before if not says_nothing(member)]
+        return all(
+            value is not None
+            and any(close(exact, value, self.tolerance) for exact in (number.value, number.bare))
+            for value in values
         )
 
     def _are_solutions(
@@ -201,10 +206,10 @@ class Equality:
     ) -> bool | None:
         """Return True if values without names, or with the same names in any order, are the gold's."""  # noqa: E501
         if answered is None:
-            return "=" not in answer and self.equal(gold.unnamed(), answer)
-        if sorted(gold.names) != sorted(answered.names):
+            return "=" not in answer and self.equal(unnamed(gold, gold[0]), answer)
+        if gold[0].keys() != answered[0].keys():
             return False
-        return self.equal(gold.unnamed(), answered.in_order(gold.names).unnamed())
+        return self.equal(unnamed(gold, gold[0]), unnamed(answered, gold[0]))
 
     def _same_structure(self, gold: Structure, answer: Structure) -> bool | None:
         if gold.name and answer.name and gold.name != answer.name:
@@ -255,8 +260,8 @@ class Equality:
 
     def _same_leaf(self, gold: str, answer: str) -> bool | None:
         if "°" in gold + answer and not _ANGULAR.search(gold + answer):
-            if compare(gold, answer):
-                return True
+            if compare(gold, answer) or "π" in gold + answer:
+                return compare(gold, answer)
             gold, answer = gold.replace("°", ""), answer.replace("°", "")
         (gold, gold_unit), (answer, unit) = _without_unit(gold), _without_unit(answer)
         if not same_unit(gold_unit, unit):
@@ -338,7 +343,7 @@ def _residue(text: str) -> tuple[str, int]:
     r"""Return n\equiv5 of n\equiv5\pmod 7 as n=5, and 7; 0 without a modulus."""
     modulus = _MODULUS.search(text)
     text = text[: modulus.start()] if modulus else text
-    return re.sub(r"\\equiv ?", "=", text).strip(), int(modulus[1] or modulus[2]) if modulus else 0
+    return re.sub(r"\\equiv ?", "=", text).strip(), int(modulus[1]) if modulus else 0
 
 
 def _exact_and_rounded(text: str) -> tuple[str, str]:
@@ -350,7 +355,7 @@ def _exact_and_rounded(text: str) -> tuple[str, str]:
     value = split(exact, "=")[-1]
     if not mark:
         return text, ""
-    if not value or is_name(value):
+    if not value or (is_name(value) and constant(value) is None):
         return "", f"{exact}={rounded}".lstrip("=")
     number, decimal = constant(value), _DECIMAL.fullmatch(rounded)
     if decimal is None or number is None or not is_real(number):

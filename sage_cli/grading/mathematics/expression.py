@@ -13,10 +13,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from itertools import cycle
 from zlib import crc32
 
-from sage_cli.grading.mathematics.notation import ACCENTS, GREEK, letters
+from sage_cli.grading.mathematics.notation import ACCENTS, GREEK
 from sage_cli.grading.mathematics.values import (
     LOCK,
     Arithmetic,
@@ -50,14 +49,9 @@ _CONSTANTS = ("π", "e", "i")
 _IMAGINARY = re.compile(r"(?<!\\)\b(?:[A-Za-z]*i[A-Za-z]*)|\\cis")
 _CLOSES = {"(": ")", "{": "}", "[": "]"}
 _OF_FRACTION = ("{", "}", r"\frac")
-_ARGUMENT = re.compile(r"\(\d+\)")
-"""I(0) and x(2) are values of a function: nobody writes a number behind its factor."""
+_ARGUMENT = re.compile(r"\((?:\d+|[A-Za-z])\)")
+"""I(0) and x(t) are values of a function: nobody writes such a factor in parentheses."""
 _DIFFERENTIAL = re.compile(r"(d|\\partial)(?:\^\{?(?:\d+|[nk])\}?)?(.*)")
-_CHOOSE = re.compile(
-    r"_\{(\d+)\}C_\{(\d+)\}|C_\{(\d+)\}\^\{?(\d+)\}?|C\((\d+),(\d+)\)"
-    r"|C\^(?:\{(\d+)\}|(\d))_\{(\d+)\}"
-)
-"""Ways of writing the number of subsets: of 10 and 3, but in C^3_{10} of 3 and 10."""
 
 
 class UnreadableError(ValueError):
@@ -67,26 +61,15 @@ class UnreadableError(ValueError):
 @lru_cache(maxsize=4096)
 def read_expression(text: str) -> tuple[Evaluate, frozenset[str]] | None:
     """The function of a point that the normalised `text` is, and its symbols, if readable."""
-    while text != (text := _MAGNITUDE.sub(_named_magnitude, text)):
+    while text != (text := _MAGNITUDE.sub(r"\\abs{\1}", _NORM.sub(r"\\norm{\1}", text))):
         pass
     if not text.replace("π", "").replace("°", "").isascii():
         return None
-    if "C" in text and letters(text) == {"C"}:
-        text = _CHOOSE.sub(_binomial, text.replace("{}_", "_"))
     parser = _Parser(_TOKEN.findall(text))
     try:
         return parser.whole(), frozenset(parser.symbols)
     except (ValueError, RecursionError):
         return None
-
-
-def _named_magnitude(match: re.Match[str]) -> str:
-    return rf"\abs{{{match[1]}}}" if match[1] else rf"\norm{{{match[2]}}}"
-
-
-def _binomial(match: re.Match[str]) -> str:
-    top, bottom = [group for group in match.groups() if group]
-    return rf"\binom{{{max(top, bottom, key=int)}}}{{{min(top, bottom, key=int)}}}"
 
 
 def value_at(evaluate: Evaluate, at: Arithmetic) -> Value | None:
@@ -150,18 +133,17 @@ class _Parser:
         while self.next in ("+", "-"):
             negative ^= self.take() == "-"
         unsigned = self.product()
+        if self.next == ":":  # divides by all that follows, 1:2\\sqrt{2} by 2\\sqrt{2}
+            self.take()
+            unsigned = _quotient(unsigned, self.product())
         return _negated(unsigned) if negative else unsigned
 
     def product(self, *, within_function: bool = False) -> Evaluate:
         factors: list[tuple[bool, Evaluate]] = [(False, self.power())]
-        ratios = 0
         while True:
             token = self.next
-            if token in ("*", "/", ":") and not within_function:
+            if token in ("*", "/") and not within_function:
                 self.take()
-                ratios += token == ":"
-                if ratios > 1:
-                    raise UnreadableError("a proportion of several parts")
                 sign = self.take() if self.next in ("+", "-") else "+"
                 factor = self.power()
                 factors.append((token != "*", _negated(factor) if sign == "-" else factor))
@@ -214,11 +196,11 @@ class _Parser:
             self.take(_CLOSES[token])
             return inside
         if token == r"\abs":
-            return _of(Arithmetic.absolute, self.atom())
+            return _of(lambda _, value: abs(value), self.atom())
         if token == r"\norm":
             return self.opaque(token, self.atom())
         if token == r"\frac":
-            return self.derivative() or self.fraction()
+            return self.derivative() or _quotient(self.argument(), self.argument())
         if token == r"\binom":
             return _of(Arithmetic.binomial, self.argument(), self.argument())
         if token == r"\sqrt":
@@ -229,10 +211,6 @@ class _Parser:
             choose, members = _OPERATORS[token], self.arguments()
             return lambda at: choose((member(at) for member in members), key=as_float)
         return self._symbol(token)
-
-    def fraction(self) -> Evaluate:
-        top, bottom = self.argument(), self.argument()
-        return lambda at: at.product([(False, top(at)), (True, bottom(at))])
 
     def derivative(self) -> Evaluate | None:
         r"""Return \frac{dy}{dx} as a symbol of its own; None where a fraction is something else."""
@@ -299,12 +277,9 @@ class _Parser:
                 raise UnreadableError(name)
         grouped = self.next in ("(", "{")
         inside = self.atom() if grouped else self.product(within_function=True)
-        applied: Evaluate = lambda at: at.function(function, inside(at))  # noqa: E731
+        applied = _of(lambda at, value: at.function(function, value), inside)
         if base is not None:
-            of_base = base
-            applied = lambda at: at.product(  # noqa: E731
-                [(False, at.function("log", inside(at))), (True, at.function("log", of_base(at)))]
-            )
+            applied = _quotient(applied, _of(lambda at, value: at.function("log", value), base))
         return applied if exponent is None else _of(Arithmetic.power, applied, exponent)
 
     def _symbol(self, token: str) -> Evaluate:
@@ -340,6 +315,10 @@ def _negated(factor: Evaluate) -> Evaluate:
     return lambda at: -factor(at)
 
 
+def _quotient(top: Evaluate, bottom: Evaluate) -> Evaluate:
+    return lambda at: at.product([(False, top(at)), (True, bottom(at))])
+
+
 def _of(operation: Callable[..., Value], *parts: Evaluate) -> Evaluate:
     return lambda at: operation(at, *(part(at) for part in parts))
 
@@ -350,7 +329,7 @@ _SPARE_BITS = 20
 _CERTAIN_BITS = 80
 """Values that agree to so many bits are equal, unless their terms could differ by less."""
 _POINTS = 3
-_MAGNITUDE = re.compile(r"\|([^|]+)\||‖([^‖]+)‖")
+_MAGNITUDE, _NORM = re.compile(r"\|([^|]+)\|"), re.compile(r"‖([^‖]+)‖")
 _LITERAL = re.compile(r"\d+\.?\d*|\.\d+")
 
 
@@ -373,7 +352,8 @@ def compare(gold: str, answer: str) -> bool | None:
     if of_gold is None or of_answer is None:
         return None
     symbols = of_gold[1] | of_answer[1]
-    sides, literal = (of_gold[0], of_answer[0]), max(map(_digits, (gold, answer)))
+    literals = _LITERAL.findall(f"{gold} {answer}")
+    sides, literal = (of_gold[0], of_answer[0]), max(map(len, literals), default=0)
     if not symbols:
         return _agree(sides, {}, literal) is True
     agreed = [_agree(sides, point_of(symbols, n), literal) for n in range(_POINTS)]
@@ -382,18 +362,24 @@ def compare(gold: str, answer: str) -> bool | None:
     if not all(agreed):
         return None
     # \sqrt{1/n} and 1/\sqrt{n} have other values below 0, but there they are no real functions
-    largest = max([min(float(n), 1e9) for n in _LITERAL.findall(gold + " " + answer)], default=0)
+    largest = max([min(float(n), 1e9) for n in literals], default=0)
     within_reals = not _IMAGINARY.search(gold + answer)
-    beyond = [_agree(sides, at, literal, within_reals) for at in _points_beyond(symbols, largest)]
+    points = _signed_points(symbols, (0.0625, 1, 20, max(400, 3 * largest)))
+    beyond = [_agree(sides, at, literal, within_reals) for at in points]
     return True if False not in beyond and beyond.count(True) >= _POINTS else None
 
 
-def _points_beyond(symbols: frozenset[str], largest: float) -> Iterator[Point]:
-    """Yield points of every sign, up to some beyond the `largest` number of the expressions."""
-    for number, scale in enumerate((1, 20, max(400, 3 * largest))):
-        for signs in ((1,), (-1,), (1, -1))[: 3 if len(symbols) > 1 else 2]:
-            point = sorted(point_of(symbols, _POINTS + number).items())
-            yield {name: v * Fraction(scale) * sign for (name, v), sign in zip(point, cycle(signs))}
+def _signed_points(symbols: frozenset[str], scales: Sequence[float]) -> Iterator[Point]:
+    """Yield points of each size: all positive, all negative, and of several signs."""
+    for number, scale in enumerate(scales):
+        size = {
+            name: v * Fraction(scale) for name, v in point_of(symbols, _POINTS + number).items()
+        }
+        yield size
+        yield {name: -value for name, value in size.items()}
+        if len(symbols) > 1:
+            signs = {name: crc32(f"{number}{name}".encode()) % 5 < 2 for name in symbols}
+            yield {name: -value if signs[name] else value for name, value in size.items()}
 
 
 def _agree(
@@ -426,10 +412,6 @@ def _agree(
         digits = needed
 
 
-def _digits(text: str) -> int:
-    return max(map(len, _LITERAL.findall(text)), default=0)
-
-
 def same_equation(gold: Sequence[str], answer: Sequence[str]) -> bool | None:
     """Return True if two equations, each of two sides, have the same solutions; None if unknown.
 
@@ -441,12 +423,17 @@ def same_equation(gold: Sequence[str], answer: Sequence[str]) -> bool | None:
     symbols, sides = read[0][1], (read[0][0], read[1][0])
     points = [point_of(symbols, number) for number in range(_POINTS)]
     with LOCK:
+        for point in _signed_points(symbols, (0.5, 1)):  # |x| is not x
+            if all(value is not None and is_real(value) for value in _values(sides, point)):
+                points.append(point)
         if all(_are_multiples(sides, point) for point in points):
             return True
         for name in sorted(symbols):
             for side, other in (sides, sides[::-1]):
                 solutions = [_solved(side, point, name) for point in points]
-                if None not in solutions and any(_values((other,), at)[0] for at in solutions):
+                if None in solutions[:_POINTS]:
+                    continue
+                if any(_values((other,), at)[0] for at in solutions if at):
                     return False
     return None
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import time
-from functools import lru_cache
 from typing import Any
 
 from latex2sympy2_extended import NormalizationConfig
@@ -34,6 +33,7 @@ _NO_LETTERS = re.compile(
 _DECIMALS = 12
 _DIGITS, _RELATIVE = 40, 1e-30
 _WARM_UP_S = 60
+_GOLDS: dict[str, Any] = {}
 
 
 class UnreadableError(ValueError):
@@ -124,16 +124,11 @@ def _parsed(text: str, deadline: float) -> list[Any]:
 
 
 def _gold(text: str, deadline: float) -> Any | None:
-    if text not in _golds():
-        _golds()[text] = _expression(text, deadline)
-        if len(_golds()) > 1024:
-            del _golds()[next(iter(_golds()))]
-    return _golds()[text]
-
-
-@lru_cache(maxsize=1)
-def _golds() -> dict[str, Any]:
-    return {}
+    if text not in _GOLDS:
+        _GOLDS[text] = _expression(text, deadline)
+        if len(_GOLDS) > 1024:
+            del _GOLDS[next(iter(_GOLDS))]
+    return _GOLDS[text]
 
 
 def _boxed(text: str) -> str:

@@ -15,12 +15,13 @@ def words(text: str) -> frozenset[str]:
 
 
 FUNCTIONS = words(
-    "sin cos tan cot sec csc arcsin arccos arctan arccot sinh cosh tanh coth ln log exp sqrt cis"
+    "sin cos tan cot sec csc arcsin arccos arctan arccot sinh cosh tanh coth ln log exp sqrt cis "
+    "gcd lcm"
 )
 _SYNONYMS = {
     "tg": r"\tan ", "ctg": r"\cot ", "cotg": r"\cot ", "cosec": r"\csc ", "lg": r"\log_{10} ",
     "arctg": r"\arctan ", "arcctg": r"\arccot ", "asin": r"\arcsin ", "acos": r"\arccos ",
-    "atan": r"\arctan ",
+    "atan": r"\arctan ", "overrightarrow": r"\vec ",
 }  # fmt: skip
 
 _CHARACTERS = {
@@ -29,10 +30,9 @@ _CHARACTERS = {
     "⁄": "/", "√": r"\sqrt ", "µ": r"\mu ", "∏": r"\prod ", "∑": r"\sum ", "′": "'", "、": ", ",
     "。": ".", "⩾": "≥", "≧": "≥", "⩽": "≤", "≦": "≤", "º": "°", "˚": "°", "∧": " and ",
     "∩": r"\cap ", "∅": r"\emptyset ", "∠": r"\angle ", "∛": r"\sqrt[3]", "ℝ": r"\mathbb{R}",
-    "\u00a0": " ", "\u2009": " ", "\u202f": " ", "\u200a": " ",
-    "\u2002": " ", "\u2003": " ", "\u200b": "", "\u2060": "", "\ufeff": "", "⟨": "(", "⟩": ")",
+    "\u200b": "", "\u2060": "", "\ufeff": "", "⟨": "(", "⟩": ")",
     "″": "''", "…": r"\ldots ", "✓": "", "✔": "", "∎": "", "•": "",
-    "‒": "-", "﹣": "-", "﹢": "+", "∶": ":", "∖": r"\setminus ",
+    "‒": "-", "∶": ":", "∖": r"\setminus ",
     "∉": r"\notin ", "∂": r"\partial ", "ℏ": r"\hbar ", "∜": r"\sqrt[4]", "ϕ": r"\varphi ",
     "ϵ": r"\varepsilon ", "ϑ": r"\vartheta ",
 }  # fmt: skip
@@ -43,19 +43,12 @@ _LOWER_CASE = (
 _LETTERS = "αβγδεζηθικλμνξρστυφχψω"
 _GREEK = {letter: f"\\{name} " for letter, name in zip(_LETTERS, _LOWER_CASE.split(), strict=True)}
 _GREEK |= {a.upper(): f"\\{_GREEK[a][1:].capitalize()}" for a in "γδθλξσφψ"}
-_FULL_WIDTH = {chr(code + 0xFEE0): chr(code) for code in range(0x21, 0x7F)}
 _DIRECTIONS = dict.fromkeys(map(chr, (0x200E, 0x200F, *range(0x202A, 0x202F))), "")
 _FRACTIONS = {
     fraction: r"\frac{{{}}}{{{}}}".format(*normalize("NFKC", fraction).split("⁄"))
     for fraction in "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞⅐⅑⅒"
 }
-_STYLED = {  # 𝟐, 𝑥, 𝜋: the bold, italic and other letters and digits of mathematics
-    chr(code): _GREEK.get(plain := normalize("NFKC", chr(code)), plain)
-    for code in range(0x1D400, 0x1D800)
-}
-ONE_CHARACTER = str.maketrans(
-    _CHARACTERS | _GREEK | _FULL_WIDTH | _DIRECTIONS | _FRACTIONS | _STYLED
-)
+ONE_CHARACTER = str.maketrans(_CHARACTERS | _GREEK | _DIRECTIONS | _FRACTIONS)
 """What is no ASCII, and the ASCII or the single character that it becomes."""
 RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺⁽⁾ⁿⁱˣ", "0123456789-+()nix")
 LOWERED = str.maketrans("₀₁₂₃₄₅₆₇₈₉₋₊₍₎ₙᵢⱼₖₘₓ", "0123456789-+()nijkmx")
@@ -63,9 +56,9 @@ LOWERED = str.maketrans("₀₁₂₃₄₅₆₇₈₉₋₊₍₎ₙᵢⱼₖ�
 SYMBOLS = {
     "cdot": "*", "times": "*", "ast": "*", "div": "/", "pm": "±", "mp": "∓", "le": "≤", "leq": "≤",
     "leqslant": "≤", "ge": "≥", "geq": "≥", "geqslant": "≥", "ne": "≠", "neq": "≠", "lt": "<",
-    "gt": ">", "approx": "≈", "cup": "∪", "in": "∈", "infty": "∞", "pi": "π", "degree": "°",
-    "lor": "∨", "vee": "∨", "land": " and ", "wedge": " and ", "lbrack": "[", "rbrack": "]",
-    "lbrace": r"\{", "rbrace": r"\}",
+    "gt": ">", "approx": "≈", "sim": "≈", "cup": "∪", "in": "∈", "infty": "∞", "pi": "π",
+    "degree": "°", "lor": "∨", "vee": "∨", "land": " and ", "wedge": " and ", "lbrack": "[",
+    "rbrack": "]", "lbrace": r"\{", "rbrace": r"\}",
     "varnothing": r"\emptyset ", "langle": "(", "rangle": ")", "prime": "'",
     "lvert": "|", "rvert": "|", "vert": "|", "mid": "|", "colon": ":", "backslash": r"\setminus ",
     "lVert": "‖", "rVert": "‖", "Vert": "‖",
@@ -94,7 +87,7 @@ _BACK = {
 }  # fmt: skip
 AS_LATEX = str.maketrans(_BACK)
 
-_SYMBOL = re.compile(r"(?:\\[a-z]+ )?\\?[A-Za-z]+(?:_(?:\w|\{\w+\}))?'*(?:\([\w,.+-]*\))?")
+_SYMBOL = re.compile(r"(?:\\[a-z]+ )?\\?[A-Za-z]+(?:_(?:\w|\{\w+\})|\^\{-1\})?'*(?:\([\w,.+-]*\))?")
 _ARGUMENT = re.compile(r"_(?:\w|\{[^{}]*\})|(?<=[A-Za-z])\((?:[-+]?[\w.]++,?)+\)")
 _INSIDE = re.compile(r"_(?:\w|\{[^{}]*\})|(?<=[A-Za-z])\([^()]*\)")
 _QUANTITY = re.compile(r"(?:\\(?!sqrt)[A-Za-z]++|[A-Za-z{}|:/' ])+")
@@ -135,7 +128,9 @@ def is_name(text: str) -> bool:
 
 def defines(member: str, value: str) -> bool:
     """Return True if a member names `value` and isn't part of it: p(x) in p(x)=x^2."""
-    return is_name(member) and not letters(_ARGUMENT.sub("", member)) & letters(value)
+    # x(t) is not part of x_0+vt, whose x_0 is a name of its own
+    names = re.sub(r"[A-Za-z]_(?:\d|\{\w+\})", "", value) if "(" in member else value
+    return is_name(member) and not letters(_ARGUMENT.sub("", member)) & letters(names)
 
 
 def letters(text: str) -> frozenset[str]:
@@ -146,7 +141,9 @@ def letters(text: str) -> frozenset[str]:
 MAX_LENGTH = 2000
 """No final answer of any benchmark is longer; golds have fewer than 300 characters."""
 
-_DOLLARS = re.compile(r"(?:\\\$|^\$(?=[^$]*$))\s*(\d++(?:(?:[,.]|\{,\})\d++)*+)(?!\s*[A-Za-z])")
+_DOLLARS = re.compile(
+    r"(?:\\\$|US\\?\$|\\text\{\\\$\}|^\$(?=[^$]*$))\s*(\d++(?:(?:[,.]|\{,\})\d++)*+)(?!\s*[A-Za-z])"
+)
 r"""\$5, and a $ before a number that no other closes: money, not LaTeX."""
 _POINTED = re.compile(r"<([^<>≤≥=]*,[^<>≤≥=]*)>")
 _CURRENCIES = {"€": "euro", "£": "pound", "₹": "rupee", "¥": "yen", "₩": "won", "¢": "cent"}
@@ -155,7 +152,7 @@ _MONEY = re.compile(rf"([€£₹¥₩¢])\s*({_AMOUNT})|({_AMOUNT})\s*\$?([€�
 _WRAPPERS = [
     re.compile(rf"\s*{wrapper}\s*", re.DOTALL | re.IGNORECASE)
     for wrapper in (
-        r"```\w*\n(.*?)\n?\s*```",
+        r"```(?:\w*\n)?(.*?)\n?\s*```",
         r"`([^`]*)`",
         r"\*([^*]+)\*",
         r"__?([^_]+)__?",
@@ -191,15 +188,22 @@ _VECTOR = re.compile(r"\\(?:vec|hat|nabla|mathbf|bm|boldsymbol|overrightarrow)(?
 _TIMES = re.compile(r"(?<=[^\d\s])\s*(?:\\times(?![A-Za-z])|×)")
 _LOGIC = re.compile(r"\\(?:land|wedge)(?![A-Za-z])|∧|(\\(?:lor|vee)(?![A-Za-z])|∨)")
 _NO_LOGIC = re.compile(r"[\d=<>≤≥≠∈,]|\\(?:in|leq?|geq?|neq?|lt|gt|leqslant|geqslant)(?![A-Za-z])")
+_TIMES_POWER = re.compile(r"(?<=\d) x 10(?=\^)")
+_QUANTITY_AND_NEXT = re.compile(
+    r"(?<![\w.])(\d[\d.]*(?:\\[ ,~])? ?(?:\\(?:text|mathrm) ?\{ ?)?(?:hour|hr|h|minute|min|feet"
+    r"|foot|ft|yard|day|week|month|year|yr|pound|lb|dollar|degree|gallon|kg|km)s? ?\}?)"
+    r"(?: |\\[ ,~])*(?=\d)"
+)
+"""The first of the two quantities of 2 hours 30 minutes."""
 _DERIVATIVE = re.compile(r"(?<![A-Za-z])(d[A-Za-z]?)/(d[A-Za-z])(?![A-Za-z])")
-_OUTWARD = re.compile(r"([\](\[])([^\[\](),]+,[^\[\](),]+)([\[\])])")
-"""Intervals whose open ends have brackets turned outwards: ]0,1]."""
 _BOX_AFTER_BOX = re.compile(r"\}[\s$]*\\(?:boxed|fbox)")
 _SYSTEM = re.compile(
-    r"(?:\\left\s*\\\{\s*)?\\begin\s*\{(cases|aligned|array)\}(?:\{[lcr]\})?([^&]*?)"
+    r"(?<![(\[])(?<![(\[] )(?:\\left\s*\\\{\s*)?\\begin\s*\{(cases|aligned|array)\}"
+    r"(?:\{[lcr]\})?([^&]*?)"
     r"\\end\s*\{\1\}(?:\s*\\right\s*\.)?"
 )
 """Lines below each other, as of a system of equations; with columns it is something else."""
+_ROW_END = re.compile(r"\\\\\s*\[[\d.]+ ?[a-z]{2}\]|\\cr(?![A-Za-z])")
 _COMMAS = re.compile(r",*(∨),*|,{2,}")
 _TEXT_OF_FUNCTION = re.compile(r"\\text\{\s*([a-z]+)\s*\}")
 _OR = re.compile(r"\\text\{\s*or\s*\}|(?<![A-Za-z\\])or(?![A-Za-z])")
@@ -210,6 +214,12 @@ _SPACED = re.compile(r"(?<![\d.A-Za-z^_])[1-9]\d{0,2}(?: \d{3})+(?!\d| \d)")
 _APOSTROPHES = re.compile(r"(?<![\d.'A-Za-z^_])[1-9]\d{0,2}(?:'\d{3})+(?![\d'])")
 _IMAGINARY = re.compile(r"(?<![A-Za-z\\_])(?<!_\{)i(?![A-Za-z])")
 """Set apart, because Math-Verify takes the i of 5i for a variable and that of 5 i for a number."""
+_ACCENTED = re.compile(r"(\\(?:d?dot|vec|hat|bar|tilde)) ?([A-Za-z])(?![A-Za-z])")
+_CHOOSE = re.compile(
+    r"(?:\{\}|^)[_^]\{?(\w+)\}?C_\{(\w+)\}|(?:\\text ?\{C\}|(?<![A-Za-z\\])C)"
+    r"(?:_\{(\w+)\}\^\{?(\w+)\}?|\((\w+),(\w+)\)|(\^)\{?(\w+)\}?_\{(\w+)\})"
+)
+"""Ways of writing the number of subsets: of n and k, but in C^k_n of k and n."""
 _SUBSCRIPT = re.compile(r"_(\d+|[A-Za-z])(?![A-Za-z])")
 _TIES_AFTER, _TIES_BEFORE = frozenset("+-*/=<>,:{([^_&["), frozenset("+-*/=<>,})]^_&.")
 _USELESS_SPACE = re.compile(r"(?<![0-9A-Za-z.]) | (?![0-9A-Za-z.])")
@@ -225,18 +235,21 @@ def gold_text(gold: object) -> str:
 @lru_cache(maxsize=8192)
 def normalise(text: str) -> str:
     """Return the normal form of a gold or an answer of at most MAX_LENGTH characters."""
-    text = _without_markup(text)
+    text = _without_markup(text.rstrip("\\ "))
     if _SPECIAL.search(text):
         text = _special_notation(text)
     text = (text if text.isascii() else _ascii(text)).replace(";", ", ")
     if text.count(r"\boxed") > 1:
         text = _BOX_AFTER_BOX.sub(r"},\\boxed", text)
     if r"\begin" in text:
-        text = _SYSTEM.sub(r"\2", text)
+        text = _SYSTEM.sub(r"\2", _ROW_END.sub(r"\\\\", text))
     text = re.sub(r"(?<=[\w)}])\*\*(?=[\w({+-])", "^", text).replace("**", "")
     text = re.sub(r"\\!\s*", "", _one_line(text)).replace("{,}", ",")
     text = text.replace("!=", "≠").replace("<=", "≤").replace(">=", "≥").replace("==", "=")
     text = re.sub(r"\^\s*(?:\{\s*\\circ\s*\}|\\circ(?![A-Za-z])|(?<=\d\^)o(?![A-Za-z]))", "°", text)
+    if " x" in text:
+        text = _TIMES_POWER.sub(r" * 10", text)
+    text = _QUANTITY_AND_NEXT.sub(r"\1, ", text) if len(text) < 100 else text
     if "/d" in text:
         text = _DERIVATIVE.sub(r"\\frac{\1}{\2}", text)
     if "$" in text:
@@ -256,12 +269,13 @@ def normalise(text: str) -> str:
     text = _USELESS_SPACE.sub("", " ".join(text.split()))
     if "∨" in text or ",," in text:
         text = _COMMAS.sub(lambda m: m[1] or ",", text)
-    text = _SUBSCRIPT.sub(r"_{\1}", _roots_in_braces(text))
+    text = _SUBSCRIPT.sub(r"_{\1}", _arguments_in_braces(text))
+    text = _CHOOSE.sub(_binomial, text) if "C" in text else text
     text = unwrapped(unwrapped(_trimmed(text))).replace(r"\{\}", r"\emptyset")
     if "'" in text and "^" in text:
         text = _PRIMES.sub(lambda m: (m[1] or "'").replace(" ", ""), text)
-    if text[:1] == "]" or text[-1:] == "[":
-        text = _inward(text)
+    if text[:1] == "]" or text[-1:] == "[":  # ]0,1[ has its brackets turned outwards
+        text = re.sub(r"\[(?=$|∪)", ")", re.sub(r"(?:^|(?<=[∪∈]))\]", "(", text))
     if pointed := _POINTED.fullmatch(text):
         text = f"({pointed[1]})"
     return _trimmed(_SPACED.sub(lambda m: m[0].replace(" ", ""), text))
@@ -272,6 +286,7 @@ def _without_markup(text: str) -> str:
     for wrapper in _WRAPPERS if text.lstrip()[:1] in _WRAPPED else ():
         if match := wrapper.fullmatch(text):
             text = match[1]
+    text = text.replace(r"\pounds", "£")
     if "&" in text:
         text = _ENTITY.sub(lambda m: unescape(m[0]).replace("\u00a0", " "), text)
     if "<" in text:
@@ -284,7 +299,8 @@ def _ascii(text: str) -> str:
     text = _SUPERSCRIPT.sub(lambda m: "^{" + m[0].translate(RAISED) + "}", text)
     text = _LOW.sub(lambda m: "_{" + m[0].translate(LOWERED) + "}", text)
     text = _OVERLINED.sub(lambda m: rf"\overline{{{m[0][::2]}}}", text)
-    return text.translate(ONE_CHARACTER)
+    # NFKC: full width, spaces, and the bold and italic letters of mathematics
+    return normalize("NFKC", text.translate(ONE_CHARACTER)).translate(ONE_CHARACTER)
 
 
 def _special_notation(text: str) -> str:
@@ -292,28 +308,24 @@ def _special_notation(text: str) -> str:
     text = _UNSEEN.sub(" ", _UPRIGHT.sub(lambda m: m[1] or m[2], text)).replace(r"\|", "‖")
     if r"\over" in text or r"\choose" in text:
         text = f"{{{text.strip(' $')}}}"
-        while text != (text := _OVER.sub(_fraction, text)):
-            pass
+        while over := _OVER.search(text):
+            name = "frac" if over[2] == "over" else "binom"
+            fraction = rf"\{name}{{{over[1].strip()}}}{{{over[3].strip()}}}"
+            text = text[: over.start()] + fraction + text[over.end() :]
     if _LOGIC.search(text) and not _NO_LOGIC.search(text):
         text = _LOGIC.sub(lambda m: "⋁" if m[1] else "⋀", text)
     return _TIMES.sub("⨯", text) if _VECTOR.search(text) else text
 
 
-def _fraction(match: re.Match[str]) -> str:
-    name = "frac" if match[2] == "over" else "binom"
-    return rf"\{name}{{{match[1].strip()}}}{{{match[3].strip()}}}"
+def _binomial(match: re.Match[str]) -> str:
+    top, bottom = [group for group in match.groups() if group and group != "^"]
+    if match[7] or (top.isdigit() and bottom.isdigit() and int(top) < int(bottom)):
+        top, bottom = bottom, top
+    return rf"\binom{{{top}}}{{{bottom}}}"
 
 
-def _inward(text: str) -> str:
-    """Return the text with the brackets of its intervals turned inwards."""
-    brackets = {"]": "(", "[": "["}, {"[": ")", "]": "]"}
-    return _OUTWARD.sub(
-        lambda m: brackets[0].get(m[1], m[1]) + m[2] + brackets[1].get(m[3], m[3]), text
-    )
-
-
-def _roots_in_braces(text: str) -> str:
-    r"""\sqrt(2) and \sqrt13 as \sqrt{2} and \sqrt{13}, which is what is meant by them."""
+def _arguments_in_braces(text: str) -> str:
+    r"""\sqrt(2), \sqrt13 and \vec a as \sqrt{2}, \sqrt{13} and \vec{a}, which they mean."""
     start = text.find(r"\sqrt(")
     while start >= 0:
         end = closing(text, start + 5)
@@ -321,6 +333,7 @@ def _roots_in_braces(text: str) -> str:
             break
         text = f"{text[: start + 5]}{{{text[start + 6 : end]}}}{text[end + 1 :]}"
         start = text.find(r"\sqrt(", start + 5)
+    text = _ACCENTED.sub(r"\1{\2}", text)
     return re.sub(r"\\sqrt ?(\[\w+\])? ?(\d+)", r"\\sqrt\1{\2}", text)
 
 

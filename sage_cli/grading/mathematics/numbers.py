@@ -21,9 +21,9 @@ _FRACTION = re.compile(rf"\\frac ?{_TOP} ?{_TOP}", re.ASCII)
 _SLASHED = re.compile(rf"({_DECIMAL}) ?/ ?({_DECIMAL})", re.ASCII)
 _MIXED_SLASHED = re.compile(r"(\d+) (\d+) ?/ ?(\d+)", re.ASCII)
 _REPEATING = re.compile(
-    r"(\d*)\.(\d*)(?:\\(?:overline|bar|dot) ?(?:\{(\d+)\}|(\d))|\((\d+)\))", re.ASCII
-)
-_DOTTED = re.compile(r"(\d*)\.(\d*)\\dot ?\{?(\d)\}?(\d*)\\dot ?\{?(\d)\}?", re.ASCII)
+    r"(\d*)\.(\d*)(?:\\dot ?\{?(\d)\}?(\d*)\\dot ?\{?(\d)\}?"
+    r"|\\(?:overline|bar|dot) ?(?:\{(\d+)\}|(\d))|\((\d+)\))", re.ASCII,
+)  # fmt: skip
 _GOES_ON = re.compile(r"(\d*)\.(\d{1,40})(?:\.\.\.|\\[lc]?dots)", re.ASCII)
 _PERIOD = re.compile(r"(\d*?)(?:(\d)\2{2,}|(\d{2,}?)\3+)", re.ASCII)
 """Digits of which the last, three times at least, or the last few, twice at least, repeat."""
@@ -32,9 +32,12 @@ _SEXAGESIMAL = re.compile(
     rf"(\d+)° ?([0-5]?\d(?:\.\d+)?){_MINUTE}(?: ?([0-5]?\d(?:\.\d+)?)(?:{_MINUTE}{_MINUTE}|\"))?",
     re.ASCII,
 )
-_NEGATIVE = re.compile(r"(?:negative|minus) ", re.IGNORECASE)
+_NEGATIVE = re.compile(r"^(?:negative|minus) ", re.IGNORECASE)
+_CURRENCY = re.compile(r"^(USD|EUR|GBP|INR|JPY) ?(.*)")
 _TENS = rf"({'|'.join(TENS)})(?:[ -]?({'|'.join(list(SMALL)[1:10])}))?"
-_SPELLED = re.compile(rf"(?:{_TENS}|({'|'.join(SMALL)}))(?![A-Za-z-])", re.IGNORECASE)
+_SPELLED = re.compile(rf"(?:{_TENS}|({'|'.join(SMALL)}))(?![A-Za-z])", re.IGNORECASE)
+_PARTS = {"half": 2, "halve": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6}
+_PART = re.compile(rf"[ -]({'|'.join(_PARTS)})s?(?![A-Za-z])", re.IGNORECASE)
 _SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _SCALE = re.compile(rf" ?(\\text ?\{{ ?)?({'|'.join(_SCALES)})(?![A-Za-z-])", re.IGNORECASE)
 _WITH_COMMA = re.compile(r"\s*([+-]?)(\d{1,3}(?:\.\d{3})+|\d+)(?:,|\{,\})(\d+)([^\d,.]*)", re.ASCII)
@@ -67,7 +70,7 @@ def read_number(text: str, *, spoken: bool = False) -> Number | None:
     text = _without_parentheses(text)
     sign = 1
     if text[:1].isalpha():
-        text = _NEGATIVE.sub("-", text, count=1) if _NEGATIVE.match(text) else text
+        text = _CURRENCY.sub(r"\2 \1", _NEGATIVE.sub("-", text, count=1))
     while text[:1] in ("+", "-"):
         sign, text = (-sign if text[0] == "-" else sign), text[1:].lstrip()
         if text[:1] in ("+", "-"):
@@ -77,7 +80,7 @@ def read_number(text: str, *, spoken: bool = False) -> Number | None:
     if read is None:
         return None
     value, rest = read
-    unit = read_unit(rest.strip(), spoken=spoken)
+    unit = read_unit(rest, spoken=spoken)
     if unit is None:
         return None
     return Number(sign * value / (100 if unit == "%" else 1), unit)
@@ -97,10 +100,9 @@ def _unsigned(text: str) -> tuple[Fraction, str] | None:
     if match := _FRACTION.match(text):
         top, bottom = match[1] or match[2], match[3] or match[4]
         return _ratio(top, bottom, text[match.end() :])
-    if match := _DOTTED.match(text):
-        return _repeated(match[1], match[2], match[3] + match[4] + match[5]), text[match.end() :]
     if match := _REPEATING.match(text):
-        return _repeated(match[1], match[2], match[3] or match[4] or match[5]), text[match.end() :]
+        period = "".join(digits for digits in match.groups()[2:] if digits)
+        return _repeated(match[1], match[2], period), text[match.end() :]
     if (match := _GOES_ON.match(text)) and (digits := _PERIOD.fullmatch(match[2])):
         period = digits[2] or digits[3]
         return _repeated(match[1], digits[1], period), text[match.end() :]
@@ -155,7 +157,10 @@ def _spelled(text: str) -> tuple[Fraction, str] | None:
         return None
     tens, unit, small = (part.lower() if part else "" for part in match.groups())
     number = TENS[tens] + SMALL.get(unit, 0) if tens else SMALL[small]
-    read = _scaled(Fraction(number), text[match.end() :])
+    rest = text[match.end() :]
+    if part := _PART.match(rest):
+        return Fraction(number, _PARTS[part[1].lower()]), rest[part.end() :]
+    read = _scaled(Fraction(number), rest)
     if read and read[0] >= 100 and (lower := _spelled(read[1].lstrip())) and lower[0] < read[0]:
         return read[0] + lower[0], lower[1]
     return read

@@ -40,6 +40,8 @@ class Structure:
     @property
     def ordered(self) -> bool:
         """Return True if the items' order counts."""
+        if any("dots" in item for item in self.items):  # 1, 2, ..., n
+            return True
         return self.kind not in ("set", "list", "either", "union", "⋀", "⋁")
 
 
@@ -123,8 +125,6 @@ def _interval(text: str) -> Structure | None:
             relations = ["<>≤≥"["><≥≤".index(relations[0])]]
         if magnitude := _MAGNITUDE.fullmatch(left):
             return _magnitude(magnitude[1], magnitude[2] or "", relations[0], right)
-        if not _NAME.fullmatch(left):
-            return None
         texts, relations = (
             (["-∞", left, right], ["<", relations[0]])
             if relations[0] in "<≤"
@@ -158,7 +158,11 @@ def _matrix(rows: list[list[str]], factor: str = "", *, transposed: bool = False
     entries = [entry.strip() for row in rows for entry in row]
     if factor:
         factor = "-1" if factor == "-" else factor
-        entries = [_written(f"({factor})({entry})") for entry in entries]
+        products = [f"({factor})({entry})" for entry in entries]
+        values = map(constant, products)
+        entries = [
+            str(v) if isinstance(v, Fraction) else p for v, p in zip(values, products, strict=True)
+        ]
     return Structure("matrix " + "x".join(str(len(row)) for row in rows), tuple(entries))
 
 
@@ -169,18 +173,12 @@ def _rows(text: str) -> list[list[str]]:
     return rows if square and text.endswith("]]") else []
 
 
-def _written(expression: str) -> str:
-    """Return a constant fraction in its shortest form, anything else as it is."""
-    value = constant(expression)
-    return str(value) if isinstance(value, Fraction) else expression
-
-
 Cut = tuple[float, int, Value]
 """A place before (0) or after (1) a number: (1,2] lies between the cuts after 1 and after 2."""
 Region = list[tuple[Cut, Cut]]
 
 _REALS = re.compile(
-    r"(?:\\text ?\{)? ?(?:all )?real(?: ?numbers?|s)?(?: ?[a-z])? ?\}?|\\mathbb ?\{?R\}?",
+    r"(?:\\text ?\{)? ?(?:all )?real(?: ?numbers?|s)?(?: ?[a-z])? ?\}?|\\mathbb ?\{?R\}?|R",
     re.IGNORECASE,
 )
 _BUILDER = re.compile(r"\\\{([A-Za-z])(?:∈\\mathbb ?\{?R\}?)?(?:\||:)(.*)\\\}")
@@ -328,34 +326,27 @@ _COORDINATES = frozenset("xyz")
 Assigned = list[tuple[str, str]]
 
 
-@dataclass(frozen=True)
-class Solutions:
-    """The unknowns of a problem, at least two, and for each solution their values in that order."""
+Solutions = list[dict[str, str]]
+"""The unknowns of a problem, at least two, with their values: the same in every solution."""
 
-    names: tuple[str, ...]
-    values: tuple[tuple[str, ...], ...]
 
-    def in_order(self, names: Sequence[str]) -> Solutions:
-        """The same solutions with the unknowns in the order of `names`, a permutation of them."""
-        places = [self.names.index(name) for name in names]
-        return Solutions(tuple(names), tuple(tuple(row[p] for p in places) for row in self.values))
+def unnamed(solutions: Solutions, names: Iterable[str]) -> str:
+    """Return a tuple for each solution, with the values in the order of `names`."""
+    return ",".join(f"({','.join(row[name] for name in names)})" for row in solutions)
 
-    def unnamed(self) -> str:
-        """Return a tuple for each solution, separated by commas."""
-        return ",".join(f"({','.join(row)})" for row in self.values)
 
-    def as_answer(self) -> str:
-        """Return the meaning beside a gold that has no names.
+def as_answer(solutions: Solutions) -> str:
+    """Return the meaning beside a gold that has no names.
 
-        Coordinates come as x, y, z, other unknowns as they were written, and x_1, x_2 are values
-        of one unknown.
-        """
-        if _COORDINATES.issuperset(self.names):
-            return self.in_order(sorted(self.names)).unnamed()
-        unknowns = {_INDEX.sub("", name) for name in self.names}
-        if len(unknowns) == 1 and len(self.values) == 1:
-            return ",".join(self.values[0])
-        return self.unnamed()
+    Coordinates come as x, y, z, other unknowns as they were written, and x_1, x_2 are values
+    of one unknown.
+    """
+    names = list(solutions[0])
+    if _COORDINATES.issuperset(names):
+        return unnamed(solutions, sorted(names))
+    if len({_INDEX.sub("", name) for name in names}) == len(solutions) == 1:
+        return ",".join(solutions[0].values())
+    return unnamed(solutions, names)
 
 
 def read_solutions(text: str) -> Solutions | None:
@@ -365,7 +356,7 @@ def read_solutions(text: str) -> Solutions | None:
     """
     if "," not in text:
         return None
-    rows: list[dict[str, str]] = []
+    rows: Solutions = []
     tuple_names: list[str] = []
     for alternative in split(text, "∨"):
         rows.append({})
@@ -378,10 +369,8 @@ def read_solutions(text: str) -> Solutions | None:
                 if name in rows[-1]:
                     rows.append({})
                 rows[-1][name] = value
-    names = tuple(rows[0])
-    if len(names) < 2 or any(row.keys() != rows[0].keys() for row in rows):
-        return None
-    return Solutions(names, tuple(tuple(row[name] for name in names) for row in rows))
+    unlike = any(row.keys() != rows[0].keys() for row in rows)
+    return None if unlike or len(rows[0]) < 2 else rows
 
 
 def _assigned(item: str, tuple_names: Sequence[str]) -> Assigned | None:

@@ -53,13 +53,14 @@ _PREFIXED = words(
     "meter parsec liter gram mole second year hertz newton pascal joule watt calorie ampere "
     "coulomb farad volt tesla henry ohm electronvolt bit byte kelvin"
 )
+_CUSTOMARY = words("mm cm km kg ml mL kN kW")
 _POWERS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
 _SCALES = {"C": "celsius", "F": "fahrenheit", "celsius": "celsius", "fahrenheit": "fahrenheit"}
 """What makes a temperature of the degree before it."""
 _COMMANDS = {r"\AA": " angstrom ", r"\Omega": "ohm", "^{''}": " arcsecond ", "''": " arcsecond "}
 _FILLERS = re.compile(
-    r"\b(?:in (?:total|all)|altogether|total|left|remaining|different|distinct|possible|positive|"
-    r"whole|full|any)\b"
+    r"\b(?:in (?:total|all)|altogether|total|such|left|remaining|different|distinct|possible|"
+    r"solar|positive|whole|full|any)\b"
     r"|(?<=[A-Za-z]) each$|(?<=[A-Za-z]) of [A-Za-z ]+$"
 )
 _PER = re.compile(r"(?:^| )(?:an?|each|every) (?=[A-Za-z]{2})")
@@ -68,6 +69,7 @@ _QUOTIENT = re.compile(r"/|\bper\b")
 _WORD = re.compile(r"[A-Za-z]+")
 _SHAPE = re.compile(r"(?:[A-Za-z°%]|\^\{?-?[1-9]\}?|[ ./*'-])*")
 _TOKEN = re.compile(r"[A-Za-z]+|[°%/]|\^\{?-?[1-9]\}?")
+_OF_THE_SUN = re.compile(r"[MLR]_\{? ?(?:\\odot|\\text\{ ?sun ?\}) ?\}?")
 _SECANT = re.compile(r"\\sec\s*$")
 
 
@@ -78,7 +80,7 @@ def read_unit(text: str, *, spoken: bool = False) -> str | None:
     unknown noun. Words that change the number (thousands, in base eight) are no unit. Outside
     \text{} nouns and single letters may be variables: they count as units only if `spoken`.
     """
-    if not text:
+    if not text.strip():
         return ""
     text = _written_out(text)
     plain = TEXT.sub(r" \1 ", text)
@@ -94,7 +96,10 @@ def read_unit(text: str, *, spoken: bool = False) -> str | None:
     letters = _WORD.findall(_TEMPERATURE.sub("", bare))
     if "K" in letters:  # thousands, or kelvin
         return None
-    if not spoken and any(len(word) == 1 or not _is_known(word) for word in letters):
+    if not spoken and any(
+        len(word) == 1 or not _is_known(word) or (not text.startswith(" ") and _is_symbol(word))
+        for word in letters
+    ):
         return None
     powers = _powers(plain)
     if powers is None or (plain.strip() and not powers):
@@ -107,6 +112,7 @@ def _written_out(text: str) -> str:
     text = _SECANT.sub("sec", text.replace("per cent", "percent"))  # the function has an argument
     if "\\" not in text and text[:1] not in tuple("[({'^"):
         return text
+    text = _OF_THE_SUN.sub(r"\\text{solar}", text)
     text = re.sub(r"\\mu ?(\\text ?\{)? ?(?=[A-Za-z])", r"\1micro", text)
     for command, word in _COMMANDS.items():
         text = text.replace(command, word)
@@ -118,6 +124,11 @@ def same_unit(gold: str, answer: str) -> bool:
     """Return False only where both are known units of another size or dimension."""
     sizes = _size(gold), _size(answer)
     return None in sizes or not gold or not answer or sizes[0] == sizes[1]
+
+
+def _is_symbol(word: str) -> bool:
+    """Return True for a prefix and a letter that may be two variables: mg, kT, mV; not for km."""
+    return len(word) == 2 and word not in _NAMES and word not in _CUSTOMARY
 
 
 def _is_known(word: str) -> bool:

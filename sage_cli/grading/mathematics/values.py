@@ -133,13 +133,11 @@ class Arithmetic:
 
     def double_factorial(self, value: Value) -> Value:
         """Return the product of every second natural number up to `value`."""
-        if not isinstance(value, Fraction) or value.denominator != 1 or not 0 <= value <= 300:
-            raise ValueError("not a small natural number")
-        return Fraction(math.prod(range(int(value), 0, -2)))
-
-    def absolute(self, value: Value) -> Value:
-        """Return the absolute value."""
-        return abs(value)
+        if not isinstance(value, Fraction) or value.denominator != 1:
+            raise ValueError("not a natural number")
+        half = Fraction(value // 2)
+        even = self.product([(False, self.power(Fraction(2), half)), (False, self.factorial(half))])
+        return self.product([(False, self.factorial(value)), (True, even)]) if value % 2 else even
 
     def function(self, name: str, value: Value) -> Value:
         """Return the function of mpmath called `name` at `value`; `cis` is e to the i times it."""
@@ -147,9 +145,14 @@ class Arithmetic:
         self._require_bounded(as_float(value))
         if name in ("tanh", "coth") and abs(value) < _MAX_FACTORIAL:  # is 1, nearly
             self.low = min(self.low, -int(3 * abs(value)))
-        if name == "cis":
-            return self._without_noise(_MP.expj(as_float(value)))
-        return self._without_noise(getattr(_MP, name)(as_float(value)))
+        argument = as_float(value)
+        function = _MP.expj if name == "cis" else getattr(_MP, name)
+        result = self._without_noise(function(argument))
+        lowest = _magnitude(argument) + _NOISE_BITS - _MP.prec if argument else 0
+        if name in ("sin", "cos", "tan") and result and _magnitude(result) < lowest:  # as of sin π
+            self.zeros += 1
+            return Fraction(0)
+        return result
 
     def constant(self, name: str) -> Value:
         """Return the number π, e or i."""

@@ -43,11 +43,12 @@ CHANGES = _any_of(_DENYING, _COUNTING, _SMALL, _TENS)
 _LETTERS = re.compile(r"[^\W\d_π]+(?:[ .'-]+[^\W\d_π]+)*\.?")
 _PRODUCT = re.compile(r"[b-df-hj-np-tv-z]{1,4}|[abcxyz]{1,3}")
 """Variables side by side, as in xy and mgh; other bare letters are a word."""
-TEXT = re.compile(r"\\text ?\{([^{}]*)\}")
-"""Words within a formula."""
-"""Words within a formula, as the notation writes them."""
+TEXT = re.compile(r"\\text ?\{((?:[^{}]|\^\{-?\d\})*)\}")
+"""Words within a formula, or a unit with its exponents, as the notation writes them."""
 _CODE = re.compile(r"(?=\w*[A-Z])(?!0[xbo])[A-Za-z\d]*[A-Za-z]\d[A-Za-z\d]*", re.ASCII)
 """Letters and digits in an order that counts: 1A2B, H2O."""
+_WORD = re.compile(r"(?<![A-Za-z])[A-Za-z][a-z]{2,}(?![A-Za-z])")
+_NO_WORD = re.compile(r"\\[A-Za-z]+(?: ?\{[^{}]*\})?|_\{\w+\}")
 _ARTICLE = re.compile(r"(?:the|an?) (?=[^\W\d]{2})", re.IGNORECASE)
 
 
@@ -74,10 +75,9 @@ _OTHER_CHOICE = re.compile(
 _DATE = re.compile(r"\d{4}-\d\d?-\d\d?|\d\d?([-/.])\d\d?\1\d{4}")
 _TIME = re.compile(r"(\d\d?)(?::([0-5]\d)(?::([0-5]\d))?)?(am|pm|noon|midnight)?", re.ASCII)
 _BASED = re.compile(
-    r"(\d\w*|[A-F]+\w*(?=_\{1[1-6]\}))(?:_\{(?:\\text\{)?(\d+)\}?\}"
-    r"| ?(?:\\text ?\{)? ?\(?base (\d+)\)?\}?)"
+    r"\(?(\d\w*|[A-F]+\w*(?=_\{?1[1-6])|[a-f]{2,}(?=_\{16\}))\)?"
+    rf"(?:_\{{?| ?\(? ?base ?)(\d+|{_SMALL.replace(' ', '|')})[)}}]*"
 )
-_IN_PARENTHESES = re.compile(r"\((\w+)\)(?=_)")
 _PREFIXED = re.compile(r"0(?:(b)|(o)|x)([\dA-Fa-f]+)")
 _POINTS = re.compile(r"(\\(?:angle|triangle) )([A-Z]{2,})")
 
@@ -89,8 +89,6 @@ def same_wording(gold: str, answer: str) -> bool | None:
     numerals = _digits(gold), _digits(answer)
     if numerals[0] or (numerals[1] and not _PREFIXED.fullmatch(answer)):
         return numerals[0] == numerals[1]
-    if (text := TEXT.fullmatch(gold)) and re.search(r"\d", gold):
-        return text[1] == answer
     if time := _time_of_day(gold):
         same = time == _time_of_day(answer)
         return same or (None if _may_be_ratio(gold) else False)
@@ -100,17 +98,22 @@ def same_wording(gold: str, answer: str) -> bool | None:
         return answer in (gold, f"{points[1]}{points[2][::-1]}")
     if _CODE.fullmatch(gold):
         return _plain_word(gold) == _plain_word(re.sub(r"[_{}]", "", TEXT.sub(r"\1", answer)))
-    if text or is_word(TEXT.sub(r" \1 ", gold).strip()):
-        answer = answer.replace(",", "") if gold.isupper() else answer  # A, B, D
-        return _plain_word(gold) == _plain_word(answer)
-    # words beside digits, as in a date
+    spelled = [_WORD.findall(_NO_WORD.sub(" ", text)) for text in (gold, answer)]
+    is_text = TEXT.fullmatch(gold) or is_word(TEXT.sub(r" \1 ", gold).strip())
+    if is_text or any(map(is_word, spelled[0])):
+        same = _plain_word(gold) == _plain_word(answer)
+        # other words differ, even if they are made of the same letters; a list's may change places
+        return same or (
+            False if is_text or ("," not in gold and spelled[0] != spelled[1]) else None
+        )
     return True if r"\text" in gold + answer and _plain_word(gold) == _plain_word(answer) else None
 
 
 def _plain_word(text: str) -> str:
     """Words lose their case, their article and their spaces; a single letter keeps its case."""
     text = _ARTICLE.sub("", TEXT.sub(r"\1", text).strip(" {}"), count=1)
-    return text if len(text) == 1 else re.sub(r"[\s!]|\.(?!\d)", "", text).casefold()
+    text = re.sub(r"(?<=\d)(?:st|nd|rd|th)(?![A-Za-z])", "", text)
+    return text if len(text) == 1 else re.sub(r"[\s!,]|\.(?!\d)", "", text).casefold()
 
 
 def _chosen(answer: str) -> str | None:
@@ -126,8 +129,8 @@ def _digits(text: str) -> tuple[str, str] | None:
     """Return the digits and the base of 52_8, (52)_8, 52 (base 8) and 0x2A."""
     if prefixed := _PREFIXED.fullmatch(text):
         digits, base = prefixed[3], "2" if prefixed[1] else "8" if prefixed[2] else "16"
-    elif numeral := _BASED.fullmatch(_IN_PARENTHESES.sub(r"\1", text)):
-        digits, base = numeral[1], numeral[2] or numeral[3]
+    elif numeral := _BASED.fullmatch(TEXT.sub(r"\1", text)):
+        digits, base = numeral[1], str(SMALL.get(numeral[2], numeral[2]))
     else:
         return None
     return digits.lstrip("0").upper() or "0", base
@@ -146,16 +149,21 @@ def _time_of_day(text: str) -> tuple[int, ...] | None:
 
 
 def _may_be_ratio(text: str) -> bool:
-    """3:10 may be a ratio; 3:05, 12:10 and 03:10 may not."""
-    hours, _, minutes = text.partition(":")
-    if not minutes.isdigit() or "0" in (text[0], minutes[0]):
+    """3:10 and 5:12:13 may be ratios; 3:05, 12:10 and 03:10 may not."""
+    parts = text.split(":")
+    if not all(part.isdigit() and part[0] != "0" for part in parts):
         return False
-    return gcd(int(hours), int(minutes)) == 1
+    return gcd(*map(int, parts)) == 1
 
 
 _SPOKEN = re.compile(r"[A-Za-z][ ,:'(}]|^[#=∴⇒→]|\(")
 _REMARK = re.compile(
-    r" ?(?:\\text ?\{ ?)?(?<!^)\((?:since|because|about|approximately|roughly|i\.e\.)[ ,}][^()]*\)$"
+    r",? ?\\text ?\{ ?for (?:all|every|any|each) ?\}[^=<>≤≥]*$"
+    r"|(?<=^yes), ?[a-z]+ (?:is|are|do|does|can)$"
+    r"|(?<=^no), ?[a-z]+ (?:is|are|do|does|can)(?: ?not|n't)$"
+    r"| ?(?:\\text ?\{ ?)?(?<!^)\((?:since|because|about|approximately|roughly|i\.e\.)[ ,}]"
+    r"[^()]*\)$",
+    re.IGNORECASE,
 )
 _OPENING = re.compile(
     r"^(?:(?:so|thus|hence|therefore|finally|then)\b[ ,]*|#+ ?|=(?=.)|(?:in )?the year (?=\d)"

@@ -6,13 +6,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    NonNegativeFloat,
-    field_validator,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, NonNegativeFloat, field_validator, model_validator
 
 from sage_cli.settings.section import COSMETIC, WHERE_SET, Section
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import TypedDict
 
-from sage_cli.config.consent import function_words
+from sage_cli.config.consent import own_functions, set_words
 from sage_cli.config.load import with_layers
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, StoreError
@@ -20,7 +20,7 @@ from sage_cli.store.run import full_name
 from sage_cli.store.run_facts import Entry, SweepRuns, Value
 
 if TYPE_CHECKING:
-    from sage_cli.reports.sweep_result import SweepResult
+    from sage_cli.reports.sweep_report import SweepResult
 
 STATE, TASKS = "state.json", "tasks"
 """The driver's state for readers, and the folder of configurations and logs."""
@@ -122,7 +122,7 @@ class SweepFolder:
 
         Raises StoreError if it is torn, or of a version of sage that wrote it otherwise.
         """
-        from sage_cli.reports.sweep_result import from_data
+        from sage_cli.reports.sweep_report import from_data
 
         data = self._held(REPORT)
         try:
@@ -141,7 +141,7 @@ class SweepFolder:
 
     def commands(self, result: SweepResult) -> dict[str, str]:
         """Return the `sage rl` that leads to each trial's first run, by the trial's number."""
-        functions = function_words(read_layer(self.path / CONFIG))
+        functions = set_words(own_functions(read_layer(self.path / CONFIG)))
         return {
             str(number): shlex.join(
                 ("sage", "rl", "--config", str(self._config_of(trial.runs[0])), *functions)

@@ -8,12 +8,12 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from sage_cli.config.layers import leaves
 from sage_cli.config.load import changed
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import Benchmark, refuse_unnamed
-from sage_cli.settings.sections.sweep import Objective, Sampler, SweepSection
+from sage_cli.json_value import leaves
+from sage_cli.settings.sections.runs import Objective, Sampler, SweepSection
 from sage_cli.store.files import identity_of
 from sage_cli.store.run import Run
 from sage_cli.trials.search.folder import SweepFacts, SweepFolder

@@ -12,9 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationInfo, field_validator
 
-from sage_cli.config.catalogue import UNIONS, Setting, members, setting, settings, settings_of
 from sage_cli.config.mistakes import meant
-from sage_cli.config.schema import SageConfig
+from sage_cli.config.schema import (
+    UNIONS,
+    SageConfig,
+    Setting,
+    members,
+    setting,
+    settings,
+    settings_of,
+)
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.section import Section
 

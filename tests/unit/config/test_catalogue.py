@@ -5,10 +5,11 @@ import sys
 
 import pytest
 
-from sage_cli.config.catalogue import meanings_of, meant_settings, setting, settings, settings_of
-from sage_cli.config.layers import leaves
+from sage_cli.config.catalogue import meanings_of, meant_settings
 from sage_cli.config.load import load
+from sage_cli.config.schema import setting, settings, settings_of
 from sage_cli.errors import ConfigurationError
+from sage_cli.json_value import leaves
 
 
 def meanings(key):
@@ -51,7 +52,7 @@ def test_one_setting_is_found_as_among_all():
 @pytest.mark.parametrize("key", ["rl.steps", "guide.name", "anchor.beta"])
 def test_no_other_methods_file_is_read_for_what_all_methods_have(key):
     code = (
-        "import sys; from sage_cli.config.catalogue import setting; "
+        "import sys; from sage_cli.config.schema import setting; "
         f"assert setting('{key}'); print([m for m in sys.modules if m.endswith('.pacs')])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sage_cli.config.layers import leaves
 from sage_cli.config.load import load
+from sage_cli.json_value import leaves
 from sage_cli.settings.compat import (
     DIFFERENCES,
     EVALUATION_DIFFERENCES,

@@ -9,7 +9,8 @@ import pytest
 
 from sage_cli.config.consent import (
     current,
-    service_words,
+    services,
+    set_words,
     typed_again,
     without_consent,
     without_services,
@@ -78,13 +79,13 @@ def test_the_words_of_its_services_say_them_again():
     ]
     config = load(sets=typed).config
     values = json.loads(json.dumps(config.model_dump(mode="json")))
-    words = service_words(values)
+    words = [*set_words(services(values))]
     assert words[::2] == ["--set"] * (len(words) // 2)
     again = load(sets=shlex.split(shlex.join(words))[1::2], stored=values).config
     assert again == config
-    ours = service_words(values, ("sampling",))
+    ours = [*set_words(services(values, ("sampling",)))]
     assert all(word.startswith("sampling.") for word in ours[1::2])
-    assert service_words(load().config.model_dump(mode="json")) == []
+    assert services(load().config.model_dump(mode="json")) == {}
     assert "mine" not in json.dumps(without_services(values))
     assert without_services(values)["run"] == values["run"]
     assert current(values)["executor"]["name"] == "slurm"

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from sage_cli.config.layers import leaves, value_at
 from sage_cli.config.load import changed, load, runs_root
 from sage_cli.errors import ConfigurationError
+from sage_cli.json_value import leaves, value_at
 from sage_cli.settings.presets import read_layer
 
 

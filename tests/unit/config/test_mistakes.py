@@ -2,9 +2,9 @@
 
 import pytest
 
-from sage_cli.config.catalogue import settings
 from sage_cli.config.load import load
 from sage_cli.config.mistakes import ELSEWHERE, named_elsewhere
+from sage_cli.config.schema import settings
 from sage_cli.errors import ConfigurationError
 
 GUIDED = {"guide": {"name": "branch"}}

@@ -78,7 +78,7 @@ ADDED: dict[str, dict[str, str | tuple[str, str]]] = {
     "a guide": {"guides/steady.py": GUIDE},
     "a method": {"methods/halved.py": METHOD},
     "a setting": {
-        "settings/sections/evaluation.py": (SETTING[: SETTING.index("    patience")], SETTING)
+        "settings/sections/sampling.py": (SETTING[: SETTING.index("    patience")], SETTING)
     },
     "a benchmark": {
         "problems/registry.py": ("_ENTRIES: tuple[DataSet | Group, ...] = (\n", BENCHMARK)

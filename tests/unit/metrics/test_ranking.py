@@ -18,7 +18,7 @@ from sage_cli.metrics.ranking import (
     pareto_front,
     rank,
 )
-from sage_cli.settings.sections.sweep import parse_objective
+from sage_cli.settings.sections.runs import parse_objective
 
 
 def counts(*solved: tuple[int, int], name: str = "p") -> Counts:

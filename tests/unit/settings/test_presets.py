@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from sage_cli.config.layers import leaves
 from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
+from sage_cli.json_value import leaves
 from sage_cli.settings.presets import preset_layers, preset_names, read_preset, shipped
 from sage_cli.trials.search.read_space import guide_of, read_space
 from sage_cli.trials.search.space import Range

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sage_cli.config.layers import leaves
+from sage_cli.json_value import leaves
 from sage_cli.store.run import Run, Runs
 from sage_cli.store.run_facts import (
     Entry,

@@ -9,7 +9,7 @@ import pytest
 
 from sage_cli.errors import TrainingError
 from sage_cli.progress import Silent
-from sage_cli.settings.sections.records import TrackingSection
+from sage_cli.settings.sections.runs import TrackingSection
 from sage_cli.store.run import Run
 from sage_cli.training.callbacks import Safeguards, watched
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sage_cli.grading.mathematics.notation import normalise
-from sage_cli.grading.mathematics.structure import Solutions, read_solutions
+from sage_cli.grading.mathematics.structure import as_answer, read_solutions
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,8 @@ from sage_cli.grading.mathematics.structure import Solutions, read_solutions
     ],
 )
 def test_solutions_are_read(text, names, values):
-    assert read_solutions(normalise(text)) == Solutions(names, values)
+    rows = [dict(zip(names, row, strict=True)) for row in values]
+    assert read_solutions(normalise(text)) == rows
 
 
 @pytest.mark.parametrize(
@@ -48,4 +49,4 @@ def test_anything_else_is_no_set_of_solutions(text):
     ],
 )
 def test_what_is_meant_where_the_gold_has_no_names(text, meant):
-    assert read_solutions(normalise(text)).as_answer() == meant
+    assert as_answer(read_solutions(normalise(text))) == meant

@@ -6,7 +6,7 @@ import pytest
 
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
-from sage_cli.settings.sections.sweep import parse_objective
+from sage_cli.settings.sections.runs import parse_objective
 
 
 def test_one_pass_at_k():

@@ -1,16 +1,56 @@
-"""Sweeps, their objective, and the executor of their tasks."""
+"""Where results go, how they are mirrored, what is searched, and where tasks run."""
 
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from sage_cli.settings.section import COSMETIC, Section
+
+ROOT_VARIABLE = "SAGE_RUNS"
+
+
+def default_root() -> Path:
+    """Return the folder of runs where no flag or setting names one: `$SAGE_RUNS`, or `runs`."""
+    return Path(os.environ.get(ROOT_VARIABLE) or "runs")
+
+
+class TrackingSection(Section):
+    """Mirrors of a run's own files, which stay authoritative; nothing here changes a result."""
+
+    wandb: Annotated[
+        Literal["offline", "online", "off"],
+        BeforeValidator(lambda value: "off" if value is False else value),  # YAML's own `off`
+    ] = Field("offline", json_schema_extra=COSMETIC)
+    """Mirror runs to W&B: `offline` into files, `online` to its servers, `off`."""
+    project: str = Field("sage", json_schema_extra=COSMETIC)
+    """Project in W&B."""
+    group: str | None = Field(None, json_schema_extra=COSMETIC)
+    """Group in W&B."""
+    tensorboard: bool = Field(False, json_schema_extra=COSMETIC)
+    """Mirror runs as TensorBoard's event files."""
+    rollouts: Annotated[int, Field(ge=0)] | Literal["all"] = Field(4, json_schema_extra=COSMETIC)
+    """At most how many completions rollouts.jsonl keeps of a step of RL, each of another prompt.
+    `all` also keeps every completion in completions/: token ids, grade, rewards."""
+    rollouts_every: int = Field(10, ge=1, json_schema_extra=COSMETIC)
+    """Steps from one that keeps some to the next; the first step always does."""
+
+
+class RunSection(Section):
+    """The place of results; no setting here changes a result."""
+
+    root: Path = Field(default_factory=default_root, json_schema_extra=COSMETIC)
+    """Folder of runs: `--runs`, this setting, `$SAGE_RUNS`, or `runs`, the first that is there."""
+    sweep: str | None = Field(None, json_schema_extra=COSMETIC)
+    """The sweep that the run belongs to; such a run is never taken as the latest."""
+
 
 _TERM = re.compile(r"(?:(?P<weight>\d+(?:\.\d*)?|\.\d+)\*)?pass@(?P<k>[1-9]\d*)")
 
