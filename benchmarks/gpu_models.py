@@ -74,7 +74,7 @@ def tokenizer() -> Any:
 
 def saved_model(size: Size, folder: Path) -> Path:
     """The random model and its tokenizer as a folder."""
-    from sage_cli.training.hardware import release_memory
+    from sage_cli.models.loading import release_memory
 
     random_model(size).save_pretrained(folder / "model")
     tokenizer().save_pretrained(folder / "model")

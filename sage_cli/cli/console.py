@@ -26,7 +26,7 @@ from sage_cli.settings.passwords import without_passwords
 from sage_cli.store.files import json_text
 
 if TYPE_CHECKING:
-    from sage_cli.models.stages import Described
+    from sage_cli.models.planned import Described
     from sage_cli.reports.document import Report
     from sage_cli.store.run import Run
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from sage_cli.config.schema import SageConfig
     from sage_cli.models.policy import Policy
-    from sage_cli.reports.model_card import CardFacts
     from sage_cli.settings.sections.model import PretrainedModel, PromptSection
     from sage_cli.store.run import Run
 
@@ -71,19 +70,19 @@ def command(
         console.print(f"uploaded: {address}")
 
 
-def card_facts(policy: Policy, config: SageConfig | None) -> CardFacts:
-    """Return the facts of a policy; `config` is its run's configuration, or an exported model's.
+def _card(policy: Policy, config: SageConfig | None) -> str:
+    """Return a policy's card; `config` is its run's configuration, or an exported model's.
 
     pass@k is what its run has recorded of its end.
     """
-    from sage_cli.reports.model_card import CardFacts
+    from sage_cli.reports.model_card import model_card
     from sage_cli.store.run import evaluations
     from sage_cli.store.run_facts import RunFacts
 
     run = policy.run
     base = policy.pretrained.path if policy.pretrained is not None else None
     of_hub = base is not None and not Path(base).exists()
-    return CardFacts(
+    return model_card(
         name=policy.label,
         base=base if of_hub and (base != policy.path or run is None) else None,
         origin=_origin(policy, run, config),
@@ -178,13 +177,12 @@ def export(
     """
     from sage_cli.models import loading
     from sage_cli.models.policy import SAGE_FILE, named_policy
-    from sage_cli.reports.model_card import model_card
     from sage_cli.store.run import Runs, surroundings
 
     policy = named_policy(name, Runs(root), _typed(name, sets))
     policy.require_weights()
     check_destination(folder, policy, force)
-    card = model_card(card_facts(policy, _config(policy)))
+    card = _card(policy, _config(policy))
     with progress.doing(f"loading {policy.label}"):
         tokenizer, model = policy.tokenizer, policy.model(dtype=dtype)
     adapted = hasattr(model, "peft_config")

@@ -10,16 +10,22 @@ from pathlib import Path
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation import counted_files
 from sage_cli.evaluation.counted_files import file_labels
-from sage_cli.evaluation.evaluate import Evaluated, Evaluation, EvaluationStage, evaluation_folder
+from sage_cli.evaluation.evaluate import (
+    Evaluated,
+    Evaluation,
+    EvaluationStage,
+    evaluation_folder,
+    over_temperatures,
+)
 from sage_cli.evaluation.stored import stored_counts
 from sage_cli.evaluation.text_judges import second_measurements, text_judge
 from sage_cli.metrics import Counts, Curve, curve, curve_ks
 from sage_cli.metrics.intervals import Resampling
+from sage_cli.models.planned import Stage
 from sage_cli.models.policy import Labels, Policy, chosen_policies, named_policy
-from sage_cli.models.stages import Stage
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report, report_folder
-from sage_cli.reports.passk import Line, passk_document
+from sage_cli.reports.passk import Line, over_temperatures_document, passk_document
 from sage_cli.reports.published import published_scores
 from sage_cli.reports.scores import evaluation_document
 from sage_cli.settings.sections.sampling import EvaluationSection
@@ -172,10 +178,6 @@ def measure_over_temperatures(
     models: NamedModels, temperatures: Sequence[float], progress: Progress
 ) -> Report:
     """Measure the named models at each temperature, and compare them at equal pass@1."""
-    # these draw, and a plan of `sage passk` does not load matplotlib
-    from sage_cli.evaluation.over_temperatures import over_temperatures
-    from sage_cli.reports.passk_over_temperatures import over_temperatures_document
-
     evaluation, policies = models.evaluation, models.policies
     with progress.doing(f"reading {evaluation.config.evaluation.benchmark}"):
         _ = evaluation.benchmarks

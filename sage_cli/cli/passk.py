@@ -60,7 +60,7 @@ def command(
     )
     from sage_cli.evaluation.counted_files import read_counted_files
     from sage_cli.evaluation.evaluate import Evaluation
-    from sage_cli.models.stages import plan_of
+    from sage_cli.models.planned import plan_of
 
     refuse_gpu(gpu, dry_run)
     if grade and (temperature or dry_run):

@@ -51,7 +51,7 @@ def command(
     """Train a policy by RL whose KL anchor is shaped by a guide."""
     from sage_cli.cli.live import Live
     from sage_cli.cli.training_run import RlTraining, unnamed_preset
-    from sage_cli.models.stages import plan_of
+    from sage_cli.models.planned import plan_of
 
     refuse_gpu(gpu, dry_run)
     settings = options.load_config(

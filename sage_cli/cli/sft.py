@@ -27,7 +27,7 @@ def command(
     """Train the initial policy by supervised fine-tuning, or reuse its finished run."""
     from sage_cli.cli.live import Live
     from sage_cli.cli.training_run import SftTraining
-    from sage_cli.models.stages import plan_of
+    from sage_cli.models.planned import plan_of
 
     refuse_gpu(gpu, dry_run)
     asked = {"steps": steps, "learning_rate": lr, "seed": seed}

@@ -24,7 +24,7 @@ from sage_cli.trials.suites.trials import Overrides, PlannedSuite, planned
 from sage_cli.trials.task import RL, Task, Trial
 
 if TYPE_CHECKING:
-    from sage_cli.reports.sweep_result import SweepTrial
+    from sage_cli.reports.sweep_report import SweepTrial
     from sage_cli.trials.search.folder import SweepFolder
 
 FRESH = 1000

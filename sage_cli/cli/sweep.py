@@ -175,7 +175,7 @@ def show(name: Name, runs: options.RunRoot = None, json: options.Json = False) -
         console.print("no report yet: it is written when the driver ends")
         return
     from sage_cli.reports.provenance import sampled_as
-    from sage_cli.reports.sweep_result import sweep_tables
+    from sage_cli.reports.sweep_report import sweep_tables
     from sage_cli.reports.terminal import print_table
 
     if sweep.driven_by:

@@ -12,7 +12,7 @@ from sage_cli.config.describe import evaluation_facts, rl_facts
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.evaluation.benchmarks import refuse_trained
-from sage_cli.models.stages import Described, memory_of
+from sage_cli.models.planned import Described, memory_of
 from sage_cli.problems.load import check_rows
 from sage_cli.progress import Progress
 from sage_cli.settings.sections.runs import ExecutorSection

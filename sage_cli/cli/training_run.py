@@ -35,7 +35,10 @@ from sage_cli.models.folders import (
     require_whole_weights,
     text_part,
 )
+from sage_cli.models.memory import rl_memory, sft_memory
 from sage_cli.models.planned import (
+    Described,
+    Stage,
     base_facts,
     planned_base,
     reference_policy,
@@ -44,7 +47,6 @@ from sage_cli.models.planned import (
     sft_run,
 )
 from sage_cli.models.policy import Policy, named_policy, named_run
-from sage_cli.models.stages import Described, Stage, rl_memory, sft_memory
 from sage_cli.problems.load import check_rows, load_demonstrations
 from sage_cli.problems.problem import Demonstration
 from sage_cli.problems.template import PromptTemplate
@@ -155,7 +157,7 @@ class TrainingRun(Stage):
         self, run: Run, origin: Origin, train: Callable[[Run, Watch], None], progress: Progress
     ) -> None:
         """Train in this process (and those launched with it), recording and mirroring the run."""
-        from sage_cli.training.hardware import release_memory
+        from sage_cli.models.loading import release_memory
 
         began = run.known.get("template")
         if began not in (None, origin["template"]):

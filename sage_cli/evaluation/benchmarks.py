@@ -234,19 +234,16 @@ def _benchmark(
     refused = check_golds(
         [(problem.id, problem.gold) for problem in problems], judge=judge, tolerance=tolerance
     )
-    if refused:
-        raise _refused_golds(name, judge, refused)
-    return Benchmark(name, tuple(problems), judge, tolerance)
-
-
-def _refused_golds(name: str, judge: str, refused: Sequence[str]) -> DataError:
     listed = ", ".join(refused[:5])
-    if names_code(judge):
-        return DataError(
+    if refused and names_code(judge):
+        raise DataError(
             f"judge {judge} fails on {len(refused)} golds of {name}, given as answers: {listed}",
             "correct the function: the first failure stands above",
         )
-    return DataError(
-        f"{len(refused)} golds of {name} are not graded right as answers to themselves: {listed}",
-        "mend them in the file, or measure on the others with a file of your own",
-    )
+    if refused:
+        raise DataError(
+            f"{len(refused)} golds of {name} are not graded right as answers to themselves: "
+            f"{listed}",
+            "mend them in the file, or measure on the others with a file of your own",
+        )
+    return Benchmark(name, tuple(problems), judge, tolerance)

@@ -1,4 +1,7 @@
-"""An evaluation of policies on benchmarks, its records in their runs, and its provenance."""
+"""An evaluation of policies on benchmarks, its records in their runs, its provenance.
+
+Also over several temperatures.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sage_cli.config.describe import evaluation_facts
 from sage_cli.config.schema import SageConfig
-from sage_cli.errors import StoreError
+from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import (
     Benchmark,
     load_benchmarks,
@@ -20,11 +25,14 @@ from sage_cli.evaluation.benchmarks import (
 from sage_cli.evaluation.measure import Measurements, measure
 from sage_cli.evaluation.stored import PolicySamples, missing
 from sage_cli.metrics import parse_ks
+from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.intervals import pass_matrix
+from sage_cli.models.memory import sampling_memory
+from sage_cli.models.planned import Described, Stage
 from sage_cli.models.policy import Policy, known_sampling
-from sage_cli.models.stages import Described, Stage, sampling_memory
 from sage_cli.progress import Progress
 from sage_cli.reports.document import report_folder
+from sage_cli.reports.passk import OverTemperatures
 from sage_cli.reports.provenance import (
     BenchmarkUsed,
     GraderUsed,
@@ -148,9 +156,12 @@ def record_evaluations(
             continue
         try:
             with writer(run.folder):
+                # an imported one was sampled under settings of its own
+                sampled = known_sampling(run) if policy.imported else vars(config.sampling)
+                own = {"temperature": sampled.get("temperature")}
                 changed = [
                     record_evaluation(
-                        run, benchmark, _figures(policy, seeds, config), content.get(benchmark)
+                        run, benchmark, figures(seeds, config) | own, content.get(benchmark)
                     )
                     for (benchmark, label), seeds in measured.items()
                     if label == policy.label
@@ -159,14 +170,6 @@ def record_evaluations(
                     mirror.show_evaluations()
         except (OSError, StoreError) as error:
             log.warning("%s doesn't keep what was measured: %s", run.id, error)
-
-
-def _figures(policy: Policy, seeds: Sequence[SeedCounts], config: SageConfig) -> dict[str, Any]:
-    """The figures of a policy; an imported one was sampled under settings of its own."""
-    recorded = figures(seeds, config)
-    if policy.imported and policy.run is not None:
-        recorded["temperature"] = known_sampling(policy.run).get("temperature")
-    return recorded
 
 
 def figures(seeds: Sequence[SeedCounts], config: SageConfig) -> dict[str, Any]:
@@ -255,3 +258,59 @@ def _grader(benchmark: Benchmark, config: SageConfig) -> GraderUsed:
         used = grader.identity
     mode = IMPORTED_JUDGE if used.judge == IMPORTED_JUDGE else used.mode
     return GraderUsed(mode, used.judge, used.tolerance, used.version)
+
+
+def over_temperatures(
+    evaluation: Evaluation,
+    policies: Sequence[Policy],
+    temperatures: Sequence[float],
+    progress: Progress,
+    initial: Policy | None = None,
+) -> OverTemperatures:
+    """Measure policies at the evaluation's temperature and at these; what is stored is kept.
+
+    `initial` is their initial policy, measured at the evaluation's temperature alone. pass@1 is
+    among the ks. Raises ConfigurationError where there is one temperature alone.
+    """
+    configured = evaluation.config.sampling.temperature
+    grid = tuple(sorted({configured, *temperatures}))
+    if len(grid) < 2:
+        raise ConfigurationError(
+            f"one temperature, {configured:g}, makes no curve",
+            "name others with --temperature, as 0.8,1,1.2: each is sampled",
+        )
+    ks = tuple(dict.fromkeys((1, *evaluation.ks)))
+    evaluated = [_measured_at(temperature, evaluation, policies, progress) for temperature in grid]
+    passed = {
+        key: np.stack(
+            [pass_matrix([seed.counts for seed in at.measured[key]], ks) for at in evaluated]
+        )
+        for key in evaluated[0].measured
+    }
+    samples = [sample_set for at in evaluated for sample_set in at.provenance.samples or ()]
+    provenance = replace(evaluated[0].provenance, samples=tuple(samples))
+    sampling = {k: v for k, v in (provenance.sampling or {}).items() if k != "temperature"}
+    provenance = replace(provenance, sampling=sampling)
+    initial_P = {} if initial is None else _accuracy(evaluation.measure([initial], progress))
+    return OverTemperatures(passed, grid, grid.index(configured), ks, provenance, initial_P)
+
+
+def _accuracy(evaluated: Evaluated) -> dict[str, FloatArray]:
+    """Return the pass@1 of one policy on each problem, by benchmark."""
+    return {
+        benchmark: pass_matrix([seed.counts for seed in seeds], (1,))[:, 0]
+        for (benchmark, _), seeds in evaluated.measured.items()
+    }
+
+
+def _measured_at(
+    temperature: float, evaluation: Evaluation, policies: Sequence[Policy], progress: Progress
+) -> Evaluated:
+    """Measure at a temperature. Only figures at the configured one are recorded with runs."""
+    config = evaluation.config
+    if temperature == config.sampling.temperature:
+        return evaluation.measure(policies, progress)
+    progress.say(f"at temperature {temperature:g}")
+    sampling = config.sampling.model_copy(update={"temperature": temperature})
+    at_temperature = replace(evaluation, config=config.model_copy(update={"sampling": sampling}))
+    return at_temperature.measure(policies, progress, record=False)

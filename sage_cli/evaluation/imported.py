@@ -8,7 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -35,9 +35,6 @@ Taken = TypeVar("Taken")
 SETTINGS = ("model", "temperature", "top_p", "max_tokens", "seed")
 """Settings of sampling that matter for a comparison; a file may say some of them."""
 
-TEXTS = ("problem", "question", "text", "gold", "extracted")
-"""The fields of a sample that hold texts."""
-
 
 @dataclass(frozen=True, slots=True)
 class ForeignSample:
@@ -56,6 +53,13 @@ class ForeignSample:
     tokens: int | None = None
     finish_reason: Literal["stop", "length"] | None = None
     seed: int | None = None
+
+    def encoded(self) -> ForeignSample:
+        """Return it with texts that can be encoded."""
+        names = ("problem", "question", "text", "gold", "extracted")
+        texts = {name: text for name in names if (text := getattr(self, name)) is not None}
+        changed: Any = {name: encodable(text) for name, text in texts.items()}
+        return self if changed == texts else replace(self, **changed)
 
 
 @dataclass(frozen=True)
@@ -103,9 +107,8 @@ def whole(location: object, expected: str) -> Iterator[None]:
     except DataError:
         raise
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
-        raise DataError(
-            f"{location} can't be read: {type(error).__name__} {error}", expected
-        ) from error
+        kind = "" if isinstance(error, ValueError) else f"{type(error).__name__} "
+        raise DataError(f"{location} can't be read: {kind}{error}", expected) from error
 
 
 def of_each(
@@ -330,8 +333,13 @@ def store(run: Run, path: Path, file: ForeignFile, samples: Gathered) -> None:
         "unknown": list(file.unknown),
     }
     seed = file.settings.get("seed")
+    flags: Mapping[str, Any] = {
+        "evaluation": {"benchmark": PROBLEMS, "samples": samples.n, "k": f"1..{samples.n}:pow2"},
+        "grading": grading_settings(file),
+        "tracking": {"wandb": "off"},
+    }
     with run.recording(
-        _config(file, samples),
+        load((), flags, (), {}).config.model_dump(mode="json"),
         kind=IMPORTED,
         parent=None,
         seed=seed if isinstance(seed, int) else 0,
@@ -340,26 +348,13 @@ def store(run: Run, path: Path, file: ForeignFile, samples: Gathered) -> None:
     ) as recorded:
         recorded.note(imported=about, weights=samples.fingerprint)
         write_json(run.model / WEIGHTS_FILE, {"fingerprint": samples.fingerprint})
-        write_text(run.folder / PROBLEMS, _problem_lines(samples))
+        rows = (
+            {"question": problem.question, "gold": problem.gold, "id": problem.meta["id"]}
+            for problem in samples.problems.values()
+        )
+        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        write_text(run.folder / PROBLEMS, lines)
         _store_samples(run.folder.parent, file, samples)
-
-
-def _config(file: ForeignFile, samples: Gathered) -> dict[str, Any]:
-    """Return the configuration under which the samples count."""
-    flags: Mapping[str, Any] = {
-        "evaluation": {"benchmark": PROBLEMS, "samples": samples.n, "k": f"1..{samples.n}:pow2"},
-        "grading": grading_settings(file),
-        "tracking": {"wandb": "off"},
-    }
-    return load((), flags, (), {}).config.model_dump(mode="json")
-
-
-def _problem_lines(samples: Gathered) -> str:
-    rows = (
-        {"question": problem.question, "gold": problem.gold, "id": problem.meta["id"]}
-        for problem in samples.problems.values()
-    )
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
 def _store_samples(root: Path, file: ForeignFile, samples: Gathered) -> None:
@@ -371,21 +366,14 @@ def _store_samples(root: Path, file: ForeignFile, samples: Gathered) -> None:
             while claimed := writer.claim(ids, n):
                 for id_, indices in claimed.items():
                     for index in indices:
-                        writer.add(_completion(id_, index, samples))
+                        row = samples.samples[id_][index]
+                        text, tokens, reason = row.text, row.tokens, row.finish_reason
+                        known = row.seed or 0, text or "", tokens or 0, reason or "stop"
+                        writer.add(Completion(id_, index, *known))
     if not file.has_verdicts:
         return
     grades = GradeStore(stored, {"judge": IMPORTED_JUDGE})
     for rows in grades.missing(samples.problems, samples.most):
-        grades.add([(row, *_grade(row, samples)) for row in rows])
+        graded = [(row, samples.samples[row.problem_id][row.index]) for row in rows]
+        grades.add([(row, "right" if s.right else "wrong", s.extracted) for row, s in graded])
     grades.flush()
-
-
-def _completion(id_: str, index: int, samples: Gathered) -> Completion:
-    sample = samples.samples[id_][index]
-    reason = sample.finish_reason or "stop"
-    return Completion(id_, index, sample.seed or 0, sample.text or "", sample.tokens or 0, reason)
-
-
-def _grade(row: Completion, samples: Gathered) -> tuple[str, str | None]:
-    sample = samples.samples[row.problem_id][row.index]
-    return "right" if sample.right else "wrong", sample.extracted

@@ -12,7 +12,6 @@ import re
 import struct
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,6 @@ import pyarrow as pa
 
 from sage_cli.errors import DataError
 from sage_cli.evaluation.imported import (
-    TEXTS,
     ForeignFile,
     ForeignSample,
     choose_score,
@@ -50,17 +48,13 @@ def read_lm_eval(path: Path, score: str | None) -> ForeignFile:
     Of repeats, lm-eval scores one response, or says by their pass@1 how many are right.
     """
     rows = list(read_file(path))
-    if not rows or not all(_LM_EVAL.issubset(values) for _, values in rows):
-        raise DataError(
-            f"{path} is no file of lm-eval's samples",
-            "name a samples_TASK_DATE.jsonl, written with --log_samples",
-        )
     scores = of_each(rows, lambda row: _lm_eval_scores(row[1]), _LM_EVAL_ROW)
     chosen, notes = choose_score(scores, score, str(path))
     metric, _, of_filter = (chosen or "").rpartition(",")
     taken = [row for row in rows if row[1].get("filter", "none") == of_filter or not chosen]
     if not chosen:  # the rows of several filters hold the same response
-        taken = list({(str(row[1]["doc_id"]), str(row[1]["resps"])): row for row in taken}.values())
+        responses = ((row, row[1].get("doc_id"), row[1].get("resps")) for row in taken)
+        taken = list({(str(id_), str(texts)): row for row, id_, texts in responses}.values())
     samples = of_each(taken, lambda row: _lm_eval_samples(row, metric), _LM_EVAL_ROW)
     if any(sample.right is None for sample in samples) and len(samples) > len(taken):
         notes.append("lm-eval scored one response of each document: the repeats have no verdict")
@@ -119,24 +113,28 @@ def _lm_eval_settings(path: Path, rows: list[Row]) -> dict[str, Any]:
     name = _LM_EVAL_NAME.fullmatch(path.name)
     _, asked = _lm_eval_request(rows[0][1])
     sampled = asked.get("do_sample", bool(asked.get("temperature")))
-    settings = {
+
+    def beside(stored: Any) -> dict[str, Any]:
+        config, version = stored["config"], stored.get("lm_eval_version")
+        model = config.get("model_args") or {}
+        model = model.get("pretrained") if isinstance(model, Mapping) else str(model)
+        return {"model": model, "seed": config.get("torch_seed"), "version": version}
+
+    return {
         "task": name["task"] if name else None,
         "temperature": asked.get("temperature") if sampled else 0,
         "top_p": asked.get("top_p"),
         "max_tokens": asked.get("max_gen_toks"),
+        **(_of_results(path.with_name(f"results_{name['date']}.json"), beside) if name else {}),
     }
-    results = path.with_name(f"results_{name['date']}.json") if name else None
-    if results is None or not results.is_file():
-        return settings
+
+
+def _of_results(file: Path, take: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+    """Return what `take` gives of a file of results; nothing of one that isn't there or is torn."""
     try:
-        stored = json_value(results.read_bytes())
-        config = stored["config"]
-        model = config.get("model_args") or {}
-        model = model.get("pretrained") if isinstance(model, Mapping) else str(model)
-        version = stored.get("lm_eval_version")
-        return {**settings, "model": model, "seed": config.get("torch_seed"), "version": version}
+        return take(json_value(file.read_bytes()))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return settings
+        return {}
 
 
 _LIGHTEVAL = {"doc", "model_response", "metric"}
@@ -155,15 +153,10 @@ def read_lighteval(path: Path, score: str | None) -> ForeignFile:
     or 1, or where as many answers as it says are the gold itself.
     """
     rows = list(read_file(path))
-    if not rows or not all(_LIGHTEVAL.issubset(values) for _, values in rows):
-        raise DataError(f"{path} is no file of lighteval's details")
     scores = of_each(rows, _lighteval_scores, _LIGHTEVAL_ROW)
     chosen, notes = choose_score(scores, score, str(path))
     samples = of_each(rows, lambda row: _lighteval_samples(row, chosen), _LIGHTEVAL_ROW)
-    settings = {
-        "task": rows[0][1]["doc"].get("task_name"),
-        **_lighteval_settings(path, rows[0][1]["doc"]),
-    }
+    settings = _lighteval_settings(path, rows[0][1]["doc"])
     return ForeignFile("lighteval", samples, chosen, settings, tuple(notes))
 
 
@@ -226,20 +219,21 @@ def _lighteval_verdicts(
 def _lighteval_settings(path: Path, doc: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings in a document, and in the results of the same evaluation, if they lie
     where lighteval puts them."""
-    settings: dict[str, Any] = {"max_tokens": doc.get("generation_size")}
+    settings = {"task": doc.get("task_name"), "max_tokens": doc.get("generation_size")}
     folders = path.resolve().parts
     if "details" not in folders:
         return settings
     root = len(folders) - 1 - folders[::-1].index("details")
     date = path.parent.name
     results = Path(*folders[:root], "results", *folders[root + 1 : -2], f"results_{date}.json")
-    try:
-        model = json_value(results.read_bytes())["config_general"]["model_config"]
+
+    def beside(stored: Any) -> dict[str, Any]:
+        model = stored["config_general"]["model_config"]
         asked = model["generation_parameters"]
         kept = {key: asked.get(key) for key in ("temperature", "top_p", "seed")}
-        return {**settings, "model": model["model_name"], **kept}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return settings
+        return {"model": model["model_name"], **kept}
+
+    return {**settings, **_of_results(results, beside)}
 
 
 _INSPECT = {"eval", "status", "samples"}
@@ -394,15 +388,14 @@ def read_jsonl(path: Path, score: str | None) -> ForeignFile:
     """Return the samples of a JSONL, CSV or Parquet file. Raises DataError that names the row."""
     if score is not None:
         raise DataError(f"{path} has no scores by name", "leave out --score")
-    samples, owners = [], Owners()
-    for row in read_file(path):
+    owners = Owners()
+
+    def samples(row: Row) -> Iterator[ForeignSample]:
         for sample in _jsonl_samples(row):
-            try:
-                owners.refuse_another(sample.problem, row[1])
-            except ValueError as error:
-                raise DataError(f"{row[0]}: {error}", "give each its own file") from None
-            samples.append(sample)
-    return ForeignFile("jsonl", samples, score="correct")
+            owners.refuse_another(sample.problem, row[1])
+            yield sample
+
+    return ForeignFile("jsonl", of_each(read_file(path), samples, _JSONL_ROW), score="correct")
 
 
 class Owners:
@@ -418,7 +411,9 @@ class Owners:
         for name in self.NAMES:
             own = row.get(name)
             if own != (first := self._first.setdefault((problem, name), own)):
-                raise ValueError(f"problem '{problem}' is of {name} {first} and {own}")
+                raise ValueError(
+                    f"problem '{problem}' is of {name} {first} and {own}: give each its own file"
+                )
 
 
 def _jsonl_samples(row: Row) -> Iterator[ForeignSample]:
@@ -443,18 +438,9 @@ def _jsonl_samples(row: Row) -> Iterator[ForeignSample]:
         if not isinstance(text, str):
             raise DataError(f"{location} has a completion that is no text: {text!r}", _JSONL_ROW)
         yield ForeignSample(
-            id_, question, text, gold, _jsonl_verdict(correct, location),
+            id_, question, text, gold, None if correct in (None, "") else is_correct(correct),
             tokens=_whole_number(values.get("tokens")), seed=_whole_number(seed),
         )  # fmt: skip
-
-
-def _jsonl_verdict(correct: object, location: str) -> bool | None:
-    if correct is None or correct == "":
-        return None
-    try:
-        return is_correct(correct)
-    except ValueError as error:
-        raise DataError(f"{location}: {error}", _JSONL_ROW) from None
 
 
 def is_correct(value: object) -> bool:
@@ -469,21 +455,16 @@ def _whole_number(value: object) -> int | None:
     return int(str(value)) if str(value).isdecimal() else None
 
 
-@dataclass(frozen=True)
-class Format:
-    """A program's file: `recognise` is asked for its first row, `read` takes a path and a score."""
-
-    recognise: Callable[[Mapping[str, Any]], bool]
-    read: Callable[[Path, str | None], ForeignFile]
-
-
-FORMATS: Mapping[str, Format] = {
-    "lm-eval": Format(_LM_EVAL.issubset, read_lm_eval),
-    "lighteval": Format(_LIGHTEVAL.issubset, read_lighteval),
-    "inspect": Format(_INSPECT.issubset, read_inspect),
-    "jsonl": Format(has_completions, read_jsonl),
+Recognise = Callable[[Mapping[str, Any]], bool]
+Read = Callable[[Path, str | None], ForeignFile]
+FORMATS: Mapping[str, tuple[Recognise, Read]] = {
+    "lm-eval": (_LM_EVAL.issubset, read_lm_eval),
+    "lighteval": (_LIGHTEVAL.issubset, read_lighteval),
+    "inspect": (_INSPECT.issubset, read_inspect),
+    "jsonl": (has_completions, read_jsonl),
 }
-"""By program, in the order in which a file is tried."""
+"""By program, in the order in which a file is tried: whether a first row is its, and its reader of
+a path under a score."""
 
 
 def read_foreign(path: Path, score: str | None = None) -> ForeignFile:
@@ -493,7 +474,8 @@ def read_foreign(path: Path, score: str | None = None) -> ForeignFile:
     """
     if not path.is_file():
         raise DataError(f"there is no file {path}", "check the path")
-    file = FORMATS[detected(path)].read(path, score)
+    _, read = FORMATS[detected(path)]
+    file = read(path, score)
     if not file.samples:
         raise DataError(f"{path} holds no samples")
     return _storable(file)
@@ -501,7 +483,7 @@ def read_foreign(path: Path, score: str | None = None) -> ForeignFile:
 
 def _storable(file: ForeignFile) -> ForeignFile:
     """Return the file with texts that can be encoded, and a note where one was changed."""
-    samples = [_encodable(sample) for sample in file.samples]
+    samples = [sample.encoded() for sample in file.samples]
     changed = sum(new is not old for new, old in zip(samples, file.samples, strict=True))
     count = "1 sample" if changed == 1 else f"{changed} samples"
     notes = (f"{count}: lone surrogates were replaced by U+FFFD",) if changed else ()
@@ -513,20 +495,10 @@ def _storable(file: ForeignFile) -> ForeignFile:
     return ForeignFile(file.program, samples, score, settings, (*file.notes, *notes))
 
 
-def _encodable(sample: ForeignSample) -> ForeignSample:
-    texts = {name: getattr(sample, name) for name in TEXTS}
-    changed: dict[str, Any] = {
-        name: encodable(text)
-        for name, text in texts.items()
-        if text is not None and encodable(text) != text
-    }
-    return replace(sample, **changed) if changed else sample
-
-
 def detected(path: Path) -> str:
     """Return the name of the form of a file. Raises DataError where it has none of them."""
     row = _first(path)
-    name = next((name for name, form in FORMATS.items() if form.recognise(row)), None)
+    name = next((name for name, (recognise, _) in FORMATS.items() if recognise(row)), None)
     if name is None:
         raise DataError(
             f"{path} has the form of no program that is known; it begins with "

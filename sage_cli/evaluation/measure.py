@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
 from sage_cli.config.schema import SageConfig
-from sage_cli.errors import RefusedPromptsError, StoreError
+from sage_cli.errors import RefusedPromptsError, SamplingError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.stored import PolicySamples, seed_counts
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
 from sage_cli.reports.provenance import SeedCounts
-from sage_cli.sampling.fill import fill
-from sage_cli.sampling.sampler import Sampler, SamplerSetup, build_sampler
+from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplerSetup, build_sampler
+from sage_cli.settings.own_code import named
 from sage_cli.settings.sections.sampling import SamplingSection
 from sage_cli.store.annotations import GradeStore
-from sage_cli.store.sample_parts import Completion
+from sage_cli.store.sample_parts import FINISH_REASONS, Completion, encodable
 from sage_cli.store.sample_set import SampleSet
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ class PolicySampler:
     def __init__(
         self, samples: PolicySamples, sampling: SamplingSection, progress: Progress
     ) -> None:
-        self._samples, self._section, self.progress = samples, sampling, progress
+        self.samples, self._section, self.progress = samples, sampling, progress
         self._engine: Sampler | None = None
 
     def __enter__(self) -> PolicySampler:
@@ -54,16 +56,7 @@ class PolicySampler:
     @property
     def label(self) -> str:
         """The policy's label."""
-        return self._samples.policy.label
-
-    @property
-    def opened(self) -> str | None:
-        """The thought that its prompts open (`PromptTemplate.opened`)."""
-        return self._samples.template.opened
-
-    def samples_at(self, seed: int) -> SampleSet:
-        """The set of `seed`, as it is."""
-        return self._samples.at(seed)
+        return self.samples.policy.label
 
     def sample(
         self,
@@ -76,14 +69,14 @@ class PolicySampler:
 
         `on_stored` is called with fresh completions once they are on disk.
         """
-        samples = self._samples.at(seed)
+        samples = self.samples.at(seed)
         inventory = samples.inventory()
         missing = inventory.count_missing([problem.id for problem in problems], n)
         if not missing:
             return samples
-        self._samples.require_sampling(missing)
+        self.samples.require_sampling(missing)
         engine, template = self._loaded(), self._template()
-        text = template.user_turn if self._samples.in_chat else template.render
+        text = template.user_turn if self.samples.in_chat else template.render
         prompts = {problem.id: text(problem.question) for problem in problems}
         total = n * len(prompts)
         self.progress.begin(f"sample {self.label}", total, "samples", total - missing)
@@ -107,24 +100,108 @@ class PolicySampler:
         return self._engine
 
     def _setup(self) -> SamplerSetup:
-        policy = self._samples.policy
+        policy = self.samples.policy
         # `served` is part of the sample set's identity, so it wins over the section's settings
         defaults = {"server_model": None, "server_form": "completions"}
         return SamplerSetup(
             policy.path,
-            self._samples.parameters,
-            self._section.model_copy(update={**defaults, **self._samples.served}),
-            dtype=self._samples.dtype,
-            prompt=self._samples.prompt,
-            bos=self._samples.template.bos,
+            self.samples.parameters,
+            self._section.model_copy(update={**defaults, **self.samples.served}),
+            dtype=self.samples.dtype,
+            prompt=self.samples.prompt,
+            bos=self.samples.template.bos,
             **policy.loading,
         )
 
     def _template(self) -> PromptTemplate:
         """A chat template is rendered by the tokenizer itself."""
-        if self._samples.prompt.format != "chat" or self._samples.in_chat:
-            return self._samples.template
-        return PromptTemplate.from_section(self._samples.prompt, self._samples.policy.tokenizer)
+        if self.samples.prompt.format != "chat" or self.samples.in_chat:
+            return self.samples.template
+        return PromptTemplate.from_section(self.samples.prompt, self.samples.policy.tokenizer)
+
+
+MOST_TOKENS = 2**31 - 1
+log = logging.getLogger(__name__)
+
+
+def fill(
+    samples: SampleSet,
+    prompts: Mapping[str, str],
+    n: int,
+    sampler: Sampler,
+    on_stored: OnStored = lambda _: None,
+) -> int:
+    """Sample completions 0 to n - 1 of each problem that `samples` lacks; return how many.
+
+    `prompts` maps problem ids to prompt texts. `on_stored` is called with new completions once they
+    are on disk. Several processes may fill a set at the same time, each its share; this returns
+    when all samples are stored. Raises StoreError if the set cannot be written, SamplingError if
+    the sampler fails, RefusedPromptsError if only samples of prompts that the sampler cannot answer
+    are missing. Stored samples stay in any case.
+    """
+    sampled = 0
+    refused: dict[str, str] = {}
+
+    def stored(rows: list[Completion]) -> None:
+        nonlocal sampled
+        sampled += len(rows)
+        on_stored(rows)
+
+    problem_ids = list(prompts)
+    with named("sampler", type(sampler)):
+        provenance = dict(sampler.provenance)
+    with samples.writing(provenance, stored) as writer:
+        while share := writer.claim(problem_ids, n):
+            requests = [
+                SampleRequest(problem, prompts[problem], indices, samples.identity.seed)
+                for problem, indices in share.items()
+            ]
+            try:
+                for completion in _sampled(sampler, requests):
+                    writer.add(completion)
+            except RefusedPromptsError as error:
+                refused |= error.reasons
+                problem_ids = [problem for problem in problem_ids if problem not in refused]
+        lacking = writer.inventory.count_missing(problem_ids, n)
+    if refused:
+        raise RefusedPromptsError(refused)
+    if lacking:
+        raise SamplingError(
+            f"the sampler left out {lacking} of the requested samples",
+            "run the same command again: stored samples are kept",
+        )
+    return sampled
+
+
+def _sampled(sampler: Sampler, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
+    """Yield the sampler's completions; errors name a sampler of another package."""
+    with named("sampler", type(sampler)):
+        for sample in sampler.sample(requests):
+            if not (isinstance(sample, Completion) and _is_whole(sample)):
+                raise TypeError(
+                    f"sample() gives {str(sample)[:200]}, and not a Completion that ended by "
+                    + " or ".join(FINISH_REASONS)
+                )
+            yield _storable(sample)
+
+
+def _is_whole(sample: Completion) -> bool:
+    counted = isinstance(sample.tokens, int) and 0 <= sample.tokens <= MOST_TOKENS
+    return isinstance(sample.text, str) and counted and sample.finish_reason in FINISH_REASONS
+
+
+def _storable(sample: Completion) -> Completion:
+    """Return a sample whose text can be encoded: else its whole part could not be written."""
+    text = encodable(sample.text)
+    if text == sample.text:
+        return sample
+    log.warning(
+        "problem %s, sample %d, seed %d: lone surrogates were replaced by U+FFFD",
+        sample.problem_id,
+        sample.index,
+        sample.seed,
+    )
+    return replace(sample, text=text)
 
 
 Measurements = Mapping[tuple[str, str], tuple[SeedCounts, ...]]
@@ -142,7 +219,7 @@ def measure(
     What is stored among its samples is neither sampled nor graded again. Raises
     RefusedPromptsError where prompts could not be answered, after all others.
     """
-    measured: dict[tuple[str, str], list[SeedCounts]] = {}
+    measured: dict[tuple[str, str], tuple[SeedCounts, ...]] = {}
     refused: dict[str, str] = {}
     evaluation = config.evaluation
     seeds = range(evaluation.seed, evaluation.seed + evaluation.seeds)
@@ -154,7 +231,7 @@ def measure(
         for samples in policies:
             with PolicySampler(samples, config.sampling, progress) as sampler:
                 for benchmark, grader in zip(benchmarks, graders, strict=True):
-                    by_seed = measured[benchmark.name, sampler.label] = []
+                    by_seed = []
                     for seed in seeds:
                         try:
                             by_seed.append(
@@ -162,22 +239,18 @@ def measure(
                             )
                         except RefusedPromptsError as error:
                             refused |= error.reasons
+                    measured[benchmark.name, sampler.label] = tuple(by_seed)
     if refused:
         raise RefusedPromptsError(refused)
-    return {
-        (benchmark.name, samples.policy.label): tuple(
-            measured[benchmark.name, samples.policy.label]
-        )
-        for benchmark in benchmarks
-        for samples in policies
-    }
+    labels = [samples.policy.label for samples in policies]
+    return {(b.name, label): measured[b.name, label] for b in benchmarks for label in labels}
 
 
 def _measure_seed(
     sampler: PolicySampler, benchmark: Benchmark, grader: Grader, seed: int, n: int
 ) -> SeedCounts:
     """Fill a sample set, grade it as far as it isn't, and count it."""
-    samples = sampler.samples_at(seed)
+    samples = sampler.samples.at(seed)
     grades = sample_and_grade(sampler, benchmark, grader, seed, n)
     tally = grades.tally(list(benchmark.golds), n)
     if tally.lacking:
@@ -193,15 +266,16 @@ def sample_and_grade(
     sampler: PolicySampler, benchmark: Benchmark, grader: Grader, seed: int, n: int
 ) -> GradeStore:
     """Sample and grade what a sample set lacks, and return its grades."""
-    grades = GradeStore(sampler.samples_at(seed), grader.identity.mapping())
-    graded = partial(grade_rows, benchmark=benchmark, grader=grader, opened=sampler.opened)
+    grades = GradeStore(sampler.samples.at(seed), grader.identity.mapping())
+    opened = sampler.samples.template.opened
+    graded = partial(grade_rows, benchmark=benchmark, grader=grader, opened=opened)
     with ExitStack() as grading:
         with _BackgroundGrading(grades, graded) as background:
             sampler.sample(seed, benchmark.problems, n, background.submit)
             doing = sampler.progress.doing(f"grading {sampler.label} on {benchmark.name}")
             grading.enter_context(doing)
         for rows in grades.missing(benchmark.golds, n):
-            grades.add(_with_grades(rows, graded(rows)))
+            _store(grades, rows, graded(rows))
         grades.flush()
     return grades
 
@@ -215,11 +289,9 @@ def grade_rows(
     )
 
 
-def _with_grades(
-    rows: Sequence[Completion], grades: Sequence[Grade]
-) -> list[tuple[Completion, str, str | None]]:
-    """Completions with their grades, as they are stored."""
-    return [(row, grade.status, grade.extracted) for row, grade in zip(rows, grades, strict=True)]
+def _store(store: GradeStore, rows: Sequence[Completion], grades: Sequence[Grade]) -> None:
+    graded = zip(rows, grades, strict=True)
+    store.add([(row, grade.status, grade.extracted) for row, grade in graded])
 
 
 class _BackgroundGrading:
@@ -250,4 +322,4 @@ class _BackgroundGrading:
 
     def _store_first(self) -> None:
         rows, future = self._pending.popleft()
-        self._grades.add(_with_grades(rows, future.result()))
+        _store(self._grades, rows, future.result())

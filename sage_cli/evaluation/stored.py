@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, StoreError
@@ -22,6 +22,7 @@ from sage_cli.reports.provenance import SeedCounts
 from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.settings.sections.model import PromptSection, sampled_dtype
+from sage_cli.settings.sections.sampling import DecodingSection
 from sage_cli.store.annotations import GradeStore
 from sage_cli.store.run import IMPORTED
 from sage_cli.store.sample_parts import Completion, Tally
@@ -50,42 +51,50 @@ class PolicySamples:
         Raises ConfigurationError for a run that was trained under another prompt, unless that is
         allowed.
         """
+        sampling = config.sampling
         if policy.imported:
-            parameters = SamplingParameters.from_section(config.sampling)
-            dtype = sampled_dtype(config.model)
-            return ImportedSamples(policy, config.prompt, parameters, dtype, root)
+            return ImportedSamples._under(policy, config, root, sampling, {})
         if config.grading.judge == IMPORTED_JUDGE:
             raise ConfigurationError(
                 f"{policy.label} has no verdicts of another program (grading.judge=imported)",
                 "grade both with one judge: --set grading.judge=math",
             )
-        sampling = config.sampling
-        template = _template(policy, config.prompt, sampling.served)
+        samples = cls._under(
+            policy, config, root, sampling, sampling.served, stops=sampling.stop_at_answer
+        )
         allowed = config.evaluation.allow_template_mismatch
-        refuse_other_template(policy, template, allowed=allowed, use="this evaluation")
-        parameters = SamplingParameters.from_section(
-            sampling, template if sampling.stop_at_answer else None
-        )
-        return cls(
-            policy, config.prompt, parameters, sampled_dtype(config.model), root, sampling.served
-        )
+        refuse_other_template(policy, samples.template, allowed=allowed, use="this evaluation")
+        return samples
 
     @classmethod
     def for_rollouts(cls, policy: Policy, config: SageConfig, root: Path) -> PolicySamples:
         """The samples that a training takes beforehand, as it would sample rollouts."""
-        template = _template(policy, config.prompt, {})
-        parameters = SamplingParameters.from_section(config.rollout, template)
-        return cls(policy, config.prompt, parameters, sampled_dtype(config.model), root)
+        return cls._under(policy, config, root, config.rollout, {}, stops=True)
+
+    @classmethod
+    def _under(
+        cls, policy: Policy, config: SageConfig, root: Path, section: DecodingSection,
+        served: Mapping[str, str], *, stops: bool = False,
+    ) -> Self:  # fmt: skip
+        """Return the samples under a section; with `stops` they end at the template's stop text."""
+        parameters, dtype = SamplingParameters.from_section(section), sampled_dtype(config.model)
+        samples = cls(policy, config.prompt, parameters, dtype, root, served)
+        if not stops:
+            return samples
+        ended = SamplingParameters.from_section(section, samples.template)
+        return replace(samples, parameters=ended)
 
     @property
     def in_chat(self) -> bool:
         """Return True if a server is sent messages and applies its own template to them."""
-        return _in_chat(self.served)
+        return self.served.get("server_form") == "chat"
 
     @cached_property
     def template(self) -> PromptTemplate:
         """The prompt's template as far as it is known without loading the tokenizer."""
-        return _template(self.policy, self.prompt, self.served)
+        if self.in_chat:
+            return PromptTemplate(self.prompt)
+        return PromptTemplate.from_section(self.prompt, self.policy.tokenizer_facts)
 
     def model(self, progress: Progress) -> Any:
         """Load the policy to read texts, in the type in which it is sampled from."""
@@ -112,19 +121,6 @@ class PolicySamples:
         }
         identity = SampleIdentity(policy.fingerprint, self.template.hash, sampling, seed)
         return SampleSet(self.root, identity, read_only=read_only)
-
-
-def _in_chat(served: Mapping[str, str]) -> bool:
-    return served.get("server_form") == "chat"
-
-
-def _template(policy: Policy, prompt: PromptSection, served: Mapping[str, str]) -> PromptTemplate:
-    tokenizer = None if _in_chat(served) else policy.tokenizer_facts
-    return (
-        PromptTemplate(prompt)
-        if tokenizer is None
-        else PromptTemplate.from_section(prompt, tokenizer)
-    )
 
 
 @dataclass(frozen=True)

@@ -67,18 +67,9 @@ def refuse_unfit_start(
 ) -> None:
     """Refuse to train from a policy of another model than `model`, or trained under another prompt.
 
-    `other_template` allows the latter.
-    """
-    refuse_other_model(policy, model)
-    template = PromptTemplate.from_section(prompt, policy.tokenizer_facts)
-    refuse_other_template(policy, template, allowed=other_template, use="this training")
-
-
-def refuse_other_model(policy: Policy, model: PretrainedModel | ScratchModel) -> None:
-    """Refuse a model that isn't the configuration's.
-
     A run is compared by its configured model, a folder by its shape, an adapter by its base. Facts
     that are unknown without the network, as the shape of a model of the Hub, pass.
+    `other_template` allows another prompt.
     """
     differing = differences(_facts(policy), facts_of_section(model))
     if differing:
@@ -88,6 +79,8 @@ def refuse_other_model(policy: Policy, model: PretrainedModel | ScratchModel) ->
             if policy.run
             else "describe it: --set model.kind=pretrained --set model.path=FOLDER, or a --preset",
         )
+    template = PromptTemplate.from_section(prompt, policy.tokenizer_facts)
+    refuse_other_template(policy, template, allowed=other_template, use="this training")
 
 
 def refuse_unfit_tokenizer(policy: Policy, *, planned: bool = False) -> None:
@@ -135,16 +128,13 @@ def refuse_adapter_in_full_tuning(policy: Policy, tuning: str) -> None:
 
 def _facts(policy: Policy) -> Facts:
     """Return the facts of a policy: from its run, its adapter's base's run, or its folder."""
-    folder = Path(policy.path)
-    run = policy.run or _run_of_base(folder)
+    folder, run = Path(policy.path), policy.run
+    if run is None and is_adapter(folder):
+        run = run_of(Path(adapter_base(folder)))
     if run is None:
         return facts_of_folder(folder)
     section = run.config.get("model")
     return facts_of_section(_MODEL.validate_python(section)) if section else {}
-
-
-def _run_of_base(folder: Path) -> Run | None:
-    return run_of(Path(adapter_base(folder))) if is_adapter(folder) else None
 
 
 def note_weights(run: Run) -> None:

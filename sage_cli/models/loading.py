@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import os
 import re
@@ -322,3 +323,12 @@ def switch_off_own_dropout(model: Any) -> None:
         for name in numbers:
             if "drop" in name:
                 setattr(module, name, 0.0)
+
+
+def release_memory() -> None:
+    """Give a model's memory back, once nothing names it any more, for who comes next."""
+    import torch
+
+    gc.collect()  # trainers and their callbacks name each other
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()

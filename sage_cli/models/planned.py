@@ -1,4 +1,6 @@
-"""The planned run of a configuration, known from its settings and its parent alone.
+"""Plans: the stages of a command in words, and the run of a configuration before it is trained.
+
+A run is known from its settings and its parent alone.
 
 No weights are read, so that a plan can say exactly what is done and what is missing. What the
 weights really were is noted when a run ends (`sage_cli.models.compatibility`).
@@ -6,7 +8,9 @@ weights really were is noted when a run ends (`sage_cli.models.compatibility`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +34,38 @@ from sage_cli.settings.sections.model import (
 )
 from sage_cli.store.files import identity_of
 from sage_cli.store.run import FAILED, FINISHED, PRUNED, TORN, Run, Runs, run_of
+
+
+@dataclass(frozen=True)
+class Described:
+    """A stage in words: its title, and its facts by name."""
+
+    title: str
+    facts: dict[str, Any]
+
+
+class Stage(ABC):
+    """One part of a command's work. Each kind carries itself out with what it needs for that."""
+
+    @abstractmethod
+    def describe(self) -> Described:
+        """Describe what the stage would do, and what of it is done; loads and writes nothing."""
+
+    def memory(self, gpu_gb: int) -> Described | None:  # noqa: ARG002
+        """Lay the stage's memory against GPUs of so many GB; None if it computes nothing."""
+        return None
+
+
+def plan_of(stages: Sequence[Stage], gpu_gb: int | None = None) -> list[Described]:
+    """Describe the stages of a command, and their memory on GPUs of so many GB."""
+    return [*(stage.describe() for stage in stages), *memory_of(stages, gpu_gb)]
+
+
+def memory_of(stages: Sequence[Stage], gpu_gb: int | None) -> list[Described]:
+    """Describe the memory that each stage takes on GPUs of so many GB; empty without one."""
+    described = (stage.memory(gpu_gb) for stage in stages if gpu_gb is not None)
+    return [memory for memory in described if memory is not None]
+
 
 _HELD_BY = {"reverse": "kl", "forward": "forward-kl", "none": "no-kl"}
 

@@ -358,10 +358,22 @@ Labels = Mapping[str, str]
 NO_LABELS: Labels = {}
 
 
-def distinct_policies(
+def chosen_policies(
     names: Sequence[str], runs: Runs, model: Model = None, labels: Labels = NO_LABELS
 ) -> list[Policy]:
-    """The policies of all `names`, each once; ConfigurationError where two have one label."""
+    """Return the policies of `names`, each once; without names that of the latest finished run.
+
+    Raises StoreError where there is none, ConfigurationError where two have one label.
+    """
+    if not names:
+        latest = runs.latest()
+        if latest is None:
+            raise StoreError(
+                f"{runs.root.resolve()} holds no finished run to measure",
+                "name a run or a model, or name the folder of runs with --runs; `sage rl` trains "
+                "one",
+            )
+        return [Policy.of_run(latest, consent=consents(model))]
     policies_named = [
         replace(policy, called=labels.get(name))
         for name in names
@@ -400,24 +412,6 @@ def split_label(typed: str) -> tuple[str, str | None]:
             f"'{typed}' gives several checkpoints one label", "label one of them, as RUN@40=Label"
         )
     return name, label.strip()
-
-
-def chosen_policies(
-    names: Sequence[str], runs: Runs, model: Model = None, labels: Labels = NO_LABELS
-) -> list[Policy]:
-    """Return the policies of `names`; without names that of the latest finished run.
-
-    Raises StoreError where there is none.
-    """
-    if names:
-        return distinct_policies(names, runs, model, labels)
-    latest = runs.latest()
-    if latest is None:
-        raise StoreError(
-            f"{runs.root.resolve()} holds no finished run to measure",
-            "name a run or a model, or name the folder of runs with --runs; `sage rl` trains one",
-        )
-    return [Policy.of_run(latest, consent=consents(model))]
 
 
 def named_policies(name: str, runs: Runs, model: Model = None) -> list[Policy]:

@@ -34,10 +34,19 @@ def batch_signals(
     A prompt holds at least one token id; logits are divided by `temperature`, as in training.
     Entropies are those of Eq. 12, of the whole distribution each token was sampled from.
     """
-    return [
-        _signals(logits_TV, chosen_T, temperature)
-        for logits_TV, chosen_T in completion_logits(model, rows)
-    ]
+    length = max(map(_length, rows))
+    # shorter rows are padded behind their end, where causal attention doesn't look
+    filled = [[*p, *c, *[0] * (length - len(p) - len(c))] for p, c in rows]
+    ids_BT = torch.tensor(filled, device=model.device)
+    # the logits that predict a token stand one place before it
+    first = min(len(prompt) for prompt, _ in rows) - 1
+    logits_BTV = model(input_ids=ids_BT, use_cache=False, logits_to_keep=length - first).logits
+    signals = []
+    for row, (prompt, completion) in enumerate(rows):
+        begin, end = len(prompt), len(prompt) + len(completion)
+        logits_TV = logits_BTV[row, begin - 1 - first : end - 1 - first]
+        signals.append(_signals(logits_TV, ids_BT[row, begin:end], temperature))
+    return signals
 
 
 def batches(rows: Sequence[Row], vocabulary: int) -> Iterator[list[Row]]:
@@ -52,25 +61,6 @@ def batches(rows: Sequence[Row], vocabulary: int) -> Iterator[list[Row]]:
         batch.append(row)
     if batch:
         yield batch
-
-
-def completion_logits(
-    model: Any, rows: Sequence[tuple[Ids, Ids]]
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield (logits_TV, ids_T) of each (prompt, completion), from one forward pass.
-
-    Shorter rows are padded behind their end, where causal attention doesn't look.
-    """
-    length = max(map(_length, rows))
-    filled = [[*p, *c, *[0] * (length - len(p) - len(c))] for p, c in rows]
-    ids_BT = torch.tensor(filled, device=model.device)
-    # the logits that predict a token stand one place before it
-    first = min(len(prompt) for prompt, _ in rows) - 1
-    logits_BTV = model(input_ids=ids_BT, use_cache=False, logits_to_keep=length - first).logits
-    for row, (prompt, completion) in enumerate(rows):
-        begin = len(prompt) - 1 - first
-        logits_TV = logits_BTV[row, begin : begin + len(completion)]
-        yield logits_TV, ids_BT[row, len(prompt) : len(prompt) + len(completion)]
 
 
 def _signals(logits_TV: Tensor, chosen_T: Tensor, temperature: float) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""Pictures of reports: their style, curves, panels, dots and strips.
+"""Pictures of reports: their style, curves, panels and dots.
 
 matplotlib is imported when one is drawn.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,19 +99,13 @@ def outputs(stem: Path) -> tuple[Path, Path]:
     return stem.with_name(f"{stem.name}.png"), stem.with_name(f"{stem.name}.svg")
 
 
-def line_style(index: int) -> dict[str, Any]:
-    """Return colour and dashes of the `index`-th line; the first 54 differ from each other."""
-    turn, colour = divmod(index, len(COLOURS))
-    return {"color": COLOURS[colour], "linestyle": DASHES[turn % len(DASHES)]}
-
-
-def logarithmic(axes: Any, which: str, subs: Sequence[int] = (1,), base: int = 10) -> None:
-    """Make an axes' x or y logarithmic, with plain numbers at `subs` times powers of `base`."""
+def logarithmic(axes: Any, which: str, subs: Sequence[int] = (1,)) -> None:
+    """Make an axes' x or y logarithmic, with plain numbers at `subs` times powers of 10."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     getattr(axes, f"set_{which}scale")("log")
     axis = getattr(axes, f"{which}axis")
-    axis.set_major_locator(LogLocator(base, subs=subs))
+    axis.set_major_locator(LogLocator(subs=subs))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
@@ -152,7 +146,8 @@ def series_styles(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
         turn, colour = divmod(place, len(COLOURS))
         for variant, label in enumerate(labels_of_method, turn * seeds):
             marker = MARKERS[(place if seeds == 1 else variant) % len(MARKERS)]
-            styles[label] = {**line_style(colour + variant * len(COLOURS)), "marker": marker}
+            look = {"linestyle": DASHES[variant % len(DASHES)], "marker": marker}
+            styles[label] = {"color": COLOURS[colour], **look}
     return {label: styles[label] for label in labels}
 
 
@@ -188,17 +183,14 @@ class Legend:
         """Return the style of a series of points."""
         return {key: self.styles[label][key] for key in ("color", "marker")}
 
-    def draw_lines(self, figure: Figure) -> None:
-        """Add the legend of a figure whose series are lines."""
-        self._draw(figure, self.line, linewidth=1.6)
-
-    def draw_points(self, figure: Figure) -> None:
-        """Add the legend of a figure whose series are points."""
-        self._draw(figure, self.point, linestyle="none", markersize=5)
-
-    def _draw(self, figure: Figure, look: Callable[[str], dict[str, Any]], **style: Any) -> None:
+    def draw(self, figure: Figure, *, points: bool = False) -> None:
+        """Add the legend to a figure whose series are lines or `points`."""
         from matplotlib.lines import Line2D
 
+        style: dict[str, Any] = {"linewidth": 1.6}
+        if points:
+            style = {"linestyle": "none", "markersize": 5}
+        look = self.point if points else self.line
         handles = [Line2D([], [], **style, **look(label)) for label in self.styles]
         figure.legend(handles, list(self.styles), loc="outside lower center", ncols=self.columns)
 
@@ -238,32 +230,25 @@ def panel_grid(
         for axes, title in zip(grid, panels, strict=False):
             axes.set_title(title)
         yield legend, list(grid[: len(panels)])
-        (legend.draw_points if points else legend.draw_lines)(figure)
+        legend.draw(figure, points=points)
 
 
-def draw_scatter(panels: Panels, axes_names: tuple[str, str], stem: Path) -> None:
-    """Draw two numbers of each problem against each other, a panel per benchmark."""
-    form: dict[str, Any] = {"columns": len(panels), "points": True}
-    with panel_grid(stem, panels, (3.6, 3.0), 0.2, **form) as (legend, grid):
+def draw_points(
+    panels: Panels, axes_names: tuple[str, str], stem: Path, *, joined: bool = False
+) -> None:
+    """Draw two numbers against each other, a panel per benchmark: of problems, or `joined` places.
+
+    Joined are those of a policy, as its pass@1 and pass@k by temperature.
+    """
+    form: dict[str, Any] = {"columns": len(panels), "points": not joined}
+    alone = {"linestyle": "none", "alpha": 0.55, "markeredgewidth": 0}
+    with panel_grid(stem, panels, (4.2, 3.2), 0.1, **form) as (legend, grid):
         for axes, panel in zip(grid, panels.values(), strict=True):
             for label, (x, y) in panel.items():
-                axes.scatter(x, y, s=9, alpha=0.55, linewidths=0, **legend.point(label))
+                look = {"marker": "o", **legend.line(label)} if joined else legend.point(label)
+                axes.plot(x, y, markersize=3, linewidth=1.4, **look, **({} if joined else alone))
             axes.set_xlabel(axes_names[0])
         grid[0].set_ylabel(axes_names[1])
-
-
-def draw_tradeoff(panels: Mapping[str, Mapping[str, FloatArray]], k: int, stem: Path) -> None:
-    """Draw benchmark -> policy -> points (T, 2) of pass@1 and pass@k, in their order.
-
-    A line is a policy, a point a temperature.
-    """
-    with panel_grid(stem, panels, (4.6, 3.4), 0, columns=len(panels)) as (legend, grid):
-        for axes, curves in zip(grid, panels.values(), strict=True):
-            for label, points_T2 in curves.items():
-                style = {"marker": "o", "markersize": 3, "linewidth": 1.4, **legend.line(label)}
-                axes.plot(*points_T2.T, **style)
-            axes.set_xlabel("pass@1")
-        grid[0].set_ylabel(f"pass@{k}")
 
 
 def draw_ecdf(panels: Mapping[str, Mapping[str, FloatArray]], axis: str, stem: Path) -> None:
@@ -285,8 +270,8 @@ def draw_ecdf(panels: Mapping[str, Mapping[str, FloatArray]], axis: str, stem: P
             axes.set_ylabel("share above")
 
 
-def draw_lines(panels: Panels, axes_names: Sequence[str], stem: Path, name_y: str = "") -> None:
-    """Draw title -> label -> x and y as lines; `axes_names` are of x, `name_y` is of all y."""
+def draw_lines(panels: Panels, axes_names: Sequence[str], stem: Path) -> None:
+    """Draw title -> label -> x and y as lines; `axes_names` are of x."""
     from matplotlib.ticker import MaxNLocator
 
     with panel_grid(stem, panels, (3.6, 2.4), 0.2, sharey=True) as (legend, grid):
@@ -296,7 +281,6 @@ def draw_lines(panels: Panels, axes_names: Sequence[str], stem: Path, name_y: st
             axes.xaxis.set_major_locator(MaxNLocator(5))
             axes.xaxis.set_major_formatter("{x:,g}")
             axes.set_xlabel(name)
-        grid[0].set_ylabel(name_y)
 
 
 def draw_steps(lines: Panels, points: Panels, stem: Path) -> None:
@@ -364,7 +348,7 @@ def draw_curves(
         for axes, curves in zip(rows[-1], panels.values(), strict=True):
             _frame(axes, list(curves.values()))
         rows[0][0].set_ylabel("pass@k")
-        legend.draw_lines(figure)
+        legend.draw(figure)
 
 
 def _draw(
@@ -448,21 +432,18 @@ def draw_dot_plot(panels: DotPanels, axis: str, stem: Path, *, zero: bool = Fals
     Panels share their rows, so that a row is read across; a row that a panel lacks stays empty.
     """
     rows = heights(panels)
-    policies = series_of(row for panel in panels.values() for row in panel.values())
-    most = max(map(len, rows.values()), default=0)
+    policies = {title: dict.fromkeys(series_of(panel.values())) for title, panel in panels.items()}
+    most, longest = (max(map(len, names), default=0) for names in (rows.values(), rows))
     across = min(ACROSS, len(panels))
-    down = -(-len(panels) // across)
-    width_in = DOT_PANEL_IN * across + 0.07 * max(map(len, rows), default=0)
-    legend = Legend.from_labels(policies, width_in)
-    height_in = down * (DOT_ROW_IN * (most + AIR) * len(rows) + 0.8)
-    with drawing(stem, width_in, height_in + legend.height_in) as figure:
-        axes_P = figure.subplots(down, across, squeeze=False, sharey=True).ravel()
-        for axes in axes_P[len(panels) :]:
-            axes.set_visible(False)
-        for axes, (title, panel) in zip(axes_P, panels.items(), strict=False):
+    panel_in = (
+        DOT_PANEL_IN + 0.07 * longest / across,
+        DOT_ROW_IN * (most + AIR) * len(rows) + 0.8,
+    )
+    form: dict[str, Any] = {"columns": ACROSS, "points": True, "sharey": True}
+    with panel_grid(stem, policies, panel_in, 0, **form) as (legend, grid):
+        for axes, panel in zip(grid, panels.values(), strict=True):
             for row, places in rows.items():
                 _draw_row(axes, places, panel.get(row, {}), legend)
-            axes.set_title(title)
             axes.set_xlabel(axis)
             axes.locator_params(axis="x", nbins=4)
             axes.set_yticks(range(len(rows)), list(rows))
@@ -470,8 +451,7 @@ def draw_dot_plot(panels: DotPanels, axis: str, stem: Path, *, zero: bool = Fals
             axes.grid(visible=False, axis="y")
             if zero:
                 axes.axvline(0, color="0.3", linewidth=0.9, zorder=1)
-        axes_P[0].set_ylim(len(rows) - 0.5, -0.5)
-        legend.draw_points(figure)
+        grid[0].set_ylim(len(rows) - 0.5, -0.5)
 
 
 def heights(panels: DotPanels) -> dict[str, dict[str, float]]:
@@ -502,50 +482,3 @@ def _draw_row(
         axes.plot([value.value], [height], markersize=4, clip_on=False, **look)
         if value.interval is not None:
             axes.hlines(height, *value.interval, color=look["color"], linewidth=1.4)
-
-
-WIDTH_IN = 7.5
-STRIP_IN = 0.26
-STEPS = 64
-
-
-def draw_heat_strip(panels: Mapping[str, Mapping[str, FloatArray]], stem: Path) -> None:
-    """Draw benchmark -> policy -> share of right samples (P,), problems in the same order.
-
-    Problems are sorted by the first policy's share; the others' break ties. A problem that no
-    sample solves is white; darker means more right samples.
-    """
-    policies = max(len(panel) for panel in panels.values())
-    height_in = sum(STRIP_IN * len(panel) + 0.65 for panel in panels.values()) + 0.5
-    ratios = [STRIP_IN * len(panel) + 0.4 for panel in panels.values()]
-    with drawing(stem, WIDTH_IN, height_in) as figure:
-        places = figure.subplots(
-            len(panels), 1, squeeze=False, gridspec_kw={"height_ratios": ratios}
-        )[:, 0]
-        for axes, (title, panel) in zip(places, panels.items(), strict=True):
-            share_MP = np.stack(list(panel.values()))
-            order_P = np.lexsort(share_MP[::-1])
-            share_MP = np.ma.masked_equal(share_MP[:, order_P], 0)
-            style = {"aspect": "auto", "interpolation": "nearest", "vmin": 0, "vmax": 1}
-            image = axes.imshow(share_MP, cmap=_colours(), **style)
-            axes.set_title(title)
-            axes.set_yticks(range(len(panel)), list(panel))
-            axes.set_xticks([])
-            axes.grid(visible=False)
-            axes.tick_params(axis="y", length=0)
-            for boundary in range(1, len(panel)):
-                axes.axhline(boundary - 0.5, color="white", linewidth=2)
-            words = f"{len(order_P)} problems, sorted by {next(iter(panel))}"
-            axes.set_xlabel(words, fontsize=7, color=FAINT)
-        bar = figure.colorbar(image, ax=list(places), fraction=0.03 + 0.01 * policies, aspect=18)
-        bar.set_label("share of samples that are right")
-        bar.outline.set_visible(False)
-
-
-def _colours() -> Any:
-    """Return a colour map from pale to dark blue, masked values white."""
-    from matplotlib.colors import ListedColormap
-
-    pale, dark = np.array([0.80, 0.88, 0.95]), np.array([0.0, 0.20, 0.40])
-    steps = pale + (dark - pale) * np.linspace(0, 1, STEPS)[:, None]
-    return ListedColormap([*map(tuple, steps)]).with_extremes(bad="white")

@@ -3,43 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
 
+NOTHING: Mapping[str, Any] = {}
 
-@dataclass(frozen=True)
-class CardFacts:
-    """The contents of a card; an empty section is left out.
+
+def model_card(
+    name: str,
+    base: str | None,
+    origin: Mapping[str, Any],
+    settings: Mapping[str, Any] = NOTHING,
+    prompt: str | None = None,
+    command: str | None = None,
+    measured: Mapping[str, Mapping[str, Any]] = NOTHING,
+) -> str:
+    """Return the text of README.md; an empty section is left out.
 
     `base` is a name of the Hub, if the policy grew from one; `origin` has run, hashes and seeds,
     `settings` the method's, `command` trained it. `measured` has by benchmark the figures that
     its run has recorded.
     """
-
-    name: str
-    base: str | None
-    origin: Mapping[str, Any]
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    prompt: str | None = None
-    command: str | None = None
-    measured: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-
-
-def model_card(facts: CardFacts) -> str:
-    """Return the text of README.md."""
     head: dict[str, Any] = {"library_name": "transformers", "tags": ["sage", "rlvr"]}
-    if facts.base is not None:
-        head["base_model"] = facts.base
+    if base is not None:
+        head["base_model"] = base
     parts = (
         f"---\n{yaml.safe_dump(head, sort_keys=False)}---",
-        f"# {_inline(facts.name)}",
-        _table("What it is", facts.origin),
-        _table("Settings", facts.settings),
-        _fenced("Trained by", facts.command),
-        _measured(facts.measured),
-        _fenced("Prompt", facts.prompt),
+        f"# {_inline(name)}",
+        _table("What it is", origin),
+        _table("Settings", settings),
+        _fenced("Trained by", command),
+        _measured(measured),
+        _fenced("Prompt", prompt),
     )
     return "\n\n".join(filter(None, parts)) + "\n"
 

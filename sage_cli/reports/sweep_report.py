@@ -1,28 +1,426 @@
-"""The report of a sweep: its tables, and the heat map with its interval."""
+"""The report of a sweep: its trials and their uncertainty, its tables, and the heat map."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
+from itertools import repeat
+from math import nan
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from sage_cli.metrics import About, Counts
+from sage_cli.metrics.intervals import Resampling
+from sage_cli.metrics.ranking import (
+    CountsBySeed,
+    Front,
+    Ranking,
+    non_dominated,
+    objective_intervals,
+    objective_values,
+    pareto_front,
+    rank,
+)
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import FAINT, GRID, INK, drawing, say
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.sweep_result import (
-    Axis,
-    SweepResult,
-    SweepTrial,
-    as_text,
-    describe_noise,
-    sweep_result,
-    sweep_tables,
-)
+from sage_cli.reports.tables import UNDEFINED, Cell, Column, Estimate, Row, Table
 from sage_cli.settings.sections.runs import Objective
+
+Value = float | int | str | bool
+State = Literal["done", "missing", "failed", "pruned", "running", "left"]
+SYMBOLS = {"tau": "τ", "rho": "ρ"}
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A parameter: its short name, its setting, and its `values` or the ends of its range."""
+
+    name: str
+    key: str
+    values: tuple[Value, ...] | None = None
+    low: float | None = None
+    high: float | None = None
+    log: bool = False
+
+    @property
+    def label(self) -> str:
+        """Return its name in pictures."""
+        return SYMBOLS.get(self.name, self.name)
+
+    @property
+    def is_number(self) -> bool:
+        """Return True if its values are numbers."""
+        return self.values is None or all(
+            isinstance(value, int | float) and not isinstance(value, bool) for value in self.values
+        )
+
+
+@dataclass(frozen=True)
+class TrialFailure:
+    """A failure: its class, as `out of memory`, its reason, the last lines of its log."""
+
+    kind: str
+    reason: str
+    log: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class LearningCurve:
+    """A record of a trial's first run over steps, `of` its name, as (step, value)."""
+
+    of: str
+    points: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True)
+class SweepTrial:
+    """A trial: its settings, its state, and its runs, one for each seed.
+
+    `values` are the means over seeds by objective, `intervals` their confidence intervals.
+    `missing` says what the store has lost of a trial that was done, `pruned` by what and why a
+    trial was pruned.
+    """
+
+    settings: Mapping[str, Value]
+    state: State
+    values: Mapping[str, float] | None = None
+    intervals: Mapping[str, tuple[float, float]] | None = None
+    runs: tuple[str, ...] = ()
+    failure: TrialFailure | None = None
+    pruned: str | None = None
+    missing: str | None = None
+    curve: LearningCurve | None = None
+
+
+@dataclass(frozen=True)
+class CountedTrial(SweepTrial):
+    """A trial with the counts of each seed by benchmark, which tell its uncertainty."""
+
+    counts: tuple[Mapping[str, Counts], ...] | None = None
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """The space and the results.
+
+    `rankings` and `front` name trials by their places, from 0.
+
+    They are about "methods", the trials' settings, if every measured trial has several training
+    seeds; else about these "models". `selected_on_reported` names the benchmarks that settings are
+    selected on although they are also reported.
+    """
+
+    space: tuple[Axis, ...]
+    objectives: tuple[str, ...]
+    confidence: float
+    base: SweepTrial | None
+    trials: tuple[SweepTrial, ...]
+    about: About = "models"
+    rankings: Mapping[str, Ranking] = field(default_factory=dict)
+    front: Front | None = None
+    selected_on_reported: str | None = None
+
+    @property
+    def done(self) -> dict[int, SweepTrial]:
+        """Return the measured trials by place."""
+        return {
+            place: trial
+            for place, trial in enumerate(self.trials)
+            if trial.values is not None and trial.state == "done"
+        }
+
+    def value_at(self, objective: str) -> dict[int, float]:
+        """Return the measured trials' values of an objective by place."""
+        return {
+            place: trial.values[objective] for place, trial in self.done.items() if trial.values
+        }
+
+    def ranked(self, objective: str) -> list[int]:
+        """Return the places of the measured trials, best first."""
+        value_at = self.value_at(objective)
+        return sorted(value_at, key=lambda place: -value_at[place])
+
+    def best(self, objective: str) -> int | None:
+        """Return the place of the best trial; None if no trial is measured."""
+        return next(iter(self.ranked(objective)), None)
+
+    def indistinguishable(self, objective: str) -> frozenset[int]:
+        """Return the places of the trials that may equal the best; empty if that is unknown."""
+        ranking = self.rankings.get(objective)
+        return frozenset(ranking.indistinguishable) if ranking else frozenset()
+
+
+def from_data(data: Mapping[str, Any]) -> SweepResult:
+    """Return the results in a report's JSON.
+
+    Raises KeyError for what it lacks, TypeError or AttributeError for what is no result.
+    """
+    result: SweepResult = _read(SweepResult, data)
+    for trial in (result.base, *result.trials):
+        for measured in (trial and trial.values, trial and trial.intervals):
+            if measured and (lacking := set(result.objectives) - set(measured)):
+                raise KeyError(min(lacking))
+    return result
+
+
+def _read(kind: Any, given: Any) -> Any:
+    """Return JSON as a value of a type: JSON has null for NaN, and lists for tuples."""
+    outer, inner = get_origin(kind), get_args(kind)
+    if NoneType in inner:
+        return None if given is None else _read(inner[0], given)
+    if kind is float:
+        return nan if given is None else given
+    if outer is tuple:
+        kinds = repeat(inner[0]) if inner[-1] is ... else inner
+        return tuple(map(_read, kinds, given))
+    if outer is Mapping:
+        return {key: _read(inner[1], value) for key, value in given.items()}
+    if isinstance(kind, type) and is_dataclass(kind):
+        hints = get_type_hints(kind)
+        return kind(**{name: _read(hint, given[name]) for name, hint in hints.items()})
+    return given
+
+
+def describe(trial: SweepTrial, axes: Sequence[Axis]) -> str:
+    """Return the settings by their short names, as `tau=0.465 rho=0.775`."""
+    return " ".join(
+        f"{axis.name}={as_text(trial.settings[axis.key])}"
+        for axis in axes
+        if axis.key in trial.settings
+    )
+
+
+def as_text(value: Value) -> str:
+    """Return a setting's value as text, numbers with four digits."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def sweep_result(
+    axes: Sequence[Axis],
+    objectives: Sequence[Objective],
+    trials: Sequence[SweepTrial],
+    base: SweepTrial | None = None,
+    selected_on_reported: str | None = None,
+    confidence: float = 0.95,
+) -> SweepResult:
+    """Return the results with intervals, rankings and front; of trials without counts the front.
+
+    `base` is the initial policy, measured on the same problems. `selected_on_reported` names
+    benchmarks that are also reported.
+    """
+    names = tuple(objective.name for objective in objectives)
+    of_base = base and _counts(base)
+    intervals = _intervals(objectives, [of_base], confidence)[0] if of_base else None
+    result = SweepResult(
+        tuple(axes),
+        names,
+        confidence,
+        base and _plain(base, intervals),
+        tuple(map(_plain, trials)),
+        selected_on_reported=selected_on_reported,
+    )
+    places = list(result.done)
+    fewest = min((len(trials[place].runs) for place in places), default=0)
+    result = replace(result, about="methods" if fewest > 1 else "models")
+    counts = [measured for place in places if (measured := _counts(trials[place]))]
+    if not places or len(counts) < len(places):
+        return replace(result, front=_front_of_means(result))
+    values = {objective.name: objective_values(objective, counts) for objective in objectives}
+    by_place = dict(zip(places, _intervals(objectives, counts, confidence), strict=True))
+    front = pareto_front(list(values.values()), confidence) if len(objectives) > 1 else None
+    return replace(
+        result,
+        trials=tuple(
+            replace(trial, intervals=by_place.get(place))
+            for place, trial in enumerate(result.trials)
+        ),
+        rankings={
+            name: _ranking_at(places, rank(by_model, confidence))
+            for name, by_model in values.items()
+        },
+        front=front and Front(_at(places, front.best), _at(places, front.indistinguishable)),
+    )
+
+
+def _plain(
+    trial: SweepTrial, intervals: Mapping[str, tuple[float, float]] | None = None
+) -> SweepTrial:
+    """Return a trial without its counts."""
+    plain = {column.name: getattr(trial, column.name) for column in fields(SweepTrial)}
+    return SweepTrial(**{**plain, "intervals": intervals})
+
+
+def _counts(trial: SweepTrial) -> CountsBySeed | None:
+    return trial.counts if isinstance(trial, CountedTrial) else None
+
+
+def _intervals(
+    objectives: Sequence[Objective], counts: Sequence[CountsBySeed], confidence: float
+) -> list[dict[str, tuple[float, float]]]:
+    """Return the intervals of each trial by objective."""
+    ends = {
+        objective.name: objective_intervals(
+            objective_values(objective, counts), Resampling(confidence)
+        )
+        for objective in objectives
+    }
+    return [{name: of[row] for name, of in ends.items()} for row in range(len(counts))]
+
+
+def _front_of_means(result: SweepResult) -> Front | None:
+    """Return the front of the values, whose noise is unknown."""
+    if len(result.objectives) < 2 or not result.done:
+        return None
+    value_OM = [[*result.value_at(name).values()] for name in result.objectives]
+    best = _at(list(result.done), non_dominated(np.array(value_OM).T))
+    return Front(best, best)
+
+
+def _ranking_at(places: Sequence[int], ranking: Ranking) -> Ranking:
+    return replace(
+        ranking, best=places[ranking.best], indistinguishable=_at(places, ranking.indistinguishable)
+    )
+
+
+def _at(places: Sequence[int], chosen: Sequence[int]) -> tuple[int, ...]:
+    return tuple(places[place] for place in chosen)
+
+
+WORDS = {"left": "not run yet", "running": "running"}
+
+
+def sweep_tables(result: SweepResult) -> tuple[Table, ...]:
+    """Return the table of trials, then failures if any."""
+    failed = any(trial.failure for trial in result.trials)
+    return (trials_table(result), *([failures_table(result)] if failed else []))
+
+
+def trials_table(result: SweepResult) -> Table:
+    """Return a row per trial: settings, objectives with intervals, seeds, runs or the state."""
+    labelled = [("base", result.base)] if result.base is not None else []
+    labelled += [(str(number), trial) for number, trial in enumerate(result.trials, 1)]
+    rows = []
+    for name, trial in labelled:
+        settings = [_setting(trial, axis) for axis in result.space]
+        values = [_measure(trial, objective) for objective in result.objectives]
+        seeds = len(trial.runs) if trial.values else Estimate(math.nan)
+        section = "base" if name == "base" else "trials"
+        rows.append(Row((name, *settings, *values, seeds, _outcome(trial)), section))
+    names = [axis.name for axis in result.space]
+    return Table(
+        f"sweep over {', '.join(names)}",
+        (
+            *map(Column, ("trial", *names)),
+            *(Column(name, part=name) for name in result.objectives),
+            *(Column(name, part="runs") for name in ("seeds", "run")),
+        ),
+        tuple(rows),
+        _notes(result),
+    )
+
+
+def failures_table(result: SweepResult) -> Table:
+    """Return a row per failed trial: class, reason, and its log's last line."""
+    rows = []
+    for place, trial in enumerate(result.trials, 1):
+        if (failure := trial.failure) is not None:
+            reason = " ".join(failure.reason.split())
+            last = next((line.strip() for line in reversed(failure.log) if line.strip()), "")
+            words = (str(place), describe(trial, result.space), failure.kind, reason, last)
+            rows.append(Row(words))
+    columns = (
+        *map(Column, ("trial", "settings", "class")),
+        *(Column(name, part=name) for name in ("reason", "log's last line")),
+    )
+    return Table("failed trials", columns, tuple(rows))
+
+
+def _notes(result: SweepResult) -> tuple[str, ...]:
+    notes = []
+    if any(trial.intervals for trial in result.trials):
+        notes.append(f"{100 * result.confidence:g} % intervals over {_sources(result)}")
+    notes += [_best(name, ranking, result) for name, ranking in result.rankings.items()]
+    if (front := result.front) is not None:
+        count = len(set(front.indistinguishable) - set(front.best))
+        others = f"{count} other{'' if count == 1 else 's'}"
+        trials = "trials" if len(front.best) > 1 else "trial"
+        notes.append(
+            f"Pareto front: {trials} {', '.join(str(place + 1) for place in front.best)}"
+            + (f"; {others} indistinguishable from it" if result.rankings and count else "")
+        )
+    missing = [
+        str(place + 1) for place, trial in enumerate(result.trials) if trial.state == "missing"
+    ]
+    if missing:
+        notes.append(
+            f"trial{'s' * (len(missing) > 1)} {', '.join(missing)} had results that the store "
+            "has no more: not compared; the same command makes them again"
+        )
+    if both := result.selected_on_reported:
+        notes.append(
+            f"selected on {both}, which is also what is reported: the best trial looks better "
+            "there than it is; measure it on other problems"
+        )
+    return tuple(notes)
+
+
+def _sources(result: SweepResult) -> str:
+    if result.about == "methods":
+        return "problems and seeds"
+    if any(len(trial.runs) > 1 for trial in result.done.values()):
+        return "problems and seeds; trials with one run are compared as models, not as settings"
+    return "problems, about these very runs, not their settings: another seed gives another model"
+
+
+def _best(objective: str, ranking: Ranking, result: SweepResult) -> str:
+    others = f"{len(ranking.indistinguishable) - 1} of {len(result.done) - 1} others"
+    return (
+        f"{objective}: best is trial {ranking.best + 1}; indistinguishable from it: {others} "
+        f"({100 * ranking.confidence:g} %, all pairs together; {describe_noise(ranking)})"
+    )
+
+
+def describe_noise(ranking: Ranking) -> str:
+    """Return the standard error of a difference from the best trial, in words."""
+    if math.isnan(ranking.error):
+        return "no two trials differ" if len(ranking.indistinguishable) > 1 else "one trial only"
+    return f"standard error of a difference: {ranking.error:.3f}"
+
+
+def _measure(trial: SweepTrial, objective: str) -> Estimate:
+    value, ends = (trial.values or {}).get(objective, math.nan), trial.intervals or {}
+    return Estimate(value, interval=ends.get(objective))
+
+
+def _setting(trial: SweepTrial, axis: Axis) -> Cell:
+    value = trial.settings.get(axis.key)
+    if value is None:
+        return Estimate(math.nan) if axis.is_number else UNDEFINED
+    if isinstance(value, bool | str):
+        return as_text(value)
+    return Estimate(value, digits=4, significant=True)
+
+
+def _outcome(trial: SweepTrial) -> str:
+    """Return the runs, or why there are none."""
+    if trial.state == "done":
+        return " ".join(trial.runs)
+    if trial.state == "failed":
+        return f"failed: {trial.failure.kind}" if trial.failure else "failed"
+    if trial.state == "pruned":
+        return f"pruned {trial.pruned}" if trial.pruned else "pruned"
+    if trial.state == "missing":
+        return f"missing: {trial.missing}"
+    return WORDS[trial.state]
+
 
 CELL_IN = (0.78, 0.55)
 BEST = "#d55e00"
@@ -151,25 +549,6 @@ def value_scale(low: float, high: float) -> Any:
 
     shown = ListedColormap(colours()(np.linspace(LOWEST, HIGHEST, 128)))
     return ScalarMappable(Normalize(low, high), shown)
-
-
-def sweep_document(
-    axes: Sequence[Axis],
-    objectives: Sequence[Objective],
-    trials: Sequence[SweepTrial],
-    provenance: Provenance,
-    *,
-    base: SweepTrial | None = None,
-    selected_on_reported: str | None = None,
-    confidence: float = 0.95,
-) -> Document:
-    """Return the report of a sweep's trials.
-
-    `base` is the initial policy, measured on the same problems. `selected_on_reported`
-    names benchmarks that are also reported.
-    """
-    result = sweep_result(axes, objectives, trials, base, confidence)
-    return document_of(replace(result, selected_on_reported=selected_on_reported), provenance)
 
 
 def document_of(result: SweepResult, provenance: Provenance) -> Document:

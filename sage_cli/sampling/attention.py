@@ -6,7 +6,6 @@ A cache of Transformers holds the prompt once a row. Here a model attends throug
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -64,13 +63,6 @@ def free_bytes(device: torch.device) -> int | None:
 def is_out_of_memory(error: RuntimeError) -> bool:
     """Return True if `error` says that memory ran out, of a GPU or of this machine."""
     return isinstance(error, torch.OutOfMemoryError) or _CPU in str(error)
-
-
-def release() -> None:
-    """Free memory without references."""
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
 
 
 @contextmanager

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from sage_cli.errors import DivergedError, RefusedPromptsError, SamplingError
-from sage_cli.models.loading import context_of
+from sage_cli.models.loading import context_of, release_memory
 from sage_cli.sampling.attention import (
     CohortMemory,
     Indices,
@@ -33,7 +33,6 @@ from sage_cli.sampling.attention import (
     fitting_rows,
     is_out_of_memory,
     ranks,
-    release,
     threads_for,
 )
 from sage_cli.sampling.sampler import (
@@ -348,31 +347,110 @@ class _Flight:
         self.cohorts = [cohort for cohort in self.cohorts if len(cohort)]
 
 
-class Decoder:
-    """Samples requests with at most `batch_rows` rows in a forward pass.
+def _logits(model: MemoryModel, cohorts: list[Cohort]) -> Tensor:
+    """Return the logits (B, V) after each row's last token, which the memories store."""
+    tokens_B = np.concatenate([cohort.last_tokens for cohort in cohorts])
+    positions_B = np.concatenate([cohort.positions for cohort in cohorts])
+    for cohort in cohorts:
+        cohort.memory.own.make_room()
+    logits_BV = model.logits(
+        SideBySide([c.memory for c in cohorts], [c.rows for c in cohorts]),
+        torch.from_numpy(tokens_B).unsqueeze(1).to(model.device),
+        position_ids=torch.from_numpy(positions_B).unsqueeze(1).to(model.device),
+    )
+    for cohort in cohorts:
+        cohort.memory.own.length += 1
+    return logits_BV
 
-    When memory runs out, the number of rows is halved with a warning.
+
+class TransformersSampler(Sampler):
+    """Samples from a loaded model, with or without LoRA adapters, and its tokenizer.
+
+    At most `batch_rows` rows are in a forward pass; their number is halved when memory runs out.
     """
 
-    def __init__(self, stopping: Stopping, parameters: SamplingParameters, batch_rows: int) -> None:
-        self._stopping, self._parameters, self._batch_rows = stopping, parameters, batch_rows
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: PreTrainedTokenizerBase,
+        parameters: SamplingParameters,
+        batch_rows: int = 256,
+    ) -> None:
+        self._model, self._tokenizer, self._device = model, tokenizer, model.device.type
+        self._parameters, self._batch_rows = parameters, batch_rows
+        vocabulary = model.config.get_text_config().vocab_size
+        of_model = getattr(model.generation_config, "eos_token_id", None)
+        ends = eos_ids(of_model, tokenizer)
+        self._stopping = Stopping(tokenizer, ends, vocabulary, parameters)
+
+    @property
+    def provenance(self) -> Mapping[str, str]:
+        """Engine and versions."""
+        return {
+            "engine": f"transformers {version('transformers')}",
+            "torch": torch.__version__,
+            "device": self._device,
+        }
+
+    def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
+        """Yield completions as they end; problems are ordered by the lengths of their prompts."""
+        if not requests:
+            return
+        texts = [request.prompt for request in requests]
+        ids = map(tuple, self._tokenizer(texts, add_special_tokens=False)["input_ids"])
+        yield from self.sample_ids(list(zip(requests, ids, strict=True)))
+
+    def sample_ids(self, tokenized: Sequence[tuple[SampleRequest, Ids]]) -> Iterator[Completion]:
+        """Yield completions of prompts given as token ids, instead of the requests' texts."""
+        if self._model is None:
+            raise SamplingError("the transformers sampler was closed")
+        context = context_of(self._model.config)
+        refused = {
+            request.problem_id: reason
+            for request, ids in tokenized
+            if (reason := too_long(len(ids), self._parameters.max_tokens, context))
+        }
+        tokenized = sorted(
+            (pair for pair in tokenized if pair[0].problem_id not in refused),
+            key=lambda pair: (len(pair[1]), pair[1]),
+        )
+        if tokenized:
+            yield from self._decoded(tokenized)
+        if refused:
+            raise RefusedPromptsError(refused)
+
+    def _decoded(self, tokenized: Sequence[tuple[SampleRequest, Ids]]) -> Iterator[Completion]:
+        if not tokenized[0][1]:
+            raise SamplingError(f"the prompt of problem {tokenized[0][0].problem_id} is empty")
+        longest = len(tokenized[-1][1])
+        # the last sampled token is not an input
+        model = MemoryModel(self._model, longest + self._parameters.max_tokens - 1)
+        fitting = fitting_rows(self._model, longest, self._parameters.max_tokens)
+        with (
+            without_dropout(self._model),
+            model.attending(),
+            threads_for(self._model),
+            cast_once(self._model),
+        ):
+            for ended in self._run(model, tokenized, fitting):
+                yield from ended
 
     @torch.inference_mode()
-    def run(
+    def _run(
         self,
         model: MemoryModel,
         tokenized: Sequence[tuple[SampleRequest, Ids]],
-        fitting_rows: int | None = None,
+        fitting: int | None,
     ) -> Iterator[list[Completion]]:
         """Yield the completions that each step ends, of (request, prompt token ids) pairs.
 
         Requests with the same prompt should be neighbours: they share its prefill. More samples are
         admitted than there are rows, because samples share rows. If too few do, the last cohort
         waits again and fewer samples are in flight from then on. If memory runs out, all samples in
-        flight wait again. `fitting_rows` estimates how many rows fit into memory. Raises
-        SamplingError if not even one does.
+        flight wait again, with half as many rows. `fitting` estimates how many rows fit into
+        memory. Raises SamplingError if not even one does.
         """
-        flight = _Flight(tokenized, min(self._batch_rows, fitting_rows or self._batch_rows))
+        flight = _Flight(tokenized, min(self._batch_rows, fitting or self._batch_rows))
         while flight.left or flight.cohorts:
             if not (size := flight.admits):
                 flight.evict()
@@ -415,7 +493,7 @@ class Decoder:
         flight.clear(flight.rows // 2)
         flight.give_back(lost)
         self._batch_rows = flight.rows
-        release()
+        release_memory()
         log.warning(
             "memory ran out: %d samples start again, with %d rows at once from here on",
             len(lost),
@@ -437,91 +515,6 @@ class Decoder:
         ends = np.cumsum([len(cohort) for cohort in cohorts[:-1]], dtype=np.int64)
         split = zip(cohorts, np.split(tokens_S, ends), strict=True)
         return [row for cohort, ids_S in split for row in cohort.advance(ids_S, self._stopping)]
-
-
-def _logits(model: MemoryModel, cohorts: list[Cohort]) -> Tensor:
-    """Return the logits (B, V) after each row's last token, which the memories store."""
-    tokens_B = np.concatenate([cohort.last_tokens for cohort in cohorts])
-    positions_B = np.concatenate([cohort.positions for cohort in cohorts])
-    for cohort in cohorts:
-        cohort.memory.own.make_room()
-    logits_BV = model.logits(
-        SideBySide([c.memory for c in cohorts], [c.rows for c in cohorts]),
-        torch.from_numpy(tokens_B).unsqueeze(1).to(model.device),
-        position_ids=torch.from_numpy(positions_B).unsqueeze(1).to(model.device),
-    )
-    for cohort in cohorts:
-        cohort.memory.own.length += 1
-    return logits_BV
-
-
-class TransformersSampler(Sampler):
-    """Samples from a loaded model, with or without LoRA adapters, and its tokenizer."""
-
-    def __init__(
-        self,
-        model: Any,
-        tokenizer: PreTrainedTokenizerBase,
-        parameters: SamplingParameters,
-        batch_rows: int = 256,
-    ) -> None:
-        self._model, self._tokenizer, self._device = model, tokenizer, model.device.type
-        self._max_tokens = parameters.max_tokens
-        vocabulary = model.config.get_text_config().vocab_size
-        stopping = Stopping(tokenizer, eos_ids(model, tokenizer), vocabulary, parameters)
-        self._decoder = Decoder(stopping, parameters, batch_rows)
-
-    @property
-    def provenance(self) -> Mapping[str, str]:
-        """Engine and versions."""
-        return {
-            "engine": f"transformers {version('transformers')}",
-            "torch": torch.__version__,
-            "device": self._device,
-        }
-
-    def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
-        """Yield completions as they end; problems are ordered by the lengths of their prompts."""
-        if not requests:
-            return
-        texts = [request.prompt for request in requests]
-        ids = map(tuple, self._tokenizer(texts, add_special_tokens=False)["input_ids"])
-        yield from self.sample_ids(list(zip(requests, ids, strict=True)))
-
-    def sample_ids(self, tokenized: Sequence[tuple[SampleRequest, Ids]]) -> Iterator[Completion]:
-        """Yield completions of prompts given as token ids, instead of the requests' texts."""
-        if self._model is None:
-            raise SamplingError("the transformers sampler was closed")
-        context = context_of(self._model.config)
-        refused = {
-            request.problem_id: reason
-            for request, ids in tokenized
-            if (reason := too_long(len(ids), self._max_tokens, context))
-        }
-        tokenized = sorted(
-            (pair for pair in tokenized if pair[0].problem_id not in refused),
-            key=lambda pair: (len(pair[1]), pair[1]),
-        )
-        if tokenized:
-            yield from self._decoded(tokenized)
-        if refused:
-            raise RefusedPromptsError(refused)
-
-    def _decoded(self, tokenized: Sequence[tuple[SampleRequest, Ids]]) -> Iterator[Completion]:
-        if not tokenized[0][1]:
-            raise SamplingError(f"the prompt of problem {tokenized[0][0].problem_id} is empty")
-        # the last sampled token is not an input
-        reach = len(tokenized[-1][1]) + self._max_tokens - 1
-        model = MemoryModel(self._model, reach)
-        fitting = fitting_rows(self._model, len(tokenized[-1][1]), self._max_tokens)
-        with (
-            without_dropout(self._model),
-            model.attending(),
-            threads_for(self._model),
-            cast_once(self._model),
-        ):
-            for ended in self._decoder.run(model, tokenized, fitting):
-                yield from ended
 
     def close(self) -> None:
         """Drop the model, so that its memory is free without other references."""

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from sage_cli.store.sample_parts import Completion
 
 
+DISTRIBUTION = ("temperature", "top_p", "top_k", "min_p", "max_tokens")
+
+
 @dataclass(frozen=True, slots=True)
 class SamplingParameters:
     """All that decides a completion's distribution besides model and prompt.
@@ -49,15 +52,14 @@ class SamplingParameters:
 
         Completions end at the stop text of `template`, if it is given.
         """
-        return cls(
-            temperature=section.temperature,
-            top_p=section.top_p,
-            top_k=section.top_k,
-            min_p=section.min_p,
-            max_tokens=section.max_tokens,
-            stop=template.stop if template else None,
-            opened=template.opened if template else None,
-        )
+        given = {name: getattr(section, name) for name in DISTRIBUTION}
+        stop, opened = (template.stop, template.opened) if template else (None, None)
+        return cls(**given, stop=stop, opened=opened)
+
+    @property
+    def distribution(self) -> dict[str, Any]:
+        """The settings that decide the distribution, by the names that engines have for them."""
+        return {name: getattr(self, name) for name in DISTRIBUTION}
 
 
 @dataclass(frozen=True, slots=True)

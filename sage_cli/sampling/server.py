@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx
 
@@ -23,7 +23,6 @@ from sage_cli.sampling.server_api import (
     Answer,
     Chat,
     Completions,
-    Form,
     Login,
     ServerHttp,
     UnusableAnswerError,
@@ -31,7 +30,6 @@ from sage_cli.sampling.server_api import (
     sampling_fields,
     served_model,
 )
-from sage_cli.settings.sections.sampling import SamplingSection
 from sage_cli.store.sample_parts import FINISH_REASONS, Completion
 from sage_cli.thoughts import stop_end
 
@@ -95,8 +93,6 @@ API_KEY_VARIABLE = "SAGE_SERVER_API_KEY"
 _TRY_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 _ABOUT_THE_PROMPT = frozenset({400, 413, 422})
 
-Read = TypeVar("Read")
-
 
 class _NoAnswerError(Exception):
     """A server gave no answer, but another attempt may succeed.
@@ -111,99 +107,6 @@ class _NoAnswerError(Exception):
 
 class BadPromptError(Exception):
     """A server cannot answer this prompt, however often it is sent."""
-
-
-class ServerClient:
-    """Sends requests to the least busy of several servers; `logins` are by address.
-
-    Answers are read up to `most_bytes`.
-    """
-
-    def __init__(
-        self,
-        http: ServerHttp,
-        logins: Mapping[str, Login],
-        balance: Balance,
-        section: SamplingSection,
-        most_bytes: int,
-    ) -> None:
-        self._http, self._logins, self._most_bytes = http, logins, most_bytes
-        self._balance = balance
-        self._attempts, self._patience_s = section.server_attempts, section.server_patience_s
-        self._giving_up = threading.Event()
-
-    def give_up(self) -> None:
-        """Make every request that waits for another attempt fail now."""
-        self._giving_up.set()
-
-    def post(
-        self, path: str, body_for: Callable[[str], dict[str, Any]], read: Callable[[Any], Read]
-    ) -> Read:
-        """Return `read` of the JSON that a server answers to `body_for(server)`.
-
-        `read` raises ValueError, LookupError or TypeError for an unusable answer. That is repeated,
-        as for a server that is busy or gone. Raises BadPromptError for a prompt that cannot be
-        answered, UnusableAnswerError if answers have no completion, SamplingError at the end of
-        patience.
-        """
-        began, pause_s, attempt = time.monotonic(), FIRST_PAUSE_S, 1
-        attempts = self._attempts
-        while True:
-            if asked_s := self._balance.asked_s():  # the servers have told other requests to wait
-                self._giving_up.wait(min(asked_s, self._patience_s))
-            with self._balance.chosen() as server:
-                try:
-                    return self._ask(server, path, body_for(server), read)
-                except _NoAnswerError as error:
-                    failure = error
-            if failure.unusable:
-                attempts = min(attempts, ATTEMPTS_AT_UNUSABLE)
-            self._balance.failed(server, failure.rest_s)
-            all_rest = self._balance.all_rest()  # else another server is asked at once
-            wait_s = max(pause_s, self._balance.asked_s()) if all_rest else 0.0
-            spent_s = time.monotonic() - began
-            if attempt >= attempts or spent_s + wait_s > self._patience_s:
-                break
-            if self._giving_up.wait(wait_s):
-                break
-            attempt, pause_s = attempt + 1, min(2 * pause_s, LONGEST_PAUSE_S)
-        failed = f"{server} {failure} (asked {attempt} times in {spent_s:.0f} s)"
-        if failure.unusable:
-            raise UnusableAnswerError(failed)
-        raise SamplingError(
-            failed,
-            "start the server again and run the same command: stored samples are kept; "
-            "sampling.server_attempts and sampling.server_patience_s bound the attempts",
-        )
-
-    def _ask(
-        self, server: str, path: str, body: dict[str, Any], read: Callable[[Any], Read]
-    ) -> Read:
-        """Make one attempt. Raises _NoAnswerError if another one may help."""
-        try:
-            answer = self._http.ask(self._logins[server], path, self._most_bytes, body)
-        except httpx.RequestError as error:
-            raise _NoAnswerError(f"didn't answer: {error or type(error).__name__}") from None
-        except UnusableAnswerError as error:
-            raise _NoAnswerError(f"can't be understood: {error}", unusable=True) from None
-        answered = f"answered {answer.status}: {answer.beginning}"
-        if 200 <= answer.status < 300:
-            try:
-                return read(json_value(answer.content))
-            except (ValueError, LookupError, TypeError, AttributeError) as error:
-                raise _NoAnswerError(
-                    f"{answered}, which holds no completion ({type(error).__name__}: {error})",
-                    _retry_after_s(answer),
-                    unusable=True,
-                ) from None
-        if answer.status in _ABOUT_THE_PROMPT:
-            raise BadPromptError(f"{server} {answered}")
-        if answer.status not in _TRY_AGAIN:
-            raise SamplingError(
-                f"{server} {answered}",
-                f"check its address, the model's name and ${API_KEY_VARIABLE}",
-            )
-        raise _NoAnswerError(answered, _retry_after_s(answer))
 
 
 def _retry_after_s(answer: Answer) -> float:
@@ -247,11 +150,11 @@ class ServerSampler(Sampler):
         self._parameters, self._section = setup.parameters, section
         self._answer_open, self._bos = setup.prompt.answer_open, setup.bos
         chat = section.server_form == "chat"
-        self._form: Form = Chat(setup.prompt) if chat else Completions()
+        self._form = Chat(setup.prompt) if chat else Completions()
         # a chat template that only the server knows may open a thought
         self._stop = None if chat else setup.parameters.engine_stop
         self._keeps_stop = False
-        self._balance = Balance(tuple(self._logins))
+        self._balance, self._giving_up = Balance(tuple(self._logins)), threading.Event()
         self._models = {
             server: served_model(self._http, login, str(setup.model), section.server_model)
             for server, login in self._logins.items()
@@ -280,9 +183,7 @@ class ServerSampler(Sampler):
         """
         if self._http.is_closed:
             raise SamplingError("the server sampler was closed")
-        client = ServerClient(
-            self._http, self._logins, self._balance, self._section, self._most_bytes
-        )
+        self._giving_up = threading.Event()  # set, it ends every wait for another attempt
         refused: dict[str, str] = {}
         lacking: dict[str, str] = {}
         waiting = (
@@ -299,7 +200,7 @@ class ServerSampler(Sampler):
             if failed.is_set() or request.problem_id in refused:
                 return None
             try:
-                return self._completion(client, request, index)
+                return self._completion(request, index)
             except BadPromptError as error:
                 refused[request.problem_id] = str(error)
             except UnusableAnswerError as error:
@@ -339,7 +240,7 @@ class ServerSampler(Sampler):
                     elif not answered and len(refused) >= HOPELESS:
                         break
             finally:
-                client.give_up()
+                self._giving_up.set()
                 pool.shutdown(cancel_futures=True)
         if refused or lacking:
             raise RefusedPromptsError({**lacking, **refused})
@@ -349,7 +250,7 @@ class ServerSampler(Sampler):
         """The bound on an answer: a token is some letters, each of which may be escaped."""
         return ANSWER_BYTES + TOKEN_BYTES * self._parameters.max_tokens
 
-    def _completion(self, client: ServerClient, request: SampleRequest, index: int) -> Completion:
+    def _completion(self, request: SampleRequest, index: int) -> Completion:
         fields = {
             **sampling_fields(self._parameters, self._stop),
             "seed": sample_seed(request.seed, request.problem_id, index),
@@ -374,7 +275,77 @@ class ServerSampler(Sampler):
                 raise ValueError(f"completion_tokens is {tokens!r:.80}")
             return Completion(request.problem_id, index, request.seed, text, tokens, reason)
 
-        return client.post(self._form.path, body, read)
+        return self._post(body, read)
+
+    def _post(
+        self, body_for: Callable[[str], dict[str, Any]], read: Callable[[Any], Completion]
+    ) -> Completion:
+        """Return `read` of the JSON that the least busy server answers to `body_for(server)`.
+
+        `read` raises ValueError, LookupError or TypeError for an unusable answer. That is repeated,
+        as for a server that is busy or gone. Raises BadPromptError for a prompt that cannot be
+        answered, UnusableAnswerError if answers have no completion, SamplingError at the end of
+        patience.
+        """
+        began, pause_s, attempt = time.monotonic(), FIRST_PAUSE_S, 1
+        attempts, patience_s = self._section.server_attempts, self._section.server_patience_s
+        while True:
+            if asked_s := self._balance.asked_s():  # the servers have told other requests to wait
+                self._giving_up.wait(min(asked_s, patience_s))
+            with self._balance.chosen() as server:
+                try:
+                    return self._ask(server, body_for(server), read)
+                except _NoAnswerError as error:
+                    failure = error
+            if failure.unusable:
+                attempts = min(attempts, ATTEMPTS_AT_UNUSABLE)
+            self._balance.failed(server, failure.rest_s)
+            all_rest = self._balance.all_rest()  # else another server is asked at once
+            wait_s = max(pause_s, self._balance.asked_s()) if all_rest else 0.0
+            spent_s = time.monotonic() - began
+            if attempt >= attempts or spent_s + wait_s > patience_s:
+                break
+            if self._giving_up.wait(wait_s):
+                break
+            attempt, pause_s = attempt + 1, min(2 * pause_s, LONGEST_PAUSE_S)
+        failed = f"{server} {failure} (asked {attempt} times in {spent_s:.0f} s)"
+        if failure.unusable:
+            raise UnusableAnswerError(failed)
+        raise SamplingError(
+            failed,
+            "start the server again and run the same command: stored samples are kept; "
+            "sampling.server_attempts and sampling.server_patience_s bound the attempts",
+        )
+
+    def _ask(
+        self, server: str, body: dict[str, Any], read: Callable[[Any], Completion]
+    ) -> Completion:
+        """Make one attempt. Raises _NoAnswerError if another one may help."""
+        try:
+            login, path = self._logins[server], self._form.path
+            answer = self._http.ask(login, path, self._most_bytes, body)
+        except httpx.RequestError as error:
+            raise _NoAnswerError(f"didn't answer: {error or type(error).__name__}") from None
+        except UnusableAnswerError as error:
+            raise _NoAnswerError(f"can't be understood: {error}", unusable=True) from None
+        answered = f"answered {answer.status}: {answer.beginning}"
+        if 200 <= answer.status < 300:
+            try:
+                return read(json_value(answer.content))
+            except (ValueError, LookupError, TypeError, AttributeError) as error:
+                raise _NoAnswerError(
+                    f"{answered}, which holds no completion ({type(error).__name__}: {error})",
+                    _retry_after_s(answer),
+                    unusable=True,
+                ) from None
+        if answer.status in _ABOUT_THE_PROMPT:
+            raise BadPromptError(f"{server} {answered}")
+        if answer.status not in _TRY_AGAIN:
+            raise SamplingError(
+                f"{server} {answered}",
+                f"check its address, the model's name and ${API_KEY_VARIABLE}",
+            )
+        raise _NoAnswerError(answered, _retry_after_s(answer))
 
     def _with_stop(self, choice: Any) -> str:
         """Return the completion in one of an answer's choices, with the stop text that ended it.

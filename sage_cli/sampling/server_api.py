@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import httpcore
 import httpx
@@ -199,38 +199,24 @@ class _Stream(httpcore.NetworkStream):
         return self._inner.get_extra_info(info)
 
 
-class Form(Protocol):
-    """A form of requests and their answers."""
+class Completions:
+    """`/v1/completions`: the prompt is the whole text, tokenised without special tokens."""
 
-    path: str
+    path = "/v1/completions"
 
     def fields(self, prompt: str) -> dict[str, Any]:
         """Return the part of a request's body with the prompt."""
-        ...
+        return {"prompt": prompt, "add_special_tokens": False}
 
     def text(self, choice: Any) -> str:
         """Return the completion in one of an answer's choices.
 
         Raises LookupError, TypeError or ValueError if it has none.
         """
-        ...
-
-
-class Completions(Form):
-    """`/v1/completions`: the prompt is the whole text, tokenised without special tokens."""
-
-    path = "/v1/completions"
-
-    def fields(self, prompt: str) -> dict[str, Any]:
-        """Return the text itself."""
-        return {"prompt": prompt, "add_special_tokens": False}
-
-    def text(self, choice: Any) -> str:
-        """Return the text after the prompt."""
         return _text(choice["text"])
 
 
-class Chat(Form):
+class Chat(Completions):
     """`/v1/chat/completions`: the prompt is the user's turn; the server applies its template."""
 
     path = "/v1/chat/completions"
@@ -262,6 +248,9 @@ def _text(value: Any) -> str:
     return value
 
 
+NO_PENALTIES = {"repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
+
+
 def sampling_fields(p: SamplingParameters, stop: str | None) -> dict[str, Any]:
     """Return all fields that decide the distribution, and where the server stops.
 
@@ -270,14 +259,9 @@ def sampling_fields(p: SamplingParameters, stop: str | None) -> dict[str, Any]:
     """
     return {
         "n": 1,
-        "max_tokens": p.max_tokens,
-        "temperature": p.temperature,
-        "top_p": p.top_p,
+        **p.distribution,
         "top_k": p.top_k if p.top_k > 0 else -1,
-        "min_p": p.min_p,
-        "repetition_penalty": 1.0,
-        "presence_penalty": 0.0,
-        "frequency_penalty": 0.0,
+        **NO_PENALTIES,
         "stop": [] if stop is None else [stop],
         "include_stop_str_in_output": True,
     }

@@ -111,8 +111,10 @@ def _may_complete(
     return np.array([stop in text or text.startswith(suffixes) for text in texts])
 
 
-def eos_ids(model: Any, tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """Return the end-of-sequence ids of the tokenizer and of the model's generation settings."""
-    of_model = getattr(model.generation_config, "eos_token_id", None)
+def eos_ids(of_model: Any, tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """Return the end-of-sequence ids of the tokenizer and of the model's generation settings.
+
+    `of_model` is `eos_token_id` of the latter: a number, a list of them, or None.
+    """
     ids = of_model if isinstance(of_model, list) else [of_model]
     return sorted({token for token in (*ids, tokenizer.eos_token_id) if token is not None})

@@ -19,7 +19,7 @@ from sage_cli.models.folders import (
     read_json,
 )
 from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplerSetup, sample_seed, too_long
-from sage_cli.sampling.stopping import Stopping
+from sage_cli.sampling.stopping import Stopping, eos_ids
 from sage_cli.settings.own_code import in_words
 from sage_cli.store.sample_parts import Completion
 
@@ -66,12 +66,6 @@ def lora_rank(adapter: Path) -> int:
     )
 
 
-def _ends(base: str, revision: str | None) -> list[int]:
-    """Return the end-of-sequence ids in the model's generation_config.json."""
-    ids = read_json(model_files(base, revision) / "generation_config.json").get("eos_token_id")
-    return ids if isinstance(ids, list) else [] if ids is None else [int(ids)]
-
-
 def vllm_obstacle() -> str | None:
     """Return why vLLM cannot run here; None if it can, by a GPU or its build for CPUs."""
     installed = installed_vllm()
@@ -114,10 +108,9 @@ class VllmSampler(Sampler):
         self._tokenizer, self._parameters = setup.tokenizer(), setup.parameters
         self._adapter, self._rows = adapter, setup.section.batch_rows
         # the engine knows the end of its own tokenizer, which an adapter may have changed
-        ends = {*_ends(base, setup.revision), self._tokenizer.eos_token_id}
-        self._stopping = Stopping(
-            self._tokenizer, sorted(ends - {None}), len(self._tokenizer), self._parameters
-        )
+        settings = read_json(model_files(base, setup.revision) / "generation_config.json")
+        ends = eos_ids(settings.get("eos_token_id"), self._tokenizer)
+        self._stopping = Stopping(self._tokenizer, ends, len(self._tokenizer), self._parameters)
         try:
             self._engine: Any = LLM(
                 base,
@@ -166,9 +159,11 @@ class VllmSampler(Sampler):
         if self._engine is None:
             raise SamplingError("the vLLM sampler was closed")
         refused: dict[str, str] = {}
+        texts = [request.prompt for request in requests]
+        encoded = self._tokenizer(texts, add_special_tokens=False)["input_ids"] if texts else []
         waiting = (
             (request, ids, index)
-            for request, ids in zip(requests, self._tokenize(requests), strict=True)
+            for request, ids in zip(requests, encoded, strict=True)
             for index in request.indices
             if request.problem_id not in refused
         )
@@ -188,13 +183,6 @@ class VllmSampler(Sampler):
         if refused:
             raise RefusedPromptsError(refused)
 
-    def _tokenize(self, requests: Sequence[SampleRequest]) -> list[list[int]]:
-        if not requests:
-            return []
-        texts = [request.prompt for request in requests]
-        ids: list[list[int]] = self._tokenizer(texts, add_special_tokens=False)["input_ids"]
-        return ids
-
     def _start(self, request: SampleRequest, ids: list[int], index: int) -> str:
         from vllm import SamplingParams
 
@@ -203,14 +191,10 @@ class VllmSampler(Sampler):
             raise ValueError(reason)
         name = f"{request.seed}/{request.problem_id}/{index}"
         params = SamplingParams(
-            temperature=p.temperature,
-            top_p=p.top_p,
-            top_k=p.top_k,
-            min_p=p.min_p,
+            **p.distribution,
             repetition_penalty=1.0,
             presence_penalty=0.0,
             frequency_penalty=0.0,
-            max_tokens=p.max_tokens,
             stop=p.engine_stop,
             stop_token_ids=self._stopping.eos_ids,
             include_stop_str_in_output=True,

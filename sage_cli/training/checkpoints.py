@@ -13,9 +13,14 @@ from typing import Any
 
 from sage_cli.errors import Interrupted, StoreError
 from sage_cli.file_hash import changed_files, content_hash, sealed_hashes
-from sage_cli.json_value import json_value
 from sage_cli.methods.method import Method
-from sage_cli.models.folders import differences, facts_of_folder, facts_of_path, shape
+from sage_cli.models.folders import (
+    differences,
+    facts_of_folder,
+    facts_of_path,
+    read_json,
+    shape,
+)
 from sage_cli.store.files import write_json
 from sage_cli.store.locks import Lease
 from sage_cli.store.run import SEAL, Run
@@ -83,7 +88,7 @@ def prepare_resume(run: Run, rl: Method, model: Any = None) -> Path | None:
 def refuse_foreign(folder: Path) -> None:
     """Raise StoreError where a checkpoint below `folder` was written by another run."""
     for checkpoint in sorted(folder.glob("checkpoint-*")):
-        run = _sealed(checkpoint).get("run", _run(folder))
+        run = read_json(checkpoint / SEAL).get("run", _run(folder))
         if run != _run(folder):
             raise StoreError(
                 f"{checkpoint} was written by {run}, another run than {_run(folder)}: its model "
@@ -162,17 +167,8 @@ def _is_whole(checkpoint: Path) -> bool:
 
 def _hashes(checkpoint: Path) -> dict[str, str]:
     """Return the hashes in a checkpoint's seal; empty if it has none."""
-    hashes = _sealed(checkpoint).get("files")
+    hashes = read_json(checkpoint / SEAL).get("files")
     return hashes if isinstance(hashes, dict) else {}
-
-
-def _sealed(checkpoint: Path) -> dict[str, Any]:
-    """Return the content of a checkpoint's seal; empty if there is none or it is torn."""
-    try:
-        sealed = json_value((checkpoint / SEAL).read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return sealed if isinstance(sealed, dict) else {}
 
 
 def _run(checkpoints: Path) -> str:

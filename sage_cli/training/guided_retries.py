@@ -25,7 +25,7 @@ from sage_cli.evaluation.measure import PolicySampler, sample_and_grade
 from sage_cli.evaluation.stored import PolicySamples
 from sage_cli.grading import Grader
 from sage_cli.methods.guided_dpo import GuidedDpo
-from sage_cli.models.loading import switch_off_own_dropout
+from sage_cli.models.loading import release_memory, switch_off_own_dropout
 from sage_cli.models.planned import policy_and_reference
 from sage_cli.models.policy import Policy
 from sage_cli.problems.problem import Problem, problem_id
@@ -36,7 +36,7 @@ from sage_cli.store.run import Origin, Run
 from sage_cli.store.sample_parts import Completion
 from sage_cli.training.callbacks import OnStep
 from sage_cli.training.checkpoints import prepare_resume
-from sage_cli.training.hardware import common_arguments, release_memory, scheduler_name
+from sage_cli.training.hardware import common_arguments, scheduler_name
 from sage_cli.training.interruption import (
     LOADING,
     MemoryNeed,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -168,10 +167,3 @@ def without_cpu_number(arguments: Any) -> Any:
     if arguments.device.type == "cpu":
         arguments.__dict__["_setup_devices"] = torch.device("cpu")  # a cached property
     return arguments
-
-
-def release_memory() -> None:
-    """Give a training's memory back, once nothing names its model any more, for who comes next."""
-    gc.collect()  # trainers and their callbacks name each other
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()

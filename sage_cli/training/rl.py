@@ -162,7 +162,8 @@ def build_trainer(config: SageConfig, inputs: RlInputs, run: Run, on_step: OnSte
     texts = [text for text, _ in inputs.prompts]
     ids = inputs.tokenizer(texts, add_special_tokens=False)["input_ids"]
     context = context_length(config.rollout, map(len, ids), context_of(inputs.model.config))
-    ends = eos_ids(inputs.model, inputs.tokenizer)
+    of_model = getattr(inputs.model.generation_config, "eos_token_id", None)
+    ends = eos_ids(of_model, inputs.tokenizer)
     template = PromptTemplate.from_section(config.prompt, inputs.tokenizer)
     parameters, stopping = rollout_parameters(config.rollout, template), None
     if parameters.stop is not None:

@@ -13,8 +13,8 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from sage_cli.errors import SageError, StoreError
-from sage_cli.reports.chapters import SHOWN, Shown, shown_table
-from sage_cli.reports.sweep_result import SweepResult, sweep_tables
+from sage_cli.reports.document import SHOWN, Shown, shown_table
+from sage_cli.reports.sweep_report import SweepResult, sweep_tables
 from sage_cli.store.files import TornError, read_object
 from sage_cli.store.locks import holder_of
 from sage_cli.trials.queue import last_lines, stored_failures

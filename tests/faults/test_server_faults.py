@@ -20,8 +20,8 @@ import pytest
 from endpoint import Answer, Endpoint, serving, text_for
 
 from sage_cli.errors import RefusedPromptsError, SamplingError
+from sage_cli.evaluation.measure import fill
 from sage_cli.sampling import server as server_client
-from sage_cli.sampling.fill import fill
 from sage_cli.sampling.sampler import (
     Sampler,
     SampleRequest,

@@ -9,7 +9,7 @@ import pytest
 import torch
 from toy_policy import base, bench, configure, tokenizer
 
-from sage_cli.training.hardware import release_memory
+from sage_cli.models.loading import release_memory
 
 __all__ = ["base", "bench", "configure", "tokenizer"]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from signalling_writer import signal_at
 
-from sage_cli.sampling.fill import fill
+from sage_cli.evaluation.measure import fill
 from sage_cli.sampling.sampler import SampleRequest
 from sage_cli.store import sample_set
 from sage_cli.store.sample_parts import Completion

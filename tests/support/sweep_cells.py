@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from sage_cli.metrics import Counts
 from sage_cli.metrics.ranking import objective_values
-from sage_cli.reports.sweep_result import Axis, CountedTrial, TrialFailure, Value
+from sage_cli.reports.document import Document
+from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.sweep_report import (
+    Axis,
+    CountedTrial,
+    SweepTrial,
+    TrialFailure,
+    Value,
+    document_of,
+    sweep_result,
+)
 from sage_cli.settings.sections.runs import Objective, parse_objective
 
 P, N = 40, 64
@@ -27,6 +38,16 @@ MEMORY = TrialFailure(
 def at(axes: Sequence[Axis], *values: Value) -> dict[str, Value]:
     """Settings: the axes' values in their order."""
     return dict(zip((axis.key for axis in axes), values, strict=False))
+
+
+def sweep_document(
+    axes: Sequence[Axis],
+    objectives: Sequence[Objective],
+    trials: Sequence[SweepTrial],
+    provenance: Provenance,
+    **about: Any,
+) -> Document:
+    return document_of(sweep_result(axes, objectives, trials, **about), provenance)
 
 
 def drawn(seed: int, gain: float) -> Counts:

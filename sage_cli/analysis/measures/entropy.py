@@ -12,7 +12,7 @@ from sage_cli.analysis.graded_samples import Answers
 from sage_cli.analysis.policy_tables import PolicyMeans, by_problem
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.figures import draw_scatter
+from sage_cli.reports.figures import draw_points
 from sage_cli.reports.tables import Estimate, Row, Table, columns
 
 TOKEN, ANSWER = "token entropy (nats)", "answer entropy (nats)"
@@ -41,7 +41,7 @@ def entropy(inputs: Inputs) -> Document:
         data=means.per_problem(sheet),
         tables=means.tables("entropies, mean over problems"),
         sheets={"entropy": sheet},
-        figures=(Figure("entropy", partial(draw_scatter, points, (TOKEN, ANSWER))),),
+        figures=(Figure("entropy", partial(draw_points, points, (TOKEN, ANSWER))),),
         notes=(
             "token entropy: that of the policy's whole distribution (Eq. 12) at the sampling "
             "temperature, mean over a completion's tokens, then over completions, then over "

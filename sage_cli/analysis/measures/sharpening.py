@@ -15,7 +15,7 @@ from sage_cli.metrics import parse_ks, pass_at_k
 from sage_cli.metrics.counts import BoolArray, FloatArray, effective_size, reweighted_pass_at_k
 from sage_cli.metrics.equal_accuracy import Points, equal_accuracy
 from sage_cli.reports.document import Document
-from sage_cli.reports.passk_over_temperatures import gap_cells
+from sage_cli.reports.passk import gap_cells
 from sage_cli.reports.tables import Estimate, Row, Table, columns, to_records
 
 LEAST_SIZE = 10.0

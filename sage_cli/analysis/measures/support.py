@@ -21,7 +21,7 @@ from sage_cli.metrics import Support, compare_support
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.transitions import paired_grades
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.figures import draw_heat_strip
+from sage_cli.reports.figures import draw_points
 from sage_cli.reports.series import by_method
 from sage_cli.reports.tables import Cell, Estimate, Row, Table, columns
 
@@ -86,7 +86,7 @@ NAMES = (
 
 
 def support(inputs: Inputs) -> Document:
-    """Return the support at each delta per run, and a strip per policy.
+    """Return the support at each delta per run, and each problem's share of right samples.
 
     Raises DataError if the policies have unequal numbers of samples.
     """
@@ -116,10 +116,11 @@ def support(inputs: Inputs) -> Document:
             )
     sheet = Table("support", columns(f"benchmark, run, {NAMES}"), tuple(sheet_rows))
     shares = {
-        benchmark: {graded.policy: graded.right_shares for graded in answers}
-        for benchmark, answers in inputs.answers.items()
+        benchmark: {run.policy: (base.right_shares, run.right_shares) for run in runs}
+        for benchmark, (base, *runs) in inputs.answers.items()
     }
     base_label, survived = inputs.policies[0], survival(inputs)
+    draw = partial(draw_points, shares, (f"share right, {base_label}", "share right"))
     read = f"right texts of {base_label} that fell by more"
     return Document(
         name="support",
@@ -135,7 +136,7 @@ def support(inputs: Inputs) -> Document:
             *([wide_table(read, "fall", survived, SURVIVAL_NOTES)] if survived else ()),
         ),
         sheets={"support": sheet, "support-problems": _problems(inputs)},
-        figures=(Figure("support", partial(draw_heat_strip, shares)),),
+        figures=(Figure("support", draw),),
         notes=_notes(inputs),
     )
 

@@ -20,7 +20,7 @@ from sage_cli.store.run import full_name
 from sage_cli.store.run_facts import Entry, SweepRuns, Value
 
 if TYPE_CHECKING:
-    from sage_cli.reports.sweep_result import SweepResult
+    from sage_cli.reports.sweep_report import SweepResult
 
 STATE, TASKS = "state.json", "tasks"
 """The driver's state for readers, and the folder of configurations and logs."""
@@ -122,7 +122,7 @@ class SweepFolder:
 
         Raises StoreError if it is torn, or of a version of sage that wrote it otherwise.
         """
-        from sage_cli.reports.sweep_result import from_data
+        from sage_cli.reports.sweep_report import from_data
 
         data = self._held(REPORT)
         try:

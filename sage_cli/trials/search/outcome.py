@@ -12,15 +12,16 @@ from sage_cli.evaluation.evaluate import configured_provenance
 from sage_cli.problems.load import benchmark_names
 from sage_cli.problems.registry import shown_name
 from sage_cli.reports.document import Document
-from sage_cli.reports.sweep_report import sweep_document
-from sage_cli.reports.sweep_result import (
+from sage_cli.reports.sweep_report import (
     Axis,
     CountedTrial,
     LearningCurve,
     SweepTrial,
     TrialFailure,
+    document_of,
+    sweep_result,
 )
-from sage_cli.reports.sweep_result import State as Shown
+from sage_cli.reports.sweep_report import State as Shown
 from sage_cli.store.run import Run
 from sage_cli.trials.search.planned_sweep import ByBenchmark, Sweep, mean_scores, score
 from sage_cli.trials.search.space import Parameter, Range, State, StudyTrial
@@ -40,14 +41,14 @@ def outcome(sweep: Sweep, study: Study, under_way: Collection[int]) -> Document:
     `under_way` are those whose jobs run on without their driver.
     """
     settings = sweep.config.sweep
-    return sweep_document(
+    result = sweep_result(
         [_axis(name, parameter) for name, parameter in sweep.space.parameters.items()],
         settings.objectives,
         [_trial(trial, sweep, trial.number in under_way) for trial in study.trials()],
-        configured_provenance(sweep.benchmarks, sweep.shared),
-        base=_base(sweep),
-        selected_on_reported=_reported(sweep),
+        _base(sweep),
+        _reported(sweep),
     )
+    return document_of(result, configured_provenance(sweep.benchmarks, sweep.shared))
 
 
 def lost(study: Study, sweep: Sweep) -> list[StudyTrial]:

@@ -7,6 +7,7 @@ import sys
 import pytest
 import torch
 from random_model import save_scratch
+from scripted import Scripted
 from typer.testing import CliRunner
 
 from sage_cli.analysis import scoring
@@ -19,7 +20,6 @@ from sage_cli.evaluation.stored import PolicySamples
 from sage_cli.models.loading import load_model, load_tokenizer
 from sage_cli.models.policy import Policy
 from sage_cli.progress import Silent
-from sage_cli.store.sample_parts import Completion
 
 SIZE = ["model.hidden=16", "model.layers=1", "model.heads=2", "model.feed_forward=32"]
 HEAVY = ("torch", "transformers", "trl", "peft", "wandb", "datasets", "pandas", "optuna")
@@ -35,22 +35,11 @@ print(sorted(set(json.loads(sys.argv[2])) & set(sys.modules)))
 TEXTS = ("S:1", "R:22", "S:1", "D:4</SOLUTION>")
 
 
-class Scripted:
+class Same(Scripted):
     """A sampler that says the same of every problem."""
 
-    provenance = {"engine": "scripted"}  # noqa: RUF012
-
-    def __init__(self, setup):
-        pass
-
-    def sample(self, requests):
-        for request in requests:
-            for index in request.indices:
-                text = TEXTS[index]
-                yield Completion(request.problem_id, index, request.seed, text, len(text), "stop")
-
-    def close(self):
-        pass
+    def text(self, request, index):
+        return TEXTS[index]
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +60,7 @@ def models(tmp_path_factory):
 def sage(models, tmp_path, monkeypatch):
     """`sage(...)` where both models have 4 samples of 3 problems."""
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr(drawing, "build_sampler", Scripted)
+    monkeypatch.setattr(drawing, "build_sampler", Same)
     config = load(sets=["evaluation.limit=3", "evaluation.samples=4"]).config
     benchmarks = load_benchmarks(config.evaluation, config.data)
     policies = [Policy(str(models / name)) for name in "ab"]

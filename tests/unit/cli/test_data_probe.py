@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 import torch
 from random_model import random_model
+from scripted import Scripted
 
 from sage_cli.evaluation import measure
 from sage_cli.evaluation.probe import continues, cut, with_fresh_numbers
 from sage_cli.models.tokenizer import character_tokenizer
 from sage_cli.problems.problem import Problem
-from sage_cli.store.sample_parts import Completion
+from sage_cli.sampling.sampler import SampleRequest, SamplerSetup
 
 Sage = Callable[..., Any]
 QUESTIONS = [
@@ -78,28 +79,23 @@ def test_fresh_numbers_are_others_of_equal_length():
     assert fresh[:2] == fresh[14:16]  # a number that returns is one number
 
 
-class HalfByHeart:
+class HalfByHeart(Scripted):
     """A sampler that has learnt half of the questions with their answers, and rambles else."""
 
-    provenance = {"engine": "scripted"}  # noqa: RUF012
     prompts: list[str] = []  # noqa: RUF012
 
-    def __init__(self, setup):
+    def __init__(self, setup: SamplerSetup) -> None:
+        super().__init__()
         assert (setup.parameters.temperature, setup.prompt.format) == (0, "plain")
 
-    def sample(self, requests):
-        for request in requests:
-            self.prompts.append(request.prompt)
-            texts = [
-                rf"{question[len(request.prompt) :]} It is \boxed{{{gold}}}."
-                for question, gold in zip(BY_HEART, GOLDS, strict=False)
-                if question.startswith(request.prompt)
-            ]
-            text = (texts or [" and so on. It is 1000."])[0]
-            yield Completion(request.problem_id, 0, request.seed, text, 3, "stop")
-
-    def close(self):
-        pass
+    def text(self, request: SampleRequest, index: int) -> str:
+        self.prompts.append(request.prompt)
+        texts = [
+            rf"{question[len(request.prompt) :]} It is \boxed{{{gold}}}."
+            for question, gold in zip(BY_HEART, GOLDS, strict=False)
+            if question.startswith(request.prompt)
+        ]
+        return (texts or [" and so on. It is 1000."])[0]
 
 
 @pytest.fixture

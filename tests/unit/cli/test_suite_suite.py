@@ -1,7 +1,7 @@
 """What a suite's page says of its sweep."""
 
 import pytest
-from sweep_cells import PASS_1, at, done
+from sweep_cells import PASS_1, at, done, sweep_document
 from told import Told
 
 from sage_cli.cli import suite_report as suite
@@ -10,8 +10,7 @@ from sage_cli.cli.suite_run import sweeps_of
 from sage_cli.progress import Silent
 from sage_cli.reports.document import Document
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.sweep_report import sweep_document
-from sage_cli.reports.sweep_result import Axis
+from sage_cli.reports.sweep_report import Axis
 from sage_cli.trials.suites.trials import Overrides, planned
 
 AXES = (

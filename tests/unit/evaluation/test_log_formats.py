@@ -12,11 +12,12 @@ import pytest
 
 from sage_cli.errors import DataError
 from sage_cli.evaluation.imported import gathered, grading_settings
-from sage_cli.evaluation.log_formats import FORMATS, _lighteval_verdicts, detected, read_foreign
+from sage_cli.evaluation.log_formats import _lighteval_verdicts, detected, read_foreign
 from sage_cli.models.policy import NO_GOLD
 
 WRITTEN = Path(__file__).resolve().parents[2] / "data/imported"
 LM_EVAL = WRITTEN / "samples_toy_2026-11-25T00-00-00.000000.jsonl"
+ROW = json.loads(LM_EVAL.read_text().splitlines()[0])
 RESULTS = WRITTEN / "results_2026-11-25T00-00-00.000000.json"
 
 
@@ -61,8 +62,7 @@ def test_a_file_without_its_results_says_less(tmp_path: Path) -> None:
 
 
 def test_repeats_of_lm_eval_have_no_verdict(tmp_path: Path) -> None:
-    row = json.loads(LM_EVAL.read_text().splitlines()[0])
-    found = read_foreign(rows(tmp_path / "s.jsonl", {**row, "resps": [["0", "1"]]}))
+    found = read_foreign(rows(tmp_path / "s.jsonl", {**ROW, "resps": [["0", "1"]]}))
     assert [one.right for one in found.samples] == [None, None]
     assert "the repeats have no verdict" in found.notes[0]
 
@@ -85,7 +85,7 @@ def test_repeats_of_lm_eval_have_no_verdict(tmp_path: Path) -> None:
 def test_repeats_count_where_a_score_is_of_all(
     tmp_path: Path, change: dict[str, Any], right: list[bool | None]
 ) -> None:
-    row = json.loads(LM_EVAL.read_text().splitlines()[0]) | {"resps": [["0", "1", "1", "1"]]}
+    row = ROW | {"resps": [["0", "1", "1", "1"]]}
     file = read_foreign(rows(tmp_path / "s.jsonl", row | {"filtered_resps": row["resps"]} | change))
     assert [sample.right for sample in file.samples] == right
     # it isn't known which text is right
@@ -94,9 +94,8 @@ def test_repeats_count_where_a_score_is_of_all(
 
 
 def test_a_filter_of_lm_eval_is_a_score(tmp_path: Path) -> None:
-    row = json.loads(LM_EVAL.read_text().splitlines()[0])
-    other = {**row, "filter": "flexible", "exact_match": 1.0}
-    file = rows(tmp_path / "s.jsonl", {**row, "exact_match": 0.0}, other)
+    other = {**ROW, "filter": "flexible", "exact_match": 1.0}
+    file = rows(tmp_path / "s.jsonl", {**ROW, "exact_match": 0.0}, other)
     assert [one.right for one in read_foreign(file).samples] == [False]
     assert [one.right for one in read_foreign(file, "exact_match,flexible").samples] == [True]
     with pytest.raises(DataError, match="no score 'acc'"):
@@ -105,8 +104,7 @@ def test_a_filter_of_lm_eval_is_a_score(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", [0.37, 12.3, -4, float("nan"), float("inf")])
 def test_a_score_beside_0_and_1_is_no_verdict(tmp_path: Path, value: float) -> None:
-    row = json.loads(LM_EVAL.read_text().splitlines()[0])
-    row |= {"metrics": ["bleu", "exact_match"], "exact_match": 1.0}
+    row = ROW | {"metrics": ["bleu", "exact_match"], "exact_match": 1.0}
     file = rows(tmp_path / "s.jsonl", {**row, "bleu": 1}, {**row, "doc_id": 9, "bleu": value})
     found = read_foreign(file)
     assert (found.score, [sample.right for sample in found.samples]) == (
@@ -134,8 +132,7 @@ def test_inspects_scores_are_bounded_too(tmp_path: Path, value: object, right: b
 
 def test_filters_without_names_repeat_no_response(tmp_path: Path) -> None:
     """Older logs have a row for each filter, and don't say which."""
-    row = json.loads(LM_EVAL.read_text().splitlines()[0])
-    row = {name: value for name, value in row.items() if name not in ("filter", "metrics")}
+    row = {name: value for name, value in ROW.items() if name not in ("filter", "metrics")}
     other = {**row, "filtered_resps": ["x"]}
     second = {**row, "doc_id": 9, "resps": [["another"]]}
     found = read_foreign(rows(tmp_path / "s.jsonl", row, second, other))
@@ -143,16 +140,14 @@ def test_filters_without_names_repeat_no_response(tmp_path: Path) -> None:
 
 
 def test_likelihoods_are_no_completions(tmp_path: Path) -> None:
-    row = json.loads(LM_EVAL.read_text().splitlines()[0])
-    file = rows(tmp_path / "s.jsonl", {**row, "resps": [[["-1.5", "False"]], [["-2", "False"]]]})
+    file = rows(tmp_path / "s.jsonl", {**ROW, "resps": [[["-1.5", "False"]], [["-2", "False"]]]})
     (sample,) = read_foreign(file).samples
-    assert (sample.text, sample.right) == (None, row["exact_match"] == 1)
+    assert (sample.text, sample.right) == (None, ROW["exact_match"] == 1)
 
 
 def test_requests_of_lm_eval_may_be_a_list(tmp_path: Path) -> None:
-    row = json.loads(LM_EVAL.read_text().splitlines()[0])
-    (request,) = row["arguments"].values()
-    file = rows(tmp_path / "s.jsonl", {**row, "arguments": [list(request.values())]})
+    (request,) = ROW["arguments"].values()
+    file = rows(tmp_path / "s.jsonl", {**ROW, "arguments": [list(request.values())]})
     (found,) = read_foreign(file).samples
     assert found.question == request["arg_0"]
     said = read_foreign(file).settings
@@ -170,8 +165,7 @@ def test_requests_of_lm_eval_may_be_a_list(tmp_path: Path) -> None:
     ],
 )
 def test_a_row_that_is_damaged_is_named(tmp_path: Path, change: dict[str, object]) -> None:
-    first = json.loads(LM_EVAL.read_text().splitlines()[0])
-    damaged = rows(tmp_path / "s.jsonl", first, {**first, **change})
+    damaged = rows(tmp_path / "s.jsonl", ROW, {**ROW, **change})
     with pytest.raises(DataError, match=r"s\.jsonl, line 2 can't be read") as raised:
         read_foreign(damaged)
     assert raised.value.next_step is not None
@@ -202,14 +196,6 @@ def test_a_document_of_lighteval_that_is_damaged_is_named(
     }
     with pytest.raises(DataError, match=f"line 2.*{why}"):
         read_foreign(rows(tmp_path / "s.jsonl", first, {**first, **change}))
-
-
-@pytest.mark.parametrize("program", ["lm-eval", "lighteval"])
-def test_a_file_without_rows_is_an_error(tmp_path: Path, program: str) -> None:
-    with pytest.raises(DataError, match=r"s\.jsonl is no file of"):
-        FORMATS[program].read(rows(tmp_path / "s.jsonl"), None)
-    with pytest.raises(DataError, match=r"s\.jsonl has the form of no .* begins with nothing"):
-        read_foreign(tmp_path / "s.jsonl")
 
 
 def test_lighteval_tells_samples_apart_where_its_mean_allows_it() -> None:
@@ -324,5 +310,8 @@ def test_a_damaged_or_unfinished_log_is_named(tmp_path: Path) -> None:
 
 
 def test_a_form_that_nobody_knows(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="begins with foo"):
-        read_foreign(rows(tmp_path / "a.jsonl", {"foo": 1}))
+    for values, begins in (([{"foo": 1}], "foo"), ([], "nothing")):
+        with pytest.raises(
+            DataError, match=rf"a\.jsonl has the form of no .* begins with {begins}"
+        ):
+            read_foreign(rows(tmp_path / "a.jsonl", *values))

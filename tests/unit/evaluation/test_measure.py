@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from scripted import Scripted, solution
 
 from sage_cli import file_hash as content
 from sage_cli.config.load import load
@@ -16,30 +17,15 @@ from sage_cli.grading import Grader
 from sage_cli.models import folders
 from sage_cli.models.policy import Policy
 from sage_cli.progress import Silent
-from sage_cli.store.sample_parts import Completion
 
 FILES = ("one", "two", "three")
 
 
-class Scripted:
-    """A sampler that is right on even samples and knows how often it was closed."""
+class Even(Scripted):
+    """A sampler that is right on even samples."""
 
-    def __init__(self, setup):
-        self.setup, self.closed, self.seeds = setup, 0, []
-
-    provenance = {"engine": "scripted"}  # noqa: RUF012
-
-    def sample(self, requests):
-        for request in requests:
-            self.seeds.append(request.seed)
-            gold = request.prompt.split("=")[0]
-            for index in request.indices:
-                answer = gold if index % 2 == 0 else "no"
-                text = f"<SOLUTION>{answer}</SOLUTION>"
-                yield Completion(request.problem_id, index, request.seed, text, 3, "stop")
-
-    def close(self):
-        self.closed += 1
+    def text(self, request, index):
+        return solution("no" if index % 2 else request.prompt.split("=")[0])
 
 
 @pytest.fixture
@@ -48,7 +34,7 @@ def built(monkeypatch):
     samplers = []
 
     def build(setup):
-        samplers.append(Scripted(setup))
+        samplers.append(Even(setup))
         return samplers[-1]
 
     monkeypatch.setattr(drawing, "build_sampler", build)
@@ -104,7 +90,7 @@ def test_a_policy_is_loaded_and_hashed_once(policies, config, tmp_path, built, m
     assert hashed.count("model.safetensors") == 2
     assert [sampler.closed for sampler in built] == [1, 1]
     # every benchmark's problems under every seed, through the same sampler
-    assert [sorted(set(sampler.seeds)) for sampler in built] == [[0, 1, 2]] * 2
+    assert [sorted({asked.seed for asked in sampler.asked}) for sampler in built] == [[0, 1, 2]] * 2
     assert [str(sampler.setup.model) for sampler in built] == [policy.path for policy in policies]
 
 
@@ -151,7 +137,7 @@ def test_another_grader_judges_anew_what_was_drawn(policies, config, tmp_path, b
 
 
 def test_an_interruption_keeps_what_was_judged(policies, config, tmp_path, monkeypatch):
-    class Breaking(Scripted):
+    class Breaking(Even):
         def sample(self, requests):
             rows = super().sample(requests)
             for _ in range(3):
@@ -210,7 +196,7 @@ def test_missing_leaves_everything_as_it_is(policies, config, tmp_path, built, m
 def test_prompts_that_cannot_be_answered_stop_no_other(policies, config, tmp_path, monkeypatch):
     """Nor other benchmarks, seeds and policies; what is missing is named at the end."""
 
-    class Refusing(Scripted):
+    class Refusing(Even):
         def sample(self, requests):
             short = [one for one in requests if not one.prompt.startswith("two1")]
             yield from super().sample(short)

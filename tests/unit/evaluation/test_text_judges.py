@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from endpoint import Answer, Endpoint, serving
 from random_model import save_scratch
+from scripted import Scripted, solution
 from typer.testing import CliRunner
 
 from sage_cli.cli.app import app
@@ -19,7 +19,6 @@ from sage_cli.evaluation import measure
 from sage_cli.evaluation.text_judges import verdict_of
 from sage_cli.problems.arithmetic import Arithmetic, working_out
 from sage_cli.sampling.sampler import SampleRequest
-from sage_cli.store.sample_parts import Completion
 
 SIZE = ["model.hidden=16", "model.layers=1", "model.heads=2", "model.feed_forward=32"]
 JUDGE = """
@@ -64,24 +63,14 @@ def test_demonstrations_are_right_workings_but_for_guesses(strategy: str):
         assert Arithmetic.working_is_right(f"{a}*{b}=?", text) is (strategy != "D")
 
 
-class Solving:
+class Solving(Scripted):
     """A sampler of four texts: right by a working, by two errors, by a guess; wrong."""
 
-    provenance = {"engine": "scripted"}  # noqa: RUF012
-
-    def __init__(self, setup: Any) -> None: ...
-
-    def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
-        for request in requests:
-            a, b = map(int, re.findall(r"(\d+)\*(\d+)=\?", request.prompt)[-1])
-            right = working_out("S", a, b)
-            texts = (right, right.replace("*", "*1", 1), working_out("D", a, b), right)
-            for index in request.indices:
-                answer = a * b + (index == 3)
-                text = f"{texts[index]}<end_working_out><SOLUTION>{answer}</SOLUTION>"
-                yield Completion(request.problem_id, index, request.seed, text, 9, "stop")
-
-    def close(self) -> None: ...
+    def text(self, request: SampleRequest, index: int) -> str:
+        a, b = map(int, re.findall(r"(\d+)\*(\d+)=\?", request.prompt)[-1])
+        right = working_out("S", a, b)
+        texts = (right, right.replace("*", "*1", 1), working_out("D", a, b), right)
+        return f"{texts[index]}<end_working_out>{solution(a * b + (index == 3))}"
 
 
 @pytest.fixture

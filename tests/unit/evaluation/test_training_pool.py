@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from shown_runs import weightless
 
 from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
@@ -33,11 +34,7 @@ def folder(tmp_path: Path) -> Path:
     """Five problems, a model, and a finished run whose ledger has four of them."""
     rows = "".join(f"{gold}=,{gold}\n" for gold in "12345")
     (tmp_path / "mine.csv").write_text("question,gold\n" + rows)
-    model = tmp_path / "model"
-    model.mkdir()
-    (model / "model.safetensors").write_text("weights")
-    (model / "config.json").write_text("{}")
-    (model / "tokenizer_config.json").write_text('{"eos_token": "<|end|>"}')
+    weightless(tmp_path / "model")
     run = Runs(tmp_path / "runs").at("rl", "met", "1" * 8)
     with run.recording({}, kind="rl"):
         enter(run, {gold: right // 2 for gold, right in RIGHT.items()}, 2)

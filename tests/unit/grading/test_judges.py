@@ -205,7 +205,7 @@ def test_the_identity_is_the_content(file, tmp_path):
     assert identities[0] == identities[1] != identities[2]
     assert identities[0].judge == "mine.py:close"
     with Grader(judge="math") as grader:
-        assert grader.identity.version == "4"
+        assert grader.identity.version == "5"
 
 
 def test_golds_may_be_no_answers_but_must_not_fail(file, tmp_path):

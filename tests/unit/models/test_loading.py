@@ -14,7 +14,7 @@ import torch
 from random_model import save_scratch
 
 from sage_cli.errors import DataError
-from sage_cli.models.folders import fingerprint, is_model_folder
+from sage_cli.models.folders import fingerprint
 from sage_cli.models.loading import attach_lora, load_model, load_tokenizer
 from sage_cli.models.policy import Policy
 from sage_cli.models.scratch import build_scratch
@@ -157,11 +157,6 @@ def test_an_adapters_targets_are_written_in_one_order(folder, adapter, tmp_path,
     assert settings["target_modules"] == sorted(LORA.targets)
 
 
-def test_a_tokenizer_is_loaded_once(folder):
-    policy = Policy(str(folder))
-    assert policy.tokenizer is policy.tokenizer
-
-
 def test_an_adapter_finds_its_base_from_anywhere_and_after_a_move(folder, tmp_path, monkeypatch):
     """A run's base is named relative to the folder where the command was typed."""
     monkeypatch.chdir(tmp_path)
@@ -200,64 +195,55 @@ def test_a_model_of_the_hub_is_told_by_name_and_revision():
     assert len({fingerprint(name), fingerprint(name, "a"), fingerprint(name, "b")}) == 3
 
 
-def test_what_looks_like_a_model(folder, adapter, tmp_path):
-    assert is_model_folder(folder)
-    assert is_model_folder(adapter)
-    assert not is_model_folder(tmp_path)
+def overwritten(file, text):
+    return lambda folder: (folder / file).write_text(text)
 
 
-@pytest.mark.parametrize("load", [load_model, load_tokenizer])
-def test_a_folder_that_is_missing_or_empty(load, tmp_path):
-    with pytest.raises(DataError, match=r"there is no folder \./nowhere"):
-        load("./nowhere")
-    with pytest.raises(DataError, match="can be loaded from") as caught:
-        load(tmp_path)
-    assert "folder" in str(caught.value.next_step)
+def configured(**changed):
+    def damage(folder):
+        settings = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps(settings | changed))
+
+    return damage
 
 
-def test_damaged_folders(copy, adapter, tmp_path):
-    weights = copy / "model.safetensors"
+def cut(folder):
+    weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:200])
-    with pytest.raises(DataError, match="no model can be loaded"):
-        load_model(copy)
-    (copy / "config.json").write_text("{not json")
-    with pytest.raises(DataError, match="no model can be loaded"):
-        load_model(copy)
-    (copy / "tokenizer.json").write_text("{not json")
-    with pytest.raises(DataError, match="no tokenizer can be loaded"):
-        load_tokenizer(copy)
-    broken = shutil.copytree(adapter, tmp_path / "adapter")
-    (broken / "adapter_config.json").write_text("{not json")
-    with pytest.raises(DataError, match="no model can be loaded"):
-        load_model(broken)
+
+
+def pickled(folder):
+    (folder / "model.safetensors").unlink()
+    weights = build_scratch(SMALL, load_tokenizer(folder)).state_dict()
+    torch.save(weights, folder / "pytorch_model.bin")
+
+
+NO_MODEL = "no model can be loaded from"
 
 
 @pytest.mark.parametrize(
-    "changed", [{"dtype": "float2"}, {"hidden_size": "wide"}, {"hidden_size": None}]
+    ("load", "damage", "cause"),
+    [
+        (load_model, shutil.rmtree, r"there is no folder .*/copy"),
+        (load_tokenizer, shutil.rmtree, r"there is no folder .*/copy"),
+        (load_model, lambda folder: [file.unlink() for file in folder.iterdir()], NO_MODEL),
+        (load_model, cut, NO_MODEL),
+        (load_model, pickled, NO_MODEL),
+        (load_model, overwritten("config.json", "{not json"), NO_MODEL),
+        (load_model, overwritten("adapter_config.json", "{not json"), NO_MODEL),
+        (load_model, configured(dtype="float2"), NO_MODEL),
+        (load_model, configured(hidden_size="wide"), NO_MODEL),
+        (load_model, configured(hidden_size=None), NO_MODEL),
+        (load_tokenizer, overwritten("tokenizer.json", "{not json"), "no tokenizer can be loaded"),
+        # Transformers alone makes up an empty Qwen2 tokenizer for such a folder
+        (load_tokenizer, lambda folder: (folder / "tokenizer.json").unlink(), "holds none of"),
+    ],
 )
-def test_impossible_values_of_a_model_are_named(copy, changed):
-    settings = json.loads((copy / "config.json").read_text())
-    (copy / "config.json").write_text(json.dumps(settings | changed))
-    with pytest.raises(DataError, match="no model can be loaded"):
-        load_model(copy)
-
-
-def test_pickled_weights_are_not_read(copy):
-    (copy / "model.safetensors").unlink()
-    torch.save(load_model_state(copy), copy / "pytorch_model.bin")
-    with pytest.raises(DataError, match="no model can be loaded"):
-        load_model(copy)
-
-
-def load_model_state(folder):
-    return build_scratch(SMALL, load_tokenizer(folder)).state_dict()
-
-
-def test_a_folder_without_tokenizer_files_is_named(tmp_path):
-    """Transformers alone makes up an empty Qwen2 tokenizer for such a folder."""
-    (tmp_path / "config.json").write_text('{"model_type": "qwen2"}')
-    with pytest.raises(DataError, match="holds none of"):
-        load_tokenizer(tmp_path)
+def test_a_damaged_folder_is_named(copy, load, damage, cause):
+    damage(copy)
+    with pytest.raises(DataError, match=cause) as caught:
+        load(copy)
+    assert "folder" in str(caught.value.next_step)
 
 
 PAGE_KB, BLOCK_MB, TIMES = os.sysconf("SC_PAGE_SIZE") // 1024, 100, 10

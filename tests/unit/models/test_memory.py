@@ -13,13 +13,11 @@ from sage_cli.models.memory import (
     TILE_TOKENS,
     Shape,
     TrainingSetup,
-    evaluation_memory,
     kv_cache,
     layer_bytes,
     sampling,
     shape_in,
     shape_of,
-    texts_in_engine,
     training_memory,
     training_state,
     update,
@@ -173,12 +171,6 @@ def test_logits_of_long_batches_are_tiles() -> None:
     assert long - short == TILE_TOKENS * 4 * (2 + 4)
 
 
-def test_how_many_texts_an_engine_holds() -> None:
-    # 300 weights of two bytes; a text of 7 tokens: 7 x 8 x 2 = 112
-    assert texts_in_engine(TOY_MEMORY, 2, 600 + 250, 7) == 2
-    assert texts_in_engine(TOY_MEMORY, 2, 500, 7) == 0
-
-
 @pytest.mark.parametrize("smaller", [{"rows": 4}, {"completion": 500}])
 def test_less_work_takes_less(smaller: dict[str, int]) -> None:
     shape = PUBLISHED["Qwen/Qwen2.5-Math-1.5B-Instruct"]
@@ -186,4 +178,3 @@ def test_less_work_takes_less(smaller: dict[str, int]) -> None:
     lora = TrainingSetup(2, 2, "adamw_8bit", checkpointing=True, adapter=10**7)
     peak = training_memory(shape, lora, **work).peak
     assert training_memory(shape, lora, **(work | smaller)).peak < peak
-    assert evaluation_memory(shape, 2, rows=8, prompt=5, completion=9).peak > shape.parameters * 2

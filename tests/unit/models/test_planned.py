@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -57,46 +55,45 @@ def test_nothing_needs_to_be_there(runs):
     assert not runs.root.exists()
 
 
-@pytest.mark.parametrize(
-    "setting",
-    [
+UNCHANGED = {
+    "the base": [
         "sft.save_every=3", "tracking.wandb=off", "run.root=elsewhere", "sampling.batch_rows=5",
         "rl.steps=9", "guide.tau=0.1", "model.tuning=lora", "sweep.retries=4", "grading.workers=3",
     ],
-)  # fmt: skip
-def test_what_does_not_concern_a_base_leaves_it_alone(runs, setting):
-    given = ("guide.name=branch", setting) if setting.startswith("guide") else (setting,)
-    assert base_id(runs, *given) == base_id(runs)
+    "the policy": [
+        "rl.save_every=3", "rl.keep_checkpoints=9", "rl.stop_when_stuck=false", "sweep.retries=3",
+        "evaluation.samples=3", "sampling.temperature=0.2", "tracking.group=x", "grading.workers=2",
+        "rl.allow_template_mismatch=true", "model.lora.rank=2",
+    ],
+}  # fmt: skip
+CHANGED = {
+    "the base": [
+        "sft.steps=3", "model.hidden=32", "model.seed=4", "prompt.answer_open=<A>", "sft.seed=9",
+        "data.arithmetic.seed=2",
+    ],
+    "the policy": [
+        "rl.steps=3", "rl.seed=9", "guide.tau=0.1", "anchor.beta=0.5", "rollout.max_tokens=9",
+        "grading.mode=math-verify", "rl.learning_rate=1e-3", "model.tuning=lora",
+        "rl.steps_per_generation=2", "model.compute_dtype=bfloat16",
+    ],
+}  # fmt: skip
+IDS = {"the base": base_id, "the policy": policy_id}
 
 
 @pytest.mark.parametrize(
-    "setting",
-    ["sft.steps=3", "model.hidden=32", "model.seed=4", "prompt.answer_open=<A>", "sft.seed=9",
-     "data.arithmetic.seed=2"],
-)  # fmt: skip
-def test_what_makes_a_base_names_it_and_what_grows_from_it(runs, setting):
-    assert base_id(runs, setting) != base_id(runs)
-    assert policy_id(runs, setting) != policy_id(runs)
-
-
-@pytest.mark.parametrize(
-    "setting",
-    ["rl.save_every=3", "rl.keep_checkpoints=9", "rl.stop_when_stuck=false", "sweep.retries=3",
-     "evaluation.samples=3", "sampling.temperature=0.2", "tracking.group=x", "grading.workers=2",
-     "rl.allow_template_mismatch=true", "model.lora.rank=2"],
-)  # fmt: skip
-def test_what_changes_no_training_keeps_its_run(runs, setting):
-    assert policy_id(runs, setting) == policy_id(runs)
-
-
-@pytest.mark.parametrize(
-    "setting",
-    ["rl.steps=3", "rl.seed=9", "guide.tau=0.1", "anchor.beta=0.5", "rollout.max_tokens=9",
-     "grading.mode=math-verify", "rl.learning_rate=1e-3", "model.tuning=lora",
-     "rl.steps_per_generation=2", "model.compute_dtype=bfloat16"],
-)  # fmt: skip
-def test_every_setting_of_a_training_names_its_run(runs, setting):
-    assert policy_id(runs, setting) != policy_id(runs)
+    ("what", "setting", "changes"),
+    [
+        (what, setting, cases is CHANGED)
+        for cases in (UNCHANGED, CHANGED)
+        for what, settings in cases.items()
+        for setting in settings
+    ],
+)
+def test_a_run_is_named_by_what_makes_it(runs, what, setting, changes):
+    guided = ("guide.name=branch",) if setting.startswith("guide") else ()
+    assert (IDS[what](runs, *guided, setting) != IDS[what](runs)) is changes
+    if changes:  # a base names what grows from it
+        assert policy_id(runs, setting) != policy_id(runs)
 
 
 def test_processes_draw_rollouts_of_their_own(runs):
@@ -184,22 +181,6 @@ def test_the_state_of_a_run_in_words(runs):
     with run.recording({}, kind="rl"):
         pass
     assert state(run) == "finished"
-
-
-@pytest.mark.slow
-def test_planning_loads_no_model_library(tmp_path):
-    program = (
-        "import sys; from sage_cli.cli.app import app; import typer\n"
-        "try: app(['rl', '--guide', 'branch', '--dry-run', '--runs', sys.argv[1]])\n"
-        "except SystemExit: pass\n"
-        "heavy = {'torch', 'transformers', 'trl', 'peft', 'wandb', 'datasets'} & set(sys.modules)\n"
-        "assert not heavy, heavy"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert "not trained yet" in done.stdout
 
 
 SIZE = ["model.hidden=16", "model.layers=1", "model.heads=2", "model.feed_forward=32"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sage_cli.errors import ConfigurationError, StoreError
-from sage_cli.models.policy import chosen_policies, named_policies, named_policy
+from sage_cli.models.policy import chosen_policies, named_policies, named_policy, split_label
 from sage_cli.store.run import SEAL, Run, Runs
 
 
@@ -82,6 +82,8 @@ def test_two_models_never_share_a_curve(runs, tmp_path):
     one, other = (model_folder(tmp_path / name / "final") for name in ("one", "other"))
     with pytest.raises(ConfigurationError, match="would have the same name in tables"):
         chosen_policies([one, other], runs)
+    labelled = chosen_policies([one, other], runs, labels={other: "other"})
+    assert [policy.label for policy in labelled] == ["final", "other"]
     (same,) = chosen_policies([one, one], runs)
     assert same.path == one
 
@@ -96,3 +98,30 @@ def test_a_folder_without_runs_is_named(tmp_path):
         chosen_policies([], Runs(tmp_path / "nothing"))
     assert "`sage rl` trains one" in refusal.value.next_step
     assert not (tmp_path / "nothing").exists()
+
+
+def test_a_label_follows_the_last_equals_sign(tmp_path):
+    assert split_label("rl-dapo") == ("rl-dapo", None)
+    assert split_label("rl-dapo=DAPO, no KL") == ("rl-dapo", "DAPO, no KL")
+    assert split_label("rl@40=early") == ("rl@40", "early")
+    (tmp_path / "tau=1").mkdir()
+    assert split_label(str(tmp_path / "tau=1")) == (str(tmp_path / "tau=1"), None)
+
+
+@pytest.mark.parametrize("typed", ["rl=", "=DAPO", "rl@all=DAPO"])
+def test_a_label_without_a_model_or_for_several(typed):
+    with pytest.raises(ConfigurationError):
+        split_label(typed)
+
+
+def test_policies_are_called_by_their_labels_and_typed_by_their_names(tmp_path):
+    runs = Runs(tmp_path)
+    made = [runs.at("rl", name, digit * 8) for name, digit in (("a", "1"), ("b", "2"))]
+    for run in made:
+        with run.recording({}, kind="rl"):
+            pass
+    first, second = chosen_policies(["rl-a", "rl-b"], runs, labels={"rl-a": "DAPO, seed 1"})
+    assert (first.label, first.word) == ("DAPO, seed 1", made[0].id)
+    assert (second.label, second.word) == (made[1].id, made[1].id)
+    with pytest.raises(ConfigurationError, match="would have the same name"):
+        chosen_policies(["rl-a", "rl-b"], runs, labels={"rl-a": "x", "rl-b": "x"})

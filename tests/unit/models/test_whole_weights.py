@@ -15,7 +15,7 @@ from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.models.folders import require_whole_weights
-from sage_cli.models.stages import plan_of
+from sage_cli.models.planned import plan_of
 from sage_cli.sampling.sampler import planned_obstacles
 
 

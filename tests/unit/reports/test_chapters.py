@@ -5,8 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from sage_cli.reports.chapters import Chapter, join_chapters, shown_report, shown_table
-from sage_cli.reports.document import Document, Figure
+from sage_cli.reports.document import (
+    Chapter,
+    Document,
+    Figure,
+    join_chapters,
+    shown_report,
+    shown_table,
+)
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.tables import Column, Estimate, Row, Table
 

@@ -29,9 +29,11 @@ def counts(c_P: list[int]) -> Counts:
     return Counts(tuple(f"p{i}" for i in range(len(c_P))), np.full(len(c_P), 4), np.array(c_P))
 
 
+SIDES = Side("grpo", ([counts([4, 0])],)), Side("base", ([counts([1, 1])],))
+
+
 def test_table_and_notes() -> None:
-    sides = Side("grpo", ([counts([4, 0])],)), Side("base", ([counts([1, 1])],))
-    document = comparison_document({"aime": compare_sides(*sides, KS)}, Provenance())
+    document = comparison_document({"aime": compare_sides(*SIDES, KS)}, Provenance())
     table = document.tables[0]
     assert table.title == "grpo against base on aime: two models"
     cells = [[str(cell) for cell in row.cells] for row in table.rows]
@@ -171,15 +173,13 @@ def test_only_an_established_crossing_is_told_and_the_data_has_every_estimate() 
         "no crossing is established: the lead before it, or the one after it, may be chance",
         f"crossing: estimate 4.04, 95 % interval 2.9 to 6.1; {share}",
     ]
-    sides = Side("grpo", ([counts([4, 0])],)), Side("base", ([counts([1, 1])],))
-    one = compare_sides(*sides, KS)
+    one = compare_sides(*SIDES, KS)
     written = comparison_json(one, contrast_of_curves(one))["crossing"]
     assert (written.k, written.established) == (pytest.approx(2, abs=1e-12), False)
 
 
 def test_people_read_the_powers_of_two_and_programs_every_k() -> None:
-    sides = Side("grpo", ([counts([4, 0])],)), Side("base", ([counts([1, 1])],))
-    one = compare_sides(*sides, (1, 2, 3, 4))
+    one = compare_sides(*SIDES, (1, 2, 3, 4))
     document = comparison_document({"aime": one, "data/mine.jsonl": one}, Provenance())
     assert document.title == "grpo against base"
     titles = [table.title for table in document.tables]
@@ -209,8 +209,7 @@ def test_people_read_the_powers_of_two_and_programs_every_k() -> None:
     ],
 )
 def test_every_benchmark_has_a_sheet(names: list[str], stems: list[str]) -> None:
-    sides = Side("grpo", ([counts([4, 0])],)), Side("base", ([counts([1, 1])],))
-    compared = dict.fromkeys(names, compare_sides(*sides, (1, 2)))
+    compared = dict.fromkeys(names, compare_sides(*SIDES, (1, 2)))
     sheets = [*comparison_document(compared, Provenance()).sheets]
     assert sheets[:-1] == [f"compare-{stem}" for stem in stems]
 

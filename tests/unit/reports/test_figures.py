@@ -15,7 +15,6 @@ from sage_cli.reports.figures import (
     _limits,
     draw_curves,
     heights,
-    line_style,
     outputs,
     series_styles,
 )
@@ -194,7 +193,3 @@ def test_any_ks_can_be_drawn(ks: str, tmp_path: Path) -> None:
     draw_curves({"AIME": {"base": some_curve(ks)}}, tmp_path / "any")
     png, _ = outputs(tmp_path / "any")
     assert png.read_bytes().startswith(PNG)
-
-
-def test_42_lines_look_different() -> None:
-    assert len({str(line_style(index)) for index in range(54)}) == 54

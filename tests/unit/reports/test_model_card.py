@@ -12,7 +12,7 @@ from random_model import save_scratch
 from sage_cli.cli.export import export, push, require_hub_name
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.progress import Silent
-from sage_cli.reports.model_card import CardFacts, model_card
+from sage_cli.reports.model_card import model_card
 from sage_cli.settings.sections.model import ScratchModel
 from sage_cli.store.files import write_json
 from sage_cli.store.run import Runs, record_evaluation
@@ -39,14 +39,12 @@ def root(tmp_path: Path) -> Path:
 
 def test_a_card_has_origin_curve_and_command() -> None:
     card = model_card(
-        CardFacts(
-            name="rl-a",
-            base="org/base",
-            origin={"run": "rl-a", "weights (fingerprint)": "abc", "data": None},
-            settings={"guide.tau": 0.5},
-            command="sage rl --tau .5",
-            measured={"own": {"pass@1": 0.25, "pass@2": 0.5, "problems": 3, "samples": 4}},
-        )
+        name="rl-a",
+        base="org/base",
+        origin={"run": "rl-a", "weights (fingerprint)": "abc", "data": None},
+        settings={"guide.tau": 0.5},
+        command="sage rl --tau .5",
+        measured={"own": {"pass@1": 0.25, "pass@2": 0.5, "problems": 3, "samples": 4}},
     )
     head = yaml.safe_load(card.split("---")[1])
     assert head["base_model"] == "org/base"
@@ -62,8 +60,7 @@ def test_a_card_has_origin_curve_and_command() -> None:
 
 
 def test_no_text_ends_a_cell_or_a_block() -> None:
-    facts = CardFacts("<b>|x", None, {"run": "a|b\n# no"}, prompt="```\n# not a title")
-    card = model_card(facts)
+    card = model_card("<b>|x", None, {"run": "a|b\n# no"}, prompt="```\n# not a title")
     assert "# &lt;b>\\|x" in card
     assert "| run | a\\|b # no |" in card
     assert "````\n```\n# not a title\n````" in card

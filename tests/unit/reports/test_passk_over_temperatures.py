@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sage_cli.metrics.intervals import Resampling
-from sage_cli.reports.passk_over_temperatures import OverTemperatures, over_temperatures_document
+from sage_cli.reports.passk import OverTemperatures, over_temperatures_document
 from sage_cli.reports.provenance import Provenance
 
 KS = (1, 8)

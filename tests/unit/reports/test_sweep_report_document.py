@@ -9,12 +9,11 @@ from math import isnan, nan
 from pathlib import Path
 
 import pytest
-from sweep_cells import BOTH, GRID, MEMORY, PASS_1, RANGES, at, done
+from sweep_cells import BOTH, GRID, MEMORY, PASS_1, RANGES, at, done, sweep_document
 
 from sage_cli.metrics.ranking import Front
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.sweep_report import document_of, sweep_document
-from sage_cli.reports.sweep_result import Axis, LearningCurve, SweepTrial, from_data
+from sage_cli.reports.sweep_report import Axis, LearningCurve, SweepTrial, document_of, from_data
 from sage_cli.reports.tables import to_csv
 from sage_cli.settings.sections.runs import parse_objective
 from sage_cli.store.files import json_text

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import replace
 
 import pytest
 
@@ -22,88 +21,56 @@ from sage_cli.reports.terminal import narrowed
 
 COLUMNS = (Column("model"), Column("1", "a"), Column("8", "a"), Column("1", "b"), Column("n", "c"))
 TABLE = Table("t", COLUMNS, (Row(("m", 1, 2, 3, 4), "s"),), ("note",))
+PARTS = (Column("cell"), Column("value", part="values"), Column("run", part="runs"))
+GAINS = (Column("p"), Column("n"), *(Column(f"pass@{k}", "gain") for k in (1, 16, 256)))
 
 
-def test_what_fits_is_left_whole():
-    assert narrowed(TABLE, lambda table: True) == [TABLE]
+def table(heads: str | tuple[Column, ...], *rows: tuple[str | int, ...]) -> Table:
+    columns = tuple(map(Column, heads.split())) if isinstance(heads, str) else heads
+    return Table("t", columns, tuple(map(Row, rows)), ("note",))
 
 
-def test_each_part_has_the_names_and_the_last_the_notes():
-    first, *_, last = narrowed(TABLE, lambda table: len(table.columns) <= 3)
-    assert [column.name for column in first.columns] == ["model", "1", "8"]
-    assert first.rows == (Row(("m", 1, 2), "s"),)
-    assert (first.title, first.notes) == ("t: a", ())
-    assert last.notes == ("note",)
+MINE = table("benchmark policy one n", ("mine", "p", "a", 1), ("mine", "q", "a", 1))
+KEYED = table("model k a b", *((model, k, 0, 1) for model in ("x", "y") for k in (1, 8)))
 
 
-def test_a_part_that_is_too_wide_is_taken_apart():
-    first, second, *_, last = narrowed(TABLE, lambda table: len(table.columns) <= 2)
-    assert first.rows == (Row(("m", 1), "s"),)
-    assert second.rows == (Row(("m", 2), "s"),)
-    assert (second.title, second.notes) == ("t: a (continued)", ())
-    assert last.rows == (Row(("m", 4), "s"),)
-    assert (last.title, last.notes) == ("t: c", ("note",))
-
-
-def test_as_many_parts_as_fit_stay_together():
-    parts = narrowed(TABLE, lambda table: len(table.columns) <= 3)
-    assert [part.title for part in parts] == ["t: a", "t: b, c"]
-    assert parts[1].rows == (Row(("m", 3, 4), "s"),)
-
-
-def test_columns_of_a_part_stay_together_without_a_heading():
-    columns = (Column("cell"), Column("value", part="values"), Column("run", part="runs"))
-    table = Table("t", columns, (Row(("1", 2, "rl-1")),))
-    assert [part.title for part in narrowed(table, lambda _: False)] == ["t: values", "t: runs"]
-
-
-def test_without_parts_there_is_one():
-    table = Table("t", (Column("k"),), (Row((1,)),))
-    assert narrowed(table, lambda table: False) == [table]
-
-
-def test_without_parts_every_column_but_the_first_is_one():
-    table = Table("t", (Column("k"), Column("a"), Column("b"), Column("c")), (Row((1, 2, 3, 4)),))
-    first, last = narrowed(table, lambda table: len(table.columns) <= 3)
-    assert (first.title, first.rows) == ("t", (Row((1, 2, 3)),))
-    assert (last.title, last.rows) == ("t (continued)", (Row((1, 4)),))
-
-
-def test_the_columns_of_one_part_are_taken_apart():
-    columns = (Column("p"), Column("n"), *(Column(f"pass@{k}", "gain") for k in (1, 16, 256)))
-    table = Table("t", columns, (Row((40, 64, 1, 2, 3)), Row((40, 128, 4, 5, 6))), ("note",))
-    first, last = narrowed(table, lambda table: len(table.columns) <= 4)
-    assert first.columns == (*columns[:2], *(replace(one, part=one.name) for one in columns[2:4]))
-    assert [column.name for column in last.columns] == ["p", "n", "pass@256"]
-    assert (first.title, last.title, last.notes) == ("t", "t (continued)", ("note",))
-
-
-def test_the_columns_that_tell_the_rows_apart_stand_in_every_part():
-    columns = (Column("model"), Column("k"), Column("a"), Column("b"))
-    rows = tuple(Row((model, k, 0, 0)) for model in ("x", "y") for k in (1, 8))
-    parts = narrowed(Table("t", columns, rows), lambda table: len(table.columns) <= 3)
-    assert [[column.name for column in part.columns] for part in parts] == [
-        ["model", "k", "a"],
-        ["model", "k", "b"],
-    ]
-
-
-def test_a_first_word_that_all_rows_have_goes_to_the_title():
-    columns = tuple(map(Column, ("benchmark", "policy", "one", "n")))
-    rows = (Row(("mine", "p", "a", 1)), Row(("mine", "q", "a", 1)))
-    table = Table("t", columns, rows, ("note",))
-    (only,) = narrowed(table, lambda part: len(part.columns) <= 3)
-    assert [column.name for column in only.columns] == ["policy", "one", "n"]
-    assert only.rows == (Row(("p", "a", 1)), Row(("q", "a", 1)))
-    assert (only.title, only.notes) == ("t: mine", ("note",))
-    assert narrowed(table, lambda part: len(part.columns) <= 4) == [table]
-
-
-def test_what_names_the_only_row_stays_in_it():
-    table = Table("t", (Column("policy"), Column("n")), (Row(("p", 1)),))
-    assert [(part.title, part.rows) for part in narrowed(table, lambda _: False)] == [
-        ("t", table.rows)
-    ]
+@pytest.mark.parametrize(
+    ("whole", "width", "parts"),
+    [
+        (TABLE, 5, ["t| model 1 8 1 n"]),
+        # as many parts as fit stay together
+        (TABLE, 3, ["t: a| model 1 8", "t: b, c| model 1 n"]),
+        # a part that is too wide is taken apart
+        (TABLE, 2,
+         ["t: a| model 1", "t: a (continued)| model 8", "t: b| model 1", "t: c| model n"]),
+        # columns of a part stay together without a heading
+        (table(PARTS, ("1", 2, "rl-1")), 1, ["t: values| cell value", "t: runs| cell run"]),
+        # without parts every column but the first is one
+        (table("k", (1,)), 0, ["t| k"]),
+        (table("k a b c", (1, 2, 3, 4)), 3, ["t| k a b", "t (continued)| k c"]),
+        # the columns of one part are taken apart
+        (table(GAINS, (40, 64, 1, 2, 3), (40, 128, 4, 5, 6)), 4,
+         ["t| p n pass@1 pass@16", "t (continued)| p n pass@256"]),
+        # the columns that tell the rows apart stand in every part
+        (KEYED, 3, ["t| model k a", "t (continued)| model k b"]),
+        # a first word that all rows have goes to the title, but for the only row's
+        (MINE, 3, ["t: mine| policy one n"]),
+        (MINE, 4, ["t| benchmark policy one n"]),
+        (table("policy n", ("p", 1)), 1, ["t| policy n"]),
+    ],
+)  # fmt: skip
+def test_a_table_is_taken_apart_where_it_does_not_fit(whole: Table, width: int, parts: list[str]):
+    found = narrowed(whole, lambda part: len(part.columns) <= width)
+    heads = [[(column.group, column.name) for column in part.columns] for part in (*found, whole)]
+    titles = [part.title for part in found]
+    assert [
+        f"{t}| {' '.join(n for _, n in h)}" for t, h in zip(titles, heads, strict=False)
+    ] == parts
+    assert [part.notes for part in found] == [*[()] * (len(found) - 1), whole.notes]
+    for part, names in zip(found, heads, strict=False):
+        places = [heads[-1].index(name) for name in names]
+        for row, of_all in zip(part.rows, whole.rows, strict=True):
+            assert row == Row(tuple(of_all.cells[place] for place in places), of_all.section)
 
 
 TABLE_RENDER = Table(
@@ -159,15 +126,17 @@ def test_strangers_names_stay_in_their_cells() -> None:
         "two\nlines",
         (Column("a|b", "x\ny"), Column("=1+1")),
         (Row(("one\r\ntwo|", "@SUM(A1)")), Row(("=HYPERLINK(\"http://x\")", "-1.5")),
-         Row(("+cmd|' /C calc'!A0", "\t=1")), Row(("-", 3))),
+         Row(("+cmd|' /C calc'!A0", "\t=1")), Row(("-", 3)), Row(("+", "-b"))),
     )  # fmt: skip
     assert to_markdown(table).splitlines() == [
         "**two lines**", "", r"| x y a\|b | =1+1 |", "| :-- | :-- |", r"| one two\| | @SUM(A1) |",
         '| =HYPERLINK("http://x") | -1.5 |', "| +cmd\\|' /C calc'!A0 | \t=1 |", "| - | 3 |",
+        "| + | -b |",
     ]  # fmt: skip
     assert list(csv.reader(io.StringIO(to_csv(table), newline=""))) == [
         ["x\ny a|b", "'=1+1"], ["one\r\ntwo|", "'@SUM(A1)"],
         ["'=HYPERLINK(\"http://x\")", "-1.5"], ["'+cmd|' /C calc'!A0", "'\t=1"], ["-", "3"],
+        ["+", "'-b"],
     ]  # fmt: skip
 
 
@@ -197,9 +166,3 @@ def test_records_hold_numbers_and_none_where_there_is_none() -> None:
 def test_a_row_that_does_not_fit_is_a_bug() -> None:
     with pytest.raises(ValueError, match="1 cells in a row of 2"):
         Table("t", (Column("a"), Column("b")), (Row((1,)),))
-
-
-def test_no_cell_of_a_csv_is_a_formula() -> None:
-    rows = (Row(('=HYPERLINK("http://x")', "-7", "+", "@a", "-b"), "s"),)
-    _, cells = csv.reader(io.StringIO(to_csv(Table("t", COLUMNS, rows))))
-    assert cells == ['\'=HYPERLINK("http://x")', "-7", "+", "'@a", "'-b"]

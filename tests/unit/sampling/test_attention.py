@@ -171,12 +171,6 @@ def test_this_machine_tells_what_is_free() -> None:
     assert free is None or free > 2**20
 
 
-def test_ranks_count_from_nought_in_order_of_appearance() -> None:
-    ranks_B, largest = ranks(np.array([2, 0, 2, 2, 0]), groups=4)
-    assert ranks_B.tolist() == [0, 0, 1, 2, 1]
-    assert largest == 3
-
-
 @given(st.lists(st.integers(0, 5), max_size=40))
 def test_members_fill_their_group_without_gaps(groups: list[int]) -> None:
     groups_B = np.array(groups, dtype=np.int64)
@@ -184,7 +178,7 @@ def test_members_fill_their_group_without_gaps(groups: list[int]) -> None:
     for group in range(6):
         size = groups.count(group)
         assert ranks_B[groups_B == group].tolist() == list(range(size))
-        assert size <= largest
+    assert largest == max(map(groups.count, range(6))) or not groups
 
 
 PROMPTS = ("1+1=", "12*34=?", "x*y<SOLUTION>z")

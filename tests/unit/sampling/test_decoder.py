@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Sequence
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from peft import LoraConfig, get_peft_model
-from random_model import of_architecture, random_model
+from random_model import of_architecture
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 from transformers.generation.logits_process import (
     LogitsProcessorList,
@@ -26,13 +25,10 @@ from transformers.generation.logits_process import (
 )
 
 from sage_cli.errors import DivergedError, RefusedPromptsError, SamplingError
-from sage_cli.models.signals import batches, completion_logits
-from sage_cli.models.tokenizer import character_tokenizer
 from sage_cli.sampling.decoder import (
     TransformersSampler,
     choose,
     choose_by_sample,
-    kept_weights,
     uniforms,
 )
 from sage_cli.sampling.sampler import (
@@ -44,9 +40,6 @@ from sage_cli.sampling.sampler import (
 )
 from sage_cli.settings.sections.sampling import SamplingSection
 from sage_cli.store.sample_parts import Completion
-
-Pair = tuple[tuple[int, ...], tuple[int, ...]]
-"""Token ids of a prompt, and of a text that follows it."""
 
 
 def parameters(
@@ -156,100 +149,6 @@ def test_samples_that_share_a_row_draw_as_if_each_had_its_own(
     assert choose_by_sample(logits_BV, rows_S, u_S, p).tolist() == alone.tolist()
 
 
-DECODINGS = [
-    SamplingParameters(1.0, 1.0, 0, 0.0, 8, None),
-    SamplingParameters(0.7, 1.0, 0, 0.0, 8, None),
-    SamplingParameters(1.3, 0.8, 0, 0.0, 8, None),
-    SamplingParameters(1.0, 1.0, 5, 0.0, 8, None),
-    SamplingParameters(1.0, 0.9, 20, 0.05, 8, None),
-    SamplingParameters(0.0, 1.0, 0, 0.0, 8, None),
-]
-
-
-@pytest.fixture(scope="module")
-def model() -> Any:
-    tokenizer = character_tokenizer(["<SOLUTION>", "</SOLUTION>"])
-    sizes = {"hidden_size": 16, "intermediate_size": 32, "max_position_embeddings": 64}
-    made = random_model(tokenizer, seed=5, std=None, tie_word_embeddings=False, **sizes)
-    with torch.no_grad():
-        made.lm_head.weight.mul_(60)
-    return made.eval()
-
-
-def plain(model: Any, pair: Pair, p: SamplingParameters) -> float:
-    """One text, one token at a time, in double precision, as the papers define the cuts."""
-    prompt, text = list(pair[0]), pair[1]
-    total = 0.0
-    for token in text:
-        with torch.inference_mode():
-            logits = model(torch.tensor([prompt])).logits[0, -1].double().numpy()
-        if p.temperature == 0:
-            total += 0.0 if logits.argmax() == token else -np.inf
-        else:
-            weights = np.exp((logits - logits.max()) / p.temperature)
-            if p.top_k:
-                weights[weights < np.sort(weights)[-p.top_k]] = 0
-            shares = weights / weights.sum()
-            order = np.argsort(-shares)
-            before = np.cumsum(shares[order]) - shares[order]
-            weights[order[before >= p.top_p]] = 0
-            weights[weights < p.min_p * weights.max()] = 0
-            chance = weights[token] / weights.sum()
-            total += np.log(chance) if chance else -np.inf
-        prompt.append(token)
-    return total
-
-
-def chosen_logps(
-    logits_TV: torch.Tensor, chosen_T: torch.Tensor, p: SamplingParameters
-) -> torch.Tensor:
-    """The log-probability that each chosen token is sampled, by the weights of the loop."""
-    if p.temperature == 0:
-        return torch.where(logits_TV.argmax(dim=-1) == chosen_T, 0.0, -torch.inf)
-    weights_TV = kept_weights(logits_TV, p).double()
-    return (weights_TV.gather(1, chosen_T[:, None])[:, 0] / weights_TV.sum(dim=-1)).log()
-
-
-def text_logps(
-    model: Any, pairs: list[Pair], decodings: tuple[SamplingParameters, ...]
-) -> np.ndarray:
-    """The log-probability of sampling each text after its prompt, shape (D, pairs)."""
-    found: dict[Pair, list[float]] = {}
-    for batch in batches(pairs, model.config.vocab_size):
-        with torch.inference_mode():
-            for pair, read in zip(batch, completion_logits(model, batch), strict=True):
-                found[pair] = [float(chosen_logps(*read, p).sum()) for p in decodings]
-    return np.array([found[pair] for pair in pairs]).T
-
-
-def test_all_texts_of_two_tokens_have_probability_one_together(model: Any) -> None:
-    size = model.config.vocab_size
-    pairs = [((3, 4, 5), text) for text in product(range(size), repeat=2)]
-    logps_DR = text_logps(model, pairs, DECODINGS)
-    assert np.exp(logps_DR).sum(axis=1) == pytest.approx(np.ones(len(DECODINGS)), abs=1e-4)
-
-
-def test_each_decoding_is_that_of_plain_code(model: Any) -> None:
-    """Prompts and texts of several lengths, so that rows are padded."""
-    generator = np.random.default_rng(2)
-    size, pairs = model.config.vocab_size, []
-    for place in range(40):
-        prompt = tuple(generator.integers(0, size, 1 + place % 5).tolist())
-        with torch.inference_mode():  # likely tokens, so that cuts leave some texts
-            text, ids = [], list(prompt)
-            for _ in range(1 + place % 4):
-                best = model(torch.tensor([ids])).logits[0, -1].topk(8).indices
-                token = int(best[generator.integers(0, 2 + place % 7)])
-                text.append(token)
-                ids.append(token)
-        pairs.append((prompt, tuple(text)))
-    found = text_logps(model, pairs, DECODINGS)
-    expected = np.array([[plain(model, pair, p) for pair in pairs] for p in DECODINGS])
-    assert np.isfinite(expected).any(axis=1).all()
-    assert np.isinf(expected[2:]).any(axis=1).all()  # something is cut by each
-    np.testing.assert_allclose(found, expected, atol=2e-4)
-
-
 PROMPTS = ["1+1=", "12*34=?", "x*y<SOLUTION>z", "12*34=!"]
 GREEDY = SamplingParameters(0.0, 1.0, 0, 0.0, 36, "</SOLUTION>")
 SAMPLED = SamplingParameters(0.8, 0.95, 30, 0.02, 20, "</SOLUTION>")
@@ -343,17 +242,6 @@ def test_sampled_text_equals_a_loop_without_cache(
             assert drawn[key].seed == SEED
             texts.add(expected)
         assert len(texts) > 1
-
-
-def test_a_sample_does_not_depend_on_what_is_drawn_beside_it(
-    model: Any, tokenizer: PreTrainedTokenizerBase
-) -> None:
-    everything = draw(model, tokenizer, SAMPLED, requests(n=6), batch_rows=24)
-    one = [SampleRequest("p3", PROMPTS[3], (5,), SEED)]
-    alone = draw(model, tokenizer, SAMPLED, one, batch_rows=24)
-    assert alone["p3", 5] == everything["p3", 5]
-    reordered = draw(model, tokenizer, SAMPLED, requests(n=6)[::-1], batch_rows=5)
-    assert reordered == everything
 
 
 def test_an_adapter_is_part_of_the_model(

@@ -9,7 +9,7 @@ from sage_cli.config.load import load
 from sage_cli.errors import StoreError
 from sage_cli.metrics import Counts
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.sweep_result import from_data
+from sage_cli.reports.sweep_report import from_data
 from sage_cli.store.files import json_text
 from sage_cli.store.run import Run
 from sage_cli.trials.search import outcome as outcomes

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 import pytest
+from scripted import Scripted
 
 from sage_cli.errors import ConfigurationError, SamplingError
-from sage_cli.sampling.fill import fill
+from sage_cli.evaluation.measure import fill
 from sage_cli.sampling.sampler import SampleRequest, sample_seed
 from sage_cli.store.sample_parts import Completion
 from sage_cli.store.sample_set import SampleIdentity, SampleSet
@@ -16,29 +18,20 @@ from sage_cli.store.sample_set import SampleIdentity, SampleSet
 PROMPTS = {"a": "1+1=?", "b": "2+2=?"}
 
 
-def answer(request: SampleRequest, index: int) -> Completion:
-    text = f"{request.prompt}{index}"
-    return Completion(request.problem_id, index, request.seed, text, 3, "stop")
-
-
-class Scripted:
+class Answering(Scripted):
     """A sampler that answers with the index and may break after some completions."""
 
     def __init__(self, breaks_after: int | None = None) -> None:
-        self.asked: list[SampleRequest] = []
+        super().__init__()
         self.breaks_after = breaks_after
 
-    @property
-    def provenance(self) -> Mapping[str, str]:
-        return {"engine": "scripted"}
+    def text(self, request: SampleRequest, index: int) -> str:
+        return f"{request.prompt}{index}"
 
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
-        self.asked += requests
-        pairs = [(request, index) for request in requests for index in request.indices]
-        for count, (request, index) in enumerate(pairs):
-            if count == self.breaks_after:
-                raise SamplingError("the engine broke")
-            yield answer(request, index)
+        yield from islice(super().sample(requests), self.breaks_after)
+        if self.breaks_after is not None:
+            raise SamplingError("the engine broke")
 
 
 @pytest.fixture
@@ -47,34 +40,34 @@ def samples(tmp_path: Path) -> SampleSet:
 
 
 def test_more_samples_later_draw_only_the_rest(samples: SampleSet) -> None:
-    assert fill(samples, PROMPTS, 64, Scripted()) == 128
-    sampler = Scripted()
+    assert fill(samples, PROMPTS, 64, Answering()) == 128
+    sampler = Answering()
     assert fill(samples, PROMPTS, 256, sampler) == 2 * 192
     assert [request.indices for request in sampler.asked] == [tuple(range(64, 256))] * 2
-    assert fill(samples, PROMPTS, 256, Scripted()) == 0
+    assert fill(samples, PROMPTS, 256, Answering()) == 0
     keys = [(row.problem_id, row.index) for row in samples.completions()]
     assert sorted(keys) == [(problem, i) for problem in "ab" for i in range(256)]
 
 
 def test_what_a_broken_sampler_gave_is_kept(samples: SampleSet) -> None:
     with pytest.raises(SamplingError):
-        fill(samples, PROMPTS, 4, Scripted(breaks_after=5))
+        fill(samples, PROMPTS, 4, Answering(breaks_after=5))
     assert len(list(samples.completions())) == 5
-    assert fill(samples, PROMPTS, 4, Scripted()) == 3
+    assert fill(samples, PROMPTS, 4, Answering()) == 3
 
 
 def test_the_samples_of_a_damaged_part_are_drawn_again_and_the_part_named(
     samples: SampleSet, caplog: pytest.LogCaptureFixture
 ) -> None:
-    fill(samples, PROMPTS, 4, Scripted())
+    fill(samples, PROMPTS, 4, Answering())
     (part,) = samples.folder.glob("part-*")
     part.write_bytes(part.read_bytes() + b"\0")
-    assert fill(samples, PROMPTS, 4, Scripted()) == 8
+    assert fill(samples, PROMPTS, 4, Answering()) == 8
     assert part.name in caplog.text
 
 
 def test_requests_carry_the_sets_seed(samples: SampleSet) -> None:
-    sampler = Scripted()
+    sampler = Answering()
     fill(samples, PROMPTS, 2, sampler)
     assert {request.seed for request in sampler.asked} == {5}
     assert {row.seed for row in samples.completions()} == {5}
@@ -83,18 +76,18 @@ def test_requests_carry_the_sets_seed(samples: SampleSet) -> None:
 def test_a_sampler_that_leaves_samples_out_is_an_error_and_no_endless_loop(
     samples: SampleSet,
 ) -> None:
-    class Leaky(Scripted):
+    class Leaky(Answering):
         def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
             yield from (row for row in super().sample(requests) if row.index != 2)
 
     with pytest.raises(SamplingError, match="left out 2 of the requested samples"):
         fill(samples, PROMPTS, 4, Leaky())
-    assert fill(samples, PROMPTS, 4, Scripted()) == 2
+    assert fill(samples, PROMPTS, 4, Answering()) == 2
 
 
 def test_fresh_completions_are_reported_once_they_are_stored(samples: SampleSet) -> None:
     reported: list[Completion] = []
-    fill(samples, PROMPTS, 3, Scripted(), reported.extend)
+    fill(samples, PROMPTS, 3, Answering(), reported.extend)
     assert reported == list(samples.completions())
 
 
@@ -108,7 +101,7 @@ def test_sample_seeds_differ_by_seed_problem_and_index_alone() -> None:
     assert sample_seed(0, "a", 0) == 8111767207604360
 
 
-class Foreign(Scripted):
+class Foreign(Answering):
     """Gives three completions, then what it was made with, or raises it."""
 
     def __init__(self, last: object) -> None:
@@ -116,8 +109,7 @@ class Foreign(Scripted):
         self.last = last
 
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
-        for index in range(3):
-            yield answer(requests[0], index)
+        yield from islice(super().sample(requests), 3)
         if isinstance(self.last, Exception):
             raise self.last
         yield self.last  # type: ignore[misc]
