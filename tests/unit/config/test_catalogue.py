@@ -16,27 +16,12 @@ def meanings(key):
     return meanings_of(settings()[key])
 
 
-def test_every_setting_of_a_configuration_is_known():
+def test_every_setting_of_a_configuration_is_known_as_among_all():
     config = load(flags={"guide": {"name": "branch"}}).config
     known = settings()
     open_ = tuple(f"{key}." for key, one in known.items() if one.open)
     for key, _ in leaves(config.model_dump(mode="json")):
         assert key in known or key.startswith(open_), key
-
-
-def test_whole_numbers_cosmetics_and_mappings_are_told():
-    known = settings()
-    assert known["rl.steps"].integer
-    assert known["rl.micro_batch"].integer  # or null
-    assert not known["guide.tau"].integer
-    assert not known["rl.dynamic_sampling"].integer
-    assert known["rl.save_every"].cosmetic
-    assert not known["rl.steps"].cosmetic
-    assert known["sampling.options"].open
-    assert not known["guide.name"].open
-
-
-def test_one_setting_is_found_as_among_all():
     for key, listed in settings().items():
         found = setting(key)
         assert found is not None
@@ -49,6 +34,22 @@ def test_one_setting_is_found_as_among_all():
     assert set(settings_of(["guide"])) == {key for key in settings() if key.startswith("guide.")}
 
 
+def test_whole_numbers_cosmetics_and_mappings_are_told():
+    known = settings()
+    assert known["rl.steps"].integer
+    assert known["rl.micro_batch"].integer  # or null
+    assert not known["guide.tau"].integer
+    assert not known["rl.dynamic_sampling"].integer
+    assert known["rl.save_every"].cosmetic
+    assert not known["rl.steps"].cosmetic
+    assert known["sampling.options"].open
+    assert not known["guide.name"].open
+    assert [one.cosmetic for one in meanings("rl.save_every")] == [True]
+    assert [one.cosmetic for one in meanings("rl.steps")] == [False]
+    silent = [key for key in settings() for one in meanings(key) if not one.meaning]
+    assert silent == []
+
+
 @pytest.mark.parametrize("key", ["rl.steps", "guide.name", "anchor.beta"])
 def test_no_other_methods_file_is_read_for_what_all_methods_have(key):
     code = (
@@ -59,12 +60,7 @@ def test_no_other_methods_file_is_read_for_what_all_methods_have(key):
     assert done.stdout.strip() == "[]"
 
 
-def test_every_setting_has_a_meaning():
-    silent = [key for key in settings() for one in meanings(key) if not one.meaning]
-    assert silent == []
-
-
-def test_type_bounds_default_and_choices():
+def test_type_bounds_default_choices_and_members():
     (tau,) = meanings("guide.tau")
     assert (tau.member, tau.type, tau.default) == (
         "branch, shuffled", "number, at least 0", 1.2,
@@ -76,14 +72,6 @@ def test_type_bounds_default_and_choices():
     assert limit.type == "whole number or null, at least 1"
     (epsilon,) = meanings("guide.epsilon")
     assert (epsilon.type, epsilon.default) == ("list of 2: number, number", [0.1, 0.0])
-
-
-def test_what_changes_no_result_says_so():
-    assert [one.cosmetic for one in meanings("rl.save_every")] == [True]
-    assert [one.cosmetic for one in meanings("rl.steps")] == [False]
-
-
-def test_members_of_a_union_that_agree_are_named_together():
     assert [one.member for one in meanings("guide.cycles")] == ["random, token"]
     assert [one.member for one in meanings("rl.steps")] == [None]
     usual, *others = meanings("rl.epsilon_high")

@@ -7,8 +7,6 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.methods.method import Method
 from sage_cli.settings.section import built_in
 
-GROUP = "rl.rollouts_per_prompt=8"
-
 
 def algo(name):
     return {"rl": {"algo": name}}
@@ -34,83 +32,16 @@ def test_every_method_loads_with_every_guide(name, guide):
         assert getattr(config.anchor, key) == (0.04 if key == "beta" else value)
 
 
-@pytest.mark.parametrize(
-    ("name", "sets", "said"),
-    [
-        ("pass-at-k", ["rl.k=9"], "k is 9, and a group has 8 .* no subset of k"),
-        ("pass-at-k", ["rl.k=8"], "its only subset of k is the group"),
-        ("pass-at-k", ["rl.overlong_buffer=0.2"], "'pass-at-k' reads grades alone"),
-        (
-            "pkpo",
-            ["rl.k=9"],
-            "'favoured' takes at most 8 of a group's 8 completions",
-        ),
-        (
-            "pkpo",
-            ["rl.k=8", "rl.form=leave-one-out"],
-            "'leave-one-out' takes at most 7 of a group's 8 completions",
-        ),
-        ("kl-cov", ["rl.steps_per_generation=1"], "with one update per generation that is 0"),
-        ("kl-cov", ["rl.clip=true"], "'kl-cov' adds to a loss that isn't clipped"),
-        ("gspo", ["rl.steps_per_generation=1"], "'sequence' .* changes nothing"),
-        (
-            "steer",
-            ["rl.importance_sampling_level=sequence"],
-            "'steer' gives each token an advantage of its own",
-        ),
-        (
-            "gspo",
-            ["anchor.kl=reverse", "anchor.estimator=reward"],
-            "'reward' gives each token an advantage of its own",
-        ),
-        ("grpo", ["rl.delta=3"], "rl.delta has nothing to clip with one update per generation"),
-        ("grpo", ["rl.clip=false", "rl.loss=sapo"], "rl.clip is false, and only the losses grpo"),
-        ("steer", ["rl.clip=false"], "without rl.delta"),
-        (
-            "adaptive-entropy",
-            ["rl.entropy_coefficient=2"],
-            "above 1, and rl.entropy_target keeps it in",
-        ),
-        (
-            "80-20",
-            ["rl.prompts_per_step=2048", "rollout.max_tokens=2048"],
-            r"up to 33,554,432 here, and at most 16,777,216 can be sorted",
-        ),
-        ("steer", ["rl.forn=exp"], r"rl has no 'forn' \(did you mean form\?\)"),
-        (
-            "grpo",
-            ["rl.k=2"],
-            "rl.k belongs to the pass-at-k and pkpo methods: add",
-        ),
-        (
-            "grpo",
-            ["rl.score_scale=2"],
-            "rl.score_scale belongs to the pacs method",
-        ),
-        ("pacs", ["rl.epsilon_high=0.28"], "rl.epsilon_high belongs to .*dapo.*: add --algo"),
-        ("pkpo", ["rl.advantage=beta"], "rl.advantage belongs to .*grpo"),
-        ("pass-at-k", ["rl.k=0"], "rl.k is 0: .* greater than or equal"),
-        ("grpo", ["rl.max_extra_generations=2"], "rl.max_extra_generations 2 would do nothing"),
-        ("grpo", ["rl.entropy_coefficient_step=0.1"], "entropy_coefficient_step 0.1 would do noth"),
-        ("grpo", ["anchor.reference_samples=4"], "reference_samples 4 are those of forward KL"),
-    ],
-)
-def test_what_cannot_act_is_refused(name, sets, said):
-    with pytest.raises(ConfigurationError, match=said):
-        load(flags=algo(name), sets=[GROUP, *sets])
-
-
-def test_two_updates_give_them_something_to_act_on():
-    for name in ("gspo", "kl-cov"):
-        load(flags=algo(name), sets=["rl.steps_per_generation=1", "rl.iterations=2"])
-
-
-def test_a_method_drops_the_settings_of_the_one_before():
+def test_a_method_drops_the_settings_of_the_one_before_and_a_searched_choice_reads_its_own():
     of_sets = load(flags=algo("pass-at-k"), sets=["rl.k=2"]).config
     assert changed(of_sets, {"guide.name": "branch"}).rl.k == 2
     assert changed(of_sets, {"rl.algo": "steer"}) == load(flags=algo("steer")).config
     back = changed(changed(of_sets, {"rl.algo": "kl-cov"}), {"rl.algo": "grpo"})
     assert back == load(flags=algo("grpo")).config
+    loaded = load(["tiny"], {"anchor": {"kl": "none"}}, ["anchor.beta=0.1"])
+    refuse_unread(loaded, "sweep", searched=["anchor.kl"])
+    with pytest.raises(ConfigurationError, match=r"anchor\.beta"):
+        refuse_unread(loaded, "sweep", searched=["rl.learning_rate"])
 
 
 FULL = "model.tuning=full"
@@ -246,20 +177,10 @@ def test_a_next_step_leads_on(flags, typed, why, step):
     assert refusal.value.next_step == step
 
 
-def test_a_choice_that_a_sweep_searches_may_read_it():
-    loaded = load(["tiny"], {"anchor": {"kl": "none"}}, ["anchor.beta=0.1"])
-    refuse_unread(loaded, "sweep", searched=["anchor.kl"])
-    with pytest.raises(ConfigurationError, match=r"anchor\.beta"):
-        refuse_unread(loaded, "sweep", searched=["rl.learning_rate"])
-
-
-def test_services_are_typed_again_beside_a_stored_configuration():
+def test_stored_configurations_are_trained_as_they_are():
     stored = load(["tiny"], {}, [CPU]).config.model_dump(mode="json")
     again = ["rollout.vllm.server_url=http://a", SERVED, "rl.rewards=grade"]
     for command in ("rl", "sft", "eval"):
         refuse_unread(load(stored=stored, sets=again), command)
-
-
-def test_a_stored_configuration_of_before_is_trained_as_it_is():
     stored = load(["tiny"], {"anchor": {"kl": "none", "beta": 0.1}}).config.model_dump(mode="json")
     refuse_unread(load(stored=stored, sets=["rl.steps=3"]), "rl")

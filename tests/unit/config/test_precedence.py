@@ -153,13 +153,10 @@ def test_a_changed_choice_is_a_typed_one(preset, compat):
         assert changed(before, {"guide.name": guide, "rl.algo": algo}) == wanted
 
 
-def test_what_was_said_against_the_algorithm_stays():
+def test_what_was_said_beside_a_choice_counts():
     own = load(flags={"rl": {"algo": "grpo"}}, sets=["rl.epsilon_high=0.25", "anchor.kl=none"])
     found = changed(own.config, {"rl.algo": "dapo"})
     assert (found.rl.epsilon_high, found.rl.loss, found.anchor.kl) == (0.25, "dapo", "none")
-
-
-def test_what_is_said_beside_a_choice_counts():
     branch = load(flags={"guide": {"name": "branch"}}).config
     found = changed(branch, {"rl.algo": "dapo", "rl.epsilon_high": 0.3, "guide.tau": 0.1})
     assert (found.rl.epsilon_high, found.guide.tau, found.guide.rho) == (0.3, 0.1, 0.775)

@@ -1,6 +1,9 @@
-"""DARS's second stage, by hand."""
+"""DARS's second stage and its pools, by hand."""
 
-from sage_cli.methods.dars import extra_rollouts
+import pytest
+import torch
+
+from sage_cli.methods.dars import extra_rollouts, pooled_advantages
 
 
 def test_the_harder_the_more():
@@ -10,3 +13,16 @@ def test_the_harder_the_more():
     # c = 2: W = 3/8; et 1 / W = 2.67; hw (6 - 3) / W = 8; c = 3: W = 15/32; et .53, hw 2.67
     assert [extra_rollouts(c, 8, "et", 32) for c in range(9)] == [24, 11, 3, 1, 0, 0, 0, 0, 0]
     assert [extra_rollouts(c, 8, "hw", 64) for c in range(9)] == [56, 24, 8, 3, 0, 0, 0, 0, 0]
+
+
+def test_pools_of_unequal_size_by_hand():
+    # prompt 0: 1 of 4 right in two stages; prompt 1: none of 2; prompt 2: 1 of 2, and a row that
+    # only fills up; prompt 3: both right
+    reward_B = torch.tensor([0.0, 1, 0, 0, 0, 1, 0, 0, 1, 1, 1])
+    prompt_B = torch.tensor([0, 0, 1, 1, 2, 2, 0, 0, 2, 3, 3])
+    real_B = torch.tensor([1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1]).bool()
+    advantage_B, teaches_B = pooled_advantages(reward_B, reward_B == 1, prompt_B, real_B)
+    expected = [True, True, False, False, True, True, True, True, False, False, False]
+    assert teaches_B.tolist() == expected
+    taught = advantage_B[teaches_B].tolist()
+    assert taught == pytest.approx([-0.25, 0.75, -0.5, 0.5, -0.25, -0.25])

@@ -25,16 +25,12 @@ def graded(tmp_path):
     return GradedSet.from_store(samples, grades)
 
 
-def test_each_sample_has_its_own_grade(tmp_path):
+def test_each_sample_has_its_own_grade_answer_and_text(tmp_path):
     found = graded(tmp_path)
     names = [*found.statuses, None]
     assert [names[code] for code in found.status_S] == [None, "wrong", "right"]
     assert found.tokens_S.tolist() == [1, 2, 3]
     assert len(found) == 3
-
-
-def test_answers_and_texts_by_row(tmp_path):
-    found = graded(tmp_path)
     assert found.extracted(np.array([2, 0, 1])) == ["3", None, None]
     assert found.extracted(np.array([], dtype=int)) == []
     assert found.texts(np.array([2, 0])) == {0: "a", 2: "ccc"}
@@ -65,7 +61,7 @@ def judge(row):
 
 def grade(samples, ids="ab", n=3, grader=None):
     """Grade what has no grade yet; how many that were."""
-    store = GradeStore(samples, grader or GRADER)  # type: ignore[arg-type]
+    store = GradeStore(samples, grader or GRADER)
     count = 0
     for rows in store.missing(list(ids), n):
         store.add([judge(row) for row in rows])
@@ -102,9 +98,6 @@ def test_grades_of_one_process_count_before_they_are_on_disk(samples):
     assert store.tally(["a"], 3).lacking == 3
     store.add([judge(row) for row in samples.completions(["a"])])
     assert store.tally(["a"], 3).right_P.tolist() == [2]
-
-
-def test_only_stored_completions_have_grades(samples):
     with pytest.raises(ValueError, match="stored"):
         GradeStore(samples, GRADER).add([judge(completion())])
 

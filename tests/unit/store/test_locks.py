@@ -31,6 +31,7 @@ from sage_cli.store.locks import (
     writer,
 )
 from sage_cli.store.metrics import MetricsFile
+from sage_cli.store.run import require_storage
 
 HOLD = """
 import sys
@@ -54,13 +55,10 @@ def holder(tmp_path):
         process.kill()
 
 
-def test_a_second_process_is_refused_with_the_firsts_name(tmp_path, holder):
+def test_a_second_process_is_refused_by_name_and_a_killed_one_holds_nothing(tmp_path, holder):
     with pytest.raises(StoreError, match=f"process {holder.pid} on ") as caught, writer(tmp_path):
         pass
     assert str(tmp_path) in caught.value.cause
-
-
-def test_a_killed_holder_holds_nothing(tmp_path, holder):
     holder.kill()
     holder.wait()
     with writer(tmp_path):
@@ -68,36 +66,61 @@ def test_a_killed_holder_holds_nothing(tmp_path, holder):
     assert not (tmp_path / ".lock.lease").exists()
 
 
-def test_the_same_process_is_refused_too_and_the_end_frees_it(tmp_path):
+def test_a_folder_is_one_writers_until_its_end(tmp_path):
     with writer(tmp_path), pytest.raises(StoreError, match="being written"), writer(tmp_path):
         pass
     with writer(tmp_path):
         pass
-
-
-@pytest.mark.parametrize(
-    "number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.ENOSPC]
-)
-def test_a_lock_that_cannot_be_had_is_not_somebody_elses(tmp_path, monkeypatch, number):
-    def refuse(*_):
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(fcntl, "flock", refuse)
-    with pytest.raises(StoreError) as caught, writer(tmp_path):
+    with writer(tmp_path):
         pass
-    assert os.strerror(number) in caught.value.cause
-    assert "being written" not in caught.value.cause
-    with pytest.raises(StoreError, match=os.strerror(number)):
-        is_held(tmp_path)
-
-
-def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / ".lock").chmod(0o444)  # somebody else's
+    with (tmp_path / ".lock").open("rb") as other:
+        fcntl.flock(other, fcntl.LOCK_SH)  # another process looks just now
+        assert not is_held(tmp_path)
     (tmp_path / "file").write_text("")
     with (
         pytest.raises(StoreError, match=r"file/run/\.lock can't be locked"),
         writer(tmp_path / "file" / "run"),
     ):
         pass
+    folder = tmp_path / "run"
+    with writer(folder):
+        for file in folder.iterdir():
+            file.unlink()
+        folder.rmdir()
+    assert not is_held(folder)
+
+
+@pytest.mark.parametrize(
+    ("refusing", "number", "advice"),
+    [
+        ("fcntl.flock", errno.EPERM, "you may not write there"),
+        ("fcntl.flock", errno.EROFS, "read-only"),
+        ("fcntl.flock", errno.ENOSPC, "make room"),
+        ("fcntl.flock", errno.EDQUOT, "quota"),
+        ("fcntl.flock", errno.ENOLCK, r"no locks \(flock\)"),
+        ("fcntl.flock", errno.ENOSYS, ""),
+        ("fcntl.flock", errno.EOPNOTSUPP, r"no locks \(flock\)"),
+        ("fcntl.flock", errno.EIO, "^choose another folder"),
+        ("os.open", errno.EACCES, ""),  # where the file can't be made
+        ("os.open", errno.EROFS, ""),
+    ],
+)
+def test_a_lock_that_cannot_be_had_is_not_somebody_elses(
+    tmp_path, monkeypatch, refusing, number, advice
+):
+    def refuse(path, *_, **__):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(refusing, refuse)
+    with pytest.raises(StoreError) as caught, writer(tmp_path):
+        pass
+    assert os.strerror(number) in caught.value.cause
+    assert "being written" not in caught.value.cause
+    assert re.search(advice, caught.value.next_step)
+    if refusing == "fcntl.flock":
+        with pytest.raises(StoreError, match=os.strerror(number)):
+            is_held(tmp_path)
 
 
 def test_a_look_tells_and_creates_nothing(tmp_path, holder):
@@ -109,58 +132,6 @@ def test_a_look_tells_and_creates_nothing(tmp_path, holder):
     (tmp_path / "empty").mkdir()
     assert not is_held(tmp_path / "empty")
     assert list((tmp_path / "empty").iterdir()) == []
-
-
-def test_looks_do_not_meet_and_refuse_no_writer(tmp_path):
-    with writer(tmp_path):
-        pass
-    (tmp_path / ".lock").chmod(0o444)  # somebody else's
-    with (tmp_path / ".lock").open("rb") as other:
-        fcntl.flock(other, fcntl.LOCK_SH)  # another process looks just now
-        assert not is_held(tmp_path)
-
-
-def test_a_cleared_folder_is_let_go(tmp_path):
-    folder = tmp_path / "run"
-    with writer(folder):
-        for file in folder.iterdir():
-            file.unlink()
-        folder.rmdir()
-    assert not is_held(folder)
-
-
-@pytest.mark.parametrize(
-    ("number", "advice"),
-    [
-        (errno.EPERM, "you may not write there"),
-        (errno.EROFS, "read-only"),
-        (errno.ENOSPC, "make room"),
-        (errno.EDQUOT, "quota"),
-        (errno.ENOLCK, r"no locks \(flock\)"),
-        (errno.EOPNOTSUPP, r"no locks \(flock\)"),
-        (errno.EIO, "^choose another folder"),
-    ],
-)
-def test_what_to_do_depends_on_what_was_refused(tmp_path, monkeypatch, number, advice):
-    def refuse(*_):
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(fcntl, "flock", refuse)
-    with pytest.raises(StoreError) as caught, writer(tmp_path):
-        pass
-    assert re.search(advice, caught.value.next_step)
-
-
-@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
-def test_a_lock_file_that_cannot_be_made_is_not_somebody_elses(tmp_path, monkeypatch, number):
-    def refuse(path, *_, **__):
-        raise OSError(number, os.strerror(number), path)
-
-    monkeypatch.setattr(os, "open", refuse)
-    with pytest.raises(StoreError) as caught, writer(tmp_path):
-        pass
-    assert os.strerror(number) in caught.value.cause
-    assert "being written" not in caught.value.cause
 
 
 def test_a_folder_is_held_by_who_has_others_write_in_it(tmp_path):
@@ -219,30 +190,28 @@ def test_a_holder_on_another_host_is_refused_by_name_and_age(tmp_path):
         assert said.startswith(f"True process {os.getpid()} on ")
 
 
-def test_a_killed_holder_of_another_host_counts_until_it_was_silent_for_long(tmp_path):
-    with on_host("b", tmp_path) as (other, _):
+def killed_on(host, folder):
+    """A process of another host was killed while it held the folder."""
+    with on_host(host, folder) as (other, _):
         other.kill()
         other.wait()
+
+
+def test_a_killed_holder_of_another_host_counts_until_it_was_silent_for_long(tmp_path):
+    killed_on("b", tmp_path)
     silent(tmp_path, EXPIRY_S - 5)
     with pytest.raises(StoreError, match=r"on b, .*last heartbeat 2[5-9] s ago"), writer(tmp_path):
         pass
-    silent(tmp_path, EXPIRY_S + 1)
-    assert not is_held(tmp_path)
-    with writer(tmp_path):
-        assert json.loads((tmp_path / SIGN).read_text())["pid"] == os.getpid()
-    assert not (tmp_path / SIGN).exists()
+    for seconds in (EXPIRY_S + 1, -3600):  # who died before the clock was set back holds nobody up
+        silent(tmp_path, seconds)
+        assert not is_held(tmp_path)
+        with writer(tmp_path):
+            assert json.loads((tmp_path / SIGN).read_text())["pid"] == os.getpid()
+        assert not (tmp_path / SIGN).exists()
+        killed_on("b", tmp_path)
 
 
-def test_who_died_before_the_clock_was_set_back_holds_nobody_up(tmp_path):
-    with on_host("b", tmp_path) as (other, _):
-        other.kill()
-        other.wait()
-    silent(tmp_path, -3600)
-    with writer(tmp_path):
-        assert json.loads((tmp_path / SIGN).read_text())["pid"] == os.getpid()
-
-
-def test_a_killed_holder_of_this_host_counts_for_nothing(tmp_path):
+def test_a_killed_or_taken_over_holder_of_this_host_counts_for_nothing(tmp_path):
     with pytest.MonkeyPatch.context() as patch:  # it can't be asked to leave its file behind
         patch.setattr(Lease, "drop", lambda self: None)
         with writer(tmp_path):
@@ -251,6 +220,10 @@ def test_a_killed_holder_of_this_host_counts_for_nothing(tmp_path):
     assert not is_held(tmp_path)
     with writer(tmp_path):
         assert is_held(tmp_path)
+    with writer(tmp_path) as hold:
+        (tmp_path / SIGN).unlink()  # as the end of the other one does
+        with pytest.raises(StoreError, match="taken over by another process"):
+            hold.require()
 
 
 def test_a_frozen_holder_that_was_taken_over_writes_no_more(tmp_path):
@@ -268,13 +241,6 @@ def test_a_frozen_holder_that_was_taken_over_writes_no_more(tmp_path):
             assert answer(second) == "written"  # whose file the loser has left alone
     records = MetricsFile(tmp_path / "metrics.jsonl").read()
     assert [(record["host"], record["step"]) for record in records] == [("b", 1), ("c", 1)]
-
-
-def test_who_was_taken_over_and_finds_nobody_left_writes_no_more_either(tmp_path):
-    with writer(tmp_path) as hold:
-        (tmp_path / SIGN).unlink()  # as the end of the other one does
-        with pytest.raises(StoreError, match="taken over by another process"):
-            hold.require()
 
 
 @pytest.mark.parametrize("torn", ["", '{"host": "b", "bo', "[]", "process 7 on b", "\xff"])
@@ -353,7 +319,7 @@ def test_a_lock_is_waited_for_as_long_as_was_said(tmp_path):
             assert foreign_holder(tmp_path / SIGN) is None
 
 
-def test_a_study_has_one_driver_who_is_named(tmp_path):
+def test_a_study_has_one_driver_who_is_named_unless_its_sign_is_empty(tmp_path):
     with (
         driver(tmp_path, "tau-rho-1"),
         pytest.raises(StoreError) as caught,
@@ -363,6 +329,13 @@ def test_a_study_has_one_driver_who_is_named(tmp_path):
     assert re.match(
         rf"tau-rho-1 is driven by process {os.getpid()} on .*, since ", str(caught.value)
     )
+    sign = tmp_path / ".driver.lease"
+    sign.touch()
+    with pytest.raises(StoreError, match="study is driven by"), driver(tmp_path, "study"):
+        pass  # it may be one that is being written
+    old(sign, locks.HEARTBEAT_S + 1)
+    with driver(tmp_path, "study"):
+        assert json.loads(sign.read_text())["pid"] == os.getpid()
 
 
 def old(path, seconds=2 * EXPIRY_S):
@@ -412,37 +385,41 @@ def test_signs_of_the_living_are_left_alone(tmp_path):
             assert (tmp_path / SIGN).read_text() == sign
 
 
-def test_a_sign_that_a_full_disk_left_empty_holds_nobody_up_for_long(tmp_path):
-    sign = tmp_path / ".driver.lease"
-    sign.touch()
-    with pytest.raises(StoreError, match="study is driven by"), driver(tmp_path, "study"):
-        pass  # it may be one that is being written
-    old(sign, locks.HEARTBEAT_S + 1)
-    with driver(tmp_path, "study"):
-        assert json.loads(sign.read_text())["pid"] == os.getpid()
-
-
 def test_a_full_disk_leaves_no_empty_sign(tmp_path, monkeypatch):
     opened = Path.open
 
-    class Full:
-        def __init__(self, file):
-            self.file = file
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            self.file.close()
-
-        def write(self, _):
-            raise OSError(28, "No space left on device")
-
     def full(path, mode="r", *rest, **named):
-        file = opened(path, mode, *rest, **named)
-        return Full(file) if mode == "xb" else file
+        if mode != "xb":
+            return opened(path, mode, *rest, **named)
+        path.touch()
+        return Path("/dev/full").open("wb", buffering=0)
 
     monkeypatch.setattr(Path, "open", full)
     with pytest.raises(StoreError, match="No space left"), driver(tmp_path, "study"):
         pass
     assert not (tmp_path / ".driver.lease").exists()
+
+
+def test_storage_that_runs_can_be_written_to(tmp_path):
+    for folder in (tmp_path, tmp_path / "not" / "yet"):
+        assert require_storage(folder).startswith(f"{folder}: ")
+    assert list(tmp_path.iterdir()) == []  # neither a lock nor the folder stays behind
+    (tmp_path / "runs").write_text("")
+    with pytest.raises(StoreError, match="runs is a file"):
+        require_storage(tmp_path / "runs")
+    with pytest.raises(StoreError, match="GiB free, and checkpoints may not fit"):
+        require_storage(tmp_path, least_free=1 << 62)
+
+
+def test_a_file_system_without_locks(tmp_path, monkeypatch):
+    class Refusing:
+        def __init__(self, *_, **__):
+            pass
+
+        def acquire(self, timeout):
+            raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(locks, "FileLock", Refusing)
+    with pytest.raises(StoreError, match="can't be locked") as refused:
+        require_storage(tmp_path)
+    assert "has no locks" in refused.value.next_step

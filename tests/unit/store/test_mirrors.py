@@ -3,7 +3,6 @@
 import pytest
 from mirrored_run import rollout
 
-from sage_cli.errors import ConfigurationError
 from sage_cli.settings.sections.runs import TrackingSection
 from sage_cli.store import mirrors as mirrors
 from sage_cli.store.mirrors import Follower
@@ -66,17 +65,7 @@ def test_what_came_before_is_replayed_and_then_each_step_follows(begun):
     ]  # fmt: skip
 
 
-def test_rebuilding_adds_what_evaluations_found(begun):
-    record_evaluation(begun, "aime", {"pass@1": 0.5})
-    mirror = Remembering()
-    Follower(mirror, begun).show_evaluations()
-    assert mirror.calls == [
-        ("open", None), ("log", 1, [1, 1]), ("log", 2, [2, 2]),
-        ("summarise", {"eval/aime/pass@1": 0.5}), ("close",),
-    ]  # fmt: skip
-
-
-def test_an_open_mirror_is_told_of_evaluations_and_goes_on(begun):
+def test_evaluations_are_shown_while_a_mirror_is_open_and_afterwards(begun):
     mirror = Remembering()
     follower = Follower(mirror, begun)
     follower.log({"step": 2})
@@ -84,6 +73,13 @@ def test_an_open_mirror_is_told_of_evaluations_and_goes_on(begun):
     follower.show_evaluations()
     follower.close()
     assert [call[0] for call in mirror.calls] == ["open", "log", "log", "summarise", "close"]
+    record_evaluation(begun, "aime", {"pass@1": 0.5})
+    mirror = Remembering()
+    Follower(mirror, begun).show_evaluations()
+    assert mirror.calls == [
+        ("open", None), ("log", 1, [1, 1]), ("log", 2, [2, 2]),
+        ("summarise", {"eval/aime/pass@1": 0.5}), ("close",),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("failing", ["open", "log", "summarise", "close"])
@@ -101,13 +97,6 @@ def test_a_training_without_a_single_step_opens_nothing(run):
     mirror = Remembering()
     Follower(mirror, run).close()
     assert mirror.calls == []
-
-
-def test_a_mirror_whose_package_is_absent_is_refused(monkeypatch):
-    monkeypatch.setattr(mirrors, "find_spec", lambda _: None)
-    mirrors.require_mirrors(TrackingSection())
-    with pytest.raises(ConfigurationError, match="the package tensorboard is not installed"):
-        mirrors.require_mirrors(TrackingSection(tensorboard=True))
 
 
 OFFLINE = TrackingSection()

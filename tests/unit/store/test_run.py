@@ -56,6 +56,12 @@ def test_a_finished_run_says_what_made_it(runs):
     assert manifest["seconds"] >= 0
     assert {"created", "started", "ended", "versions", "commit", "host", "command"} <= set(manifest)
     assert {"sage", "python", "torch", "trl", "math-verify"} <= set(manifest["versions"])
+    run = made(runs)
+    stored = json.loads((run.folder / "manifest.json").read_text())
+    checksum = stored.pop("checksum")
+    assert (stored, key_of(stored)) == (run.manifest, checksum)
+    with pytest.raises(StoreError, match=r"no config\.json"):
+        _ = Run(runs.root / "nothing").config
 
 
 @pytest.mark.parametrize(
@@ -141,24 +147,6 @@ def test_only_a_run_that_was_begun_and_has_not_finished_is_pruned(runs, status):
     assert run.folder.exists() == bool(status)
 
 
-def test_find_by_what_stands_within_an_id(runs):
-    first = made(runs, label="dapo-branch", identity="aaaa1111")
-    second = made(runs, label="dapo-none", identity="bbbb2222")
-    assert runs.find("branch") == first
-    assert runs.find("none-bb") == second
-    when = [run.manifest["started"][:16].replace("T", " ") for run in (first, second)]
-    second.note(status="failed")
-    with pytest.raises(StoreError) as caught:
-        runs.find("dapo")
-    assert caught.value.cause == (
-        f"'dapo' fits 2 runs: {first.id} (finished, {when[0]}), {second.id} (failed, {when[1]})"
-    )
-    third = made(runs, kind="branch", label="grpo", identity="cccc3333")
-    assert runs.find("branch") == third  # a beginning goes before what stands within
-    with pytest.raises(StoreError, match="there is no run 'dapo-token'"):
-        runs.find("dapo-token")
-
-
 @pytest.mark.parametrize("file", ["manifest.json", "config.json"])
 @pytest.mark.parametrize("content", [b'{"status": "fini', b"[]", b"3", b"\xff{}", b"[" * 100_000])
 def test_a_torn_run_costs_itself_alone(runs, file, content, caplog):
@@ -181,30 +169,35 @@ def test_a_torn_run_costs_itself_alone(runs, file, content, caplog):
     assert runs.all() == [base, other]
 
 
-def test_a_folder_without_a_configuration_is_no_run(runs):
-    with pytest.raises(StoreError, match=r"no config\.json"):
-        _ = Run(runs.root / "nothing").config
-
-
 def test_find_by_id_part_or_folder(runs):
-    first = made(runs, identity="aaaa1111")
-    second = made(runs, identity="bbbb2222")
+    first = made(runs, label="dapo-branch", identity="aaaa1111")
+    second = made(runs, label="dapo-none", identity="bbbb2222")
     base = made(runs, kind="sft", label="arithmetic", identity="cccc3333")
-    assert runs.find(first.id) == first
-    assert runs.find("sft") == base
-    assert runs.find("bbbb2222") == second
-    assert runs.find(str(second.folder)) == second
+    for text, run in (
+        (first.id, first), ("sft", base), ("bbbb2222", second), (str(second.folder), second),
+        ("branch", first), ("none-bb", second),
+    ):  # fmt: skip
+        assert runs.find(text) == run
     second.model.mkdir()
     assert run_of(second.model) == second
     assert run_of(second.checkpoints) is None
-    with pytest.raises(
-        StoreError, match=rf"'rl' fits 2 runs: {first.id} \(.*\), {second.id} \("
-    ) as caught:
-        runs.find("rl")
-    assert caught.value.next_step == "name one of them by more of its id"
+    when = [run.manifest["started"][:16].replace("T", " ") for run in (first, second)]
+    second.note(status="failed")
+    for text in ("dapo", "rl"):
+        with pytest.raises(StoreError) as caught:
+            runs.find(text)
+        assert caught.value.cause == (
+            f"'{text}' fits 2 runs: {first.id} (finished, {when[0]}), "
+            f"{second.id} (failed, {when[1]})"
+        )
+        assert caught.value.next_step == "name one of them by more of its id"
     with pytest.raises(StoreError, match="there is no run 'rl-dapo-brnch-aaaa1111'") as caught:
         runs.find("rl-dapo-brnch-aaaa1111")
     assert caught.value.next_step == f"did you mean {first.id}?"
+    with pytest.raises(StoreError, match="there is no run 'dapo-token'"):
+        runs.find("dapo-token")
+    third = made(runs, kind="branch", label="grpo", identity="dddd4444")
+    assert runs.find("branch") == third  # a beginning goes before what stands within
 
 
 def test_latest_is_finished_and_no_trial(runs):
@@ -229,15 +222,16 @@ def test_remove_refuses_parents_and_runs_at_work(runs):
     trained = made(runs, identity="2" * 8, parent=base.id)
     with pytest.raises(StoreError, match=f"{base.id} is the parent of {trained.id}"):
         runs.remove(base)
-    with writer(trained.folder), pytest.raises(StoreError, match="being written"):
-        runs.remove(trained)
-    assert trained.finished
+    for name in (".lock", LAUNCHER):
+        with writer(trained.folder, name), pytest.raises(StoreError, match="being written"):
+            runs.remove(trained)
+        assert trained.finished
     runs.remove(trained)
     runs.remove(base)
     assert runs.all() == []
 
 
-def test_identity_is_the_same_in_every_process():
+def test_identity_is_the_same_in_every_process_and_of_what_determines_a_result(monkeypatch):
     """Hash randomisation, insertion order and number types must not show."""
     program = (
         "from sage_cli.store.files import identity_of;"
@@ -252,21 +246,11 @@ def test_identity_is_the_same_in_every_process():
     }  # fmt: skip
     here = identity_of("rl", {"beta": None, "tags": ("a",), "rl": {"lr": 1e-5, "seed": 1}})
     assert found == {here}
-
-
-def test_identity_tells_apart_what_determines_a_result(monkeypatch):
-    one = identity_of("rl", {"seed": 1})
-    assert one != identity_of("rl", {"seed": 2})
-    assert one != identity_of("sft", {"seed": 1})
+    seeded = identity_of("rl", {"seed": 1})
+    assert seeded != identity_of("rl", {"seed": 2})
+    assert seeded != identity_of("sft", {"seed": 1})
     monkeypatch.setattr("sage_cli.store.files.RESULT_VERSION", 10**6)
-    assert one != identity_of("rl", {"seed": 1})
-
-
-def test_the_manifest_is_json_for_other_programs(runs):
-    run = made(runs)
-    stored = json.loads((run.folder / "manifest.json").read_text())
-    checksum = stored.pop("checksum")
-    assert (stored, key_of(stored)) == (run.manifest, checksum)
+    assert seeded != identity_of("rl", {"seed": 1})
 
 
 def test_a_killed_run_is_interrupted_and_a_held_one_runs(tmp_path):
@@ -307,14 +291,6 @@ def test_a_kill_while_a_run_is_deleted_leaves_it_whole_or_gone(runs, monkeypatch
 def kill(error):
     if error:
         raise error
-
-
-@pytest.mark.parametrize("name", [".lock", LAUNCHER])
-def test_a_run_that_is_being_written_is_not_deleted(runs, name):
-    run = made(runs)
-    with writer(run.folder, name), pytest.raises(StoreError, match="being written"):
-        run.clear()
-    assert run.finished
 
 
 def test_a_run_that_was_taken_over_is_recorded_no_further(runs):
@@ -373,19 +349,19 @@ def test_removing_a_run_removes_what_a_killed_command_left_and_nothing_of_the_us
     assert notes.read_text() == "A=1"
 
 
-def test_the_last_evaluation_of_each_benchmark_counts(run):
+def test_an_evaluation_replaces_one_of_as_many_completions(run):
     assert evaluation_figures(run) == {}
     assert record_evaluation(run, "aime", {"pass@1": 0.1, "pass@8": 0.4})
     assert record_evaluation(run, "data/mine.jsonl", {"pass@1": 0.3})
     assert record_evaluation(run, "aime", {"pass@1": 1 / 3})
     # pass@8 went with the evaluation that it belonged to
     assert evaluation_figures(run) == {"eval/aime/pass@1": 1 / 3, "eval/mine/pass@1": 0.3}
-
-
-def test_the_same_figures_are_nothing_new(run):
-    assert record_evaluation(run, "aime", {"pass@1": 0.1 + 0.2, "grading": "strict"})
-    assert not record_evaluation(run, "aime", {"pass@1": 0.1 + 0.2, "grading": "strict"})
-    assert record_evaluation(run, "aime", {"pass@1": 0.1 + 0.2, "grading": "math-verify"})
+    record_evaluation(run, "aime", over(60, 256))
+    # 60 x 256 = 15,360 = 60 x 128 x 2; then 15,420 = 60 x 257
+    for figures in (over(60, 128, seeds=2), over(60, 257)):
+        assert record_evaluation(run, "aime", figures)
+        assert evaluation_figures(run)["eval/aime/samples"] == figures["samples"]
+    assert record_evaluation(run, "amc23", over(3, 4))  # of another benchmark
 
 
 def over(problems, samples, seeds=1, value=0.5):
@@ -397,15 +373,6 @@ def test_a_measurement_over_fewer_completions_is_not_kept(run, less):
     assert record_evaluation(run, "aime", over(60, 256, value=0.25))
     assert not record_evaluation(run, "aime", less)
     assert evaluation_figures(run)["eval/aime/pass@1"] == 0.25
-
-
-def test_one_over_as_many_or_more_takes_its_place(run):
-    record_evaluation(run, "aime", over(60, 256))
-    # 60 x 256 = 15,360 = 60 x 128 x 2; then 15,420 = 60 x 257
-    for figures in (over(60, 128, seeds=2), over(60, 257)):
-        assert record_evaluation(run, "aime", figures)
-        assert evaluation_figures(run)["eval/aime/samples"] == figures["samples"]
-    assert record_evaluation(run, "amc23", over(3, 4))  # of another benchmark
 
 
 @pytest.mark.parametrize("torn", ['{"pass@1": 0.', "[]", '"text"', '{"samples": null}', "\udc80"])
@@ -423,7 +390,7 @@ def test_a_torn_file_is_named_once_and_replaced_and_others_count(run, torn, capl
     assert evaluation_figures(run)["eval/aime/problems"] == 3
 
 
-def test_two_files_of_one_name_have_records_of_their_own(run):
+def test_records_of_one_name_are_of_their_benchmarks(run):
     one, other = "a" * 16, "b" * 16
     assert record_evaluation(run, "a/test.jsonl", over(60, 256, value=0.25), one)
     assert record_evaluation(run, "b/test.jsonl", over(3, 4, value=0.75), other)
@@ -436,6 +403,9 @@ def test_two_files_of_one_name_have_records_of_their_own(run):
         assert name_in(found, file) == name
         assert (found[f"eval/{name}/pass@1"], found[f"eval/{name}/benchmark"]) == (value, file)
     assert name_in(found, "c/test.jsonl") == "test"
+    assert record_evaluation(run, "aime", {"pass@1": 0.1 + 0.2, "grading": "strict"})
+    assert not record_evaluation(run, "aime", {"pass@1": 0.1 + 0.2, "grading": "strict"})
+    assert record_evaluation(run, "aime", {"pass@1": 0.1 + 0.2, "grading": "math-verify"})
 
 
 @pytest.mark.parametrize(

@@ -87,9 +87,6 @@ def test_medians_shares_and_the_highest_peak():
     assert found["speed/share/loss"] == pytest.approx(6 / 16)
     assert found["memory/peak_gib"] == 5
     assert "speed/trained_tokens_per_s" not in found
-
-
-def test_records_without_times_say_nothing():
     assert speed_figures([]) == {}
     assert speed_figures([{"step": 1, "loss": 0.5}]) == {}
 

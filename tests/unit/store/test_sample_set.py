@@ -1,7 +1,5 @@
 """Sample sets: what several writers share, and one sample for each problem and index."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -10,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -19,8 +18,7 @@ from hypothesis import strategies as st
 from stored import IDENTITY, completion, damage, put
 
 from sage_cli.errors import StoreError
-from sage_cli.store import sample_set as claims_module
-from sage_cli.store import sample_set as writer_module
+from sage_cli.store import sample_set as module
 from sage_cli.store.annotations import GradeStore
 from sage_cli.store.locks import EXPIRY_S
 from sage_cli.store.sample_parts import load_index, name_strangers
@@ -37,6 +35,18 @@ with claims.registered():
     print(claims.token, flush=True)
     sys.stdin.read()
 """
+
+
+@contextmanager
+def claiming(folder, before=""):
+    """Another process that claims samples, and its token."""
+    program = f"{before}{CLAIM}"
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(folder)], text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    ) as other:  # fmt: skip
+        yield other, other.stdout.readline().strip()
 
 
 def others(claims):
@@ -64,17 +74,7 @@ def test_a_claim_is_seen_by_others_and_goes_with_its_writer(tmp_path):
 
 def test_a_killed_writers_claim_is_void_and_removed(tmp_path):
     mine = Claims(tmp_path)
-    with (
-        mine.registered(),
-        subprocess.Popen(
-            [sys.executable, "-c", CLAIM, str(tmp_path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        ) as other,  # fmt: skip
-    ):
-        assert other.stdout is not None
-        token = other.stdout.readline().strip()
+    with mine.registered(), claiming(tmp_path) as (other, token):
         with mine.mutex():
             (claim,) = mine.others().values()
         assert claim.indices == {"a": [0, 1]}
@@ -88,19 +88,8 @@ def test_a_killed_writers_claim_is_void_and_removed(tmp_path):
 
 def test_a_claim_of_another_host_is_alive_until_it_was_silent_for_long(tmp_path):
     mine = Claims(tmp_path)
-    program = f"from other_host import elsewhere\nelsewhere('b')\n{CLAIM}"
-    with (
-        mine.registered(),
-        subprocess.Popen(
-            [sys.executable, "-c", program, str(tmp_path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        ) as other,  # fmt: skip
-    ):
-        assert other.stdout is not None
-        token = other.stdout.readline().strip()
+    elsewhere = "from other_host import elsewhere\nelsewhere('b')\n"
+    with mine.registered(), claiming(tmp_path, elsewhere) as (other, token):
         other.kill()
         other.wait()
         assert others(mine) == {token: {"a": [0, 1]}}
@@ -142,12 +131,9 @@ def test_half_written_files_go_but_not_a_living_writers(tmp_path):
 
 
 def test_a_mutex_that_is_never_given_back_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(claims_module, "PATIENCE_S", 0.1)
-    with (
-        Claims(tmp_path).mutex(),
-        pytest.raises(StoreError, match="claims") as caught,
-        Claims(tmp_path).mutex(),
-    ):
+    monkeypatch.setattr(module, "PATIENCE_S", 0.1)
+    refused = pytest.raises(StoreError, match="claims")
+    with Claims(tmp_path).mutex(), refused as caught, Claims(tmp_path).mutex():
         pass
     assert "stopped process" in str(caught.value.next_step)
 
@@ -158,7 +144,7 @@ def samples(tmp_path):
 
 
 def test_what_is_missing_is_claimed_in_chunks(samples, monkeypatch):
-    monkeypatch.setattr(writer_module, "CHUNK", 3)
+    monkeypatch.setattr(module, "CHUNK", 3)
     put(samples, completion("a", 1))
     with samples.writing({}) as writer:
         shares = []
@@ -171,7 +157,7 @@ def test_what_is_missing_is_claimed_in_chunks(samples, monkeypatch):
 
 
 def test_two_writers_share_and_each_sees_what_the_other_stored(samples, tmp_path, monkeypatch):
-    monkeypatch.setattr(writer_module, "CHUNK", 2)
+    monkeypatch.setattr(module, "CHUNK", 2)
     with samples.writing({}) as first, SampleSet(tmp_path, IDENTITY).writing({}) as second:
         assert first.claim(["a"], 5) == {"a": (0, 1)}
         assert second.claim(["a"], 5) == {"a": (2, 3)}
@@ -208,24 +194,22 @@ def test_an_error_keeps_what_was_added_and_leftovers_are_removed(samples):
     leftover = samples.folder / f".part-000000-aa.parquet.{os.getpid()}.tmp"
     leftover.write_bytes(b"half")
 
-    def interrupted():
-        with samples.writing({}) as writer:
-            writer.claim(["a"], 3)
-            writer.add(completion("a", 0))
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
+    with pytest.raises(KeyboardInterrupt), samples.writing({}) as writer:  # noqa: PT012
+        writer.claim(["a"], 3)
+        writer.add(completion("a", 0))
+        raise KeyboardInterrupt
     assert [row.index for row in samples.completions()] == [0]
     assert not leftover.exists()
 
 
-def test_parts_are_flushed_by_rows_and_reported_once_stored(samples, monkeypatch):
-    monkeypatch.setattr(writer_module, "FLUSH_ROWS", 2)
+def test_parts_are_flushed_by_rows_and_time_and_reported_once_stored(samples, monkeypatch):
+    monkeypatch.setattr(module, "FLUSH_ROWS", 2)
     seen = []
-    with samples.writing(
-        {}, lambda rows: seen.append(([r.part for r in rows], len(list(samples.completions()))))
-    ) as writer:
+
+    def stored(rows):
+        seen.append(([row.part for row in rows], len(list(samples.completions()))))
+
+    with samples.writing({}, stored) as writer:
         writer.claim(["p"], 5)
         for index in range(5):
             writer.add(completion(index=index))
@@ -233,14 +217,11 @@ def test_parts_are_flushed_by_rows_and_reported_once_stored(samples, monkeypatch
     assert [held for _, held in seen] == [2, 4, 5]
     names = [part.name for part in samples.inventory().parts]
     assert [parts for parts, _ in seen] == [[names[0]] * 2, [names[1]] * 2, [names[2]]]
-
-
-def test_parts_are_flushed_by_time(samples, monkeypatch):
-    monkeypatch.setattr(writer_module, "FLUSH_S", 0.0)
+    monkeypatch.setattr(module, "FLUSH_S", 0.0)
     with samples.writing({}) as writer:
-        writer.claim(["p"], 2)
-        writer.add(completion())
-        assert len(samples.inventory().parts) == 1
+        writer.claim(["q"], 2)
+        writer.add(completion("q"))
+        assert len(samples.inventory().parts) == 4
 
 
 def test_a_writer_leaves_the_index_as_it_found_the_set_last(samples):
@@ -255,6 +236,9 @@ def test_a_damaged_part_is_set_aside_and_claimed_again(samples):
     torn = put(samples, completion("a", 0), completion("a", 1))
     put(samples, completion("a", 2))
     damage(torn)
+    assert samples.inventory().damaged == (torn.name,)
+    assert samples.inventory().missing("a", 3) == (0, 1)
+    assert torn.is_file()  # a look changes nothing
     with samples.writing({}) as writer:
         assert writer.claim(["a"], 3) == {"a": (0, 1)}
         assert writer.claim(["a"], 4) == {"a": (3,)}
@@ -262,7 +246,7 @@ def test_a_damaged_part_is_set_aside_and_claimed_again(samples):
 
 
 def test_a_full_disk_keeps_what_was_stored_before(samples, monkeypatch):
-    monkeypatch.setattr(writer_module, "FLUSH_ROWS", 2)
+    monkeypatch.setattr(module, "FLUSH_ROWS", 2)
     write_bytes = Path.write_bytes
     room = iter([True, False, False])
 
@@ -273,14 +257,11 @@ def test_a_full_disk_keeps_what_was_stored_before(samples, monkeypatch):
 
     monkeypatch.setattr(Path, "write_bytes", limited)
 
-    def draw():
-        with samples.writing({}) as writer:
-            writer.claim(["p"], 5)
-            for index in range(5):
-                writer.add(completion(index=index))
-
-    with pytest.raises(StoreError, match="No space left on device"):
-        draw()
+    full = pytest.raises(StoreError, match="No space left on device")
+    with full, samples.writing({}) as writer:
+        writer.claim(["p"], 5)
+        for index in range(5):
+            writer.add(completion(index=index))
     assert samples.inventory().missing("p", 5) == (2, 3, 4)
     monkeypatch.undo()
     with samples.writing({}) as writer:
@@ -307,6 +288,9 @@ def test_rows_come_back_as_they_went_in(samples):
 
 
 def test_what_is_missing(samples):
+    assert samples.inventory().missing("a", 2) == (0, 1)  # an absent set holds nothing
+    assert list(samples.completions()) == []
+    assert not samples.folder.exists()
     put(samples, completion("a", 0), completion("a", 2), completion("a", 300))
     put(samples, completion("b", 1))
     inventory = samples.inventory()
@@ -317,32 +301,13 @@ def test_what_is_missing(samples):
     assert inventory.count_missing(["a", "b", "c"], 3) == 6
 
 
-def test_an_absent_set_holds_nothing(samples):
-    assert samples.inventory().missing("a", 2) == (0, 1)
-    assert list(samples.completions()) == []
-    assert not samples.folder.exists()
-
-
 def test_the_key_depends_on_every_part_of_the_identity():
-    others = [
-        replace(IDENTITY, model="n" * 16),
-        replace(IDENTITY, template="u" * 12),
-        replace(IDENTITY, sampling={"temperature": 0.9}),
-        replace(IDENTITY, seed=1),
-    ]
-    assert len({IDENTITY.key, *(other.key for other in others)}) == 5
+    changes = ({"model": "n" * 16}, {"template": "u" * 12}, {"seed": 1},
+               {"sampling": {"temperature": 0.9}})  # fmt: skip
+    assert len({IDENTITY.key, *(replace(IDENTITY, **change).key for change in changes)}) == 5
     ordered = replace(IDENTITY, sampling={"top_k": 1, "temperature": 1.0})
     reordered = replace(IDENTITY, sampling={"temperature": 1.0, "top_k": 1})
     assert reordered.key == ordered.key
-
-
-def test_a_damaged_part_is_named_and_counts_as_missing(samples):
-    torn = put(samples, completion("a", 0), completion("a", 1))
-    put(samples, completion("a", 2))
-    damage(torn)
-    assert samples.inventory().damaged == (torn.name,)
-    assert samples.inventory().missing("a", 3) == (0, 1)
-    assert torn.is_file()  # a look changes nothing
 
 
 @pytest.mark.parametrize("indexed", [False, True])
@@ -363,33 +328,6 @@ def test_reading_a_damaged_part_names_it_and_sets_it_aside(samples, indexed):
     found = again(samples)
     assert found.inventory().missing("a", 3) == (0, 1)
     assert [row.index for row in found.completions()] == [2]
-
-
-def test_a_copied_part_counts_once(samples):
-    part = put(samples, completion("a", 0), completion("a", 1))
-    checksum = part.stem.split("-")[-1]
-    shutil.copy(part, part.with_name(f"part-{'f' * 8}-000007-{checksum}.parquet"))
-    assert [row.index for row in again(samples).completions()] == [0, 1]
-    assert len(again(samples).inventory().parts) == 1
-
-
-def test_the_same_sample_in_two_parts_counts_once(samples):
-    put(samples, completion("a", 0), completion("a", 1))
-    put(samples, completion("a", 1), completion("a", 2))
-    assert [row.index for row in samples.completions()] == [0, 1, 2]
-    assert samples.inventory().count_missing(["a"], 4) == 1
-
-
-def test_two_texts_for_one_sample_are_refused_with_both_names(samples):
-    first = put(samples, completion("a", 0), completion("a", 1, "one"))
-    put(samples, completion("a", 2))
-    second = put(samples, completion("a", 1, "uno"))
-    with pytest.raises(StoreError, match="sample 1 of problem a") as caught:
-        samples.inventory()
-    assert first.name in caught.value.cause
-    assert second.name in caught.value.cause
-    second.unlink()
-    assert samples.inventory().missing("a", 3) == ()
 
 
 STRAYS = ("part-copy.parquet", "part-1-2.parquet", "part-(1).parquet", "notes.txt")

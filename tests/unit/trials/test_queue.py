@@ -1,31 +1,39 @@
-"""Queues: order, repetition, failures and their classes."""
+"""Queues: order, repetition, failures and their classes; the loop, and the time left."""
 
 from __future__ import annotations
 
 import json
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 from shell_task import shell_task
 
+from sage_cli.config.load import changed, load
 from sage_cli.errors import EXIT_BUSY, StoreError
+from sage_cli.progress import RunningTask, Silent
 from sage_cli.store.locks import writer
 from sage_cli.store.run import Run
 from sage_cli.trials.executors.executor import End, Fate, LocalExecutor
 from sage_cli.trials.queue import (
     LINES,
+    SURE_STEP,
     Failure,
     Kind,
+    TaskProgress,
     TaskQueue,
     all_failed,
     failure,
     last_lines,
+    run_tasks,
     stored_failures,
+    work_of,
     write_failures,
 )
+from sage_cli.trials.task import Cost
 
 PANEL = """loading libraries
 ╭─ error ──────────────────────╮
@@ -39,80 +47,61 @@ RuntimeError: [enforce fail at alloc_cpu.cpp:121] . DefaultCPUAllocator: can't a
 """
 
 
-@pytest.fixture
-def log(tmp_path):
-    path = tmp_path / "run.log"
-    path.write_text("step 1\nstep 2\n")
-    return path
-
-
 def failed(error, reason):
     return {"status": "failed", "error": error, "reason": reason}
 
 
-def test_what_a_run_says_of_itself(log):
-    exited = End(Fate.EXITED, 2)
-    diverged = failure(exited, failed("DivergedError", "loss is nan at step 7"), log)
-    assert (diverged.kind, diverged.reason) == (Kind.DIVERGED, "loss is nan at step 7")
-    assert diverged.lines == ("step 1", "step 2")
-    short = failure(exited, failed("OutOfMemoryError", "the GPU's 80 GiB don't hold it"), log)
-    assert short.kind is Kind.MEMORY
-    other = failure(exited, failed("TrainingError", "the reference is another"), log)
-    assert (other.kind, other.reason) == (Kind.ERROR, "the reference is another")
+@pytest.mark.parametrize(
+    ("end", "manifest", "text", "kind", "reason"),
+    [
+        # what a run says of itself
+        (End(Fate.EXITED, 2), failed("DivergedError", "loss is nan at step 7"), "step 1\nstep 2\n",
+         Kind.DIVERGED, "loss is nan at step 7"),
+        (End(Fate.EXITED, 2), failed("OutOfMemoryError", "80 GiB don't hold it"), "",
+         Kind.MEMORY, "80 GiB don't hold it"),
+        (End(Fate.EXITED, 2), failed("TrainingError", "the reference is another"), "",
+         Kind.ERROR, "the reference is another"),
+        (End(Fate.EXITED, 2), {}, PANEL,
+         Kind.REFUSED, "rl.micro_batch 7 doesn't divide the 64 completions"),
+        # memory that a processor lacks is read from the traceback
+        (End(Fate.EXITED, 1), failed("RuntimeError", "x"), TRACEBACK, Kind.MEMORY, None),
+        (End(Fate.EXITED, 1), {}, "Traceback (most recent call last):\nKeyError: 'tau'\n",
+         Kind.ERROR, "KeyError: 'tau'"),
+        (End(Fate.EXITED, 3), {}, None, Kind.ERROR, "exit code 3"),
+        # signals, time limits and lost nodes
+        (End(Fate.KILLED, -9), {}, "", Kind.KILLED, "SIGKILL ended it from outside (so does the k"),
+        (End(Fate.KILLED, 143), {}, "", Kind.KILLED, "SIGTERM ended it from outside"),  # 128 + 15
+        (End(Fate.LOST), {}, "", Kind.KILLED, None),
+        (End(Fate.TIMEOUT, -15), {"status": "interrupted", "error": None}, "",
+         Kind.TIMEOUT, "it took longer than executor.minutes allows"),
+    ],
+)  # fmt: skip
+def test_why_a_task_failed(tmp_path, end, manifest, text, kind, reason):
+    log = tmp_path / "run.log"
+    if text is not None:
+        log.write_text(text)
+    found = failure(end, manifest, log)
+    assert found.kind is kind
+    if reason is not None:
+        assert found.reason.startswith(reason)
+        assert found.reason == reason or reason.endswith("(so does the k")
+    if kind is Kind.DIVERGED or text is None:
+        assert found.lines == tuple((text or "").splitlines())
 
 
-def test_a_refusal_is_read_from_its_panel(log):
-    log.write_text(PANEL)
-    found = failure(End(Fate.EXITED, 2), {}, log)
-    assert found.kind is Kind.REFUSED
-    assert found.reason == "rl.micro_batch 7 doesn't divide the 64 completions"
-
-
-def test_memory_that_a_processor_lacks_is_read_from_the_traceback(log):
-    log.write_text(TRACEBACK)
-    assert failure(End(Fate.EXITED, 1), failed("RuntimeError", "x"), log).kind is Kind.MEMORY
-
-
-def test_a_bug_is_an_error_and_its_last_line_the_reason(log):
-    log.write_text("Traceback (most recent call last):\nKeyError: 'tau'\n")
-    found = failure(End(Fate.EXITED, 1), {}, log)
-    assert (found.kind, found.reason) == (Kind.ERROR, "KeyError: 'tau'")
-
-
-def test_signals_time_limits_and_lost_nodes(log):
-    killed = failure(End(Fate.KILLED, -9), {}, log)
-    assert killed.kind is Kind.KILLED
-    assert killed.reason.startswith("SIGKILL ended it from outside (so does the kernel")
-    # a shell says 128 + 15
-    assert failure(End(Fate.KILLED, 143), {}, log).reason == "SIGTERM ended it from outside"
-    assert failure(End(Fate.LOST), {}, log).kind is Kind.KILLED
-    late = failure(End(Fate.TIMEOUT, -15), {"status": "interrupted", "error": None}, log)
-    assert (late.kind, late.reason) == (
-        Kind.TIMEOUT,
-        "it took longer than executor.minutes allows",
-    )
-
-
-def test_only_the_last_lines_are_kept_without_colours_and_empty_ones(log):
+def test_only_the_last_lines_are_kept_without_colours_and_empty_ones(tmp_path):
+    log = tmp_path / "run.log"
     log.write_text("".join(f"\x1b[31mline {i}\x1b[0m\n\n" for i in range(5000)))
     assert last_lines(log) == tuple(f"line {i}" for i in range(5000 - LINES, 5000))
 
 
-def test_no_log_is_no_lines(tmp_path):
-    found = failure(End(Fate.EXITED, 3), {}, tmp_path / "none.log")
-    assert (found.lines, found.reason) == ((), "exit code 3")
-
-
-def test_stored_failures_are_read_back_and_a_torn_file_tells_nothing(tmp_path):
+def test_failures_are_stored_and_each_reason_told_once(tmp_path):
     file = tmp_path / "failures.json"
     assert stored_failures(file) == {}
     write_failures(file, {"rl-a": Failure(Kind.MEMORY, "2 GiB", ("a line",))})
     assert stored_failures(file) == {"rl-a": "out of memory: 2 GiB"}
     file.write_text('{"rl-a": ')
     assert stored_failures(file) == {}
-
-
-def test_each_reason_is_told_once_where_every_trial_failed(tmp_path):
     error = all_failed(["timeout: late", "timeout: late", "killed: SIGKILL"], tmp_path)
     assert error.cause.splitlines() == ["every trial failed", "timeout: late", "killed: SIGKILL"]
 
@@ -147,12 +136,16 @@ def queue(tmp_path, ears):
     made.close()
 
 
-def finish(queue, seconds=30):
+def advance(queue, until, seconds=30):
     deadline = time.monotonic() + seconds
-    while not queue.idle:
+    while not until():
         queue.advance()
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def finish(queue):
+    advance(queue, lambda: queue.idle)
 
 
 def test_what_is_needed_is_done_before_and_once(queue, ears, tmp_path):
@@ -185,17 +178,15 @@ def test_a_failure_is_tried_again_and_then_kept_with_its_reason(queue, ears, tmp
     assert (tmp_path / "logs/never.log").read_text() == "no luck\nno luck\n"
 
 
-def test_a_refusal_is_not_repeated(queue, ears, tmp_path):
-    queue.add(shell_task(tmp_path, "no", "exit 2"))
+@pytest.mark.parametrize(
+    ("line", "end", "kind"),
+    [("exit 2", "lost", Kind.REFUSED), ("touch odd; exit 7", "done", None)],  # a result counts
+)
+def test_a_refusal_is_not_repeated_and_a_result_counts(queue, ears, tmp_path, line, end, kind):
+    queue.add(shell_task(tmp_path, "odd", line))
     finish(queue)
-    assert ears.ends == [("no", "lost")]
-    assert ears.failures[0].kind is Kind.REFUSED
-
-
-def test_a_result_counts_whatever_the_exit_code_says(queue, ears, tmp_path):
-    queue.add(shell_task(tmp_path, "odd", "touch odd; exit 7"))
-    finish(queue)
-    assert ears.ends == [("odd", "done")]
+    assert ears.ends == [("odd", end)]
+    assert [why.kind for why in ears.failures] == ([kind] if kind else [])
 
 
 def test_what_needs_something_lost_is_lost_with_its_reason(queue, ears, tmp_path):
@@ -251,10 +242,7 @@ def test_one_that_lost_the_race_for_a_lock_waits_and_is_no_failure(queue, ears, 
     queue.add(shell_task(tmp_path, "one", needs=task))
     queue.advance()
     with writer(task.run.folder):
-        deadline = time.monotonic() + 30
-        while queue.running:
-            queue.advance()
-            assert time.monotonic() < deadline
+        advance(queue, lambda: not queue.running)
         assert not queue.idle
         (tmp_path / ("free" if dies else "base")).touch()
     finish(queue)
@@ -336,11 +324,7 @@ def test_jobs_that_nobody_asks_for_leave_the_list_when_they_end(tmp_path, ears):
     first.advance()
     assert sorted(left_jobs(tmp_path)) == ["long", "short", "wanted"]
     second = TaskQueue(Outliving(3), tmp_path / "logs", 0, ears)
-    deadline = time.monotonic() + 30
-    while left_jobs(tmp_path) != ["long"]:
-        second.advance()
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    advance(second, lambda: left_jobs(tmp_path) == ["long"])
     # one that is asked for only now is told how it ended, and isn't run again
     second.add(shell_task(tmp_path, "wanted", "echo again >> order; exit 1"))
     second.advance()
@@ -378,3 +362,160 @@ def test_a_torn_list_of_jobs_is_named(tmp_path, ears):
     Path(tmp_path / "jobs.json").write_text('{"12": ')
     with pytest.raises(Exception, match=r"jobs\.json is torn or was edited"):
         TaskQueue(LocalExecutor(1), tmp_path, 1, ears)
+
+
+@pytest.fixture
+def single(tmp_path, ears, monkeypatch):
+    """A queue of one place, which is looked at often."""
+    monkeypatch.setattr("sage_cli.trials.queue.POLL_S", 0.02)
+    made = TaskQueue(LocalExecutor(1, grace_s=1), tmp_path / "logs", retries=0, listener=ears)
+    yield made
+    made.close()
+
+
+def test_more_is_asked_for_where_a_place_is_free_and_not_before(single, ears, tmp_path):
+    names = ["two", "three"]
+    under_way = []
+
+    def further():
+        under_way.append(len(single.running))
+        if names:
+            single.add(shell_task(tmp_path, names.pop(0)))
+            return True
+        return False
+
+    single.add(shell_task(tmp_path, "one"))
+    looks = []
+    single.run(TaskProgress(Silent()), further=further, check=lambda: looks.append(1))
+    assert ears.ends == [("one", "done"), ("two", "done"), ("three", "done")]
+    assert under_way == [0, 0, 0]  # for two, for three, and for none
+    assert looks
+
+
+def test_enough_leaves_works_under_way(single, ears, tmp_path):
+    single.add(shell_task(tmp_path, "one", "sleep 60"))
+    single.run(TaskProgress(Silent()), enough=lambda: True)
+    assert len(single.running) == 1
+    assert ears.ends == []
+
+
+def test_why_works_were_given_up(tmp_path):
+    tasks = [shell_task(tmp_path, "good"), shell_task(tmp_path, "bad", "echo no luck; exit 1")]
+    failures = run_tasks(tasks, LocalExecutor(2), tmp_path / "logs", 0, Silent())
+    assert {name: why.reason for name, why in failures.items()} == {"bad": "no luck"}
+    assert (tmp_path / "good").exists()
+
+
+class Board(Silent):
+    """Keeps what the board was told last."""
+
+    def board(self, status):
+        self.status = status
+
+
+SFT, EVAL = ("sft", 100, 100), ("eval", 0, 20)
+
+
+@pytest.mark.parametrize(
+    ("trials", "places", "total"),
+    [
+        ([("rl", 40, 100)] * 6, 1, 6),  # kind, steps, seconds
+        ([("rl", 40, 100)] * 6, 2, 6),
+        ([("rl", 0, 100)] * 6, 2, 0),  # whose steps nobody sees
+        ([("rl", 40, 80), ("rl", 40, 120)] * 3, 2, 0),
+        ([("rl", 40, 100)] * 4, 4, 0),
+        ([SFT, ("rl", 40, 80), ("rl", 40, 100), EVAL], 2, 0),  # the demo
+        ([SFT, ("rl", 400, 3000), ("rl", 400, 3600), EVAL, EVAL], 2, 0),
+        ([("rl", 4, 400)] * 5, 1, 0),
+        ([("rl", 10_000, 86_400)], 1, 0),
+    ],
+)
+def test_the_time_left_is_right_within_a_factor_of_two(
+    trials, places, total, tmp_path, monkeypatch
+):
+    """A clock of its own: tasks begin where a place is free, SFT alone and first, 5 s to load."""
+    now = [0.0]
+    monkeypatch.setattr("sage_cli.trials.queue.cost_of", lambda _: Cost())
+    monkeypatch.setattr("sage_cli.trials.queue.time.monotonic", lambda: now[0])
+    sink = Board()
+    board = TaskProgress(sink, total)
+    tasks = [shell_task(tmp_path, f"t{place}") for place in range(len(trials))]
+    begins, free = [], [0.0] * places
+    for task, (kind, _, seconds) in zip(tasks, trials, strict=True):
+        task.kind = kind
+        board.expect(task)
+        begins.append(min(free))
+        free[free.index(min(free))] = begins[-1] + seconds
+        if kind == "sft":
+            free = [float(seconds)] * places
+    ends = [begin + seconds for begin, (*_, seconds) in zip(begins, trials, strict=True)]
+
+    def running(task):
+        place = tasks.index(task)
+        _, steps, seconds = trials[place]
+        age = now[0] - begins[place]
+        step = int(steps * max(0.0, age - 5) / (seconds - 5))
+        return RunningTask(task.name, step or None, steps or None, age)
+
+    monkeypatch.setattr("sage_cli.trials.queue._running", running)
+    told, sure = 0, False
+    # a step counts once it is over
+    slack = 5 + max((s / n for _, n, s in trials if n >= SURE_STEP), default=0.0)
+    stride = max(1, int(max(ends)) // 4000)  # seconds from look to look
+    for second in range(stride, int(max(ends)), stride):
+        now[0] = float(second)
+        for place, end in enumerate(ends):
+            if second - stride < end <= second:
+                tasks[place].since_s = begins[place]
+                board.done(tasks[place])
+        shown = [t for t, b, e in zip(tasks, begins, ends, strict=True) if b < second < e]
+        board.show(shown, places)
+        left_s, truth = sink.status.left_s, max(ends) - second
+        # from the second trial, or from the tenth step of what teaches something of all
+        trained = [t for t in tasks if t.kind == "rl" and t.name in board._settled]
+        paced = bool(shown) and all((running(t).step or 0) > 13 for t in shown if t.kind == "rl")
+        sure = sure or bool(trained) or (paced and any(t.kind == "rl" for t in shown))
+        if left_s is not None:
+            told += 1
+            assert left_s >= 0
+            assert truth / 2 - 5 <= left_s <= truth * 2 + slack, (second, left_s, truth)
+        elif any(t.kind == "rl" for t in shown):
+            assert not sure, second
+    assert told > 0
+
+
+def test_a_measurement_takes_time_by_its_completions(tmp_path, monkeypatch):
+    """60 completions took 38 s: 570 take 361 s, and 90 of a policy's checkpoints 57 s."""
+    now, sink = [38.0], Board()
+    monkeypatch.setattr("sage_cli.trials.queue.time.monotonic", lambda: now[0])
+    sizes = {"small": 60, "large": 570, "steps": 90}
+    cost_of = lambda task: Cost(completions=sizes[task.name])  # noqa: E731
+    monkeypatch.setattr("sage_cli.trials.queue.cost_of", cost_of)
+    board = TaskProgress(sink)
+    tasks = [shell_task(tmp_path, name) for name in sizes]
+    for task, kind in zip(tasks, ("eval", "eval", "checkpoints"), strict=True):
+        task.kind = kind
+        board.expect(task)
+    tasks[0].since_s = 0.0
+    board.done(tasks[0])
+    board.show([], 1)
+    assert sink.status.left_s == pytest.approx(38 / 60 * (570 + 90))
+
+
+def test_a_task_is_as_large_as_its_completions_and_others_are_unknown(tmp_path):
+    config = changed(
+        load(["tiny"]).config,
+        {"evaluation.benchmark": "arithmetic:held_out=20", "evaluation.samples": 4},
+    )
+    task = replace(shell_task(tmp_path, "measured"), kind="eval", config=config, measures=True)
+    assert work_of(task) == ("eval", 20 * 4)
+    sink = Board()
+    board = TaskProgress(sink)
+    first, later = shell_task(tmp_path, "sft"), shell_task(tmp_path, "rl")
+    first.kind, later.kind = "sft", "rl"
+    for task in (first, later):
+        board.expect(task)
+    first.since_s = 0.0
+    board.done(first)
+    board.show([], 1)
+    assert sink.status.left_s is None

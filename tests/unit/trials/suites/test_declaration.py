@@ -17,10 +17,13 @@ from sage_cli.trials.suites.declaration import (
 )
 
 
-def test_a_claim_is_read_and_the_lesser_stands_second():
+def test_a_claim_is_read_and_no_verdict_on_models_says_that_it_holds():
     claim = parse_claim("grpo-no-kl <  grpo at pass@256 on aime")
     assert (claim.a, claim.b, claim.k, claim.benchmark) == ("grpo", "grpo-no-kl", 256, "aime")
     assert parse_claim("a > b at pass@1").benchmark is None
+    for verdict in (Verdict.AS_CLAIMED, Verdict.OTHERWISE, Verdict.OPEN_MODELS):
+        assert verdict.value.startswith("these models: ")
+        assert "holds" not in verdict.value
 
 
 @pytest.mark.parametrize("text", ["a > b", "a = b at pass@1", "a > b at pass@x", "a>b at pass@1"])
@@ -47,24 +50,10 @@ def test_a_verdict_needs_sign_and_certainty(difference, p_holm, verdict, of_mode
     assert claim.verdict(difference, p_holm, "models") == of_models
 
 
-def test_no_verdict_on_models_says_that_a_claim_holds():
-    for verdict in (Verdict.AS_CLAIMED, Verdict.OTHERWISE, Verdict.OPEN_MODELS):
-        assert verdict.value.startswith("these models: ")
-        assert "holds" not in verdict.value
-
-
 PAPERS = ["figure2", "figure3", "figure4", "figure6", "figure7", "paper",
           "table1", "table2", "table3", "table4", "table5", "table6", "table9"]  # fmt: skip
-OWN = [
-    "advantages",
-    "anchors",
-    "demo",
-    "neighbours",
-    "null-rewards",
-    "smollm2",
-    "strong-guide",
-    "tuned",
-]
+OWN = ["advantages", "anchors", "demo", "neighbours", "null-rewards", "smollm2", "strong-guide",
+       "tuned"]  # fmt: skip
 EVERY = sorted([*PAPERS, *OWN])
 
 
@@ -80,23 +69,14 @@ def test_all_that_ship_can_be_read():
         suite = read_suite(name)
         assert suite.name == name
         assert suite.methods or suite.includes or suite.sweep
-
-
-def test_a_published_tables_methods_are_all_there():
     for name in ("table1", "table2", "table3", "table4", "table5", "table9"):
         suite = read_suite(name)
         assert suite.published == name
         # Table 3 prints the base of Table 1 once more; our copy of the table doesn't
         assert set(published_rows(name)) <= set(suite.methods), name
-
-
-def test_the_paper_has_each_of_its_own_once_and_itself_last():
     names = [suite.name for suite in with_included("paper")]
     assert names[-1] == "paper"
     assert sorted(names) == PAPERS
-
-
-def test_an_unknown_suite_is_refused_with_the_nearest():
     with pytest.raises(ConfigurationError, match="no suite 'tabel1'") as refused:
         read_suite("tabel1")
     assert refused.value.next_step == "did you mean table1?"
@@ -123,30 +103,22 @@ def test_an_unknown_suite_is_refused_with_the_nearest():
         ("methods: {b: {of: psr, control: b}}", "methods.b.control names the method itself"),
         ("methods: {a: {of: grpo, contrl: b}}", "has no 'contrl': did you mean control?"),
         ("published: table1\nmethods: {brunch: grpo/branch}", "table1 has no row 'brunch'"),
+        ("published: table1\nmethods: {grpo-brunch: grpo/branch}", "did you mean grpo-branch?"),
+        ("methods: {grpo: grpo}\nagainst: brnach\n", "against names the method 'brnach'"),
     ],
 )  # fmt: skip
 def test_mistakes_are_named_with_what_was_meant(tmp_path, text, cause):
     with pytest.raises(ConfigurationError) as refused:
         read_suite(written(tmp_path, "mine", text))
-    assert cause in refused.value.cause
+    assert cause in f"{refused.value.cause}; {refused.value.next_step}"
 
 
-def test_a_row_that_the_published_table_lacks_comes_with_the_nearest(tmp_path):
-    file = written(tmp_path, "mine", "published: table1\nmethods: {grpo-brunch: grpo/branch}")
-    with pytest.raises(ConfigurationError) as refused:
-        read_suite(file)
-    assert refused.value.next_step == "did you mean grpo-branch?"
-
-
-def test_a_cycle_is_refused_with_its_way(tmp_path):
+def test_suites_include_each_other_once_and_not_in_a_cycle(tmp_path):
     a, b = (str(tmp_path / f"{name}.yaml") for name in "ab")
     written(tmp_path, "a", f"includes: [{b}]")
     written(tmp_path, "b", f"includes: [{a}]")
     with pytest.raises(ConfigurationError, match="a → b → a"):
         with_included(a)
-
-
-def test_what_two_include_is_there_once(tmp_path):
     shared = written(tmp_path, "shared", "methods: {a: grpo}")
     left = written(tmp_path, "left", f"includes: [{shared}]")
     top = written(tmp_path, "top", f"includes: [{left}, {shared}]")
@@ -164,12 +136,6 @@ def test_the_neighbours_are_all_methods_of_exploration():
     assert ("branch", "grpo") in suite.compared
     assert ("grpo", "branch") not in suite.compared
     assert ("base", "grpo") not in suite.compared
-
-
-def test_what_is_compared_against_must_be_a_method(tmp_path):
-    text = "methods: {grpo: grpo}\nagainst: brnach\n"
-    with pytest.raises(ConfigurationError, match="against names the method 'brnach'"):
-        read_suite(written(tmp_path, "mine", text))
 
 
 def test_some_methods_alone_bring_what_is_declared_about_them(tmp_path):

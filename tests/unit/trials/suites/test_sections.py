@@ -1,10 +1,14 @@
+"""What a suite's report says: measured tables, claims, curves, and the picture of differences."""
+
+import re
+
 import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 from suite_results import result
 
 from sage_cli.reports.tables import Estimate
-from sage_cli.trials.suites.claims import contrasts, decide, differences
+from sage_cli.trials.suites.claims import contrasts, decide, differences, forest_panels
 from sage_cli.trials.suites.declaration import Suite, Verdict
 from sage_cli.trials.suites.report import curves, measured, runs
 from sage_cli.trials.suites.results import write_counts
@@ -23,7 +27,7 @@ GRPO = {"grpo": {"arithmetic": [[0, 1, 2, 4] * 5]}}
 BRANCH = {"grpo-branch": {"arithmetic": [[4, 4, 4, 4] * 5]}}
 
 
-def test_measured_beside_published_and_a_failed_method_is_a_row_with_its_reason():
+def test_measured_tables_stand_beside_published_ones():
     found = result(suite(published="table1"), {**NEVER, **GRPO})
     here, printed = measured(found).tables
     rows = {str(row.cells[0]): row for row in here.rows}
@@ -31,23 +35,17 @@ def test_measured_beside_published_and_a_failed_method_is_a_row_with_its_reason(
     assert str(rows["initial policy"].cells[1]) == "0.250"
     assert rows["grpo"].cells[1] == Estimate(
         pytest.approx(0.4375), pytest.approx(np.nan, nan_ok=True)
-    )  # type: ignore[arg-type]
+    )
     lost = rows["grpo-branch (out of memory: the GPU is full)"]
     assert {str(cell) for cell in lost.cells[1:]} == {"–"}
     assert "compare the order of rows" in printed.notes[1]
     assert "Qwen2.5-Math-7B-Base" in printed.title
     assert "arXiv:2605.18864" in printed.notes[0]
     assert {str(row.cells[0]) for row in printed.rows} == {"initial policy", *METHODS} - {"base"}
-
-
-def test_notes_of_what_was_graded_name_method_and_training():
     twice = {"grpo": {"arithmetic": [[1] * 20, [4] * 20]}}
     *_, first, second = measured(result(suite(), {**NEVER, **twice})).notes
     assert first == "grpo, seed 1 on arithmetic, evaluation seed 0: 20 right, 60 wrong"
     assert second == "grpo, seed 2 on arithmetic, evaluation seed 0: 80 right, 0 wrong"
-
-
-def test_the_other_printed_tables_are_laid_beside_too():
     table5 = suite(published="table5", methods={"grpo": "grpo"})
     _, printed = measured(result(table5, GRPO)).tables
     assert [str(cell) for cell in printed.rows[0].cells] == ["grpo", "0.056", "0.030", "0.053"]
@@ -188,14 +186,8 @@ def test_every_method_is_compared_with_those_that_a_suite_names():
         ("grpo-branch > grpo at pass@1", "grpo-branch is above grpo at pass@1: +0.562"),
         ("grpo-branch < grpo at pass@1", "grpo is below grpo-branch at pass@1: -0.562"),
         ("same > grpo at pass@4", "same is indistinguishable from grpo at pass@4: +0.000 ["),
-        (
-            "grpo > base at pass@1 on arithmetic",
-            "above the initial policy at pass@1 on arithmetic: +",
-        ),
-        (
-            "grpo > base at pass@1 on kk",
-            "grpo and the initial policy at pass@1 on kk: not measured",
-        ),
+        ("grpo > base at pass@1 on arithmetic", "above the initial policy at pass@1 on arithmetic"),
+        ("grpo > base at pass@1 on kk", "grpo and the initial policy at pass@1 on kk: not measure"),
     ],
 )
 def test_a_claim_is_answered_in_a_sentence(claim, sentence):
@@ -293,12 +285,12 @@ def test_a_claim_has_the_difference_from_the_methods_own_control_beside_it(asked
     assert document.tables[0].rows[0].cells[3] == Estimate(
         pytest.approx(own if own else np.nan, nan_ok=True), interval=claim_interval(claim),
         signed=bool(own),
-    )  # type: ignore[arg-type]  # fmt: skip
+    )  # fmt: skip
 
 
 def claim_interval(claim):
     ends = claim.get("less control low"), claim.get("less control high")
-    return None if ends == (None, None) else ends  # type: ignore[return-value]
+    return None if ends == (None, None) else ends
 
 
 def test_the_own_control_comes_first_and_the_best_in_hindsight_is_a_line_of_sensitivity():
@@ -311,7 +303,7 @@ def test_the_own_control_comes_first_and_the_best_in_hindsight_is_a_line_of_sens
     assert [row.cells[:4] for row in sensitivity.rows] == [
         ("grpo-branch", 1, "hot", 2), ("grpo-branch", 4, "hot", 2),
     ]  # fmt: skip
-    values = [row.cells[4].value for row in sensitivity.rows]  # type: ignore[union-attr]
+    values = [row.cells[4].value for row in sensitivity.rows]
     assert values == pytest.approx([7 / 16, 0])
     assert "in hindsight" in sensitivity.title
     assert [row["best in hindsight"] for row in document.data["hindsight"]] == ["hot", "hot"]
@@ -330,3 +322,33 @@ def test_a_guide_without_its_control_in_the_suite_is_named(branch, noted):
     alone = suite(methods={**METHODS, "grpo-branch": branch}, against="base")
     notes = differences(result(alone, {**NEVER, **GRPO, **BRANCH})).notes
     assert noted == any(note.startswith("grpo-branch: the suite has no own") for note in notes)
+
+
+SUITE, COUNTS = suite(against=["base", "grpo"]), {**NEVER, **GRPO, **BRANCH}
+
+
+def test_a_row_for_each_method_and_a_point_for_each_that_it_is_compared_with():
+    found = {pair: by["arithmetic"] for pair, by in contrasts(result(SUITE, COUNTS)).items()}
+    panels = forest_panels(found, (1, 4))
+    assert list(panels) == ["pass@1", "pass@4"]
+    at_1 = panels["pass@1"]
+    assert {row: list(points) for row, points in at_1.items()} == {
+        "grpo": ["less initial policy"],
+        "grpo-branch": ["less grpo", "less initial policy"],  # its own control first
+    }
+    # c/n: branch 1; grpo (0 + 1 + 2 + 4) / 16 = .4375; base (0 + 0 + 1 + 3) / 16 = .25
+    assert at_1["grpo-branch"]["less initial policy"].value == pytest.approx(0.75)
+    assert at_1["grpo-branch"]["less grpo"].value == pytest.approx(0.5625)
+    gap = found["grpo-branch", "grpo"].difference
+    assert at_1["grpo-branch"]["less grpo"].interval == (gap.low_K[0], gap.high_K[0])
+    # at k = 4 of 4 samples whoever has a right one has solved it: 1 less (0 + 1 + 1 + 1) / 4
+    assert panels["pass@4"]["grpo-branch"]["less grpo"].value == pytest.approx(0.25)
+
+
+def test_the_section_draws_it_with_every_method_named(tmp_path):
+    (figure,) = differences(result(SUITE, COUNTS)).figures
+    figure.draw(tmp_path / figure.stem)
+    drawn = (tmp_path / "differences.svg").read_text()
+    named = set(re.findall(r"<!-- (.*?) -->", drawn))
+    assert {"pass@1", "pass@4", "grpo", "grpo-branch", "less initial policy", "less grpo"} <= named
+    assert differences(result(SUITE, {"base": COUNTS["base"]})).figures == ()
