@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import PurePath
 from typing import Any
 
 from sage_cli.grading.grades import STATUSES
 from sage_cli.metrics import Counts
+from sage_cli.settings.own_code import names_code
 
 
 @dataclass(frozen=True)
@@ -102,9 +104,15 @@ def sampled_as(provenance: Mapping[str, Any]) -> str | None:
     counts = [f"n {n}"] if n else []
     counts += [f"evaluation seeds {', '.join(map(str, seeds))}"] if len(seeds) > 1 else []
     on = [f"{used['name']} ({used['problems']} problems)" for used in benchmarks]
-    modes = sorted({used["grader"]["mode"] for used in benchmarks if used.get("grader")})
-    parts = [settings, counts, on, [f"grading {mode}" for mode in modes]]
-    return "; ".join(", ".join(part) for part in parts if part)
+    graders = {_graded_by(used["grader"]) for used in benchmarks if used.get("grader")}
+    return "; ".join(", ".join(part) for part in (settings, counts, on, sorted(graders)) if part)
+
+
+def _graded_by(grader: Mapping[str, Any]) -> str:
+    """Return `grading strict`, or `grading strict by mine.py:near` for a judge of one's own."""
+    judge = grader.get("judge")
+    own = f" by {PurePath(judge).name}" if judge is not None and names_code(judge) else ""
+    return f"grading {grader['mode']}{own}"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,13 @@ import pytest
 
 from sage_cli.errors import ConfigurationError
 from sage_cli.metrics import Counts
-from sage_cli.reports.provenance import BenchmarkUsed, GraderUsed, Provenance, SeedCounts
+from sage_cli.reports.provenance import (
+    BenchmarkUsed,
+    GraderUsed,
+    Provenance,
+    SeedCounts,
+    sampled_as,
+)
 from sage_cli.reports.scores import evaluation_document, evaluation_table, score
 from sage_cli.reports.tables import Estimate
 
@@ -131,3 +137,12 @@ def test_one_seed_has_no_deviation_and_says_what_to_type() -> None:
     document = evaluation_document(one, (1,), Provenance(), k_samples=k_samples)
     assert document.tables[0].notes[-1].endswith("--protocol paper takes five")
     assert "aime pass@1 sd" not in document.data["rows"][1]
+
+
+def test_a_judge_of_ones_own_is_named_below_a_table():
+    provenance = {"sampling": {"temperature": 1.0}, "n": 4}
+    own = ("/home/me/mine.py:near", "grading strict by mine.py:near")
+    for judge, words in (("math", "grading strict"), own):
+        used = {"name": "aime", "problems": 2, "grader": {"mode": "strict", "judge": judge}}
+        line = sampled_as({**provenance, "benchmarks": [used]})
+        assert line == f"temperature 1; n 4; aime (2 problems); {words}"
