@@ -70,7 +70,7 @@ DryRun = Annotated[bool, option(OUTPUT, "Print the plan and touch nothing.", "--
 
 def _gpu_gb(text: str) -> int:
     """Return the GB in `80`, or at the end of a name as `h100-80g`."""
-    size = re.fullmatch(r"(?:\w+-)?(\d+)g?", text)
+    size = re.fullmatch(r"(?:[\w-]+-)?(\d+)g?", text, re.IGNORECASE)
     if size is None:
         raise typer.BadParameter("write its GB, as 80, or a name that ends with them, as h100-80g")
     return int(size[1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sage_cli.config.load import changed
 from sage_cli.errors import ConfigurationError
@@ -53,11 +53,13 @@ class Search(Task):
 
         Raises ConfigurationError if it spent more.
         """
-        sweep, folder = self.config.sweep, self._stored
-        result = folder.result if folder else None
-        if folder is None or result is None or folder.state["trials"]["left"]:
+        if (stored := self._stored) is None:
             return ()
-        if (count := folder.state["trials"]["done"]) > (sweep.trials or 0):
+        sweep, (folder, state) = self.config.sweep, stored
+        result = folder.result
+        if result is None or state["trials"]["left"]:
+            return ()
+        if (count := state["trials"]["done"]) > (sweep.trials or 0):
             raise ConfigurationError(
                 f"{self.trial.label} was tuned with {count} trials, the budget is {sweep.trials}",
                 f"raise the budget of all methods, or delete {folder.path}",
@@ -67,21 +69,23 @@ class Search(Task):
     @property
     def has_failed(self) -> bool:
         """Return True if every trial failed."""
-        counts = self._stored.state["trials"] if self._stored else {"failed": 0}
+        stored = self._stored
+        counts = stored[1]["trials"] if stored else {"failed": 0}
         return bool(counts["failed"]) and not (counts["done"] or counts["left"])
 
     @property
-    def _stored(self) -> SweepFolder | None:
-        """Return the folder of this search; None before it began, or if it holds another one."""
+    def _stored(self) -> tuple[SweepFolder, dict[str, Any]] | None:
+        """Return this search's folder and state; None before it began, or if it is another's."""
         path = sweep_folder(self.config.run.root, self.name)
         if not path.is_dir():
             return None
         from sage_cli.trials.search.folder import SweepFolder  # imports numpy
 
-        sweep, state = self.config.sweep, SweepFolder(path).state
+        sweep, folder = self.config.sweep, SweepFolder(path)
+        state = folder.state
         asked = [self.space.plain(), sweep.sampler, list(sweep.objective)]
         stored = [state["space"], state["sampler"], state["objectives"]]
-        return SweepFolder(path) if stored == json.loads(json.dumps(asked)) else None
+        return (folder, state) if stored == json.loads(json.dumps(asked)) else None
 
 
 def trainings(sweep: Task) -> list[Task]:

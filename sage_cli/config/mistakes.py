@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from typing import Any, get_args
 
 from pydantic import ValidationError
 
 from sage_cli.config.schema import UNIONS, sections_at, settings
-from sage_cli.errors import ConfigurationError
+from sage_cli.errors import ConfigurationError, did_you_mean
 
 _FLAGS = {"rl": ("method", "--algo"), "guide": ("guide", "--guide")}
 """Sections of which a flag chooses the class: what a class is called, and the flag."""
@@ -122,8 +121,8 @@ def _unknown_key(path: Sequence[str]) -> str:
 
 def meant(given: str, names: Iterable[str]) -> str:
     """Return ` (did you mean tau?)` for the nearest of the known names, or an empty text."""
-    close = get_close_matches(given, dict.fromkeys(names), n=1, cutoff=0.5)
-    return f" (did you mean {close[0]}?)" if close else ""
+    near = did_you_mean(given, dict.fromkeys(names), 0.5)
+    return near and f" ({near})"
 
 
 def named_elsewhere(option: str) -> str | None:

@@ -156,9 +156,9 @@ def record_evaluations(
             continue
         try:
             with writer(run.folder):
-                # an imported one was sampled under settings of its own
-                sampled = known_sampling(run) if policy.imported else vars(config.sampling)
-                own = {"temperature": sampled.get("temperature")}
+                own: dict[str, Any] = {}
+                if policy.imported:  # it was sampled under settings of its own
+                    own["temperature"] = known_sampling(run).get("temperature")
                 changed = [
                     record_evaluation(
                         run, benchmark, figures(seeds, config) | own, content.get(benchmark)

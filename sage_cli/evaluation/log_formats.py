@@ -48,6 +48,9 @@ def read_lm_eval(path: Path, score: str | None) -> ForeignFile:
     Of repeats, lm-eval scores one response, or says by their pass@1 how many are right.
     """
     rows = list(read_file(path))
+    for location, values in rows:  # one without its filter would be left out as another's
+        if not _LM_EVAL.issubset(values):
+            raise DataError(f"{location} is no row of lm-eval's samples", _LM_EVAL_ROW)
     scores = of_each(rows, lambda row: _lm_eval_scores(row[1]), _LM_EVAL_ROW)
     chosen, notes = choose_score(scores, score, str(path))
     metric, _, of_filter = (chosen or "").rpartition(",")
@@ -392,7 +395,10 @@ def read_jsonl(path: Path, score: str | None) -> ForeignFile:
 
     def samples(row: Row) -> Iterator[ForeignSample]:
         for sample in _jsonl_samples(row):
-            owners.refuse_another(sample.problem, row[1])
+            try:
+                owners.refuse_another(sample.problem, row[1])
+            except ValueError as error:
+                raise DataError(f"{row[0]}: {error}", "give each its own file") from None
             yield sample
 
     return ForeignFile("jsonl", of_each(read_file(path), samples, _JSONL_ROW), score="correct")
@@ -411,9 +417,7 @@ class Owners:
         for name in self.NAMES:
             own = row.get(name)
             if own != (first := self._first.setdefault((problem, name), own)):
-                raise ValueError(
-                    f"problem '{problem}' is of {name} {first} and {own}: give each its own file"
-                )
+                raise ValueError(f"problem '{problem}' is of {name} {first} and {own}")
 
 
 def _jsonl_samples(row: Row) -> Iterator[ForeignSample]:

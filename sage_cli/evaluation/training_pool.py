@@ -15,6 +15,7 @@ from sage_cli.models.policy import Policy, named_policy
 from sage_cli.problems.load import load_training_problems
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.registry import trained_on
+from sage_cli.sampling.sampler import DISTRIBUTION
 from sage_cli.store.files import key_of
 from sage_cli.store.run import Run, Runs
 
@@ -51,8 +52,7 @@ def stored_rates(config: SageConfig, root: Path, problems: Sequence[Problem]) ->
     if rates.among(problems):
         return rates
     rollout, source = config.rollout, config.data.rl.name
-    settings = ("temperature", "top_p", "top_k", "min_p", "max_tokens")
-    sets = " ".join(f"--set sampling.{key}={getattr(rollout, key):g}" for key in settings)
+    sets = " ".join(f"--set sampling.{key}={getattr(rollout, key):g}" for key in DISTRIBUTION)
     raise StoreError(
         f"{rates.source} holds no graded completion of a problem of {source} "
         f"(data.rl.solved_by is {name})",

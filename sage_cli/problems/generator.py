@@ -7,12 +7,11 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import ValidationError
 
-from sage_cli.errors import ConfigurationError, DataError
+from sage_cli.errors import ConfigurationError, DataError, did_you_mean
 from sage_cli.problems.problem import Demonstration, Problem, problem_id
 from sage_cli.settings.section import Section
 from sage_cli.settings.sections.data import DataSection
@@ -177,5 +176,5 @@ def _explained(kind: type[Generator], complaint: Any) -> str:
     name = ":".join([kind.name, *map(str, complaint["loc"])])
     if complaint["type"] != "extra_forbidden":
         return f"{name}: {complaint['msg']}"
-    near = get_close_matches(str(complaint["loc"][-1]), kind.settings.model_fields, n=1)
-    return f"{name} is no setting" + (f"; did you mean {near[0]}?" if near else "")
+    near = did_you_mean(str(complaint["loc"][-1]), kind.settings.model_fields)
+    return f"{name} is no setting" + (near and f"; {near}")

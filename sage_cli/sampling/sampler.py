@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 
 DISTRIBUTION = ("temperature", "top_p", "top_k", "min_p", "max_tokens")
+NO_PENALTIES = {"repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
+"""For engines and servers, which take missing ones from the model's generation_config.json."""
 
 
 @dataclass(frozen=True, slots=True)

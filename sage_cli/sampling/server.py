@@ -154,7 +154,7 @@ class ServerSampler(Sampler):
         # a chat template that only the server knows may open a thought
         self._stop = None if chat else setup.parameters.engine_stop
         self._keeps_stop = False
-        self._balance, self._giving_up = Balance(tuple(self._logins)), threading.Event()
+        self._balance = Balance(tuple(self._logins))
         self._models = {
             server: served_model(self._http, login, str(setup.model), section.server_model)
             for server, login in self._logins.items()
@@ -183,7 +183,7 @@ class ServerSampler(Sampler):
         """
         if self._http.is_closed:
             raise SamplingError("the server sampler was closed")
-        self._giving_up = threading.Event()  # set, it ends every wait for another attempt
+        giving_up = threading.Event()  # set, it ends every wait for another attempt
         refused: dict[str, str] = {}
         lacking: dict[str, str] = {}
         waiting = (
@@ -200,7 +200,7 @@ class ServerSampler(Sampler):
             if failed.is_set() or request.problem_id in refused:
                 return None
             try:
-                return self._completion(request, index)
+                return self._completion(request, index, giving_up)
             except BadPromptError as error:
                 refused[request.problem_id] = str(error)
             except UnusableAnswerError as error:
@@ -240,7 +240,7 @@ class ServerSampler(Sampler):
                     elif not answered and len(refused) >= HOPELESS:
                         break
             finally:
-                self._giving_up.set()
+                giving_up.set()
                 pool.shutdown(cancel_futures=True)
         if refused or lacking:
             raise RefusedPromptsError({**lacking, **refused})
@@ -250,7 +250,9 @@ class ServerSampler(Sampler):
         """The bound on an answer: a token is some letters, each of which may be escaped."""
         return ANSWER_BYTES + TOKEN_BYTES * self._parameters.max_tokens
 
-    def _completion(self, request: SampleRequest, index: int) -> Completion:
+    def _completion(
+        self, request: SampleRequest, index: int, giving_up: threading.Event
+    ) -> Completion:
         fields = {
             **sampling_fields(self._parameters, self._stop),
             "seed": sample_seed(request.seed, request.problem_id, index),
@@ -275,10 +277,13 @@ class ServerSampler(Sampler):
                 raise ValueError(f"completion_tokens is {tokens!r:.80}")
             return Completion(request.problem_id, index, request.seed, text, tokens, reason)
 
-        return self._post(body, read)
+        return self._post(body, read, giving_up)
 
     def _post(
-        self, body_for: Callable[[str], dict[str, Any]], read: Callable[[Any], Completion]
+        self,
+        body_for: Callable[[str], dict[str, Any]],
+        read: Callable[[Any], Completion],
+        giving_up: threading.Event,
     ) -> Completion:
         """Return `read` of the JSON that the least busy server answers to `body_for(server)`.
 
@@ -291,7 +296,7 @@ class ServerSampler(Sampler):
         attempts, patience_s = self._section.server_attempts, self._section.server_patience_s
         while True:
             if asked_s := self._balance.asked_s():  # the servers have told other requests to wait
-                self._giving_up.wait(min(asked_s, patience_s))
+                giving_up.wait(min(asked_s, patience_s))
             with self._balance.chosen() as server:
                 try:
                     return self._ask(server, body_for(server), read)
@@ -305,7 +310,7 @@ class ServerSampler(Sampler):
             spent_s = time.monotonic() - began
             if attempt >= attempts or spent_s + wait_s > patience_s:
                 break
-            if self._giving_up.wait(wait_s):
+            if giving_up.wait(wait_s):
                 break
             attempt, pause_s = attempt + 1, min(2 * pause_s, LONGEST_PAUSE_S)
         failed = f"{server} {failure} (asked {attempt} times in {spent_s:.0f} s)"

@@ -18,7 +18,7 @@ import httpx
 from sage_cli.errors import SamplingError
 from sage_cli.json_value import json_value
 from sage_cli.problems.template import chat_messages
-from sage_cli.sampling.sampler import SamplingParameters
+from sage_cli.sampling.sampler import NO_PENALTIES, SamplingParameters
 from sage_cli.settings.passwords import secrets_of, taken
 from sage_cli.settings.sections.model import PromptSection
 from sage_cli.thoughts import CLOSE, OPEN
@@ -246,9 +246,6 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"text is {value!r:.80}")
     return value
-
-
-NO_PENALTIES = {"repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
 
 
 def sampling_fields(p: SamplingParameters, stop: str | None) -> dict[str, Any]:

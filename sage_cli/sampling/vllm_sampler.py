@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -18,7 +17,14 @@ from sage_cli.models.folders import (
     model_files,
     read_json,
 )
-from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplerSetup, sample_seed, too_long
+from sage_cli.sampling.sampler import (
+    NO_PENALTIES,
+    Sampler,
+    SampleRequest,
+    SamplerSetup,
+    sample_seed,
+    too_long,
+)
 from sage_cli.sampling.stopping import Stopping, eos_ids
 from sage_cli.settings.own_code import in_words
 from sage_cli.store.sample_parts import Completion
@@ -143,13 +149,11 @@ class VllmSampler(Sampler):
         """End the engine's processes and free its GPU memory."""
         if self._engine is None:
             return
-        import torch
+        from sage_cli.models.loading import release_memory
 
         self._engine.engine_core.shutdown()
         self._engine = None
-        gc.collect()  # reference cycles hold an engine in this process
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+        release_memory()  # reference cycles hold an engine in this process
 
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
         """Yield completions as they end.
@@ -192,9 +196,7 @@ class VllmSampler(Sampler):
         name = f"{request.seed}/{request.problem_id}/{index}"
         params = SamplingParams(
             **p.distribution,
-            repetition_penalty=1.0,
-            presence_penalty=0.0,
-            frequency_penalty=0.0,
+            **NO_PENALTIES,
             stop=p.engine_stop,
             stop_token_ids=self._stopping.eos_ids,
             include_stop_str_in_output=True,

@@ -195,4 +195,4 @@ def sharding_of(accelerate: str | None) -> Sharding | None:
     }[kind]
     inside = settings.get(section)
     level_set = inside.get(level, default) if isinstance(inside, Mapping) else default
-    return Sharding(kind, int(level_set))
+    return Sharding(kind, int(level_set) if str(level_set).isdigit() else default)

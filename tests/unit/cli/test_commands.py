@@ -151,7 +151,8 @@ def test_a_shell_completes_commands(line, offered):
 
 
 @pytest.mark.parametrize(
-    "words", [("rl", "24"), ("sft", "24g"), ("sweep", "24"), ("rl", "rtx4090-24g")]
+    "words",
+    [("rl", "24"), ("sft", "24g"), ("sweep", "24"), ("rl", "rtx4090-24g"), ("rl", "L4-pcie-24G")],
 )
 def test_a_dry_run_lays_memory_against_a_card(sage, words):
     command, gpu = words

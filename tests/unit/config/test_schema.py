@@ -36,6 +36,7 @@ NO_DARS = r"rl.algo 'dars' computes .* fsdp2 or ddp"
         ("zero3", FULL + "rl.algo=dars", NO_DARS),
         (SECOND, FULL + "rl.algo=dars", NO_DARS),
         (SECOND, FULL, None),
+        (SECOND | {"deepspeed_config": {"zero_stage": "auto"}}, FULL, None),
         ("fsdp2", "rl.algo=dars", None),
         ("fsdp2", FULL + EIGHT, NO_EIGHT),
         ("fsdp2", LORA + EIGHT, NO_EIGHT),

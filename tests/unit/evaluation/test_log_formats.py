@@ -172,6 +172,13 @@ def test_a_row_that_is_damaged_is_named(tmp_path: Path, change: dict[str, object
     assert " is as " in raised.value.next_step
 
 
+def test_a_row_that_is_none_of_lm_evals_is_not_left_out(tmp_path: Path) -> None:
+    of_filter = {**ROW, "filter": "strict"}  # the other one is of no filter: not asked for
+    file = rows(tmp_path / "s.jsonl", of_filter, {"doc_id": 1, "foo": 2}, of_filter)
+    with pytest.raises(DataError, match=r"line 2 is no row of lm-eval's samples"):
+        read_foreign(file)
+
+
 def test_a_sample_without_a_verdict_has_none(tmp_path: Path) -> None:
     row = {"question": "q", "gold": "4", "completion": "a", "correct": None}
     file = rows(tmp_path / "s.jsonl", row)
