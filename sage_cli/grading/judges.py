@@ -44,7 +44,8 @@ class Judge:
 
         `deadline` is of time.monotonic. TimeoutError counts as `timeout`, any other as `error`.
         """
-        return self.quick(gold, answer, tolerance) or "error"
+        status = self.quick(gold, answer, tolerance)
+        return "error" if status is None else status
 
     def warm_up(self) -> None:
         """Load what `full` needs: once in each worker, before its memory and time are bounded."""

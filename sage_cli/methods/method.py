@@ -290,6 +290,10 @@ class OnlineMethod(Method):
     online = True
     shapes_tokens: ClassVar[bool] = False
     reads_old_entropy: ClassVar[bool] = False
+    reads_grades_alone: ClassVar[bool] = False
+    """True where advantages are those of grades, whatever else is paid."""
+    equal_groups_teach: ClassVar[bool] = False
+    """True where a group of equal grades has advantages, so that none may be replaced."""
 
     def advantages(self, inputs: AdvantageInputs) -> Tensor:
         """Return advantages (B,) or (B, T) of a generation batch: the group's."""
@@ -375,6 +379,13 @@ class OnlineMethod(Method):
                 "rl.dynamic_sampling replaces groups of equal grades, and rl.rewards doesn't pay "
                 "the grade (use rl.dynamic_sampling=false, or add grade to rl.rewards)"
             )
+        if self.reads_grades_alone:
+            refusals += self.ignores_rewards()
+        if self.equal_groups_teach and self.dynamic_sampling:
+            refusals.append(
+                f"rl.algo '{self.algo}' learns from groups of equal grades, and rl.dynamic_sampling"
+                " would replace them (use rl.dynamic_sampling=false)"
+            )
         if self.samples_beforehand and beside.anchor.kl == "forward":
             refusals.append(
                 f"anchor.kl 'forward' has completions sampled beforehand, and rl.algo '{self.algo}'"
@@ -441,11 +452,6 @@ class PolicyGradient(OnlineMethod):
     """Punish completions that come near `rollout.max_tokens`: the share of it over which the soft
     punishment grows (DAPO: .2); null punishes none."""
 
-    reads_grades_alone: ClassVar[bool] = False
-    """True where advantages are those of grades, whatever else is paid."""
-    equal_groups_teach: ClassVar[bool] = False
-    """True where a group of equal grades has advantages, so that none may be replaced."""
-
     @property
     def computed_by_trl(self) -> Literal["group", "none"] | None:
         """None: a method's `advantages` are computed here."""
@@ -472,7 +478,7 @@ class PolicyGradient(OnlineMethod):
         """Return the conflicts: settings of the loss that contradict each other or do nothing."""
         return [
             *super().refusals(beside),
-            *self._of_rewards(),
+            *self._of_lengths(),
             *self._of_clipping(),
             *self._of_the_ratio(beside),
             *self._sorted(beside),
@@ -497,19 +503,13 @@ class PolicyGradient(OnlineMethod):
             "overlong punishment": self.overlong_buffer is not None,
         }
 
-    def _of_rewards(self) -> list[str]:
-        refusals = self.ignores_rewards() if self.reads_grades_alone else []
-        if self.reads_grades_alone and self.overlong_buffer:
-            refusals.append(
-                f"rl.algo '{self.algo}' reads grades alone and would ignore rl.overlong_buffer "
-                "(use rl.overlong_buffer=null, or --algo pkpo)"
-            )
-        if self.equal_groups_teach and self.dynamic_sampling:
-            refusals.append(
-                f"rl.algo '{self.algo}' learns from groups of equal grades, and rl.dynamic_sampling"
-                " would replace them (use rl.dynamic_sampling=false)"
-            )
-        return refusals
+    def _of_lengths(self) -> list[str]:
+        if not (self.reads_grades_alone and self.overlong_buffer):
+            return []
+        return [
+            f"rl.algo '{self.algo}' reads grades alone and would ignore rl.overlong_buffer "
+            "(use rl.overlong_buffer=null, or --algo pkpo)"
+        ]
 
     def _of_clipping(self) -> list[str]:
         clips, refusals = self.loss in CLIPPING, []

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from sage_cli.methods.hooks import Batch, Hooks, Setup, Trainer, learned_tokens
-from sage_cli.methods.method import Beside, OnlineMethod
+from sage_cli.methods.method import OnlineMethod
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,14 +34,11 @@ class Pacs(OnlineMethod):
     )
     read_from = "code"
     kl_without_guide = "none"
+    reads_grades_alone = True  # labels are right or wrong
 
     def hooks(self, setup: Setup) -> Hooks:
         """Return what puts its loss in the place of the clipped policy term."""
         return PacsLoss(self, setup)
-
-    def refusals(self, beside: Beside) -> list[str]:
-        """Return the conflict with graded rewards: labels are right or wrong."""
-        return [*super().refusals(beside), *self.ignores_rewards()]
 
     def describe(self) -> dict[str, Any]:
         """Return the loss."""

@@ -216,12 +216,11 @@ class KlCov(PolicyGradient):
         """
         import torch
 
-        mask_BT = update.mask_BT.bool()
-        covariance_BT = covariances(update).masked_fill(~mask_BT, -torch.inf)
-        count = min(_covariance_count(update, self.share), int(mask_BT.sum()))
-        chosen_BT = torch.zeros_like(mask_BT)
-        chosen_BT.view(-1)[covariance_BT.flatten().topk(count).indices] = True
-        chosen_BT &= covariance_BT > 0
+        covariance_BT = covariances(update)
+        greatest = covariance_BT.flatten().topk(_covariance_count(update, self.share))
+        chosen_BT = torch.zeros_like(covariance_BT, dtype=torch.bool)
+        chosen_BT.view(-1)[greatest.indices] = True
+        chosen_BT &= covariance_BT > 0  # masked tokens have 0
         log_ratio_BT = update.log_ratio_BT
         held_BT = self.kl_coefficient * log_ratio_BT.abs() / log_ratio_BT.exp()
         return update.advantages_BT - torch.where(chosen_BT, held_BT, 0.0)

@@ -209,8 +209,9 @@ def rollout_rows(
         }
         for row, text, status, reward in zip(prompts, completions, statuses, rewards, strict=True)
     ]
-    for row, by_name in zip(rows, rewards_by_name, strict=False):
-        row["rewards"] = by_name
+    if rewards_by_name:
+        for row, by_name in zip(rows, rewards_by_name, strict=True):
+            row["rewards"] = by_name
     return rows[::group]
 
 

@@ -52,6 +52,7 @@ _RATIO = re.compile(r"(\d{1,9}):(\d{1,9})")
 _OPPOSITE = str.maketrans("+-", "-+")
 _MODULUS = re.compile(r"\(?(?:\\[pb]?mod|\(mod|\\text ?\{ ?mod ?\}) ?\{?(\d{1,9})\}?\)?\Z")
 _DECIMAL = re.compile(r"(-?\d+(?:\.(\d+))?)(?:\.\.\.|\\ldots)?")
+_DENOMINATOR = re.compile(r"(\\frac\{[^{}]*\})\{[^{}]*\}")
 _ARGUMENT = re.compile(r"([A-Za-z])\(([a-z])\)")
 _INVERSE = re.compile(r"[A-Z]\^(?:\{-1\}|\{?[Tn\d]\}?)")
 _PRODUCT = re.compile(r"[a-z]{2,}")
@@ -156,8 +157,8 @@ class Equality:
         """Compare a value that stands before ≈ and its decimal, or a decimal alone."""
         exact, rounded = _exact_and_rounded(gold)
         value, decimal = _exact_and_rounded(answer)
-        if "≈" in answer and not decimal:  # isn't the value rounded
-            return False
+        if "≈" in answer and not decimal and _DECIMAL.fullmatch(answer.rpartition("≈")[2]):
+            return False  # isn't the value rounded
         if rounded:
             return self.equal(rounded, value or decimal) or (
                 bool(exact) and self.equal(exact, value)
@@ -260,7 +261,7 @@ class Equality:
 
     def _same_leaf(self, gold: str, answer: str) -> bool | None:
         if "°" in gold + answer and not _ANGULAR.search(gold + answer):
-            if compare(gold, answer) or "π" in gold + answer:
+            if compare(gold, answer) or "π" in _DENOMINATOR.sub(r"\1", gold + answer):
                 return compare(gold, answer)
             gold, answer = gold.replace("°", ""), answer.replace("°", "")
         (gold, gold_unit), (answer, unit) = _without_unit(gold), _without_unit(answer)
@@ -361,7 +362,9 @@ def _exact_and_rounded(text: str) -> tuple[str, str]:
     if decimal is None or number is None or not is_real(number):
         return exact, ""
     unit, excess = 10.0 ** -len(decimal[2] or ""), abs(float(number)) - abs(float(decimal[1]))
-    return exact, decimal[1] if -0.501 * unit <= excess < unit else ""
+    if -0.501 * unit <= excess < unit:
+        return exact, decimal[1]
+    return ("", f"{exact}={rounded}") if value == "e" else (exact, "")  # e may be a variable
 
 
 def _solved(name: str, left: str, right: str) -> str | None:

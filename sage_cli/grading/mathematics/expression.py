@@ -378,8 +378,10 @@ def _signed_points(symbols: frozenset[str], scales: Sequence[float]) -> Iterator
         yield size
         yield {name: -value for name, value in size.items()}
         if len(symbols) > 1:
-            signs = {name: crc32(f"{number}{name}".encode()) % 5 < 2 for name in symbols}
-            yield {name: -value if signs[name] else value for name, value in size.items()}
+            below = {name for name in symbols if crc32(f"{number}{name}".encode()) % 5 < 2}
+            if len(below) in (0, len(symbols)):
+                below = {max(symbols)}
+            yield {name: -value if name in below else value for name, value in size.items()}
 
 
 def _agree(

@@ -56,7 +56,7 @@ LOWERED = str.maketrans("₀₁₂₃₄₅₆₇₈₉₋₊₍₎ₙᵢⱼₖ�
 SYMBOLS = {
     "cdot": "*", "times": "*", "ast": "*", "div": "/", "pm": "±", "mp": "∓", "le": "≤", "leq": "≤",
     "leqslant": "≤", "ge": "≥", "geq": "≥", "geqslant": "≥", "ne": "≠", "neq": "≠", "lt": "<",
-    "gt": ">", "approx": "≈", "sim": "≈", "cup": "∪", "in": "∈", "infty": "∞", "pi": "π",
+    "gt": ">", "approx": "≈", "cup": "∪", "in": "∈", "infty": "∞", "pi": "π",
     "degree": "°", "lor": "∨", "vee": "∨", "land": " and ", "wedge": " and ", "lbrack": "[",
     "rbrack": "]", "lbrace": r"\{", "rbrace": r"\}",
     "varnothing": r"\emptyset ", "langle": "(", "rangle": ")", "prime": "'",
@@ -173,6 +173,8 @@ _COMMAND = re.compile(r"\\(?:\\|([A-Za-z]+)\s*|([(){}\[\],:; !$%]))")
 _WORD = re.compile(r"(?<![\\A-Za-z])(?:np\.|math\.)?([A-Za-z]+)(?![A-Za-z])")
 _SUPERSCRIPT = re.compile(r"[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺⁽⁾ⁿⁱˣ]+")
 _LOW = re.compile(r"[₀₁₂₃₄₅₆₇₈₉₋₊₍₎ₙᵢⱼₖₘₓ]+")
+_STYLED = re.compile("[\uff01-\uff5e\U0001d400-\U0001d7ff\u2000-\u200a\u00a0\u202f\ufe62\ufe63]")
+"""Full width, spaces, and the bold and italic letters of mathematics; ℂ and ① stay apart."""
 _OVERLINED = re.compile(r"(?:\d\u0305)+")
 _OVER = re.compile(r"\{([^{}]*)\\(over|choose)(?![A-Za-z])([^{}]*)\}")
 _SPECIAL = re.compile(
@@ -220,8 +222,13 @@ _CHOOSE = re.compile(
     r"(?:_\{(\w+)\}\^\{?(\w+)\}?|\((\w+),(\w+)\)|(\^)\{?(\w+)\}?_\{(\w+)\})"
 )
 """Ways of writing the number of subsets: of n and k, but in C^k_n of k and n."""
+_NAMED_POINT = re.compile(r"[ABD-Z]\(")
 _SUBSCRIPT = re.compile(r"_(\d+|[A-Za-z])(?![A-Za-z])")
 _TIES_AFTER, _TIES_BEFORE = frozenset("+-*/=<>,:{([^_&["), frozenset("+-*/=<>,})]^_&.")
+_OUTWARD_BEGIN = re.compile(r"(?:^|(?<=[∪∈∨, ])|(?<=setminus))\]")
+_OUTWARD_END = re.compile(r"\[(?=$|[∪∨,]|\\setminus)")
+_ABOUT = re.compile(r"\\sim(?![A-Za-z]) ?(?=-?[.\d])")
+"""Before a number \\sim rounds; between figures it says that they are similar."""
 _USELESS_SPACE = re.compile(r"(?<![0-9A-Za-z.]) | (?![0-9A-Za-z.])")
 
 
@@ -239,6 +246,7 @@ def normalise(text: str) -> str:
     if _SPECIAL.search(text):
         text = _special_notation(text)
     text = (text if text.isascii() else _ascii(text)).replace(";", ", ")
+    text = _ABOUT.sub("≈", text)
     if text.count(r"\boxed") > 1:
         text = _BOX_AFTER_BOX.sub(r"},\\boxed", text)
     if r"\begin" in text:
@@ -276,7 +284,7 @@ def normalise(text: str) -> str:
     if "'" in text and "^" in text:
         text = _PRIMES.sub(lambda m: (m[1] or "'").replace(" ", ""), text)
     if text[:1] == "]" or text[-1:] == "[":  # ]0,1[ has its brackets turned outwards
-        text = re.sub(r"\[(?=$|∪)", ")", re.sub(r"(?:^|(?<=[∪∈]))\]", "(", text))
+        text = _OUTWARD_END.sub(")", _OUTWARD_BEGIN.sub("(", text))
     if pointed := _POINTED.fullmatch(text):
         text = f"({pointed[1]})"
     return _trimmed(_SPACED.sub(lambda m: m[0].replace(" ", ""), text))
@@ -300,8 +308,8 @@ def _ascii(text: str) -> str:
     text = _SUPERSCRIPT.sub(lambda m: "^{" + m[0].translate(RAISED) + "}", text)
     text = _LOW.sub(lambda m: "_{" + m[0].translate(LOWERED) + "}", text)
     text = _OVERLINED.sub(lambda m: rf"\overline{{{m[0][::2]}}}", text)
-    # NFKC: full width, spaces, and the bold and italic letters of mathematics
-    return normalize("NFKC", text.translate(ONE_CHARACTER)).translate(ONE_CHARACTER)
+    text = _STYLED.sub(lambda m: normalize("NFKC", m[0]), text.translate(ONE_CHARACTER))
+    return text.translate(ONE_CHARACTER)
 
 
 def _special_notation(text: str) -> str:
@@ -319,9 +327,13 @@ def _special_notation(text: str) -> str:
 
 
 def _binomial(match: re.Match[str]) -> str:
+    r"""Return a match of _CHOOSE as \binom{n}{k}; C_1^2 and C(1,2) are a power and a point."""
     top, bottom = [group for group in match.groups() if group and group != "^"]
-    if match[7] or (top.isdigit() and bottom.isdigit() and int(top) < int(bottom)):
+    if match[7]:
         top, bottom = bottom, top
+    fewer = top.isdigit() and bottom.isdigit() and int(top) < int(bottom)
+    if fewer or (match[5] and _NAMED_POINT.search(match.string)):
+        return match[0]
     return rf"\binom{{{top}}}{{{bottom}}}"
 
 

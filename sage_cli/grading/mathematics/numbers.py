@@ -35,8 +35,11 @@ _SEXAGESIMAL = re.compile(
 _NEGATIVE = re.compile(r"^(?:negative|minus) ", re.IGNORECASE)
 _CURRENCY = re.compile(r"^(USD|EUR|GBP|INR|JPY) ?(.*)")
 _TENS = rf"({'|'.join(TENS)})(?:[ -]?({'|'.join(list(SMALL)[1:10])}))?"
-_SPELLED = re.compile(rf"(?:{_TENS}|({'|'.join(SMALL)}))(?![A-Za-z])", re.IGNORECASE)
 _PARTS = {"half": 2, "halve": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6}
+_SPELLED = re.compile(
+    rf"(?:{_TENS}|({'|'.join(SMALL)}))(?![A-Za-z]|-(?!(?:{'|'.join(_PARTS)})))",
+    re.IGNORECASE,
+)
 _PART = re.compile(rf"[ -]({'|'.join(_PARTS)})s?(?![A-Za-z])", re.IGNORECASE)
 _SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _SCALE = re.compile(rf" ?(\\text ?\{{ ?)?({'|'.join(_SCALES)})(?![A-Za-z-])", re.IGNORECASE)
@@ -158,7 +161,7 @@ def _spelled(text: str) -> tuple[Fraction, str] | None:
     tens, unit, small = (part.lower() if part else "" for part in match.groups())
     number = TENS[tens] + SMALL.get(unit, 0) if tens else SMALL[small]
     rest = text[match.end() :]
-    if part := _PART.match(rest):
+    if (part := _PART.match(rest)) and (unit or not tens):  # twenty-third is an ordinal
         return Fraction(number, _PARTS[part[1].lower()]), rest[part.end() :]
     read = _scaled(Fraction(number), rest)
     if read and read[0] >= 100 and (lower := _spelled(read[1].lstrip())) and lower[0] < read[0]:

@@ -47,7 +47,7 @@ TEXT = re.compile(r"\\text ?\{((?:[^{}]|\^\{-?\d\})*)\}")
 """Words within a formula, or a unit with its exponents, as the notation writes them."""
 _CODE = re.compile(r"(?=\w*[A-Z])(?!0[xbo])[A-Za-z\d]*[A-Za-z]\d[A-Za-z\d]*", re.ASCII)
 """Letters and digits in an order that counts: 1A2B, H2O."""
-_WORD = re.compile(r"(?<![A-Za-z])[A-Za-z][a-z]{2,}(?![A-Za-z])")
+_WORD = re.compile(r"(?<![A-Za-z\d])[A-Za-z][a-z]{2,}(?![A-Za-z^_])")
 _NO_WORD = re.compile(r"\\[A-Za-z]+(?: ?\{[^{}]*\})?|_\{\w+\}")
 _ARTICLE = re.compile(r"(?:the|an?) (?=[^\W\d]{2})", re.IGNORECASE)
 
@@ -113,6 +113,7 @@ def _plain_word(text: str) -> str:
     """Words lose their case, their article and their spaces; a single letter keeps its case."""
     text = _ARTICLE.sub("", TEXT.sub(r"\1", text).strip(" {}"), count=1)
     text = re.sub(r"(?<=\d)(?:st|nd|rd|th)(?![A-Za-z])", "", text)
+    text = re.sub(r"(?<=\d)(?:, ?| )(?!\d{3}(?!\d))(?=\d)", "_", text)  # 1, 2 are not 12
     return text if len(text) == 1 else re.sub(r"[\s!,]|\.(?!\d)", "", text).casefold()
 
 
