@@ -1,7 +1,5 @@
 """The base installation, which has no torch: what measures, compares and reports works in it."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -41,7 +39,7 @@ Typed = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """A folder with stored runs, and a file of golds and completions."""
     made = tmp_path_factory.mktemp("base")
     shown_runs(made / "runs")
@@ -52,11 +50,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def python(folder: Path) -> Typed:
+def python(folder):
     """Run the interpreter in that folder, where the libraries of training can't be imported."""
     environment = os.environ | {"PYTHONPATH": str(folder), "COLUMNS": "100"}
 
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
+    def run(*words):
         return subprocess.run(
             [sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True
         )
@@ -64,7 +62,7 @@ def python(folder: Path) -> Typed:
     return run
 
 
-def test_no_help_needs_the_libraries_of_training(python: Typed) -> None:
+def test_no_help_needs_the_libraries_of_training(python):
     ended = python("-c", EACH_HELP)
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.count("Usage:") == len(COMMANDS)
@@ -89,12 +87,12 @@ def test_no_help_needs_the_libraries_of_training(python: Typed) -> None:
         "config show --json",
     ],
 )
-def test_what_reads_stored_results_works_without_them(python: Typed, command: str) -> None:
+def test_what_reads_stored_results_works_without_them(python, command):
     ended = python("-m", "sage_cli", *command.split())
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
-def test_logs_of_other_programs_are_measured_without_them(python: Typed, folder: Path) -> None:
+def test_logs_of_other_programs_are_measured_without_them(python, folder):
     measured = python("-m", "sage_cli", "passk", str(INSPECT_LOG), "--json")
     # three right of twelve: pass@1 is 3/12; with one right of four a problem, pass@k is k/4
     assert json.loads(measured.stdout)["curves"][0]["pass@k"] == [0.25, 0.5, 0.75, 1.0]
@@ -110,7 +108,7 @@ def test_logs_of_other_programs_are_measured_without_them(python: Typed, folder:
         assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
-def test_a_server_samples_without_them(python: Typed, folder: Path) -> None:
+def test_a_server_samples_without_them(python, folder):
     served = Endpoint(models=[{"id": "c", "root": str(folder / "runs/rl-dapo-cccccccc/model")}])
     with serving(served):
         words = ["--limit", "2", "--n", "2", "--k", "1,2", "--set", "sampling.temperature=0.9"]
@@ -125,7 +123,7 @@ def test_a_server_samples_without_them(python: Typed, folder: Path) -> None:
     assert len([path for path in served.paths if "completions" in path]) == 4  # 2 problems x 2
 
 
-def test_the_page_is_exported_without_them(python: Typed, folder: Path) -> None:
+def test_the_page_is_exported_without_them(python, folder):
     ended = python("-m", "sage_cli", "view", "--export", "page")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert (folder / "page/index.html").stat().st_size > 100_000
@@ -140,7 +138,7 @@ def test_the_page_is_exported_without_them(python: Typed, folder: Path) -> None:
         "data probe rl-dapo-c arithmetic --limit 2",
     ],
 )
-def test_training_names_the_extra_that_it_needs(python: Typed, command: str) -> None:
+def test_training_names_the_extra_that_it_needs(python, command):
     ended = python("-m", "sage_cli", *command.split())
     assert ended.returncode == 2
     assert 'pip install "sage-rlvr[train]"' in ended.stdout + ended.stderr

@@ -1,14 +1,9 @@
 """Sweeps on real engines of which parts are killed: every trial once, or named as failed."""
 
-from __future__ import annotations
-
 from collections import Counter
-from pathlib import Path
-from typing import Any
 
 import pytest
 from sweep_lab import SweepLab, kill
-from warm import Warm
 
 from sage_cli.trials.search.study import open_journal
 
@@ -23,11 +18,11 @@ NO_GPU = ("--set", "executor.gpus=0")
 
 
 @pytest.fixture
-def lab(tmp_path: Path, warm: Warm) -> SweepLab:
+def lab(tmp_path, warm):
     return SweepLab(tmp_path, warm, environment={"OMP_NUM_THREADS": "1"})
 
 
-def complete(lab: SweepLab, report: Any, done: int, failed: int = 0) -> None:
+def complete(lab, report, done, failed=0):
     """Every trial is there once or named as failed, nothing was trained twice, nothing runs."""
     assert Counter(trial["state"] for trial in report["trials"]) == Counter(
         {"done": done, **({"failed": failed} if failed else {})}
@@ -41,7 +36,7 @@ def complete(lab: SweepLab, report: Any, done: int, failed: int = 0) -> None:
     lab.wait_until(lambda: not lab.tasks(), seconds=60)
 
 
-def killed_while(lab: SweepLab, pause_s: float, *words: str) -> None:
+def killed_while(lab, pause_s, *words):
     """Start a sweep, and kill its driver so long after its first training has begun."""
     before = len(lab.runs)
     driver = lab.start(*words)
@@ -63,7 +58,7 @@ def test_a_ray_cluster_that_loses_a_node(lab, ray_cluster):
     complete(lab, lab.run(*words), done=4)
 
 
-def killed(cluster: Any, what: str) -> None:
+def killed(cluster, what):
     """SIGKILL to parts of a Ray cluster."""
     if what == "control service":
         cluster.head_node.kill_gcs_server(check_alive=False)

@@ -1,7 +1,5 @@
 """`sage rl` in several processes, launched by itself or by torchrun, and on reference samples."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -10,9 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -22,7 +18,6 @@ from pyarrow.parquet import read_metadata
 from safetensors.torch import load_file
 from toy_policy import base, tokenizer
 from typer.testing import CliRunner
-from warm import Warm
 
 from sage_cli.cli.app import app
 from sage_cli.store.run import Run
@@ -42,7 +37,7 @@ tracking: {wandb: "off"}
 """
 
 
-def typed(folder: Path, launcher: list[str], *arguments: str) -> subprocess.CompletedProcess[str]:
+def typed(folder, launcher, *arguments):
     (folder / "small.yaml").write_text(SMALL)
     command = [sys.executable, *launcher, "rl", "--preset", "tiny", "--preset", "small.yaml"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -53,7 +48,7 @@ def typed(folder: Path, launcher: list[str], *arguments: str) -> subprocess.Comp
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _processes_begin_warm(warm: Warm) -> Iterator[None]:
+def _processes_begin_warm(warm):
     """Those that torchrun starts of the command line, by `sage` or typed."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHON_EXEC", warm.python)
@@ -61,11 +56,11 @@ def _processes_begin_warm(warm: Warm) -> Iterator[None]:
 
 
 @pytest.fixture
-def begin() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+def begin():
     """The same, not waited for, in a process group of its own as a terminal gives it."""
-    begun: list[subprocess.Popen[str]] = []
+    begun = []
 
-    def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    def start(folder, *arguments):
         (folder / "small.yaml").write_text(SMALL)
         command = [sys.executable, *SCRIPT, "rl", "--preset", "tiny", "--preset", "small.yaml"]
         begun.append(subprocess.Popen(
@@ -82,7 +77,7 @@ def begin() -> Iterator[Callable[..., subprocess.Popen[str]]]:
             process.communicate()
 
 
-def members(folder: Path) -> set[int]:
+def members(folder):
     """The processes that were launched to train below `folder`, and live."""
     mark, found = f"{VARIABLE}={folder.resolve()}/".encode(), set()
     for process in Path("/proc").glob("[0-9]*"):
@@ -92,7 +87,7 @@ def members(folder: Path) -> set[int]:
     return found
 
 
-def until(condition: Callable[[], bool], process: subprocess.Popen[str] | None = None) -> None:
+def until(condition, process=None):
     deadline = time.monotonic() + 240
     while not condition():
         assert time.monotonic() < deadline
@@ -100,19 +95,19 @@ def until(condition: Callable[[], bool], process: subprocess.Popen[str] | None =
         time.sleep(0.01)
 
 
-def steps(folder: Path) -> int:
+def steps(folder):
     """How many steps the only run of RL in a folder has recorded."""
     return sum(
         len(file.read_text().splitlines()) for file in folder.glob("runs/rl-*/metrics.jsonl")
     )
 
 
-def records(folder: Path) -> list[dict[str, Any]]:
+def records(folder):
     (metrics,) = folder.glob("runs/rl-*/metrics.jsonl")
     return [json.loads(line) for line in metrics.read_text().splitlines()]
 
 
-def first_line(folder: Path) -> str:
+def first_line(folder):
     """The record of step 1, also while later ones are being written."""
     (metrics,) = folder.glob("runs/rl-*/metrics.jsonl")
     return metrics.read_text().splitlines()[0]
@@ -128,14 +123,14 @@ NOISY = (
 """With noise on every token's anchor, so that the weights move without a right answer."""
 
 
-def weights(folder: Path) -> dict[str, torch.Tensor]:
+def weights(folder):
     """What the only run of RL in a folder ended with."""
     (file,) = folder.glob("runs/rl-*/model/model.safetensors")
     return load_file(file)
 
 
 @pytest.fixture(scope="module")
-def launched(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def launched(base, tmp_path_factory):
     """A folder where `sage rl --processes 2` was typed, mirrored offline."""
     folder = tmp_path_factory.mktemp("launched")
     mirrored = ("--set", "tracking.wandb=offline")
@@ -144,7 +139,7 @@ def launched(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_processes_train_together_and_are_one_run(launched: Path, base: Path):
+def test_processes_train_together_and_are_one_run(launched, base):
     trained, start = weights(launched), load_file(base / "model.safetensors")
     assert max((trained[name] - start[name]).abs().max().item() for name in trained) > 1e-5
     assert [record["step"] for record in records(launched)] == [1, 2, 3, 4]
@@ -164,7 +159,7 @@ def test_processes_train_together_and_are_one_run(launched: Path, base: Path):
     assert [(step, len(rows)) for step, rows in mirror.tables.items()] == [(1, 2)]
 
 
-def test_torchrun_trains_the_same(launched: Path, tmp_path: Path, base: Path):
+def test_torchrun_trains_the_same(launched, tmp_path, base):
     program = tmp_path / "sage.py"
     program.write_text(SCRIPT[1])
     finished = typed(tmp_path, [*TORCHRUN, str(program)], *NOISY, "--init", str(base))
@@ -176,7 +171,7 @@ def test_torchrun_trains_the_same(launched: Path, tmp_path: Path, base: Path):
     assert one.name == two.name  # one identity, whoever launched
 
 
-def test_two_nodes_train_the_same(launched: Path, tmp_path: Path, base: Path):
+def test_two_nodes_train_the_same(launched, tmp_path, base):
     """An agent of torchrun on each of two nodes, which here are both this machine."""
     port = str(free_port())
     (tmp_path / "small.yaml").write_text(SMALL)
@@ -198,9 +193,7 @@ def test_two_nodes_train_the_same(launched: Path, tmp_path: Path, base: Path):
     assert all(torch.equal(other[name], tensor) for name, tensor in weights(launched).items())
 
 
-def test_accelerates_ddp_goes_on_with_what_was_interrupted(
-    launched: Path, tmp_path: Path, base: Path
-):
+def test_accelerates_ddp_goes_on_with_what_was_interrupted(launched, tmp_path, base):
     shutil.copytree(launched / "runs", tmp_path / "runs")
     (run,) = tmp_path.glob("runs/rl-*")
     for later in ("model", "checkpoints/checkpoint-4"):
@@ -217,9 +210,7 @@ def test_accelerates_ddp_goes_on_with_what_was_interrupted(
 
 
 @pytest.mark.timeout(1200)
-def test_interrupted_processes_lose_nothing_and_end_as_one(
-    tmp_path: Path, base: Path, begin: Callable[..., subprocess.Popen[str]]
-):
+def test_interrupted_processes_lose_nothing_and_end_as_one(tmp_path, base, begin):
     """Two runs of one identity, interrupted in all ways at different steps: the same weights."""
     rarely = (
         "--steps", "60", "--set", "rl.save_every=100", "--processes", "2", "--init", str(base),
@@ -267,14 +258,12 @@ def test_interrupted_processes_lose_nothing_and_end_as_one(
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
-def words(said: str) -> str:
+def words(said):
     """On one line, as a terminal's width doesn't matter."""
     return " ".join(said.split())
 
 
-def test_forward_kl_draws_its_samples_once(
-    tmp_path: Path, base: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_forward_kl_draws_its_samples_once(tmp_path, base, monkeypatch):
     (tmp_path / "small.yaml").write_text(SMALL)
     monkeypatch.chdir(tmp_path)
     common = [

@@ -1,13 +1,10 @@
 """SIGKILL while `sage passk` samples: nothing lost, nothing drawn twice."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import subprocess
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +14,6 @@ from random_model import random_model
 from warm import Warm
 
 from sage_cli.models.tokenizer import character_tokenizer
-from sage_cli.store.sample_parts import Completion
 from sage_cli.store.sample_set import SampleIdentity, SampleSet
 
 PROBLEMS, N = 10, 512
@@ -36,7 +32,7 @@ class Lab:
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory, warm: Warm) -> Lab:
+def lab(tmp_path_factory, warm):
     folder = tmp_path_factory.mktemp("lab")
     tokenizer = character_tokenizer(["</SOLUTION>"])
     model = random_model(tokenizer)
@@ -47,7 +43,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory, warm: Warm) -> Lab:
     return Lab(folder, warm)
 
 
-def start(lab: Lab, root: str, *program: str) -> subprocess.Popen[str]:
+def start(lab, root, *program):
     """`sage passk`, or what `program` makes of it, at a temperature at which samples part."""
     words = f"passk model --preset tiny --benchmark problems.jsonl --runs {root} --json"
     words += f" --k 1,256 --n {N}"
@@ -63,18 +59,18 @@ def start(lab: Lab, root: str, *program: str) -> subprocess.Popen[str]:
     )
 
 
-def finish(started: subprocess.Popen[str]) -> tuple[int, str]:
+def finish(started):
     """Exit code and what was said on stderr."""
     _, said = started.communicate(timeout=PATIENCE_S)
     return started.returncode, said
 
 
-def signalling(python: str, number: int, part: int, moment: str) -> tuple[str, ...]:
+def signalling(python, number, part, moment):
     """The program that sends itself a signal at a moment of a part that it writes."""
     return (python, signalling_writer.__file__, str(number), str(part), moment)
 
 
-def stored(lab: Lab, root: str) -> Iterator[Completion]:
+def stored(lab, root):
     """What the only sample set below `root` holds."""
     described = next((lab.folder / root).glob("samples/*/set.json"), None)
     if described is None:
@@ -84,14 +80,14 @@ def stored(lab: Lab, root: str) -> Iterator[Completion]:
 
 
 @pytest.fixture(scope="module")
-def straight(lab: Lab) -> dict[tuple[str, int], str]:
+def straight(lab):
     """The texts of a run that nobody disturbed."""
     code, said = finish(start(lab, "straight"))
     assert code == 0, said
     return {(row.problem_id, row.index): row.text for row in stored(lab, "straight")}
 
 
-def assert_same_texts(rows: Iterable[Completion], straight: dict[tuple[str, int], str]) -> None:
+def assert_same_texts(rows, straight):
     """The same samples with the same texts, but for what sums in other batches may round away.
 
     A token in a million falls within rounding of a border between two; here are 33,000.
@@ -101,9 +97,7 @@ def assert_same_texts(rows: Iterable[Completion], straight: dict[tuple[str, int]
     assert sum(texts[key] != straight[key] for key in straight) <= 2
 
 
-def test_killed_three_times_and_resumed_equals_uninterrupted(
-    lab: Lab, straight: dict[tuple[str, int], str]
-) -> None:
+def test_killed_three_times_and_resumed_equals_uninterrupted(lab, straight):
     assert len(straight) == PROBLEMS * N
     held = [0]
     for part, moment in ((1, "writing"), (2, "written"), (3, "writing")):

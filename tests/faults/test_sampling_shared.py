@@ -1,7 +1,5 @@
 """Several processes fill one sample set: each sample is drawn once, whoever dies meanwhile."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -9,8 +7,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 import shared_filling
@@ -27,14 +24,14 @@ Start = Callable[..., subprocess.Popen[str]]
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
+def start(tmp_path):
     """Starts a process that fills the set, with that many seconds a sample.
 
     With a part's number and a moment it kills itself then.
     """
-    started: list[subprocess.Popen[str]] = []
+    started = []
 
-    def begin(pause_s: float, *killed: object) -> subprocess.Popen[str]:
+    def begin(pause_s, *killed):
         words = map(str, (tmp_path, pause_s, *((int(signal.SIGKILL), *killed) if killed else ())))
         process = subprocess.Popen(
             [sys.executable, shared_filling.__file__, *words],
@@ -52,21 +49,21 @@ def start(tmp_path: Path) -> Iterator[Start]:
         process.communicate()
 
 
-def finish(process: subprocess.Popen[str]) -> tuple[list[tuple[str, int]], str]:
+def finish(process):
     """What it drew, and what it said on stderr."""
     out, said = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, said
     return [tuple(key) for key in json.loads(out)], said
 
 
-def await_parts(root: Path, count: int) -> None:
+def await_parts(root, count):
     deadline = time.monotonic() + PATIENCE_S
     while len(list(root.glob("samples/*/part-*.parquet"))) < count:
         assert time.monotonic() < deadline, f"no {count} parts within {PATIENCE_S} s"
         time.sleep(0.005)
 
 
-def assert_whole(root: Path) -> None:
+def assert_whole(root):
     """Every sample once, as a lone run draws it, and nothing left behind."""
     samples = SampleSet(root, IDENTITY)
     rows = list(samples.completions())
@@ -77,7 +74,7 @@ def assert_whole(root: Path) -> None:
     assert [file.name for file in (samples.folder / "claims").iterdir()] == ["mutex"]
 
 
-def test_two_share_the_work(tmp_path: Path, start: Start) -> None:
+def test_two_share_the_work(tmp_path, start):
     both = [start(0.005), start(0.005)]
     drawn = [finish(process)[0] for process in both]
     assert all(len(keys) >= CHUNK for keys in drawn)
@@ -85,7 +82,7 @@ def test_two_share_the_work(tmp_path: Path, start: Start) -> None:
     assert_whole(tmp_path)
 
 
-def test_one_is_killed_and_the_other_draws_the_rest(tmp_path: Path, start: Start) -> None:
+def test_one_is_killed_and_the_other_draws_the_rest(tmp_path, start):
     for part, moment in ((2, "written"), (3, "writing")):
         for doomed in [start(0.003, part, moment), start(0.01, 5 - part, moment)]:
             assert doomed.wait() == -signal.SIGKILL
@@ -99,9 +96,7 @@ def test_one_is_killed_and_the_other_draws_the_rest(tmp_path: Path, start: Start
     assert_whole(tmp_path)
 
 
-def test_a_stopped_writers_share_is_awaited_and_taken_over_when_it_dies(
-    tmp_path: Path, start: Start
-) -> None:
+def test_a_stopped_writers_share_is_awaited_and_taken_over_when_it_dies(tmp_path, start):
     stopped = start(0.05)
     await_parts(tmp_path, 1)
     stopped.send_signal(signal.SIGSTOP)
@@ -120,7 +115,7 @@ def test_a_stopped_writers_share_is_awaited_and_taken_over_when_it_dies(
     assert_whole(tmp_path)
 
 
-def test_a_stopped_writer_that_goes_on_keeps_its_share(tmp_path: Path, start: Start) -> None:
+def test_a_stopped_writer_that_goes_on_keeps_its_share(tmp_path, start):
     stopped = start(0.02)
     await_parts(tmp_path, 1)
     stopped.send_signal(signal.SIGSTOP)

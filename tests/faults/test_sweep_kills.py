@@ -1,18 +1,14 @@
 """A sweep that is killed wherever it can be: nothing lost, doubled or orphaned."""
 
-from __future__ import annotations
-
 import os
 import random
 import sys
 import time
 from collections import Counter
 from itertools import cycle
-from pathlib import Path
 
 import pytest
 from killed_sweep import ROLES, SIGNALS, KilledSweep, results
-from warm import Warm
 
 from sage_cli.trials.executors.process_guard import LINUX
 
@@ -28,14 +24,14 @@ MORE = 4
 """Trials that are added to the grid when all are done before the last kill."""
 
 
-def words(trials: int) -> list[str]:
+def words(trials):
     """A sweep over a grid of so many trials."""
     taus = "|".join(f"{0.1 + 0.01 * number:.2f}" for number in range(trials))
     space = ["--study", "killed", "--space", f"tau={taus}", "--guide", "branch"]
     return [*ALWAYS, *space, "--set", "sft.steps=3"]
 
 
-def test_every_kill_is_survived(tmp_path: Path, warm: Warm) -> None:
+def test_every_kill_is_survived(tmp_path, warm):
     """The results equal those of a sweep that nobody disturbed."""
     trials, chance = 2 * MORE, random.Random(7)
     sweep = KilledSweep(tmp_path / "killed", words(trials))

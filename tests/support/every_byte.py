@@ -1,7 +1,5 @@
 """All that a folder holds, looked at in every byte: packed files are unpacked, tables are read."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import tarfile

@@ -6,8 +6,6 @@
 needs pytest, a shell, and that tasks run on this machine.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

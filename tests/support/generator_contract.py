@@ -1,8 +1,6 @@
 """The contract of a generator, as a test class to inherit; at the top level of its file, which
 another process loads again."""
 
-from __future__ import annotations
-
 import hashlib
 import inspect
 import json

@@ -1,7 +1,5 @@
 """Kills what a sweep consists of: driver, tasks, and their watchers and guards."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Models with random weights, built in a moment."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any

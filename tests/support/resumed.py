@@ -1,7 +1,5 @@
 """Trainings of every method with its own steps a generation batch, stopped and resumed."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable

@@ -4,8 +4,6 @@ accelerate shards over GPUs alone. On CPUs the one thing that is changed is that
 processes for such; TRL, accelerate and torch do the rest as ever.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -4,8 +4,6 @@ Further arguments are those of `signalling_writer`. Says what it drew as JSON wh
 are small, so that writers meet often.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import time

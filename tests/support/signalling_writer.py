@@ -3,8 +3,6 @@
 When it writes its PART-th part of a sample set: `writing`, half of it is on disk, or `written`.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

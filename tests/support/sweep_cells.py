@@ -1,7 +1,5 @@
 """Trials of a sweep as a driver would hand them over, with counts that were drawn."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A sweep's folder as a driver leaves it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A folder where sweeps of small trainings are typed, some of which die."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """A progress that remembers what it was told is being done."""
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager, nullcontext
 
 from sage_cli.progress import Silent

@@ -1,7 +1,5 @@
 """A policy of a few thousand parameters, and tasks that it can learn or fail."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path

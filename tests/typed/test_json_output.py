@@ -3,8 +3,6 @@
 Whatever it answers is one JSON object.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -144,7 +142,7 @@ def test_mistakes(type_, base, policy):
         assert cause in error["cause"]
 
 
-PLAIN: tuple[str, ...] = (
+PLAIN = (
     "runs list", "runs list --columns guide.tau,pass@1", "runs show POLICY",
     "passk POLICY BASE", "passk POLICY --dry-run", "eval POLICY --k 1,2", "eval --dry-run",
     "compare BASE POLICY", "power POLICY --samples 2", "samples show POLICY --limit 1",
@@ -169,7 +167,7 @@ def test_an_answer_is_one_object(type_, base, policy, measured, typed):
     assert type_(*[{"BASE": base, "POLICY": policy}.get(word, word) for word in typed.split()])
 
 
-ORDERED: tuple[str, ...] = (
+ORDERED = (
     "sft PRESETS", "rl PRESETS --guide branch", "sweep PRESETS --space space.yaml",
     "sweep PRESETS --space space.yaml --dry-run", "sweep list", "sweep show tau-",
     "suite list", "suite plan mine.yaml PRESETS",

@@ -1,7 +1,5 @@
 """`sage data probe`: a benchmark that half was learnt by heart, and the same with fresh numbers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +14,6 @@ from sage_cli.evaluation import measure
 from sage_cli.evaluation.probe import continues, cut, with_fresh_numbers
 from sage_cli.models.tokenizer import character_tokenizer
 from sage_cli.problems.problem import Problem
-from sage_cli.sampling.sampler import SampleRequest, SamplerSetup
 
 Sage = Callable[..., Any]
 QUESTIONS = [
@@ -84,11 +81,11 @@ class HalfByHeart(Scripted):
 
     prompts: list[str] = []  # noqa: RUF012
 
-    def __init__(self, setup: SamplerSetup) -> None:
+    def __init__(self, setup):
         super().__init__()
         assert (setup.parameters.temperature, setup.prompt.format) == (0, "plain")
 
-    def text(self, request: SampleRequest, index: int) -> str:
+    def text(self, request, index):
         self.prompts.append(request.prompt)
         texts = [
             rf"{question[len(request.prompt) :]} It is \boxed{{{gold}}}."
