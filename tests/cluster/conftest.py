@@ -7,7 +7,6 @@ from shutil import which
 import pytest
 from slurm_cluster import SlurmCluster
 
-
 os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
 
 

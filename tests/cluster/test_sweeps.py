@@ -36,16 +36,6 @@ def complete(lab, report, done, failed=0):
     lab.wait_until(lambda: not lab.tasks(), seconds=60)
 
 
-def killed_while(lab, pause_s, *words):
-    """Start a sweep, and kill its driver so long after its first training has begun."""
-    before = len(lab.runs)
-    driver = lab.start(*words)
-    lab.wait_until(lambda: len(lab.runs) > before or driver.poll() is not None)
-    lab.pause(pause_s)
-    kill(driver.pid)
-    driver.communicate()
-
-
 def test_a_ray_cluster_that_loses_a_node(lab, ray_cluster):
     node = ray_cluster.add_node(num_cpus=1)
     words = ("--space", lab.space(*SMALL_GRID), "--executor", "ray", *NO_GPU)
@@ -92,7 +82,10 @@ def test_a_ray_cluster_that_dies(lab, ray_cluster, mortal_ray_cluster, what):
 
 def test_a_slurm_whose_node_dies_and_whose_driver_is_killed(lab, slurm_cluster):
     words = ("--space", lab.space(*SMALL_GRID), "--executor", "slurm", *NO_GPU)
-    killed_while(lab, 0, *words)
+    driver = lab.start(*words)
+    lab.wait_until(lambda: lab.runs or driver.poll() is not None)
+    kill(driver.pid)
+    driver.communicate()
     assert lab.tasks()  # Slurm's jobs go on without their driver
     begun = sum(lab.begun().values())
     driver = lab.start(*words, "--json")
