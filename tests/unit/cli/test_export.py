@@ -8,7 +8,6 @@ import torch
 from peft import LoraConfig, get_peft_model
 from random_model import of_architecture, save_scratch
 from safetensors.torch import load_file
-from told import Told
 
 from sage_cli.cli import export as module
 from sage_cli.cli.export import export
@@ -105,8 +104,7 @@ def test_the_type_can_be_chosen(made, tmp_path):
     assert 1e-5 < near.max() < 0.05
 
 
-def test_a_model_is_replaced_only_with_force(made, tmp_path):
-    told = Told()
+def test_a_model_is_replaced_only_with_force(made, tmp_path, told):
     export("sft-base", tmp_path / "out", made, told)
     assert told.done == [
         "loading sft-base-11111111",

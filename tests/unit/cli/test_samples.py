@@ -6,7 +6,6 @@ import shutil
 import pytest
 import torch
 from random_model import save_scratch
-from told import Told
 
 from sage_cli.cli.samples import last_step, token_report
 from sage_cli.config.load import changed, load
@@ -80,7 +79,7 @@ def never(*_, **__):
     raise AssertionError("a sampler was built")
 
 
-def test_stored_completions_are_graded_and_examined(made, monkeypatch):
+def test_stored_completions_are_graded_and_examined(made, monkeypatch, told):
     config, policy = made
     problems = asked(config)
     assert len(problems) == 3
@@ -88,7 +87,6 @@ def test_stored_completions_are_graded_and_examined(made, monkeypatch):
     texts = [right, "<SOLUTION>1</SOLUTION>", "cut off"]
     store(policy, config, problems, texts, reason="length")
     monkeypatch.setattr(drawing, "build_sampler", never)
-    told = Told()
     view = token_report(config, "rl-branch", told, ("a note",))
     assert told.done == ["reading arithmetic", "grading 3 completions"]
     assert [one.problem_id for one in view.completions] == [problem.id for problem in problems]

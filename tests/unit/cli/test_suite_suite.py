@@ -2,7 +2,6 @@
 
 import pytest
 from sweep_cells import PASS_1, at, done, sweep_document
-from told import Told
 
 from sage_cli.cli import suite_report as suite
 from sage_cli.cli.suite_report import report_suite
@@ -80,8 +79,7 @@ def test_analyses_are_told_what_method_and_training_a_run_is(tmp_path, monkeypat
     }  # fmt: skip
 
 
-def test_without_an_outcome_the_page_says_so(overrides):
-    told = Told()
+def test_without_an_outcome_the_page_says_so(overrides, told):
     page = report_suite("table6", overrides, told)
     assert told.done == [
         "planning table6", "counting what is stored of table6", "computing curves and differences",
