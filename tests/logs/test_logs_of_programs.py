@@ -25,19 +25,16 @@ INSPECTED = {
 SUMS = [("3*4=?", "12"), ("5*6=?", "30"), ("2+5=?", "lol")]
 """lm-eval's dummy model answers lol to everything."""
 _SAMPLED = {
-    "output_type": "generate_until",
-    "doc_to_target": "{{gold}}",
+    "output_type": "generate_until", "doc_to_target": "{{gold}}",
     "generation_kwargs": {"until": ["\n"], "do_sample": True, "temperature": 1},
-}
+}  # fmt: skip
 KINDS = {
     "generated": _SAMPLED,
     "repeated": {**_SAMPLED, "repeats": 4},
     "choice": {
-        "output_type": "multiple_choice",
-        "doc_to_choice": ["12", "30", "7"],
-        "doc_to_target": 0,
+        "output_type": "multiple_choice", "doc_to_choice": ["12", "30", "7"], "doc_to_target": 0,
     },
-}
+}  # fmt: skip
 METRICS = {"generated": "exact_match", "repeated": "exact_match", "choice": "acc"}
 Evaluated = Callable[[str, str], tuple[Path, float]]
 

@@ -4,8 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from sweep_cells import done, sweep_document
-from sweep_folder import keep_state
+from sweep_cells import done, keep_state, sweep_document
 
 from sage_cli.cli.suite_run import plan_suite
 from sage_cli.cli.suite_tuning import FRESH, planned_tuned

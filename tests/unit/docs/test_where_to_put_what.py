@@ -138,18 +138,9 @@ def test_a_thing_is_added_where_the_table_says(thing, package, tmp_path):
     paths = f"{package}:{REPOSITORY / 'tests/support'}"
     for program, words, said in RUN[thing]:
         done = subprocess.run(
-            [sys.executable, "-c", program, *words],
-            cwd=tmp_path,
-            env={
-                "SAGE_DATA": str(tmp_path),
-                "PYTHONPATH": paths,
-                "PATH": "",
-                "COLUMNS": "200",
-                "HF_HUB_OFFLINE": "1",
-            },
-            capture_output=True,
-            text=True,
-            timeout=200,
-        )
+            [sys.executable, "-c", program, *words], cwd=tmp_path, capture_output=True, text=True,
+            env={"SAGE_DATA": str(tmp_path), "PYTHONPATH": paths, "PATH": "", "COLUMNS": "200",
+                 "HF_HUB_OFFLINE": "1"},
+        )  # fmt: skip
         assert done.returncode == 0, done.stderr
         assert said in done.stdout, done.stdout
