@@ -172,15 +172,14 @@ def test_json_says_the_same_without_them(capsys):
 
 
 def test_a_refused_word_is_shown_without_commands_and_passwords(sage):
-    typed = sage("passk", "--no-such=http://ann:s3cret@h", "--json")
-    assert typed.code == 2
+    for words in ("passk --no-such=http://ann:s3cret@h --json",
+                  "config show --set postgresql://ann:s3cret@h"):  # fmt: skip
+        typed = sage(*words.split())
+        typed.refused()
+        assert "s3cret" not in typed.words
     typed = sage(f"no-{HOSTILE[:-1]}")
-    assert typed.code == 2
+    typed.refused(r"\u202egpj")
     assert not re.search(COMMANDS, typed.words)
-    assert r"\u202egpj" in typed.words
-    typed = sage("config", "show", "--set", "postgresql://ann:s3cret@h")
-    assert typed.code == 2
-    assert "s3cret" not in typed.words
 
 
 def test_warnings_and_log_lines_are_shown_so_too(monkeypatch):

@@ -16,11 +16,8 @@ from sage_cli.settings.sections.model import ScratchModel
 from sage_cli.store import mirrors
 from sage_cli.trials.executors import executor
 
-QUICK = [
-    word
-    for setting in ("evaluation.limit=3", "data.rl.limit=5", "sft.steps=2")
-    for word in ("--set", setting)
-]
+FEW = ("--set", "evaluation.limit=3", "--set", "data.rl.limit=5")
+QUICK = (*FEW, "--set", "sft.steps=2")
 
 
 @pytest.fixture
@@ -57,9 +54,9 @@ def test_its_json_has_every_check(answer):
 def test_a_model_that_is_named_stands_for_the_presets_own(sage, model):
     """Without `tiny` beside it a preset's other settings are the paper's, its model among them."""
     (model.parent / "own.yaml").write_text("rollout: {max_tokens: 8}\n")
-    typed = sage("doctor", *QUICK, "--preset", model.parent / "own.yaml", "--init", model)
+    typed = sage("doctor", *FEW, "--preset", model.parent / "own.yaml", "--init", model)
     assert "✓ model m: weights in" in typed.words
-    words = ("doctor", *QUICK, "--preset", "tiny", "--init", model)
+    words = ("doctor", *FEW, "--preset", "tiny", "--init", model)
     typed = sage(*words, "--set", "prompt.answer_open=⟨A⟩", "--set", "prompt.answer_close=⟨/A⟩")
     assert "! answer a right answer, " in typed.words
     assert "is read as '<start_working_out>3 + 4<end_working_out>A7/A'" in typed.words
