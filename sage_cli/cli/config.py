@@ -15,7 +15,7 @@ from sage_cli.cli.app import new_app
 from sage_cli.cli.console import console, emit
 
 if TYPE_CHECKING:
-    from sage_cli.config.catalogue import Meaning
+    from sage_cli.config.explain import Meaning
     from sage_cli.methods.method import Method
 
 app = new_app("Show and explain configurations; list methods and presets.")
@@ -56,7 +56,7 @@ def explain(
     json: options.Json = False,
 ) -> None:
     """Explain a setting: type, default, choices, and whether it changes results."""
-    from sage_cli.config.catalogue import meant_settings
+    from sage_cli.config.explain import meant_settings
 
     meanings = meant_settings(key)
     if json:

@@ -15,10 +15,15 @@ from sage_cli.cli.app import new_app
 from sage_cli.cli.console import console, emit, show_report
 from sage_cli.cli.live import Live, doing
 from sage_cli.errors import ConfigurationError, SageError
-from sage_cli.problems.load import duplicates, find_overlap, load_problems, read_problems
+from sage_cli.problems.load import (
+    duplicates,
+    find_overlap,
+    load_problems,
+    local_files,
+    read_problems,
+)
 from sage_cli.problems.registry import ENTRIES, Entry, find, require_known_revisions
 from sage_cli.problems.rows import DataSet, Group
-from sage_cli.problems.sources import local_files
 from sage_cli.settings.sections.data import DataSection
 
 if TYPE_CHECKING:

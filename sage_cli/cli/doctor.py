@@ -186,7 +186,7 @@ def _answer(start: InitialPolicy) -> str:
     from sage_cli.evaluation.benchmarks import grader_of
     from sage_cli.models.loading import keep_tags
     from sage_cli.problems.template import PromptTemplate
-    from sage_cli.thoughts import CLOSE
+    from sage_cli.solution_text import CLOSE
 
     section, tokenizer = start.config.prompt, _tokenizer(start)
     template = PromptTemplate.from_section(section, tokenizer)
@@ -224,7 +224,7 @@ def _demonstrations(config: SageConfig) -> str:
 
 
 def _problems(config: SageConfig) -> str:
-    from sage_cli.evaluation.training_pool import training_problems
+    from sage_cli.training.training import training_problems
     from sage_cli.training.validation import configured_validation
 
     problems = len(training_problems(config, config.run.root))
@@ -234,8 +234,8 @@ def _problems(config: SageConfig) -> str:
 
 def _asked(config: SageConfig) -> list[Problem]:
     """Return the problems that are trained on and those that are measured."""
-    from sage_cli.evaluation.training_pool import training_problems
     from sage_cli.problems.load import load_problems
+    from sage_cli.training.training import training_problems
 
     measured = config.evaluation
     return [
@@ -321,8 +321,8 @@ def _sampling(start: InitialPolicy) -> str:
 
 
 def _lengths(start: InitialPolicy, config: SageConfig) -> str:
-    from sage_cli.evaluation.training_pool import training_problems
     from sage_cli.models.loading import context_of
+    from sage_cli.training.training import training_problems
 
     problems, policy = training_problems(config, config.run.root), start.with_files
     positions = getattr(config.model, "max_positions", None)  # without an end: None

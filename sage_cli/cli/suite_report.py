@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sage_cli.analysis.analyses import find_analysis
-from sage_cli.analysis.selection import options_of
+from sage_cli.analysis.selection import find_analysis, options_of
 from sage_cli.cli.analyze import Analysing, answer
-from sage_cli.cli.suite_run import FAILURES, SweepTask, sweeps_of
-from sage_cli.cli.suite_tuning import Search, planned_tuned
+from sage_cli.cli.suite_run import FAILURES, Search, SweepTask, planned_tuned, sweeps_of
 from sage_cli.errors import SageError, StoreError
 from sage_cli.evaluation.probe import stored_probes
 from sage_cli.progress import Progress
@@ -19,9 +17,9 @@ from sage_cli.reports.tables import Estimate, Row, Table, columns, to_records
 from sage_cli.trials.queue import stored_failures
 from sage_cli.trials.search.folder import SweepFolder
 from sage_cli.trials.search.planned_sweep import describe, sweep_folder
+from sage_cli.trials.suites.claims import results
 from sage_cli.trials.suites.declaration import INITIAL, Analysis
 from sage_cli.trials.suites.report import SuiteReport, chapters, write_report
-from sage_cli.trials.suites.results import results
 from sage_cli.trials.suites.trials import Overrides, Part, PlannedSuite
 from sage_cli.view.page_file import write_page
 

@@ -176,7 +176,7 @@ def show(name: Name, runs: options.RunRoot = None, json: options.Json = False) -
         return
     from sage_cli.reports.provenance import sampled_as
     from sage_cli.reports.sweep_report import sweep_tables
-    from sage_cli.reports.terminal import print_table
+    from sage_cli.reports.tables import print_table
 
     if sweep.driven_by:
         console.print("the report of the previous driver:", style="dim")

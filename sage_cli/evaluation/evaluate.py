@@ -17,11 +17,7 @@ import numpy as np
 from sage_cli.config.describe import evaluation_facts
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, StoreError
-from sage_cli.evaluation.benchmarks import (
-    Benchmark,
-    load_benchmarks,
-    refuse_unnamed,
-)
+from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks, refuse_unnamed
 from sage_cli.evaluation.measure import Measurements, measure
 from sage_cli.evaluation.stored import PolicySamples, missing
 from sage_cli.metrics import parse_ks

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from sage_cli.errors import DataError
 from sage_cli.methods.method import Beside, HasWorking, Method
 from sage_cli.settings.sections.model import QUESTION
-from sage_cli.thoughts import unmarked
+from sage_cli.solution_text import unmarked
 
 if TYPE_CHECKING:
     from sage_cli.settings.sections.data import SourceSection

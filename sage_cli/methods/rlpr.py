@@ -13,15 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from sage_cli.errors import DataError, StoreError
-from sage_cli.methods.hooks import (
-    Batch,
-    GradeReward,
-    Hooks,
-    Setup,
-    Trainer,
-    logps_after,
-    share_of,
-)
+from sage_cli.methods.hooks import Batch, GradeReward, Hooks, Setup, Trainer, logps_after, share_of
 from sage_cli.methods.method import Beside, PlainAdvantages
 from sage_cli.settings.judge_names import each_gold
 

@@ -23,7 +23,7 @@ from sage_cli.settings.sections.model import (
 
 Model = PretrainedModel | ScratchModel
 CHARACTERS, TAGS_AND_ENDS = 95, 6
-"""Printable characters; four tags, end and padding (`sage_cli.models.tokenizer`)."""
+"""Printable characters; four tags, end and padding (`sage_cli.models.scratch`)."""
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from sage_cli.errors import DataError
 from sage_cli.problems.arithmetic import Arithmetic
-from sage_cli.problems.generator import SPLITS, Generated, Generator
 from sage_cli.problems.knights_knaves import KnightsKnaves
+from sage_cli.problems.problem import SPLITS, Generated, Generator
 from sage_cli.problems.rows import (
     SUFFIXES,
     DataSet,

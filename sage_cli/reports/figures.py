@@ -17,8 +17,7 @@ import numpy as np
 
 from sage_cli.metrics import Curve, Difference
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.reports.series import by_method
-from sage_cli.reports.tables import Estimate
+from sage_cli.reports.tables import Estimate, by_method
 from sage_cli.store.files import replacing
 
 if TYPE_CHECKING:

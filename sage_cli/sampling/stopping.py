@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sage_cli.sampling.sampler import SamplingParameters
-from sage_cli.thoughts import stop_end
+from sage_cli.solution_text import stop_end
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

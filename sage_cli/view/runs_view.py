@@ -11,13 +11,7 @@ from typing_extensions import TypedDict
 from sage_cli.config.schema import settings
 from sage_cli.errors import SageError
 from sage_cli.store.run import SEALED, Run
-from sage_cli.store.run_facts import (
-    ABOUT,
-    RunFacts,
-    replicated,
-    speed_figures,
-    telling_apart,
-)
+from sage_cli.store.run_facts import ABOUT, RunFacts, replicated, speed_figures, telling_apart
 from sage_cli.view.stored_runs import Look, Policies, RunsRead, look_of, looks_of, policies_of
 from sage_cli.view.stored_samples import AskedProblem, asked_problems
 

@@ -14,8 +14,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, field_validator
 
+from sage_cli.config.explain import meant, remedy
 from sage_cli.config.load import changed
-from sage_cli.config.mistakes import meant, remedy
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.guides import Guide

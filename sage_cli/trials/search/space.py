@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationInfo, field_validator
 
-from sage_cli.config.mistakes import meant
+from sage_cli.config.explain import meant
 from sage_cli.config.schema import (
     UNIONS,
     SageConfig,

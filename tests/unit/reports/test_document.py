@@ -177,7 +177,7 @@ def test_documents_are_built_without_what_only_figures_need() -> None:
     program = (
         "import sys\n"
         "from sage_cli.reports import comparison_report, passk, scores\n"
-        "from sage_cli.reports import sweep_report, terminal\n"
+        "from sage_cli.reports import sweep_report, tables\n"
         "print([m for m in ('matplotlib', 'torch', 'scipy', 'jinja2') if m in sys.modules])"
     )
     done = subprocess.run(

@@ -12,8 +12,7 @@ from sage_cli.reports.comparison_report import DIFFERENCE_COLUMNS
 from sage_cli.reports.document import Document
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweep_report import SweepTrial
-from sage_cli.reports.tables import Column, Detail, Estimate, Row, Table, columns
-from sage_cli.reports.terminal import print_document
+from sage_cli.reports.tables import Column, Detail, Estimate, Row, Table, columns, print_document
 
 TABLE = Table(
     "A_1 & more",

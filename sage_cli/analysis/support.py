@@ -13,17 +13,22 @@ from typing import Any
 
 import numpy as np
 
-from sage_cli.analysis.analysis import Analysis, Inputs
+from sage_cli.analysis.analysis import (
+    Analysis,
+    Inputs,
+    Results,
+    records,
+    share_over_problems,
+    wide_table,
+)
 from sage_cli.analysis.graded_samples import Answers, skeleton
-from sage_cli.analysis.policy_tables import Results, records, share_over_problems, wide_table
 from sage_cli.errors import DataError
 from sage_cli.metrics import Support, compare_support
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.transitions import paired_grades
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_points
-from sage_cli.reports.series import by_method
-from sage_cli.reports.tables import Cell, Estimate, Row, Table, columns
+from sage_cli.reports.tables import Cell, Estimate, Row, Table, by_method, columns
 
 FALLS = (2.0, 5.0, 10.0)
 """Nats by which a log-probability may have fallen."""

@@ -7,9 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from sage_cli.analysis.analysis import Analysis, Inputs
+from sage_cli.analysis.analysis import Analysis, Inputs, PolicyMeans
 from sage_cli.analysis.graded_samples import Answers, Detector
-from sage_cli.analysis.policy_tables import PolicyMeans
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_dot_plot

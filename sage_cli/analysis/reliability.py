@@ -6,9 +6,8 @@ from functools import partial
 
 import numpy as np
 
-from sage_cli.analysis.analysis import Analysis, Inputs
+from sage_cli.analysis.analysis import Analysis, Inputs, PolicyMeans
 from sage_cli.analysis.graded_samples import Answers
-from sage_cli.analysis.policy_tables import PolicyMeans
 from sage_cli.metrics import parse_ks, pass_at_k
 from sage_cli.metrics.counts import FloatArray, all_right_at_k, covered_at, g_pass_at_k, maj_at_k
 from sage_cli.reports.document import Document, Figure

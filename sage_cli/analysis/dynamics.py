@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sage_cli.analysis.analysis import Analysis, Inputs, Options, TrainedRun
-from sage_cli.analysis.policy_tables import share_over_problems
+from sage_cli.analysis.analysis import Analysis, Inputs, Options, TrainedRun, share_over_problems
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import Series, draw_steps
 from sage_cli.reports.tables import Estimate, Row, Table, columns, to_records

@@ -7,9 +7,10 @@ from functools import partial
 
 import numpy as np
 
-from sage_cli.analysis.analysis import Analysis, Inputs, Options
-from sage_cli.analysis.graded_samples import Answers
-from sage_cli.analysis.policy_tables import (
+from sage_cli.analysis.analysis import (
+    Analysis,
+    Inputs,
+    Options,
     by_problem,
     long_table,
     mean_over_problems,
@@ -17,6 +18,7 @@ from sage_cli.analysis.policy_tables import (
     share_over_problems,
     wide_table,
 )
+from sage_cli.analysis.graded_samples import Answers
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_ecdf

@@ -9,8 +9,7 @@ from functools import cached_property, partial
 import numpy as np
 import pyarrow as pa
 
-from sage_cli.analysis.analysis import Analysis, Inputs, Options
-from sage_cli.analysis.policy_tables import share_gap
+from sage_cli.analysis.analysis import Analysis, Inputs, Options, share_gap
 from sage_cli.metrics.counts import FloatArray, IntArray
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import Series, draw_lines
