@@ -69,26 +69,99 @@ def is_own(why: Failure, keys: Iterable[str]) -> bool:
     return why.kind is Kind.DIVERGED or (why.kind is Kind.MEMORY and changes_memory(keys))
 
 
-class SweepProgress(TaskProgress):
-    """Counts tasks for the terminal, and trials for state.json.
+@dataclass
+class Pending:
+    """A trial that waits for the tasks `due`; `results` are those of the measured replicates."""
 
-    `lost` are done trials that are trained again, since the store has not all of them any more.
+    trial: StudyTrial
+    due: set[str]
+    results: dict[int, ByBenchmark] = field(default_factory=dict)
+    failed: Failure | None = None
+
+
+class Driver(TaskProgress):
+    """Drives one sweep to its end, or until it is interrupted; it trains and measures nothing.
+
+    Tasks are counted for the terminal, and trials for state.json. `lost` are done trials that are
+    trained again, since the store has not all of their replicates any more.
     """
 
     def __init__(
-        self, progress: Progress, sweep: Sweep, study: Study, lost: Sequence[StudyTrial] = ()
+        self,
+        sweep: Sweep,
+        study: Study,
+        executor: Executor,
+        progress: Progress,
+        lost: Sequence[StudyTrial] = (),
     ) -> None:
-        self._each = seeds = sweep.settings.seeds
+        seeds = sweep.settings.seeds
         super().__init__(progress, seeds * sweep.total)
-        self._sweep, self._study = sweep, study
+        self._sweep, self._study, self._lost = sweep, study, lost
+        self._settings = sweep.settings
         earlier = [trial.state for trial in study.trials() if trial not in lost]
         self.done_count = seeds * earlier.count(State.DONE)
         self.pruned_count = seeds * earlier.count(State.PRUNED)
         self.failed_count = seeds * earlier.count(State.INFEASIBLE)
+        self._queue = TaskQueue(executor, sweep.folder.tasks, self._settings.retries, self)
+        self._pending: dict[str, Pending] = {}  # by the names of due tasks
+        self._initial = sweep.initial_task()
+        self._initial_failed = False
+        self._exhausted = False
+        self._validated: dict[int, int] = {}  # trial -> the last step that the study knows
+
+    def run(self, *, detach: bool = False) -> None:
+        """Drive until nothing is left; with `detach` until all that is possible is submitted."""
+        self.write_state()
+        try:
+            self._queue.add(self._initial)
+            for trial in self._study.running():
+                self._start(trial)
+            for trial in self._lost:
+                self._expect(trial.point)
+            self._queue.run(
+                self, further=self._propose, enough=lambda: detach, check=self._end_pruned
+            )
+        finally:
+            self._queue.close()
+            self.close()
+        self.write_state()
+
+    @property
+    def under_way(self) -> frozenset[int]:
+        """The trials that are trained: after `run`, by jobs that outlive the driver."""
+        names = (task.name for task in self._queue.running)
+        return frozenset(
+            self._pending[name].trial.number for name in names if name in self._pending
+        )
+
+    def done(self, task: Task) -> None:
+        """A task's result is stored: the study is told once its trial is complete."""
+        if task.replicate is None:
+            return
+        assert task.measured is not None  # read when the queue asked if it is done
+        seed, results = task.replicate.seed, counts_of(task.measured)
+        self.scored(task, results)
+        if (pending := self._pending.pop(task.name, None)) is not None:
+            pending.results[seed] = results
+            if self._prunes and not seed and task.run is not None:
+                list(self._report(pending.trial, task.run))  # others are judged by these
+            self._settle(pending, task)
+
+    def failed(self, task: Task, why: Failure, log: Path, *, again: bool) -> None:
+        """A task left no result."""
+        super().failed(task, why, log, again=again)
+        if again:
+            return
+        if self._initial.needs is not None and task.name == self._initial.needs.name:
+            self._initial_failed = True
+        if (pending := self._pending.pop(task.name, None)) is not None:
+            if pending.failed is None or not self._is_own(pending.failed):
+                pending.failed = why
+            self._settle(pending, task)
 
     def scored(self, task: Task, results: ByBenchmark) -> None:
         """A replicate was trained and measured. Warn if it is the first and nothing is right."""
-        self.done(task, self._valued(score(self._sweep.settings.objectives, results)))
+        self._count(task, self._valued(score(self._settings.objectives, results)))
         if self.done_count == 1 and not any(counts.c_P.any() for counts in results.values()):
             line = f"no sample of the first trial is right on {', '.join(results)}"
             self._say(
@@ -109,107 +182,14 @@ class SweepProgress(TaskProgress):
             "pruned": states[State.PRUNED],
         }
         total = self._sweep.wanted(states[State.INFEASIBLE])
-        self._total = self._each * total
+        self._total = self._settings.seeds * total
         counts = {**ended, "left": max(0, total - sum(ended.values()))}
         facts = self._sweep.facts(self._study)
         folder.write_state({**facts, "trials": counts, "best": self.best})
 
     def _valued(self, values: Sequence[float]) -> str:
-        names = self._sweep.settings.objective
+        names = self._settings.objective
         return ", ".join(f"{name} {value:.3f}" for name, value in zip(names, values, strict=True))
-
-
-@dataclass
-class Pending:
-    """A trial that waits for the tasks `due`; `results` are those of the measured replicates."""
-
-    trial: StudyTrial
-    due: set[str]
-    results: dict[int, ByBenchmark] = field(default_factory=dict)
-    failed: Failure | None = None
-
-
-class Driver:
-    """Drives one sweep to its end, or until it is interrupted.
-
-    It trains and measures nothing itself. `lost` are done trials of whose replicates the store has
-    not all any more.
-    """
-
-    def __init__(
-        self,
-        sweep: Sweep,
-        study: Study,
-        executor: Executor,
-        progress: Progress,
-        lost: Sequence[StudyTrial] = (),
-    ) -> None:
-        self._sweep, self._study, self._lost = sweep, study, lost
-        self._settings = sweep.settings
-        self._shown = SweepProgress(progress, sweep, study, lost)
-        self._queue = TaskQueue(executor, sweep.folder.tasks, self._settings.retries, self)
-        self._pending: dict[str, Pending] = {}  # by the names of due tasks
-        self._initial = sweep.initial_task()
-        self._initial_failed = False
-        self._exhausted = False
-        self._validated: dict[int, int] = {}  # trial -> the last step that the study knows
-
-    def run(self, *, detach: bool = False) -> None:
-        """Drive until nothing is left; with `detach` until all that is possible is submitted."""
-        self._shown.write_state()
-        try:
-            self._queue.add(self._initial)
-            for trial in self._study.running():
-                self._start(trial)
-            for trial in self._lost:
-                self._expect(trial.point)
-            self._queue.run(
-                self._shown,
-                further=self._propose,
-                enough=lambda: detach,
-                check=self._end_pruned,
-            )
-        finally:
-            self._queue.close()
-            self._shown.close()
-        self._shown.write_state()
-
-    @property
-    def under_way(self) -> frozenset[int]:
-        """The trials that are trained: after `run`, by jobs that outlive the driver."""
-        names = (task.name for task in self._queue.running)
-        return frozenset(
-            self._pending[name].trial.number for name in names if name in self._pending
-        )
-
-    def done(self, task: Task) -> None:
-        """A task's result is stored: the study is told once its trial is complete."""
-        if task.replicate is None:
-            return
-        assert task.measured is not None  # read when the queue asked if it is done
-        seed, results = task.replicate.seed, counts_of(task.measured)
-        self._shown.scored(task, results)
-        if (pending := self._pending.pop(task.name, None)) is not None:
-            pending.results[seed] = results
-            if self._prunes and not seed and task.run is not None:
-                list(self._report(pending.trial, task.run))  # others are judged by these
-            self._settle(pending, task)
-
-    def failed(self, task: Task, why: Failure, log: Path, *, again: bool) -> None:
-        """A task left no result."""
-        self._shown.failed(task, why, log, again=again)
-        if again:
-            return
-        if self._initial.needs is not None and task.name == self._initial.needs.name:
-            self._initial_failed = True
-        if (pending := self._pending.pop(task.name, None)) is not None:
-            if pending.failed is None or not self._is_own(pending.failed):
-                pending.failed = why
-            self._settle(pending, task)
-
-    def waits(self, task: Task, who: str) -> None:
-        """Another process does the task."""
-        self._shown.waits(task, who)
 
     def _propose(self) -> bool:
         """Start a further trial; False if there is none."""
@@ -236,7 +216,7 @@ class Driver:
         """Make a trial's tasks due, as far as their results are not stored."""
         if (why := self._expect(trial.point, trial)) is not None:
             self._fail(trial, why)
-            self._shown.write_state()
+            self.write_state()
 
     def _expect(self, point: Point, trial: StudyTrial | None = None) -> Failure | None:
         """Make the tasks of a point due; the reason if its settings contradict each other."""
@@ -244,7 +224,7 @@ class Driver:
             tasks = self._sweep.trainings(point)
         except SageError as error:
             why = Failure(Kind.REFUSED, error.cause)
-            self._shown.refused(describe(point), why, self._settings.seeds)
+            self.refused(describe(point), why, self._settings.seeds)
             return why
         if trial is not None:
             names = {task.name for task in tasks}
@@ -256,7 +236,7 @@ class Driver:
     def _add(self, point: Point, task: Task) -> None:
         if task.replicate is not None:
             self._sweep.folder.remember(point, task.replicate.seed, task.name)
-        self._shown.expect(task)
+        self.expect(task)
         self._queue.add(task)
 
     @property
@@ -307,8 +287,8 @@ class Driver:
             if cancelled.run is not None:
                 cancelled.run.prune(reason)
         self._study.prune(pending.trial, reason, step)
-        self._shown.pruned(task, reason, len(pending.due))
-        self._shown.write_state()
+        self.pruned(task, reason, len(pending.due))
+        self.write_state()
 
     def _settle(self, pending: Pending, task: Task) -> None:
         """Tell the study, once all tasks of a trial have ended."""
@@ -326,7 +306,7 @@ class Driver:
             self._study.rule_out(pending.trial, why.kind, why.reason)
         else:
             self._fail(pending.trial, why)
-        self._shown.write_state()
+        self.write_state()
 
     def _is_own(self, why: Failure) -> bool:
         """Return True if a trial's own settings made it fail, not the policy that all share."""
