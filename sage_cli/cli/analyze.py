@@ -203,7 +203,7 @@ def _of_records(asked: Analysing, runs: Mapping[str, Run], progress: Progress) -
     from sage_cli.analysis.analysis import Inputs
     from sage_cli.analysis.selection import trained
     from sage_cli.evaluation.evaluate import configured_provenance
-    from sage_cli.reports.provenance import Provenance
+    from sage_cli.reports.document import Provenance
     from sage_cli.store.run import surroundings
 
     benchmarks: Sequence[Benchmark] = []

@@ -34,9 +34,8 @@ from sage_cli.models.policy import Labels, Policy, chosen_policies, named_policy
 from sage_cli.problems.problem import Generator, Problem
 from sage_cli.problems.registry import generated
 from sage_cli.progress import Progress
-from sage_cli.reports.document import Report, report_folder
+from sage_cli.reports.document import Report, SeedCounts, report_folder
 from sage_cli.reports.passk import Line, over_temperatures_document, passk_document
-from sage_cli.reports.provenance import SeedCounts
 from sage_cli.reports.published import published_scores
 from sage_cli.reports.scores import evaluation_document
 from sage_cli.sampling.sampler import SampleRequest, SamplerSetup, SamplingParameters, build_sampler

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from sage_cli.metrics import Counts
     from sage_cli.metrics.counts import FloatArray
     from sage_cli.metrics.power import Design
-    from sage_cli.reports.document import Document, Report
-    from sage_cli.reports.provenance import Provenance
+    from sage_cli.reports.document import Document, Provenance, Report
     from sage_cli.reports.tables import Table
 
     Counted = tuple[str, str, Counts]

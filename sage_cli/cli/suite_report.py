@@ -10,13 +10,11 @@ from sage_cli.cli.suite_run import FAILURES, Search, SweepTask, planned_tuned, s
 from sage_cli.errors import SageError, StoreError
 from sage_cli.evaluation.probe import stored_probes
 from sage_cli.progress import Progress
-from sage_cli.reports.document import Document
-from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.document import Document, Provenance
 from sage_cli.reports.sweep_report import document_of
 from sage_cli.reports.tables import Estimate, Row, Table, columns, to_records
 from sage_cli.trials.queue import stored_failures
-from sage_cli.trials.search.folder import SweepFolder
-from sage_cli.trials.search.planned_sweep import describe, sweep_folder
+from sage_cli.trials.search.planned_sweep import SweepFolder, describe, sweep_folder
 from sage_cli.trials.suites.claims import results
 from sage_cli.trials.suites.declaration import INITIAL, Analysis
 from sage_cli.trials.suites.report import SuiteReport, chapters, write_report

@@ -20,6 +20,8 @@ from sage_cli.store.mirrors import require_mirrors
 from sage_cli.trials.executors.executor import Resources, build_executor
 from sage_cli.trials.queue import all_failed, run_tasks, write_failures
 from sage_cli.trials.search.planned_sweep import (
+    SweepFolder,
+    prepared,
     shared_config,
     sweep_folder,
     sweep_name,
@@ -33,7 +35,6 @@ from sage_cli.trials.task import DONE, RL, TO_DO, Task, TaskStates, Trial, cost,
 
 if TYPE_CHECKING:
     from sage_cli.reports.sweep_report import SweepTrial
-    from sage_cli.trials.search.folder import SweepFolder
     from sage_cli.trials.suites.report import SuiteReport
 
 
@@ -89,8 +90,6 @@ class Search(Task):
         path = sweep_folder(self.config.run.root, self.name)
         if not path.is_dir():
             return None
-        from sage_cli.trials.search.folder import SweepFolder  # imports numpy
-
         sweep, folder = self.config.sweep, SweepFolder(path)
         state = folder.state
         asked = [self.space.plain(), sweep.sampler, list(sweep.objective)]
@@ -196,8 +195,6 @@ class SweepTask(Task):
         """Return how many of a suite's trials are done; nothing is read before it was started."""
         if not self.folder.is_dir():
             return TO_DO
-        from sage_cli.trials.search.planned_sweep import prepared  # imports Optuna
-
         states = [task.state for task in prepared(self.config).known_tasks()]
         done = states.count(DONE)
         return DONE if done == len(states) else f"{done}/{len(states)} runs done"

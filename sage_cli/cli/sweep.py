@@ -17,7 +17,7 @@ from sage_cli.cli.options import METHOD, option
 from sage_cli.cli.rl import Compat
 
 if TYPE_CHECKING:
-    from sage_cli.trials.search.folder import SweepFolder, Sweeps
+    from sage_cli.trials.search.planned_sweep import SweepFolder, Sweeps
 
 app = new_app("Train and measure trials of a search space; list and show sweeps.")
 Name = Annotated[str, typer.Argument(help="A sweep's name, or an unambiguous part of one.")]
@@ -116,7 +116,7 @@ def command(
         report = run_sweep(settings, live, detach=detach)
     show_report(report, json)
     if not json:
-        from sage_cli.trials.search.folder import PAGE
+        from sage_cli.trials.search.planned_sweep import PAGE
 
         console.print(f"page: [bold]{escape(str(report.folder / PAGE))}[/]", soft_wrap=True)
 
@@ -133,7 +133,7 @@ def _refuse_options(ctx: typer.Context) -> None:
 
 def _sweeps(root: Path | None) -> Sweeps:
     from sage_cli.settings.sections.runs import default_root
-    from sage_cli.trials.search.folder import Sweeps
+    from sage_cli.trials.search.planned_sweep import Sweeps
 
     return Sweeps(root or default_root())
 
@@ -174,7 +174,7 @@ def show(name: Name, runs: options.RunRoot = None, json: options.Json = False) -
     if result is None:
         console.print("no report yet: it is written when the driver ends")
         return
-    from sage_cli.reports.provenance import sampled_as
+    from sage_cli.reports.document import sampled_as
     from sage_cli.reports.sweep_report import sweep_tables
     from sage_cli.reports.tables import print_table
 

@@ -27,16 +27,16 @@ from sage_cli.models.memory import sampling_memory
 from sage_cli.models.planned import Described, Stage
 from sage_cli.models.policy import Policy, known_sampling
 from sage_cli.progress import Progress
-from sage_cli.reports.document import report_folder
-from sage_cli.reports.passk import OverTemperatures
-from sage_cli.reports.provenance import (
+from sage_cli.reports.document import (
     BenchmarkUsed,
     GraderUsed,
     PolicyUsed,
     Provenance,
     SamplesUsed,
     SeedCounts,
+    report_folder,
 )
+from sage_cli.reports.passk import OverTemperatures
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.store.files import file_stems, identity_of
 from sage_cli.store.locks import writer

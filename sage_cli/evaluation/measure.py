@@ -20,7 +20,7 @@ from sage_cli.evaluation.stored import PolicySamples, seed_counts
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
-from sage_cli.reports.provenance import SeedCounts
+from sage_cli.reports.document import SeedCounts
 from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplerSetup, build_sampler
 from sage_cli.settings.own_code import named
 from sage_cli.settings.sections.sampling import SamplingSection

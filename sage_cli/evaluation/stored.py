@@ -18,7 +18,7 @@ from sage_cli.models.policy import Policy
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
-from sage_cli.reports.provenance import SeedCounts
+from sage_cli.reports.document import SeedCounts
 from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.settings.sections.model import PromptSection, sampled_dtype

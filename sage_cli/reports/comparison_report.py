@@ -22,15 +22,13 @@ from sage_cli.metrics import (
     paired_difference,
     pooled,
 )
-from sage_cli.metrics.comparison import Pool
+from sage_cli.metrics.comparison import Pool, different_seeds, grade_correlation
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.intervals import USUAL, Resampling, holm, pass_matrix
 from sage_cli.metrics.power import POWER, precision
-from sage_cli.metrics.transitions import different_seeds, grade_correlation
-from sage_cli.reports.document import Document, Figure
+from sage_cli.reports.document import Document, Figure, Provenance
 from sage_cli.reports.figures import draw_curves
 from sage_cli.reports.passk import powers_of_two
-from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.tables import Column, Detail, Estimate, Row, Table, columns
 from sage_cli.store.files import file_stems
 

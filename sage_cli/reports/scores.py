@@ -10,8 +10,7 @@ import numpy as np
 from sage_cli.metrics import Counts
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.intervals import pass_matrix
-from sage_cli.reports.document import Document
-from sage_cli.reports.provenance import Provenance, SeedCounts, grade_notes, record
+from sage_cli.reports.document import Document, Provenance, SeedCounts, grade_notes, record
 from sage_cli.reports.published import evaluation_tables, published, published_scores
 from sage_cli.reports.tables import Column, Estimate, Row, Scores, Table, to_records
 

@@ -26,9 +26,8 @@ from sage_cli.metrics.ranking import (
     pareto_front,
     rank,
 )
-from sage_cli.reports.document import Document, Figure
+from sage_cli.reports.document import Document, Figure, Provenance
 from sage_cli.reports.figures import FAINT, GRID, INK, drawing, say
-from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.tables import UNDEFINED, Cell, Column, Estimate, Row, Table
 from sage_cli.settings.sections.runs import Objective
 

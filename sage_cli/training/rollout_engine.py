@@ -248,7 +248,7 @@ def adapted_layers(model: Any) -> dict[str, LoraLayer]:
         name = path.removeprefix(_BEFORE).replace(".base_layer", "")
         if isinstance(layer, LoraLayer):
             layers[f"{name}.{getattr(layer, 'parameter_name', 'weight')}"] = layer
-            if layer.lora_variant or _has_bias(layer):
+            if layer.lora_variant or any(layer.lora_bias.values()):
                 special.append(name)
         elif isinstance(layer, TrainableTokensWrapper):
             special.append(name)
@@ -278,10 +278,6 @@ def merged(weight: Tensor, layer: LoraLayer) -> Tensor:
         whole = delta.full_tensor() if hasattr(delta, "full_tensor") else delta
         weight = (weight.float() + whole.to(weight.device).float()).to(weight.dtype)
     return weight
-
-
-def _has_bias(layer: LoraLayer) -> bool:
-    return any(layer.lora_bias.values())
 
 
 @contextmanager

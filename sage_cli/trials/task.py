@@ -32,7 +32,7 @@ from sage_cli.trials.executors.executor import Command, Resources, local_places,
 
 if TYPE_CHECKING:
     from sage_cli.evaluation.benchmarks import Benchmark
-    from sage_cli.reports.provenance import SeedCounts
+    from sage_cli.reports.document import SeedCounts
 
 
 @dataclass(frozen=True)

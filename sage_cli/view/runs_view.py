@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 
 from sage_cli.config.schema import settings
 from sage_cli.errors import SageError
+from sage_cli.json_value import is_number
 from sage_cli.store.run import SEALED, Run
 from sage_cli.store.run_facts import ABOUT, RunFacts, replicated, speed_figures, telling_apart
 from sage_cli.view.stored_runs import Look, Policies, RunsRead, look_of, looks_of, policies_of
@@ -144,7 +145,7 @@ def run_view(id_: str, policies: Policies) -> RunView:
     run, torn = facts.run, facts.run.torn
     changed = "" if torn else ", ".join(run.changed(*SEALED))
     records = run.metrics.read()
-    names = dict.fromkeys(key for record in records for key, v in record.items() if _is_number(v))
+    names = dict.fromkeys(key for record in records for key, v in record.items() if is_number(v))
     return {
         "id": run.id,
         "look": look_of(run.id, policies.runs.looks()),
@@ -226,7 +227,3 @@ def _benchmarks(id_: str, policies: Policies) -> list[str]:
         return policies.benchmarks(id_)
     except SageError:
         return []
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

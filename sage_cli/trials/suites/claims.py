@@ -31,10 +31,9 @@ from sage_cli.reports.comparison_report import (
     difference_at,
     fragile_notes,
 )
-from sage_cli.reports.document import Document, Figure
+from sage_cli.reports.document import Document, Figure, SeedCounts
 from sage_cli.reports.figures import draw_dot_plot
 from sage_cli.reports.passk import powers_of_two
-from sage_cli.reports.provenance import SeedCounts
 from sage_cli.reports.published import evaluation_tables, published_scores
 from sage_cli.reports.tables import UNDEFINED, Estimate, Row, Table, columns, to_records
 from sage_cli.store.files import replacing

@@ -12,9 +12,20 @@ from sage_cli.evaluation.evaluate import configured_provenance
 from sage_cli.metrics import curve, curve_ks
 from sage_cli.metrics.intervals import Resampling
 from sage_cli.models.planned import state
-from sage_cli.reports.document import SHOWN, Chapter, Document, Report, join_chapters, shown_report
+from sage_cli.reports.document import (
+    SHOWN,
+    Chapter,
+    Document,
+    PolicyUsed,
+    Provenance,
+    Report,
+    SamplesUsed,
+    grade_notes,
+    join_chapters,
+    record,
+    shown_report,
+)
 from sage_cli.reports.passk import Line, passk_document
-from sage_cli.reports.provenance import PolicyUsed, Provenance, SamplesUsed, grade_notes, record
 from sage_cli.reports.published import evaluation_tables, other_table, published, published_scores
 from sage_cli.reports.scores import evaluation_table, score
 from sage_cli.reports.tables import Cell, Column, Estimate, Row, Table, columns, to_records

@@ -24,7 +24,7 @@ from sage_cli.trials.search.driver import (
     changes_memory,
     is_own,
 )
-from sage_cli.trials.search.folder import SweepFolder
+from sage_cli.trials.search.planned_sweep import SweepFolder
 from sage_cli.trials.search.space import Space, Values
 from sage_cli.trials.search.study import Study
 from sage_cli.trials.task import Replicate, Task
