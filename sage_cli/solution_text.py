@@ -22,12 +22,12 @@ def is_open(text: str) -> bool:
 
 def stop_end(text: str, stop: str | None) -> int | None:
     """Return the end of the first `stop` outside thoughts; None without one."""
-    at = -1 if stop is None else text.find(stop)
-    while stop is not None and at >= 0:
-        if not is_open(text[:at]):
-            return at + len(stop)
-        closed = text.find(CLOSE, at)
-        at = text.find(stop, closed) if closed >= 0 else -1
+    begin = -1 if stop is None else text.find(stop)
+    while stop is not None and begin >= 0:
+        if not is_open(text[:begin]):
+            return begin + len(stop)
+        closed = text.find(CLOSE, begin)
+        begin = text.find(stop, closed) if closed >= 0 else -1
     return None
 
 

@@ -24,8 +24,8 @@ def entropy(inputs: Inputs) -> Document:
     rows: list[Row] = []
     for benchmark, answers in inputs.answers.items():
         points[benchmark] = {graded.policy: entropies(graded) for graded in answers}
-        for place, name in enumerate((TOKEN, ANSWER)):
-            values = {policy: pair[place] for policy, pair in points[benchmark].items()}
+        for index, name in enumerate((TOKEN, ANSWER)):
+            values = {policy: pair[index] for policy, pair in points[benchmark].items()}
             means.add(benchmark, name, values)
         rows += [
             Row((benchmark, id_, graded.policy, *(Estimate(float(value)) for value in pair)))

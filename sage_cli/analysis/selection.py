@@ -61,14 +61,14 @@ def chosen_runs(names: Sequence[str], runs: Runs, labels: Labels = NO_LABELS) ->
     if not names:
         policies = chosen_policies((), runs)
         return {policy.label: policy.run for policy in policies if policy.run is not None}
-    named = {name: named_run(name, runs) for name in names}
-    if foreign := [name for name, run in named.items() if run is None]:
+    by_name = {name: named_run(name, runs) for name in names}
+    if foreign := [name for name, run in by_name.items() if run is None]:
         raise ConfigurationError(
             f"{', '.join(foreign)} came from no run and has no training records",
             "name runs; `sage runs list` shows them",
         )
     labelled: dict[str, Run] = {}
-    for name, run in named.items():
+    for name, run in by_name.items():
         if run is not None and run.id not in {chosen.id for chosen in labelled.values()}:
             label = labels.get(name, run.id)
             if label in labelled:

@@ -47,9 +47,9 @@ def survival(inputs: Inputs) -> Results:
     for benchmark, readings in inputs.readings.items():
         texts = right_texts(readings)
         for unit, (policy, other) in product(UNITS, _pairs(inputs.policies) if readings else ()):
-            place, less = inputs.policies.index(policy), inputs.policies.index(other)
+            column, less = inputs.policies.index(policy), inputs.policies.index(other)
             logps = [added_up(of, unit) for of in texts.values()]
-            changes = [logp_Z[:, place] - logp_Z[:, less] for logp_Z in logps]
+            changes = [logp_Z[:, column] - logp_Z[:, less] for logp_Z in logps]
             for fall in FALLS:
                 item = results.setdefault(benchmark, {}).setdefault(f"{unit}: −{fall:g} nats", {})
                 shares = [(change < -fall).mean() for change in changes]

@@ -57,9 +57,9 @@ def list_(
     table = _table("name", ">problems", ">expected", ">repeated", "where", "revision", "use")
     for source in sources:
         counts = [source["problems"], source["expected"], source["repeated"]]
-        shown = ["" if count is None else str(count) for count in counts]
+        numbers = ["" if count is None else str(count) for count in counts]
         revision = (source["revision"] or "")[:REVISION_SHOWN]
-        table.add_row(source["name"], *shown, source["where"], revision, source["use"])
+        table.add_row(source["name"], *numbers, source["where"], revision, source["use"])
     console.print(table)
     for source in sources:
         if source["trouble"]:

@@ -99,10 +99,10 @@ def _own(run: Run) -> dict[str, str]:
     from sage_cli.config.consent import REWARDS, own_functions
     from sage_cli.settings.sections.training import Reward, in_words
 
-    own = own_functions(run.config)
-    if REWARDS in own:
-        own[REWARDS] = in_words([Reward.model_construct(**reward) for reward in own[REWARDS]])
-    return own
+    code = own_functions(run.config)
+    if REWARDS in code:
+        code[REWARDS] = in_words([Reward.model_construct(**reward) for reward in code[REWARDS]])
+    return code
 
 
 def _prompt(section: PromptSection) -> str:

@@ -321,18 +321,18 @@ def second_measurements(
     problems = {problem.id: problem for problem in benchmark.problems}
     for first in measured[benchmark.name, label]:
         store = GradeStore(samples.at(first.seed), judge.identity)
-        place = {id_: number for number, id_ in enumerate(first.counts.problem_ids)}
+        row_of = {id_: number for number, id_ in enumerate(first.counts.problem_ids)}
         assert first.counts.grades is not None
         right_PN = first.counts.grades.right_PN
         n = right_PN.shape[1]
         with progress.doing(f"{judge.label} judges {label} on {benchmark.name}"):
             for rows in store.missing(problems, n):
-                right = [row for row in rows if right_PN[place[row.problem_id], row.index]]
+                right = [row for row in rows if right_PN[row_of[row.problem_id], row.index]]
                 texts = [(problems[row.problem_id], row.text) for row in right]
                 statuses = judge.judge(texts) if texts else []
                 store.add(list(zip(right, statuses, [None] * len(right), strict=True)))
                 store.flush()
-        second = store.tally(list(place), n)
+        second = store.tally(list(row_of), n)
         both_PN = right_PN & second.right_PN
         counted = {"n_P": first.counts.n_P, "right_PN": both_PN, "right_P": both_PN.sum(axis=1)}
         tally = replace(second, **counted, lacking=0)

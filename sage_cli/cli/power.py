@@ -108,8 +108,8 @@ def power(
     typed_ks = parse_ks(k, n[-1], "--samples") if k else ()
     with progress.doing("counting what is stored of the bases"):
         bases, provenance = _bases(evaluation, names, scores)
-    known = min(n[-1], *(int(counts.n_P.min()) for _, _, counts in bases))
-    ks = typed_ks or tuple(k for k in KS if k <= max(known, 1))
+    fewest = min(n[-1], *(int(counts.n_P.min()) for _, _, counts in bases))
+    ks = typed_ks or tuple(k for k in KS if k <= max(fewest, 1))
     counted = min(len(counts) for _, _, counts in bases)
     designs = tuple(
         Design(*sizes) for sizes in product(p or (counted, 2 * counted, 4 * counted), n, s)
@@ -253,9 +253,9 @@ def power_table(base: Base, question: Question) -> Table:
     )
     passed = _pass_at_ks(base.counts, question.ks).items()
     measured = ", ".join(f"pass@{k} {value:.3f}" for k, value in passed)
-    known = f"{len(base.counts)} problems counted, {measured or 'too few samples for k'}"
+    counted = f"{len(base.counts)} problems counted, {measured or 'too few samples for k'}"
     title = f"smallest detectable gain on {base.benchmark} from {base.label}"
-    notes = (f"{base.label}: {known}", *_beyond_counts(base, question))
+    notes = (f"{base.label}: {counted}", *_beyond_counts(base, question))
     return Table(title, (*columns("problems, samples, seeds"), *gains), rows, notes)
 
 
@@ -275,9 +275,9 @@ def _pass_at_ks(counts: Counts, ks: Sequence[int]) -> dict[int, float]:
     """Return the base's pass@k at the ks that its counts allow."""
     from sage_cli.metrics import pass_at_k
 
-    known = [k for k in ks if k <= counts.n_P.min()]
-    values_PK = pass_at_k(counts.n_P, counts.c_P, known) if known else None
-    return {} if values_PK is None else dict(zip(known, map(float, values_PK.mean(0)), strict=True))
+    valid = [k for k in ks if k <= counts.n_P.min()]
+    values_PK = pass_at_k(counts.n_P, counts.c_P, valid) if valid else None
+    return {} if values_PK is None else dict(zip(valid, map(float, values_PK.mean(0)), strict=True))
 
 
 def _notes(question: Question) -> tuple[str, ...]:

@@ -91,9 +91,9 @@ def _tuned(searches: Sequence[Search]) -> Document:
     result = SweepFolder(sweep_folder(searches[0].config.run.root, searches[0].name)).result
     tried = [(INITIAL, "", result.base)] if result and result.base else []
     tried += [
-        (search.trial.label + ("" if place else ", chosen"), search.name, trial)
+        (search.trial.label + ("" if rank else ", chosen"), search.name, trial)
         for search in searches
-        for place, trial in enumerate(search.tried)
+        for rank, trial in enumerate(search.tried)
     ]
     for label, section, trial in tried:
         assert trial.values is not None  # it is measured

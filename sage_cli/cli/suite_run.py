@@ -54,9 +54,9 @@ class Search(Task):
     def budget(self) -> str:
         """Return what all methods of a suite must have in common."""
         rl = shared_config(self.config).rl
-        each = f"{rl.steps} steps x {rl.prompts_per_step * rl.rollouts_per_prompt}"
+        amount = f"{rl.steps} steps x {rl.prompts_per_step * rl.rollouts_per_prompt}"
         trials = trial_count(self.config) * self.config.sweep.seeds
-        return f"{trials} trials x {each} completions"
+        return f"{trials} trials x {amount} completions"
 
     @property
     def tried(self) -> Sequence[SweepTrial]:
@@ -75,7 +75,7 @@ class Search(Task):
                 f"{self.trial.label} was tuned with {count} trials, the budget is {sweep.trials}",
                 f"raise the budget of all methods, or delete {folder.path}",
             )
-        return [result.trials[place] for place in result.ranked(sweep.objective[0])]
+        return [result.trials[index] for index in result.ranked(sweep.objective[0])]
 
     @property
     def has_failed(self) -> bool:
@@ -304,8 +304,8 @@ def _notes(plan: PlannedSuite) -> list[str]:
     models: dict[str, str | None] = {}
     for part in plan.parts:
         notes += [
-            f"{part.suite.name}: {label} is {other} under these settings, and is run once"
-            for label, other in part.same.items()
+            f"{part.suite.name}: {label} is {same_as} under these settings, and is run once"
+            for label, same_as in part.same.items()
         ]
         for replicate in part.replicates:
             model = replicate.config.model

@@ -234,20 +234,20 @@ def _unknown_key(path: Sequence[str]) -> str:
     """Return the sentence on a key that no section has, or that another member of a union has."""
     *above, key = path
     sections = sections_at(above)
-    where = ".".join(above) or "the configuration"
+    section_name = ".".join(above) or "the configuration"
     if having := [section for section in sections if key in section.model_fields]:
-        tag = UNIONS[where]
+        tag = UNIONS[section_name]
         names = [str(get_args(kind.model_fields[tag].annotation)[0]) for kind in having]
-        if where not in _FLAGS:
-            return f"{where}.{key} needs {where}.{tag}={' or '.join(names)}"
-        noun, flag = _FLAGS[where]
+        if section_name not in _FLAGS:
+            return f"{section_name}.{key} needs {section_name}.{tag}={' or '.join(names)}"
+        noun, flag = _FLAGS[section_name]
         owners = f"{' and '.join(names)} {noun}{'s' if len(names) > 1 else ''}"
         flags = " or ".join(f"{flag} {name}" for name in names)
-        return f"{where}.{key} belongs to the {owners}: add {flags}"
+        return f"{section_name}.{key} belongs to the {owners}: add {flags}"
     if setting := ELSEWHERE.get(key):
-        return f"{where} has no '{key}': it is {setting} here"
+        return f"{section_name} has no '{key}': it is {setting} here"
     keys = list(dict.fromkeys(key for section in sections for key in section.model_fields))
-    return f"{where} has no '{key}'{meant(key, keys) or '; it has ' + ', '.join(keys)}"
+    return f"{section_name} has no '{key}'{meant(key, keys) or '; it has ' + ', '.join(keys)}"
 
 
 def meant(given: str, names: Iterable[str]) -> str:

@@ -467,6 +467,7 @@ class SolvedBeforehand(Hooks):
         if _SOLVED not in trainer.advantage_memory:
             right = right_beforehand(self.setup, trainer)
             trainer.advantage_memory[_SOLVED] = {
-                self.setup.prompts[row][1].id: sum(of) / len(of) for row, of in right.items()
+                self.setup.prompts[row][1].id: sum(grades) / len(grades)
+                for row, grades in right.items()
             }
         return super().sample(trainer, rows)

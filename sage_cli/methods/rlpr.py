@@ -108,8 +108,8 @@ def running_spread(deviations: Sequence[float]) -> float | None:
     if len(deviations) < FIRST_FILTERED_STEP - 1:
         return None
     average = fmean(deviations[FIRST_AVERAGED_STEP - 1 : FIRST_FILTERED_STEP - 1])
-    for now in deviations[FIRST_FILTERED_STEP - 1 :]:
-        average = MEMORY * average + (1 - MEMORY) * now
+    for deviation in deviations[FIRST_FILTERED_STEP - 1 :]:
+        average = MEMORY * average + (1 - MEMORY) * deviation
     return average
 
 

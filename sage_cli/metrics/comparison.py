@@ -587,7 +587,7 @@ def compare_support(
     level = 1 - confidence
 
     def ids(mask_P: BoolArray) -> tuple[str, ...]:
-        return tuple(base.problem_ids[place] for place in np.flatnonzero(mask_P))
+        return tuple(base.problem_ids[row] for row in np.flatnonzero(mask_P))
 
     return Support(
         gained=ids(gain_P),

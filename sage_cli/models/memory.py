@@ -450,8 +450,8 @@ def prompt_tokens(config: SageConfig) -> int:
         return PROMPT_TOKENS
     template = PromptTemplate(config.prompt)
     longest = max(len(template.render(problem.question)) for problem in problems)
-    each = 1 if config.model.tokenizer == "characters" else CHARACTERS_PER_TOKEN
-    return -(-longest // each)
+    per_token = 1 if config.model.tokenizer == "characters" else CHARACTERS_PER_TOKEN
+    return -(-longest // per_token)
 
 
 def gib(size: int) -> float:

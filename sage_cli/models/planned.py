@@ -174,10 +174,10 @@ def state(run: Run) -> str:
     if status == FINISHED:
         return status
     records = run.metrics.read()
-    at = f" at step {records[-1]['step']} of {records[-1].get('of', '?')}" if records else ""
+    progress = f" at step {records[-1]['step']} of {records[-1].get('of', '?')}" if records else ""
     explained = status in (FAILED, PRUNED) and manifest.get("reason")
     why = f": {manifest['reason']}" if explained else ""
-    return f"{status}{at}{why}"
+    return f"{status}{progress}{why}"
 
 
 def reference_policy(start: Policy, config: SageConfig) -> Policy:

@@ -364,10 +364,10 @@ def read_hub(data_set: DataSet) -> tuple[str, Iterator[Row]]:
     import datasets
 
     failures: list[Exception] = []
-    for place in (data_set.hub, *_snapshot(data_set)):
+    for source in (data_set.hub, *_snapshot(data_set)):
         try:
             revision = None if failures else _resolve(data_set)
-            load = partial(datasets.load_dataset, place, data_set.config, revision=revision)
+            load = partial(datasets.load_dataset, source, data_set.config, revision=revision)
             splits = {name: load(split=name) for name in data_set.splits} or dict(load())
             break
         except Exception as error:  # the Hub's clients fail in a dozen unrelated classes
@@ -379,8 +379,8 @@ def read_hub(data_set: DataSet) -> tuple[str, Iterator[Row]]:
     if len(splits) > max(1, len(data_set.splits)):
         raise DataError(f"{data_set.hub} has the splits {', '.join(splits)}")
     if failures:
-        log.warning("%s is read from the Hub's cache, %s", data_set.hub, place)
-        revision = Path(place).name
+        log.warning("%s is read from the Hub's cache, %s", data_set.hub, source)
+        revision = Path(source).name
     rows = (
         (f"{data_set.hub}, {name}, row {number}", dict(row))
         for name, split in splits.items()

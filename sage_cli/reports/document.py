@@ -114,8 +114,8 @@ def sampled_as(provenance: Mapping[str, Any]) -> str | None:
     if not sampling:
         return None
     names = ("temperature", "min_p", "top_p", "top_k", "max_tokens")
-    known = {name: sampling[name] for name in names if sampling.get(name) is not None}
-    settings = [f"{k} {v:g}" for k, v in known.items() if _OFF.get(k) != v]
+    recorded = {name: sampling[name] for name in names if sampling.get(name) is not None}
+    settings = [f"{k} {v:g}" for k, v in recorded.items() if _OFF.get(k) != v]
     n, seeds = provenance.get("n"), provenance.get("seeds") or ()
     counts = [f"n {n}"] if n else []
     counts += [f"evaluation seeds {', '.join(map(str, seeds))}"] if len(seeds) > 1 else []
@@ -454,8 +454,8 @@ def shown_table(table: Table) -> Shown:
     return {
         "title": table.title,
         "columns": [
-            {"name": column.name, "group": column.group, "words": is_text(table, place)}
-            for place, column in enumerate(table.columns)
+            {"name": column.name, "group": column.group, "words": is_text(table, index)}
+            for index, column in enumerate(table.columns)
         ],
         "rows": [[str(cell) for cell in row.cells] for row in table.rows],
         "rules": [i for i in range(1, len(sections)) if sections[i] != sections[i - 1]],

@@ -126,9 +126,9 @@ def essential(notes: Sequence[str]) -> tuple[str, ...]:
     return tuple(note for note in notes if not isinstance(note, Detail))
 
 
-def is_text(table: Table, place: int) -> bool:
-    """Return True if the column at `place` holds words, which are aligned left."""
-    return any(isinstance(row.cells[place], str) for row in table.rows)
+def is_text(table: Table, index: int) -> bool:
+    """Return True if the column at `index` holds words, which are aligned left."""
+    return any(isinstance(row.cells[index], str) for row in table.rows)
 
 
 def to_records(table: Table) -> list[Record]:
@@ -139,7 +139,7 @@ def to_records(table: Table) -> list[Record]:
 
 def spread_out(table: Table) -> tuple[list[str], list[list[Value]]]:
     """Return headings and rows with each number of each cell in a column of its own."""
-    parts = [_parts(table, place) for place in range(len(table.columns))]
+    parts = [_parts(table, index) for index in range(len(table.columns))]
     heads = [
         " ".join(word for word in (column.group, column.name, part) if word)
         for column, names in zip(table.columns, parts, strict=True)
@@ -152,8 +152,8 @@ def spread_out(table: Table) -> tuple[list[str], list[list[Value]]]:
     return heads, rows
 
 
-def _parts(table: Table, place: int) -> list[str]:
-    cells = [row.cells[place] for row in table.rows]
+def _parts(table: Table, index: int) -> list[str]:
+    cells = [row.cells[index] for row in table.rows]
     present = {part for cell in cells if isinstance(cell, Estimate) for part in cell.parts()}
     return ["", *(part for part in ("sd", "low", "high") if part in present)]
 
@@ -181,7 +181,7 @@ BOOKTABS = r"% needs \usepackage{booktabs}"
 def to_markdown(table: Table) -> str:
     """Return a pipe table; a column's group stands before its name."""
     heads = [f"{column.group} {column.name}".strip() for column in table.columns]
-    aligns = [":--" if is_text(table, place) else "--:" for place in range(len(heads))]
+    aligns = [":--" if is_text(table, index) else "--:" for index in range(len(heads))]
     body = [[str(cell) for cell in row.cells] for row in table.rows]
     escaped = [[_in_pipes(cell) for cell in cells] for cells in (heads, aligns, *body)]
     lines = ["| " + " | ".join(cells) + " |" for cells in escaped]
@@ -226,12 +226,12 @@ def _in_pipes(text: str) -> str:
 
 def to_latex(table: Table) -> str:
     """Return a `table` with a header row for groups and one for names; it needs booktabs."""
-    aligns = "".join("l" if is_text(table, place) else "r" for place in range(len(table.columns)))
+    aligns = "".join("l" if is_text(table, index) else "r" for index in range(len(table.columns)))
     lines = [BOOKTABS, r"\begin{table}", r"\centering", rf"\caption{{{_tex(table.title)}}}"]
     lines += [rf"\begin{{tabular}}{{{aligns}}}", r"\toprule", *_latex_groups(table.columns)]
     lines += [_latex_row([_tex(column.name) for column in table.columns]), r"\midrule"]
-    for place, row in enumerate(table.rows):
-        if place and row.section != table.rows[place - 1].section:
+    for index, row in enumerate(table.rows):
+        if index and row.section != table.rows[index - 1].section:
             lines.append(r"\midrule")
         lines.append(_latex_row([_tex(str(cell)) for cell in row.cells]))
     lines += [r"\bottomrule", r"\end{tabular}"]
@@ -325,44 +325,44 @@ def print_table(table: Table, console: Console) -> None:
 def to_rich(table: Table, *, tight: bool = False) -> RichTable:
     """Return the columns and rows as a rich table, with fewer blanks if it is `tight`."""
     rendered = RichTable(padding=(0, 1, 0, 0 if tight else 1))
-    for place in range(len(table.columns)):
-        words = is_text(table, place)
-        header = _header(table, place, tight)
+    for index in range(len(table.columns)):
+        words = is_text(table, index)
+        header = _header(table, index, tight)
         rendered.add_column(
             escape("\n".join(header)),
             justify="left" if words else "right",
             overflow="fold" if words else "ellipsis",
             no_wrap=not words,  # rich narrows the other columns, to the widths that are left
-            min_width=None if words else max(_widest_cell(table, place), *map(len, header)),
+            min_width=None if words else max(_widest_cell(table, index), *map(len, header)),
         )
-    for place, row in enumerate(table.rows):
-        following = table.rows[place + 1 : place + 2]
+    for index, row in enumerate(table.rows):
+        following = table.rows[index + 1 : index + 2]
         ends = bool(following) and following[0].section != row.section
         rendered.add_row(*(escape(str(cell)) for cell in row.cells), end_section=ends)
     return rendered
 
 
-def _header(table: Table, place: int, tight: bool) -> list[str]:
+def _header(table: Table, index: int, tight: bool) -> list[str]:
     """Return a column's heading in lines; long ones, as names of runs, break at hyphens."""
-    column = table.columns[place]
-    width = max(_widest_cell(table, place), 1 if tight else HEADER_WIDTH)
+    column = table.columns[index]
+    width = max(_widest_cell(table, index), 1 if tight else HEADER_WIDTH)
     parts = (part.replace("-", "-\0 ") for part in (column.group, column.name))
     lines = [line for part in parts for line in wrap(part, width, break_long_words=False)]
     return [line.replace("\0 ", "").replace("\0", "") for line in lines]
 
 
-def _widest_cell(table: Table, place: int) -> int:
-    return max((len(str(row.cells[place])) for row in table.rows), default=0)
+def _widest_cell(table: Table, index: int) -> int:
+    return max((len(str(row.cells[index])) for row in table.rows), default=0)
 
 
 def _unbroken(table: Table, tight: bool) -> Iterator[str]:
     """Yield what must stay on a line: numbers with intervals, words of usual length."""
-    for place in range(len(table.columns)):
-        if not is_text(table, place):
-            yield from _header(table, place, tight)
+    for index in range(len(table.columns)):
+        if not is_text(table, index):
+            yield from _header(table, index, tight)
         for row in table.rows:
-            cell = str(row.cells[place])
-            words = cell.split() if is_text(table, place) else [cell]
+            cell = str(row.cells[index])
+            words = cell.split() if is_text(table, index) else [cell]
             yield from (word for word in words if len(word) <= LONG_WORD)
 
 
@@ -406,13 +406,13 @@ def _without_repeated(table: Table) -> Table:
     if len(table.rows) < 2:
         return table
     repeated = {
-        place: cell
-        for place, cell in enumerate(table.rows[0].cells[: _key_columns(table) - 1])
-        if isinstance(cell, str) and all(row.cells[place] == cell for row in table.rows)
+        index: cell
+        for index, cell in enumerate(table.rows[0].cells[: _key_columns(table) - 1])
+        if isinstance(cell, str) and all(row.cells[index] == cell for row in table.rows)
     }
     if not repeated:
         return table
-    kept = [place for place in range(len(table.columns)) if place not in repeated]
+    kept = [index for index in range(len(table.columns)) if index not in repeated]
     title = f"{table.title}: {', '.join(repeated.values())}"
     return replace(_of(table, kept), title=title, notes=table.notes)
 
@@ -422,7 +422,7 @@ def _apart(table: Table) -> Table:
     shared = [not _part(column) for column in table.columns]
     if all(shared):
         keys = _key_columns(table)
-        shared = [place < keys for place in range(len(shared))]
+        shared = [index < keys for index in range(len(shared))]
     heads = zip(table.columns, shared, strict=True)
     apart = (
         column if is_shared else replace(column, part=column.name) for column, is_shared in heads

@@ -49,8 +49,8 @@ def runs_view(runs: RunsRead, asked: Sequence[str]) -> RunsView:
     looks = looks_of(facts_of_runs)
     apart, passk = telling_apart(facts_of_runs), _passk_columns(facts_of_runs)
     columns = list(dict.fromkeys([*FIRST, *asked, *apart, *passk, *LAST]))
-    place = {facts.run.id: number for number, facts in enumerate(facts_of_runs)}
-    groups = sorted(replicated(facts_of_runs), key=lambda group: place[group[-1].run.id])
+    number_of = {facts.run.id: number for number, facts in enumerate(facts_of_runs)}
+    groups = sorted(replicated(facts_of_runs), key=lambda group: number_of[group[-1].run.id])
     group_of = {run.run.id: number for number, group in enumerate(groups) for run in group}
     return {
         "root": str(runs.root.resolve()),
@@ -211,14 +211,14 @@ def ledger_view(run: Run, step: int | None, policies: Policies) -> LedgerView:
         for name in ("n", "right", "wrong", "unparseable", "timeout", "error", "tokens"):
             total[name] = total.get(name, 0) + row[name]
     at_step = step if step in sums else (max(sums) if sums else None)
-    shown = [row for row in rows if row["step"] == at_step]
-    ids = {str(row["problem"]) for row in shown}
+    step_rows = [row for row in rows if row["step"] == at_step]
+    ids = {str(row["problem"]) for row in step_rows}
     return {
         "run": run.id,
         "steps": [sums[number] for number in sorted(sums)],
         "step": at_step,
         "problems": asked_problems(policies.training_problems(run), ids) if ids else {},
-        "rows": shown,
+        "rows": step_rows,
     }
 
 

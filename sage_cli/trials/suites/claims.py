@@ -277,12 +277,14 @@ class Decided:
         a, b = (
             f"the {INITIAL}" if label == BASE else label for label in (self.claim.a, self.claim.b)
         )
-        at = f"at pass@{self.k}" + (f" on {self.claim.benchmark}" if self.claim.benchmark else "")
+        scope = f"at pass@{self.k}" + (
+            f" on {self.claim.benchmark}" if self.claim.benchmark else ""
+        )
         if self.verdict is Verdict.UNKNOWN:
-            return f"{a} and {b} {at}: {self.verdict}"
+            return f"{a} and {b} {scope}: {self.verdict}"
         is_open = self.verdict in (Verdict.OPEN, Verdict.OPEN_MODELS)
         sign = "above" if self.difference.value > 0 else "below"
-        relation = f"{'indistinguishable from' if is_open else sign} {b} {at}: {self.difference}"
+        relation = f"{'indistinguishable from' if is_open else sign} {b} {scope}: {self.difference}"
         if self.control in (None, self.claim.a, self.claim.b):
             return f"{a} is {relation}"
         return f"{a} is {relation}; less its own control {self.control}: {self.own}"
