@@ -107,9 +107,7 @@ def _problem_rows(answers: Answers, counted: Variety) -> list[Row]:
 
 
 DIVERSITY = Analysis(
-    "diversity",
-    "how many different answers and ways of solving there are, per problem",
-    diversity,
+    "diversity", "how many different answers and ways of solving there are, per problem", diversity
 )
 
 

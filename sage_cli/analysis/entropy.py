@@ -58,8 +58,5 @@ def entropies(answers: Answers) -> tuple[FloatArray, FloatArray]:
 
 
 ENTROPY = Analysis(
-    "entropy",
-    "answer-level beside token-level entropy, per problem",
-    entropy,
-    scorer="self",
+    "entropy", "answer-level beside token-level entropy, per problem", entropy, scorer="self"
 )

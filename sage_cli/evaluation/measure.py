@@ -59,11 +59,7 @@ class PolicySampler:
         return self.samples.policy.label
 
     def sample(
-        self,
-        seed: int,
-        problems: Sequence[Problem],
-        n: int,
-        on_stored: OnStored = lambda _: None,
+        self, seed: int, problems: Sequence[Problem], n: int, on_stored: OnStored = lambda _: None
     ) -> SampleSet:
         """The set of `seed`, holding samples 0 to n - 1 of each problem.
 

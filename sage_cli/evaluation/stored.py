@@ -169,10 +169,7 @@ class Missing:
 
 
 def missing(
-    policies: Sequence[Policy],
-    benchmarks: Sequence[Benchmark],
-    config: SageConfig,
-    root: Path,
+    policies: Sequence[Policy], benchmarks: Sequence[Benchmark], config: SageConfig, root: Path
 ) -> list[Missing]:
     """Count which samples of a measurement are stored, for each policy and benchmark."""
     evaluation, n = config.evaluation, config.evaluation.samples
@@ -241,11 +238,7 @@ def stored_measurements(
 
 
 def stored_counts(
-    policy: Policy,
-    benchmark: Benchmark,
-    config: SageConfig,
-    root: Path,
-    ns: Sequence[int],
+    policy: Policy, benchmark: Benchmark, config: SageConfig, root: Path, ns: Sequence[int]
 ) -> dict[int, list[Counts]]:
     """For each n of `ns`, the right ones among each problem's first n samples, a Counts per seed.
 

@@ -66,11 +66,7 @@ def contrast_of_curves(comparison: Comparison) -> Contrast:
 
 
 def contrast_of(
-    a: Side,
-    b: Side,
-    ks: Sequence[int],
-    pool: Pool | None = None,
-    resampling: Resampling = USUAL,
+    a: Side, b: Side, ks: Sequence[int], pool: Pool | None = None, resampling: Resampling = USUAL
 ) -> Contrast:
     """Return the contrast of two sides on a benchmark at `ks`, without bands and crossing.
 
@@ -413,12 +409,7 @@ def comparison_json(comparison: Comparison, contrast: Contrast) -> dict[str, Any
     return {
         "confidence": difference.confidence,
         "sides": [
-            {
-                "name": side.label,
-                "pass@k": curve.mean_K,
-                "low": curve.low_K,
-                "high": curve.high_K,
-            }
+            {"name": side.label, "pass@k": curve.mean_K, "low": curve.low_K, "high": curve.high_K}
             for side, curve in sides
         ],
         "crossing": comparison.crossing,

@@ -373,7 +373,7 @@ def join_chapters(
                 },
             }
             for chapter in chapters
-        ],
+        ]
     }
     return Document(
         name=name,

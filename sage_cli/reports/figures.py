@@ -434,10 +434,7 @@ def draw_dot_plot(panels: DotPanels, axis: str, stem: Path, *, zero: bool = Fals
     policies = {title: dict.fromkeys(series_of(panel.values())) for title, panel in panels.items()}
     most, longest = (max(map(len, names), default=0) for names in (rows.values(), rows))
     across = min(ACROSS, len(panels))
-    panel_in = (
-        DOT_PANEL_IN + 0.07 * longest / across,
-        DOT_ROW_IN * (most + AIR) * len(rows) + 0.8,
-    )
+    panel_in = (DOT_PANEL_IN + 0.07 * longest / across, DOT_ROW_IN * (most + AIR) * len(rows) + 0.8)
     form: dict[str, Any] = {"columns": ACROSS, "points": True, "sharey": True}
     with panel_grid(stem, policies, panel_in, 0, **form) as (legend, grid):
         for axes, panel in zip(grid, panels.values(), strict=True):

@@ -156,7 +156,7 @@ def _protocol_notes(measured: Sequence[SeedCounts], ks: Sequence[int]) -> list[s
     )
     notes = [
         f"({PROTOCOL}): pass@k from each problem's first k samples alone (pass@1 from a single "
-        f"one), as published; deviations over {len(seeds)} evaluation seeds, with n - 1",
+        f"one), as published; deviations over {len(seeds)} evaluation seeds, with n - 1"
     ]
     if n > min(ks):
         notes.append(

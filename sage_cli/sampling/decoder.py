@@ -183,8 +183,7 @@ class Cohort:
         self.samples = [(request, prompt.ids, index) for prompt, request, index in samples]
         self.rows_S: Indices = np.array([prompts[prompt] for prompt, _, _ in samples])
         self.seeds_S = np.array(
-            [sample_seed(r.seed, r.problem_id, index) for _, r, index in samples],
-            dtype=np.uint64,
+            [sample_seed(r.seed, r.problem_id, index) for _, r, index in samples], dtype=np.uint64
         )
         memories = [prompt.memory for prompt in prompts]
         shared = SharedPrompts(memories, np.arange(len(prompts)))

@@ -275,11 +275,7 @@ def _has_gpu() -> bool:
 
 
 def train_together(
-    config: SageConfig,
-    run: Run,
-    init: str | None,
-    progress: Progress,
-    shown: Mapping[str, str],
+    config: SageConfig, run: Run, init: str | None, progress: Progress, shown: Mapping[str, str]
 ) -> None:
     """Train `run` in `rl.processes` processes of this machine: this command under a launcher.
 

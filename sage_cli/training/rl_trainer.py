@@ -496,11 +496,7 @@ def batch_advantages(
 
 
 def update_advantages(
-    trainer: Any,
-    method: OnlineMethod,
-    batch: dict[str, Any],
-    logps_BT: Tensor,
-    entropy_BT: Tensor,
+    trainer: Any, method: OnlineMethod, batch: dict[str, Any], logps_BT: Tensor, entropy_BT: Tensor
 ) -> Tensor:
     """Return advantages (B, T) of a micro-batch, shaped by the policy as it is now."""
     advantages, entropy_BT = batch["advantages"], entropy_BT.detach()

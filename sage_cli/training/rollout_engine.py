@@ -160,10 +160,7 @@ def engine_as_asked(seed: int, step: int, logprobs_mode: LogprobsMode) -> Iterat
     plain = getattr(vllm_generation, "LLM", None)
 
     def build(**arguments: Any) -> Any:
-        ours = {
-            "seed": engine_seed(seed, arguments["seed"], step),
-            "logprobs_mode": logprobs_mode,
-        }
+        ours = {"seed": engine_seed(seed, arguments["seed"], step), "logprobs_mode": logprobs_mode}
         return plain(**{**arguments, **ours})  # type: ignore[misc]
 
     if plain is not None:

@@ -225,5 +225,5 @@ def pool_facts(config: SageConfig, root: Path) -> dict[str, str]:
     return {
         "problems": f"{source.name}, {len(left):,} of {len(problems):,}: pass rate "
         f"{source.solved}, by {rates.source}, {mean_n:.3g} completions each"
-        + (f"; {unrated:,} have none" if unrated else ""),
+        + (f"; {unrated:,} have none" if unrated else "")
     }

@@ -309,10 +309,7 @@ class TaskList:
     """
 
     def __init__(
-        self,
-        config: SageConfig,
-        flags: tuple[str, ...] = (),
-        training: tuple[str, ...] = (),
+        self, config: SageConfig, flags: tuple[str, ...] = (), training: tuple[str, ...] = ()
     ) -> None:
         section, processes = config.executor, config.rl.processes
         self._share = task_resources(section, processes)
