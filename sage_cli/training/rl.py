@@ -28,8 +28,7 @@ from sage_cli.models.planned import policy_and_reference
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
-from sage_cli.sampling.sampler import SamplingParameters
-from sage_cli.sampling.stopping import Stopping, eos_ids
+from sage_cli.sampling.sampler import SamplingParameters, Stopping, eos_ids
 from sage_cli.settings.sections.model import PretrainedModel
 from sage_cli.settings.sections.sampling import RolloutSection, VllmRolloutSection
 from sage_cli.store.run import Run

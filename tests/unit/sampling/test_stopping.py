@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerBase
 
 from sage_cli.models.scratch import bpe_tokenizer
-from sage_cli.sampling.sampler import SamplingParameters
-from sage_cli.sampling.stopping import Ending, Stopping
+from sage_cli.sampling.sampler import Ending, SamplingParameters, Stopping
 
 STOP = "</SOLUTION>"
 
