@@ -15,9 +15,9 @@ from sage_cli.reports.sweep_report import document_of
 from sage_cli.reports.tables import Estimate, Row, Table, columns, to_records
 from sage_cli.trials.queue import stored_failures
 from sage_cli.trials.search.planned_sweep import SweepFolder, describe, sweep_folder
-from sage_cli.trials.suites.claims import results
 from sage_cli.trials.suites.declaration import INITIAL, Analysis
 from sage_cli.trials.suites.report import SuiteReport, chapters, write_report
+from sage_cli.trials.suites.results import results
 from sage_cli.trials.suites.trials import Overrides, Part, PlannedSuite
 from sage_cli.view.page_file import write_page
 

@@ -539,7 +539,7 @@ class RlTraining(TrainingRun):
             problems = training_problems(config, self.config.run.root)
             require_rewards(config, problems)
             validation = _validation(config)
-            config.rl.require_problems(problems, config.data.rl)
+            config.rl.require_problems([p.working for p in problems], config.data.rl)
         start = self.start.carry_out(progress)
         refuse_adapter_in_full_tuning(start, config.model.tuning)
         if config.anchor.kl != "none":

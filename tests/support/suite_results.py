@@ -8,8 +8,8 @@ import numpy as np
 
 from sage_cli.metrics import Counts
 from sage_cli.reports.document import SeedCounts
-from sage_cli.trials.suites.claims import MethodResult, PartResult
 from sage_cli.trials.suites.declaration import Suite
+from sage_cli.trials.suites.results import MethodResult, PartResult
 from sage_cli.trials.suites.trials import Overrides, trials_of, with_controls
 
 Right = Mapping[str, Sequence[Sequence[int]]]

@@ -31,8 +31,8 @@ from sage_cli.reports.scores import evaluation_table, score
 from sage_cli.reports.tables import Cell, Column, Estimate, Row, Table, columns, to_records
 from sage_cli.store.files import compact_json, with_checksum, write_text
 from sage_cli.store.run import surroundings
-from sage_cli.trials.suites.claims import PartResult, differences, write_counts
 from sage_cli.trials.suites.declaration import shown_label
+from sage_cli.trials.suites.results import PartResult, differences, write_counts
 from sage_cli.trials.suites.trials import PlannedSuite
 from sage_cli.trials.task import DONE, cost
 
