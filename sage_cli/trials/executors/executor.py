@@ -276,7 +276,7 @@ def gpus() -> tuple[str, ...]:
 
 @cache
 def _installed_gpus() -> tuple[str, ...]:
-    """The GPUs of this machine. Remembered: a plan asks for each task, and the answer takes time."""
+    """The GPUs of this machine; remembered, since a plan asks for each of its tasks."""
     try:
         listed = subprocess.run(
             ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"],
