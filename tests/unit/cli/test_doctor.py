@@ -9,7 +9,7 @@ from sage_cli.cli.doctor import described_lengths
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation.benchmarks import described_golds
-from sage_cli.models.tokenizer import character_tokenizer
+from sage_cli.models.scratch import character_tokenizer
 from sage_cli.problems.problem import Problem
 from sage_cli.settings.judge_names import any_of
 from sage_cli.settings.sections.model import ScratchModel
@@ -17,7 +17,7 @@ from sage_cli.store import mirrors
 from sage_cli.trials.executors import executor
 
 FEW = ("--set", "evaluation.limit=3", "--set", "data.rl.limit=5")
-QUICK = (*FEW, "--set", "sft.steps=2")
+QUICK = (*FEW, "--set", "data.sft.limit=50")
 
 
 @pytest.fixture

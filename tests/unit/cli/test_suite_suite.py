@@ -8,8 +8,7 @@ from sage_cli.cli.suite_report import report_suite
 from sage_cli.cli.suite_run import plan_suite, sweeps_of
 from sage_cli.errors import DataError
 from sage_cli.progress import Silent
-from sage_cli.reports.document import Document
-from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.document import Document, Provenance
 from sage_cli.reports.sweep_report import Axis
 from sage_cli.trials.suites.trials import Overrides, planned
 

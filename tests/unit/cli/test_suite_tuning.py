@@ -6,10 +6,9 @@ from dataclasses import replace
 import pytest
 from sweep_cells import done, keep_state, sweep_document
 
-from sage_cli.cli.suite_run import plan_suite
-from sage_cli.cli.suite_tuning import FRESH, planned_tuned
+from sage_cli.cli.suite_run import FRESH, plan_suite, planned_tuned
 from sage_cli.errors import ConfigurationError
-from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.document import Provenance
 from sage_cli.reports.sweep_report import Axis
 from sage_cli.settings.sections.runs import parse_objective
 from sage_cli.trials.search.planned_sweep import sweep_folder
