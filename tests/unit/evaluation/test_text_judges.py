@@ -118,7 +118,20 @@ def test_a_difference_is_of_the_samples_that_both_judges_find_right(passk: Any, 
     passk()
     config = load(sets=[*SIZE, "model.seed=2"]).config
     save_scratch(config.model, config.prompt.tags, [], tmp_path / "guessing")
-    words = "compare m guessing --preset tiny --limit 3 --n 4 --k 1,2 --json".split()
+    words = [
+        "compare",
+        "m",
+        "guessing",
+        "--preset",
+        "tiny",
+        "--limit",
+        "3",
+        "--n",
+        "4",
+        "--k",
+        "1,2",
+        "--json",
+    ]
     for more, title, difference in (
         # both have three right answers of four
         ((), "arithmetic", [0, 0]),
