@@ -5,7 +5,6 @@ import runpy
 from pathlib import Path
 
 import pytest
-from recorded import meaning
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 DOCS = REPOSITORY / "docs"
@@ -33,13 +32,6 @@ def test_every_file_of_the_map_is_there():
     }
     assert len(rest) + len(suites) > 30
     assert suites == {file.stem for file in REPOSITORY.glob("configs/suites/[tf]*[1-9].yaml")}
-
-
-def test_keys_have_meanings():
-    assert meaning("kl/shaped") != meaning("kl/reference")
-    assert meaning("entropy/p99") == meaning("entropy/p50")
-    assert meaning("time/step_s") == "Seconds of the whole step."  # and not that of time/*_s
-    assert meaning("what/else") is None
 
 
 def test_every_message_of_the_page_is_one_that_the_code_has():
