@@ -3,22 +3,21 @@
 from generator_contract import GeneratorContract
 
 from sage_cli.problems.arithmetic import Arithmetic
-from sage_cli.problems.generator import Generator
 from sage_cli.problems.knights_knaves import KnightsKnaves
 from sage_cli.settings.sections.data import ArithmeticSection, KnightsKnavesSection
 
 
 class TestArithmetic(GeneratorContract):
-    def make(self) -> Generator:
+    def make(self):
         return Arithmetic(ArithmeticSection(high=40))
 
-    def changed(self) -> Generator:
+    def changed(self):
         return Arithmetic(ArithmeticSection(high=40, seed=1))
 
 
 class TestKnightsKnaves(GeneratorContract):
-    def make(self) -> Generator:
+    def make(self):
         return KnightsKnaves(KnightsKnavesSection(people=(2, 3), per_size=5))
 
-    def changed(self) -> Generator:
+    def changed(self):
         return KnightsKnaves(KnightsKnavesSection(people=(2, 3), per_size=5, seed=1))

@@ -1,10 +1,9 @@
 """Every built-in guide keeps the contract that users' own guides inherit."""
 
 import pytest
-from torch import Tensor
 
 from sage_cli.errors import TrainingError
-from sage_cli.guides import Guide, RandomGuide, Signals, TokenGuide
+from sage_cli.guides import Guide, RandomGuide, TokenGuide
 from sage_cli.guides.guide_contract import GuideContract
 from sage_cli.settings.section import built_in
 
@@ -13,25 +12,25 @@ class TestBuiltIn(GuideContract):
     """Every guide in a file of the package, with its default settings."""
 
     @pytest.fixture(autouse=True, params=[*built_in(Guide)])
-    def choose(self, request: pytest.FixtureRequest) -> None:
+    def choose(self, request):
         self.kind = built_in(Guide)[request.param]
 
-    def make(self) -> Guide:
+    def make(self):
         return self.kind()
 
 
 class TestNoiseOnHalfOfTheTokens(GuideContract):
-    def make(self) -> Guide:
+    def make(self):
         return RandomGuide(epsilon=(0.5, 0.1))
 
 
 class TestTokenRank(GuideContract):
-    def make(self) -> Guide:
+    def make(self):
         return TokenGuide(norm="rank")
 
 
 class TestTokenZscore(GuideContract):
-    def make(self) -> Guide:
+    def make(self):
         return TokenGuide(norm="zscore")
 
 
@@ -43,13 +42,13 @@ class Surer(Guide):
     q_max: float = 2.0
     needs = frozenset({"token_ids_BT", "policy_entropy_BT", "reference_entropy_BT"})
 
-    def q(self, signals: Signals, step: int) -> Tensor:
+    def q(self, signals, step):
         surer_BT = (signals.policy_entropy_BT - signals.reference_entropy_BT).clamp(min=0)
         return 1 + self.strength * surer_BT * (signals.token_ids_BT != 3)
 
 
 class TestOfOnesOwnThatReadsBothModels(GuideContract):
-    def make(self) -> Guide:
+    def make(self):
         return Surer()
 
 
@@ -59,7 +58,7 @@ class Nosy(Surer):
 
 def test_the_suite_finds_a_guide_that_reads_what_it_has_not_asked_for():
     class Suite(GuideContract):
-        def make(self) -> Guide:
+        def make(self):
             return Nosy()
 
     with pytest.raises(TrainingError, match=r"Nosy .*reads policy_entropy_BT and has not asked"):

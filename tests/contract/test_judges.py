@@ -2,7 +2,7 @@
 
 from judge_contract import JudgeContract
 
-from sage_cli.grading.judges import Judge, PlainMathVerify, Roles, StrictMath
+from sage_cli.grading.judges import PlainMathVerify, Roles, StrictMath
 
 
 class Mathematics(JudgeContract):
@@ -16,12 +16,12 @@ class TestStrictMath(Mathematics):
     near = (("1.6", "1.615"), ("2000", "1990"))  # one per cent is .016 and 20
     far = (("1.6", "1.62"), ("1e-8", "0"))
 
-    def make(self) -> Judge:
+    def make(self):
         return StrictMath()
 
 
 class TestPlainMathVerify(Mathematics):
-    def make(self) -> Judge:
+    def make(self):
         return PlainMathVerify()
 
 
@@ -30,5 +30,5 @@ class TestRoles(JudgeContract):
     wrong = ((golds[0], "Ann is a knight"), (golds[0], "Ann is a knight, Bob is a knight"))
     right = ((golds[0], "Bob: knave, Ann: knight"), (golds[1], "Ann and Bob are knaves"))
 
-    def make(self) -> Judge:
+    def make(self):
         return Roles()

@@ -1,20 +1,15 @@
 """Every built-in method keeps the contract that users' own methods inherit."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
 import pytest
 import torch
-from torch import Tensor
 
 from sage_cli.errors import TrainingError
 from sage_cli.methods.alpha_dpg import AlphaDpg
 from sage_cli.methods.best_of_k import Pkpo
 from sage_cli.methods.effective_rank import EffectiveRank
-from sage_cli.methods.formulas import AdvantageInputs, Update
 from sage_cli.methods.method import Method, PolicyGradient
 from sage_cli.methods.method_contract import MethodContract
 from sage_cli.methods.reweighted import Mara, Nsr, Psr, Unlikeliness, WReinforce
@@ -23,7 +18,7 @@ from sage_cli.settings.section import built_in
 
 EQUAL_GROUPS_TEACH = {"zero_in_equal_groups": False}
 IN_A_MICRO_BATCH = {"reads_the_micro_batch": True}
-CASES: list[tuple[str, Method, dict[str, bool]]] = [
+CASES = [
     *((name, method(), {}) for name, method in built_in(Method).items()),
     ("beta", built_in(Method)["grpo"](advantage="beta"), {}),
     ("pkpo, leave one out", Pkpo(k=3, form="leave-one-out"), EQUAL_GROUPS_TEACH),
@@ -42,12 +37,12 @@ OWN = {
 TESTS = [name for name in vars(MethodContract) if name.startswith("test_")]
 
 
-def suite(method: Method, **said: bool) -> MethodContract:
+def suite(method, **said):
     class Suite(MethodContract):
-        def make(self) -> Method:
+        def make(self):
             return method
 
-        def advantages(self, inputs: AdvantageInputs) -> Tensor:
+        def advantages(self, inputs):
             # what alpha-dpg's hooks find out before the first batch
             inputs.memory.setdefault("solved", dict.fromkeys(inputs.problem_ids_B, 0.25))
             return super().advantages(inputs)
@@ -60,7 +55,7 @@ def suite(method: Method, **said: bool) -> MethodContract:
 @pytest.mark.parametrize("test", TESTS)
 @pytest.mark.parametrize(("method", "said"), [case[1:] for case in CASES],
                          ids=[case[0] for case in CASES])  # fmt: skip
-def test_a_method_keeps_the_contract(method: Method, said: dict[str, bool], test: str):
+def test_a_method_keeps_the_contract(method, said, test):
     getattr(suite(method, **OWN.get(type(method), {}), **said), test)()
 
 
@@ -72,7 +67,7 @@ class Mine(PolicyGradient):
     given: Any = None
     """The formula."""
 
-    def advantages(self, inputs: AdvantageInputs) -> Tensor:
+    def advantages(self, inputs):
         return self.given(inputs)
 
 
@@ -82,25 +77,25 @@ class Shaped(Mine):
     algo: Literal["shaped"] = "shaped"
     shapes_tokens = True
 
-    def advantages(self, inputs: AdvantageInputs) -> Tensor:
+    def advantages(self, inputs):
         return PolicyGradient.advantages(self, inputs)
 
-    def shape(self, update: Update) -> Tensor:
+    def shape(self, update):
         return self.given(update)
 
 
-def hesitant(inputs: AdvantageInputs) -> Tensor:
+def hesitant(inputs):
     """Per token: the group's advantage and more of it where the policy hesitated."""
     advantage_B1 = PolicyGradient().advantages(inputs)[:, None]
     bonus_BT = torch.minimum(0.1 * inputs.entropy_BT, advantage_B1.abs() / 2)
     return (advantage_B1 + bonus_BT) * inputs.mask_BT
 
 
-def above_half(inputs: AdvantageInputs) -> Tensor:
+def above_half(inputs):
     return inputs.rewards_PN.flatten() - 0.5
 
 
-def against_the_first(inputs: AdvantageInputs) -> Tensor:
+def against_the_first(inputs):
     return (inputs.rewards_PN - inputs.rewards_PN.mean(dim=1)[0]).flatten()
 
 
@@ -116,22 +111,22 @@ FORMULAS = [t for t in TESTS if not t.startswith("test_its_") and not t.startswi
         (against_the_first, {"zero_in_equal_groups": False, "order_of_groups_matters": True}),
     ],
 )
-def test_what_a_method_says_of_itself_is_let_pass(formula: Any, said: Any, test: str):
+def test_what_a_method_says_of_itself_is_let_pass(formula, said, test):
     getattr(suite(Mine(given=formula), **said), test)()
 
 
-def scribbling(inputs: AdvantageInputs) -> Tensor:
+def scribbling(inputs):
     inputs.rewards_PN.sub_(inputs.rewards_PN.mean(dim=1, keepdim=True))
     return inputs.rewards_PN.flatten()
 
 
-def undefined(inputs: AdvantageInputs) -> Tensor:
+def undefined(inputs):
     rewards_PN = inputs.rewards_PN
     centred_PN = rewards_PN - rewards_PN.mean(dim=1, keepdim=True)
     return (centred_PN / rewards_PN.std(dim=1, keepdim=True)).flatten()
 
 
-def random(inputs: AdvantageInputs) -> Tensor:
+def random(inputs):
     return torch.rand(inputs.rewards_PN.numel())
 
 
@@ -147,7 +142,7 @@ def random(inputs: AdvantageInputs) -> Tensor:
         (against_the_first, "prompts_may_come_in_any_order"),
     ],
 )
-def test_the_suite_finds_each_fault(function: Callable[..., Any], test: str):
+def test_the_suite_finds_each_fault(function, test):
     with pytest.raises((AssertionError, TrainingError)):
         getattr(suite(Mine(given=function)), f"test_{test}")()
 
@@ -171,12 +166,12 @@ class Idle(Mine):
         (Idle(), "its_defaults_can_be_trained"),
     ],
 )
-def test_the_suite_finds_faults_of_settings(method: Method, test: str):
+def test_the_suite_finds_faults_of_settings(method, test):
     with pytest.raises(AssertionError):
         getattr(suite(method), f"test_{test}")()
 
 
-def drawn(update: Update) -> Tensor:
+def drawn(update):
     return torch.rand(update.mask_BT.shape) * update.advantages_BT
 
 
@@ -196,7 +191,7 @@ def drawn(update: Update) -> Tensor:
         ),
     ],
 )
-def test_the_suite_of_updates_finds_each_fault(shape: Callable[..., Any], test: str):
+def test_the_suite_of_updates_finds_each_fault(shape, test):
     (name,) = (one for one in TESTS if one.startswith(f"test_{test}"))
     with pytest.raises((AssertionError, TrainingError)):
         getattr(suite(Shaped(given=shape)), name)()

@@ -1,23 +1,18 @@
 """What the tests of pages in a browser share."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-from browser import Browser, chromium
+from browser import chromium
 from shown_runs import shown_runs
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def root(tmp_path_factory):
     """A folder of made-up runs with samples, a sweep and a suite."""
     return shown_runs(tmp_path_factory.mktemp("shown") / "runs")
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+def browser():
     """A headless browser, 1,280 pixels wide."""
     with chromium() as window:
         window.size(1280)

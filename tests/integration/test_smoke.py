@@ -4,8 +4,6 @@ What a process boundary matters for (Ctrl-C, exit codes, a clean stdout) is type
 their own; the rest runs in this one, which has loaded the libraries already.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -58,7 +56,7 @@ class Lab:
     folder: Path
     warm: Warm
 
-    def start(self, *words: str, cold: bool = False) -> subprocess.Popen[str]:
+    def start(self, *words, cold=False):
         """The command line in a process group of its own as a terminal gives it."""
         sage = str(Path(sys.executable).with_name("sage")) if cold else self.warm.sage
         return subprocess.Popen(
@@ -72,14 +70,14 @@ class Lab:
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
-    def process(self, *words: str) -> Any:
+    def process(self, *words):
         """Type a command with --json and return the one object on its stdout."""
         started = self.start(*words, "--json")
         out, errors = started.communicate(timeout=300)
         assert started.returncode == 0, errors
         return json.loads(out)
 
-    def here(self, *words: str, code: int = 0) -> str:
+    def here(self, *words, code=0):
         """Type a command in this process and return what it printed."""
         with contextlib.chdir(self.folder):
             result = CliRunner().invoke(app, list(words))
@@ -88,7 +86,7 @@ class Lab:
         assert result.exit_code == code, result.output
         return result.output
 
-    def json(self, *words: str) -> Any:
+    def json(self, *words):
         """As `here`, with --json: the object that it printed last, after what goes to stderr."""
         with contextlib.chdir(self.folder):
             result = CliRunner().invoke(app, [*words, "--json"])
@@ -97,24 +95,24 @@ class Lab:
         assert result.exit_code == 0, result.output
         return json.loads(result.stdout)
 
-    def records(self, run: str) -> list[dict[str, Any]]:
+    def records(self, run):
         """metrics.jsonl of a run."""
         text = (self.folder / "runs" / run / "metrics.jsonl").read_text()
         return [json.loads(line) for line in text.splitlines()]
 
 
-def untimed(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def untimed(records):
     """Records without timings."""
     return [{k: v for k, v in r.items() if not k.startswith(("time/", "memory/"))} for r in records]
 
 
-def squeezed(said: str) -> str:
+def squeezed(said):
     """On one line, without the frames of panels."""
     return " ".join(said.replace("│", " ").split())
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory, warm: Warm) -> Any:
+def lab(tmp_path_factory, warm):
     folder = tmp_path_factory.mktemp("lab")
     write_small(folder, MORE)
     (folder / "space.yaml").write_text(SPACE)
@@ -141,7 +139,7 @@ class Interrupted:
 
 
 @pytest.fixture(scope="module")
-def trained(lab: Lab) -> Interrupted:
+def trained(lab):
     """RL in an empty folder, interrupted after some steps, then the same command again."""
     started = lab.start(*RL, cold=True)
     runs = lab.folder / "runs"
@@ -164,16 +162,16 @@ def trained(lab: Lab) -> Interrupted:
 
 
 @pytest.fixture(scope="module")
-def swept(lab: Lab, trained: Interrupted) -> Any:
+def swept(lab, trained):
     return lab.process(*SWEEP)
 
 
 @pytest.fixture(scope="module")
-def curves(lab: Lab, swept: Any) -> Any:
+def curves(lab, swept):
     return lab.json("passk", "--k", "1..8", "--n", "8")
 
 
-def test_a_missing_base_is_trained_first_and_once(lab: Lab, trained: Interrupted) -> None:
+def test_a_missing_base_is_trained_first_and_once(lab, trained):
     base = trained.base
     assert (base["kind"], base["status"], base["parent"]) == ("sft", "finished", None)
     assert len(list(lab.folder.glob("runs/sft-*"))) == 1
@@ -183,9 +181,7 @@ def test_a_missing_base_is_trained_first_and_once(lab: Lab, trained: Interrupted
     assert "is trained already" in lab.here("sft", *PRESETS)
 
 
-def test_ctrl_c_leaves_a_run_that_the_same_command_continues(
-    lab: Lab, trained: Interrupted
-) -> None:
+def test_ctrl_c_leaves_a_run_that_the_same_command_continues(lab, trained):
     assert trained.code == 130
     assert "Traceback" not in trained.output
     saved = f"is saved at step {trained.steps_before}; the same command again continues"
@@ -204,15 +200,13 @@ def test_ctrl_c_leaves_a_run_that_the_same_command_continues(
     assert (mirror.job, mirror.config["rl"]["algo"]) == ("rl", "dapo")
 
 
-def test_the_same_command_again_finds_the_finished_run(lab: Lab, trained: Interrupted) -> None:
+def test_the_same_command_again_finds_the_finished_run(lab, trained):
     before = lab.records(trained.manifest["id"])
     assert "is trained already" in lab.here(*RL)
     assert lab.records(trained.manifest["id"]) == before
 
 
-def test_starting_over_without_an_interruption_gives_the_same_records(
-    lab: Lab, trained: Interrupted, curves: Any
-) -> None:
+def test_starting_over_without_an_interruption_gives_the_same_records(lab, trained, curves):
     interrupted = lab.records(trained.manifest["id"])
     again = lab.json(*RL, "--fresh")
     assert again["id"] == trained.manifest["id"]
@@ -220,7 +214,7 @@ def test_starting_over_without_an_interruption_gives_the_same_records(
     assert untimed(lab.records(again["id"])) == untimed(interrupted)
 
 
-def test_adapters_on_a_base_from_scratch(lab: Lab, trained: Interrupted) -> None:
+def test_adapters_on_a_base_from_scratch(lab, trained):
     lora = ("--set", "model.tuning=lora", "--set", "model.lora.rank=2")
     command = ("rl", *PRESETS, "--guide", "branch", "--steps", "2", *lora)
     run = lab.json(*command)
@@ -234,7 +228,7 @@ def test_adapters_on_a_base_from_scratch(lab: Lab, trained: Interrupted) -> None
     shutil.rmtree(folder.parent)
 
 
-def test_a_sweep_measures_every_trial(lab: Lab, trained: Interrupted, swept: Any) -> None:
+def test_a_sweep_measures_every_trial(lab, trained, swept):
     assert len(swept["trials"]) == 4
     assert {tuple(trial["settings"].values()) for trial in swept["trials"]} == {
         (0.1, 0.3), (0.1, 0.8), (0.5, 0.3), (0.5, 0.8),
@@ -255,9 +249,7 @@ def test_a_sweep_measures_every_trial(lab: Lab, trained: Interrupted, swept: Any
     assert again.count("found in the store") == 0  # what the study knows isn't asked for again
 
 
-def test_passk_measures_the_latest_run_that_is_no_trial(
-    lab: Lab, trained: Interrupted, curves: Any
-) -> None:
+def test_passk_measures_the_latest_run_that_is_no_trial(lab, trained, curves):
     (curve,) = curves["curves"]
     assert curve["policy"] == trained.manifest["id"]
     assert curves["k"] == list(range(1, 9))
@@ -276,9 +268,7 @@ def test_passk_measures_the_latest_run_that_is_no_trial(
     assert {"passk.json", "passk.csv", "passk.png"} <= files
 
 
-def test_what_was_measured_is_kept_with_the_runs_and_mirrored(
-    lab: Lab, trained: Interrupted, swept: Any, curves: Any
-) -> None:
+def test_what_was_measured_is_kept_with_the_runs_and_mirrored(lab, trained, swept, curves):
     # a run that was started over has forgotten what the one before was found to be
     (curve,) = lab.json("passk", trained.manifest["id"], "--k", "1..8", "--n", "8")["curves"]
     assert curve["pass@k"] == curves["curves"][0]["pass@k"]
@@ -292,9 +282,7 @@ def test_what_was_measured_is_kept_with_the_runs_and_mirrored(
         assert kept["pass@8"] == pytest.approx(trial["values"]["pass@8"], abs=1e-12)
 
 
-def test_eval_and_more_samples_use_what_is_there(
-    lab: Lab, trained: Interrupted, curves: Any
-) -> None:
+def test_eval_and_more_samples_use_what_is_there(lab, trained, curves):
     name = trained.manifest["id"]
     table = lab.here("eval", name, "--n", "8", "--k", "1,8")
     assert "n 8" in table
@@ -306,7 +294,7 @@ def test_eval_and_more_samples_use_what_is_there(
     assert both["curves"][0]["pass@k"][0] == curves["curves"][0]["pass@k"][0]
 
 
-def test_runs_list_shows_them_all(lab: Lab, trained: Interrupted, swept: Any) -> None:
+def test_runs_list_shows_them_all(lab, trained, swept):
     listed = {run["id"]: run for run in lab.json("runs", "list")["runs"]}
     ours = [
         trained.base["id"],
@@ -317,7 +305,7 @@ def test_runs_list_shows_them_all(lab: Lab, trained: Interrupted, swept: Any) ->
     assert {listed[id_]["parent"] for id_ in ours[1:]} == {trained.base["id"]}
 
 
-def test_sigterm_while_the_base_is_trained_saves_the_base(lab: Lab) -> None:
+def test_sigterm_while_the_base_is_trained_saves_the_base(lab):
     words = (*RL[:-2], "--runs", "stopped", "--steps", "2", "--set", "sft.steps=150")
     started, runs = lab.start(*words), lab.folder / "stopped"
     deadline = time.monotonic() + 240
@@ -337,8 +325,6 @@ def test_sigterm_while_the_base_is_trained_saves_the_base(lab: Lab) -> None:
     assert len((base / "metrics.jsonl").read_text().splitlines()) == 150
 
 
-def test_a_base_that_others_grew_from_is_not_trained_anew_silently(
-    lab: Lab, trained: Interrupted
-) -> None:
+def test_a_base_that_others_grew_from_is_not_trained_anew_silently(lab, trained):
     refused = squeezed(lab.here("sft", *PRESETS, "--fresh", code=2)).replace(" ", "")
     assert trained.manifest["id"] in refused

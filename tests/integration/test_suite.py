@@ -1,17 +1,13 @@
 """Suites of real, small trainings: killed and started again, and with a method that fails."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import faulty_guide
 import pytest
@@ -39,14 +35,14 @@ class SuiteLab:
     folder: Path
     warm: Warm
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         faulty_guide.install(self.folder / "packages")
         (self.folder / "small.yaml").write_text(SMALL)
 
-    def write(self, more: str = "") -> None:
+    def write(self, more=""):
         (self.folder / "mine.yaml").write_text(SUITE.format(more=more))
 
-    def start(self, verb: str = "run") -> subprocess.Popen[str]:
+    def start(self, verb="run"):
         words = ["suite", verb, "mine.yaml", "--preset", "tiny", "--preset", "small.yaml", "--json"]
         sets = ["--set", "evaluation.samples=4", "--set", "evaluation.bootstrap=100"]
         paths = [str(self.folder / "packages"), os.environ.get("PYTHONPATH", "")]
@@ -59,22 +55,21 @@ class SuiteLab:
             text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
         )  # fmt: skip
 
-    def done(self, verb: str = "run") -> dict[str, Any]:
+    def done(self, verb="run"):
         """A command to its end."""
         process = self.start(verb)
         out, errors = process.communicate(timeout=3000)
         assert process.returncode == 0, errors[-4000:]
-        answer: dict[str, Any] = json.loads(out)
-        return answer
+        return json.loads(out)
 
-    def kill_driver_when(self, holds: Callable[[], bool]) -> None:
+    def kill_driver_when(self, holds):
         """Start, and SIGKILL the driver alone as of `holds`; its tasks must end by themselves."""
         process = self.start()
         self.wait_until(holds, process)
         process.send_signal(signal.SIGKILL)
         process.communicate()
 
-    def wait_until(self, holds: Callable[[], bool], driver: subprocess.Popen[str]) -> None:
+    def wait_until(self, holds, driver):
         """Until it holds while the driver lives."""
         deadline = time.monotonic() + 1800
         while not holds():
@@ -82,7 +77,7 @@ class SuiteLab:
             assert time.monotonic() < deadline, "waited too long"
             time.sleep(0.01)
 
-    def training(self) -> int | None:
+    def training(self):
         """The process that trains by RL, as it says itself while it lives; None where none does."""
         for held in self.folder.glob("runs/rl-*/.lock.lease"):
             with suppress(OSError, ValueError):
@@ -91,32 +86,30 @@ class SuiteLab:
                 return pid
         return None
 
-    def begun(self) -> int:
+    def begun(self):
         """How often a training was begun or taken up."""
         logs = self.folder.glob("runs/suites/mine-*/tasks/*.log")
         return sum(log.read_text().count("loading libraries") for log in logs)
 
 
-def measured(answer: dict[str, Any]) -> Any:
+def measured(answer):
     (chapter,) = answer["chapters"]
     return chapter["sections"]["measured"]
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory, warm: Warm) -> SuiteLab:
+def lab(tmp_path_factory, warm):
     return SuiteLab(tmp_path_factory.mktemp("suite"), warm)
 
 
 @pytest.fixture(scope="module")
-def undisturbed(lab: SuiteLab) -> dict[str, Any]:
+def undisturbed(lab):
     lab.write()
     return lab.done()
 
 
 @pytest.mark.timeout(3600)  # a dozen processes, each of which loads torch
-def test_kills_of_driver_task_and_group_and_the_same_result(
-    lab: SuiteLab, undisturbed: dict[str, Any], tmp_path: Path
-) -> None:
+def test_kills_of_driver_task_and_group_and_the_same_result(lab, undisturbed, tmp_path):
     killed = SuiteLab(tmp_path, lab.warm)
     killed.write()
     runs = killed.folder / "runs"
@@ -150,9 +143,7 @@ def test_kills_of_driver_task_and_group_and_the_same_result(
     assert claims == undisturbed_claims
 
 
-def test_the_same_command_again_does_nothing_and_finds_the_same(
-    lab: SuiteLab, undisturbed: dict[str, Any]
-) -> None:
+def test_the_same_command_again_does_nothing_and_finds_the_same(lab, undisturbed):
     lab.write()
     begun = lab.begun()
     again = lab.done()
@@ -164,9 +155,7 @@ def test_the_same_command_again_does_nothing_and_finds_the_same(
     assert plan["left"]["tokens"] == 0
 
 
-def test_a_method_that_fails_is_a_row_with_its_reason(
-    lab: SuiteLab, undisturbed: dict[str, Any]
-) -> None:
+def test_a_method_that_fails_is_a_row_with_its_reason(lab, undisturbed):
     lab.write(BROKEN)
     answer = lab.done()
     *others, broken = measured(answer)["rows"]
@@ -191,9 +180,7 @@ tune: {space: "learning_rate=1e-4:1e-2:log", trials: 2, steps: 2}
 
 
 @pytest.mark.timeout(3600)
-def test_tuned_methods_are_searched_and_then_trained_at_their_points(
-    tmp_path: Path, warm: Warm
-) -> None:
+def test_tuned_methods_are_searched_and_then_trained_at_their_points(tmp_path, warm):
     tuned = SuiteLab(tmp_path, warm)
     (tmp_path / "mine.yaml").write_text(TUNED)
     (chapter,) = tuned.done()["chapters"]

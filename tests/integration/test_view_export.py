@@ -1,15 +1,12 @@
 """`sage view --export`: the page as a file, opened from disk in a real browser without a server."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-from browser import Browser, needs_driver
+from browser import needs_driver
 
 from sage_cli.view.page_file import write_page
 
@@ -18,22 +15,19 @@ BASE, BRANCH = "sft-arithmetic-aaaaaaaa", "rl-dapo-branch-bbbbbbbb"
 SUITE, SWEEP = "#/suite?suite=demo-12345678", "#/sweep?sweep=tau-rho-12345678"
 
 
-def export(root: Path, folder: Path, *words: str) -> Path:
+def export(root, folder, *words):
     program = Path(sys.executable).with_name("sage")
     typed = [program, "view", *words, "--export", folder, "--runs", root, "--json"]
     done = subprocess.run(list(map(str, typed)), capture_output=True, text=True, check=True)
     return Path(json.loads(done.stdout)["file"])
 
 
-def held(browser: Browser) -> dict[str, Any]:
+def held(browser):
     """What the page that is open holds."""
-    found: dict[str, Any] = json.loads(
-        browser.js("return document.getElementById('data').textContent")
-    )
-    return found
+    return json.loads(browser.js("return document.getElementById('data').textContent"))
 
 
-def test_every_page_opens_from_disk(browser: Browser, root: Path, tmp_path: Path) -> None:
+def test_every_page_opens_from_disk(browser, root, tmp_path):
     file = export(root, tmp_path / "page")
     browser.open(file.as_uri())
     problem = held(browser)["policies"][0]["samples"][0]["problem"]
@@ -51,7 +45,7 @@ def test_every_page_opens_from_disk(browser: Browser, root: Path, tmp_path: Path
     assert browser.complaints() == []
 
 
-def test_it_begins_with_what_was_named(browser: Browser, root: Path, tmp_path: Path) -> None:
+def test_it_begins_with_what_was_named(browser, root, tmp_path):
     file = export(root, tmp_path / "page", BRANCH)
     browser.open(file.as_uri())
     assert browser.text("h1") == BRANCH  # begins with what was named
@@ -62,7 +56,7 @@ def test_it_begins_with_what_was_named(browser: Browser, root: Path, tmp_path: P
 
 
 @pytest.fixture(scope="module")
-def own(root: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def own(root, tmp_path_factory):
     """The pages that a suite's and a sweep's commands write."""
     folder = tmp_path_factory.mktemp("own")
     for kind, name in (("suite", "demo-12345678"), ("sweep", "tau-rho-12345678")):
@@ -79,9 +73,7 @@ def own(root: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]
         ("sweep", ["sage rl --config", "the GPU is full", "Trials"]),
     ],
 )
-def test_the_page_that_a_command_writes(
-    browser: Browser, own: dict[str, Path], kind: str, said: list[str], width: int, dark: bool
-) -> None:
+def test_the_page_that_a_command_writes(browser, own, kind, said, width, dark):
     browser.complaints()
     browser.size(width, dark=dark)
     browser.open(own[kind].as_uri())
@@ -95,7 +87,7 @@ def test_the_page_that_a_command_writes(
     assert browser.complaints() == []
 
 
-def test_a_suites_pictures_are_shown(browser: Browser, own: dict[str, Path]) -> None:
+def test_a_suites_pictures_are_shown(browser, own):
     browser.size(1280)
     browser.open(own["suite"].as_uri())
     loaded = "[...document.querySelectorAll('img.still')].map((one) => one.naturalWidth)"
@@ -103,7 +95,7 @@ def test_a_suites_pictures_are_shown(browser: Browser, own: dict[str, Path]) -> 
     assert len(browser.all(".plot svg")) == 1  # curves are drawn by the page itself
 
 
-def test_a_difference_the_other_way_round(browser: Browser, root: Path, tmp_path: Path) -> None:
+def test_a_difference_the_other_way_round(browser, root, tmp_path):
     file = export(root, tmp_path / "page")
     browser.open(file.as_uri())
     (one, *_) = held(browser)["differences"]

@@ -1,13 +1,9 @@
 """`sage view` in a real browser: every page, narrow and wide, dark and light, by keyboard alone."""
 
-from __future__ import annotations
-
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from browser import Browser, needs_driver, view
+from browser import needs_driver, view
 from shown_runs import LONG, by_chance, hostile, stored_run, sweep
 
 from sage_cli.store.files import read_object, write_object
@@ -19,13 +15,13 @@ POLICIES = f"policies={BASE},{BRANCH}"
 
 
 @pytest.fixture(scope="module")
-def address(root: Path) -> Iterator[str]:
+def address(root):
     with view(root) as printed:
         yield printed
 
 
 @pytest.fixture
-def page(browser: Browser, address: str) -> Browser:
+def page(browser, address):
     """The table of runs, 1,280 pixels wide and light."""
     browser.size(1280)
     browser.open(address)
@@ -34,7 +30,7 @@ def page(browser: Browser, address: str) -> Browser:
 
 
 @pytest.fixture(scope="module")
-def problem(root: Path) -> str:
+def problem(root):
     """The problem whose first completion is hostile."""
     from sage_cli.view.api import Api
 
@@ -42,7 +38,7 @@ def problem(root: Path) -> str:
     return str(found["problems"][0]["problem"])
 
 
-def pages(problem: str) -> list[str]:
+def pages(problem):
     return [
         f"#/runs?{POLICIES}&sort=-reward", f"#/run?run={BRANCH}", "#/run?run=rl-torn-dddddddd",
         f"#/curves?runs={BRANCH},{PLAIN}&smooth=2", f"#/passk?{POLICIES}",
@@ -55,9 +51,7 @@ def pages(problem: str) -> list[str]:
 
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("dark", [False, True])
-def test_every_page_fits_and_is_accessible(
-    page: Browser, problem: str, width: int, dark: bool
-) -> None:
+def test_every_page_fits_and_is_accessible(page, problem, width, dark):
     page.size(width, dark=dark)
     for where in pages(problem):
         page.go(where)
@@ -69,7 +63,7 @@ def test_every_page_fits_and_is_accessible(
     assert page.complaints() == []
 
 
-def test_markup_in_a_completion_is_text(page: Browser, problem: str) -> None:
+def test_markup_in_a_completion_is_text(page, problem):
     scripted = "[...document.querySelectorAll('main a')].some((a) => a.protocol === 'javascript:')"
     for where in pages(problem):
         page.go(where)
@@ -83,7 +77,7 @@ def test_markup_in_a_completion_is_text(page: Browser, problem: str) -> None:
     assert page.complaints() == []
 
 
-def test_a_megabyte_in_a_line_is_shown_when_asked(page: Browser, problem: str) -> None:
+def test_a_megabyte_in_a_line_is_shown_when_asked(page, problem):
     page.go(f"#/samples?policy={BRANCH}&problem={problem}")
     button = next(one for one in page.all("button") if "1,000,000" in one.text)
     assert len(page.text("main")) < 100_000
@@ -102,12 +96,12 @@ def test_a_megabyte_in_a_line_is_shown_when_asked(page: Browser, problem: str) -
         "document.write('<b>written</b>')",
     ],
 )
-def test_the_browser_refuses_what_would_be_run(page: Browser, attack: str) -> None:
+def test_the_browser_refuses_what_would_be_run(page, attack):
     assert page.js(f"try {{ {attack}; return false }} catch {{ return true }}")
     assert page.js("return document.title").endswith("sage view")
 
 
-def test_by_the_keyboard_alone(page: Browser) -> None:
+def test_by_the_keyboard_alone(page):
     page.press("\ue004")  # tab
     assert page.js("return document.activeElement.className") == "skip"
     page.press("\ue007")  # enter
@@ -135,7 +129,7 @@ def test_by_the_keyboard_alone(page: Browser) -> None:
     page.wait(lambda: not page.all("dialog[open]"))
 
 
-def test_j_and_k_lead_from_problem_to_problem(page: Browser, problem: str) -> None:
+def test_j_and_k_lead_from_problem_to_problem(page, problem):
     page.go(f"#/problem?{POLICIES}&problem={problem}")
     assert "1 of 6" in page.text()
     page.press("j")
@@ -144,12 +138,12 @@ def test_j_and_k_lead_from_problem_to_problem(page: Browser, problem: str) -> No
     page.wait(lambda: "1 of 6" in page.text())
 
 
-def test_a_policy_has_one_colour_everywhere(page: Browser, problem: str) -> None:
+def test_a_policy_has_one_colour_everywhere(page, problem):
     named = (
         "const of = (name) => [...document.querySelectorAll('.run, .entry')].filter((one) =>"
         "name.test(one.textContent.trim())).map((one) => one.querySelector('line'));"
     )
-    found: set[str] = set()
+    found = set()
     for where in (
         f"#/runs?{POLICIES}", f"#/passk?{POLICIES}", f"#/problem?{POLICIES}&problem={problem}",
         "#/suite?suite=demo-12345678",
@@ -164,7 +158,7 @@ def test_a_policy_has_one_colour_everywhere(page: Browser, problem: str) -> None
     assert len(found) == 1
 
 
-def test_a_point_of_the_scatter_opens_its_problem(page: Browser) -> None:
+def test_a_point_of_the_scatter_opens_its_problem(page):
     page.go(f"#/passk?{POLICIES}")
     page.wait(lambda: page.all(".plot svg a"))
     assert len(page.all(".plot svg a")) == 6
@@ -174,7 +168,7 @@ def test_a_point_of_the_scatter_opens_its_problem(page: Browser) -> None:
 
 
 @pytest.mark.parametrize("ticked", [f"{BASE},{BRANCH}", f"{BRANCH},{BASE}"])
-def test_a_difference_is_of_a_policy_less_its_ancestor(page: Browser, ticked: str) -> None:
+def test_a_difference_is_of_a_policy_less_its_ancestor(page, ticked):
     page.go(f"#/passk?policies={ticked}")
     assert f"{BRANCH} less {BASE}" in page.text()
     page.go(f"#/problems?policies={ticked}")
@@ -187,7 +181,7 @@ def test_a_difference_is_of_a_policy_less_its_ancestor(page: Browser, ticked: st
     assert f"{BASE} less {BRANCH}" in page.text()
 
 
-def test_samples_show_question_and_gold(page: Browser, root: Path, problem: str) -> None:
+def test_samples_show_question_and_gold(page, root, problem):
     from sage_cli.view.api import Api
 
     page.go(f"#/samples?policy={BRANCH}&problem={problem}")
@@ -197,9 +191,7 @@ def test_samples_show_question_and_gold(page: Browser, root: Path, problem: str)
     assert problem not in page.text()
 
 
-def test_a_heat_map_has_values_on_its_axes_and_one_colour_for_the_indistinguishable(
-    page: Browser, root: Path
-) -> None:
+def test_a_heat_map_has_values_on_its_axes_and_one_colour_for_the_indistinguishable(page, root):
     folder = sweep(root, [BRANCH, PLAIN], "lr-12345678")
     report = read_object(folder / "sweep.json", "")
     report["space"][0] |= {"name": "lr", "key": "rl.learning_rate", "values": [1e-4, 4e-4]}
@@ -220,7 +212,7 @@ def test_a_heat_map_has_values_on_its_axes_and_one_colour_for_the_indistinguisha
     shutil.rmtree(folder)
 
 
-def test_filters_are_in_the_address(page: Browser) -> None:
+def test_filters_are_in_the_address(page):
     page.go(f"#/samples?policy={BRANCH}&grade=right&longest=12")
     assert set(page.texts(".grade")) == {"✓ right"}
     page.go("#/runs?filter=guide.name%3Dbranch&columns=guide.tau")
@@ -228,7 +220,7 @@ def test_filters_are_in_the_address(page: Browser) -> None:
     assert "0.465" in page.text()
 
 
-def test_chosen_runs_are_laid_beside_each_other(page: Browser) -> None:
+def test_chosen_runs_are_laid_beside_each_other(page):
     page.go(f"#/runs?policies={BRANCH},{PLAIN}")
     next(one for one in page.all(".choice a") if one.text == "How they differ").click()
     page.wait(lambda: page.text("h1") == "Runs beside each other")
@@ -238,7 +230,7 @@ def test_chosen_runs_are_laid_beside_each_other(page: Browser) -> None:
     assert "pass@1 on arithmetic" in page.texts("#scroll-figures tbody th")
 
 
-def test_a_run_that_grows_is_seen_to_grow(page: Browser, root: Path) -> None:
+def test_a_run_that_grows_is_seen_to_grow(page, root):
     page.go(f"#/run?run={PLAIN}")
     run = Run(root / PLAIN)
     assert "step" in page.text()
@@ -249,7 +241,7 @@ def test_a_run_that_grows_is_seen_to_grow(page: Browser, root: Path) -> None:
     assert page.js("return document.querySelector('#numbers-reward').open")  # as it was left
 
 
-def test_a_run_that_is_removed_while_it_is_shown(page: Browser, root: Path) -> None:
+def test_a_run_that_is_removed_while_it_is_shown(page, root):
     gone = stored_run(root, "gone", "e", by_chance(1), records=[{"step": 1, "reward": 1.0}])
     page.go(f"#/run?run={gone.id}")
     shutil.rmtree(gone.folder)
@@ -260,13 +252,13 @@ def test_a_run_that_is_removed_while_it_is_shown(page: Browser, root: Path) -> N
     assert page.all(".plot svg")  # the others are still shown
 
 
-def test_a_torn_run_is_named(page: Browser) -> None:
+def test_a_torn_run_is_named(page):
     page.go("#/run?run=rl-torn-dddddddd")
     assert "is torn or was edited" in page.text()
     assert "sage runs remove rl-torn-dddddddd" in page.text()
 
 
-def test_an_empty_folder_says_what_to_type(browser: Browser, tmp_path: Path) -> None:
+def test_an_empty_folder_says_what_to_type(browser, tmp_path):
     (tmp_path / "runs").mkdir()
     with view(tmp_path / "runs") as address:
         browser.size(1280)
@@ -277,7 +269,7 @@ def test_an_empty_folder_says_what_to_type(browser: Browser, tmp_path: Path) -> 
         browser.wait(lambda: "rl-new-ffffffff" in browser.text())
 
 
-def test_tables_and_pictures_are_saved_with_their_provenance(page: Browser) -> None:
+def test_tables_and_pictures_are_saved_with_their_provenance(page):
     page.go(f"#/passk?{POLICIES}")
     page.js(
         "window.saved = []; HTMLAnchorElement.prototype.click = () => {};"
@@ -294,7 +286,7 @@ def test_tables_and_pictures_are_saved_with_their_provenance(page: Browser) -> N
     assert f"{BASE},8," in csv
 
 
-def test_a_cell_that_a_spreadsheet_would_compute_begins_with_an_apostrophe(page: Browser) -> None:
+def test_a_cell_that_a_spreadsheet_would_compute_begins_with_an_apostrophe(page):
     cells = ["=HYPERLINK(1)", "+cmd", "-1+2", "@SUM(1)", "\t=1", "-0.5", "+1e3", "-", "a=b", -2.5]
     made = "const { csv } = await import('/download.js'); return csv(['=head'], [arguments[0]]);"
     text = page.js(f"return (async function () {{ {made} }})(...arguments)", cells)
@@ -303,7 +295,7 @@ def test_a_cell_that_a_spreadsheet_would_compute_begins_with_an_apostrophe(page:
     assert lines == ["'=head", ",".join([*expected, "a=b", "-2.5"])]
 
 
-def test_without_a_choice_the_latest_measured_policies_are_shown(page: Browser) -> None:
+def test_without_a_choice_the_latest_measured_policies_are_shown(page):
     page.go("#/problems")
     chips = page.texts(".chip")
     assert [BASE in chip or BRANCH in chip or PLAIN in chip for chip in chips] == [True] * 3

@@ -1,30 +1,25 @@
 """What whole-run tests share: the toy policy, and processes of its trainings."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from toy_policy import base, bench, configure, tokenizer
-from warm import Warm
 
 __all__ = ["base", "bench", "configure", "tokenizer"]
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
 
 
 @pytest.fixture(scope="session")
-def start(warm: Warm) -> Callable[..., subprocess.Popen[str]]:
+def start(warm):
     """Start a process that carries out orders, with one thread: sums depend on how many there are.
 
     Its output ends when it is dead.
     """
 
-    def begin(*orders: dict[str, Any]) -> subprocess.Popen[str]:
+    def begin(*orders):
         return subprocess.Popen(
             [warm.python, str(SUPPORT / "toy_run.py"), json.dumps(orders)],
             env={**os.environ, "OMP_NUM_THREADS": "1"}, text=True,

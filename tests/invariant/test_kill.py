@@ -3,11 +3,8 @@
 Processes signal themselves at the moments that are meant, however fast the machine is.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
-from pathlib import Path
 from signal import SIGKILL, SIGTERM
 from subprocess import Popen
 from typing import Any
@@ -20,7 +17,7 @@ from sage_cli.training.checkpoints import saved_step
 Start = Callable[[dict[str, Any]], Popen[str]]
 
 
-def ended(process: Popen[str]) -> int:
+def ended(process):
     """The exit code of a process that is waited for, and dead."""
     process.communicate(timeout=300)
     return process.returncode
@@ -28,7 +25,7 @@ def ended(process: Popen[str]) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("guide", ["random", "token"])
-def test_killed_trainings_end_as_undisturbed_ones(start: Start, bench: Any, guide: str):
+def test_killed_trainings_end_as_undisturbed_ones(start, bench, guide):
     order = {
         "base": str(bench.base),
         "folder": str(bench.folder),
@@ -48,7 +45,7 @@ def test_killed_trainings_end_as_undisturbed_ones(start: Start, bench: Any, guid
 
 
 @pytest.mark.slow
-def test_terminated_trainings_lose_no_step_and_end_as_undisturbed_ones(start: Start, bench: Any):
+def test_terminated_trainings_lose_no_step_and_end_as_undisturbed_ones(start, bench):
     """By steps nothing is saved before the end, as in a default run of 40."""
     order = {
         "base": str(bench.base),
@@ -71,7 +68,7 @@ def test_terminated_trainings_lose_no_step_and_end_as_undisturbed_ones(start: St
     same_ends(bench.folder / "whole", stopped, steps=12)
 
 
-def same_ends(one: Path, other: Path, steps: int) -> list[dict[str, Any]]:
+def same_ends(one, other, steps):
     """Records and weights of both runs are the same; returns the records."""
     records = timeless_records(one)
     assert [record["step"] for record in records] == list(range(1, steps + 1))
@@ -82,7 +79,7 @@ def same_ends(one: Path, other: Path, steps: int) -> list[dict[str, Any]]:
     return records
 
 
-def timeless_records(run: Path) -> list[dict[str, Any]]:
+def timeless_records(run):
     """The run's records without what a clock says."""
     lines = (run / "metrics.jsonl").read_text().splitlines()
     return [

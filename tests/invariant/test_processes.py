@@ -1,18 +1,14 @@
 """Two processes on gloo: the same batch and completions give the same loss, gradient, weights."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file
-from warm import Warm
 
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
 CASES = [
@@ -33,14 +29,14 @@ CASES = [
     ("bnpo", "branch", "dr_grpo"),
     ("maxrl", "token", "grpo"),
 ]
-ANCHORS: dict[str, dict[str, Any]] = {
+ANCHORS = {
     "bnpo": {"rows": "informative", "ema": 0.8, "ema_every": 2, "reset_every": 2},
     "alpha-dpg": {"kl": "none"},
     "archer": {"tokens": "certain", "rows": "informative"},
     "maxrl": {"kl": "reverse", "estimator": "head", "head_tokens": 5},
 }
 """The anchor of a method's case."""
-OWN: dict[str, dict[str, Any]] = {
+OWN = {
     "pacs": {"iterations": 3},  # so that scores differ from 0
     "dars": {"most_rollouts": 10},
     "rlpr": {"reward_filter": 0.1},
@@ -53,7 +49,7 @@ OWN: dict[str, dict[str, Any]] = {
 """What a method sets besides."""
 
 
-def order(base: Path, folder: Path, case: tuple[str, str, str], processes: int) -> dict[str, Any]:
+def order(base, folder, case, processes):
     """The training of a case in so many processes."""
     algo, guide, loss = case
     rl = {"algo": algo, "steps": 3, "micro_batch": 4, "warmup_ratio": 0.0, **OWN.get(algo, {})}
@@ -74,7 +70,7 @@ def order(base: Path, folder: Path, case: tuple[str, str, str], processes: int) 
 
 
 @pytest.fixture(scope="module")
-def trained(base: Path, start: Any, warm: Warm, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained(base, start, warm, tmp_path_factory):
     """The folder of every case's training, in one process and in two."""
     folder = tmp_path_factory.mktemp("processes")
     alone, together = ([order(base, folder, case, n) for case in CASES] for n in (1, 2))
@@ -93,7 +89,7 @@ def trained(base: Path, start: Any, warm: Warm, tmp_path_factory: pytest.TempPat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
-def test_two_processes_are_as_one(trained: Path, case: tuple[str, str, str]):
+def test_two_processes_are_as_one(trained, case):
     folders = [trained / f"{'-'.join(case)}-of-{n}" for n in (1, 2)]
     one, two = (
         [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]

@@ -3,10 +3,6 @@
 `tests/resume` stops each of them after every step.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from resumed import CASES, NO_TIME, Training, formed, same_ends, stopping
 from toy_policy import KilledError, killing
@@ -19,9 +15,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_stopped_three_times_it_ends_as_undisturbed(
-    bench: Any, case: str, monkeypatch: pytest.MonkeyPatch
-):
+def test_stopped_three_times_it_ends_as_undisturbed(bench, case, monkeypatch):
     monkeypatch.setattr(GRPOTrainer, "_generate_single_turn", formed())
     training = Training(bench, case, 5)
     if training.period == 1:

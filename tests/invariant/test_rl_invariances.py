@@ -1,7 +1,5 @@
 """Settings that must not matter, and those that must, on whole trainings' records."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from typing import Any
 
@@ -18,12 +16,12 @@ from sage_cli.training.training import training_order
 Records = list[dict[str, Any]]
 
 
-def comparable(records: Records) -> Records:
+def comparable(records):
     """Records without timings and the guide's own keys."""
     return timeless(records, "guide/")
 
 
-def assert_close(first: Records, second: Records, tolerance: float) -> None:
+def assert_close(first, second, tolerance):
     assert len(first) == len(second)
     for one, other in zip(comparable(first), comparable(second), strict=True):
         assert one.keys() == other.keys()
@@ -43,9 +41,7 @@ def assert_close(first: Records, second: Records, tolerance: float) -> None:
     ],
     ids=["dapo", "bnpo", "dars", "pacs", "head", "rapo"],
 )
-def test_prompts_that_rows_share_change_rounding_alone(
-    bench: Any, configure: Any, sections: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-):
+def test_prompts_that_rows_share_change_rounding_alone(bench, configure, sections, monkeypatch):
     config = configure(**{**sections, "rl": {"steps": 2, **sections.get("rl", {})}})
     shared = bench.run(config, "shared")
     monkeypatch.setattr(shared_prompts, "can_share", lambda causal: False)
@@ -73,7 +69,7 @@ def test_prompts_that_rows_share_change_rounding_alone(
     ids=str,
 )
 def test_rows_beside_those_of_their_prompt_change_rounding_alone(
-    bench: Any, configure: Any, sections: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    bench, configure, sections, monkeypatch
 ):
     sections["rl"] = {"micro_batch": 4, "steps": 2} | sections.get("rl", {})
     beside = bench.run(configure(**deepcopy(sections)), "beside")
@@ -82,14 +78,14 @@ def test_rows_beside_those_of_their_prompt_change_rounding_alone(
 
 
 @pytest.mark.parametrize("guide", ["random", "token"])
-def test_a_noisy_guide_without_strength_changes_nothing(bench: Any, configure: Any, guide: str):
+def test_a_noisy_guide_without_strength_changes_nothing(bench, configure, guide):
     plain = bench.run(configure(), "plain")
     off = {"random": {"epsilon": (0, 0)}, "token": {"alpha": (0, 0), "sigma": (0, 0)}}[guide]
     still = bench.run(configure(guide={"name": guide} | off), "still")
     assert comparable(still) == comparable(plain)
 
 
-def test_adding_a_noisy_guide_leaves_the_first_completions_alone(bench: Any, configure: Any):
+def test_adding_a_noisy_guide_leaves_the_first_completions_alone(bench, configure):
     first, *_ = bench.run(configure(), "plain")
     noisy, *_ = bench.run(configure(guide={"name": "random", "epsilon": (0.9, 0.9)}), "noisy")
     for key in ("entropy", "reward", "completions/length", "kl/reference"):
@@ -110,7 +106,7 @@ def test_adding_a_noisy_guide_leaves_the_first_completions_alone(bench: Any, con
         ("dapo", "rapo"),
     ],
 )
-def test_micro_batches_do_not_matter(bench: Any, configure: Any, loss: str, guide: str):
+def test_micro_batches_do_not_matter(bench, configure, loss, guide):
     settings = {"branch": {"tau": 0.5}, "random": {"epsilon": (0.9, 0.5)}}
     section = {"name": guide} | settings.get(guide, {})
     # under pacs the second step's scores come from another policy than the one that drew
@@ -132,9 +128,7 @@ def test_micro_batches_do_not_matter(bench: Any, configure: Any, loss: str, guid
     "held", [{"rows": "informative"}, {"rows": "wrong"}, {"rows": "right"}, {"tokens": "certain"}],
     ids=lambda held: next(iter(held.values())),
 )  # fmt: skip
-def test_micro_batches_do_not_matter_to_the_tokens_that_are_held(
-    bench: Any, configure: Any, held: dict[str, str], estimator: str
-):
+def test_micro_batches_do_not_matter_to_the_tokens_that_are_held(bench, configure, held, estimator):
     """Groups have 4 completions, so with micro-batches of 2 each group is split."""
     anchor = {**held, "estimator": estimator, "beta": 0.5, "ema": 0.8}
     rl = {"steps": 3, "learning_rate": 1e-2, "warmup_ratio": 0.0}
@@ -160,9 +154,7 @@ def test_micro_batches_do_not_matter_to_the_tokens_that_are_held(
         ({"loss": "bnpo"}, 0, True),
     ],
 )
-def test_micro_batches_matter_where_the_methods_page_says(
-    bench: Any, configure: Any, rl: dict[str, Any], step: int, *, differ: bool
-):
+def test_micro_batches_matter_where_the_methods_page_says(bench, configure, rl, step, *, differ):
     """The gradient on the same completions, whose lengths differ."""
     norms = []
     for micro in (16, 4):
@@ -174,18 +166,18 @@ def test_micro_batches_matter_where_the_methods_page_says(
 
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("loss", ["grpo", "bnpo", "dapo", "dr_grpo"])
-def test_no_guide_is_trls_own_trainer(bench: Any, configure: Any, loss: str, masked: bool):
+def test_no_guide_is_trls_own_trainer(bench, configure, loss, masked):
     config = configure(rl={"loss": loss, "mask_truncated_completions": masked})
     ours = bench.run(config, "ours")
 
-    heard: Records = []
+    heard = []
 
     class Listener(TrainerCallback):
-        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+        def on_log(self, args, state, control, logs=None, **_):
             if "loss" in logs:
                 heard.append(dict(logs))
 
-    def grade(completions: list[str], gold: list[str], **_: Any) -> list[float]:
+    def grade(completions, gold, **_):
         grades = bench.grader(gold, completions)
         return [float(grade.status == "right") for grade in grades]
 

@@ -5,8 +5,6 @@ On-policy and untruncated, with plain sums over tokens. A gradient is the diverg
 descended; the reward's is the same under all of them.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

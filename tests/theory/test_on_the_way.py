@@ -3,8 +3,6 @@
 With a_i = r_i - beta log pi_i / (q_i P_i), the logits move by pi_i (a_i - mean a) per step.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

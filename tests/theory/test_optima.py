@@ -1,7 +1,5 @@
 """Where the objectives end (Eqs. 1-6, 14-32): closed forms against gradient ascent."""
 
-from __future__ import annotations
-
 from math import comb
 
 import numpy as np

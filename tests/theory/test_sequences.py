@@ -1,7 +1,5 @@
 """Guides and divergences token by token (Eqs. 5-12, 39): sums over completions and over states."""
 
-from __future__ import annotations
-
 import math
 from statistics import NormalDist
 

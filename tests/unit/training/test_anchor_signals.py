@@ -1,7 +1,5 @@
 """What guides ask for, in real trainings: the tilted reference, grades, rewards, groups."""
 
-from __future__ import annotations
-
 import copy
 import weakref
 from typing import Any
@@ -9,13 +7,11 @@ from typing import Any
 import pytest
 import torch
 from scored_batch import TEMPERATURE, generated, log_probabilities, moved, of_tokens, prepared
-from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from toy_policy import PROMPTS, adapted, timeless
 
 from sage_cli.errors import TrainingError
-from sage_cli.guides import BranchGuide, Guide, NoGuide, RapoGuide, Signals, TokenGuide
-from sage_cli.guides.guide import Guide as Base
+from sage_cli.guides import BranchGuide, Guide, NoGuide, RapoGuide, TokenGuide
 from sage_cli.models.loading import load_model
 from sage_cli.training.anchor_signals import TILE_STATES, ExactHead
 from sage_cli.training.anchored_trainer import AnchoredTrainer
@@ -23,26 +19,24 @@ from sage_cli.training.anchored_trainer import AnchoredTrainer
 BETA = 0.3
 
 
-def assert_close_gradients(model: Any, double: Any) -> None:
+def assert_close_gradients(model, double):
     for own, other in zip(model.parameters(), double.parameters(), strict=True):
         scale = other.grad.abs().max().item()
         torch.testing.assert_close(own.grad.double(), other.grad, atol=1e-5 * scale + 1e-9, rtol=0)
 
 
-def with_rapo(bench: Any, configure: Any, guide: dict[str, Any], **further: Any) -> Any:
+def with_rapo(bench, configure, guide, **further):
     anchor = {"beta": BETA}
     return prepared(bench, configure, guide={"name": "rapo", **guide}, anchor=anchor, **further)
 
 
-def tilted(logps_BTV: Tensor, phi: float, batch: dict[str, Any]) -> Tensor:
+def tilted(logps_BTV, phi, batch):
     """Return phi l - log sum_v P_v^phi."""
     return phi * of_tokens(logps_BTV, batch) - (phi * logps_BTV).logsumexp(dim=-1)
 
 
 @pytest.mark.parametrize("phi_right", [1.0, 0.8])
-def test_loss_and_gradient_equal_the_formulas_in_double_precision(
-    bench: Any, configure: Any, phi_right: float
-):
+def test_loss_and_gradient_equal_the_formulas_in_double_precision(bench, configure, phi_right):
     policy = moved(bench)
     double = copy.deepcopy(policy).double()
     guide = {"phi_right": phi_right, "phi_wrong": 0.4, "q_max": 30.0}
@@ -80,7 +74,7 @@ def test_loss_and_gradient_equal_the_formulas_in_double_precision(
 
 
 @pytest.mark.parametrize("reference", ["initial", "base"])
-def test_an_adapters_reference_is_tilted(bench: Any, configure: Any, reference: str):
+def test_an_adapters_reference_is_tilted(bench, configure, reference):
     section = {"kind": "pretrained", "tuning": "lora", "lora": {"dropout": 0.0}}
     config = configure(
         guide={"name": "rapo", "phi_right": 0.0, "phi_wrong": 0.4},
@@ -117,7 +111,7 @@ class Knowing(Guide):
     needs = frozenset({"right_B", "rewards_B", "group_right_B", "problem_ids_B", "token_ids_BT"})
     seen: list[Any] = []  # noqa: RUF012
 
-    def q(self, signals: Signals, step: int) -> Tensor:
+    def q(self, signals, step):
         columns = (signals.right_B, signals.rewards_B, signals.group_right_B)
         rows = zip(
             *(values.tolist() for values in columns),
@@ -135,19 +129,17 @@ class Knowing(Guide):
     "rl", [{"micro_batch": 4}, {"algo": "dars", "most_rollouts": 10, "micro_batch": 4}],
     ids=["shuffled", "dars"],
 )  # fmt: skip
-def test_rows_know_their_grade_group_and_problem(
-    bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch, rl: dict[str, Any]
-):
+def test_rows_know_their_grade_group_and_problem(bench, configure, monkeypatch, rl):
     guide, plain = Knowing(seen=[]), AnchoredTrainer.__init__
 
-    def knowing(self: Any, *, guide: Base, **named: Any) -> None:
+    def knowing(self, *, guide, **named):
         plain(self, guide=noted, **named)
 
     noted = guide
     monkeypatch.setattr(AnchoredTrainer, "__init__", knowing)
     bench.run(configure(rl={"steps": 2, "loss": "dr_grpo", **rl}))
     ids = {problem.id for _, problem in PROMPTS}
-    first: dict[tuple[int, str], list[bool]] = {}
+    first = {}
     rows = [row for row in guide.seen if sum(row[6])]
     for step, right, reward, _, problem, tokens, mask, number in rows:
         kept = [token for token, inside in zip(tokens, mask, strict=True) if inside]
@@ -168,7 +160,7 @@ def test_rows_know_their_grade_group_and_problem(
         assert any(row[7] >= 16 for row in rows)
 
 
-def test_rapo_with_exponents_of_1_trains_as_without_a_guide(bench: Any, configure: Any):
+def test_rapo_with_exponents_of_1_trains_as_without_a_guide(bench, configure):
     plain = bench.run(configure(), "plain")
     flat = {"name": "rapo", "phi_wrong": 1.0}
     assert timeless(bench.run(configure(guide=flat), "flat"), "guide/") == timeless(plain, "guide/")
@@ -185,13 +177,13 @@ GUIDES = {
 }
 
 
-def with_head(bench: Any, configure: Any, guide: str, **further: Any) -> Any:
+def with_head(bench, configure, guide, **further):
     anchor = {"beta": BETA, "estimator": "head", "head_tokens": HEAD}
     settings = GUIDES[guide].model_dump()
     return prepared(bench, configure, guide=settings, anchor=anchor, **further)
 
 
-def w_of(surprisal_BTV: Any, own_BT: Any, mask_BT: Any) -> Any:
+def w_of(surprisal_BTV, own_BT, mask_BT):
     """Return minmax-normalised surprisals of all tokens, a row at a time."""
     rows = []
     for surprisal_TV, own_T, mask_T in zip(surprisal_BTV, own_BT, mask_BT, strict=True):
@@ -203,7 +195,7 @@ def w_of(surprisal_BTV: Any, own_BT: Any, mask_BT: Any) -> Any:
 @pytest.mark.parametrize("old", [False, True], ids=["on-policy", "off-policy"])
 @pytest.mark.parametrize("guide", GUIDES)
 def test_exact_head_loss_and_gradient_equal_the_formulas_in_double_precision(
-    bench: Any, configure: Any, guide: str, old: bool
+    bench, configure, guide, old
 ):
     policy = moved(bench)
     double = copy.deepcopy(policy).double()
@@ -251,7 +243,7 @@ def test_exact_head_loss_and_gradient_equal_the_formulas_in_double_precision(
     torch.testing.assert_close(tokens["head_mass"], mass_BT[mask_BT.bool()], atol=1e-5, rtol=0)
 
 
-def test_an_adapters_reference_has_the_head(bench: Any, configure: Any):
+def test_an_adapters_reference_has_the_head(bench, configure):
     section = {"kind": "pretrained", "tuning": "lora", "lora": {"dropout": 0.0}}
     config = configure(
         rollout={"temperature": TEMPERATURE, "min_p": 0.0},
@@ -275,7 +267,7 @@ def test_an_adapters_reference_has_the_head(bench: Any, configure: Any):
     "rl", [{"micro_batch": 4, "iterations": 2}, {"algo": "dars", "most_rollouts": 10}],
     ids=["parts", "dars"],
 )  # fmt: skip
-def test_it_trains_and_records_what_it_held(bench: Any, configure: Any, rl: dict[str, Any]):
+def test_it_trains_and_records_what_it_held(bench, configure, rl):
     anchor = {"beta": BETA, "estimator": "head", "head_tokens": HEAD}
     config = configure(rl={"steps": 4, "loss": "dr_grpo", **rl}, anchor=anchor)
     records = bench.run(config)
@@ -283,7 +275,7 @@ def test_it_trains_and_records_what_it_held(bench: Any, configure: Any, rl: dict
     assert abs(records[0]["kl/head"]) < 1e-6 < abs(records[-1]["kl/head"])
 
 
-def test_with_all_tokens_it_is_the_reverse_kl_of_each_state(bench: Any, configure: Any):
+def test_with_all_tokens_it_is_the_reverse_kl_of_each_state(bench, configure):
     policy = moved(bench)
     trainer = with_head(bench, configure, "none", model=policy)
     trainer.head._tokens = trainer.model.config.vocab_size
@@ -297,7 +289,7 @@ def test_with_all_tokens_it_is_the_reverse_kl_of_each_state(bench: Any, configur
     torch.testing.assert_close(found_T, kl_BT[batch["completion_mask"].bool()], atol=1e-5, rtol=0)
 
 
-def test_what_does_not_fit_is_refused(bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch):
+def test_what_does_not_fit_is_refused(bench, configure, monkeypatch):
     with pytest.raises(ValueError, match="knows it of sampled ones alone"):
         configure(anchor={"estimator": "head"}, guide={"name": "rapo"})
     with pytest.raises(ValueError, match="head_tokens 7 are those of the estimator head"):
@@ -311,12 +303,12 @@ def test_what_does_not_fit_is_refused(bench: Any, configure: Any, monkeypatch: p
 class Vocabularies(TorchDispatchMode):
     """Counts at every operation how many numbers live tensors over the vocabulary hold."""
 
-    def __init__(self, entries: int) -> None:
+    def __init__(self, entries):
         super().__init__()
         self.entries, self.most = entries, 0
-        self._live: dict[int, weakref.ref[Any]] = {}
+        self._live = {}
 
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None):
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         outputs = function(*args, **(kwargs or {}))
         for tensor in outputs if isinstance(outputs, tuple | list) else (outputs,):
             states = isinstance(tensor, torch.Tensor) and tensor.shape[-1:] == (self.entries,)
@@ -329,7 +321,7 @@ class Vocabularies(TorchDispatchMode):
         return outputs
 
 
-def test_the_head_is_never_there_as_a_whole(bench: Any):
+def test_the_head_is_never_there_as_a_whole(bench):
     """Of 4,000 states' vocabularies no more are there at once than of 1,024."""
     model, entries = load_model(bench.base, trainable=True), len(bench.tokenizer)
     head = ExactHead.__new__(ExactHead)

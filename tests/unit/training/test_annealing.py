@@ -1,19 +1,15 @@
 """An annealed anchor through a whole training: what it records, and that it goes on as it was."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from toy_policy import KilledError, killing, reference_completions, timeless, weights
 
 
 @pytest.mark.parametrize("algo", ["annealed-kl", "pacs", "forward"])
-def test_an_annealed_training_is_held_less_and_less(bench: Any, configure: Any, algo: str):
+def test_an_annealed_training_is_held_less_and_less(bench, configure, algo):
     own = {"algo": "pacs"} if algo == "pacs" else {}
     rl = {"steps": 6, "iterations": 2, "save_every": 2, **own}
     anchor = {"schedule": "cosine", "beta": 0.4}
-    guide: dict[str, Any] = {"name": "random", "epsilon": (0.9, 0.5)}
+    guide = {"name": "random", "epsilon": (0.9, 0.5)}
     given, divergence = {}, "kl/reference"
     if algo == "forward":
         anchor["kl"], guide, divergence = "forward", {"name": "none"}, "kl/forward"

@@ -1,9 +1,6 @@
 """Warnings, then a stop with the reason."""
 
-from __future__ import annotations
-
 import math
-from typing import Any
 
 import pytest
 
@@ -14,13 +11,13 @@ from sage_cli.store.run import Run
 from sage_cli.training.callbacks import Safeguards, watched
 
 
-def record(step: int, **changed: float) -> dict[str, Any]:
+def record(step, **changed):
     fine = {"loss": 0.1, "grad_norm": 1.0, "completions/clipped": 0, "groups/zero_variance": 0}
     return {"step": step, **fine, **changed}
 
 
 @pytest.mark.parametrize("key", ["completions/clipped", "groups/zero_variance"])
-def test_warns_after_ten_stuck_steps_and_stops_after_twenty(key: str):
+def test_warns_after_ten_stuck_steps_and_stops_after_twenty(key):
     safeguards = Safeguards(stop=True)
     for step in range(9):
         safeguards.check(record(step, **{key: 0.95}))
@@ -41,7 +38,7 @@ def test_one_good_step_starts_the_count_again():
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 @pytest.mark.parametrize("key", ["loss", "grad_norm"])
-def test_stops_at_once_when_not_finite(key: str, value: float):
+def test_stops_at_once_when_not_finite(key, value):
     with pytest.raises(TrainingError, match=f"{key} is {value} at step 3"):
         Safeguards(stop=True).check(record(3, **{key: value}))
 
@@ -60,7 +57,7 @@ def test_steps_of_an_earlier_session_count():
         safeguards.check(record(19, **{"groups/zero_variance": 1.0}))
 
 
-def test_a_training_that_cannot_learn_is_stopped(bench: Any, configure: Any):
+def test_a_training_that_cannot_learn_is_stopped(bench, configure):
     class Never:
         status = "wrong"
         reward = 0.0
@@ -75,14 +72,14 @@ def test_a_training_that_cannot_learn_is_stopped(bench: Any, configure: Any):
 
 
 class Listener(Silent):
-    def __init__(self) -> None:
-        self.lines: list[str] = []
+    def __init__(self):
+        self.lines = []
 
-    def say(self, text: str) -> None:
+    def say(self, text):
         self.lines.append(text)
 
 
-def test_a_training_that_is_taken_up_says_from_which_step(bench: Any, configure: Any):
+def test_a_training_that_is_taken_up_says_from_which_step(bench, configure):
     listener, run = Listener(), Run(bench.folder / "run")
     for steps in (3, 4):
         config = configure(rl={"steps": steps, "save_every": 3})

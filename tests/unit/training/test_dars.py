@@ -24,17 +24,17 @@ DARS = {
 }  # fmt: skip
 
 
-def strict_grader(golds: Any, completions: Any) -> list[Grade]:
+def strict_grader(golds, completions):
     """Right where the first character's code is a multiple of 4: about one in four at first."""
     return [Grade("right" if t and ord(t[0]) % 4 == 0 else "wrong", None) for t in completions]
 
 
 @pytest.fixture
-def hard(bench: Any) -> Any:
+def hard(bench):
     return replace(bench, grader=strict_grader)
 
 
-def rows_of(batch: dict[str, Any], statuses: list[str]) -> list[tuple[int, Any, Any, bool]]:
+def rows_of(batch, statuses):
     """(prompt's number, its tokens, the completion's, whether it is right) of each row."""
     rows = []
     for i, status in enumerate(statuses):
@@ -44,7 +44,7 @@ def rows_of(batch: dict[str, Any], statuses: list[str]) -> list[tuple[int, Any, 
     return rows
 
 
-def plain_loss(now: Any, drew: Any, rows: list[Any]) -> Tensor:
+def plain_loss(now, drew, rows):
     """The clipped loss over pools with both grades, a token at a time."""
     pools = {number: [row for row in rows if row[0] == number] for number, *_ in rows}
     total, taught = torch.zeros((), dtype=torch.float64), 0
@@ -63,21 +63,19 @@ def plain_loss(now: Any, drew: Any, rows: list[Any]) -> Tensor:
     return total / (taught * LIMIT)
 
 
-def test_two_updates_have_the_loss_and_gradient_of_the_pools(
-    hard: Any, configure: Any, monkeypatch: pytest.MonkeyPatch
-):
+def test_two_updates_have_the_loss_and_gradient_of_the_pools(hard, configure, monkeypatch):
     rl = {**DARS, "iterations": 2, "steps": 2, "learning_rate": 1e-2, "warmup_ratio": 0.0,
           "max_grad_norm": 1e9}  # fmt: skip
     trainer = hard.trainer(configure(rl=rl, anchor={"kl": "none"}))
-    first: list[Any] = []
-    extra: list[Any] = []
+    first = []
+    extra = []
     pool, score = trainer.hooks.pooled, trainer.score_rows
 
-    def pooling(own: Any, rows: Any, batch: Any, right_PN: Tensor) -> Any:
+    def pooling(own, rows, batch, right_PN):
         first.extend(rows_of(batch, trainer.hooks.reward.statuses))
         return pool(own, rows, batch, right_PN)
 
-    def scoring(rows: Any) -> Any:
+    def scoring(rows):
         batch, statuses = score(rows)
         extra.extend(rows_of(batch, trainer.hooks.reward.statuses))
         return batch, statuses
@@ -86,7 +84,7 @@ def test_two_updates_have_the_loss_and_gradient_of_the_pools(
     monkeypatch.setattr(trainer, "score_rows", scoring)
 
     seen = StepsSeen(trainer, hard.base).steps
-    records: list[dict[str, Any]] = []
+    records = []
     trainer.writer.on_step = lambda record: records.append(dict(record))
     trainer.train()
     counts = [sum(r for *_, r in first[i : i + GROUP]) for i in range(0, 16, GROUP)]
@@ -94,7 +92,7 @@ def test_two_updates_have_the_loss_and_gradient_of_the_pools(
     assert records[0]["rollouts/extra"] == sum(wanted) > 0
     numbers = [first[i * GROUP][0] for i in range(4)]
     drawn = [n for n, count in zip(numbers, wanted, strict=True) for _ in range(count)]
-    real: list[Any] = []  # without what only fills a portion of 16 up to whole groups
+    real = []  # without what only fills a portion of 16 up to whole groups
     while len(real) < len(drawn):
         portion = min(16, len(drawn) - len(real))
         real += extra[:portion]
@@ -108,15 +106,13 @@ def test_two_updates_have_the_loss_and_gradient_of_the_pools(
         assert_same_gradients(model, gradients)
 
 
-def test_never_more_rows_at_once_than_without_it(
-    hard: Any, configure: Any, monkeypatch: pytest.MonkeyPatch
-):
-    drawn: list[int] = []
-    passed: list[int] = []
+def test_never_more_rows_at_once_than_without_it(hard, configure, monkeypatch):
+    drawn = []
+    passed = []
     generate = RlTrainer._generate
     forward = GRPOTrainer._get_per_token_logps_and_entropies
 
-    def generating(self: Any, prompts: list[Any]) -> Any:
+    def generating(self, prompts):
         drawn.append(len(prompts))
         return generate(self, prompts)
 

@@ -1,28 +1,25 @@
 """Guides and methods of one's own, through the real trainer."""
 
-from __future__ import annotations
-
 from importlib.metadata import EntryPoint
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 import torch
-from torch import Tensor
 from toy_policy import PROMPTS, adapted, timeless
 from trl import GRPOTrainer
 
 from sage_cli.errors import TrainingError
-from sage_cli.guides import Guide, Signals
-from sage_cli.methods.formulas import AdvantageInputs, group_advantages
+from sage_cli.guides import Guide
+from sage_cli.methods.formulas import group_advantages
 from sage_cli.methods.method import PolicyGradient
 from sage_cli.models.loading import load_model
 from sage_cli.models.signals import batch_signals
 
-SEEN: list[Any] = []
+SEEN = []
 
 
 @pytest.fixture(autouse=True)
-def package(monkeypatch: pytest.MonkeyPatch) -> None:
+def package(monkeypatch):
     """A package that registers the guides and methods of this file by their lower-case names."""
     kinds = {
         "sage_cli.guides": (Tutor, Undefined),
@@ -30,7 +27,7 @@ def package(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     things = {thing.__name__: thing for kind in kinds.values() for thing in kind}
 
-    def entry_points(group: str, name: str | None = None) -> list[EntryPoint]:
+    def entry_points(group, name=None):
         found = [EntryPoint(t.__name__.lower(), f"p:{t.__name__}", group) for t in kinds[group]]
         return [point for point in found if name in (None, point.name)]
 
@@ -53,7 +50,7 @@ class Tutor(Guide):
         }
     )  # fmt: skip
 
-    def q(self, signals: Signals, step: int) -> Tensor:
+    def q(self, signals, step):
         SEEN.append(signals)
         surer_BT = (signals.policy_entropy_BT - signals.reference_entropy_BT).abs()
         apart_BT = (signals.policy_logps_BT - signals.reference_logps_BT).abs()
@@ -65,7 +62,7 @@ class Undefined(Guide):
     q_min: float = 0.2
     q_max: float = 5.0
 
-    def q(self, signals: Signals, step: int) -> Tensor:
+    def q(self, signals, step):
         return (signals.logps_BT - signals.reference_logps_BT) * torch.nan
 
 
@@ -80,7 +77,7 @@ class ByGroup(PolicyGradient):
 class ByToken(PolicyGradient):
     algo: Literal["bytoken"] = "bytoken"
 
-    def advantages(self, inputs: AdvantageInputs) -> Tensor:
+    def advantages(self, inputs):
         advantages_B = group_advantages(inputs.rewards_PN).flatten()
         return advantages_B[:, None].expand(inputs.mask_BT.shape)
 
@@ -89,7 +86,7 @@ class Hesitant(ByToken):
     algo: Literal["hesitant"] = "hesitant"
     weight: float = 1.0
 
-    def advantages(self, inputs: AdvantageInputs) -> Tensor:
+    def advantages(self, inputs):
         SEEN.append(inputs)
         return super().advantages(inputs) * (1 + self.weight * inputs.entropy_BT)
 
@@ -97,12 +94,12 @@ class Hesitant(ByToken):
 class Infinite(PolicyGradient):
     algo: Literal["infinite"] = "infinite"
 
-    def advantages(self, inputs: AdvantageInputs) -> Tensor:
+    def advantages(self, inputs):
         return super().advantages(inputs) / 0
 
 
 @pytest.mark.parametrize("tuning", ["full", "lora"])
-def test_a_guide_reads_token_ids_and_both_models(bench: Any, configure: Any, tuning: str):
+def test_a_guide_reads_token_ids_and_both_models(bench, configure, tuning):
     config = configure(
         guide={"name": "tutor", "strength": 0.3, "q_max": 5.0},
         anchor={"reference": "base"},
@@ -110,7 +107,7 @@ def test_a_guide_reads_token_ids_and_both_models(bench: Any, configure: Any, tun
         rl={"steps": 1},
     )
 
-    def policy() -> Any:
+    def policy():
         """Another model than the reference, so that all signals differ."""
         if tuning == "lora":
             return adapted(bench, config)
@@ -148,14 +145,12 @@ def test_a_guide_reads_token_ids_and_both_models(bench: Any, configure: Any, tun
         ({"name": "tutor"}, [True, True]),
     ],
 )
-def test_only_what_is_asked_for_is_computed(
-    bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch, guide: Any, expected: list[bool]
-):
+def test_only_what_is_asked_for_is_computed(bench, configure, monkeypatch, guide, expected):
     """Two passes in the first step: the reference's, with entropies or without, and the loss's."""
-    asked: list[bool] = []
+    asked = []
     plain = GRPOTrainer._get_per_token_logps_and_entropies
 
-    def counting(self: Any, *args: Any, **named: Any) -> Any:
+    def counting(self, *args, **named):
         asked.append(bool(named.get("compute_entropy")))
         return plain(self, *args, **named)
 
@@ -180,15 +175,13 @@ def test_only_what_is_asked_for_is_computed(
         ),
     ],
 )
-def test_nonsense_stops_the_first_step_by_name(
-    bench: Any, configure: Any, sections: dict[str, Any], complaint: str
-):
+def test_nonsense_stops_the_first_step_by_name(bench, configure, sections, complaint):
     with pytest.raises(TrainingError, match=complaint):
         bench.run(configure(**sections))
     assert not (bench.folder / "run/metrics.jsonl").exists()
 
 
-def test_a_guide_that_gives_nan_stops_the_first_step_by_name(bench: Any, configure: Any):
+def test_a_guide_that_gives_nan_stops_the_first_step_by_name(bench, configure):
     trainer = bench.trainer(configure(guide={"name": "undefined"}))
     trainer.guide = Unread()
     with pytest.raises(TrainingError, match=r"q of guide Unread \(.*\) is NaN for \d+ of the"):
@@ -196,10 +189,8 @@ def test_a_guide_that_gives_nan_stops_the_first_step_by_name(bench: Any, configu
 
 
 @pytest.mark.parametrize(("algo", "estimator"), [("bygroup", "k3"), ("bytoken", "reward")])
-def test_the_groups_advantage_as_a_plugin_trains_as_trls_own(
-    bench: Any, configure: Any, algo: str, estimator: str
-):
-    def train(name: str) -> list[dict[str, Any]]:
+def test_the_groups_advantage_as_a_plugin_trains_as_trls_own(bench, configure, algo, estimator):
+    def train(name):
         rl = {"algo": name, "micro_batch": 8, "iterations": 2, "overlong_buffer": 0.2}
         return timeless(bench.run(configure(rl=rl, anchor={"estimator": estimator}), name))
 
@@ -207,11 +198,11 @@ def test_the_groups_advantage_as_a_plugin_trains_as_trls_own(
         assert ours == pytest.approx(theirs, abs=1e-5, rel=1e-4)
 
 
-def test_an_advantage_reads_the_policys_signals_and_shapes_each_token(bench: Any, configure: Any):
+def test_an_advantage_reads_the_policys_signals_and_shapes_each_token(bench, configure):
     # prompts of unequal length, which are padded on the left
     uneven = [("1*" * (i % 3) + text, problem) for i, (text, problem) in enumerate(PROMPTS)]
 
-    def first(name: str, weight: float) -> dict[str, Any]:
+    def first(name, weight):
         options = {"algo": "hesitant", "weight": weight}
         rl = {"steps": 1, "micro_batch": 4, **options}
         (record,) = bench.run(configure(rl=rl), name, prompts=uneven)

@@ -3,8 +3,6 @@
 DPO's trainer is the real one, also killed, with full tuning and with adapters.
 """
 
-from __future__ import annotations
-
 import json
 import math
 

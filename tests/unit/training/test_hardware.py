@@ -1,7 +1,5 @@
 """What products are computed in, and which optimiser a machine has."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,16 +1,11 @@
 """Methods that read the initial policy, in the trainer, against plain code in double precision."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable
 from itertools import product
-from typing import Any
 
 import pytest
 import torch
 from scored_batch import assert_same_gradients, log_chances, rows_of
-from torch import Tensor
 from toy_policy import PROMPTS, StepsSeen
 
 from sage_cli.methods.alpha_dpg import pseudo_rewards
@@ -25,7 +20,7 @@ the second one first; of the others one is."""
 TEXTS = {True: ("7", "2+2", "4"), False: ("7", "9", "4")}
 
 
-def initial_samples() -> dict[str, list[Completion]]:
+def initial_samples():
     return {
         problem.id: [
             Completion(problem.id, i, 0, text, 3, "stop")
@@ -35,7 +30,7 @@ def initial_samples() -> dict[str, list[Completion]]:
     }
 
 
-def settings(**changed: Any) -> dict[str, Any]:
+def settings(**changed):
     return {
         "algo": "dph-rl", "solved": 0.6, "initial_samples": 3, "steps": STEPS,
         "prompts_per_step": PROMPTS_A_STEP, "rollouts_per_prompt": GROUP, "micro_batch": 4,
@@ -43,16 +38,14 @@ def settings(**changed: Any) -> dict[str, Any]:
     } | changed  # fmt: skip
 
 
-FORMULAS: dict[str, Callable[[Tensor], Tensor]] = {
+FORMULAS = {
     "forward": lambda u: u - 1 - u.log(),
     "js": lambda u: u * u.log() - (u + 1) * ((u + 1) / 2).log(),
     "alpha": lambda u: (u**0.7 - 0.7 * u - 0.3) / (0.3 * -0.7),
 }
 
 
-def plain_loss(
-    now: Any, start: Any, stored: list[int], rows: Any, reward: list[float], of: tuple[str, float]
-) -> tuple[Tensor, list[float]]:
+def plain_loss(now, start, stored, rows, reward, of):
     """The loss a problem at a time, and the divergences of those that are held."""
     kind, weight = of
     terms, found = [], []
@@ -75,19 +68,19 @@ def plain_loss(
     return sum(terms) / len(terms), found
 
 
-def watched(bench: Any, config: Any, samples: Any) -> tuple[list[Any], list[dict[str, Any]]]:
+def watched(bench, config, samples):
     """Policy, gradients, rows and grades before each step of a training, and its records."""
     trainer = bench.trainer(config, reference_completions=samples)
     seen = StepsSeen(
         trainer, bench.base, lambda: (rows_of(trainer), trainer.rewards_BF[:, 0].tolist())
     ).steps
-    records: list[dict[str, Any]] = []
+    records = []
     trainer.writer.on_step = lambda record: records.append(dict(record))
     trainer.train()
     return seen, records
 
 
-def agree(model: Any, gradients: Any, record: dict[str, Any], loss: Tensor) -> bool:
+def agree(model, gradients, record, loss):
     """Compare a step with the formulas' loss; True if the step teaches."""
     loss.backward()
     assert record["loss"] == pytest.approx(loss.item(), abs=1e-5, rel=1e-5)
@@ -98,9 +91,7 @@ def agree(model: Any, gradients: Any, record: dict[str, Any], loss: Tensor) -> b
 @pytest.mark.parametrize(
     ("kind", "weight"), [("forward", 0.7), ("js", 0.7), ("alpha", 0.7), ("js", None), ("js", 0.0)]
 )
-def test_every_step_has_the_loss_and_gradient_of_the_formulas(
-    bench: Any, configure: Any, kind: str, weight: float | None
-):
+def test_every_step_has_the_loss_and_gradient_of_the_formulas(bench, configure, kind, weight):
     own = {"divergence": kind, "weight": weight, "log_ratio_limit": LIMIT}
     rl = settings(**own, **({"alpha": 0.3} if kind == "alpha" else {}))
     config = configure(rl=rl, anchor={"kl": "none"})
@@ -126,7 +117,7 @@ def test_every_step_has_the_loss_and_gradient_of_the_formulas(
 
 
 def test_without_weight_no_stored_completion_goes_through_the_model_again(
-    bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch
+    bench, configure, monkeypatch
 ):
     monkeypatch.setattr(HeldProblems, "values", None)  # can't be called
     config = configure(rl=settings(weight=0.0), anchor={"kl": "none"})
@@ -134,7 +125,7 @@ def test_without_weight_no_stored_completion_goes_through_the_model_again(
     assert sum(record["groups/held"] for record in records) > 0
 
 
-def test_micro_batches_do_not_matter(bench: Any, configure: Any):
+def test_micro_batches_do_not_matter(bench, configure):
     """Groups have 4 completions, so with micro-batches of 2 each group is split."""
     of_steps = []
     for micro in (16, 2):
@@ -146,7 +137,7 @@ def test_micro_batches_do_not_matter(bench: Any, configure: Any):
     assert any(divergence > 0.01 for *_, divergence in of_steps[0])
 
 
-def test_with_no_problem_held_it_is_grpo_to_the_bit(bench: Any, configure: Any):
+def test_with_no_problem_held_it_is_grpo_to_the_bit(bench, configure):
     wrong = {
         problem.id: [Completion(problem.id, i, 0, "7", 1, "stop") for i in range(3)]
         for _, problem in PROMPTS
@@ -162,7 +153,7 @@ def test_with_no_problem_held_it_is_grpo_to_the_bit(bench: Any, configure: Any):
     assert first == second
 
 
-def test_rollouts_of_held_problems_teach_nothing(bench: Any, configure: Any):
+def test_rollouts_of_held_problems_teach_nothing(bench, configure):
     config = configure(rl=settings(), anchor={"kl": "none"})
     trainer = bench.trainer(config, reference_completions=initial_samples())
     # two rollouts each of problem 3, which is held, and of 1, which isn't
@@ -175,7 +166,7 @@ def test_rollouts_of_held_problems_teach_nothing(bench: Any, configure: Any):
     assert trainer.hooks.record["groups/held"] == 1
 
 
-def test_updates_of_one_generation_and_a_guide_beside_it(bench: Any, configure: Any):
+def test_updates_of_one_generation_and_a_guide_beside_it(bench, configure):
     rl = settings(steps=4, iterations=2, weight=1.0)
     records = bench.run(
         configure(rl=rl, guide={"name": "branch", "tau": 0.5}),
@@ -198,16 +189,14 @@ SELDOM = {
 MARGIN = 0.01
 
 
-def policy_term(now: Any, rows: Any, advantages: list[float], *, tokens: int | None = None) -> Any:
+def policy_term(now, rows, advantages, *, tokens=None):
     """Minus advantage times ratio, a mean over each row's tokens (or over so many), and rows."""
     each = [log_chances(now, prompt, completion) for *_, prompt, completion in rows]
     ratios = [(row - row.detach()).exp().sum() / (tokens or len(row)) for row in each]
     return -sum(a * ratio for a, ratio in zip(advantages, ratios, strict=True)) / len(rows)
 
 
-def test_a_floor_pulls_up_the_right_texts_that_are_below_it_and_no_others(
-    bench: Any, configure: Any
-):
+def test_a_floor_pulls_up_the_right_texts_that_are_below_it_and_no_others(bench, configure):
     rl = settings(algo="support-floor", initial_samples=8, margin_nats=MARGIN, weight=2.0, steps=4)
     del rl["solved"]
     seen, records = watched(bench, configure(rl=rl, anchor={"kl": "none"}), SELDOM)
@@ -239,7 +228,7 @@ def test_a_floor_pulls_up_the_right_texts_that_are_below_it_and_no_others(
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.25, 0.9])
-def test_alpha_dpg_has_the_gradient_of_its_pseudo_rewards(bench: Any, configure: Any, alpha: float):
+def test_alpha_dpg_has_the_gradient_of_its_pseudo_rewards(bench, configure, alpha):
     rl = settings(algo="alpha-dpg", initial_samples=8, alpha=alpha, pseudo_reward_limit=6.0)
     del rl["solved"]
     seen, records = watched(bench, configure(rl=rl, anchor={"kl": "none"}), SELDOM)

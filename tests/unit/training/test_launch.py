@@ -1,15 +1,11 @@
 """What a launched process says of a failure, once its launcher is gone."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -48,7 +44,7 @@ with run.recording({}, kind="rl"), launch.ended_with(lives):
     [("lives", 1, "failed"), ("gone", -signal.SIGKILL, "interrupted")],
 )
 def test_a_failure_after_the_launchers_death_says_nothing_of_the_training(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, launcher: str, code: int, status: str
+    tmp_path, monkeypatch, launcher, code, status
 ):
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     command = [sys.executable, "-c", FAILING, str(tmp_path)]
@@ -117,7 +113,7 @@ def test_what_accelerate_would_run_as_plain_ddp_on_cpus_is_refused(name, kind):
         accelerate_configuration(name)
 
 
-def test_a_process_that_fails_is_reported_with_its_log(tmp_path: Path):
+def test_a_process_that_fails_is_reported_with_its_log(tmp_path):
     command = [sys.executable, "-c", "import sys; print('the reason'); sys.exit(3)"]
     run, log = Run(tmp_path), tmp_path / "processes.log"
     with pytest.raises(TrainingError, match=r"exit code 3\)$") as caught:
@@ -135,7 +131,7 @@ sys.exit(2)
 """
 
 
-def test_why_the_run_failed_is_said_at_once(tmp_path: Path):
+def test_why_the_run_failed_is_said_at_once(tmp_path):
     run = Run(tmp_path)
     run.note(started="before", status="failed", reason="something else")
     with pytest.raises(TrainingError, match=r"exit code 3\)$"):  # before it began again
@@ -163,14 +159,14 @@ time.sleep(60)
 """
 
 
-def waiting(run: Run, *words: str) -> list[str]:
+def waiting(run, *words):
     return [sys.executable, "-c", WAITING, str(run.folder), *words]
 
 
-def test_a_signal_is_passed_on_and_waited_for(tmp_path: Path, capfd: Any):
+def test_a_signal_is_passed_on_and_waited_for(tmp_path, capfd):
     run = Run(tmp_path)
 
-    def interrupt(_record: object) -> None:
+    def interrupt(_record):
         os.kill(os.getpid(), signal.SIGTERM)
 
     with command_lock(tmp_path), pytest.raises(Interrupted) as caught:
@@ -182,10 +178,10 @@ def test_a_signal_is_passed_on_and_waited_for(tmp_path: Path, capfd: Any):
     assert not (tmp_path / ".stop").exists()
 
 
-def test_a_second_signal_ends_the_processes_at_once(tmp_path: Path):
+def test_a_second_signal_ends_the_processes_at_once(tmp_path):
     run = Run(tmp_path)
 
-    def interrupt(_record: object) -> None:
+    def interrupt(_record):
         for _ in range(2):
             os.kill(os.getpid(), signal.SIGINT)
 
@@ -208,7 +204,7 @@ with command_lock(run.folder):
 """
 
 
-def test_processes_die_with_the_command_that_launched_them(tmp_path: Path):
+def test_processes_die_with_the_command_that_launched_them(tmp_path):
     run = Run(tmp_path)
     command = [sys.executable, "-c", LAUNCHING, str(tmp_path), *waiting(run)]
     with subprocess.Popen(command) as launching:
@@ -232,7 +228,7 @@ time.sleep(60)
 """
 
 
-def test_a_process_ends_with_a_launcher_that_somebody_else_typed(tmp_path: Path):
+def test_a_process_ends_with_a_launcher_that_somebody_else_typed(tmp_path):
     """torchrun, srun and accelerate start each process themselves: they are its parents."""
     said = tmp_path / "pid"
     launcher = "import subprocess, sys; subprocess.run([sys.executable, '-c', *sys.argv[1:]])"
@@ -245,14 +241,14 @@ def test_a_process_ends_with_a_launcher_that_somebody_else_typed(tmp_path: Path)
     until(lambda: gone(child))
 
 
-def until(condition: Callable[[], bool]) -> None:
+def until(condition):
     deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
 
-def gone(pid: int) -> bool:
+def gone(pid):
     """Whether the process has ended; one that nobody has collected counts as ended."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

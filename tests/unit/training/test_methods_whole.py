@@ -1,9 +1,5 @@
 """Whole trainings of each method: a guide without strength changes nothing to the last bit."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from resumed import SETTINGS
 from toy_policy import timeless, weights
@@ -21,7 +17,7 @@ GUIDED = [
 
 
 @pytest.mark.parametrize("name", GUIDED)
-def test_with_a_flat_guide_it_ends_as_plain_to_the_last_bit(bench: Any, configure: Any, name: str):
+def test_with_a_flat_guide_it_ends_as_plain_to_the_last_bit(bench, configure, name):
     settings = {"algo": name, **SETTINGS.get(name, {}), "stop_when_stuck": False}
     settings |= {"micro_batch": 8, "steps_per_generation": 1, "iterations": 2}
     if name == "80-20":

@@ -1,10 +1,5 @@
 """A real training's ledger: each prompt's grades and tokens, replaced ones too."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 from toy_policy import PROMPTS
 
@@ -27,7 +22,7 @@ def test_rows_of_a_problem_are_added_up_and_sorted():
     ]
 
 
-def kept_run(bench: Any, configure: Callable[..., Any], name: str = "run", **rl: Any) -> Run:
+def kept_run(bench, configure, name="run", **rl):
     """Return a run of two prompts a step that keeps every completion."""
     settings = {"algo": "grpo", "prompts_per_step": 2, "rollouts_per_prompt": 2} | rl
     tracking = {"rollouts": "all"}
@@ -36,9 +31,7 @@ def kept_run(bench: Any, configure: Callable[..., Any], name: str = "run", **rl:
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_ledger_and_completions_agree_with_the_records(
-    bench: Any, configure: Callable[..., Any], dynamic: bool
-):
+def test_ledger_and_completions_agree_with_the_records(bench, configure, dynamic):
     extra = {"dynamic_sampling": True, "max_extra_generations": 2} if dynamic else {}
     run = kept_run(bench, configure, **extra)
     ledger, completions = run.ledger.read().to_pylist(), run.completions().read().to_pylist()
@@ -71,7 +64,7 @@ def test_ledger_and_completions_agree_with_the_records(
     assert any(not row["trained"] for row in ledger) == dynamic
 
 
-def test_keeping_completions_changes_nothing(bench: Any, configure: Callable[..., Any]):
+def test_keeping_completions_changes_nothing(bench, configure):
     kept = kept_run(bench, configure)
     rl = {"prompts_per_step": 2, "rollouts_per_prompt": 2, "algo": "grpo"}
     plain = bench.run(configure(rl=rl, anchor={"beta": 0.1}), "plain")

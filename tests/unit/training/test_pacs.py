@@ -1,13 +1,8 @@
 """PACS through the trainer, against code of its own in double precision."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 import torch
 from scored_batch import assert_same_gradients, log_chances, rows_of
-from torch import Tensor
 from toy_policy import StepsSeen
 
 from sage_cli.methods.pacs import PacsLoss
@@ -15,7 +10,7 @@ from sage_cli.methods.pacs import PacsLoss
 PROMPTS, GROUP, BETA = 2, 4, 0.3
 
 
-def plain_loss(now: Any, drew: Any, rows: Any, right: list[list[float]]) -> Tensor:
+def plain_loss(now, drew, rows, right):
     """The paper's formulas, a completion at a time."""
     score = []
     for *_, prompt, completion in rows:
@@ -34,9 +29,7 @@ def plain_loss(now: Any, drew: Any, rows: Any, right: list[list[float]]) -> Tens
     return torch.stack(losses).mean()
 
 
-def test_two_updates_of_a_generation_have_the_loss_and_gradient_of_the_paper(
-    bench: Any, configure: Any
-):
+def test_two_updates_of_a_generation_have_the_loss_and_gradient_of_the_paper(bench, configure):
     rl = {
         "algo": "pacs", "score_scale": BETA, "iterations": 2, "steps": 2,
         "prompts_per_step": PROMPTS, "rollouts_per_prompt": GROUP, "micro_batch": 2,
@@ -44,7 +37,7 @@ def test_two_updates_of_a_generation_have_the_loss_and_gradient_of_the_paper(
     }  # fmt: skip
     trainer = bench.trainer(configure(rl=rl, anchor={"kl": "none"}))
     seen = StepsSeen(trainer, bench.base).steps
-    records: list[dict[str, Any]] = []
+    records = []
     trainer.writer.on_step = lambda record: records.append(dict(record))
     trainer.train()
     rows, right = rows_of(trainer), trainer.hooks._right_PN.double().tolist()
@@ -60,9 +53,7 @@ def test_two_updates_of_a_generation_have_the_loss_and_gradient_of_the_paper(
     assert abs(losses[1] - losses[0]) > 0.01  # the second update's scores differ from 0
 
 
-def test_no_pass_is_added_where_the_policy_is_the_one_that_drew(
-    bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch
-):
+def test_no_pass_is_added_where_the_policy_is_the_one_that_drew(bench, configure, monkeypatch):
     monkeypatch.setattr(PacsLoss, "_score", None)  # can't be called
     rl = {"algo": "pacs", "steps": 2, "learning_rate": 1e-2}
     records = bench.run(configure(rl=rl, anchor={"kl": "none"}))
@@ -70,7 +61,7 @@ def test_no_pass_is_added_where_the_policy_is_the_one_that_drew(
     assert [record["loss"] for record in records] == pytest.approx([0.693147] * 2, abs=1e-5)
 
 
-def test_it_learns(bench: Any, configure: Any):
+def test_it_learns(bench, configure):
     rl = {"algo": "pacs", "steps": 12, "learning_rate": 0.01,
           "warmup_ratio": 0.0, "save_every": 12}  # fmt: skip
     records = bench.run(configure(rl=rl, guide={"name": "branch", "tau": 0.5}))

@@ -1,7 +1,5 @@
 """The sum of the rewards: weights, absent parts, records."""
 
-from __future__ import annotations
-
 import math
 
 import torch
@@ -11,7 +9,7 @@ from sage_cli.training.rewards import Paid
 NAN = math.nan
 
 
-def paid(*weights: float, graded: bool = True) -> Paid:
+def paid(*weights, graded=True):
     names = ("grade", "brevity", "tests")[: len(weights)]
     return Paid(names, weights, (), graded)
 

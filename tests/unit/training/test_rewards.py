@@ -1,17 +1,12 @@
 """Calls of a reward function of one's own: arguments, what it returns, its time."""
 
-from __future__ import annotations
-
 import hashlib
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, TrainingError
-from sage_cli.grading import Grade
-from sage_cli.grading.grader import Grader
 from sage_cli.problems.problem import Problem
 from sage_cli.settings.own_code import OwnFunction
 from sage_cli.settings.sections.training import Reward
@@ -44,7 +39,7 @@ BATCH = {
 def called(tmp_path):
     """A reward of a file with this source."""
 
-    def make(source: str) -> CalledReward:
+    def make(source):
         (tmp_path / "mine.py").write_text(source)
         own = OwnFunction.parse(f"{tmp_path / 'mine.py'}:mine")
         columns = problem_columns(PROBLEMS)
@@ -148,12 +143,12 @@ def test_a_coin_is_a_hash_of_seed_step_problem_and_row():
     assert sum(thrown) / len(thrown) == pytest.approx(0.5, abs=0.015)
 
 
-def in_processes(monkeypatch: pytest.MonkeyPatch, reward: Any, count: int, **columns: Any) -> Any:
+def in_processes(monkeypatch, reward, count, **columns):
     """What a reward says of a batch that so many processes share."""
     size = len(columns["completions"]) // count
     whole = list(zip(columns["row"], columns["gold"], columns["completions"], strict=True))
     monkeypatch.setattr("accelerate.utils.gather_object", lambda _: whole)
-    said: list[float] = []
+    said = []
     for process in range(count):
         monkeypatch.setattr(rewards, "_first_row", lambda rows, number=process: number * rows)
         rows = slice(process * size, (process + 1) * size)
@@ -164,7 +159,7 @@ def in_processes(monkeypatch: pytest.MonkeyPatch, reward: Any, count: int, **col
     return said
 
 
-def test_a_coin_is_the_same_in_any_number_of_processes(monkeypatch: pytest.MonkeyPatch):
+def test_a_coin_is_the_same_in_any_number_of_processes(monkeypatch):
     random = built_in(Reward(name="random", p=0.3), load().config)
     batch = {"problem_id": ["p"] * 20 + ["q"] * 20, "completions": [""] * 40,
              "row": [0] * 40, "gold": [""] * 40}  # fmt: skip
@@ -190,10 +185,8 @@ def test_a_coin_is_the_same_in_any_number_of_processes(monkeypatch: pytest.Monke
         ([None, None], [0, 0]),
     ],
 )
-def test_the_most_frequent_answer_is_paid_whatever_is_right(
-    grader: Grader, monkeypatch: pytest.MonkeyPatch, answers: list[str | None], paid: list[int]
-):
-    def grade(golds: Any, completions: Any) -> list[Grade]:
+def test_the_most_frequent_answer_is_paid_whatever_is_right(grader, monkeypatch, answers, paid):
+    def grade(golds, completions):
         return grader.grade_many(list(zip(golds, completions, strict=True)))
 
     texts = ["so" if a is None else f"so <SOLUTION>{a}</SOLUTION>" for a in answers]
@@ -218,7 +211,7 @@ def test_the_most_frequent_answer_is_paid_whatever_is_right(
         (["rl.rewards=random", "rl.dynamic_sampling=true"], "rl.rewards doesn't pay the grade"),
     ],
 )  # fmt: skip
-def test_what_a_null_reward_can_not_be_is_named(sets: list[str], reason: str):
+def test_what_a_null_reward_can_not_be_is_named(sets, reason):
     with pytest.raises(ConfigurationError, match=reason):
         load(sets=sets)
 

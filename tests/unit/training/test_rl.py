@@ -1,13 +1,10 @@
 """The mapping to TRL's words."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -35,7 +32,7 @@ SERVER = {"mode": "server", "server_url": "http://elsewhere:8000"}
 THEIRS = GRPOConfig(output_dir="out", use_cpu=True, bf16=False)
 
 
-def by_vllm(**vllm: Any) -> dict[str, Any]:
+def by_vllm(**vllm):
     return {"rollout": {"backend": "vllm", "vllm": vllm}}
 
 
@@ -128,7 +125,7 @@ def by_vllm(**vllm: Any) -> dict[str, Any]:
         (by_vllm(importance_correction="none"), {"vllm_importance_sampling_correction": False}),
     ],
 )  # fmt: skip
-def test_trl_is_told(configure: Any, sections: dict[str, Any], expected: dict[str, Any]):
+def test_trl_is_told(configure, sections, expected):
     found = grpo_arguments(configure(**sections), Path("out"))
     assert {name: getattr(found, name) for name in expected} == expected
 
@@ -152,17 +149,17 @@ def test_checkpoints_fall_on_generation_boundaries():
 )  # fmt: skip
 @pytest.mark.parametrize("vllm", [{}, SERVER])
 def test_vllm_ends_a_rollout_at_every_end_and_at_the_tag_where_that_is_asked_for(
-    bench: Any, configure: Any, monkeypatch: Any, vllm: Any, stops: bool, opened: Any, ended: Any
+    bench, configure, monkeypatch, vllm, stops, opened, ended
 ):
     """The tokenizer may end otherwise than the base, whose ends are all that the engine knows."""
     rollout = {"backend": "vllm", "vllm": vllm, "stop_at_answer": stops}
     monkeypatch.setattr(PromptTemplate, "opened", opened)
-    made: list[Any] = []
+    made = []
 
     class StoppedError(Exception):
         """The trainer is not built: it would load vLLM."""
 
-    def trainer(**given: Any) -> None:
+    def trainer(**given):
         made.append(given["args"])
         raise StoppedError
 
@@ -176,9 +173,7 @@ def test_vllm_ends_a_rollout_at_every_end_and_at_the_tag_where_that_is_asked_for
     assert made[0].generation_kwargs == {"stop_token_ids": ends, **ended}
 
 
-def test_an_engine_that_samples_past_the_closing_tag_is_cut_there(
-    bench: Any, configure: Any, monkeypatch: Any
-):
+def test_an_engine_that_samples_past_the_closing_tag_is_cut_there(bench, configure, monkeypatch):
     tokenizer = bench.tokenizer
     texts = ("1</SOLUTION>+2", "1+2")
     ids = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
@@ -195,7 +190,7 @@ def test_an_engine_that_samples_past_the_closing_tag_is_cut_there(
         assert cut_logps == (engine and [engine[0][: len(first)], engine[1]])
 
 
-def test_resume_is_bit_identical(bench: Any, configure: Any):
+def test_resume_is_bit_identical(bench, configure):
     """With a guide that reads grades; `tests/invariant` has the others and the methods."""
     config = configure(guide={"name": "rapo"}, rl={"steps": 5, "save_every": 2})
     whole = bench.run(config, "whole")
@@ -210,7 +205,7 @@ def test_resume_is_bit_identical(bench: Any, configure: Any):
     assert not [key for record in resumed for key in record if meaning(key) is None]
 
 
-def test_rollouts_are_kept_at_their_steps_and_resumed(bench: Any, configure: Any):
+def test_rollouts_are_kept_at_their_steps_and_resumed(bench, configure):
     tracking = {"rollouts": 3, "rollouts_every": 2}
     config = configure(rl={"steps": 5, "save_every": 2}, tracking=tracking)
     bench.run(config, "whole")
@@ -229,12 +224,12 @@ def test_rollouts_are_kept_at_their_steps_and_resumed(bench: Any, configure: Any
     assert Run(bench.folder / "torn").rollouts.read() == rows
 
 
-def test_no_rollouts_where_none_are_asked_for(bench: Any, configure: Any):
+def test_no_rollouts_where_none_are_asked_for(bench, configure):
     bench.run(configure(rl={"steps": 1}, tracking={"rollouts": 0}))
     assert Run(bench.folder / "run").rollouts.read() == []
 
 
-def test_a_checkpoint_of_another_run_or_model_is_not_gone_on_from(bench: Any, configure: Any):
+def test_a_checkpoint_of_another_run_or_model_is_not_gone_on_from(bench, configure):
     bench.run(configure(rl={"steps": 2}), "theirs")
     with pytest.raises(KilledError):
         bench.run(configure(), "ours", on_step=killing(1))
@@ -254,9 +249,7 @@ def test_a_checkpoint_of_another_run_or_model_is_not_gone_on_from(bench: Any, co
     assert not (bench.folder / "ours/model").exists()
 
 
-def test_an_adapters_checkpoint_on_another_base_is_not_gone_on_from(
-    bench: Any, configure: Any, tmp_path: Path
-):
+def test_an_adapters_checkpoint_on_another_base_is_not_gone_on_from(bench, configure, tmp_path):
     config = configure(model={"kind": "pretrained", "tuning": "lora"})
     other = shutil.copytree(bench.base, tmp_path / "other")
     for base, steps in ((bench.base, 3), (other, None)):
@@ -270,7 +263,7 @@ def test_an_adapters_checkpoint_on_another_base_is_not_gone_on_from(
 
 
 @pytest.mark.filterwarnings("ignore:for 10 steps", "ignore:for 20 steps")
-def test_the_policy_learns_and_its_records_say_so(bench: Any, configure: Any):
+def test_the_policy_learns_and_its_records_say_so(bench, configure):
     rl = {"steps": 24, "learning_rate": 0.02, "save_every": 30, "stop_when_stuck": False}
     config = configure(rl=rl)
     records = bench.run(config)
@@ -288,7 +281,7 @@ def test_the_policy_learns_and_its_records_say_so(bench: Any, configure: Any):
         assert not any(key.startswith("guide/") for key in record)
 
 
-def test_branch_statistics_are_those_of_equation_11(bench: Any, configure: Any):
+def test_branch_statistics_are_those_of_equation_11(bench, configure):
     guide = {"name": "branch", "tau": 0.0, "rho": 0.1, "q_max": 1.5}  # 1 + .1 log 102 = 1.46
     (record,) = bench.run(configure(guide=guide, rl={"steps": 1}))
     assert record["guide/shaped"] == 1
@@ -302,7 +295,7 @@ def test_branch_statistics_are_those_of_equation_11(bench: Any, configure: Any):
     assert (record["entropy/p50"] >= 2) == (record["guide/clamped"] >= 0.5)
 
 
-def test_q_is_fixed_within_an_iteration(bench: Any, configure: Any):
+def test_q_is_fixed_within_an_iteration(bench, configure):
     # two passes over each generation: q stays although the policy (and its entropy) moves
     guide = {"name": "branch", "tau": 2.0}
     rl = {"steps": 4, "iterations": 2, "learning_rate": 0.02, "warmup_ratio": 0.0}
@@ -312,13 +305,11 @@ def test_q_is_fixed_within_an_iteration(bench: Any, configure: Any):
     assert records[0]["entropy"] != records[1]["entropy"]
 
 
-def test_two_steps_share_a_generation_and_take_half_of_it_each(
-    bench: Any, configure: Any, monkeypatch: Any
-):
-    taken: list[tuple[int, list[int]]] = []
+def test_two_steps_share_a_generation_and_take_half_of_it_each(bench, configure, monkeypatch):
+    taken = []
     plain = RlTrainer._compute_loss
 
-    def watched(self: Any, model: Any, inputs: dict[str, Any]) -> Any:
+    def watched(self, model, inputs):
         taken.append((self.state.global_step, inputs["row_ids_B"].tolist()))
         return plain(self, model, inputs)
 
@@ -351,15 +342,13 @@ def test_every_prompt_comes_once_an_epoch_however_steps_share_generations():
         assert sorted(order[:12]) == list(range(12))
 
 
-def test_all_checkpoints_are_kept_where_none_are_to_go(bench: Any, configure: Any):
+def test_all_checkpoints_are_kept_where_none_are_to_go(bench, configure):
     bench.run(configure(rl={"steps": 4, "save_every": 1, "keep_checkpoints": None}))
     kept = sorted(path.name for path in (bench.folder / "run/checkpoints").iterdir())
     assert kept == [f"checkpoint-{step}" for step in (1, 2, 3, 4)]
 
 
-def test_what_the_engine_ended_at_the_closing_tag_is_not_cut_off(
-    bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch
-):
+def test_what_the_engine_ended_at_the_closing_tag_is_not_cut_off(bench, configure, monkeypatch):
     trainer, eos = bench.trainer(configure()), bench.tokenizer.eos_token_id
     ids_BT = torch.tensor([[5, eos], [5, 6], [5, 7]])
     batch = {"completion_ids": ids_BT, "completion_mask": torch.ones_like(ids_BT)}
@@ -389,9 +378,9 @@ def test_what_the_engine_ended_at_the_closing_tag_is_not_cut_off(
     ],
 )
 def test_the_guides_clock_and_that_a_resumed_run_reads_it_on(
-    bench: Any, configure: Any, monkeypatch: Any, clock: str, iterations: int, expected: list[int]
+    bench, configure, monkeypatch, clock, iterations, expected
 ):
-    read: list[int] = []
+    read = []
     plain = RandomGuide.q
     monkeypatch.setattr(
         RandomGuide, "q", lambda self, s, step: [read.append(step), plain(self, s, step)][1]
@@ -411,14 +400,14 @@ def test_the_guides_clock_and_that_a_resumed_run_reads_it_on(
 
 
 @pytest.mark.parametrize("reference", ["initial", "base"])
-def test_lora_is_held_to_its_reference_and_resumes(bench: Any, configure: Any, reference: str):
+def test_lora_is_held_to_its_reference_and_resumes(bench, configure, reference):
     config = configure(
         model={"kind": "pretrained", "tuning": "lora"},
         anchor={"reference": reference, "beta": 0.1},
         rl={"save_every": 2, "warmup_ratio": 0.0},
     )
 
-    def run(name: str, **changed: Any) -> list[dict[str, Any]]:
+    def run(name, **changed):
         return bench.run(config, name, model=adapted(bench, config), reference=None, **changed)
 
     records = run("whole")
@@ -440,7 +429,7 @@ def test_lora_is_held_to_its_reference_and_resumes(bench: Any, configure: Any, r
 
 
 def test_an_adapter_trained_under_a_relative_path_names_its_base_absolutely(
-    bench: Any, configure: Any, monkeypatch: Any
+    bench, configure, monkeypatch
 ):
     monkeypatch.chdir(bench.base.parent)
     config = configure(model={"kind": "pretrained", "tuning": "lora"}, rl={"steps": 2})
@@ -451,9 +440,7 @@ def test_an_adapter_trained_under_a_relative_path_names_its_base_absolutely(
         assert saved["base_model_name_or_path"] == str(bench.base)
 
 
-def test_another_reference_than_the_policys_start_is_found_out(
-    bench: Any, configure: Any, tmp_path: Path
-):
+def test_another_reference_than_the_policys_start_is_found_out(bench, configure, tmp_path):
     other = load_model(bench.base)
     with torch.no_grad():
         other.lm_head.weight.mul_(3)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
 from typing import Any
@@ -24,7 +23,7 @@ RL = {"algo": "rlpr", "reward_filter": 0.0}
 OPEN, CLOSE = "<SOLUTION>", "</SOLUTION>"
 
 
-def plain_chance(model: Any, tokenizer: Any, before: str, gold: str) -> float:
+def plain_chance(model, tokenizer, before, gold):
     """The mean of the gold's tokens' probabilities, a token at a time."""
     ids = tokenizer(before, add_special_tokens=False)["input_ids"]
     chances = []
@@ -35,9 +34,7 @@ def plain_chance(model: Any, tokenizer: Any, before: str, gold: str) -> float:
     return sum(chances) / len(chances)
 
 
-def writing(
-    monkeypatch: pytest.MonkeyPatch, tokenizer: Any, text_of: Callable[[int, str], str]
-) -> None:
+def writing(monkeypatch, tokenizer, text_of):
     """Completions by their row and their prompt."""
 
     @wraps(GRPOTrainer._generate_single_turn)  # whose arguments the trainer checks
@@ -58,7 +55,7 @@ def test_rewards_and_advantages_are_those_of_the_formulas(
     writing(monkeypatch, bench.tokenizer, lambda i, _: texts[i % 4])
     config = configure(rl={**RL, "steps": 1, "micro_batch": 4}, anchor={"kl": "none"})
 
-    def policy() -> Any:
+    def policy():
         """Unsure enough for golds to be likelier after some completions than after the prompt."""
         made = load_model(bench.base)
         made.lm_head.weight.mul_(0.1)
@@ -86,9 +83,7 @@ def test_rewards_and_advantages_are_those_of_the_formulas(
     assert len(trainer.hooks.reward.statuses) == 16  # the grades
 
 
-def test_groups_of_little_deviation_teach_nothing(
-    bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch
-):
+def test_groups_of_little_deviation_teach_nothing(bench, configure, monkeypatch):
     trainer = bench.trainer(configure(rl={**RL, "reward_filter": 0.5, "steps": 12}))
     trainer.hooks.reward.deviations = [9.0] * 5 + [0.1, 0.2, 0.3, 0.4]
     # deviations 0 and .5 x sqrt(4 / 3) = .57735, mean .288675, which is that of step 10
@@ -102,7 +97,7 @@ def test_groups_of_little_deviation_teach_nothing(
     assert trainer.hooks.reward.record["groups/filtered"] == 1
 
 
-def test_a_resumed_training_is_paid_by_the_same_start_and_average(bench: Any, configure: Any):
+def test_a_resumed_training_is_paid_by_the_same_start_and_average(bench, configure):
     rl = {**RL, "reward_filter": 1.0, "steps": 14, "save_every": 12, "learning_rate": 1e-3}
     config = configure(rl=rl, guide={"name": "branch", "tau": 0.5})
 
@@ -118,19 +113,17 @@ def test_a_resumed_training_is_paid_by_the_same_start_and_average(bench: Any, co
 
 
 @pytest.mark.parametrize("compute_dtype", ["float32", "bfloat16"])
-def test_golds_are_read_at_the_start_as_in_training(
-    bench: Any, configure: Any, compute_dtype: str, monkeypatch: pytest.MonkeyPatch
-):
+def test_golds_are_read_at_the_start_as_in_training(bench, configure, compute_dtype, monkeypatch):
     """Of a completion of nothing but the gold, before any update, b is a."""
 
-    def answered(_: int, prompt: str) -> str:
+    def answered(_, prompt):
         a, b = prompt.removesuffix("=?").split("*")
         return f"{OPEN}{int(a) * int(b)}{CLOSE}"
 
     writing(monkeypatch, bench.tokenizer, answered)
-    read: list[tuple[float, float]] = []
+    read = []
 
-    def paid(chance: float, at_start: float, **form: bool) -> float:
+    def paid(chance, at_start, **form):
         read.append((chance, at_start))
         return probability_reward(chance, at_start, **form)
 
@@ -146,7 +139,7 @@ def test_golds_are_read_at_the_start_as_in_training(
         assert chance == pytest.approx(at_start, rel=1e-6)
 
 
-def test_the_start_is_kept_in_checkpoints_alone(bench: Any, configure: Any):
+def test_the_start_is_kept_in_checkpoints_alone(bench, configure):
     config = configure(rl={**RL, "steps": 4, "save_every": 2, "keep_checkpoints": None})
 
     with pytest.raises(KilledError):
@@ -167,7 +160,7 @@ def test_the_start_is_kept_in_checkpoints_alone(bench: Any, configure: Any):
         bench.run(config)
 
 
-def test_an_empty_gold_is_refused_before_anything_is_trained(bench: Any, configure: Any):
+def test_an_empty_gold_is_refused_before_anything_is_trained(bench, configure):
     (text, problem), *others = PROMPTS
     empty = [(text, replace(problem, gold=" ")), *others]
     with pytest.raises(DataError, match=f"problem {problem.id} has an empty gold"):

@@ -1,12 +1,8 @@
 """Rollouts through vLLM: refused where they can't be drawn, as long as needed, seeded, paired."""
 
-from __future__ import annotations
-
 import logging
 import os
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
@@ -35,12 +31,12 @@ from sage_cli.training.rollout_engine import (
 )
 
 
-def rollout(backend: str = "vllm", **vllm: Any) -> RolloutSection:
+def rollout(backend="vllm", **vllm):
     return RolloutSection.model_validate({"backend": backend, "max_tokens": 100, "vllm": vllm})
 
 
 @pytest.fixture
-def gpu_with_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
+def gpu_with_vllm(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(rollout_engine, "find_spec", lambda _: object())
 
@@ -61,8 +57,8 @@ def gpu_with_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_the_engine_is_what_the_machine_can_run_or_is_refused(
-    monkeypatch: pytest.MonkeyPatch, gpu: bool, vllm: bool, launcher: str | None, asked: str,
-    settled: str,
+    monkeypatch, gpu, vllm, launcher, asked,
+    settled,
 ):  # fmt: skip
     monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
     monkeypatch.setattr(rollout_engine, "find_spec", lambda _: object() if vllm else None)
@@ -76,9 +72,7 @@ def test_the_engine_is_what_the_machine_can_run_or_is_refused(
     assert not launcher or "rollout.backend=transformers" in str(caught.value.next_step)
 
 
-def test_an_engine_is_in_the_trainings_processes_unless_it_is_a_servers(
-    gpu_with_vllm: None, monkeypatch: pytest.MonkeyPatch
-):
+def test_an_engine_is_in_the_trainings_processes_unless_it_is_a_servers(gpu_with_vllm, monkeypatch):
     assert is_colocated(rollout())
     assert is_colocated(rollout("auto"))
     assert not is_colocated(rollout("transformers"))
@@ -110,9 +104,7 @@ def test_the_context_holds_the_longest_prompt_and_a_completion():
 
 
 @pytest.mark.usefixtures("gpu_with_vllm")
-def test_auto_refuses_tempered_and_truncated_rollouts_where_it_is_vllm(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_auto_refuses_tempered_and_truncated_rollouts_where_it_is_vllm(monkeypatch):
     said = {"backend": "auto", "max_tokens": 100, "temperature": 0.8, "min_p": 0.01}
     with pytest.raises(ConfigurationError, match=r"at temperature 1, and temperature is 0\.8"):
         settled_engine(RolloutSection.model_validate(said), 1)
@@ -133,9 +125,7 @@ def test_an_engine_needs_as_many_processes_as_it_has_parts():
 
 
 @pytest.mark.parametrize("backend", ["transformers", "sampler"])
-def test_a_context_that_is_too_short_is_refused_by_every_backend(
-    bench: Any, configure: Any, backend: str
-):
+def test_a_context_that_is_too_short_is_refused_by_every_backend(bench, configure, backend):
     positions = load_model(bench.base).config.max_position_embeddings
     fits = configure(rollout={"backend": backend, "max_tokens": positions - 20})
     bench.trainer(fits)
@@ -143,8 +133,8 @@ def test_a_context_that_is_too_short_is_refused_by_every_backend(
         bench.trainer(configure(rollout={"backend": backend, "max_tokens": positions - 1}))
 
 
-def test_the_engine_is_seeded_by_seed_rank_and_step(monkeypatch: pytest.MonkeyPatch):
-    built: list[dict[str, Any]] = []
+def test_the_engine_is_seeded_by_seed_rank_and_step(monkeypatch):
+    built = []
     monkeypatch.setattr(vllm_generation, "LLM", lambda **k: built.append(k), raising=False)
     plain = vllm_generation.LLM
     for seed, rank, step in ((1, 0, 0), (2, 0, 0), (1, 1, 0), (1, 0, 50)):
@@ -158,7 +148,7 @@ def test_the_engine_is_seeded_by_seed_rank_and_step(monkeypatch: pytest.MonkeyPa
 
 
 def test_without_vllm_seeding_is_nothing_and_trls_advice_on_servers_is_not_passed_on(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch, caplog
 ):
     """TRL wants `processed` log-probabilities of every server, also where `raw` were asked for."""
     monkeypatch.delattr(vllm_generation, "LLM", raising=False)
@@ -171,9 +161,7 @@ def test_without_vllm_seeding_is_nothing_and_trls_advice_on_servers_is_not_passe
     assert caplog.messages == ["something else", "afterwards --logprobs-mode"]
 
 
-def test_a_process_does_not_take_itself_for_launched_because_of_its_engine(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_a_process_does_not_take_itself_for_launched_because_of_its_engine(monkeypatch):
     for name in ("LOCAL_RANK", "VLLM_ENABLE_V1_MULTIPROCESSING"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("WORLD_SIZE", "2")
@@ -189,22 +177,20 @@ def test_a_process_does_not_take_itself_for_launched_because_of_its_engine(
 class Echo:
     """What TRL's client is to it, with completions that are their prompts."""
 
-    def generate(self, prompts: list[list[int]], n: int, **_: Any) -> dict[str, Any]:
+    def generate(self, prompts, n, **_):
         completions = [ids for ids in prompts for _ in range(n)]
         return {"prompt_ids": prompts, "completion_ids": completions, "logprobs": None}
 
 
-def served(
-    rows: list[list[int]], monkeypatch: pytest.MonkeyPatch, *, row_by_row: bool
-) -> list[list[int]]:
+def served(rows, monkeypatch, *, row_by_row):
     """Whose completions TRL's own code gives to each process's rows, in groups of 4."""
-    told: list[Any] = []
+    told = []
 
-    def broadcast(objects: list[Any], from_process: int) -> None:
+    def broadcast(objects, from_process):
         told[:] = told or objects
         objects[:] = told
 
-    def gathered(own: list[Any]) -> list[Any]:
+    def gathered(own):
         return [None if own[0] is None else [row] for process in rows for row in process]
 
     monkeypatch.setattr(vllm_generation, "gather_object", gathered)
@@ -212,7 +198,7 @@ def served(
     monkeypatch.setattr(VLLMGeneration, "_init_vllm", lambda _: None)
     found = []
     for rank, mine in enumerate(rows):
-        made: Any = VLLMGeneration(None, Accelerator(cpu=True), None, mode="server")
+        made = VLLMGeneration(None, Accelerator(cpu=True), None, mode="server")
         made.accelerator = SimpleNamespace(process_index=rank, is_main_process=rank == 0)
         made.vllm_client = Echo()
         if row_by_row:
@@ -231,15 +217,13 @@ SECOND_STAGE = [[7, 7, 7, 7, 7, 8, 8, 8]]
 
 
 @pytest.mark.parametrize("rows", [REPLACED, SECOND_STAGE])
-def test_a_servers_completions_are_those_of_their_rows(
-    rows: list[list[int]], monkeypatch: pytest.MonkeyPatch
-):
+def test_a_servers_completions_are_those_of_their_rows(rows, monkeypatch):
     assert served(rows, monkeypatch, row_by_row=True) == rows
     alone = served(rows, monkeypatch, row_by_row=False)
     assert alone == [[7] * len(process) for process in rows]  # what it is there for
 
 
-def synced(model: Any, monkeypatch: pytest.MonkeyPatch, *, beside: bool) -> tuple[Any, bool]:
+def synced(model, monkeypatch, *, beside):
     """The engine after 40 syncs of moving adapters, and whether the base is as it was."""
     before, made = frozen(model), generation(model, monkeypatch)
     if beside:
@@ -252,7 +236,7 @@ def synced(model: Any, monkeypatch: pytest.MonkeyPatch, *, beside: bool) -> tupl
     return made.llm, all(torch.equal(after[name], before[name]) for name in before)
 
 
-def test_syncs_leave_the_base_as_it_was_to_the_bit(base: Any, monkeypatch: pytest.MonkeyPatch):
+def test_syncs_leave_the_base_as_it_was_to_the_bit(base, monkeypatch):
     """TRL's own merging moves it; both hand over the same names."""
     model = coarse(base)
     ours, kept = synced(model, monkeypatch, beside=True)
@@ -273,26 +257,26 @@ def test_syncs_leave_the_base_as_it_was_to_the_bit(base: Any, monkeypatch: pytes
 class Engine:
     """What vLLM is to TRL's weight sync: it is told weights by name, and keeps the last."""
 
-    def __init__(self) -> None:
-        self.weights: dict[str, torch.Tensor] = {}
+    def __init__(self):
+        self.weights = {}
         model = SimpleNamespace(load_weights=lambda pairs: self.weights.update(dict(pairs)))
         runner = SimpleNamespace(model_runner=SimpleNamespace(model=model))
         self.llm_engine = SimpleNamespace(model_executor=SimpleNamespace(driver_worker=runner))
 
-    def reset_prefix_cache(self) -> None: ...
+    def reset_prefix_cache(self): ...
 
 
-def generation(model: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+def generation(model, monkeypatch):
     """TRL's own, around an engine that isn't vLLM."""
 
-    def with_engine(self: Any) -> None:
+    def with_engine(self):
         self.llm = Engine()
 
     monkeypatch.setattr(VLLMGeneration, "_init_vllm", with_engine)
     return VLLMGeneration(model, Accelerator(cpu=True), None)
 
 
-def coarse(base: Any) -> Any:
+def coarse(base):
     """The toy policy in bfloat16, with an adapter in float32 as TRL trains it."""
     model = attach_lora(load_model(base, dtype="bfloat16"), LoraSection(), seed=1)
     for name, parameter in model.named_parameters():
@@ -301,11 +285,11 @@ def coarse(base: Any) -> Any:
     return model
 
 
-def frozen(model: Any) -> dict[str, torch.Tensor]:
+def frozen(model):
     return {n: p.detach().clone() for n, p in model.named_parameters() if "lora_" not in n}
 
 
-def move(model: Any, step: int) -> None:
+def move(model, step):
     """Another adapter at every step."""
     generator = torch.Generator().manual_seed(step)
     for name, parameter in model.named_parameters():
@@ -313,9 +297,7 @@ def move(model: Any, step: int) -> None:
             parameter.data.normal_(std=0.1, generator=generator)
 
 
-def test_a_policy_without_an_adapter_is_handed_over_as_trl_does_it(
-    base: Any, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_policy_without_an_adapter_is_handed_over_as_trl_does_it(base, monkeypatch):
     model = load_model(base)
     made = generation(model, monkeypatch)
     merge_beside(made)
@@ -323,15 +305,13 @@ def test_a_policy_without_an_adapter_is_handed_over_as_trl_does_it(
     assert made.llm.weights.keys() == dict(model.named_parameters()).keys()
 
 
-def test_an_adapter_that_is_not_plain_lora_is_refused(base: Any, monkeypatch: pytest.MonkeyPatch):
+def test_an_adapter_that_is_not_plain_lora_is_refused(base, monkeypatch):
     model = get_peft_model(load_model(base), LoraConfig(target_modules=["q_proj"], use_dora=True))
     with pytest.raises(TrainingError, match=r"plain LoRA.*q_proj"):
         merge_beside(generation(model, monkeypatch))
 
 
-def test_a_release_of_trl_that_merges_elsewhere_is_refused(
-    base: Any, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_release_of_trl_that_merges_elsewhere_is_refused(base, monkeypatch):
     monkeypatch.setattr(rollout_engine.inspect, "getsource", lambda _: "def other(self): ...")
     with pytest.raises(TrainingError, match="release of TRL"):
         merge_beside(generation(coarse(base), monkeypatch))
@@ -341,7 +321,7 @@ QV = ["q_proj", "v_proj"]
 EXPERTS = ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]
 
 
-def adapted(name: str, folder: Path, tokenizer: Any, **settings: Any) -> Any:
+def adapted(name, folder, tokenizer, **settings):
     """A policy with an adapter that says something, and TRL's copy of it for the reference."""
     of_architecture(name, tokenizer).save_pretrained(folder)
     tokens = settings.pop("tokens", 0)
@@ -368,9 +348,7 @@ def adapted(name: str, folder: Path, tokenizer: Any, **settings: Any) -> Any:
         ("gemma3-images", {"target_modules": r".*language_model.*q_proj"}),
     ],
 )
-def test_an_engine_is_given_what_the_policy_is(
-    name: str, settings: Any, tmp_path: Path, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
-):
+def test_an_engine_is_given_what_the_policy_is(name, settings, tmp_path, tokenizer, monkeypatch):
     model = adapted(name, tmp_path, tokenizer, **settings)
     made = generation(model, monkeypatch)
     merge_beside(made)
@@ -397,8 +375,8 @@ def test_an_engine_is_given_what_the_policy_is(
     ],
 )
 def test_what_an_engine_cannot_be_given_is_refused(
-    name: str, settings: Any, why: str, tmp_path: Path, tokenizer: Any,
-    monkeypatch: pytest.MonkeyPatch,
+    name, settings, why, tmp_path, tokenizer,
+    monkeypatch,
 ):  # fmt: skip
     model = adapted(name, tmp_path, tokenizer, **settings)
     with pytest.raises(TrainingError, match=why) as refusal:
@@ -406,9 +384,7 @@ def test_what_an_engine_cannot_be_given_is_refused(
     assert "sage export" in str(refusal.value.next_step)
 
 
-def test_a_weight_that_is_not_handed_over_is_missed(
-    tmp_path: Path, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_weight_that_is_not_handed_over_is_missed(tmp_path, tokenizer, monkeypatch):
     model = adapted("qwen2", tmp_path, tokenizer, target_modules=QV)
     made = generation(model, monkeypatch)
     theirs = made._iter_named_params

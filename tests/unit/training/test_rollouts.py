@@ -1,10 +1,6 @@
 """Rollouts that can't be drawn are refused before a model is loaded."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -19,7 +15,7 @@ from sage_cli.training.rollouts import require_rollouts
 
 
 @pytest.fixture
-def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Policy:
+def start(tmp_path, monkeypatch):
     """A model of 6 heads, on a machine with a GPU and vLLM."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(rollout_engine, "find_spec", lambda _: object())
@@ -27,18 +23,18 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Policy:
     return Policy(str(tmp_path))
 
 
-def by_vllm(min_p: float = 0.01, temperature: float = 1.0, **settings: Any) -> RolloutSection:
+def by_vllm(min_p=0.01, temperature=1.0, **settings):
     said = {"backend": "vllm", "min_p": min_p, "temperature": temperature, "vllm": settings}
     return RolloutSection.model_validate(said)
 
 
-def test_heads_that_cannot_be_dealt_out(start: Policy):
+def test_heads_that_cannot_be_dealt_out(start):
     require_rollouts(by_vllm(tensor_parallel=2), start, 4)
     with pytest.raises(ConfigurationError, match="4 doesn't divide the model's 6"):
         require_rollouts(by_vllm(tensor_parallel=4), start, 4)
 
 
-def test_an_adapter_has_its_bases_heads(start: Policy, tmp_path: Path):
+def test_an_adapter_has_its_bases_heads(start, tmp_path):
     adapter = tmp_path / "adapter"
     adapter.mkdir()
     said = {"base_model_name_or_path": start.path}
@@ -47,7 +43,7 @@ def test_an_adapter_has_its_bases_heads(start: Policy, tmp_path: Path):
         require_rollouts(by_vllm(tensor_parallel=4), Policy(str(adapter)), 4)
 
 
-def test_a_server_that_serves_another_model_is_refused(start: Policy):
+def test_a_server_that_serves_another_model_is_refused(start):
     endpoint = Endpoint(models=[{"id": "other", "root": "models/other"}])
     with serving(endpoint):
         server = {"mode": "server", "server_url": endpoint.address}
@@ -59,13 +55,13 @@ def test_a_server_that_serves_another_model_is_refused(start: Policy):
         require_rollouts(by_vllm(**server), start, 1)
 
 
-def test_a_server_that_is_not_there_is_named(start: Policy):
+def test_a_server_that_is_not_there_is_named(start):
     server = {"mode": "server", "server_url": "http://127.0.0.1:9"}
     with pytest.raises(SamplingError, match=r"127\.0\.0\.1:9 didn't answer"):
         require_rollouts(by_vllm(**server), start, 1)
 
 
-def test_a_server_whose_probabilities_are_of_another_distribution_is_refused(start: Policy):
+def test_a_server_whose_probabilities_are_of_another_distribution_is_refused(start):
     endpoint = Endpoint(models=[{"id": "policy", "root": start.path}])
     with serving(endpoint):
         server = {"mode": "server", "server_url": f"{endpoint.address}/v1"}
@@ -83,9 +79,7 @@ def test_a_server_whose_probabilities_are_of_another_distribution_is_refused(sta
             require_rollouts(by_vllm(min_p=0, temperature=0.8, **server), start, 1)
 
 
-def test_a_server_that_nobody_typed_and_one_with_a_password_are_refused(
-    start: Policy, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_server_that_nobody_typed_and_one_with_a_password_are_refused(start, monkeypatch):
     """A stored configuration doesn't say where weights are handed over."""
     stored = RolloutSection.model_validate(
         {"backend": "vllm", "vllm": {"mode": "server"}}, context={SERVER_URL}

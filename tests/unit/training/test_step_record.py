@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Sequence
 from contextlib import suppress
 from functools import wraps
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -51,7 +49,7 @@ BATCH = {
 """Ratios 1.1, .8 and 1, .5; a masked one and one that the engine left out."""
 
 
-def signals(*, whole: bool) -> dict[str, Tensor]:
+def signals(*, whole):
     record = TokenRecord()
     add_mismatch(record, BATCH, LOGPS_BT, whole=whole)
     return record.drain(One())
@@ -93,7 +91,7 @@ def test_older_probabilities_are_the_drawing_policys():
     assert mismatch_statistics(record.drain(One()), 2.0)["mismatch/ratio_max"] == pytest.approx(1.1)
 
 
-def engine(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
+def engine(monkeypatch, share):
     """Have TRL take samples of `generate` for vLLM's, with probabilities times `share`."""
     plain = GRPOTrainer._generate_single_turn
 
@@ -118,9 +116,7 @@ def logps_of(model: Any, prompt: list[int], drawn: list[int], temperature: float
 
 
 @pytest.mark.parametrize("iterations", [1, 2])
-def test_a_trainings_records_say_how_far_the_engine_is(
-    bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch, iterations: int
-):
+def test_a_trainings_records_say_how_far_the_engine_is(bench, configure, monkeypatch, iterations):
     engine(monkeypatch, 1 / 0.9)  # probabilities that are too large by the same factor
     rl = {"steps": 2, "iterations": iterations, "micro_batch": 8}
     records = bench.run(configure(rl=rl, rollout={"min_p": 0.05}))
@@ -132,17 +128,17 @@ def test_a_trainings_records_say_how_far_the_engine_is(
         assert record["mismatch/kl"] == pytest.approx(0.9 - math.log(0.9) - 1, abs=1e-5)
 
 
-def test_rollouts_without_log_probabilities_have_no_such_records(bench: Any, configure: Any):
+def test_rollouts_without_log_probabilities_have_no_such_records(bench, configure):
     records = bench.run(configure(rl={"steps": 1}, rollout={"min_p": 0.05}))
     assert not [key for key in records[0] if key.startswith("mismatch/")]
 
 
 def test_a_phase_inside_another_takes_its_time_away_from_it():
     now = [0.0]
-    settled: list[float] = []
+    settled = []
     phases = Phases(lambda: settled.append(now[0]), lambda: now[0])
 
-    def spend(seconds: float) -> None:
+    def spend(seconds):
         now[0] += seconds
 
     with phases.during("loss"):
@@ -163,15 +159,15 @@ def test_a_phase_inside_another_takes_its_time_away_from_it():
 
 
 @pytest.mark.parametrize("peaks", [[3.0], [3.0, 5.0]])
-def test_memory_is_the_highest_and_of_each_process(peaks: list[float]):
+def test_memory_is_the_highest_and_of_each_process(peaks):
     of_all = SimpleNamespace(device="cpu", gather=lambda _: torch.tensor(peaks))
     found = peak_memory(of_all)
     assert found["memory/peak_gib"] == max(peaks)
     assert len(found) == (1 if len(peaks) == 1 else 3)
 
 
-def test_a_gpus_peak_is_the_steps(monkeypatch: pytest.MonkeyPatch):
-    reset: list[None] = []
+def test_a_gpus_peak_is_the_steps(monkeypatch):
+    reset = []
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: 3 * 2**30)
     monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: reset.append(None))
@@ -180,7 +176,7 @@ def test_a_gpus_peak_is_the_steps(monkeypatch: pytest.MonkeyPatch):
     assert reset == [None]
 
 
-def test_a_trainings_phases_are_its_steps(bench: Any, configure: Any):
+def test_a_trainings_phases_are_its_steps(bench, configure):
     """16 completions a step, drawn for two of them: what isn't drawn takes no time."""
     rl = {"iterations": 2, "advantage": "group"}
     records = bench.run(configure(rl=rl, anchor={"beta": 0.1}, guide={"name": "branch"}))
@@ -245,7 +241,7 @@ def test_percentiles_are_those_of_all_tokens_in_order():
 
 
 @pytest.mark.parametrize("main", [True, False])
-def test_the_main_process_alone_has_the_signals_of_all(monkeypatch: pytest.MonkeyPatch, main: bool):
+def test_the_main_process_alone_has_the_signals_of_all(monkeypatch, main):
     """Of two processes, with 2 tokens here and 3 there, of which there are two signals."""
     theirs_T = torch.tensor([3.0, 4.0, 5.0, 30.0, 40.0, 50.0])
     accelerator = SimpleNamespace(
@@ -256,7 +252,7 @@ def test_the_main_process_alone_has_the_signals_of_all(monkeypatch: pytest.Monke
         pad_across_processes=lambda values_T, dim: pad(values_T, (0, 2)),
     )
 
-    def gather(values_T: Tensor, rows: list[Tensor] | None = None) -> None:
+    def gather(values_T, rows=None):
         assert (rows is not None) == main
         for row, sent in zip(rows or [], (values_T, theirs_T), strict=False):
             row.copy_(sent)
@@ -310,7 +306,7 @@ def test_unfinished_completions_do_not_end_in_an_end():
 
 
 def test_rewards_are_one_for_right_and_zero_for_everything_else():
-    def grader(golds: Sequence[str], completions: Sequence[str]) -> list[Grade]:
+    def grader(golds, completions):
         pairs = zip(golds, completions, strict=True)
         return [Grade("right" if gold == text else "timeout", None) for gold, text in pairs]
 
@@ -321,7 +317,7 @@ def test_rewards_are_one_for_right_and_zero_for_everything_else():
     assert reward.statuses == ["timeout", "right"]
 
 
-def checkpoint(folder: Path, step: int, *, sealed: bool = True) -> Path:
+def checkpoint(folder, step, *, sealed=True):
     made = folder / f"checkpoint-{step}"
     made.mkdir(parents=True)
     (made / "weights").write_text("w" * step)
@@ -330,7 +326,7 @@ def checkpoint(folder: Path, step: int, *, sealed: bool = True) -> Path:
     return made
 
 
-def test_the_newest_whole_checkpoint_counts_and_torn_ones_go(tmp_path: Path):
+def test_the_newest_whole_checkpoint_counts_and_torn_ones_go(tmp_path):
     assert newest_sealed(tmp_path / "absent") is None
     checkpoint(tmp_path, 9)
     whole = checkpoint(tmp_path, 100)
@@ -340,7 +336,7 @@ def test_the_newest_whole_checkpoint_counts_and_torn_ones_go(tmp_path: Path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-100", "checkpoint-9"]
 
 
-def test_another_runs_checkpoint_is_refused_and_nothing_removed(tmp_path: Path):
+def test_another_runs_checkpoint_is_refused_and_nothing_removed(tmp_path):
     theirs, ours = tmp_path / "rl-theirs/checkpoints", tmp_path / "rl-ours/checkpoints"
     checkpoint(ours, 3, sealed=False)
     shutil.copytree(checkpoint(theirs, 5), ours / "checkpoint-5")
@@ -354,13 +350,13 @@ def test_another_runs_checkpoint_is_refused_and_nothing_removed(tmp_path: Path):
     assert newest_sealed(moved / "checkpoints") == moved / "checkpoints/checkpoint-5"
 
 
-def test_a_seal_without_sizes_does_not_count(tmp_path: Path):
+def test_a_seal_without_sizes_does_not_count(tmp_path):
     made = checkpoint(tmp_path, 4, sealed=False)
     (made / "sealed.json").write_text("{}")
     assert newest_sealed(tmp_path) is None
 
 
-def test_rotation_keeps_the_last_by_step(tmp_path: Path):
+def test_rotation_keeps_the_last_by_step(tmp_path):
     for step in (8, 9, 10, 11):
         checkpoint(tmp_path, step)
     checkpoint(tmp_path, 12, sealed=False)
@@ -378,10 +374,8 @@ def test_rotation_keeps_the_last_by_step(tmp_path: Path):
         (9, [10, 20, 30], [10, 20, 30, 31]),
     ],
 )
-def test_checkpoints_in_between_take_no_regular_ones_place(
-    tmp_path: Path, keep: int, kept: list[int], then: list[int]
-):
-    def steps() -> list[int]:
+def test_checkpoints_in_between_take_no_regular_ones_place(tmp_path, keep, kept, then):
+    def steps():
         return sorted(int(path.name.partition("-")[2]) for path in tmp_path.iterdir())
 
     for step in (7, 10, 12, 20, 21, 25, 30):
