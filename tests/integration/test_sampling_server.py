@@ -9,12 +9,7 @@ from endpoint import Endpoint, serving, text_for
 from sage_cli.errors import SamplingError
 from sage_cli.evaluation.measure import fill
 from sage_cli.sampling import server as server_client
-from sage_cli.sampling.sampler import (
-    SampleRequest,
-    SamplerSetup,
-    SamplingParameters,
-    sample_seed,
-)
+from sage_cli.sampling.sampler import SampleRequest, SamplerSetup, SamplingParameters, sample_seed
 from sage_cli.sampling.sampler_contract import SamplerContract
 from sage_cli.sampling.server import ServerSampler
 from sage_cli.settings.sections.sampling import SamplingSection

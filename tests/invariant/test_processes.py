@@ -61,11 +61,7 @@ def order(base, folder, case, processes):
         "fixed": True,
         "formed": algo == "rlpr",
         "validates": case == CASES[0],
-        "sections": {
-            "guide": {"name": guide},
-            "rl": rl,
-            "anchor": ANCHORS.get(algo, {}),
-        },
+        "sections": {"guide": {"name": guide}, "rl": rl, "anchor": ANCHORS.get(algo, {})},
     }
 
 

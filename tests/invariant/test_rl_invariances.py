@@ -114,10 +114,7 @@ def test_micro_batches_do_not_matter(bench, configure, loss, guide):
     chosen = {"algo": loss, **own[loss]} if loss in own else {"loss": loss}
     rl = {"steps": 2, **chosen}
     runs = [
-        bench.run(
-            configure(guide=section, rl={**rl, "micro_batch": micro}),
-            f"micro-{micro}",
-        )
+        bench.run(configure(guide=section, rl={**rl, "micro_batch": micro}), f"micro-{micro}")
         for micro in (16, 4)
     ]
     assert_close(*runs, tolerance=2e-5)

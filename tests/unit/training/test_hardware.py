@@ -6,12 +6,7 @@ import torch
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.sections.model import PretrainedModel
 from sage_cli.training import hardware
-from sage_cli.training.hardware import (
-    OPTIMIZERS,
-    precision,
-    require_hardware,
-    require_optimizer,
-)
+from sage_cli.training.hardware import OPTIMIZERS, precision, require_hardware, require_optimizer
 
 
 def on(monkeypatch, *, gpu, bf16=False):

@@ -13,12 +13,7 @@ from sage_cli.training.anchored_trainer import check_seam
 
 ROWS, TOKENS, LIMIT, BETA, ACCUMULATION, STEP = 4, 6, 9, 0.3, 2, 3
 LOW, HIGH = 0.2, 0.28
-GUIDES = [
-    NoGuide(),
-    BranchGuide(tau=1.0, rho=0.3),
-    TokenGuide(),
-    RandomGuide(epsilon=(0.8, 0.4)),
-]
+GUIDES = [NoGuide(), BranchGuide(tau=1.0, rho=0.3), TokenGuide(), RandomGuide(epsilon=(0.8, 0.4))]
 
 
 def batch_of(off_policy):
