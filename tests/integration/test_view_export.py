@@ -1,13 +1,13 @@
 """`sage view --export`: the page as a file, opened from disk in a real browser without a server."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from browser import needs_driver
+from typer.testing import CliRunner
 
+from sage_cli.cli.app import app
 from sage_cli.view.page_file import write_page
 
 pytestmark = [needs_driver, pytest.mark.timeout(900)]
@@ -16,10 +16,15 @@ SUITE, SWEEP = "#/suite?suite=demo-12345678", "#/sweep?sweep=tau-rho-12345678"
 
 
 def export(root, folder, *words):
-    program = Path(sys.executable).with_name("sage")
-    typed = [program, "view", *words, "--export", folder, "--runs", root, "--json"]
-    done = subprocess.run(list(map(str, typed)), capture_output=True, text=True, check=True)
+    typed = ["view", *words, "--export", str(folder), "--runs", str(root), "--json"]
+    done = CliRunner().invoke(app, typed, catch_exceptions=False)
     return Path(json.loads(done.stdout)["file"])
+
+
+@pytest.fixture(scope="module")
+def exported(root, tmp_path_factory):
+    """The page of all runs."""
+    return export(root, tmp_path_factory.mktemp("all") / "page")
 
 
 def held(browser):
@@ -27,9 +32,8 @@ def held(browser):
     return json.loads(browser.js("return document.getElementById('data').textContent"))
 
 
-def test_every_page_opens_from_disk(browser, root, tmp_path):
-    file = export(root, tmp_path / "page")
-    browser.open(file.as_uri())
+def test_every_page_opens_from_disk(browser, exported):
+    browser.open(exported.as_uri())
     problem = held(browser)["policies"][0]["samples"][0]["problem"]
     both = f"policies={BASE},{BRANCH}"
     for where in (
@@ -95,9 +99,8 @@ def test_a_suites_pictures_are_shown(browser, own):
     assert len(browser.all(".plot svg")) == 1  # curves are drawn by the page itself
 
 
-def test_a_difference_the_other_way_round(browser, root, tmp_path):
-    file = export(root, tmp_path / "page")
-    browser.open(file.as_uri())
+def test_a_difference_the_other_way_round(browser, exported):
+    browser.open(exported.as_uri())
     (one, *_) = held(browser)["differences"]
     script = (
         "const [asked, done] = arguments; const data = document.getElementById('data').textContent;"

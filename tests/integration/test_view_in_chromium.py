@@ -51,7 +51,8 @@ def pages(problem):
 
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("dark", [False, True])
-def test_every_page_fits_and_is_accessible(page, problem, width, dark):
+def test_every_page_fits_is_accessible_and_runs_no_markup(page, problem, width, dark):
+    scripted = "[...document.querySelectorAll('main a')].some((a) => a.protocol === 'javascript:')"
     page.size(width, dark=dark)
     for where in pages(problem):
         page.go(where)
@@ -60,16 +61,13 @@ def test_every_page_fits_and_is_accessible(page, problem, width, dark):
         back = page.js("return getComputedStyle(document.body).backgroundColor")
         red = int(back.split("(")[1].split(",")[0])
         assert (red < 60) if dark else (red > 200), where
+        assert page.js("return document.title").endswith("sage view")
+        assert page.all("main script, main img:not(.still), main iframe, main b") == [], where
+        assert not page.js(f"return {scripted}"), where
     assert page.complaints() == []
 
 
 def test_markup_in_a_completion_is_text(page, problem):
-    scripted = "[...document.querySelectorAll('main a')].some((a) => a.protocol === 'javascript:')"
-    for where in pages(problem):
-        page.go(where)
-        assert page.js("return document.title").endswith("sage view")
-        assert page.all("main script, main img:not(.still), main iframe, main b") == [], where
-        assert not page.js(f"return {scripted}"), where
     page.go(f"#/problem?{POLICIES}&problem={problem}")
     text = page.text()
     assert "<script>document.title = 'owned'</script>" in text

@@ -33,16 +33,16 @@ def start(warm, tmp_path):
         client.communicate()
 
 
-def lives(process):
-    return Path(f"/proc/{process}").exists()
-
-
-def test_it_is_told_what_its_client_is(start, tmp_path):
+def test_it_is_told_what_its_client_is_and_its_client_ends_as_it_does(start, tmp_path):
     client, told = start()
-    assert told.pop("process") != client.pid
+    process = told.pop("process")
+    assert process != client.pid
     assert told == {
         "words": ["some", "words"], "folder": str(tmp_path), "said": "by the client", "torch": True,
     }  # fmt: skip
+    os.kill(process, signal.SIGKILL)
+    client.communicate(timeout=60)
+    assert client.returncode == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
@@ -52,16 +52,9 @@ def test_it_ends_with_its_client(start, number):
     client.communicate(timeout=60)  # its output ends when both are dead
     assert client.returncode == -number
     deadline = time.monotonic() + 60
-    while lives(told["process"]):
+    while Path(f"/proc/{told['process']}").exists():
         assert time.monotonic() < deadline
         time.sleep(0.01)
-
-
-def test_its_client_ends_as_it_does(start):
-    client, told = start()
-    os.kill(told["process"], signal.SIGKILL)
-    client.communicate(timeout=60)
-    assert client.returncode == -signal.SIGKILL
 
 
 def test_a_command_prints_and_ends_as_one_that_begins_cold(warm, tmp_path):

@@ -1,16 +1,11 @@
 """Two processes on gloo: the same batch and completions give the same loss, gradient, weights."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
-SUPPORT = Path(__file__).resolve().parents[1] / "support"
 CASES = [
     ("grpo", "token", "dapo"),
     ("grpo", "random", "grpo"),
@@ -66,18 +61,12 @@ def order(base, folder, case, processes):
 
 
 @pytest.fixture(scope="module")
-def trained(base, start, warm, tmp_path_factory):
+def trained(base, start, two_processes, tmp_path_factory):
     """The folder of every case's training, in one process and in two."""
     folder = tmp_path_factory.mktemp("processes")
     alone, together = ([order(base, folder, case, n) for case in CASES] for n in (1, 2))
     process = start(*alone)
-    launcher = ["torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    command = [sys.executable, "-m", *launcher, str(SUPPORT / "toy_run.py"), json.dumps(together)]
-    path = os.pathsep.join([str(SUPPORT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    environment["PYTHON_EXEC"] = warm.python
-    finished = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=400)
-    assert finished.returncode == 0, finished.stderr[-3000:]
+    two_processes("toy_run.py", together)
     said, _ = process.communicate(timeout=300)
     assert process.returncode == 0, said[-3000:]
     return folder

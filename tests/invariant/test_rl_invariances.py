@@ -4,7 +4,7 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
-from toy_policy import PROMPTS, timeless
+from toy_policy import PROMPTS, reference_completions, timeless
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOTrainer
 
@@ -104,20 +104,31 @@ def test_adding_a_noisy_guide_leaves_the_first_completions_alone(bench, configur
         ("pacs", "token"),
         ("dars", "none"),
         ("dapo", "rapo"),
+        ("dph-rl", "branch"),
     ],
 )
 def test_micro_batches_do_not_matter(bench, configure, loss, guide):
     settings = {"branch": {"tau": 0.5}, "random": {"epsilon": (0.9, 0.5)}}
     section = {"name": guide} | settings.get(guide, {})
-    # under pacs the second step's scores come from another policy than the one that drew
-    own = {"pacs": {"iterations": 2}, "dars": {"most_rollouts": 10, "steps": 1}}
+    # in the second step pacs' scores come from another policy than the one that drew, and dph-rl's
+    # divergence is above 0
+    own = {
+        "pacs": {"iterations": 2},
+        "dars": {"most_rollouts": 10, "steps": 1},
+        "dph-rl": {"iterations": 2, "weight": 3.0, "learning_rate": 1e-2},
+    }
     chosen = {"algo": loss, **own[loss]} if loss in own else {"loss": loss}
     rl = {"steps": 2, **chosen}
     runs = [
-        bench.run(configure(guide=section, rl={**rl, "micro_batch": micro}), f"micro-{micro}")
-        for micro in (16, 4)
+        bench.run(
+            configure(guide=section, rl={**rl, "micro_batch": micro}),
+            f"micro-{micro}",
+            reference_completions=reference_completions() if loss == "dph-rl" else None,
+        )
+        for micro in (16, 2)
     ]
     assert_close(*runs, tolerance=2e-5)
+    assert loss != "dph-rl" or runs[0][1]["divergence"] > 0.01
 
 
 @pytest.mark.parametrize("estimator", ["k3", "k3-corrected", "head", "reward"])
@@ -128,7 +139,7 @@ def test_micro_batches_do_not_matter(bench, configure, loss, guide):
 def test_micro_batches_do_not_matter_to_the_tokens_that_are_held(bench, configure, held, estimator):
     """Groups have 4 completions, so with micro-batches of 2 each group is split."""
     anchor = {**held, "estimator": estimator, "beta": 0.5, "ema": 0.8}
-    rl = {"steps": 3, "learning_rate": 1e-2, "warmup_ratio": 0.0}
+    rl = {"steps": 2, "learning_rate": 1e-2, "warmup_ratio": 0.0}
     runs = [
         bench.run(configure(anchor=anchor, rl={**rl, "micro_batch": micro}), f"micro-{micro}")
         for micro in (16, 2)
@@ -192,11 +203,7 @@ def test_no_guide_is_trls_own_trainer(bench, configure, loss, masked):
     trainer.remove_callback(PrinterCallback)
     trainer.train()
     same = {
-        "loss": "loss",
-        "grad_norm": "grad_norm",
-        "learning_rate": "learning_rate",
-        "reward": "reward",
-        "entropy": "entropy",
+        **{key: key for key in ("loss", "grad_norm", "learning_rate", "reward", "entropy")},
         "kl/k3": "kl",
         "completions/length": "completions/mean_length",
         "completions/clipped": "completions/clipped_ratio",

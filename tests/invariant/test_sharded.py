@@ -1,10 +1,6 @@
 """FSDP 2 over two processes on gloo: the weights of one process, and checkpoints that resume."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -14,7 +10,6 @@ from sharded_run import SAVED, STEPS, train
 from sage_cli.methods.rlpr import ProbabilityReward
 from sage_cli.training.checkpoints import newest_sealed, step_of
 
-SUPPORT = Path(__file__).resolve().parents[1] / "support"
 pytestmark = pytest.mark.skipif(
     torch.cuda.device_count() == 1, reason="takes two GPUs, or none: then CPUs over gloo"
 )
@@ -23,19 +18,11 @@ FILES = dict.fromkeys(KINDS, "model.safetensors") | {"lora": "adapter_model.safe
 
 
 @pytest.fixture(scope="module")
-def trained(base, warm, tmp_path_factory):
+def trained(base, two_processes, tmp_path_factory):
     """A folder where each kind was trained sharded, and taken up again in the middle."""
     folder = tmp_path_factory.mktemp("sharded")
-    orders = [
-        {"base": str(base), "folder": str(folder), "kind": kind, "resumed": True} for kind in KINDS
-    ]
-    launcher = ["torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    command = [sys.executable, "-m", *launcher, str(SUPPORT / "sharded_run.py"), json.dumps(orders)]
-    path = os.pathsep.join([str(SUPPORT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    environment["PYTHON_EXEC"] = warm.python
-    finished = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500)
-    assert finished.returncode == 0, finished.stderr[-4000:]
+    order = {"base": str(base), "folder": str(folder), "resumed": True}
+    two_processes("sharded_run.py", [{**order, "kind": kind} for kind in KINDS])
     return folder
 
 

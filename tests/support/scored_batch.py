@@ -68,17 +68,22 @@ def prepared(
     return trainer
 
 
+def row_of(batch: dict[str, Any], i: int) -> tuple[int, list[int], list[int]]:
+    """Problem, prompt and completion of a row, without padding."""
+    prompt, completion = (
+        batch[f"{part}_ids"][i][batch[f"{part}_mask"][i].bool()].tolist()
+        for part in ("prompt", "completion")
+    )
+    return int(batch["prompt_row_B"][i]), prompt, completion
+
+
 def rows_of(trainer: Any) -> list[tuple[int, int, list[int], list[int]]]:
     """Number, problem, prompt and completion of each row of the generation batch, in order."""
-    rows = []
-    for batch in trainer._buffered_inputs:
-        for i, number in enumerate(batch["row_ids_B"].tolist()):
-            prompt, completion = (
-                batch[f"{part}_ids"][i][batch[f"{part}_mask"][i].bool()].tolist()
-                for part in ("prompt", "completion")
-            )
-            rows.append((number, int(batch["prompt_row_B"][i]), prompt, completion))
-    return sorted(rows)
+    return sorted(
+        (number, *row_of(batch, i))
+        for batch in trainer._buffered_inputs
+        for i, number in enumerate(batch["row_ids_B"].tolist())
+    )
 
 
 def log_chances(model: Any, prompt: list[int], completion: list[int]) -> Tensor:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -21,6 +24,9 @@ from sage_cli.store.run import Run
 from sage_cli.store.sample_parts import Completion
 from sage_cli.training.rl import RlInputs, build_trainer, train_rl
 from sage_cli.training.rl_trainer import RlTrainer
+
+if TYPE_CHECKING:
+    from warm import Warm
 
 
 def parity_grader(golds: Sequence[str], completions: Sequence[str]) -> list[Grade]:
@@ -92,6 +98,15 @@ class Bench:
         train_rl(config, inputs, run, on_step)
         return heard
 
+    def resumed(
+        self, config: SageConfig, name: str, *steps: int, **changed: Any
+    ) -> list[dict[str, Any]]:
+        """Die at each of these steps in turn, as a kill does, and then train to the end."""
+        for step in steps:
+            with pytest.raises(KilledError):
+                self.run(config, name, on_step=killing(step), **changed)
+        return self.run(config, name, **changed)
+
     def trainer(self, config: SageConfig, **changed: Any) -> RlTrainer:
         """The trainer of `run`, not yet trained."""
         inputs = self.inputs(**({"model": load_model(self.base)} | changed))
@@ -116,6 +131,23 @@ def bench(base: Path, tokenizer: Any, tmp_path: Path) -> Bench:
 @pytest.fixture
 def configure() -> Callable[..., SageConfig]:
     return configuration
+
+
+@pytest.fixture(scope="session")
+def start(warm: Warm) -> Callable[..., subprocess.Popen[str]]:
+    """Start a process that carries out orders, with one thread: sums depend on how many there are.
+
+    Its output ends when it is dead.
+    """
+
+    def begin(*orders: dict[str, Any]) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [warm.python, str(Path(__file__).with_name("toy_run.py")), json.dumps(orders)],
+            env={**os.environ, "OMP_NUM_THREADS": "1"}, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+
+    return begin
 
 
 class KilledError(Exception):
@@ -147,13 +179,16 @@ def weights(folder: Path) -> bytes:
 class StepsSeen(TrainerCallback):
     """Before each optimiser step the policy, in double precision, and its gradients by name.
 
-    The policy is a copy without the trainer's own forward; `also` gives what else is kept.
+    The policy is a copy without the trainer's own forward; `also` gives what else is kept. And the
+    record of each step.
     """
 
     def __init__(self, trainer: Any, base: Path, also: Callable[[], tuple[Any, ...]] = tuple):
         self.trainer, self.base, self.also = trainer, base, also
         self.steps: list[tuple[Any, ...]] = []
+        self.records: list[dict[str, Any]] = []
         trainer.add_callback(self)
+        trainer.writer.on_step = lambda record: self.records.append(dict(record))
 
     def on_pre_optimizer_step(self, *_: Any, **__: Any) -> None:
         model = self.trainer.accelerator.unwrap_model(self.trainer.model)

@@ -1,19 +1,24 @@
 """Guides and methods of one's own, through the real trainer."""
 
+import sys
 from importlib.metadata import EntryPoint
+from types import ModuleType, SimpleNamespace
 from typing import Literal
 
 import pytest
 import torch
+from scored_batch import row_of
 from toy_policy import PROMPTS, adapted, timeless
 from trl import GRPOTrainer
 
 from sage_cli.errors import TrainingError
 from sage_cli.guides import Guide
 from sage_cli.methods.formulas import group_advantages
-from sage_cli.methods.method import PolicyGradient
+from sage_cli.methods.method import Method, PolicyGradient
 from sage_cli.models.loading import load_model
 from sage_cli.models.signals import batch_signals
+from sage_cli.progress import Silent
+from sage_cli.training import training
 
 SEEN = []
 
@@ -22,7 +27,7 @@ SEEN = []
 def package(monkeypatch):
     """A package that registers the guides and methods of this file by their lower-case names."""
     kinds = {
-        "sage_cli.guides": (Tutor, Undefined),
+        "sage_cli.guides": (Tutor, Undefined, Unread),
         "sage_cli.methods": (ByGroup, ByToken, Hesitant, Infinite),
     }
     things = {thing.__name__: thing for kind in kinds.values() for thing in kind}
@@ -67,6 +72,7 @@ class Undefined(Guide):
 
 
 class Unread(Undefined):
+    name: Literal["unread"] = "unread"
     needs = frozenset({"reference_logps_BT"})
 
 
@@ -105,6 +111,7 @@ def test_a_guide_reads_token_ids_and_both_models(bench, configure, tuning):
         anchor={"reference": "base"},
         model={"kind": "pretrained", "tuning": tuning},
         rl={"steps": 1},
+        rollout={"temperature": 0.7},
     )
 
     def policy():
@@ -124,10 +131,10 @@ def test_a_guide_reads_token_ids_and_both_models(bench, configure, tuning):
     assert torch.equal(signals.token_ids_BT, batch["completion_ids"])
     models = {"policy": policy(), "reference": load_model(bench.base)}
     for row in range(len(mask_BT)):
-        prompt = batch["prompt_ids"][row][batch["prompt_mask"][row].bool()].tolist()
-        completion = batch["completion_ids"][row][mask_BT[row]].tolist()
+        _, prompt, completion = row_of(batch, row)
         for whose, model in models.items():
-            logps_T, entropy_T = batch_signals(model, [(prompt, completion)])[0]
+            # as a report of tokens computes them
+            logps_T, entropy_T = batch_signals(model, [(prompt, completion)], 0.7)[0]
             for kind, expected_T in (("logps", logps_T), ("entropy", entropy_T)):
                 found_T = getattr(signals, f"{whose}_{kind}_BT")[row][mask_BT[row]]
                 torch.testing.assert_close(found_T, expected_T, atol=1e-4, rtol=1e-4)
@@ -169,6 +176,7 @@ def test_only_what_is_asked_for_is_computed(bench, configure, monkeypatch, guide
             {"guide": {"name": "undefined"}},
             "guide Undefined .*reads reference_logps_BT and has not",
         ),
+        ({"guide": {"name": "unread"}}, r"q of guide Unread \(.*\) is NaN for \d+ of the"),
         ({"rl": {"algo": "infinite"}}, r"method 'infinite' \(p:Infinite\) gives NaN or inf"),
     ],
 )
@@ -176,13 +184,6 @@ def test_nonsense_stops_the_first_step_by_name(bench, configure, sections, compl
     with pytest.raises(TrainingError, match=complaint):
         bench.run(configure(**sections))
     assert not (bench.folder / "run/metrics.jsonl").exists()
-
-
-def test_a_guide_that_gives_nan_stops_the_first_step_by_name(bench, configure):
-    trainer = bench.trainer(configure(guide={"name": "undefined"}))
-    trainer.guide = Unread()
-    with pytest.raises(TrainingError, match=r"q of guide Unread \(.*\) is NaN for \d+ of the"):
-        trainer.train()
 
 
 @pytest.mark.parametrize(("algo", "estimator"), [("bygroup", "k3"), ("bytoken", "reward")])
@@ -214,3 +215,18 @@ def test_an_advantage_reads_the_policys_signals_and_shapes_each_token(bench, con
         assert entropy == pytest.approx(record["entropy"], rel=1e-5)
     assert shaped["reward"] == flat["reward"]
     assert abs(shaped["grad_norm"] - flat["grad_norm"]) > 1e-3
+
+
+class Mine(Method):
+    algo: Literal["mine"] = "mine"
+    trained_by = "my_package.training"
+
+
+def test_a_method_is_trained_by_the_module_that_it_names(monkeypatch):
+    given, job, run = [], SimpleNamespace(config=SimpleNamespace(rl=Mine())), object()
+    module = ModuleType("my_package.training")
+    module.train = lambda *arguments: given.extend(arguments)
+    monkeypatch.setitem(sys.modules, "my_package", ModuleType("my_package"))
+    monkeypatch.setitem(sys.modules, "my_package.training", module)
+    training.train(job, run, None, Silent())
+    assert given[:2] == [job, run]

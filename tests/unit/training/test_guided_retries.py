@@ -1,14 +1,15 @@
 """Guided retries: hints, pairs and right tries by hand, and DPO against numbers in float64.
 
-DPO's trainer is the real one, also killed, with full tuning and with adapters.
+DPO's trainer is the real one; `tests/unit/cli/test_guided.py` kills it.
 """
 
+import itertools
 import json
 import math
 
 import pytest
 import torch
-from toy_policy import KilledError, adapted, killing, weights
+from toy_policy import adapted
 
 from sage_cli.config.load import load
 from sage_cli.errors import DataError, TrainingError
@@ -175,8 +176,10 @@ def test_a_policy_that_is_its_reference_has_the_loss_ln_2(
         if hasattr(module, "attention_dropout"):
             module.attention_dropout = 0.2
     first = {"pairs/found": 6.0, "sampled/tokens": 90.0}
-    run = Run(tmp_path / "run")
-    train_preferences(ours, model, reference, tokenizer, PAIRS, run, heard.append, first)
+    run, looks = Run(tmp_path / "run"), itertools.count(1)
+    validator = Validator(2, lambda _: {"eval/pass@1": next(looks) / 10})
+    train_preferences(ours, model, reference, tokenizer, PAIRS, run, heard.append, first, validator)
+    assert [record.get("eval/pass@1") for record in heard] == [None, 0.1, None, 0.2, 0.3]
     assert heard[0]["loss"] == pytest.approx(math.log(2), abs=1e-6)
     assert heard[0]["pairs/margin"] == pytest.approx(0, abs=1e-6)
     assert [record["step"] for record in heard] == [1, 2, 3, 4, 5]
@@ -188,43 +191,6 @@ def test_a_policy_that_is_its_reference_has_the_loss_ln_2(
     assert run.metrics.read() == json.loads(json.dumps(heard))
     saved = {path.name for path in run.model.iterdir()}
     assert "ref" not in saved
-
-
-def test_a_killed_adapter_ends_as_an_undisturbed_one_to_the_bit(
-    bench, configure, tokenizer, tmp_path
-):
-    """Seven steps of three of six pairs: the kill is in the second pass over them."""
-    ours = config(configure, "lora", steps=7)
-
-    def train(name, on_step=lambda _: None):
-        run, model = Run(tmp_path / name), adapted(bench, configure())
-        train_preferences(ours, model, None, tokenizer, PAIRS, run, on_step, {"a": 1.0})
-        return run
-
-    whole = train("whole")
-    with pytest.raises(KilledError):
-        train("killed", killing(4))
-    killed = train("killed")
-    assert weights(killed.model) == weights(whole.model)
-    assert killed.metrics.read() == whole.metrics.read()
-    (killed.model / next(killed.model.glob("*.safetensors")).name).unlink()
-    assert weights(train("killed").model) == weights(whole.model)  # only its model was lacking
-
-
-def test_validations_are_recorded_where_they_are_due(base, configure, tokenizer, tmp_path):
-    seen = []
-
-    def validate(model):
-        seen.append(model)
-        return {"eval/pass@1": len(seen) / 10}
-
-    run = Run(tmp_path / "run")
-    train_preferences(
-        config(configure), load_model(base, trainable=True), load_model(base), tokenizer, PAIRS,
-        run, lambda _: None, {}, Validator(2, validate),
-    )  # fmt: skip
-    validated = {record["step"]: record.get("eval/pass@1") for record in run.metrics.read()}
-    assert validated == {1: None, 2: 0.1, 3: None, 4: 0.2, 5: 0.3}
 
 
 def test_prompts_have_no_hint_and_completions_end(configure, tokenizer):

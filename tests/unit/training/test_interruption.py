@@ -76,9 +76,7 @@ def test_a_signal_saves_at_the_next_boundary_and_nothing_is_lost(bench, train):
     train("torn")
     whole, torn = (Run(bench.folder / name) for name in ("whole", "torn"))
     assert records(torn) == records(whole)
-    assert (torn.model / "model.safetensors").read_bytes() == (
-        whole.model / "model.safetensors"
-    ).read_bytes()
+    assert weights(torn.model) == weights(whole.model)
 
 
 def test_a_signal_before_the_first_step_is_done_saves_that_step(bench, train, monkeypatch):
@@ -102,56 +100,51 @@ def test_a_second_signal_ends_at_once(bench, train):
     assert saved_step(bench.folder / "torn/checkpoints") == 0
 
 
-def test_a_second_signal_while_saving_leaves_what_was_saved_before(bench, train, monkeypatch):
+FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("trouble", ["a second signal", "a full disk"])
+def test_trouble_while_saving_leaves_what_was_saved_before(bench, train, monkeypatch, trouble):
     with pytest.raises(Interrupted):
         train("torn", signalling(2, signal.SIGINT))
-    assert saved_step(bench.folder / "torn/checkpoints") == 3
-    save = Trainer._save_optimizer_and_scheduler
+    save, checkpoints = Trainer._save_optimizer_and_scheduler, bench.folder / "torn/checkpoints"
 
-    def impatient(self, folder):
+    def saving(self, folder):
+        if trouble == "a full disk":
+            raise FULL
         os.kill(os.getpid(), signal.SIGINT)
         save(self, folder)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Trainer, "_save_optimizer_and_scheduler", impatient)
-        with pytest.raises(Interrupted):
+        patched.setattr(Trainer, "_save_optimizer_and_scheduler", saving)
+        with pytest.raises((Interrupted, TrainingError)) as caught:
             train("torn", signalling(5, signal.SIGINT))
-    assert saved_step(bench.folder / "torn/checkpoints") == 3
+    assert saved_step(checkpoints) == 3
+    if trouble == "a full disk":
+        assert "is full: checkpoint-6 couldn't be written" in str(caught.value)
+        assert "resumes from the last checkpoint" in str(caught.value.next_step)
+        assert [path.name for path in checkpoints.iterdir()] == ["checkpoint-3"]
+    else:
+        assert (caught.value.exit_code, caught.value.saved) == (130, None)
     train("torn")
     assert len(Run(bench.folder / "torn").metrics.read()) == 8
 
 
-def full(*_, **__):
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def test_a_full_disk_while_saving_on_a_signal_is_said(bench, train, monkeypatch):
-    with monkeypatch.context() as patched:
-        patched.setattr(Trainer, "_save_optimizer_and_scheduler", full)
-        with pytest.raises(TrainingError, match="is full: checkpoint-4 couldn't be written"):
-            train("torn", signalling(3, signal.SIGTERM))
-    assert list((bench.folder / "torn/checkpoints").iterdir()) == []
-    train("torn")
-
-
 def test_a_full_disk_at_the_end_leaves_the_last_checkpoint(bench, train, monkeypatch):
+    save = PreTrainedModel.save_pretrained
+
+    def saving(self, folder, *arguments, **named):
+        if Path(folder).name == "model":
+            raise FULL
+        save(self, folder, *arguments, **named)
+
     with monkeypatch.context() as patched:
-        patched.setattr("transformers.PreTrainedModel.save_pretrained", saving_but("model", full))
+        patched.setattr(PreTrainedModel, "save_pretrained", saving)
         with pytest.raises(TrainingError, match="is full: model couldn't be written") as caught:
             train("torn")
     assert "resumes from the last checkpoint" in str(caught.value.next_step)
     train("torn")
     assert len(Run(bench.folder / "torn").metrics.read()) == 8
-
-
-def saving_but(name, fail):
-    """`save_pretrained` that fails in the folder `name`."""
-    save = PreTrainedModel.save_pretrained
-
-    def act(self, folder, *arguments, **named):
-        (fail if Path(folder).name == name else save)(self, folder, *arguments, **named)
-
-    return act
 
 
 def test_the_boundary_is_a_generations_end(bench, configure, capfd):
@@ -218,22 +211,19 @@ def sealed(monkeypatch):
 
 def test_minutes_save_too_and_change_nothing(bench, configure, monkeypatch, sealed):
     """A clock on which each look at it takes a minute: one is taken at every boundary and save."""
-    config = configure(rl={"steps": 7, "save_every": 99, "keep_checkpoints": 9})
-    bench.run(config, "whole")
+    rl = {"steps": 7, "save_every": 99, "keep_checkpoints": 9}
+    bench.run(configure(rl=rl), "whole")
     sealed.clear()
     minutes = iter(range(10**6))
     monkeypatch.setattr(interruption, "monotonic", lambda: 60.0 * next(minutes))
-    often = configure(rl={"steps": 7, "save_every": 99, "keep_checkpoints": 9, "save_minutes": 2})
-    bench.run(often, "saved")
+    bench.run(configure(rl=rl | {"save_minutes": 2}), "saved")
     # looks: begun 0, steps 1 and 2 at 1 and 2 (due: saved, at 3), steps 3 and 4 at 4 and 5, ...
     assert sealed == ["checkpoint-2", "checkpoint-4", "checkpoint-6", "checkpoint-7"]
     # none of them is one of every 99 steps: only the last stays
     assert [path.name for path in (bench.folder / "saved/checkpoints").iterdir()] == sealed[-1:]
     whole, saved = (Run(bench.folder / name) for name in ("whole", "saved"))
     assert records(saved) == records(whole)
-    assert (saved.model / "model.safetensors").read_bytes() == (
-        whole.model / "model.safetensors"
-    ).read_bytes()
+    assert weights(saved.model) == weights(whole.model)
 
 
 def test_checkpoints_that_take_long_are_fewer(bench, configure, monkeypatch, sealed):
@@ -278,24 +268,6 @@ def test_under_a_launcher_one_notice_may_come_several_times():
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def test_a_disk_that_fills_up_leaves_the_last_checkpoint(bench, configure, monkeypatch):
-    config = configure(rl={"steps": 3, "save_every": 1})
-    save = Trainer._save_optimizer_and_scheduler
-
-    def full_at_two(self, folder):
-        if folder.endswith("-2"):
-            full()
-        save(self, folder)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Trainer, "_save_optimizer_and_scheduler", full_at_two)
-        with pytest.raises(TrainingError, match="is full: checkpoint-2") as caught:
-            bench.run(config)
-    assert "resumes from the last checkpoint" in str(caught.value.next_step)
-    assert [p.name for p in (bench.folder / "run/checkpoints").iterdir()] == ["checkpoint-1"]
-    assert [record["step"] for record in bench.run(config)] == [2, 3]
 
 
 def test_other_errors_while_saving_stay_what_they_are(bench, configure, monkeypatch):

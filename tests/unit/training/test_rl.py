@@ -190,26 +190,20 @@ def test_an_engine_that_samples_past_the_closing_tag_is_cut_there(bench, configu
         assert cut_logps == (engine and [engine[0][: len(first)], engine[1]])
 
 
-def test_resume_is_bit_identical(bench, configure):
+def test_resume_is_bit_identical_and_rollouts_are_kept_at_their_steps(bench, configure):
     """With a guide that reads grades; `tests/invariant` has the others and the methods."""
-    config = configure(guide={"name": "rapo"}, rl={"steps": 5, "save_every": 2})
+    tracking = {"rollouts": 3, "rollouts_every": 2}
+    rl = {"steps": 5, "save_every": 2}
+    config = configure(guide={"name": "rapo"}, rl=rl, tracking=tracking)
     whole = bench.run(config, "whole")
-    for step in (3, 4):
-        with pytest.raises(KilledError):
-            bench.run(config, "torn", on_step=killing(step))
-    bench.run(config, "torn")
+    bench.resumed(config, "torn", 3, 5)  # both in the middle of what rollouts.jsonl holds by then
     assert weights(bench.folder / "torn/model") == weights(bench.folder / "whole/model")
     resumed = MetricsFile(bench.folder / "torn/metrics.jsonl").read()
     assert timeless(resumed) == json.loads(json.dumps(timeless(whole)))
     assert [record["step"] for record in resumed] == [1, 2, 3, 4, 5]
     assert not [key for record in resumed for key in record if meaning(key) is None]
-
-
-def test_rollouts_are_kept_at_their_steps_and_resumed(bench, configure):
-    tracking = {"rollouts": 3, "rollouts_every": 2}
-    config = configure(rl={"steps": 5, "save_every": 2}, tracking=tracking)
-    bench.run(config, "whole")
-    rows = Run(bench.folder / "whole").rollouts.read()
+    rows = Run(bench.folder / "torn").rollouts.read()
+    assert Run(bench.folder / "whole").rollouts.read() == rows
     assert [row["step"] for row in rows] == [1, 1, 1, 3, 3, 3, 5, 5, 5]
     golds = {text: problem.gold for text, problem in PROMPTS}
     for row in rows:
@@ -217,16 +211,6 @@ def test_rollouts_are_kept_at_their_steps_and_resumed(bench, configure):
         (graded,) = parity_grader([row["gold"]], [row["completion"]])
         assert (row["grade"], row["reward"]) == (graded.status, float(graded.status == "right"))
     assert len({row["prompt"] for row in rows[:3]}) == 3
-    for step in (3, 5):  # both in the middle of what rollouts.jsonl holds by then
-        with pytest.raises(KilledError):
-            bench.run(config, "torn", on_step=killing(step))
-    bench.run(config, "torn")
-    assert Run(bench.folder / "torn").rollouts.read() == rows
-
-
-def test_no_rollouts_where_none_are_asked_for(bench, configure):
-    bench.run(configure(rl={"steps": 1}, tracking={"rollouts": 0}))
-    assert Run(bench.folder / "run").rollouts.read() == []
 
 
 def test_a_checkpoint_of_another_run_or_model_is_not_gone_on_from(bench, configure):
@@ -252,14 +236,13 @@ def test_a_checkpoint_of_another_run_or_model_is_not_gone_on_from(bench, configu
 def test_an_adapters_checkpoint_on_another_base_is_not_gone_on_from(bench, configure, tmp_path):
     config = configure(model={"kind": "pretrained", "tuning": "lora"})
     other = shutil.copytree(bench.base, tmp_path / "other")
-    for base, steps in ((bench.base, 3), (other, None)):
-        model = attach_lora(load_model(base), config.model.lora)
-        if steps:
-            with pytest.raises(KilledError):
-                bench.run(config, model=model, reference=None, on_step=killing(steps))
-        else:
-            with pytest.raises(StoreError, match=f"folder {bench.base} and {other}"):
-                bench.run(config, model=model, reference=None)
+    of_base, of_other = (
+        attach_lora(load_model(base), config.model.lora) for base in (bench.base, other)
+    )
+    with pytest.raises(KilledError):
+        bench.run(config, model=of_base, reference=None, on_step=killing(3))
+    with pytest.raises(StoreError, match=f"folder {bench.base} and {other}"):
+        bench.run(config, model=of_other, reference=None)
 
 
 @pytest.mark.filterwarnings("ignore:for 10 steps", "ignore:for 20 steps")
@@ -327,10 +310,8 @@ def test_two_steps_share_a_generation_and_take_half_of_it_each(bench, configure,
     assert (rewards[0], rewards[2]) == (rewards[1], rewards[3])
     # the second step's policy is another than the one that drew its completions
     assert whole[0]["kl/reference"] == pytest.approx(0, abs=1e-6) != whole[1]["kl/reference"]
-    with pytest.raises(KilledError):
-        bench.run(config, "torn", on_step=killing(4))
-    assert [path.name for path in (bench.folder / "torn/checkpoints").iterdir()] == ["checkpoint-2"]
-    bench.run(config, "torn")
+    rest = bench.resumed(config, "torn", 4)
+    assert [record["step"] for record in rest] == [3, 4]  # saved where a generation ends
     assert weights(bench.folder / "torn/model") == weights(bench.folder / "whole/model")
 
 
@@ -342,10 +323,12 @@ def test_every_prompt_comes_once_an_epoch_however_steps_share_generations():
         assert sorted(order[:12]) == list(range(12))
 
 
-def test_all_checkpoints_are_kept_where_none_are_to_go(bench, configure):
-    bench.run(configure(rl={"steps": 4, "save_every": 1, "keep_checkpoints": None}))
+def test_all_checkpoints_and_no_rollouts_are_kept_where_that_is_asked_for(bench, configure):
+    rl = {"steps": 4, "save_every": 1, "keep_checkpoints": None}
+    bench.run(configure(rl=rl, tracking={"rollouts": 0}))
     kept = sorted(path.name for path in (bench.folder / "run/checkpoints").iterdir())
     assert kept == [f"checkpoint-{step}" for step in (1, 2, 3, 4)]
+    assert Run(bench.folder / "run").rollouts.read() == []
 
 
 def test_what_the_engine_ended_at_the_closing_tag_is_not_cut_off(bench, configure, monkeypatch):
@@ -400,27 +383,19 @@ def test_the_guides_clock_and_that_a_resumed_run_reads_it_on(
 
 
 @pytest.mark.parametrize("reference", ["initial", "base"])
-def test_lora_is_held_to_its_reference_and_resumes(bench, configure, reference):
+def test_lora_is_held_to_its_reference(bench, configure, reference):
     config = configure(
         model={"kind": "pretrained", "tuning": "lora"},
         anchor={"reference": reference, "beta": 0.1},
-        rl={"save_every": 2, "warmup_ratio": 0.0},
+        rl={"warmup_ratio": 0.0},
     )
-
-    def run(name, **changed):
-        return bench.run(config, name, model=adapted(bench, config), reference=None, **changed)
-
-    records = run("whole")
+    start = adapted(bench, config).state_dict()
+    records = bench.run(config, model=adapted(bench, config), reference=None)
     if reference == "initial":
         assert records[0]["kl/reference"] == pytest.approx(0, abs=1e-6)
     else:
         assert records[0]["kl/reference"] > 0.01
-    with pytest.raises(KilledError):
-        run("torn", on_step=killing(3))
-    run("torn")
-    assert weights(bench.folder / "torn/model") == weights(bench.folder / "whole/model")
-    saved = load_file(bench.folder / "whole/model/adapter_model.safetensors")
-    start = adapted(bench, config).state_dict()
+    saved = load_file(bench.folder / "run/model/adapter_model.safetensors")
     assert all("lora_" in name for name in saved)
     assert any(
         not torch.equal(tensor, start[name.replace(".weight", ".default.weight")])

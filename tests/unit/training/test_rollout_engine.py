@@ -57,9 +57,8 @@ def gpu_with_vllm(monkeypatch):
     ],
 )
 def test_the_engine_is_what_the_machine_can_run_or_is_refused(
-    monkeypatch, gpu, vllm, launcher, asked,
-    settled,
-):  # fmt: skip
+    monkeypatch, gpu, vllm, launcher, asked, settled
+):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
     monkeypatch.setattr(rollout_engine, "find_spec", lambda _: object() if vllm else None)
     if launcher:
@@ -223,35 +222,30 @@ def test_a_servers_completions_are_those_of_their_rows(rows, monkeypatch):
     assert alone == [[7] * len(process) for process in rows]  # what it is there for
 
 
-def synced(model, monkeypatch, *, beside):
-    """The engine after 40 syncs of moving adapters, and whether the base is as it was."""
-    before, made = frozen(model), generation(model, monkeypatch)
-    if beside:
-        merge_beside(made)
-    for step in range(40):
-        move(model, step)
-        made.sync_weights()
-    after = frozen(model)
-    assert before.keys() == after.keys()
-    return made.llm, all(torch.equal(after[name], before[name]) for name in before)
-
-
 def test_syncs_leave_the_base_as_it_was_to_the_bit(base, monkeypatch):
-    """TRL's own merging moves it; both hand over the same names."""
-    model = coarse(base)
-    ours, kept = synced(model, monkeypatch, beside=True)
-    assert kept
-    adapted_ones = adapted_layers(model)
+    """TRL's own merging, of which the name of each weight is kept, moves it."""
+    engines = {}
+    for beside in (True, False):
+        model = coarse(base)
+        before, made = frozen(model), generation(model, monkeypatch)
+        if beside:
+            merge_beside(made)
+        for step in range(40):
+            move(model, step)
+            made.sync_weights()
+        after, engines[beside] = frozen(model), made.llm.weights
+        assert before.keys() == after.keys()
+        assert all(torch.equal(after[name], before[name]) for name in before) is beside
+        if beside:
+            adapted_ones = adapted_layers(model)
+    ours, theirs = engines[True], engines[False]
     for name, layer in adapted_ones.items():  # W + 2 B A: alpha 16 of rank 8
         b, a = layer.lora_B["default"].weight, layer.lora_A["default"].weight
         expected = (layer.base_layer.weight.float() + 2 * b @ a).bfloat16()
-        assert torch.equal(ours.weights[name], expected), name
-        assert not torch.equal(ours.weights[name], layer.base_layer.weight), name
-    theirs, kept = synced(coarse(base), monkeypatch, beside=False)
-    assert not kept
-    assert ours.weights.keys() == theirs.weights.keys()
-    unadapted = set(ours.weights) - set(adapted_ones)
-    assert all(torch.equal(ours.weights[name], theirs.weights[name]) for name in unadapted)
+        assert torch.equal(ours[name], expected), name
+        assert not torch.equal(ours[name], layer.base_layer.weight), name
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[name], theirs[name]) for name in set(ours) - set(adapted_ones))
 
 
 class Engine:
@@ -303,12 +297,6 @@ def test_a_policy_without_an_adapter_is_handed_over_as_trl_does_it(base, monkeyp
     merge_beside(made)
     made.sync_weights()
     assert made.llm.weights.keys() == dict(model.named_parameters()).keys()
-
-
-def test_an_adapter_that_is_not_plain_lora_is_refused(base, monkeypatch):
-    model = get_peft_model(load_model(base), LoraConfig(target_modules=["q_proj"], use_dora=True))
-    with pytest.raises(TrainingError, match=r"plain LoRA.*q_proj"):
-        merge_beside(generation(model, monkeypatch))
 
 
 def test_a_release_of_trl_that_merges_elsewhere_is_refused(base, monkeypatch):
@@ -372,12 +360,12 @@ def test_an_engine_is_given_what_the_policy_is(name, settings, tmp_path, tokeniz
         ("qwen2-tied", {"target_modules": QV, "modules_to_save": ["lm_head"]}, "share their"),
         ("qwen2", {"target_modules": QV, "trainable_token_indices": [3]}, "embed_tokens"),
         ("qwen2", {"target_modules": QV, "tokens": 4}, "another vocabulary"),
+        ("qwen2", {"target_modules": ["q_proj"], "use_dora": True}, r"plain LoRA.*q_proj"),
     ],
 )
 def test_what_an_engine_cannot_be_given_is_refused(
-    name, settings, why, tmp_path, tokenizer,
-    monkeypatch,
-):  # fmt: skip
+    name, settings, why, tmp_path, tokenizer, monkeypatch
+):
     model = adapted(name, tmp_path, tokenizer, **settings)
     with pytest.raises(TrainingError, match=why) as refusal:
         merge_beside(generation(model, monkeypatch))

@@ -28,19 +28,15 @@ def by_vllm(min_p=0.01, temperature=1.0, **settings):
     return RolloutSection.model_validate(said)
 
 
-def test_heads_that_cannot_be_dealt_out(start):
+def test_heads_that_cannot_be_dealt_out(start, tmp_path):
     require_rollouts(by_vllm(tensor_parallel=2), start, 4)
-    with pytest.raises(ConfigurationError, match="4 doesn't divide the model's 6"):
-        require_rollouts(by_vllm(tensor_parallel=4), start, 4)
-
-
-def test_an_adapter_has_its_bases_heads(start, tmp_path):
     adapter = tmp_path / "adapter"
     adapter.mkdir()
     said = {"base_model_name_or_path": start.path}
     (adapter / "adapter_config.json").write_text(json.dumps(said))
-    with pytest.raises(ConfigurationError, match="doesn't divide the model's 6"):
-        require_rollouts(by_vllm(tensor_parallel=4), Policy(str(adapter)), 4)
+    for policy in (start, Policy(str(adapter))):  # an adapter has its base's heads
+        with pytest.raises(ConfigurationError, match="4 doesn't divide the model's 6"):
+            require_rollouts(by_vllm(tensor_parallel=4), policy, 4)
 
 
 def test_a_server_that_serves_another_model_is_refused(start):
@@ -53,11 +49,7 @@ def test_a_server_that_serves_another_model_is_refused(start):
         require_rollouts(by_vllm(**server, server_model="other"), start, 1)
         endpoint.models = [{"id": "policy", "root": start.path}]
         require_rollouts(by_vllm(**server), start, 1)
-
-
-def test_a_server_that_is_not_there_is_named(start):
-    server = {"mode": "server", "server_url": "http://127.0.0.1:9"}
-    with pytest.raises(SamplingError, match=r"127\.0\.0\.1:9 didn't answer"):
+    with pytest.raises(SamplingError, match=r"127\.0\.0\.1:\d+ didn't answer"):
         require_rollouts(by_vllm(**server), start, 1)
 
 
