@@ -1,37 +1,14 @@
 """Every built-in guide keeps the contract that users' own guides inherit."""
 
+from functools import partial
+
 import pytest
+from sage_examples.guide import Opening
 
 from sage_cli.errors import TrainingError
 from sage_cli.guides import Guide, RandomGuide, TokenGuide
 from sage_cli.guides.guide_contract import GuideContract
 from sage_cli.settings.section import built_in
-
-
-class TestBuiltIn(GuideContract):
-    """Every guide in a file of the package, with its default settings."""
-
-    @pytest.fixture(autouse=True, params=[*built_in(Guide)])
-    def choose(self, request):
-        self.kind = built_in(Guide)[request.param]
-
-    def make(self):
-        return self.kind()
-
-
-class TestNoiseOnHalfOfTheTokens(GuideContract):
-    def make(self):
-        return RandomGuide(epsilon=(0.5, 0.1))
-
-
-class TestTokenRank(GuideContract):
-    def make(self):
-        return TokenGuide(norm="rank")
-
-
-class TestTokenZscore(GuideContract):
-    def make(self):
-        return TokenGuide(norm="zscore")
 
 
 class Surer(Guide):
@@ -47,9 +24,22 @@ class Surer(Guide):
         return 1 + self.strength * surer_BT * (signals.token_ids_BT != 3)
 
 
-class TestOfOnesOwnThatReadsBothModels(GuideContract):
-    def make(self):
-        return Surer()
+GUIDES = {
+    **built_in(Guide),
+    "noise on half of the tokens": partial(RandomGuide, epsilon=(0.5, 0.1)),
+    "ranks of tokens": partial(TokenGuide, norm="rank"),
+    "z-scores of tokens": partial(TokenGuide, norm="zscore"),
+    "of one's own, of both models": Surer,
+    "the example": partial(Opening, tokens=3, strength=0.2),
+}
+
+
+class TestEach(GuideContract):
+    """Every guide in a file of the package with its default settings, and others."""
+
+    @pytest.fixture(autouse=True, params=[*GUIDES])
+    def choose(self, request):
+        self.make = GUIDES[request.param]
 
 
 class Nosy(Surer):

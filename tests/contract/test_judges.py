@@ -1,8 +1,13 @@
-"""Every judge keeps the contract of judges."""
+"""Every judge of answers and every generator of problems keeps its contract."""
 
+import pytest
+from generator_contract import GeneratorContract
 from judge_contract import JudgeContract
 
 from sage_cli.grading.judges import PlainMathVerify, Roles, StrictMath
+from sage_cli.problems.arithmetic import Arithmetic
+from sage_cli.problems.knights_knaves import KnightsKnaves
+from sage_cli.settings.sections.data import ArithmeticSection, KnightsKnavesSection
 
 
 class Mathematics(JudgeContract):
@@ -32,3 +37,21 @@ class TestRoles(JudgeContract):
 
     def make(self):
         return Roles()
+
+
+GENERATORS = {
+    Arithmetic: ArithmeticSection(high=40),
+    KnightsKnaves: KnightsKnavesSection(people=(2, 3), per_size=5),
+}
+
+
+class TestGenerators(GeneratorContract):
+    @pytest.fixture(autouse=True, params=[*GENERATORS])
+    def choose(self, request):
+        self.kind, self.section = request.param, GENERATORS[request.param]
+
+    def make(self):
+        return self.kind(self.section)
+
+    def changed(self):
+        return self.kind(self.section.model_copy(update={"seed": 1}))

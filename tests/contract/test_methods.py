@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import pytest
 import torch
+from sage_examples.method import Unsolved
 
 from sage_cli.errors import TrainingError
 from sage_cli.methods.alpha_dpg import AlphaDpg
@@ -26,6 +27,7 @@ CASES = [
     ("steer of the paper", Steer(form="exp", omega="paper", minimum_weight=0.7), {}),
     ("clip-cov, many", ClipCov(covariance_low=0.1, share=0.2), {}),
     ("kl-cov, many", KlCov(share=0.9), {}),
+    ("the example", Unsolved(gamma=2), {}),
 ]
 OWN = {
     Steer: IN_A_MICRO_BATCH,
@@ -57,6 +59,14 @@ def suite(method, **said):
                          ids=[case[0] for case in CASES])  # fmt: skip
 def test_a_method_keeps_the_contract(method, said, test):
     getattr(suite(method, **OWN.get(type(method), {}), **said), test)()
+
+
+def test_the_example_gives_half_solved_groups_half_the_advantage():
+    """Groups with 0, 1, 3, 4 and 2 of 4 right: (1 - p)^1 = 3/4, 1/4, 1/2."""
+    inputs = suite(Unsolved()).inputs()
+    plain, weighted = (Unsolved(gamma=g).advantages(inputs).reshape(5, 4) for g in (0, 1))
+    for group, weight in ((1, 0.75), (2, 0.25), (4, 0.5)):
+        torch.testing.assert_close(weighted[group], weight * plain[group])
 
 
 class Mine(PolicyGradient):

@@ -14,7 +14,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -62,15 +62,11 @@ class Lab:
         """The command line in a process group of its own as a terminal gives it."""
         sage = str(Path(sys.executable).with_name("sage")) if cold else self.warm.sage
         return subprocess.Popen(
-            [sage, *words],
-            cwd=self.folder,
+            [sage, *words], cwd=self.folder, text=True, start_new_session=True,
             env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        )
+        )  # fmt: skip
 
     def stopped(self, process, number, files):
         """Send a command's group a signal once the files have five steps: what it printed."""
@@ -121,35 +117,23 @@ def lab(tmp_path_factory, warm):
     torch.set_num_threads(threads)
 
 
-@dataclass(frozen=True)
-class Interrupted:
-    """How a training ended that Ctrl-C met, what it left, and how it went on.
+@pytest.fixture(scope="module")
+def trained(lab):
+    """RL in an empty folder, interrupted after some steps, then the same command again.
 
     `base` is the manifest of the base that the first command trained on its way.
     """
-
-    code: int
-    output: str
-    status: str
-    steps_before: int
-    said_again: str
-    manifest: dict[str, Any]
-    base: dict[str, Any]
-
-
-@pytest.fixture(scope="module")
-def trained(lab):
-    """RL in an empty folder, interrupted after some steps, then the same command again."""
     started = lab.start(*RL, cold=True)
     output = lab.stopped(started, signal.SIGINT, "runs/rl-*/metrics.jsonl")
-    (run,) = (lab.folder / "runs").glob("rl-*")
-    status, before = Run(run).status, len(lab.records(run.name))
+    (run,) = map(Run, (lab.folder / "runs").glob("rl-*"))
+    left = {"status": run.status, "steps_before": len(run.metrics.read())}
     again = lab.start(*RL, "--json")
-    manifest, said = again.communicate(timeout=300)
-    assert again.returncode == 0, said
-    base = lab.json("sft", *PRESETS)
-    code = started.returncode
-    return Interrupted(code, output, status, before, said, json.loads(manifest), base)
+    manifest, said_again = again.communicate(timeout=300)
+    assert again.returncode == 0, said_again
+    return SimpleNamespace(
+        code=started.returncode, output=output, said_again=said_again,
+        manifest=json.loads(manifest), base=lab.json("sft", *PRESETS), **left,
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")

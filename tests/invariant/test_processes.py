@@ -50,14 +50,10 @@ def order(base, folder, case, processes):
     rl = {"algo": algo, "steps": 3, "micro_batch": 4, "warmup_ratio": 0.0, **OWN.get(algo, {})}
     rl |= {"loss": loss} if loss else {}
     return {
-        "base": str(base),
-        "folder": str(folder),
-        "name": f"{'-'.join(case)}-of-{processes}",
-        "fixed": True,
-        "formed": algo == "rlpr",
-        "validates": case == CASES[0],
+        "base": str(base), "folder": str(folder), "name": f"{'-'.join(case)}-of-{processes}",
+        "fixed": True, "formed": algo == "rlpr", "validates": case == CASES[0],
         "sections": {"guide": {"name": guide}, "rl": rl, "anchor": ANCHORS.get(algo, {})},
-    }
+    }  # fmt: skip
 
 
 @pytest.fixture(scope="module")

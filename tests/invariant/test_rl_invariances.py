@@ -4,11 +4,14 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
-from toy_policy import PROMPTS, reference_completions, timeless
+from resumed import SETTINGS
+from toy_policy import PROMPTS, reference_completions, timeless, weights
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOTrainer
 
+from sage_cli.methods.method import Method
 from sage_cli.models.loading import load_model
+from sage_cli.settings.section import built_in
 from sage_cli.training import rl_trainer, shared_prompts
 from sage_cli.training.rl import grpo_arguments, prompt_rows
 from sage_cli.training.training import training_order
@@ -29,52 +32,38 @@ def assert_close(first, second, tolerance):
             assert one[key] == pytest.approx(other[key], abs=tolerance, rel=tolerance), key
 
 
-@pytest.mark.parametrize(
-    "sections",
-    [
-        {"rl": {"loss": "dapo"}},
-        {"rl": {"loss": "bnpo"}},
-        {"rl": {"algo": "dars", "most_rollouts": 8}},
-        {"rl": {"algo": "pacs"}},
-        {"anchor": {"estimator": "head"}},
-        {"guide": {"name": "rapo"}},
-    ],
-    ids=["dapo", "bnpo", "dars", "pacs", "head", "rapo"],
-)
-def test_prompts_that_rows_share_change_rounding_alone(bench, configure, sections, monkeypatch):
-    config = configure(**{**sections, "rl": {"steps": 2, **sections.get("rl", {})}})
-    shared = bench.run(config, "shared")
-    monkeypatch.setattr(shared_prompts, "can_share", lambda causal: False)
-    apart = bench.run(config, "apart")
-    assert_close(shared, apart, 1e-4)
+APART = (shared_prompts, "can_share", lambda causal: False)
+SHUFFLED = (rl_trainer, "regrouped", list)
+IN_PARTS = {"micro_batch": 4}
 
 
 @pytest.mark.parametrize(
-    "sections",
+    ("without", "sections"),
     [
-        {"rl": {"loss": loss, "steps_per_generation": 2}}
-        for loss in ("grpo", "dapo", "dr_grpo", "bnpo")
-    ]
-    + [
-        {"rl": {"algo": "80-20"}},
-        {"rl": {"entropy_coefficient": 1}},
-        {"rl": {"entropy_coefficient": 1, "entropy_target": 99}},
-        {"rl": {"algo": "gspo", "iterations": 2}},
-        {"rl": {"algo": "pacs", "iterations": 2}},
-        {"rl": {"algo": "dars", "most_rollouts": 8}},
-        {"rl": {"algo": "clip-cov"}},
-        {"anchor": {"estimator": "reward"}},
-        {"guide": {"name": "rapo"}},
+        (APART, {"rl": {"loss": "dapo"}}), (APART, {"rl": {"loss": "bnpo"}}),
+        (APART, {"rl": {"algo": "dars", "most_rollouts": 8}}), (APART, {"rl": {"algo": "pacs"}}),
+        (APART, {"anchor": {"estimator": "head"}}), (APART, {"guide": {"name": "rapo"}}),
+        *((SHUFFLED, {"rl": {"loss": loss, "steps_per_generation": 2, **IN_PARTS}})
+          for loss in ("grpo", "dapo", "dr_grpo", "bnpo")),
+        (SHUFFLED, {"rl": {"algo": "80-20", **IN_PARTS}}),
+        (SHUFFLED, {"rl": {"entropy_coefficient": 1, **IN_PARTS}}),
+        (SHUFFLED, {"rl": {"entropy_coefficient": 1, "entropy_target": 99, **IN_PARTS}}),
+        (SHUFFLED, {"rl": {"algo": "gspo", "iterations": 2, **IN_PARTS}}),
+        (SHUFFLED, {"rl": {"algo": "pacs", "iterations": 2, **IN_PARTS}}),
+        (SHUFFLED, {"rl": {"algo": "dars", "most_rollouts": 8, **IN_PARTS}}),
+        (SHUFFLED, {"rl": {"algo": "clip-cov", **IN_PARTS}}),
+        (SHUFFLED, {"anchor": {"estimator": "reward"}, "rl": IN_PARTS}),
+        (SHUFFLED, {"guide": {"name": "rapo"}, "rl": IN_PARTS}),
     ],
     ids=str,
-)
-def test_rows_beside_those_of_their_prompt_change_rounding_alone(
-    bench, configure, sections, monkeypatch
+)  # fmt: skip
+def test_rows_shared_with_or_beside_those_of_their_prompt_change_rounding_alone(
+    bench, configure, monkeypatch, without, sections
 ):
-    sections["rl"] = {"micro_batch": 4, "steps": 2} | sections.get("rl", {})
-    beside = bench.run(configure(**deepcopy(sections)), "beside")
-    monkeypatch.setattr(rl_trainer, "regrouped", list)
-    assert_close(beside, bench.run(configure(**sections), "as shuffled"), 1e-4)
+    sections = deepcopy(sections) | {"rl": {"steps": 2, **sections.get("rl", {})}}
+    usual = bench.run(configure(**deepcopy(sections)), "usual")
+    monkeypatch.setattr(*without)
+    assert_close(usual, bench.run(configure(**sections), "without"), 1e-4)
 
 
 @pytest.mark.parametrize("guide", ["random", "token"])
@@ -83,6 +72,37 @@ def test_a_noisy_guide_without_strength_changes_nothing(bench, configure, guide)
     off = {"random": {"epsilon": (0, 0)}, "token": {"alpha": (0, 0), "sigma": (0, 0)}}[guide]
     still = bench.run(configure(guide={"name": guide} | off), "still")
     assert comparable(still) == comparable(plain)
+
+
+ELSEWHERE = {"bnpo", "dr-grpo", "dph-rl", "support-floor"}
+"""Plain ones, and methods that take stored completions."""
+GUIDED = [
+    name
+    for name, method in built_in(Method).items()
+    if method.takes_a_guide and name not in ELSEWHERE
+]
+
+
+@pytest.mark.parametrize("name", GUIDED)
+def test_with_a_flat_guide_a_method_ends_as_plain_to_the_last_bit(bench, configure, name):
+    settings = {"algo": name, **SETTINGS.get(name, {}), "stop_when_stuck": False}
+    settings |= {"micro_batch": 8, "steps_per_generation": 1, "iterations": 2}
+    if name == "80-20":
+        settings["overlong_buffer"] = 0.5
+    plain = bench.run(configure(rl=settings), "plain")
+    branch = {"name": "branch", "tau": 0.5}
+    flat = bench.run(configure(rl=settings, guide=branch | {"rho": 0.0}), "flat")
+    assert comparable(flat) == comparable(plain)
+    assert weights(bench.folder / "flat/model") == weights(bench.folder / "plain/model")
+    (steep,) = bench.run(configure(rl=settings | {"steps": 1}, guide=branch | {"rho": 3.0}), "on")
+    assert steep["loss"] != plain[0]["loss"]
+    # what a step draws: all of a generation's completions in its first step, none in the second
+    drawn = [record["sampled/completions"] for record in plain]
+    assert min(drawn[::2]) >= 16
+    assert drawn[1::2] == [0, 0]
+    if name == "adaptive-entropy":
+        coefficients = [record["entropy/coefficient"] for record in plain]
+        assert coefficients == pytest.approx([0.005, 0.01, 0.015, 0.02])
 
 
 def test_adding_a_noisy_guide_leaves_the_first_completions_alone(bench, configure):

@@ -31,10 +31,6 @@ LOOKED_AT = {
 }
 
 
-def without_validation(records):
-    return timeless(records, "eval/")
-
-
 def validated(records):
     return [record["step"] for record in records if "eval/pass@1" in record]
 
@@ -66,7 +62,7 @@ def test_weights_are_the_same_with_looks_and_without(bench, configure, case):
     assert validated(seen) == [2, 4, 5]  # every second, and the last
     assert validated(plain) == []
     assert {"eval/pass@1", "eval/pass@2", "eval/pass@4"} <= seen[-1].keys()
-    assert without_validation(seen) == without_validation(plain)
+    assert timeless(seen, "eval/") == timeless(plain, "eval/")
     assert weights(bench.folder / "seen" / "model") == weights(bench.folder / "plain" / "model")
 
 

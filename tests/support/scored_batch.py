@@ -44,24 +44,16 @@ def of_tokens(logps_BTV: Tensor, batch: dict[str, Any]) -> Tensor:
 
 
 def prepared(
-    bench: Any,
-    configure: Any,
-    *,
-    guide: dict[str, Any],
-    anchor: dict[str, Any],
-    rl: dict[str, Any] | None = None,
-    section: dict[str, Any] | None = None,
-    **further: Any,
+    bench: Any, configure: Any, *, guide: dict[str, Any], anchor: dict[str, Any], model: Any
 ) -> Any:
-    """Return a trainer past its first step; `section` are settings of the model."""
+    """Return a trainer of the policy past its first step."""
     config = configure(
         guide=guide,
-        rl={"loss": "grpo", **(rl or {})},
+        rl={"loss": "grpo"},
         rollout={"temperature": TEMPERATURE, "min_p": 0.0},
         anchor=anchor,
-        model=section or {},
     )
-    trainer = bench.trainer(config, **further)
+    trainer = bench.trainer(config, model=model)
     trainer.state.global_step = 1
     trainer.current_gradient_accumulation_steps = 1
     trainer.model.train()

@@ -11,6 +11,7 @@ import torch
 from enumeration import (
     Tree,
     ascend,
+    close,
     covering,
     entropies,
     k3_corrected,
@@ -36,10 +37,6 @@ every_guide = pytest.mark.parametrize(
     "log_q_BT", [RANDOM_BT, TOKEN_BT, BRANCH_BT], ids=["random", "token", "branch"]
 )
 every_estimator = pytest.mark.parametrize("estimator", ESTIMATORS)
-
-
-def close(found, expected):
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 
 def loss(estimator, logps_BT, reference_BT, log_q_BT):

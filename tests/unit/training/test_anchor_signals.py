@@ -27,27 +27,35 @@ def assert_close_gradients(model, double):
         torch.testing.assert_close(own.grad.double(), other.grad, atol=1e-5 * scale + 1e-9, rtol=0)
 
 
-def with_rapo(bench, configure, guide, **further):
-    anchor = {"beta": BETA}
-    return prepared(bench, configure, guide={"name": "rapo", **guide}, anchor=anchor, **further)
-
-
 def tilted(logps_BTV, phi, batch):
     """Return phi l - log sum_v P_v^phi."""
     return phi * of_tokens(logps_BTV, batch) - (phi * logps_BTV).logsumexp(dim=-1)
 
 
-@pytest.mark.parametrize("phi_right", [1.0, 0.8])
-def test_loss_and_gradient_equal_the_formulas_in_double_precision(bench, configure, phi_right):
+def stepped(bench, configure, *, old=False, **sections):
+    """A trainer, its batch and loss after a backward pass, and the policy in double precision."""
     policy = moved(bench)
     double = copy.deepcopy(policy).double()
-    guide = {"phi_right": phi_right, "phi_wrong": 0.4, "q_max": 30.0}
-    trainer = with_rapo(bench, configure, guide, model=policy)
+    trainer = prepared(bench, configure, model=policy, **sections)
     batch = generated(trainer)
+    if old:
+        noise = 0.2 * torch.rand(batch["ref_per_token_logps"].shape)
+        batch["old_per_token_logps"] = batch["ref_per_token_logps"] + noise
     trainer.model.zero_grad()
     loss = trainer._compute_loss(trainer.model, batch)
     loss.backward()
+    return trainer, batch, loss.item(), double
 
+
+def mean_of(term_BT, batch):
+    mask_BT = batch["completion_mask"]
+    return ((term_BT * mask_BT).sum(dim=1) / mask_BT.sum(dim=1)).mean()
+
+
+@pytest.mark.parametrize("phi_right", [1.0, 0.8])
+def test_loss_and_gradient_equal_the_formulas_in_double_precision(bench, configure, phi_right):
+    guide = {"name": "rapo", "phi_right": phi_right, "phi_wrong": 0.4, "q_max": 30.0}
+    trainer, batch, loss, double = stepped(bench, configure, guide=guide, anchor={"beta": BETA})
     texts = [
         bench.tokenizer.decode(ids[mask.bool()], skip_special_tokens=True)
         for ids, mask in zip(batch["completion_ids"], batch["completion_mask"], strict=True)
@@ -67,11 +75,9 @@ def test_loss_and_gradient_equal_the_formulas_in_double_precision(bench, configu
     u_BT = (anchor_BT - logps_BT).exp()
     ratio_BT = (logps_BT - logps_BT.detach()).exp()
     term_BT = -ratio_BT * batch["advantages"][:, None] + BETA * (u_BT - u_BT.log() - 1)
-    mask_BT = batch["completion_mask"]
-    expected = ((term_BT * mask_BT).sum(dim=1) / mask_BT.sum(dim=1)).mean()
-    expected = expected / trainer.current_gradient_accumulation_steps
+    expected = mean_of(term_BT, batch)
     expected.backward()
-    assert loss.item() == pytest.approx(expected.item(), abs=1e-5, rel=1e-5)
+    assert loss == pytest.approx(expected.item(), abs=1e-5, rel=1e-5)
     assert_close_gradients(trainer.model, double)
 
 
@@ -172,17 +178,12 @@ def test_rapo_with_exponents_of_1_trains_as_without_a_guide(bench, configure):
 
 
 HEAD = 5
+WITH_HEAD = {"beta": BETA, "estimator": "head", "head_tokens": HEAD}
 GUIDES = {
     "none": NoGuide(),
     "branch": BranchGuide(tau=0.5, rho=0.4),
     "token": TokenGuide(sigma=(0.0, 0.0)),
 }
-
-
-def with_head(bench, configure, guide, **further):
-    anchor = {"beta": BETA, "estimator": "head", "head_tokens": HEAD}
-    settings = GUIDES[guide].model_dump()
-    return prepared(bench, configure, guide=settings, anchor=anchor, **further)
 
 
 def w_of(surprisal_BTV, own_BT, mask_BT):
@@ -199,17 +200,8 @@ def w_of(surprisal_BTV, own_BT, mask_BT):
 def test_exact_head_loss_and_gradient_equal_the_formulas_in_double_precision(
     bench, configure, guide, old
 ):
-    policy = moved(bench)
-    double = copy.deepcopy(policy).double()
-    trainer = with_head(bench, configure, guide, model=policy)
-    batch = generated(trainer)
-    if old:
-        noise = 0.2 * torch.rand(batch["ref_per_token_logps"].shape)
-        batch["old_per_token_logps"] = batch["ref_per_token_logps"] + noise
-    trainer.model.zero_grad()
-    loss = trainer._compute_loss(trainer.model, batch)
-    loss.backward()
-
+    settings = GUIDES[guide].model_dump()
+    trainer, batch, _, double = stepped(bench, configure, old=old, guide=settings, anchor=WITH_HEAD)
     mask_BT, ids_BT = batch["completion_mask"], batch["completion_ids"]
     with torch.no_grad():
         reference_BTV = log_probabilities(load_model(bench.base).double(), batch)
@@ -235,9 +227,7 @@ def test_exact_head_loss_and_gradient_equal_the_formulas_in_double_precision(
     kl_BT = kl_BT + torch.where(in_head_BT, 0, ratio_BT * (logps_BT - anchor_BT))
     advantage_B1 = batch["advantages"][:, None]
     policy_BT = -torch.minimum(ratio_BT * advantage_B1, ratio_BT.clamp(0.8, 1.2) * advantage_B1)
-    term_BT = policy_BT + BETA * kl_BT
-    expected = ((term_BT * mask_BT).sum(dim=1) / mask_BT.sum(dim=1)).mean()
-    expected.backward()
+    mean_of(policy_BT + BETA * kl_BT, batch).backward()
     assert_close_gradients(trainer.model, double)
     tokens = trainer.tokens.drain(trainer.accelerator)
     torch.testing.assert_close(tokens["head"], kl_BT.detach()[mask_BT.bool()], atol=1e-5, rtol=1e-5)
@@ -250,9 +240,7 @@ def test_exact_head_loss_and_gradient_equal_the_formulas_in_double_precision(
     ids=["parts", "dars"],
 )  # fmt: skip
 def test_it_trains_and_records_what_it_held(bench, configure, rl):
-    anchor = {"beta": BETA, "estimator": "head", "head_tokens": HEAD}
-    config = configure(rl={"steps": 4, "loss": "dr_grpo", **rl}, anchor=anchor)
-    records = bench.run(config)
+    records = bench.run(configure(rl={"steps": 4, "loss": "dr_grpo", **rl}, anchor=WITH_HEAD))
     assert all(0 < record["anchor/head_mass"] <= 1 + 1e-6 for record in records)
     assert abs(records[0]["kl/head"]) < 1e-6 < abs(records[-1]["kl/head"])
 
@@ -265,7 +253,7 @@ def test_what_does_not_fit_is_refused(bench, configure, monkeypatch):
     model = moved(bench)
     model.config.final_logit_softcapping = 30.0
     with pytest.raises(TrainingError, match="final_logit_softcapping"):
-        with_head(bench, configure, "none", model=model)
+        prepared(bench, configure, guide={"name": "none"}, anchor=WITH_HEAD, model=model)
 
 
 class Vocabularies(TorchDispatchMode):

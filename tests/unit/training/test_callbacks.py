@@ -5,10 +5,7 @@ import math
 import pytest
 
 from sage_cli.errors import TrainingError
-from sage_cli.progress import Silent
-from sage_cli.settings.sections.runs import TrackingSection
-from sage_cli.store.run import Run
-from sage_cli.training.callbacks import Safeguards, watched
+from sage_cli.training.callbacks import Safeguards
 
 
 def record(step, **changed):
@@ -66,20 +63,3 @@ def test_a_training_that_cannot_learn_is_stopped(bench, configure):
         pytest.raises(TrainingError, match="only equal rewards"),
     ):
         bench.run(configure(rl={"steps": 40, "save_every": 40, **small}))
-
-
-class Listener(Silent):
-    def __init__(self):
-        self.lines = []
-
-    def say(self, text):
-        self.lines.append(text)
-
-
-def test_a_training_that_is_taken_up_says_from_which_step(bench, configure):
-    listener, run = Listener(), Run(bench.folder / "run")
-    for steps in (3, 4):
-        config = configure(rl={"steps": steps, "save_every": 3})
-        with watched(run, TrackingSection(wandb="off"), "rl", listener, {}) as watch:
-            bench.run(config, on_step=watch.on_step)
-    assert listener.lines == ["[bold]run[/]: continues from step 3"]

@@ -1,6 +1,7 @@
 """Signals to a training in this process: saved at the boundary, ended, gone on with."""
 
 import errno
+import itertools
 import os
 import shutil
 import signal
@@ -209,34 +210,33 @@ def sealed(monkeypatch):
     return names
 
 
-def test_minutes_save_too_and_change_nothing(bench, configure, monkeypatch, sealed):
+@pytest.mark.parametrize(
+    ("save_minutes", "save_s", "due"),
+    [
+        # looks: begun 0, steps 1 and 2 at 1 and 2 (due: saved, at 3), steps 3 and 4 at 4 and 5, ...
+        (2, 0.0, [2, 4, 6, 7]),
+        # each takes a tenth of the clock's minute: 19 tenths lie between two, not the asked half.
+        # Step 1 at 1 (due: saved, at 2), 2 at 3, 3 at 4 (1.9 minutes on: saved, at 5), ...
+        (0.5, 6.0, [1, 3, 5, 7]),
+    ],
+)
+def test_minutes_save_too_and_change_nothing(
+    bench, configure, monkeypatch, sealed, save_minutes, save_s, due
+):
     """A clock on which each look at it takes a minute: one is taken at every boundary and save."""
     rl = {"steps": 7, "save_every": 99, "keep_checkpoints": 9}
     bench.run(configure(rl=rl), "whole")
     sealed.clear()
-    minutes = iter(range(10**6))
+    minutes, saves = itertools.count(), itertools.count()
     monkeypatch.setattr(interruption, "monotonic", lambda: 60.0 * next(minutes))
-    bench.run(configure(rl=rl | {"save_minutes": 2}), "saved")
-    # looks: begun 0, steps 1 and 2 at 1 and 2 (due: saved, at 3), steps 3 and 4 at 4 and 5, ...
-    assert sealed == ["checkpoint-2", "checkpoint-4", "checkpoint-6", "checkpoint-7"]
+    monkeypatch.setattr(interruption, "perf_counter", lambda: save_s * next(saves))
+    bench.run(configure(rl=rl | {"save_minutes": save_minutes}), "saved")
+    assert sealed == [f"checkpoint-{step}" for step in due]
     # none of them is one of every 99 steps: only the last stays
     assert [path.name for path in (bench.folder / "saved/checkpoints").iterdir()] == sealed[-1:]
     whole, saved = (Run(bench.folder / name) for name in ("whole", "saved"))
     assert records(saved) == records(whole)
     assert weights(saved.model) == weights(whole.model)
-
-
-def test_checkpoints_that_take_long_are_fewer(bench, configure, monkeypatch, sealed):
-    """Each takes a tenth of the clock's minute: 19 tenths lie between two, not the asked half."""
-    minutes = iter(range(10**6))
-    monkeypatch.setattr(interruption, "monotonic", lambda: 60.0 * next(minutes))
-    tenths = iter(range(10**6))
-    monkeypatch.setattr(interruption, "perf_counter", lambda: 6.0 * next(tenths))
-    rl = {"steps": 6, "save_every": 99, "keep_checkpoints": 9, "save_minutes": 0.5}
-    bench.run(configure(rl=rl))
-    # looks: begun 0, step 1 at 1 (due: saved, at 2), 2 at 3, 3 at 4 (1.9 minutes on: saved, at 5),
-    # 4 at 6, 5 at 7 (saved), 6 the last
-    assert sealed == ["checkpoint-1", "checkpoint-3", "checkpoint-5", "checkpoint-6"]
 
 
 def test_saving_takes_a_twentieth_of_the_time_at_most():

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -47,11 +48,8 @@ def test_a_failure_after_the_launchers_death_says_nothing_of_the_training(
     tmp_path, monkeypatch, launcher, code, status
 ):
     monkeypatch.setenv(VARIABLE, str(tmp_path))
-    command = [sys.executable, "-c", FAILING, str(tmp_path)]
-    if launcher == "lives":
-        with command_lock(tmp_path):
-            ended = subprocess.run(command, capture_output=True, text=True, timeout=100)
-    else:
+    with command_lock(tmp_path) if launcher == "lives" else nullcontext():
+        command = [sys.executable, "-c", FAILING, str(tmp_path)]
         ended = subprocess.run(command, capture_output=True, text=True, timeout=100)
     assert ended.returncode == code, ended.stderr
     assert Run(tmp_path).status == status
@@ -63,10 +61,6 @@ KINDS = {
     "fsdp2": DistributedType.FSDP,
     "zero3": DistributedType.DEEPSPEED,
 }
-
-
-def test_the_shipped_configurations_are_these():
-    assert {file.stem for file in shipped("configs/accelerate").glob("*.yaml")} == set(KINDS)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -83,8 +77,8 @@ def test_accelerate_reads_the_shipped_configurations(name):
 def test_the_command_names_file_and_processes():
     file = accelerate_configuration("ddp")
     assert file == shipped("configs/accelerate") / "ddp.yaml"
-    command = launch_command(3, ["a.module", "run"], file)
-    assert command == [
+    assert {path.stem for path in file.parent.glob("*.yaml")} == set(KINDS)
+    assert launch_command(3, ["a.module", "run"], file) == [
         sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(file),
         "--num_processes", "3", "-m", "a.module", "run",
     ]  # fmt: skip
@@ -98,19 +92,20 @@ def test_a_file_of_ones_own(tmp_path):
         accelerate_configuration(str(tmp_path / "gone.yaml"))
 
 
-@pytest.mark.parametrize("kind", ["MULTI_CPU", "NO", None])
-def test_what_accelerate_would_start_as_one_process_is_refused(tmp_path, kind):
+@pytest.mark.parametrize(
+    ("written", "refusal"),
+    [
+        *((kind, "starts a single process") for kind in ("MULTI_CPU", "NO", None)),
+        pytest.param("zero3", r"zero3 \(DEEPSPEED\) shards a model over GPUs", marks=on_cpu),
+        pytest.param("fsdp2", r"fsdp2 \(FSDP\) shards a model over GPUs", marks=on_cpu),
+    ],
+)
+def test_what_accelerate_would_start_otherwise_is_refused(tmp_path, written, refusal):
+    """A file of one's own, or a shipped one, which would run as plain DDP on CPUs."""
     own = tmp_path / "own.yaml"
-    own.write_text(yaml.safe_dump({"distributed_type": kind} if kind else {"use_cpu": True}))
-    with pytest.raises(ConfigurationError, match="starts a single process"):
-        accelerate_configuration(str(own))
-
-
-@on_cpu
-@pytest.mark.parametrize(("name", "kind"), [("zero3", "DEEPSPEED"), ("fsdp2", "FSDP")])
-def test_what_accelerate_would_run_as_plain_ddp_on_cpus_is_refused(name, kind):
-    with pytest.raises(ConfigurationError, match=rf"{name} \({kind}\) shards a model over GPUs"):
-        accelerate_configuration(name)
+    own.write_text(yaml.safe_dump({"distributed_type": written} if written else {"use_cpu": True}))
+    with pytest.raises(ConfigurationError, match=refusal):
+        accelerate_configuration(written if written in KINDS else str(own))
 
 
 def test_a_process_that_fails_is_reported_with_its_log(tmp_path):
@@ -163,31 +158,24 @@ def waiting(run, *words):
     return [sys.executable, "-c", WAITING, str(run.folder), *words]
 
 
-def test_a_signal_is_passed_on_and_waited_for(tmp_path, capfd):
+@pytest.mark.parametrize("numbers", [[signal.SIGTERM], [signal.SIGINT] * 2], ids=["one", "two"])
+def test_a_signal_is_passed_on_and_waited_for_and_a_second_ends_all(tmp_path, capfd, numbers):
     run = Run(tmp_path)
 
     def interrupt(_record):
-        os.kill(os.getpid(), signal.SIGTERM)
+        for number in numbers:
+            os.kill(os.getpid(), number)
 
+    words = ["obeys"] if len(numbers) == 1 else []
     with command_lock(tmp_path), pytest.raises(Interrupted) as caught:
-        run_together(waiting(run, "obeys"), 2, run, interrupt, 4)
-    # of four steps one is done
-    assert "SIGTERM: saving in 3 steps" in capfd.readouterr().err
-    assert (caught.value.exit_code, caught.value.saved) == (143, None)
-    assert run.status == "interrupted"
-    assert not (tmp_path / ".stop").exists()
-
-
-def test_a_second_signal_ends_the_processes_at_once(tmp_path):
-    run = Run(tmp_path)
-
-    def interrupt(_record):
-        for _ in range(2):
-            os.kill(os.getpid(), signal.SIGINT)
-
-    with command_lock(tmp_path), pytest.raises(Interrupted):
-        run_together(waiting(run), 2, run, interrupt)
+        run_together(waiting(run, *words), 2, run, interrupt, 4)
     assert gone(run.metrics.read()[0]["pid"])
+    if words:
+        # of four steps one is done
+        assert "SIGTERM: saving in 3 steps" in capfd.readouterr().err
+        assert (caught.value.exit_code, caught.value.saved) == (143, None)
+        assert run.status == "interrupted"
+        assert not (tmp_path / ".stop").exists()
 
 
 LAUNCHING = """

@@ -38,17 +38,11 @@ def best_of_two(rewards):
 
 def worth_in_pairs(rewards):
     """What the best of each pair loses without the completion, over all pairs, times the group."""
-    pairs = list(combinations(range(GROUP), 2))
-    return [
-        GROUP
-        * sum(
-            max(rewards[a], rewards[b]) - rewards[b if a == i else a]
-            for a, b in pairs
-            if i in (a, b)
-        )
-        / comb(GROUP, 2)
-        for i in range(GROUP)
-    ]
+    lost = [0.0] * GROUP
+    for a, b in combinations(range(GROUP), 2):
+        lost[a] += max(rewards[a], rewards[b]) - rewards[b]
+        lost[b] += max(rewards[a], rewards[b]) - rewards[a]
+    return [GROUP * loss / comb(GROUP, 2) for loss in lost]
 
 
 def scaled_by_success(rewards):
@@ -150,11 +144,9 @@ def token_advantages(name, rows, clip):
 
 def clipped(row, t, clip):
     ratio = exp(row["logp"][t] - row["old"][t])
-    return (
-        ratio > 1 + clip[1]
-        if row["advantage"] > 0
-        else ratio < 1 - clip[0] and row["advantage"] < 0
-    )
+    if row["advantage"] > 0:
+        return ratio > 1 + clip[1]
+    return ratio < 1 - clip[0] and row["advantage"] < 0
 
 
 METHODS = {

@@ -180,17 +180,24 @@ LEAST = 1e-7
 HELD = range(0, 12, 3)
 """Problems of which two initial samples in three are right (by the parity of the first character),
 the second one first; of the others one is."""
-TEXTS = {True: ("7", "2+2", "4"), False: ("7", "9", "4")}
 
 
-def initial_samples():
+def stored(texts_of):
+    """Initial samples of each problem, by what they are in its row."""
     return {
         problem.id: [
-            Completion(problem.id, i, 0, text, 3, "stop")
-            for i, text in enumerate(TEXTS[row in HELD])
+            Completion(problem.id, i, 0, text, 3, "stop") for i, text in enumerate(texts_of(row))
         ]
         for row, (_, problem) in enumerate(PROMPTS)
     }
+
+
+INITIAL = stored(lambda row: ("7", "2+2", "4") if row in HELD else ("7", "9", "4"))
+# distinct right ones at 2 and 5, a quarter of eight; all right; none
+EIGHT = [("7", "9", "4", "7", "5", "2+2", "3", "1"), ("2", "4") * 4, ("7",) * 8]
+SELDOM = stored(lambda row: EIGHT[row % 3])
+"""Problems of which two initial samples in three are right (by the parity of the first character),
+the second one first; of the others one is."""
 
 
 def settings(**changed):
@@ -205,7 +212,7 @@ FORMULAS = {
 }
 
 
-def plain_loss(now, start, stored, rows, reward, of):
+def plain_loss(now, start, right_text, rows, reward, of):
     """The loss a problem at a time, and the divergences of those that are held."""
     kind, weight = of
     terms, found = [], []
@@ -214,8 +221,8 @@ def plain_loss(now, start, stored, rows, reward, of):
         _, problem, prompt, _ = group[0]
         if problem in HELD:
             with torch.no_grad():
-                before = log_chances(start, prompt, stored)
-            log_u = log_chances(now, prompt, stored) - before
+                before = log_chances(start, prompt, right_text)
+            log_u = log_chances(now, prompt, right_text) - before
             assert log_u.max() < LIMIT
             value = FORMULAS[kind](log_u.exp()).mean()
             terms.append(weight * value)
@@ -248,12 +255,12 @@ def test_every_step_has_the_loss_and_gradient_of_the_formulas(
     own = {"divergence": kind, "weight": weight, "log_ratio_limit": LIMIT}
     rl = settings(**own, **({"alpha": 0.3} if kind == "alpha" else {}))
     config = configure(rl=rl, anchor={"kl": "none"})
-    seen = watched(bench, config, initial_samples())
-    stored = token_ids(bench.tokenizer, initial_samples()["2x2"][1], None)
+    seen = watched(bench, config, INITIAL)
+    text = token_ids(bench.tokenizer, INITIAL["2x2"][1], None)
     start, of = load_model(bench.base).double(), (kind, 0.125 if weight is None else weight)
     held, taught, pulls = 0, 0, []
     for (model, gradients, rows, reward), record in seen:
-        loss, divergences = plain_loss(model, start, stored, rows, reward, of)
+        loss, divergences = plain_loss(model, start, text, rows, reward, of)
         taught += agree(model, gradients, record, loss, LEAST)
         assert record["groups/held"] == len(divergences)
         held += len(divergences)
@@ -269,10 +276,7 @@ def test_every_step_has_the_loss_and_gradient_of_the_formulas(
 
 
 def test_with_no_problem_held_it_is_grpo_to_the_bit(bench, configure):
-    wrong = {
-        problem.id: [Completion(problem.id, i, 0, "7", 1, "stop") for i in range(3)]
-        for _, problem in PROMPTS
-    }
+    wrong = stored(lambda _: ("7",) * 3)
     usual = {**STEP, "steps": STEPS, "algo": "grpo", "epsilon_high": 0.28}
     for name, rl in (("held", settings()), ("plain", usual)):
         config = configure(rl=rl, anchor={"kl": "none"})
@@ -280,16 +284,6 @@ def test_with_no_problem_held_it_is_grpo_to_the_bit(bench, configure):
     assert weights(bench.folder / "held/model") == weights(bench.folder / "plain/model")
 
 
-SELDOM = {
-    problem.id: [
-        Completion(problem.id, i, 0, text, 3, "stop")
-        for i, text in enumerate(
-            # distinct right ones at 2 and 5, a quarter of eight; all right; none
-            [("7", "9", "4", "7", "5", "2+2", "3", "1"), ("2", "4") * 4, ("7",) * 8][row % 3]
-        )
-    ]
-    for row, (_, problem) in enumerate(PROMPTS)
-}
 MARGIN = 0.01
 
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 import torch
-from toy_policy import PROMPTS, adapted, reference_completions
+from toy_policy import PROMPTS, adapted, reference_completions, timeless, weights
 from transformers import TrainerCallback
 from trl import GRPOTrainer
 
@@ -308,3 +308,30 @@ def test_missing_completions_and_guides_are_refused(bench, configure):
         bench.run(configure(anchor={"kl": "forward"}), reference=None)
     with pytest.raises((ConfigurationError, ValueError), match="forward KL has none"):
         configure(anchor={"kl": "forward"}, guide={"name": "branch"})
+
+
+@pytest.mark.parametrize(
+    ("algo", "kl"), [("grpo", "reverse"), ("pacs", "reverse"), ("grpo", "forward")]
+)
+def test_an_annealed_training_is_held_less_and_less(bench, configure, algo, kl):
+    rl = {"algo": algo, "steps": 6, "iterations": 2, "save_every": 2}
+    anchor = {"schedule": "cosine", "beta": 0.4, "kl": kl}
+    guide = {"name": "random", "epsilon": (0.9, 0.5)} if kl == "reverse" else {"name": "none"}
+    completions = {"reference": None, "reference_completions": reference_completions()}
+    given = completions if kl == "forward" else {}
+    config = configure(rl=rl, anchor=anchor, guide=guide)
+    whole = bench.run(config, "whole", **given)
+    # (1 + cos(pi t / 6)) / 2 for t = 0 .. 5
+    shares = [1, 0.933013, 0.75, 0.5, 0.25, 0.066987]
+    betas = [record["anchor/beta"] for record in whole]
+    assert betas == pytest.approx([0.4 * share for share in shares], abs=1e-6)
+    assert all(("kl/forward" if given else "kl/reference") in record for record in whole)
+    if given:  # the methods' resumes are in tests/invariant
+        rest = bench.resumed(config, "resumed", 4, **given)
+        assert [record["step"] for record in rest] == [3, 4, 5, 6]
+        assert timeless(rest) == timeless(whole[2:])
+        assert weights(bench.folder / "resumed/model") == weights(bench.folder / "whole/model")
+    # the last steps were held less than under a constant beta
+    constant = configure(rl=rl, anchor={**anchor, "schedule": "constant"}, guide=guide)
+    bench.run(constant, "constant", **given)
+    assert weights(bench.folder / "constant/model") != weights(bench.folder / "whole/model")

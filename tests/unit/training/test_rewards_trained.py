@@ -96,14 +96,10 @@ def test_a_run_is_named_by_what_its_functions_say(tmp_path, mine):
         config = load(["tiny"], sets=sets).config
         return rl_run(config, Policy("some/model"), Runs(tmp_path), 1).id
 
-    try:
-        plain = run_of()
-        by_default = run_of("rl.rewards=[{name: grade, weight: 1}]")
-        first = run_of(f"rl.rewards=['grade', '{mine}:early']")
-        weighed = run_of(f"rl.rewards=['grade', {{name: '{mine}:early', weight: 2}}]")
-        Path(mine).write_text(MINE + "\n# changed\n")
-        changed = run_of(f"rl.rewards=['grade', '{mine}:early']")
-    finally:
-        Path(mine).write_text(MINE)
-    assert plain == by_default
+    plain = run_of()
+    first = run_of(f"rl.rewards=['grade', '{mine}:early']")
+    weighed = run_of(f"rl.rewards=['grade', {{name: '{mine}:early', weight: 2}}]")
+    Path(mine).write_text(MINE + "\n# changed\n")
+    changed = run_of(f"rl.rewards=['grade', '{mine}:early']")
+    assert plain == run_of("rl.rewards=[{name: grade, weight: 1}]")
     assert len({plain, first, weighed, changed}) == 4

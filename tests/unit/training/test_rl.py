@@ -18,11 +18,8 @@ from sage_cli.guides import RandomGuide
 from sage_cli.methods.grpo import Grpo
 from sage_cli.models.loading import attach_lora, load_model
 from sage_cli.problems.template import PromptTemplate
-from sage_cli.sampling.sampler import SamplingParameters
-from sage_cli.sampling.stopping import Stopping
 from sage_cli.store.metrics import MetricsFile
 from sage_cli.store.run import Run
-from sage_cli.training.anchored_trainer import AnchoredTrainer
 from sage_cli.training.checkpoints import seal
 from sage_cli.training.rl import grpo_arguments, save_interval
 from sage_cli.training.rl_trainer import RlTrainer
@@ -278,16 +275,6 @@ def test_branch_statistics_are_those_of_equation_11(bench, configure):
     assert (record["entropy/p50"] >= 2) == (record["guide/clamped"] >= 0.5)
 
 
-def test_q_is_fixed_within_an_iteration(bench, configure):
-    # two passes over each generation: q stays although the policy (and its entropy) moves
-    guide = {"name": "branch", "tau": 2.0}
-    rl = {"steps": 4, "iterations": 2, "learning_rate": 0.02, "warmup_ratio": 0.0}
-    records = bench.run(configure(guide=guide, rl=rl))
-    q = [record["guide/q_mean"] for record in records]
-    assert q[0] == q[1] != q[2] == q[3]
-    assert records[0]["entropy"] != records[1]["entropy"]
-
-
 def test_two_steps_share_a_generation_and_take_half_of_it_each(bench, configure, monkeypatch):
     taken = []
     plain = RlTrainer._compute_loss
@@ -331,32 +318,14 @@ def test_all_checkpoints_and_no_rollouts_are_kept_where_that_is_asked_for(bench,
     assert Run(bench.folder / "run").rollouts.read() == []
 
 
-def test_what_the_engine_ended_at_the_closing_tag_is_not_cut_off(bench, configure, monkeypatch):
-    trainer, eos = bench.trainer(configure()), bench.tokenizer.eos_token_id
-    ids_BT = torch.tensor([[5, eos], [5, 6], [5, 7]])
-    batch = {"completion_ids": ids_BT, "completion_mask": torch.ones_like(ids_BT)}
-    trainer.raw_BF = trainer.rewards_BF = torch.zeros(3, 1)
-    trainer._batch_record = {}
-    trainer.hooks.reward.completions = ["x", "x</SOLUTION>", "xy"]
-    grades_PN = torch.zeros(1, 3, dtype=torch.long)
-    # by end-of-sequence the first alone has ended; the engine that stops at texts ended the second
-    for stop, cut in ((None, 2 / 3), ("</SOLUTION>", 1 / 3)):
-        parameters = SamplingParameters(1.0, 1.0, 0, 0.0, 8, stop)
-        trainer.stopping = Stopping(bench.tokenizer, [eos], len(bench.tokenizer), parameters)
-        monkeypatch.setattr(
-            AnchoredTrainer, "_generate_and_score_completions", lambda *_: dict(batch)
-        )
-        described = trainer._describe(trainer._scored([{"row": 0}] * 3), grades_PN)
-        assert described["completions/clipped"] == pytest.approx(cut)
-
-
 @pytest.mark.parametrize(
     ("clock", "iterations", "expected"),
     [
         ("optimiser_step", 1, [0, 0, 1, 1, 2, 2, 3, 3]),
         # two micro-batches a step: the call is step x 2 + place
         ("loss_call", 1, [0, 1, 2, 3, 4, 5, 6, 7]),
-        # q is computed on the first of two passes, at steps 0 and 2; the second pass counts too
+        # q is computed on the first of two passes, at steps 0 and 2, and stays although the policy
+        # moves; the second pass counts too
         ("loss_call", 2, [0, 1, 4, 5]),
     ],
 )

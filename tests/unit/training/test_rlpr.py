@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from toy_policy import PROMPTS, KilledError, killing, timeless, weights
+from scored_batch import log_chances
+from toy_policy import PROMPTS, KilledError, killing
 from trl import GRPOTrainer
 
 from sage_cli.errors import DataError, StoreError
@@ -22,14 +23,9 @@ OPEN, CLOSE = "<SOLUTION>", "</SOLUTION>"
 
 
 def plain_chance(model, tokenizer, before, gold):
-    """The mean of the gold's tokens' probabilities, a token at a time."""
-    ids = tokenizer(before, add_special_tokens=False)["input_ids"]
-    chances = []
-    for token in tokenizer(gold, add_special_tokens=False)["input_ids"]:
-        logits_V = model(torch.tensor([ids])).logits[0, -1]
-        chances.append(logits_V.softmax(-1)[token].item())
-        ids = [*ids, token]
-    return sum(chances) / len(chances)
+    """The mean of the gold's tokens' probabilities."""
+    ids = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in (before, gold)]
+    return log_chances(model, *ids).exp().mean().item()
 
 
 def writing(monkeypatch, tokenizer, text_of):
@@ -93,18 +89,6 @@ def test_groups_of_little_deviation_teach_nothing(bench, configure, monkeypatch)
     assert trainer.hooks.reward.keep(rewards_PN).tolist() == [False, True]
     assert trainer.hooks.reward.record["reward/spread"] == pytest.approx(0.257735)  # 1.288675 / 5
     assert trainer.hooks.reward.record["groups/filtered"] == 1
-
-
-def test_a_resumed_training_is_paid_by_the_same_start_and_average(bench, configure):
-    rl = {**RL, "reward_filter": 1.0, "steps": 14, "save_every": 12, "learning_rate": 1e-3}
-    config = configure(rl=rl, guide={"name": "branch", "tau": 0.5})
-
-    whole = bench.run(config, "whole")
-    rest = bench.resumed(config, "resumed", 13)
-    assert [record["step"] for record in rest] == [13, 14]
-    assert timeless(rest) == timeless(whole[12:])
-    assert weights(bench.folder / "resumed/model") == weights(bench.folder / "whole/model")
-    assert {"reward", "grade/right", "reward/paid", "reward/probability"} <= whole[0].keys()
 
 
 @pytest.mark.parametrize("compute_dtype", ["float32", "bfloat16"])

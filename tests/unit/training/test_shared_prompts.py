@@ -115,21 +115,19 @@ def rotary(kind, **factors):
 
 
 @pytest.mark.parametrize(
-    ("config", "lora", "checkpointing", "names"),
+    ("config", "checkpointing", "names"),
     [
-        (Gemma2Config(**SHAPE, **WINDOWS), None, False, NAMES),
-        (MistralConfig(**SHAPE, **WINDOWS), None, False, NAMES),
-        (rotary("dynamic", factor=4.0), None, False, NAMES),
-        (rotary("longrope", short_factor=[1.0, 1.0], long_factor=[3.0, 5.0]), None, False, NAMES),
-        (LLAMA, None, True, NAMES),
-        (LLAMA, None, False, [1, 2, 3, 4, 5, 6]),  # nothing is shared
-        (LLAMA, None, False, [3] * 6),  # an environment has added to one prompt of the data
+        (Gemma2Config(**SHAPE, **WINDOWS), False, NAMES),
+        (MistralConfig(**SHAPE, **WINDOWS), False, NAMES),
+        (rotary("dynamic", factor=4.0), False, NAMES),
+        (rotary("longrope", short_factor=[1.0, 1.0], long_factor=[3.0, 5.0]), False, NAMES),
+        (LLAMA, True, NAMES),
+        (LLAMA, False, [1, 2, 3, 4, 5, 6]),  # nothing is shared
+        (LLAMA, False, [3] * 6),  # an environment has added to one prompt of the data
     ],
 )
-def test_where_a_cache_cannot_stand_for_a_prompt_rows_stay_apart(
-    config, lora, checkpointing, names
-):
-    model = causal_model(config, lora=lora)
+def test_where_a_cache_cannot_stand_for_a_prompt_rows_stay_apart(config, checkpointing, names):
+    model = causal_model(config)
     if checkpointing:
         model.gradient_checkpointing_enable()
     apart = scored(model, nullcontext())

@@ -1,4 +1,4 @@
-"""Statistics of a step, the engine's probabilities, phases, grades and checkpoints."""
+"""Statistics of a step, the engine's probabilities, phases, grades, ledger and checkpoints."""
 
 import math
 import shutil
@@ -10,13 +10,15 @@ import numpy as np
 import pytest
 import torch
 from recorded import meaning
+from scored_batch import log_chances
+from toy_policy import PROMPTS
 from trl import GRPOTrainer
 
 from sage_cli.errors import StoreError
-from sage_cli.grading import Grade
 from sage_cli.guides import BranchGuide, NoGuide
 from sage_cli.guides.token_values import entropy_percentiles, guide_statistics
-from sage_cli.methods.hooks import GradeReward
+from sage_cli.store.ledger import PromptRow
+from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import newest_sealed, refuse_foreign, rotate, seal
 from sage_cli.training.step_record import (
     PHASES,
@@ -24,6 +26,7 @@ from sage_cli.training.step_record import (
     TokenRecord,
     add_mismatch,
     batch_record,
+    merged,
     mismatch_statistics,
     peak_memory,
     rollout_rows,
@@ -91,19 +94,14 @@ def engine(monkeypatch, share):
         trainer.use_vllm = False
         ids, _ = plain(trainer, prompt_ids, *rest, **named)
         trainer.use_vllm, trainer.vllm_importance_sampling_mode = True, "token_truncate"
-        logps = [
-            logps_of(trainer.model, prompt, drawn, trainer.temperature)
-            for prompt, drawn in zip(prompt_ids, ids, strict=True)
-        ]
+        with torch.no_grad():
+            logps = [
+                log_chances(trainer.model, prompt, drawn)
+                for prompt, drawn in zip(prompt_ids, ids, strict=True)
+            ]
         return ids, [(row + math.log(share)).tolist() for row in logps]
 
     monkeypatch.setattr(GRPOTrainer, "_generate_single_turn", generate)
-
-
-@torch.no_grad()
-def logps_of(model, prompt, drawn, temperature):
-    logits = model(torch.tensor([[*prompt, *drawn]])).logits[0, len(prompt) - 1 : -1]
-    return (logits / temperature).log_softmax(-1).gather(1, torch.tensor(drawn)[:, None])[:, 0]
 
 
 @pytest.mark.parametrize("iterations", [1, 2])
@@ -149,15 +147,7 @@ def test_a_phase_inside_another_takes_its_time_away_from_it():
     assert phases.drain() == dict.fromkeys(PHASES, 0)
 
 
-@pytest.mark.parametrize("peaks", [[3.0], [3.0, 5.0]])
-def test_memory_is_the_highest_and_of_each_process(peaks):
-    of_all = SimpleNamespace(device="cpu", gather=lambda _: torch.tensor(peaks))
-    found = peak_memory(of_all)
-    assert found["memory/peak_gib"] == max(peaks)
-    assert len(found) == (1 if len(peaks) == 1 else 3)
-
-
-def test_a_gpus_peak_is_the_steps(monkeypatch):
+def test_memory_is_the_highest_and_of_each_process_and_a_gpus_is_the_steps(monkeypatch):
     reset = []
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: 3 * 2**30)
@@ -165,6 +155,9 @@ def test_a_gpus_peak_is_the_steps(monkeypatch):
     alone = SimpleNamespace(device="cpu", gather=lambda values: values)
     assert peak_memory(alone) == {"memory/peak_gib": 3.0}
     assert reset == [None]
+    of_two = SimpleNamespace(device="cpu", gather=lambda own: torch.cat([own, own + 2]))
+    own = {f"memory/peak_gib/{rank}": peak for rank, peak in enumerate((3.0, 5.0))}
+    assert peak_memory(of_two) == {"memory/peak_gib": 5.0, **own}
 
 
 def test_a_trainings_phases_are_its_steps(bench, configure):
@@ -270,18 +263,6 @@ def test_unfinished_completions_do_not_end_in_an_end():
     assert unfinished(ids_BT, mask_BT, [9]).tolist() == [False, True, True]
 
 
-def test_rewards_are_one_for_right_and_zero_for_everything_else():
-    def grader(golds, completions):
-        pairs = zip(golds, completions, strict=True)
-        return [Grade("right" if gold == text else "timeout", None) for gold, text in pairs]
-
-    reward = GradeReward(grader)
-    assert reward.grade(["1", "2"], ["1", "1"]) == ["right", "timeout"]
-    assert reward.statuses == []
-    assert reward(completions=["1", "3"], gold=["2", "3"], prompts=[]) == [0.0, 1.0]
-    assert reward.statuses == ["timeout", "right"]
-
-
 def checkpoint(folder, step, *, sealed=True):
     made = folder / f"checkpoint-{step}"
     made.mkdir(parents=True)
@@ -338,3 +319,67 @@ def test_checkpoints_in_between_take_no_regular_ones_place(tmp_path, keep, kept,
     checkpoint(tmp_path, 31)
     rotate(tmp_path, keep, period=10)
     assert steps() == [*then, 99]
+
+
+def test_rows_of_a_problem_are_added_up_and_sorted():
+    rows = [
+        PromptRow("b", 1, 1, 0, 0, 0, 0, 7, 7, True),
+        PromptRow("a", 1, 0, 1, 0, 0, 0, 5, 0, True),
+        PromptRow("b", 1, 0, 0, 1, 0, 0, 2, 0, True),
+        PromptRow("b", 1, 0, 1, 0, 0, 0, 3, 0, False),
+    ]
+    assert merged(rows) == [
+        PromptRow("b", 1, 0, 1, 0, 0, 0, 3, 0, False),
+        PromptRow("a", 1, 0, 1, 0, 0, 0, 5, 0, True),
+        PromptRow("b", 2, 1, 0, 1, 0, 0, 9, 7, True),  # 7 + 2 tokens, 7 of them right
+    ]
+
+
+def kept_run(bench, configure, name="run", **rl):
+    """Return a run of two prompts a step that keeps every completion."""
+    settings = {"algo": "grpo", "prompts_per_step": 2, "rollouts_per_prompt": 2} | rl
+    tracking = {"rollouts": "all"}
+    bench.run(configure(rl=settings, tracking=tracking, anchor={"beta": 0.1}), name)
+    return Run(bench.folder / name)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_ledger_and_completions_agree_with_the_records(bench, configure, dynamic):
+    extra = {"dynamic_sampling": True, "max_extra_generations": 2} if dynamic else {}
+    run = kept_run(bench, configure, **extra)
+    ledger, completions = run.ledger.read().to_pylist(), run.completions().read().to_pylist()
+    for record in run.metrics.read():
+        own, rows = (
+            [row for row in table if row["step"] == record["step"]]
+            for table in (ledger, completions)
+        )
+        trained = [row for row in own if row["trained"]]
+        replaced = [row for row in own if not row["trained"]]
+        n = sum(row["n"] for row in trained)
+        assert n == 4
+        assert sum(row["right"] for row in trained) / n == pytest.approx(record["reward"])
+        assert sum(row["tokens"] for row in own) == record["sampled/tokens"]
+        assert sum(row["n"] for row in own) == record["sampled/completions"] == len(rows)
+        assert sum(row["n"] for row in replaced) == 2 * record.get("groups/discarded", 0)
+        equal = sum(row["right"] in (0, row["n"]) for row in trained) / len(trained)
+        assert equal == pytest.approx(record["groups/zero_variance"])
+        assert sum(len(row["ids"]) for row in rows) == record["sampled/tokens"]
+        taught = [row for row in rows if row["trained"]]
+        assert [row["rewards"] for row in taught] == [
+            [float(row["grade"] == "right")] for row in taught
+        ]
+        for first, second in zip(taught[::2], taught[1::2], strict=True):  # groups of two
+            assert first["problem"] == second["problem"]
+        for row in rows:
+            assert bench.tokenizer.decode(row["ids"], skip_special_tokens=True) == row["text"]
+            assert (row["rewards"] is None) == (not row["trained"])
+    assert {row["problem"] for row in ledger} <= {problem.id for _, problem in PROMPTS}
+    assert any(not row["trained"] for row in ledger) == dynamic
+
+
+def test_keeping_completions_changes_nothing(bench, configure):
+    kept = kept_run(bench, configure)
+    rl = {"prompts_per_step": 2, "rollouts_per_prompt": 2, "algo": "grpo"}
+    plain = bench.run(configure(rl=rl, anchor={"beta": 0.1}), "plain")
+    assert [row["loss"] for row in kept.metrics.read()] == [row["loss"] for row in plain]
+    assert not (bench.folder / "plain" / "completions").exists()

@@ -102,6 +102,8 @@ def test_a_completion_that_ends_at_a_stop_text_is_not_truncated(bench, configure
     stopped_B = torch.tensor([len(text) % 2 == 0 for text in texts])
     assert (stopped_B & ~ended_B).sum() > 0
     assert torch.equal(batch["tool_mask"].any(dim=1), ended_B | stopped_B)
+    cut = (~(ended_B | stopped_B)).float().mean().item()
+    assert trainer._batch_record["completions/clipped"] == pytest.approx(cut)
 
 
 @pytest.mark.parametrize("sections", SECTIONS, ids=str)
