@@ -130,12 +130,12 @@ def test_adding_a_noisy_guide_leaves_the_first_completions_alone(bench, configur
 def test_micro_batches_do_not_matter(bench, configure, loss, guide):
     settings = {"branch": {"tau": 0.5}, "random": {"epsilon": (0.9, 0.5)}}
     section = {"name": guide} | settings.get(guide, {})
-    # in the second step pacs' scores come from another policy than the one that drew, and dph-rl's
-    # divergence is above 0
+    # in the second step pacs' scores come from another policy than the one that drew, and of dph-rl
+    # the divergence is above 0
     own = {
         "pacs": {"iterations": 2},
         "dars": {"most_rollouts": 10, "steps": 1},
-        "dph-rl": {"iterations": 2, "weight": 3.0, "learning_rate": 1e-2},
+        "dph-rl": {"weight": 3.0, "learning_rate": 1e-2, "warmup_ratio": 0.0},
     }
     chosen = {"algo": loss, **own[loss]} if loss in own else {"loss": loss}
     rl = {"steps": 2, **chosen}
