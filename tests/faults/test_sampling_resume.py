@@ -16,7 +16,7 @@ import signalling_writer
 from random_model import random_model
 from warm import Warm
 
-from sage_cli.models.tokenizer import character_tokenizer
+from sage_cli.models.scratch import character_tokenizer
 from sage_cli.store.sample_parts import Completion
 from sage_cli.store.sample_set import SampleIdentity, SampleSet
 

@@ -12,8 +12,8 @@ import sys
 from abc import ABC, abstractmethod
 from dataclasses import asdict
 
-from sage_cli.problems.generator import Generator
 from sage_cli.problems.load import normalised
+from sage_cli.problems.problem import Generator
 
 COUNT, BATCH_SIZE = 37, 8
 _AGAIN = """

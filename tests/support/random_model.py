@@ -10,8 +10,7 @@ import torch
 import transformers
 from transformers import AutoModelForCausalLM, PreTrainedTokenizerBase, Qwen2Config
 
-from sage_cli.models.scratch import build_scratch
-from sage_cli.models.tokenizer import build_tokenizer
+from sage_cli.models.scratch import build_scratch, build_tokenizer
 from sage_cli.settings.sections.model import ScratchModel
 
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from sage_cli.metrics import Counts
 from sage_cli.metrics.ranking import objective_values
-from sage_cli.reports.document import Document
-from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.document import Document, Provenance
 from sage_cli.reports.sweep_report import (
     Axis,
     CountedTrial,

@@ -10,7 +10,7 @@ from typing import Any
 from sweep_cells import GRID, MEMORY, PASS_1, at, done, sweep_document
 
 from sage_cli.config.load import load
-from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.document import Provenance
 from sage_cli.reports.sweep_report import SweepTrial
 from sage_cli.settings.sections.runs import Objective
 from sage_cli.store.files import write_json

@@ -14,7 +14,7 @@ from scripted import Scripted
 
 from sage_cli.evaluation import measure
 from sage_cli.evaluation.probe import continues, cut, with_fresh_numbers
-from sage_cli.models.tokenizer import character_tokenizer
+from sage_cli.models.scratch import character_tokenizer
 from sage_cli.problems.problem import Problem
 from sage_cli.sampling.sampler import SampleRequest, SamplerSetup
 

@@ -10,14 +10,15 @@ from sage_cli.cli.doctor import described_lengths
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation.benchmarks import described_golds
-from sage_cli.models.tokenizer import character_tokenizer
+from sage_cli.models.scratch import character_tokenizer
 from sage_cli.problems.problem import Problem
 from sage_cli.settings.judge_names import any_of
 from sage_cli.settings.sections.model import ScratchModel
 from sage_cli.store import mirrors
 from sage_cli.trials.executors import executor
 
-QUICK = ("--set", "evaluation.limit=3", "--set", "data.rl.limit=5")
+OF_RL = ("--set", "evaluation.limit=3", "--set", "data.rl.limit=5")
+QUICK = (*OF_RL, "--set", "data.sft.limit=50")
 
 
 @pytest.fixture
@@ -51,19 +52,19 @@ def test_a_model_that_is_named_stands_for_the_presets_own(sage, tmp_path):
     """Without `tiny` beside it a preset's other settings are the paper's, its model among them."""
     (tmp_path / "own.yaml").write_text("rollout: {max_tokens: 8}\n")
     save_scratch(ScratchModel(kind="scratch", hidden=32, layers=1, heads=2), (), [], tmp_path / "m")
-    typed = sage("doctor", *QUICK, "--preset", tmp_path / "own.yaml", "--init", tmp_path / "m")
+    typed = sage("doctor", *OF_RL, "--preset", tmp_path / "own.yaml", "--init", tmp_path / "m")
     assert "✓ model m: weights in" in typed.words
 
 
 def test_an_answer_that_the_tokenizer_cannot_write_is_named(sage, tmp_path):
     save_scratch(ScratchModel(kind="scratch", hidden=32, layers=1, heads=2), (), [], tmp_path / "m")
     typed = sage(
-        "doctor", *QUICK, "--preset", "tiny", "--init", tmp_path / "m",
+        "doctor", *OF_RL, "--preset", "tiny", "--init", tmp_path / "m",
         "--set", "prompt.answer_open=⟨A⟩", "--set", "prompt.answer_close=⟨/A⟩",
     )  # fmt: skip
     assert "! answer a right answer, " in typed.words
     assert "is read as '<start_working_out>3 + 4<end_working_out>A7/A'" in typed.words
-    healthy = sage("doctor", *QUICK, "--preset", "tiny", "--init", tmp_path / "m")
+    healthy = sage("doctor", *OF_RL, "--preset", "tiny", "--init", tmp_path / "m")
     assert "✓ answer a right one of" in healthy.words
 
 

@@ -16,7 +16,7 @@ from sage_cli.errors import StoreError
 from sage_cli.models import loading
 from sage_cli.models.folders import fingerprint
 from sage_cli.models.loading import attach_lora, load_model, load_tokenizer
-from sage_cli.models.tokenizer import character_tokenizer
+from sage_cli.models.scratch import character_tokenizer
 from sage_cli.progress import Silent
 from sage_cli.settings.sections.model import LoraSection, ScratchModel
 from sage_cli.store.run import SEAL, Runs

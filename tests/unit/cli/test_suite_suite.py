@@ -8,8 +8,7 @@ from sage_cli.cli import suite_report as suite
 from sage_cli.cli.suite_report import report_suite
 from sage_cli.cli.suite_run import sweeps_of
 from sage_cli.progress import Silent
-from sage_cli.reports.document import Document
-from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.document import Document, Provenance
 from sage_cli.reports.sweep_report import Axis
 from sage_cli.trials.suites.trials import Overrides, planned
 

@@ -7,10 +7,9 @@ import pytest
 from sweep_cells import done, sweep_document
 from sweep_folder import keep_state
 
-from sage_cli.cli.suite_run import plan_suite
-from sage_cli.cli.suite_tuning import FRESH, planned_tuned
+from sage_cli.cli.suite_run import FRESH, plan_suite, planned_tuned
 from sage_cli.errors import ConfigurationError
-from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.document import Provenance
 from sage_cli.reports.sweep_report import Axis
 from sage_cli.settings.sections.runs import parse_objective
 from sage_cli.trials.search.planned_sweep import sweep_folder

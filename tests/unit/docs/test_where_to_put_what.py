@@ -68,7 +68,7 @@ COUNTED = Analysis("counted", "how many problems there are", count)
 ANALYSE = """
 from pathlib import Path
 from answered import Sample, answered, inputs
-from sage_cli.analysis.analyses import find_analysis
+from sage_cli.analysis.selection import find_analysis
 of = answered(Path("samples"), "a", {"p": [Sample()], "q": [Sample()]})
 print(find_analysis("counted").compute(inputs(of)).data)
 """
@@ -84,10 +84,10 @@ ADDED: dict[str, dict[str, str | tuple[str, str]]] = {
         "problems/registry.py": ("_ENTRIES: tuple[DataSet | Group, ...] = (\n", BENCHMARK)
     },
     "an analysis": {
-        "analysis/measures/counted.py": ANALYSIS,
-        "analysis/analyses.py": (
+        "analysis/counted.py": ANALYSIS,
+        "analysis/selection.py": (
             "_ANALYSES = (",
-            "from sage_cli.analysis.measures.counted import COUNTED\n_ANALYSES = (COUNTED, ",
+            "from sage_cli.analysis.counted import COUNTED\n_ANALYSES = (COUNTED, ",
         ),
     },
 }

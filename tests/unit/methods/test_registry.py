@@ -15,7 +15,7 @@ import sage_examples.method
 import torch
 from torch import Tensor
 
-from sage_cli.config.catalogue import meant_settings
+from sage_cli.config.explain import meant_settings
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.methods.formulas import AdvantageInputs, checked

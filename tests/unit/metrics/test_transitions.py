@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from sage_cli.metrics import Counts, compare_support, pooled
-from sage_cli.metrics.counts import SampleGrades
-from sage_cli.metrics.transitions import (
+from sage_cli.metrics.comparison import (
     different_seeds,
     grade_correlation,
     paired_grades,
 )
+from sage_cli.metrics.counts import SampleGrades
 
 
 def graded_rows(*rows: str, seed: int = 0, ids: str = "abcdefgh") -> Counts:

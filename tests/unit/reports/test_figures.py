@@ -18,8 +18,7 @@ from sage_cli.reports.figures import (
     outputs,
     series_styles,
 )
-from sage_cli.reports.series import by_method, seeded
-from sage_cli.reports.tables import Estimate
+from sage_cli.reports.tables import Estimate, by_method, seeded
 
 
 def test_seeds_of_a_method_belong_together_in_the_order_in_which_they_are_shown() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from sage_cli.errors import ConfigurationError
 from sage_cli.metrics import Counts
-from sage_cli.reports.provenance import (
+from sage_cli.reports.document import (
     BenchmarkUsed,
     GraderUsed,
     Provenance,

@@ -10,7 +10,7 @@ import pytest
 from random_model import random_model
 from transformers import LlamaConfig, PreTrainedTokenizerBase
 
-from sage_cli.models.tokenizer import character_tokenizer
+from sage_cli.models.scratch import character_tokenizer
 
 TAGS = ("<SOLUTION>", "</SOLUTION>")
 

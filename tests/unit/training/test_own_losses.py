@@ -11,9 +11,8 @@ from toy_policy import PROMPTS, StepsSeen, weights
 from trl import GRPOTrainer
 
 from sage_cli.grading import Grade
-from sage_cli.methods.alpha_dpg import pseudo_rewards
 from sage_cli.methods.dars import extra_rollouts
-from sage_cli.methods.initial_texts import HeldProblems
+from sage_cli.methods.initial_texts import HeldProblems, pseudo_rewards
 from sage_cli.methods.pacs import PacsLoss
 from sage_cli.models.loading import load_model
 from sage_cli.store.sample_parts import Completion, token_ids

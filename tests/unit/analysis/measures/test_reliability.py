@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sage_cli.analysis.analysis import Inputs, Options
-from sage_cli.analysis.measures.reliability import reliability
+from sage_cli.analysis.reliability import reliability
 from sage_cli.metrics import Counts
 
 
