@@ -10,7 +10,7 @@ from suite_lab import SuiteLab, measured
 
 def kill_driver_when(lab, holds):
     """Start, and SIGKILL the driver alone as of `holds`; its tasks must end by themselves."""
-    driver = lab.start()
+    driver = lab.start("run")
     lab.wait_until(holds, 1800)
     driver.send_signal(signal.SIGKILL)
     driver.communicate()
@@ -25,9 +25,9 @@ def test_kills_of_driver_task_and_group_and_the_same_result(tmp_path, warm):
     undisturbed, killed = (SuiteLab(folder, warm) for folder in folders)
     for lab in (undisturbed, killed):
         lab.write()
-    expected, runs = undisturbed.done(), killed.folder / "runs"
+    expected, runs = undisturbed.run("run"), killed.folder / "runs"
     kill_driver_when(killed, lambda: any(runs.glob("sft-*/metrics.jsonl")))
-    driver = killed.start()
+    driver = killed.start("run", "--json")
     killed.wait_until(lambda: any(runs.glob("rl-*/metrics.jsonl")), 1800)
     first = killed.training()
     assert first is not None
@@ -42,7 +42,7 @@ def test_kills_of_driver_task_and_group_and_the_same_result(tmp_path, warm):
     assert driver.returncode == 0, errors[-4000:]
     assert measured(json.loads(out))["rows"][1]["model"].startswith("grpo (killed")
     kill_driver_when(killed, lambda: killed.training() is not None)
-    answer = killed.done()
+    answer = killed.run("run")
     assert measured(answer)["rows"] == measured(expected)["rows"]
     keys = ("sample_set", "statuses", "problems")
     one, other = (

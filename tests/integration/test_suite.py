@@ -17,30 +17,30 @@ def lab(tmp_path_factory, warm):
 @pytest.fixture(scope="module")
 def undisturbed(lab):
     lab.write()
-    return lab.done()
+    return lab.run("run")
 
 
 def test_the_same_command_again_does_nothing_and_finds_the_same(lab, undisturbed):
     begun = lab.begun_tasks()
-    again = lab.done()
+    again = lab.run("run")
     assert again["content"] == undisturbed["content"]
     assert lab.begun_tasks() == begun
     assert (lab.folder / again["page"]).is_file()
-    plan = lab.done("plan")
+    plan = lab.run("plan")
     assert {task["state"] for task in plan["tasks"]} == {"done"}
     assert plan["left"]["tokens"] == 0
 
 
 def test_a_method_that_fails_is_a_row_with_its_reason(lab, undisturbed):
     lab.write(BROKEN)
-    answer = lab.done()
+    answer = lab.run("run")
     *others, broken = measured(answer)["rows"]
     assert others == measured(undisturbed)["rows"]
     assert broken["model"].startswith("broken (killed: SIGKILL ended it from outside")
     (pass_at_1,) = (value for name, value in broken.items() if name.endswith(" pass@1"))
     assert pass_at_1 is None
     # and so says a report that runs nothing
-    assert measured(lab.done("report"))["rows"] == measured(answer)["rows"]
+    assert measured(lab.run("report"))["rows"] == measured(answer)["rows"]
 
 
 TUNED = """
@@ -58,7 +58,7 @@ tune: {space: "learning_rate=1e-4:1e-2:log", trials: 2, steps: 2}
 def test_a_tuned_method_is_searched_and_then_trained_at_its_point(tmp_path, warm):
     tuned = SuiteLab(tmp_path, warm)
     (tmp_path / "mine.yaml").write_text(TUNED)
-    (chapter,) = tuned.done()["chapters"]
+    (chapter,) = tuned.run("run")["chapters"]
     tried = chapter["sections"]["tuning"]["trials"]
     assert [row["method"] for row in tried] == ["initial policy", "branch, chosen", "branch"]
     chosen = {row["settings"].split(",")[0] for row in tried if "chosen" in row["method"]}
@@ -67,6 +67,6 @@ def test_a_tuned_method_is_searched_and_then_trained_at_its_point(tmp_path, warm
     trained = [config["rl"] for config in configs if config["rl"]["seed"] < 1000]
     assert {f"learning_rate {rl['learning_rate']:g}" for rl in trained} == chosen
     begun = tuned.begun_tasks()
-    assert tuned.done("report")["chapters"][0]["sections"]["tuning"]["trials"] == tried
-    assert {task["state"] for task in tuned.done("plan")["tasks"]} == {"done"}
+    assert tuned.run("report")["chapters"][0]["sections"]["tuning"]["trials"] == tried
+    assert {task["state"] for task in tuned.run("plan")["tasks"]} == {"done"}
     assert tuned.begun_tasks() == begun

@@ -25,29 +25,22 @@ claims: grpo > base at pass@4
 
 @dataclass
 class SuiteLab(SweepLab):
-    """Types `sage suite run mine.yaml`, whose tasks begin warm."""
+    """Types `sage suite`, whose tasks begin warm."""
 
     def write(self, more: str = "") -> None:
         """The suite, with a line more."""
         (self.folder / "mine.yaml").write_text(SUITE.format(more=more))
 
     def start(self, *words: str) -> subprocess.Popen[str]:
-        """A suite's command in a process group of its own."""
-        presets = ["--preset", "tiny", "--preset", "small.yaml", "--json"]
+        """A command on the suite in a process group of its own."""
+        verb, *further = words
+        presets = ["--preset", "tiny", "--preset", "small.yaml"]
         sets = ["--set", "evaluation.samples=4", "--set", "evaluation.bootstrap=100"]
         return subprocess.Popen(
-            [*self.warm.driver, "suite", *(words or ["run"]), "mine.yaml", *presets, *sets],
+            [*self.warm.driver, "suite", verb, "mine.yaml", *presets, *sets, *further],
             cwd=self.folder, env=self.surroundings, start_new_session=True, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
-
-    def done(self, *words: str) -> dict[str, Any]:
-        """A command to its end: the object that it printed."""
-        process = self.start(*words)
-        out, errors = process.communicate(timeout=3000)
-        assert process.returncode == 0, errors[-4000:]
-        answer: dict[str, Any] = json.loads(out)
-        return answer
 
     def training(self) -> int | None:
         """The process that trains by RL, as it says itself while it lives; None where none does."""
