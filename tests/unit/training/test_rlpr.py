@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from scored_batch import log_chances
-from toy_policy import PROMPTS, KilledError, killing
+from toy_policy import PROMPTS, KilledError, killing, timeless, weights
 from trl import GRPOTrainer
 
 from sage_cli.errors import DataError, StoreError
@@ -89,6 +89,17 @@ def test_groups_of_little_deviation_teach_nothing(bench, configure, monkeypatch)
     assert trainer.hooks.reward.keep(rewards_PN).tolist() == [False, True]
     assert trainer.hooks.reward.record["reward/spread"] == pytest.approx(0.257735)  # 1.288675 / 5
     assert trainer.hooks.reward.record["groups/filtered"] == 1
+
+
+def test_a_resumed_training_is_paid_by_the_same_start_and_average(bench, configure):
+    rl = {**RL, "reward_filter": 1.0, "steps": 14, "save_every": 12, "learning_rate": 1e-3}
+    config = configure(rl=rl, guide={"name": "branch", "tau": 0.5})
+    whole = bench.run(config, "whole")
+    rest = bench.resumed(config, "resumed", 13)
+    assert [record["step"] for record in rest] == [13, 14]
+    assert timeless(rest) == timeless(whole[12:])
+    assert weights(bench.folder / "resumed/model") == weights(bench.folder / "whole/model")
+    assert {"reward", "grade/right", "reward/paid", "reward/probability"} <= whole[0].keys()
 
 
 @pytest.mark.parametrize("compute_dtype", ["float32", "bfloat16"])
