@@ -121,7 +121,7 @@ def test_the_browser_refuses_what_would_be_run(page, attack):
     assert page.js("return document.title").endswith("sage view")
 
 
-def test_by_the_keyboard_alone(page):
+def test_by_the_keyboard_alone(page, problem):
     page.press("\ue004")  # tab
     assert page.js("return document.activeElement.className") == "skip"
     page.press("\ue007")  # enter
@@ -147,15 +147,11 @@ def test_by_the_keyboard_alone(page):
     page.wait(lambda: page.all("dialog[open]"))
     page.press("\ue00c")  # escape
     page.wait(lambda: not page.all("dialog[open]"))
-
-
-def test_j_and_k_lead_from_problem_to_problem(page, problem):
     page.go(f"#/problem?{POLICIES}&problem={problem}")
     assert "1 of 6" in page.text()
-    page.press("j")
-    page.wait(lambda: "2 of 6" in page.text())
-    page.press("k")
-    page.wait(lambda: "1 of 6" in page.text())
+    for key, place in (("j", 2), ("k", 1)):
+        page.press(key)
+        page.wait(lambda place=place: f"{place} of 6" in page.text())
 
 
 def test_a_policy_has_one_colour_everywhere(page, problem):

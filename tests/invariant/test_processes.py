@@ -7,23 +7,13 @@ import torch
 from safetensors.torch import load_file
 
 CASES = [
-    ("grpo", "token", "dapo"),
-    ("grpo", "random", "grpo"),
-    ("per-token", "none", "grpo"),
-    ("pkpo", "branch", "dr_grpo"),
-    ("entropy-shaped", "branch", "dapo"),
-    ("pacs", "branch", ""),
-    ("dars", "branch", "dr_grpo"),
-    ("rlpr", "branch", "grpo"),
-    ("dph-rl", "none", "grpo"),
-    ("support-floor", "none", "grpo"),
-    ("alpha-dpg", "none", "dr_grpo"),
-    ("archer", "none", "dapo"),
-    ("rs-grpo", "none", "grpo"),
-    ("grpo", "rapo", "dr_grpo"),
-    ("bnpo", "branch", "dr_grpo"),
+    ("grpo", "token", "dapo"), ("grpo", "random", "grpo"), ("per-token", "none", "grpo"),
+    ("pkpo", "branch", "dr_grpo"), ("entropy-shaped", "branch", "dapo"), ("pacs", "branch", ""),
+    ("dars", "branch", "dr_grpo"), ("rlpr", "branch", "grpo"), ("dph-rl", "none", "grpo"),
+    ("support-floor", "none", "grpo"), ("alpha-dpg", "none", "dr_grpo"), ("archer", "none", "dapo"),
+    ("rs-grpo", "none", "grpo"), ("grpo", "rapo", "dr_grpo"), ("bnpo", "branch", "dr_grpo"),
     ("maxrl", "token", "grpo"),
-]
+]  # fmt: skip
 ANCHORS = {
     "bnpo": {"rows": "informative", "ema": 0.8, "ema_every": 2, "reset_every": 2},
     "alpha-dpg": {"kl": "none"},

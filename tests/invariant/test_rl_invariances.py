@@ -116,17 +116,11 @@ def test_adding_a_noisy_guide_leaves_the_first_completions_alone(bench, configur
 @pytest.mark.parametrize(
     ("loss", "guide"),
     [
-        ("grpo", "none"),
-        ("grpo", "branch"),
-        ("grpo", "random"),
-        ("dapo", "token"),
-        ("dr_grpo", "token"),
-        ("pacs", "token"),
-        ("dars", "none"),
-        ("dapo", "rapo"),
+        ("grpo", "none"), ("grpo", "branch"), ("grpo", "random"), ("dapo", "token"),
+        ("dr_grpo", "token"), ("pacs", "token"), ("dars", "none"), ("dapo", "rapo"),
         ("dph-rl", "branch"),
     ],
-)
+)  # fmt: skip
 def test_micro_batches_do_not_matter(bench, configure, loss, guide):
     settings = {"branch": {"tau": 0.5}, "random": {"epsilon": (0.9, 0.5)}}
     section = {"name": guide} | settings.get(guide, {})
@@ -174,11 +168,8 @@ def test_micro_batches_do_not_matter_to_the_tokens_that_are_held(bench, configur
         ({}, 0, False),
         ({"loss": "dapo"}, 0, False),
         ({"entropy_coefficient": 0.1}, 0, True),
-        (
-            {"entropy_target": 5.0, "entropy_coefficient_step": 0.1},
-            1,
-            True,
-        ),  # its coefficient begins at 0
+        # its coefficient begins at 0
+        ({"entropy_target": 5.0, "entropy_coefficient_step": 0.1}, 1, True),
         ({"loss": "bnpo"}, 0, True),
     ],
 )

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from sage_cli.errors import TrainingError
+from sage_cli.grading import Grade
 from sage_cli.training.callbacks import Safeguards
 
 
@@ -52,11 +53,7 @@ def test_steps_of_an_earlier_session_count():
 
 
 def test_a_training_that_cannot_learn_is_stopped(bench, configure):
-    class Never:
-        status = "wrong"
-        reward = 0.0
-
-    bench.grader = lambda golds, completions: [Never() for _ in golds]
+    bench.grader = lambda golds, completions: [Grade("wrong", None) for _ in golds]
     small = {"prompts_per_step": 2, "rollouts_per_prompt": 2}
     with (
         pytest.warns(UserWarning, match="nothing to learn from"),

@@ -19,12 +19,8 @@ class FakeTrainer:
     """Two rollouts per prompt; a prompt is right, wrong or mixed by its number modulo 3."""
 
     num_generations = 2
-
-    class accelerator:  # noqa: N801
-        process_index = 0
-
-    class state:  # noqa: N801
-        global_step = 5
+    accelerator = SimpleNamespace(process_index=0)
+    state = SimpleNamespace(global_step=5)
 
     def __init__(self):
         self.asked = []

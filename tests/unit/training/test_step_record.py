@@ -34,11 +34,7 @@ from sage_cli.training.step_record import (
     unfinished,
 )
 
-
-class One:
-    num_processes = 1
-
-
+ONE = SimpleNamespace(num_processes=1)
 LOGPS_BT = torch.tensor([[1.1, 0.8, 9.0], [1.0, 0.5, 1.0]]).log()
 BATCH = {
     "completion_mask": torch.tensor([[1, 1, 0], [1, 1, 1]]),
@@ -50,7 +46,7 @@ BATCH = {
 def signals(*, whole):
     record = TokenRecord()
     add_mismatch(record, BATCH, LOGPS_BT, whole=whole)
-    return record.drain(One())
+    return record.drain(ONE)
 
 
 def test_statistics_of_tokens_by_hand():
@@ -82,7 +78,7 @@ def test_ratios_of_completions_are_products_and_nothing_is_cut_without_a_cap():
 def test_older_probabilities_are_the_drawing_policys():
     record = TokenRecord()
     add_mismatch(record, {**BATCH, "old_per_token_logps": LOGPS_BT}, LOGPS_BT + 1, whole=False)
-    assert mismatch_statistics(record.drain(One()), 2.0)["mismatch/ratio_max"] == pytest.approx(1.1)
+    assert mismatch_statistics(record.drain(ONE), 2.0)["mismatch/ratio_max"] == pytest.approx(1.1)
 
 
 def engine(monkeypatch, share):
@@ -184,7 +180,6 @@ def test_a_trainings_phases_are_its_steps(bench, configure):
 
 def test_token_statistics_by_hand():
     record = TokenRecord()
-    one = SimpleNamespace(num_processes=1)
     mask_BT = torch.tensor([[1, 1, 0], [1, 0, 0]])
     record.add(
         mask_BT,
@@ -195,7 +190,7 @@ def test_token_statistics_by_hand():
         held=torch.tensor([[1.0, 0.0, 9.0], [1.0, 9.0, 9.0]]),
         equal=torch.tensor([[0.0, 0.0, 9.0], [1.0, 9.0, 9.0]]),
     )
-    found = token_statistics(record.drain(one), BranchGuide(q_max=1.4))
+    found = token_statistics(record.drain(ONE), BranchGuide(q_max=1.4))
     assert found["entropy"] == pytest.approx(2)
     assert found["entropy/p50"] == pytest.approx(2)
     assert found["entropy/p75"] == pytest.approx(2.5)
@@ -215,7 +210,7 @@ def test_token_statistics_by_hand():
     assert found["guide/shaped"] == pytest.approx(2 / 3)
     assert found["guide/clamped"] == pytest.approx(1 / 3)
     assert found["guide/log_q"] == pytest.approx(log_q)
-    assert math.isnan(token_statistics(record.drain(one), NoGuide())["entropy"])
+    assert math.isnan(token_statistics(record.drain(ONE), NoGuide())["entropy"])
 
 
 def test_percentiles_are_those_of_all_tokens_in_order():
