@@ -66,11 +66,18 @@ def test_rows_shared_with_or_beside_those_of_their_prompt_change_rounding_alone(
     assert_close(usual, bench.run(configure(**sections), "without"), 1e-4)
 
 
-@pytest.mark.parametrize("guide", ["random", "token"])
-def test_a_noisy_guide_without_strength_changes_nothing(bench, configure, guide):
+@pytest.mark.parametrize(
+    "guide",
+    [
+        {"name": "random", "epsilon": (0, 0)},
+        {"name": "token", "alpha": (0, 0), "sigma": (0, 0)},
+        {"name": "rapo", "phi_wrong": 1.0},
+    ],
+    ids=lambda guide: guide["name"],
+)
+def test_a_guide_without_strength_changes_nothing(bench, configure, guide):
     plain = bench.run(configure(), "plain")
-    off = {"random": {"epsilon": (0, 0)}, "token": {"alpha": (0, 0), "sigma": (0, 0)}}[guide]
-    still = bench.run(configure(guide={"name": guide} | off), "still")
+    still = bench.run(configure(guide=guide), "still")
     assert comparable(still) == comparable(plain)
 
 

@@ -84,6 +84,11 @@ def log_chances(model: Any, prompt: list[int], completion: list[int]) -> Tensor:
     return logits_TV.log_softmax(-1)[range(len(completion)), completion]
 
 
+def gradients_of(model: Any) -> dict[str, Tensor]:
+    """Return the gradients by the weights' names, in double precision."""
+    return {name: weight.grad.double() for name, weight in model.named_parameters()}
+
+
 def assert_same_gradients(model: Any, gradients: dict[str, Tensor], least: float = 0.0) -> None:
     """Compare a step's gradients with those of the model's backward pass, weight by weight."""
     for name, parameter in model.named_parameters():

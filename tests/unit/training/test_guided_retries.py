@@ -9,7 +9,7 @@ import math
 
 import pytest
 import torch
-from scored_batch import assert_same_gradients, log_chances
+from scored_batch import assert_same_gradients, gradients_of, log_chances
 from toy_policy import adapted
 
 from sage_cli.config.load import load
@@ -148,7 +148,7 @@ def test_loss_and_gradient_are_those_of_float64(base, bench, configure, tokenize
     exact.backward()
     assert loss.item() == pytest.approx(exact.item(), rel=1e-5)
     assert abs(exact.item() - math.log(2)) > 0.05
-    gradients = {name: w.grad.double() for name, w in trainer.model.named_parameters()}
+    gradients = gradients_of(trainer.model)
     assert_same_gradients(exact_policy, gradients, least=1e-7)
     assert max(gradient.abs().max().item() for gradient in gradients.values()) > 0.01
 

@@ -270,13 +270,19 @@ def test_under_a_launcher_one_notice_may_come_several_times():
             signal.signal(number, handler)
 
 
-def test_other_errors_while_saving_stay_what_they_are(bench, configure, monkeypatch):
+@pytest.mark.parametrize(
+    ("number", "kind"), [(errno.EACCES, PermissionError), (errno.ENOSPC, TrainingError)]
+)
+def test_an_error_of_the_first_save(bench, configure, monkeypatch, number, kind):
     def broken(self, folder):
-        raise OSError(errno.EACCES, "Permission denied")
+        raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(Trainer, "_save_optimizer_and_scheduler", broken)
-    with pytest.raises(PermissionError):
+    with pytest.raises(kind) as caught:
         bench.run(configure(rl={"steps": 1}))
+    if kind is TrainingError:  # the disk is full, and nothing was saved before
+        assert caught.value.next_step == "make room and run the same command again"
+        assert list((bench.folder / "run/checkpoints").iterdir()) == []
 
 
 def test_a_refused_run_writes_nothing(bench, configure, monkeypatch):

@@ -22,18 +22,14 @@ from sage_cli.training.rollouts import sampled_rollouts
 FULL = {"kind": "pretrained", "tuning": "full"}
 
 
-def test_attention_is_that_of_policy_and_reference(bench, configure, base):
+def test_attention_is_that_of_policy_and_reference(bench, configure, base, tokenizer):
     config = configure(model=FULL | {"path": str(base), "attention": "eager"})
     model, reference = policy_and_reference(config, Policy(str(base), section=config.model))
     trainer = bench.trainer(config, model=model, reference=reference)
-    found = [one.config._attn_implementation for one in (trainer.model, trainer.ref_model)]
-    assert found == ["eager", "eager"]
-    assert load_model(base).config._attn_implementation == "sdpa"
-
-
-def test_a_model_from_scratch_has_it_too(tokenizer):
     section = ScratchModel(kind="scratch", hidden=8, layers=1, heads=1, attention="eager")
-    assert build_scratch(section, tokenizer).config._attn_implementation == "eager"
+    models = (trainer.model, trainer.ref_model, build_scratch(section, tokenizer))
+    assert {model.config._attn_implementation for model in models} == {"eager"}
+    assert load_model(base).config._attn_implementation == "sdpa"
 
 
 def test_what_is_chosen_is_part_of_the_identity(configure, base, tmp_path):

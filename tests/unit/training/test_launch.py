@@ -108,15 +108,6 @@ def test_what_accelerate_would_start_otherwise_is_refused(tmp_path, written, ref
         accelerate_configuration(written if written in KINDS else str(own))
 
 
-def test_a_process_that_fails_is_reported_with_its_log(tmp_path):
-    command = [sys.executable, "-c", "import sys; print('the reason'); sys.exit(3)"]
-    run, log = Run(tmp_path), tmp_path / "processes.log"
-    with pytest.raises(TrainingError, match=r"exit code 3\)$") as caught:
-        run_together(command, 2, run, lambda _: None)
-    assert str(log) in str(caught.value.next_step)
-    assert log.read_text() == "the reason\n"
-
-
 FAILING_LAUNCH = """
 import sys
 from pathlib import Path
@@ -126,11 +117,14 @@ sys.exit(2)
 """
 
 
-def test_why_the_run_failed_is_said_at_once(tmp_path):
-    run = Run(tmp_path)
+def test_why_the_run_failed_is_said_at_once_and_the_log_is_named(tmp_path):
+    run, log = Run(tmp_path), tmp_path / "processes.log"
     run.note(started="before", status="failed", reason="something else")
-    with pytest.raises(TrainingError, match=r"exit code 3\)$"):  # before it began again
-        run_together([sys.executable, "-c", "raise SystemExit(3)"], 2, run, lambda _: None)
+    failing = "import sys; print('the reason'); sys.exit(3)"
+    with pytest.raises(TrainingError, match=r"exit code 3\)$") as caught:  # before it began again
+        run_together([sys.executable, "-c", failing], 2, run, lambda _: None)
+    assert str(log) in str(caught.value.next_step)
+    assert log.read_text() == "the reason\n"
     with pytest.raises(TrainingError, match=r"exit code 2\): the disk is full$"):
         run_together([sys.executable, "-c", FAILING_LAUNCH, str(tmp_path)], 2, run, lambda _: None)
 
