@@ -1,14 +1,12 @@
 """A policy of a few thousand parameters, and tasks that it can learn or fail."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -24,9 +22,6 @@ from sage_cli.store.run import Run
 from sage_cli.store.sample_parts import Completion
 from sage_cli.training.rl import RlInputs, build_trainer, train_rl
 from sage_cli.training.rl_trainer import RlTrainer
-
-if TYPE_CHECKING:
-    from warm import Warm
 
 
 def parity_grader(golds: Sequence[str], completions: Sequence[str]) -> list[Grade]:
@@ -68,10 +63,11 @@ def configuration(**sections: dict[str, Any]) -> SageConfig:
         "gradient_checkpointing": False, "optimizer": "adamw", "save_every": 2, "seed": 7,
     }  # fmt: skip
     rollout = {"backend": "transformers", "max_tokens": 12, "min_p": 0.0}
-    given = {name: sections.pop(name, {}) for name in ("rl", "rollout")}
-    return SageConfig.model_validate(
-        {"rl": rl | given["rl"], "rollout": rollout | given["rollout"], **sections}
-    )
+    changed = {
+        name: {**usual, **sections.pop(name, {})}
+        for name, usual in (("rl", rl), ("rollout", rollout))
+    }
+    return SageConfig.model_validate({**changed, **sections})
 
 
 @dataclass
@@ -109,8 +105,8 @@ class Bench:
         return build_trainer(config, inputs, run, lambda _: None)
 
     def inputs(self, **changed: Any) -> RlInputs:
-        given = {"tokenizer": self.tokenizer, "prompts": PROMPTS, "grader": self.grader}
-        return RlInputs(**({"reference": self.base} | given | changed))
+        given = {"reference": self.base, "tokenizer": self.tokenizer, "prompts": PROMPTS}
+        return RlInputs(**{**given, "grader": self.grader, **changed})
 
 
 @pytest.fixture
@@ -124,7 +120,7 @@ def configure() -> Callable[..., SageConfig]:
 
 
 @pytest.fixture(scope="session")
-def start(warm: Warm) -> Callable[..., subprocess.Popen[str]]:
+def start(warm) -> Callable[..., subprocess.Popen[str]]:
     """Start a process that carries out orders, with one thread: sums depend on how many there are.
 
     Its output ends when it is dead.
