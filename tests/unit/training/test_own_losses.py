@@ -283,6 +283,16 @@ def test_with_no_problem_held_it_is_grpo_to_the_bit(bench, configure):
     assert weights(bench.folder / "held/model") == weights(bench.folder / "plain/model")
 
 
+def test_rollouts_of_held_problems_teach_nothing(bench, configure):
+    config = configure(rl=settings(), anchor={"kl": "none"})
+    trainer = bench.trainer(config, reference_completions=INITIAL)
+    # two rollouts each of problem 3, which is held, and of 1, which isn't
+    advantages_B = torch.tensor([0.7, 0.7, -0.7, -0.7])
+    batch = {"prompt_row_B": torch.tensor([3, 1, 1, 3]), "advantages": advantages_B}
+    found = trainer.hooks.advantages(trainer, batch, torch.zeros(2, 2))
+    assert found.tolist() == pytest.approx([0, 0.7, -0.7, 0])
+
+
 MARGIN = 0.01
 
 
