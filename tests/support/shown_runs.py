@@ -1,7 +1,5 @@
 """Runs with samples, a sweep and a suite for `sage view`, made up without a model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Results of suites without a training: trials of a shipped suite, and counts made up."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -3,8 +3,6 @@
 Whatever it answers is one JSON object.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -52,12 +50,8 @@ def type_(folder, warm):
     It begins cold, since what libraries print when they are loaded counts too; its tasks don't.
     """
     write_small(folder, MORE)
-    for name, text in {
-        "space.yaml": SPACE,
-        "mine.yaml": SUITE,
-        "rows.jsonl": ROW,
-        "theirs.jsonl": THEIRS,
-    }.items():
+    files = {"space.yaml": SPACE, "mine.yaml": SUITE, "rows.jsonl": ROW, "theirs.jsonl": THEIRS}
+    for name, text in files.items():
         (folder / name).write_text(text)
     noisy = {"WANDB_MODE": "offline", "WANDB_SILENT": "false", "FORCE_COLOR": "1"}
     environment = {**os.environ, **noisy, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
@@ -98,53 +92,26 @@ def copied(folder, measured, tmp_path_factory):
     return str(there)
 
 
-def test_training_and_sweeping(type_, policy):
-    assert type_("rl", *PRESETS, "--guide", "branch")["id"] == policy  # found
-    swept = type_("sweep", *PRESETS, "--space", "space.yaml")
-    assert [trial["settings"]["guide.tau"] for trial in swept["trials"]] == [0.1]
-
-
-def test_measuring(type_, base, policy, measured):
+def test_labels_and_another_folder_change_no_number(type_, base, policy, measured, copied):
     assert [curve["policy"] for curve in measured["curves"]] == [policy, base]
-    assert type_("eval", policy, "--k", "1,2")["name"] == "eval"
-    assert type_("compare", base, policy)["name"] == "compare"
-    drawn = type_("passk", f"{policy}=ours", base)
-    assert [curve["policy"] for curve in drawn["curves"]] == ["ours", base]
-    assert len(type_("samples", "tokens", policy, "--limit", "1")["completions"]) == 1
-
-
-def test_looking(type_, base, policy, measured, copied):
-    listed = type_("runs", "list")["runs"]
-    assert {base, policy} <= {run["id"] for run in listed}
+    again = type_("passk", f"{policy}=ours", base, "--runs", copied)
+    assert [curve["policy"] for curve in again["curves"]] == ["ours", base]
+    numbers = [[curve["pass@k"] for curve in found["curves"]] for found in (again, measured)]
+    assert numbers[0] == numbers[1]
     assert type_("runs", "show", policy)["evaluations"]
-    again = type_("passk", policy, base, "--runs", copied)
-    assert [curve["pass@k"] for curve in again["curves"]] == [
-        curve["pass@k"] for curve in measured["curves"]
-    ]
-    assert type_("runs", "show", policy)["folder"].endswith(policy)
-    assert "arithmetic" in {source["name"] for source in type_("data", "list")["sources"]}
-    assert type_("data", "show", "arithmetic")["problems"] == 200
-    assert type_("data", "overlap", "arithmetic", "arithmetic-dev")["same"] == 0
-    assert type_("config", "show", *PRESETS)["rl"]["steps"] == 1
-    assert type_("grade", "rows.jsonl")["statuses"]["strict"]["right"] == 1
-    assert {"grpo", "bnpo", "dapo", "dr-grpo", "pass-at-k"} < set(type_("config", "algos"))
-    assert len(type_("demo", "--dry-run")["tasks"]) == 4
 
 
-def test_mistakes(type_, base, policy):
+def test_mistakes(type_, policy):
     for words, code, cause in (
-        (("rl", *PRESETS, "--algo", "dpao"), 2, "rl.algo is 'dpao'"),
         (("compare", "nobody", policy), 2, "there is no run 'nobody'"),
-        (("grade", "nothing.jsonl"), 2, "can't read nothing.jsonl"),
         (("runs", "remove", policy), 1, "declined"),
-        (("runs", "remove", base, "--yes"), 2, "is the parent of"),
     ):
         error = type_(*words, code=code)["error"]
         assert error["exit_code"] == code
         assert cause in error["cause"]
 
 
-PLAIN: tuple[str, ...] = (
+PLAIN = (
     "runs list", "runs list --columns guide.tau,pass@1", "runs show POLICY",
     "passk POLICY BASE", "passk POLICY --dry-run", "eval POLICY --k 1,2", "eval --dry-run",
     "compare BASE POLICY", "power POLICY --samples 2", "samples show POLICY --limit 1",
@@ -169,7 +136,7 @@ def test_an_answer_is_one_object(type_, base, policy, measured, typed):
     assert type_(*[{"BASE": base, "POLICY": policy}.get(word, word) for word in typed.split()])
 
 
-ORDERED: tuple[str, ...] = (
+ORDERED = (
     "sft PRESETS", "rl PRESETS --guide branch", "sweep PRESETS --space space.yaml",
     "sweep PRESETS --space space.yaml --dry-run", "sweep list", "sweep show tau-",
     "suite list", "suite plan mine.yaml PRESETS",
@@ -188,7 +155,9 @@ def test_sweeps_and_suites_answer(type_, policy, measured, copied):
     for typed in ORDERED:
         words = typed.replace("POLICY", policy).replace("PRESETS", " ".join(PRESETS))
         words = words.replace("COPIED", copied).split()
-        found[command_of(words, known)] = type_(*words)
+        found.setdefault(command_of(words, known), type_(*words))
+    assert found["rl"]["id"] == policy  # which was there
+    assert [trial["settings"]["guide.tau"] for trial in found["sweep"]["trials"]] == [0.1]
     (chapter,) = found["suite report"]["chapters"]
     assert {"measured", "claims", "passk", "lengths"} <= set(chapter["sections"])
     assert len(found["demo"]["runs"]) == 3

@@ -1,4 +1,4 @@
-""""""
+"""`sage compare`: which runs, models and files are compared, and what is refused."""
 
 import json
 
@@ -21,6 +21,18 @@ P_P = np.random.default_rng(0).beta(1, 2, 24)
 def counts(seed, gain=0.0):
     c_P = np.random.default_rng(seed).binomial(16, P_P + gain * (1 - P_P))
     return Counts(tuple(f"p{i}" for i in range(24)), np.full(24, 16), c_P)
+
+
+def write_counts(file, measured, **changes):
+    """Write a file of counts and return its name."""
+    rows = [{"problem": f"p{i}", "n": 16, "c": int(c)} for i, c in enumerate(measured.c_P)]
+    file.write_text(json.dumps([{**row, **changes} for row in rows]))
+    return str(file)
+
+
+@pytest.fixture
+def config(tmp_path):
+    return load(sets=[f"run.root={tmp_path}/runs"]).config
 
 
 def counts_of(name):
@@ -90,13 +102,11 @@ def test_sides_are_told_apart_and_a_run_is_not_compared_with_itself():
         compare_named(["good-1", "good-2"], ["base-1", "good-1"], counts_of, (1,))
 
 
-def test_files_of_counts_are_compared_without_a_model(tmp_path):
-    for name, gain in (("good", 0.3), ("base", 0.0)):
-        one = counts(1, gain)
-        rows = [{"problem": p, "n": 16, "c": int(c)} for p, c in zip(one.problem_ids, one.c_P)]  # noqa: B905
-        (tmp_path / f"{name}.json").write_text(json.dumps(rows))
-    config = load(sets=[f"run.root={tmp_path}/runs"]).config
-    files = [str(tmp_path / f"{name}.json") for name in ("good", "base")]
+def test_files_of_counts_are_compared_without_a_model(tmp_path, config):
+    files = [
+        write_counts(tmp_path / f"{name}.json", counts(1, gain))
+        for name, gain in (("good", 0.3), ("base", 0.0))
+    ]
     result = compare_files(config, files[:1], files[1:], (), None, Silent())
     assert result.folder.parent == tmp_path / "runs" / "reports"
     written = json.loads((result.folder / "compare.json").read_text(), parse_constant=pytest.fail)
@@ -116,31 +126,25 @@ def test_files_of_counts_are_compared_without_a_model(tmp_path):
         compare_files(config, files[:1], files[1:], (), "1..32", Silent())
 
 
-def test_a_model_is_named_once(tmp_path):
+def test_a_model_is_named_once(tmp_path, config):
     with pytest.raises(ConfigurationError, match="good-1 is named twice on one side"):
         compare_named(["good-1", "good-1"], ["base-1", "base-2"], counts_of, (1,))
-    rows = [{"problem": f"p{i}", "n": 16, "c": int(c)} for i, c in enumerate(counts(1).c_P)]
-    for name in ("a.json", "copy.json"):
-        (tmp_path / name).write_text(json.dumps(rows))
-    (tmp_path / "b.json").write_text(json.dumps([{**row, "c": 8} for row in rows]))
-    a, copy, b = (str(tmp_path / name) for name in ("a.json", "copy.json", "b.json"))
-    config = load(sets=[f"run.root={tmp_path}/runs"]).config
-    with pytest.raises(
-        ConfigurationError, match=r"copy.json \(the same content as .*a.json\) is on"
-    ):
+    a, copy = (write_counts(tmp_path / name, counts(1)) for name in ("a.json", "copy.json"))
+    b = write_counts(tmp_path / "b.json", counts(1), c=8)
+    content = r"copy.json \(the same content as .*a.json\) is on"
+    with pytest.raises(ConfigurationError, match=content):
         compare_files(config, [a], [copy], (), None, Silent())
     with pytest.raises(ConfigurationError, match=r"the same content as .* is named twice on one"):
         compare_files(config, [a, copy], [b, b], (), None, Silent())
     assert not (tmp_path / "runs").exists()
 
 
-def test_weights_tell_models_apart_whatever_they_are_called(tmp_path):
+def test_weights_tell_models_apart_whatever_they_are_called(tmp_path, config):
     for name, weights in (("one", "same"), ("two", "same"), ("x/m", "x"), ("y/m", "y")):
         folder = tmp_path / name
         folder.mkdir(parents=True)
         (folder / "config.json").write_text("{}")
         (folder / "model.safetensors").write_text(weights)
-    config = load(sets=[f"run.root={tmp_path}/runs"]).config
     one, two, x, y = (str(tmp_path / name) for name in ("one", "two", "x/m", "y/m"))
     with pytest.raises(ConfigurationError, match=r"two \(the same content as .*one\) is on both"):
         compare(Evaluation(config), [one], [two], Silent())
@@ -158,7 +162,7 @@ def test_sides_are_called_as_they_are_labelled():
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_two_methods_on_one_side_are_no_seeds_of_one(tmp_path, turned):
+def test_two_methods_on_one_side_are_no_seeds_of_one(tmp_path, config, turned):
     root = tmp_path / "runs"
     guided = {"anchor": {"kl": "reverse"}, "guide": {"name": "branch"}}
     runs = [
@@ -168,7 +172,6 @@ def test_two_methods_on_one_side_are_no_seeds_of_one(tmp_path, turned):
         )
     ]  # fmt: skip
     sides = (runs[2:], runs[:2]) if turned else (runs[:2], runs[2:])
-    config = load(sets=[f"run.root={root}"]).config
     with pytest.raises(ConfigurationError, match=r"differ in guide.name \(branch and none\)"):
         compare(Evaluation(config), *sides, Silent())
     assert not (root / "reports").exists()
@@ -206,15 +209,8 @@ def test_the_difference_from_the_own_control_comes_first(tmp_path, turned, sampl
     assert "own control" not in " ".join(found.notes)
 
 
-def test_counts_of_several_seeds_are_told_to_be_unchecked(tmp_path):
-    for name in ("one", "two", "base"):
-        rows = [
-            {"problem": f"p{i}", "n": 16, "c": int(c)} for i, c in enumerate(counts(len(name)).c_P)
-        ]
-        rows[0]["c"] = len(list(tmp_path.iterdir()))
-        (tmp_path / f"{name}.json").write_text(json.dumps(rows))
-    one, two, base = (str(tmp_path / f"{name}.json") for name in ("one", "two", "base"))
-    config = load(sets=[f"run.root={tmp_path}/runs"]).config
+def test_counts_of_several_seeds_are_told_to_be_unchecked(tmp_path, config):
+    one, two, base = (write_counts(tmp_path / f"{i}.json", counts(i)) for i in range(3))
     told = [
         [note for note in compare_files(config, a, [base], (), "1", Silent()).document.notes
          if "isn't checked" in note]

@@ -9,8 +9,7 @@ import pytest
 from random_model import save_scratch
 
 from sage_cli.cli import training_run
-from sage_cli.cli import training_run as workflow
-from sage_cli.cli.training_run import InitialPolicy
+from sage_cli.cli.training_run import InitialPolicy, SftTraining
 from sage_cli.config.load import load
 from sage_cli.errors import BusyError, ConfigurationError, StoreError
 from sage_cli.models.planned import sft_run
@@ -37,9 +36,8 @@ def rows(tmp_path):
     path = tmp_path / "rows.jsonl"
     worked = [("1+1=?", "2", "one more than 1"), ("2+2=?", "4", "x" * 200)]
     names = ("question", "gold", "working")
-    path.write_text(
-        "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in worked)
-    )
+    lines = [json.dumps(dict(zip(names, row, strict=True))) for row in worked]
+    path.write_text("\n".join(lines))
     return path
 
 
@@ -55,7 +53,7 @@ def config(folder, rows, *sets):
 
 
 def test_a_run_that_began_with_another_prompt_is_not_resumed(tmp_path):
-    training = workflow.SftTraining.of(load().config)
+    training = SftTraining.of(load().config)
     run = Runs(tmp_path).at("sft", "toy", "1" * 64)
     origin = {"kind": "sft", "parent": None, "seed": 0, "template": "of before"}
 
@@ -71,23 +69,20 @@ def test_a_run_that_began_with_another_prompt_is_not_resumed(tmp_path):
 
 def test_the_length_that_counts_is_the_questions_or_the_conversations(folder, rows):
     def kept(*sets):
-        _, _, examples = workflow.sft_inputs(config(folder, rows, *sets))
+        _, _, examples = training_run.sft_inputs(config(folder, rows, *sets))
         return [re.findall("<SOLUTION>(.*)</SOLUTION>", one.completion)[0] for one in examples]
 
     # half of 300 tokens, a character (or tag) counting as one: questions have 5, the first
     # conversation about 30, the second more than 200
     assert kept() == ["2", "4"]
-    assert kept("data.sft.measured=conversation") == ["2"]
+    measured = "data.sft.measured=conversation"
+    assert kept(measured) == ["2"]
+    # a share of 1 measures nothing
+    assert kept(measured, "data.sft.max_prompt_share=1", "sft.max_length=8") == ["2", "4"]
     # plain prompt of 5 + <start> working of 15 <end> <SOLUTION> 2 </SOLUTION> + end: 26 tokens
-    exactly = ["data.sft.measured=conversation", "data.sft.max_prompt_share=1", "sft.max_length=8"]
-    assert kept(*exactly) == ["2", "4"]  # a share of 1 measures nothing
-    for length, left in ((52, ["2"]), (50, None)):
-        sets = ["data.sft.measured=conversation", f"sft.max_length={length}"]
-        if left is None:
-            with pytest.raises(ConfigurationError, match="no demonstration"):
-                kept(*sets)
-        else:
-            assert kept(*sets) == left
+    assert kept(measured, "sft.max_length=52") == ["2"]
+    with pytest.raises(ConfigurationError, match="no demonstration"):
+        kept(measured, "sft.max_length=50")
 
 
 @pytest.mark.parametrize(("setting", "loss"), [(None, "completion"), ("text", "text")])
@@ -96,25 +91,36 @@ def test_what_the_loss_covers_is_a_setting(folder, rows, monkeypatch, setting, l
     monkeypatch.setattr(trainer, "train_sft", lambda *arguments: seen.extend(arguments[3]))
     monkeypatch.setattr(training_run, "note_weights", lambda run: None)
     sets = ["sft.optimizer=adamw", *([f"sft.loss={setting}"] if setting else [])]
-    workflow.SftTraining.of(config(folder, rows, *sets)).carry_out(Silent())
+    SftTraining.of(config(folder, rows, *sets)).carry_out(Silent())
     assert [example.loss for example in seen] == [loss, loss]
 
 
-def test_an_optimiser_that_cannot_run_is_refused_before_anything_is_written(
+def test_what_cannot_be_trained_is_refused_before_anything_is_written(
     folder, rows, monkeypatch, tmp_path
 ):
+    with pytest.raises(ConfigurationError, match=r"sft\.enabled is false"):
+        SftTraining.of(config(folder, rows, "sft.enabled=false"))
     monkeypatch.setattr(hardware, "find_spec", lambda _: None)
-    monkeypatch.setattr(workflow, "sft_inputs", lambda *_: pytest.fail("the training began"))
+    monkeypatch.setattr(training_run, "sft_inputs", lambda *_: pytest.fail("the training began"))
+    eight_bit = SftTraining.of(config(folder, rows, "sft.optimizer=adamw_8bit"))
     with pytest.raises(ConfigurationError, match="needs the package bitsandbytes"):
-        workflow.SftTraining.of(config(folder, rows, "sft.optimizer=adamw_8bit")).carry_out(
-            Silent()
-        )
+        eight_bit.carry_out(Silent())
     assert not (tmp_path / "runs").exists()
 
 
-def test_what_takes_its_model_as_it_is_has_no_training_to_plan(folder, rows):
-    with pytest.raises(ConfigurationError, match=r"sft\.enabled is false"):
-        workflow.SftTraining.of(config(folder, rows, "sft.enabled=false"))
+@pytest.fixture
+def base(tmp_path):
+    """Settings, their base, and what finishes it."""
+    settings = load(sets=["tracking.wandb=off", f"run.root={tmp_path}/runs"]).config
+    run = sft_run(settings, Runs(settings.run.root))
+
+    def finish():
+        run.model.mkdir(parents=True)
+        (run.model / "model.safetensors").write_text("weights")
+        run.note(status="finished", kind="sft", id=run.id)
+        return run
+
+    return settings, run, finish
 
 
 class Hears(Silent):
@@ -130,16 +136,9 @@ class Hears(Silent):
 
 
 @pytest.mark.parametrize("ends", ["finished", "killed"])
-def test_a_base_that_another_process_trains_is_waited_for(tmp_path, monkeypatch, ends):
-    settings = load(sets=["tracking.wandb=off", f"run.root={tmp_path}/runs"]).config
-    run = sft_run(settings, Runs(settings.run.root))
+def test_a_base_that_another_process_trains_is_waited_for(base, monkeypatch, ends):
+    settings, run, finish = base
     held, may_end = threading.Event(), threading.Event()
-
-    def finish():
-        run.model.mkdir(parents=True)
-        (run.model / "model.safetensors").write_text("weights")
-        run.note(status="finished", kind="sft", id=run.id)
-        return run
 
     def other():
         with writer(run.folder):
@@ -149,9 +148,7 @@ def test_a_base_that_another_process_trains_is_waited_for(tmp_path, monkeypatch,
                 finish()
 
     taken_over = []
-    monkeypatch.setattr(
-        workflow.SftTraining, "carry_out", lambda *_: taken_over.append(1) or finish()
-    )
+    monkeypatch.setattr(SftTraining, "carry_out", lambda *_: taken_over.append(1) or finish())
     thread = threading.Thread(target=other)
     thread.start()
     assert held.wait(60)
@@ -162,15 +159,12 @@ def test_a_base_that_another_process_trains_is_waited_for(tmp_path, monkeypatch,
     assert len(taken_over) == (ends == "killed")
 
 
-def test_a_base_whose_lock_another_process_took_first_is_waited_for_too(tmp_path, monkeypatch):
-    settings = load(sets=["tracking.wandb=off", f"run.root={tmp_path}/runs"]).config
-    run = sft_run(settings, Runs(settings.run.root))
+def test_a_base_whose_lock_another_process_took_first_is_waited_for_too(base, monkeypatch):
+    settings, run, finish = base
 
     def beaten(*_):
-        run.model.mkdir(parents=True)
-        (run.model / "model.safetensors").write_text("weights")
-        run.note(status="finished", kind="sft", id=run.id)
+        finish()
         raise BusyError("it is being written by another process")
 
-    monkeypatch.setattr(workflow.SftTraining, "carry_out", beaten)
+    monkeypatch.setattr(SftTraining, "carry_out", beaten)
     assert InitialPolicy.of(settings).carry_out(Silent()).run == run

@@ -63,20 +63,12 @@ def test_files_have_the_rights_that_the_umask_leaves(made):
     assert {"metrics.jsonl", "rollouts.jsonl", "set.json"} <= shown
 
 
-def test_every_file_of_a_run_is_named(made):
+def test_every_file_of_a_run_is_named_and_none_holds_the_environment(made):
     run = made(0o022)
     named = quoted("Of a run, `config.json`.*?Beside the runs")
     written = {path.name + "/" * path.is_dir() for path in run.folder.iterdir()}
     assert {name for name in written if not name.startswith(".")} <= named
     assert {f"{path.name}/" for path in (run.model, run.checkpoints)} <= named
-
-
-def test_the_environment_is_not_stored(made):
-    run = made(0o022)
-    assert files(run)
     assert not any(b"hf_dont_store_me" in path.read_bytes() for path in files(run))
-
-
-def test_a_manifest_shows_host_and_command(made):
-    manifest = made(0o022).manifest
-    assert {"host", "command", "versions", "commit", "parent", "reason"} <= manifest.keys()
+    shown = {"host", "command", "versions", "commit", "parent", "reason"}
+    assert shown <= run.manifest.keys()
