@@ -1,9 +1,11 @@
 """Type commands in an empty folder."""
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from json_answers import one_object
@@ -26,6 +28,18 @@ class Typed:
     def written(self) -> list[str]:
         """Everything that lies in the folder now."""
         return sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*"))
+
+    @property
+    def answer(self) -> Any:
+        """The object that it printed."""
+        assert self.code == 0, self.words
+        return json.loads(self.stdout)
+
+    def refused(self, *said: str) -> None:
+        """It was a mistake, of which a panel says this."""
+        assert self.code == 2, self.words
+        for words in said:
+            assert words in self.words
 
 
 @pytest.fixture

@@ -1,11 +1,7 @@
 """`sage data probe`: a benchmark that half was learnt by heart, and the same with fresh numbers."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -15,10 +11,8 @@ from sage_cli.evaluation import measure
 from sage_cli.evaluation.probe import continues, cut, with_fresh_numbers
 from sage_cli.models.tokenizer import character_tokenizer
 from sage_cli.problems.problem import Problem
-from sage_cli.sampling.sampler import SampleRequest, SamplerSetup
 from sage_cli.store.sample_parts import Completion
 
-Sage = Callable[..., Any]
 QUESTIONS = [
     "Ann has 12 apples for her two sisters, and Bob takes 5 of them. How many are left?",
     "A train of 31 wagons goes through a long tunnel and loses 14 in it. How long is it?",
@@ -46,7 +40,7 @@ BY_HEART = QUESTIONS[:4]
         ("x", "x"),
     ],
 )
-def test_the_beginning_of_a_question(question: str, begin: str) -> None:
+def test_the_beginning_of_a_question(question, begin):
     first, rest = cut(question)
     assert (first, first + rest) == (begin, question.strip())
 
@@ -65,11 +59,11 @@ def test_the_beginning_of_a_question(question: str, begin: str) -> None:
         ("anything", "", False),  # of a question of one character nothing is left
     ],
 )
-def test_what_continues_a_question_word_for_word(text: str, rest: str, is_continued: bool) -> None:
+def test_what_continues_a_question_word_for_word(text, rest, is_continued):
     assert continues(text, rest) == is_continued
 
 
-def test_fresh_numbers_are_others_of_equal_length() -> None:
+def test_fresh_numbers_are_others_of_equal_length():
     problem = Problem("p", "b", "12 of 210 and 12 of 0.5", "1")
     fresh = with_fresh_numbers(problem).question
     assert fresh == with_fresh_numbers(problem).question
@@ -83,12 +77,12 @@ class HalfByHeart:
     """A sampler that has learnt half of the questions with their answers, and rambles else."""
 
     provenance = {"engine": "scripted"}  # noqa: RUF012
-    prompts: list[str] = []  # noqa: RUF012
+    prompts = []  # noqa: RUF012
 
-    def __init__(self, setup: SamplerSetup) -> None:
+    def __init__(self, setup):
         assert (setup.parameters.temperature, setup.prompt.format) == (0, "plain")
 
-    def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
+    def sample(self, requests):
         for request in requests:
             self.prompts.append(request.prompt)
             texts = [
@@ -99,22 +93,19 @@ class HalfByHeart:
             text = (texts or [" and so on. It is 1000."])[0]
             yield Completion(request.problem_id, 0, request.seed, text, 3, "stop")
 
-    def close(self) -> None:
+    def close(self):
         pass
 
 
 @pytest.fixture
-def file(sage: Sage) -> str:
+def file(sage):
     """The benchmark, in the folder of the commands, and a folder that looks like a model."""
     rows = zip([*QUESTIONS, WORDY], [*GOLDS, "2"], strict=True)
     lines = [json.dumps({"question": question, "gold": gold}) for question, gold in rows]
     Path("mine.jsonl").write_text("\n".join(lines))
     Path("model").mkdir()
-    for name, text in (
-        ("config.json", "{}"),
-        ("tokenizer_config.json", '{"eos_token": "<|end|>"}'),
-    ):
-        (Path("model") / name).write_text(text)
+    Path("model/config.json").write_text("{}")
+    Path("model/tokenizer_config.json").write_text('{"eos_token": "<|end|>"}')
     header = b"{}"
     Path("model/model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
     return "mine.jsonl"
@@ -123,22 +114,16 @@ def file(sage: Sage) -> str:
 PROBE = ("data", "probe", "model", "mine.jsonl", "--preset", "tiny")
 
 
-def test_the_half_that_was_learnt_is_found(
-    sage: Sage, file: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_half_that_was_learnt_is_found(sage, file, monkeypatch):
     HalfByHeart.prompts.clear()
     monkeypatch.setattr(measure, "build_sampler", HalfByHeart)
-    found = json.loads(sage(*PROBE, "--json").stdout)
+    found = sage(*PROBE, "--json").answer
     printed, fresh, difference = found["rows"]
     # four of nine questions; of the eight with numbers in both parts four
     assert (printed["n"], printed["word for word"]) == (9, 4 / 9)
     assert (printed["right unasked"], printed["word for word low"] < 4 / 9) == (4 / 9, True)
     assert (fresh["n"], fresh["word for word"], fresh["right unasked"]) == (8, 0, 0)
-    assert (difference["n"], difference["word for word"], difference["right unasked"]) == (
-        8,
-        0.5,
-        0.5,
-    )
+    assert [difference[name] for name in ("n", "word for word", "right unasked")] == [8, 0.5, 0.5]
     assert len(found["reproduced"]) == 4
     assert len(HalfByHeart.prompts) == 17
     assert cut(QUESTIONS[5])[0] in HalfByHeart.prompts  # as it stands, without a template
@@ -150,34 +135,29 @@ def test_the_half_that_was_learnt_is_found(
     model += ("--set", "sft.enabled=false")
     words = ("suite", "report", "mine.yaml", "--preset", "tiny", *model)
     words += ("--set", "evaluation.benchmark=mine.jsonl", "--json")
-    (chapter,) = json.loads(sage(*words).stdout)["chapters"]
+    (chapter,) = sage(*words).answer["chapters"]
     assert chapter["sections"]["probe"]["probes"] == found["rows"]
     Path("words.jsonl").write_text(json.dumps({"question": WORDY, "gold": "2"}))
-    (row,) = json.loads(sage(*PROBE[:3], "words.jsonl", *PROBE[4:], "--json").stdout)["rows"]
+    (row,) = sage(*PROBE[:3], "words.jsonl", *PROBE[4:], "--json").answer["rows"]
     assert (row["questions"], row["n"], row["word for word"]) == ("as printed", 1, 0)
-    limited = json.loads(sage(*PROBE, "--limit", "4", "--json").stdout)
+    limited = sage(*PROBE, "--limit", "4", "--json").answer
     assert [row["word for word"] for row in limited["rows"]] == [1, 0, 1]
 
 
 @pytest.mark.parametrize(
-    ("words", "cause", "next_step"),
+    ("setting", "cause", "next_step"),
     [
-        (("--set", "sampling.server_form=chat"), "sampling.server_form is fixed", "completions"),
-        (("--set", "sampling.temperature=1"), "sampling.temperature is fixed by a probe", "leave"),
-        (("--set", "prompt.format=chat"), "prompt.format is fixed by a probe", "leave"),
+        ("sampling.server_form=chat", "sampling.server_form is fixed", "completions"),
+        ("sampling.temperature=1", "sampling.temperature is fixed by a probe", "leave"),
+        ("prompt.format=chat", "prompt.format is fixed by a probe", "leave"),
     ],
-)  # fmt: skip
-def test_what_is_no_probe_is_a_panel(
-    sage: Sage, file: str, words: Sequence[str], cause: str, next_step: str
-) -> None:
-    typed = sage(*PROBE, *words)
-    assert typed.code == 2, typed.words
-    assert cause in typed.words
-    assert next_step in typed.words
+)
+def test_what_is_no_probe_is_a_panel(sage, file, setting, cause, next_step):
+    sage(*PROBE, "--set", setting).refused(cause, next_step)
 
 
 @pytest.mark.slow
-def test_a_model_that_learnt_half_by_heart(sage: Sage, file: str) -> None:
+def test_a_model_that_learnt_half_by_heart(sage, file):
     """It reads its prompts as they stand; fresh numbers in them break what it knows."""
     tokenizer = character_tokenizer([])
     tokenizer.padding_side = "right"
@@ -192,7 +172,6 @@ def test_a_model_that_learnt_half_by_heart(sage: Sage, file: str) -> None:
         optimizer.step()
     model.save_pretrained("model")
     tokenizer.save_pretrained("model")
-    found = json.loads(sage(*PROBE, "--set", "sampling.max_tokens=60", "--json").stdout)
-    printed, fresh, _ = found["rows"]
+    printed, fresh, _ = sage(*PROBE, "--set", "sampling.max_tokens=60", "--json").answer["rows"]
     assert (printed["word for word"], printed["right unasked"]) == (4 / 9, 4 / 9)
     assert fresh["word for word"] == 0

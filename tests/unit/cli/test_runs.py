@@ -1,4 +1,4 @@
-"""What `sage runs list --columns` says of runs."""
+"""What `sage runs` says of runs, and what it removes."""
 
 from __future__ import annotations
 
@@ -31,15 +31,129 @@ def made(tmp_path, sage):
     return plain, branch
 
 
-def rows(typed):
-    return json.loads(typed.stdout)["runs"]
+def rows(sage, *words):
+    return sage("runs", "list", *words, "--json").answer["runs"]
+
+
+@pytest.fixture
+def family(tmp_path, sage):
+    """A base and a run that grew from it, in the folder where `sage` is typed."""
+    runs = Runs(tmp_path / "empty" / "runs")
+    base, trained = runs.at("sft", "arithmetic", "1" * 8), runs.at("rl", "dapo-branch", "2" * 8)
+    for run, parent in ((base, None), (trained, base.id)):
+        with run.recording({}, kind=run.id.split("-")[0], parent=parent, seed=7, template="0"):
+            run.metrics.append({"step": 1, "reward": 0.25})
+            run.metrics.append({"step": 2, "reward": 0.5})
+    return base, trained
+
+
+def test_list_and_show(sage, family):
+    base, trained = family
+    assert f"{trained.id} finished 2" in sage("runs", "list").words
+    assert [(run["id"], run["parent"]) for run in rows(sage)] == [
+        (base.id, None), (trained.id, base.id),
+    ]  # fmt: skip
+    shown = sage("runs", "show", "rl", "--json").answer
+    assert (shown["last"], shown["manifest"]["seed"]) == ({"step": 2, "reward": 0.5}, 7)
+    assert "reward 0.5" in sage("runs", "show", trained.id).words
+
+
+def test_show_begins_with_how_it_was_trained_and_its_pass_at_k(sage, family):
+    _, trained = family
+    settings = {
+        "rl": {"algo": "dapo", "learning_rate": 2e-4, "steps": 200, "seed": 7},
+        "guide": {"name": "branch", "tau": 0.5, "rho": 0.75},
+        "anchor": {"kl": "reverse", "beta": 0.04},
+    }
+    (trained.folder / "config.json").write_text(json.dumps(settings))
+    record_evaluation(trained, "amc23", {"pass@1": 0.25, "grading": "strict"})
+    shown = sage("runs", "show", "rl", "--json").answer
+    assert shown["method"] == {
+        "rl.algo": "dapo", "guide.name": "branch", "guide.tau": 0.5, "guide.rho": 0.75,
+        "anchor.kl": "reverse", "anchor.beta": 0.04, "rl.learning_rate": 2e-4, "rl.steps": 200,
+    }  # fmt: skip
+    assert shown["evaluations"] == {"eval/amc23/pass@1": 0.25, "eval/amc23/grading": "strict"}
+    words = sage("runs", "show", "rl").words
+    order = [
+        "status", "rl.algo dapo", "guide.tau 0.5", "anchor.beta 0.04", "rl.learning_rate 0.0002",
+        "eval/amc23/pass@1 0.25", "parent", "reward 0.5",
+    ]  # fmt: skip
+    assert [words.index(part) for part in order] == sorted(words.index(part) for part in order)
+
+
+def test_show_says_what_the_last_look_found_and_when(sage, family):
+    _, trained = family
+    for step, looked in ((2, {"eval/pass@1": 0.25, "eval/pass@2": 0.5}), (3, {})):
+        trained.metrics.append({"step": step, "of": 4, "reward": 0.1, **looked})
+    shown = sage("runs", "show", "rl", "--json").answer
+    assert shown["last"]["step"] == 3
+    assert shown["validated"] == {"validated at step": 2, "eval/pass@1": 0.25, "eval/pass@2": 0.5}
+    assert "validated at step 2" in sage("runs", "show", "rl").words
+    trained.metrics.append({"step": 4, "entropy": float("nan")})  # undefined: null in JSON
+    assert "NaN" in trained.metrics.path.read_text()
+    stdout = sage("runs", "show", "rl", "--json").stdout
+    assert json.loads(stdout, parse_constant=pytest.fail)["last"]["entropy"] is None
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [("pruned", "below the median at step 1"), ("failed", "KeyError: [/not] [markup]")],
+)
+def test_a_run_that_did_not_finish_says_why(sage, family, status, reason):
+    family[1].note(status=status, reason=reason)
+    assert status in sage("runs", "list").words
+    words = sage("runs", "show", "rl").words
+    assert f"status {status}" in words
+    assert f"reason {reason}" in words
+
+
+def test_remove_asks_and_refuses_parents(sage, family):
+    _, trained = family
+    for sure in (("--yes",), ()):  # a parent is refused before anybody is asked
+        sage("runs", "remove", "sft", *sure).refused(f"is the parent of {trained.id}")
+    assert sage("runs", "remove", "rl").code == 1  # stdin is empty: not confirmed
+    assert trained.folder.is_dir()
+    assert sage("runs", "remove", "rl", "--yes").code == 0
+    assert sage("runs", "remove", "sft", "-y").code == 0
+    assert rows(sage) == []
+
+
+@pytest.mark.parametrize("file", ["manifest.json", "config.json"])
+def test_a_torn_run_is_listed_named_and_removed(sage, family, file):
+    base, trained = family
+    (trained.folder / file).write_text('{"status": "fin')
+    assert f"{trained.id} " in (listed := sage("runs", "list").words)
+    assert "torn" in listed
+    assert file in rows(sage)[0]["reason"]
+    for words in ((), ("--columns", "status")):
+        assert [(row["id"], row["status"]) for row in rows(sage, *words)] == [
+            (trained.id, "torn"), (base.id, "finished"),
+        ]  # fmt: skip
+    assert sage("runs", "show", base.id).code == 0
+    for words in (("runs", "show"), ("passk",), ("analyze", "lengths")):
+        said = f"{file} is torn or was edited", f"sage runs remove {trained.id}"
+        sage(*words, trained.id).refused(*said)
+    assert sage("runs", "remove", trained.id, "--yes").code == 0
+    assert sage("runs", "show", trained.id).code == 2
+
+
+def test_a_line_of_the_records_that_is_torn_costs_itself(sage, family):
+    torn = (b"\xff", b"[" * 100_000, b'{"reward": 1}')
+    with family[1].metrics.path.open("ab") as records:
+        records.writelines(line + b"\n" for line in torn)
+    assert f"{family[1].id} finished 2" in sage("runs", "list").words
+    assert sage("runs", "show", "rl", "--json").answer["last"] == {"step": 2, "reward": 0.5}
+
+
+def test_no_runs_yet(sage):
+    assert "no runs yet" in sage("runs", "list").words
+    assert rows(sage) == []
+    assert sage("runs", "list").written == []
 
 
 def test_columns_are_settings_and_figures(sage, made):
     plain, _ = made
-    typed = sage("runs", "list", "--columns", "guide.tau,rl.learning_rate,pass@1,reward", "--json")
-    assert typed.code == 0
-    first, second = rows(typed)
+    first, second = rows(sage, "--columns", "guide.tau,rl.learning_rate,pass@1,reward")
     assert first == {
         "id": plain.id, "guide.tau": None, "rl.learning_rate": 1e-5,
         "pass@1 on amc23": None, "reward": 0.25,
@@ -68,18 +182,18 @@ def test_a_base_has_no_settings_of_the_rl_that_asked_for_it(sage, made):
     settings = {"guide": {"name": "branch"}, "sft": {"steps": 5}}
     with base.recording(settings, kind="sft", parent=None, seed=7, template="0"):
         pass
-    shown = ("runs", "list", "--columns", "sft.steps", "--json")
-    assert [row["id"] for row in rows(sage(*shown, "--where", "guide.name=branch"))] == [made[1].id]
-    assert [row["sft.steps"] for row in rows(sage(*shown))] == [None, None, 5]
+    shown = ("--columns", "sft.steps")
+    assert [row["id"] for row in rows(sage, *shown, "--where", "guide.name=branch")] == [made[1].id]
+    assert [row["sft.steps"] for row in rows(sage, *shown)] == [None, None, 5]
 
 
 def test_where_chooses_by_settings_and_by_the_manifest(sage, made):
     plain, branch = made
     for where, id_ in (("guide.name=branch", branch.id), ("rl.learning_rate=1e-5", plain.id)):
-        (row,) = rows(sage("runs", "list", "--where", where, "--json"))
+        (row,) = rows(sage, "--where", where)
         assert row["id"] == id_
     both = ("--where", "status=finished", "--where", "guide.name=none")
-    assert [row["id"] for row in rows(sage("runs", "list", *both, "--json"))] == [plain.id]
+    assert [row["id"] for row in rows(sage, *both)] == [plain.id]
     assert "no run fits" in sage("runs", "list", "--where", "guide.name=token").words
 
 
@@ -92,9 +206,7 @@ def test_where_chooses_by_settings_and_by_the_manifest(sage, made):
     ],
 )
 def test_an_unknown_setting_is_refused(sage, made, words, said):
-    typed = sage("runs", "list", *words)
-    assert typed.code == 2
-    assert said in typed.words
+    sage("runs", "list", *words).refused(said)
 
 
 def test_the_list_parses_the_last_record_of_each_run_alone(sage, made, monkeypatch, caplog):
@@ -116,8 +228,7 @@ def test_the_list_parses_the_last_record_of_each_run_alone(sage, made, monkeypat
 def test_a_run_without_its_configuration_costs_its_settings_alone(sage, made):
     plain, branch = made
     (plain.folder / "config.json").unlink()
-    typed = sage("runs", "list", "--columns", "rl.learning_rate,reward", "--json")
-    assert rows(typed) == [
+    assert rows(sage, "--columns", "rl.learning_rate,reward") == [
         {"id": plain.id, "rl.learning_rate": None, "reward": 0.25},
         {"id": branch.id, "rl.learning_rate": 2e-5, "reward": 0.5},
     ]

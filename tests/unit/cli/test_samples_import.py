@@ -1,11 +1,7 @@
 """`sage samples import`, and what takes an imported name like a run's."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,164 +10,136 @@ from sage_cli.view.api import Api
 
 WRITTEN = Path(__file__).resolve().parents[2] / "data/imported"
 LOG = WRITTEN / "inspect.eval"
+ROW = {"question": "q", "gold": "4", "completion": "4", "correct": True}
 
 
-def answer(sage: Callable[..., Any], *words: object) -> dict[str, Any]:
-    typed = sage(*map(str, words), "--json")
-    assert typed.code == 0, typed.words
-    return json.loads(typed.stdout)  # type: ignore[no-any-return]
+@pytest.fixture
+def answer(sage):
+    """The object that a command prints."""
+    return lambda *words: sage(*map(str, words), "--json").answer
 
 
-def test_samples_are_measured_like_a_runs(sage: Callable[..., Any]) -> None:
-    said = answer(sage, "samples", "import", LOG, "--as", "theirs")
+@pytest.fixture
+def theirs(sage):
+    """A log, imported under this name."""
+    sage("samples", "import", LOG, "--as", "theirs")
+
+
+def write(file, *rows):
+    Path(file).write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_samples_are_measured_like_a_runs(sage, answer):
+    dry = answer("samples", "import", LOG, "--as", "theirs", "--dry-run")
+    assert (dry["right"], dry["stored"], Path("runs").exists()) == (3, False, False)
+    said = answer("samples", "import", LOG, "--as", "theirs")
     assert (said["right"], said["samples"], said["unknown"]) == (3, 12, ["top_p"])
-    report = answer(sage, "passk", "theirs")
+    report = answer("passk", "theirs")
     # three right of twelve: pass@1 is 3/12; with one right of four a problem, pass@k is k/4
     assert report["curves"][0]["pass@k"] == [0.25, 0.5, 0.75, 1.0]
     assert report["provenance"]["sampling"]["temperature"] == 0.8
     assert report["provenance"]["benchmarks"][0]["grader"]["mode"] == "imported"
-    graded = answer(sage, "grade", LOG)
+    graded = answer("grade", LOG)
     assert graded["statuses"]["imported"]["right"] == 3
     assert graded["statuses"]["math-verify"]["right"] == 3  # the golds are plain numbers
-    assert answer(sage, "samples", "show", "theirs", "--grade", "right")["samples"]
-    assert answer(sage, "analyze", "majority", "theirs")["name"] == "majority"
+    assert answer("samples", "show", "theirs", "--grade", "right")["samples"]
+    assert answer("analyze", "majority", "theirs")["name"] == "majority"
     again = sage("samples", "import", LOG, "--as", "theirs")
     assert "is stored already" in again.words
+    other = sage("samples", "import", WRITTEN / "lighteval.parquet", "--as", "theirs")
+    other.refused("holds something else")
 
 
-def test_imported_samples_without_verdicts_are_said_to_lack_grades(
-    sage: Callable[..., Any],
-) -> None:
-    row = {"question": "3*4=?", "gold": "12", "completion": "12"}
-    Path("plain.jsonl").write_text(json.dumps(row) + "\n")
+def test_imported_samples_without_verdicts_are_said_to_lack_grades(sage, answer):
+    write("plain.jsonl", {"question": "3*4=?", "gold": "12", "completion": "12"})
     sage("samples", "import", "plain.jsonl", "--as", "plain")
     for words in ((), ("--grade", "right")):
-        typed = sage("samples", "show", "plain", *words)
-        assert typed.code == 2
-        assert "is stored and graded" in typed.words
-        assert "`sage passk plain` samples and grades what is missing" in typed.words
-    answer(sage, "passk", "plain", "--n", "1", "--k", "1")
-    assert answer(sage, "samples", "show", "plain", "--grade", "right")["samples"]
+        sage("samples", "show", "plain", *words).refused(
+            "is stored and graded", "`sage passk plain` samples and grades what is missing"
+        )
+    answer("passk", "plain", "--n", "1", "--k", "1")
+    assert answer("samples", "show", "plain", "--grade", "right")["samples"]
     typed = sage("samples", "show", "plain", "--grade", "wrong")
     assert "no wrong completion of plain" in typed.words
 
 
-def test_two_files_of_the_same_problems_are_compared(sage: Callable[..., Any]) -> None:
-    sage("samples", "import", LOG, "--as", "theirs")
-    rows = [
-        {"question": "3*4=?", "gold": "12", "completion": "12", "correct": True},
-        {"question": "5*6=?", "gold": "30", "completion": "31", "correct": False},
-        {"question": "2+5=?", "gold": "7", "completion": "8", "correct": False},
-    ]
-    Path("ours.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+def test_two_files_of_the_same_problems_are_compared(sage, answer, theirs):
+    texts = (("3*4=?", "12", "12"), ("5*6=?", "30", "31"), ("2+5=?", "7", "8"))
+    rows = [{"question": q, "gold": g, "completion": c, "correct": c == g} for q, g, c in texts]
+    write("ours.jsonl", *rows)
     sage("samples", "import", "ours.jsonl", "--as", "ours")
     # the first samples alone: 12 and nothing else is right of theirs, too
-    assert answer(sage, "compare", "theirs", "ours", "--n", "1", "--k", "1")["name"] == "compare"
-    typed = sage("compare", "theirs", "ours")
-    assert (typed.code, "9 of the samples asked for are not in it" in typed.words) == (
-        2,
-        True,
-    )
+    assert answer("compare", "theirs", "ours", "--n", "1", "--k", "1")["name"] == "compare"
+    sage("compare", "theirs", "ours").refused("9 of the samples asked for are not in it")
 
 
-def test_a_folder_of_runs_may_be_moved(sage: Callable[..., Any]) -> None:
-    sage("samples", "import", LOG, "--as", "theirs")
+def test_a_folder_of_runs_may_be_moved(answer, theirs):
     Path("runs").rename("elsewhere")
-    report = answer(sage, "passk", "theirs", "--runs", "elsewhere")
+    report = answer("passk", "theirs", "--runs", "elsewhere")
     assert report["curves"][0]["benchmark"] == "elsewhere/theirs/problems.jsonl"
 
 
-def test_the_stored_configuration_names_no_other_file(sage: Callable[..., Any]) -> None:
-    sage("samples", "import", LOG, "--as", "theirs")
+def test_the_stored_configuration_names_no_other_file(answer, theirs):
     config = Path("runs/theirs/config.json")
     stored = json.loads(config.read_text())
     stored["evaluation"]["benchmark"] = "/etc/passwd.jsonl"
     stored["sampling"]["servers"] = ["http://elsewhere"]
     config.write_text(json.dumps(stored))
     Run(config.parent).note(files=None)  # whoever edits a run may edit this, too
-    assert answer(sage, "passk", "theirs")["curves"][0]["benchmark"] == "runs/theirs/problems.jsonl"
+    assert answer("passk", "theirs")["curves"][0]["benchmark"] == "runs/theirs/problems.jsonl"
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--as", "../out"), "a name is of letters"),
-        (("--as", "samples"), "a name is of letters"),
-        (("--as", "x", "--score", "other"), "no score 'other'"),
+        ("--as ../out", "a name is of letters"),
+        ("--as samples", "a name is of letters"),
+        ("--as x --score other", "no score 'other'"),
     ],
 )
-def test_nothing_is_written_where_something_is_refused(
-    sage: Callable[..., Any], words: tuple[str, ...], said: str
-) -> None:
-    typed = sage("samples", "import", LOG, *words)
-    assert (typed.code, typed.written) == (2, [])
-    assert said in typed.words
-
-
-def test_a_dry_run_writes_nothing(sage: Callable[..., Any]) -> None:
-    said = answer(sage, "samples", "import", LOG, "--as", "theirs", "--dry-run")
-    assert (said["right"], said["stored"], Path("runs").exists()) == (3, False, False)
+def test_nothing_is_written_where_something_is_refused(sage, words, said):
+    typed = sage("samples", "import", LOG, *words.split())
+    typed.refused(said)
+    assert typed.written == []
 
 
 @pytest.mark.parametrize("field", ["problem", "question", "gold", "completion"])
-def test_half_a_character_is_replaced_and_said_so(sage: Callable[..., Any], field: str) -> None:
-    row = {"problem": "p", "question": "q", "gold": "4", "completion": "4", "correct": True}
-    Path("mine.jsonl").write_text(json.dumps({**row, field: "cut \ud83d"}) + "\n")
-    said = answer(sage, "samples", "import", "mine.jsonl", "--as", "mine")
+def test_half_a_character_is_replaced_and_said_so(answer, field):
+    write("mine.jsonl", {"problem": "p", **ROW, field: "cut \ud83d"})
+    said = answer("samples", "import", "mine.jsonl", "--as", "mine")
     assert "1 sample: lone surrogates were replaced by U+FFFD" in said["notes"]
-    assert (said["right"], answer(sage, "passk", "mine")["curves"][0]["pass@k"]) == (1, [1.0])
-    (sample,) = answer(sage, "samples", "show", "mine")["samples"]
+    assert (said["right"], answer("passk", "mine")["curves"][0]["pass@k"]) == (1, [1.0])
+    (sample,) = answer("samples", "show", "mine")["samples"]
     assert ("cut \ufffd" in sample["completion"]["text"]) == (field == "completion")
 
 
-def test_a_file_name_that_is_no_text(sage: Callable[..., Any]) -> None:
-    row = {"question": "q", "gold": "4", "completion": "4", "correct": True}
-    file = Path("m\udcff.jsonl")
-    file.write_text(json.dumps(row) + "\n")
-    assert answer(sage, "samples", "import", file, "--as", "mine")["right"] == 1
-
-
-def test_a_name_that_is_taken(sage: Callable[..., Any]) -> None:
-    sage("samples", "import", LOG, "--as", "theirs")
-    other = WRITTEN / "lighteval.parquet"
-    typed = sage("samples", "import", other, "--as", "theirs")
-    assert (typed.code, "holds something else" in typed.words) == (2, True)
+def test_a_file_name_that_is_no_text(answer):
+    write("m\udcff.jsonl", ROW)
+    assert answer("samples", "import", "m\udcff.jsonl", "--as", "mine")["right"] == 1
 
 
 @pytest.mark.parametrize(
-    "words",
-    [
-        ("analyze", "entropy", "theirs"),
-        ("rl", "--init", "theirs", "--dry-run"),
-        ("export", "theirs", "out"),
-    ],
+    "words", ["analyze entropy theirs", "rl --init theirs --dry-run", "export theirs out"]
 )
-def test_no_model_is_looked_for(sage: Callable[..., Any], words: tuple[str, ...]) -> None:
-    sage("samples", "import", LOG, "--as", "theirs")
-    typed = sage(*words)
-    assert (typed.code, "imported samples and no model" in typed.words) == (2, True)
+def test_no_model_is_looked_for(sage, theirs, words):
+    sage(*words.split()).refused("imported samples and no model")
 
 
-def test_lengths_need_token_counts(sage: Callable[..., Any]) -> None:
+def test_lengths_need_token_counts(sage):
     file = WRITTEN / "samples_toy_2026-11-25T00-00-00.000000.jsonl"
     sage("samples", "import", file, "--as", "theirs")
-    typed = sage("analyze", "lengths", "theirs")
-    assert (typed.code, "have no token counts" in typed.words) == (2, True)
+    sage("analyze", "lengths", "theirs").refused("have no token counts")
 
 
-def test_golds_that_are_absent_are_named(sage: Callable[..., Any]) -> None:
-    row = {"question": "q", "completion": "a", "correct": True}
-    Path("mine.jsonl").write_text(json.dumps(row) + "\n")
+def test_golds_that_are_absent_are_named(sage):
+    write("mine.jsonl", {"question": "q", "completion": "a", "correct": True})
     sage("samples", "import", "mine.jsonl", "--as", "mine")
-    typed = sage("grade", "mine.jsonl")
-    assert (typed.code, "has no golds" in typed.words) == (2, True)
-    typed = sage("passk", "mine", "--set", "grading.judge=math")
-    assert (typed.code, "came without a gold" in typed.words) == (2, True)
+    sage("grade", "mine.jsonl").refused("has no golds")
+    sage("passk", "mine", "--set", "grading.judge=math").refused("came without a gold")
 
 
 @pytest.mark.parametrize("measured", [True, False])
-def test_the_pages_show_imported_samples(sage: Callable[..., Any], measured: bool) -> None:
-    sage("samples", "import", LOG, "--as", "theirs")
+def test_the_pages_show_imported_samples(sage, theirs, measured):
     if measured:
         sage("passk", "theirs")
     api = Api(Path("runs"))
@@ -181,11 +149,7 @@ def test_the_pages_show_imported_samples(sage: Callable[..., Any], measured: boo
     assert (samples["total"], samples["grades"]) == (12, {"right": 3, "wrong": 9})
 
 
-def test_verdicts_grade_nothing_new(sage: Callable[..., Any]) -> None:
-    Path("own.jsonl").write_text('{"gold": "1", "completion": "1"}\n')
-    for words in (
-        ("rl", "--set", "grading.judge=imported", "--dry-run"),
-        ("grade", "own.jsonl", "--judge", "imported"),
-    ):
-        typed = sage(*words)
-        assert (typed.code, "grades nothing new" in typed.words) == (2, True)
+def test_verdicts_grade_nothing_new(sage):
+    write("own.jsonl", {"gold": "1", "completion": "1"})
+    for words in ("rl --set grading.judge=imported --dry-run", "grade own.jsonl --judge imported"):
+        sage(*words.split()).refused("grades nothing new")

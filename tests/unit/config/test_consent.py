@@ -24,23 +24,17 @@ from sage_cli.trials.task import Task
 
 EVIL = {
     "sampling": {
-        "backend": "server",
-        "servers": ["http://evil:1"],
-        "server_model": "theirs",
-        "server_form": "chat",
-        "temperature": 0.9,
+        "backend": "server", "servers": ["http://evil:1"], "server_model": "theirs",
+        "server_form": "chat", "temperature": 0.9,
         "vllm": {"tensor_parallel_size": 2, "kv_ip": "evil"},
     },
     "rollout": {"backend": "vllm", "vllm": {"mode": "server", "server_url": "http://evil:2"}},
     "sweep": {"trials": 4},
     "executor": {
-        "name": "slurm",
-        "address": "evil:3",
-        "setup": ["curl evil"],
-        "lines": {"prolog": "evil"},
+        "name": "slurm", "address": "evil:3", "setup": ["curl evil"], "lines": {"prolog": "evil"},
         "partition": "long",
     },
-}
+}  # fmt: skip
 
 
 def test_a_stored_configuration_gives_decoding_and_no_services(caplog):
@@ -149,16 +143,23 @@ def test_engine_options_that_may_name_code_are_left_behind():
     assert load(sets=[f"sampling.vllm={ENGINE}"]).config.sampling.vllm == ENGINE
 
 
-def test_a_task_has_the_consent_that_its_driver_was_given(tmp_path):
+def as_a_task(config):
+    """The configuration of a task as it is typed: its file, and the words beside it."""
+    task = Task("x", "x", ("rl",), config, bool, Resources()).command(Path("c.json"), Path("log"))
+    typed = [task.words[at + 1] for at, word in enumerate(task.words) if word == "--set"]
+    return load(stored=config.model_dump(mode="json"), sets=typed).config
+
+
+def test_a_task_has_the_consent_that_its_driver_was_given(tmp_path, own):
     """Its configuration is a file, which a command reads as a stored one."""
     root = f"run.root={tmp_path}"
     model = ["model.kind=pretrained", "model.path=some/model"]
-    config = load(sets=[root, *model, YES, f"sampling.vllm={ENGINE}"]).config
-    task = Task("x", "x", ("rl",), config, bool, Resources()).command(Path("c.json"), Path("log"))
-    typed = [task.words[at + 1] for at, word in enumerate(task.words) if word == "--set"]
-    again = load(stored=config.model_dump(mode="json"), sets=typed).config
-    assert again.model == config.model
-    assert again.sampling == config.sampling
+    functions = [f"{name}={value}" for name, value in own.items()]
+    for sets in ([*model, YES, f"sampling.vllm={ENGINE}"], ["tracking.wandb=online"], functions):
+        config = load(sets=[root, *sets]).config
+        again = as_a_task(config)
+        for section in ("model", "sampling", "tracking", "grading", "rl"):
+            assert getattr(again, section) == getattr(config, section)
     assert typed_again(load(sets=[root, *model]).config) == ()
 
 
@@ -176,14 +177,11 @@ def test_processes_that_train_together_have_it_too(tmp_path, monkeypatch):
     assert [YES in command for command in commands] == [True, False]
 
 
-def test_nothing_is_sent_to_wandb_because_a_stored_configuration_says_so(tmp_path):
-    for said, holds in (("online", "offline"), ("offline", "offline"), ("off", "off")):
-        assert load(stored={"tracking": {"wandb": said}}).config.tracking.wandb == holds
-    online = load(sets=[f"run.root={tmp_path}", "tracking.wandb=online"]).config
-    task = Task("x", "x", ("rl",), online, bool, Resources()).command(Path("c.json"), Path("log"))
-    typed = [task.words[at + 1] for at, word in enumerate(task.words) if word == "--set"]
-    again = load(stored=online.model_dump(mode="json"), sets=typed).config
-    assert again.tracking.wandb == "online"
+@pytest.mark.parametrize(
+    ("said", "holds"), [("online", "offline"), ("offline", "offline"), ("off", "off")]
+)
+def test_nothing_is_sent_to_wandb_because_a_stored_configuration_says_so(said, holds):
+    assert load(stored={"tracking": {"wandb": said}}).config.tracking.wandb == holds
 
 
 OWN = "def close(answer, gold): ...\ndef brief(completions): ..."
@@ -219,12 +217,3 @@ def test_registered_names_need_no_consent():
     config = load(stored=stored).config
     assert (config.grading.judge, len(config.rl.rewards)) == ("roles", 2)
     assert without_consent(stored) == stored
-
-
-def test_a_task_has_its_drivers_functions(tmp_path, own):
-    sets = [f"run.root={tmp_path}", *(f"{name}={value}" for name, value in own.items())]
-    config = load(sets=sets).config
-    task = Task("x", "x", ("rl",), config, bool, Resources()).command(Path("c.json"), Path("log"))
-    typed = [task.words[at + 1] for at, word in enumerate(task.words) if word == "--set"]
-    again = load(stored=config.model_dump(mode="json"), sets=typed).config
-    assert (again.grading, again.rl) == (config.grading, config.rl)

@@ -9,8 +9,6 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.methods.method import Method
 from sage_cli.settings.section import built_in
 
-GROUP = "rl.rollouts_per_prompt=8"
-
 
 def algo(name: str) -> dict[str, dict[str, str]]:
     return {"rl": {"algo": name}}
@@ -34,77 +32,6 @@ def test_every_method_loads_with_every_guide(name: str, guide: str):
     for key, value in built_in(Method)[name].anchored.items():
         # a preset's values go before a method's, and tiny has a beta
         assert getattr(config.anchor, key) == (0.04 if key == "beta" else value)
-
-
-@pytest.mark.parametrize(
-    ("name", "sets", "said"),
-    [
-        ("pass-at-k", ["rl.k=9"], "k is 9, and a group has 8 .* no subset of k"),
-        ("pass-at-k", ["rl.k=8"], "its only subset of k is the group"),
-        ("pass-at-k", ["rl.overlong_buffer=0.2"], "'pass-at-k' reads grades alone"),
-        (
-            "pkpo",
-            ["rl.k=9"],
-            "'favoured' takes at most 8 of a group's 8 completions",
-        ),
-        (
-            "pkpo",
-            ["rl.k=8", "rl.form=leave-one-out"],
-            "'leave-one-out' takes at most 7 of a group's 8 completions",
-        ),
-        ("kl-cov", ["rl.steps_per_generation=1"], "with one update per generation that is 0"),
-        ("kl-cov", ["rl.clip=true"], "'kl-cov' adds to a loss that isn't clipped"),
-        ("gspo", ["rl.steps_per_generation=1"], "'sequence' .* changes nothing"),
-        (
-            "steer",
-            ["rl.importance_sampling_level=sequence"],
-            "'steer' gives each token an advantage of its own",
-        ),
-        (
-            "gspo",
-            ["anchor.kl=reverse", "anchor.estimator=reward"],
-            "'reward' gives each token an advantage of its own",
-        ),
-        ("grpo", ["rl.delta=3"], "rl.delta has nothing to clip with one update per generation"),
-        ("grpo", ["rl.clip=false", "rl.loss=sapo"], "rl.clip is false, and only the losses grpo"),
-        ("steer", ["rl.clip=false"], "without rl.delta"),
-        (
-            "adaptive-entropy",
-            ["rl.entropy_coefficient=2"],
-            "above 1, and rl.entropy_target keeps it in",
-        ),
-        (
-            "80-20",
-            ["rl.prompts_per_step=2048", "rollout.max_tokens=2048"],
-            r"up to 33,554,432 here, and at most 16,777,216 can be sorted",
-        ),
-        ("steer", ["rl.forn=exp"], r"rl has no 'forn' \(did you mean form\?\)"),
-        (
-            "grpo",
-            ["rl.k=2"],
-            "rl.k belongs to the pass-at-k and pkpo methods: add",
-        ),
-        (
-            "grpo",
-            ["rl.score_scale=2"],
-            "rl.score_scale belongs to the pacs method",
-        ),
-        ("pacs", ["rl.epsilon_high=0.28"], "rl.epsilon_high belongs to .*dapo.*: add --algo"),
-        ("pkpo", ["rl.advantage=beta"], "rl.advantage belongs to .*grpo"),
-        ("pass-at-k", ["rl.k=0"], "rl.k is 0: .* greater than or equal"),
-        ("grpo", ["rl.max_extra_generations=2"], "rl.max_extra_generations 2 would do nothing"),
-        ("grpo", ["rl.entropy_coefficient_step=0.1"], "entropy_coefficient_step 0.1 would do noth"),
-        ("grpo", ["anchor.reference_samples=4"], "reference_samples 4 are those of forward KL"),
-    ],
-)
-def test_what_cannot_act_is_refused(name: str, sets: list[str], said: str):
-    with pytest.raises(ConfigurationError, match=said):
-        load(flags=algo(name), sets=[GROUP, *sets])
-
-
-def test_two_updates_give_them_something_to_act_on():
-    for name in ("gspo", "kl-cov"):
-        load(flags=algo(name), sets=["rl.steps_per_generation=1", "rl.iterations=2"])
 
 
 def test_a_method_drops_the_settings_of_the_one_before():

@@ -5,8 +5,6 @@ import pytest
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
 
-SERVER = ("rollout.vllm.mode=server", "rollout.vllm.server_url=http://there:8000")
-
 
 def chosen(algo, *sets):
     return load(flags={"rl": {"algo": algo}}, sets=sets).config
@@ -18,34 +16,8 @@ def test_annealing_is_chosen_and_given_up_with_its_algorithm():
     assert chosen("grpo", "anchor.schedule=cosine").anchor.schedule == "cosine"
 
 
-def test_nothing_is_annealed_without_an_anchor():
-    for sets in (["anchor.kl=none"], ["anchor.beta=0"]):
-        with pytest.raises(ConfigurationError, match="there is no KL anchor"):
-            chosen("annealed-kl", *sets)
-
-
-def test_pacs_is_its_loss_without_an_anchor_of_its_own():
-    config = chosen("pacs")
-    assert (config.rl.algo, config.anchor.kl) == ("pacs", "none")
-    guided = load(flags={"rl": {"algo": "pacs"}, "guide": {"name": "branch"}}).config
-    assert guided.anchor.kl == "reverse"
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        "epsilon_high=0.28", "epsilon_low=0.1", "delta=4.0", "importance_sampling_level=sequence",
-        "top_entropy_quantile=0.2", "overlong_buffer=0.2",
-    ],
-)  # fmt: skip
-def test_pacs_refuses_what_it_would_not_read(said):
-    with pytest.raises(ConfigurationError, match=rf"rl\.{said.split('=')[0]} belongs to .*dapo"):
-        chosen("pacs", f"rl.{said}")
-
-
-def test_dph_rl_has_no_kl_and_a_weight_for_each_divergence():
-    config = chosen("dph-rl")
-    assert (config.anchor.kl, config.rl.samples_beforehand) == ("none", 8)
+def test_dph_rl_has_a_weight_for_each_divergence():
+    assert chosen("dph-rl").rl.samples_beforehand == 8
     weights = {kind: chosen("dph-rl", f"rl.divergence={kind}").rl.weighs
                for kind in ("forward", "js", "alpha")}  # fmt: skip
     assert weights == {"forward": 0.03, "js": 0.125, "alpha": 0.03}
@@ -54,139 +26,118 @@ def test_dph_rl_has_no_kl_and_a_weight_for_each_divergence():
     assert said == "alpha 0.2 x 0.03, where at least 75% of 8 initial samples are right"
 
 
-@pytest.mark.parametrize(
-    ("said", "reason"),
-    [
-        ("rl.dynamic_sampling=true", "would replace just them"),
-        ("anchor.kl=forward", "has others of its own"),
-        ("rl.alpha=.5", "rl.alpha 0.5 would do nothing"),
-        ("rl.alpha=0", "rl.alpha is 0"),
-        ("rl.alpha=1", "rl.alpha is 1"),
-        ("rl.solved=0", "rl.solved is 0"),
-        ("rl.log_ratio_limit=0", "rl.log_ratio_limit is 0"),
-        ("anchor.reference_samples=4", "those of forward KL"),
-    ],
-)
-def test_dph_rl_refuses(said, reason):
-    with pytest.raises(ConfigurationError, match=reason):
-        chosen("dph-rl", said)
+SERVER = "rollout.backend=vllm rollout.vllm.mode=server rollout.vllm.server_url=http://a:1"
+ELSEWHERE = {
+    "pacs": "epsilon_high=0.28 epsilon_low=0.1 delta=4.0 importance_sampling_level=sequence "
+    "top_entropy_quantile=0.2 overlong_buffer=0.2",
+    "guided-dpo": "epsilon_high=0.28 delta=4.0 clip=false top_entropy_quantile=0.2 "
+    "entropy_coefficient=0.01 dynamic_sampling=true overlong_buffer=0.2 advantage=beta "
+    "reward_filter=0.1 iterations=2 steps_per_generation=2",
+}
+"""Settings that others read and these would not."""
 
 
 @pytest.mark.parametrize(
-    ("algo", "said", "reason"),
+    ("algo", "sets", "reason"),
     [
-        (
-            "archer",
-            "anchor.kl=none",
-            r"anchor.rows is informative, and .* anchor.kl is 'none' \(use --kl reverse\)$",
-        ),
+        ("annealed-kl", "anchor.kl=none", "there is no KL anchor"),
+        ("annealed-kl", "anchor.beta=0", "there is no KL anchor"),
+        ("dph-rl", "rl.dynamic_sampling=true", "would replace just them"),
+        ("dph-rl", "anchor.kl=forward", "has others of its own"),
+        ("dph-rl", "rl.alpha=.5", "rl.alpha 0.5 would do nothing"),
+        ("dph-rl", "rl.alpha=0", "rl.alpha is 0"),
+        ("dph-rl", "rl.alpha=1", "rl.alpha is 1"),
+        ("dph-rl", "rl.solved=0", "rl.solved is 0"),
+        ("dph-rl", "rl.log_ratio_limit=0", "rl.log_ratio_limit is 0"),
+        ("dph-rl", "anchor.reference_samples=4", "those of forward KL"),
+        ("archer", "anchor.kl=none",
+         r"anchor.rows is informative, and .* anchor.kl is 'none' \(use --kl reverse\)$"),
         ("archer", "rl.loss=sapo", "rl.loss is 'sapo'"),
         ("archer", "rl.steps_per_generation=1", "rl.delta has nothing to clip with one update"),
         ("alpha-dpg", "anchor.kl=reverse", "by something else than a KL term"),
+        ("alpha-dpg", "guide.name=branch", "by something else than a KL term"),
         ("alpha-dpg", "rl.rewards=format", "reads grades alone and would ignore rl.rewards"),
         ("alpha-dpg", "rl.dynamic_sampling=true", "learns from groups of equal grades"),
         ("alpha-dpg", "rl.alpha=1", "rl.alpha is 1"),
         ("support-floor", "anchor.kl=forward", "has others of its own"),
         ("support-floor", "rl.seldom=0", "rl.seldom is 0"),
+        ("rlpr", "prompt.answer=boxed", "between the answer's tags"),
+        ("rlpr", "rl.advantage=beta", "'beta' reads grades"),
+        ("rlpr", "rl.dynamic_sampling=true", "dynamic_sampling reads grades"),
+        ("dars", "rl.rollouts_per_prompt=2", "gives shares of 0 and 1, or 1/2 between them"),
+        ("dars", "rl.most_rollouts=8 rl.rollouts_per_prompt=8", "the first alone has"),
+        ("dars", "rl.loss=dapo", "unequal size"),
+        ("dars", "rl.advantage=group", "rl.advantage belongs to"),
+        ("dars", "rl.dynamic_sampling=true", "dynamic_sampling replaces them"),
+        ("dars", SERVER, "asked for equal ones"),
+        ("dars", "anchor.kl=forward", "row by row in turn"),
+        ("guided-dpo", "guide.name=branch", "by something else than a KL term"),
+        ("guided-dpo", "anchor.kl=reverse", "by something else than a KL term"),
+        ("guided-dpo", "anchor.kl=forward", "by something else than a KL term"),
+        ("guided-dpo", "rl.processes=2", "trains in one process"),
+        ("guided-dpo", "rl.hint=Think.", "must hold {question}"),
+        ("guided-dpo", "rl.hint=Try{question}", "must hold {hint}"),
+        ("guided-dpo", "rl.continued=true prompt.format=chat", "'chat' puts more between"),
+        ("guided-dpo", "rl.continued=true rl.hint={hint}{question}", "hint begins otherwise"),
+        ("pass-at-k", "rl.k=9", "k is 9, and a group has 8 .* no subset of k"),
+        ("pass-at-k", "rl.k=8", "its only subset of k is the group"),
+        ("pass-at-k", "rl.k=0", "rl.k is 0: .* greater than or equal"),
+        ("pass-at-k", "rl.overlong_buffer=0.2", "'pass-at-k' reads grades alone"),
+        ("pkpo", "rl.k=9", "'favoured' takes at most 8 of a group's 8 completions"),
+        ("pkpo", "rl.k=8 rl.form=leave-one-out",
+         "'leave-one-out' takes at most 7 of a group's 8 completions"),
+        ("pkpo", "rl.advantage=beta", "rl.advantage belongs to .*grpo"),
+        ("kl-cov", "rl.steps_per_generation=1", "with one update per generation that is 0"),
+        ("kl-cov", "rl.clip=true", "'kl-cov' adds to a loss that isn't clipped"),
+        ("gspo", "rl.steps_per_generation=1", "'sequence' .* changes nothing"),
+        ("gspo", "anchor.kl=reverse anchor.estimator=reward",
+         "'reward' gives each token an advantage of its own"),
+        ("steer", "rl.importance_sampling_level=sequence",
+         "'steer' gives each token an advantage of its own"),
+        ("steer", "rl.clip=false", "without rl.delta"),
+        ("steer", "rl.forn=exp", r"rl has no 'forn' \(did you mean form\?\)"),
+        ("adaptive-entropy", "rl.entropy_coefficient=2",
+         "above 1, and rl.entropy_target keeps it in"),
+        ("80-20", "rl.prompts_per_step=2048 rollout.max_tokens=2048",
+         r"up to 33,554,432 here, and at most 16,777,216 can be sorted"),
+        ("grpo", "rl.delta=3", "rl.delta has nothing to clip with one update per generation"),
+        ("grpo", "rl.clip=false rl.loss=sapo", "rl.clip is false, and only the losses grpo"),
+        ("grpo", "rl.k=2", "rl.k belongs to the pass-at-k and pkpo methods: add"),
+        ("grpo", "rl.score_scale=2", "rl.score_scale belongs to the pacs method"),
+        ("grpo", "rl.reward_filter=0.9", "reward_filter belongs to the rlpr method"),
+        ("grpo", "rl.max_extra_generations=2", "rl.max_extra_generations 2 would do nothing"),
+        ("grpo", "rl.entropy_coefficient_step=0.1", "entropy_coefficient_step 0.1 would do noth"),
+        ("grpo", "anchor.reference_samples=4", "reference_samples 4 are those of forward KL"),
+        *((algo, f"rl.{said}", rf"rl\.{said.split('=')[0]} belongs to .*: add --algo")
+          for algo, sets in ELSEWHERE.items() for said in sets.split()),
     ],
-)
-def test_rivals_of_the_anchor_refuse(algo, said, reason):
+)  # fmt: skip
+def test_a_method_refuses_what_has_no_place_beside_it(algo, sets, reason):
+    group = [] if algo == "dars" else ["rl.rollouts_per_prompt=8"]
     with pytest.raises(ConfigurationError, match=reason):
-        chosen(algo, said)
+        chosen(algo, *group, *sets.split())
+
+
+@pytest.mark.parametrize("algo", ["gspo", "kl-cov"])
+def test_two_updates_give_them_something_to_act_on(algo):
+    assert chosen(algo, "rl.steps_per_generation=1", "rl.iterations=2").rl.iterations == 2
+
+
+@pytest.mark.parametrize("algo", ["pacs", "alpha-dpg", "support-floor", "guided-dpo", "dph-rl"])
+def test_methods_that_have_no_anchor_of_their_own(algo):
+    config = chosen(algo)
+    assert (config.rl.algo, config.anchor.kl) == (algo, "none")
 
 
 def test_rivals_of_the_anchor_bring_their_own():
+    assert chosen("pacs", "guide.name=branch").anchor.kl == "reverse"
     config = chosen("archer")
     assert (config.anchor.tokens, config.anchor.rows) == ("certain", "informative")
     assert config.rl.anchored["beta"] == 0.001  # tiny has one of its own
     assert chosen("grpo").anchor.tokens == "all"
-    assert chosen("alpha-dpg").anchor.kl == chosen("support-floor").anchor.kl == "none"
-    with pytest.raises(ConfigurationError, match="by something else than a KL term"):
-        load(flags={"rl": {"algo": "alpha-dpg"}, "guide": {"name": "branch"}})
+    assert chosen("dars").rl.allocation == "et"
 
 
-def test_rlpr_pays_for_probabilities_and_is_given_up_with_its_algorithm():
+def test_rlpr_pays_for_probabilities():
     config = chosen("rlpr")
     assert (config.rl.reward_filter, config.rl.epsilon_high) == (0.5, 0.27)
-    with pytest.raises(ConfigurationError, match="reward_filter belongs to the rlpr method"):
-        chosen("grpo", "rl.reward_filter=0.9")
-
-
-@pytest.mark.parametrize(
-    ("said", "reason"),
-    [
-        ("prompt.answer=boxed", "between the answer's tags"),
-        ("rl.advantage=beta", "'beta' reads grades"),
-        ("rl.dynamic_sampling=true", "dynamic_sampling reads grades"),
-    ],
-)
-def test_probabilities_are_not_paid_where_grades_are_read(said, reason):
-    with pytest.raises(ConfigurationError, match=reason):
-        chosen("rlpr", said)
-
-
-@pytest.mark.parametrize(
-    ("sets", "reason"),
-    [
-        (["rl.rollouts_per_prompt=2"], "gives shares of 0 and 1, or 1/2 between them"),
-        (["rl.most_rollouts=8", "rl.rollouts_per_prompt=8"], "the first alone has"),
-        (["rl.loss=dapo"], "unequal size"),
-        (["rl.advantage=group"], "rl.advantage belongs to"),
-        (["rl.dynamic_sampling=true"], "dynamic_sampling replaces them"),
-        (
-            [
-                "rollout.backend=vllm",
-                "rollout.vllm.mode=server",
-                "rollout.vllm.server_url=http://a:1",
-            ],
-            "asked for equal ones",
-        ),
-        (["anchor.kl=forward"], "row by row in turn"),
-    ],
-)
-def test_dars_refuses_what_its_pools_can_not_be_combined_with(sets, reason):
-    assert chosen("dars").rl.allocation == "et"
-    with pytest.raises(ConfigurationError, match=reason):
-        chosen("dars", *sets)
-
-
-def test_guided_retries_are_their_loss_without_an_anchor():
-    config = chosen("guided-dpo")
-    assert (config.rl.algo, config.anchor.kl) == ("guided-dpo", "none")
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        "epsilon_high=0.28", "delta=4.0", "clip=false", "top_entropy_quantile=0.2",
-        "entropy_coefficient=0.01", "dynamic_sampling=true", "overlong_buffer=0.2",
-        "advantage=beta", "reward_filter=0.1", "iterations=2", "steps_per_generation=2",
-    ],
-)  # fmt: skip
-def test_guided_retries_refuse_what_pairs_would_not_read(said):
-    with pytest.raises(
-        ConfigurationError, match=rf"rl\.{said.split('=')[0]} belongs to .*: add --algo"
-    ):
-        chosen("guided-dpo", f"rl.{said}")
-
-
-@pytest.mark.parametrize(
-    ("flags", "sets", "reason"),
-    [
-        ({"guide": {"name": "branch"}}, [], "by something else than a KL term"),
-        ({}, ["anchor.kl=reverse"], "by something else than a KL term"),
-        ({}, ["anchor.kl=forward"], "by something else than a KL term"),
-        ({}, ["rl.processes=2"], "trains in one process"),
-        ({}, ["rl.hint=Think."], "must hold {question}"),
-        ({}, ["rl.hint=Try {question}"], "must hold {hint}"),
-        ({}, ["rl.continued=true", "prompt.format=chat"], "'chat' puts more between"),
-        (
-            {},
-            ["rl.continued=true", "rl.hint={hint}{question}"],
-            "hint begins otherwise",
-        ),
-    ],
-)
-def test_guided_retries_refuse_what_has_no_place_beside_them(flags, sets, reason):
-    with pytest.raises(ConfigurationError, match=reason):
-        load(flags={"rl": {"algo": "guided-dpo"}, **flags}, sets=sets)
