@@ -9,13 +9,11 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from json_answers import all_answering, command_of, one_object
 from small import write_small
-from warm import Warm
 
 pytestmark = pytest.mark.slow
 
@@ -42,13 +40,13 @@ Type = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """Return the folder in which the commands are typed."""
     return tmp_path_factory.mktemp("lab")
 
 
 @pytest.fixture(scope="module")
-def type_(folder: Path, warm: Warm) -> Type:
+def type_(folder, warm):
     """Type a command; all that it leaves on stdout is one object, without colours.
 
     It begins cold, since what libraries print when they are loaded counts too; its tasks don't.
@@ -76,37 +74,37 @@ def type_(folder: Path, warm: Warm) -> Type:
 
 
 @pytest.fixture(scope="module")
-def base(type_: Type) -> str:
+def base(type_):
     return str(type_("sft", *PRESETS)["id"])
 
 
 @pytest.fixture(scope="module")
-def policy(type_: Type, base: str) -> str:
+def policy(type_, base):
     made = type_("rl", *PRESETS, "--guide", "branch")
     assert made["parent"] == base
     return str(made["id"])
 
 
 @pytest.fixture(scope="module")
-def measured(type_: Type, base: str, policy: str) -> dict[str, Any]:
+def measured(type_, base, policy):
     return type_("passk", policy, base)
 
 
 @pytest.fixture(scope="module")
-def copied(folder: Path, measured: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> str:
+def copied(folder, measured, tmp_path_factory):
     """Return a copy of the folder of runs, as one gets it from somebody else."""
     there = tmp_path_factory.mktemp("elsewhere") / "runs"
     shutil.copytree(folder / "runs", there)
     return str(there)
 
 
-def test_training_and_sweeping(type_: Type, policy: str) -> None:
+def test_training_and_sweeping(type_, policy):
     assert type_("rl", *PRESETS, "--guide", "branch")["id"] == policy  # found
     swept = type_("sweep", *PRESETS, "--space", "space.yaml")
     assert [trial["settings"]["guide.tau"] for trial in swept["trials"]] == [0.1]
 
 
-def test_measuring(type_: Type, base: str, policy: str, measured: dict[str, Any]) -> None:
+def test_measuring(type_, base, policy, measured):
     assert [curve["policy"] for curve in measured["curves"]] == [policy, base]
     assert type_("eval", policy, "--k", "1,2")["name"] == "eval"
     assert type_("compare", base, policy)["name"] == "compare"
@@ -115,9 +113,7 @@ def test_measuring(type_: Type, base: str, policy: str, measured: dict[str, Any]
     assert len(type_("samples", "tokens", policy, "--limit", "1")["completions"]) == 1
 
 
-def test_looking(
-    type_: Type, base: str, policy: str, measured: dict[str, Any], copied: str
-) -> None:
+def test_looking(type_, base, policy, measured, copied):
     listed = type_("runs", "list")["runs"]
     assert {base, policy} <= {run["id"] for run in listed}
     assert type_("runs", "show", policy)["evaluations"]
@@ -135,7 +131,7 @@ def test_looking(
     assert len(type_("demo", "--dry-run")["tasks"]) == 4
 
 
-def test_mistakes(type_: Type, base: str, policy: str) -> None:
+def test_mistakes(type_, base, policy):
     for words, code, cause in (
         (("rl", *PRESETS, "--algo", "dpao"), 2, "rl.algo is 'dpao'"),
         (("compare", "nobody", policy), 2, "there is no run 'nobody'"),
@@ -169,9 +165,7 @@ PLAIN: tuple[str, ...] = (
 
 
 @pytest.mark.parametrize("typed", PLAIN)
-def test_an_answer_is_one_object(
-    type_: Type, base: str, policy: str, measured: dict[str, Any], typed: str
-) -> None:
+def test_an_answer_is_one_object(type_, base, policy, measured, typed):
     assert type_(*[{"BASE": base, "POLICY": policy}.get(word, word) for word in typed.split()])
 
 
@@ -189,9 +183,7 @@ ORDERED: tuple[str, ...] = (
 """Command lines of which one needs what an earlier one has left."""
 
 
-def test_sweeps_and_suites_answer(
-    type_: Type, policy: str, measured: dict[str, Any], copied: str
-) -> None:
+def test_sweeps_and_suites_answer(type_, policy, measured, copied):
     found, known = {}, all_answering()
     for typed in ORDERED:
         words = typed.replace("POLICY", policy).replace("PRESETS", " ".join(PRESETS))
@@ -202,7 +194,7 @@ def test_sweeps_and_suites_answer(
     assert len(found["demo"]["runs"]) == 3
 
 
-def test_no_command_is_left_out() -> None:
+def test_no_command_is_left_out():
     known = all_answering()
     typed = {command_of(line.split(), known) for line in (*PLAIN, *ORDERED)}
     assert typed == known

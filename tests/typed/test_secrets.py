@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 from base64 import b64encode
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import pytest
 from endpoint import Answer, Endpoint, serving
 from every_byte import found_in
 from sweep_lab import SweepLab
-from warm import Warm
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +29,7 @@ HOSTILE = (
 
 
 @pytest.fixture(scope="module")
-def endpoint() -> Iterator[Endpoint]:
+def endpoint():
     """A server whose completions are commands for terminals."""
 
     def says(_: dict[str, Any], usual: Answer) -> Answer:
@@ -44,7 +42,7 @@ def endpoint() -> Iterator[Endpoint]:
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory, warm: Warm, endpoint: Endpoint) -> SweepLab:
+def lab(tmp_path_factory, warm, endpoint):
     """A folder in which a run, its measurement and a sweep were made."""
     folder = tmp_path_factory.mktemp("secrets")
     servers = [
@@ -64,7 +62,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory, warm: Warm, endpoint: Endpoint
     return lab
 
 
-def here(lab: SweepLab, *words: str, code: int = 0) -> str:
+def here(lab, *words, code=0):
     """What a command prints, on both streams."""
     done = subprocess.run(
         [lab.warm.sage, *words], cwd=lab.folder, env=lab.surroundings, text=True, check=False,
@@ -74,7 +72,7 @@ def here(lab: SweepLab, *words: str, code: int = 0) -> str:
     return done.stdout
 
 
-def test_no_byte_of_any_file_holds_one(lab: SweepLab) -> None:
+def test_no_byte_of_any_file_holds_one(lab):
     files = {path.suffix for path in lab.folder.rglob("*") if path.is_file()}
     assert {".json", ".parquet", ".log", ".wandb", ".jsonl", ".md"} <= files
     assert found_in(lab.folder / "runs", ANY_FORM) == []
@@ -85,7 +83,7 @@ def test_no_byte_of_any_file_holds_one(lab: SweepLab) -> None:
     assert found_in(lab.folder, ["evil"])
 
 
-def test_the_servers_were_told_them_and_are_named(lab: SweepLab, endpoint: Endpoint) -> None:
+def test_the_servers_were_told_them_and_are_named(lab, endpoint):
     """Also by the tasks of the sweep, which get them in their environment."""
     pairs = ("ann:s3cret-of-a-server", "bob:s3cret/of a server")
     basic = {f"Basic {b64encode(pair.encode()).decode()}" for pair in pairs}
@@ -97,7 +95,7 @@ def test_the_servers_were_told_them_and_are_named(lab: SweepLab, endpoint: Endpo
     assert f"is sampled by http://ann@{address}" in " ".join(log.split())
 
 
-def test_files_that_name_services_are_their_owners_alone(lab: SweepLab, endpoint: Endpoint) -> None:
+def test_files_that_name_services_are_their_owners_alone(lab, endpoint):
     address = endpoint.address.removeprefix("http://").encode()
     ours = (".json", ".log")
     naming = [
@@ -110,9 +108,7 @@ def test_files_that_name_services_are_their_owners_alone(lab: SweepLab, endpoint
     assert [path for path in naming if path.stat().st_mode & 0o077] == []
 
 
-def test_a_run_alone_sends_nothing_to_the_servers_of_its_configuration(
-    lab: SweepLab, endpoint: Endpoint
-) -> None:
+def test_a_run_alone_sends_nothing_to_the_servers_of_its_configuration(lab, endpoint):
     """Not even to read what is stored: the samples of a server are another set."""
     before = len(endpoint.authorizations)
     run = next(lab.folder.glob("runs/rl-*")).name
@@ -120,7 +116,7 @@ def test_a_run_alone_sends_nothing_to_the_servers_of_its_configuration(
     assert len(endpoint.authorizations) == before
 
 
-def test_completions_are_shown_and_not_obeyed(lab: SweepLab) -> None:
+def test_completions_are_shown_and_not_obeyed(lab):
     (run,) = (path.name for path in lab.folder.glob("runs/rl-*") if "faulty" not in path.name)
     words = ("samples", "show", run, "--preset", "tiny", "--preset", "small.yaml", *lab.words)
     shown = here(lab, *words, "--limit", "1")

@@ -15,7 +15,6 @@ import yaml
 from own_model import tokenizer
 from random_model import random_model
 from small import write_small
-from warm import Warm
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TUTORIALS = sorted((REPOSITORY / "docs/tutorials").glob("*.md"))
@@ -62,7 +61,7 @@ os.execv("WARM", ["sage", *words])
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory, warm: Warm) -> Path:
+def lab(tmp_path_factory, warm):
     """A folder with a `sage` of its own, in which the tutorials are followed one after another."""
     folder = tmp_path_factory.mktemp("tutorials")
     write_small(folder, MORE)
@@ -80,13 +79,13 @@ def lab(tmp_path_factory: pytest.TempPathFactory, warm: Warm) -> Path:
 
 
 @pytest.mark.parametrize("tutorial", TUTORIALS, ids=lambda file: file.stem)
-def test_a_tutorial_can_be_followed(lab: Path, tutorial: Path) -> None:
+def test_a_tutorial_can_be_followed(lab, tutorial):
     follow(lab, tutorial)
     for left in LEFT.get(tutorial.stem, ()):
         assert list(lab.glob(left)), left
 
 
-def test_the_page_on_a_language_model_can_be_followed(tmp_path: Path, warm: Warm) -> None:
+def test_the_page_on_a_language_model_can_be_followed(tmp_path, warm):
     words = tokenizer()
     random_model(words, max_position_embeddings=1024).save_pretrained(tmp_path / "model")
     words.save_pretrained(tmp_path / "model")
@@ -105,7 +104,7 @@ def test_the_page_on_a_language_model_can_be_followed(tmp_path: Path, warm: Warm
     follow(tmp_path, LANGUAGE_MODEL, SAGE_DATA=str(tmp_path))
 
 
-def follow(folder: Path, page: Path, **environment: str) -> None:
+def follow(folder, page, **environment):
     """Type a page's commands in a folder, with the `sage` that is there."""
     script = "\n".join(commands(page.read_text()))
     assert "sage " in script
@@ -126,7 +125,7 @@ def follow(folder: Path, page: Path, **environment: str) -> None:
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
 
 
-def test_every_tutorial_of_the_site_is_typed() -> None:
+def test_every_tutorial_of_the_site_is_typed():
     nav = yaml.safe_load((REPOSITORY / "mkdocs.yml").read_text())["nav"]
     (tutorials,) = (part["Tutorials"] for part in nav if "Tutorials" in part)
     pages = {REPOSITORY / "docs" / page for entry in tutorials for page in entry.values()}
@@ -134,24 +133,24 @@ def test_every_tutorial_of_the_site_is_typed() -> None:
     assert pages <= {*TUTORIALS, LANGUAGE_MODEL}
 
 
-def test_the_first_tutorial_begins_with_a_result_and_a_study() -> None:
+def test_the_first_tutorial_begins_with_a_result_and_a_study():
     assert [line.split()[1] for line in typed("first-result")[:3]] == ["rl", "passk", "init"]
 
 
-def test_a_study_with_everything_ones_own_takes_at_most_twelve_commands() -> None:
+def test_a_study_with_everything_ones_own_takes_at_most_twelve_commands():
     lines = typed("own-study")
     assert len(lines) <= 12
     assert {"rl", "compare", "analyze", "export"} <= {line.split()[1] for line in lines}
 
 
-def typed(tutorial: str) -> list[str]:
+def typed(tutorial):
     """Return the commands of a tutorial, as one types them."""
     text = (REPOSITORY / f"docs/tutorials/{tutorial}.md").read_text()
     blocks = "\n".join(re.findall(r"^```bash\n(.*?)^```", text, re.DOTALL | re.MULTILINE))
     return re.findall(r"^(?:sage|python|pip) .*", blocks, re.MULTILINE)
 
 
-def commands(text: str) -> list[str]:
+def commands(text):
     """What stands in the blocks marked `bash`, but for installations."""
     blocks: list[str] = re.findall(r"^```bash\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     return [re.sub(r"^pip install .*\n", "", block, flags=re.MULTILINE) for block in blocks]

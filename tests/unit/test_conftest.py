@@ -1,7 +1,5 @@
 """No test reads what stands in the folder, or in the variables, of whoever types the tests."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -33,15 +31,15 @@ def test_sees_no_plugins_but_those_that_it_adds(tmp_path, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def shared_folder() -> list[Path]:
+def shared_folder():
     return list(Path.cwd().iterdir())
 
 
-def test_tests_and_what_they_share_begin_in_empty_folders(shared_folder: list[Path]):
+def test_tests_and_what_they_share_begin_in_empty_folders(shared_folder):
     assert shared_folder == list(Path.cwd().iterdir()) == []
 
 
-def test_runs_and_variables_of_whoever_types_the_tests_are_not_seen(tmp_path: Path):
+def test_runs_and_variables_of_whoever_types_the_tests_are_not_seen(tmp_path):
     """A session of its own, in a folder with runs, with somebody's variables and packages."""
     for folder in ("runs/rl-demo-12345678", "tests/unit"):
         (tmp_path / folder).mkdir(parents=True)

@@ -47,14 +47,11 @@ def test_counts_rows_best_and_time_left_stand_on_lines_of_their_own(width):
     assert best.strip() == "best tau=0.3 rho=0.5: pass@1 0.451"
 
 
-def test_a_long_name_is_cut_and_how_far_it_is_stays():
+def test_a_long_name_is_cut_and_more_tasks_than_lines_are_counted():
     row = drawn(60, replace(STATUS, running=(replace(RUNNING[0], name="x=1 " * 30),)))[1]
     assert len(row) <= 60
     assert "…" in row
     assert "12/40" in row
-
-
-def test_more_tasks_than_the_terminal_has_lines_are_counted():
     many = tuple(replace(RUNNING[0], name=f"trial {place}") for place in range(50))
     lines = drawn(80, TaskStatus(60, running=many), height=20)
     # 20 lines less the 6 around them hold 14 of the 50
@@ -82,7 +79,7 @@ def spoken(monkeypatch, *moments):
     return file.getvalue().splitlines()
 
 
-def test_without_a_terminal_what_changes_is_said_and_nothing_twice(monkeypatch):
+def test_without_a_terminal_what_changes_is_said_at_most_every_20_seconds(monkeypatch):
     first = TaskStatus(3, running=RUNNING[:1])
     later = replace(first, running=(replace(RUNNING[0], step=13),))
     done = TaskStatus(3, 1, best="tau=0.465: pass@1 0.4", left_s=61)
@@ -91,9 +88,6 @@ def test_without_a_terminal_what_changes_is_said_and_nothing_twice(monkeypatch):
         "0/3 done, 1 running  tau=0.465 rho=0.775 seed 0 at step 12/40",
         "1/3 done, 0 running  best tau=0.465: pass@1 0.4  about 61 s left",
     ]
-
-
-def test_without_a_terminal_there_is_a_line_every_20_seconds(monkeypatch):
     moments = [(second, TaskStatus(3, 1)) for second in (100, 101, 119, 120, 121, 140)]
     # said at 100, 120 and 140
     assert len(spoken(monkeypatch, *moments)) == 3

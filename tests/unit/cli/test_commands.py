@@ -21,15 +21,6 @@ def test_config_show_prints_every_setting_and_its_origin(sage):
     assert "model.hidden 96 preset tiny" in typed.words
     assert "grading.mode strict default" in typed.words
     assert typed.written == []
-
-
-def test_a_learning_rate_is_a_flag(sage):
-    for command, stage in (("sft", 0), ("rl", 1)):
-        planned = sage(command, "--lr", "3e-5", "--dry-run", "--json").answer["stages"]
-        assert planned[stage]["learning rate"].startswith("3e-05")
-
-
-def test_config_show_json_is_the_configuration(sage):
     flags = ("--set", "rl.algo=dapo", "--guide", "token")
     shown = sage("config", "show", "--json", *flags).answer
     assert (shown["rl"]["algo"], shown["rl"]["epsilon_high"]) == ("dapo", 0.28)
@@ -38,8 +29,21 @@ def test_config_show_json_is_the_configuration(sage):
     assert (origins["rl.epsilon_high"], origins["rl.algo"]) == ("method dapo", "--set")
     algo = sage("config", "show", "--algo", "dapo", "--json").answer["rl"]
     assert (algo["algo"], algo["epsilon_high"]) == ("dapo", 0.28)
+    for command, stage in (("sft", 0), ("rl", 1)):
+        planned = sage(command, "--lr", "3e-5", "--dry-run", "--json").answer["stages"]
+        assert planned[stage]["learning rate"].startswith("3e-05")
 
 
+@pytest.mark.parametrize(
+    ("words", "stages"),
+    [
+        (("sft",), 1),
+        (("rl", "--algo", "dapo", "--guide", "branch"), 2),
+        (("passk", "--k", "1..256"), 1),
+        (("sweep", "--space", "tau,rho"), 3),
+        (("rl", "--preset", "qwen2.5-math-7b", "--guide", "branch"), 2),
+    ],
+)
 def test_a_dry_run_says_what_would_happen_and_touches_nothing(sage, words, stages):
     typed = sage(*words, "--dry-run")
     assert typed.code == 0
@@ -115,7 +119,7 @@ def test_a_plans_arithmetic(sage):
     assert sweep["left"].startswith("45 steps; 126,720 completions; ")
 
 
-def test_config_explain(sage):
+def test_config_explains_settings_methods_and_presets(sage):
     typed = sage("config", "explain", "guide.tau")
     assert typed.code == 0
     assert "guide.tau (for branch, shuffled) Entropy in nats" in typed.words
@@ -125,18 +129,12 @@ def test_config_explain(sage):
         "guide.tau", False, "number, at least 0",
     )  # fmt: skip
     assert sage("config", "explain", "taww").code == 2
-
-
-def test_config_algos_lists_every_method_with_its_source(sage):
     typed = sage("config", "algos")
     assert typed.code == 0
     assert "dr-grpo loss dr_grpo, advantage none faithful paper" in typed.words
     facts = sage("config", "algos", "--json").answer
     assert (facts["dapo"]["epsilon_high"], facts["dapo"]["kl"]) == (0.28, "none")
     assert all(method["source"] for method in facts.values())
-
-
-def test_config_presets_lists_what_ships(sage):
     listed = sage("config", "presets", "--json").answer["presets"]
     about = {preset["name"]: preset["about"] for preset in listed}
     assert list(about) == sorted(preset_names())
@@ -144,9 +142,6 @@ def test_config_presets_lists_what_ships(sage):
     assert about["qwen2.5-math-7b"] == paper
     assert all(about.values())
     assert f"qwen2.5-math-7b {paper}" in sage("config", "presets").words
-
-
-def test_the_version(sage):
     assert sage("--version").stdout == f"sage {__version__}\n"
 
 
@@ -158,6 +153,9 @@ def test_a_shell_completes_commands(line, offered):
     assert result.output.split() == [offered]
 
 
+@pytest.mark.parametrize(
+    "words", [("rl", "24"), ("sft", "24g"), ("sweep", "24"), ("rl", "rtx4090-24g")]
+)
 def test_a_dry_run_lays_memory_against_a_card(sage, words):
     command, gpu = words
     typed = sage(command, "--dry-run", "--gpu", gpu, "--json")

@@ -1,7 +1,5 @@
 """With `--json`, stdout holds one object, whoever else prints."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging
@@ -196,7 +194,7 @@ def test_a_refused_word_is_shown_without_commands_and_passwords(sage):
 def test_warnings_and_log_lines_are_shown_so_too(monkeypatch):
     monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)
     prepare()
-    said = warnings.formatwarning(HOSTILE, UserWarning, "f", 1)  # type: ignore[arg-type]
+    said = warnings.formatwarning(HOSTILE, UserWarning, "f", 1)
     assert not re.search(COMMANDS, said)
     assert logging.lastResort is not None
     assert isinstance(logging.lastResort.formatter, SafeFormatter)

@@ -1,7 +1,5 @@
 """`sage grade` as typed."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -15,16 +15,13 @@ def test_flags_have_no_type(words):
     assert "bool" not in shown
 
 
-def test_values_have_one():
-    assert "<float>" in CliRunner().invoke(app, ["rl", "--help"]).stdout
-
-
-def test_commands_stand_in_groups():
+def test_commands_stand_in_groups_and_values_have_a_type():
     shown = CliRunner().invoke(app, ["--help"], terminal_width=80).stdout.splitlines()
     heads = [line.strip("╭╮─ ") for line in shown if line.startswith("╭")]
     assert heads == ["Options", *PANELS]
     listed = [line.split()[1] for line in shown if line.startswith("│ ") and line[2] != " "]
     assert [name for name in listed if not name.startswith("-")] == list(COMMANDS)
+    assert "<float>" in CliRunner().invoke(app, ["rl", "--help"]).stdout
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -23,7 +23,7 @@ def test_the_folder_is_planned_and_examined_as_it_stands(sage, monkeypatch):
     assert shown["problems"] == 40
 
 
-def test_its_readme_names_only_commands_that_there_are(sage):
+def test_its_readme_names_commands_that_there_are_and_golds_are_products(sage):
     from sage_cli.cli.app import COMMANDS
 
     folder = sage("init", "study").folder / "study"
@@ -31,9 +31,6 @@ def test_its_readme_names_only_commands_that_there_are(sage):
              if line.startswith("sage ")]  # fmt: skip
     assert [words[1] for words in typed] == ["doctor", "rl", "passk", "suite"]
     assert {words[1] for words in typed} <= set(COMMANDS)
-
-
-def test_golds_are_products(sage):
     folder = sage("init", "study").folder / "study"
     for line in (folder / "problems.jsonl").read_text().splitlines():
         problem = json.loads(line)
@@ -41,7 +38,7 @@ def test_golds_are_products(sage):
         assert int(a) * int(b) == int(problem["gold"])
 
 
-def test_a_folder_that_is_not_empty_is_left_as_it_is(sage):
+def test_only_an_empty_folder_is_filled(sage):
     folder = sage("init", "study").folder / "study"
     (folder / "preset.yaml").write_text("mine: {}\n")
     typed = sage("init", "study")
@@ -50,9 +47,6 @@ def test_a_folder_that_is_not_empty_is_left_as_it_is(sage):
     assert (folder / "preset.yaml").read_text() == "mine: {}\n"
     (folder.parent / "file").write_text("")
     assert "file is a file" in sage("init", "file").words
-
-
-def test_an_empty_folder_will_do(sage):
     folder = sage("runs", "list").folder
     (folder / "empty").mkdir()
     typed = sage("init", "empty", "--json")

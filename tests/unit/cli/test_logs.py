@@ -146,14 +146,11 @@ def test_ids_of_two_tasks_are_two_problems(sage):
     )
 
 
-def test_counts_are_matched_with_a_log_by_ids(answer):
+def test_counts_are_matched_with_a_log_by_ids_and_methods_over_theirs(answer):
     Path("counts.json").write_text(json.dumps([{"problem": i, "n": 2, "c": 2} for i in (1, 2, 9)]))
     found = answer("compare", "counts.json", own("mine.jsonl", FOUR), "--k", "1")
     assert found["comparisons"]["counts"]["difference"] == [0.5, 0.0]
     assert found["unmatched"] == {"counts.json": ["9"], "mine.jsonl": ["3"]}
-
-
-def test_methods_are_compared_over_their_logs(answer):
     sides = [
         ",".join(own(f"{side}{seed}.jsonl", MORE[:size], right) for seed, size, right in runs)
         for side, runs in (("a", [(1, 4, "110"), (2, 3, "100")]), ("b", [(1, 4, "000")]))

@@ -96,23 +96,17 @@ def counted(config, run):
     return {f"eval/{KEPT}/{name}": value for name, value in figures([one], config).items()}
 
 
-def test_what_is_stored_of_it_is_what_its_run_keeps(config, base, policy):
+def test_what_is_stored_of_it_is_what_its_run_and_wandb_keep(config, base, policy):
     for run in (base, policy[0]):
         assert run.finished
         about = {f"eval/{KEPT}/benchmark": ON, f"eval/{KEPT}/content": ON}
         assert evaluation_figures(run) == {**counted(config, run), **about}
-
-
-def test_wandb_is_begun_once_and_holds_steps_and_figures(policy):
     run, begun = policy
     assert begun == [run.id]
     offline = read_offline(run.folder)
     kept = evaluation_figures(run)
     assert {name: offline.summary[name] for name in kept} == kept
     assert [step for step, _ in offline.of("loss")] == [1]
-
-
-def test_its_stages_say_that_nothing_is_left(config, policy):
     start, training, measurement = plan_of(RlTraining.of(config, measure=True).stages)
     assert [start.facts["state"], training.facts["state"]] == ["finished", "finished"]
     left = measurement.facts[f"{policy[0].id} on {ON}"]

@@ -1,9 +1,6 @@
 """`sage passk` on files: curves of anybody's counts."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +9,7 @@ from sage_cli.config.load import load
 from sage_cli.evaluation.counted_files import read_counted_files
 
 
-def test_k_chooses_what_the_table_shows_and_the_curve_has_every_k(tmp_path: Path) -> None:
+def test_k_chooses_what_the_table_shows_and_the_curve_has_every_k(tmp_path):
     # 32 samples, 4 right: pass@2 = 1 - C(28,2) / C(32,2) = 1 - 378/496, far above the straight
     # line from k = 1 to 32.
     rows = [{"problem": id_, "n": 32, "c": 4} for id_ in ("a", "b", "c")]

@@ -1,9 +1,6 @@
 """"""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,11 +14,11 @@ from sage_cli.progress import Silent
 
 
 @pytest.fixture
-def evaluation(tmp_path: Path) -> Evaluation:
+def evaluation(tmp_path):
     return Evaluation(load(sets=[f"run.root={tmp_path}/runs"]).config)
 
 
-def counted(folder: Path, name: str, a: float = 0.4) -> str:
+def counted(folder, name, a=0.4):
     generator = np.random.default_rng(1)
     right = generator.binomial(64, generator.beta(a, 1.0, 40))
     path = folder / name
@@ -29,7 +26,7 @@ def counted(folder: Path, name: str, a: float = 0.4) -> str:
     return str(path)
 
 
-def test_designs_against_smallest_gains(evaluation: Evaluation, tmp_path: Path) -> None:
+def test_designs_against_smallest_gains(evaluation, tmp_path):
     asked = {"problems": "120,30", "samples": "16,64", "seeds": "1,3", "k": "1,16"}
     report = power(evaluation, [counted(tmp_path, "base.csv")], Silent(), **asked)
     assert {path.name for path in report.folder.iterdir()} == {
@@ -46,18 +43,13 @@ def test_designs_against_smallest_gains(evaluation: Evaluation, tmp_path: Path) 
     assert [str(cell) for cell in table.rows[0].cells[:3]] == ["30", "16", "1"]
 
 
-def test_several_bases(evaluation: Evaluation, tmp_path: Path) -> None:
+def test_designs_of_several_bases_and_as_many_problems_as_counted(evaluation, tmp_path):
     files = [counted(tmp_path, "base.csv"), counted(tmp_path, "other.csv", a=2.0)]
     report = power(evaluation, files, Silent(), problems="40", samples="64")
     assert report.document.data["k"] == [1, 16]
     assert list(report.document.sheets) == ["power-base-counts", "power-other-counts"]
     first, second = (one["designs"][0]["smallest"] for one in report.document.data["bases"])
     assert (first != second).any()
-
-
-def test_without_numbers_it_is_as_many_problems_as_counted_and_more(
-    evaluation: Evaluation, tmp_path: Path
-) -> None:
     document = power(evaluation, [counted(tmp_path, "base.csv")], Silent()).document
     designs = document.data["bases"][0]["designs"]
     assert sorted({one["problems"] for one in designs}) == [40, 80, 160]
@@ -66,7 +58,7 @@ def test_without_numbers_it_is_as_many_problems_as_counted_and_more(
     assert document.data["k"] == [1, 16]
 
 
-def test_k_above_the_counts_is_explained(evaluation: Evaluation, tmp_path: Path) -> None:
+def test_k_above_the_counts_is_explained(evaluation, tmp_path):
     base = counted(tmp_path, "base.csv")
     asked = {"problems": "40", "samples": "256"}
     beyond = power(evaluation, [base], Silent(), **asked, k="1,256").document
@@ -77,12 +69,12 @@ def test_k_above_the_counts_is_explained(evaluation: Evaluation, tmp_path: Path)
 
 
 @pytest.mark.parametrize("text", ["30,,60", "0", "3.5", "many", "100001", ""])
-def test_numbers_that_are_none_are_named(text: str) -> None:
+def test_numbers_that_are_none_are_named(text):
     with pytest.raises(ConfigurationError, match=r"--problems: '.*' is not a whole number"):
         whole_numbers("--problems", text)
 
 
-def test_what_makes_no_sense_is_refused(evaluation: Evaluation, tmp_path: Path) -> None:
+def test_what_makes_no_sense_is_refused(evaluation, tmp_path):
     base = counted(tmp_path, "base.csv")
     with pytest.raises(ConfigurationError, match="pass@128 is undefined with 64 samples"):
         power(evaluation, [base], Silent(), samples="16,64", k="128")
@@ -91,7 +83,7 @@ def test_what_makes_no_sense_is_refused(evaluation: Evaluation, tmp_path: Path) 
         power(evaluation, [str(tmp_path / "bad.csv")], Silent())
 
 
-def test_what_takes_long_is_said(evaluation: Evaluation, tmp_path: Path) -> None:
+def test_what_takes_long_is_said(evaluation, tmp_path):
     told = Told()
     power(evaluation, [counted(tmp_path, "base.csv")], told, problems="30", samples="16")
     assert told.done == [
@@ -101,9 +93,9 @@ def test_what_takes_long_is_said(evaluation: Evaluation, tmp_path: Path) -> None
     ]
 
 
-def test_a_warning_where_n_is_k(evaluation: Evaluation, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("samples", "warnings"), [("16,64", 1), ("64", 0)])
+def test_a_warning_where_n_is_k(evaluation, tmp_path, samples, warnings):
     base = counted(tmp_path, "base.csv")
-    alone = power(evaluation, [base], Silent(), samples="16,64", k="1,16").document
-    assert [note for note in alone.notes if "n = k = 16" in note and "n = 64" in note]
-    more = power(evaluation, [base], Silent(), samples="64", k="1,16").document
-    assert not [note for note in more.notes if "n = k" in note]
+    notes = power(evaluation, [base], Silent(), samples=samples, k="1,16").document.notes
+    assert sum("n = k" in note for note in notes) == warnings
+    assert not warnings or [note for note in notes if "n = k = 16" in note and "n = 64" in note]

@@ -1,7 +1,5 @@
 """What `sage rl` says and refuses before anything is trained."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """What `sage runs` says of runs, and what it removes."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -151,7 +149,7 @@ def test_no_runs_yet(sage):
     assert sage("runs", "list").written == []
 
 
-def test_columns_are_settings_and_figures(sage, made):
+def test_where_chooses_and_columns_show_settings_and_figures(sage, made):
     plain, _ = made
     first, second = rows(sage, "--columns", "guide.tau,rl.learning_rate,pass@1,reward")
     assert first == {
@@ -159,6 +157,20 @@ def test_columns_are_settings_and_figures(sage, made):
         "pass@1 on amc23": None, "reward": 0.25,
     }  # fmt: skip
     assert (second["guide.tau"], second["pass@1 on amc23"]) == (1.2, 0.375)
+    plain, branch = made
+    for where, id_ in (("guide.name=branch", branch.id), ("rl.learning_rate=1e-5", plain.id)):
+        (row,) = rows(sage, "--where", where)
+        assert row["id"] == id_
+    both = ("--where", "status=finished", "--where", "guide.name=none")
+    assert [row["id"] for row in rows(sage, *both)] == [plain.id]
+    assert "no run fits" in sage("runs", "list", "--where", "guide.name=token").words
+    base = Runs(made[0].folder.parent).at("sft", "base", "3" * 8)
+    settings = {"guide": {"name": "branch"}, "sft": {"steps": 5}}
+    with base.recording(settings, kind="sft", parent=None, seed=7, template="0"):
+        pass
+    shown = ("--columns", "sft.steps")
+    assert [row["id"] for row in rows(sage, *shown, "--where", "guide.name=branch")] == [made[1].id]
+    assert [row["sft.steps"] for row in rows(sage, *shown)] == [None, None, 5]
 
 
 def test_the_list_says_how_runs_differ_on_100_columns(sage, made, monkeypatch):
@@ -175,26 +187,6 @@ def test_the_list_says_how_runs_differ_on_100_columns(sage, made, monkeypatch):
         pass
     ids = [line.split()[0] for line in sage("runs", "list").stdout.splitlines()[1:4]]
     assert ids == [made[0].id, second.id, made[1].id]  # replicates stand together
-
-
-def test_a_base_has_no_settings_of_the_rl_that_asked_for_it(sage, made):
-    base = Runs(made[0].folder.parent).at("sft", "base", "3" * 8)
-    settings = {"guide": {"name": "branch"}, "sft": {"steps": 5}}
-    with base.recording(settings, kind="sft", parent=None, seed=7, template="0"):
-        pass
-    shown = ("--columns", "sft.steps")
-    assert [row["id"] for row in rows(sage, *shown, "--where", "guide.name=branch")] == [made[1].id]
-    assert [row["sft.steps"] for row in rows(sage, *shown)] == [None, None, 5]
-
-
-def test_where_chooses_by_settings_and_by_the_manifest(sage, made):
-    plain, branch = made
-    for where, id_ in (("guide.name=branch", branch.id), ("rl.learning_rate=1e-5", plain.id)):
-        (row,) = rows(sage, "--where", where)
-        assert row["id"] == id_
-    both = ("--where", "status=finished", "--where", "guide.name=none")
-    assert [row["id"] for row in rows(sage, *both)] == [plain.id]
-    assert "no run fits" in sage("runs", "list", "--where", "guide.name=token").words
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """From a run to its completions under a guide: what is stored is shown, what lacks is drawn."""
 
-from __future__ import annotations
-
 import math
 import shutil
 
@@ -174,13 +172,6 @@ def test_a_guide_of_the_reference_reads_the_parents_signals(made, base, tmp_path
     assert "guide.signal=policy" in refusal.value.next_step
 
 
-def test_another_prompt_than_trained_with_is_refused(made):
-    config, _ = made
-    other = changed(config, {"prompt.answer_close": "</END>"})
-    with pytest.raises(ConfigurationError, match="was trained with prompt template"):
-        token_report(other, "rl-branch", Silent())
-
-
 def test_the_last_step_at_which_q_was_computed(made):
     config, policy = made
     # 25 steps are recorded, numbered 0 to 24 while they ran
@@ -211,13 +202,17 @@ def test_end_of_sequence_counts_where_it_was_drawn(base):
     assert ids("", "stop") == [end]
 
 
-def test_guides_in_words(made):
+def test_guides_in_words_and_another_prompt_is_refused(made):
     config, _ = made
     assert (
         config.guide.describe()
         == "branch (tau 0.465, rho 0.775, signals of the policy, q in [0.6, 1.4])"
     )
     assert load(sets=SIZE).config.guide.describe() == "none (q in [0.6, 1.4])"
+    config, _ = made
+    other = changed(config, {"prompt.answer_close": "</END>"})
+    with pytest.raises(ConfigurationError, match="was trained with prompt template"):
+        token_report(other, "rl-branch", Silent())
 
 
 def test_a_guide_that_knows_grades_gets_the_reference_tilted_by_them(base, made):

@@ -73,13 +73,7 @@ def test_two_files_of_the_same_problems_are_compared(sage, answer, theirs):
     sage("compare", "theirs", "ours").refused("9 of the samples asked for are not in it")
 
 
-def test_a_folder_of_runs_may_be_moved(answer, theirs):
-    Path("runs").rename("elsewhere")
-    report = answer("passk", "theirs", "--runs", "elsewhere")
-    assert report["curves"][0]["benchmark"] == "elsewhere/theirs/problems.jsonl"
-
-
-def test_the_stored_configuration_names_no_other_file(answer, theirs):
+def test_the_stored_configuration_names_no_other_file_and_may_be_moved(answer, theirs):
     config = Path("runs/theirs/config.json")
     stored = json.loads(config.read_text())
     stored["evaluation"]["benchmark"] = "/etc/passwd.jsonl"
@@ -87,6 +81,9 @@ def test_the_stored_configuration_names_no_other_file(answer, theirs):
     config.write_text(json.dumps(stored))
     Run(config.parent).note(files=None)  # whoever edits a run may edit this, too
     assert answer("passk", "theirs")["curves"][0]["benchmark"] == "runs/theirs/problems.jsonl"
+    Path("runs").rename("elsewhere")
+    report = answer("passk", "theirs", "--runs", "elsewhere")
+    assert report["curves"][0]["benchmark"] == "elsewhere/theirs/problems.jsonl"
 
 
 @pytest.mark.parametrize(

@@ -26,13 +26,11 @@ print(json.dumps({{"codes": codes, "loaded": sorted(sys.modules)}}))
 """
 
 
-def loaded(*words, of=(*HEAVY, *OWN)):
-    """Which modules `of` those a command leaves loaded in a process of its own."""
-    return loaded_by_all(words, of=of)
+RUNS = ("runs", "list", "--runs", "/nonexistent")
 
 
-def loaded_by_all(*commands, of=(*HEAVY, *OWN)):
-    """The same of several commands, one after the other in one process."""
+def loaded(*commands, of=(*HEAVY, *OWN)):
+    """Which modules `of` those commands leave loaded, one after the other in a process."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM.format(commands=list(map(list, commands)))],
         capture_output=True, text=True, check=True,
@@ -42,28 +40,16 @@ def loaded_by_all(*commands, of=(*HEAVY, *OWN)):
     return [name for name in of if name in found["loaded"]]
 
 
-def test_help_loads_no_ml_library():
-    assert loaded("--help") == []
+def test_help_loads_no_ml_library_and_no_command():
+    modules = [f"sage_cli.cli.{entry.module}" for entry in COMMANDS.values()]
+    assert loaded(("--help",), of=(*HEAVY, *OWN, *modules)) == []
+    assert loaded(*([name, "--help"] for name in COMMANDS)) == []
 
 
 def test_settings_and_runs_load_none_either():
-    assert loaded("config", "show") == ["sage_cli.config.schema"]
-    assert loaded("runs", "list", "--runs", "/nonexistent") == []
-
-
-def test_help_of_every_command_loads_none_either():
-    assert loaded_by_all(*([name, "--help"] for name in COMMANDS)) == []
-
-
-def test_a_command_imports_no_other():
+    assert loaded(("config", "show")) == ["sage_cli.config.schema"]
     others = [f"sage_cli.cli.{entry.module}" for name, entry in COMMANDS.items() if name != "runs"]
-    assert loaded("runs", "list", "--runs", "/nonexistent", of=others) == []
-
-
-def test_help_imports_no_command():
-    assert (
-        loaded("--help", of=[f"sage_cli.cli.{entry.module}" for entry in COMMANDS.values()]) == []
-    )
+    assert loaded(RUNS, of=(*HEAVY, *OWN, *others)) == []  # nor another command
 
 
 def test_a_plan_loads_none_either():
@@ -71,25 +57,26 @@ def test_a_plan_loads_none_either():
         ("rl", "--guide", "branch"), ("sft",), ("sweep",), ("passk",), ("demo",),
         ("rl", "--measure", "--gpu", "80"),
     )  # fmt: skip
-    found = loaded_by_all(*((*words, "--dry-run") for words in plans))
-    assert set(found) <= {"sage_cli.config.schema", "numpy"}
+    suites = (("suite", "plan", "paper"), ("suite", "list"))
+    for commands in (((*words, "--dry-run") for words in plans), suites):
+        assert set(loaded(*commands)) <= {"sage_cli.config.schema", "numpy"}
     paper = ("suite", "plan", "paper", "--preset", "qwen2.5-math-7b", "--runs", "/nonexistent")
-    assert loaded(*paper) == ["sage_cli.config.schema"]
-
-
-def test_suites_are_planned_without_any():
-    found = loaded_by_all(("suite", "plan", "paper"), ("suite", "list"))
-    assert set(found) <= {"sage_cli.config.schema", "numpy"}
+    assert loaded(paper) == ["sage_cli.config.schema"]
 
 
 @pytest.mark.parametrize(
-    ("load", "spin"),
-    [("0.10 0.2 0.3 1/140 4567", "30000"), ("0.10 0.2 0.3 3/140 4567", None), ("", None)],
-)
-def test_threads_wait_awake_only_where_nothing_else_runs(load, spin, tmp_path, monkeypatch):
+    ("load", "said", "spin"),
+    [
+        ("0.10 0.2 0.3 1/140 4567", None, "30000"), ("0.10 0.2 0.3 3/140 4567", None, None),
+        ("", None, None), ("0.10 0.2 0.3 1/140 4567", "7", "7"),  # what the user says stays
+    ],
+)  # fmt: skip
+def test_threads_wait_awake_only_where_nothing_else_runs(load, said, spin, tmp_path, monkeypatch):
     for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
         monkeypatch.setenv(name, "")  # so that the test leaves no trace of what is set
         monkeypatch.delenv(name)
+    if said:
+        monkeypatch.setenv("GOMP_SPINCOUNT", said)
     (tmp_path / "loadavg").write_text(load)
     app.prepare(tmp_path / "loadavg")
     assert os.environ.get("GOMP_SPINCOUNT") == spin
@@ -101,13 +88,6 @@ def test_a_warning_is_a_line_of_its_words(tmp_path, monkeypatch):
     app.prepare(tmp_path / "loadavg")
     said = warnings.formatwarning(UserWarning("no reward"), UserWarning, "rl.py", 7)
     assert said == "warning: no reward\n"
-
-
-def test_what_the_user_says_of_threads_stays(tmp_path, monkeypatch):
-    monkeypatch.setenv("GOMP_SPINCOUNT", "7")
-    (tmp_path / "loadavg").write_text("0.10 0.2 0.3 1/140 4567")
-    app.prepare(tmp_path / "loadavg")
-    assert os.environ["GOMP_SPINCOUNT"] == "7"
 
 
 def test_a_background_job_of_a_script_hears_sigint(monkeypatch):

@@ -1,7 +1,5 @@
 """`sage suite` and `sage samples`: what they say before anything is run."""
 
-from __future__ import annotations
-
 import shlex
 
 import pytest
@@ -21,7 +19,10 @@ def test_the_papers_plan_needs_neither_data_nor_models(sage):
     assert typed.written == []
 
 
-def test_a_plan_for_people_and_a_dry_run_say_the_same(sage):
+def test_all_suites_are_listed_and_planned(sage):
+    typed = sage("suite", "list")
+    assert "figure4" in typed.words
+    assert "sweep table6" in typed.words
     typed = sage("suite", "plan", "demo")
     assert typed.code == 0
     commands = (
@@ -31,12 +32,6 @@ def test_a_plan_for_people_and_a_dry_run_say_the_same(sage):
     assert set(commands) < set(typed.stdout.splitlines())
     assert "chosen" not in typed.words
     assert sage("suite", "run", "demo", "--dry-run").words == typed.words
-
-
-def test_all_suites_are_listed(sage):
-    typed = sage("suite", "list")
-    assert "figure4" in typed.words
-    assert "sweep table6" in typed.words
 
 
 @pytest.mark.parametrize(

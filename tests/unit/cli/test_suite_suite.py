@@ -1,7 +1,5 @@
 """What a suite's page says of its sweep."""
 
-from __future__ import annotations
-
 import pytest
 from sweep_cells import PASS_1, at, done
 from told import Told

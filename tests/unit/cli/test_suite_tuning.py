@@ -1,18 +1,14 @@
 """Tuned methods: searches of one budget, and trainings that take the chosen points."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from sweep_cells import done
 from sweep_folder import keep_state
 
 from sage_cli.cli.suite_run import plan_suite
-from sage_cli.cli.suite_tuning import FRESH, Search, planned_tuned
+from sage_cli.cli.suite_tuning import FRESH, planned_tuned
 from sage_cli.errors import ConfigurationError
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweep_report import sweep_document
@@ -34,7 +30,7 @@ seeds: 2
 """
 
 
-def write(folder: Path, *changes: tuple[str, str]) -> str:
+def write(folder, *changes):
     text = SUITE
     for before, after in changes:
         assert before in text
@@ -43,11 +39,11 @@ def write(folder: Path, *changes: tuple[str, str]) -> str:
     return str(folder / "mine.yaml")
 
 
-def overrides(root: Path, *sets: str) -> Overrides:
+def overrides(root, *sets):
     return Overrides(("tiny",), sets, None, {"run": {"root": root}})
 
 
-def searched(search: Search, *values: float, **state: Any) -> None:
+def searched(search, *values, **state):
     """Leave the search's folder as its driver does; a later value is better."""
     folder = sweep_folder(search.config.run.root, search.name)
     axes = [Axis(RATE.rpartition(".")[2], RATE, (1e-4, 1e-3))]
@@ -60,7 +56,7 @@ def searched(search: Search, *values: float, **state: Any) -> None:
     keep_state(folder, **{**usual, **state})
 
 
-def test_the_typed_search_has_the_sweeps_settings_that_were_typed(tmp_path: Path) -> None:
+def test_the_typed_search_has_the_sweeps_settings_that_were_typed(tmp_path):
     sets = ("sweep.benchmark=arithmetic:held_out=20", "sweep.trials=9", "executor.workers=2")
     _, (grpo, _) = planned_tuned(write(tmp_path), overrides(tmp_path / "runs", *sets))
     assert sets[0] in grpo.options
@@ -68,7 +64,7 @@ def test_the_typed_search_has_the_sweeps_settings_that_were_typed(tmp_path: Path
     assert sets[2] in grpo.options
 
 
-def test_a_training_waits_for_its_methods_search(tmp_path: Path) -> None:
+def test_a_training_waits_for_its_methods_search(tmp_path):
     plan, (grpo, branch) = planned_tuned(write(tmp_path), overrides(tmp_path / "runs"))
     # 16 prompts of 16 rollouts are tiny's
     assert grpo.title == "tune grpo: 2 trials x 2 steps x 256 completions"
@@ -83,7 +79,7 @@ def test_a_training_waits_for_its_methods_search(tmp_path: Path) -> None:
     assert not (tmp_path / "runs").exists()
 
 
-def test_the_plans_cost_has_the_searches(tmp_path: Path) -> None:
+def test_the_plans_cost_has_the_searches(tmp_path):
     suite, typed = write(tmp_path), overrides(tmp_path / "runs")
     plan = plan_suite(suite, typed)
     # tiny's 875 steps of SFT, 2 methods x 2 seeds x 40 steps, and 2 searches of 2 trials x 2 steps
@@ -109,15 +105,13 @@ def test_the_plans_cost_has_the_searches(tmp_path: Path) -> None:
         ([("trials: 2", "trails: 2")], "did you mean trials?"),
     ],
 )  # fmt: skip
-def test_unequal_budgets_and_reported_problems_are_refused(
-    tmp_path: Path, changes: list[tuple[str, str]], cause: str
-) -> None:
+def test_unequal_budgets_and_reported_problems_are_refused(tmp_path, changes, cause):
     with pytest.raises(ConfigurationError) as refused:
         planned_tuned(write(tmp_path, *changes), overrides(tmp_path / "runs"))
     assert cause in refused.value.cause
 
 
-def test_trainings_take_the_chosen_point_with_seeds_that_did_not_choose_it(tmp_path: Path) -> None:
+def test_trainings_take_the_chosen_point_with_seeds_that_did_not_choose_it(tmp_path):
     suite, typed = write(tmp_path), overrides(tmp_path / "runs")
     before, searches = planned_tuned(suite, typed)
     for search, values in zip(searches, ((1e-3, 1e-4), (1e-4, 1e-3)), strict=True):
@@ -149,9 +143,7 @@ def test_trainings_take_the_chosen_point_with_seeds_that_did_not_choose_it(tmp_p
         {"space": [], "trials": {"done": 0, "failed": 2, "pruned": 0, "left": 0}},
     ],
 )
-def test_a_search_of_another_kind_or_unspent_chooses_nothing(
-    tmp_path: Path, state: dict[str, Any]
-) -> None:
+def test_a_search_of_another_kind_or_unspent_chooses_nothing(tmp_path, state):
     suite, typed = write(tmp_path), overrides(tmp_path / "runs")
     _, (grpo, branch) = planned_tuned(suite, typed)
     searched(grpo, 1e-3, 1e-4, **state)
@@ -163,7 +155,7 @@ def test_a_search_of_another_kind_or_unspent_chooses_nothing(
         planned_tuned(suite, typed, required=True)
 
 
-def test_a_search_whose_trials_all_failed_says_so_and_where_to_look(tmp_path: Path) -> None:
+def test_a_search_whose_trials_all_failed_says_so_and_where_to_look(tmp_path):
     suite, typed = write(tmp_path), overrides(tmp_path / "runs")
     _, (grpo, branch) = planned_tuned(suite, typed)
     searched(grpo, trials={"done": 0, "failed": 2, "pruned": 0, "cancelled": 0, "left": 0})
@@ -175,7 +167,7 @@ def test_a_search_whose_trials_all_failed_says_so_and_where_to_look(tmp_path: Pa
     assert f"`sage sweep show {grpo.name}`" in str(refused.value.next_step)
 
 
-def test_a_method_with_more_trials_than_the_budget_is_refused(tmp_path: Path) -> None:
+def test_a_method_with_more_trials_than_the_budget_is_refused(tmp_path):
     suite, typed = write(tmp_path), overrides(tmp_path / "runs")
     _, (grpo, _) = planned_tuned(suite, typed)
     searched(grpo, 1e-3, 1e-4, 2e-4)
@@ -184,7 +176,7 @@ def test_a_method_with_more_trials_than_the_budget_is_refused(tmp_path: Path) ->
     assert grpo.name in str(refused.value.next_step)
 
 
-def test_what_was_tried_stands_in_the_report(tmp_path: Path) -> None:
+def test_what_was_tried_stands_in_the_report(tmp_path):
     from sage_cli.cli.suite_report import report_suite
     from sage_cli.progress import Silent
 

@@ -1,7 +1,5 @@
 """What a sweep refuses before it trains anything."""
 
-from __future__ import annotations
-
 import json
 import signal
 import sys

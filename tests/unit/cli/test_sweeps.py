@@ -1,12 +1,9 @@
 """`sage sweep COMMAND` on folders as drivers leave them."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import socket
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from sweep_cells import BOTH, GRID, at, done
@@ -17,25 +14,25 @@ from sage_cli.trials.search.folder import SweepFolder
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """One sweep, of which a trial failed."""
     return sweep_folder(tmp_path / "runs", "tau-rho-01234567")
 
 
 @pytest.fixture
-def sweeps(sage, tmp_path: Path):
+def sweeps(sage, tmp_path):
     """`sage sweep ...` on the folder of runs."""
     return lambda *words: sage("sweep", *words, "--runs", tmp_path / "runs")
 
 
-def held(folder: Path, ready, stop) -> None:
+def held(folder, ready, stop):
     with driver(folder, folder.name):
         ready.set()
         stop.wait(60)
 
 
 @contextmanager
-def driven(folder: Path):
+def driven(folder):
     """While another process holds the sweep, as its driver does."""
     fork = multiprocessing.get_context("fork")
     ready, stop = fork.Event(), fork.Event()
@@ -49,18 +46,16 @@ def driven(folder: Path):
         process.join()
 
 
-def test_a_list_has_a_line_for_each_sweep(sweeps, folder, tmp_path):
-    sweep_folder(tmp_path / "runs", "other")
+def test_a_list_has_a_line_for_each_sweep(sweeps, tmp_path):
+    assert "no sweeps yet: `sage sweep` makes one" in sweeps("list").words
+    assert sweeps("list", "--json").answer == {"sweeps": []}
+    for name in ("tau-rho-01234567", "other"):
+        sweep_folder(tmp_path / "runs", name)
     typed = sweeps("list")
     assert "tau-rho-01234567 grid 3 1 0 2 tau 1.2, rho 0.1: pass@1 0.451" in typed.words
     assert "other" in typed.words
     names = [sweep["name"] for sweep in sweeps("list", "--json").answer["sweeps"]]
     assert set(names) == {"tau-rho-01234567", "other"}
-
-
-def test_without_sweeps_it_is_said_how_to_make_one(sweeps):
-    assert "no sweeps yet: `sage sweep` makes one" in sweeps("list").words
-    assert sweeps("list", "--json").answer == {"sweeps": []}
 
 
 def test_show_has_the_report_who_drives_and_the_logs_of_failures(sweeps, folder):

@@ -1,13 +1,8 @@
 """`sage samples show RUN --training`, as typed."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-from click.testing import Result
 from typer.testing import CliRunner
 
 from sage_cli.cli.app import app
@@ -19,7 +14,7 @@ TEXTS = ["<SOLUTION>12</SOLUTION>", "<SOLUTION>3*4</SOLUTION>", "<SOLUTION>7</SO
 
 
 @pytest.fixture
-def type_(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+def type_(tmp_path, monkeypatch):
     """Type a command in a folder whose run kept three completions of a step and one of the next.
 
     The run's judge paid for 3*4, which the strict one does not.
@@ -37,7 +32,7 @@ def type_(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Resu
     return lambda *words: CliRunner().invoke(app, list(words))
 
 
-def sampled(step: int, texts: list[str], grades: list[str], *, trained: bool) -> Sampled:
+def sampled(step, texts, grades, *, trained):
     count = len(texts)
     return Sampled(
         step, ["p1"] * count, ["3*4=?"] * count, ["12"] * count, texts, grades,

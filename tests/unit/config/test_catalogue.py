@@ -1,7 +1,5 @@
 """What the schema says of its settings: which there are, and what each means."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 
@@ -35,6 +33,10 @@ def test_whole_numbers_cosmetics_and_mappings_are_told():
     assert not known["rl.steps"].cosmetic
     assert known["sampling.options"].open
     assert not known["guide.name"].open
+    assert [one.cosmetic for one in meanings("rl.save_every")] == [True]
+    assert [one.cosmetic for one in meanings("rl.steps")] == [False]
+    silent = [key for key in settings() for one in meanings(key) if not one.meaning]
+    assert silent == []
 
 
 def test_one_setting_is_found_as_among_all():
@@ -60,12 +62,7 @@ def test_no_other_methods_file_is_read_for_what_all_methods_have(key):
     assert done.stdout.strip() == "[]"
 
 
-def test_every_setting_has_a_meaning():
-    silent = [key for key in settings() for one in meanings(key) if not one.meaning]
-    assert silent == []
-
-
-def test_type_bounds_default_and_choices():
+def test_type_bounds_default_choices_and_members():
     (tau,) = meanings("guide.tau")
     assert (tau.member, tau.type, tau.default) == (
         "branch, shuffled", "number, at least 0", 1.2,
@@ -77,14 +74,6 @@ def test_type_bounds_default_and_choices():
     assert limit.type == "whole number or null, at least 1"
     (epsilon,) = meanings("guide.epsilon")
     assert (epsilon.type, epsilon.default) == ("list of 2: number, number", [0.1, 0.0])
-
-
-def test_what_changes_no_result_says_so():
-    assert [one.cosmetic for one in meanings("rl.save_every")] == [True]
-    assert [one.cosmetic for one in meanings("rl.steps")] == [False]
-
-
-def test_members_of_a_union_that_agree_are_named_together():
     assert [one.member for one in meanings("guide.cycles")] == ["random, token"]
     assert [one.member for one in meanings("rl.steps")] == [None]
     usual, *others = meanings("rl.epsilon_high")

@@ -35,7 +35,7 @@ def official(presets=PAPER, sets=(), stored=None, *, algo="dapo", guide="random"
     return load(presets, flags, sets, stored)
 
 
-def documented(heading="## `--compat official`") -> list[tuple[Difference, object]]:
+def documented(heading="## `--compat official`"):
     """The rows of the table below a heading, and the column of our own values."""
     text = (Path(__file__).parents[3] / "docs" / "fidelity.md").read_text()
     section = text.partition(heading)[2].partition("\n## ")[0]
@@ -101,9 +101,6 @@ def test_what_a_run_has_nothing_of_is_left_alone():
     assert official(["tiny"]).config.anchor.reference == "initial"
     assert official(["tiny"], ["model.tuning=lora"]).config.anchor.reference == "base"
     assert "anchor.reference" not in official_settings(("grpo", "none", "full"))
-
-
-def test_without_warm_up_its_settings_and_the_base_models_length_are_left_alone():
     loaded = official(["r1-distill-qwen-7b"])
     assert loaded.config.rollout.max_tokens == 6144
     assert not {*theirs(loaded)} & {"data.sft.measured", "sft.loss", "sft.seed"}
@@ -112,9 +109,6 @@ def test_without_warm_up_its_settings_and_the_base_models_length_are_left_alone(
     with_it, ours = (official(["tiny"], sets).config for sets in ([], ["rl.compat=none"]))
     for section in ("model", "prompt", "data", "sft"):
         assert getattr(with_it, section) == getattr(ours, section)
-
-
-def test_in_full_tuning_after_warm_up_the_reference_is_the_published_model():
     full = ["model.tuning=full", "model.dtype=float32"]
     assert official(sets=full).config.anchor.reference == "base"
     assert official(sets=[*full, "sft.enabled=false"]).config.anchor.reference == "initial"
@@ -137,14 +131,11 @@ def test_it_lies_over_the_presets_before_it_and_under_those_after_it(layer):
     assert chosen.guide.schedule_clock == "optimiser_step"
 
 
-def test_a_stored_configuration_keeps_what_was_overridden_in_it():
+def test_it_may_be_taken_back_and_what_was_overridden_stays(layer):
     stored = official(sets=["rl.prompts_per_step=4"]).config
     again = load(stored=stored.model_dump(mode="json"))
     assert again.config == stored
     assert ORIGIN not in again.origins.values()
-
-
-def test_compat_none_takes_it_back(layer):
     back = load([*PAPER, layer("rl: {compat: official}")], {"rl": {"compat": "none"}})
     assert back.config == load(PAPER).config
 

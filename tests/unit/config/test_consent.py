@@ -1,7 +1,5 @@
 """What a stored configuration doesn't decide: where requests, keys and commands go."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
@@ -107,13 +105,7 @@ STORED = {"model": TRUSTING}
 YES, NO = "model.trust_remote_code=true", "model.trust_remote_code=false"
 
 
-def test_a_stored_configuration_does_not_consent():
-    with pytest.raises(ConfigurationError, match="can't consent to that") as caught:
-        load(stored=STORED)
-    assert f"--set {YES}" in caught.value.next_step
-
-
-def test_what_is_typed_decides(tmp_path):
+def test_what_is_typed_decides_and_everything_else_holds(tmp_path):
     assert load(stored=STORED, sets=[YES]).config.model.trust_remote_code is True
     assert load(stored=STORED, sets=[NO]).config.model.trust_remote_code is False
     flags = {"model": {"trust_remote_code": True}}
@@ -122,25 +114,22 @@ def test_what_is_typed_decides(tmp_path):
     preset.write_text("model: {kind: pretrained, path: some/model, trust_remote_code: true}")
     assert load([str(preset)], stored=STORED).config.model.trust_remote_code is True
     assert load([str(preset)], sets=[NO]).config.model.trust_remote_code is False
-
-
-def test_everything_else_of_it_holds():
+    with pytest.raises(ConfigurationError, match="can't consent to that") as caught:
+        load(stored=STORED)
+    assert f"--set {YES}" in caught.value.next_step
     kept = load(stored=without_consent(STORED)).config.model
     assert (kept.path, kept.trust_remote_code) == ("some/model", False)
     assert without_consent({"model": 5, "sampling": None}) == {"model": 5, "sampling": None}
     unasked = {"model": {**TRUSTING, "trust_remote_code": False}}
     assert load(stored=unasked).config.model.trust_remote_code is False
-
-
-ENGINE = {"worker_cls": "runs.evil.Worker", "kv_transfer_config": {"module": "evil"},
-          "gpu_memory_utilization": 0.5, "enforce_eager": True}  # fmt: skip
-
-
-def test_engine_options_that_may_name_code_are_left_behind():
     stored = {"sampling": {"vllm": ENGINE}}
     plain = {"gpu_memory_utilization": 0.5}
     assert load(stored=stored).config.sampling.vllm == plain
     assert load(sets=[f"sampling.vllm={ENGINE}"]).config.sampling.vllm == ENGINE
+
+
+ENGINE = {"worker_cls": "runs.evil.Worker", "kv_transfer_config": {"module": "evil"},
+          "gpu_memory_utilization": 0.5, "enforce_eager": True}  # fmt: skip
 
 
 def as_a_task(config):

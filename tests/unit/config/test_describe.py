@@ -1,26 +1,26 @@
 """What a run says of its objective."""
 
-from __future__ import annotations
-
 import pytest
 
 from sage_cli.config.describe import remarks
 from sage_cli.config.schema import SageConfig
 
 
-def said(**sections: object) -> list[str]:
+def said(**sections):
     return remarks(SageConfig.model_validate(sections))
 
 
-def test_estimator_and_reference_are_named():
+def test_estimator_reference_and_kind_of_kl_are_named():
     (line,) = said(anchor={"estimator": "reward", "reference": "base", "beta": 0.1})
     assert "beta 0.1" in line
     assert "reference: base" in line
     assert "estimator reward" in line
+    assert said(anchor={"kl": "none"}) == ["no KL anchor: no reference is loaded"]
+    assert "8 completions per prompt" in said(anchor={"kl": "forward"})[0]
 
 
 @pytest.mark.parametrize(("estimator", "warned"), [("k3", 0), ("k3-corrected", 1), ("reward", 0)])
-def test_branch_is_warned_about_where_it_does_nothing(estimator: str, warned: int):
+def test_branch_is_warned_about_where_it_does_nothing(estimator, warned):
     lines = said(guide={"name": "branch"}, anchor={"estimator": estimator})
     assert sum(line.startswith("warning: branch") for line in lines) == warned
 
@@ -34,11 +34,6 @@ def test_dropout_that_rl_leaves_out_is_said():
     assert not any("dropout" in line for line in said(model=lora | {"tuning": "full"}))
 
 
-def test_no_anchor_and_forward_kl():
-    assert said(anchor={"kl": "none"}) == ["no KL anchor: no reference is loaded"]
-    assert "8 completions per prompt" in said(anchor={"kl": "forward"})[0]
-
-
 @pytest.mark.parametrize(
     ("rl", "remarked"),
     [
@@ -49,6 +44,6 @@ def test_no_anchor_and_forward_kl():
         ({"epsilon_high": 0.28, "clip": False}, 0),
     ],
 )
-def test_a_clip_range_that_cannot_act_is_remarked_on(rl: dict[str, object], remarked: int):
+def test_a_clip_range_that_cannot_act_is_remarked_on(rl, remarked):
     lines = said(rl=rl)
     assert sum("0.2 / 0.28 never acts: with one update" in line for line in lines) == remarked

@@ -1,7 +1,5 @@
 """Methods that can't act are refused before anything is loaded, with what would let them."""
 
-from __future__ import annotations
-
 import pytest
 
 from sage_cli.config.load import changed, load, refuse_unread
@@ -10,7 +8,7 @@ from sage_cli.methods.method import Method
 from sage_cli.settings.section import built_in
 
 
-def algo(name: str) -> dict[str, dict[str, str]]:
+def algo(name):
     return {"rl": {"algo": name}}
 
 
@@ -23,7 +21,7 @@ def algo(name: str) -> dict[str, dict[str, str]]:
         if guide == "none" or method.takes_a_guide
     ],
 )
-def test_every_method_loads_with_every_guide(name: str, guide: str):
+def test_every_method_loads_with_every_guide(name, guide):
     config = load(["tiny"], {**algo(name), "guide": {"name": guide}}).config
     assert (config.anchor.kl == "none") == (
         guide == "none" and built_in(Method)[name].kl_without_guide == "none"
@@ -182,13 +180,10 @@ def test_a_choice_that_a_sweep_searches_may_read_it():
         refuse_unread(loaded, "sweep", searched=["rl.learning_rate"])
 
 
-def test_services_are_typed_again_beside_a_stored_configuration():
+def test_stored_configurations_are_trained_as_they_are():
     stored = load(["tiny"], {}, [CPU]).config.model_dump(mode="json")
     again = ["rollout.vllm.server_url=http://a", SERVED, "rl.rewards=grade"]
     for command in ("rl", "sft", "eval"):
         refuse_unread(load(stored=stored, sets=again), command)
-
-
-def test_a_stored_configuration_of_before_is_trained_as_it_is():
     stored = load(["tiny"], {"anchor": {"kl": "none", "beta": 0.1}}).config.model_dump(mode="json")
     refuse_unread(load(stored=stored, sets=["rl.steps=3"]), "rl")

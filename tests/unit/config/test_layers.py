@@ -1,7 +1,5 @@
 """How layers are merged: which value wins, and what a choice takes back."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -32,29 +30,19 @@ def test_later_layers_win_and_every_value_keeps_its_origin(layer):
     assert origins["rl.rollouts_per_prompt"] == "default"
 
 
-def test_without_a_preset_tiny_applies_and_a_stored_configuration_takes_its_place():
+def test_a_stored_configuration_lies_below_presets():
     assert load().config == load(["tiny"]).config
     stored = load(["qwen2.5-math-7b"]).config.model_dump(mode="json")
     again = load(stored=stored)
     assert again.config == load(["qwen2.5-math-7b"]).config
     assert again.origins["rl.steps"] == "stored configuration"
-
-
-def test_numbers_of_json_are_numbers(tmp_path):
-    """YAML takes 1e-06 for a text, and that is how JSON writes a millionth."""
-    file = tmp_path / "config.json"
-    file.write_text('{"rl": {"learning_rate": 1e-06}}')
-    assert read_layer(file) == {"rl": {"learning_rate": 0.000001}}
-
-
-def test_presets_lie_over_a_stored_configuration():
     stored = load().config.model_dump(mode="json")
     both = load(["r1-distill-qwen-7b"], stored=stored).config
     assert both.rl.micro_batch == 2
     assert both.rl.learning_rate == pytest.approx(2e-4)  # tiny's, which is stored
 
 
-def test_set_reads_yaml():
+def test_numbers_of_yaml_and_json_are_numbers(tmp_path):
     sets = [
         "data.rl.limit=7",
         "data.knights_knaves.people=[2, 3]",
@@ -67,6 +55,10 @@ def test_set_reads_yaml():
     assert config.sft.shuffle is True
     assert config.rl.learning_rate == 1e-5  # YAML 1.1 alone would read a string
     assert config.tracking.wandb == "off"  # and here False
+    """YAML takes 1e-06 for a text, and that is how JSON writes a millionth."""
+    file = tmp_path / "config.json"
+    file.write_text('{"rl": {"learning_rate": 1e-06}}')
+    assert read_layer(file) == {"rl": {"learning_rate": 0.000001}}
 
 
 @pytest.mark.parametrize("text", ["rl.steps", "steps=3", "=3", "rl.=3", ".steps=3"])
@@ -84,14 +76,8 @@ def test_an_algorithm_is_a_layer_below_what_is_said_beside_it():
     # whichever of two --set comes first
     for sets in (["rl.algo=dapo", "rl.epsilon_high=0.4"], ["rl.epsilon_high=0.4", "rl.algo=dapo"]):
         assert load(sets=sets).config.rl.epsilon_high == 0.4
-
-
-def test_another_algorithm_takes_back_what_the_one_before_set(layer):
-    dapo = layer("rl: {algo: dapo}")
-    rl = load([dapo], {"rl": {"algo": "grpo"}}).config.rl
-    assert (rl.loss, rl.epsilon_high) == ("grpo", 0.2)
-    assert not rl.dynamic_sampling
-    assert rl.overlong_buffer is None
+    loaded = load(flags={"rl": {"algo": "dapo"}, "anchor": {"kl": "reverse"}})
+    assert (loaded.config.anchor.kl, loaded.origins["anchor.kl"]) == ("reverse", "flag")
 
 
 @pytest.mark.parametrize(
@@ -109,18 +95,17 @@ def test_the_kl_that_is_left_open_follows_algorithm_and_guide(algo, guide, kl):
     assert loaded.origins["anchor.kl"] == f"method {algo}"
 
 
-def test_a_kl_that_was_said_stays():
-    loaded = load(flags={"rl": {"algo": "dapo"}, "anchor": {"kl": "reverse"}})
-    assert (loaded.config.anchor.kl, loaded.origins["anchor.kl"]) == ("reverse", "flag")
-
-
-def test_a_chosen_guide_takes_the_presets_values_for_it():
+def test_a_guide_takes_the_presets_values_and_what_it_was_told(layer):
     loaded = load(flags=branch())
     assert (loaded.config.guide.tau, loaded.config.guide.rho) == (0.465, 0.775)
     assert loaded.origins["guide.tau"] == "preset tiny, guides.branch"
     assert load(flags=branch(tau=0.9)).config.guide.tau == 0.9
     # a preset that says nothing of the guide leaves the paper's setting
     assert load(["r1-distill-qwen-7b"], branch()).config.guide.tau == 1.2
+    own = layer("guide: {name: branch, tau: 0.9}")
+    assert load(["tiny", own], branch()).config.guide.tau == 0.9
+    assert load(sets=["guide.tau=3", "guide.name=branch"]).config.guide.tau == 3
+    assert load([layer("guide: {tau: 2}")], branch()).config.guide.tau == 2
 
 
 def test_guides_blocks_of_several_presets_merge_and_reach_a_guide_chosen_before(layer):
@@ -132,29 +117,21 @@ def test_guides_blocks_of_several_presets_merge_and_reach_a_guide_chosen_before(
     assert (guide.tau, guide.rho) == (1.0, 0.3)
 
 
-def test_naming_the_same_guide_again_keeps_what_it_was_told(layer):
-    own = layer("guide: {name: branch, tau: 0.9}")
-    assert load(["tiny", own], branch()).config.guide.tau == 0.9
-
-
-def test_switching_the_guide_drops_the_others_settings(layer):
+def test_another_choice_drops_the_others_settings(layer):
     token = layer("guide: {name: token, alpha: [0.4, 0.2], q_max: 2}")
     loaded = load([token], branch())
     assert loaded.config.guide.model_dump() == {
         "name": "branch", "tau": 1.2, "rho": 0.3, "q_min": 0.6, "q_max": 1.4, "signal": "policy",
     }  # fmt: skip
     assert "guide.alpha" not in loaded.origins
-
-
-def test_settings_said_before_a_guide_is_chosen_are_kept(layer):
-    assert load(sets=["guide.tau=3", "guide.name=branch"]).config.guide.tau == 3
-    assert load([layer("guide: {tau: 2}")], branch()).config.guide.tau == 2
-
-
-def test_switching_the_kind_of_model_drops_the_others_settings():
     config = load(["tiny", "qwen2.5-math-7b"]).config
     assert config.model.kind == "pretrained"
     assert load(["qwen2.5-math-7b", "tiny"]).config.model == load(["tiny"]).config.model
+    dapo = layer("rl: {algo: dapo}")
+    rl = load([dapo], {"rl": {"algo": "grpo"}}).config.rl
+    assert (rl.loss, rl.epsilon_high) == ("grpo", 0.2)
+    assert not rl.dynamic_sampling
+    assert rl.overlong_buffer is None
 
 
 def test_changed_checks_again():
@@ -187,17 +164,20 @@ def test_a_stored_configuration_may_name_a_plugin_that_is_not_installed():
                 load(sets=[typed], stored=given)
 
 
-def test_where_a_stored_configuration_was_made_does_not_travel_with_it(monkeypatch):
+def test_what_travels_with_a_stored_configuration(
+    monkeypatch,
+):
     stored = load(sets=["run.root=/where/it/was/made"]).config.model_dump(mode="json")
     assert str(load(stored=stored).config.run.root) == "runs"
     monkeypatch.setenv("SAGE_RUNS", "/elsewhere")
     assert str(load(stored=stored).config.run.root) == "/elsewhere"
-
-
-def test_a_stored_configuration_of_another_layout_is_an_error_that_names_it():
     stored = {**load().config.model_dump(mode="json"), "sweep": {"k": [1, 64], "samples": 128}}
     with pytest.raises(ConfigurationError, match=r"this one has no sweep\.k"):
         load(stored=stored)
+    stored = load(["tiny"]).config.model_dump(mode="json")
+    assert load((), branch(), stored=stored).config.guide.tau == 0.465
+    dapo = load((), {"rl": {"algo": "dapo"}}, stored=stored).config.rl
+    assert (dapo.overlong_buffer, dapo.epsilon_high) == (0.0625, 0.28)
 
 
 def test_the_folder_of_runs_has_one_source(monkeypatch, tmp_path):
@@ -216,13 +196,10 @@ def test_the_folder_of_runs_has_one_source(monkeypatch, tmp_path):
     assert str(runs_root()) == "runs"
 
 
-def test_a_general_presets_setting_survives_the_choice_of_a_method(layer):
+def test_a_presets_setting_survives_the_choice_of_a_method_or_falls_with_its_own(layer):
     own = layer("rl: {epsilon_high: 0.3}")
     for algo in ("grpo", "dapo", "clip-cov"):
         assert load([own], {"rl": {"algo": algo}}).config.rl.epsilon_high == 0.3
-
-
-def test_what_a_file_says_beside_its_choice_holds_where_that_stays(layer):
     own = layer("rl: {algo: gspo, epsilon_high: 0.001, steps: 7}")
     again = load([own], {"rl": {"algo": "gspo"}}).config.rl
     assert (again.epsilon_high, again.steps) == (0.001, 7)
@@ -243,13 +220,6 @@ def test_methods_blocks_hold_for_the_chosen_method_and_are_checked(layer):
     wrong = layer("methods: {pacs: {epsilon_high: 0.4}}", "wrong.yaml")
     with pytest.raises(ConfigurationError, match=r"methods.pacs: rl.epsilon_high belongs to"):
         load([wrong])
-
-
-def test_a_stored_configuration_keeps_what_its_presets_say_of_other_methods_and_guides():
-    stored = load(["tiny"]).config.model_dump(mode="json")
-    assert load((), branch(), stored=stored).config.guide.tau == 0.465
-    dapo = load((), {"rl": {"algo": "dapo"}}, stored=stored).config.rl
-    assert (dapo.overlong_buffer, dapo.epsilon_high) == (0.0625, 0.28)
 
 
 def test_a_typed_setting_of_another_method_is_refused_in_any_order():

@@ -1,7 +1,5 @@
 """Values as `--set` takes them."""
 
-from __future__ import annotations
-
 import pytest
 
 from sage_cli.config.load import typed

@@ -10,12 +10,6 @@ def chosen(algo, *sets):
     return load(flags={"rl": {"algo": algo}}, sets=sets).config
 
 
-def test_annealing_is_chosen_and_given_up_with_its_algorithm():
-    assert chosen("annealed-kl").anchor.schedule == "cosine"
-    assert chosen("grpo").anchor.schedule == "constant"
-    assert chosen("grpo", "anchor.schedule=cosine").anchor.schedule == "cosine"
-
-
 def test_dph_rl_has_a_weight_for_each_divergence():
     assert chosen("dph-rl").rl.samples_beforehand == 8
     weights = {kind: chosen("dph-rl", f"rl.divergence={kind}").rl.weighs
@@ -136,8 +130,8 @@ def test_rivals_of_the_anchor_bring_their_own():
     assert config.rl.anchored["beta"] == 0.001  # tiny has one of its own
     assert chosen("grpo").anchor.tokens == "all"
     assert chosen("dars").rl.allocation == "et"
-
-
-def test_rlpr_pays_for_probabilities():
     config = chosen("rlpr")
     assert (config.rl.reward_filter, config.rl.epsilon_high) == (0.5, 0.27)
+    assert chosen("annealed-kl").anchor.schedule == "cosine"
+    assert chosen("grpo").anchor.schedule == "constant"
+    assert chosen("grpo", "anchor.schedule=cosine").anchor.schedule == "cosine"

@@ -131,12 +131,9 @@ def test_files_that_hold_no_settings(layer, text, said):
     assert path in error.cause
 
 
-def test_a_file_of_bytes_is_no_yaml(tmp_path):
+def test_files_of_bytes_or_nothing(tmp_path, layer):
     path = tmp_path / "weights.yaml"
     path.write_bytes(bytes(range(128, 256)))
     assert "can't be read as YAML" in complaint([str(path)]).cause
     assert "there is no file" in complaint([str(tmp_path / "gone.yaml")]).cause
-
-
-def test_an_empty_file_and_an_empty_section_change_nothing(layer):
     assert load(["tiny", layer(""), layer("rl:\nguides:\n", "b.yaml")]).config == load().config

@@ -38,7 +38,7 @@ OWN = {
 
 
 @st.composite
-def said(draw: st.DrawFn) -> dict[str, Any]:
+def said(draw):
     """Choices, settings that most have, and settings of what is chosen."""
     found = draw(st.fixed_dictionaries({}, optional={**CHOICES, **GENERAL}))
     own = {k: v for name in CHOICES for k, v in OWN.get(found.get(name, ""), {}).items()}
@@ -48,7 +48,7 @@ def said(draw: st.DrawFn) -> dict[str, Any]:
 WORDS = said()
 
 
-def nested(words: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def nested(words):
     found: dict[str, dict[str, Any]] = {}
     for name, value in words.items():
         section, _, key = name.partition(".")
@@ -56,11 +56,11 @@ def nested(words: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def typed(words: dict[str, Any]) -> list[str]:
+def typed(words):
     return [f"{name}={json.dumps(value)}" for name, value in words.items()]
 
 
-def made(load_it: Any) -> SageConfig | None:
+def made(load_it):
     """The configuration; None where the words are refused."""
     try:
         found = load_it()
@@ -69,7 +69,7 @@ def made(load_it: Any) -> SageConfig | None:
     return found.config if isinstance(found, Loaded) else found
 
 
-def preset(words: dict[str, Any]) -> str:
+def preset(words):
     """A file that says them."""
     folder = Path(tempfile.mkdtemp())
     (folder / "own.json").write_text(json.dumps(nested(words)))
@@ -78,9 +78,7 @@ def preset(words: dict[str, Any]) -> str:
 
 @settings(max_examples=60, deadline=None)
 @given(file=WORDS, words=WORDS, data=st.data())
-def test_flags_and_sets_say_the_same_in_any_order(
-    file: dict[str, Any], words: dict[str, Any], data: st.DataObject
-):
+def test_flags_and_sets_say_the_same_in_any_order(file, words, data):
     own = ["tiny", preset(file)]
     names = data.draw(st.permutations(list(words)))
     flags = data.draw(st.sets(st.sampled_from(names))) if names else set()
@@ -96,9 +94,7 @@ def test_flags_and_sets_say_the_same_in_any_order(
 
 @settings(max_examples=80, deadline=None)
 @given(file=WORDS, words=WORDS, trial=WORDS)
-def test_a_trial_is_what_rl_names_by_the_same_words(
-    file: dict[str, Any], words: dict[str, Any], trial: dict[str, Any]
-):
+def test_a_trial_is_what_rl_names_by_the_same_words(file, words, trial):
     """A sweep's trial, a suite's arm: settings over a configuration, in one step or in several."""
     own = ["tiny", preset(file)]
     shared = made(lambda: load(own, sets=typed(words)))
@@ -114,9 +110,7 @@ def test_a_trial_is_what_rl_names_by_the_same_words(
 
 @settings(max_examples=40, deadline=None)
 @given(file=WORDS, words=WORDS)
-def test_a_stored_configuration_is_the_one_it_was_stored_from(
-    file: dict[str, Any], words: dict[str, Any]
-):
+def test_a_stored_configuration_is_the_one_it_was_stored_from(file, words):
     config = made(lambda: load(["tiny", preset(file)], sets=typed(words)))
     if config is None:
         return
@@ -126,9 +120,7 @@ def test_a_stored_configuration_is_the_one_it_was_stored_from(
 
 @settings(max_examples=80, deadline=None)
 @given(file=WORDS, words=WORDS, trial=WORDS)
-def test_a_stored_sweep_goes_on_with_the_same_trials(
-    file: dict[str, Any], words: dict[str, Any], trial: dict[str, Any]
-):
+def test_a_stored_sweep_goes_on_with_the_same_trials(file, words, trial):
     config = made(lambda: load(["tiny", preset(file)], sets=typed(words)))
     if config is None:
         return
@@ -140,7 +132,7 @@ def test_a_stored_sweep_goes_on_with_the_same_trials(
 
 @settings(max_examples=40, deadline=None)
 @given(words=WORDS, algo=ALGOS)
-def test_choosing_a_method_again_changes_nothing(words: dict[str, Any], algo: str):
+def test_choosing_a_method_again_changes_nothing(words, algo):
     """A file that chooses it, and an option that says so once more."""
     own = preset({**words, "rl.algo": algo})
     plain, again = (made(lambda f=f: load(["tiny", own], f)) for f in ({}, {"rl": {"algo": algo}}))
@@ -165,13 +157,10 @@ def test_a_changed_choice_is_a_typed_one(preset, compat):
         assert changed(before, {"guide.name": guide, "rl.algo": algo}) == wanted
 
 
-def test_what_was_said_against_the_algorithm_stays():
+def test_what_was_said_beside_a_choice_counts():
     own = load(flags={"rl": {"algo": "grpo"}}, sets=["rl.epsilon_high=0.25", "anchor.kl=none"])
     found = changed(own.config, {"rl.algo": "dapo"})
     assert (found.rl.epsilon_high, found.rl.loss, found.anchor.kl) == (0.25, "dapo", "none")
-
-
-def test_what_is_said_beside_a_choice_counts():
     branch = load(flags={"guide": {"name": "branch"}}).config
     found = changed(branch, {"rl.algo": "dapo", "rl.epsilon_high": 0.3, "guide.tau": 0.1})
     assert (found.rl.epsilon_high, found.guide.tau, found.guide.rho) == (0.3, 0.1, 0.775)

@@ -1,9 +1,6 @@
 """The schema: which settings change no result, and what an accelerate file contradicts."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 import yaml
@@ -15,7 +12,7 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.settings.section import is_cosmetic, usual_where_set
 
 
-def loaded(file: str | Path, *sets: str) -> Any:
+def loaded(file, *sets):
     return load(sets=[f"rl.accelerate={file}", "rl.processes=2", *sets])
 
 
@@ -26,18 +23,19 @@ def loaded(file: str | Path, *sets: str) -> Any:
         ({"num_machines": 2}, "is for 2 machines, and --processes starts all of them on this one"),
     ],
 )
-def test_a_file_for_other_numbers_is_refused(tmp_path: Path, said: dict[str, int], complaint: str):
+def test_a_file_for_other_numbers_is_refused(tmp_path, said, complaint):
     file = tmp_path / "own.yaml"
     file.write_text(yaml.safe_dump({"distributed_type": "MULTI_GPU", **said}))
     with pytest.raises(ConfigurationError, match=complaint):
         loaded(file)
 
 
-def test_a_file_for_the_same_number_or_none_passes(tmp_path: Path):
+def test_a_file_for_the_same_number_or_none_or_that_is_not_there_passes(tmp_path):
     for said in ({"num_processes": 2, "num_machines": 1}, {"num_processes": -1}, {}):
         file = tmp_path / "own.yaml"
         file.write_text(yaml.safe_dump({"distributed_type": "MULTI_GPU", **said}))
         assert loaded(file).config.rl.processes == 2
+    assert loaded("gone.yaml").config.rl.accelerate == "gone.yaml"
 
 
 def test_zero_3_takes_no_adapters():
@@ -48,7 +46,7 @@ def test_zero_3_takes_no_adapters():
 
 
 @pytest.mark.parametrize("tuning", ["full", "lora"])
-def test_fsdp_2_takes_no_8_bit_optimizer(tmp_path: Path, tuning: str):
+def test_fsdp_2_takes_no_8_bit_optimizer(tmp_path, tuning):
     model, eight = f"model.tuning={tuning}", "rl.optimizer=adamw_8bit"
     refusal = "'fsdp2': rl.optimizer 'adamw_8bit' can't .*--set rl.optimizer=adamw"
     with pytest.raises(ConfigurationError, match=refusal):
@@ -61,7 +59,7 @@ def test_fsdp_2_takes_no_8_bit_optimizer(tmp_path: Path, tuning: str):
     loaded(first, model, eight)
 
 
-def test_deepspeed_takes_no_dars(tmp_path: Path):
+def test_deepspeed_takes_no_dars(tmp_path):
     second = tmp_path / "second.yaml"
     said = {"distributed_type": "DEEPSPEED", "deepspeed_config": {"zero_stage": 2}}
     second.write_text(yaml.safe_dump(said))
@@ -75,13 +73,9 @@ def test_deepspeed_takes_no_dars(tmp_path: Path):
 
 
 @pytest.mark.parametrize("preset", ["qwen2.5-3b-instruct-full", "qwen2.5-math-1.5b-instruct-full"])
-def test_presets_of_all_weights_can_be_sharded(preset: str):
+def test_presets_of_all_weights_can_be_sharded(preset):
     sets = ["rl.accelerate=fsdp2", "rl.processes=4"]
     assert load([preset], sets=sets).config.rl.optimizer == "adamw"
-
-
-def test_a_file_that_is_not_there_is_left_to_the_launch():
-    assert loaded("gone.yaml").config.rl.accelerate == "gone.yaml"
 
 
 COSMETIC = {
@@ -141,17 +135,11 @@ def leaves(model, above=""):
             yield f"{above}{name}", model, name
 
 
-def test_every_field_is_said_to_be_cosmetic_or_not():
+def test_every_field_is_listed_as_cosmetic_as_later_or_as_neither():
     found = {name for name, model, field in leaves(SageConfig) if is_cosmetic(model, field)}
     assert found == COSMETIC
-
-
-def test_settings_that_came_later_are_listed():
     found = {name for name, model, field in leaves(SageConfig) if field in usual_where_set(model)}
     assert found == WHERE_SET
-
-
-def test_determinants_are_the_rest():
     # else the settings of vLLM, and those of guided retries, decide nothing
     config = load(flags={"rl": {"algo": "guided-dpo"}}, sets=["rollout.backend=auto"]).config
     for name in set(type(config).model_fields) - {"methods", "guides"}:
@@ -160,6 +148,14 @@ def test_determinants_are_the_rest():
         said = {n.partition(".")[2] for n in COSMETIC | WHERE_SET if n.startswith(f"{name}.")}
         # a model from scratch has fewer settings than a pretrained one
         assert everything - kept == {one for one in said if "." not in one} & everything
+    config = load(sets=["model.tuning=lora"]).config
+    assert config.model.determinants()["lora"]["rank"] == 8
+    phases = config.data.arithmetic.determinants()["phases"]
+    assert phases[0] == {
+        "share": 0.6,
+        "mix": {"S": 0.45, "R": 0.40, "D": 0.15},
+        "loss": "completion",
+    }
 
 
 @pytest.mark.parametrize(
@@ -173,14 +169,3 @@ def test_a_cosmetic_change_leaves_the_determinants_alone(setting):
     other = changed(config, {name: value})
     assert getattr(other, section) != getattr(config, section)
     assert getattr(other, section).determinants() == getattr(config, section).determinants()
-
-
-def test_nested_sections_leave_theirs_out_as_well():
-    config = load(sets=["model.tuning=lora"]).config
-    assert config.model.determinants()["lora"]["rank"] == 8
-    phases = config.data.arithmetic.determinants()["phases"]
-    assert phases[0] == {
-        "share": 0.6,
-        "mix": {"S": 0.45, "R": 0.40, "D": 0.15},
-        "loss": "completion",
-    }

@@ -1,7 +1,5 @@
 """The project's address: one line of pyproject.toml."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from pathlib import Path

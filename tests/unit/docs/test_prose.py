@@ -1,7 +1,5 @@
 """The check of the prose: what a sentence is, what is none, and what it says of a page."""
 
-from __future__ import annotations
-
 import runpy
 from pathlib import Path
 
@@ -12,11 +10,11 @@ PROSE = runpy.run_path(str(REPOSITORY / "docs" / "prose.py"))
 LONG = " ".join(["word"] * 41) + "."  # one word more than a sentence may have
 
 
-def of(text: str) -> list[str]:
+def of(text):
     return PROSE["sentences"](text)
 
 
-def check(monkeypatch: pytest.MonkeyPatch, folder: Path, *texts: str) -> int:
+def check(monkeypatch, folder, *texts):
     """Return the exit code of the check for pages with these texts."""
     pages = [folder / f"{number}.md" for number in range(len(texts))]
     for page, text in zip(pages, texts, strict=True):
@@ -38,12 +36,13 @@ def check(monkeypatch: pytest.MonkeyPatch, folder: Path, *texts: str) -> int:
         ("Three:\n\n- one\n- two,\n  continued\n1. three", 4),
     ],
 )
-def test_a_sentence_ends_where_a_reader_ends_it(text: str, expected: int) -> None:
+def test_a_sentence_ends_where_a_reader_ends_it(text, expected):
     assert len(of(text)) == expected
 
 
-def test_lines_of_a_sentence_are_joined() -> None:
+def test_lines_are_joined_and_a_link_counts_by_its_words():
     assert of("A run\nis   stored.") == ["A run is stored."]
+    assert of("See [the study](results/study.md).") == ["See the study."]
 
 
 @pytest.mark.parametrize(
@@ -56,13 +55,9 @@ def test_lines_of_a_sentence_are_joined() -> None:
         "## A heading",
     ],
 )
-def test_code_formulas_tables_and_headings_do_not_count(text: str) -> None:
+def test_code_formulas_tables_and_headings_do_not_count(text):
     assert of(text) == []
     assert of(f"Before.\n\n{text}\n\nAfter.") == ["Before.", "After."]
-
-
-def test_a_link_counts_by_its_words() -> None:
-    assert of("See [the study](results/study.md).") == ["See the study."]
 
 
 @pytest.mark.parametrize(
@@ -76,20 +71,16 @@ def test_a_link_counts_by_its_words() -> None:
         ("The drawing is fine. Draws are not. Drawn ones are not. So that is three.", 1),
     ],
 )
-def test_a_page_above_a_limit_fails(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, code: int
-) -> None:
+def test_a_page_above_a_limit_fails(monkeypatch, tmp_path, text, code):
     assert check(monkeypatch, tmp_path, "Short.", text) == code
 
 
-def test_the_page_above_a_limit_is_printed(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_page_above_a_limit_is_printed(monkeypatch, tmp_path, capsys):
     check(monkeypatch, tmp_path, "Short.", f"{LONG} W{LONG[1:]}")
     assert capsys.readouterr().out == "1.md: 2 sentences above 40 words, 0 phrases\n"
 
 
-def test_pages_made_from_code_are_left_out() -> None:
+def test_pages_made_from_code_are_left_out():
     pages = PROSE["pages"]()
     assert REPOSITORY / "README.md" in pages
     assert REPOSITORY / "docs" / "theory.md" in pages

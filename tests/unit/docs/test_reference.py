@@ -1,7 +1,5 @@
 """The pages that are made from the code are current, and what they point to is there."""
 
-from __future__ import annotations
-
 import re
 import runpy
 from pathlib import Path
@@ -15,12 +13,12 @@ FILES = runpy.run_path(str(DOCS / "generate.py"))["files"]()
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_made_file_is_current(name: str) -> None:
+def test_a_made_file_is_current(name):
     """`python docs/generate.py` writes it anew."""
     assert (REPOSITORY / name).read_text() == FILES[name]
 
 
-def test_every_file_of_the_map_is_there() -> None:
+def test_every_file_of_the_map_is_there():
     page = (DOCS / "map.md").read_text()
     code = [f"sage_cli/{name}" for name in re.findall(r"`((?!tests/)[a-z_]+/[\w/]+\.py)`", page)]
     rest = re.findall(r"`((?:tests|configs|sweeps)/[\w/]+\.(?:py|yaml))`", page)
@@ -37,14 +35,14 @@ def test_every_file_of_the_map_is_there() -> None:
     assert suites == {file.stem for file in REPOSITORY.glob("configs/suites/[tf]*[1-9].yaml")}
 
 
-def test_keys_have_meanings() -> None:
+def test_keys_have_meanings():
     assert meaning("kl/shaped") != meaning("kl/reference")
     assert meaning("entropy/p99") == meaning("entropy/p50")
     assert meaning("time/step_s") == "Seconds of the whole step."  # and not that of time/*_s
     assert meaning("what/else") is None
 
 
-def test_every_message_of_the_page_is_one_that_the_code_has() -> None:
+def test_every_message_of_the_page_is_one_that_the_code_has():
     page = (DOCS / "troubleshooting.md").read_text()
     messages = re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE)
     code = "\n".join(file.read_text() for file in (REPOSITORY / "sage_cli").rglob("*.py"))

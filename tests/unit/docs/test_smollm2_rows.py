@@ -1,11 +1,7 @@
 """The rows of examples/smollm2: what is kept, how it is written, and that stories stay apart."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
-from pathlib import Path
-from typing import Any
 
 import pytest
 from smollm2 import make_rows, one_operation
@@ -32,7 +28,7 @@ SVAMP = [
         ("1/0", None), ("x+1", None), ("2**9", None), ("__import__('os')", None), ("", None),
     ],
 )  # fmt: skip
-def test_value_of_arithmetic_alone(formula: str, expected: Fraction | None) -> None:
+def test_value_of_arithmetic_alone(formula, expected):
     assert make_rows.value(formula) == expected
 
 
@@ -47,18 +43,18 @@ def test_value_of_arithmetic_alone(formula: str, expected: Fraction | None) -> N
         ("ten and six<end_working_out><SOLUTION>16</SOLUTION>", False),
     ],
 )
-def test_a_right_answer_by_a_right_working(completion: str, right: bool) -> None:
+def test_a_right_answer_by_a_right_working(completion, right):
     assert make_rows.right_working("", completion, "16") is right
 
 
-def test_guesses_of_one_operation_on_two_numbers() -> None:
+def test_guesses_of_one_operation_on_two_numbers():
     # 7 and 2: 9, 9, 5, -5, 14, 14, 7/2, 2/7; two of eight give 9
     assert one_operation.chance("Ann has 7 pens and finds two.", "9") == 2 / 8
     assert one_operation.chance("Ann has a pen.", "1") == 0
 
 
 @pytest.fixture
-def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
+def written(tmp_path, monkeypatch):
     (tmp_path / "train").mkdir()
     for name, rows in (("asdiv", ASDIV), ("svamp", SVAMP)):
         (tmp_path / f"train/{name}.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
@@ -70,14 +66,14 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[A
     }
 
 
-def test_rows_whose_formula_gives_the_gold(written: dict[str, list[Any]]) -> None:
+def test_rows_whose_formula_gives_the_gold(written):
     assert written["train"] == [
         {"question": "Ann has 2 pens. How many?", "working": "7+2=9", "gold": "9"},
         {"question": "A rope. How long?", "working": "5/2=2.5", "gold": "2.5"},
     ]
 
 
-def test_no_story_is_in_test_and_validation(written: dict[str, list[Any]]) -> None:
+def test_no_story_is_in_test_and_validation(written):
     assert (len(written["test"]), len(written["dev"])) == (400, 500)
     tested, validated = ({row["question"] for row in written[name]} for name in ("test", "dev"))
     assert not tested & validated
@@ -85,7 +81,7 @@ def test_no_story_is_in_test_and_validation(written: dict[str, list[Any]]) -> No
     assert written["test"][0]["gold"] == "19"
 
 
-def test_runs_of_eight_words_mask_numbers() -> None:
+def test_runs_of_eight_words_mask_numbers():
     questions = ["a b c d e f g 12 i", "A b c d e f g 7 j", "a b c"]
     first, second, short = make_rows.runs([{"question": text} for text in questions])
     assert first & second == {("a", "b", "c", "d", "e", "f", "g", "#")}

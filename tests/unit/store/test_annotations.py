@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,15 +28,12 @@ def graded(tmp_path):
     return GradedSet.from_store(samples, grades)
 
 
-def test_each_sample_has_its_own_grade(tmp_path):
+def test_each_sample_has_its_own_grade_answer_and_text(tmp_path):
     found = graded(tmp_path)
     names = [*found.statuses, None]
     assert [names[code] for code in found.status_S] == [None, "wrong", "right"]
     assert found.tokens_S.tolist() == [1, 2, 3]
     assert len(found) == 3
-
-
-def test_answers_and_texts_by_row(tmp_path):
     found = graded(tmp_path)
     assert found.extracted(np.array([2, 0, 1])) == ["3", None, None]
     assert found.extracted(np.array([], dtype=int)) == []
@@ -55,21 +51,21 @@ GRADER = {"mode": "strict", "timeout_s": 5}
 
 
 @pytest.fixture
-def samples(tmp_path: Path) -> SampleSet:
+def samples(tmp_path):
     samples = SampleSet(tmp_path, IDENTITY)
     put(samples, completion("a", 0, "1"), completion("a", 1, "2"), completion("b", 0, "1"))
     put(samples, completion("b", 1, "3"), completion("a", 2, "1"))
     return samples
 
 
-def judge(row: Completion) -> tuple[Completion, str, str | None]:
+def judge(row):
     """Right is 1."""
     return (row, "right", row.text) if row.text == "1" else (row, "wrong", None)
 
 
-def grade(samples: SampleSet, ids: str = "ab", n: int = 3, grader: object = None) -> int:
+def grade(samples, ids="ab", n=3, grader=None):
     """Grade what has no grade yet; how many that were."""
-    store = GradeStore(samples, grader or GRADER)  # type: ignore[arg-type]
+    store = GradeStore(samples, grader or GRADER)
     count = 0
     for rows in store.missing(list(ids), n):
         store.add([judge(row) for row in rows])
@@ -78,7 +74,7 @@ def grade(samples: SampleSet, ids: str = "ab", n: int = 3, grader: object = None
     return count
 
 
-def test_a_tally_counts_what_was_judged(samples: SampleSet) -> None:
+def test_a_tally_counts_what_was_judged(samples):
     assert grade(samples) == 5
     tally = GradeStore(samples, GRADER).tally(["b", "c", "a"], 3)
     assert tally.problem_ids == ("b", "c", "a")
@@ -91,7 +87,7 @@ def test_a_tally_counts_what_was_judged(samples: SampleSet) -> None:
     assert (first.n_P.tolist(), first.right_P.tolist(), first.lacking) == ([1], [1], 0)
 
 
-def test_nothing_is_graded_twice_but_by_another_grader(samples: SampleSet) -> None:
+def test_nothing_is_graded_twice_but_by_another_grader(samples):
     assert grade(samples, n=1) == 2
     assert grade(samples) == 3
     assert grade(samples) == 0
@@ -101,19 +97,16 @@ def test_nothing_is_graded_twice_but_by_another_grader(samples: SampleSet) -> No
     assert len(described) == 2
 
 
-def test_grades_of_one_process_count_before_they_are_on_disk(samples: SampleSet) -> None:
+def test_grades_of_one_process_count_before_they_are_on_disk(samples):
     store = GradeStore(samples, GRADER)
     assert store.tally(["a"], 3).lacking == 3
     store.add([judge(row) for row in samples.completions(["a"])])
     assert store.tally(["a"], 3).right_P.tolist() == [2]
-
-
-def test_only_stored_completions_have_grades(samples: SampleSet) -> None:
     with pytest.raises(ValueError, match="stored"):
         GradeStore(samples, GRADER).add([judge(completion())])
 
 
-def test_a_sample_that_was_drawn_again_has_no_grade(samples: SampleSet) -> None:
+def test_a_sample_that_was_drawn_again_has_no_grade(samples):
     grade(samples)
     torn = samples.folder / samples.inventory().parts[0].name
     damage(torn)
@@ -130,7 +123,7 @@ def test_a_sample_that_was_drawn_again_has_no_grade(samples: SampleSet) -> None:
     assert GradeStore(samples, GRADER).tally(["a", "b"], 3).right_P.tolist() == [2, 1]
 
 
-def test_a_torn_file_is_removed_and_its_samples_are_graded_again(samples: SampleSet) -> None:
+def test_a_torn_file_is_removed_and_its_samples_are_graded_again(samples):
     grade(samples, ids="a")
     (torn,) = samples.folder.glob("grades/*/*.grades")
     grade(samples, ids="b")
@@ -140,7 +133,7 @@ def test_a_torn_file_is_removed_and_its_samples_are_graded_again(samples: Sample
     assert grade(samples) == 3
 
 
-def test_two_processes_that_grade_the_same_do_no_harm(samples: SampleSet) -> None:
+def test_two_processes_that_grade_the_same_do_no_harm(samples):
     stores = [GradeStore(samples, GRADER) for _ in range(2)]
     for store in stores:
         for rows in store.missing(["a", "b"], 3):
@@ -150,7 +143,7 @@ def test_two_processes_that_grade_the_same_do_no_harm(samples: SampleSet) -> Non
     assert (tally.n_P.tolist(), tally.right_P.tolist()) == ([3, 2], [2, 1])
 
 
-def test_many_files_become_one(samples: SampleSet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_files_become_one(samples, monkeypatch):
     monkeypatch.setattr(arrow_tables, "FILES_AT_MOST", 3)
     store = GradeStore(samples, GRADER)
     for row in samples.completions():
@@ -165,9 +158,7 @@ def test_many_files_become_one(samples: SampleSet, monkeypatch: pytest.MonkeyPat
         assert again.tally(["a", "b"], 3).lacking == 1
 
 
-def test_where_grades_cannot_be_kept_they_count_all_the_same(
-    samples: SampleSet, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_where_grades_cannot_be_kept_they_count_all_the_same(samples, monkeypatch, caplog):
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
@@ -188,13 +179,7 @@ stored_samples = st.dictionaries(
 @settings(deadline=None, max_examples=60)
 @given(stored_samples, st.integers(1, 14), st.permutations("abcd"), st.integers(1, 4))
 @pytest.mark.slow
-def test_a_tally_counts_the_stream(
-    tmp_path_factory: pytest.TempPathFactory,
-    stored: dict[tuple[str, int], tuple[str | None, bool, int]],
-    n: int,
-    order: list[str],
-    at_once: int,
-) -> None:
+def test_a_tally_counts_the_stream(tmp_path_factory, stored, n, order, at_once):
     samples = SampleSet(tmp_path_factory.mktemp("set"), IDENTITY)
     for part in range(4):
         rows = [

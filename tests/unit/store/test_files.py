@@ -1,7 +1,5 @@
 """Files that are whole or absent: text, JSON objects, folders."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -30,14 +28,9 @@ def test_an_exception_inside_leaves_the_old_file_and_nothing_else(tmp_path):
         raise RuntimeError("disk full")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_until_the_end_readers_see_the_old_file(tmp_path):
-    path = tmp_path / "a"
-    write_text(path, "old")
     with replacing(path) as temporary:
         temporary.write_text("new")
-        assert path.read_text() == "old"
+        assert path.read_text() == "old"  # readers see the old file until the end
     assert path.read_text() == "new"
 
 
@@ -71,57 +64,44 @@ def test_json_is_readable_text_below_new_folders(tmp_path):
 
 def test_json_that_holds_an_address_is_its_owners_alone(tmp_path):
     """And only as long as it holds one; what others may read the umask says."""
-    before = os.umask(0o022)
+    before, path = os.umask(0o022), tmp_path / "config.json"
     try:
-        _modes(tmp_path)
+        for value, others in (({"at": "http://h"}, 0), ({"at": None}, 0o044), ({"at": "a://b"}, 0)):
+            write_json(path, value)
+            assert path.stat().st_mode & 0o077 == others
+        with open(tmp_path / "a.log", "ab", opener=private):
+            assert (tmp_path / "a.log").stat().st_mode & 0o077 == 0
     finally:
         os.umask(before)
-
-
-def _modes(tmp_path):
-    path = tmp_path / "config.json"
-    for value, others in (({"at": "http://h"}, 0), ({"at": None}, 0o044), ({"at": "a://b"}, 0)):
-        write_json(path, value)
-        assert path.stat().st_mode & 0o077 == others
-    log = tmp_path / "a.log"
-    with open(log, "ab", opener=private):
-        assert log.stat().st_mode & 0o077 == 0
 
 
 def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_new_folder_appears_with_everything_in_it(tmp_path):
+def test_a_folder_appears_whole_and_replaces_the_old_one(tmp_path):
     with replacing_folder(tmp_path / "deep" / "new") as temporary:
         (temporary / "inner").mkdir()
         (temporary / "inner" / "file").write_text("x")
         assert not (tmp_path / "deep" / "new").exists()
     assert (tmp_path / "deep" / "new" / "inner" / "file").read_text() == "x"
     assert names(tmp_path / "deep") == ["new"]
-
-
-def test_the_old_content_is_gone(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "old").write_text("old")
     with replacing_folder(tmp_path / "a") as temporary:
         (temporary / "new").write_text("new")
         assert (tmp_path / "a" / "old").read_text() == "old"
     assert names(tmp_path / "a") == ["new"]
-    assert names(tmp_path) == ["a"]
+    assert names(tmp_path) == ["a", "deep"]
 
 
 def test_an_error_leaves_the_old_folder_and_nothing_beside(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "old").write_text("old")
-
-    def fill_until_the_disk_is_full():
-        with replacing_folder(tmp_path / "a") as temporary:
-            (temporary / "new").write_text("half")
-            raise OSError("disk full")
-
-    with pytest.raises(OSError, match="disk"):
-        fill_until_the_disk_is_full()
+    folder = replacing_folder(tmp_path / "a")
+    with pytest.raises(OSError, match="disk"), folder as temporary:  # noqa: PT012
+        (temporary / "new").write_text("half")
+        raise OSError("disk full")
     assert names(tmp_path / "a") == ["old"]
     assert names(tmp_path) == ["a"]
 
@@ -147,9 +127,11 @@ def test_a_link_keeps_pointing_to_the_folder_it_named(tmp_path):
     assert names(tmp_path) == ["link", "real"]
 
 
-def test_a_whole_file(tmp_path):
+def test_a_file_is_whole_or_absent(tmp_path):
     (tmp_path / "a.json").write_text('{"τ": 0.5}', encoding="utf-8")
     assert read_object(tmp_path / "a.json", "mend it") == {"τ": 0.5}
+    with pytest.raises(FileNotFoundError):
+        read_object(tmp_path / "b.json", "mend it")
 
 
 @pytest.mark.parametrize("torn", [b"", b'{"a": 1', b"[1]", b'"text"', b"\xff", b"[" * 10**5])
@@ -158,11 +140,6 @@ def test_a_torn_file_is_named_with_what_to_do(tmp_path, torn):
     with pytest.raises(StoreError, match=r"a\.json is torn or was edited: ") as caught:
         read_object(tmp_path / "a.json", "mend it")
     assert caught.value.next_step == "mend it"
-
-
-def test_an_absent_file_is_not_a_torn_one(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        read_object(tmp_path / "a.json", "mend it")
 
 
 def strictly(text):
@@ -174,19 +151,13 @@ def strictly(text):
     return json.loads(text, parse_constant=refuse)
 
 
-def test_what_is_undefined_is_null_wherever_it_stands():
+def test_what_json_says_of_numbers():
     value = {"a": math.nan, "b": [1.5, (math.nan, True)], "c": {"d": math.inf, "e": -math.inf}}
     assert strictly(json_text(value)) == {
         "a": None, "b": [1.5, [None, True]], "c": {"d": "inf", "e": "-inf"},
     }  # fmt: skip
-
-
-def test_arrays_and_numbers_of_numpy_keep_their_digits():
     value = {"pass@k": np.array([0.1 + 0.2, math.nan]), "n": np.int64(3), "x": np.float32(0.5)}
     assert strictly(json_text(value)) == {
         "pass@k": [0.30000000000000004, None], "n": 3, "x": 0.5,
     }  # fmt: skip
-
-
-def test_readable_text_with_a_lines_end():
     assert json_text({"τ": Path("runs")}) == '{\n  "τ": "runs"\n}\n'

@@ -1,9 +1,5 @@
 """A training's ledger: files between checkpoints, rewound, torn, of another layout."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 from pyarrow.parquet import write_table
 
@@ -16,11 +12,11 @@ from sage_cli.store.ledger import (
 )
 
 
-def row(problem: str, right: int = 1, *, trained: bool = True) -> PromptRow:
+def row(problem, right=1, *, trained=True):
     return PromptRow(problem, 2, right, 2 - right, 0, 0, 0, 10, 5 * right, trained)
 
 
-def filled(folder: Path, *parts: tuple[int, ...]) -> TrainingLedger:
+def filled(folder, *parts):
     """Return a ledger with a file for each of `parts`, two problems a step."""
     ledger = TrainingLedger(folder)
     for steps in parts:
@@ -30,11 +26,11 @@ def filled(folder: Path, *parts: tuple[int, ...]) -> TrainingLedger:
     return ledger
 
 
-def steps(ledger: TrainingLedger) -> list[int]:
+def steps(ledger):
     return ledger.read()["step"].to_pylist()[::2]
 
 
-def test_rows_come_back_by_step(tmp_path: Path):
+def test_rows_come_back_by_step(tmp_path):
     ledger = filled(tmp_path, (1, 2), (3,))
     assert sorted(file.name for file in tmp_path.iterdir()) == [
         "steps-00000001-00000002-0.parquet",
@@ -48,14 +44,14 @@ def test_rows_come_back_by_step(tmp_path: Path):
     assert steps(ledger) == [1, 2, 3]
 
 
-def test_a_file_with_other_columns_is_not_a_ledgers(tmp_path: Path):
+def test_a_file_with_other_columns_is_not_a_ledgers(tmp_path):
     file = tmp_path / "steps-00000001-00000001-0.parquet"
     table = filled(tmp_path, (1,)).read()
     write_table(table.append_column("reward/short", [[0.5, 0.5]]), file)
     assert len(TrainingLedger(tmp_path).read()) == 0
 
 
-def test_rows_wait_for_the_next_checkpoint(tmp_path: Path):
+def test_rows_wait_for_the_next_checkpoint(tmp_path):
     ledger = TrainingLedger(tmp_path / "ledger")
     ledger.add(1, [row("a")])
     assert len(ledger.read()) == 0
@@ -65,7 +61,7 @@ def test_rows_wait_for_the_next_checkpoint(tmp_path: Path):
 
 
 @pytest.mark.parametrize("step", [0, 1, 2, 3, 4])
-def test_later_steps_are_forgotten_and_may_come_again(tmp_path: Path, step: int):
+def test_later_steps_are_forgotten_and_may_come_again(tmp_path, step):
     filled(tmp_path, (1, 2), (3, 4))
     ledger = TrainingLedger(tmp_path)
     ledger.rewind(step)
@@ -77,9 +73,7 @@ def test_later_steps_are_forgotten_and_may_come_again(tmp_path: Path, step: int)
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"nonsense" * 100])
-def test_a_torn_file_is_named_and_the_rest_counts(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, content: bytes
-):
+def test_a_torn_file_is_named_and_the_rest_counts(tmp_path, caplog, content):
     ledger = filled(tmp_path, (1,), (2,))
     torn = tmp_path / "steps-00000001-00000001-0.parquet"
     torn.write_bytes(content)
@@ -87,7 +81,7 @@ def test_a_torn_file_is_named_and_the_rest_counts(
     assert f"{torn} is torn" in caplog.text
 
 
-def test_an_altered_page_is_noticed(tmp_path: Path):
+def test_an_altered_page_is_noticed(tmp_path):
     ledger = filled(tmp_path, (1,), (2,))
     file = tmp_path / "steps-00000002-00000002-0.parquet"
     content = bytearray(file.read_bytes())
@@ -96,13 +90,13 @@ def test_an_altered_page_is_noticed(tmp_path: Path):
     assert steps(ledger) == [1]
 
 
-def sampled(step: int, text: str, *, trained: bool) -> Sampled:
+def sampled(step, text, *, trained):
     return Sampled(
         step, ["p"], ["q"], ["1"], [text], ["right"], trained, [[4]],
     )  # fmt: skip
 
 
-def add(store: TrainingCompletions, *steps: int) -> None:
+def add(store, *steps):
     """Add two batches that were replaced and the one that was trained on, for each of `steps`."""
     for step in steps:
         for text in ("replaced", "again"):
@@ -110,16 +104,16 @@ def add(store: TrainingCompletions, *steps: int) -> None:
         store.add(sampled(step, "trained", trained=True))
 
 
-def texts(folder: Path) -> list[tuple[int, str]]:
+def texts(folder):
     rows = TrainingCompletions(folder).read().to_pylist()
     return [(row["step"], row["text"]) for row in rows]
 
 
-def expected(*steps: int) -> list[tuple[int, str]]:
+def expected(*steps):
     return [(step, text) for step in steps for text in ("replaced", "again", "trained")]
 
 
-def test_no_batch_of_a_step_replaces_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_no_batch_of_a_step_replaces_another(tmp_path, monkeypatch):
     monkeypatch.setattr(ledger, "AT_ONCE", 1)
     store = TrainingCompletions(tmp_path)
     add(store, 1, 2, 3)
@@ -130,7 +124,7 @@ def test_no_batch_of_a_step_replaces_another(tmp_path: Path, monkeypatch: pytest
     assert len(list(tmp_path.iterdir())) == 4
 
 
-def test_steps_after_a_checkpoint_come_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_steps_after_a_checkpoint_come_again(tmp_path, monkeypatch):
     monkeypatch.setattr(ledger, "AT_ONCE", 1)
     killed = TrainingCompletions(tmp_path)
     add(killed, 1, 2)

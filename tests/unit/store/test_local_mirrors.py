@@ -1,7 +1,5 @@
 """The TensorBoard mirror: read back as TensorBoard reads it."""
 
-from __future__ import annotations
-
 import pytest
 from mirrored_run import resume_at, train
 
@@ -42,7 +40,7 @@ def test_a_rollout_stays_as_it_is_below_its_grade(run):
     )  # Markdown takes nothing of an indented block as a table
 
 
-def test_evaluations_are_scalars_at_the_last_step(run):
+def test_evaluations_are_scalars_at_the_last_step_beside_rollouts_as_they_are(run):
     train(run, (1, 2), TRACKING)
     record_evaluation(run, "aime", {"pass@1": 0.5, "grading": "strict"})
     for mirror in mirrors_of(TRACKING, run):

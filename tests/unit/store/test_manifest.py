@@ -1,7 +1,5 @@
 """Storage that runs can be written to."""
 
-from __future__ import annotations
-
 import errno
 import os
 
@@ -18,13 +16,10 @@ def test_a_folder_that_is_there_and_one_that_is_not_yet(tmp_path):
     assert list(tmp_path.iterdir()) == []  # neither a lock nor the folder stays behind
 
 
-def test_a_file_in_its_place(tmp_path):
+def test_storage_that_can_not_be_written_to(tmp_path):
     (tmp_path / "runs").write_text("")
     with pytest.raises(StoreError, match="runs is a file"):
         require_storage(tmp_path / "runs")
-
-
-def test_too_little_room(tmp_path):
     with pytest.raises(StoreError, match="GiB free, and checkpoints may not fit"):
         require_storage(tmp_path, least_free=1 << 62)
 

@@ -1,7 +1,5 @@
 """metrics.jsonl: appended, rewound, read after a crash."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -23,12 +21,17 @@ def steps(file):
     return [record["step"] for record in file.read()]
 
 
-def test_records_come_back_to_the_last_digit(metrics):
+def test_records_come_back_to_the_last_digit_and_by_step(metrics):
     metrics.append({"step": 4, "loss": 0.1 + 0.2, "nothing": float("nan"), "missing": None})
     last = metrics.read()[-1]
     assert last["loss"] == 0.30000000000000004
     assert math.isnan(last["nothing"])
     assert last["missing"] is None
+    metrics.append({"step": 4, "row": 1})
+    metrics.append({"step": 4, "row": 2})
+    assert metrics.last(4) == [{"step": 4, "row": 1}, {"step": 4, "row": 2}]
+    assert metrics.last(5) == []  # it wrote none
+    assert MetricsFile(metrics.path.with_name("absent.jsonl")).last(4) == []
 
 
 @pytest.mark.parametrize(("step", "left"), [(0, []), (2, [1, 2]), (9, [1, 2, 3])])
@@ -54,14 +57,6 @@ def test_a_torn_last_line_is_left_out_and_rewinding_removes_it(metrics):
     metrics.rewind(3)
     metrics.append({"step": 4})
     assert steps(metrics) == [1, 2, 3, 4]
-
-
-def test_the_last_steps_records_alone(metrics):
-    metrics.append({"step": 4, "row": 1})
-    metrics.append({"step": 4, "row": 2})
-    assert metrics.last(4) == [{"step": 4, "row": 1}, {"step": 4, "row": 2}]
-    assert metrics.last(5) == []  # it wrote none
-    assert MetricsFile(metrics.path.with_name("absent.jsonl")).last(4) == []
 
 
 DEEP = b"[" * 100_000

@@ -1,7 +1,5 @@
 """How a mirror is kept up with a run, whatever program it belongs to."""
 
-from __future__ import annotations
-
 import pytest
 from mirrored_run import rollout
 
@@ -68,17 +66,7 @@ def test_what_came_before_is_replayed_and_then_each_step_follows(begun):
     ]  # fmt: skip
 
 
-def test_rebuilding_adds_what_evaluations_found(begun):
-    record_evaluation(begun, "aime", {"pass@1": 0.5})
-    mirror = Remembering()
-    Follower(mirror, begun).show_evaluations()
-    assert mirror.calls == [
-        ("open", None), ("log", 1, [1, 1]), ("log", 2, [2, 2]),
-        ("summarise", {"eval/aime/pass@1": 0.5}), ("close",),
-    ]  # fmt: skip
-
-
-def test_an_open_mirror_is_told_of_evaluations_and_goes_on(begun):
+def test_evaluations_are_shown_while_a_mirror_is_open_and_afterwards(begun):
     mirror = Remembering()
     follower = Follower(mirror, begun)
     follower.log({"step": 2})
@@ -86,6 +74,13 @@ def test_an_open_mirror_is_told_of_evaluations_and_goes_on(begun):
     follower.show_evaluations()
     follower.close()
     assert [call[0] for call in mirror.calls] == ["open", "log", "log", "summarise", "close"]
+    record_evaluation(begun, "aime", {"pass@1": 0.5})
+    mirror = Remembering()
+    Follower(mirror, begun).show_evaluations()
+    assert mirror.calls == [
+        ("open", None), ("log", 1, [1, 1]), ("log", 2, [2, 2]),
+        ("summarise", {"eval/aime/pass@1": 0.5}), ("close",),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("failing", ["open", "log", "summarise", "close"])

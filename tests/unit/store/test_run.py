@@ -1,7 +1,5 @@
 """Run directories: what the manifest says after every kind of end, and finding one again."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -58,6 +56,12 @@ def test_a_finished_run_says_what_made_it(runs):
     assert manifest["seconds"] >= 0
     assert {"created", "started", "ended", "versions", "commit", "host", "command"} <= set(manifest)
     assert {"sage", "python", "torch", "trl", "math-verify"} <= set(manifest["versions"])
+    run = made(runs)
+    stored = json.loads((run.folder / "manifest.json").read_text())
+    checksum = stored.pop("checksum")
+    assert (stored, key_of(stored)) == (run.manifest, checksum)
+    with pytest.raises(StoreError, match=r"no config\.json"):
+        _ = Run(runs.root / "nothing").config
 
 
 @pytest.mark.parametrize(
@@ -183,11 +187,6 @@ def test_a_torn_run_costs_itself_alone(runs, file, content, caplog):
     assert runs.all() == [base, other]
 
 
-def test_a_folder_without_a_configuration_is_no_run(runs):
-    with pytest.raises(StoreError, match=r"no config\.json"):
-        _ = Run(runs.root / "nothing").config
-
-
 def test_find_by_id_part_or_folder(runs):
     first = made(runs, identity="aaaa1111")
     second = made(runs, identity="bbbb2222")
@@ -262,13 +261,6 @@ def test_identity_tells_apart_what_determines_a_result(monkeypatch):
     assert one != identity_of("sft", {"seed": 1})
     monkeypatch.setattr("sage_cli.store.files.RESULT_VERSION", 10**6)
     assert one != identity_of("rl", {"seed": 1})
-
-
-def test_the_manifest_is_json_for_other_programs(runs):
-    run = made(runs)
-    stored = json.loads((run.folder / "manifest.json").read_text())
-    checksum = stored.pop("checksum")
-    assert (stored, key_of(stored)) == (run.manifest, checksum)
 
 
 def test_a_killed_run_is_interrupted_and_a_held_one_runs(tmp_path):
@@ -375,13 +367,19 @@ def test_removing_a_run_removes_what_a_killed_command_left_and_nothing_of_the_us
     assert notes.read_text() == "A=1"
 
 
-def test_the_last_evaluation_of_each_benchmark_counts(run):
+def test_an_evaluation_replaces_one_of_as_many_completions(run):
     assert evaluation_figures(run) == {}
     assert record_evaluation(run, "aime", {"pass@1": 0.1, "pass@8": 0.4})
     assert record_evaluation(run, "data/mine.jsonl", {"pass@1": 0.3})
     assert record_evaluation(run, "aime", {"pass@1": 1 / 3})
     # pass@8 went with the evaluation that it belonged to
     assert evaluation_figures(run) == {"eval/aime/pass@1": 1 / 3, "eval/mine/pass@1": 0.3}
+    record_evaluation(run, "aime", over(60, 256))
+    # 60 x 256 = 15,360 = 60 x 128 x 2; then 15,420 = 60 x 257
+    for figures in (over(60, 128, seeds=2), over(60, 257)):
+        assert record_evaluation(run, "aime", figures)
+        assert evaluation_figures(run)["eval/aime/samples"] == figures["samples"]
+    assert record_evaluation(run, "amc23", over(3, 4))  # of another benchmark
 
 
 def test_the_same_figures_are_nothing_new(run):
@@ -399,15 +397,6 @@ def test_a_measurement_over_fewer_completions_is_not_kept(run, less):
     assert record_evaluation(run, "aime", over(60, 256, value=0.25))
     assert not record_evaluation(run, "aime", less)
     assert evaluation_figures(run)["eval/aime/pass@1"] == 0.25
-
-
-def test_one_over_as_many_or_more_takes_its_place(run):
-    record_evaluation(run, "aime", over(60, 256))
-    # 60 x 256 = 15,360 = 60 x 128 x 2; then 15,420 = 60 x 257
-    for figures in (over(60, 128, seeds=2), over(60, 257)):
-        assert record_evaluation(run, "aime", figures)
-        assert evaluation_figures(run)["eval/aime/samples"] == figures["samples"]
-    assert record_evaluation(run, "amc23", over(3, 4))  # of another benchmark
 
 
 @pytest.mark.parametrize("torn", ['{"pass@1": 0.', "[]", '"text"', '{"samples": null}', "\udc80"])

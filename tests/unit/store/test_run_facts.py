@@ -69,7 +69,7 @@ def test_lines_that_are_no_entries_are_passed_over_and_taken_away(tmp_path, capl
     assert caplog.messages == [f"{good.path} had 7 torn lines, which were removed"]
 
 
-def record(step_s: float, loss_s: float, **more: float) -> dict[str, float]:
+def record(step_s, loss_s, **more):
     phases = {"generate": 1.0, "sync": 0.0, "grade": 0.5, "reference": 0.25, "loss": loss_s}
     timed = {f"time/{phase}_s": value for phase, value in phases.items()}
     return {"time/step_s": step_s, **timed, **more}
@@ -89,9 +89,6 @@ def test_medians_shares_and_the_highest_peak():
     assert found["speed/share/loss"] == pytest.approx(6 / 16)
     assert found["memory/peak_gib"] == 5
     assert "speed/trained_tokens_per_s" not in found
-
-
-def test_records_without_times_say_nothing():
     assert speed_figures([]) == {}
     assert speed_figures([{"step": 1, "loss": 0.5}]) == {}
 

@@ -28,9 +28,7 @@ WRITER = "0123abcd"
 
 @settings(deadline=None, max_examples=30)
 @given(st.data())
-def test_any_altered_or_cut_part_is_detected(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
+def test_any_altered_or_cut_part_is_detected(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("part")
     part = write_part(folder, WRITER, 0, [completion(index=i) for i in range(5)], {})
     content = bytearray(part.read_bytes())
@@ -44,7 +42,7 @@ def test_any_altered_or_cut_part_is_detected(
         read_part(part)
 
 
-def test_parts_are_listed_by_number_whoever_wrote_them(tmp_path: Path) -> None:
+def test_parts_are_listed_by_number_whoever_wrote_them(tmp_path):
     written = [
         write_part(tmp_path, writer, number, [completion(index=i)], {})
         for i, (writer, number) in enumerate([("ffffffff", 0), ("00000000", 1), ("ffffffff", 2)])
@@ -52,9 +50,7 @@ def test_parts_are_listed_by_number_whoever_wrote_them(tmp_path: Path) -> None:
     assert [part.name for part in list_parts(tmp_path)] == [path.name for path in written]
 
 
-def test_a_file_without_a_writer_in_its_name_is_no_part(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_file_without_a_writer_in_its_name_is_no_part(tmp_path, caplog):
     written = write_part(tmp_path, WRITER, 3, [completion("a", 0)], {})
     former = written.rename(tmp_path / written.name.replace(f"{WRITER}-", ""))
     assert list_parts(tmp_path) == []
@@ -62,9 +58,7 @@ def test_a_file_without_a_writer_in_its_name_is_no_part(
     assert f"{former} is not a part of the sample set" in caplog.text
 
 
-def test_a_full_disk_is_a_cause_with_a_next_step_and_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_a_cause_with_a_next_step_and_leaves_nothing(tmp_path, monkeypatch):
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -76,7 +70,7 @@ def test_a_full_disk_is_a_cause_with_a_next_step_and_leaves_nothing(
 
 
 @pytest.fixture
-def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def read(monkeypatch):
     """Names of the parts that were read to know what they hold."""
     names: list[str] = []
 
@@ -88,11 +82,11 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def keys(samples: SampleSet) -> set[tuple[str, int]]:
+def keys(samples):
     return {(row.problem_id, row.index) for row in samples.completions()}
 
 
-def test_a_part_is_read_once_and_then_known(tmp_path: Path, read: list[str]) -> None:
+def test_a_part_is_read_once_and_then_known(tmp_path, read):
     first = put(SampleSet(tmp_path, IDENTITY), completion("a", 0), completion("b", 5))
     assert SampleSet(tmp_path, IDENTITY).inventory().missing("b", 6) == (0, 1, 2, 3, 4)
     second = put(SampleSet(tmp_path, IDENTITY), completion("a", 1), completion("c", 0))
@@ -106,9 +100,7 @@ def test_a_part_is_read_once_and_then_known(tmp_path: Path, read: list[str]) -> 
 
 @settings(deadline=None, max_examples=25)
 @given(st.data())
-def test_a_torn_index_is_made_anew(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
+def test_a_torn_index_is_made_anew(tmp_path_factory, data):
     root = tmp_path_factory.mktemp("set")
     samples = SampleSet(root, IDENTITY)
     put(samples, completion("a", 0), completion("a", 1))
@@ -125,7 +117,7 @@ def test_a_torn_index_is_made_anew(
     assert index_module.load_index(samples.folder).missing("a", 3) == (2,)
 
 
-def test_a_stale_index_is_brought_up_to_date(tmp_path: Path, read: list[str]) -> None:
+def test_a_stale_index_is_brought_up_to_date(tmp_path, read):
     samples = SampleSet(tmp_path, IDENTITY)
     gone = put(samples, completion("a", 0), number=0)
     torn = put(samples, completion("a", 1), number=1)
@@ -149,9 +141,7 @@ def test_a_stale_index_is_brought_up_to_date(tmp_path: Path, read: list[str]) ->
     ]
 
 
-def test_where_the_index_cannot_be_written_the_set_is_read_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_the_index_cannot_be_written_the_set_is_read_all_the_same(tmp_path, monkeypatch):
     samples = SampleSet(tmp_path, IDENTITY)
     put(samples, completion("a", 0))
 
@@ -170,9 +160,7 @@ def test_where_the_index_cannot_be_written_the_set_is_read_all_the_same(
     st.integers(1, 45),
 )
 @pytest.mark.slow
-def test_missing_is_the_complement_whatever_the_parts(
-    tmp_path_factory: pytest.TempPathFactory, stored: list[set[tuple[str, int]]], n: int
-) -> None:
+def test_missing_is_the_complement_whatever_the_parts(tmp_path_factory, stored, n):
     root = tmp_path_factory.mktemp("set")
     samples = SampleSet(root, IDENTITY)
     for number, sample_keys in enumerate(stored):

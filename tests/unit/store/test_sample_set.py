@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -19,11 +20,10 @@ from hypothesis import strategies as st
 from stored import IDENTITY, completion, damage, put
 
 from sage_cli.errors import StoreError
-from sage_cli.store import sample_set as claims_module
-from sage_cli.store import sample_set as writer_module
+from sage_cli.store import sample_set as module
 from sage_cli.store.annotations import GradeStore
 from sage_cli.store.locks import EXPIRY_S
-from sage_cli.store.sample_parts import Completion, load_index, name_strangers
+from sage_cli.store.sample_parts import load_index, name_strangers
 from sage_cli.store.sample_set import Claims, SampleSet
 
 CLAIM = """
@@ -39,12 +39,24 @@ with claims.registered():
 """
 
 
-def others(claims: Claims) -> dict[str, dict[str, list[int]]]:
+@contextmanager
+def claiming(folder, before=""):
+    """Another process that claims samples, and its token."""
+    program = f"{before}{CLAIM}"
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(folder)], text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    ) as other:  # fmt: skip
+        yield other, other.stdout.readline().strip()
+
+
+def others(claims):
     with claims.mutex():
         return {token: dict(claim.indices) for token, claim in claims.others().items()}
 
 
-def test_a_claim_is_seen_by_others_and_goes_with_its_writer(tmp_path: Path) -> None:
+def test_a_claim_is_seen_by_others_and_goes_with_its_writer(tmp_path):
     first, second = Claims(tmp_path), Claims(tmp_path)
     with second.registered():
         with first.registered():
@@ -62,19 +74,9 @@ def test_a_claim_is_seen_by_others_and_goes_with_its_writer(tmp_path: Path) -> N
     assert [file.name for file in (tmp_path / "claims").iterdir()] == ["mutex"]
 
 
-def test_a_killed_writers_claim_is_void_and_removed(tmp_path: Path) -> None:
+def test_a_killed_writers_claim_is_void_and_removed(tmp_path):
     mine = Claims(tmp_path)
-    with (
-        mine.registered(),
-        subprocess.Popen(
-            [sys.executable, "-c", CLAIM, str(tmp_path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        ) as other,  # fmt: skip
-    ):
-        assert other.stdout is not None
-        token = other.stdout.readline().strip()
+    with mine.registered(), claiming(tmp_path) as (other, token):
         with mine.mutex():
             (claim,) = mine.others().values()
         assert claim.indices == {"a": [0, 1]}
@@ -86,21 +88,10 @@ def test_a_killed_writers_claim_is_void_and_removed(tmp_path: Path) -> None:
         assert not list((tmp_path / "claims").glob(f"{token}.*"))
 
 
-def test_a_claim_of_another_host_is_alive_until_it_was_silent_for_long(tmp_path: Path) -> None:
+def test_a_claim_of_another_host_is_alive_until_it_was_silent_for_long(tmp_path):
     mine = Claims(tmp_path)
-    program = f"from other_host import elsewhere\nelsewhere('b')\n{CLAIM}"
-    with (
-        mine.registered(),
-        subprocess.Popen(
-            [sys.executable, "-c", program, str(tmp_path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        ) as other,  # fmt: skip
-    ):
-        assert other.stdout is not None
-        token = other.stdout.readline().strip()
+    elsewhere = "from other_host import elsewhere\nelsewhere('b')\n"
+    with mine.registered(), claiming(tmp_path, elsewhere) as (other, token):
         other.kill()
         other.wait()
         assert others(mine) == {token: {"a": [0, 1]}}
@@ -110,7 +101,7 @@ def test_a_claim_of_another_host_is_alive_until_it_was_silent_for_long(tmp_path:
         assert not sign.exists()
 
 
-def test_a_writer_whose_claim_is_void_stores_no_more(tmp_path: Path) -> None:
+def test_a_writer_whose_claim_is_void_stores_no_more(tmp_path):
     mine = Claims(tmp_path)
     mine.require()  # not yet one of the writers
     with mine.registered():
@@ -122,14 +113,14 @@ def test_a_writer_whose_claim_is_void_stores_no_more(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("torn", ["", '{"holder": "pro', "[]", '{"holder": "me", "indices": 3}'])
-def test_a_torn_claim_claims_nothing(tmp_path: Path, torn: str) -> None:
+def test_a_torn_claim_claims_nothing(tmp_path, torn):
     first, second = Claims(tmp_path), Claims(tmp_path)
     with first.registered(), second.registered():
         (tmp_path / "claims" / f"{first.token}.json").write_text(torn)
         assert others(second) == {first.token: {}}
 
 
-def test_half_written_files_go_but_not_a_living_writers(tmp_path: Path) -> None:
+def test_half_written_files_go_but_not_a_living_writers(tmp_path):
     mine, other = Claims(tmp_path), Claims(tmp_path)
     dead = tmp_path / ".part-00000000-000000-ab.parquet.12345678.tmp"
     former = tmp_path / ".part-000000-ab.parquet.4711.tmp"
@@ -141,10 +132,8 @@ def test_half_written_files_go_but_not_a_living_writers(tmp_path: Path) -> None:
     assert [file for file in (dead, former, alive) if file.exists()] == [alive]
 
 
-def test_a_mutex_that_is_never_given_back_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(claims_module, "PATIENCE_S", 0.1)
+def test_a_mutex_that_is_never_given_back_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "PATIENCE_S", 0.1)
     with (
         Claims(tmp_path).mutex(),
         pytest.raises(StoreError, match="claims") as caught,
@@ -155,14 +144,12 @@ def test_a_mutex_that_is_never_given_back_is_named(
 
 
 @pytest.fixture
-def samples(tmp_path: Path) -> SampleSet:
+def samples(tmp_path):
     return SampleSet(tmp_path, IDENTITY)
 
 
-def test_what_is_missing_is_claimed_in_chunks(
-    samples: SampleSet, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(writer_module, "CHUNK", 3)
+def test_what_is_missing_is_claimed_in_chunks(samples, monkeypatch):
+    monkeypatch.setattr(module, "CHUNK", 3)
     put(samples, completion("a", 1))
     with samples.writing({}) as writer:
         shares = []
@@ -174,10 +161,8 @@ def test_what_is_missing_is_claimed_in_chunks(
     assert shares == [{"a": (0, 2, 3)}, {"b": (0, 1, 2)}, {"b": (3,)}]
 
 
-def test_two_writers_share_and_each_sees_what_the_other_stored(
-    samples: SampleSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(writer_module, "CHUNK", 2)
+def test_two_writers_share_and_each_sees_what_the_other_stored(samples, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "CHUNK", 2)
     with samples.writing({}) as first, SampleSet(tmp_path, IDENTITY).writing({}) as second:
         assert first.claim(["a"], 5) == {"a": (0, 1)}
         assert second.claim(["a"], 5) == {"a": (2, 3)}
@@ -192,9 +177,7 @@ def test_two_writers_share_and_each_sees_what_the_other_stored(
     assert sorted(row.index for row in samples.completions()) == [0, 1, 2, 3, 4]
 
 
-def test_what_was_claimed_and_not_drawn_is_left_out_but_free_for_others(
-    samples: SampleSet, tmp_path: Path
-) -> None:
+def test_what_was_claimed_and_not_drawn_is_left_out_but_free_for_others(samples, tmp_path):
     with samples.writing({}) as first, SampleSet(tmp_path, IDENTITY).writing({}) as second:
         assert first.claim(["a"], 2) == {"a": (0, 1)}
         first.add(completion("a", 1))
@@ -203,7 +186,7 @@ def test_what_was_claimed_and_not_drawn_is_left_out_but_free_for_others(
 
 
 @pytest.mark.parametrize("index", [0, 5])
-def test_a_sample_twice_or_not_asked_for_is_refused(samples: SampleSet, index: int) -> None:
+def test_a_sample_twice_or_not_asked_for_is_refused(samples, index):
     with samples.writing({}) as writer:
         writer.claim(["a"], 2)
         writer.add(completion("a", 0))
@@ -211,27 +194,21 @@ def test_a_sample_twice_or_not_asked_for_is_refused(samples: SampleSet, index: i
             writer.add(completion("a", index))
 
 
-def test_an_error_keeps_what_was_added_and_leftovers_are_removed(samples: SampleSet) -> None:
+def test_an_error_keeps_what_was_added_and_leftovers_are_removed(samples):
     samples.folder.mkdir(parents=True)
     leftover = samples.folder / f".part-000000-aa.parquet.{os.getpid()}.tmp"
     leftover.write_bytes(b"half")
 
-    def interrupted() -> None:
-        with samples.writing({}) as writer:
-            writer.claim(["a"], 3)
-            writer.add(completion("a", 0))
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
+    with pytest.raises(KeyboardInterrupt), samples.writing({}) as writer:  # noqa: PT012
+        writer.claim(["a"], 3)
+        writer.add(completion("a", 0))
+        raise KeyboardInterrupt
     assert [row.index for row in samples.completions()] == [0]
     assert not leftover.exists()
 
 
-def test_parts_are_flushed_by_rows_and_reported_once_stored(
-    samples: SampleSet, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(writer_module, "FLUSH_ROWS", 2)
+def test_parts_are_flushed_by_rows_and_time_and_reported_once_stored(samples, monkeypatch):
+    monkeypatch.setattr(module, "FLUSH_ROWS", 2)
     seen: list[tuple[list[str | None], int]] = []
     with samples.writing(
         {}, lambda rows: seen.append(([r.part for r in rows], len(list(samples.completions()))))
@@ -243,17 +220,14 @@ def test_parts_are_flushed_by_rows_and_reported_once_stored(
     assert [held for _, held in seen] == [2, 4, 5]
     names = [part.name for part in samples.inventory().parts]
     assert [parts for parts, _ in seen] == [[names[0]] * 2, [names[1]] * 2, [names[2]]]
-
-
-def test_parts_are_flushed_by_time(samples: SampleSet, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer_module, "FLUSH_S", 0.0)
+    monkeypatch.setattr(module, "FLUSH_S", 0.0)
     with samples.writing({}) as writer:
         writer.claim(["p"], 2)
         writer.add(completion())
         assert len(samples.inventory().parts) == 1
 
 
-def test_a_writer_leaves_the_index_as_it_found_the_set_last(samples: SampleSet) -> None:
+def test_a_writer_leaves_the_index_as_it_found_the_set_last(samples):
     with samples.writing({}) as writer:
         while share := writer.claim(["p"], 2):
             for index in share["p"]:
@@ -261,20 +235,21 @@ def test_a_writer_leaves_the_index_as_it_found_the_set_last(samples: SampleSet) 
     assert load_index(samples.folder).missing("p", 3) == (2,)
 
 
-def test_a_damaged_part_is_set_aside_and_claimed_again(samples: SampleSet) -> None:
+def test_a_damaged_part_is_set_aside_and_claimed_again(samples):
     torn = put(samples, completion("a", 0), completion("a", 1))
     put(samples, completion("a", 2))
     damage(torn)
+    assert samples.inventory().damaged == (torn.name,)
+    assert samples.inventory().missing("a", 3) == (0, 1)
+    assert torn.is_file()  # a look changes nothing
     with samples.writing({}) as writer:
         assert writer.claim(["a"], 3) == {"a": (0, 1)}
         assert writer.claim(["a"], 4) == {"a": (3,)}
     assert torn.with_name(f"{torn.name}.damaged").is_file()
 
 
-def test_a_full_disk_keeps_what_was_stored_before(
-    samples: SampleSet, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(writer_module, "FLUSH_ROWS", 2)
+def test_a_full_disk_keeps_what_was_stored_before(samples, monkeypatch):
+    monkeypatch.setattr(module, "FLUSH_ROWS", 2)
     write_bytes = Path.write_bytes
     room = iter([True, False, False])
 
@@ -285,26 +260,23 @@ def test_a_full_disk_keeps_what_was_stored_before(
 
     monkeypatch.setattr(Path, "write_bytes", limited)
 
-    def draw() -> None:
-        with samples.writing({}) as writer:
-            writer.claim(["p"], 5)
-            for index in range(5):
-                writer.add(completion(index=index))
-
-    with pytest.raises(StoreError, match="No space left on device"):
-        draw()
+    full = pytest.raises(StoreError, match="No space left on device")
+    with full, samples.writing({}) as writer:
+        writer.claim(["p"], 5)
+        for index in range(5):
+            writer.add(completion(index=index))
     assert samples.inventory().missing("p", 5) == (2, 3, 4)
     monkeypatch.undo()
     with samples.writing({}) as writer:
         assert writer.claim(["p"], 5) == {"p": (2, 3, 4)}
 
 
-def again(samples: SampleSet) -> SampleSet:
+def again(samples):
     """The set as another process finds it."""
     return SampleSet(samples.folder.parents[1], samples.identity)
 
 
-def test_rows_come_back_as_they_went_in(samples: SampleSet) -> None:
+def test_rows_come_back_as_they_went_in(samples):
     rows = [
         completion("a", 0, "π ≈ 3.14\n"),
         replace(completion("a", 3, ""), finish_reason="length", token_ids=()),
@@ -318,7 +290,10 @@ def test_rows_come_back_as_they_went_in(samples: SampleSet) -> None:
     assert not list(samples.completions([]))
 
 
-def test_what_is_missing(samples: SampleSet) -> None:
+def test_what_is_missing(samples):
+    assert samples.inventory().missing("a", 2) == (0, 1)  # an absent set holds nothing
+    assert list(samples.completions()) == []
+    assert not samples.folder.exists()
     put(samples, completion("a", 0), completion("a", 2), completion("a", 300))
     put(samples, completion("b", 1))
     inventory = samples.inventory()
@@ -329,13 +304,7 @@ def test_what_is_missing(samples: SampleSet) -> None:
     assert inventory.count_missing(["a", "b", "c"], 3) == 6
 
 
-def test_an_absent_set_holds_nothing(samples: SampleSet) -> None:
-    assert samples.inventory().missing("a", 2) == (0, 1)
-    assert list(samples.completions()) == []
-    assert not samples.folder.exists()
-
-
-def test_the_key_depends_on_every_part_of_the_identity() -> None:
+def test_the_key_depends_on_every_part_of_the_identity():
     others = [
         replace(IDENTITY, model="n" * 16),
         replace(IDENTITY, template="u" * 12),
@@ -348,19 +317,8 @@ def test_the_key_depends_on_every_part_of_the_identity() -> None:
     assert reordered.key == ordered.key
 
 
-def test_a_damaged_part_is_named_and_counts_as_missing(samples: SampleSet) -> None:
-    torn = put(samples, completion("a", 0), completion("a", 1))
-    put(samples, completion("a", 2))
-    damage(torn)
-    assert samples.inventory().damaged == (torn.name,)
-    assert samples.inventory().missing("a", 3) == (0, 1)
-    assert torn.is_file()  # a look changes nothing
-
-
 @pytest.mark.parametrize("indexed", [False, True])
-def test_reading_a_damaged_part_names_it_and_sets_it_aside(
-    samples: SampleSet, indexed: bool
-) -> None:
+def test_reading_a_damaged_part_names_it_and_sets_it_aside(samples, indexed):
     torn = put(samples, completion("a", 0), completion("a", 1))
     put(samples, completion("a", 2))
     if indexed:  # the index still says what the part held: only reading tells
@@ -379,22 +337,19 @@ def test_reading_a_damaged_part_names_it_and_sets_it_aside(
     assert [row.index for row in found.completions()] == [2]
 
 
-def test_a_copied_part_counts_once(samples: SampleSet) -> None:
+def test_a_sample_in_two_parts_counts_once(samples):
     part = put(samples, completion("a", 0), completion("a", 1))
     checksum = part.stem.split("-")[-1]
     shutil.copy(part, part.with_name(f"part-{'f' * 8}-000007-{checksum}.parquet"))
     assert [row.index for row in again(samples).completions()] == [0, 1]
     assert len(again(samples).inventory().parts) == 1
-
-
-def test_the_same_sample_in_two_parts_counts_once(samples: SampleSet) -> None:
     put(samples, completion("a", 0), completion("a", 1))
     put(samples, completion("a", 1), completion("a", 2))
     assert [row.index for row in samples.completions()] == [0, 1, 2]
     assert samples.inventory().count_missing(["a"], 4) == 1
 
 
-def test_two_texts_for_one_sample_are_refused_with_both_names(samples: SampleSet) -> None:
+def test_two_texts_for_one_sample_are_refused_with_both_names(samples):
     first = put(samples, completion("a", 0), completion("a", 1, "one"))
     put(samples, completion("a", 2))
     second = put(samples, completion("a", 1, "uno"))
@@ -409,9 +364,7 @@ def test_two_texts_for_one_sample_are_refused_with_both_names(samples: SampleSet
 STRAYS = ("part-copy.parquet", "part-1-2.parquet", "part-(1).parquet", "notes.txt")
 
 
-def test_stray_files_are_named_once_and_passed_over(
-    samples: SampleSet, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_stray_files_are_named_once_and_passed_over(samples, caplog):
     with samples.writing({}) as writer:  # which leaves all of a set's own files
         writer.claim(["a"], 1)
         writer.add(completion("a", 0))
@@ -437,9 +390,7 @@ def test_stray_files_are_named_once_and_passed_over(
 @pytest.mark.parametrize(
     ("key", "value"), [("model", "n" * 16), ("seed", 1), ("sampling", {"temperature": 0.9})]
 )
-def test_a_folder_that_describes_another_set_is_refused(
-    samples: SampleSet, key: str, value: object
-) -> None:
+def test_a_folder_that_describes_another_set_is_refused(samples, key, value):
     with samples.writing({}) as writer:
         writer.claim(["a"], 1)
         writer.add(completion("a", 0))
@@ -451,7 +402,7 @@ def test_a_folder_that_describes_another_set_is_refused(
 
 
 @pytest.mark.parametrize("torn", ["", '{"model": "mm', "[]"])
-def test_a_torn_description_is_written_anew(samples: SampleSet, torn: str) -> None:
+def test_a_torn_description_is_written_anew(samples, torn):
     put(samples, completion("a", 0))
     described = samples.folder / "set.json"
     described.write_text(torn)
@@ -465,9 +416,7 @@ def test_a_torn_description_is_written_anew(samples: SampleSet, torn: str) -> No
     assert json.loads(described.read_text()) == asdict(IDENTITY)
 
 
-def test_an_unreadable_part_is_named_and_not_set_aside(
-    samples: SampleSet, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreadable_part_is_named_and_not_set_aside(samples, monkeypatch):
     part = put(samples, completion("a", 0))
     refusal = PermissionError(13, "Permission denied")
     monkeypatch.setattr(Path, "read_bytes", lambda _: (_ for _ in ()).throw(refusal))
@@ -483,19 +432,19 @@ COPIES = ("part-00000000-000000-{}.parquet", "part-ffffffff-000009-{}.parquet", 
 """Names of copies: sorted before all parts, sorted after them, and no part's name."""
 
 
-def text_of(key: tuple[str, int]) -> str:
+def text_of(key):
     return "right" if key[1] % 2 else f"{key[0]}{key[1]}"
 
 
-def row(key: tuple[str, int]) -> Completion:
+def row(key):
     return completion(*key, text_of(key))
 
 
-def copy(part: Path, name: str) -> None:
+def copy(part, name):
     shutil.copy(part, part.with_name(name.format(part.stem.split("-")[-1])))
 
 
-def grade(samples: SampleSet) -> GradeStore:
+def grade(samples):
     """Grade what has no grade yet."""
     grades = GradeStore(samples, GRADER)
     for rows in grades.missing(IDS, 5):
@@ -512,13 +461,7 @@ def grade(samples: SampleSet) -> GradeStore:
     n=st.integers(1, 6),
 )
 @pytest.mark.slow
-def test_every_reader_counts_a_sample_once(
-    tmp_path_factory: pytest.TempPathFactory,
-    parts: list[set[tuple[str, int]]],
-    copied: list[tuple[int, str]],
-    graded_before: bool,
-    n: int,
-) -> None:
+def test_every_reader_counts_a_sample_once(tmp_path_factory, parts, copied, graded_before, n):
     root = tmp_path_factory.mktemp("set")
     written = [
         put(SampleSet(root, IDENTITY), *map(row, sorted(keys)), number=number)
@@ -550,7 +493,7 @@ def test_every_reader_counts_a_sample_once(
     assert sorted(streamed) == sorted(held)
 
 
-def claimed(samples: SampleSet) -> object:
+def claimed(samples):
     with samples.writing({}) as writer:
         return writer.claim(["a"], 3)
 
@@ -567,9 +510,7 @@ READERS: dict[str, Callable[[SampleSet], object]] = {
 
 @pytest.mark.parametrize("read_only", [False, True])
 @pytest.mark.parametrize("reader", READERS)
-def test_every_reader_refuses_two_texts_for_one_sample(
-    tmp_path: Path, reader: str, read_only: bool
-) -> None:
+def test_every_reader_refuses_two_texts_for_one_sample(tmp_path, reader, read_only):
     samples = SampleSet(tmp_path, IDENTITY, read_only=read_only)
     names = [
         put(samples, completion("a", 0, text), completion("b", 0), number=number).name
@@ -580,7 +521,7 @@ def test_every_reader_refuses_two_texts_for_one_sample(
         READERS[reader](samples)
 
 
-def test_two_texts_in_one_part_are_refused_too(tmp_path: Path) -> None:
+def test_two_texts_in_one_part_are_refused_too(tmp_path):
     samples = SampleSet(tmp_path, IDENTITY)
     put(samples, completion("a", 0, "one"), completion("b", 0))
     part = put(samples, completion("a", 1, "two"), completion("a", 1, "due"))

@@ -14,7 +14,7 @@ from sage_cli.store.run import record_evaluation
 OFFLINE = TrackingSection()
 
 
-def test_one_directory_holds_everything_after_a_resumption(run):
+def test_one_directory_holds_everything_after_a_resumption_and_an_evaluation(run):
     train(run, (1, 2, 3), OFFLINE)
     offline = read_offline(run.folder)
     assert offline.of("loss") == [(1, 0.1), (2, 0.2), (3, 0.3)]

@@ -157,9 +157,8 @@ def test_a_measurement_takes_time_by_its_completions(tmp_path, monkeypatch):
     now, sink = [38.0], Board()
     monkeypatch.setattr("sage_cli.trials.queue.time.monotonic", lambda: now[0])
     sizes = {"small": 60, "large": 570, "steps": 90}
-    monkeypatch.setattr(
-        "sage_cli.trials.queue.cost_of", lambda task: Cost(completions=sizes[task.name])
-    )
+    cost_of = lambda task: Cost(completions=sizes[task.name])  # noqa: E731
+    monkeypatch.setattr("sage_cli.trials.queue.cost_of", cost_of)
     board = TaskProgress(sink)
     tasks = [shell_task(tmp_path, name) for name in sizes]
     for task, kind in zip(tasks, ("eval", "eval", "checkpoints"), strict=True):

@@ -1,14 +1,10 @@
 """Tasks: what is stored of them, their commands and their states."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 
 from sage_cli.config.load import load
-from sage_cli.config.schema import SageConfig
 from sage_cli.errors import StoreError
 from sage_cli.evaluation.stored import PolicySamples
 from sage_cli.models.policy import Policy
@@ -24,13 +20,13 @@ from sage_cli.trials.task import (
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> SageConfig:
+def config(tmp_path):
     evaluation = {"samples": 1, "k": "1", "limit": 2}
     return load(("tiny",), {"run": {"root": tmp_path}, "evaluation": evaluation}).config
 
 
 @pytest.fixture
-def policy(tmp_path: Path) -> Policy:
+def policy(tmp_path):
     """What is read of a model before it is loaded."""
     folder = tmp_path / "model"
     folder.mkdir()
@@ -39,13 +35,10 @@ def policy(tmp_path: Path) -> Policy:
     return Policy(str(folder))
 
 
-def test_a_policy_without_samples_is_not_measured(config: SageConfig, policy: Policy) -> None:
+def test_what_cannot_be_counted_is_unmeasured_or_an_error(config, policy):
     benchmarks = BenchmarkCache()
     assert stored_results(policy, config, benchmarks) is None
     assert stored_results(Policy("nobody/never-here"), config, benchmarks) is None
-
-
-def test_samples_that_cannot_be_counted_are_an_error(config: SageConfig, policy: Policy) -> None:
     samples = PolicySamples.from_config(policy, config, config.run.root)
     stored = samples.at(config.evaluation.seed)
     stored.folder.mkdir(parents=True)
@@ -54,7 +47,7 @@ def test_samples_that_cannot_be_counted_are_an_error(config: SageConfig, policy:
         stored_results(policy, config, BenchmarkCache())
 
 
-def test_benchmarks_are_read_once(config: SageConfig) -> None:
+def test_benchmarks_are_read_once(config):
     benchmarks = BenchmarkCache()
     again = config.model_copy(deep=True)
     assert benchmarks.load(config) is benchmarks.load(again)

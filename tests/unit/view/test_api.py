@@ -44,8 +44,10 @@ TYPES = {
 }
 
 
-def test_every_answer_has_a_type():
+def test_every_answer_and_an_export_have_a_type(shown):
     assert set(TYPES) == set(ANSWERS)
+    held = json.loads(compact_json(contents(shown, "run", BRANCH)))
+    jsonschema.validate(held, json_schema(Export))
 
 
 @pytest.mark.parametrize("name", TYPES)
@@ -56,8 +58,3 @@ def test_an_answer_is_of_its_type(api, name):
         values = {**values, "problem": problem}
     answer = json.loads(compact_json(api.answer(name, values)))
     jsonschema.validate(answer, json_schema(kind))
-
-
-def test_an_export_is_of_its_type(shown):
-    held = json.loads(compact_json(contents(shown, "run", BRANCH)))
-    jsonschema.validate(held, json_schema(Export))

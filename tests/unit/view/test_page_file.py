@@ -29,13 +29,10 @@ CONTENTS = {
 }  # fmt: skip
 
 
-def test_no_text_ends_the_script_that_it_is_in():
+def test_no_script_is_ended_inside_the_page():
     text = in_script({"text": "</script><!-- <script>"})
     assert "<" not in text
     assert json.loads(text) == {"text": "</script><!-- <script>"}
-
-
-def test_vendored_scripts_can_stand_inside_a_page():
     for name in FILES:
         if name.startswith("vendor/") and name.endswith(".js"):
             assert "</script" not in (PAGE / name).read_text().lower()
@@ -56,32 +53,26 @@ def test_every_module_imports_modules_of_the_page():
             assert "".join(either) in imports, (name, either)
 
 
-def test_nothing_in_it_is_fetched():
+def test_nothing_in_it_is_fetched_and_licences_come_with_it():
     page = page_of(CONTENTS)
     assert not re.search(r'(?:src|href)="(?!data:|#)', page)
     assert "connect-src" not in page  # so default-src 'none' holds
     assert "default-src 'none'" in page
-
-
-def test_licences_come_with_it():
     licences = re.search("<!--(.*?)-->", page_of(CONTENTS), re.S)[1]
     assert "Mike Bostock" in licences
     assert "Observable" in licences
 
 
-def test_an_export_may_be_written_again(shown, tmp_path):
-    for _ in range(2):
-        file = write_export(shown, tmp_path / "page", "run", BASE)
-    assert file == tmp_path / "page" / "index.html"
-    assert read(file)["begin"] == f"#/run?run={BASE}"
-
-
-def test_other_files_are_left_alone(shown, tmp_path):
+def test_an_export_may_be_written_again_and_other_files_are_left_alone(shown, tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
     for folder in (tmp_path, tmp_path / "mine.txt"):
         with pytest.raises(ConfigurationError, match="holds other things than an export"):
             write_export(shown, folder)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+    for _ in range(2):
+        file = write_export(shown, tmp_path / "page", "run", BASE)
+    assert file == tmp_path / "page" / "index.html"
+    assert read(file)["begin"] == f"#/run?run={BASE}"
 
 
 def read(file):

@@ -1,7 +1,5 @@
 """The server: who is let in, what it says, and what it never serves or writes."""
 
-from __future__ import annotations
-
 import os
 import re
 import socket
@@ -22,19 +20,19 @@ HERE = "http://127.0.0.1:7000"
 
 
 @pytest.fixture
-def stranger(shown: Path) -> TestClient:
+def stranger(shown):
     """A client without the cookie."""
     return TestClient(application(shown, Access(*ACCESS)), base_url=HERE)
 
 
 @pytest.fixture
-def client(stranger: TestClient) -> TestClient:
+def client(stranger):
     """A client that has opened the address with the token."""
     stranger.get("/?token=the-token")
     return stranger
 
 
-def test_the_token_becomes_a_cookie_and_admits_once(stranger: TestClient) -> None:
+def test_the_token_becomes_a_cookie_and_admits_once(stranger):
     entered = stranger.get("/?token=the-token", follow_redirects=False)
     assert entered.status_code == 200
     cookie = entered.headers["set-cookie"]
@@ -50,7 +48,7 @@ def test_the_token_becomes_a_cookie_and_admits_once(stranger: TestClient) -> Non
 
 
 @pytest.mark.parametrize("where", ["//evil.example/", "/\\evil.example", "/api/runs", "/main.js"])
-def test_the_token_admits_to_the_page_alone(stranger: TestClient, where: str) -> None:
+def test_the_token_admits_to_the_page_alone(stranger, where):
     refused = stranger.get(f"{HERE}{where}?token=the-token", follow_redirects=False)
     assert refused.status_code in (403, 404)
     assert not {"location", "set-cookie"} & {name.lower() for name in refused.headers}
@@ -70,7 +68,7 @@ page_server.serve(page_server.application(Path(sys.argv[1]), access), listening)
 """
 
 
-def test_idle_connections_of_others_lock_nobody_out(shown: Path) -> None:
+def test_idle_connections_of_others_lock_nobody_out(shown):
     server = subprocess.Popen([sys.executable, "-c", IDLE, str(shown)], stdout=subprocess.PIPE)
     assert server.stdout is not None
     port = int(server.stdout.readline())
@@ -90,13 +88,13 @@ def test_idle_connections_of_others_lock_nobody_out(shown: Path) -> None:
 
 
 @pytest.mark.parametrize("where", ["/", "/api/runs", "/main.js", "/?token=another", "/?token=é"])
-def test_without_the_token_nothing_is_told(stranger: TestClient, where: str) -> None:
+def test_without_the_token_nothing_is_told(stranger, where):
     refused = stranger.get(where)
     assert refused.status_code == 403
     assert "sft-arithmetic" not in refused.text
 
 
-def test_a_program_may_send_the_token_in_a_header(stranger: TestClient) -> None:
+def test_a_program_may_send_the_token_in_a_header(stranger):
     told = stranger.get("/api/runs", headers={"Authorization": "Bearer the-key"})
     assert told.status_code == 200
     used = stranger.get("/api/runs", headers={"Authorization": "Bearer the-token"})
@@ -107,52 +105,46 @@ def test_a_program_may_send_the_token_in_a_header(stranger: TestClient) -> None:
 @pytest.mark.parametrize(
     "host", ["evil.example:7000", "127.0.0.1:7001", "127.0.0.1", "127.0.0.1.evil.example:7000"]
 )
-def test_another_name_of_the_host_is_refused(client: TestClient, host: str) -> None:
+def test_another_name_of_the_host_is_refused(client, host):
     assert client.get("/api/runs", headers={"Host": host}).status_code == 421
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:7000", "localhost:7000", "LOCALHOST:7000"])
-def test_names_of_this_machine_are_its_own(host: str) -> None:
+def test_names_of_this_machine_are_its_own(host):
     assert Access(*ACCESS).knows(host)
 
 
-def test_every_answer_says_what_the_page_may_do(client: TestClient) -> None:
+def test_what_is_served_says_what_the_page_may_do(client):
     for where in ("/", "/api/runs", "/api/nothing", "/nothing"):
         policy = client.get(where).headers["content-security-policy"]
         scripts = next(one for one in policy.split("; ") if one.startswith("script-src"))
         assert scripts == "script-src 'self'"
         assert "default-src 'none'" in policy
         assert "unsafe" not in policy
-
-
-def test_only_files_of_the_page_are_served(client: TestClient) -> None:
     assert client.get("/pages/run.js").status_code == 200
     for where in ("/../security.py", "/%2e%2e/security.py", "//etc/passwd", "/pages"):
         assert client.get(where).status_code == 404, where
 
 
 @pytest.mark.parametrize("id_", ["../runs/x", "..", ".", "", "a/b", "a\0b", ".staged", "/etc"])
-def test_a_name_is_one_part_of_a_path(client: TestClient, id_: str) -> None:
+def test_a_name_is_one_part_of_a_path(client, id_):
     for name in ("run", "sweep", "suite"):
         answer = client.get(f"/api/{name}", params={name: id_})
         assert answer.status_code == 422, (name, id_)
         assert set(answer.json()["error"]) == {"cause", "next_step", "exit_code"}
 
 
-def test_an_answer_that_has_not_changed_is_not_sent_again(client: TestClient) -> None:
+def test_answers_are_sent_once_and_wrong_parameters_named(client):
     tag = client.get("/api/runs").headers["etag"]
     again = client.get("/api/runs", headers={"If-None-Match": tag})
     assert again.status_code == 304
     assert not again.content
-
-
-def test_wrong_parameters_are_named(client: TestClient) -> None:
     wrong = client.get("/api/samples", params={"policy": "rl-dapo-cccccccc", "longest": "-1"})
     assert wrong.status_code == 422
     assert "longest is '-1'" in wrong.json()["error"]["cause"]
 
 
-def test_only_the_page_may_have_something_computed(client: TestClient) -> None:
+def test_only_the_page_may_have_something_computed(client):
     policy = "rl-dapo-cccccccc"
     problem = client.get("/api/problems", params={"policies": policy}).json()["problems"][0]
     asked = {"policy": policy, "problem": problem["problem"], "seed": "0", "index": "0"}
@@ -162,7 +154,7 @@ def test_only_the_page_may_have_something_computed(client: TestClient) -> None:
     assert WRITES == "x-sage-view"
 
 
-def test_looking_writes_nothing(client: TestClient, shown: Path) -> None:
+def test_looking_writes_nothing(client, shown):
     before = files(shown)
     both = "sft-arithmetic-aaaaaaaa,rl-dapo-branch-bbbbbbbb"
     for name, values in {
@@ -175,19 +167,19 @@ def test_looking_writes_nothing(client: TestClient, shown: Path) -> None:
     assert files(shown) == before
 
 
-def files(root: Path) -> dict[str, tuple[int, int]]:
+def files(root):
     found = (Path(folder) / name for folder, _, names in os.walk(root) for name in names)
     return {str(one): (one.stat().st_size, one.stat().st_mtime_ns) for one in found}
 
 
-def test_a_taken_port_is_named() -> None:
+def test_a_taken_port_is_named():
     with bound(free_port()) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ConfigurationError, match=f"127.0.0.1:{port} can't be bound"):
             bound(port)
 
 
-def test_without_a_port_a_free_one_is_taken() -> None:
+def test_without_a_port_a_free_one_is_taken_that_does_not_wait_for_acknowledgements():
     with socket.socket() as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -197,15 +189,12 @@ def test_without_a_port_a_free_one_is_taken() -> None:
             pass  # somebody has it already, which is as good
         with bound(None) as found:
             assert found.getsockname()[1] not in (0, DEFAULT_PORT)
-
-
-def test_answers_do_not_wait_for_acknowledgements() -> None:
     """asyncio turns Nagle off on connections of a socket that names TCP alone."""
     with bound(None) as found:
         assert found.proto == socket.IPPROTO_TCP
 
 
-def test_every_module_is_fetched_at_once() -> None:
+def test_every_module_is_fetched_at_once():
     page = (PAGE / "index.html").read_text()
     preloaded = re.findall(r'rel="modulepreload" href="([^"]+)"', page)
     scripts = re.findall(r'script src="([^"]+)"', page)

@@ -21,7 +21,7 @@ def test_the_ks_of_a_curve():
     assert curve_points(8, "1,8") == (1, 8)
 
 
-def test_curves_of_policies_at_the_same_ks(api):
+def test_curves_of_policies_at_the_same_ks_on_what_most_share(api):
     found = api.answer("passk", {"policies": f"{BASE},{PLAIN}"})
     assert found["k"] == list(range(1, SAMPLES + 1))
     base, plain = found["curves"]
@@ -32,6 +32,10 @@ def test_curves_of_policies_at_the_same_ks(api):
     assert base["pass@k"][-1] == pytest.approx(5 / 6)
     assert base["graded"] == base["wanted"] == 48
     assert found["provenance"]["samples"][0]["engine"] == "test"
+    assert api.answer("passk", {"policies": BASE})["benchmark"] == "arithmetic"
+    found = api.answer("passk", {"policies": BASE, "benchmark": "aime"})
+    assert found["curves"] == []
+    assert "was not measured on aime: `sage passk" in found["absent"][0]["why"]
 
 
 def test_a_policy_that_was_not_measured_is_absent_with_the_command(tmp_path):
@@ -42,13 +46,6 @@ def test_a_policy_that_was_not_measured_is_absent_with_the_command(tmp_path):
     why = {row["policy"]: row["why"] for row in found["absent"]}
     assert "no sample is stored and graded" in why[other.id]
     assert "there is no run 'nobody'" in why["nobody"]
-
-
-def test_the_benchmark_is_the_one_that_most_share(api):
-    assert api.answer("passk", {"policies": BASE})["benchmark"] == "arithmetic"
-    found = api.answer("passk", {"policies": BASE, "benchmark": "aime"})
-    assert found["curves"] == []
-    assert "was not measured on aime: `sage passk" in found["absent"][0]["why"]
 
 
 def test_paired_differences(api):

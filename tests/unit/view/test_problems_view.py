@@ -1,7 +1,5 @@
 """Problems with the right samples of each policy, and one problem side by side."""
 
-from __future__ import annotations
-
 import pytest
 
 from sage_cli.errors import StoreError
@@ -10,14 +8,11 @@ BASE, PLAIN = "sft-arithmetic-aaaaaaaa", "rl-dapo-cccccccc"
 BOTH = f"{BASE},{PLAIN}"
 
 
-def test_right_samples_of_each_policy(api):
+def test_problems_with_the_right_samples_of_each_policy_side_by_side(api):
     found = api.answer("problems", {"policies": BOTH})
     assert [row["right"][BASE] for row in found["problems"]] == [2, 2, 2, 2, 2, 0]
     assert [row["right"][PLAIN] for row in found["problems"]] == [5, 5, 5, 5, 5, 0]
     assert {row["samples"][PLAIN] for row in found["problems"]} == {8}
-
-
-def test_a_problem_side_by_side(api):
     problem = api.answer("problems", {"policies": BOTH})["problems"][0]["problem"]
     found = api.answer("problem", {"policies": BOTH, "problem": problem, "grade": "right"})
     base, plain = found["policies"]
@@ -27,8 +22,5 @@ def test_a_problem_side_by_side(api):
     assert base["answers"] == {"<b>6</b>": 6, "6": 2}
     assert found["question"]
     assert found["gold"]
-
-
-def test_an_unknown_problem_is_named(api):
     with pytest.raises(StoreError, match="'nothing'"):
         api.answer("problem", {"policies": BOTH, "problem": "nothing"})

@@ -12,14 +12,11 @@ from sage_cli.view.api import Api
 BASE, BRANCH = "sft-arithmetic-aaaaaaaa", "rl-dapo-branch-bbbbbbbb"
 
 
-def test_what_it_was_made_with(api):
+def test_what_a_run_is_made_of(api):
     found = api.answer("run", {"run": BRANCH})
     assert (found["method"]["rl.algo"], found["method"]["rl.steps"]) == ("dapo", 3)
     assert found["method"]["guide.name"] == "branch"
     assert found["settings"]["guide.tau"] == 0.465
-
-
-def test_its_relatives_and_figures(api):
     base, branch = (api.answer("run", {"run": one}) for one in (BASE, BRANCH))
     assert set(base["children"]) == {BRANCH, "rl-dapo-cccccccc"}
     assert branch["manifest"]["parent"] == BASE
@@ -27,16 +24,19 @@ def test_its_relatives_and_figures(api):
     assert (branch["rollouts"] > 0, branch["ledger"]) == (True, True)
     assert branch["policies"] == [BRANCH]
     assert branch["speed"]["speed/share/generate"] == pytest.approx(0.5)
+    found = api.answer("run", {"run": "rl-torn-dddddddd"})
+    assert found["status"] == "torn"
+    assert "is torn" in found["why_torn"]
+    assert found["method"] == {}
+    with pytest.raises(StoreError, match="there is no run 'rl-none-00000000'"):
+        api.answer("run", {"run": "rl-none-00000000"})
 
 
-def test_figures_by_step(api):
+def test_figures_rollouts_and_ledger_by_step(api):
     found = api.answer("records", {"run": BRANCH, "names": "reward,nothing"})
     assert found["steps"] == [1, 2, 3]
     assert found["values"]["reward"] == pytest.approx([0.2, 0.4, 0.6])
     assert found["values"]["nothing"] == [None] * 3
-
-
-def test_rollouts_and_ledger_of_a_step(api):
     last = api.answer("rollouts", {"run": BRANCH})
     assert (last["steps"], last["step"]) == ([1, 2], 2)
     first = api.answer("rollouts", {"run": BRANCH, "step": "1"})
@@ -62,18 +62,6 @@ def test_a_ledger_names_questions_and_golds_of_the_training_data(tmp_path):
     (run.folder / "config.json").write_text('{"data": {"rl": {"name": "gone.jsonl"}}}')
     again = Api(tmp_path).answer("ledger", {"run": run.id})
     assert (again["problems"], again["rows"][0]["problem"]) == ({}, second.id)
-
-
-def test_a_torn_run_has_what_can_be_read(api):
-    found = api.answer("run", {"run": "rl-torn-dddddddd"})
-    assert found["status"] == "torn"
-    assert "is torn" in found["why_torn"]
-    assert found["method"] == {}
-
-
-def test_a_run_that_is_not_there(api):
-    with pytest.raises(StoreError, match="there is no run 'rl-none-00000000'"):
-        api.answer("run", {"run": "rl-none-00000000"})
 
 
 def test_the_table_has_the_settings_that_differ_and_groups_of_seeds(tmp_path):

@@ -13,12 +13,16 @@ from sage_cli.view.api import Api
 from sage_cli.view.stored_runs import Remembered, RunsRead, is_one_part, look_of
 
 
-def test_a_record_that_is_added_is_seen(tmp_path):
+def test_facts_are_read_again_where_a_file_changed(tmp_path):
     run = stored_run(tmp_path, "one", "a")
     runs = RunsRead(tmp_path)
     assert "reward" not in runs.all()[0].figures
     run.metrics.append({"step": 1, "reward": 0.5})
     assert runs.all()[0].figures["reward"] == 0.5
+    shutil.rmtree(run.folder)
+    assert runs.all() == []
+    with pytest.raises(StoreError, match="there is no run"):
+        runs.find(run.id)
 
 
 def test_a_file_that_has_not_changed_is_not_read_again(tmp_path, monkeypatch):
@@ -37,16 +41,6 @@ def test_for_a_page_that_is_written_at_once_they_are_read_once(tmp_path):
     assert len(still.all()) == 1
     assert len(RunsRead(tmp_path).all()) == 2
     assert still.find(run.id).run.id == run.id
-
-
-def test_a_run_that_is_removed_is_gone(tmp_path):
-    run = stored_run(tmp_path, "one", "a")
-    runs = RunsRead(tmp_path)
-    assert len(runs.all()) == 1
-    shutil.rmtree(run.folder)
-    assert runs.all() == []
-    with pytest.raises(StoreError, match="there is no run"):
-        runs.find(run.id)
 
 
 def _bomb(width=9, depth=24):
@@ -143,14 +137,11 @@ def test_what_is_one():
     assert is_one_part("rl-dapo-1234abcd")
 
 
-def test_a_result_is_made_once():
+def test_results_are_made_once_and_bounded():
     made, kept = [], Remembered(10)
     for _ in range(3):
         assert kept.get("a", lambda: made.append(1) or "result") == "result"
     assert made == [1]
-
-
-def test_the_sizes_of_what_is_kept_are_bounded():
     kept = Remembered(10, len)
     kept.get("a", lambda: "x" * 6)
     kept.get("b", lambda: "x" * 4)
@@ -158,9 +149,6 @@ def test_the_sizes_of_what_is_kept_are_bounded():
     kept.get("c", lambda: "x" * 4)  # 6 + 4 + 4 > 10, so b, the oldest, goes
     assert kept.get("a", lambda: "lost") == "x" * 6
     assert kept.get("b", lambda: "again") == "again"
-
-
-def test_one_result_larger_than_the_room_is_kept_alone():
     kept = Remembered(10, len)
     kept.get("a", lambda: "x" * 6)
     assert kept.get("b", lambda: "x" * 50) == "x" * 50

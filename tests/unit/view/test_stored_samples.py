@@ -12,24 +12,18 @@ def asked(api, **values):
     return api.answer("samples", {"policy": PLAIN, **values})
 
 
-def test_all_samples_a_page_at_a_time(api):
+def test_samples_come_a_page_at_a_time_with_their_problems_and_grades(api):
     first, second = asked(api, limit="20"), asked(api, limit="20", offset="20")
     assert first["total"] == PROBLEMS * SAMPLES
     places = [(row["problem"], row["index"]) for row in first["rows"] + second["rows"]]
     assert len({*places}) == 40
     assert [index for _, index in places[:SAMPLES]] == list(range(SAMPLES))
     assert asked(api, offset="1000")["rows"] == []
-
-
-def test_samples_come_with_question_and_gold_of_their_problems(api):
     found = asked(api, limit="20")
     assert set(found["problems"]) == {row["problem"] for row in found["rows"]}
     for id_, problem in found["problems"].items():
         whole = api.answer("problem", {"policies": PLAIN, "problem": id_})
         assert (problem["question"], problem["gold"]) == (whole["question"], whole["gold"])
-
-
-def test_grades_are_counted_without_texts(api):
     # five right samples of each problem but the last
     assert asked(api)["grades"] == {"right": 5 * 5, "wrong": 48 - 25}
 

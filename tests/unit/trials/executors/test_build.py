@@ -1,7 +1,5 @@
 """"""
 
-from __future__ import annotations
-
 import os
 
 import pytest
@@ -93,21 +91,14 @@ def test_a_machine_is_divided(
 
 
 @pytest.mark.parametrize(
-    ("gpus", "settings", "processes", "message"),
-    [
-        (
-            2,
-            {"workers": 3},
-            1,
-            r"workers=3 with executor.gpus=1 needs 3 GPUs, and this machine has 2",
-        ),
-        (2, {}, 4, r"workers=1 with executor.gpus=4 needs 4 GPUs, and this machine has 2"),
-        (0, {"gpus": 1}, 1, r"workers=1 with executor.gpus=1 needs 1 GPUs, and this machine has 0"),
-    ],
+    ("gpus", "settings", "processes", "wanted"),
+    [(2, {"workers": 3}, 1, (3, 1, 3)), (2, {}, 4, (1, 4, 4)), (0, {"gpus": 1}, 1, (1, 1, 1))],
 )
-def test_more_than_the_machine_has(machine_of, tmp_path, gpus, settings, processes, message):
+def test_more_than_the_machine_has(machine_of, tmp_path, gpus, settings, processes, wanted):
     machine_of(16, gpus)
-    with pytest.raises(ConfigurationError, match=message) as refused:
+    workers, each, needed = wanted
+    said = f"workers={workers} with executor.gpus={each} needs {needed} GPUs, and this machine has"
+    with pytest.raises(ConfigurationError, match=f"{said} {gpus}") as refused:
         build_executor(ExecutorSection(**settings), folder=tmp_path, processes=processes)
     assert "--workers" in refused.value.next_step
 

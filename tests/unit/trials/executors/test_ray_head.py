@@ -1,7 +1,5 @@
 """A head that falls silent is waited for, and given up in the end."""
 
-from __future__ import annotations
-
 import socket
 
 import pytest
@@ -35,8 +33,5 @@ def test_a_head_that_stays_away_is_gone(port, monkeypatch):
     with pytest.raises(ExecutorError, match=rf"cluster at 127.0.0.1:{port} is gone") as lost:
         head.answers()
     assert "--executor" in lost.value.next_step
-
-
-def test_an_address_of_rays_client():
     with socket.create_server(("127.0.0.1", 0)) as server:
         assert RayHead(f"ray://127.0.0.1:{server.getsockname()[1]}").reached()

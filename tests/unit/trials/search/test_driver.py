@@ -55,7 +55,11 @@ def test_every_setting_that_changes_memory_exists():
         assert any(hasattr(getattr(one, section), name) for one in configs), key
 
 
-SPACE = Space(parameters={"tau": Values(key="guide.tau", values=(0.1, 0.2))})
+def taus(*values):
+    return Space(parameters={"tau": Values(key="guide.tau", values=values)})
+
+
+SPACE, MANY = taus(0.1, 0.2), tuple(round(0.1 * place, 1) for place in range(1, 10))
 
 
 FAILS: dict[float, tuple[int, str]] = {}
@@ -113,6 +117,22 @@ class Lab:
         return task
 
 
+@pytest.fixture
+def opened(tmp_path):
+    """Open the study anew, as another driver would."""
+
+    def open_(space=SPACE, sampler="grid", kind=Study):
+        return kind.open(tmp_path, "mine", space, sampler, 0, ["pass@1"])
+
+    return open_
+
+
+@pytest.fixture
+def fails(monkeypatch):
+    """Have trainings fail, by their trial's tau."""
+    return lambda by_tau: monkeypatch.setattr(sys.modules[__name__], "FAILS", by_tau)
+
+
 class Impatient(SweepProgress):
     """Interrupts the sweep when the first training is done."""
 
@@ -148,31 +168,30 @@ class Counted(Study):
 
 
 @pytest.mark.parametrize(("trials", "asked", "done"), [(None, 3, 2), (1, 1, 1)])
-def test_a_study_that_has_no_more_is_not_asked_again(tmp_path, drive, trials, asked, done):
-    study = Counted.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"])
+def test_a_study_that_has_no_more_is_not_asked_again(opened, drive, trials, asked, done):
+    study = opened(kind=Counted)
     drive(study, trials=trials)
     assert [one.values for one in study.trials()] == [(0.5,)] * done
     assert study.asked == asked
 
 
-def test_what_an_interrupted_driver_leaves_is_taken_up_by_the_next(tmp_path, drive):
+def test_what_an_interrupted_driver_leaves_is_taken_up_by_the_next(tmp_path, opened, drive):
     def found():
-        study = Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"])
-        return study, [(one.number, one.state) for one in study.trials()]
+        return [(one.number, one.state) for one in opened().trials()]
 
-    counts = lambda: json.loads((tmp_path / "state.json").read_text())["trials"]  # noqa: E731
     (tmp_path / "tau-0.2-0.slow").touch()
     with pytest.raises(KeyboardInterrupt):
-        drive(found()[0], Impatient)
-    assert found()[1] == [(0, "done"), (1, "running")]  # as the study keeps it for the next
+        drive(opened(), Impatient)
+    assert found() == [(0, "done"), (1, "running")]  # as the study keeps it for the next
     (tmp_path / "tau-0.2-0.slow").unlink()
-    drive(found()[0])
-    assert found()[1] == [(0, "done"), (1, "done")]
-    assert counts()["left"] == 1  # three were wanted, and the grid has two
+    drive(opened())
+    assert found() == [(0, "done"), (1, "done")]
+    # three were wanted, and the grid has two
+    assert json.loads((tmp_path / "state.json").read_text())["trials"]["left"] == 1
 
 
 @pytest.mark.parametrize("when", ["at its last look", "unseen", "while it is ended"])
-def test_a_training_that_comes_to_its_end_is_not_pruned(tmp_path, drive, monkeypatch, when):
+def test_a_training_that_comes_to_its_end_is_not_pruned(tmp_path, opened, drive, monkeypatch, when):
     """Of 3 steps; the driver was busy, and hears of all looks at once."""
     run = Run(tmp_path / "tau-0.1-0")
     (tmp_path / "tau-0.1-0.slow").touch()
@@ -199,16 +218,16 @@ def test_a_training_that_comes_to_its_end_is_not_pruned(tmp_path, drive, monkeyp
             self._queue._executor.end(next(iter(self._queue._running)))
 
     monkeypatch.setattr(Driver, "_end_pruned", looked)
-    study = Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"])
+    study = opened()
     drive(study, prune="median", trials=1)
     assert run.manifest["status"] == ("running" if when == "at its last look" else "finished")
     assert [one.state for one in study.trials()] == ["done"]
 
 
 def test_trainings_that_the_store_lost_are_made_again_and_the_study_keeps_its_values(
-    tmp_path, drive
+    tmp_path, opened, drive
 ):
-    study = Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"])
+    study = opened()
     drive(study, seeds=2)
     before = study.trials()
     (tmp_path / "tau-0.1-1.done").unlink()
@@ -219,7 +238,9 @@ def test_trainings_that_the_store_lost_are_made_again_and_the_study_keeps_its_va
     assert study.trials() == before
 
 
-def test_a_point_whose_settings_can_not_both_hold_is_said_and_counted(tmp_path, drive, monkeypatch):
+def test_a_point_whose_settings_can_not_both_hold_is_said_and_counted(
+    tmp_path, opened, drive, monkeypatch
+):
     """So that its trial is not left when the sweep ends."""
 
     def refuse(self, point):
@@ -228,18 +249,18 @@ def test_a_point_whose_settings_can_not_both_hold_is_said_and_counted(tmp_path, 
     lines: list[str] = []
     monkeypatch.setattr(Lab, "trainings", refuse)
     monkeypatch.setattr(Silent, "say", lambda _, text: lines.append(text))
-    drive(Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"]), total=2, seeds=2)
+    drive(opened(), total=2, seeds=2)
     trials = json.loads((tmp_path / "state.json").read_text())["trials"]
     assert trials == {"done": 0, "failed": 2, "pruned": 0, "left": 0}
     assert "[red]refused[/]: tau 0.1: q_min is above q_max" in lines
 
 
-def test_state_counts_trials_and_not_their_replicates(tmp_path, drive, monkeypatch):
+def test_state_counts_trials_and_not_their_replicates(tmp_path, opened, drive, monkeypatch):
     for seed in (0, 1):
         (tmp_path / f"tau-0.1-{seed}.slow").touch()
     MetricsFile(tmp_path / "tau-0.1-0" / "metrics.jsonl").append({"step": 1, "eval/pass@1": 0.0})
     monkeypatch.setattr(Study, "should_prune", lambda *_: True)
-    study = Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"])
+    study = opened()
     drive(study, prune="median", seeds=2, total=2)
     (pruned, _) = study.trials()
     assert pruned.attrs == {"reason": "by Optuna's rule median at step 1", "step": 1}
@@ -248,9 +269,8 @@ def test_state_counts_trials_and_not_their_replicates(tmp_path, drive, monkeypat
     assert state["best"] == "tau 0.2: pass@1 0.500"
 
 
-def test_trials_count_points_and_not_their_replicates(tmp_path, drive):
-    space = Space(parameters={"tau": Values(key="guide.tau", values=(0.1, 0.2, 0.3))})
-    study = Study.open(tmp_path, "mine", space, "grid", 0, ["pass@1"])
+def test_trials_count_points_and_not_their_replicates(tmp_path, opened, drive):
+    study = opened(taus(0.1, 0.2, 0.3))
     drive(study, trials=2, seeds=2)
     assert len(study.trials()) == 2
     assert sorted(path.stem for path in tmp_path.glob("*.done")) == [
@@ -258,22 +278,18 @@ def test_trials_count_points_and_not_their_replicates(tmp_path, drive):
     ]  # fmt: skip
 
 
-MANY = tuple(round(0.1 * place, 1) for place in range(1, 10))
-
-
 def states(study):
     return {one.point["guide.tau"]: str(one.state) for one in study.trials()}
 
 
-def test_other_failures_leave_their_points_to_the_next_driver(tmp_path, drive, monkeypatch):
-    fails = {0.1: (1, "x"), 0.2: (2, "y"), 0.3: (1, "x")}
-    monkeypatch.setattr(sys.modules[__name__], "FAILS", fails)
-    space = Space(parameters={"tau": Values(key="guide.tau", values=MANY)})
-    study = Study.open(tmp_path, "mine", space, "grid", 0, ["pass@1"])
+def test_other_failures_leave_their_points_to_the_next_driver(opened, drive, fails):
+    failing = {0.1: (1, "x"), 0.2: (2, "y"), 0.3: (1, "x")}
+    fails(failing)
+    study = opened(taus(*MANY))
     drive(study, places=1, retries=0)
-    assert states(study) == {tau: "failed" if tau in fails else "done" for tau in MANY}
-    again = Study.open(tmp_path, "mine", space, "grid", 0, ["pass@1"])
-    assert [trial.point["guide.tau"] for trial in again.failed] == list(fails)
+    assert states(study) == {tau: "failed" if tau in failing else "done" for tau in MANY}
+    again = opened(taus(*MANY))
+    assert [trial.point["guide.tau"] for trial in again.failed] == list(failing)
 
 
 @pytest.fixture
@@ -291,90 +307,74 @@ def diverging(monkeypatch):
 
 
 def test_diverged_trials_are_told_and_are_none_of_the_trials_that_count(
-    tmp_path, drive, monkeypatch, diverging
+    tmp_path, opened, drive, fails, diverging
 ):
     """They do not come again, and a resumed driver agrees."""
-    space = Space(parameters={"tau": Values(key="guide.tau", values=MANY)})
-
-    def opened():
-        return Study.open(tmp_path, "mine", space, "random", 0, ["pass@1"])
-
     own = dict.fromkeys(MANY[::2], (1, "diverged"))  # 5 of 9
-    monkeypatch.setattr(sys.modules[__name__], "FAILS", own)
-    settings = {"retries": 0, "places": 1, "total": 4}
-    drive(opened(), trials=2, max_infeasible=9, **settings)
-    first = states(opened())
+    fails(own)
+    settings = {"retries": 0, "places": 1, "total": 4, "max_infeasible": 9}
+    found = []
+    for trials in (2, 4):
+        drive(opened(taus(*MANY), "random"), trials=trials, **settings)
+        found.append(states(opened(taus(*MANY), "random")))
+    first, after = found
     assert list(first.values()).count("done") == 2
     assert "infeasible" in first.values()
-    drive(opened(), trials=4, max_infeasible=9, **settings)
-    after = states(opened())
     assert first.items() <= after.items()
-    assert {tau: state for tau, state in after.items() if state == "done"} == dict.fromkeys(
-        MANY[1::2], "done"
-    )
+    done = {tau: state for tau, state in after.items() if state == "done"}
+    assert done == dict.fromkeys(MANY[1::2], "done")
     assert {state for tau, state in after.items() if tau in own} == {"infeasible"}
     count = json.loads((tmp_path / "state.json").read_text())["trials"]
     assert (count["done"], count["left"]) == (4, 0)
     assert count["failed"] == list(after.values()).count("infeasible")
 
 
-def test_a_space_in_which_all_diverge_ends_whoever_drives(tmp_path, drive, monkeypatch, diverging):
-    space = Space(parameters={"tau": Values(key="guide.tau", values=MANY)})
-    monkeypatch.setattr(sys.modules[__name__], "FAILS", dict.fromkeys(MANY, (1, "diverged")))
+def test_a_space_in_which_all_diverge_ends_whoever_drives(opened, drive, fails, diverging):
+    fails(dict.fromkeys(MANY, (1, "diverged")))
     for most in (2, 2, 3):  # the second driver finds what the first stored
-        study = Study.open(tmp_path, "mine", space, "random", 0, ["pass@1"])
+        study = opened(taus(*MANY), "random")
         drive(study, trials=5, retries=0, places=1, max_infeasible=most)
         assert list(states(study).values()) == ["infeasible"] * most
 
 
 def test_a_lack_of_memory_is_a_trials_own_where_a_searched_setting_explains_it(
-    tmp_path, drive, monkeypatch
+    opened, drive, fails, monkeypatch
 ):
-    monkeypatch.setattr(sys.modules[__name__], "FAILS", dict.fromkeys(MANY, (1, "out of memory")))
-    space = Space(parameters={"tau": Values(key="guide.tau", values=MANY)})
-    study = Study.open(tmp_path, "mine", space, "grid", 0, ["pass@1"])
+    fails(dict.fromkeys(MANY, (1, "out of memory")))
+    study = opened(taus(*MANY))
     drive(study, retries=0, places=1)
     assert set(states(study).values()) == {"failed"}
     keys = {"batch": "rl.prompts_per_step", "tau": "guide.tau"}
     monkeypatch.setattr(sys.modules[__name__], "SPACE", SimpleNamespace(keys=keys))
-    drive(Study.open(tmp_path, "mine", space, "grid", 0, ["pass@1"]), retries=0, places=1)
+    drive(opened(taus(*MANY)), retries=0, places=1)
     assert "infeasible" in states(study).values()
 
 
 def test_a_resumed_driver_reports_the_validations_that_the_study_lacks(
-    tmp_path, drive, monkeypatch
+    tmp_path, opened, drive, monkeypatch
 ):
     """What an earlier driver reported is neither stored nor judged a second time."""
     run = Run(tmp_path / "tau-0.1-0")
     for step in (1, 2):
         run.metrics.append({"step": step, "eval/pass@1": step / 10})
-    study = Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"])
+    study = opened()
     study.report(study.propose(), 1, 0.1)
     reported = []
     report = Study.report
     monkeypatch.setattr(
         Study, "report", lambda self, *one: reported.append(one[1:]) or report(self, *one)
     )
-    drive(Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"]), prune="median", trials=1)
+    drive(opened(), prune="median", trials=1)
     assert reported == [(2, 0.2)]
 
 
-class Heard(Silent):
-    def __init__(self):
-        self.lines = []
-
-    def say(self, line):
-        self.lines.append(line)
-
-
 @pytest.mark.parametrize(("right", "warnings"), [([0, 0], 1), ([0, 1], 0)])
-def test_a_first_trial_without_a_right_sample_is_told_at_once(tmp_path, right, warnings):
-    study = Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"])
-    lab, heard = Lab(tmp_path), Heard()
-    shown = SweepProgress(heard, lab, study)
+def test_a_first_trial_without_a_right_sample_is_told_at_once(tmp_path, opened, right, warnings):
+    lab, heard, lines = Lab(tmp_path), Silent(), []
+    heard.say = lines.append
+    shown = SweepProgress(heard, lab, opened())
     results = {"some": Counts(["a", "b"], np.array([1, 1]), np.array(right))}
     for _ in range(2):
         shown.scored(lab.training({"guide.tau": 0.1}, 0), results)
-    assert sum("no sample of the first trial is right on some" in line for line in heard.lines) == (
-        warnings
-    )
+    said = "no sample of the first trial is right on some"
+    assert sum(said in line for line in lines) == warnings

@@ -96,7 +96,7 @@ def recorded(folder, records):
     return run
 
 
-def test_validation_comes_before_the_reward(tmp_path):
+def test_a_curve_is_of_validations_or_of_the_reward_in_windows(tmp_path):
     records = [
         {"step": 1, "of": 3, "reward": 0.5},
         {"step": 2, "of": 3, "reward": 0.5, "eval/pass@1": 0.25},
@@ -104,19 +104,13 @@ def test_validation_comes_before_the_reward(tmp_path):
     ]
     curve = learning_curve(recorded(tmp_path / "a", records))
     assert (curve.of, curve.points) == ("eval/pass@1", ((2, 0.25),))
-
-
-def test_a_long_reward_is_averaged_over_windows(tmp_path):
     steps = range(1, 2 * POINTS + 2)  # 81 steps: 27 windows of 3
-    run = recorded(tmp_path / "a", [{"step": s, "of": 81, "reward": float(s)} for s in steps])
-    curve = learning_curve(run)
+    records = [{"step": step, "of": 81, "reward": float(step)} for step in steps]
+    curve = learning_curve(recorded(tmp_path / "long", records))
     assert curve.of == "reward"
     assert len(curve.points) == 27
     assert curve.points[0] == (3, 2.0)  # (1 + 2 + 3) / 3
     assert curve.points[-1] == (81, 80.0)  # (79 + 80 + 81) / 3
-
-
-def test_a_run_that_never_began_has_no_curve(tmp_path):
     assert learning_curve(None) is None
     assert learning_curve(Run(tmp_path / "nothing")) is None
     broken = [{"step": 1, "of": 1, "reward": float("nan")}]

@@ -1,13 +1,8 @@
 """A sweep before anything is trained: its sampler, and what makes it impossible."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from sage_cli.config.load import load
-from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.trials.search.planned_sweep import choose_sampler, prepared
 from sage_cli.trials.search.space import Range, Space, Values
@@ -30,6 +25,8 @@ def test_values_make_a_grid_and_ranges_a_search():
     assert choose_sampler(None, space("algo tau"), ["pass@1"]) == "tpe"
     assert choose_sampler("random", space("algo"), ["pass@1"]) == "random"
     assert choose_sampler("cmaes", space("tau beta"), ["pass@1"]) == "cmaes"
+    with pytest.raises(ConfigurationError, match=r"'tpee'; it can be grid, .*\(did you mean tpe\?"):
+        load(sets=["sweep.sampler=tpee"])
 
 
 @pytest.mark.parametrize(
@@ -50,24 +47,19 @@ def test_a_sampler_that_cannot_names_those_that_can(sampler, names, objectives, 
     assert able in caught.value.next_step
 
 
-def test_an_unknown_sampler_is_refused_at_load():
-    with pytest.raises(ConfigurationError, match=r"'tpee'; it can be grid, .*\(did you mean tpe\?"):
-        load(sets=["sweep.sampler=tpee"])
-
-
-def sweep_of(tmp_path: Path, objective: str, limit: int, **named: object) -> SageConfig:
+def sweep_of(tmp_path, objective, limit, **named):
     section = {"space": "tau=0.2:0.8", "sampler": "random", "objective": objective, **named}
-    settings = {
-        "run": {"root": tmp_path},
-        "guide": {"name": "branch"},
-        "evaluation": {"limit": limit},
-    }
-    return load(["tiny"], {**settings, "sweep": section}).config
+    settings = {"run": {"root": tmp_path}, "guide": {"name": "branch"}, "sweep": section}
+    return load(["tiny"], {**settings, "evaluation": {"limit": limit}}).config
 
 
-def test_one_problem_is_enough(tmp_path: Path) -> None:
+def test_one_problem_is_enough_and_a_long_list_of_points_is_cut(tmp_path):
     sweep = prepared(sweep_of(tmp_path, "pass@8", 1))
     assert {len(one.problems) for one in sweep.benchmarks} == {1}
+    space = "lr=" + "|".join(f"{place}e-5" for place in range(1, 31))
+    sweep = prepared(sweep_of(tmp_path, "pass@8", 1, space=space, sampler="grid", trials=None))
+    lines = sweep.announcement.splitlines()
+    assert (len(lines), lines[-1].strip()) == (26, "and 6 more")
 
 
 @pytest.mark.parametrize(
@@ -85,10 +77,3 @@ def test_a_sweep_says_what_it_will_try(tmp_path, space, sampler, trials, lines):
     named = {"space": space, "sampler": sampler, "trials": trials}
     sweep = prepared(sweep_of(tmp_path, "pass@8", 1, **named))
     assert [line.strip() for line in sweep.announcement.splitlines()] == lines
-
-
-def test_a_long_list_of_points_is_cut(tmp_path):
-    space = "lr=" + "|".join(f"{place}e-5" for place in range(1, 31))
-    sweep = prepared(sweep_of(tmp_path, "pass@8", 1, space=space, sampler="grid", trials=None))
-    lines = sweep.announcement.splitlines()
-    assert (len(lines), lines[-1].strip()) == (26, "and 6 more")

@@ -1,7 +1,5 @@
 """From `--space` to a space, with every key and value held against the schema."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 
@@ -105,42 +103,29 @@ def test_a_space_brings_its_guide_along():
     assert "the configuration has guide none" in refused("tau,rho", config()).cause
 
 
-def test_a_guides_own_settings_exist_with_that_guide_alone():
+def test_settings_of_a_guide_or_a_method_exist_with_it_alone():
     space = read_space("tau=0.1|0.2,guide=token|branch|none,q_min=0.5|0.6", config())
     conditions = {name: one.when for name, one in space.parameters.items()}
     assert conditions == {"guide": {}, "q_min": {}, "tau": {"guide.name": ("branch",)}}
     assert len(list(space.points())) == 8  # (token, none) x 2 q_min + branch x 2 tau x 2 q_min
-
-
-def test_a_methods_own_settings_exist_with_that_method_alone():
     space = read_space("algo=grpo|pkpo|pass-at-k,rl.k=2|4,steps=3|5", config())
     by_algo = Counter((point["rl.algo"], "rl.k" in point) for point in space.points())
     # steps are every method's: 2 of grpo, 2 x 2 of each of the others
     assert by_algo == {("grpo", False): 2, ("pkpo", True): 4, ("pass-at-k", True): 4}
-
-
-def test_a_points_guide_has_the_values_that_its_preset_has_for_it():
     (token, branch) = read_space("guide=token|branch", config()).points()
     assert changed(config(), branch).guide == BRANCH.guide
     assert changed(BRANCH, token) == config(guide={"name": "token"})
 
 
-def test_short_names_are_looked_for_near_first():
+def test_short_names_are_looked_for_near_first_and_numbers_are_of_the_settings_kind():
     keys = {
-        "beta=0.1|0.2": "anchor.beta",
-        "steps=1|2": "rl.steps",
-        "lr=0.1|0.2": "rl.learning_rate",
-        "signal=policy|reference": "guide.signal",
-        "temperature=0.9|1": "rollout.temperature",
-        "sft.steps=1|2": "sft.steps",
-        "rank=4|8": "model.lora.rank",
-    }
+        "beta=0.1|0.2": "anchor.beta", "steps=1|2": "rl.steps", "lr=0.1|0.2": "rl.learning_rate",
+        "signal=policy|reference": "guide.signal", "temperature=0.9|1": "rollout.temperature",
+        "sft.steps=1|2": "sft.steps", "rank=4|8": "model.lora.rank",
+    }  # fmt: skip
     paper = load(["qwen2.5-math-7b"], {"guide": {"name": "branch"}}).config
     for text, key in keys.items():
         assert list(read_space(text, paper).keys.values()) == [key]
-
-
-def test_numbers_are_of_the_settings_kind():
     (steps, tau) = read_space("steps=10:40,tau=1|2", BRANCH).parameters.values()
     assert steps == Range(key="rl.steps", range=(10, 40), integer=True)
     assert [type(value) for value in tau.values] == [float, float]
@@ -158,25 +143,13 @@ def test_every_mistake_is_named_at_once():
         "sampling.batch_rows can't be searched: it says how trials are measured, and only trials "
         "measured alike are compared",
     ]
-
-
-def test_every_value_and_both_ends_are_tried():
     cause = refused("tau=-1:2,algo=grpo|dpao,beta=0.1|-3").cause
-    assert [line.partition(": ")[0] for line in cause.splitlines()] == [
-        "guide.tau=-1.0",
-        "rl.algo=dpao",
-        "anchor.beta=-3",
-    ]
+    causes = [line.partition(": ")[0] for line in cause.splitlines()]
+    assert causes == ["guide.tau=-1.0", "rl.algo=dpao", "anchor.beta=-3"]
     assert "did you mean dapo?" in cause
-
-
-def test_values_that_contradict_each_other_are_refused_with_their_point():
     cause = refused("guide=none|branch,kl=reverse|none", config()).cause
     assert cause.startswith("guide.name=branch, anchor.kl=none: guide 'branch' reshapes the KL")
     assert len(cause.splitlines()) == 1
-
-
-def test_an_unknown_space_names_the_known():
     found = refused("tau,roh")
     assert found.cause == (
         "there is no search space 'tau,roh' (did you mean tau-rho?); there are table6, tau-rho"

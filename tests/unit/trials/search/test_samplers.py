@@ -1,7 +1,5 @@
 """A space in Optuna's terms: lists of numbers have an order for samplers that can use one."""
 
-from __future__ import annotations
-
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
@@ -25,6 +23,7 @@ def test_only_numbers_have_an_order_and_only_for_who_looks_at_it():
         assert ordered_lists(SPACE, sampler) == ["tau"]
     for sampler in ("grid", "random", "nsga2"):
         assert ordered_lists(SPACE, sampler) == []
+    assert list(OptunaSpace(SPACE, ["tau"]).always) == ["tau", "guide", "copy"]
 
 
 def test_a_point_goes_there_and_back():
@@ -40,28 +39,21 @@ def test_a_point_goes_there_and_back():
     assert OptunaSpace(SPACE, ()).to_params(point)[0] == {"tau": 0.4, "guide": "branch", "rho": 0.5}
 
 
-def test_what_every_point_has():
-    assert list(OptunaSpace(SPACE, ["tau"]).always) == ["tau", "guide", "copy"]
-
-
 def falling_from_08(folder, sampler, seed):
     """A study of forty values that knows every third one; the best is at .8."""
     taus = Values(key="guide.tau", values=tuple(i / 39 for i in range(40)))
     space = Space(parameters={"tau": taus})
-    study = Study.open(folder / f"{seed}", "s", space, sampler, seed, ["pass@1"])
+    study = Study.open(folder / f"{sampler}{seed}", "s", space, sampler, seed, ["pass@1"])
     for step in range(0, 40, 3):
         study.known({"guide.tau": step / 39}, [-abs(step / 39 - 0.8)], "grid")
     return study
 
 
-def test_tpe_learns_from_values_nearby(tmp_path):
+def test_tpe_and_gp_learn_from_values_nearby(tmp_path):
     study = falling_from_08(tmp_path, "tpe", 0)
     proposed = sorted(study.propose().point["guide.tau"] for _ in range(5))
     # of 26 values left 6 are within .1 of .8; three of five are so once in 14 times without order
     assert proposed[2] == pytest.approx(0.8, abs=0.1)
-
-
-def test_gp_learns_from_values_nearby(tmp_path):
     # of 26 values left 3 are within .05 of .8: the first of three studies are so once in 650 times
     for seed in range(3):
         first = falling_from_08(tmp_path, "gp", seed).propose().point["guide.tau"]

@@ -1,7 +1,5 @@
 """Spaces: which points they have, which parameters exist in them, their plain form."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -30,12 +28,12 @@ def test_a_parameter_exists_only_where_its_condition_holds():
         {"guide.name": "branch", "guide.tau": 0.4},
     ]
     assert all(point in space(**GUIDED) for point in points)
-
-
-def test_a_condition_on_what_does_not_exist_does_not_hold():
     signal = Values(key="guide.signal", values="policy", when={"guide.tau": 0.2})
     points = list(space(**GUIDED, signal=signal).points())
     assert [len(point) for point in points] == [1, 3, 2]
+    b, c = Values(key="a.b", values=(1, 2)), Values(key="a.c", values=("x", "y"))
+    points = [tuple(point.values()) for point in space(b=b, c=c).points()]
+    assert points == [(1, "x"), (1, "y"), (2, "x"), (2, "y")]
 
 
 @pytest.mark.parametrize(
@@ -52,51 +50,31 @@ def test_points_that_are_not_in_a_space(point):
     assert point not in space(**GUIDED)
 
 
-def test_the_last_parameter_is_the_fastest():
-    b, c = Values(key="a.b", values=(1, 2)), Values(key="a.c", values=("x", "y"))
-    assert [tuple(point.values()) for point in space(b=b, c=c).points()] == [
-        (1, "x"),
-        (1, "y"),
-        (2, "x"),
-        (2, "y"),
-    ]
-
-
 def test_parameters_hold_their_ends_and_nothing_of_another_kind():
     unit, ones = Range(key="a.b", range=(0, 1)), Values(key="a.b", values=(1, 2))
-    assert [STEPS.holds(value) for value in (10, 40, 10.5, 41, 10**400)] == [True, True] + 3 * [
-        False
-    ]
+    held = [STEPS.holds(value) for value in (10, 40, 10.5, 41, 10**400)]
+    assert held == [True, True, False, False, False]
     assert [unit.holds(value) for value in (0.5, True, "0.5")] == [True, False, False]
     assert [ones.holds(value) for value in (1.0, True)] == [True, False]
-
-
-def test_one_and_true_are_two_points():
     assert point_key({"a": 1}) == point_key({"a": 1.0})
     assert point_key({"a": 1}) != point_key({"a": True})
 
 
-def test_whole_numbers_are_listed_as_far_as_they_are_few():
+def test_spaces_are_listed_as_far_as_they_are_few():
     assert space(guide=GUIDE, steps=STEPS).size == 62  # 2 guides x 31 steps from 10 to 40
     assert len(space(guide=GUIDE, steps=STEPS).listed()) == 62
     for long in (LR, Range(key="rl.steps", range=(1, 1e30), integer=True)):
         assert space(guide=GUIDE, long=long).size is None
         assert space(guide=GUIDE, long=long).listed() is None
-
-
-def test_a_range_of_fractions_is_no_grid():
     with pytest.raises(ConfigurationError, match="lr has a range") as caught:
         list(space(tau=STEPS, lr=LR).points())
     assert "lr=0.1|0.2|0.3" in caught.value.next_step
 
 
-def test_parameters_as_optuna_has_them():
+def test_parameters_as_optuna_and_json_have_them():
     assert GUIDE.distribution == CategoricalDistribution(("token", "branch"))
     assert STEPS.distribution == IntDistribution(10, 40)
     assert LR.distribution == FloatDistribution(1e-5, 1.0, log=True)
-
-
-def test_the_plain_form_goes_through_json():
     written = space(**GUIDED, steps=STEPS, lr=LR)
     assert list(map(json.dumps, written.plain()[1:3])) == [
         '{"name": "tau", "key": "guide.tau", "when": {"guide.name": ["branch"]}, '

@@ -1,7 +1,5 @@
 """The study: nothing lost, nothing done twice, and the same proposals whoever asks for them."""
 
-from __future__ import annotations
-
 import math
 import random
 from itertools import islice
@@ -18,22 +16,16 @@ TAU = Values(key="guide.tau", values=(0.1, 0.2))
 RHO = Values(key="guide.rho", values=(1.0, 2.0))
 GRID = Space(parameters={"tau": TAU, "rho": RHO})
 POINTS = list(GRID.points())
-RANGES = Space(
-    parameters={
-        "tau": Range(key="guide.tau", range=(0.2, 0.8)),
-        "lr": Range(key="rl.learning_rate", range=(1e-5, 1e-3), log=True),
-        "steps": Range(key="rl.steps", range=(10, 40), integer=True),
-    }
-)
+TAUS = Range(key="guide.tau", range=(0.2, 0.8))
+RATES = Range(key="rl.learning_rate", range=(1e-5, 1e-3), log=True)
+STEPS = Range(key="rl.steps", range=(10, 40), integer=True)
+UNIT = Space(parameters={"tau": Range(key="guide.tau", range=(0, 1))})
+RANGES = Space(parameters={"tau": TAUS, "lr": RATES, "steps": STEPS})
 GUIDE = Values(key="guide.name", values=("token", "branch"))
 BRANCH = {"guide.name": ("branch",)}
-CONDITIONAL = Space(
-    parameters={
-        "guide": GUIDE,
-        "tau": Range(key="guide.tau", range=(0.2, 0.8), when=BRANCH),
-        "beta": Range(key="anchor.beta", range=(0.01, 0.1)),
-    }
-)
+GUIDED = Range(key="guide.tau", range=(0.2, 0.8), when=BRANCH)
+BETA = Range(key="anchor.beta", range=(0.01, 0.1))
+CONDITIONAL = Space(parameters={"guide": GUIDE, "tau": GUIDED, "beta": BETA})
 
 
 @pytest.fixture
@@ -153,17 +145,13 @@ def test_pruned_proposals_say_why_and_stay_out_of_the_samplers_way(opened, objec
 @pytest.mark.parametrize("rule", ["median", "asha", "hyperband"])
 def test_a_driver_prunes_as_optuna_does_also_after_restarts(tmp_path, rule):
     """Fifty trainings side by side, a report at a time; the driver is started again at times."""
-    space = Space(parameters={"tau": Range(key="guide.tau", range=(0, 1))})
+    rules = {"pruner": pruner(rule, 5, 100)}
 
     def opened():
-        return Study.open(
-            tmp_path, "mine", space, "random", 0, ["pass@1"], pruner=pruner(rule, 5, 100)
-        )
+        return Study.open(tmp_path, "mine", UNIT, "random", 0, ["pass@1"], **rules)
 
     ours = opened()
-    theirs = optuna.create_study(
-        study_name=ours.name, direction="maximize", pruner=pruner(rule, 5, 100)
-    )
+    theirs = optuna.create_study(study_name=ours.name, direction="maximize", **rules)
     generator, running, ended = random.Random(0), {}, 0
     for turn in range(600):
         if turn % 40 == 0:
@@ -190,15 +178,6 @@ def test_a_driver_prunes_as_optuna_does_also_after_restarts(tmp_path, rule):
         else:
             running[number] = (trial, proposal, step + 5)
     assert 10 < ended < 50
-
-
-def test_without_a_rule_nothing_is_pruned(opened):
-    study = opened(RANGES, "tpe")
-    for value in (0.9, 0.8, 0.7, 0.6, 0.5, 0.1):
-        proposal = study.propose()
-        study.report(proposal, 1, value)
-        assert not study.should_prune(proposal)
-        study.tell(proposal, [value])
 
 
 def test_values_that_are_none_are_a_bug(opened):
@@ -240,8 +219,14 @@ def test_a_restart_changes_no_proposal(tmp_path, sampler, space, objectives):
     assert all(point in space for point in straight)
 
 
-def test_another_seed_proposes_other_points(opened):
+def test_another_seed_proposes_other_points_and_no_rule_prunes(opened):
     assert take(opened(RANGES, "random", seed=1), 3) != take(opened(RANGES, "random", seed=2), 3)
+    study = opened(RANGES, "tpe")
+    for value in (0.9, 0.8, 0.7, 0.6, 0.5, 0.1):
+        proposal = study.propose()
+        study.report(proposal, 1, value)
+        assert not study.should_prune(proposal)
+        study.tell(proposal, [value])
 
 
 @pytest.mark.parametrize("sampler", ["random", "qmc", "tpe", "nsga2"])
@@ -267,12 +252,9 @@ def test_a_repetition_is_told_what_is_known_and_is_no_proposal(opened):
 
 def test_whole_numbers_are_exhausted_like_values(opened):
     """Also where a parameter exists in some points only: 3 with token, 2 x 3 with branch."""
-    parameters = {
-        "guide": GUIDE,
-        "tau": Range(key="guide.tau", range=(1, 2), integer=True, when=BRANCH),
-        "steps": Range(key="rl.steps", range=(7, 9), integer=True),
-    }
-    study = opened(Space(parameters=parameters), "tpe")
+    taus = Range(key="guide.tau", range=(1, 2), integer=True, when=BRANCH)
+    steps = Range(key="rl.steps", range=(7, 9), integer=True)
+    study = opened(Space(parameters={"guide": GUIDE, "tau": taus, "steps": steps}), "tpe")
     assert study.space.size == 12
     assert len(study.space.listed()) == len(take(study, 99)) == 9
 
@@ -293,14 +275,12 @@ def test_what_is_known_from_elsewhere_is_entered_once(opened):
 def test_a_failed_point_that_is_known_by_now_does_not_come_again(opened):
     study = opened()
     study.fail(study.propose(), "killed", "")
-    again = opened()
-    assert again.known(POINTS[0], [0.7], "elsewhere")
-    assert again.propose().point == POINTS[1]
+    assert opened().known(POINTS[0], [0.7], "elsewhere")
+    assert opened().propose().point == POINTS[1]
 
 
 def test_bayes_learns_from_what_is_known(tmp_path):
-    x = Space(parameters={"tau": Range(key="guide.tau", range=(0, 1))})
-    study = Study.open(tmp_path, "s", x, "tpe", 0, ["pass@1"])
+    study = Study.open(tmp_path, "s", UNIT, "tpe", 0, ["pass@1"])
     for step in range(30):
         study.known({"guide.tau": step / 29}, [-abs(step / 29 - 0.8)], "grid")
     proposed = [study.propose().point["guide.tau"] for _ in range(10)]
@@ -312,13 +292,9 @@ def test_views_are_told_apart_by_what_decides_values(opened, tmp_path):
     study = opened()
     take(study, 4)
     views = [
-        opened(Space(parameters={"tau": TAU})),
-        opened(sampler="random"),
-        opened(sampler="random", seed=1),
-        opened(objectives=("pass@8",)),
-        opened(steps=30),
-        opened(steps=40),
-    ]
+        opened(Space(parameters={"tau": TAU})), opened(sampler="random"), opened(steps=30),
+        opened(sampler="random", seed=1), opened(objectives=("pass@8",)), opened(steps=40),
+    ]  # fmt: skip
     names = [one.name for one in (study, *views)]
     assert len(set(names)) == len(names)
     storage = open_journal(tmp_path / "s")
@@ -342,11 +318,7 @@ def test_half_a_line_and_a_lock_of_a_killed_driver_do_no_harm(opened, tmp_path):
 @pytest.mark.parametrize("sampler", ["tpe", "gp", "cmaes", "nsga2"])
 def test_samplers_learn_where_trials_are_infeasible(tmp_path, sampler):
     """All above lr 1e-4, half of the space; the report of a driver before has the reason."""
-    parameters = {
-        "tau": Range(key="guide.tau", range=(0.2, 0.8)),
-        "lr": Range(key="rl.learning_rate", range=(1e-5, 1e-3), log=True),
-    }
-    space, places = Space(parameters=parameters), []
+    space, places = Space(parameters={"tau": TAUS, "lr": RATES}), []
     study = Study.open(tmp_path, "s", space, sampler, 0, ["pass@1"])
     for _ in range(30):
         trial = study.propose()

@@ -1,9 +1,6 @@
 """"""
 
-from __future__ import annotations
-
 import math
-from pathlib import Path
 
 import pytest
 
@@ -20,14 +17,14 @@ from sage_cli.trials.suites.declaration import (
 )
 
 
-def test_a_claim_is_read_and_the_lesser_stands_second() -> None:
+def test_a_claim_is_read_and_the_lesser_stands_second():
     claim = parse_claim("grpo-no-kl <  grpo at pass@256 on aime")
     assert (claim.a, claim.b, claim.k, claim.benchmark) == ("grpo", "grpo-no-kl", 256, "aime")
     assert parse_claim("a > b at pass@1").benchmark is None
 
 
 @pytest.mark.parametrize("text", ["a > b", "a = b at pass@1", "a > b at pass@x", "a>b at pass@1"])
-def test_what_is_no_claim_is_refused_with_an_example(text: str) -> None:
+def test_what_is_no_claim_is_refused_with_an_example(text):
     with pytest.raises(ConfigurationError, match="is not a claim") as refused:
         parse_claim(text)
     assert "pass@256" in str(refused.value.next_step)
@@ -44,15 +41,13 @@ def test_what_is_no_claim_is_refused_with_an_example(text: str) -> None:
         (0.1, math.nan, Verdict.UNKNOWN, Verdict.UNKNOWN),
     ],
 )
-def test_a_verdict_needs_sign_and_certainty(
-    difference: float, p_holm: float, verdict: Verdict, of_models: Verdict
-) -> None:
+def test_a_verdict_needs_sign_and_certainty(difference, p_holm, verdict, of_models):
     claim = parse_claim("a > b at pass@1")
     assert claim.verdict(difference, p_holm, "methods") == verdict
     assert claim.verdict(difference, p_holm, "models") == of_models
 
 
-def test_no_verdict_on_models_says_that_a_claim_holds() -> None:
+def test_no_verdict_on_models_says_that_a_claim_holds():
     for verdict in (Verdict.AS_CLAIMED, Verdict.OTHERWISE, Verdict.OPEN_MODELS):
         assert verdict.value.startswith("these models: ")
         assert "holds" not in verdict.value
@@ -60,48 +55,31 @@ def test_no_verdict_on_models_says_that_a_claim_holds() -> None:
 
 PAPERS = ["figure2", "figure3", "figure4", "figure6", "figure7", "paper",
           "table1", "table2", "table3", "table4", "table5", "table6", "table9"]  # fmt: skip
-OWN = [
-    "advantages",
-    "anchors",
-    "demo",
-    "neighbours",
-    "null-rewards",
-    "smollm2",
-    "strong-guide",
-    "tuned",
-]
+OWN = ["advantages", "anchors", "demo", "neighbours", "null-rewards", "smollm2", "strong-guide",
+       "tuned"]  # fmt: skip
 EVERY = sorted([*PAPERS, *OWN])
 
 
-def written(folder: Path, name: str, text: str) -> str:
+def written(folder, name, text):
     path = folder / f"{name}.yaml"
     path.write_text(f"title: {name}\n{text}")
     return str(path)
 
 
-def test_all_that_ship_can_be_read() -> None:
+def test_all_that_ship_can_be_read():
     assert suite_names() == EVERY
     for name in EVERY:
         suite = read_suite(name)
         assert suite.name == name
         assert suite.methods or suite.includes or suite.sweep
-
-
-def test_a_published_tables_methods_are_all_there() -> None:
     for name in ("table1", "table2", "table3", "table4", "table5", "table9"):
         suite = read_suite(name)
         assert suite.published == name
         # Table 3 prints the base of Table 1 once more; our copy of the table doesn't
         assert set(published_rows(name)) <= set(suite.methods), name
-
-
-def test_the_paper_has_each_of_its_own_once_and_itself_last() -> None:
     names = [suite.name for suite in with_included("paper")]
     assert names[-1] == "paper"
     assert sorted(names) == PAPERS
-
-
-def test_an_unknown_suite_is_refused_with_the_nearest() -> None:
     with pytest.raises(ConfigurationError, match="no suite 'tabel1'") as refused:
         read_suite("tabel1")
     assert refused.value.next_step == "did you mean table1?"
@@ -128,37 +106,29 @@ def test_an_unknown_suite_is_refused_with_the_nearest() -> None:
         ("methods: {b: {of: psr, control: b}}", "methods.b.control names the method itself"),
         ("methods: {a: {of: grpo, contrl: b}}", "has no 'contrl': did you mean control?"),
         ("published: table1\nmethods: {brunch: grpo/branch}", "table1 has no row 'brunch'"),
+        ("published: table1\nmethods: {grpo-brunch: grpo/branch}", "did you mean grpo-branch?"),
+        ("methods: {grpo: grpo}\nagainst: brnach\n", "against names the method 'brnach'"),
     ],
 )  # fmt: skip
-def test_mistakes_are_named_with_what_was_meant(tmp_path: Path, text: str, cause: str) -> None:
+def test_mistakes_are_named_with_what_was_meant(tmp_path, text, cause):
     with pytest.raises(ConfigurationError) as refused:
         read_suite(written(tmp_path, "mine", text))
-    assert cause in refused.value.cause
+    assert cause in f"{refused.value.cause}; {refused.value.next_step}"
 
 
-def test_a_row_that_the_published_table_lacks_comes_with_the_nearest(tmp_path: Path) -> None:
-    file = written(tmp_path, "mine", "published: table1\nmethods: {grpo-brunch: grpo/branch}")
-    with pytest.raises(ConfigurationError) as refused:
-        read_suite(file)
-    assert refused.value.next_step == "did you mean grpo-branch?"
-
-
-def test_a_cycle_is_refused_with_its_way(tmp_path: Path) -> None:
+def test_suites_include_each_other_once_and_not_in_a_cycle(tmp_path):
     a, b = (str(tmp_path / f"{name}.yaml") for name in "ab")
     written(tmp_path, "a", f"includes: [{b}]")
     written(tmp_path, "b", f"includes: [{a}]")
     with pytest.raises(ConfigurationError, match="a → b → a"):
         with_included(a)
-
-
-def test_what_two_include_is_there_once(tmp_path: Path) -> None:
     shared = written(tmp_path, "shared", "methods: {a: grpo}")
     left = written(tmp_path, "left", f"includes: [{shared}]")
     top = written(tmp_path, "top", f"includes: [{left}, {shared}]")
     assert [one.name for one in with_included(top)] == ["shared", "left", "top"]
 
 
-def test_the_neighbours_are_all_methods_of_exploration() -> None:
+def test_the_neighbours_are_all_methods_of_exploration():
     suite = read_suite("neighbours")
     every = [*suite.methods.values(), *read_suite("advantages").methods.values()]
     named = {method.choices["algo"] for method in every if not method.is_base}
@@ -171,13 +141,7 @@ def test_the_neighbours_are_all_methods_of_exploration() -> None:
     assert ("base", "grpo") not in suite.compared
 
 
-def test_what_is_compared_against_must_be_a_method(tmp_path: Path) -> None:
-    text = "methods: {grpo: grpo}\nagainst: brnach\n"
-    with pytest.raises(ConfigurationError, match="against names the method 'brnach'"):
-        read_suite(written(tmp_path, "mine", text))
-
-
-def test_some_methods_alone_bring_what_is_declared_about_them(tmp_path: Path) -> None:
+def test_some_methods_alone_bring_what_is_declared_about_them(tmp_path):
     text = (
         "methods: {a: grpo, b: grpo/branch, c: dapo}\nclaims: [a > b at pass@1, a > c at pass@1]\n"
         "analyses: [{name: exact}, {name: exact, methods: [a, c]}]\nagainst: [b, c]\n"

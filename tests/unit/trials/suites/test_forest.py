@@ -24,7 +24,7 @@ COUNTS = {
 }
 
 
-def test_a_row_for_each_method_and_a_point_for_each_that_it_is_compared_with() -> None:
+def test_a_row_for_each_method_and_a_point_for_each_that_it_is_compared_with():
     found = {pair: by["arithmetic"] for pair, by in contrasts(result(SUITE, COUNTS)).items()}
     panels = forest_panels(found, (1, 4))
     assert list(panels) == ["pass@1", "pass@4"]
@@ -42,13 +42,10 @@ def test_a_row_for_each_method_and_a_point_for_each_that_it_is_compared_with() -
     assert panels["pass@4"]["grpo-branch"]["less grpo"].value == pytest.approx(0.25)
 
 
-def test_the_section_draws_it_with_every_method_named(tmp_path) -> None:
+def test_the_section_draws_it_with_every_method_named(tmp_path):
     (figure,) = differences(result(SUITE, COUNTS)).figures
     figure.draw(tmp_path / figure.stem)
     drawn = (tmp_path / "differences.svg").read_text()
     named = set(re.findall(r"<!-- (.*?) -->", drawn))
     assert {"pass@1", "pass@4", "grpo", "grpo-branch", "less initial policy", "less grpo"} <= named
-
-
-def test_nothing_compared_is_no_picture() -> None:
     assert differences(result(SUITE, {"base": COUNTS["base"]})).figures == ()

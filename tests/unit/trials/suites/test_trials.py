@@ -1,7 +1,5 @@
 """"""
 
-from __future__ import annotations
-
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -13,21 +11,19 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.store.run import Runs, record_evaluation
 from sage_cli.trials.cost import Cost, cost_left, cost_of
 from sage_cli.trials.suites.declaration import read_suite
-from sage_cli.trials.suites.results import PartResult, refuse_other_settings, results
-from sage_cli.trials.suites.trials import Overrides, PlannedSuite, planned, trials_of
-from sage_cli.trials.task import Replicate, Task
+from sage_cli.trials.suites.results import refuse_other_settings, results
+from sage_cli.trials.suites.trials import Overrides, planned, trials_of
+from sage_cli.trials.task import Task
 
 PAPER = "qwen2.5-math-7b"
 
 
-def replicates(
-    name: str, *presets: str, sets: tuple[str, ...] = (), seeds: int | None = None
-) -> list[Replicate]:
+def replicates(name, *presets, sets=(), seeds=None):
     trials = trials_of(read_suite(name), Overrides(presets, sets, seeds))
     return [one for trial in trials for one in trial.replicates]
 
 
-def typed(one: Replicate) -> object:
+def typed(one):
     """The configuration that `sage rl` resolves from the one's options, read word by word."""
     words, flags, presets, sets = list(one.words.all), {}, [], []
     sections = {"--algo": ("rl", "algo"), "--guide": ("guide", "name"), "--kl": ("anchor", "kl")}
@@ -43,16 +39,15 @@ def typed(one: Replicate) -> object:
     return load(presets, flags, sets).config
 
 
-def test_a_method_that_cannot_be_configured_is_named(tmp_path: Path) -> None:
+def test_a_method_that_cannot_be_configured_is_named(tmp_path):
     file = tmp_path / "mine.yaml"
     file.write_text("title: mine\nmethods: {base: base, wide: grpo/brnch}\n")
-    with pytest.raises(ConfigurationError) as refused:
+    said = r"^suite mine, method wide: .*did you mean branch\?"
+    with pytest.raises(ConfigurationError, match=said):
         replicates(str(file), "tiny")
-    assert refused.value.cause.startswith("suite mine, method wide: ")
-    assert "did you mean branch?" in refused.value.cause
 
 
-def test_the_papers_protocol_holds_for_its_model() -> None:
+def test_the_papers_protocol_and_models():
     base, grpo, *_ = replicates("table2", PAPER)
     assert grpo.config.evaluation.benchmark == "aime"
     assert (grpo.config.evaluation.samples, grpo.config.evaluation.k) == (16, "1,16")
@@ -60,31 +55,34 @@ def test_the_papers_protocol_holds_for_its_model() -> None:
     assert grpo.config.sampling.temperature == 0.3
     assert base.is_initial
     assert base.config.evaluation == grpo.config.evaluation
+    assert "DeepSeek-R1" in replicates("table4", PAPER)[0].initial.path
+    assert {one.initial.path for one in replicates("figure6", PAPER)} == {
+        "Qwen/Qwen2.5-Math-1.5B-Instruct", "Qwen/Qwen2.5-3B-Instruct"
+    }  # fmt: skip
+    assert {one.words.presets for one in replicates("figure6", "tiny")} == {("tiny",)}
 
 
-def test_a_miniature_keeps_its_own_problems_and_takes_the_ks_as_far_as_it_has_samples() -> None:
-    config = replicates("table1", "tiny", sets=("evaluation.samples=8",))[1].config
-    assert config.evaluation.benchmark == "arithmetic"
-    assert config.sampling.temperature == 1.0
-    assert (config.evaluation.samples, config.evaluation.k) == (8, "1,8")
+@pytest.mark.parametrize(
+    ("preset", "sets", "samples", "k"),
+    [
+        ("tiny", "evaluation.samples=8", 8, "1,8"),  # as far as it has samples
+        ("tiny", "evaluation.samples=1024", 1024, "1,256"),
+        (PAPER, "evaluation.samples=1024", 1024, "1,256"),
+        # what is typed wins over the protocol
+        (PAPER, "evaluation.samples=32 sampling.temperature=1", 32, "1,32"),
+        (PAPER, "evaluation.k=1,2", 256, "1,2"),
+    ],
+)
+def test_a_suite_takes_its_ks_as_far_as_there_are_samples(preset, sets, samples, k):
+    config = replicates("table1", preset, sets=tuple(sets.split()))[1].config
+    assert (config.evaluation.samples, config.evaluation.k) == (samples, k)
+    if preset == "tiny":  # a miniature keeps its own problems
+        assert config.evaluation.benchmark == "arithmetic"
+    if preset == "tiny" or "temperature" in sets:
+        assert config.sampling.temperature == 1
 
 
-@pytest.mark.parametrize("preset", ["tiny", PAPER])
-def test_samples_may_exceed_the_suite_s_largest_k(preset: str) -> None:
-    config = replicates("table1", preset, sets=("evaluation.samples=1024",))[1].config
-    assert (config.evaluation.samples, config.evaluation.k) == (1024, "1,256")
-
-
-def test_what_is_typed_wins_over_the_protocol() -> None:
-    config = replicates("table1", PAPER, sets=("evaluation.samples=32", "sampling.temperature=1"))[
-        1
-    ].config
-    assert (config.evaluation.samples, config.evaluation.k) == (32, "1,32")
-    assert config.sampling.temperature == 1
-    assert replicates("table1", PAPER, sets=("evaluation.k=1,2",))[1].config.evaluation.k == "1,2"
-
-
-def test_the_papers_models_are_trained_once_and_a_miniature_three_times() -> None:
+def test_the_papers_models_are_trained_once_and_a_miniature_three_times():
     assert [one.seed for one in replicates("table4", PAPER)] == [0, 0, 0]
     small = replicates("table4", "tiny")
     assert [(one.title, one.seed) for one in small] == [
@@ -95,36 +93,23 @@ def test_the_papers_models_are_trained_once_and_a_miniature_three_times() -> Non
     assert [one.config.rl.seed for one in small[1:4]] == [first, first + 1, first + 2]
     assert len({one.policy.label for one in small}) == 7
     assert len(replicates("table4", PAPER, seeds=2)) == 5
-
-
-def test_another_model_takes_the_place_of_the_papers_main_one_alone() -> None:
-    assert "DeepSeek-R1" in replicates("table4", PAPER)[0].initial.path
-    assert {one.initial.path for one in replicates("figure6", PAPER)} == {
-        "Qwen/Qwen2.5-Math-1.5B-Instruct", "Qwen/Qwen2.5-3B-Instruct"
-    }  # fmt: skip
-    assert {one.words.presets for one in replicates("figure6", "tiny")} == {("tiny",)}
+    *_, branch = replicates("table4", "tiny", seeds=1)
+    assert (branch.config.guide.name, branch.config.guide.tau) == ("branch", 0.465)
 
 
 @pytest.mark.parametrize("preset", ["tiny", PAPER])
 @pytest.mark.parametrize("suite", ["table1", "table2", "table3", "figure2", "figure4", "figure6"])
-def test_the_options_are_what_a_person_would_type(suite: str, preset: str) -> None:
+def test_the_options_are_what_a_person_would_type(suite, preset):
     for one in replicates(suite, preset):
         if not one.is_initial:
             assert typed(one) == one.config, shlex.join(one.words.all)
 
 
-def test_a_guide_takes_the_presets_values_for_it() -> None:
-    *_, branch = replicates("table4", "tiny", seeds=1)
-    assert (branch.config.guide.name, branch.config.guide.tau) == ("branch", 0.465)  # type: ignore[union-attr]
-
-
-def plan(
-    name: str, root: Path, *sets: str, preset: str = "tiny", seeds: int | None = None
-) -> PlannedSuite:
+def plan(name, root, *sets, preset="tiny", seeds=None):
     return planned(name, Overrides((preset,), sets, seeds, {"run": {"root": root}}))
 
 
-def finished(one: Replicate, **manifest: object) -> None:
+def finished(one, **manifest):
     """Have the one's run say that it has come to its end."""
     run = one.policy.run
     assert run is not None
@@ -132,11 +117,11 @@ def finished(one: Replicate, **manifest: object) -> None:
         pass
 
 
-def titles(found: PlannedSuite) -> list[str]:
+def titles(found):
     return [task.title for task in found.tasks]
 
 
-def test_a_suite_is_a_base_its_measurement_and_trainings_that_are_measured(tmp_path: Path) -> None:
+def test_a_suite_is_a_base_its_measurement_and_trainings_that_are_measured(tmp_path):
     found = plan("table4", tmp_path, seeds=2)
     base, first, *_, measuring = found.tasks
     # the measurement is the shortest: no training waits for it
@@ -153,7 +138,7 @@ def test_a_suite_is_a_base_its_measurement_and_trainings_that_are_measured(tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_suites_share_is_done_once(tmp_path: Path) -> None:
+def test_what_suites_share_is_done_once(tmp_path):
     found = plan("paper", tmp_path, preset=PAPER)
     names = [task.name for task in found.tasks]
     assert len(names) == len(set(names))
@@ -168,34 +153,37 @@ def test_what_suites_share_is_done_once(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_every_task_comes_after_what_it_needs(tmp_path: Path) -> None:
+def test_every_task_comes_after_what_it_needs_and_a_file_has_its_name(tmp_path):
     tasks = list(plan("paper", tmp_path).tasks)
     for place, task in enumerate(tasks):
-        assert task.needs is None or tasks.index(task.needs) < place  # type: ignore[arg-type]
+        assert task.needs is None or tasks.index(task.needs) < place
+    for task in plan("paper", tmp_path).tasks:
+        assert isinstance(task, Task)
+        assert "/" not in task.name
+        assert task.run is None or task.run.id == task.name
 
 
-def test_a_suite_about_training_measures_nothing(tmp_path: Path) -> None:
+def test_a_suite_about_training_measures_nothing(tmp_path):
     found = plan("table5", tmp_path, seeds=1)
     assert [task.kind for task in found.tasks] == ["sft", "rl", "rl", "rl"]
     assert not any("--measure" in task.words for task in found.tasks)
 
 
-def test_another_seed_or_setting_has_a_folder_of_its_own(tmp_path: Path) -> None:
-    folders = {
-        plan("demo", tmp_path).folder,
-        plan("demo", tmp_path, seeds=2).folder,
-        plan("demo", tmp_path, "rl.steps=3").folder,
-        plan("demo", tmp_path, "evaluation.samples=64").folder,
-    }
-    assert len(folders) == 4
-    assert plan("demo", tmp_path).folder in folders
+def test_another_seed_or_setting_has_a_folder_of_its_own(tmp_path):
+    others = ({"seeds": 2}, {"sets": "rl.steps=3"}, {"sets": "evaluation.samples=64"})
+    folders = [
+        plan("demo", tmp_path, *filter(None, [one.get("sets")]), seeds=one.get("seeds")).folder
+        for one in ({}, {}, *others)
+    ]
+    assert folders[0] == folders[1]
+    assert len(set(folders)) == 4
 
 
-def cost_by_kind(found: PlannedSuite) -> dict[str, Cost]:
+def cost_by_kind(found):
     return {task.kind: cost_of(task) for task in found.tasks}
 
 
-def test_costs_by_hand(tmp_path: Path) -> None:
+def test_costs_by_hand(tmp_path):
     found = cost_by_kind(plan("table4", tmp_path, preset=PAPER))
     # 1,000 steps of 8 x 8 completions; 60 + 40 + 134 problems x 64 samples x 5 seeds
     measuring = 234 * 64 * 5
@@ -204,9 +192,12 @@ def test_costs_by_hand(tmp_path: Path) -> None:
     assert found["rl"].steps == 1000
     assert found["rl"].completions == 64_000 + measuring
     assert found["rl"].tokens == (64_000 + measuring) * 6144
+    found = [cost_of(task) for task in plan("figure4", tmp_path, preset=PAPER).tasks]
+    assert "the problems of kk" in sum(found, Cost()).unknown
+    assert "the steps of supervised warm-up" in sum(found, Cost()).unknown
 
 
-def test_of_a_finished_training_only_its_measurement_is_left(tmp_path: Path) -> None:
+def test_of_a_finished_training_only_its_measurement_is_left(tmp_path):
     found = plan("table4", tmp_path, preset=PAPER)
     _, grpo, _ = found.parts[-1].replicates
     finished(grpo)
@@ -217,19 +208,11 @@ def test_of_a_finished_training_only_its_measurement_is_left(tmp_path: Path) -> 
     assert left.completions == 64_000 + 3 * measuring
 
 
-def test_what_cannot_be_counted_is_named(tmp_path: Path) -> None:
-    found = [cost_of(task) for task in plan("figure4", tmp_path, preset=PAPER).tasks]
-    assert "the problems of kk" in sum(found, Cost()).unknown
-    assert "the steps of supervised warm-up" in sum(found, Cost()).unknown
-
-
-def result(found: PlannedSuite, failures: dict[str, str] | None = None) -> PartResult:
+def result(found, failures=None):
     return results(found.parts[-1], found.benchmarks, failures or {})
 
 
-def test_a_failed_training_is_told_with_its_reason_and_others_with_their_state(
-    tmp_path: Path,
-) -> None:
+def test_what_failed_is_told_with_its_reason(tmp_path):
     found = plan("table4", tmp_path, seeds=1)
     _, grpo, _ = found.parts[-1].replicates
     rows = result(found, {grpo.policy.label: "diverged: the loss is not a number"}).methods
@@ -238,16 +221,12 @@ def test_a_failed_training_is_told_with_its_reason_and_others_with_their_state(
         "grpo (diverged: the loss is not a number)",
         "grpo-branch (not trained yet)",
     ]
-
-
-def test_a_base_that_failed_is_why_nothing_else_is_there(tmp_path: Path) -> None:
-    found = plan("table4", tmp_path, seeds=1)
     base = found.tasks[0].name
     rows = result(found, {base: "timeout: it took too long"}).methods
     assert {row.why for row in rows} == {"timeout: it took too long"}
 
 
-def test_methods_that_are_the_same_under_a_miniature_stand_once(tmp_path: Path) -> None:
+def test_methods_that_are_the_same_under_a_miniature_stand_once(tmp_path):
     found = result(plan("figure6", tmp_path, seeds=1))
     assert [row.label for row in found.methods] == ["base-1.5b", "grpo-1.5b", "branch-1.5b"]
     assert found.same == {
@@ -258,6 +237,14 @@ def test_methods_that_are_the_same_under_a_miniature_stand_once(tmp_path: Path) 
 FIGURES = {"samples": 256, "seeds": 1, "temperature": 1.0, "grading": "strict"}
 
 
+def measured(tmp_path, **figures):
+    """A finished training of a suite, of which these figures are kept."""
+    one = plan("table4", tmp_path, seeds=1).parts[-1].replicates[1]
+    finished(one)
+    record_evaluation(one.policy.run, "arithmetic", {**FIGURES, **figures})
+    return one
+
+
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
@@ -265,44 +252,26 @@ FIGURES = {"samples": 256, "seeds": 1, "temperature": 1.0, "grading": "strict"}
         ({"grading": "plain"}, "grading plain instead of strict"),
     ],
 )
-def test_samples_of_other_settings_are_refused_with_the_difference(
-    tmp_path: Path, changed: dict[str, object], said: str
-) -> None:
-    one = plan("table4", tmp_path, seeds=1).parts[-1].replicates[1]
-    finished(one)
-    keep(one, {**FIGURES, **changed})
+def test_samples_of_other_settings_are_refused_with_the_difference(tmp_path, changed, said):
     with pytest.raises(ConfigurationError) as refused:
-        refuse_other_settings(one)
+        refuse_other_settings(measured(tmp_path, **changed))
     assert said in refused.value.cause
     assert "grpo on arithmetic" in refused.value.cause
 
 
 @pytest.mark.parametrize("benchmark", ["kk-generated, arithmetic", "mine/arithmetic.jsonl"])
-def test_samples_on_a_file_or_behind_a_blank_are_compared_too(
-    tmp_path: Path, benchmark: str
-) -> None:
-    one = plan("table4", tmp_path, seeds=1).parts[-1].replicates[1]
-    finished(one)
-    keep(one, {**FIGURES, "temperature": 0.3})
+def test_samples_on_a_file_or_behind_a_blank_are_compared_too(tmp_path, benchmark):
+    one = measured(tmp_path, temperature=0.3)
+    other = replace(one, config=changed(one.config, {"evaluation.benchmark": benchmark}))
     with pytest.raises(ConfigurationError, match=r"temperature 0\.3 instead of 1\.0"):
-        refuse_other_settings(
-            replace(one, config=changed(one.config, {"evaluation.benchmark": benchmark}))
-        )
+        refuse_other_settings(other)
 
 
-def test_fewer_samples_are_no_other_setting(tmp_path: Path) -> None:
-    one = plan("table4", tmp_path, seeds=1).parts[-1].replicates[1]
-    finished(one)
-    keep(one, {**FIGURES, "samples": 64})
-    refuse_other_settings(one)
+def test_fewer_samples_are_no_other_setting(tmp_path):
+    refuse_other_settings(measured(tmp_path, samples=64))
 
 
-def keep(one: Replicate, figures: dict[str, object]) -> None:
-    assert one.policy.run is not None
-    record_evaluation(one.policy.run, "arithmetic", figures)
-
-
-def test_a_trained_run_is_still_to_be_measured(tmp_path: Path) -> None:
+def test_a_trained_run_is_still_to_be_measured(tmp_path):
     found = plan("table4", tmp_path, seeds=1)
     grpo = found.parts[-1].replicates[1]
     finished(grpo)
@@ -314,23 +283,13 @@ def test_a_trained_run_is_still_to_be_measured(tmp_path: Path) -> None:
     assert len(Runs(tmp_path).all()) == 1
 
 
-def test_tasks_are_works_whose_files_have_their_names(tmp_path: Path) -> None:
-    for task in plan("paper", tmp_path).tasks:
-        assert isinstance(task, Task)
-        assert "/" not in task.name
-        assert task.run is None or task.run.id == task.name
-
-
 @pytest.mark.parametrize(
     ("protocol", "benchmark"),
-    [
-        ("", "kk"),  # no suite declares one: the user's preset does
-        ("protocol: {benchmark: aime}\n", "aime"),
-    ],
+    [("", "kk"), ("protocol: {benchmark: aime}\n", "aime")],  # the preset's if no suite has one
 )
 def test_a_preset_of_ones_own_names_the_benchmark_unless_the_suite_does(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: str, benchmark: str
-) -> None:
+    tmp_path, monkeypatch, protocol, benchmark
+):
     monkeypatch.chdir(tmp_path)
     Path("own.yaml").write_text("evaluation: {benchmark: kk}\n")
     Path("mine.yaml").write_text(f"title: mine\nmethods: {{base: base}}\n{protocol}")
@@ -340,9 +299,7 @@ def test_a_preset_of_ones_own_names_the_benchmark_unless_the_suite_does(
     assert typed(base).evaluation == base.config.evaluation
 
 
-def test_a_suite_on_ones_own_data_is_not_measured_on_generated_problems(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_suite_on_ones_own_data_is_not_measured_on_generated_problems(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("train.jsonl").write_text('{"question": "1+1=?", "gold": "2"}\n')
     Path("mine.yaml").write_text(
@@ -352,9 +309,7 @@ def test_a_suite_on_ones_own_data_is_not_measured_on_generated_problems(
         replicates("mine.yaml", "tiny")
 
 
-def test_what_all_methods_of_a_suite_are_told_reaches_those_that_read_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_all_methods_of_a_suite_are_told_reaches_those_that_read_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("mine.yaml").write_text(
         "title: mine\nmethods: {plain: dapo, kl: grpo}\nsettings: {anchor.beta: 0.1}\nseeds: 1\n"
@@ -377,10 +332,7 @@ STRONG = "{of: grpo/none/reverse, settings: {anchor.beta: 0.4}}"
         ("grpo: grpo, no-kl: grpo/none/none, f: grpo/none/forward", {}),  # none has a guide
         (f"grpo: grpo, s: {STRONG}, b: grpo/branch", {"b": "grpo"}),
         ("grpo: grpo, b: {of: grpo/branch, settings: {anchor.beta: 0.4}}", {}),
-        (
-            f"grpo: grpo, s: {STRONG}, b: {{of: grpo/branch, settings: {{anchor.beta: 0.4}}}}",
-            {"b": "s"},
-        ),
+        (f"grpo: grpo, s: {STRONG}, b: {STRONG.replace('none/reverse', 'branch')}", {"b": "s"}),
         ("grpo: grpo, b: {of: grpo, settings: {guide.name: branch}}", {"b": "grpo"}),
         ("grpo: grpo, b: {of: grpo/branch, settings: {guide.tau: 2}}", {"b": "grpo"}),
         ("dapo: dapo, b: dapo/branch", {}),  # DAPO alone has no anchor
@@ -391,9 +343,7 @@ STRONG = "{of: grpo/none/reverse, settings: {anchor.beta: 0.4}}"
         ("grpo: grpo, psr: {of: psr, control: grpo}", {"psr": "grpo"}),
     ],
 )
-def test_a_methods_own_control_is_the_same_without_the_guide(
-    tmp_path: Path, methods: str, controls: dict[str, str]
-) -> None:
+def test_a_methods_own_control_is_the_same_without_the_guide(tmp_path, methods, controls):
     file = tmp_path / "mine.yaml"
     file.write_text(f"title: mine\nmethods: {{{methods}}}\nclaims: []\n")
     suite = plan(str(file), tmp_path).suite
@@ -401,7 +351,7 @@ def test_a_methods_own_control_is_the_same_without_the_guide(
     assert suite.compared[: len(controls)] == tuple(controls.items())
 
 
-def test_models_of_a_shipped_suite_have_controls_of_their_own(tmp_path: Path) -> None:
+def test_models_of_a_shipped_suite_have_controls_of_their_own(tmp_path):
     suite = plan("figure6", tmp_path, preset=PAPER).suite
     controls = {a: b.control for a, b in suite.methods.items() if b.control}
     assert controls == {"branch-1.5b": "grpo-1.5b", "branch-3b": "grpo-3b"}
