@@ -52,12 +52,25 @@ def test_a_dry_run_says_what_would_happen_and_touches_nothing(sage, words, stage
     assert typed.written == []
 
 
-def test_the_demos_plan_has_both_arms(sage):
+def test_plans_of_the_demo_and_their_arithmetic(sage):
     typed = sage("demo", "--dry-run")
     assert (typed.code, typed.written) == (0, [])
     assert "--guide branch" in typed.words
     tasks = sage("demo", "--dry-run", "--json").answer["tasks"]
     assert [task["command"].split()[1] for task in tasks] == ["sft", "rl", "rl", "eval"]
+    tiny = {
+        "rl.prompts_per_step": 16, "rl.rollouts_per_prompt": 16, "rl.micro_batch": 64,
+        "rl.steps": 200, "rollout.max_tokens": 48,
+    }  # fmt: skip
+    sets = [word for key, value in tiny.items() for word in ("--set", f"{key}={value}")]
+    _, rl, sweep = sage("sweep", "--steps", "5", *sets, "--dry-run", "--json").answer["stages"]
+    # a trial: 16 x 16 = 256 completions a step, in 4 micro-batches; 5 x 256 of 48 tokens
+    assert rl["batch"] == "16 prompts x 16 rollouts = 256 completions = 4 x 64"
+    assert rl["completions"] == "1,280"
+    assert rl["tokens at most"] == "61,440"
+    # 9 points x 5 steps x 256 = 11,520; 9 x 50 problems x 256 samples = 115,200
+    assert sweep["trials"] == 9
+    assert sweep["left"].startswith("45 steps; 126,720 completions; ")
 
 
 RIGHT = {
@@ -101,22 +114,6 @@ def test_the_demo_ends_with_what_it_shows_and_what_to_type(sage, monkeypatch, mi
     assert sage(*commands[2].split()[1:]).code == 0
     shown = Api(Path("runs")).answer("suite", {"suite": picture.parent.parent.name})
     assert shown["report"]["facts"]["claims"]
-
-
-def test_a_plans_arithmetic(sage):
-    tiny = {
-        "rl.prompts_per_step": 16, "rl.rollouts_per_prompt": 16, "rl.micro_batch": 64,
-        "rl.steps": 200, "rollout.max_tokens": 48,
-    }  # fmt: skip
-    sets = [word for key, value in tiny.items() for word in ("--set", f"{key}={value}")]
-    _, rl, sweep = sage("sweep", "--steps", "5", *sets, "--dry-run", "--json").answer["stages"]
-    # a trial: 16 x 16 = 256 completions a step, in 4 micro-batches; 5 x 256 of 48 tokens
-    assert rl["batch"] == "16 prompts x 16 rollouts = 256 completions = 4 x 64"
-    assert rl["completions"] == "1,280"
-    assert rl["tokens at most"] == "61,440"
-    # 9 points x 5 steps x 256 = 11,520; 9 x 50 problems x 256 samples = 115,200
-    assert sweep["trials"] == 9
-    assert sweep["left"].startswith("45 steps; 126,720 completions; ")
 
 
 def test_config_explains_settings_methods_and_presets(sage):

@@ -75,7 +75,7 @@ def test_methods_are_compared_on_what_their_runs_share_and_count_seeds_in():
     assert about(unknown.a, unknown.b) == "models"
 
 
-def test_runs_of_rl_are_trainings_and_what_they_began_with_is_a_base(tmp_path):
+def test_a_run_of_rl_is_a_training_and_weights_tell_models_apart(tmp_path, config):
     kinds = {}
     for kind in ("sft", "rl"):
         run = Run(tmp_path / kind)
@@ -84,6 +84,17 @@ def test_runs_of_rl_are_trainings_and_what_they_began_with_is_a_base(tmp_path):
         kinds[kind] = is_training(Policy.of_run(run))
     assert kinds == {"sft": False, "rl": True}
     assert not is_training(Policy("a-model-of-somebody"))
+    for name, weights in (("one", "same"), ("two", "same"), ("x/m", "x"), ("y/m", "y")):
+        folder = tmp_path / name
+        folder.mkdir(parents=True)
+        (folder / "config.json").write_text("{}")
+        (folder / "model.safetensors").write_text(weights)
+    one, two, x, y = (str(tmp_path / name) for name in ("one", "two", "x/m", "y/m"))
+    with pytest.raises(ConfigurationError, match=r"two \(the same content as .*one\) is on both"):
+        compare(Evaluation(config), [one], [two], Silent())
+    # two models of one name would be one in every table
+    with pytest.raises(ConfigurationError, match="the same name in tables and figures"):
+        compare(Evaluation(config), [x], [y], Silent())
 
 
 def test_sides_are_called_as_they_are_named_or_labelled():
@@ -148,20 +159,6 @@ def test_a_file_is_named_once(tmp_path, config):
         with pytest.raises(ConfigurationError, match=said):
             compare_files(config, *sides, (), None, Silent())
     assert not (tmp_path / "runs").exists()
-
-
-def test_weights_tell_models_apart_whatever_they_are_called(tmp_path, config):
-    for name, weights in (("one", "same"), ("two", "same"), ("x/m", "x"), ("y/m", "y")):
-        folder = tmp_path / name
-        folder.mkdir(parents=True)
-        (folder / "config.json").write_text("{}")
-        (folder / "model.safetensors").write_text(weights)
-    one, two, x, y = (str(tmp_path / name) for name in ("one", "two", "x/m", "y/m"))
-    with pytest.raises(ConfigurationError, match=r"two \(the same content as .*one\) is on both"):
-        compare(Evaluation(config), [one], [two], Silent())
-    # two models of one name would be one in every table
-    with pytest.raises(ConfigurationError, match="the same name in tables and figures"):
-        compare(Evaluation(config), [x], [y], Silent())
 
 
 @pytest.mark.parametrize("turned", [False, True])

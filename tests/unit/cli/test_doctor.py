@@ -56,14 +56,11 @@ def model(tmp_path):
     return tmp_path / "m"
 
 
-def test_a_model_that_is_named_stands_for_the_presets_own(sage, tmp_path, model):
+def test_a_model_that_is_named_is_examined_with_its_tokenizer(sage, tmp_path, model):
     """Without `tiny` beside it a preset's other settings are the paper's, its model among them."""
     (tmp_path / "own.yaml").write_text("rollout: {max_tokens: 8}\n")
     typed = sage("doctor", *QUICK, "--preset", tmp_path / "own.yaml", "--init", model)
     assert "✓ model m: weights in" in typed.words
-
-
-def test_an_answer_that_the_tokenizer_cannot_write_is_named(sage, model):
     tiny = ("doctor", *QUICK, "--preset", "tiny", "--init", model)
     tags = ("--set", "prompt.answer_open=⟨A⟩", "--set", "prompt.answer_close=⟨/A⟩")
     words = sage(*tiny, *tags).words

@@ -37,7 +37,7 @@ def type_(monkeypatch, tmp_path):
     return run
 
 
-def test_a_table_of_statuses_and_the_lines_left_out(type_):
+def test_statuses_and_the_lines_left_out_as_a_table_and_as_an_object(type_):
     done = type_(ROWS)
     assert done.exit_code == 0, done.output
     counts = dict(re.findall(r"^(\w+) +(\d+) *$", done.output, re.MULTILINE))
@@ -47,6 +47,15 @@ def test_a_table_of_statuses_and_the_lines_left_out(type_):
         "completions": "5",
     }  # fmt: skip
     assert re.findall(r"line (\d+) is left out", done.output) == ["3", "4", "6", "7"]
+    done = type_(ROWS, "--json")
+    found = json.loads(done.stdout)
+    assert found["statuses"] == {
+        "strict": {"right": 1, "wrong": 3, "unparseable": 1, "timeout": 0, "error": 0}
+    }
+    assert [one["line"] for one in found["malformed"]] == [3, 4, 6, 7]
+    assert [(one["line"], one["index"], one["strict"]) for one in found["grades"]] == [
+        (1, 0, "right"), (2, 0, "wrong"), (2, 1, "wrong"), (2, 2, "unparseable"), (8, 0, "wrong"),
+    ]  # fmt: skip
 
 
 REASONS = [
@@ -79,18 +88,6 @@ def test_a_wrong_sign_is_wrong(type_, answer):
     row = json.dumps({"gold": "<", "completion": f"<SOLUTION>{answer}</SOLUTION>"})
     statuses = json.loads(type_(row.encode(), "--json").stdout)["statuses"]["strict"]
     assert statuses["wrong"] == 1
-
-
-def test_one_object_with_json(type_):
-    done = type_(ROWS, "--json")
-    found = json.loads(done.stdout)
-    assert found["statuses"] == {
-        "strict": {"right": 1, "wrong": 3, "unparseable": 1, "timeout": 0, "error": 0}
-    }
-    assert [one["line"] for one in found["malformed"]] == [3, 4, 6, 7]
-    assert [(one["line"], one["index"], one["strict"]) for one in found["grades"]] == [
-        (1, 0, "right"), (2, 0, "wrong"), (2, 1, "wrong"), (2, 2, "unparseable"), (8, 0, "wrong"),
-    ]  # fmt: skip
 
 
 @pytest.mark.slow

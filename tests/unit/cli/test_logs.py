@@ -123,16 +123,13 @@ def test_problems_are_matched_by_text_or_by_id_and_gold(sage, answer, a, b, shar
         assert [side["name"] for side in found["sides"]] == ["a", "b"]
 
 
-def test_a_problem_that_one_log_lacks_does_not_limit_k(answer):
+def test_problems_that_one_side_lacks_do_not_limit_k_and_presets_hold(answer):
     Path("a.csv").write_text("problem,n,c\n1,4,2\n2,4,0\n9,1,1\n")
     Path("b.csv").write_text("problem,n,c\n1,4,1\n2,4,0\n")
     found = answer("compare", "a.csv", "b.csv")["comparisons"]["counts"]
     # problem 1: pass@1 is 2/4 and 1/4, pass@2 1 - 1/6 and 1/2, pass@3 1 and 3/4, pass@4 1 and 1
     assert found["k"] == [1, 2, 3, 4]
     assert found["difference"] == pytest.approx([1 / 8, 1 / 6, 1 / 8, 0])
-
-
-def test_a_preset_holds_for_curves_of_files(answer):
     Path("mine.yaml").write_text("evaluation: {confidence: 0.8}\n")
     file = own("mine.jsonl", MORE)
     by_flag = answer("passk", file, "--set", "evaluation.confidence=0.8")

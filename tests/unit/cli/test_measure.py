@@ -159,15 +159,12 @@ def test_the_last_validation_finds_what_the_measurement_finds(config, base, monk
     assert watching.beside["validation pass@1"] == found[0]
 
 
-def test_what_is_looked_at_is_not_trained_on(config, base):
+def test_what_cannot_be_measured_is_named_before_anything_is_trained(config, base, tmp_path):
     trained = {"evaluation.every": 1, "evaluation.validation": "arithmetic-train"}
     validating = changed(config, {**trained, "rl.seed": 99})  # a run that isn't there yet
     with pytest.raises(ConfigurationError, match="among those that arithmetic trains on") as caught:
         RlTraining.of(validating).carry_out(Silent())
     assert "--set evaluation.validation" in caught.value.next_step
-
-
-def test_a_broken_benchmark_is_named_before_anything_is_trained(config, tmp_path):
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"question": "1+1=?", "gold": ""}\n')
     there = {"run.root": str(tmp_path / "runs"), "evaluation.benchmark": str(rows)}

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from told import Told
 
+from sage_cli.cli.named_models import passk_of_files
 from sage_cli.cli.power import power, whole_numbers
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, DataError
+from sage_cli.evaluation.counted_files import read_counted_files
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.progress import Silent
 
@@ -58,7 +60,7 @@ def test_designs_of_several_bases_and_as_many_problems_as_counted(evaluation, tm
     assert document.data["k"] == [1, 16]
 
 
-def test_k_above_the_counts_is_explained(evaluation, tmp_path):
+def test_k_above_the_counts_and_what_takes_long_is_said(evaluation, tmp_path):
     base = counted(tmp_path, "base.csv")
     asked = {"problems": "40", "samples": "256"}
     beyond = power(evaluation, [base], Silent(), **asked, k="1,256").document
@@ -66,6 +68,13 @@ def test_k_above_the_counts_is_explained(evaluation, tmp_path):
     assert note.startswith("pass@256: 64 samples a problem are counted")
     within = power(evaluation, [base], Silent(), **asked, k="1,16").document
     assert not any("rests on the Beta" in note for note in within.tables[0].notes)
+    told = Told()
+    power(evaluation, [counted(tmp_path, "base.csv")], told, problems="30", samples="16")
+    assert told.done == [
+        "counting what is stored of the bases",
+        "finding what could be seen of base on counts",
+        "drawing and writing the report",
+    ]
 
 
 @pytest.mark.parametrize("text", ["30,,60", "0", "3.5", "many", "100001", ""])
@@ -83,19 +92,26 @@ def test_what_makes_no_sense_is_refused(evaluation, tmp_path):
         power(evaluation, [str(tmp_path / "bad.csv")], Silent())
 
 
-def test_what_takes_long_is_said(evaluation, tmp_path):
-    told = Told()
-    power(evaluation, [counted(tmp_path, "base.csv")], told, problems="30", samples="16")
-    assert told.done == [
-        "counting what is stored of the bases",
-        "finding what could be seen of base on counts",
-        "drawing and writing the report",
-    ]
-
-
 @pytest.mark.parametrize(("samples", "warnings"), [("16,64", 1), ("64", 0)])
 def test_a_warning_where_n_is_k(evaluation, tmp_path, samples, warnings):
     base = counted(tmp_path, "base.csv")
     notes = power(evaluation, [base], Silent(), samples=samples, k="1,16").document.notes
     assert sum("n = k" in note for note in notes) == warnings
     assert not warnings or [note for note in notes if "n = k = 16" in note and "n = 64" in note]
+
+
+def test_k_chooses_what_the_table_shows_and_the_curve_has_every_k(tmp_path):
+    # 32 samples, 4 right: pass@2 = 1 - C(28,2) / C(32,2) = 1 - 378/496, far above the straight
+    # line from k = 1 to 32.
+    rows = [{"problem": id_, "n": 32, "c": 4} for id_ in ("a", "b", "c")]
+    (tmp_path / "mine.json").write_text(json.dumps(rows))
+    evaluation = load().config.evaluation
+    files = read_counted_files([str(tmp_path / "mine.json")])
+    report = passk_of_files(files, {}, "1,32", evaluation, tmp_path / "runs")
+    written = json.loads((report.folder / "passk.json").read_text())
+    assert written["k"] == list(range(1, 33))
+    assert written["curves"][0]["pass@k"][1] == pytest.approx(1 - 378 / 496, abs=1e-12)
+    shown = (report.folder / "passk.md").read_text()
+    assert "| 1 |" in shown
+    assert "| 2 |" not in shown
+    assert "| 32 |" in shown

@@ -1,10 +1,10 @@
-"""What `sage rl` says and refuses before anything is trained."""
+"""What `sage rl` says and refuses before anything is trained, and what `--fresh` leaves alone."""
 
 from types import SimpleNamespace
 
 import pytest
 
-from sage_cli.cli.training_run import InitialPolicy, RlTraining
+from sage_cli.cli.training_run import InitialPolicy, RlTraining, SftTraining
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, StoreError, TrainingError
 from sage_cli.models.folders import TokenizerFacts
@@ -42,33 +42,49 @@ def test_a_start_is_loaded_as_the_configuration_says(tmp_path):
     ]
 
 
-def test_a_launcher_that_starts_too_few_is_found_out(tmp_path, monkeypatch):
-    monkeypatch.setenv("SAGE_PROCESSES", "2")
-    with pytest.raises(TrainingError, match="started 1 of 2 processes"):
-        RlTraining.of(config(tmp_path)).carry_out(Silent())
+LAUNCHED = {"LOCAL_RANK": "0", "WORLD_SIZE": "1"}
+ZERO_3 = {"ACCELERATE_USE_DEEPSPEED": "true", "ACCELERATE_DEEPSPEED_ZERO_STAGE": "3"}
+FSDP_2 = {"ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "2"}
+NEXT = "isn't trained yet"
+"""The next obstacle: the base isn't there, and several processes don't train it."""
+
+
+@pytest.mark.parametrize(
+    ("environment", "sets", "said"),
+    [
+        ({"SAGE_PROCESSES": "2"}, "", "started 1 of 2 processes"),
+        (LAUNCHED, "", r"the initial policy .* isn't trained yet"),
+        (LAUNCHED | ZERO_3, "model.tuning=lora", "ZeRO stage 3 fails at the first step"),
+        (LAUNCHED | ZERO_3, "model.tuning=full", NEXT),
+        (LAUNCHED | FSDP_2, "rl.optimizer=adamw_8bit", "'adamw_8bit' can't update weights"),
+        (LAUNCHED | FSDP_2, "rl.optimizer=adamw", NEXT),
+    ],
+)
+def test_under_a_launcher_what_cannot_train_is_refused_before_anything_is_loaded(
+    tmp_path, monkeypatch, environment, sets, said
+):
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises((ConfigurationError, TrainingError), match=said) as caught:
+        RlTraining.of(config(tmp_path, *sets.split())).carry_out(Silent())
     assert not (tmp_path / "runs").exists()
+    if "initial policy" in said:
+        step = "`sage sft` with the same --preset, --config and --runs, and those of --set that"
+        assert step in str(caught.value.next_step)
 
 
-def test_under_a_launcher_the_base_must_be_there(tmp_path, monkeypatch):
-    monkeypatch.setenv("LOCAL_RANK", "0")
-    monkeypatch.setenv("WORLD_SIZE", "1")
-    training = RlTraining.of(config(tmp_path))
-    with pytest.raises(
-        ConfigurationError, match=r"the initial policy .* isn't trained yet"
-    ) as caught:
-        training.carry_out(Silent())
-    assert "`sage sft` with the same --preset, --config and --runs, and those of --set that" in str(
-        caught.value.next_step
-    )
+@pytest.mark.parametrize("launched", [True, False])
+def test_a_finished_run_is_found_without_a_look_at_data_or_weights(tmp_path, monkeypatch, launched):
+    def never(*_):
+        raise AssertionError("the problems were loaded")
 
-
-def test_under_a_launcher_a_finished_base_is_found(tmp_path, monkeypatch):
-    monkeypatch.setenv("LOCAL_RANK", "0")
-    monkeypatch.setenv("WORLD_SIZE", "1")
-    alone = SimpleNamespace(is_main_process=True, wait_for_everyone=lambda: None)
-    monkeypatch.setattr("sage_cli.cli.training_run.join_processes", lambda: alone)
-    settings = config(tmp_path)
-    finish(planned_base(settings, Runs(settings.run.root)).run)
+    monkeypatch.setattr(f"{RL}.training_problems", never)
+    if launched:
+        for name, value in LAUNCHED.items():
+            monkeypatch.setenv(name, value)
+        alone = SimpleNamespace(is_main_process=True, wait_for_everyone=lambda: None)
+        monkeypatch.setattr(f"{RL}.join_processes", lambda: alone)
+    settings = based(tmp_path)
     finish(RlTraining.of(settings).planned)
     assert RlTraining.of(settings).carry_out(Silent()).id == RlTraining.of(settings).planned.id
 
@@ -79,16 +95,28 @@ def any_tokenizer(monkeypatch):
     monkeypatch.setattr(f"{RL}.refuse_unfit_tokenizer", lambda *_, **__: None)
 
 
-def finish(run, weights="w"):
-    with run.recording({}, kind="sft"):
+def finish(run, **fields):
+    with run.recording({}, kind=run.id.partition("-")[0], **fields):
         run.model.mkdir(parents=True, exist_ok=True)
-        (run.model / "model.safetensors").write_text(weights)
+        (run.model / "model.safetensors").write_text("weights")
         run.note(weights=Policy.of_run(run).fingerprint)
+    return run
+
+
+def base_of(settings):
+    return planned_base(settings, Runs(settings.run.root)).run
+
+
+def based(tmp_path, *sets):
+    """A configuration whose base is trained."""
+    settings = config(tmp_path, *sets)
+    finish(base_of(settings))
+    return settings
 
 
 def test_a_plan_says_exactly_what_is_there(tmp_path):
     settings = config(tmp_path, "guide.name=branch")
-    base, policy = planned_base(settings, Runs(settings.run.root)).run, None
+    base = base_of(settings)
     before = [stage.facts["state"] for stage in plan(settings)]
     assert before == ["not trained yet", "not trained yet"]
     finish(base)
@@ -102,21 +130,8 @@ def test_a_plan_says_exactly_what_is_there(tmp_path):
     assert plan(other)[1].facts["state"] == "not trained yet"
 
 
-def test_a_finished_run_is_found_without_a_look_at_data_or_weights(tmp_path, monkeypatch):
-    settings = config(tmp_path)
-    finish(planned_base(settings, Runs(settings.run.root)).run)
-    finish(RlTraining.of(settings).planned)
-
-    def never(*_):
-        raise AssertionError("the problems were loaded")
-
-    monkeypatch.setattr("sage_cli.cli.training_run.training_problems", never)
-    assert RlTraining.of(settings).carry_out(Silent()).id == RlTraining.of(settings).planned.id
-
-
 def test_a_second_launch_leaves_a_run_that_is_being_trained_alone(tmp_path, any_tokenizer):
-    settings = config(tmp_path, "rl.processes=2", "run.sweep=tau-rho-1")
-    finish(planned_base(settings, Runs(settings.run.root)).run)
+    settings = based(tmp_path, "rl.processes=2", "run.sweep=tau-rho-1")
     run = RlTraining.of(settings).planned
     torn = run.checkpoints / "checkpoint-3"
     torn.mkdir(parents=True)  # as it is while it is being written
@@ -127,42 +142,18 @@ def test_a_second_launch_leaves_a_run_that_is_being_trained_alone(tmp_path, any_
 
 
 def test_a_launched_trial_is_its_sweeps(tmp_path, monkeypatch, any_tokenizer):
-    settings = config(tmp_path, "rl.processes=2", "run.sweep=tau-rho-1")
-    finish(planned_base(settings, Runs(settings.run.root)).run)
+    settings = based(tmp_path, "rl.processes=2", "run.sweep=tau-rho-1")
     run = RlTraining.of(settings).planned
     monkeypatch.setattr("sage_cli.training.launch.run_together", lambda *_: finish(run))
     assert RlTraining.of(settings).carry_out(Silent()).manifest["sweep"] == "tau-rho-1"
 
 
 def test_a_base_with_other_weights_than_its_own_is_refused(tmp_path):
-    settings = config(tmp_path)
-    base = planned_base(settings, Runs(settings.run.root)).run
-    finish(base)
-    (base.model / "model.safetensors").write_text("others")
+    settings = based(tmp_path)
+    (base_of(settings).model / "model.safetensors").write_text("others")
     with pytest.raises(StoreError, match="safetensors has been changed"):
         RlTraining.of(settings).carry_out(Silent())
     assert not RlTraining.of(settings).planned.folder.exists()
-
-
-def test_adapters_under_zero_3_are_refused_before_anything_is_loaded(tmp_path, monkeypatch):
-    said = {"LOCAL_RANK": "0", "WORLD_SIZE": "1"}
-    said |= {"ACCELERATE_USE_DEEPSPEED": "true", "ACCELERATE_DEEPSPEED_ZERO_STAGE": "3"}
-    for name, value in said.items():
-        monkeypatch.setenv(name, value)
-    with pytest.raises(ConfigurationError, match="ZeRO stage 3 fails at the first step"):
-        RlTraining.of(config(tmp_path, "model.tuning=lora")).carry_out(Silent())
-    with pytest.raises(ConfigurationError, match="isn't trained yet"):  # the next obstacle
-        RlTraining.of(config(tmp_path, "model.tuning=full")).carry_out(Silent())
-
-
-def test_a_launcher_of_fsdp_2_takes_no_8_bit_optimizer(tmp_path, monkeypatch):
-    said = {"LOCAL_RANK": "0", "WORLD_SIZE": "1", "ACCELERATE_USE_FSDP": "true"}
-    for name, value in (said | {"FSDP_VERSION": "2"}).items():
-        monkeypatch.setenv(name, value)
-    with pytest.raises(ConfigurationError, match="'adamw_8bit' can't update weights"):
-        RlTraining.of(config(tmp_path, "rl.optimizer=adamw_8bit")).carry_out(Silent())
-    with pytest.raises(ConfigurationError, match="isn't trained yet"):  # the next obstacle
-        RlTraining.of(config(tmp_path, "rl.optimizer=adamw")).carry_out(Silent())
 
 
 @pytest.mark.parametrize("measure", [False, True])
@@ -170,9 +161,7 @@ def test_an_engines_memory_ends_with_the_process_that_trains(
     tmp_path, monkeypatch, measure, any_tokenizer
 ):
     """What is measured afterwards needs the GPU that a colocated engine would still hold."""
-    settings = config(tmp_path)
-    finish(planned_base(settings, Runs(settings.run.root)).run)
-    where = []
+    settings, where = based(tmp_path), []
     monkeypatch.setattr("sage_cli.training.rollout_engine.is_colocated", lambda _: True)
     monkeypatch.setattr(f"{RL}.train_together", lambda *_: where.append("a process of its own"))
     monkeypatch.setattr(Policy, "tokenizer_facts", TokenizerFacts("<eos>", None, "scratch"))
@@ -193,3 +182,43 @@ def test_a_plan_says_how_many_completions_of_the_reference_are_sampled(tmp_path)
     assert "reference samples" not in plan(config(tmp_path))[1].facts
     held = config(tmp_path, "rl.algo=dph-rl", "rl.initial_samples=4")
     assert "2,560 of 2,560 to sample, 4 of" in plan(held)[1].facts["reference samples"]
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return config(tmp_path)
+
+
+@pytest.fixture
+def base(settings):
+    """The base of `settings`, as if it were trained."""
+    return finish(base_of(settings))
+
+
+def test_what_others_grew_from_is_refused_with_their_names(settings, base):
+    child = finish(RlTraining.of(settings).planned, parent=base.id)
+    with pytest.raises(StoreError, match=f"{child.id} grew from {base.id}") as caught:
+        SftTraining.of(settings).carry_out(Silent(), fresh=True)
+    assert "`sage runs remove`" in caught.value.next_step
+    assert base.finished
+    finish(Runs(settings.run.root).at("rl", "later", "1" * 16), parent=child.id)
+    with pytest.raises(StoreError, match=f"rl-later-11111111 grew from {child.id}"):
+        RlTraining.of(settings).carry_out(Silent(), fresh=True)
+
+
+def test_what_is_refused_before_the_training_leaves_the_old_run(settings, base):
+    run = finish(RlTraining.of(settings).planned, parent=base.id)
+    base.note(weights="others")
+    with pytest.raises(StoreError, match="has been changed"):
+        RlTraining.of(settings).carry_out(Silent(), fresh=True)
+    assert run.finished
+
+
+def test_a_run_that_is_there_says_how_it_is_trained_again(settings, base):
+    run = finish(RlTraining.of(settings).planned, parent=base.id)
+    for training, found in ((RlTraining, run), (SftTraining, base)):
+        said: list[str] = []
+        progress = Silent()
+        progress.say = said.append
+        training.of(settings).found(found, progress)
+        assert said == [f"[bold]{found.id}[/] is trained already; --fresh trains it again"]

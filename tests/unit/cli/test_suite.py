@@ -7,7 +7,7 @@ import pytest
 PAPER = ("--preset", "qwen2.5-math-7b")
 
 
-def test_the_papers_plan_needs_neither_data_nor_models(sage):
+def test_a_plan_needs_neither_data_nor_models_and_a_report_has_a_row_for_each(sage):
     typed = sage("suite", "plan", "paper", *PAPER, "--json")
     found = typed.answer
     assert {task["state"] for task in found["tasks"]} == {"to do"}
@@ -17,6 +17,10 @@ def test_the_papers_plan_needs_neither_data_nor_models(sage):
     assert len(found["chosen"]) > 10
     assert any("the Hub wasn't asked" in note for note in found["notes"])
     assert typed.written == []
+    (chapter,) = sage("suite", "report", "table4", "--seeds", "1", "--json").answer["chapters"]
+    rows = [row["model"] for row in chapter["sections"]["measured"]["rows"]]
+    assert rows == [f"{one} (not trained yet)" for one in ("initial policy", "grpo", "grpo-branch")]
+    assert {one["verdict"] for one in chapter["sections"]["claims"]["claims"]} == {"not measured"}
 
 
 def test_all_suites_are_listed_and_planned(sage):
@@ -48,13 +52,6 @@ def test_an_analysis_that_cannot_be_is_refused_before_anything_runs(sage, tmp_pa
         typed = sage("suite", verb, str(file))
         typed.refused(said)
         assert typed.written == []
-
-
-def test_a_report_of_nothing_has_a_row_for_every_method(sage):
-    (chapter,) = sage("suite", "report", "table4", "--seeds", "1", "--json").answer["chapters"]
-    rows = [row["model"] for row in chapter["sections"]["measured"]["rows"]]
-    assert rows == [f"{one} (not trained yet)" for one in ("initial policy", "grpo", "grpo-branch")]
-    assert {one["verdict"] for one in chapter["sections"]["claims"]["claims"]} == {"not measured"}
 
 
 def test_the_command_of_a_search_is_that_of_the_suites_plan(sage, tmp_path):

@@ -35,7 +35,7 @@ def config(folder, *sets):
     return load(flags={"guide": {"name": "branch"}}, sets=[*named, *root, *sets]).config
 
 
-def test_the_validation_rows_lie_behind_those_that_are_trained_on(dapo):
+def test_validation_rows_lie_behind_those_that_are_trained_on(dapo):
     data = config(dapo, "data.rl.limit=2000").data
     validation = load_problems("dapo-math-dev", data)
     assert [p.question for p in validation] == [f"What is {i} + {i}?" for i in range(3000, 3100)]
@@ -43,27 +43,18 @@ def test_the_validation_rows_lie_behind_those_that_are_trained_on(dapo):
     assert len(trained) == 2000
     assert trained[-1].question == "What is 2001 + 2001?"  # two repetitions were left out
     assert not {p.id for p in trained} & {p.id for p in validation}
-
-
-def test_a_trial_of_the_papers_preset_is_measured_once_on_the_validation_rows():
     paper = load(["qwen2.5-math-7b"], {"guide": {"name": "branch"}}).config
     evaluation = shared_config(paper).evaluation
     found = (evaluation.benchmark, evaluation.samples, evaluation.seeds)
     assert found == ("dapo-math-dev", 256, 1)
-
-
-def test_too_short_a_copy_holds_no_validation_rows(dapo):
-    path = dapo / "train/dapo_math_sample.jsonl"
-    path.write_text("".join(path.read_text().splitlines(keepends=True)[:3050]))
-    with pytest.raises(DataError, match="dapo-math-dev has 50 problems where 100 are expected"):
-        load_problems("dapo-math-dev", config(dapo).data)
-
-
-def test_settings_are_not_chosen_on_what_is_trained_on(dapo):
     everything = config(dapo)  # data.rl.limit isn't set
     with pytest.raises(ConfigurationError, match="100 of the 100 problems of dapo-math-dev are am"):
         run_sweep(everything, Silent())
     assert not (dapo / "runs").exists()
+    path = dapo / "train/dapo_math_sample.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:3050]))
+    with pytest.raises(DataError, match="dapo-math-dev has 50 problems where 100 are expected"):
+        load_problems("dapo-math-dev", config(dapo).data)
 
 
 @pytest.mark.parametrize(

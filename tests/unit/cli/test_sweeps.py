@@ -103,14 +103,11 @@ def test_options_of_a_search_do_not_stand_before_a_command(sage, folder):
     typed.refused("--space stands before 'list', which does not read it")
 
 
-def test_a_mistyped_name_is_answered_with_the_nearest(sweeps, folder, tmp_path):
+def test_a_torn_report_and_a_mistyped_name_are_named(sweeps, folder, tmp_path):
     sweep_folder(tmp_path / "runs", "tau-rho-0a")
     sweeps("show", "tau-roh-01234567").refused("did you mean tau-rho-01234567?")
     sweeps("show", "tau-rho").refused("fits 2 sweeps")
     assert sweeps("show", str(folder)).code == 0
-
-
-def test_a_torn_report_is_named(sweeps, folder):
     (folder / "sweep.json").write_text('{"trials": [')
     assert "sweep.json is torn" in sweeps("show", "0123").words
     (folder / "sweep.json").write_text('{"trials": 3}')

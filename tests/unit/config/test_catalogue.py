@@ -15,12 +15,22 @@ def meanings(key):
     return meanings_of(settings()[key])
 
 
-def test_every_setting_of_a_configuration_is_known():
+def test_every_setting_of_a_configuration_is_known_as_among_all():
     config = load(flags={"guide": {"name": "branch"}}).config
     known = settings()
     open_ = tuple(f"{key}." for key, one in known.items() if one.open)
     for key, _ in leaves(config.model_dump(mode="json")):
         assert key in known or key.startswith(open_), key
+    for key, listed in settings().items():
+        found = setting(key)
+        assert found is not None
+        assert found.key == key
+        for said in ("integer", "cosmetic", "open"):
+            assert getattr(found, said) == getattr(listed, said), key
+    assert setting("sampling.vllm.swap_space").key == "sampling.vllm"  # open to vLLM's
+    for unknown in ("rl", "rl.tau", "rl.steps.more", "steps", "guide.epsilon_high"):
+        assert setting(unknown) is None, unknown
+    assert set(settings_of(["guide"])) == {key for key in settings() if key.startswith("guide.")}
 
 
 def test_whole_numbers_cosmetics_and_mappings_are_told():
@@ -37,19 +47,6 @@ def test_whole_numbers_cosmetics_and_mappings_are_told():
     assert [one.cosmetic for one in meanings("rl.steps")] == [False]
     silent = [key for key in settings() for one in meanings(key) if not one.meaning]
     assert silent == []
-
-
-def test_one_setting_is_found_as_among_all():
-    for key, listed in settings().items():
-        found = setting(key)
-        assert found is not None
-        assert found.key == key
-        for said in ("integer", "cosmetic", "open"):
-            assert getattr(found, said) == getattr(listed, said), key
-    assert setting("sampling.vllm.swap_space").key == "sampling.vllm"  # open to vLLM's
-    for unknown in ("rl", "rl.tau", "rl.steps.more", "steps", "guide.epsilon_high"):
-        assert setting(unknown) is None, unknown
-    assert set(settings_of(["guide"])) == {key for key in settings() if key.startswith("guide.")}
 
 
 @pytest.mark.parametrize("key", ["rl.steps", "guide.name", "anchor.beta"])

@@ -10,28 +10,25 @@ def said(**sections):
     return remarks(SageConfig.model_validate(sections))
 
 
-def test_estimator_reference_and_kind_of_kl_are_named():
+def test_estimator_reference_kl_and_dropout_are_named():
     (line,) = said(anchor={"estimator": "reward", "reference": "base", "beta": 0.1})
     assert "beta 0.1" in line
     assert "reference: base" in line
     assert "estimator reward" in line
     assert said(anchor={"kl": "none"}) == ["no KL anchor: no reference is loaded"]
     assert "8 completions per prompt" in said(anchor={"kl": "forward"})[0]
-
-
-@pytest.mark.parametrize(("estimator", "warned"), [("k3", 0), ("k3-corrected", 1), ("reward", 0)])
-def test_branch_is_warned_about_where_it_does_nothing(estimator, warned):
-    lines = said(guide={"name": "branch"}, anchor={"estimator": estimator})
-    assert sum(line.startswith("warning: branch") for line in lines) == warned
-
-
-def test_dropout_that_rl_leaves_out_is_said():
     lora = {"tuning": "lora", "lora": {"dropout": 0.1}}
     assert "model.lora.dropout 0.1 doesn't act in RL, which trains without dropout" in said(
         model=lora
     )
     assert not any("dropout" in line for line in said(model={"tuning": "lora"}))
     assert not any("dropout" in line for line in said(model=lora | {"tuning": "full"}))
+
+
+@pytest.mark.parametrize(("estimator", "warned"), [("k3", 0), ("k3-corrected", 1), ("reward", 0)])
+def test_branch_is_warned_about_where_it_does_nothing(estimator, warned):
+    lines = said(guide={"name": "branch"}, anchor={"estimator": estimator})
+    assert sum(line.startswith("warning: branch") for line in lines) == warned
 
 
 @pytest.mark.parametrize(

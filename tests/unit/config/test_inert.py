@@ -32,12 +32,16 @@ def test_every_method_loads_with_every_guide(name, guide):
         assert getattr(config.anchor, key) == (0.04 if key == "beta" else value)
 
 
-def test_a_method_drops_the_settings_of_the_one_before():
+def test_a_method_drops_the_settings_of_the_one_before_and_a_searched_choice_reads_its_own():
     of_sets = load(flags=algo("pass-at-k"), sets=["rl.k=2"]).config
     assert changed(of_sets, {"guide.name": "branch"}).rl.k == 2
     assert changed(of_sets, {"rl.algo": "steer"}) == load(flags=algo("steer")).config
     back = changed(changed(of_sets, {"rl.algo": "kl-cov"}), {"rl.algo": "grpo"})
     assert back == load(flags=algo("grpo")).config
+    loaded = load(["tiny"], {"anchor": {"kl": "none"}}, ["anchor.beta=0.1"])
+    refuse_unread(loaded, "sweep", searched=["anchor.kl"])
+    with pytest.raises(ConfigurationError, match=r"anchor\.beta"):
+        refuse_unread(loaded, "sweep", searched=["rl.learning_rate"])
 
 
 FULL = "model.tuning=full"
@@ -171,13 +175,6 @@ def test_a_next_step_leads_on(flags, typed, why, step):
     with pytest.raises(ConfigurationError, match=why) as refusal:
         refuse_unread(load(flags=flags, sets=[f"anchor.{typed}"]), "rl")
     assert refusal.value.next_step == step
-
-
-def test_a_choice_that_a_sweep_searches_may_read_it():
-    loaded = load(["tiny"], {"anchor": {"kl": "none"}}, ["anchor.beta=0.1"])
-    refuse_unread(loaded, "sweep", searched=["anchor.kl"])
-    with pytest.raises(ConfigurationError, match=r"anchor\.beta"):
-        refuse_unread(loaded, "sweep", searched=["rl.learning_rate"])
 
 
 def test_stored_configurations_are_trained_as_they_are():

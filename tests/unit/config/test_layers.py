@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from sage_cli.config.layers import leaves, value_at
-from sage_cli.config.load import changed, load, runs_root
+from sage_cli.config.load import changed, load, runs_root, typed
 from sage_cli.errors import ConfigurationError
-from sage_cli.settings.presets import read_layer
+from sage_cli.settings.presets import read_layer, yaml_value
 
 
 def branch(**more):
@@ -134,11 +134,23 @@ def test_another_choice_drops_the_others_settings(layer):
     assert rl.overlong_buffer is None
 
 
-def test_changed_checks_again():
+def test_changed_checks_again_and_a_typed_setting_of_another_method_is_refused():
     config = load().config
     assert changed(config, {"rl.steps": 3, "tracking.group": "g"}).rl.steps == 3
     with pytest.raises(ConfigurationError, match="did you mean steps"):
         changed(config, {"rl.stepps": 3})
+    for flags, sets in (
+        ({"rl": {"algo": "dapo"}}, ["rl.k=2"]),
+        ({"guide": {"tau": 0.2}}, ["guide.name=token"]),
+    ):
+        with pytest.raises(ConfigurationError, match=r"belongs to|has no 'tau'"):
+            load(flags=flags, sets=sets)
+    values = {"a": {"b": 1, "c": {}, "d": [2]}, "e": None}
+    assert dict(leaves(values)) == {"a.b": 1, "a.c": {}, "a.d": [2], "e": None}
+    for name, leaf in leaves(values):
+        assert value_at(values, name) == leaf
+    for name in ("a", "a.b.x", "a.x", "x", ""):  # sections, and what is not there
+        assert value_at(values, name) is None
 
 
 def test_a_stored_configuration_may_name_a_plugin_that_is_not_installed():
@@ -154,14 +166,14 @@ def test_a_stored_configuration_may_name_a_plugin_that_is_not_installed():
                "sampling.backend=server"], stored).config  # fmt: skip
     assert (own.guide.name, own.sampling.backend, own.rl.algo) == ("branch", "server", "theirs")
     assert own.rl.model_dump()["strength"] == 3
-    for typed, said in (
+    for choice, said in (
         ("guide.name=theirs", "guide.name is 'theirs'"),
         ("rl.algo=theirs", "rl.algo is 'theirs'; it can be 80-20"),
         ("sampling.backend=theirs", "unknown sampler 'theirs'"),
     ):
         for given in (None, stored):
             with pytest.raises(ConfigurationError, match=said):
-                load(sets=[typed], stored=given)
+                load(sets=[choice], stored=given)
 
 
 def test_what_travels_with_a_stored_configuration(
@@ -222,19 +234,6 @@ def test_methods_blocks_hold_for_the_chosen_method_and_are_checked(layer):
         load([wrong])
 
 
-def test_a_typed_setting_of_another_method_is_refused_in_any_order():
-    for flags, sets in (
-        ({"rl": {"algo": "dapo"}}, ["rl.k=2"]),
-        ({"guide": {"tau": 0.2}}, ["guide.name=token"]),
-    ):
-        with pytest.raises(ConfigurationError, match=r"belongs to|has no 'tau'"):
-            load(flags=flags, sets=sets)
-
-
-def test_a_leaf_by_its_dotted_name():
-    values = {"a": {"b": 1, "c": {}, "d": [2]}, "e": None}
-    assert dict(leaves(values)) == {"a.b": 1, "a.c": {}, "a.d": [2], "e": None}
-    for name, leaf in leaves(values):
-        assert value_at(values, name) == leaf
-    for name in ("a", "a.b.x", "a.x", "x", ""):  # sections, and what is not there
-        assert value_at(values, name) is None
+@pytest.mark.parametrize("value", ["on", "1e-5", "1", "null", "", "a: b", "#x", "plain", 0.1, None])
+def test_texts_stay_texts(value):
+    assert yaml_value(typed(value)) == value

@@ -83,8 +83,11 @@ def test_options_of_other_programs_have_a_name_here(option, typed):
     assert named_elsewhere(option) == typed
 
 
-def test_every_name_from_elsewhere_is_a_setting():
+def test_every_name_from_elsewhere_is_a_setting_and_presets_have_names():
     assert set(ELSEWHERE.values()) <= set(settings())
+    error = complaint(["tinny"])
+    assert "there is no preset 'tinny'; there are " in error.cause
+    assert error.next_step == "did you mean tiny?"
 
 
 def test_all_problems_at_once_in_the_schemas_order():
@@ -106,12 +109,6 @@ def test_all_problems_at_once_in_the_schemas_order():
 )
 def test_a_guides_block_is_checked_whatever_guide_is_chosen(layer, block, said):
     assert said in complaint([layer(f"guides: {block}")]).cause
-
-
-def test_an_unknown_preset_names_the_known_and_the_nearest():
-    error = complaint(["tinny"])
-    assert "there is no preset 'tinny'; there are " in error.cause
-    assert error.next_step == "did you mean tiny?"
 
 
 @pytest.mark.parametrize(

@@ -38,11 +38,21 @@ def test_a_file_for_the_same_number_or_none_or_that_is_not_there_passes(tmp_path
     assert loaded("gone.yaml").config.rl.accelerate == "gone.yaml"
 
 
-def test_zero_3_takes_no_adapters():
+def test_zero_3_takes_no_adapters_and_deepspeed_no_dars(tmp_path):
     with pytest.raises(ConfigurationError, match="'zero3': DeepSpeed's ZeRO stage 3 fails"):
         loaded("zero3", "model.tuning=lora")
     loaded("zero3", "model.tuning=full")
     loaded("fsdp2", "model.tuning=lora", "rl.optimizer=adamw")
+    second = tmp_path / "second.yaml"
+    said = {"distributed_type": "DEEPSPEED", "deepspeed_config": {"zero_stage": 2}}
+    second.write_text(yaml.safe_dump(said))
+    dars = {"rl": {"algo": "dars"}}
+    for file in ("zero3", second):
+        loaded(file, "model.tuning=full")
+        sets = [f"rl.accelerate={file}", "rl.processes=2", "model.tuning=full"]
+        with pytest.raises(ConfigurationError, match=r"rl.algo 'dars' computes .* fsdp2 or ddp"):
+            load(flags=dars, sets=sets)
+    load(flags=dars, sets=["rl.accelerate=fsdp2", "rl.processes=2"])
 
 
 @pytest.mark.parametrize("tuning", ["full", "lora"])
@@ -57,19 +67,6 @@ def test_fsdp_2_takes_no_8_bit_optimizer(tmp_path, tuning):
     said = {"distributed_type": "FSDP", "fsdp_config": {"fsdp_version": 1}}
     first.write_text(yaml.safe_dump(said))
     loaded(first, model, eight)
-
-
-def test_deepspeed_takes_no_dars(tmp_path):
-    second = tmp_path / "second.yaml"
-    said = {"distributed_type": "DEEPSPEED", "deepspeed_config": {"zero_stage": 2}}
-    second.write_text(yaml.safe_dump(said))
-    dars = {"rl": {"algo": "dars"}}
-    for file in ("zero3", second):
-        loaded(file, "model.tuning=full")
-        sets = [f"rl.accelerate={file}", "rl.processes=2", "model.tuning=full"]
-        with pytest.raises(ConfigurationError, match=r"rl.algo 'dars' computes .* fsdp2 or ddp"):
-            load(flags=dars, sets=sets)
-    load(flags=dars, sets=["rl.accelerate=fsdp2", "rl.processes=2"])
 
 
 @pytest.mark.parametrize("preset", ["qwen2.5-3b-instruct-full", "qwen2.5-math-1.5b-instruct-full"])

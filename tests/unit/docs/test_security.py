@@ -56,7 +56,7 @@ def files(run):
     return [path for path in run.folder.parent.rglob("*") if path.is_file()]
 
 
-def test_every_file_of_a_run_is_named_and_has_the_rights_that_the_umask_leaves(made):
+def test_files_have_the_rights_that_the_umask_leaves(made):
     run = made(0o022)
     named = quoted("Of a run, `config.json`.*?Beside the runs")
     written = {path.name + "/" * path.is_dir() for path in run.folder.iterdir()}

@@ -30,6 +30,7 @@ from sage_cli.store.locks import (
     locked,
     writer,
 )
+from sage_cli.store.manifest import require_storage
 from sage_cli.store.metrics import MetricsFile
 
 HOLD = """
@@ -65,11 +66,29 @@ def test_a_second_process_is_refused_by_name_and_a_killed_one_holds_nothing(tmp_
     assert not (tmp_path / ".lock.lease").exists()
 
 
-def test_the_same_process_is_refused_too_and_the_end_frees_it(tmp_path):
+def test_a_folder_is_one_writers_until_its_end(tmp_path):
     with writer(tmp_path), pytest.raises(StoreError, match="being written"), writer(tmp_path):
         pass
     with writer(tmp_path):
         pass
+    with writer(tmp_path):
+        pass
+    (tmp_path / ".lock").chmod(0o444)  # somebody else's
+    with (tmp_path / ".lock").open("rb") as other:
+        fcntl.flock(other, fcntl.LOCK_SH)  # another process looks just now
+        assert not is_held(tmp_path)
+    (tmp_path / "file").write_text("")
+    with (
+        pytest.raises(StoreError, match=r"file/run/\.lock can't be locked"),
+        writer(tmp_path / "file" / "run"),
+    ):
+        pass
+    folder = tmp_path / "run"
+    with writer(folder):
+        for file in folder.iterdir():
+            file.unlink()
+        folder.rmdir()
+    assert not is_held(folder)
 
 
 @pytest.mark.parametrize(
@@ -104,15 +123,6 @@ def test_a_lock_that_cannot_be_had_is_not_somebody_elses(
             is_held(tmp_path)
 
 
-def test_a_folder_that_cannot_be_made_is_named(tmp_path):
-    (tmp_path / "file").write_text("")
-    with (
-        pytest.raises(StoreError, match=r"file/run/\.lock can't be locked"),
-        writer(tmp_path / "file" / "run"),
-    ):
-        pass
-
-
 def test_a_look_tells_and_creates_nothing(tmp_path, holder):
     assert is_held(tmp_path)
     holder.kill()
@@ -122,24 +132,6 @@ def test_a_look_tells_and_creates_nothing(tmp_path, holder):
     (tmp_path / "empty").mkdir()
     assert not is_held(tmp_path / "empty")
     assert list((tmp_path / "empty").iterdir()) == []
-
-
-def test_looks_do_not_meet_and_refuse_no_writer(tmp_path):
-    with writer(tmp_path):
-        pass
-    (tmp_path / ".lock").chmod(0o444)  # somebody else's
-    with (tmp_path / ".lock").open("rb") as other:
-        fcntl.flock(other, fcntl.LOCK_SH)  # another process looks just now
-        assert not is_held(tmp_path)
-
-
-def test_a_cleared_folder_is_let_go(tmp_path):
-    folder = tmp_path / "run"
-    with writer(folder):
-        for file in folder.iterdir():
-            file.unlink()
-        folder.rmdir()
-    assert not is_held(folder)
 
 
 def test_a_folder_is_held_by_who_has_others_write_in_it(tmp_path):
@@ -219,7 +211,7 @@ def test_a_killed_holder_of_another_host_counts_until_it_was_silent_for_long(tmp
         killed_on("b", tmp_path)
 
 
-def test_a_killed_holder_of_this_host_counts_for_nothing(tmp_path):
+def test_a_killed_or_taken_over_holder_of_this_host_counts_for_nothing(tmp_path):
     with pytest.MonkeyPatch.context() as patch:  # it can't be asked to leave its file behind
         patch.setattr(Lease, "drop", lambda self: None)
         with writer(tmp_path):
@@ -228,6 +220,10 @@ def test_a_killed_holder_of_this_host_counts_for_nothing(tmp_path):
     assert not is_held(tmp_path)
     with writer(tmp_path):
         assert is_held(tmp_path)
+    with writer(tmp_path) as hold:
+        (tmp_path / SIGN).unlink()  # as the end of the other one does
+        with pytest.raises(StoreError, match="taken over by another process"):
+            hold.require()
 
 
 def test_a_frozen_holder_that_was_taken_over_writes_no_more(tmp_path):
@@ -245,13 +241,6 @@ def test_a_frozen_holder_that_was_taken_over_writes_no_more(tmp_path):
             assert answer(second) == "written"  # whose file the loser has left alone
     records = MetricsFile(tmp_path / "metrics.jsonl").read()
     assert [(record["host"], record["step"]) for record in records] == [("b", 1), ("c", 1)]
-
-
-def test_who_was_taken_over_and_finds_nobody_left_writes_no_more_either(tmp_path):
-    with writer(tmp_path) as hold:
-        (tmp_path / SIGN).unlink()  # as the end of the other one does
-        with pytest.raises(StoreError, match="taken over by another process"):
-            hold.require()
 
 
 @pytest.mark.parametrize("torn", ["", '{"host": "b", "bo', "[]", "process 7 on b", "\xff"])
@@ -330,7 +319,7 @@ def test_a_lock_is_waited_for_as_long_as_was_said(tmp_path):
             assert foreign_holder(tmp_path / SIGN) is None
 
 
-def test_a_study_has_one_driver_who_is_named(tmp_path):
+def test_a_study_has_one_driver_who_is_named_unless_its_sign_is_empty(tmp_path):
     with (
         driver(tmp_path, "tau-rho-1"),
         pytest.raises(StoreError) as caught,
@@ -340,6 +329,13 @@ def test_a_study_has_one_driver_who_is_named(tmp_path):
     assert re.match(
         rf"tau-rho-1 is driven by process {os.getpid()} on .*, since ", str(caught.value)
     )
+    sign = tmp_path / ".driver.lease"
+    sign.touch()
+    with pytest.raises(StoreError, match="study is driven by"), driver(tmp_path, "study"):
+        pass  # it may be one that is being written
+    old(sign, locks.HEARTBEAT_S + 1)
+    with driver(tmp_path, "study"):
+        assert json.loads(sign.read_text())["pid"] == os.getpid()
 
 
 def old(path, seconds=2 * EXPIRY_S):
@@ -389,16 +385,6 @@ def test_signs_of_the_living_are_left_alone(tmp_path):
             assert (tmp_path / SIGN).read_text() == sign
 
 
-def test_a_sign_that_a_full_disk_left_empty_holds_nobody_up_for_long(tmp_path):
-    sign = tmp_path / ".driver.lease"
-    sign.touch()
-    with pytest.raises(StoreError, match="study is driven by"), driver(tmp_path, "study"):
-        pass  # it may be one that is being written
-    old(sign, locks.HEARTBEAT_S + 1)
-    with driver(tmp_path, "study"):
-        assert json.loads(sign.read_text())["pid"] == os.getpid()
-
-
 def test_a_full_disk_leaves_no_empty_sign(tmp_path, monkeypatch):
     opened = Path.open
 
@@ -412,3 +398,31 @@ def test_a_full_disk_leaves_no_empty_sign(tmp_path, monkeypatch):
     with pytest.raises(StoreError, match="No space left"), driver(tmp_path, "study"):
         pass
     assert not (tmp_path / ".driver.lease").exists()
+
+
+def test_a_folder_that_is_there_and_one_that_is_not_yet(tmp_path):
+    for folder in (tmp_path, tmp_path / "not" / "yet"):
+        assert require_storage(folder).startswith(f"{folder}: ")
+    assert list(tmp_path.iterdir()) == []  # neither a lock nor the folder stays behind
+
+
+def test_storage_that_can_not_be_written_to(tmp_path):
+    (tmp_path / "runs").write_text("")
+    with pytest.raises(StoreError, match="runs is a file"):
+        require_storage(tmp_path / "runs")
+    with pytest.raises(StoreError, match="GiB free, and checkpoints may not fit"):
+        require_storage(tmp_path, least_free=1 << 62)
+
+
+def test_a_file_system_without_locks(tmp_path, monkeypatch):
+    class Refusing:
+        def __init__(self, *_, **__):
+            pass
+
+        def acquire(self, timeout):
+            raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(locks, "FileLock", Refusing)
+    with pytest.raises(StoreError, match="can't be locked") as refused:
+        require_storage(tmp_path)
+    assert "has no locks" in refused.value.next_step

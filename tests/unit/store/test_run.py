@@ -382,12 +382,6 @@ def test_an_evaluation_replaces_one_of_as_many_completions(run):
     assert record_evaluation(run, "amc23", over(3, 4))  # of another benchmark
 
 
-def test_the_same_figures_are_nothing_new(run):
-    assert record_evaluation(run, "aime", {"pass@1": 0.1 + 0.2, "grading": "strict"})
-    assert not record_evaluation(run, "aime", {"pass@1": 0.1 + 0.2, "grading": "strict"})
-    assert record_evaluation(run, "aime", {"pass@1": 0.1 + 0.2, "grading": "math-verify"})
-
-
 def over(problems, samples, seeds=1, value=0.5):
     return {"pass@1": value, "problems": problems, "samples": samples, "seeds": seeds}
 
@@ -414,7 +408,7 @@ def test_a_torn_file_is_named_once_and_replaced_and_others_count(run, torn, capl
     assert evaluation_figures(run)["eval/aime/problems"] == 3
 
 
-def test_two_files_of_one_name_have_records_of_their_own(run):
+def test_records_of_one_name_are_of_their_benchmarks(run):
     one, other = "a" * 16, "b" * 16
     assert record_evaluation(run, "a/test.jsonl", over(60, 256, value=0.25), one)
     assert record_evaluation(run, "b/test.jsonl", over(3, 4, value=0.75), other)
@@ -427,6 +421,9 @@ def test_two_files_of_one_name_have_records_of_their_own(run):
         assert name_in(found, file) == name
         assert (found[f"eval/{name}/pass@1"], found[f"eval/{name}/benchmark"]) == (value, file)
     assert name_in(found, "c/test.jsonl") == "test"
+    assert record_evaluation(run, "aime", {"pass@1": 0.1 + 0.2, "grading": "strict"})
+    assert not record_evaluation(run, "aime", {"pass@1": 0.1 + 0.2, "grading": "strict"})
+    assert record_evaluation(run, "aime", {"pass@1": 0.1 + 0.2, "grading": "math-verify"})
 
 
 @pytest.mark.parametrize(

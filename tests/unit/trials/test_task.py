@@ -57,7 +57,10 @@ def task(name, needs=None, state="to do"):
     return Task(name, name, (name,), None, lambda: state == "done", Resources(), needs=needs)
 
 
-def test_each_end_is_written_at_once(tmp_path):
+def test_task_states_are_written_at_once_and_a_torn_file_has_none(tmp_path):
+    assert stored_states(tmp_path) == []
+    (tmp_path / FILE).write_text("{")
+    assert stored_states(tmp_path) == []
     first = task("one", state="done")
     states = TaskStates(tmp_path, [first, task("two", needs=first)])
     assert [(one["name"], one["state"]) for one in stored_states(tmp_path)] == [
@@ -69,9 +72,3 @@ def test_each_end_is_written_at_once(tmp_path):
     assert stored_states(tmp_path)[1] == {
         "name": "two", "title": "two", "command": "sage two", "needs": "one", "state": "failed",
     }  # fmt: skip
-
-
-def test_a_missing_or_torn_file_has_no_tasks(tmp_path):
-    assert stored_states(tmp_path) == []
-    (tmp_path / FILE).write_text("{")
-    assert stored_states(tmp_path) == []

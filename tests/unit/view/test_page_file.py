@@ -105,7 +105,7 @@ def test_what_was_named_comes_with_its_runs(shown, tmp_path, kind, name, runs):
     assert held["answers"][f"{kind}?{kind}={name}"]
 
 
-def test_without_a_name_everything(shown):
+def test_a_page_holds_everything_or_every_sample_of_a_sweeps_runs(shown):
     held = contents(shown)
     assert set(ids(held)) == {BASE, BRANCH, PLAIN, "rl-torn-dddddddd"}
     assert held["begin"] == "#/runs"
@@ -113,9 +113,6 @@ def test_without_a_name_everything(shown):
     assert held["answers"][f"suite?suite={SUITE}"]["report"]
     assert "rl-torn-dddddddd" in held["footer"]  # its samples are not there, and why
     assert "rl-torn-dddddddd is not a run: it has no config.json" in held["footer"]
-
-
-def test_every_sample_record_and_difference_of_small_runs(shown):
     held = contents(shown, "sweep", SWEEP)
     assert [len(one["samples"]) for one in held["policies"]] == [48, 48, 48]
     assert "144 of 144 samples" in held["footer"]

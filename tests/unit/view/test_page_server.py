@@ -172,11 +172,16 @@ def files(root):
     return {str(one): (one.stat().st_size, one.stat().st_mtime_ns) for one in found}
 
 
-def test_a_taken_port_is_named():
+def test_a_taken_port_is_named_and_every_module_fetched_at_once():
     with bound(free_port()) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ConfigurationError, match=f"127.0.0.1:{port} can't be bound"):
             bound(port)
+    page = (PAGE / "index.html").read_text()
+    preloaded = re.findall(r'rel="modulepreload" href="([^"]+)"', page)
+    scripts = re.findall(r'script src="([^"]+)"', page)
+    modules = [name for name in FILES if name.endswith(".js") and name not in scripts]
+    assert sorted(preloaded) == sorted(modules)
 
 
 def test_without_a_port_a_free_one_is_taken_that_does_not_wait_for_acknowledgements():
@@ -192,11 +197,3 @@ def test_without_a_port_a_free_one_is_taken_that_does_not_wait_for_acknowledgeme
     """asyncio turns Nagle off on connections of a socket that names TCP alone."""
     with bound(None) as found:
         assert found.proto == socket.IPPROTO_TCP
-
-
-def test_every_module_is_fetched_at_once():
-    page = (PAGE / "index.html").read_text()
-    preloaded = re.findall(r'rel="modulepreload" href="([^"]+)"', page)
-    scripts = re.findall(r'script src="([^"]+)"', page)
-    modules = [name for name in FILES if name.endswith(".js") and name not in scripts]
-    assert sorted(preloaded) == sorted(modules)

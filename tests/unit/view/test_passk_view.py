@@ -11,7 +11,7 @@ from sage_cli.view.passk_view import curve_points
 BASE, BRANCH, PLAIN = "sft-arithmetic-aaaaaaaa", "rl-dapo-branch-bbbbbbbb", "rl-dapo-cccccccc"
 
 
-def test_the_ks_of_a_curve():
+def test_curves_have_few_ks_and_the_settings_of_the_measurement(tmp_path):
     assert curve_points(8) == (1, 2, 3, 4, 5, 6, 7, 8)
     points = curve_points(4096)
     assert points[0] == 1
@@ -19,6 +19,10 @@ def test_the_ks_of_a_curve():
     assert {1 << place for place in range(13)} <= {*points}
     assert len(points) < 60
     assert curve_points(8, "1,8") == (1, 8)
+    run = stored_run(tmp_path, "one", "a", by_chance(2))
+    measured = Api(tmp_path).policies.measured(run.id, "arithmetic")
+    assert measured.config.evaluation.samples == SAMPLES
+    assert load(("tiny",)).config.evaluation.samples != SAMPLES
 
 
 def test_curves_of_policies_at_the_same_ks_on_what_most_share(api):
@@ -62,8 +66,23 @@ def test_paired_differences(api):
         api.answer("difference", {"a": BASE, "b": BASE, "benchmark": "arithmetic"})
 
 
-def test_the_settings_are_those_of_the_measurement(tmp_path):
-    run = stored_run(tmp_path, "one", "a", by_chance(2))
-    measured = Api(tmp_path).policies.measured(run.id, "arithmetic")
-    assert measured.config.evaluation.samples == SAMPLES
-    assert load(("tiny",)).config.evaluation.samples != SAMPLES
+BASE, PLAIN = "sft-arithmetic-aaaaaaaa", "rl-dapo-cccccccc"
+BOTH = f"{BASE},{PLAIN}"
+
+
+def test_problems_with_the_right_samples_of_each_policy_side_by_side(api):
+    found = api.answer("problems", {"policies": BOTH})
+    assert [row["right"][BASE] for row in found["problems"]] == [2, 2, 2, 2, 2, 0]
+    assert [row["right"][PLAIN] for row in found["problems"]] == [5, 5, 5, 5, 5, 0]
+    assert {row["samples"][PLAIN] for row in found["problems"]} == {8}
+    problem = api.answer("problems", {"policies": BOTH})["problems"][0]["problem"]
+    found = api.answer("problem", {"policies": BOTH, "problem": problem, "grade": "right"})
+    base, plain = found["policies"]
+    assert (base["total"], plain["total"]) == (2, 5)
+    assert base["samples"] == 8
+    assert base["grades"] == {"right": 2, "wrong": 6}  # of all samples, not of those that fit
+    assert base["answers"] == {"<b>6</b>": 6, "6": 2}
+    assert found["question"]
+    assert found["gold"]
+    with pytest.raises(StoreError, match="'nothing'"):
+        api.answer("problem", {"policies": BOTH, "problem": "nothing"})

@@ -32,12 +32,16 @@ from sage_cli.trials.search.study import Study
 from sage_cli.trials.task import Replicate, Task
 
 
-def test_memory_is_a_trials_own_lack_only_if_a_searched_setting_changes_it():
+def test_what_is_a_trials_own_lack_of_memory():
     lack = Failure(Kind.MEMORY, "no more")
     assert not is_own(lack, ["guide.tau", "rl.learning_rate", "rollout.temperature"])
     for key in ("rl.prompts_per_step", "rollout.max_tokens", "model.hidden", "sft.batch_size"):
         assert changes_memory([key])
         assert is_own(lack, ["guide.tau", key])
+    configs = [load(sets=sets).config for sets in ([], ["rl.algo=dars"])]
+    for key in _MEMORY_SETTINGS:
+        section, name = key.split(".")
+        assert any(hasattr(getattr(one, section), name) for one in configs), key
 
 
 @pytest.mark.parametrize(("kind", "own"), [
@@ -46,13 +50,6 @@ def test_memory_is_a_trials_own_lack_only_if_a_searched_setting_changes_it():
 ])  # fmt: skip
 def test_of_the_others_divergence_alone_is_a_trials_own(kind, own):
     assert is_own(Failure(kind, "x"), ["rl.prompts_per_step"]) is own
-
-
-def test_every_setting_that_changes_memory_exists():
-    configs = [load(sets=sets).config for sets in ([], ["rl.algo=dars"])]
-    for key in _MEMORY_SETTINGS:
-        section, name = key.split(".")
-        assert any(hasattr(getattr(one, section), name) for one in configs), key
 
 
 def taus(*values):

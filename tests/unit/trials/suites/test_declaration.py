@@ -17,10 +17,13 @@ from sage_cli.trials.suites.declaration import (
 )
 
 
-def test_a_claim_is_read_and_the_lesser_stands_second():
+def test_a_claim_is_read_and_no_verdict_on_models_says_that_it_holds():
     claim = parse_claim("grpo-no-kl <  grpo at pass@256 on aime")
     assert (claim.a, claim.b, claim.k, claim.benchmark) == ("grpo", "grpo-no-kl", 256, "aime")
     assert parse_claim("a > b at pass@1").benchmark is None
+    for verdict in (Verdict.AS_CLAIMED, Verdict.OTHERWISE, Verdict.OPEN_MODELS):
+        assert verdict.value.startswith("these models: ")
+        assert "holds" not in verdict.value
 
 
 @pytest.mark.parametrize("text", ["a > b", "a = b at pass@1", "a > b at pass@x", "a>b at pass@1"])
@@ -45,12 +48,6 @@ def test_a_verdict_needs_sign_and_certainty(difference, p_holm, verdict, of_mode
     claim = parse_claim("a > b at pass@1")
     assert claim.verdict(difference, p_holm, "methods") == verdict
     assert claim.verdict(difference, p_holm, "models") == of_models
-
-
-def test_no_verdict_on_models_says_that_a_claim_holds():
-    for verdict in (Verdict.AS_CLAIMED, Verdict.OTHERWISE, Verdict.OPEN_MODELS):
-        assert verdict.value.startswith("these models: ")
-        assert "holds" not in verdict.value
 
 
 PAPERS = ["figure2", "figure3", "figure4", "figure6", "figure7", "paper",

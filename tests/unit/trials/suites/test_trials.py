@@ -121,7 +121,7 @@ def titles(found):
     return [task.title for task in found.tasks]
 
 
-def test_a_suite_is_a_base_its_measurement_and_trainings_that_are_measured(tmp_path):
+def test_a_suite_is_a_base_its_measurement_and_trainings(tmp_path):
     found = plan("table4", tmp_path, seeds=2)
     base, first, *_, measuring = found.tasks
     # the measurement is the shortest: no training waits for it
@@ -136,6 +136,16 @@ def test_a_suite_is_a_base_its_measurement_and_trainings_that_are_measured(tmp_p
     assert first.typed.endswith(f"--runs {tmp_path}")
     assert {task.state for task in found.tasks} == {"to do"}
     assert list(tmp_path.iterdir()) == []
+    found = plan("table5", tmp_path, seeds=1)
+    assert [task.kind for task in found.tasks] == ["sft", "rl", "rl", "rl"]
+    assert not any("--measure" in task.words for task in found.tasks)
+    others = ({"seeds": 2}, {"sets": "rl.steps=3"}, {"sets": "evaluation.samples=64"})
+    folders = [
+        plan("demo", tmp_path, *filter(None, [one.get("sets")]), seeds=one.get("seeds")).folder
+        for one in ({}, {}, *others)
+    ]
+    assert folders[0] == folders[1]
+    assert len(set(folders)) == 4
 
 
 def test_what_suites_share_is_done_once(tmp_path):
@@ -161,22 +171,6 @@ def test_every_task_comes_after_what_it_needs_and_a_file_has_its_name(tmp_path):
         assert isinstance(task, Task)
         assert "/" not in task.name
         assert task.run is None or task.run.id == task.name
-
-
-def test_a_suite_about_training_measures_nothing(tmp_path):
-    found = plan("table5", tmp_path, seeds=1)
-    assert [task.kind for task in found.tasks] == ["sft", "rl", "rl", "rl"]
-    assert not any("--measure" in task.words for task in found.tasks)
-
-
-def test_another_seed_or_setting_has_a_folder_of_its_own(tmp_path):
-    others = ({"seeds": 2}, {"sets": "rl.steps=3"}, {"sets": "evaluation.samples=64"})
-    folders = [
-        plan("demo", tmp_path, *filter(None, [one.get("sets")]), seeds=one.get("seeds")).folder
-        for one in ({}, {}, *others)
-    ]
-    assert folders[0] == folders[1]
-    assert len(set(folders)) == 4
 
 
 def cost_by_kind(found):
