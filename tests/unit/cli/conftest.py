@@ -61,3 +61,9 @@ def sage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Typed
         return Typed(result.exit_code, result.stdout, said, folder)
 
     return type_
+
+
+@pytest.fixture
+def answer(sage: Callable[..., Typed]) -> Callable[..., Any]:
+    """The object that a command prints."""
+    return lambda *words: sage(*words, "--json").answer

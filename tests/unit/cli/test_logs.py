@@ -15,12 +15,6 @@ FOUR = [("1", "1+1=?", "2"), ("2", "1+2=?", "3"), ("3", "1+3=?", "4")]
 MORE = [*FOUR, ("4", "1+4=?", "5")]
 
 
-@pytest.fixture
-def answer(sage):
-    """The object that a command prints."""
-    return lambda *words: sage(*map(str, words), "--json").answer
-
-
 def write(file, rows):
     Path(file).write_text("".join(json.dumps(row) + "\n" for row in rows))
     return file

@@ -14,12 +14,6 @@ ROW = {"question": "q", "gold": "4", "completion": "4", "correct": True}
 
 
 @pytest.fixture
-def answer(sage):
-    """The object that a command prints."""
-    return lambda *words: sage(*map(str, words), "--json").answer
-
-
-@pytest.fixture
 def theirs(sage):
     """A log, imported under this name."""
     sage("samples", "import", LOG, "--as", "theirs")

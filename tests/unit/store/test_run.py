@@ -147,24 +147,6 @@ def test_only_a_run_that_was_begun_and_has_not_finished_is_pruned(runs, status):
     assert run.folder.exists() == bool(status)
 
 
-def test_find_by_what_stands_within_an_id(runs):
-    first = made(runs, label="dapo-branch", identity="aaaa1111")
-    second = made(runs, label="dapo-none", identity="bbbb2222")
-    assert runs.find("branch") == first
-    assert runs.find("none-bb") == second
-    when = [run.manifest["started"][:16].replace("T", " ") for run in (first, second)]
-    second.note(status="failed")
-    with pytest.raises(StoreError) as caught:
-        runs.find("dapo")
-    assert caught.value.cause == (
-        f"'dapo' fits 2 runs: {first.id} (finished, {when[0]}), {second.id} (failed, {when[1]})"
-    )
-    third = made(runs, kind="branch", label="grpo", identity="cccc3333")
-    assert runs.find("branch") == third  # a beginning goes before what stands within
-    with pytest.raises(StoreError, match="there is no run 'dapo-token'"):
-        runs.find("dapo-token")
-
-
 @pytest.mark.parametrize("file", ["manifest.json", "config.json"])
 @pytest.mark.parametrize("content", [b'{"status": "fini', b"[]", b"3", b"\xff{}", b"[" * 100_000])
 def test_a_torn_run_costs_itself_alone(runs, file, content, caplog):
@@ -188,24 +170,34 @@ def test_a_torn_run_costs_itself_alone(runs, file, content, caplog):
 
 
 def test_find_by_id_part_or_folder(runs):
-    first = made(runs, identity="aaaa1111")
-    second = made(runs, identity="bbbb2222")
+    first = made(runs, label="dapo-branch", identity="aaaa1111")
+    second = made(runs, label="dapo-none", identity="bbbb2222")
     base = made(runs, kind="sft", label="arithmetic", identity="cccc3333")
-    assert runs.find(first.id) == first
-    assert runs.find("sft") == base
-    assert runs.find("bbbb2222") == second
-    assert runs.find(str(second.folder)) == second
+    for text, run in (
+        (first.id, first), ("sft", base), ("bbbb2222", second), (str(second.folder), second),
+        ("branch", first), ("none-bb", second),
+    ):  # fmt: skip
+        assert runs.find(text) == run
     second.model.mkdir()
     assert run_of(second.model) == second
     assert run_of(second.checkpoints) is None
-    with pytest.raises(
-        StoreError, match=rf"'rl' fits 2 runs: {first.id} \(.*\), {second.id} \("
-    ) as caught:
-        runs.find("rl")
-    assert caught.value.next_step == "name one of them by more of its id"
+    when = [run.manifest["started"][:16].replace("T", " ") for run in (first, second)]
+    second.note(status="failed")
+    for text in ("dapo", "rl"):
+        with pytest.raises(StoreError) as caught:
+            runs.find(text)
+        assert caught.value.cause == (
+            f"'{text}' fits 2 runs: {first.id} (finished, {when[0]}), "
+            f"{second.id} (failed, {when[1]})"
+        )
+        assert caught.value.next_step == "name one of them by more of its id"
     with pytest.raises(StoreError, match="there is no run 'rl-dapo-brnch-aaaa1111'") as caught:
         runs.find("rl-dapo-brnch-aaaa1111")
     assert caught.value.next_step == f"did you mean {first.id}?"
+    with pytest.raises(StoreError, match="there is no run 'dapo-token'"):
+        runs.find("dapo-token")
+    third = made(runs, kind="branch", label="grpo", identity="dddd4444")
+    assert runs.find("branch") == third  # a beginning goes before what stands within
 
 
 def test_latest_is_finished_and_no_trial(runs):
@@ -230,15 +222,16 @@ def test_remove_refuses_parents_and_runs_at_work(runs):
     trained = made(runs, identity="2" * 8, parent=base.id)
     with pytest.raises(StoreError, match=f"{base.id} is the parent of {trained.id}"):
         runs.remove(base)
-    with writer(trained.folder), pytest.raises(StoreError, match="being written"):
-        runs.remove(trained)
-    assert trained.finished
+    for name in (".lock", LAUNCHER):
+        with writer(trained.folder, name), pytest.raises(StoreError, match="being written"):
+            runs.remove(trained)
+        assert trained.finished
     runs.remove(trained)
     runs.remove(base)
     assert runs.all() == []
 
 
-def test_identity_is_the_same_in_every_process():
+def test_identity_is_the_same_in_every_process_and_of_what_determines_a_result(monkeypatch):
     """Hash randomisation, insertion order and number types must not show."""
     program = (
         "from sage_cli.store.files import identity_of;"
@@ -253,14 +246,11 @@ def test_identity_is_the_same_in_every_process():
     }  # fmt: skip
     here = identity_of("rl", {"beta": None, "tags": ("a",), "rl": {"lr": 1e-5, "seed": 1}})
     assert found == {here}
-
-
-def test_identity_tells_apart_what_determines_a_result(monkeypatch):
-    one = identity_of("rl", {"seed": 1})
-    assert one != identity_of("rl", {"seed": 2})
-    assert one != identity_of("sft", {"seed": 1})
+    seeded = identity_of("rl", {"seed": 1})
+    assert seeded != identity_of("rl", {"seed": 2})
+    assert seeded != identity_of("sft", {"seed": 1})
     monkeypatch.setattr("sage_cli.store.files.RESULT_VERSION", 10**6)
-    assert one != identity_of("rl", {"seed": 1})
+    assert seeded != identity_of("rl", {"seed": 1})
 
 
 def test_a_killed_run_is_interrupted_and_a_held_one_runs(tmp_path):
@@ -301,14 +291,6 @@ def test_a_kill_while_a_run_is_deleted_leaves_it_whole_or_gone(runs, monkeypatch
 def kill(error):
     if error:
         raise error
-
-
-@pytest.mark.parametrize("name", [".lock", LAUNCHER])
-def test_a_run_that_is_being_written_is_not_deleted(runs, name):
-    run = made(runs)
-    with writer(run.folder, name), pytest.raises(StoreError, match="being written"):
-        run.clear()
-    assert run.finished
 
 
 def test_a_run_that_was_taken_over_is_recorded_no_further(runs):

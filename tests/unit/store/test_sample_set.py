@@ -337,30 +337,6 @@ def test_reading_a_damaged_part_names_it_and_sets_it_aside(samples, indexed):
     assert [row.index for row in found.completions()] == [2]
 
 
-def test_a_sample_in_two_parts_counts_once(samples):
-    part = put(samples, completion("a", 0), completion("a", 1))
-    checksum = part.stem.split("-")[-1]
-    shutil.copy(part, part.with_name(f"part-{'f' * 8}-000007-{checksum}.parquet"))
-    assert [row.index for row in again(samples).completions()] == [0, 1]
-    assert len(again(samples).inventory().parts) == 1
-    put(samples, completion("a", 0), completion("a", 1))
-    put(samples, completion("a", 1), completion("a", 2))
-    assert [row.index for row in samples.completions()] == [0, 1, 2]
-    assert samples.inventory().count_missing(["a"], 4) == 1
-
-
-def test_two_texts_for_one_sample_are_refused_with_both_names(samples):
-    first = put(samples, completion("a", 0), completion("a", 1, "one"))
-    put(samples, completion("a", 2))
-    second = put(samples, completion("a", 1, "uno"))
-    with pytest.raises(StoreError, match="sample 1 of problem a") as caught:
-        samples.inventory()
-    assert first.name in caught.value.cause
-    assert second.name in caught.value.cause
-    second.unlink()
-    assert samples.inventory().missing("a", 3) == ()
-
-
 STRAYS = ("part-copy.parquet", "part-1-2.parquet", "part-(1).parquet", "notes.txt")
 
 

@@ -64,10 +64,10 @@ FAILS: dict[float, tuple[int, str]] = {}
 
 
 class Touch(Task):
-    """A training that is a file; it takes half a second, or hours where there is a file `slow`."""
+    """A training that is a file; it takes a moment, or hours where there is a file `slow`."""
 
     def command(self, file: Path, log: Path) -> Command:
-        seconds = 9999 if Path(f"{self.run.folder}.slow").exists() else 0.5
+        seconds = 9999 if Path(f"{self.run.folder}.slow").exists() else 0.1
         line = f"import sys, time; time.sleep({seconds}); open(sys.argv[1], 'w').close()"
         if (why := FAILS.get(float(self.name.split("-")[1]))) is not None:
             line = f"import sys; print({why[1]!r}); sys.exit({why[0]})"
