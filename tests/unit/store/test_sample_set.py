@@ -1,7 +1,5 @@
 """Sample sets: what several writers share, and one sample for each problem and index."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -134,11 +132,8 @@ def test_half_written_files_go_but_not_a_living_writers(tmp_path):
 
 def test_a_mutex_that_is_never_given_back_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "PATIENCE_S", 0.1)
-    with (
-        Claims(tmp_path).mutex(),
-        pytest.raises(StoreError, match="claims") as caught,
-        Claims(tmp_path).mutex(),
-    ):
+    refused = pytest.raises(StoreError, match="claims")
+    with Claims(tmp_path).mutex(), refused as caught, Claims(tmp_path).mutex():
         pass
     assert "stopped process" in str(caught.value.next_step)
 
@@ -209,10 +204,12 @@ def test_an_error_keeps_what_was_added_and_leftovers_are_removed(samples):
 
 def test_parts_are_flushed_by_rows_and_time_and_reported_once_stored(samples, monkeypatch):
     monkeypatch.setattr(module, "FLUSH_ROWS", 2)
-    seen: list[tuple[list[str | None], int]] = []
-    with samples.writing(
-        {}, lambda rows: seen.append(([r.part for r in rows], len(list(samples.completions()))))
-    ) as writer:
+    seen = []
+
+    def stored(rows):
+        seen.append(([row.part for row in rows], len(list(samples.completions()))))
+
+    with samples.writing({}, stored) as writer:
         writer.claim(["p"], 5)
         for index in range(5):
             writer.add(completion(index=index))
@@ -222,9 +219,9 @@ def test_parts_are_flushed_by_rows_and_time_and_reported_once_stored(samples, mo
     assert [parts for parts, _ in seen] == [[names[0]] * 2, [names[1]] * 2, [names[2]]]
     monkeypatch.setattr(module, "FLUSH_S", 0.0)
     with samples.writing({}) as writer:
-        writer.claim(["p"], 2)
-        writer.add(completion())
-        assert len(samples.inventory().parts) == 1
+        writer.claim(["q"], 2)
+        writer.add(completion("q"))
+        assert len(samples.inventory().parts) == 4
 
 
 def test_a_writer_leaves_the_index_as_it_found_the_set_last(samples):
@@ -253,7 +250,7 @@ def test_a_full_disk_keeps_what_was_stored_before(samples, monkeypatch):
     write_bytes = Path.write_bytes
     room = iter([True, False, False])
 
-    def limited(path: Path, content: bytes) -> int:
+    def limited(path, content):
         if next(room):
             return write_bytes(path, content)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -305,13 +302,9 @@ def test_what_is_missing(samples):
 
 
 def test_the_key_depends_on_every_part_of_the_identity():
-    others = [
-        replace(IDENTITY, model="n" * 16),
-        replace(IDENTITY, template="u" * 12),
-        replace(IDENTITY, sampling={"temperature": 0.9}),
-        replace(IDENTITY, seed=1),
-    ]
-    assert len({IDENTITY.key, *(other.key for other in others)}) == 5
+    changes = ({"model": "n" * 16}, {"template": "u" * 12}, {"seed": 1},
+               {"sampling": {"temperature": 0.9}})  # fmt: skip
+    assert len({IDENTITY.key, *(replace(IDENTITY, **change).key for change in changes)}) == 5
     ordered = replace(IDENTITY, sampling={"top_k": 1, "temperature": 1.0})
     reordered = replace(IDENTITY, sampling={"temperature": 1.0, "top_k": 1})
     assert reordered.key == ordered.key
