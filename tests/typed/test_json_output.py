@@ -62,7 +62,7 @@ def type_(folder, warm):
     noisy = {"WANDB_MODE": "offline", "WANDB_SILENT": "false", "FORCE_COLOR": "1"}
     environment = {**os.environ, **noisy, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 
-    def run(*words: str, code: int = 0) -> dict[str, Any]:
+    def run(*words, code=0):
         done = subprocess.run(
             [*warm.driver, *words, "--json"], cwd=folder, env=environment, capture_output=True,
             text=True, timeout=900, check=False,

@@ -1,16 +1,13 @@
 """Secrets that are given in every way they can be stand in no byte of what is written."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
 from base64 import b64encode
 from pathlib import Path
-from typing import Any
 
 import pytest
-from endpoint import Answer, Endpoint, serving
+from endpoint import Endpoint, serving
 from every_byte import found_in
 from sweep_lab import SweepLab
 
@@ -32,7 +29,7 @@ HOSTILE = (
 def endpoint():
     """A server whose completions are commands for terminals."""
 
-    def says(_: dict[str, Any], usual: Answer) -> Answer:
+    def says(_, usual):
         usual[1]["choices"][0]["text"] = HOSTILE
         return usual
 

@@ -1,7 +1,5 @@
 """Every command of the tutorials runs as it is printed, on a model that trains in seconds."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -144,5 +142,5 @@ def typed(tutorial):
 
 def commands(text):
     """What stands in the blocks marked `bash`, but for installations."""
-    blocks: list[str] = re.findall(r"^```bash\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    blocks = re.findall(r"^```bash\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     return [re.sub(r"^pip install .*\n", "", block, flags=re.MULTILINE) for block in blocks]

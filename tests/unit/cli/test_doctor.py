@@ -1,7 +1,5 @@
 """`sage doctor` on a setup that runs, and on broken ones: a line for each, and exit code 1."""
 
-from __future__ import annotations
-
 import json
 from importlib.util import find_spec
 from pathlib import Path

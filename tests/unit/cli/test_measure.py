@@ -18,7 +18,7 @@ from sage_cli.grading import Grade
 from sage_cli.models.policy import Policy
 from sage_cli.models.stages import plan_of
 from sage_cli.progress import Silent
-from sage_cli.store.run import Run, evaluation_figures
+from sage_cli.store.run import evaluation_figures
 
 SETTINGS = {
     "model.hidden": 16, "model.layers": 1, "model.heads": 2, "model.feed_forward": 32,
@@ -183,7 +183,7 @@ def test_what_several_processes_trained_their_command_measures(config, base, mon
         with run.recording({}, kind="rl"):
             run.model.mkdir(parents=True)
 
-    taken: list[Run] = []
+    taken = []
     monkeypatch.setattr("sage_cli.training.launch.run_together", train)
     monkeypatch.setattr(RlTraining, "measure", lambda self, run, _: taken.append(run))
     assert RlTraining.of(several, measure=True).carry_out(Silent()) == run

@@ -217,7 +217,7 @@ def test_what_is_refused_before_the_training_leaves_the_old_run(settings, base):
 def test_a_run_that_is_there_says_how_it_is_trained_again(settings, base):
     run = finish(RlTraining.of(settings).planned, parent=base.id)
     for training, found in ((RlTraining, run), (SftTraining, base)):
-        said: list[str] = []
+        said = []
         progress = Silent()
         progress.say = said.append
         training.of(settings).found(found, progress)

@@ -1,12 +1,9 @@
 """Which demonstrations `sage sft` keeps, and what it is told before anything is loaded."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import threading
-from typing import Any
 
 import pytest
 from random_model import save_scratch
@@ -88,7 +85,7 @@ def test_the_length_that_counts_is_the_questions_or_the_conversations(folder, ro
 
 @pytest.mark.parametrize(("setting", "loss"), [(None, "completion"), ("text", "text")])
 def test_what_the_loss_covers_is_a_setting(folder, rows, monkeypatch, setting, loss):
-    seen: list[Any] = []
+    seen = []
     monkeypatch.setattr(trainer, "train_sft", lambda *arguments: seen.extend(arguments[3]))
     monkeypatch.setattr(workflow, "note_weights", lambda run: None)
     sets = ["sft.optimizer=adamw", *([f"sft.loss={setting}"] if setting else [])]

@@ -176,9 +176,7 @@ def test_a_stored_configuration_may_name_a_plugin_that_is_not_installed():
                 load(sets=[choice], stored=given)
 
 
-def test_what_travels_with_a_stored_configuration(
-    monkeypatch,
-):
+def test_what_travels_with_a_stored_configuration(monkeypatch):
     stored = load(sets=["run.root=/where/it/was/made"]).config.model_dump(mode="json")
     assert str(load(stored=stored).config.run.root) == "runs"
     monkeypatch.setenv("SAGE_RUNS", "/elsewhere")

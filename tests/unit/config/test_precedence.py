@@ -1,19 +1,15 @@
 """The same words name the same run, whichever command says them, and in whatever order."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sage_cli.config.load import Loaded, changed, load, with_layers
-from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 
 ALGOS = st.sampled_from(["grpo", "dapo", "gspo", "pkpo", "pass-at-k", "clip-cov"])
@@ -49,7 +45,7 @@ WORDS = said()
 
 
 def nested(words):
-    found: dict[str, dict[str, Any]] = {}
+    found = {}
     for name, value in words.items():
         section, _, key = name.partition(".")
         found.setdefault(section, {})[key] = value
@@ -102,7 +98,7 @@ def test_a_trial_is_what_rl_names_by_the_same_words(file, words, trial):
     if shared is None or typed_once is None:
         return
     assert changed(shared, trial) == typed_once
-    now: SageConfig | None = shared
+    now = shared
     for name, value in trial.items():
         now = now and made(lambda name=name, value=value, now=now: changed(now, {name: value}))
     assert now is None or now == typed_once

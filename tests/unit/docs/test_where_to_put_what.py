@@ -1,7 +1,5 @@
 """The table in docs/architecture.md: a thing that is added as a row says is there, and runs."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

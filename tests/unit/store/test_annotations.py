@@ -1,7 +1,5 @@
 """Grades beside samples: stored once, counted without texts, and as columns."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np
@@ -159,7 +157,7 @@ def test_many_files_become_one(samples, monkeypatch):
 
 
 def test_where_grades_cannot_be_kept_they_count_all_the_same(samples, monkeypatch, caplog):
-    def refuse(*_: object) -> None:
+    def refuse(*_):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(arrow_tables, "write_sealed", refuse)

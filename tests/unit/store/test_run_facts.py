@@ -1,7 +1,5 @@
 """Facts of runs: a sweep's runs with torn lines, and the speed of a training."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -96,7 +94,7 @@ def test_medians_shares_and_the_highest_peak():
 def facts(tmp_path, *settings):
     """Facts of runs, each by `kind` and settings by dotted name."""
     for place, (kind, values) in enumerate(settings):
-        config: dict[str, dict[str, object]] = {}
+        config = {}
         for name, value in values.items():
             section, _, key = name.partition(".")
             config.setdefault(section, {})[key] = value

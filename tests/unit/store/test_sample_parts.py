@@ -1,10 +1,7 @@
 """Parts: checksums in their names, and files that are no parts."""
 
-from __future__ import annotations
-
 import errno
 import os
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -59,7 +56,7 @@ def test_a_file_without_a_writer_in_its_name_is_no_part(tmp_path, caplog):
 
 
 def test_a_full_disk_is_a_cause_with_a_next_step_and_leaves_nothing(tmp_path, monkeypatch):
-    def full(_: int) -> None:
+    def full(_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
@@ -72,9 +69,9 @@ def test_a_full_disk_is_a_cause_with_a_next_step_and_leaves_nothing(tmp_path, mo
 @pytest.fixture
 def read(monkeypatch):
     """Names of the parts that were read to know what they hold."""
-    names: list[str] = []
+    names = []
 
-    def noted(path: Path, columns: list[str]) -> object:
+    def noted(path, columns):
         names.append(path.name)
         return read_part(path, columns)
 
@@ -145,7 +142,7 @@ def test_where_the_index_cannot_be_written_the_set_is_read_all_the_same(tmp_path
     samples = SampleSet(tmp_path, IDENTITY)
     put(samples, completion("a", 0))
 
-    def refuse(*_: object) -> None:
+    def refuse(*_):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(index_module, "write_sealed", refuse)

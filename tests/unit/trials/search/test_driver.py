@@ -66,7 +66,7 @@ FAILS: dict[float, tuple[int, str]] = {}
 class Touch(Task):
     """A training that is a file; it takes a moment, or hours where there is a file `slow`."""
 
-    def command(self, file: Path, log: Path) -> Command:
+    def command(self, file, log):
         seconds = 9999 if Path(f"{self.run.folder}.slow").exists() else 0.1
         line = f"import sys, time; time.sleep({seconds}); open(sys.argv[1], 'w').close()"
         if (why := FAILS.get(float(self.name.split("-")[1]))) is not None:
@@ -243,7 +243,7 @@ def test_a_point_whose_settings_can_not_both_hold_is_said_and_counted(
     def refuse(self, point):
         raise ConfigurationError("q_min is above q_max")
 
-    lines: list[str] = []
+    lines = []
     monkeypatch.setattr(Lab, "trainings", refuse)
     monkeypatch.setattr(Silent, "say", lambda _, text: lines.append(text))
     drive(opened(), total=2, seeds=2)
