@@ -11,62 +11,50 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.section import is_cosmetic, usual_where_set
 
-
-def loaded(file, *sets):
-    return load(sets=[f"rl.accelerate={file}", "rl.processes=2", *sets])
+SEVERAL = {"distributed_type": "MULTI_GPU"}
+FIRST = {"distributed_type": "FSDP", "fsdp_config": {"fsdp_version": 1}}  # has plain tensors
+SECOND = {"distributed_type": "DEEPSPEED", "deepspeed_config": {"zero_stage": 2}}
+FULL, LORA, EIGHT = "model.tuning=full ", "model.tuning=lora ", "rl.optimizer=adamw_8bit"
+NO_EIGHT = "'fsdp2': rl.optimizer 'adamw_8bit' can't .*--set rl.optimizer=adamw"
+NO_DARS = r"rl.algo 'dars' computes .* fsdp2 or ddp"
 
 
 @pytest.mark.parametrize(
-    ("said", "complaint"),
+    ("file", "sets", "complaint"),
     [
-        ({"num_processes": 8}, "is for 8 processes, and rl.processes is 2 .*--processes 8"),
-        ({"num_machines": 2}, "is for 2 machines, and --processes starts all of them on this one"),
+        (SEVERAL | {"num_processes": 8}, "",
+         "is for 8 processes, and rl.processes is 2 .*--processes 8"),
+        (SEVERAL | {"num_machines": 2}, "",
+         "is for 2 machines, and --processes starts all of them on this one"),
+        (SEVERAL | {"num_processes": 2, "num_machines": 1}, "", None),
+        (SEVERAL | {"num_processes": -1}, "", None),
+        (SEVERAL, "", None),
+        ("gone.yaml", "", None),  # left to the launch
+        ("zero3", LORA, "'zero3': DeepSpeed's ZeRO stage 3 fails"),
+        ("zero3", FULL, None),
+        ("fsdp2", LORA + "rl.optimizer=adamw", None),
+        ("zero3", FULL + "rl.algo=dars", NO_DARS),
+        (SECOND, FULL + "rl.algo=dars", NO_DARS),
+        (SECOND, FULL, None),
+        ("fsdp2", "rl.algo=dars", None),
+        ("fsdp2", FULL + EIGHT, NO_EIGHT),
+        ("fsdp2", LORA + EIGHT, NO_EIGHT),
+        ("fsdp2", FULL + "rl.optimizer=adamw", None),
+        ("zero3", FULL + EIGHT, None),
+        (FIRST, FULL + EIGHT, None),
+        (FIRST, LORA + EIGHT, None),
     ],
-)
-def test_a_file_for_other_numbers_is_refused(tmp_path, said, complaint):
-    file = tmp_path / "own.yaml"
-    file.write_text(yaml.safe_dump({"distributed_type": "MULTI_GPU", **said}))
-    with pytest.raises(ConfigurationError, match=complaint):
-        loaded(file)
-
-
-def test_a_file_for_the_same_number_or_none_or_that_is_not_there_passes(tmp_path):
-    for said in ({"num_processes": 2, "num_machines": 1}, {"num_processes": -1}, {}):
-        file = tmp_path / "own.yaml"
-        file.write_text(yaml.safe_dump({"distributed_type": "MULTI_GPU", **said}))
-        assert loaded(file).config.rl.processes == 2
-    assert loaded("gone.yaml").config.rl.accelerate == "gone.yaml"
-
-
-def test_zero_3_takes_no_adapters_and_deepspeed_no_dars(tmp_path):
-    with pytest.raises(ConfigurationError, match="'zero3': DeepSpeed's ZeRO stage 3 fails"):
-        loaded("zero3", "model.tuning=lora")
-    loaded("zero3", "model.tuning=full")
-    loaded("fsdp2", "model.tuning=lora", "rl.optimizer=adamw")
-    second = tmp_path / "second.yaml"
-    said = {"distributed_type": "DEEPSPEED", "deepspeed_config": {"zero_stage": 2}}
-    second.write_text(yaml.safe_dump(said))
-    dars = {"rl": {"algo": "dars"}}
-    for file in ("zero3", second):
-        loaded(file, "model.tuning=full")
-        sets = [f"rl.accelerate={file}", "rl.processes=2", "model.tuning=full"]
-        with pytest.raises(ConfigurationError, match=r"rl.algo 'dars' computes .* fsdp2 or ddp"):
-            load(flags=dars, sets=sets)
-    load(flags=dars, sets=["rl.accelerate=fsdp2", "rl.processes=2"])
-
-
-@pytest.mark.parametrize("tuning", ["full", "lora"])
-def test_fsdp_2_takes_no_8_bit_optimizer(tmp_path, tuning):
-    model, eight = f"model.tuning={tuning}", "rl.optimizer=adamw_8bit"
-    refusal = "'fsdp2': rl.optimizer 'adamw_8bit' can't .*--set rl.optimizer=adamw"
-    with pytest.raises(ConfigurationError, match=refusal):
-        loaded("fsdp2", model, eight)
-    loaded("fsdp2", model, "rl.optimizer=adamw")
-    loaded("zero3", "model.tuning=full", eight)
-    first = tmp_path / "first.yaml"  # the first version has plain tensors
-    said = {"distributed_type": "FSDP", "fsdp_config": {"fsdp_version": 1}}
-    first.write_text(yaml.safe_dump(said))
-    loaded(first, model, eight)
+)  # fmt: skip
+def test_what_an_accelerate_file_can_train(tmp_path, file, sets, complaint):
+    if not isinstance(file, str):
+        (tmp_path / "own.yaml").write_text(yaml.safe_dump(file))
+        file = str(tmp_path / "own.yaml")
+    sets = [f"rl.accelerate={file}", "rl.processes=2", *sets.split()]
+    if complaint is None:
+        assert load(sets=sets).config.rl.accelerate == file
+    else:
+        with pytest.raises(ConfigurationError, match=complaint):
+            load(sets=sets)
 
 
 @pytest.mark.parametrize("preset", ["qwen2.5-3b-instruct-full", "qwen2.5-math-1.5b-instruct-full"])

@@ -12,6 +12,9 @@ from sage_cli.view.api import Api
 TAGS = ("<start_working_out>", "<end_working_out>", "<SOLUTION>", "</SOLUTION>")
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
     """An initial policy and a training with random weights, each with samples."""
@@ -36,16 +39,11 @@ def asked(root):
     return {"policy": "rl-branch-bbbbbbbb", "problem": problem["problem"], "seed": "0"}
 
 
-@pytest.mark.slow
-def test_nothing_is_read_before_somebody_asks(root, asked):
+def test_a_reading_is_stored_once_somebody_asks(root, asked):
     found = Api(root).answer("tokens", {**asked, "index": "3"})
     assert found["tokens"] is None
     assert found["reference"] == "sft-base-aaaaaaaa"
     assert found["guide"].startswith("branch (tau 1")
-
-
-@pytest.mark.slow
-def test_a_reading_is_stored(root, asked):
     made = Api(root).answer("tokens", {**asked, "index": "0", "compute": "1"})
     again = Api(root).answer("tokens", {**asked, "index": "0"})
     assert again == made
@@ -53,7 +51,6 @@ def test_a_reading_is_stored(root, asked):
     assert Api(root).answer("tokens", {**asked, "index": "1"})["tokens"] is None
 
 
-@pytest.mark.slow
 def test_its_numbers_agree_with_each_other(root, asked):
     found = Api(root).answer("tokens", {**asked, "index": "0", "compute": "1"})
     columns = [found[name] for name in ("surprisal", "entropy", "q", "log_ratio")]
@@ -66,11 +63,8 @@ def test_its_numbers_agree_with_each_other(root, asked):
     assert any(log_ratio != 0 for log_ratio in found["log_ratio"])  # other weights
 
 
-@pytest.mark.slow
 def test_an_initial_policy_has_neither_guide_nor_reference(root, asked):
     values = {**asked, "policy": "sft-base-aaaaaaaa", "index": "0", "compute": "1"}
     found = Api(root).answer("tokens", values)
     assert found["surprisal"]
-    assert found["q"] is None
-    assert found["log_ratio"] is None
-    assert found["reference"] is None
+    assert [found[name] for name in ("q", "log_ratio", "reference")] == [None, None, None]
