@@ -124,27 +124,22 @@ def test_lengths_in_tokens():
 
 
 @pytest.mark.parametrize(
-    ("sets", "cause", "mend"),
+    ("sets", "positions", "cause", "mend"),
     [
         # "2" takes 3 tokens, "144" 5
-        (("rollout.max_tokens=4",), "1 of 2 problems can't be answered", "max_tokens=5 is the"),
-        (("rollout.max_tokens=2",), "2 of 2 problems can't be answered", "max_tokens=5 is the"),
+        ("rollout.max_tokens=4", 50, "1 of 2 problems can't be answered", "max_tokens=5 is the"),
+        ("rollout.max_tokens=2", 50, "2 of 2 problems can't be answered", "max_tokens=5 is the"),
         # the box is written in characters: \boxed{144} has 11
-        (("prompt.answer=boxed", "rollout.max_tokens=8"), "longest answer takes 11", "=11"),
+        ("prompt.answer=boxed rollout.max_tokens=8", 50, "longest answer takes 11", "=11"),
         # 7 + 48 = 55 tokens, of which 50 fit: 50 - 7 = 43
-        ((), "7 tokens, and with rollout.max_tokens 48 that is more than", "max_tokens=43"),
+        ("", 50, "7 tokens, and with rollout.max_tokens 48 that is more than", "max_tokens=43"),
+        ("", 7, "", "leave the longest prompts out"),  # no limit fits
     ],
 )
-def test_what_does_not_fit_is_said_with_the_limit_that_is_needed(sets, cause, mend):
+def test_what_does_not_fit_is_said_with_the_limit_that_is_needed(sets, positions, cause, mend):
     with pytest.raises(ConfigurationError, match=cause) as error:
-        said(*sets, positions=50)
+        said(*sets.split(), positions=positions)
     assert mend in str(error.value.next_step)
-
-
-def test_a_prompt_beyond_the_context_has_no_limit_that_fits():
-    with pytest.raises(ConfigurationError) as error:
-        said(positions=7)
-    assert "leave the longest prompts out" in str(error.value.next_step)
 
 
 @pytest.mark.parametrize(

@@ -116,17 +116,17 @@ def test_no_model_is_looked_for(sage, theirs, words):
     sage(*words.split()).refused("imported samples and no model")
 
 
-def test_lengths_need_token_counts(sage):
+def test_what_imported_samples_lack_is_named(sage):
     file = WRITTEN / "samples_toy_2026-11-25T00-00-00.000000.jsonl"
     sage("samples", "import", file, "--as", "theirs")
     sage("analyze", "lengths", "theirs").refused("have no token counts")
-
-
-def test_golds_that_are_absent_are_named(sage):
     write("mine.jsonl", {"question": "q", "completion": "a", "correct": True})
     sage("samples", "import", "mine.jsonl", "--as", "mine")
     sage("grade", "mine.jsonl").refused("has no golds")
     sage("passk", "mine", "--set", "grading.judge=math").refused("came without a gold")
+    write("own.jsonl", {"gold": "1", "completion": "1"})
+    for words in ("rl --set grading.judge=imported --dry-run", "grade own.jsonl --judge imported"):
+        sage(*words.split()).refused("grades nothing new")
 
 
 @pytest.mark.parametrize("measured", [True, False])
@@ -138,9 +138,3 @@ def test_the_pages_show_imported_samples(sage, theirs, measured):
     assert list(curve["pass@k"]) == [0.25, 0.5, 0.75, 1.0]
     samples = api.answer("samples", {"policy": "theirs"})
     assert (samples["total"], samples["grades"]) == (12, {"right": 3, "wrong": 9})
-
-
-def test_verdicts_grade_nothing_new(sage):
-    write("own.jsonl", {"gold": "1", "completion": "1"})
-    for words in ("rl --set grading.judge=imported --dry-run", "grade own.jsonl --judge imported"):
-        sage(*words.split()).refused("grades nothing new")

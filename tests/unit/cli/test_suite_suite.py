@@ -102,16 +102,13 @@ def noted(name, root):
     return plan_suite(name, Overrides(("tiny",), (), 1, {"run": {"root": root}}))["notes"]
 
 
-def test_methods_that_are_the_same_here_are_named(tmp_path):
+def test_methods_that_are_the_same_here_and_own_controls_are_named(tmp_path):
     twins = [one for one in noted("figure6", tmp_path) if "run once" in one]
     assert twins == [
         "figure6: base-3b is base-1.5b under these settings, and is run once",
         "figure6: grpo-3b is grpo-1.5b under these settings, and is run once",
         "figure6: branch-3b is branch-1.5b under these settings, and is run once",
     ]
-
-
-def test_methods_that_differ_are_not_and_own_controls_are_named(tmp_path):
     controls = [one for one in noted("table1", tmp_path) if "own control" in one]
     assert controls == [
         f"table1: grpo-{guide}'s own control is grpo" for guide in ("random", "token", "branch")

@@ -95,7 +95,7 @@ def test_the_kl_that_is_left_open_follows_algorithm_and_guide(algo, guide, kl):
     assert loaded.origins["anchor.kl"] == f"method {algo}"
 
 
-def test_a_guide_takes_the_presets_values_and_what_it_was_told(layer):
+def test_a_guide_takes_the_presets_blocks_and_what_it_was_told(layer):
     loaded = load(flags=branch())
     assert (loaded.config.guide.tau, loaded.config.guide.rho) == (0.465, 0.775)
     assert loaded.origins["guide.tau"] == "preset tiny, guides.branch"
@@ -106,9 +106,6 @@ def test_a_guide_takes_the_presets_values_and_what_it_was_told(layer):
     assert load(["tiny", own], branch()).config.guide.tau == 0.9
     assert load(sets=["guide.tau=3", "guide.name=branch"]).config.guide.tau == 3
     assert load([layer("guide: {tau: 2}")], branch()).config.guide.tau == 2
-
-
-def test_guides_blocks_of_several_presets_merge_and_reach_a_guide_chosen_before(layer):
     own = layer("guides: {branch: {tau: 1}}")
     guide = load(["tiny", own], branch()).config.guide
     assert (guide.tau, guide.rho) == (1.0, 0.775)

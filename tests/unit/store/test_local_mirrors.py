@@ -33,16 +33,11 @@ def test_one_folder_holds_every_step_after_a_resumption(run):
     assert "clip_ratio" not in events(run).Tags()["scalars"]  # null in metrics.jsonl
 
 
-def test_a_rollout_stays_as_it_is_below_its_grade(run):
-    train(run, (1,), TRACKING)
-    assert texts(run)[1] == (
-        "**right**, reward 1, gold 12\n\n    1*3=?|12|\n    so 12"
-    )  # Markdown takes nothing of an indented block as a table
-
-
 def test_evaluations_are_scalars_at_the_last_step_beside_rollouts_as_they_are(run):
     train(run, (1, 2), TRACKING)
     record_evaluation(run, "aime", {"pass@1": 0.5, "grading": "strict"})
+    # Markdown takes nothing of an indented block as a table
+    assert texts(run)[1] == "**right**, reward 1, gold 12\n\n    1*3=?|12|\n    so 12"
     for mirror in mirrors_of(TRACKING, run):
         mirror.show_evaluations()
     assert scalars(run, "eval/aime/pass@1") == [(2, 0.5)]

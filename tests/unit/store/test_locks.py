@@ -400,13 +400,10 @@ def test_a_full_disk_leaves_no_empty_sign(tmp_path, monkeypatch):
     assert not (tmp_path / ".driver.lease").exists()
 
 
-def test_a_folder_that_is_there_and_one_that_is_not_yet(tmp_path):
+def test_storage_that_runs_can_be_written_to(tmp_path):
     for folder in (tmp_path, tmp_path / "not" / "yet"):
         assert require_storage(folder).startswith(f"{folder}: ")
     assert list(tmp_path.iterdir()) == []  # neither a lock nor the folder stays behind
-
-
-def test_storage_that_can_not_be_written_to(tmp_path):
     (tmp_path / "runs").write_text("")
     with pytest.raises(StoreError, match="runs is a file"):
         require_storage(tmp_path / "runs")

@@ -3,7 +3,6 @@
 import pytest
 from mirrored_run import rollout
 
-from sage_cli.errors import ConfigurationError
 from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.store import mirrors as mirrors
 from sage_cli.store.mirrors import Follower
@@ -98,13 +97,6 @@ def test_a_training_without_a_single_step_opens_nothing(run):
     mirror = Remembering()
     Follower(mirror, run).close()
     assert mirror.calls == []
-
-
-def test_a_mirror_whose_package_is_absent_is_refused(monkeypatch):
-    monkeypatch.setattr(mirrors, "find_spec", lambda _: None)
-    mirrors.require_mirrors(TrackingSection())
-    with pytest.raises(ConfigurationError, match="the package tensorboard is not installed"):
-        mirrors.require_mirrors(TrackingSection(tensorboard=True))
 
 
 OFFLINE = TrackingSection()

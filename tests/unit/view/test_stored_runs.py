@@ -25,14 +25,6 @@ def test_facts_are_read_again_where_a_file_changed(tmp_path):
         runs.find(run.id)
 
 
-def test_a_file_that_has_not_changed_is_not_read_again(tmp_path, monkeypatch):
-    stored_run(tmp_path, "one", "a")
-    runs = RunsRead(tmp_path)
-    before = runs.all()
-    monkeypatch.setattr("sage_cli.view.stored_runs.RunFacts.listed", None)
-    assert runs.all() == before
-
-
 def test_for_a_page_that_is_written_at_once_they_are_read_once(tmp_path):
     run = stored_run(tmp_path, "one", "a")
     still = RunsRead(tmp_path, once=True)
@@ -102,11 +94,16 @@ def test_a_run_that_was_edited_costs_its_own_row(kind, shown, tmp_path):
             assert "sft-arithmetic-aaaaaaaa" in {curve["policy"] for curve in answer["curves"]}
 
 
-def test_an_absent_folder_has_no_runs(tmp_path):
+def test_unchanged_files_are_not_read_again_and_an_absent_folder_has_no_runs(tmp_path, monkeypatch):
     assert RunsRead(tmp_path / "nowhere").all() == []
+    stored_run(tmp_path, "one", "a")
+    runs = RunsRead(tmp_path)
+    before = runs.all()
+    monkeypatch.setattr("sage_cli.view.stored_runs.RunFacts.listed", None)
+    assert runs.all() == before
 
 
-def test_later_runs_do_not_change_colours(tmp_path):
+def test_looks_stay_and_a_checkpoint_has_its_runs_with_other_dashes(tmp_path):
     stored_run(tmp_path, "base", "a", kind="sft")
     runs = RunsRead(tmp_path)
     for number in range(len(COLOURS) + 1):
@@ -119,9 +116,6 @@ def test_later_runs_do_not_change_colours(tmp_path):
     assert looks["rl-x-11111111"] == {"colour": 0, "dash": 0}
     # six colours, so the seventh training has the first one's with other dashes
     assert looks["rl-x-77777777"] == {"colour": 0, "dash": 1}
-
-
-def test_a_checkpoint_has_its_runs_colour_with_other_dashes():
     looks = {"rl-x": {"colour": 2, "dash": 0}}
     assert look_of("rl-x", looks) == {"colour": 2, "dash": 0}
     assert look_of("rl-x@10", looks) == {"colour": 2, "dash": 4}  # 1 + 10 % 7
