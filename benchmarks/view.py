@@ -28,7 +28,7 @@ from sage_cli.evaluation.benchmarks import grader_for, load_benchmarks
 from sage_cli.evaluation.stored import PolicySamples
 from sage_cli.models.policy import Policy
 from sage_cli.store.annotations import GradeStore
-from sage_cli.store.files import write_json
+from sage_cli.store.files import write_json, write_object
 from sage_cli.store.run import Run, Runs
 from sage_cli.store.sample_parts import Completion, write_part
 
@@ -148,7 +148,7 @@ def write_run(run: Run, settings: dict[str, object], number: int) -> None:
     run.model.mkdir(parents=True)
     when = f"2026-11-{1 + number % 28:02d}T{number % 24:02d}:{number % 60:02d}:00.000+00:00"
     write_json(run.folder / "config.json", settings)
-    write_json(
+    write_object(
         run.folder / "manifest.json",
         {"id": run.id, "identity": None, "status": "finished", "kind": "rl", "parent": None,
          "created": when, "started": when, "seconds": 60.0, "seed": 1, "template": None,

@@ -11,24 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sage_cli.cli import options
 from sage_cli.cli.console import console, emit, show_report
 from sage_cli.cli.live import Live
-from sage_cli.cli.options import (
-    BenchmarkNames,
-    ConfigFile,
-    Json,
-    Limit,
-    Names,
-    OtherTemplate,
-    Presets,
-    RunRoot,
-    Samples,
-    Seeds,
-    Sets,
-    evaluation_flags,
-    labelled_names,
-    load_for_measuring,
-)
 from sage_cli.errors import DataError, StoreError
 from sage_cli.progress import Progress
 from sage_cli.store.files import identity_of
@@ -52,7 +37,7 @@ def command(
         str | None,
         typer.Argument(metavar="[NAME]", help="An analysis; without a name they are listed."),
     ] = None,
-    names: Names = None,
+    names: options.Names = None,
     base: Annotated[
         str | None,
         typer.Option(help="The base to compare with (default: the first run's initial policy)."),
@@ -76,16 +61,16 @@ def command(
             "--survival", help="For support: every model scores the base's right samples."
         ),
     ] = None,
-    benchmark: BenchmarkNames = None,
-    n: Samples = None,
-    seeds: Seeds = None,
-    limit: Limit = None,
-    allow_template_mismatch: OtherTemplate = False,
-    preset: Presets = None,
-    config: ConfigFile = None,
-    set_: Sets = None,
-    runs: RunRoot = None,
-    json: Json = False,
+    benchmark: options.BenchmarkNames = None,
+    n: options.Samples = None,
+    seeds: options.Seeds = None,
+    limit: options.Limit = None,
+    allow_template_mismatch: options.OtherTemplate = False,
+    preset: options.Presets = None,
+    config: options.ConfigFile = None,
+    set_: options.Sets = None,
+    runs: options.RunRoot = None,
+    json: options.Json = False,
 ) -> None:
     """Analyse stored samples and records: patterns, support, diversity, dynamics, ..."""
     if name is None:
@@ -93,11 +78,11 @@ def command(
         return
     from sage_cli.analysis.selection import Request
 
-    named, labels = labelled_names(names or [])
-    flags = evaluation_flags(benchmark, None, n, seeds, limit, allow_template_mismatch)
-    settings = load_for_measuring(
+    named, labels = options.labelled_names(names or [])
+    flags = options.evaluation_flags(benchmark, None, n, seeds, limit, allow_template_mismatch)
+    settings = options.load_for_measuring(
         named, preset, config, set_, runs, "analyze", evaluation=flags
-    ).config
+    )
     request = Request(base, tuple(problem or ()), delta, patterns, alpha, survival)
     with Live() as live:
         report = analyze(Analysing.of(name, settings, named, request, labels), live)

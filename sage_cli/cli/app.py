@@ -1,12 +1,17 @@
-"""The command line: `sage COMMAND`. Commands load their workflow only when they run."""
+"""The command line: `sage COMMAND`. Commands load their workflow only when they run.
+
+A command ends with a panel for a user's mistake, and with a way to resume when interrupted.
+"""
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import signal
 import sys
 import warnings
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -14,14 +19,28 @@ from types import FrameType
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from sage_cli import __version__
-from sage_cli.cli.console import SafeFormatter, visible, wants_json
-from sage_cli.cli.group import HELP_OPTIONS, SageGroup, new_app, without_types_of_flags
-from sage_cli.errors import Interrupted
-from sage_cli.settings.passwords import word_without_passwords
+from sage_cli.cli.console import (
+    SafeFormatter,
+    console,
+    emit_error,
+    one_object,
+    show_error,
+    visible,
+    wants_json,
+)
+from sage_cli.errors import (
+    EXIT_INTERRUPTED,
+    EXIT_OTHER,
+    ConfigurationError,
+    Interrupted,
+    SageError,
+    StoreError,
+)
+from sage_cli.settings.passwords import without_passwords, word_without_passwords
 
 _SETTINGS = {
     # Idle OpenMP threads that spin make two processes on two cores five times slower.
@@ -68,6 +87,109 @@ def _alone(load: Path) -> bool:
 def ask_nobody() -> None:
     """Restrict the Hub's clients to their cache, so a dry run waits for no network."""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+
+SURROUNDINGS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
+"""Errors of a file system that no program can help: it is full, or somebody else's."""
+
+TRAINING_LIBRARIES = {"torch", "transformers", "trl", "peft", "accelerate", "datasets", "wandb"}
+"""What the extra `train` installs besides the base installation, which measures."""
+
+HELP_OPTIONS = ["-h", "--help"]
+
+
+class SageGroup(TyperGroup):
+    """A command group whose errors are the user's to understand; bugs stay tracebacks."""
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **named: Any) -> Any:
+        """Run a command line; with `--json` stdout is kept for one object."""
+        if not wants_json(sys.argv[1:] if args is None else args):
+            return super().main(args, *rest, **named)
+        with one_object():
+            try:
+                return super().main(args, *rest, **named)
+            except SystemExit as end:
+                if isinstance(end.code, int) and end.code:  # what hasn't been said below
+                    emit_error("nothing was done: stderr says why", None, end.code)
+                raise
+            except Exception as error:
+                why = f"{type(error).__name__}: {error}"
+                emit_error(why, "this is a bug; its traceback is on stderr", EXIT_OTHER)
+                raise
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the chosen command and turn what it raises into an exit code."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as stopped:
+            saved, code = getattr(stopped, "saved", None), getattr(stopped, "exit_code", None)
+            prefix = f"{saved}; " if saved else ""
+            again = "without --fresh" if saved and "--fresh" in sys.argv else "again"
+            next_step = f"the same command {again} continues"
+            console.print(f"\n[yellow]interrupted[/]: {prefix}{next_step}")
+            emit_error(saved or "interrupted", next_step, code or EXIT_INTERRUPTED)
+            raise typer.Exit(code or EXIT_INTERRUPTED) from None
+        except typer.Abort:
+            emit_error("declined: nothing was done", None, EXIT_OTHER)
+            raise
+        except typer.TyperException as error:
+            error.message = visible(without_passwords(error.message)) + _here(error)
+            emit_error(error.format_message(), None, error.exit_code)
+            raise
+        except (SageError, ModuleNotFoundError, OSError) as error:
+            if (mistake := _mistake(error)) is None:
+                raise
+            show_error(mistake, mistake.exit_code)
+            raise typer.Exit(mistake.exit_code) from None
+
+
+def _mistake(error: SageError | ModuleNotFoundError | OSError) -> SageError | None:
+    """Return what a user can mend of an error; None for a bug."""
+    if isinstance(error, SageError):
+        return error
+    if isinstance(error, ModuleNotFoundError):
+        library = (error.name or "").partition(".")[0]
+        return (
+            None
+            if library not in TRAINING_LIBRARIES
+            else ConfigurationError(
+                f"this needs {library}, which is not installed: the base installation measures, "
+                "compares and reports, and loads no models",
+                'pip install "sage-rlvr[train]"; in a checkout: pip install -e ".[train]"',
+            )
+        )
+    where = f"{error.filename}: " if error.filename else ""
+    return (
+        None
+        if error.errno not in SURROUNDINGS
+        else StoreError(
+            f"{where}{error.strerror}",
+            "mend that and type the same command again: what was stored until now is kept",
+        )
+    )
+
+
+def _here(error: typer.TyperException) -> str:
+    """Return what an unknown option of TRL or Transformers is called here, or an empty text."""
+    from sage_cli.config.mistakes import named_elsewhere
+
+    option = named_elsewhere(getattr(error, "option_name", None) or "")
+    return f" (here: {option})" if option else ""
+
+
+def new_app(
+    help_text: str, group: type[SageGroup] = SageGroup, *, completion: bool = False
+) -> typer.Typer:
+    """Make a Typer application with the settings that all commands share."""
+    return typer.Typer(
+        cls=group,
+        help=help_text,
+        no_args_is_help=True,
+        add_completion=completion,
+        rich_markup_mode="rich",
+        pretty_exceptions_show_locals=False,
+        context_settings={"help_option_names": HELP_OPTIONS},
+    )
 
 
 class Entry(NamedTuple):
@@ -208,6 +330,10 @@ class Commands(SageGroup):
         }
         self.commands = {**entries, **self.commands}
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options, for their help without the type of flags."""
+        return _without_types_of_flags(super().get_params(ctx))
+
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Load the command that is run, or of which an option or value is completed."""
         name, command, rest = super().resolve_command(ctx, args)
@@ -229,11 +355,18 @@ def command_named(name: str) -> Any:
     return command
 
 
+def _without_types_of_flags(options: list[Any]) -> list[Any]:
+    for option in options:
+        if getattr(option, "is_flag", False):
+            option.metavar = ""
+    return options
+
+
 def _take_types_from_flags(command: Any) -> None:
     """Leave the type of flags out of help texts: they take no value."""
     # the option of its help is made when it is first asked for
     command.get_help_option(typer.Context(command, help_option_names=HELP_OPTIONS))
-    without_types_of_flags([*command.params, command._help_option])
+    _without_types_of_flags([*command.params, command._help_option])
     for inner in getattr(command, "commands", {}).values():
         _take_types_from_flags(inner)
 

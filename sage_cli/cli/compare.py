@@ -10,26 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sage_cli.cli import options
 from sage_cli.cli.console import Notes, show_report
 from sage_cli.cli.live import Live
-from sage_cli.cli.options import (
-    BenchmarkNames,
-    ConfigFile,
-    Json,
-    Ks,
-    Limit,
-    OtherTemplate,
-    Presets,
-    RunRoot,
-    Samples,
-    Scores,
-    Seeds,
-    Sets,
-    are_files,
-    evaluation_flags,
-    load_config,
-    load_for_measuring,
-)
 from sage_cli.errors import ConfigurationError
 from sage_cli.progress import Progress
 
@@ -58,19 +41,19 @@ def command(
         str,
         typer.Argument(help="What to compare it with, in the same way."),
     ],
-    benchmark: BenchmarkNames = None,
-    score: Scores = None,
-    k: Ks = None,
-    n: Samples = None,
-    seeds: Seeds = None,
-    limit: Limit = None,
-    allow_template_mismatch: OtherTemplate = False,
-    preset: Presets = None,
-    config: ConfigFile = None,
-    set_: Sets = None,
-    runs: RunRoot = None,
+    benchmark: options.BenchmarkNames = None,
+    score: options.Scores = None,
+    k: options.Ks = None,
+    n: options.Samples = None,
+    seeds: options.Seeds = None,
+    limit: options.Limit = None,
+    allow_template_mismatch: options.OtherTemplate = False,
+    preset: options.Presets = None,
+    config: options.ConfigFile = None,
+    set_: options.Sets = None,
+    runs: options.RunRoot = None,
     notes: Notes = False,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Compare pass@k of two models, or of a method's seeds with another method's or a base.
 
@@ -82,16 +65,16 @@ def command(
     pairs = [split_label(side) for side in (a, b)]
     sides = [[name.strip() for name in side.split(",")] for side, _ in pairs]
     names, labels = [*sides[0], *sides[1]], (pairs[0][1], pairs[1][1])
-    if are_files(names, benchmark=benchmark, n=n, seeds=seeds, limit=limit):
-        settings = load_config(preset, config, set_, "compare FILE", run={"root": runs}).config
+    if options.are_files(names, benchmark=benchmark, n=n, seeds=seeds, limit=limit):
+        settings = options.load_config(preset, config, set_, "compare FILE", run={"root": runs})
         with Live() as live:
             report = compare_files(settings, sides[0], sides[1], score or (), k, live, labels)
         show_report(report, json, notes=notes)
         return
-    flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
-    settings = load_for_measuring(
+    flags = options.evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
+    settings = options.load_for_measuring(
         names, preset, config, set_, runs, "compare", evaluation=flags
-    ).config
+    )
     with Live() as live:
         report = compare(Evaluation(settings), sides[0], sides[1], live, labels)
     show_report(report, json, notes=notes)

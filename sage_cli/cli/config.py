@@ -10,9 +10,9 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from sage_cli.cli import options
+from sage_cli.cli.app import new_app
 from sage_cli.cli.console import console, emit
-from sage_cli.cli.group import new_app
-from sage_cli.cli.options import Algo, ConfigFile, Guide, Json, Presets, Sets, load_config
 
 if TYPE_CHECKING:
     from sage_cli.config.catalogue import Meaning
@@ -23,18 +23,18 @@ app = new_app("Show and explain configurations; list methods and presets.")
 
 @app.command(epilog="Example: sage config show --preset tiny --origin")
 def show(
-    algo: Algo = None,
-    guide: Guide = None,
-    preset: Presets = None,
-    config: ConfigFile = None,
-    set_: Sets = None,
+    algo: options.Algo = None,
+    guide: options.Guide = None,
+    preset: options.Presets = None,
+    config: options.ConfigFile = None,
+    set_: options.Sets = None,
     origin: Annotated[
         bool, typer.Option("--origin", help="Show where each value came from.")
     ] = False,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Print the value of every setting under presets, flags and --set."""
-    loaded = load_config(preset, config, set_, rl={"algo": algo}, guide={"name": guide})
+    loaded = options.load_typed(preset, config, set_, rl={"algo": algo}, guide={"name": guide})
     if json:
         values = loaded.config.model_dump(mode="json")
         emit({"config": values, "origins": dict(loaded.origins)} if origin else values)
@@ -54,7 +54,7 @@ def explain(
         str,
         typer.Argument(metavar="KEY", help="A setting, the end of one, or a section."),
     ],
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Explain a setting: type, default, choices, and whether it changes results."""
     from sage_cli.config.catalogue import meant_settings
@@ -87,7 +87,7 @@ def _explain(meaning: Meaning) -> None:
 
 
 @app.command(epilog="Example: sage config algos")
-def algos(json: Json = False) -> None:
+def algos(json: options.Json = False) -> None:
     """List the methods: the settings of each --algo, its source, and what differs from that."""
     from sage_cli.methods.method import Method
 
@@ -149,7 +149,7 @@ def _shown(value: object) -> str:
 
 
 @app.command(epilog="Example: sage config presets")
-def presets(json: Json = False) -> None:
+def presets(json: options.Json = False) -> None:
     """List the presets that ship."""
     from sage_cli.settings.presets import preset_about, preset_names
 

@@ -12,10 +12,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from sage_cli.cli import options
+from sage_cli.cli.app import new_app
 from sage_cli.cli.console import console, emit, show_report
-from sage_cli.cli.group import new_app
 from sage_cli.cli.live import Live, doing
-from sage_cli.cli.options import Json, Presets, Sets, load_config, load_for_measuring
 from sage_cli.errors import ConfigurationError, SageError
 from sage_cli.problems.load import duplicates, find_overlap, load_problems, read_problems
 from sage_cli.problems.problem import Problem
@@ -40,7 +39,12 @@ Root = Annotated[
 
 
 @app.command("list", epilog="Example: sage data list")
-def list_(preset: Presets = None, set_: Sets = None, root: Root = None, json: Json = False) -> None:
+def list_(
+    preset: options.Presets = None,
+    set_: options.Sets = None,
+    root: Root = None,
+    json: options.Json = False,
+) -> None:
     """List the registered sources of problems and where they are."""
 
     with doing("reading local copies"):
@@ -67,12 +71,12 @@ def show(
         typer.Argument(help="A name, or a JSONL, CSV or Parquet file."),
     ],
     limit: Annotated[int, typer.Option("--limit", min=0, help="How many problems.")] = 3,
-    preset: Presets = None,
-    set_: Sets = None,
+    preset: options.Presets = None,
+    set_: options.Sets = None,
     root: Root = None,
     question_field: options.QuestionField = None,
     gold_field: options.GoldField = None,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Show a source's count, columns and first problems."""
 
@@ -111,12 +115,12 @@ def overlap(
     ],
     bench: Annotated[str, typer.Argument(help="The benchmark.")],
     limit: Annotated[int, typer.Option("--limit", min=0, help="How many pairs to show.")] = 10,
-    preset: Presets = None,
-    set_: Sets = None,
+    preset: options.Presets = None,
+    set_: options.Sets = None,
     root: Root = None,
     question_field: options.QuestionField = None,
     gold_field: options.GoldField = None,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Find benchmark problems that the training problems contain."""
 
@@ -158,10 +162,10 @@ def probe(
     model: Annotated[str, typer.Argument(help="A run, RUN@step, a model folder, or ORG/MODEL.")],
     bench: Annotated[str, typer.Argument(help="The benchmark: a name, or a file of problems.")],
     limit: options.Limit = None,
-    preset: Presets = None,
-    set_: Sets = None,
+    preset: options.Presets = None,
+    set_: options.Sets = None,
     runs: options.RunRoot = None,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Find out whether a model knows a benchmark: it continues the beginnings of its questions."""
     from sage_cli.evaluation.evaluate import Evaluation
@@ -174,8 +178,9 @@ def probe(
             raise ConfigurationError(f"{key} is fixed by a probe as {FIXED[key]}", "leave it out")
     sets = [*(set_ or ()), *(f"{key}={value}" for key, value in FIXED.items())]
     flags = {"benchmark": bench, "limit": limit}
-    loaded = load_for_measuring([model], preset, None, sets, runs, "passk", evaluation=flags)
-    settings = loaded.config
+    settings = options.load_for_measuring(
+        [model], preset, None, sets, runs, "passk", evaluation=flags
+    )
     policy = named_policy(model, Runs(settings.run.root), settings.model)
     with Live() as live:
         with live.doing(f"reading {bench}"):
@@ -195,7 +200,7 @@ def _configured(
 ) -> SageConfig:
     fields = {"question": question, "gold": gold}
     here = {"root": root and str(root)}
-    return load_config(preset, None, set_, "data", data=here, evaluation={"fields": fields}).config
+    return options.load_config(preset, None, set_, "data", data=here, evaluation={"fields": fields})
 
 
 def _table(*columns: str) -> Table:

@@ -10,22 +10,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.text import Text
 
+from sage_cli.cli import options
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.live import doing
-from sage_cli.cli.options import (
-    Algo,
-    ConfigFile,
-    Data,
-    GoldField,
-    Guide,
-    Init,
-    Json,
-    Presets,
-    QuestionField,
-    RunRoot,
-    Sets,
-    load_config,
-)
 from sage_cli.errors import EXIT_OTHER, ConfigurationError, SageError
 
 if TYPE_CHECKING:
@@ -35,24 +22,24 @@ if TYPE_CHECKING:
 
 
 def command(
-    preset: Presets = None,
-    config: ConfigFile = None,
-    set_: Sets = None,
-    algo: Algo = None,
-    guide: Guide = None,
-    init: Init = None,
-    data: Data = None,
-    question_field: QuestionField = None,
-    gold_field: GoldField = None,
-    runs: RunRoot = None,
-    json: Json = False,
+    preset: options.Presets = None,
+    config: options.ConfigFile = None,
+    set_: options.Sets = None,
+    algo: options.Algo = None,
+    guide: options.Guide = None,
+    init: options.Init = None,
+    data: options.Data = None,
+    question_field: options.QuestionField = None,
+    gold_field: options.GoldField = None,
+    runs: options.RunRoot = None,
+    json: options.Json = False,
 ) -> None:
     """Check whether a preset can run on this machine; exit with 1 if it cannot.
 
     Missing data and small files of a model are fetched, as a training does, and torch is loaded to
     find GPUs. Nothing is trained or stored.
     """
-    settings = load_config(
+    settings = options.load_config(
         preset,
         config,
         set_,
@@ -61,7 +48,7 @@ def command(
         guide={"name": guide},
         run={"root": runs},
         data={"rl": {"name": data, "fields": {"question": question_field, "gold": gold_field}}},
-    ).config
+    )
     with doing("loading libraries"):
         from sage_cli.cli.training_run import unnamed_preset
 

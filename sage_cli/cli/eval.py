@@ -9,7 +9,6 @@ import typer
 from sage_cli.cli import options
 from sage_cli.cli.console import refuse_gpu, show_plan, show_report
 from sage_cli.cli.live import Live
-from sage_cli.cli.options import evaluation_flags, load_for_measuring, measured_names
 
 Published = Literal["paper"]
 PAPERS_SEEDS = 5
@@ -49,14 +48,14 @@ def command(
     from sage_cli.models.stages import plan_of
 
     refuse_gpu(gpu, dry_run)
-    names = measured_names(names, set_, k)
+    names = options.measured_names(names, set_, k)
     if protocol and seeds is None:
         seeds = PAPERS_SEEDS
-    flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
+    flags = options.evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
     flags |= {"compat": compat}
-    settings = load_for_measuring(
+    settings = options.load_for_measuring(
         names, preset, config, set_, runs, "eval", evaluation=flags
-    ).config
+    )
     models = NamedModels(Evaluation(settings), names)
     if dry_run:
         show_plan(lambda: plan_of(models.stages, gpu), json)

@@ -12,9 +12,9 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from sage_cli.cli import options
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.live import Live
-from sage_cli.cli.options import Json, Presets, RunRoot, Sets, load_config
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.json_value import json_value
 from sage_cli.progress import Progress
@@ -47,10 +47,10 @@ def command(
     ] = None,
     extract: Annotated[Extraction | None, typer.Option(help=_EXTRACT)] = None,
     judge: Annotated[str | None, typer.Option(help=_JUDGES)] = None,
-    preset: Presets = None,
-    set_: Sets = None,
-    runs: RunRoot = None,
-    json: Json = False,
+    preset: options.Presets = None,
+    set_: options.Sets = None,
+    runs: options.RunRoot = None,
+    json: options.Json = False,
 ) -> None:
     """Grade a file; --mode both shows where the strict judge and plain Math-Verify differ."""
     from sage_cli.evaluation.imported import grading_settings
@@ -65,7 +65,7 @@ def command(
     log = _log(file)
     if log is not None:
         flags["grading"] = {**grading_settings(log), "judge": "math", **flags["grading"]}
-    config = load_config(preset, None, set_, "grade", run={"root": runs}, **flags).config
+    config = options.load_config(preset, None, set_, "grade", run={"root": runs}, **flags)
     judge = config.grading.judge or "math"
     modes = MODES if mode == "both" else (config.grading.mode,)
     if judge == "math" and config.grading.extract == "text" and mode == "both":

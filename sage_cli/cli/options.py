@@ -15,6 +15,7 @@ from sage_cli.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from sage_cli.config.load import Loaded
+    from sage_cli.config.schema import SageConfig
     from sage_cli.store.run import Run, Runs
 
 METHOD, TRAINING, MEASUREMENT = "Method", "Training", "Measurement"
@@ -176,19 +177,31 @@ def load_config(
     sets: list[str] | None,
     command: str | None = None,
     **flags: dict[str, Any],
-) -> Loaded:
-    """Resolve presets, flags (nested by section) and `--set` into a checked configuration.
+) -> SageConfig:
+    """Return the checked configuration of presets, flags (nested by section) and `--set`.
 
     Raises ConfigurationError for a value that `command` never reads.
     """
-    from sage_cli.config.load import load, refuse_unread
+    from sage_cli.config.load import refuse_unread
+
+    loaded = load_typed(presets, config, sets, **flags)
+    if command is not None:
+        refuse_unread(loaded, command)
+    return loaded.config
+
+
+def load_typed(
+    presets: list[str] | None,
+    config: Path | None,
+    sets: list[str] | None,
+    **flags: dict[str, Any],
+) -> Loaded:
+    """Return the configuration of what is typed, with the origins of its values."""
+    from sage_cli.config.load import load
     from sage_cli.settings.presets import read_layer
 
     stored = read_layer(config) if config is not None else None
-    loaded = load(presets or (), flags, sets or (), stored)
-    if command is not None:
-        refuse_unread(loaded, command)
-    return loaded
+    return load(presets or (), flags, sets or (), stored)
 
 
 def load_for_measuring(
@@ -199,7 +212,7 @@ def load_for_measuring(
     runs: Path | None,
     command: str | None = None,
     **flags: dict[str, Any],
-) -> Loaded:
+) -> SageConfig:
     """Presets or a configuration where they are named, else what the first model says of itself.
 
     That is a run's stored configuration (of the latest run, where no model is named), or the
@@ -241,9 +254,9 @@ def load_for_measuring(
     if [origin in ("flag", "--set") for origin in origins] == [False, True]:
         fitting = {"k": capped_ks(evaluation.k, evaluation.samples)}
         flags["evaluation"] = {**flags.get("evaluation", {}), **fitting}
-        return load(preset or (), flags, sets or (), stored)
+        return load(preset or (), flags, sets or (), stored).config
     parse_ks(evaluation.k, evaluation.samples)
-    return loaded
+    return loaded.config
 
 
 def _own_settings(names: Sequence[str], sets: Sequence[str], runs: Runs) -> dict[str, Any] | None:

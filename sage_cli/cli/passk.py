@@ -9,13 +9,6 @@ import typer
 from sage_cli.cli import options
 from sage_cli.cli.console import refuse_gpu, show_plan, show_report
 from sage_cli.cli.live import Live, doing
-from sage_cli.cli.options import (
-    are_files,
-    evaluation_flags,
-    labelled_names,
-    load_for_measuring,
-    measured_names,
-)
 from sage_cli.errors import ConfigurationError
 
 
@@ -75,25 +68,23 @@ def command(
             "--grade judges stored samples at one temperature, and plans nothing",
             "leave out --temperature and --dry-run",
         )
-    names, labels = labelled_names(measured_names(names, set_, k))
-    if are_files(
+    names, labels = options.labelled_names(options.measured_names(names, set_, k))
+    if options.are_files(
         names, benchmark=benchmark, n=n, seeds=seeds, limit=limit, temperature=temperature,
         dry_run=dry_run, grade=grade,
     ):  # fmt: skip
-        settings = options.load_config(
-            preset, config, set_, "passk FILE", run={"root": runs}
-        ).config
+        settings = options.load_config(preset, config, set_, "passk FILE", run={"root": runs})
         with doing("reading files"):
             files = read_counted_files(names, score or ())
         with doing("computing curves and writing the report"):
             report = passk_of_files(files, labels, k, settings.evaluation, settings.run.root)
         show_report(report, json)
         return
-    flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
+    flags = options.evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
     flags |= {"compat": compat}
-    settings = load_for_measuring(
+    settings = options.load_for_measuring(
         names, preset, config, set_, runs, "passk", evaluation=flags
-    ).config
+    )
     models = NamedModels(Evaluation(settings), names, labels)
     if dry_run:
         show_plan(lambda: plan_of(models.stages, gpu), json)

@@ -10,22 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sage_cli.cli import options
 from sage_cli.cli.console import show_report
 from sage_cli.cli.live import Live
-from sage_cli.cli.options import (
-    BenchmarkNames,
-    ConfigFile,
-    Json,
-    Ks,
-    Presets,
-    RunRoot,
-    Scores,
-    Sets,
-    are_files,
-    is_file,
-    load_config,
-    load_for_measuring,
-)
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.progress import Progress
 from sage_cli.store.files import identity_of, portable
@@ -57,27 +44,27 @@ def command(
         str | None, typer.Option(help="Samples per problem and seed, n (default: 64,256,1024).")
     ] = None,
     seeds: Annotated[str, typer.Option(help="Evaluation seeds, as 1,3,5.")] = "1",
-    k: Ks = None,
-    score: Scores = None,
-    benchmark: BenchmarkNames = None,
-    preset: Presets = None,
-    config: ConfigFile = None,
-    set_: Sets = None,
-    runs: RunRoot = None,
-    json: Json = False,
+    k: options.Ks = None,
+    score: options.Scores = None,
+    benchmark: options.BenchmarkNames = None,
+    preset: options.Presets = None,
+    config: options.ConfigFile = None,
+    set_: options.Sets = None,
+    runs: options.RunRoot = None,
+    json: options.Json = False,
 ) -> None:
     """Find the smallest difference of pass@k that problems, samples and seeds can detect."""
     from sage_cli.evaluation.evaluate import Evaluation
 
-    models = [name for name in names or () if not is_file(name)]
+    models = [name for name in names or () if not options.is_file(name)]
     if models or not names:
         flags = {"benchmark": benchmark}
-        settings = load_for_measuring(
+        settings = options.load_for_measuring(
             models, preset, config, set_, runs, "power", evaluation=flags
-        ).config
+        )
     else:
-        are_files(names, benchmark=benchmark)
-        settings = load_config(preset, config, set_, "power FILE", run={"root": runs}).config
+        options.are_files(names, benchmark=benchmark)
+        settings = options.load_config(preset, config, set_, "power FILE", run={"root": runs})
     with Live() as live:
         report = power(
             Evaluation(settings), names or [], live, problems=problems,
@@ -159,7 +146,7 @@ def _bases(
     from sage_cli.models.policy import chosen_policies
     from sage_cli.store.run import Runs
 
-    files = [name for name in names if is_file(name)]
+    files = [name for name in names if options.is_file(name)]
     counted = counted_files.read_counted_files(files, scores)
     bases = [
         (label, file.task or "counts", file.counts)

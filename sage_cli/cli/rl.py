@@ -54,7 +54,7 @@ def command(
     from sage_cli.models.stages import plan_of
 
     refuse_gpu(gpu, dry_run)
-    loaded = options.load_config(
+    settings = options.load_config(
         preset,
         config,
         set_,
@@ -76,8 +76,8 @@ def command(
         data={"rl": {"name": data, "fields": {"question": question_field, "gold": gold_field}}},
         run={"root": runs},
     )
-    training = RlTraining.of(loaded.config, init, measure=measure)
-    note = unnamed_preset(init, loaded.config, named=bool(preset or config))
+    training = RlTraining.of(settings, init, measure=measure)
+    note = unnamed_preset(init, settings, named=bool(preset or config))
     if note and not json:
         console.print(note)
     if dry_run:

@@ -11,8 +11,8 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from sage_cli.cli.app import new_app
 from sage_cli.cli.console import console, emit, name_column
-from sage_cli.cli.group import new_app
 from sage_cli.cli.options import Json, RunName, RunRoot
 
 if TYPE_CHECKING:

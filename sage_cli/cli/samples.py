@@ -12,22 +12,10 @@ import typer
 from rich.markup import escape
 from rich.text import Text
 
+from sage_cli.cli import options
+from sage_cli.cli.app import new_app
 from sage_cli.cli.console import console, emit, visible
-from sage_cli.cli.group import new_app
 from sage_cli.cli.live import Live, doing
-from sage_cli.cli.options import (
-    BenchmarkNames,
-    ConfigFile,
-    DryRun,
-    Json,
-    OtherTemplate,
-    Presets,
-    Rho,
-    RunRoot,
-    Sets,
-    Tau,
-    load_for_measuring,
-)
 from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.progress import Progress
 
@@ -65,12 +53,12 @@ def show(
         int | None, typer.Option(min=1, help="With --training: only this step.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="How many completions.")] = 8,
-    benchmark: BenchmarkNames = None,
-    preset: Presets = None,
-    config: ConfigFile = None,
-    set_: Sets = None,
-    runs: RunRoot = None,
-    json: Json = False,
+    benchmark: options.BenchmarkNames = None,
+    preset: options.Presets = None,
+    config: options.ConfigFile = None,
+    set_: options.Sets = None,
+    runs: options.RunRoot = None,
+    json: options.Json = False,
 ) -> None:
     """Show stored completions with their problems and grades; nothing is sampled or graded.
 
@@ -80,9 +68,9 @@ def show(
     evaluation = {"benchmark": benchmark}
     if step is not None and not training:
         raise ConfigurationError("--step is of a training", "add --training")
-    settings = load_for_measuring(
+    settings = options.load_for_measuring(
         [run], preset, config, set_, runs, "samples show", evaluation=evaluation
-    ).config
+    )
     if training:
         _show_training(settings, run, problem, grade, step, limit, json)
         return
@@ -119,15 +107,15 @@ def tokens(
     guide: Annotated[
         str | None, typer.Option("--guide", help="Show this guide (default: the run's).")
     ] = None,
-    tau: Tau = None,
-    rho: Rho = None,
-    benchmark: BenchmarkNames = None,
-    allow_template_mismatch: OtherTemplate = False,
-    preset: Presets = None,
-    config: ConfigFile = None,
-    set_: Sets = None,
-    runs: RunRoot = None,
-    json: Json = False,
+    tau: options.Tau = None,
+    rho: options.Rho = None,
+    benchmark: options.BenchmarkNames = None,
+    allow_template_mismatch: options.OtherTemplate = False,
+    preset: options.Presets = None,
+    config: options.ConfigFile = None,
+    set_: options.Sets = None,
+    runs: options.RunRoot = None,
+    json: options.Json = False,
 ) -> None:
     """Report what a guide does to completions, token by token."""
     evaluation = {
@@ -136,9 +124,9 @@ def tokens(
         "allow_template_mismatch": allow_template_mismatch or None,
     }
     asked = [text for text in set_ or [] if text.startswith(("prompt.", "sampling."))]
-    own = load_for_measuring([run], preset, config, asked, runs).config
+    own = options.load_for_measuring([run], preset, config, asked, runs)
     chosen, notes = _guide(own, run, guide)
-    settings = load_for_measuring(
+    settings = options.load_for_measuring(
         [run],
         preset,
         config,
@@ -149,7 +137,7 @@ def tokens(
         guide={**chosen, **{k: v for k, v in (("tau", tau), ("rho", rho)) if v is not None}},
         # only the guide is read, so any anchor that a guide can shape is valid
         anchor={"kl": "reverse", "beta": own.anchor.beta or 1.0},
-    ).config
+    )
     with Live() as live:
         with live.doing("loading libraries"):
             pass
@@ -167,9 +155,9 @@ def import_(
     score: Annotated[
         str | None, typer.Option(help="The score of the file that says which samples are right.")
     ] = None,
-    runs: RunRoot = None,
-    dry_run: DryRun = False,
-    json: Json = False,
+    runs: options.RunRoot = None,
+    dry_run: options.DryRun = False,
+    json: options.Json = False,
 ) -> None:
     """Store samples of another program; passk, compare, analyze and grade then take their name."""
     from sage_cli.settings.sections.records import default_root

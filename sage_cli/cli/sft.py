@@ -31,8 +31,8 @@ def command(
 
     refuse_gpu(gpu, dry_run)
     asked = {"steps": steps, "learning_rate": lr, "seed": seed}
-    loaded = options.load_config(preset, config, set_, "sft", sft=asked, run={"root": runs})
-    training = SftTraining.of(loaded.config, measure=measure)
+    settings = options.load_config(preset, config, set_, "sft", sft=asked, run={"root": runs})
+    training = SftTraining.of(settings, measure=measure)
     if dry_run:
         show_plan(lambda: plan_of(training.stages, gpu), json)
         return

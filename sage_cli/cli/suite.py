@@ -9,10 +9,10 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from sage_cli.cli import options
+from sage_cli.cli.app import new_app
 from sage_cli.cli.console import console, emit
-from sage_cli.cli.group import new_app
 from sage_cli.cli.live import Live, doing
-from sage_cli.cli.options import DryRun, Json, Presets, RunRoot, Sets
 
 if TYPE_CHECKING:
     from sage_cli.trials.suites.report import SuiteReport
@@ -39,7 +39,7 @@ Only = Annotated[
 
 
 @app.command("list", epilog="Example: sage suite list")
-def list_(json: Json = False) -> None:
+def list_(json: options.Json = False) -> None:
     """List the shipped suites and their methods."""
     from sage_cli.trials.suites.declaration import read_suite, suite_names
 
@@ -59,10 +59,10 @@ def plan(
     name: Name,
     seeds: Seeds = None,
     only: Only = None,
-    preset: Presets = None,
-    set_: Sets = None,
-    runs: RunRoot = None,
-    json: Json = False,
+    preset: options.Presets = None,
+    set_: options.Sets = None,
+    runs: options.RunRoot = None,
+    json: options.Json = False,
 ) -> None:
     """Show every task as a command, what it needs and its state."""
     show_plan(name, overrides_of(preset, set_, seeds, runs, only), json)
@@ -76,11 +76,11 @@ def run(
     executor: Annotated[str | None, typer.Option(help="local (default), ray or slurm.")] = None,
     workers: Annotated[int | None, typer.Option(help="Tasks at once.")] = None,
     address: Annotated[str | None, typer.Option(help="Address of the Ray cluster.")] = None,
-    preset: Presets = None,
-    set_: Sets = None,
-    runs: RunRoot = None,
-    dry_run: DryRun = False,
-    json: Json = False,
+    preset: options.Presets = None,
+    set_: options.Sets = None,
+    runs: options.RunRoot = None,
+    dry_run: options.DryRun = False,
+    json: options.Json = False,
 ) -> None:
     """Run every task that is not done, then report; run it again to resume."""
     from sage_cli.cli.suite_run import run_suite
@@ -102,10 +102,10 @@ def report(
     name: Name,
     seeds: Seeds = None,
     only: Only = None,
-    preset: Presets = None,
-    set_: Sets = None,
-    runs: RunRoot = None,
-    json: Json = False,
+    preset: options.Presets = None,
+    set_: options.Sets = None,
+    runs: options.RunRoot = None,
+    json: options.Json = False,
 ) -> None:
     """Write the report from stored results; nothing is trained or sampled."""
     from sage_cli.cli.suite_report import report_suite

@@ -9,21 +9,11 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from sage_cli.cli import options
+from sage_cli.cli.app import new_app
 from sage_cli.cli.console import console, emit, name_column, refuse_gpu, show_plan, show_report
-from sage_cli.cli.group import new_app, refuse_options
 from sage_cli.cli.live import Live
-from sage_cli.cli.options import (
-    METHOD,
-    ConfigFile,
-    DryRun,
-    Gpu,
-    Json,
-    Presets,
-    RunRoot,
-    Sets,
-    load_config,
-    option,
-)
+from sage_cli.cli.options import METHOD, option
 from sage_cli.cli.rl import Compat
 
 if TYPE_CHECKING:
@@ -80,13 +70,13 @@ def command(
         ),
     ] = False,
     study: Annotated[str | None, option(RUNNING, "The sweep's name.")] = None,
-    preset: Presets = None,
-    config: ConfigFile = None,
-    set_: Sets = None,
-    runs: RunRoot = None,
-    dry_run: DryRun = False,
-    gpu: Gpu = None,
-    json: Json = False,
+    preset: options.Presets = None,
+    config: options.ConfigFile = None,
+    set_: options.Sets = None,
+    runs: options.RunRoot = None,
+    dry_run: options.DryRun = False,
+    gpu: options.Gpu = None,
+    json: options.Json = False,
 ) -> None:
     """Train and measure trials of a search space on validation problems.
 
@@ -97,7 +87,7 @@ def command(
     from sage_cli.trials.search.read_space import guide_of, searched_settings
 
     if ctx.invoked_subcommand is not None:
-        refuse_options(ctx)
+        _refuse_options(ctx)
         return
     refuse_gpu(gpu, dry_run)
     flags: dict[str, dict[str, Any]] = {
@@ -111,11 +101,11 @@ def command(
         "executor": {"name": executor, "workers": workers, "address": address},
         "run": {"root": runs},
     }  # fmt: skip
-    loaded = load_config(preset, config, set_, None, **flags)
+    loaded = options.load_typed(preset, config, set_, **flags)
     text = loaded.config.sweep.space
     if loaded.config.guide.name == "none":
         flags["guide"] = {"name": guide_of(text)}
-        loaded = load_config(preset, config, set_, None, **flags)
+        loaded = options.load_typed(preset, config, set_, **flags)
     refuse_unread(loaded, "sweep", searched_settings(text))
     settings = loaded.config
     require_named_model(settings)
@@ -132,6 +122,16 @@ def command(
         console.print(f"page: [bold]{escape(str(report.folder / PAGE))}[/]", soft_wrap=True)
 
 
+def _refuse_options(ctx: typer.Context) -> None:
+    """Refuse options that stand before a command of the group."""
+    for given in ctx.command.params:
+        source = ctx.get_parameter_source(given.name or "")
+        if source is not None and source.name == "COMMANDLINE":
+            raise typer.BadParameter(
+                f"{given.opts[0]} stands before '{ctx.invoked_subcommand}', which does not read it"
+            )
+
+
 def _sweeps(root: Path | None) -> Sweeps:
     from sage_cli.settings.sections.records import default_root
     from sage_cli.trials.search.folder import Sweeps
@@ -140,7 +140,7 @@ def _sweeps(root: Path | None) -> Sweeps:
 
 
 @app.command("list", epilog="Example: sage sweep list")
-def list_(runs: RunRoot = None, json: Json = False) -> None:
+def list_(runs: options.RunRoot = None, json: options.Json = False) -> None:
     """List all sweeps, the latest at the end."""
     sweeps = _sweeps(runs).all()
     if json:
@@ -158,7 +158,7 @@ def list_(runs: RunRoot = None, json: Json = False) -> None:
 
 
 @app.command(epilog="Example: sage sweep show tau-rho")
-def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
+def show(name: Name, runs: options.RunRoot = None, json: options.Json = False) -> None:
     """Show a sweep's report, its best trials' commands, who drives it, and why trials failed."""
     sweep = _sweeps(runs).find(name)
     result = sweep.result

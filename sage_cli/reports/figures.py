@@ -433,7 +433,7 @@ def _note(curves: Sequence[Curve]) -> str:
 DotPanels = Mapping[str, Mapping[str, Mapping[str, Estimate]]]
 """Panel -> row -> policy -> value."""
 
-DOT_PANEL_IN = 3.6
+DOT_PANEL_IN = 2.4
 ACROSS = 4
 """The most panels side by side; further ones stand below."""
 DOT_ROW_IN = 0.16
@@ -464,7 +464,7 @@ def draw_dot_plot(panels: DotPanels, axis: str, stem: Path, *, zero: bool = Fals
                 _draw_row(axes, places, panel.get(row, {}), legend)
             axes.set_title(title)
             axes.set_xlabel(axis)
-            axes.locator_params(axis="x", nbins=6)
+            axes.locator_params(axis="x", nbins=4)
             axes.set_yticks(range(len(rows)), list(rows))
             axes.tick_params(axis="y", length=0)
             axes.grid(visible=False, axis="y")

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
+from functools import cached_property
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -110,7 +111,7 @@ class Run:
     planned: str | None = field(default=None, compare=False, repr=False)
     lease: Lease | None = field(default=None, compare=False, repr=False)
 
-    @property
+    @cached_property
     def id(self) -> str:
         """The directory's name: kind, label and the first eight digits of the identity."""
         return self.folder.name

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -74,9 +73,6 @@ _PHASES = ("generate", "sync", "grade", "reference", "loss")
 _NOTHING: Mapping[str, Any] = {}
 
 
-_BETWEEN = re.compile(r',\n  (?=")')
-
-
 @lru_cache(maxsize=4096)
 def _section(text: str) -> Mapping[str, Any]:
     """Return the settings of a section, of which `text` is name and JSON, by dotted name."""
@@ -94,7 +90,7 @@ def _written_sections(path: Path) -> dict[str, str]:
     text = path.read_bytes().decode()
     if not (text.startswith('{\n  "') and text.endswith("\n}\n")):
         raise ValueError
-    return {part.split('"', 2)[1]: part for part in _BETWEEN.split(text[4:-3])}
+    return {part.partition('"')[0]: f'"{part}' for part in text[5:-3].split(',\n  "')}
 
 
 @dataclass(frozen=True)
@@ -152,7 +148,7 @@ class RunFacts:
         try:
             texts = _written_sections(self.run.folder / "config.json")
             return {name: _section(text) for name, text in texts.items() if name not in unread}
-        except (FileNotFoundError, ValueError, IndexError):  # of another form, torn, or none
+        except (FileNotFoundError, ValueError):  # of another form, torn, or none
             parts = self.config.items()
         return {name: _section(json.dumps({name: part})[1:-1]) for name, part in parts}
 

@@ -160,7 +160,7 @@ def application(root: Path, access: Access) -> Starlette:
             Route("/{file:path}", page),
         ]
     )
-    Thread(target=api.answer, args=("runs", {}), daemon=True).start()  # while the browser opens
+    Thread(target=api.runs.all, daemon=True).start()  # while the browser opens
     app.add_middleware(GZipMiddleware, minimum_size=2_000, compresslevel=3)
     app.add_middleware(BaseHTTPMiddleware, dispatch=lambda r, call: guarded(access, r, call))
     return app

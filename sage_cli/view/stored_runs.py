@@ -133,29 +133,31 @@ class RunsRead:
     @property
     def figures(self) -> set[str]:
         """Return the names of the figures of all runs, as they were read last."""
-        with self._lock:
-            return set().union(*{read.names for read in self._known.values()})
+        return set().union(*{read.names for read in self._known.values()})
 
     def all(self, columns: Collection[str] = ()) -> list[RunFacts]:
         """Return the facts of every run from the oldest, those of a torn one as far as they go.
 
-        Of the figures those of `columns` are among them, and those that the table always has.
+        Of the figures those of `columns` are among them, and those that the table always has. A
+        reading that is under way in another thread is waited for, and not repeated.
         """
+        is_being_read = self._lock.locked()
         with self._lock:
-            if columns or not (self._once and self._known):
+            if columns or not (self._known and (self._once or is_being_read)):
                 self._read(columns)
             return [read.facts for read in sorted(self._known.values(), key=_age)]
 
     def _read(self, columns: Collection[str]) -> None:
-        earlier, self._known = self._known, {}
+        earlier, known = self._known, {}
         gc.disable()  # all that is read is kept
         try:
             for id_ in list(earlier) if self._once and earlier else _ids(self.root):
                 read = self._current(Run(self.root / id_), earlier.get(id_), columns)
                 if read is not None:
-                    self._known[id_] = read
+                    known[id_] = read
         finally:
             gc.enable()
+        self._known = known
 
     def _current(self, run: Run, known: _Read | None, columns: Collection[str]) -> _Read | None:
         """Return the facts, the known ones if no file has changed; None for no run.

@@ -13,8 +13,7 @@ import pytest
 from endpoint import Endpoint, serving
 from shown_runs import shown_runs
 
-from sage_cli.cli.app import COMMANDS
-from sage_cli.cli.group import TRAINING_LIBRARIES
+from sage_cli.cli.app import COMMANDS, TRAINING_LIBRARIES
 
 INSPECT_LOG = Path(__file__).resolve().parents[1] / "data/imported/inspect.eval"
 BLOCKING = f"""

@@ -23,7 +23,7 @@ from enumeration import (
 )
 
 from sage_cli.guides import BranchGuide, RandomGuide, TokenGuide
-from sage_cli.guides.divergences import head_kl, k3, log_ratio, reward_to_go
+from sage_cli.guides.divergences import forward_cross_entropy, head_kl, k3, log_ratio, reward_to_go
 
 TREE = Tree(vocabulary=3, steps=3)
 POLICY_ZV = random_policy(TREE, seed=3, spread=1.5)
@@ -157,6 +157,19 @@ def test_random_is_noise_alone(estimator, size):
     sign_BT = np.random.default_rng(6).choice([-1, 1], TREE.tokens_BT.shape)
     pair = [gradient(estimator, np.log1p(shift * sign_BT)) for shift in (size, -size)]
     close(sum(pair) / 2, gradient(estimator, NONE_BT))
+
+
+def test_cross_entropy_is_the_forward_kl():
+    """Eq. 27: on the reference's own completions the loss of `anchor.kl=forward` has the forward
+    KL's gradient, per token.
+    """
+    logit_ZV = torch.from_numpy(POLICY_ZV).clone().requires_grad_()
+    logps_BT = logit_ZV.log_softmax(dim=1)[TREE.states_BT, TREE.tokens_BT]
+    mass_B = torch.from_numpy(TREE.masses(REFERENCE_ZV))
+    ones_1T = torch.ones(1, TREE.steps)
+    rows = [forward_cross_entropy(row_T[None], ones_1T) for row_T in logps_BT]
+    kl_B = mass_B * (mass_B.log() - logps_BT.sum(dim=1))
+    close(slope(mass_B * torch.stack(rows), logit_ZV), slope(kl_B, logit_ZV) / TREE.steps)
 
 
 def test_other_forms():

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sage_cli.cli import grade
-from sage_cli.cli.group import new_app
+from sage_cli.cli.app import new_app
 
 ROWS = rb"""{"gold": "27", "completion": "<SOLUTION>27</SOLUTION>"}
 {"gold": "27", "completions": ["<SOLUTION>0=27</SOLUTION>", "<SOLUTION>[b]28</SOLUTION>", 5]}

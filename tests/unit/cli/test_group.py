@@ -5,7 +5,7 @@ import signal
 import pytest
 from typer.testing import CliRunner
 
-from sage_cli.cli.group import new_app
+from sage_cli.cli.app import new_app
 from sage_cli.errors import Interrupted
 
 

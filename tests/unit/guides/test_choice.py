@@ -43,14 +43,6 @@ def test_each_name_gives_its_guide_with_its_settings():
     }  # fmt: skip
 
 
-def test_a_schedule_is_as_long_as_the_training_and_without_one_as_the_papers():
-    random = RandomGuide(sigma=(0.2, 0.0))
-    # 1000 // 8 = 125 steps a cycle, 80 // 8 = 10: a cycle later the upper end is .9 times as high
-    assert random.annealed(125, (0.2, 0.0)) == pytest.approx(0.18)
-    assert random.for_training(80).annealed(10, (0.2, 0.0)) == pytest.approx(0.18)
-    assert random.annealed(10, (0.2, 0.0)) > 0.19  # the guide itself is unchanged
-
-
 class Constant(Guide):
     """q = value everywhere."""
 

@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from sage_cli.errors import TrainingError
 from sage_cli.guides import RapoGuide, Signals
 from sage_cli.guides.divergences import k3
 from sage_cli.guides.guide import OptionalSignal
@@ -85,9 +84,3 @@ def test_a_rare_token_is_clamped():
     signals = Signals(rare, -rare, torch.ones(1, 1), optional=known)
     # exp(100) is infinite in single precision
     assert RapoGuide().log_q(signals, 0).item() == pytest.approx(math.log(100), abs=1e-6)
-
-
-def test_without_grades_it_says_what_it_lacks():
-    plain = Signals(P_V.log()[None], P_V[None], torch.ones(1, 3))
-    with pytest.raises(TrainingError, match=r"needs reference_logps_BT, .*right_B, which is not"):
-        RapoGuide().log_q(plain, 0)

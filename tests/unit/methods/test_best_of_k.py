@@ -19,30 +19,6 @@ def group(*values: float) -> Tensor:
     return torch.tensor([values], dtype=torch.float64)
 
 
-@pytest.mark.parametrize(
-    ("right", "k", "expected"),
-    [
-        # R = 1 - C(3,2)/C(4,2) = 1/2, S = 1/2; wrong: (1/2 - C(2,1)/C(3,1)) / S = -1/3
-        ((1, 0, 0, 0), 2, (1, -1 / 3, -1 / 3, -1 / 3)),
-        # R = 1 - 1/6 = 5/6, S = sqrt(5)/6; right (1/6)/S, wrong (1/6 - 1/3)/S = -1/sqrt(5)
-        ((1, 1, 0, 0), 2, (5**-0.5, 5**-0.5, -(5**-0.5), -(5**-0.5))),
-        # every set of two has a right one
-        ((1, 1, 1, 0), 2, (0, 0, 0, 0)),
-        ((0, 0, 0, 0), 2, (0, 0, 0, 0)),
-        # R = 1 - C(6,4)/C(8,4) = 1 - 15/70 = 11/14, S = sqrt(33)/14; wrong: (3/14 - 10/35)/S
-        ((1, 1) + 6 * (0,), 4, 2 * (3 / 33**0.5,) + 6 * (-1 / 33**0.5,)),
-    ],
-)
-def test_pass_at_k_by_hand(right: tuple[int, ...], k: int, expected: tuple[float, ...]):
-    torch.testing.assert_close(pass_at_k_advantages(group(*right), k), group(*expected))
-
-
-def test_pass_at_1_is_grpo_with_the_population_deviation():
-    right_PN = group(1, 0, 1, 0, 0)
-    expected_PN = (right_PN - 0.4) / right_PN.std(correction=0)
-    torch.testing.assert_close(pass_at_k_advantages(right_PN, 1), expected_PN)
-
-
 @given(st.integers(2, 8), st.data())
 def test_pass_at_k_is_the_normalised_reward_of_the_sets_with_a_completion(
     n: int, data: st.DataObject
@@ -61,23 +37,6 @@ def test_pass_at_k_is_the_normalised_reward_of_the_sets_with_a_completion(
             .div(deviation)
         )
     torch.testing.assert_close(pass_at_k_advantages(group(*right), k)[0], expected)
-
-
-@pytest.mark.parametrize(
-    ("form", "rewards", "weights"),
-    [
-        ("favoured", (1, 0, 0, 0), (1 / 2, 0, 0, 0)),
-        # s_2 = 1/6, and of the other three 2/3 of the pairs hold the right one: 1/6 - 2/3 x 2/3
-        ("leave-one-out", (1, 0, 0, 0), (1 / 2, -5 / 18, -5 / 18, -5 / 18)),
-        # (.4 + .7 + .8) / 6, (.3 + .4) / 6, .1 / 6
-        ("favoured", (0.9, 0.5, 0.2, 0.1), (19 / 60, 7 / 60, 1 / 60, 0)),
-        # the order of the completions is the group's
-        ("favoured", (0.2, 0.9, 0.1, 0.5), (1 / 60, 19 / 60, 0, 7 / 60)),
-    ],
-)
-def test_pkpo_by_hand(form: str, rewards: tuple[float, ...], weights: tuple[float, ...]):
-    expected = 4 * group(*weights)  # a mean over rows in a sum's place
-    torch.testing.assert_close(pkpo_advantages(group(*rewards), 2, form), expected)
 
 
 @given(st.integers(3, 7), st.data())

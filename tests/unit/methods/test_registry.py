@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+import sage_examples.method
 import torch
 from torch import Tensor
 
@@ -156,58 +157,33 @@ def test_signals_are_read_once_and_only_where_they_are_asked_for():
     assert (given.logps_BT.sum(), given.entropy_BT.sum(), len(read)) == (0, 18, 1)
 
 
-MINE = '''"""Advantages of the best alone."""
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Literal
-
-from pydantic import Field
-
-from sage_cli.methods.method import PolicyGradient
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from sage_cli.methods.formulas import AdvantageInputs
+MINE = Path(sage_examples.method.__file__)
 
 
-class BestAlone(PolicyGradient):
-    """A method of a test."""
-
-    algo: Literal["best-alone"] = "best-alone"
-    gain: float = Field(1.5, gt=0)
-    """Factor on the advantages."""
-
-    source = "nobody: a test"
-
-    def advantages(self, inputs: AdvantageInputs) -> Tensor:
-        """Return the group's, times the gain."""
-        return self.gain * super().advantages(inputs)
-'''
 SEEN = """
 import json, sys
 from typer.testing import CliRunner
 from sage_cli.cli.app import app
+EXPLAINED = "How fast the weight falls with the share of right completions; 0 is GRPO."
 def sage(*words):
     found = CliRunner().invoke(app, words)
     assert found.exit_code == 0, found.output
     return json.loads(found.stdout)
-shown = sage("config", "show", "--algo", "best-alone", "--json", "--origin")
-assert shown["config"]["rl"]["gain"] == 1.5, shown
-assert shown["origins"]["rl.gain"] == "method best-alone"
-assert sage("config", "algos", "--json")["best-alone"]["gain"] == 1.5
-(meaning,) = sage("config", "explain", "rl.gain", "--json")["settings"]
-assert (meaning["member"], meaning["meaning"]) == ("best-alone", "Factor on the advantages.")
+shown = sage("config", "show", "--algo", "unsolved", "--json", "--origin")
+assert shown["config"]["rl"]["gamma"] == 1.0, shown
+assert shown["origins"]["rl.gamma"] == "method unsolved"
+assert sage("config", "algos", "--json")["unsolved"]["gamma"] == 1.0
+(meaning,) = sage("config", "explain", "rl.gamma", "--json")["settings"]
+assert (meaning["member"], meaning["meaning"]) == ("unsolved", EXPLAINED)
 sys.path.insert(0, "docs")
 import generate
 reference = "\\n".join(generate._settings())
-assert "best-alone" in reference and "| `rl.gain` (best-alone) |" in reference
+assert "unsolved" in reference and "| `rl.gamma` (unsolved) |" in reference
 from sage_cli.methods.method_contract import MethodContract
 from sage_cli.methods.method import Method
 class Suite(MethodContract):
     def make(self):
-        return Method.named("best-alone")()
+        return Method.named("unsolved")()
 for name in dir(Suite):
     if name.startswith("test_"):
         getattr(Suite(), name)()
@@ -215,50 +191,29 @@ for name in dir(Suite):
 PACKAGE = Path(__file__).parents[3]
 
 
-def test_a_file_in_the_package_is_a_method(tmp_path: Path):
-    assert len(MINE.splitlines()) <= 60
-    for folder in ("sage_cli", "docs", "configs"):
-        shutil.copytree(
-            PACKAGE / folder, tmp_path / folder,
-            ignore=shutil.ignore_patterns("__pycache__", "results", "*.png", "*.svg"),
-        )  # fmt: skip
-    (tmp_path / "sage_cli/methods/best_alone.py").write_text(MINE)
-    run_seen(tmp_path)
-
-
-def test_the_same_file_behind_an_entry_point_is_a_method(tmp_path: Path):
-    (tmp_path / "best.py").write_text(MINE)
-    info = tmp_path / "best-1.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: best\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[sage_cli.methods]\nbest-alone = best:BestAlone\n")
-    run_seen(PACKAGE, tmp_path)
-
-
-def run_seen(folder: Path, *paths: Path) -> None:
-    """Run SEEN with the package in `folder`, and other packages in `paths`."""
-    found = [str(folder), *map(str, paths)]
-    code = f"import sys; sys.path[:0] = {found!r}\n{SEEN}"
-    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
-def test_two_files_that_claim_one_name_are_refused(tmp_path: Path, monkeypatch: Any):
-    import sage_cli.methods as package
-
-    twice = MINE.replace("best-alone", "dapo")
-    (tmp_path / "twice.py").write_text(twice)
-    monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
-    built_in.cache_clear()
-    try:
-        with pytest.raises(ConfigurationError, match=r"'dapo' is claimed by .*dapo and by .*twice"):
-            built_in(Method)
-    finally:
-        built_in.cache_clear()
-        sys.modules.pop("sage_cli.methods.twice", None)
-
-
 def test_only_methods_of_the_package_are_built_in():
     assert all(issubclass(one, Method) for one in built_in(Method).values())
     assert Method.named("dapo") is built_in(Method)["dapo"]
     assert not {"grpo", "pacs", "guided-dpo"} - set(built_in(Method))
+
+
+@pytest.mark.parametrize("place", ["in the package", "behind an entry point"])
+def test_one_file_makes_a_method(tmp_path: Path, place: str):
+    folder = PACKAGE
+    if place == "in the package":
+        folder = tmp_path
+        for name in ("sage_cli", "docs", "configs"):
+            shutil.copytree(
+                PACKAGE / name, tmp_path / name,
+                ignore=shutil.ignore_patterns("__pycache__", "results", "*.png", "*.svg"),
+            )  # fmt: skip
+        shutil.copy(MINE, tmp_path / "sage_cli/methods/unsolved.py")
+    else:
+        shutil.copy(MINE, tmp_path / "mine.py")
+        info = tmp_path / "mine-1.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1\n")
+        (info / "entry_points.txt").write_text("[sage_cli.methods]\nunsolved = mine:Unsolved\n")
+    code = f"import sys; sys.path[:0] = {[str(folder), str(tmp_path)]!r}\n{SEEN}"
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -1,22 +1,11 @@
-"""Divergences and advantages by hand."""
+"""Advantages of groups by hand."""
 
 from __future__ import annotations
 
-import math
-
 import pytest
 import torch
-from enumeration import k3_corrected
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import stats
 
-from sage_cli.guides.divergences import (
-    forward_cross_entropy,
-    k3,
-    log_ratio,
-    reward_to_go,
-)
 from sage_cli.methods.formulas import (
     beta_advantages,
     centred_advantages,
@@ -26,38 +15,6 @@ from sage_cli.methods.formulas import (
 
 def row(*values: float) -> torch.Tensor:
     return torch.tensor([values], dtype=torch.float64)
-
-
-def test_log_ratio_and_k3_by_hand():
-    logps, reference, log_q = row(-1.0, -2.0), row(-1.5, -2.0), row(0.2, 0.0)
-    # d = -1.5 + .2 + 1 = -.3 and 0
-    torch.testing.assert_close(log_ratio(logps, reference, log_q), row(0.3, 0.0))
-    expected = row(math.exp(-0.3) + 0.3 - 1, 0.0)
-    torch.testing.assert_close(k3(logps, reference, log_q), expected)
-    old = row(-1.1, -2.0)
-    corrected = k3_corrected(logps, reference, old, log_q)
-    torch.testing.assert_close(corrected, expected * row(math.exp(0.1), 1.0))
-
-
-finite = st.floats(-20, 0)
-
-
-@given(finite, finite, st.floats(-0.5, 0.35))
-def test_k3_is_never_negative(logp: float, reference: float, log_q: float):
-    assert k3(row(logp), row(reference), row(log_q)).item() >= -1e-12
-
-
-def test_reward_to_go_by_hand():
-    # sums over this token and later ones: .6, .5, .3; the masked token counts nowhere
-    found = reward_to_go(row(0.1, 0.2, 0.3, 9.0), row(1, 1, 1, 0), beta=0.5)
-    torch.testing.assert_close(found, row(-0.3, -0.25, -0.15, 0.0))
-
-
-def test_forward_cross_entropy_by_hand():
-    logps_BT = torch.tensor([[-1.0, -3.0, -9.0], [-4.0, -9.0, -9.0]])
-    mask_BT = torch.tensor([[1, 1, 0], [1, 0, 0]])
-    # row means 2 and 4
-    assert forward_cross_entropy(logps_BT, mask_BT).item() == pytest.approx(3)
 
 
 REWARDS_PN = torch.tensor([[1, 0, 0, 0], [1, 1, 1, 0], [0, 0, 0, 0.0]], dtype=torch.float64)

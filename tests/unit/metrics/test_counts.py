@@ -96,11 +96,6 @@ def test_is_stable_at_ten_thousand_samples(c: int, k: int) -> None:
     assert pass_at_k(10_000, c, k) == pytest.approx(expected, rel=1e-12, abs=0)
 
 
-def test_one_hand_derived_value() -> None:
-    # 4 samples, 1 right, 2 drawn: 3 of the 6 pairs hold the right one.
-    assert pass_at_k(4, 1, 2) == pytest.approx(0.5, abs=1e-15)
-
-
 @given(st.integers(1, 300), st.data())
 def test_is_monotone_and_meets_its_ends(n: int, data: st.DataObject) -> None:
     c = data.draw(st.integers(0, n))

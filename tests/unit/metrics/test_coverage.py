@@ -29,16 +29,21 @@ def simulation() -> Any:
 
 
 def test_bands_cover(simulation: Any) -> None:
-    populations = [simulation.POPULATIONS[place] for place in (3, 6, 12, 13)]
+    populations = [simulation.POPULATIONS[place] for place in (3, 6, 10, 12, 13, 14)]
     rows = list(simulation.bands(400, populations))
-    assert len(rows) == 12
+    assert len(rows) == 18
     assert min(row["covers"] for row in rows) >= 0.93
+    ordinary = [row for row in rows if 0.2 < row["pass@k"] < 0.8]
+    assert ordinary
+    assert all(row["width / oracle"] <= 1.5 for row in ordinary)
 
 
 def test_differences_cover_and_their_test_keeps_its_level(simulation: Any) -> None:
-    rows = list(simulation.differences(200, [simulation.POPULATIONS[place] for place in (0, 7)]))
-    assert len(rows) == 18
+    populations = [simulation.POPULATIONS[place] for place in (0, 3, 7, 9)]
+    rows = list(simulation.differences(200, populations))
+    assert len(rows) == 36
     assert max(row["p at most .05"] for row in rows if row["change"] == "none") <= 0.09
+    assert min(row["covers"] for row in rows if row["change"] == "raised") >= 0.87
     ordinary = [row for row in rows if row["problems"] == 60 and row["k"] == 1]
     assert all(row["width / oracle"] < 1.3 for row in ordinary)
 

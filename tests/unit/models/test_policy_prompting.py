@@ -41,7 +41,7 @@ def model(folder, **sage):
 
 
 def settings(*names, preset=None, config=None, sets=()):
-    return load_for_measuring(names, preset, config, list(sets), None).config
+    return load_for_measuring(names, preset, config, list(sets), None)
 
 
 def test_the_tiny_preset_never_applies_to_a_foreign_model_unasked(runs, tmp_path):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections import Counter
 
 import pytest
@@ -98,7 +96,7 @@ def test_phases_follow_each_other_with_their_own_mix_and_loss():
     assert abs(counts["D"] - 1500) < 168
 
 
-@pytest.mark.parametrize("count", [1, 7, 100, 54_400])
+@pytest.mark.parametrize("count", [1, 7, 5_441])
 def test_exactly_as_many_demonstrations_as_asked_for(count):
     assert len(Arithmetic(ArithmeticSection()).demonstrations(count, 1)) == count
 
@@ -110,30 +108,6 @@ def test_unfamiliar_numbers_are_rare():
     # 40,000 operands, 2 % of them unfamiliar: 800, standard deviation 28; five of them
     assert abs(40_000 - sum(familiar.values()) - 800) < 140
     assert min(familiar.values()) > 500 > max(c for n, c in seen.items() if n not in familiar)
-
-
-@pytest.mark.slow
-def test_draws_depend_on_the_seed_alone():
-    code = (
-        "from sage_cli.settings.sections.data import ArithmeticSection as A\n"
-        "from sage_cli.problems.arithmetic import Arithmetic as P\n"
-        "p = P(A(seed=7))\n"
-        "print([d.working for d in p.demonstrations(40, 1)])\n"
-        "print([q.id for q in p.problems('test') + p.problems('training')])"
-    )
-    outputs = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={"PYTHONHASHSEED": hash_seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for hash_seed in ("1", "2")
-    }
-    assert len(outputs) == 1
-    ids = [p.id for p in Arithmetic(ArithmeticSection(seed=8)).problems("test")]
-    assert ids != [p.id for p in Arithmetic(ArithmeticSection(seed=7)).problems("test")]
 
 
 def test_impossible_splits_are_refused():

@@ -26,24 +26,6 @@ from sage_cli.settings.sections.data import KnightsKnavesSection
 A, B = ("telling-truth", 0), ("telling-truth", 1)
 
 
-@pytest.mark.parametrize(
-    ("statement", "true_for"),  # of (A, B): TT, TF, FT, FF
-    [
-        (A, "TTFF"),
-        (("lying", 0), "FFTT"),
-        (("not", A), "FFTT"),
-        (("and", A, B), "TFFF"),
-        (("or", A, B), "TTTF"),
-        (("->", A, B), "TFTT"),
-        (("<=>", A, B), "TFFT"),
-        (("->", ("not", B), ("and", A, ("lying", 1))), "TTTF"),
-    ],
-)
-def test_truth_tables(statement, true_for):
-    table = [holds(statement, roles) for roles in product((True, False), repeat=2)]
-    assert "".join("FT"[value] for value in table) == true_for
-
-
 def test_an_unknown_connective_is_no_statement():
     with pytest.raises(ValueError, match="xor"):
         holds(("xor", A, B), (True, True))

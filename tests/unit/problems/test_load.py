@@ -83,7 +83,7 @@ def test_problems_that_are_made_depend_on_their_settings(name, change):
 def test_generated_problems_of_other_settings_have_another_name(name, settings, shown):
     """Two benchmarks of one name have the same problems, and a name can be typed again."""
     assert shown_name(name, section(**settings)) == shown
-    if shown.startswith(("arithmetic", "kk")):
+    if settings or shown != name:
         meant = load_problems(name, section(**settings))
         assert {p.id for p in load_problems(shown, DataSection())} == {p.id for p in meant}
 

@@ -6,17 +6,20 @@ import json
 
 import pytest
 
-from sage_cli.errors import DataError
+from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.problems.load import (
     benchmark_names,
     duplicates,
     find_overlap,
+    load_demonstrations,
     load_problems,
+    load_training_problems,
     normalised,
     read_problems,
 )
 from sage_cli.problems.problem import Problem, problem_id
 from sage_cli.settings.sections.data import DataSection, FieldsSection
+from sage_cli.settings.sections.training import SftSection
 
 
 def jsonl(path, *rows):
@@ -123,26 +126,6 @@ def test_csv_by_the_columns_of_its_first_line(tmp_path):
     assert second.meta["origin"].startswith("mine.csv sha256:")
 
 
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ('question,gold\n"a\nb",1\nq,1,2\n', "line 4, has 3 values, and the first line names 2"),
-        ("question,gold\nq,1\nq\n", "line 3, has 1 values"),
-        ('question,gold\nq,1\n"q,2\nr,3\n', "line 3, isn't CSV: unexpected end of data"),
-        ('question,gold\n"q" x,2\n', "line 2, isn't CSV"),
-        ("question,gold,gold\nq,1,2\n", "names a column twice: question, gold, gold"),
-        ("question,gold\n\nq,\n", "line 3 has no gold answer (column gold)"),
-        ("question,answer\nq,1\n", "has no column 'gold'"),
-        ("question,gold\n", "holds no problems"),
-        ("", "holds no problems"),
-    ],
-)
-def test_broken_csv_is_named_by_its_line(tmp_path, text, complaint):
-    path = tmp_path / "broken.csv"
-    path.write_text(text)
-    assert complaint in failing(path)
-
-
 def failing(path, **fields):
     with pytest.raises(DataError) as caught:
         load_problems(str(path), DataSection(), FieldsSection(**fields))
@@ -153,20 +136,33 @@ GOOD = '{"question": "q", "gold": "1"}\n'
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"),
+    ("kind", "text", "complaint"),
     [
-        (GOOD + '{"question": "q", "gold"\n', "line 2, isn't JSON"),
-        (GOOD + "\n" + "[1]\n", "line 3, is a JSON list"),
-        (GOOD + '{"question": "q", "gold": null}\n', "line 2 has no gold answer (column gold)"),
-        (GOOD + '{"question": "q", "gold": " "}\n', "line 2 has no gold answer"),
-        (GOOD + '{"question": "", "gold": "1"}\n', "line 2 has no question (column question)"),
-        (GOOD + '{"question": "q", "golds": "1"}\n', "did you mean 'golds'?"),
-        ('{"qeustion": "q", "gold": "1"}\n', "did you mean 'qeustion'?"),
-        ("", "holds no problems"),
+        ("csv", 'question,gold\n"a\nb",1\nq,1,2\n', "line 4, has 3 values, and the first line nam"),
+        ("csv", "question,gold\nq,1\nq\n", "line 3, has 1 values"),
+        ("csv", 'question,gold\nq,1\n"q,2\nr,3\n', "line 3, isn't CSV: unexpected end of data"),
+        ("csv", 'question,gold\n"q" x,2\n', "line 2, isn't CSV"),
+        ("csv", "question,gold,gold\nq,1,2\n", "names a column twice: question, gold, gold"),
+        ("csv", "question,gold\n\nq,\n", "line 3 has no gold answer (column gold)"),
+        ("csv", "question,answer\nq,1\n", "has no column 'gold'"),
+        ("csv", "question,gold\n", "holds no problems"),
+        ("csv", "", "holds no problems"),
+        ("jsonl", GOOD + '{"question": "q", "gold"\n', "line 2, isn't JSON"),
+        ("jsonl", GOOD + "\n" + "[1]\n", "line 3, is a JSON list"),
+        (
+            "jsonl",
+            GOOD + '{"question": "q", "gold": null}\n',
+            "line 2 has no gold answer (column g",
+        ),
+        ("jsonl", GOOD + '{"question": "q", "gold": " "}\n', "line 2 has no gold answer"),
+        ("jsonl", GOOD + '{"question": "", "gold": "1"}\n', "line 2 has no question (column quest"),
+        ("jsonl", GOOD + '{"question": "q", "golds": "1"}\n', "did you mean 'golds'?"),
+        ("jsonl", '{"qeustion": "q", "gold": "1"}\n', "did you mean 'qeustion'?"),
+        ("jsonl", "", "holds no problems"),
     ],
 )
-def test_broken_rows_are_named_by_their_line(tmp_path, text, complaint):
-    path = tmp_path / "broken.jsonl"
+def test_broken_rows_are_named_by_their_line(tmp_path, kind, text, complaint):
+    path = tmp_path / f"broken.{kind}"
     path.write_text(text)
     assert complaint in failing(path)
 
@@ -186,21 +182,6 @@ def test_unknown_names_are_corrected():
     with pytest.raises(DataError, match="no benchmark is named"):
         benchmark_names(" ,")
     assert benchmark_names("aime, amc23,aime") == ["aime", "amc23"]
-
-
-@pytest.mark.parametrize(
-    ("name", "count"),
-    [
-        ("arithmetic", 200),
-        ("arithmetic-dev", 100),
-        ("arithmetic-train", 7329),
-        ("kk-generated", 210),
-    ],
-)
-def test_generated_benchmarks_need_no_file(name, count):
-    # 89 * 89 = 7921 ordered pairs less both orders of 300 held-out ones, eight of them squares
-    problems = load_problems(name, DataSection())
-    assert (len(problems), {p.benchmark for p in problems}) == (count, {name})
 
 
 @pytest.mark.parametrize(
@@ -288,11 +269,129 @@ def test_duplicates_are_grouped_whatever_their_golds():
 
 
 def test_dapo_sample_is_found_in_math500(shared):
-    from sage_cli.problems.load import load_problems
-    from sage_cli.settings.sections.data import DataSection
-
     data = DataSection(root=shared / "data")
     train, bench = load_problems("dapo-math-17k", data), load_problems("math500", data)
     matches = find_overlap(train, bench)
     assert len({match.train.id for match in matches if match.same}) == len(train) == 237
     assert not find_overlap(train, load_problems("math500-l5", data))
+
+
+def data(folder=None, sft=None, rl=None):
+    named = {"sft": sft or {"name": "arithmetic"}, "rl": rl or {"name": "arithmetic"}}
+    return DataSection(root=folder, **named)
+
+
+def demonstrations(data, length=None, **sft):
+    return load_demonstrations(data, SftSection(**sft), length)
+
+
+def openmath(folder):
+    rows = [
+        ("Q1?", "3", "<think>\nSo 3.\n</think>"),
+        ("Q2?", r"\frac{1}{2}", "half"),
+        ("Q3 and quite a long one?", "0.5", "half"),
+        ("Q4?", "1e3", "a thousand"),
+        ("Q1?", "3", "<think>Again 3.</think>"),
+    ]
+    path = folder / "train/openmathreasoning_mini_sample.jsonl"
+    path.parent.mkdir()
+    columns = ("problem", "expected_answer", "generated_solution")
+    lines = (json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in rows)
+    path.write_text("".join(lines))
+    return folder
+
+
+OPENMATH = {"name": "openmathreasoning-mini", "numeric_only": True, "max_prompt_share": 0.5}
+
+
+def test_numeric_answers_only_without_thinking_tags(tmp_path):
+    made = demonstrations(data(openmath(tmp_path), sft=OPENMATH))
+    assert [(d.question, d.working, d.answer, d.loss) for d in made] == [
+        ("Q1?", "So 3.", "3", "completion"),
+        ("Q3 and quite a long one?", "half", "0.5", "completion"),
+        ("Q4?", "a thousand", "1e3", "completion"),
+        ("Q1?", "Again 3.", "3", "completion"),
+    ]
+
+
+def test_long_questions_are_left_out_when_tokens_can_be_counted(tmp_path):
+    # half of 16 tokens, a character counting as one: only the question of 24 is too long
+    named = data(openmath(tmp_path), sft=OPENMATH)
+    made = demonstrations(named, lambda shown: len(shown.question), max_length=16)
+    assert [d.question for d in made] == ["Q1?", "Q4?", "Q1?"]
+    assert len(demonstrations(named, max_length=16)) == 4
+
+
+def test_the_limit_counts_what_is_kept(tmp_path):
+    named = data(openmath(tmp_path), sft=OPENMATH | {"limit": 2})
+    assert [d.answer for d in demonstrations(named)] == ["3", "0.5"]
+
+
+def test_nothing_left_is_an_error(tmp_path):
+    named = data(openmath(tmp_path), sft=OPENMATH)
+    with pytest.raises(ConfigurationError, match="no demonstration"):
+        demonstrations(named, lambda shown: 100, max_length=8)
+
+
+def test_arithmetic_demonstrations_are_as_many_as_the_steps_take():
+    made = demonstrations(data(), steps=7, batch_size=4)
+    assert len(made) == 28
+    assert made == demonstrations(data(sft={"name": "arithmetic-train"}), steps=7, batch_size=4)
+    assert len(demonstrations(data(sft={"name": "arithmetic", "limit": 5}), steps=7)) == 5
+    with pytest.raises(ConfigurationError, match=r"neither sft\.steps nor data\.sft\.limit"):
+        demonstrations(data())
+
+
+def test_a_source_without_worked_solutions_is_refused(tmp_path):
+    path = tmp_path / "mine.jsonl"
+    path.write_text('{"question": "q", "gold": "1", "steps": "w"}\n')
+    with pytest.raises(DataError, match="no worked solutions"):
+        demonstrations(data(sft={"name": "gsm8k"}))
+    fields = {"question": "question", "gold": "gold", "working": "step"}
+    with pytest.raises(DataError, match="did you mean 'steps'"):
+        demonstrations(data(sft={"name": str(path), "fields": fields}))
+    fields["working"] = "steps"
+    [made] = demonstrations(data(sft={"name": str(path), "fields": fields}))
+    assert (made.question, made.working, made.answer) == ("q", "w", "1")
+    for name in ("kk-generated", "arithmetic-dev"):
+        with pytest.raises(DataError, match=f"{name} has no worked solutions"):
+            demonstrations(data(sft={"name": name}))
+
+
+def test_pairs_of_question_and_answer_are_learnt_and_that_is_said(tmp_path, caplog):
+    path = tmp_path / "pairs.jsonl"
+    path.write_text('{"question": "q", "gold": ["1", "one"], "steps": "w"}\n')
+    [made] = demonstrations(data(sft={"name": str(path), "fields": {"any_of": True}}))
+    assert (made.question, made.working, made.answer, made.text) == ("q", None, "1", "q\n1")
+    assert "SFT learns golds alone" in caplog.text
+
+
+def test_a_demonstration_without_working_is_named(tmp_path):
+    path = tmp_path / "mine.jsonl"
+    path.write_text('{"question": "q", "gold": "1", "w": ""}\n')
+    fields = {"question": "question", "gold": "gold", "working": "w"}
+    with pytest.raises(DataError, match="line 1 has no worked solution"):
+        demonstrations(data(sft={"name": str(path), "fields": fields}))
+
+
+def test_rl_problems_of_arithmetic_are_not_the_held_out_ones():
+    problems = load_training_problems(data())
+    assert len(problems) == 7329
+    test = {p.question for p in load_problems("arithmetic,arithmetic-dev", DataSection())}
+    assert len(test) == 300
+    assert not test & {p.question for p in problems}
+
+
+def test_rl_problems_are_kept_once_filtered_and_cut(tmp_path):
+    rl = {"name": "openmathreasoning-mini"}
+    folder = openmath(tmp_path)
+    golds = [p.gold for p in load_training_problems(data(folder, rl=rl))]
+    assert golds == ["3", r"\frac{1}{2}", "0.5", "1e3"]
+    numbers = rl | {"numeric_only": True, "limit": 2}
+    assert [p.gold for p in load_training_problems(data(folder, rl=numbers))] == ["3", "0.5"]
+
+
+def test_real_demonstrations_load(shared):
+    made = demonstrations(data(shared / "data", sft=OPENMATH))
+    assert len(made) == 245
+    assert not any("think>" in d.working for d in made)

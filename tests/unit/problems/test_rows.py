@@ -81,37 +81,24 @@ def parts(*texts: str, **other: Any) -> dict[str, Any]:
     return {"role": "user", "content": [*content, *([other] if other else [])]}
 
 
+BOTH = [("2+2=?", "4"), ("5+4=?", "9")]
+
+
 @pytest.mark.parametrize(
     ("rows", "problems"),
     [
         # chat turns: the user's last one in each row, wherever it stands
-        (
-            [
-                {"messages": [SYSTEM, USER, ANSWER], "ground_truth": "4"},
-                {"messages": [SYSTEM, OTHER], "ground_truth": "9"},
-            ],
-            [("2+2=?", "4"), ("5+4=?", "9")],
-        ),
-        (
-            [
-                {"messages": [SYSTEM, USER], "ground_truth": "4"},
-                {"messages": [SYSTEM, OTHER, ANSWER], "ground_truth": "9"},
-            ],
-            [("2+2=?", "4"), ("5+4=?", "9")],
-        ),
-        (
-            [{"prompt": "2+2=?", "answer": 4}, {"prompt": [OTHER], "answer": 9}],
-            [("2+2=?", "4"), ("5+4=?", "9")],
-        ),
-        (
-            [{"prompt": "2+2=?", "answer": 4}, {"messages": [OTHER], "answer": 9}],
-            [("2+2=?", "4"), ("5+4=?", "9")],
-        ),
-        ([{"prompt": [parts("2+2", "=?")], "solution": "4"}], [("2+2=?", "4")]),
+        ([{"messages": [SYSTEM, USER, ANSWER], "ground_truth": "4"},
+          {"messages": [SYSTEM, OTHER], "ground_truth": "9"}], BOTH),
+        ([{"messages": [SYSTEM, USER], "ground_truth": "4"},
+          {"messages": [SYSTEM, OTHER, ANSWER], "ground_truth": "9"}], BOTH),
+        ([{"prompt": "2+2=?", "answer": 4}, {"prompt": [OTHER], "answer": 9}], BOTH),
+        ([{"prompt": "2+2=?", "answer": 4}, {"messages": [OTHER], "answer": 9}], BOTH),
+        ([{"prompt": [parts("2+2", "=?")], "solution": "4"}], BOTH[:1]),
         # a worked solution beside the answer, in whichever order
-        ([{"prompt": "2+2=?", "solution": r"So \boxed{4}.", "answer": "4"}], [("2+2=?", "4")]),
-        ([{"prompt": "2+2=?", "answer": None, "solution": "4"}], [("2+2=?", "4")]),
-        ([{"prompt": "2+2=?", "answer": float("nan"), "solution": "4"}], [("2+2=?", "4")]),
+        ([{"prompt": "2+2=?", "solution": r"So \boxed{4}.", "answer": "4"}], BOTH[:1]),
+        ([{"prompt": "2+2=?", "answer": None, "solution": "4"}], BOTH[:1]),
+        ([{"prompt": "2+2=?", "answer": float("nan"), "solution": "4"}], BOTH[:1]),
         # texts, numbers, booleans
         ([{"question": "q", "gold": True}], [("q", "True")]),
         ([{"question": "q", "gold": 2.5}], [("q", "2.5")]),
@@ -180,17 +167,34 @@ def test_turns_that_are_left_out_are_said(tmp_path: Path, caplog: pytest.LogCapt
     assert "the question is prompt.-1.content, the gold answer" in caplog.text
 
 
-def test_rows_that_are_read_otherwise_are_another_file(tmp_path: Path) -> None:
-    """A run of before must not be taken for one on what is read now."""
+AT_THE_END = {"messages": [USER], "answer": "4"}
 
-    def places(*rows: dict[str, Any]) -> Any:
-        file = written(tmp_path, *rows)
-        return problems_identity(str(file), DataSection())["problems"][0][0]["columns"][1]
 
-    last, before = {"messages": [USER], "answer": "4"}, {"messages": [USER, ANSWER], "answer": "4"}
-    assert places(last) == [["messages.-1.content"]]
-    assert places(last, before) == [["messages.-1.content"], ["messages.-2.content"]]
-    assert places({"messages": [parts("2+2=?")], "answer": "4"}) == [["messages.-1.content.*.text"]]
+@pytest.mark.parametrize(
+    ("rows", "questions", "gold"),
+    [
+        ([{"question": "q", "gold": "4"}], [["question"]], "gold"),
+        ([{"prompt": [USER], "answer": "4"}], [["prompt.-1.content"]], "answer"),
+        ([AT_THE_END], [["messages.-1.content"]], "answer"),
+        (
+            [AT_THE_END, {"messages": [USER, ANSWER], "answer": "4"}],
+            [["messages.-1.content"], ["messages.-2.content"]],
+            "answer",
+        ),
+        (
+            [{"messages": [parts("2+2=?")], "answer": "4"}],
+            [["messages.-1.content.*.text"]],
+            "answer",
+        ),
+    ],
+)
+def test_where_questions_stand_is_part_of_the_identity(
+    tmp_path: Path, rows: list[dict[str, Any]], questions: list[list[str]], gold: str
+) -> None:
+    """A run of before must not be taken for one on rows that are read otherwise now."""
+    file = written(tmp_path, *rows)
+    (known,) = problems_identity(str(file), DataSection())["problems"][0]
+    assert known["columns"] == ["rows.jsonl", questions, [[gold, "whole"]], None]
 
 
 def test_any_of_several_golds_is_right_where_the_user_says_so(tmp_path: Path) -> None:
@@ -240,18 +244,6 @@ def test_a_path_that_leads_nowhere_is_named(tmp_path: Path) -> None:
         load_problems(str(written(tmp_path, row)), DataSection(), fields)
 
 
-def test_the_identity_of_a_file_with_our_columns_is_as_it_was(tmp_path: Path) -> None:
-    file = written(tmp_path, {"question": "q", "gold": "4"})
-    (known,) = problems_identity(str(file), DataSection())["problems"][0]
-    assert known["columns"] == ["rows.jsonl", [["question"]], [["gold", "whole"]], None]
-
-
-def test_a_detected_form_is_part_of_the_identity(tmp_path: Path) -> None:
-    file = written(tmp_path, {"prompt": [USER], "answer": "4"})
-    (known,) = problems_identity(str(file), DataSection())["problems"][0]
-    assert known["columns"][1:3] == [[["prompt.-1.content"]], [["answer", "whole"]]]
-
-
 def test_training_on_one_question_with_two_golds_is_said(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -261,63 +253,31 @@ def test_training_on_one_question_with_two_golds_is_said(
     assert "one question with two golds" in caplog.text
 
 
-def test_a_spreadsheets_semicolons_are_read(tmp_path: Path) -> None:
-    file = tmp_path / "rows.csv"
-    file.write_text('question;gold\n"1;2, sum?";3\n')
-    (problem,) = load_problems(str(file), DataSection())
-    assert (problem.question, problem.gold) == ("1;2, sum?", "3")
-
-
 @pytest.mark.parametrize(
-    ("value", "text"),
-    [(27.0, "27"), (-1.0, "-1"), (0.26, "0.26"), (7, "7"), (" a ", "a"), (None, "")],
-)
-def test_columns_as_text(value, text):
-    assert as_text(value) == text
-
-
-@pytest.mark.parametrize(
-    ("text", "gold"),
+    ("read", "text", "gold"),
     [
-        (r"so \boxed{1.6} cm", "1.6"),
-        (r"\boxed{1} then \boxed{\frac{a}{b}}.", r"\frac{a}{b}"),
-        (r"\boxed{1} then \boxed{2", None),  # the last one never closes
-        (r"\boxed{\text{a \{ b\}}}", r"\text{a \{ b\}}"),
-        (r"\boxed{ }", None),
-        (r"\boxed{ 3 }", "3"),
-        (r"so \boxed {3} or \fbox{4}", "4"),
-        ("no box", None),
+        *((as_text, *case) for case in (
+            (27.0, "27"), (-1.0, "-1"), (0.26, "0.26"), (7, "7"), (" a ", "a"), (None, ""),
+        )),
+        (in_last_box, r"so \boxed{1.6} cm", "1.6"),
+        (in_last_box, r"\boxed{1} then \boxed{\frac{a}{b}}.", r"\frac{a}{b}"),
+        (in_last_box, r"\boxed{1} then \boxed{2", None),  # the last one never closes
+        (in_last_box, r"\boxed{\text{a \{ b\}}}", r"\text{a \{ b\}}"),
+        (in_last_box, r"\boxed{ }", None),
+        (in_last_box, r"\boxed{ 3 }", "3"),
+        (in_last_box, r"so \boxed {3} or \fbox{4}", "4"),
+        (in_last_box, "no box", None),
+        *((after_hashes, *case) for case in (
+            ("3*4=12\n#### 12", "12"), ("#### 1\n#### 2,125", "2125"), ("12", None), ("####", None),
+        )),
+        # leading zeros go, and units in parentheses
+        *((integer, *case) for case in (("033", "33"), ("-007", "-7"), ("p", "p"), ("", None))),
+        *((before_unit, *case) for case in (
+            ("9 (apples)", "9"), ("6:7", "6:7"), ("5 (left) (over)", "5 (left)"),
+        )),
+        *((is_number, text, True) for text in ("12", "-0.5", "1e5", " 7 ")),
+        *((is_number, text, False) for text in ("", "nan", "inf", r"\frac{1}{2}", "1_000", "3 m")),
     ],
-)
-def test_what_stands_in_the_last_box(text, gold):
-    assert in_last_box(text) == gold
-
-
-@pytest.mark.parametrize(
-    ("text", "gold"),
-    [("3*4=12\n#### 12", "12"), ("#### 1\n#### 2,125", "2125"), ("12", None), ("####", None)],
-)
-def test_after_hashes(text, gold):
-    assert after_hashes(text) == gold
-
-
-@pytest.mark.parametrize(("text", "gold"), [("033", "33"), ("-007", "-7"), ("p", "p"), ("", None)])
-def test_integers_lose_leading_zeros(text, gold):
-    assert integer(text) == gold
-
-
-@pytest.mark.parametrize(
-    ("text", "gold"), [("9 (apples)", "9"), ("6:7", "6:7"), ("5 (left) (over)", "5 (left)")]
-)
-def test_units_in_parentheses_are_left_out(text, gold):
-    assert before_unit(text) == gold
-
-
-@pytest.mark.parametrize("text", ["12", "-0.5", "1e5", " 7 "])
-def test_numbers(text):
-    assert is_number(text)
-
-
-@pytest.mark.parametrize("text", ["", "nan", "inf", r"\frac{1}{2}", "1_000", "3 m"])
-def test_what_is_no_number(text):
-    assert not is_number(text)
+)  # fmt: skip
+def test_columns_are_read_as(read, text, gold):
+    assert read(text) == gold

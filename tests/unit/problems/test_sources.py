@@ -40,7 +40,9 @@ def on_disk(tmp_path, monkeypatch):
     return replace(data_set("svamp"), hub=str(folder), revision=None)
 
 
-def test_rows_of_all_splits_with_the_commit_that_was_read(on_disk, monkeypatch):
+@pytest.fixture
+def asked(monkeypatch):
+    """What the Hub is asked for, which knows one commit of everything."""
     asked = []
 
     def dataset_info(self, name, revision, timeout):
@@ -49,6 +51,10 @@ def test_rows_of_all_splits_with_the_commit_that_was_read(on_disk, monkeypatch):
 
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(HfApi, "dataset_info", dataset_info)
+    return asked
+
+
+def test_rows_of_all_splits_with_the_commit_that_was_read(on_disk, asked):
     source = open_source(on_disk, DataSection())
     assert source.origin == f"{on_disk.hub}@{COMMIT}"
     places, rows = zip(*source.rows, strict=True)
@@ -59,8 +65,8 @@ def test_rows_of_all_splits_with_the_commit_that_was_read(on_disk, monkeypatch):
     assert asked == [(on_disk.hub, None, 10.0)]
 
 
+@pytest.mark.usefixtures("asked")
 def test_another_split_is_read_with_the_same_columns(on_disk, monkeypatch, tmp_path):
-    monkeypatch.setattr(HfApi, "dataset_info", lambda *_, **__: SimpleNamespace(sha=COMMIT))
     monkeypatch.setitem(ENTRIES, "svamp", on_disk)
     (tmp_path / "train").mkdir()
     (tmp_path / "train/svamp.jsonl").write_text("{}")  # a local copy is of the declared splits
@@ -110,7 +116,7 @@ def test_out_of_reach_names_the_file_and_the_folder(tmp_path, monkeypatch):
     assert caught.value.next_step == f"put {files} into {tmp_path}"
 
 
-def test_a_setting_pins_a_data_set_and_each_part_of_it(on_disk, monkeypatch):
+def test_a_setting_pins_a_data_set_and_each_part_of_it(on_disk, asked, monkeypatch):
     monkeypatch.setitem(ENTRIES, "svamp", on_disk)
     part = replace(on_disk, name="svamp-part", part_of="svamp")
     monkeypatch.setitem(ENTRIES, "svamp-part", part)
@@ -123,16 +129,8 @@ def test_a_setting_pins_a_data_set_and_each_part_of_it(on_disk, monkeypatch):
     assert commit("svamp", {}) is None
     assert commit("svamp", {"svamp": COMMIT}) == commit("svamp-part", {"svamp": COMMIT}) == COMMIT
     assert commit("svamp-part", {"svamp": COMMIT, "svamp-part": other}) == other
-    asked = []
-
-    def dataset_info(self, name, revision, timeout):
-        asked.append(revision)
-        return SimpleNamespace(sha=COMMIT)
-
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(HfApi, "dataset_info", dataset_info)
     open_source(on_disk, DataSection(revisions={"svamp": COMMIT}))
-    assert asked == [COMMIT]
+    assert [revision for _, revision, _ in asked] == [COMMIT]
 
 
 @pytest.mark.parametrize("name", ["aime", "arithmetic"])
@@ -192,8 +190,7 @@ def test_a_split_of_several_is_named(cached):
     with pytest.raises(DataError, match="has the splits train, test") as refused:
         load_training_problems(DataSection(rl={"name": "my/sums", "fields": COLUMNS}))
     assert "ORG/NAME/CONFIGURATION:SPLIT" in (refused.value.next_step or "")
-    named = {"name": "my/sums:test"}, {"name": "my/sums", "split": "test"}
-    for source in named:
+    for source in ({"name": "my/sums:test"}, {"name": "my/sums", "split": "test"}):
         data = DataSection(rl={**source, "fields": COLUMNS})
         (problem,) = load_training_problems(data)
         assert (problem.gold, problem.id) == ("9", problem_id("my/sums", "5+4=?", "9"))

@@ -30,49 +30,50 @@ class Tokenizer:
         return text + "[assistant]" * add_generation_prompt + thought
 
 
-def test_paper_prompt_is_system_eos_question_opening_tag():
-    template = PromptTemplate(PromptSection(), "<eos>")
-    assert template.render("1+1=?") == PAPER_SYSTEM_PROMPT + "<eos>1+1=?<start_working_out>"
-    assert template.complete("w", "2") == "w<end_working_out><SOLUTION>2</SOLUTION>"
-    assert template.stop == "</SOLUTION>"
+USER = "Problem: {question}\nAnswer."
 
 
-def test_without_a_working_the_answer_stands_alone():
-    paper, plain = (PromptTemplate(PromptSection(format=name)) for name in ("paper", "plain"))
-    # the prompt of `paper` has opened the reasoning
-    assert paper.complete(None, "2") == "<end_working_out><SOLUTION>2</SOLUTION>"
-    assert plain.complete(None, "2") == "<SOLUTION>2</SOLUTION>"
-    assert plain.complete("", "2") == "<start_working_out><end_working_out><SOLUTION>2</SOLUTION>"
+@pytest.mark.parametrize(
+    ("section", "rendered"),
+    [
+        ({}, PAPER_SYSTEM_PROMPT + "<eos>1+1=?<start_working_out>"),
+        ({"system": None}, "1+1=?<start_working_out>"),
+        ({"format": "plain"}, "1+1=?"),
+        ({"format": "chat", "system": "S"}, "[system]S[user]1+1=?[assistant]"),
+        ({"format": "chat", "system": None}, "[user]1+1=?[assistant]"),
+        # the user's turn stands around the question in every format
+        ({"system": "S", "user": USER}, "S<eos>Problem: 1+1=?\nAnswer.<start_working_out>"),
+        ({"format": "plain", "user": USER}, "Problem: 1+1=?\nAnswer."),
+        (
+            {"format": "chat", "system": None, "user": USER},
+            "[user]Problem: 1+1=?\nAnswer.[assistant]",
+        ),
+    ],
+)
+def test_a_prompt_is(section, rendered):
+    template = PromptTemplate.from_section(PromptSection(**section), Tokenizer())
+    assert template.render("1+1=?") == rendered
+    assert template.render("{1}") == rendered.replace("1+1=?", "{1}")
 
 
-def test_paper_without_system_prompt_needs_no_eos():
-    template = PromptTemplate.from_section(PromptSection(system=None))
-    assert template.render("1+1=?") == "1+1=?<start_working_out>"
-
-
-def test_plain_prompt_is_the_question_and_the_completion_opens_the_tag():
-    template = PromptTemplate.from_section(PromptSection(format="plain"))
-    assert template.render("1+1=?") == "1+1=?"
-    expected = "<start_working_out>w<end_working_out><SOLUTION>2</SOLUTION>"
-    assert template.complete("w", "2") == expected
-
-
-def test_chat_prompt_is_the_tokenizers_own():
-    template = PromptTemplate.from_section(PromptSection(format="chat", system="S"), Tokenizer())
-    assert template.render("1+1=?") == "[system]S[user]1+1=?[assistant]"
-    bare = PromptTemplate.from_section(PromptSection(format="chat", system=None), Tokenizer())
-    assert bare.render("1+1=?") == "[user]1+1=?[assistant]"
-
-
-def test_boxed_answers_have_no_closing_tag_to_stop_at():
-    template = PromptTemplate.from_section(PromptSection(format="plain", answer="boxed"))
-    assert template.complete("w", "2") == r"<start_working_out>w<end_working_out>\boxed{2}"
-    assert template.stop is None
-
-
-def test_eos_is_the_tokenizers():
-    section = PromptSection(system="S")
-    assert PromptTemplate.from_section(section, Tokenizer()).render("q").startswith("S<eos>q")
+@pytest.mark.parametrize(
+    ("section", "working", "completion"),
+    [
+        # the prompt of `paper` has opened the reasoning
+        ({}, "w", "w<end_working_out><SOLUTION>2</SOLUTION>"),
+        ({"format": "plain"}, "w", "<start_working_out>w<end_working_out><SOLUTION>2</SOLUTION>"),
+        ({"format": "plain", "answer": "boxed"}, "w",
+         r"<start_working_out>w<end_working_out>\boxed{2}"),
+        # without a working the answer stands alone
+        ({}, None, "<end_working_out><SOLUTION>2</SOLUTION>"),
+        ({"format": "plain"}, None, "<SOLUTION>2</SOLUTION>"),
+        ({"format": "plain"}, "", "<start_working_out><end_working_out><SOLUTION>2</SOLUTION>"),
+    ],
+)  # fmt: skip
+def test_a_completion_is(section, working, completion):
+    template = PromptTemplate(PromptSection(**section))
+    assert template.complete(working, "2") == completion
+    assert template.stop == (None if "answer" in section else "</SOLUTION>")
 
 
 @pytest.mark.parametrize("section", [PromptSection(), PromptSection(format="chat")])
@@ -124,25 +125,17 @@ def test_a_system_prompt_that_is_off(off):
     assert PromptTemplate.from_section(section, Tokenizer()).render("q") == "[user]q[assistant]"
 
 
-def test_the_users_turn_stands_around_the_question_in_every_format():
-    user = "Problem: {question}\nAnswer."
-    plain = PromptTemplate.from_section(PromptSection(format="plain", user=user))
-    assert plain.render("{1}") == "Problem: {1}\nAnswer."
-    paper = PromptTemplate(PromptSection(system="S", user=user), "|")
-    assert paper.render("q") == "S|Problem: q\nAnswer.<start_working_out>"
-    chat = PromptSection(format="chat", system=None, user=user)
-    assert PromptTemplate.from_section(chat, Tokenizer()).render("q") == (
-        "[user]Problem: q\nAnswer.[assistant]"
-    )
-    with pytest.raises(ValueError, match=r"must hold \{question\}"):
-        PromptSection(user="What?")
-
-
-def test_arguments_that_no_chat_template_reads_are_refused():
-    with pytest.raises(ValueError, match="format 'plain' reads none"):
-        PromptSection(format="plain", chat_template_kwargs={"enable_thinking": False})
-    with pytest.raises(ValueError, match="can't hold tokenize"):
-        PromptSection(format="chat", chat_template_kwargs={"tokenize": True})
+@pytest.mark.parametrize(
+    ("section", "complaint"),
+    [
+        ({"user": "What?"}, r"must hold \{question\}"),
+        ({"format": "plain", "chat_template_kwargs": {"a": 1}}, "format 'plain' reads none"),
+        ({"format": "chat", "chat_template_kwargs": {"tokenize": True}}, "can't hold tokenize"),
+    ],
+)
+def test_what_no_prompt_has_is_refused(section, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        PromptSection(**section)
 
 
 def test_a_tokenizer_without_a_chat_template_or_one_that_refuses_is_named():

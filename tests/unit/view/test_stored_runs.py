@@ -2,6 +2,9 @@
 
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+from time import sleep
 
 import pytest
 from shown_runs import stored_run
@@ -23,6 +26,29 @@ def test_facts_are_read_again_where_a_file_changed(tmp_path):
     assert runs.all() == []
     with pytest.raises(StoreError, match="there is no run"):
         runs.find(run.id)
+
+
+def test_who_comes_while_the_runs_are_read_waits_and_does_not_read_again(tmp_path, monkeypatch):
+    stored_run(tmp_path, "one", "a")
+    runs, looked, is_read = RunsRead(tmp_path), [], Event()
+
+    def ids(root):
+        looked.append(root)
+        assert is_read.wait(60)
+        return [path.name for path in root.iterdir()]
+
+    monkeypatch.setattr("sage_cli.view.stored_runs._ids", ids)
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(runs.all)
+        while not looked:
+            sleep(0.001)
+        second = threads.submit(runs.all)
+        sleep(0.1)  # until it waits
+        is_read.set()
+    assert [facts.run.id for facts in second.result()] == [f.run.id for f in first.result()]
+    assert len(looked) == 1
+    runs.all()
+    assert len(looked) == 2
 
 
 def test_for_a_page_that_is_written_at_once_they_are_read_once(tmp_path):
