@@ -96,9 +96,6 @@ MISTAKES = [
     ("passk", "{files}/runs/rl-a-11111111", "config.json", "is torn or was edited"),
     (f"rl / sft / sweep {SPACE} / rl --dry-run / sft --dry-run / sweep --dry-run {SPACE}",
      "-p {files}/own.yaml", "no preset names a model", "-p tiny -p", "extends: tiny"),
-    *(("rl", f"--dry-run --gpu={gpu}", "a name that ends with them, as h100-80g")
-      for gpu in ("h100", "80-h100", "-80", "8.5", "''")),
-    ("rl", "--gpu 80", "--dry-run is missing"),
 ]  # fmt: skip
 """Commands, what is typed behind each of them, and what is said."""
 
@@ -110,6 +107,14 @@ MISTAKES = [
 )  # fmt: skip
 def test_a_mistake_is_a_panel(sage, files, words, said):
     refused(sage(*shlex.split(words.format(files=files))), *said)
+
+
+@pytest.mark.parametrize("gpu", ["h100", "80-h100", "-80", "8.5", "", None])
+def test_a_card_without_its_size_or_a_dry_run_is_refused(sage, gpu):
+    words, said = ("--dry-run", f"--gpu={gpu}"), "a name that ends with them, as h100-80g"
+    typed = sage("rl", *words) if gpu is not None else sage("rl", "--gpu", "80")
+    typed.refused(said if gpu is not None else "--dry-run is missing")
+    assert typed.written == []
 
 
 @pytest.mark.parametrize("fault", ["json", "row"])
