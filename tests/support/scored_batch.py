@@ -66,3 +66,29 @@ def prepared(
     trainer.current_gradient_accumulation_steps = 1
     trainer.model.train()
     return trainer
+
+
+def rows_of(trainer: Any) -> list[tuple[int, int, list[int], list[int]]]:
+    """Number, problem, prompt and completion of each row of the generation batch, in order."""
+    rows = []
+    for batch in trainer._buffered_inputs:
+        for i, number in enumerate(batch["row_ids_B"].tolist()):
+            prompt, completion = (
+                batch[f"{part}_ids"][i][batch[f"{part}_mask"][i].bool()].tolist()
+                for part in ("prompt", "completion")
+            )
+            rows.append((number, int(batch["prompt_row_B"][i]), prompt, completion))
+    return sorted(rows)
+
+
+def log_chances(model: Any, prompt: list[int], completion: list[int]) -> Tensor:
+    """Return log pi of each token of a row without padding."""
+    logits_TV = model(torch.tensor([prompt + completion])).logits[0, len(prompt) - 1 : -1]
+    return logits_TV.log_softmax(-1)[range(len(completion)), completion]
+
+
+def assert_same_gradients(model: Any, gradients: dict[str, Tensor], least: float = 0.0) -> None:
+    """Compare a step's gradients with those of the model's backward pass, weight by weight."""
+    for name, parameter in model.named_parameters():
+        off, whole = (gradients[name] - parameter.grad).norm(), parameter.grad.norm()
+        assert off <= 1e-5 * whole + least, name

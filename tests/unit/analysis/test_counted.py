@@ -134,12 +134,6 @@ def test_the_thresholds_of_the_paper():
     assert thresholds(8192, 0.95)["paper"] == pytest.approx(3.66e-4, abs=1e-6)
 
 
-def test_answer_entropy_counts_no_answer_as_one_more(tmp_path):
-    # a, a, b, NA: -(1/2 ln 1/2 + 2 (1/4 ln 1/4)) = 1.5 ln 2
-    own = answered(tmp_path, "p", {"a": [R, R, W, LOST], "b": [LOST] * 4})
-    assert own.answer_entropies().tolist() == pytest.approx([1.03972, 0], abs=1e-5)
-
-
 def test_unequal_numbers_of_samples_are_refused(tmp_path):
     base = answered(tmp_path, "base", {"a": [R] * 4, "b": [W] * 4})
     run = answered(tmp_path, "run", {"a": [R] * 3, "b": [W] * 2})

@@ -24,27 +24,16 @@ SETTINGS = {
 
 @pytest.fixture
 def root(tmp_path):
-    """A run with two records and, of three problems, two samples each with grades."""
-    return measured(tmp_path, "1" * 8, {0: 1})
-
-
-@pytest.fixture
-def two(root):
-    """Another run beside it: its first problem is right twice, its second once."""
-    return measured(root, "2" * 8, {0: 2, 1: 1})
-
-
-def measured(tmp_path, identity, right_samples):
-    """Store a run; of the problem at a place so many samples are right."""
+    """A run with two records and, of three problems, two samples each with grades: one is right."""
     config = load(("tiny",), SETTINGS).config
-    run = Runs(tmp_path).at("rl", "dapo", identity)
+    run = Runs(tmp_path).at("rl", "dapo", "1" * 8)
     with run.recording(config.model_dump(mode="json"), kind="rl", seed=1):
         run.metrics.append({"step": 1, "reward": 0.5})
         run.metrics.append({"step": 2, "reward": 0.75, "eval/pass@1": 0.25})
         run.model.mkdir()
         (run.model / "config.json").write_text("{}")
         (run.model / "tokenizer_config.json").write_text('{"eos_token": "<eos>"}')
-        (run.model / "model.safetensors").write_bytes(identity.encode())
+        (run.model / "model.safetensors").write_bytes(b"1" * 8)
     (benchmark,) = load_benchmarks(config.evaluation, config.data)
     samples = PolicySamples.from_config(Policy.of_run(run), config, tmp_path).at(0)
     ids = list(benchmark.golds)
@@ -56,7 +45,7 @@ def measured(tmp_path, identity, right_samples):
     with grader_for("arithmetic", config.grading, config.prompt) as grader:
         grades = GradeStore(samples, grader.identity.mapping())
     for row in samples.completions():
-        right = row.index < right_samples.get(ids.index(row.problem_id), 0)
+        right = (row.problem_id, row.index) == (ids[0], 0)
         grades.add([(row, "right" if right else "wrong", None)])
     grades.flush()
     return tmp_path

@@ -20,7 +20,6 @@ from sage_cli.config.mistakes import explain
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.guides import BranchGuide, Guide, NoGuide, RandomGuide, Signals, TokenGuide
-from sage_cli.guides.guide_contract import GuideContract
 from sage_cli.settings.own_code import AS_STORED
 from sage_cli.settings.section import built_in
 
@@ -222,7 +221,7 @@ def opening(
 
 
 def test_one_file_makes_a_guide(opening: type[Guide]):
-    """Chosen by name, explained, in the reference, under the contract."""
+    """Chosen by name, explained, in the reference; `tests/contract` has it under the contract."""
     assert len(EXAMPLE.read_text().splitlines()) <= 60
     loaded = load(flags={"guide": {"name": "opening"}}, sets=["guide.strength=0.4"])
     assert loaded.config.guide == opening(strength=0.4)
@@ -233,10 +232,3 @@ def test_one_file_makes_a_guide(opening: type[Guide]):
     )  # fmt: skip
     schema = SageConfig.model_json_schema(mode="serialization")
     assert "strength" in str(schema["$defs"])
-
-    class Suite(GuideContract):
-        def make(self) -> Guide:
-            return opening()
-
-    for test in [name for name in dir(Suite) if name.startswith("test_")]:
-        getattr(Suite(), test)()

@@ -16,7 +16,7 @@ BRANCH = BranchGuide(tau=0.6, rho=0.3)
 
 
 def test_branch_by_hand():
-    rows, _ = token_values([FIRST, SECOND], BRANCH, step=0)
+    rows, summary = token_values([FIRST, SECOND], BRANCH, step=0)
     # q = 1 + 0.3 max(0, H - 0.6): 1; 1 + 0.3 x 1.0 = 1.3; 1 + 0.3 x 2.4 = 1.72, clamped to 1.4
     first, second = rows
     assert first.q_T == pytest.approx([1.0, 1.3, 1.4], abs=1e-6)
@@ -32,10 +32,7 @@ def test_branch_by_hand():
     # 1 + 0.3 x 0.6 = 1.18; a row of one token isn't touched by the padding of the other
     assert second.q_T == pytest.approx([1.18], abs=1e-6)
     assert second.summary["shaped"] == 1.0
-
-
-def test_the_whole_is_weighted_by_tokens():
-    _, summary = token_values([FIRST, SECOND], BRANCH, step=0)
+    # the whole is weighted by tokens
     assert summary["shaped"] == pytest.approx(3 / 4, abs=1e-12)
     assert summary["clamped"] == pytest.approx(1 / 4, abs=1e-12)
     total = math.log(1.3) + math.log(1.4) + math.log(1.18)

@@ -72,21 +72,3 @@ def test_pkpo_of_one_is_the_reward_less_the_others(form: str):
 def test_favoured_of_all_takes_the_group_for_its_only_set():
     # the best of {1, .5, 0} loses .5 without the first
     torch.testing.assert_close(pkpo_advantages(group(0, 1, 0.5), 3, "favoured"), group(0, 1.5, 0))
-
-
-def test_the_gradient_of_the_best_of_two_by_enumeration():
-    """E[N s grad log pi] is the gradient of E[max of k], whichever form: three outcomes, N = 3."""
-    logits = torch.tensor([0.3, -0.2, 0.5], dtype=torch.float64, requires_grad=True)
-    values = torch.tensor([0.0, 0.4, 1.0], dtype=torch.float64)
-    log_p = logits.log_softmax(0)
-    pairs = [(a, b) for a in range(3) for b in range(3)]
-    exact = sum(log_p[a].exp() * log_p[b].exp() * max(values[a], values[b]) for a, b in pairs)
-    (expected,) = torch.autograd.grad(exact, logits, retain_graph=True)
-    for form in ("favoured", "leave-one-out"):
-        surrogate = torch.zeros((), dtype=torch.float64)
-        for drawn in ((a, b, c) for a in range(3) for b in range(3) for c in range(3)):
-            logps = log_p[list(drawn)]
-            weights = pkpo_advantages(values[list(drawn)][None], 2, form)[0]
-            surrogate = surrogate + logps.sum().exp().detach() * (weights * logps).mean()
-        (found,) = torch.autograd.grad(surrogate, logits, retain_graph=True)
-        torch.testing.assert_close(found, expected)

@@ -1,9 +1,6 @@
-"""DARS's second stage and its pools, by hand."""
+"""DARS's second stage, by hand."""
 
-import pytest
-import torch
-
-from sage_cli.methods.dars import extra_rollouts, pooled_advantages
+from sage_cli.methods.dars import extra_rollouts
 
 
 def test_the_harder_the_more():
@@ -13,15 +10,3 @@ def test_the_harder_the_more():
     # c = 2: W = 3/8; et 1 / W = 2.67; hw (6 - 3) / W = 8; c = 3: W = 15/32; et .53, hw 2.67
     assert [extra_rollouts(c, 8, "et", 32) for c in range(9)] == [24, 11, 3, 1, 0, 0, 0, 0, 0]
     assert [extra_rollouts(c, 8, "hw", 64) for c in range(9)] == [56, 24, 8, 3, 0, 0, 0, 0, 0]
-
-
-def test_pools_of_unequal_size_by_hand():
-    # prompt 0: 1 of 4 right in two stages; prompt 1: none of 2; prompt 2: 1 of 2, and a row that
-    # only fills up
-    reward_B = torch.tensor([0.0, 1, 0, 0, 0, 1, 0, 0, 1])
-    prompt_B = torch.tensor([0, 0, 1, 1, 2, 2, 0, 0, 2])
-    real_B = torch.tensor([1, 1, 1, 1, 1, 1, 1, 1, 0]).bool()
-    advantage_B, teaches_B = pooled_advantages(reward_B, reward_B == 1, prompt_B, real_B)
-    assert teaches_B.tolist() == [True, True, False, False, True, True, True, True, False]
-    taught = advantage_B[teaches_B].tolist()
-    assert taught == pytest.approx([-0.25, 0.75, -0.5, 0.5, -0.25, -0.25])

@@ -22,17 +22,6 @@ def test_on_policy_it_is_the_leave_one_out_advantage():
     assert loss_PN.mean().item() == pytest.approx(math.log(2))  # the weights' mean is 1
 
 
-def test_off_policy_by_hand():
-    score_PN = torch.tensor([[0.2, -0.1, 0, -0.1]], dtype=torch.float64)
-    # psi = R - others' mean: .2 + .2/3, -.1 - .1/3, 0, -.1 - .1/3 = .26667, -.13333, 0, -.13333
-    # BCE: ln(1 + e^-.26667) = .568698, ln(1 + e^-.13333) = .628700, ln 2; weights 2, 2/3:
-    # (2 x .568698 + 2/3 (2 x .628700 + .693147)) / 4 = .609430
-    # h: 2 (1 - .566274) = .867453; -2/3 x .466716 = -.311144; -1/3; a as before
-    loss_PN, a_PN = pacs(score_PN, ONE_OF_FOUR, weighted=True)
-    assert loss_PN.mean().item() == pytest.approx(0.609430, abs=1e-6)
-    assert a_PN[0].tolist() == pytest.approx([1.18599, -0.38547, -0.41505, -0.38547], abs=1e-5)
-
-
 @pytest.mark.parametrize("weighted", [True, False])
 def test_what_is_given_as_gradient_is_the_gradient(weighted):
     generator = torch.Generator().manual_seed(3)

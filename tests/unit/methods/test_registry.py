@@ -179,14 +179,6 @@ sys.path.insert(0, "docs")
 import generate
 reference = "\\n".join(generate._settings())
 assert "unsolved" in reference and "| `rl.gamma` (unsolved) |" in reference
-from sage_cli.methods.method_contract import MethodContract
-from sage_cli.methods.method import Method
-class Suite(MethodContract):
-    def make(self):
-        return Method.named("unsolved")()
-for name in dir(Suite):
-    if name.startswith("test_"):
-        getattr(Suite(), name)()
 """
 PACKAGE = Path(__file__).parents[3]
 

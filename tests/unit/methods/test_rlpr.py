@@ -4,20 +4,11 @@ import pytest
 import torch
 
 from sage_cli.methods.rlpr import (
-    mean_probability,
     probability_reward,
     repeats_itself,
     running_spread,
     telling_groups,
 )
-
-
-def test_the_mean_of_probabilities_not_their_product():
-    chances_BT = torch.tensor([[0.9, 0.6, 0.5], [0.01, 0.7, 0.9]], dtype=torch.float64)
-    mask_BT = torch.tensor([[1, 1, 0], [1, 1, 1]])
-    # (.9 + .6) / 2; (.01 + .7 + .9) / 3, where the geometric mean is .184691
-    found = mean_probability(chances_BT.log(), mask_BT)
-    assert found.tolist() == pytest.approx([0.75, 0.536667], abs=1e-6)
 
 
 def test_the_reward_by_hand():

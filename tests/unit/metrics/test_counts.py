@@ -181,15 +181,6 @@ def test_covered_problems_have_the_share() -> None:
     assert found.tolist() == [[0, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 1]]
 
 
-def test_the_estimates_have_no_bias() -> None:
-    """By simulation: of 64 samples with the chance .8, 6 of 8 right have the binomial chance."""
-    c_P = np.random.default_rng(2).binomial(64, 0.8, 20_000)
-    n_P = np.full(len(c_P), 64)
-    # sum over i = 6..8 of C(8, i) .8^i .2^(8 - i) = .29360 + .33554 + .16777 = .79692
-    assert g_pass_at_k(n_P, c_P, [8], 0.75).mean() == pytest.approx(0.79692, abs=0.004)
-    assert all_right_at_k(n_P, c_P, [8]).mean() == pytest.approx(0.8**8, abs=0.004)
-
-
 def test_what_is_not_defined_is_refused() -> None:
     with pytest.raises(MetricError, match="G-Pass@6 is undefined"):
         g_pass_at_k(N, C, [6], 0.5)
@@ -207,13 +198,6 @@ def enumerated(votes, k):
         winners = [answer for answer, count in counted.items() if count == most]
         chances.append(winners.count(RIGHT) / len(winners) if winners else 0)
     return sum(chances) / len(chances)
-
-
-def test_by_hand():
-    # of RRW: one sample 2/3; all three elect R; of pairs RR wins, RW ties twice: 1/3 + 2/3 x 1/2
-    found = maj_at_k({RIGHT: 2, "5": 1}, [1, 2, 3], resamples=20000)
-    assert found[[0, 2]].tolist() == [2 / 3, 1.0]
-    assert found[1] == pytest.approx(2 / 3, abs=0.01)
 
 
 def test_exact_where_nothing_is_drawn_by_lot():

@@ -205,15 +205,3 @@ def test_with_shared_random_numbers_swaps_predict_what_an_urn_overstates() -> No
     assert gained == pytest.approx(swapped, rel=0.15)
     assert urn > 1.5 * swapped
     assert sure / 200 <= 0.05
-
-
-@pytest.mark.slow
-def test_pairs_find_more_than_fishers_test_where_random_numbers_are_shared() -> None:
-    """Of 128 samples .3 are right and then .42: about 15 pairs differ, all of them for the run."""
-    generator = np.random.default_rng(4)
-    random_PN = generator.random((60, 128))
-    base, run = graded(random_PN < 0.3), graded(random_PN < 0.42)
-    apart = Counts(run.problem_ids, run.n_P, run.c_P)
-    paired = compare_support(base, run, delta=0.36).surely_gained
-    fisher = compare_support(base, apart, delta=0.36).surely_gained
-    assert len(paired) > 20 > 2 * len(fisher)

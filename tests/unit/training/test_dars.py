@@ -1,4 +1,4 @@
-"""DARS through the trainer: its loss in double precision, its sizes, and a kill in the middle."""
+"""DARS through the trainer: its loss in double precision, and its sizes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 import torch
+from scored_batch import assert_same_gradients, log_chances
 from torch import Tensor
-from toy_policy import KilledError, StepsSeen, timeless
+from toy_policy import StepsSeen
 from trl import GRPOTrainer
 
 from sage_cli.grading import Grade
@@ -43,11 +44,6 @@ def rows_of(batch: dict[str, Any], statuses: list[str]) -> list[tuple[int, Any, 
     return rows
 
 
-def token_logps(model: Any, prompt: list[int], completion: list[int]) -> Tensor:
-    logits_TV = model(torch.tensor([prompt + completion])).logits[0, len(prompt) - 1 : -1]
-    return logits_TV.log_softmax(-1)[range(len(completion)), completion]
-
-
 def plain_loss(now: Any, drew: Any, rows: list[Any]) -> Tensor:
     """The clipped loss over pools with both grades, a token at a time."""
     pools = {number: [row for row in rows if row[0] == number] for number, *_ in rows}
@@ -59,8 +55,8 @@ def plain_loss(now: Any, drew: Any, rows: list[Any]) -> Tensor:
         taught += len(pool)
         for _, prompt, completion, right in pool:
             with torch.no_grad():
-                old_T = token_logps(drew, prompt, completion)
-            ratio_T = (token_logps(now, prompt, completion) - old_T).exp()
+                old_T = log_chances(drew, prompt, completion)
+            ratio_T = (log_chances(now, prompt, completion) - old_T).exp()
             advantage = right - share
             clipped_T = ratio_T.clamp(0.8, 1.2) * advantage
             total = total - torch.minimum(ratio_T * advantage, clipped_T).sum()
@@ -109,9 +105,7 @@ def test_two_updates_have_the_loss_and_gradient_of_the_pools(
         loss = plain_loss(model, seen[0][0], rows)
         loss.backward()
         assert record["loss"] == pytest.approx(loss.item(), abs=1e-5)
-        for name, parameter in model.named_parameters():
-            off = (gradients[name] - parameter.grad).norm() / parameter.grad.norm()
-            assert off < 1e-5, name
+        assert_same_gradients(model, gradients)
 
 
 def test_never_more_rows_at_once_than_without_it(
@@ -139,37 +133,3 @@ def test_never_more_rows_at_once_than_without_it(
     assert max(drawn) == 16
     assert max(passed) == 4
     assert records[0]["groups/rescued"] <= records[0]["groups/second_stage"] <= 4
-
-
-def test_micro_batches_do_not_matter(hard: Any, configure: Any):
-    (one,), (other,) = (
-        hard.run(configure(rl={**DARS, "steps": 1, "micro_batch": micro}), f"micro-{micro}")
-        for micro in (16, 4)
-    )
-    for key, value in one.items():
-        if not key.startswith(("time/", "memory/")):
-            assert other[key] == pytest.approx(value, abs=2e-5, rel=2e-5), key
-
-
-def test_a_kill_in_the_middle_of_the_second_stage_changes_nothing(
-    hard: Any, configure: Any, monkeypatch: pytest.MonkeyPatch
-):
-    rl = {**DARS, "steps": 5, "save_every": 2}
-    config = configure(rl=rl, guide={"name": "random", "epsilon": (0.9, 0.5)})
-    whole = hard.run(config, "whole")
-    score = RlTrainer.score_rows
-
-    def dying(self: Any, rows: Any) -> Any:
-        if self.state.global_step == 3:
-            raise KilledError
-        return score(self, rows)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(RlTrainer, "score_rows", dying)
-        with pytest.raises(KilledError):
-            hard.run(config, "resumed")
-    rest = hard.run(config, "resumed")
-    assert [record["step"] for record in rest] == [3, 4, 5]
-    assert timeless(rest) == timeless(whole[2:])
-    files = [hard.folder / name / "model/model.safetensors" for name in ("whole", "resumed")]
-    assert files[0].read_bytes() == files[1].read_bytes()

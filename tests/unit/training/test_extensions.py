@@ -195,8 +195,7 @@ def test_a_guide_that_gives_nan_stops_the_first_step_by_name(bench: Any, configu
         trainer.train()
 
 
-@pytest.mark.parametrize("estimator", ["k3", "reward"])
-@pytest.mark.parametrize("algo", ["bygroup", "bytoken"])
+@pytest.mark.parametrize(("algo", "estimator"), [("bygroup", "k3"), ("bytoken", "reward")])
 def test_the_groups_advantage_as_a_plugin_trains_as_trls_own(
     bench: Any, configure: Any, algo: str, estimator: str
 ):

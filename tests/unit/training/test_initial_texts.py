@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from scored_batch import assert_same_gradients, log_chances, rows_of
 from torch import Tensor
 from toy_policy import PROMPTS, StepsSeen
 
@@ -40,23 +41,6 @@ def settings(**changed: Any) -> dict[str, Any]:
         "prompts_per_step": PROMPTS_A_STEP, "rollouts_per_prompt": GROUP, "micro_batch": 4,
         "learning_rate": 1e-2, "warmup_ratio": 0.0, "max_grad_norm": 1e9,
     } | changed  # fmt: skip
-
-
-def rows_of(trainer: Any) -> list[tuple[int, int, list[int], list[int]]]:
-    """Number, problem, prompt and completion of each row of the generation batch, in order."""
-    rows = []
-    for batch in trainer._buffered_inputs:
-        for i, number in enumerate(batch["row_ids_B"].tolist()):
-            prompt = batch["prompt_ids"][i][batch["prompt_mask"][i].bool()].tolist()
-            completion = batch["completion_ids"][i][batch["completion_mask"][i].bool()].tolist()
-            rows.append((number, int(batch["prompt_row_B"][i]), prompt, completion))
-    return sorted(rows)
-
-
-def log_chances(model: Any, prompt: list[int], completion: list[int]) -> Tensor:
-    """log pi of each token of a row without padding."""
-    logits_TV = model(torch.tensor([prompt + completion])).logits[0, len(prompt) - 1 : -1]
-    return logits_TV.log_softmax(-1)[range(len(completion)), completion]
 
 
 FORMULAS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -107,9 +91,7 @@ def agree(model: Any, gradients: Any, record: dict[str, Any], loss: Tensor) -> b
     """Compare a step with the formulas' loss; True if the step teaches."""
     loss.backward()
     assert record["loss"] == pytest.approx(loss.item(), abs=1e-5, rel=1e-5)
-    for name, parameter in model.named_parameters():
-        off, of_all = (gradients[name] - parameter.grad).norm(), parameter.grad.norm()
-        assert off <= 1e-5 * of_all + 1e-7, name  # a step may have no group that teaches
+    assert_same_gradients(model, gradients, least=1e-7)  # a step may have no group that teaches
     return model.lm_head.weight.grad.norm().item() > 0.01
 
 

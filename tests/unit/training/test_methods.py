@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scored_batch import log_chances, rows_of
 from trl import GRPOTrainer
 
 from sage_cli.methods.signed import Psr
@@ -273,6 +274,17 @@ def test_loss_and_gradient_of_every_micro_batch_and_update(
     assert name != "archer" or seen["narrow"]
 
 
+def advantages_found(trainer: Any) -> dict[int, float]:
+    """The trainer's advantages by row."""
+    return {
+        i: advantage
+        for batch in trainer._buffered_inputs
+        for i, advantage in zip(
+            batch["row_ids_B"].tolist(), batch["advantages"].tolist(), strict=True
+        )
+    }
+
+
 def test_mara_reads_the_reference_and_the_anchors_weight(bench: Any, configure: Any):
     """The trainer's advantages, against the frozen model's own log-probabilities."""
     config = configure(
@@ -281,17 +293,12 @@ def test_mara_reads_the_reference_and_the_anchors_weight(bench: Any, configure: 
     )
     trainer = bench.trainer(config)
     trainer.train()
-    model, found, logps = load_model(bench.base), {}, {}
-    for batch in trainer._buffered_inputs:
-        for b, i in enumerate(batch["row_ids_B"].tolist()):
-            prompt = batch["prompt_ids"][b][batch["prompt_mask"][b].bool()]
-            completion = batch["completion_ids"][b][batch["completion_mask"][b].bool()]
-            with torch.no_grad():
-                logits = model(torch.cat([prompt, completion])[None]).logits[
-                    0, len(prompt) - 1 : -1
-                ]
-            of_tokens = logits.double().log_softmax(dim=-1).gather(1, completion[:, None])
-            logps[i], found[i] = of_tokens.sum().item(), batch["advantages"][b].item()
+    model, found = load_model(bench.base).double(), advantages_found(trainer)
+    with torch.no_grad():
+        logps = {
+            i: log_chances(model, prompt, completion).sum().item()
+            for i, _, prompt, completion in rows_of(trainer)
+        }
     right = trainer.rewards_BF.sum(dim=1).double().tolist()
     mixed = 0
     for start in range(0, PROMPTS * GROUP, GROUP):
@@ -335,21 +342,16 @@ def test_effective_rank_measures_the_policys_hidden_states(bench: Any, configure
     options = {"algo": "effective-rank", "stride": 3}
     trainer = bench.trainer(configure(rl={"steps": 1, "micro_batch": 8, **options}))
     trainer.train()
-    model, measured = load_model(bench.base), {}
-    found = {}
-    for batch in trainer._buffered_inputs:
-        for b, i in enumerate(batch["row_ids_B"].tolist()):
-            prompt = batch["prompt_ids"][b][batch["prompt_mask"][b].bool()]
-            completion = batch["completion_ids"][b][batch["completion_mask"][b].bool()]
-            with torch.no_grad():
-                states = model(torch.cat([prompt, completion])[None], output_hidden_states=True)
-            hidden_TD = states.hidden_states[-1][0, len(prompt) :].double().numpy()
-            m = [rank_of(hidden_TD[:end]) for end in range(3, len(hidden_TD), 3)]
-            v = [m[j] - sum(m[:j]) / j for j in range(1, len(m))]
-            steps = [b - a for a, b in pairwise(v)]
-            rank = rank_of(hidden_TD) if len(hidden_TD) > 1 else 1.0
-            measured[i] = [rank, sum(v) / max(1, len(v)), sum(steps) / max(1, len(steps))]
-            found[i] = batch["advantages"][b].item()
+    model, measured, found = load_model(bench.base), {}, advantages_found(trainer)
+    for i, _, prompt, completion in rows_of(trainer):
+        with torch.no_grad():
+            states = model(torch.tensor([prompt + completion]), output_hidden_states=True)
+        hidden_TD = states.hidden_states[-1][0, len(prompt) :].double().numpy()
+        m = [rank_of(hidden_TD[:end]) for end in range(3, len(hidden_TD), 3)]
+        v = [m[j] - sum(m[:j]) / j for j in range(1, len(m))]
+        steps = [b - a for a, b in pairwise(v)]
+        rank = rank_of(hidden_TD) if len(hidden_TD) > 1 else 1.0
+        measured[i] = [rank, sum(v) / max(1, len(v)), sum(steps) / max(1, len(steps))]
     rewards_PN = trainer.rewards_BF.sum(dim=1).double().reshape(PROMPTS, GROUP).tolist()
     assert len(found) == PROMPTS * GROUP
     for i, (_, change, growth) in measured.items():

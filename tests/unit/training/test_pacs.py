@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from scored_batch import assert_same_gradients, log_chances, rows_of
 from torch import Tensor
 from toy_policy import StepsSeen
 
@@ -14,30 +15,13 @@ from sage_cli.methods.pacs import PacsLoss
 PROMPTS, GROUP, BETA = 2, 4, 0.3
 
 
-def rows_of(trainer: Any) -> list[tuple[int, list[int], list[int]]]:
-    """Number, prompt and completion of each row of the generation batch, in the rows' order."""
-    rows = []
-    for batch in trainer._buffered_inputs:
-        for i, number in enumerate(batch["row_ids_B"].tolist()):
-            prompt = batch["prompt_ids"][i][batch["prompt_mask"][i].bool()].tolist()
-            completion = batch["completion_ids"][i][batch["completion_mask"][i].bool()].tolist()
-            rows.append((number, prompt, completion))
-    return sorted(rows)
-
-
-def log_chance(model: Any, prompt: list[int], completion: list[int]) -> Tensor:
-    """log pi(y | x) of a row without padding."""
-    logits_TV = model(torch.tensor([prompt + completion])).logits[0, len(prompt) - 1 : -1]
-    return logits_TV.log_softmax(-1)[range(len(completion)), completion].sum()
-
-
 def plain_loss(now: Any, drew: Any, rows: Any, right: list[list[float]]) -> Tensor:
     """The paper's formulas, a completion at a time."""
     score = []
-    for _, prompt, completion in rows:
+    for *_, prompt, completion in rows:
         with torch.no_grad():
-            old = log_chance(drew, prompt, completion)
-        score.append(BETA * (log_chance(now, prompt, completion) - old))
+            old = log_chances(drew, prompt, completion).sum()
+        score.append(BETA * (log_chances(now, prompt, completion).sum() - old))
     losses = []
     for p, labels in enumerate(right):
         mine, n = score[p * GROUP : (p + 1) * GROUP], sum(labels)
@@ -72,9 +56,7 @@ def test_two_updates_of_a_generation_have_the_loss_and_gradient_of_the_paper(
         loss.backward()
         assert record["loss"] == pytest.approx(loss.item(), abs=1e-5)
         losses.append(loss.item())
-        for name, parameter in model.named_parameters():
-            off = (gradients[name] - parameter.grad).norm() / parameter.grad.norm()
-            assert off < 1e-5, name
+        assert_same_gradients(model, gradients)
     assert abs(losses[1] - losses[0]) > 0.01  # the second update's scores differ from 0
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -72,17 +71,18 @@ def test_it_is_called_as_trl_calls_it(called):
     assert seen == {name: value for name, value in BATCH.items() if name != "log_metric"}
 
 
-def test_a_function_without_stars_gets_what_it_names(called):
-    reward = called("def mine(completions, level):\n    return level")
-    assert reward(row=[0, 0, 1], **BATCH) == [3.0, 3.0, 5.0]
-
-
-def test_arrays_and_coroutines_are_taken(called):
-    array = called("import numpy\ndef mine(completions):\n    return numpy.ones(3)")
-    assert array(row=[0, 0, 1], **BATCH) == [1.0] * 3
-    slow = called("import asyncio\nasync def mine(completions):\n"
-                  "    await asyncio.sleep(0)\n    return [2] * 3")  # fmt: skip
-    assert slow(row=[0, 0, 1], **BATCH) == [2.0] * 3
+@pytest.mark.parametrize(
+    ("source", "paid"),
+    [
+        ("def mine(completions, level):\n    return level", [3.0, 3.0, 5.0]),
+        ("import numpy\ndef mine(completions):\n    return numpy.ones(3)", [1.0] * 3),
+        ("import asyncio\nasync def mine(completions):\n"
+         "    await asyncio.sleep(0)\n    return [2] * 3", [2.0] * 3),
+    ],
+    ids=["without stars it gets what it names", "an array", "a coroutine"],
+)  # fmt: skip
+def test_what_it_returns_is_paid(called, source, paid):
+    assert called(source)(row=[0, 0, 1], **BATCH) == paid
 
 
 def test_a_column_that_is_not_there_is_named_before_training(called):
@@ -115,24 +115,21 @@ def test_what_it_does_wrong_is_named(called, body, says):
 
 
 @pytest.mark.parametrize(
-    ("text", "formed"),
+    ("answer", "text", "formed"),
     [
-        ("so <SOLUTION>2</SOLUTION>\n", True),
-        ("<SOLUTION> </SOLUTION>", False),
-        ("<SOLUTION>2", False),
-        ("2</SOLUTION><SOLUTION>", False),
-        ("<SOLUTION>1</SOLUTION> no, <SOLUTION>2</SOLUTION>", False),
-        ("<SOLUTION>2</SOLUTION> indeed", False),
+        ("tags", "so <SOLUTION>2</SOLUTION>\n", True),
+        ("tags", "<SOLUTION> </SOLUTION>", False),
+        ("tags", "<SOLUTION>2", False),
+        ("tags", "2</SOLUTION><SOLUTION>", False),
+        ("tags", "<SOLUTION>1</SOLUTION> no, <SOLUTION>2</SOLUTION>", False),
+        ("tags", "<SOLUTION>2</SOLUTION> indeed", False),
+        ("boxed", r"so \boxed{2}.", True),
+        ("boxed", r"\boxed{}", False),
+        ("boxed", "2", False),
     ],
 )
-def test_the_form_by_hand(text, formed):
-    assert has_form(text, load().config.prompt) is formed
-
-
-def test_the_form_of_a_box():
-    boxed = load(sets=["prompt.answer=boxed"]).config.prompt
-    found = [has_form(text, boxed) for text in (r"so \boxed{2}.", r"\boxed{}", "2")]
-    assert found == [True, False, False]
+def test_the_form_by_hand(answer, text, formed):
+    assert has_form(text, load(sets=[f"prompt.answer={answer}"]).config.prompt) is formed
 
 
 def test_brevity_by_hand():
@@ -175,12 +172,6 @@ def test_a_coin_is_the_same_in_any_number_of_processes(monkeypatch: pytest.Monke
     assert all(in_processes(monkeypatch, random, n, **batch) == said for n in (2, 4, 8))
     assert 4 <= sum(said) <= 20
     assert in_processes(monkeypatch, random, 1, **batch, step=1) != said
-
-
-@pytest.fixture(scope="module")
-def grader() -> Iterator[Grader]:
-    with Grader(workers=1) as grader:
-        yield grader
 
 
 @pytest.mark.parametrize(

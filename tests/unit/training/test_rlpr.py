@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
+from functools import wraps
 from typing import Any
 
 import pytest
@@ -33,15 +35,15 @@ def plain_chance(model: Any, tokenizer: Any, before: str, gold: str) -> float:
     return sum(chances) / len(chances)
 
 
-def writing(monkeypatch: pytest.MonkeyPatch, tokenizer: Any) -> None:
-    """Completions of four kinds in each group: two formed, one cut off, one without a place."""
-    texts = [f"1+1{OPEN}2{CLOSE}", f"{OPEN}99{CLOSE}", f"7*7{OPEN}4", "3*4=12"]
+def writing(
+    monkeypatch: pytest.MonkeyPatch, tokenizer: Any, text_of: Callable[[int, str], str]
+) -> None:
+    """Completions by their row and their prompt."""
 
-    def drawn(
-        self: Any, prompt_ids: Any, images: Any, multimodal_fields: Any, num_generations: int,
-        has_tool_images: bool = False,
-    ) -> tuple[Any, None]:  # fmt: skip
-        ids = tokenizer([texts[i % 4] for i in range(len(prompt_ids))])["input_ids"]
+    @wraps(GRPOTrainer._generate_single_turn)  # whose arguments the trainer checks
+    def drawn(self: Any, prompt_ids: Any, *_: Any, **__: Any) -> tuple[Any, None]:
+        texts = [text_of(i, prompt) for i, prompt in enumerate(tokenizer.batch_decode(prompt_ids))]
+        ids = tokenizer(texts)["input_ids"]
         return [[*row, self.eos_token_ids[0]] for row in ids], None
 
     monkeypatch.setattr(GRPOTrainer, "_generate_single_turn", drawn)
@@ -51,7 +53,9 @@ def writing(monkeypatch: pytest.MonkeyPatch, tokenizer: Any) -> None:
 def test_rewards_and_advantages_are_those_of_the_formulas(
     bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch
 ):
-    writing(monkeypatch, bench.tokenizer)
+    # of four kinds in each group: two formed, one cut off, one without a place
+    texts = [f"1+1{OPEN}2{CLOSE}", f"{OPEN}99{CLOSE}", f"7*7{OPEN}4", "3*4=12"]
+    writing(monkeypatch, bench.tokenizer, lambda i, _: texts[i % 4])
     config = configure(rl={**RL, "steps": 1, "micro_batch": 4}, anchor={"kl": "none"})
 
     def policy() -> Any:
@@ -119,17 +123,11 @@ def test_golds_are_read_at_the_start_as_in_training(
 ):
     """Of a completion of nothing but the gold, before any update, b is a."""
 
-    def answered(
-        self: Any, prompt_ids: Any, images: Any, multimodal_fields: Any, num_generations: int,
-        has_tool_images: bool = False,
-    ) -> tuple[Any, None]:  # fmt: skip
-        tokenizer, rows = self.processing_class, []
-        for text in tokenizer.batch_decode(prompt_ids):
-            a, b = text.removesuffix("=?").split("*")
-            rows.append(f"{OPEN}{int(a) * int(b)}{CLOSE}")
-        return [[*ids, self.eos_token_ids[0]] for ids in tokenizer(rows)["input_ids"]], None
+    def answered(_: int, prompt: str) -> str:
+        a, b = prompt.removesuffix("=?").split("*")
+        return f"{OPEN}{int(a) * int(b)}{CLOSE}"
 
-    monkeypatch.setattr(GRPOTrainer, "_generate_single_turn", answered)
+    writing(monkeypatch, bench.tokenizer, answered)
     read: list[tuple[float, float]] = []
 
     def paid(chance: float, at_start: float, **form: bool) -> float:

@@ -45,37 +45,68 @@ def gpu_with_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rollout_engine, "find_spec", lambda _: object())
 
 
-def test_vllm_is_refused_without_a_gpu_and_auto_does_without(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(ConfigurationError, match="'vllm' needs a GPU"):
-        settled_engine(rollout(), 1)
-    assert settled_engine(rollout("auto"), 1).backend == "sampler"
-    assert settled_engine(rollout("transformers"), 1) == rollout("transformers")
+@pytest.mark.parametrize(
+    ("gpu", "vllm", "launcher", "asked", "settled"),
+    [
+        (False, True, None, "auto", "sampler"),
+        (False, True, None, "transformers", "transformers"),
+        (False, True, None, "vllm", "'vllm' needs a GPU"),
+        (False, True, "FSDP", "auto", "transformers"),
+        (False, True, "DEEPSPEED", "auto", "transformers"),
+        (False, True, "FSDP", "sampler", "'sampler' needs all weights"),
+        (False, True, "DEEPSPEED", "sampler", "'sampler' needs all weights"),
+        (True, False, None, "auto", "transformers"),
+        (True, False, None, "vllm", "isn't installed"),
+        (True, True, None, "auto", "vllm"),
+    ],
+)
+def test_the_engine_is_what_the_machine_can_run_or_is_refused(
+    monkeypatch: pytest.MonkeyPatch, gpu: bool, vllm: bool, launcher: str | None, asked: str,
+    settled: str,
+):  # fmt: skip
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
+    monkeypatch.setattr(rollout_engine, "find_spec", lambda _: object() if vllm else None)
+    if launcher:
+        monkeypatch.setenv(f"ACCELERATE_USE_{launcher}", "true")
+    if " " not in settled:
+        assert settled_engine(rollout(asked), 2) == rollout(settled)
+        return
+    with pytest.raises(ConfigurationError, match=settled) as caught:
+        settled_engine(rollout(asked), 2)
+    assert not launcher or "rollout.backend=transformers" in str(caught.value.next_step)
 
 
-@pytest.mark.parametrize("launcher", ["FSDP", "DEEPSPEED"])
-def test_the_sampler_needs_all_weights_in_each_process(
-    monkeypatch: pytest.MonkeyPatch, launcher: str
+def test_an_engine_is_in_the_trainings_processes_unless_it_is_a_servers(
+    gpu_with_vllm: None, monkeypatch: pytest.MonkeyPatch
 ):
+    assert is_colocated(rollout())
+    assert is_colocated(rollout("auto"))
+    assert not is_colocated(rollout("transformers"))
+    assert not is_colocated(rollout("auto", mode="server", server_url="http://there:1"))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setenv(f"ACCELERATE_USE_{launcher}", "true")
-    assert settled_engine(rollout("auto"), 2).backend == "transformers"
-    with pytest.raises(ConfigurationError, match="'sampler' needs all weights") as caught:
-        settled_engine(rollout("sampler"), 2)
-    assert "rollout.backend=transformers" in str(caught.value.next_step)
+    assert not is_colocated(rollout("auto"))
 
 
-def test_vllm_is_refused_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(rollout_engine, "find_spec", lambda _: None)
-    with pytest.raises(ConfigurationError, match="isn't installed"):
-        settled_engine(rollout(), 1)
-    assert settled_engine(rollout("auto"), 1).backend == "transformers"
+def test_heads_are_dealt_out_evenly():
+    """Qwen2.5-Math-7B has 28: in 4 parts 7 each, in 8 parts 3.5."""
+    require_heads(rollout(tensor_parallel=4), 28)
+    require_heads(rollout("transformers", tensor_parallel=8), 28)
+    require_heads(rollout(tensor_parallel=8), None)
+    with pytest.raises(ConfigurationError, match="8 doesn't divide the model's 28") as caught:
+        require_heads(rollout(tensor_parallel=8), 28)
+    assert caught.value.next_step == ("use one of 1, 2, 4, 7: --set rollout.vllm.tensor_parallel=7")
 
 
-@pytest.mark.usefixtures("gpu_with_vllm")
-def test_auto_is_vllm_where_there_are_both():
-    assert settled_engine(rollout("auto"), 1) == rollout()
+def test_the_context_holds_the_longest_prompt_and_a_completion():
+    assert context_length(rollout(), [3, 20, 7], 4096) == 120
+    assert context_length(rollout(), [3, 20, 7], None) == 120
+    assert context_length(rollout(max_model_len=150), [20], 4096) == 150
+    assert context_length(rollout(max_model_len=5000), [20], 4096) == 4096
+    with pytest.raises(ConfigurationError, match="max_model_len of 110") as caught:
+        context_length(rollout(max_model_len=110), [20, 5], 4096)
+    assert caught.value.next_step == "use --set rollout.max_tokens=90"  # 110 - 20
+    with pytest.raises(ConfigurationError, match="the model's context of 64"):
+        context_length(rollout(), [70], 64)
 
 
 @pytest.mark.usefixtures("gpu_with_vllm")
@@ -99,44 +130,6 @@ def test_an_engine_needs_as_many_processes_as_it_has_parts():
     settled_engine(rollout(tensor_parallel=4), 8)
     server = {"mode": "server", "server_url": "http://there:1"}
     settled_engine(rollout(tensor_parallel=4, **server), 6)  # the server has its own
-
-
-@pytest.mark.usefixtures("gpu_with_vllm")
-def test_an_engine_is_in_the_trainings_processes_unless_it_is_a_servers():
-    assert is_colocated(rollout())
-    assert is_colocated(rollout("auto"))
-    assert not is_colocated(rollout("transformers"))
-    assert not is_colocated(rollout("auto", mode="server", server_url="http://there:1"))
-
-
-def test_without_a_gpu_auto_holds_no_engine(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert not is_colocated(rollout("auto"))
-
-
-def test_heads_are_dealt_out_evenly():
-    """Qwen2.5-Math-7B has 28: in 4 parts 7 each, in 8 parts 3.5."""
-    require_heads(rollout(tensor_parallel=4), 28)
-    require_heads(rollout("transformers", tensor_parallel=8), 28)
-    require_heads(rollout(tensor_parallel=8), None)
-    with pytest.raises(ConfigurationError, match="8 doesn't divide the model's 28") as caught:
-        require_heads(rollout(tensor_parallel=8), 28)
-    assert caught.value.next_step == ("use one of 1, 2, 4, 7: --set rollout.vllm.tensor_parallel=7")
-
-
-def test_the_context_holds_the_longest_prompt_and_a_completion():
-    assert context_length(rollout(), [3, 20, 7], 4096) == 120
-    assert context_length(rollout(), [3, 20, 7], None) == 120
-    assert context_length(rollout(max_model_len=150), [20], 4096) == 150
-    assert context_length(rollout(max_model_len=5000), [20], 4096) == 4096
-
-
-def test_a_context_that_is_too_short_is_refused():
-    with pytest.raises(ConfigurationError, match="max_model_len of 110") as caught:
-        context_length(rollout(max_model_len=110), [20, 5], 4096)
-    assert caught.value.next_step == "use --set rollout.max_tokens=90"  # 110 - 20
-    with pytest.raises(ConfigurationError, match="the model's context of 64"):
-        context_length(rollout(), [70], 64)
 
 
 @pytest.mark.parametrize("backend", ["transformers", "sampler"])
@@ -164,22 +157,18 @@ def test_the_engine_is_seeded_by_seed_rank_and_step(monkeypatch: pytest.MonkeyPa
     assert built[0]["seed"] == engine_seed(1, 0, 0) < 2**31
 
 
-def test_trls_advice_on_a_servers_log_probabilities_is_not_passed_on(
-    caplog: pytest.LogCaptureFixture,
+def test_without_vllm_seeding_is_nothing_and_trls_advice_on_servers_is_not_passed_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
-    """TRL wants `processed` ones of every server, also where `raw` ones were asked for."""
+    """TRL wants `processed` log-probabilities of every server, also where `raw` were asked for."""
+    monkeypatch.delattr(vllm_generation, "LLM", raising=False)
     logger = logging.getLogger("trl.trainer.grpo_trainer")
     with engine_as_asked(1, 0, "raw_logprobs"):
+        assert not hasattr(vllm_generation, "LLM")
         logger.warning("The vLLM server runs with `--logprobs-mode raw_logprobs`")
         logger.warning("something else")
     logger.warning("afterwards --logprobs-mode")
     assert caplog.messages == ["something else", "afterwards --logprobs-mode"]
-
-
-def test_without_vllm_seeding_is_nothing(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delattr(vllm_generation, "LLM", raising=False)
-    with engine_as_asked(1, 0, "raw_logprobs"):
-        assert not hasattr(vllm_generation, "LLM")
 
 
 def test_a_process_does_not_take_itself_for_launched_because_of_its_engine(
@@ -250,7 +239,35 @@ def test_a_servers_completions_are_those_of_their_rows(
     assert alone == [[7] * len(process) for process in rows]  # what it is there for
 
 
-SYNCS = 200
+def synced(model: Any, monkeypatch: pytest.MonkeyPatch, *, beside: bool) -> tuple[Any, bool]:
+    """The engine after 40 syncs of moving adapters, and whether the base is as it was."""
+    before, made = frozen(model), generation(model, monkeypatch)
+    if beside:
+        merge_beside(made)
+    for step in range(40):
+        move(model, step)
+        made.sync_weights()
+    after = frozen(model)
+    assert before.keys() == after.keys()
+    return made.llm, all(torch.equal(after[name], before[name]) for name in before)
+
+
+def test_syncs_leave_the_base_as_it_was_to_the_bit(base: Any, monkeypatch: pytest.MonkeyPatch):
+    """TRL's own merging moves it; both hand over the same names."""
+    model = coarse(base)
+    ours, kept = synced(model, monkeypatch, beside=True)
+    assert kept
+    adapted_ones = adapted_layers(model)
+    for name, layer in adapted_ones.items():  # W + 2 B A: alpha 16 of rank 8
+        b, a = layer.lora_B["default"].weight, layer.lora_A["default"].weight
+        expected = (layer.base_layer.weight.float() + 2 * b @ a).bfloat16()
+        assert torch.equal(ours.weights[name], expected), name
+        assert not torch.equal(ours.weights[name], layer.base_layer.weight), name
+    theirs, kept = synced(coarse(base), monkeypatch, beside=False)
+    assert not kept
+    assert ours.weights.keys() == theirs.weights.keys()
+    unadapted = set(ours.weights) - set(adapted_ones)
+    assert all(torch.equal(ours.weights[name], theirs.weights[name]) for name in unadapted)
 
 
 class Engine:
@@ -294,43 +311,6 @@ def move(model: Any, step: int) -> None:
     for name, parameter in model.named_parameters():
         if "lora_" in name:
             parameter.data.normal_(std=0.1, generator=generator)
-
-
-def syncs(model: Any, monkeypatch: pytest.MonkeyPatch, *, beside: bool) -> Any:
-    made = generation(model, monkeypatch)
-    if beside:
-        merge_beside(made)
-    for step in range(SYNCS):
-        move(model, step)
-        made.sync_weights()
-    return made.llm
-
-
-def test_200_syncs_leave_the_base_as_it_was_to_the_bit(base: Any, monkeypatch: pytest.MonkeyPatch):
-    model = coarse(base)
-    before = frozen(model)
-    engine = syncs(model, monkeypatch, beside=True)
-    after = frozen(model)
-    assert before.keys() == after.keys()
-    assert all(torch.equal(after[name], before[name]) for name in before)
-    for name, layer in adapted_layers(model).items():  # W + 2 B A: alpha 16 of rank 8
-        b, a = layer.lora_B["default"].weight, layer.lora_A["default"].weight
-        expected = (layer.base_layer.weight.float() + 2 * b @ a).bfloat16()
-        assert torch.equal(engine.weights[name], expected), name
-        assert not torch.equal(engine.weights[name], layer.base_layer.weight), name
-
-
-def test_without_it_the_base_moves(base: Any, monkeypatch: pytest.MonkeyPatch):
-    """What the test above is there for; and both hand over the same names."""
-    model, other = coarse(base), coarse(base)
-    before = frozen(model)
-    theirs = syncs(model, monkeypatch, beside=False)
-    after = frozen(model)
-    assert not all(torch.equal(after[name], before[name]) for name in before)
-    ours = syncs(other, monkeypatch, beside=True)
-    assert ours.weights.keys() == theirs.weights.keys()
-    unadapted = set(ours.weights) - set(adapted_layers(other))
-    assert all(torch.equal(ours.weights[name], theirs.weights[name]) for name in unadapted)
 
 
 def test_a_policy_without_an_adapter_is_handed_over_as_trl_does_it(
