@@ -16,9 +16,8 @@ import time
 import numpy as np
 import optuna
 
-from sage_cli.trials.search.samplers import OptunaSpace, ordered_lists
 from sage_cli.trials.search.space import Range, Space
-from sage_cli.trials.search.study import Study
+from sage_cli.trials.search.study import OptunaSpace, Study, ordered_lists
 
 SPACE = Space(
     parameters={

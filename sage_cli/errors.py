@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 EXIT_OTHER = 1
 """A check that failed, and, with a traceback, a bug."""
@@ -101,3 +101,11 @@ class ExecutorError(SageError, RuntimeError):
 
 class MetricError(SageError, ValueError):
     """A statistic that is undefined, as pass@k for k > n."""
+
+
+def did_you_mean(given: str, names: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return `did you mean tau?` for the nearest of the known names, or an empty text."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(given, list(names), n=1, cutoff=cutoff)
+    return f"did you mean {near[0]}?" if near else ""

@@ -108,17 +108,13 @@ class GradedRun:
         """Yield benchmark, evaluation seed, and the counts of samples with a grade."""
         n, first = self.config.evaluation.samples, self.config.evaluation.seed
         for benchmark in self.benchmarks:
-            by_seed = stored_counts(
-                Policy.of_run(self.run), benchmark, self.config, self.run.folder.parent, [n]
-            )[n]
+            by_seed = stored_counts(self.policy, benchmark, self.config, self.root, [n])[n]
             for seed, counts in enumerate(by_seed, first):
                 yield benchmark.name, seed, counts
 
     def answers(self) -> Iterator[tuple[str, StoredAnswer]]:
         """Yield benchmark and each stored sample that has a grade."""
-        samples = PolicySamples.from_config(
-            Policy.of_run(self.run), self.config, self.run.folder.parent
-        )
+        samples = PolicySamples.from_config(self.policy, self.config, self.root)
         n = self.config.evaluation.samples
         for benchmark in self.benchmarks:
             for answer in stored_answers(samples, benchmark, self.config, list(benchmark.golds), n):

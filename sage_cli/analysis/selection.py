@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import get_args
 
 from sage_cli.analysis.analysis import Analysis, Option, Options, TrainedRun
@@ -25,6 +24,7 @@ from sage_cli.models.policy import (
     named_run,
     refuse_equal_labels,
 )
+from sage_cli.settings.sections.evaluation import AnalysisOptions
 from sage_cli.settings.sections.sampling import SamplingSection
 from sage_cli.store.run import Run, Runs
 
@@ -129,22 +129,7 @@ def only(benchmarks: Sequence[Benchmark], prefixes: Sequence[str]) -> list[Bench
     return [benchmark for benchmark in reduced if benchmark.problems]
 
 
-@dataclass(frozen=True)
-class Request:
-    """The options of `sage analyze` beside its settings; None if an option was not typed.
-
-    `problems` are prefixes of ids.
-    """
-
-    base: str | None = None
-    problems: tuple[str, ...] = ()
-    delta: str | None = None
-    patterns: Path | None = None
-    alpha: Sequence[float] | None = None
-    survival: bool | None = None
-
-
-def options_of(analysis: Analysis, config: SageConfig, request: Request) -> Options:
+def options_of(analysis: Analysis, config: SageConfig, request: AnalysisOptions) -> Options:
     """Return the analysis's options, under a configuration.
 
     Raises ConfigurationError for options that it does not use, for what an option can't be, and

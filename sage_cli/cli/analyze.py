@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from sage_cli.analysis.analysis import Analysis, Inputs, Options
     from sage_cli.analysis.graded_samples import Answers
     from sage_cli.analysis.scoring import ModelScorer
-    from sage_cli.analysis.selection import Request
     from sage_cli.config.schema import SageConfig
     from sage_cli.evaluation.benchmarks import Benchmark
     from sage_cli.evaluation.evaluate import Evaluation
     from sage_cli.evaluation.stored import PolicySamples
     from sage_cli.models.policy import Labels
     from sage_cli.reports.document import Document, Report
+    from sage_cli.settings.sections.evaluation import AnalysisOptions
     from sage_cli.store.run import Run
 
 
@@ -76,14 +76,17 @@ def command(
     if name is None:
         _list(json)
         return
-    from sage_cli.analysis.selection import Request
+    from sage_cli.settings.sections.evaluation import AnalysisOptions
 
     named, labels = options.labelled_names(names or [])
     flags = options.evaluation_flags(benchmark, None, n, seeds, limit, allow_template_mismatch)
     settings = options.load_for_measuring(
         named, preset, config, set_, runs, "analyze", evaluation=flags
     )
-    request = Request(base, tuple(problem or ()), delta, patterns, alpha, survival)
+    request = AnalysisOptions.model_construct(
+        base=base, problems=tuple(problem or ()), delta=delta, patterns=patterns,
+        alpha=tuple(alpha) if alpha else None, survival=survival,
+    )  # fmt: skip
     with Live() as live:
         report = analyze(Analysing.of(name, settings, named, request, labels), live)
     show_report(report, json)
@@ -119,7 +122,7 @@ class Analysing:
     analysis: Analysis
     evaluation: Evaluation
     names: Sequence[str]
-    request: Request
+    request: AnalysisOptions
     options: Options
     labels: Labels
 
@@ -129,7 +132,7 @@ class Analysing:
         name: str,
         config: SageConfig,
         names: Sequence[str],
-        request: Request,
+        request: AnalysisOptions,
         labels: Labels | None = None,
     ) -> Analysing:
         """Return the analysis called `name` under a configuration.
@@ -232,7 +235,7 @@ def _of_records(asked: Analysing, progress: Progress) -> Inputs:
     from sage_cli.analysis.selection import trained
     from sage_cli.evaluation.evaluate import configured_provenance
     from sage_cli.reports.provenance import Provenance
-    from sage_cli.store.manifest import surroundings
+    from sage_cli.store.run import surroundings
 
     benchmarks: Sequence[Benchmark] = []
     provenance = Provenance.here(surroundings())

@@ -110,7 +110,7 @@ def checks(config: SageConfig, init: str | None = None) -> Iterator[tuple[str, C
     that model.
     """
     from sage_cli.cli.training_run import InitialPolicy, with_model_of
-    from sage_cli.store.manifest import require_storage
+    from sage_cli.store.run import require_storage
 
     config = with_model_of(init, config)
     start, asked = InitialPolicy.of(config, init), cache(lambda: _asked(config))
@@ -135,7 +135,7 @@ def _packages(config: SageConfig) -> str:
     """Return the plug-ins in use. Raises ConfigurationError for a package that is missing."""
     from sage_cli.store.mirrors import require_mirrors
     from sage_cli.training.rewards import require_plugins
-    from sage_cli.trials.executors.build import require_executor
+    from sage_cli.trials.executors.executor import require_executor
 
     require_mirrors(config.tracking)
     require_executor(config.executor)

@@ -186,8 +186,7 @@ def export(
     from sage_cli.models import loading
     from sage_cli.models.policy import SAGE_FILE, named_policy
     from sage_cli.reports.model_card import model_card
-    from sage_cli.store.manifest import surroundings
-    from sage_cli.store.run import Runs
+    from sage_cli.store.run import Runs, surroundings
 
     policy = named_policy(name, Runs(root), _typed(name, sets))
     policy.require_weights()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sage_cli.analysis.analyses import find_analysis
-from sage_cli.analysis.selection import Request, options_of
+from sage_cli.analysis.selection import options_of
 from sage_cli.cli.analyze import Analysing, answer
 from sage_cli.cli.suite_run import FAILURES, SweepTask, sweeps_of
 from sage_cli.cli.suite_tuning import Search, planned_tuned
@@ -38,7 +38,7 @@ def require_analyses(plan: PlannedSuite) -> None:
     """Raise ConfigurationError for an unknown analysis, or an option that one does not take."""
     for part in plan.parts:
         for analysis in part.suite.analyses:
-            options_of(find_analysis(analysis.name), plan.config, Request(**dict(analysis.options)))
+            options_of(find_analysis(analysis.name), plan.config, analysis.options)
 
 
 def report_of(
@@ -82,9 +82,8 @@ def _analysed(analysis: Analysis, part: Part, progress: Progress) -> Document:
         return Document(analysis.name, title, {}, notes=("none of its runs is there yet",))
     # the first of those with the same policy; the initial one also where it is not named
     labels = {replicate.policy.word: replicate.title for replicate in reversed(part.replicates)}
-    request = Request(**dict(analysis.options))
     try:
-        asked = Analysing.of(analysis.name, wanted[0].config, names, request, labels)
+        asked = Analysing.of(analysis.name, wanted[0].config, names, analysis.options, labels)
         return answer(asked, progress)[0]
     except SageError as error:
         return Document(analysis.name, title, {}, notes=(f"refused: {error.cause}",))

@@ -16,14 +16,22 @@ from sage_cli.settings.ks import capped_ks
 from sage_cli.settings.sections.model import PretrainedModel
 from sage_cli.store.locks import writer
 from sage_cli.store.mirrors import require_mirrors
-from sage_cli.trials.cost import Cost, cost, cost_left, cost_of
-from sage_cli.trials.executors.build import build_executor
-from sage_cli.trials.executors.executor import Resources
+from sage_cli.trials.executors.executor import Resources, build_executor
 from sage_cli.trials.queue import all_failed, run_tasks, write_failures
 from sage_cli.trials.search.planned_sweep import shared_config, sweep_folder, sweep_name
 from sage_cli.trials.search.read_space import guide_of, read_space
 from sage_cli.trials.suites.trials import Overrides, Part, PlannedSuite
-from sage_cli.trials.task import DONE, TO_DO, Task, TaskState, TaskStates
+from sage_cli.trials.task import (
+    DONE,
+    TO_DO,
+    Cost,
+    Task,
+    TaskState,
+    TaskStates,
+    cost,
+    cost_left,
+    cost_of,
+)
 
 if TYPE_CHECKING:
     from sage_cli.trials.suites.report import SuiteReport

@@ -19,13 +19,11 @@ from sage_cli.settings.sections.sweep import ExecutorSection
 from sage_cli.store.locks import driver
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.training.rewards import require_plugins
-from sage_cli.trials.cost import cost_left
-from sage_cli.trials.executors.build import build_executor, local_places
-from sage_cli.trials.executors.executor import Executor
+from sage_cli.trials.executors.executor import Executor, build_executor, local_places
 from sage_cli.trials.queue import all_failed
 from sage_cli.trials.search.planned_sweep import Sweep, prepared
 from sage_cli.trials.search.space import State, StudyTrial
-from sage_cli.trials.task import Replicate, left_and_states
+from sage_cli.trials.task import Replicate, cost_left, left_and_states
 
 if TYPE_CHECKING:
     from sage_cli.reports.document import Report

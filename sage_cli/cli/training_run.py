@@ -54,9 +54,8 @@ from sage_cli.settings.judge_names import require_judge
 from sage_cli.settings.presets import DEFAULT_PRESET
 from sage_cli.settings.sections.model import ScratchModel, kernel_arguments, trained_dtype
 from sage_cli.store.locks import wait_for_writer
-from sage_cli.store.manifest import Origin
 from sage_cli.store.mirrors import require_mirrors
-from sage_cli.store.run import Run, Runs
+from sage_cli.store.run import Origin, Run, Runs
 from sage_cli.training.callbacks import Watch, watched
 from sage_cli.training.launch import (
     accelerate_configuration,

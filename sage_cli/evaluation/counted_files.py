@@ -19,7 +19,7 @@ from sage_cli.models.policy import NO_GOLD
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.rows import read_file
 from sage_cli.reports.provenance import Provenance
-from sage_cli.store.manifest import surroundings
+from sage_cli.store.run import surroundings
 
 EXPECTED = "a row is {problem, correct} for one sample, or {problem, n, c} for all samples of one"
 _SHOWN = 5

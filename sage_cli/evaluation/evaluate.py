@@ -36,9 +36,8 @@ from sage_cli.reports.provenance import (
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.store.files import file_stems, identity_of
 from sage_cli.store.locks import writer
-from sage_cli.store.manifest import surroundings
 from sage_cli.store.mirrors import Follower, mirrors_of
-from sage_cli.store.run import record_evaluation
+from sage_cli.store.run import record_evaluation, surroundings
 
 log = logging.getLogger(__name__)
 

@@ -27,8 +27,7 @@ from sage_cli.problems.rows import Row, as_text
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.store.annotations import GradeStore
 from sage_cli.store.files import identity_of, write_json, write_text
-from sage_cli.store.manifest import IMPORTED
-from sage_cli.store.run import Run
+from sage_cli.store.run import IMPORTED, Run
 from sage_cli.store.sample_parts import Completion, encodable
 
 Taken = TypeVar("Taken")

@@ -23,7 +23,7 @@ from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.settings.sections.model import PromptSection, sampled_dtype
 from sage_cli.store.annotations import GradeStore
-from sage_cli.store.manifest import IMPORTED
+from sage_cli.store.run import IMPORTED
 from sage_cli.store.sample_parts import Completion, Tally
 from sage_cli.store.sample_set import SampleIdentity, SampleSet
 

@@ -144,7 +144,6 @@ class Guide(Extensible):
     """
 
     package = "sage_cli.guides"
-    other_modules = ("divergences", "guide_contract", "token_values")
     needs: ClassVar[frozenset[OptionalSignal]] = frozenset()
     of_states: ClassVar[bool] = False
     """True if q is the same for all tokens that may follow a state."""

@@ -47,6 +47,8 @@ class AlphaDpg(PolicyGradient):
     kl_without_guide = "none"
     takes_a_guide = False
     keeps_reference = True
+    reads_grades_alone = True
+    equal_groups_teach = True
 
     def hooks(self, setup: Setup) -> Hooks:
         """Return what estimates the reference's pass@1."""
@@ -69,14 +71,14 @@ class AlphaDpg(PolicyGradient):
         return centred_PN.to(inputs.rewards_PN).flatten()
 
     def refusals(self, beside: Beside) -> list[str]:
-        """Return the conflicts: rewards that aren't read, and what would hold the policy twice."""
+        """Return the conflict with a reference that is another model than the initial policy."""
         refusals = super().refusals(beside)
         if beside.anchor.reference != "initial":
             refusals.append(
                 "rl.algo 'alpha-dpg' normalises its target by samples of the initial policy, and "
                 "anchor.reference is 'base', another model (use anchor.reference=initial)"
             )
-        return [*refusals, *self.reads_grades_alone(), *self.learns_from_equal_groups()]
+        return refusals
 
 
 def pseudo_rewards(right_PN: Tensor, log_t_PN: Tensor, alpha: float, limit: float) -> Tensor:

@@ -132,42 +132,6 @@ def pooled_advantages(
     return centred_B, mixed_P[prompt_B] & real_B
 
 
-class _AllRows:
-    """Every row of both stages and all processes, in the order of row ids."""
-
-    def __init__(self) -> None:
-        self.prompts: list[int] = []
-        self._real: list[bool] = []
-        self._reward: list[Tensor] = []
-        self._right: list[Tensor] = []
-
-    def add(
-        self, prompts: Sequence[int], rewards_BF: Tensor, right_PN: Tensor, *, real: int
-    ) -> None:
-        """Rows of these prompts; those behind the first `real` only fill up."""
-        self.prompts += prompts
-        self._real += [i < real for i in range(len(prompts))]
-        self._reward.append(rewards_BF.sum(dim=1))
-        self._right.append(right_PN.flatten())
-
-    def right(self) -> list[bool]:
-        """Return True if a row is right, and not one that fills up."""
-        import torch
-
-        right = torch.cat(self._right).tolist()
-        return [yes and real for yes, real in zip(right, self._real, strict=True)]
-
-    def advantages(self) -> tuple[Tensor, Tensor]:
-        """Of every row its reward less its pool's mean, and whether it teaches."""
-        import torch
-
-        reward_B = torch.cat(self._reward)
-        prompt_B, real_B = (
-            torch.tensor(values, device=reward_B.device) for values in (self.prompts, self._real)
-        )
-        return pooled_advantages(reward_B, torch.cat(self._right), prompt_B, real_B)
-
-
 class SecondStage(Hooks):
     """Samples it, pools both stages and leaves out pools of one grade.
 
@@ -192,6 +156,7 @@ class SecondStage(Hooks):
 
         `batch` is the first stage's, scored; `right_PN` of all processes.
         """
+        import torch
         from accelerate.utils import gather_object
 
         group = int(trainer.num_generations)
@@ -203,26 +168,30 @@ class SecondStage(Hooks):
             for p, right in enumerate(right_P)
             for _ in range(extra_rollouts(right, group, self.allocation, self.most))
         ]
-        all_rows, stages = _AllRows(), [batch]
-        all_rows.add(first, trainer.rewards_BF, right_PN, real=len(first))
+        # rows of both stages and all processes, in the order of row ids; some only fill up
+        prompts, real, stages = list(first), [True] * len(first), [batch]
+        rewards, rights = [trainer.rewards_BF.sum(dim=1)], [right_PN.flatten()]
         for begin in range(0, len(more), len(first)):
             portion = more[begin : begin + len(first)]
             whole = group * trainer.accelerator.num_processes
             filled = portion + portion[:1] * (-len(portion) % whole)
             sampled, right_B = self._sample(trainer, [numbers[p] for p in filled])
-            sampled["row_ids_B"] = sampled["row_ids_B"] + len(all_rows.prompts)
+            sampled["row_ids_B"] = sampled["row_ids_B"] + len(prompts)
             stages.append(sampled)
-            all_rows.add(filled, trainer.rewards_BF, right_B, real=len(portion))
-        advantage_B, teaches_B = all_rows.advantages()
+            prompts += filled
+            real += [place < len(portion) for place in range(len(filled))]
+            rewards.append(trainer.rewards_BF.sum(dim=1))
+            rights.append(right_B)
+        reward_B, right_B = torch.cat(rewards), torch.cat(rights)
+        prompt_B, real_B = (torch.tensor(rows).to(reward_B.device) for rows in (prompts, real))
+        advantage_B, teaches_B = pooled_advantages(reward_B, right_B, prompt_B, real_B)
         self._rows = max(1, int(teaches_B.sum()))
-        solved = {p for p, right in zip(all_rows.prompts, all_rows.right(), strict=True) if right}
+        solved = set(prompt_B[right_B.bool() & real_B].tolist())
         self._pooled = {
             "rollouts/extra": len(more),
             "groups/second_stage": len(set(more)),
             "groups/rescued": sum(right == 0 and p in solved for p, right in enumerate(right_P)),
-            "groups/taught": len(
-                {all_rows.prompts[i] for i in teaches_B.nonzero().flatten().tolist()}
-            ),
+            "groups/taught": len(set(prompt_B[teaches_B].tolist())),
         }
         both = _joined(stages, trainer.processing_class.pad_token_id)
         both["advantages"] = advantage_B[both["row_ids_B"]]
@@ -289,29 +258,18 @@ class SecondStage(Hooks):
 def _joined(batches: Sequence[Batch], pad_id: int) -> Batch:
     """Batches below each other, padded to the longest; counts are summed."""
     import torch
+    from torch.nn.utils.rnn import pad_sequence
 
     joined: Batch = {}
     for name, value in batches[0].items():
         values = [batch[name] for batch in batches]
         if not isinstance(value, torch.Tensor):
             joined[name] = value
-        elif value.dim() == 0:
-            joined[name] = torch.stack(values).sum()
+        elif value.dim() < 2:
+            joined[name] = torch.cat(values) if value.dim() else torch.stack(values).sum()
         else:
+            rows = [row for values_BT in values for row in values_BT]
             fill = pad_id if name.endswith("_ids") else 0
-            joined[name] = torch.cat(_equally_wide(values, fill, left=name in _ON_THE_LEFT))
+            side = "left" if name in _ON_THE_LEFT else "right"
+            joined[name] = pad_sequence(rows, True, fill, side)
     return joined
-
-
-def _equally_wide(values: Sequence[Tensor], fill: int, *, left: bool) -> list[Tensor]:
-    from torch.nn.functional import pad
-
-    if values[0].dim() == 1:
-        return list(values)
-    width = max(value.shape[1] for value in values)
-    lacking = [width - value.shape[1] for value in values]
-    behind = (0, 0) * (values[0].dim() - 2)  # what a token has several of, stays
-    return [
-        pad(value, (*behind, *((short, 0) if left else (0, short))), value=fill)
-        for value, short in zip(values, lacking, strict=True)
-    ]

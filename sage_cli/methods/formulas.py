@@ -215,22 +215,6 @@ def beta_advantages(rewards_PN: Tensor) -> Tensor:
     return torch.where(mixed_P1, (rewards_PN - p_P1) / density_P1, torch.zeros_like(rewards_PN))
 
 
-def covariances(update: Update) -> Tensor:
-    """(A - mean A) (log pi - mean log pi), means over the micro-batch's tokens; 0 where masked."""
-    mask_BT, logps_BT = update.mask_BT.bool(), update.logps_BT.detach()
-    tokens = mask_BT.sum().clamp(min=1)
-    apart = [
-        values_BT - (values_BT * mask_BT).sum() / tokens
-        for values_BT in (update.advantages_BT, logps_BT)
-    ]
-    return apart[0] * apart[1] * mask_BT
-
-
-def covariance_count(update: Update, share: float) -> int:
-    """Return how many tokens a share of the micro-batch's is, one at least."""
-    return max(1, int(share * int(update.mask_BT.sum())))
-
-
 def _beta_log_density(p_P1: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
     log_norm = torch.lgamma(alpha) + torch.lgamma(beta) - torch.lgamma(alpha + beta)
     return (alpha - 1) * p_P1.log() + (beta - 1) * (1 - p_P1).log() - log_norm

@@ -1,22 +1,26 @@
-"""Right texts of the initial policy on problems that a method chooses, kept with their chances.
+"""Methods that learn from right texts of the initial policy: DPH-RL, and a floor of support.
 
-Their completions are sampled before the training and graded with its first batch. The rollouts of
-a problem bring its stored texts through the model as it trains: rollout j text j.
+The texts' completions are sampled before the training and graded with its first batch; they are
+kept with their log-probabilities at the start. The rollouts of a problem bring its stored texts
+through the model as it trains: rollout j text j.
 """
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field
 
 from sage_cli.methods.hooks import Batch, Hooks, Setup, Trainer, logps_after, share_of
+from sage_cli.methods.method import Beside, OnlineMethod, PlainAdvantages
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from sage_cli.methods.method import OnlineMethod
 
 _STORED = "held"
 """What a checkpoint calls the stored texts: problem, completion, and its log-probabilities."""
@@ -162,3 +166,205 @@ def _unpacked(text: str) -> Tensor:
     import torch
 
     return torch.tensor(np.frombuffer(b64decode(text), np.float32))
+
+
+Divergence = Literal["forward", "js", "alpha"]
+WEIGHTS: dict[Divergence, float] = {"forward": 0.03, "js": 0.125, "alpha": 0.03}
+"""The middle of the authors' ranges: .01 to .05, .05 to .2, .01 to .05."""
+
+
+class DphRl(PlainAdvantages):
+    """DPH-RL (Li et al. 2025). A problem is held, by the divergence, or explored, for rewards."""
+
+    algo: Literal["dph-rl"] = "dph-rl"
+    epsilon_high: float = Field(0.28, gt=0)
+    divergence: Divergence = "js"
+    """From the initial policy, on its completions: `forward` KL, Jensen-Shannon or `alpha`."""
+    alpha: float = Field(0.2, gt=0, lt=1)
+    """Order of the divergence `alpha`."""
+    weight: float | None = Field(None, ge=0)
+    """Weight of the divergence; null is .03 for `forward` and `alpha`, .125 for `js`."""
+    initial_samples: int = Field(8, ge=1)
+    """Completions sampled once from the initial policy, of each problem that the training comes
+    to."""
+    solved: float = Field(1.0, gt=0, le=1)
+    """A problem is held where at least this share of them is right."""
+    log_ratio_limit: float = Field(3.0, gt=0)
+    """Above this log pi - log pi_initial of a token the divergence goes on with the slope it has
+    there: it grows with pi / pi_initial, which a token that was unlikely at first may have any of.
+    """
+
+    source = (
+        "Li et al. 2025 (arXiv 2509.07430): on problems that the initial policy nearly solves a "
+        "divergence from it, on its own completions; rewards without KL on the others"
+    )
+    fidelity = "reduced"
+    read_from = "code"
+    differs = (
+        "both kinds of problems come in one order, so that rollouts of held ones are sampled and "
+        "teach nothing; a held completion is one of those that were graded"
+    )
+    kl_without_guide = "none"
+
+    @property
+    def weighs(self) -> float:
+        """The divergence's weight."""
+        return WEIGHTS[self.divergence] if self.weight is None else self.weight
+
+    def hooks(self, setup: Setup) -> Hooks:
+        """Return what holds problems and leaves their rollouts out."""
+        return HeldProblems(self, setup, self.weighs)
+
+    def refusals(self, beside: Beside) -> list[str]:
+        """Return the conflicts with what replaces held problems or holds them twice."""
+        refusals = super().refusals(beside)
+        refusals += self.idle("alpha", "divergence=alpha", self.divergence == "alpha")
+        if self.dynamic_sampling:
+            refusals.append(
+                "rl.algo 'dph-rl' holds problems that are nearly solved, and rl.dynamic_sampling "
+                "would replace just them (use rl.dynamic_sampling=false)"
+            )
+        return refusals
+
+    def describe(self) -> dict[str, Any]:
+        """Return the divergence, and where it acts."""
+        order = f" {self.alpha:g}" if self.divergence == "alpha" else ""
+        held = (
+            f"{self.divergence}{order} x {self.weighs:g}, where at least {self.solved:.0%} of "
+            f"{self.initial_samples} initial samples are right"
+        )
+        return {**super().describe(), "divergence": held}
+
+
+def divergence(log_ratio_BT: Tensor, kind: Divergence, *, alpha: float, limit: float) -> Tensor:
+    """f(u) of each token, u = pi / P on text of P, so that its mean over P is a divergence.
+
+    forward: u - 1 - log u, whose mean is KL(P | pi); js: u log u - (u + 1) log((u + 1) / 2), for
+    m = (pi + P) / 2 the sum KL(pi | m) + KL(P | m), twice the usual; alpha, of order a:
+    (u^(1 - a) - (1 - a) u - a) / (a (a - 1)). All are 0 with gradient 0 at u = 1.
+
+    Above `limit` f goes on in log u with the slope that it has there: f grows with u, and a token
+    that P found unlikely may have any. A mere cut would leave such a token where it is. Below 1
+    nothing explodes.
+    """
+    log_u_BT = log_ratio_BT.clamp(max=limit)
+    more_BT = log_u_BT.expm1()  # u - 1, exact near u = 1
+    if kind == "forward":
+        found_BT = more_BT - log_u_BT
+    elif kind == "js":
+        found_BT = log_u_BT.exp() * log_u_BT - (more_BT + 2) * (more_BT / 2).log1p()
+    else:
+        powered_BT = ((1 - alpha) * log_u_BT).expm1()
+        found_BT = (powered_BT - (1 - alpha) * more_BT) / (alpha * (alpha - 1))
+    return found_BT + slope(limit, kind, alpha=alpha) * (log_ratio_BT - limit).relu()
+
+
+def slope(log_u: float, kind: Divergence, *, alpha: float) -> float:
+    """Return the derivative of f(u) in log u."""
+    u = math.exp(log_u)
+    if kind == "forward":
+        return u - 1
+    return u * math.log(2 * u / (u + 1)) if kind == "js" else (u - u ** (1 - alpha)) / alpha
+
+
+def held_completion(right: Sequence[bool], share: float) -> int | None:
+    """The first right completion of a problem, None where less than `share` of them are right."""
+    return list(right).index(True) if any(right) and sum(right) / len(right) >= share else None
+
+
+class HeldProblems(InitialTexts):
+    """Holds the nearly solved problems by their first right completion."""
+
+    name = "divergence"
+    method: DphRl
+    _here = 0
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """Return how many problems of the generation batch are held."""
+        return {**super().record, "groups/held": self._here}
+
+    def kept(self, problem: int, right: Sequence[bool]) -> list[int]:
+        """Return the first right completion of a nearly solved problem."""
+        _ = problem
+        number = held_completion(right, self.method.solved)
+        return [] if number is None else [number]
+
+    def values(self, logps_BT: Tensor, start_BT: Tensor, mask_BT: Tensor) -> Tensor:
+        """Return the divergence (B,) on each problem's completion, a mean over its tokens."""
+        import torch
+
+        log_ratio_BT = torch.where(mask_BT.bool(), logps_BT - start_BT, 0.0)
+        method = self.method
+        values_BT = divergence(
+            log_ratio_BT, method.divergence, alpha=method.alpha, limit=method.log_ratio_limit
+        )
+        return values_BT.sum(dim=1) / mask_BT.sum(dim=1)  # where it is masked u is 1 and f 0
+
+    def advantages(self, trainer: Trainer, batch: Batch, right_PN: Tensor) -> Tensor:
+        """Return the batch's advantages, 0 for rollouts of held problems."""
+        import torch
+
+        held, advantages = self.stored(trainer), batch["advantages"]
+        held_B = torch.tensor([row in held for row in batch["prompt_row_B"].tolist()])
+        held_B = held_B.to(advantages.device)
+        self._here = int(trainer.accelerator.gather(held_B).sum()) // right_PN.shape[1]
+        shaped_B = held_B.reshape(-1, *[1] * (advantages.dim() - 1))
+        return torch.where(shaped_B, torch.zeros_like(advantages), advantages)
+
+
+class SupportFloor(PlainAdvantages):
+    """GRPO, and a hinge on rare right texts: it acts below the floor alone, and never downwards."""
+
+    algo: Literal["support-floor"] = "support-floor"
+    weight: float = Field(1.0, gt=0)
+    """Weight of the hinge. At 1 a text below its floor pulls as a rollout of advantage 1 does."""
+    margin_nats: float = Field(2.0, ge=0)
+    """A text's floor: so many nats below its log-probability under the initial policy."""
+    initial_samples: int = Field(32, ge=1)
+    """Completions sampled once from the initial policy, of each problem that the training comes
+    to."""
+    seldom: float = Field(0.25, gt=0, le=1)
+    """A problem has a floor where no more than this share of them are right, and one is."""
+
+    source = (
+        "a public essay, unreviewed: a one-sided hinge on the log-probability of right texts of "
+        "the initial policy"
+    )
+    fidelity = "reduced"
+    read_from = "secondary"
+    differs = (
+        "the hinge is divided by the text's tokens; at most rollouts_per_prompt texts of a "
+        "problem; margin, weight and `seldom` are ours"
+    )
+    kl_without_guide = "none"
+
+    def hooks(self, setup: Setup) -> Hooks:
+        """Return what stores the texts and holds them."""
+        return FlooredTexts(self, setup, self.weight)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the hinge, and where it acts."""
+        where = f"right texts where at most {self.seldom:.0%} of {self.initial_samples} are right"
+        floor = f"{self.margin_nats:g} nats below the start x {self.weight:g}, {where}"
+        return {**super().describe(), "floor": floor}
+
+
+class FlooredTexts(InitialTexts):
+    """Stores the distinct right texts of seldom solved problems."""
+
+    name = "floor"
+    method: SupportFloor
+
+    def kept(self, problem: int, right: Sequence[bool]) -> list[int]:
+        """Return one sample of each right text of a seldom solved problem, the first ones."""
+        if sum(right) / len(right) > self.method.seldom:
+            return []
+        samples = self.setup.initial[problem]
+        first = {tuple(samples[n][1]): n for n in reversed(range(len(right))) if right[n]}
+        return sorted(first.values())[: self.method.rollouts_per_prompt]
+
+    def values(self, logps_BT: Tensor, start_BT: Tensor, mask_BT: Tensor) -> Tensor:
+        """Return max(0, log pi_0 - margin - log pi) / tokens (B,) of each text."""
+        below_B = ((start_BT - logps_BT) * mask_BT).sum(dim=1) - self.method.margin_nats
+        return below_B.relu() / mask_BT.sum(dim=1)

@@ -92,7 +92,6 @@ class Method(Extensible):
 
     package = "sage_cli.methods"
     tag = "algo"
-    other_modules = ("formulas", "hooks", "initial_texts", "method_contract")
 
     algo: str = "grpo"
     """The method; `sage config algos` lists them."""
@@ -337,11 +336,6 @@ class OnlineMethod(Method):
         return self.rewards
 
     @property
-    def punished_share(self) -> float | None:
-        """Share of the longest length over which a punishment grows; None where none does."""
-        return None
-
-    @property
     def steps_per_batch(self) -> int:
         """Optimiser steps from one generation of completions to the next."""
         return self.iterations * self.steps_per_generation
@@ -462,6 +456,11 @@ class PolicyGradient(OnlineMethod):
     """Punish completions that come near `rollout.max_tokens`: the share of it over which the soft
     punishment grows (DAPO: .2); null punishes none."""
 
+    reads_grades_alone: ClassVar[bool] = False
+    """True where advantages are those of grades, whatever else is paid."""
+    equal_groups_teach: ClassVar[bool] = False
+    """True where a group of equal grades has advantages, so that none may be replaced."""
+
     @property
     def computed_by_trl(self) -> Literal["group", "none"] | None:
         """None: a method's `advantages` are computed here."""
@@ -471,11 +470,6 @@ class PolicyGradient(OnlineMethod):
     def clip_range(self) -> tuple[float, float] | None:
         """epsilon_low and epsilon_high; None where the ratio is not clipped."""
         return (self.epsilon_low, self.epsilon_high) if self.clip else None
-
-    @property
-    def punished_share(self) -> float | None:
-        """`overlong_buffer`."""
-        return self.overlong_buffer
 
     def trl_arguments(self) -> dict[str, Any]:
         """Return the method's part of the arguments of TRL's GRPOTrainer."""
@@ -493,6 +487,7 @@ class PolicyGradient(OnlineMethod):
         """Return the conflicts: settings of the loss that contradict each other or do nothing."""
         return [
             *super().refusals(beside),
+            *self._of_rewards(),
             *self._of_clipping(),
             *self._of_the_ratio(beside),
             *self._sorted(beside),
@@ -517,25 +512,19 @@ class PolicyGradient(OnlineMethod):
             "overlong punishment": self.overlong_buffer is not None,
         }
 
-    def reads_grades_alone(self) -> list[str]:
-        """Return the refusal of other rewards, for a method whose advantages are of grades."""
-        refusals = self.ignores_rewards()
-        if not self.overlong_buffer:
-            return refusals
-        return [
-            *refusals,
-            f"rl.algo '{self.algo}' reads grades alone and would ignore rl.overlong_buffer "
-            "(use rl.overlong_buffer=null, or --algo pkpo)",
-        ]
-
-    def learns_from_equal_groups(self) -> list[str]:
-        """Return the refusal of dynamic sampling, for a method that equal groups teach."""
-        if not self.dynamic_sampling:
-            return []
-        return [
-            f"rl.algo '{self.algo}' learns from groups of equal grades, and rl.dynamic_sampling "
-            "would replace them (use rl.dynamic_sampling=false)"
-        ]
+    def _of_rewards(self) -> list[str]:
+        refusals = self.ignores_rewards() if self.reads_grades_alone else []
+        if self.reads_grades_alone and self.overlong_buffer:
+            refusals.append(
+                f"rl.algo '{self.algo}' reads grades alone and would ignore rl.overlong_buffer "
+                "(use rl.overlong_buffer=null, or --algo pkpo)"
+            )
+        if self.equal_groups_teach and self.dynamic_sampling:
+            refusals.append(
+                f"rl.algo '{self.algo}' learns from groups of equal grades, and rl.dynamic_sampling"
+                " would replace them (use rl.dynamic_sampling=false)"
+            )
+        return refusals
 
     def _of_clipping(self) -> list[str]:
         clips, refusals = self.loss in CLIPPING, []

@@ -30,6 +30,8 @@ PROMPTS, COMPLETIONS, TOKENS, STEP, STEPS = 5, 4, 9, 3, 10
 EQUAL_GROUPS = (0, 3)
 """Prompts whose completions are all wrong, and all right."""
 ROWS = 6
+_READ = ("rewards_PN", "right_PN", "mask_BT", "logps_BT", "entropy_BT")
+_READ_AGAIN = ("advantages_BT", "logps_BT", "old_logps_BT", "entropy_BT", "mask_BT")
 
 
 class MethodContract(ABC):
@@ -113,36 +115,29 @@ class MethodContract(ABC):
             read_texts=lambda: texts,
         )  # fmt: skip
 
-    def test_one_for_each_completion_or_token(self) -> None:
-        """(B,) or (B, T), in the rewards' type."""
-        inputs = self.inputs()
-        advantages = self.advantages(inputs)
-        assert advantages.shape in (inputs.mask_BT.shape, inputs.mask_BT.shape[:1])
-        assert advantages.dtype == inputs.rewards_PN.dtype
-
-    def test_finite(self) -> None:
-        """Neither NaN nor infinity, also where a group's deviation is 0."""
-        assert torch.isfinite(self.advantages(self.inputs())).all()
-
-    def test_no_gradient_flows_through_it(self) -> None:
-        """It weighs the policy's gradient and has none itself."""
+    def test_finite_for_each_completion_or_token(self) -> None:
+        """(B,) or (B, T), as the trainer checks, without gradient: it weighs the policy's own."""
         assert not self.advantages(self.inputs()).requires_grad
 
     def test_inputs_stay_as_they_are(self) -> None:
-        """Rewards, grades and mask are recorded afterwards."""
-        inputs, untouched = self.inputs(), self.inputs()
+        """Rewards, grades and mask are recorded afterwards; later updates read a micro-batch."""
+        inputs, update = self.inputs(), self.update()
         self.advantages(inputs)
-        for name in ("rewards_PN", "right_PN", "mask_BT", "logps_BT", "entropy_BT"):
-            assert torch.equal(getattr(inputs, name), getattr(untouched, name)), name
+        self.shaped(update)
+        pairs = ((inputs, self.inputs(), _READ), (update, self.update(), _READ_AGAIN))
+        for given, untouched, names in pairs:
+            for name in names:
+                assert torch.equal(getattr(given, name), getattr(untouched, name)), name
 
     def test_deterministic(self) -> None:
         """Two calls agree, and the global generator is neither read nor moved."""
         torch.manual_seed(0)
         before = torch.get_rng_state()
-        first = self.advantages(self.inputs())
+        first = self.advantages(self.inputs()), self.shaped(self.update())
         assert torch.equal(before, torch.get_rng_state())
         torch.manual_seed(1)
-        assert torch.equal(first, self.advantages(self.inputs()))
+        assert torch.equal(first[0], self.advantages(self.inputs()))
+        assert torch.equal(first[1], self.shaped(self.update()))
 
     def test_zero_where_a_groups_rewards_are_equal(self) -> None:
         """There is nothing to tell its completions apart by."""
@@ -183,30 +178,9 @@ class MethodContract(ABC):
             seed=(7, 3, 0, 0),
         )
 
-    def test_one_finite_advantage_for_each_token(self) -> None:
-        """(B, T), and neither NaN nor infinity: the trainer refuses anything else."""
-        update = self.update()
-        assert self.shaped(update).shape == update.mask_BT.shape
-
     def test_nothing_moves_the_policy_but_what_says_so(self) -> None:
-        """An advantage weighs the gradient; one with a gradient is a loss of its own."""
+        """Finite for each token (B, T), as the trainer checks; with a gradient it is a loss."""
         assert self.shaped(self.update()).requires_grad == self.carries_gradient
-
-    def test_the_micro_batch_stays_as_it_is(self) -> None:
-        """Later updates read it again."""
-        update, untouched = self.update(), self.update()
-        self.shaped(update)
-        for name in ("advantages_BT", "logps_BT", "old_logps_BT", "entropy_BT", "mask_BT"):
-            assert torch.equal(getattr(update, name), getattr(untouched, name)), name
-
-    def test_shapes_are_deterministic(self) -> None:
-        """The same seed gives the same, and the global generator is neither read nor moved."""
-        torch.manual_seed(0)
-        before = torch.get_rng_state()
-        first = self.shaped(self.update())
-        assert torch.equal(before, torch.get_rng_state())
-        torch.manual_seed(1)
-        assert torch.equal(first, self.shaped(self.update()))
 
     def test_what_is_masked_is_not_read(self) -> None:
         """Padding has log-probabilities and entropies too."""

@@ -29,8 +29,7 @@ from sage_cli.settings.sections.model import (
     trained_dtype,
 )
 from sage_cli.store.files import identity_of
-from sage_cli.store.manifest import FAILED, FINISHED, PRUNED
-from sage_cli.store.run import TORN, Run, Runs, run_of
+from sage_cli.store.run import FAILED, FINISHED, PRUNED, TORN, Run, Runs, run_of
 
 _HELD_BY = {"reverse": "kl", "forward": "forward-kl", "none": "no-kl"}
 

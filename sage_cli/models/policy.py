@@ -30,8 +30,7 @@ from sage_cli.models.folders import (
 from sage_cli.settings.presets import preset_for
 from sage_cli.settings.sections.model import PretrainedModel, ScratchModel
 from sage_cli.settings.sections.sampling import DecodingSection
-from sage_cli.store.manifest import IMPORTED
-from sage_cli.store.run import SEAL, Run, Runs, run_of
+from sage_cli.store.run import IMPORTED, SEAL, Run, Runs, run_of
 
 SAGE_FILE = "sage.json"
 _LOADED = (".safetensors", ".json", ".jinja", ".model", ".txt")

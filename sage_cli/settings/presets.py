@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
 from itertools import takewhile
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from sage_cli.errors import ConfigurationError, SageError
+from sage_cli.errors import ConfigurationError, SageError, did_you_mean
 
 _LIBYAML = getattr(yaml, "CSafeLoader", None)
 """Ten times faster; not every build of PyYAML has it, and it says less of what it can't read."""
@@ -101,10 +100,9 @@ def _file(folder: str, name: str, kind: str) -> Path:
     files = {file.stem: file for file in sorted(shipped(folder).glob("*.yaml"))}
     if name in files:
         return files[name]
-    close = get_close_matches(name, files, n=1)
     raise ConfigurationError(
         f"there is no {kind} '{name}'; there are {', '.join(files)}",
-        f"did you mean {close[0]}?" if close else "or give the path of a YAML file",
+        did_you_mean(name, files) or "or give the path of a YAML file",
     )
 
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import ast
 import inspect
-import pkgutil
 import textwrap
 from abc import abstractmethod
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
-from typing import Any, ClassVar, Literal, Self, TypeVar, get_args, get_origin
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, get_args, get_origin
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     GetJsonSchemaHandler,
     ValidationError,
@@ -32,6 +33,12 @@ COSMETIC: dict[str, Any] = {"cosmetic": True}
 WHERE_SET: dict[str, Any] = {"where_set": True}
 """Marks a field that is part of a run's identity only where it differs from its default, so that
 runs of before there was such a setting keep theirs."""
+
+
+Listed = Annotated[
+    tuple[str, ...], BeforeValidator(lambda given: (given,) if isinstance(given, str) else given)
+]
+"""Names; a single one may stand without a list."""
 
 
 class Section(BaseModel):
@@ -119,16 +126,14 @@ _Root = TypeVar("_Root", bound="Extensible")
 class Extensible(Section):
     """A section of which each name has a class, with settings of its own.
 
-    The root of such a union is the class that sets `package`: the package of its classes, one file
-    each, and at the same time the entry-point group in which other packages register theirs. A
-    class belongs to the union under the name that its field `tag` has as its only value and
-    default, as in `name: Literal["branch"] = "branch"`.
+    The root of such a union is the class that sets `package`: the package of its classes, and at
+    the same time the entry-point group in which other packages register theirs. A class belongs to
+    the union under the name that its field `tag` has as its only value and default, as in
+    `name: Literal["branch"] = "branch"`.
     """
 
     package: ClassVar[str]
     tag: ClassVar[str] = "name"
-    other_modules: ClassVar[tuple[str, ...]] = ()
-    """Modules of the package that hold no class of the union and are slow to import."""
 
     @model_validator(mode="wrap")
     @classmethod
@@ -230,25 +235,19 @@ def built_in(root: type[_Root]) -> dict[str, type[_Root]]:
 
 @cache
 def in_file(root: type[_Root], name: str) -> type[_Root] | None:
-    """Return the class of the package's file that is called like it, without reading the others.
-
-    None if the file has another name, as that of the method 80-20.
-    """
-    stem = name.replace("-", "_")
-    path = next((module for module in _modules(root) if module.rpartition(".")[2] == stem), None)
-    if path is None:
-        return None
-    kinds = (kind for kind in vars(import_module(path)).values() if _is_member(root, kind))
-    return next((kind for kind in kinds if kind.model_fields[root.tag].default == name), None)
+    """Return the class of the package that has the name; only its own module is imported."""
+    paths = (path for path, text in _modules(root).items() if f'["{name}"]' in text)
+    kinds = (kind for path in paths for kind in vars(import_module(path)).values())
+    members = (kind for kind in kinds if _is_member(root, kind))
+    return next((kind for kind in members if kind.model_fields[root.tag].default == name), None)
 
 
-def _modules(root: type[Extensible]) -> list[str]:
-    """Return the modules in which the union's classes may be, none of them imported."""
-    return [
-        f"{root.package}.{module.name}"
-        for module in pkgutil.iter_modules(import_module(root.package).__path__)
-        if module.name not in root.other_modules
-    ]
+def _modules(root: type[Extensible]) -> dict[str, str]:
+    """Return the modules that hold classes of the union, with their text; none is imported."""
+    folders = map(Path, import_module(root.package).__path__)
+    files = (file for folder in folders for file in sorted(folder.glob("*.py")))
+    texts = {f"{root.package}.{file.stem}": file.read_text(encoding="utf-8") for file in files}
+    return {path: text for path, text in texts.items() if f"{root.tag}: Literal[" in text}
 
 
 def _registered(root: type[_Root], name: str) -> type[_Root]:

@@ -7,15 +7,24 @@ part, so a sample that was sampled again has none.
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from sage_cli.store.arrow_tables import SealedTables, as_column, as_numpy, joined
-from sage_cli.store.files import key_of
+from sage_cli.store.arrow_tables import (
+    as_column,
+    as_numpy,
+    empty_table,
+    joined,
+    read_sealed,
+    write_sealed,
+)
+from sage_cli.store.files import key_of, write_json
 from sage_cli.store.sample_parts import Completion, Integers, Inventory, Mask, Tally, tally_of
 from sage_cli.store.sample_set import SampleSet
 
@@ -52,6 +61,8 @@ _ROLES = {"grades": "grader", "scores": "scorer", "tokens": "reader"}
 """What the author of a kind of annotation is called, in the file that records it."""
 FLUSH_ROWS = 8192
 READ_AT_ONCE = 2048
+FILES_AT_MOST = 32
+"""More files than these are merged into one when they are read."""
 
 log = logging.getLogger(__name__)
 
@@ -65,10 +76,9 @@ class Annotations:
     def __init__(self, samples: SampleSet, author: Mapping[str, Any], kind: str) -> None:
         self.key = key_of(author)
         self.folder = samples.folder / kind / self.key
-        self._samples, self._kind = samples, kind
-        self._stored = SealedTables(self.folder, kind, SCHEMAS[kind], _ROLES[kind], author)
+        self._samples, self._kind, self._author = samples, kind, author
         self._rows: list[tuple[Any, ...]] = []
-        self._tables = [self._stored.read(read_only=samples.read_only)]
+        self._tables = [self._stored()]
 
     def add(self, rows: Sequence[tuple[Any, ...]]) -> None:
         """Add rows of a stored completion and its values."""
@@ -84,10 +94,12 @@ class Annotations:
         rows, self._rows = self._rows, []
         if not rows:
             return
-        table = self._stored.table(rows)
+        schema = SCHEMAS[self._kind]
+        columns = dict(zip(schema.names, map(list, zip(*rows, strict=True)), strict=True))
+        table = pa.table(columns, schema=schema)
         self._tables.append(table)
         try:
-            self._stored.write(table)
+            self._write(table)
         except OSError as error:
             why = error.strerror or error
             log.warning("%s can't be stored in %s: %s", self._kind, self.folder, why)
@@ -124,6 +136,34 @@ class Annotations:
             annotated = as_column(row_S[numbers])
             values = (column.take(annotated).to_pylist() for column in columns)
             yield from zip(rows, *values, strict=True)
+
+    def _write(self, table: pa.Table) -> None:
+        """Write a table to a file of its own. Raises OSError."""
+        description = self.folder / f"{_ROLES[self._kind]}.json"
+        if not description.is_file():
+            write_json(description, self._author)
+        write_sealed(self.folder / f"{secrets.token_hex(8)}.{self._kind}", table)
+
+    def _stored(self) -> pa.Table:
+        """Return all stored rows; many files are merged into one, torn ones removed.
+
+        All files of a set that is only read stay as they are.
+        """
+        schema = SCHEMAS[self._kind]
+        files = sorted(self.folder.glob(f"*.{self._kind}"))
+        tables = {file: read_sealed(file, schema) for file in files}
+        readable = [table for table in tables.values() if table is not None]
+        merged = joined([empty_table(schema), *readable])
+        if self._samples.read_only:
+            return merged
+        with suppress(OSError):
+            old = [file for file, table in tables.items() if table is None]
+            if len(readable) > FILES_AT_MOST:
+                self._write(merged)
+                old = files
+            for file in old:
+                file.unlink(missing_ok=True)
+        return merged
 
     def _rows_of(self, inventory: Inventory) -> Integers:
         """Return each sample's row in the table (S,), -1 if it has none.

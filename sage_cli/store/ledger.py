@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -152,33 +152,24 @@ grade if it isn't one of them, a punishment; null where dynamic sampling replace
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """Completions of one generation batch."""
+    """Completions of one generation batch, a sequence for each column of COMPLETIONS_SCHEMA."""
 
     step: int
-    problems: Sequence[str]
-    prompts: Sequence[str]
-    golds: Sequence[str]
-    texts: Sequence[str]
-    grades: Sequence[str]
+    problem: Sequence[str]
+    prompt: Sequence[str]
+    gold: Sequence[str]
+    text: Sequence[str]
+    grade: Sequence[str]
     trained: bool
     ids: Sequence[Sequence[int]]
     rewards: Sequence[Sequence[float]] | None = None
 
     def table(self) -> pa.Table:
         """Return the rows in the form of COMPLETIONS_SCHEMA."""
-        count = len(self.texts)
-        columns: dict[str, Any] = {
-            "step": [self.step] * count,
-            "problem": list(self.problems),
-            "prompt": list(self.prompts),
-            "gold": list(self.golds),
-            "text": list(self.texts),
-            "grade": list(self.grades),
-            "rewards": [None] * count if self.rewards is None else list(self.rewards),
-            "trained": [self.trained] * count,
-            "ids": [list(row) for row in self.ids],
-        }
-        return pa.table(columns, schema=COMPLETIONS_SCHEMA)
+        count = len(self.text)
+        about = {"step": [self.step] * count, "trained": [self.trained] * count}
+        rewards = [None] * count if self.rewards is None else self.rewards
+        return pa.table({**vars(self), **about, "rewards": rewards}, schema=COMPLETIONS_SCHEMA)
 
 
 class TrainingCompletions(StepFiles):

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from textwrap import indent
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from sage_cli.config.consent import without_services
 from sage_cli.errors import ConfigurationError
@@ -22,38 +22,13 @@ log = logging.getLogger(__name__)
 Record = Mapping[str, Any]
 
 
-class Mirror(Protocol):
-    """Another program's copy of one run. Every method may raise any error."""
-
-    @property
-    def name(self) -> str:
-        """The program's name."""
-        ...
-
-    def open(self, trained_from: int | None) -> None:
-        """Begin the copy; an earlier one of this run on disk is replaced.
-
-        `trained_from` is the first step that is trained now, None without training: the copy's
-        steps from there on are of an interrupted training, and void.
-        """
-
-    def log(self, record: Record, rollouts: Sequence[Record]) -> None:
-        """Add an optimiser step's metrics and its recorded completions."""
-
-    def summarise(self, figures: Mapping[str, Any]) -> None:
-        """Set the figures of evaluations, such as `eval/<benchmark>/pass@1`."""
-
-    def close(self) -> None:
-        """Finish the copy."""
-
-
 class Follower:
     """Keeps a mirror up to date with a run; one that fails is given up with one warning.
 
     Opening replays the run's files, so that a resumed run's mirror has every step.
     """
 
-    def __init__(self, mirror: Mirror, run: Run) -> None:
+    def __init__(self, mirror: WandbMirror | TensorboardMirror, run: Run) -> None:
         self._mirror, self._run = mirror, run
         self._opened = self._failed = False
 
@@ -104,7 +79,7 @@ class Follower:
 
 def mirrors_of(tracking: TrackingSection, run: Run) -> list[Follower]:
     """Return the mirrors in `tracking`, not yet opened."""
-    mirrors: list[Mirror] = []
+    mirrors: list[WandbMirror | TensorboardMirror] = []
     if tracking.wandb != "off":
         mirrors.append(WandbMirror(run, tracking.wandb))
     if tracking.tensorboard:
@@ -139,7 +114,10 @@ class WandbMirror:
         self._wandb: Any = None
 
     def open(self, trained_from: int | None) -> None:
-        """Start W&B's run; online without a key becomes offline."""
+        """Start W&B's run, whose steps from `trained_from` on are void if any are trained now.
+
+        Online without a key becomes offline.
+        """
         mode = available_mode(self._mode, self._run.id)
         if mode == "offline":
             shutil.rmtree(self._run.folder / "wandb", ignore_errors=True)
@@ -157,16 +135,21 @@ class WandbMirror:
 
     def _started(self, mode: Literal["online", "offline"], **arguments: Any) -> Any:
         """Start W&B's run; `arguments` are further ones of `wandb.init`."""
-        config = self._run.config
-        return begin(
-            self._run.folder,
-            self._run.id,
-            without_services(config),
+        import wandb
+
+        run, config = self._run, self._run.config
+        return wandb.init(
+            dir=str(run.folder),
+            id=run.id,
+            name=run.id,
+            config=dict(without_services(config)),
             project=config["tracking"]["project"],
             group=config["tracking"]["group"],
-            job_type=self._run.manifest["kind"],
+            job_type=run.manifest["kind"],
             mode=mode,
             **arguments,
+            reinit="finish_previous",  # else a run that was given up is reused
+            settings=wandb.Settings(console="off", silent=True, x_disable_stats=True),
         )
 
     def log(self, record: Mapping[str, Any], rollouts: Sequence[Mapping[str, Any]]) -> None:
@@ -195,33 +178,13 @@ class WandbMirror:
 
 def available_mode(mode: str, id_: str) -> Literal["online", "offline"]:
     """Return `mode`; online without a key becomes offline, since W&B would prompt for one."""
-    if mode == "online" and has_key():
+    import wandb
+
+    if mode == "online" and wandb.login(prompt=False, verify=False):
         return "online"
     if mode == "online":
         log.warning("W&B has no key: %s is mirrored offline (`wandb login`)", id_)
     return "offline"
-
-
-def has_key() -> bool:
-    """Return True if W&B has a key, in its variable or in the user's file; without a prompt."""
-    import wandb
-
-    return bool(wandb.login(prompt=False, verify=False))
-
-
-def begin(folder: Path, id_: str, config: Mapping[str, Any], **arguments: Any) -> Any:
-    """Start W&B's run called `id_` in `folder`; `arguments` are further ones of `wandb.init`."""
-    import wandb
-
-    return wandb.init(
-        dir=str(folder),
-        id=id_,
-        name=id_,
-        config=dict(config),
-        **arguments,
-        reinit="finish_previous",  # else a run that was given up is reused
-        settings=wandb.Settings(console="off", silent=True, x_disable_stats=True),
-    )
 
 
 @contextmanager

@@ -8,7 +8,6 @@ import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from difflib import get_close_matches
 from functools import cached_property, lru_cache
 from itertools import chain, islice
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from sage_cli.errors import ConfigurationError, StoreError
+from sage_cli.errors import ConfigurationError, StoreError, did_you_mean
 from sage_cli.json_value import json_value
 from sage_cli.store.files import checked, storing, with_checksum, write_text
 from sage_cli.store.run import TORN, Run, evaluations
@@ -67,7 +66,10 @@ OF_THE_METHOD = {
 """By kind of run, the settings or sections that say how it was trained."""
 
 _TYPICAL = ("time/step_s", "time/generated_tokens_per_s", "time/trained_tokens_per_s")
-_PHASES = ("generate", "sync", "grade", "reference", "loss")
+PHASES = ("generate", "sync", "grade", "reference", "loss")
+"""Sampling completions, handing weights to the engine, grading, log-probabilities of frozen and
+earlier policies, and the loss with its gradients. What is left of a step is mostly the optimiser's.
+"""
 
 
 _NOTHING: Mapping[str, Any] = {}
@@ -273,7 +275,7 @@ def speed_figures(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
             figures[name.replace("time/", "speed/")] = median(values)
     timed = [record for record in records if {"time/loss_s", "time/step_s"} <= record.keys()]
     if total_s := sum(record["time/step_s"] for record in timed):
-        for phase in _PHASES:
+        for phase in PHASES:
             share = sum(record.get(f"time/{phase}_s", 0.0) for record in timed) / total_s
             figures[f"speed/share/{phase}"] = share
     if peaks := [float(r["memory/peak_gib"]) for r in records if "memory/peak_gib" in r]:
@@ -288,10 +290,9 @@ def _known_name(name: str, runs: Sequence[RunFacts], kind: str) -> str:
     names = {*settings(), *ABOUT, *(key for run in runs for key in (*run.settings, *run.figures))}
     if name in names or name.startswith("pass@"):  # not measured yet: the column is empty
         return name
-    close = get_close_matches(name, names, n=1)
     raise ConfigurationError(
         f"no run has a {kind} '{name}'",
-        f"did you mean {close[0]}?" if close else "`sage config show` prints every setting",
+        did_you_mean(name, names) or "`sage config show` prints every setting",
     )
 
 

@@ -17,6 +17,7 @@ from sage_cli.guides.divergences import head_kl, log_ratio
 from sage_cli.guides.guide import ROW_SIGNALS, Guide, Known, Signals
 from sage_cli.models.loading import causal_of
 from sage_cli.models.signals import tilted_temperature
+from sage_cli.training.shared_prompts import hooked
 
 Batch = dict[str, Any]
 Tilted = dict[float, Tensor]
@@ -85,15 +86,11 @@ def tilting(
             rows = [tilted[exponent]] if exponent in tilted else []
             tilted[exponent] = torch.cat([*rows, scored.log_probs])
 
-    hooks = (
+    with hooked(
         causal.base_model.register_forward_hook(keep),
         causal.register_forward_hook(score, with_kwargs=True),
-    )
-    try:
+    ):
         yield
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def whole_texts(batch: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
@@ -279,8 +276,5 @@ def _listening(
     def keep(_module: Any, _inputs: Any, output: Any) -> None:
         passes.append(read(output.last_hidden_state))
 
-    hook = causal.base_model.register_forward_hook(keep)
-    try:
+    with hooked(causal.base_model.register_forward_hook(keep)):
         yield passes
-    finally:
-        hook.remove()

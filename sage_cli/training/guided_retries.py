@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,15 +32,13 @@ from sage_cli.problems.problem import Problem, problem_id
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
 from sage_cli.settings.sections.training import SftSection
-from sage_cli.store.manifest import Origin
-from sage_cli.store.run import Run
+from sage_cli.store.run import Origin, Run
 from sage_cli.store.sample_parts import Completion
 from sage_cli.training.callbacks import OnStep
-from sage_cli.training.checkpoints import prepare_resume, step_of
+from sage_cli.training.checkpoints import prepare_resume
 from sage_cli.training.hardware import common_arguments, release_memory, scheduler_name
 from sage_cli.training.interruption import (
     LOADING,
-    Interruption,
     MemoryNeed,
     SealedCheckpoints,
     carry_out,
@@ -54,8 +52,6 @@ from sage_cli.training.validation import validating
 if TYPE_CHECKING:
     from sage_cli.training.callbacks import Watch
 
-Load = Callable[[Path | None], Any]
-"""The policy from a folder, ready to be trained; None is where the training starts."""
 _UNBOUND = 1 << 30
 """Tokens that no completion of a policy has: SFT leaves none of its own out."""
 LOGGED = {
@@ -108,20 +104,38 @@ class Lesson:
 
 
 def train(training: Training, run: Run, watch: Watch | None, progress: Progress) -> None:
-    """Train on what tries and retries teach, and leave the policy in `run.model`."""
+    """Train on what tries and retries teach, and leave the policy in `run.model`.
+
+    What SFT leaves is kept in the run's folder, as a run of its own: it is DPO's reference. Raises
+    Interrupted after the step, with a checkpoint, in which a signal asked to stop.
+    """
     assert watch is not None  # one process trains, and it is watched
     config, start, tokenizer = training.config, training.start, training.start.tokenizer
     learnt = guided_lesson(training, progress)
+    first = {name: float(count) for name, count in learnt.counts.items()}
 
     def load(folder: Path | None) -> Any:
+        """Return the policy from a folder; None is where the training starts."""
         begun = start
         if folder is not None:  # a run of its own, with weights of its own
             begun = Policy(str(folder), Run(folder.parent), start.pretrained)
         with memory_explained(LOADING, run):
             return policy_and_reference(config, begun)[0]
 
+    trained = None
+    if learnt.examples:
+        warm_up = Run(run.folder / "warm-up")
+        if not warm_up.finished:
+            _warm_up(config, learnt, load(None), tokenizer, run, warm_up)
+            shutil.rmtree(warm_up.checkpoints, ignore_errors=True)
+            release_memory()
+        trained, first["sft/loss"] = warm_up.model, warm_up.metrics.read()[-1]["loss"]
+    reference = load(trained) if config.model.tuning == "full" else None
+    model, pairs, on_step = load(trained), learnt.pairs, watch.on_step
     with validating(training.validation, tokenizer, watch.on_validation) as validator:
-        train_guided(config, learnt, load, tokenizer, run, watch.on_step, validator)
+        train_preferences(
+            config, model, reference, tokenizer, pairs, run, on_step, first, validator
+        )
 
 
 def guided(config: SageConfig) -> GuidedDpo:
@@ -199,11 +213,13 @@ def lesson(
     A pair holds the next right completion with the hint and the next wrong one without it, as long
     as there are both. Raises TrainingError where no pair comes about.
     """
-    pairs = [
-        Pair(failed.problem.question, _begun(failed, again, guided) + chosen, rejected)
-        for failed, again in retried
-        for chosen, rejected in zip(again.right, failed.wrong, strict=False)
-    ]
+    pairs = []
+    for failed, again in retried:
+        question, hinted = failed.problem.question, again.problem.question
+        # the part of its own answer that the policy was given
+        begun = hinted.removeprefix(question) if guided.continued else ""
+        texts = zip(again.right, failed.wrong, strict=False)
+        pairs += [Pair(question, begun + chosen, rejected) for chosen, rejected in texts]
     if not pairs:
         raise _nothing_to_prefer(len(tried), len(retried), guided)
     right = [(attempt.problem.question, text) for attempt in tried for text in attempt.right]
@@ -223,11 +239,6 @@ def lesson(
     return Lesson([right[kept[index]] for index in order], pairs, counts)
 
 
-def _begun(failed: Attempt, again: Attempt, guided: GuidedDpo) -> str:
-    """Return the part of its own answer that the policy was given."""
-    return again.problem.question.removeprefix(failed.problem.question) if guided.continued else ""
-
-
 def _nothing_to_prefer(tried: int, retried: int, guided: GuidedDpo) -> TrainingError:
     if retried:
         return TrainingError(
@@ -241,37 +252,6 @@ def _nothing_to_prefer(tried: int, retried: int, guided: GuidedDpo) -> TrainingE
         "retry",
         "name harder problems (data.rl.name), try more of them (rl.steps, rl.prompts_per_step), or "
         "each less often (rl.rollouts_per_prompt)",
-    )
-
-
-def train_guided(
-    config: SageConfig,
-    lesson: Lesson,
-    load: Load,
-    tokenizer: Any,
-    run: Run,
-    on_step: OnStep,
-    validator: Validator | None = None,
-) -> None:
-    """Train the policy and leave it in `run.model`; an interrupted run is resumed.
-
-    What SFT leaves is kept in the run's folder, as a run of its own: it is DPO's reference.
-    `on_step` hears DPO's steps. Raises Interrupted after the step, with a checkpoint, in which a
-    signal asked to stop.
-    """
-    first = {name: float(count) for name, count in lesson.counts.items()}
-    start = None
-    if lesson.examples:
-        warm_up = Run(run.folder / "warm-up")
-        if not warm_up.finished:
-            _warm_up(config, lesson, load(None), tokenizer, run, warm_up)
-            shutil.rmtree(warm_up.checkpoints, ignore_errors=True)
-            release_memory()
-        start = warm_up.model
-        first["sft/loss"] = warm_up.metrics.read()[-1]["loss"]
-    reference = load(start) if config.model.tuning == "full" else None
-    train_preferences(
-        config, load(start), reference, tokenizer, lesson.pairs, run, on_step, first, validator
     )
 
 
@@ -342,11 +322,12 @@ def train_preferences(
     checkpoint, in which a signal asked to stop.
     """
     checkpoint = prepare_resume(run, config.rl, model)
-    done = step_of(checkpoint) if checkpoint else 0
     trainer = build_preference_trainer(config, model, reference, tokenizer, pairs, run)
     trainer.add_callback(_Recorder(run, on_step, first, validator))
-    interruption, finished = Interruption(run, config.rl.save_minutes), done >= config.rl.steps
-    carry_out(trainer, run, checkpoint, interruption, _memory_need(config), finished=finished)
+    rows = 2 * guided(config).pairs_at_once
+    use = f"{rows} completions of pairs of up to {config.rollout.max_tokens:,} tokens at once"
+    need = MemoryNeed(use, "rl.micro_batch or rollout.max_tokens")
+    carry_out(trainer, run, checkpoint, config.rl.save_minutes, need)
     save_policy(trainer, run)
 
 
@@ -415,12 +396,6 @@ def dpo_arguments(config: SageConfig, run: Run) -> DPOConfig:
         logging_nan_inf_filter=False,
         **common_arguments(rl, run.checkpoints, config.model.compute_dtype),
     )
-
-
-def _memory_need(config: SageConfig) -> MemoryNeed:
-    rows = 2 * guided(config).pairs_at_once
-    use = f"{rows} completions of pairs of up to {config.rollout.max_tokens:,} tokens at once"
-    return MemoryNeed(use, "rl.micro_batch or rollout.max_tokens")
 
 
 class _Recorder(TrainerCallback):  # type: ignore[misc]

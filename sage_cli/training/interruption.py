@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from accelerate import PartialState
 from accelerate.utils import gather
-from transformers import PrinterCallback, Trainer, TrainerCallback
+from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerState
 
 from sage_cli.errors import OutOfMemoryError, TrainingError
 from sage_cli.store.locks import Lease
@@ -208,23 +208,31 @@ def carry_out(
     trainer: Any,
     run: Run,
     checkpoint: Path | None,
-    interruption: Interruption,
+    save_minutes: float,
     need: MemoryNeed,
     *,
-    finished: bool,
+    period: int = 1,
 ) -> None:
-    """Train from `checkpoint`; where that is the last one (`finished`), take its weights.
+    """Train from `checkpoint`; where that is the last one, take its weights.
 
     A trainer that went on from its last step would take one more. `need` explains a lack of
-    memory. Raises Interrupted where a signal stopped the training.
+    memory; `save_minutes` and `period` are as in `Interruption`. Raises Interrupted where a signal
+    stopped the training.
     """
     trainer.lease = run.lease  # which every checkpoint of the trainer requires
-    if finished:
+    if checkpoint is not None and _is_last(checkpoint, trainer.args.max_steps):
         trainer._load_from_checkpoint(str(checkpoint))
         return
+    interruption = Interruption(run, save_minutes, period)
     interruption.watch(trainer)
     with memory_explained(need, run), interruption:
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+
+
+def _is_last(checkpoint: Path, steps: int) -> bool:
+    """Return True if a training of so many steps ends there; -1 stands for its epochs' steps."""
+    state = TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
+    return bool(state.global_step >= (steps if steps > 0 else state.max_steps))
 
 
 def save_policy(trainer: Any, run: Run) -> None:

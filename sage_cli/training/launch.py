@@ -26,8 +26,7 @@ from sage_cli.settings.presets import SHARDED, Sharding, accelerate_file, distri
 from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.store.files import private, write_json
 from sage_cli.store.locks import LAUNCHER, is_locked, writer
-from sage_cli.store.manifest import FAILED
-from sage_cli.store.run import Run
+from sage_cli.store.run import FAILED, Run
 from sage_cli.training.callbacks import OnStep, watched
 from sage_cli.training.checkpoints import interrupted, prepare_resume
 
@@ -325,7 +324,11 @@ def run_together(
         PROCESSES_VARIABLE: str(processes),
         VARIABLE: str(run.folder.resolve()),
     }
-    log, metrics, started = run.folder / "processes.log", run.metrics.path, _started(run)
+    log, metrics, started = (
+        run.folder / "processes.log",
+        run.metrics.path,
+        run.manifest.get("started"),
+    )
     metrics.parent.mkdir(parents=True, exist_ok=True)
     metrics.touch()
     with (
@@ -351,7 +354,7 @@ def run_together(
             process.wait()
         for record in _new_records(lines):
             on_step(record)
-    failed = _started(run) != started and run.manifest["status"] == FAILED
+    failed = run.manifest.get("started") != started and run.manifest["status"] == FAILED
     if signals.number and not failed:
         raise interrupted(signals.number, run)
     if process.returncode:
@@ -359,10 +362,6 @@ def run_together(
         raise TrainingError(
             f"a training process failed (exit code {process.returncode}){why}", f"{log} says why"
         )
-
-
-def _started(run: Run) -> str | None:
-    return run.manifest.get("started")
 
 
 def _new_records(lines: TextIO) -> Iterator[dict[str, Any]]:

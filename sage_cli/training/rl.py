@@ -39,16 +39,14 @@ from sage_cli.training.checkpoints import prepare_resume, step_of
 from sage_cli.training.hardware import common_arguments, scheduler_name, without_cpu_number
 from sage_cli.training.interruption import (
     LOADING,
-    Interruption,
     MemoryNeed,
     carry_out,
     memory_explained,
     save_policy,
 )
 from sage_cli.training.launch import join_processes, world_size
-from sage_cli.training.noted import Noted
-from sage_cli.training.paid_rewards import paid_rewards
 from sage_cli.training.reference import ReferenceCompletions
+from sage_cli.training.rewards import paid_rewards
 from sage_cli.training.rl_trainer import RlTrainer
 from sage_cli.training.rollout_engine import (
     as_launched,
@@ -57,7 +55,7 @@ from sage_cli.training.rollout_engine import (
     settled_engine,
 )
 from sage_cli.training.rollouts import reference_completions, sampled_rollouts, samples_beforehand
-from sage_cli.training.step_record import StepWriter
+from sage_cli.training.step_record import Noted, StepWriter
 from sage_cli.training.training import (
     SampleRollouts,
     Training,
@@ -145,9 +143,8 @@ def train_rl(config: SageConfig, inputs: RlInputs, run: Run, on_step: OnStep) ->
     with as_launched(), engine, memory_explained(LOADING, run):
         trainer = build_trainer(config, inputs, run, on_step)
     # a checkpoint inside a generation batch would lose the batch's other completions
-    interruption = Interruption(run, config.rl.save_minutes, period=config.rl.steps_per_batch)
-    finished = done >= config.rl.steps
-    carry_out(trainer, run, checkpoint, interruption, memory_need(config), finished=finished)
+    period, need = config.rl.steps_per_batch, memory_need(config)
+    carry_out(trainer, run, checkpoint, config.rl.save_minutes, need, period=period)
     save_policy(trainer, run)
 
 
@@ -265,10 +262,10 @@ def prompt_rows(prompts: Sequence[tuple[str, Problem]]) -> Dataset:
 
 def punishments(rl: OnlineMethod, rollout: RolloutSection) -> list[Any]:
     """Return DAPO's soft overlong punishment: from 0 to -1 over the last stretch of the length."""
-    if rl.punished_share is None:
+    share, limit = getattr(rl, "overlong_buffer", None), rollout.max_tokens
+    if share is None:
         return []
-    limit = rollout.max_tokens
-    buffer = max(1, round(rl.punished_share * limit))
+    buffer = max(1, round(share * limit))
     return [get_soft_overlong_punishment(max_completion_len=limit, soft_punish_cache=buffer)]
 
 

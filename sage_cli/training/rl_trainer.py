@@ -30,8 +30,6 @@ from sage_cli.store.files import read_object, write_json
 from sage_cli.training.anchor_signals import RowSignals, whole_texts
 from sage_cli.training.anchored_trainer import AnchoredTrainer
 from sage_cli.training.interruption import SealedCheckpoints
-from sage_cli.training.noted import COMPLETION_TEXTS, Noted, lengths_of
-from sage_cli.training.paid_rewards import Paid, raise_failures
 from sage_cli.training.reference import (
     MovingReference,
     ReferenceCompletions,
@@ -39,13 +37,17 @@ from sage_cli.training.reference import (
     choose_reference,
     forward_kl_loss,
 )
+from sage_cli.training.rewards import Paid, raise_failures
 from sage_cli.training.rollout_engine import ask_for_each_row, merge_beside
 from sage_cli.training.shared_prompts import regrouped
 from sage_cli.training.step_record import (
+    COMPLETION_TEXTS,
+    Noted,
     Phases,
     StepWriter,
     add_mismatch,
     batch_record,
+    lengths_of,
     mismatch_statistics,
     peak_memory,
     rollout_rows,
@@ -363,7 +365,7 @@ class RlTrainer(SealedCheckpoints, AnchoredTrainer):
             **self.hooks.figures(self),
             **self._batch_record,
             "clip_ratio": logs.get("clip_ratio/region_mean"),
-            **self._entropy_bonus_record(logs),
+            **({"entropy/coefficient": logs["entropy_coef"]} if self.rl.entropy_target else {}),
             "grad_norm": float(logs["grad_norm"]),
             **self.anchor_record(self.anchor.beta),
             "learning_rate": float(logs["learning_rate"]),
@@ -401,11 +403,6 @@ class RlTrainer(SealedCheckpoints, AnchoredTrainer):
         """`kl/forward`: the cross-entropy on the reference's completions, where it is used."""
         values, self._forward_kl = self._forward_kl, []
         return {"kl/forward": sum(values) / len(values)} if values else {}
-
-    def _entropy_bonus_record(self, logs: dict[str, float]) -> Record:
-        if self.rl.entropy_target is None:
-            return {}
-        return {"entropy/coefficient": logs["entropy_coef"]}
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         # a checkpoint that is whole vouches for the records of its steps

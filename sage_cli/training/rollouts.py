@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,11 +93,8 @@ def _require_served(url: str, meant: str, name: str | None) -> None:
     """Weights are handed over at every step, but into a model of another make they don't fit."""
     from sage_cli.sampling.server_api import CONNECT_S, Login, ServerHttp, served_model
 
-    http = ServerHttp(CONNECT_S)
-    try:
+    with closing(ServerHttp(CONNECT_S)) as http:
         served_model(http, Login.parse(url), meant, name, setting="rollout.vllm.server_model")
-    finally:
-        http.close()
 
 
 def _require_logprobs(url: str, needed: LogprobsMode) -> None:
@@ -108,14 +106,12 @@ def _require_logprobs(url: str, needed: LogprobsMode) -> None:
 
     from sage_cli.sampling.server_api import CONNECT_S, LIST_BYTES, Login, ServerHttp
 
-    http = ServerHttp(CONNECT_S)
     try:
-        answer = http.ask(Login.parse(url), "/server_info?config_format=json", LIST_BYTES)
+        with closing(ServerHttp(CONNECT_S)) as http:
+            answer = http.ask(Login.parse(url), "/server_info?config_format=json", LIST_BYTES)
         returned = json_value(answer.content)["vllm_config"]["model_config"]["logprobs_mode"]
     except (httpx.RequestError, ValueError, LookupError, TypeError):
         return
-    finally:
-        http.close()
     if returned != needed:
         raise SamplingError(
             f"{url} returns {returned}, and the importance ratio of these rollouts needs {needed}",

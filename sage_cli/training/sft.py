@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
-from transformers import TrainerCallback, TrainerState
+from transformers import TrainerCallback
 from trl import SFTConfig, SFTTrainer
 
 from sage_cli.errors import ConfigurationError, DataError
@@ -21,7 +21,6 @@ from sage_cli.training.callbacks import OnStep
 from sage_cli.training.checkpoints import newest_sealed, step_of
 from sage_cli.training.hardware import common_arguments
 from sage_cli.training.interruption import (
-    Interruption,
     MemoryNeed,
     SealedCheckpoints,
     carry_out,
@@ -75,9 +74,7 @@ def train_sft(
         processing_class=tokenizer,
         callbacks=[_Recorder(run.metrics, on_step)],
     )
-    interruption = Interruption(run, section.save_minutes)
-    finished = checkpoint is not None and _is_last(checkpoint)
-    carry_out(trainer, run, checkpoint, interruption, sft_memory_need(section), finished=finished)
+    carry_out(trainer, run, checkpoint, section.save_minutes, sft_memory_need(section))
     with disk_explained(run.checkpoints, run.model):
         trainer.model.save_pretrained(run.model)
         tokenizer.save_pretrained(run.model)
@@ -142,11 +139,6 @@ def trainer_arguments(
         save_steps=section.save_every,
         **common_arguments(section, output, compute_dtype),
     )
-
-
-def _is_last(checkpoint: Path) -> bool:
-    state = TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
-    return bool(state.global_step >= state.max_steps)
 
 
 class _Recorder(TrainerCallback):  # type: ignore[misc]

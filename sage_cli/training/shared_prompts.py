@@ -33,11 +33,17 @@ def completions_alone(
     """
     causal = causal_of(model)
     passes = _Passes(causal, completion, prompts)
-    hooks = (
+    with hooked(
         causal.register_forward_pre_hook(passes.cut_labels, with_kwargs=True),
         causal.base_model.register_forward_pre_hook(passes.begin, with_kwargs=True),
         causal.base_model.register_forward_hook(passes.end),
-    )
+    ):
+        yield
+
+
+@contextmanager
+def hooked(*hooks: Any) -> Iterator[None]:
+    """Remove a model's hooks after the block."""
     try:
         yield
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.methods.method import Method
@@ -32,16 +32,11 @@ class Validator:
     validate: Callable[[Any], Mapping[str, float]]
 
 
-class SampleRollouts(Protocol):
-    """Samples rollouts from the policy as it stands."""
+SampleRollouts = Callable[[Any, Sequence[Ids], str, int], list[Ids]]
+"""(model, prompts' ids, batch, sampled) -> a completion's ids for each prompt, in order.
 
-    def __call__(self, model: Any, prompts: Sequence[Ids], batch: str, sampled: int) -> list[Ids]:
-        """Return a completion's token ids for each prompt's, in order.
-
-        `batch` names the generation batch and the process, `sampled` says how many completions this
-        process has sampled for it before: both with the training's seed decide what is sampled.
-        """
-        ...
+`batch` names the generation batch and the process, `sampled` says how many completions this process
+has sampled for it before: both with the training's seed decide what is sampled."""
 
 
 @dataclass(frozen=True)

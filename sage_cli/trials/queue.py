@@ -25,9 +25,8 @@ from sage_cli.errors import EXIT_BUSY, SageError
 from sage_cli.progress import Progress, RunningTask, TaskStatus
 from sage_cli.store.files import TornError, read_object, write_json, write_object
 from sage_cli.store.locks import is_held, writer_of
-from sage_cli.trials.cost import cost_of
 from sage_cli.trials.executors.executor import Command, End, Executor, Fate
-from sage_cli.trials.task import CHECKPOINTS, DONE, EVALUATE, FAILED, RL, SFT, Task
+from sage_cli.trials.task import CHECKPOINTS, DONE, EVALUATE, FAILED, RL, SFT, Task, cost_of
 
 LINES = 12
 """How many of a log's last lines are shown."""

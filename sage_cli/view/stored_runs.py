@@ -34,8 +34,7 @@ from sage_cli.reports.figures import COLOURS
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.store.annotations import GradeStore
 from sage_cli.store.files import key_of, warn_once
-from sage_cli.store.manifest import RUNNING
-from sage_cli.store.run import COUNTED, FOLDER, Run, Runs, evaluations
+from sage_cli.store.run import COUNTED, FOLDER, RUNNING, Run, Runs, evaluations
 from sage_cli.store.run_facts import RunFacts
 from sage_cli.store.sample_set import SampleSet
 

@@ -12,17 +12,13 @@ from torch import Tensor
 
 from sage_cli.errors import TrainingError
 from sage_cli.methods.alpha_dpg import AlphaDpg
-from sage_cli.methods.clip_cov import ClipCov
+from sage_cli.methods.best_of_k import Pkpo
 from sage_cli.methods.effective_rank import EffectiveRank
 from sage_cli.methods.formulas import AdvantageInputs, Update
-from sage_cli.methods.kl_cov import KlCov
-from sage_cli.methods.mara import Mara
 from sage_cli.methods.method import Method, PolicyGradient
 from sage_cli.methods.method_contract import MethodContract
-from sage_cli.methods.pkpo import Pkpo
-from sage_cli.methods.signed import Nsr, Psr, WReinforce
-from sage_cli.methods.steer import Steer
-from sage_cli.methods.unlikeliness import Unlikeliness
+from sage_cli.methods.reweighted import Mara, Nsr, Psr, Unlikeliness, WReinforce
+from sage_cli.methods.token_shapes import ClipCov, KlCov, Steer
 from sage_cli.settings.section import built_in
 
 EQUAL_GROUPS_TEACH = {"zero_in_equal_groups": False}
@@ -86,6 +82,9 @@ class Shaped(Mine):
     algo: Literal["shaped"] = "shaped"
     shapes_tokens = True
 
+    def advantages(self, inputs: AdvantageInputs) -> Tensor:
+        return PolicyGradient.advantages(self, inputs)
+
     def shape(self, update: Update) -> Tensor:
         return self.given(update)
 
@@ -139,9 +138,9 @@ def random(inputs: AdvantageInputs) -> Tensor:
 @pytest.mark.parametrize(
     ("function", "test"),
     [
-        (lambda inputs: inputs.rewards_PN, "one_for_each_completion_or_token"),
-        (lambda inputs: 0.5, "one_for_each_completion_or_token"),
-        (undefined, "finite"),
+        (lambda inputs: inputs.rewards_PN, "finite_for_each_completion_or_token"),
+        (lambda inputs: 0.5, "finite_for_each_completion_or_token"),
+        (undefined, "finite_for_each_completion_or_token"),
         (scribbling, "inputs_stay_as_they_are"),
         (random, "deterministic"),
         (above_half, "zero_where_a_groups_rewards_are_equal"),
@@ -184,10 +183,10 @@ def drawn(update: Update) -> Tensor:
 @pytest.mark.parametrize(
     ("shape", "test"),
     [
-        (lambda update: update.advantages_BT[:, 0], "one_finite_advantage_for_each_token"),
-        (lambda update: update.advantages_BT / 0, "one_finite_advantage_for_each_token"),
+        (lambda update: update.advantages_BT[:, 0], "nothing_moves_the_policy"),
+        (lambda update: update.advantages_BT / 0, "nothing_moves_the_policy"),
         (lambda update: update.advantages_BT * update.logps_BT, "nothing_moves_the_policy"),
-        (lambda update: update.entropy_BT.mul_(2) * 0, "the_micro_batch_stays_as_it_is"),
+        (lambda update: update.entropy_BT.mul_(2) * 0, "inputs_stay_as_they_are"),
         (drawn, "deterministic"),
         (lambda update: update.advantages_BT * update.entropy_BT.mean(), "what_is_masked"),
         (lambda update: update.advantages_BT + update.entropy_BT, "zero_stays_zero"),
@@ -198,8 +197,7 @@ def drawn(update: Update) -> Tensor:
     ],
 )
 def test_the_suite_of_updates_finds_each_fault(shape: Callable[..., Any], test: str):
-    name = "shapes_are_deterministic" if test == "deterministic" else test
-    (name,) = (one for one in TESTS if one.startswith(f"test_{name}"))
+    (name,) = (one for one in TESTS if one.startswith(f"test_{test}"))
     with pytest.raises((AssertionError, TrainingError)):
         getattr(suite(Shaped(given=shape)), name)()
 

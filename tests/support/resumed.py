@@ -19,7 +19,7 @@ from sage_cli.models.loading import load_model
 from sage_cli.settings.compat import WARM_UP, official_settings
 from sage_cli.settings.section import built_in
 from sage_cli.store.run import Run
-from sage_cli.training.guided_retries import Lesson, Pair, train_guided
+from sage_cli.training.guided_retries import Pair, train_preferences
 
 OnStep = Callable[[dict[str, Any]], None]
 OFFICIAL, MOVING, MOVING_LORA = "official", "moving reference", "moving reference, LoRA"
@@ -79,8 +79,8 @@ class Training:
         config = self.configuration(**{"steps": self.steps, "save_every": 999, **rl})
         run = Run(self.bench.folder / name)
         if config.rl.algo == "guided-dpo":
-            tokenizer = self.bench.tokenizer
-            train_guided(config, Lesson([], PAIRS, {}), self._load, tokenizer, run, on_step)
+            model, reference, tokenizer = self._load(None), self._load(None), self.bench.tokenizer
+            train_preferences(config, model, reference, tokenizer, PAIRS, run, on_step, {})
         else:
             lora = config.model.tuning == "lora"
             model = adapted(self.bench, config) if lora else self._load(None)

@@ -1,20 +1,15 @@
-"""Answer-level beside token-level entropy, per problem, and ratios and thresholds of support.
+"""Answer-level beside token-level entropy, per problem (The Invisible Leash, Wu et al. 2025).
 
-All are of The Invisible Leash (Wu et al. 2025). A policy may be uncertain of its words and certain
-of its answer, and the reverse.
+A policy may be uncertain of its words and certain of its answer, and the reverse.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
 from functools import partial
 
 from sage_cli.analysis.analysis import Analysis, Inputs
 from sage_cli.analysis.graded_samples import Answers
 from sage_cli.analysis.policy_tables import PolicyMeans, by_problem
-from sage_cli.errors import DataError
-from sage_cli.metrics import Support
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_scatter
@@ -69,58 +64,3 @@ ENTROPY = Analysis(
     entropy,
     scorer="self",
 )
-
-
-NAN = float("nan")
-
-
-def support_ratios(support: Support) -> dict[str, float]:
-    """Return the ratios from kept (P), gained (E) and lost (S) problems; NaN for 0 / 0.
-
-    Support retention P / (P + S), novel discovery E / (P + E), their harmonic mean, and net
-    change (E - S) / (P + E + S).
-    """
-    kept, gained, lost = len(support.kept), len(support.gained), len(support.lost)
-    retention, novel = _ratio(kept, kept + lost), _ratio(gained, kept + gained)
-    both = retention + novel
-    return {
-        "SRR": retention,
-        "NDR": novel,
-        "SDS": 2 * retention * novel / both if both > 0 else (0.0 if both == 0 else NAN),
-        "NSCR": _ratio(gained - lost, kept + gained + lost),
-    }
-
-
-def thresholds(k: int, confidence: float) -> dict[str, float]:
-    """Return the success probability that k samples detect with this confidence.
-
-    With zeta = 1 - confidence: `exact` 1 - zeta^(1/k), and the paper's -ln(zeta) / k above it.
-    """
-    zeta = 1 - confidence
-    return {"exact": 1 - zeta ** (1 / k), "paper": -math.log(zeta) / k}
-
-
-def equal_k(answers: Iterable[Answers]) -> int:
-    """Return the number of samples of each policy and problem.
-
-    Raises DataError if they differ: more samples alone solve more problems.
-    """
-    numbers = {graded.policy: set(graded.counts.n_P.tolist()) for graded in answers}
-    distinct = set().union(*numbers.values())
-    if len(distinct) != 1:
-        ranges = ", ".join(f"{policy} {_range(counted)}" for policy, counted in numbers.items())
-        raise DataError(
-            f"the policies have unequal numbers of samples per problem ({ranges}), and more "
-            "samples solve more problems",
-            "sample the same number for each: `sage passk BASE RUN... --n N`",
-        )
-    return int(distinct.pop())
-
-
-def _ratio(part: int, whole: int) -> float:
-    return part / whole if whole else NAN
-
-
-def _range(numbers: set[int]) -> str:
-    low, high = min(numbers), max(numbers)
-    return str(low) if low == high else f"{low} to {high}"

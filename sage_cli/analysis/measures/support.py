@@ -1,23 +1,83 @@
-"""Support kept, lost and gained against a base (Def. 4.1; The Invisible Leash, Wu et al. 2025)."""
+"""Support kept, lost and gained against a base (Def. 4.1; The Invisible Leash, Wu et al. 2025).
+
+Beside it, how much probability trained policies leave to the base's right texts.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import combinations, product
 from typing import Any
 
+import numpy as np
+
 from sage_cli.analysis.analysis import Analysis, Inputs
-from sage_cli.analysis.measures.entropy import (
-    equal_k,
-    support_ratios,
-    thresholds,
-)
-from sage_cli.analysis.measures.survival import SURVIVAL_NOTES, survival
-from sage_cli.analysis.policy_tables import records, wide_table
+from sage_cli.analysis.graded_samples import Answers, skeleton
+from sage_cli.analysis.policy_tables import Results, records, share_over_problems, wide_table
+from sage_cli.errors import DataError
 from sage_cli.metrics import Support, compare_support
+from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.transitions import paired_grades
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_heat_strip
+from sage_cli.reports.series import by_method
 from sage_cli.reports.tables import Cell, Estimate, Row, Table, columns
+
+FALLS = (2.0, 5.0, 10.0)
+"""Nats by which a log-probability may have fallen."""
+UNITS = ("problem", "working")
+"""Right texts of a problem are added up, or of those the texts with one skeleton."""
+SURVIVAL_NOTES = (
+    "log π less log π at temperature 1, of the base's right samples, problem by problem or working "
+    "by working (texts with one skeleton): the share that fell by more, mean over problems with "
+    "one; between two seeds of one method it is the control",
+)
+
+
+def survival(inputs: Inputs) -> Results:
+    """Return the shares that fell by more, mean over problems; none if no model has read texts."""
+    results: dict[str, dict[str, dict[str, Estimate]]] = {}
+    for benchmark, readings in inputs.readings.items():
+        texts = right_texts(readings)
+        for unit, (policy, other) in product(UNITS, _pairs(inputs.policies) if readings else ()):
+            place, less = inputs.policies.index(policy), inputs.policies.index(other)
+            logps = [added_up(of, unit) for of in texts.values()]
+            changes = [logp_Z[:, place] - logp_Z[:, less] for logp_Z in logps]
+            for fall in FALLS:
+                item = results.setdefault(benchmark, {}).setdefault(f"{unit}: −{fall:g} nats", {})
+                shares = [(change < -fall).mean() for change in changes]
+                item[f"{policy} less {other}"] = share_over_problems(shares, inputs.options)
+    return results
+
+
+def right_texts(readings: Sequence[Answers]) -> dict[str, dict[str, FloatArray]]:
+    """Return problem -> right text -> its log-probability under each policy (Z,)."""
+    texts: dict[str, dict[str, FloatArray]] = {}
+    for rows in zip(*(reading.scored_rows() for reading in readings), strict=True):
+        sample = rows[0][0]
+        if sample.right:
+            logp_Z = np.array([score.log_probability for _, score in rows])
+            texts.setdefault(sample.problem.id, {})[sample.completion.text] = logp_Z
+    return texts
+
+
+def added_up(texts: Mapping[str, FloatArray], unit: str) -> FloatArray:
+    """Return the log-probability of each unit's texts together, shape (units, Z)."""
+    grouped: dict[str, list[FloatArray]] = {}
+    for text, logp_Z in texts.items():
+        grouped.setdefault(skeleton(text) if unit == "working" else "", []).append(logp_Z)
+    return np.stack([np.logaddexp.reduce(logps) for logps in grouped.values()])
+
+
+def _pairs(policies: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield each run with the base, then the seeds of a method with each other."""
+    base, *runs = policies
+    yield from ((run, base) for run in runs)
+    for seeds in by_method(runs).values():
+        yield from ((second, first) for first, second in combinations(seeds, 2))
+
 
 NAMES = (
     "delta, kept, lost, lost by chance, surely lost, gained, gained by chance, surely gained, "
@@ -146,6 +206,61 @@ def _notes(inputs: Inputs) -> tuple[str, ...]:
         "SRR kept / (kept + lost), NDR gained / (kept + gained), SDS their harmonic mean, NSCR "
         "(gained - lost) / (kept + gained + lost): counts of these problems, without intervals",
     )
+
+
+NAN = float("nan")
+
+
+def support_ratios(support: Support) -> dict[str, float]:
+    """Return the ratios from kept (P), gained (E) and lost (S) problems; NaN for 0 / 0.
+
+    Support retention P / (P + S), novel discovery E / (P + E), their harmonic mean, and net
+    change (E - S) / (P + E + S).
+    """
+    kept, gained, lost = len(support.kept), len(support.gained), len(support.lost)
+    retention, novel = _ratio(kept, kept + lost), _ratio(gained, kept + gained)
+    both = retention + novel
+    return {
+        "SRR": retention,
+        "NDR": novel,
+        "SDS": 2 * retention * novel / both if both > 0 else (0.0 if both == 0 else NAN),
+        "NSCR": _ratio(gained - lost, kept + gained + lost),
+    }
+
+
+def thresholds(k: int, confidence: float) -> dict[str, float]:
+    """Return the success probability that k samples detect with this confidence.
+
+    With zeta = 1 - confidence: `exact` 1 - zeta^(1/k), and the paper's -ln(zeta) / k above it.
+    """
+    zeta = 1 - confidence
+    return {"exact": 1 - zeta ** (1 / k), "paper": -math.log(zeta) / k}
+
+
+def equal_k(answers: Iterable[Answers]) -> int:
+    """Return the number of samples of each policy and problem.
+
+    Raises DataError if they differ: more samples alone solve more problems.
+    """
+    numbers = {graded.policy: set(graded.counts.n_P.tolist()) for graded in answers}
+    distinct = set().union(*numbers.values())
+    if len(distinct) != 1:
+        ranges = ", ".join(f"{policy} {_range(counted)}" for policy, counted in numbers.items())
+        raise DataError(
+            f"the policies have unequal numbers of samples per problem ({ranges}), and more "
+            "samples solve more problems",
+            "sample the same number for each: `sage passk BASE RUN... --n N`",
+        )
+    return int(distinct.pop())
+
+
+def _ratio(part: int, whole: int) -> float:
+    return part / whole if whole else NAN
+
+
+def _range(numbers: set[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return str(low) if low == high else f"{low} to {high}"
 
 
 SUPPORT = Analysis(

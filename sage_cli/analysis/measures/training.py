@@ -15,6 +15,7 @@ from sage_cli.metrics.counts import FloatArray, IntArray
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import Series, draw_lines
 from sage_cli.reports.tables import Estimate, Row, Table, columns, to_records
+from sage_cli.store.arrow_tables import as_numpy
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,21 +102,11 @@ class LedgerColumns:
     @classmethod
     def from_table(cls, table: pa.Table) -> LedgerColumns:
         """Return the columns of a stored ledger."""
-
-        def ints(name: str) -> IntArray:
-            return np.array(table[name].to_pylist(), dtype=np.int64)
-
         ids, problem_R = np.unique(np.array(table["problem"].to_pylist()), return_inverse=True)
-        trained_R = np.array(table["trained"].to_pylist(), dtype=bool)
+        names = ("step", "n", "right", "tokens", "right_tokens")
+        counts = {f"{name}_R": as_numpy(table[name]).astype(np.int64) for name in names}
         return cls(
-            ids.tolist(),
-            ints("step"),
-            problem_R,
-            ints("n"),
-            ints("right"),
-            ints("tokens"),
-            ints("right_tokens"),
-            trained_R,
+            ids.tolist(), problem_R=problem_R, trained_R=as_numpy(table["trained"]), **counts
         )
 
     @cached_property

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
@@ -14,7 +15,7 @@ from sage_cli.settings.judge_names import (
     Unfinished,
 )
 from sage_cli.settings.own_code import OwnFunction, names_code, require_name
-from sage_cli.settings.section import COSMETIC, WHERE_SET, Section
+from sage_cli.settings.section import COSMETIC, WHERE_SET, Listed, Section
 from sage_cli.settings.sections.data import FieldsSection
 
 
@@ -91,3 +92,15 @@ class GradingSection(Section):
         if self.judge is not None and names_code(self.judge):
             settings["judge"] = OwnFunction.parse(self.judge).identity
         return settings
+
+
+class AnalysisOptions(Section):
+    """The options of `sage analyze` beside its settings; null if an option was not given."""
+
+    base: str | None = None
+    problems: Listed = ()
+    """Prefixes of ids."""
+    delta: str | None = None
+    patterns: Path | None = None
+    alpha: tuple[Annotated[float, Field(gt=1)], ...] | None = None
+    survival: bool | None = None

@@ -1,7 +1,9 @@
 """The contract of executors: they run commands, tell how each ended, and can end one.
 
 An executor knows nothing of training. All state is in run folders, sample sets and the study, so
-a driver that dies is started again and finds what is done.
+a driver that dies is started again and finds what is done. `LocalExecutor` runs commands on this
+machine, as processes that end with the driver, however it ends; `build_executor` makes the one of
+a configuration.
 """
 
 from __future__ import annotations
@@ -14,11 +16,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
+from importlib.util import find_spec
 from math import inf
 from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
-from sage_cli.errors import ExecutorError
+from sage_cli.errors import ConfigurationError, ExecutorError
+from sage_cli.settings.sections.sweep import ExecutorSection
 from sage_cli.store.files import private
 from sage_cli.trials.executors import process_guard
 
@@ -184,3 +188,170 @@ class GuardedProcess:
         if not code:
             return End(Fate.ENDED if self._asked else Fate.KILLED, self._guard.returncode)
         return End(Fate(fate), int(code))
+
+
+class LocalExecutor(Executor):
+    """Runs at most `places` commands at once, each with GPUs of its own.
+
+    With `gpus`, as CUDA_VISIBLE_DEVICES names them, a command that asks for none sees none. A job
+    is named by its process group.
+    """
+
+    outlives = False
+
+    def __init__(self, places: int, gpus: Sequence[str] = (), grace_s: float = GRACE_S) -> None:
+        self.places = places
+        self._has_gpus, self._free = bool(gpus), list(gpus)
+        self._grace_s = grace_s
+        self._jobs: dict[str, tuple[GuardedProcess, list[str]]] = {}  # with their GPUs
+
+    def submit(self, commands: Sequence[Command]) -> list[str]:
+        """Start commands at once; there must be a free place for each."""
+        if len(self._jobs) + len(commands) > self.places:
+            free = self.places - len(self._jobs)
+            raise ValueError(f"{len(commands)} commands, {free} free places")
+        started: list[str] = []
+        try:
+            for command in commands:
+                started.append(self._start(command))
+        except ExecutorError:
+            self.end(*started)
+            self.ended()
+            raise
+        return started
+
+    def ended(self) -> Mapping[str, End]:
+        """The jobs that ended since the last call; their places and GPUs are free from then on."""
+        ends = {name: guarded.poll() for name, (guarded, _) in self._jobs.items()}
+        ended = {name: end for name, end in ends.items() if end is not None}
+        for name in ended:
+            self._free += self._jobs.pop(name)[1]
+        return ended
+
+    def end(self, *jobs: str) -> None:
+        """End jobs and all their processes."""
+        guards = [self._jobs[job][0] for job in jobs if job in self._jobs]
+        # all are asked before the first is waited for, since each may take the grace to save
+        for guarded in guards:
+            guarded.ask_to_end()
+        for guarded in guards:
+            guarded.wait_for_end()
+
+    def close(self) -> None:
+        """End every job."""
+        self.end(*self._jobs)
+
+    def _start(self, command: Command) -> str:
+        gpus = self._free[: command.resources.gpus]
+        if command.resources.gpus > len(gpus):
+            raise ExecutorError(
+                f"{command.name} asks for {command.resources.gpus} GPUs, and {len(gpus)} are free",
+                "lower executor.gpus or executor.workers",
+            )
+        visible = {"CUDA_VISIBLE_DEVICES": ",".join(gpus)} if self._has_gpus else {}
+        guarded = GuardedProcess(command, {**os.environ, **visible}, self._grace_s)
+        del self._free[: len(gpus)]
+        self._jobs[str(guarded.process)] = guarded, gpus
+        return str(guarded.process)
+
+
+def cores() -> int:
+    """Processor cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def gpus() -> tuple[str, ...]:
+    """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        names = [name.strip() for name in visible.split(",")]
+        # CUDA takes the names before the first invalid one, as in "0,-1"
+        valid = [bool(name) and name != "-1" for name in names]
+        return tuple(names[: valid.index(False)] if False in valid else names)
+    try:
+        listed = subprocess.run(
+            ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    return tuple(listed.stdout.split())
+
+
+_PACKAGES = {"ray": "ray", "slurm": "submitit"}
+MOST_LOCAL = 8
+"""Tasks at once on a machine without GPUs, unless executor.workers says more."""
+
+
+def task_resources(section: ExecutorSection, processes: int = 1) -> Resources:
+    """The resources of a task whose training runs in `processes` processes."""
+    threads, gpus = section.threads or processes, section.gpus
+    if section.name == "local":
+        gpus = _local_gpus(section, processes)
+        threads = section.threads or max(1, cores() // local_places(section, processes))
+    return Resources(
+        threads=threads,
+        gpus=processes if gpus is None else gpus,
+        memory_gb=section.memory_gb,
+        minutes=section.minutes,
+    )
+
+
+def build_executor(section: ExecutorSection, *, folder: Path, processes: int = 1) -> Executor:
+    """The executor that `section` names, for tasks that get `task_resources`.
+
+    Slurm's keeps its files in `folder`, which all nodes must see. Raises ConfigurationError for
+    more tasks than this machine has GPUs for and for a missing package, and ExecutorError for a
+    cluster that cannot be reached.
+    """
+    require_executor(section)
+    if section.name == "ray":
+        from sage_cli.trials.executors.ray_executor import RayExecutor
+
+        return RayExecutor(section.address, task_resources(section, processes), section.workers)
+    if section.name == "slurm":
+        from sage_cli.trials.executors.slurm_executor import SlurmExecutor
+
+        return SlurmExecutor(section, folder)
+    return LocalExecutor(local_places(section, processes), gpus())
+
+
+def require_executor(section: ExecutorSection) -> None:
+    """Raise ConfigurationError if the executor's package is not installed."""
+    package = _PACKAGES.get(section.name)
+    if package is not None and find_spec(package) is None:
+        raise ConfigurationError(
+            f"executor '{section.name}' needs the package {package}, which is not installed",
+            f"pip install 'sage-rlvr[{section.name}]', or use --executor local",
+        )
+
+
+def _local_gpus(section: ExecutorSection, processes: int) -> int:
+    """The GPUs of a task on this machine: one for each process, if there are any."""
+    if section.gpus is not None:
+        return section.gpus
+    return processes if gpus() else 0
+
+
+def local_places(section: ExecutorSection, processes: int) -> int:
+    """The number of tasks that run at once on this machine.
+
+    Raises ConfigurationError for more than it has GPUs for.
+    """
+    needed = _local_gpus(section, processes)
+    if not needed:
+        return section.workers or max(1, min(MOST_LOCAL, cores() // processes))
+    available = len(gpus())
+    places = section.workers or max(1, available // needed)
+    if places * needed > available:
+        raise ConfigurationError(
+            f"executor.workers={places} with executor.gpus={needed} needs {places * needed} GPUs, "
+            f"and this machine has {available}",
+            "lower --workers, or train on processor cores with executor.gpus=0",
+        )
+    return places

@@ -272,8 +272,7 @@ class Sweep:
         A new view starts with the results of earlier ones.
         """
         # these import Optuna, which a dry run does not need
-        from sage_cli.trials.search.samplers import pruner
-        from sage_cli.trials.search.study import Study
+        from sage_cli.trials.search.study import Study, pruner
 
         settings = self.config.sweep
         study = Study.open(

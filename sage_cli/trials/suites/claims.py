@@ -268,7 +268,11 @@ def _several_runs(result: PartResult, ks: Sequence[int]) -> ByMethod:
 
 
 def _repeated(result: PartResult) -> list[MethodResult]:
-    return [method for method in result.there if len(method.measured) > 1 and not method.is_base]
+    return [
+        method
+        for method in result.there
+        if len(method.measured) > 1 and not method.trial.is_initial
+    ]
 
 
 def differences(result: PartResult) -> Document:
@@ -382,7 +386,7 @@ def _hindsight(overall: Mapping[Pair, Contrast], result: PartResult) -> Table:
     plain = {
         method.label
         for method in result.there
-        if not method.is_base and method.trial.config.guide.name == "none"
+        if not method.trial.is_initial and method.trial.config.guide.name == "none"
     }
     rows = []
     for label in (label for label, method in result.suite.methods.items() if method.control):
@@ -422,7 +426,7 @@ def _seeds_note(result: PartResult) -> list[str]:
     """Return notes on what is random in the differences, and on the pooled seeds."""
     repeated = _repeated(result)
     notes = []
-    if len(repeated) < len([method for method in result.there if not method.is_base]):
+    if len(repeated) < len([method for method in result.there if not method.trial.is_initial]):
         notes.append(
             "two models, these models: a method with one training is not compared as a method; "
             "another training seed gives another model"

@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,10 +21,11 @@ from pydantic import (
 )
 
 from sage_cli.config.catalogue import setting, settings
-from sage_cli.errors import ConfigurationError
+from sage_cli.errors import ConfigurationError, did_you_mean
 from sage_cli.reports.published import published_rows
 from sage_cli.settings.presets import read_yaml, shipped
-from sage_cli.settings.section import Section
+from sage_cli.settings.section import Listed, Section
+from sage_cli.settings.sections.evaluation import AnalysisOptions
 
 if TYPE_CHECKING:
     from sage_cli.metrics import About
@@ -35,11 +35,6 @@ ALPHA = 0.05
 _CLAIM = re.compile(
     r"(?P<a>\S+) (?P<sign>[<>]) (?P<b>\S+) at pass@(?P<k>\d+)(?: on (?P<benchmark>\S+))?"
 )
-
-
-def listed(value: Any) -> Any:
-    """Return a single name as a tuple of one."""
-    return (value,) if isinstance(value, str) else value
 
 
 class Verdict(StrEnum):
@@ -193,23 +188,11 @@ class Protocol(Section):
         }
 
 
-class AnalysisOptions(Section):
-    """The options of `sage analyze`."""
-
-    base: str | None = None
-    problems: Annotated[tuple[str, ...], BeforeValidator(listed)] = ()
-    """Prefixes of ids."""
-    delta: str | None = None
-    patterns: Path | None = None
-    alpha: tuple[Annotated[float, Field(gt=1)], ...] | None = None
-    survival: bool | None = None
-
-
 class Analysis(Section):
     """A section of the report: `sage analyze NAME` on some methods' runs."""
 
     name: str
-    methods: Annotated[tuple[str, ...], BeforeValidator(listed)] = ()
+    methods: Listed = ()
     """Labels; () means all methods."""
     options: AnalysisOptions = AnalysisOptions()
 
@@ -239,8 +222,8 @@ class Suite(Section):
     """A search space for `sage sweep`."""
     tune: Tuning | None = None
     """Search each trained method's settings first."""
-    claims: Annotated[tuple[str, ...], BeforeValidator(listed)] = ()
-    against: Annotated[tuple[str, ...], BeforeValidator(listed)] = ()
+    claims: Listed = ()
+    against: Listed = ()
     """Methods with which every trained one is compared besides the claims."""
     analyses: tuple[Analysis, ...] = ()
     includes: tuple[str, ...] = ()
@@ -374,7 +357,7 @@ def _file(name: str) -> Path:
     if name not in names:
         raise ConfigurationError(
             f"there is no suite '{name}'; there are {', '.join(names)}",
-            _meant(name, names) or "or give the path of a YAML file",
+            did_you_mean(name, names, 0.5) or "or give the path of a YAML file",
         )
     return shipped("configs/suites") / f"{name}.yaml"
 
@@ -389,7 +372,7 @@ def _require_published(suite: Suite) -> None:
         raise ConfigurationError(
             f"suite {suite.name}: {suite.published} has no row '{lacking[0]}'; it has "
             f"{', '.join(rows)}",
-            _meant(lacking[0], rows)
+            did_you_mean(lacking[0], rows, 0.5)
             or "name the method as the table does, or leave out `published`",
         )
 
@@ -403,20 +386,15 @@ def _sentence(complaint: Any) -> str:
         section = above[-1] if above[:1] == ["analyses"] else "".join(above[:1])
         model = _BELOW.get(section, Suite)
         fields = list(model.model_fields)
-        meant = _meant(path[-1], fields) or f"it has {', '.join(fields)}"
+        meant = did_you_mean(path[-1], fields, 0.5) or f"it has {', '.join(fields)}"
         return f"{'.'.join(path[:-1]) or 'a suite'} has no '{path[-1]}': {meant}"
     if complaint["type"] != "value_error":
         return f"{key} is {complaint.get('input')!r}: {complaint['msg'].lower()}"
     message = str(complaint["ctx"]["error"])
     cause, _, known_names = message.partition(", known: ")
     given = cause.rpartition(" '")[2].rstrip("'")
-    meant = _meant(given, known_names.split(", ")) if known_names else ""
+    meant = did_you_mean(given, known_names.split(", "), 0.5) if known_names else ""
     return f"{key}: {cause}".removeprefix(": ") + (f"; {meant}" if meant else "")
-
-
-def _meant(given: str, names: Sequence[str] | Mapping[str, Any]) -> str:
-    close = get_close_matches(given, list(names), n=1, cutoff=0.5)
-    return f"did you mean {close[0]}?" if close else ""
 
 
 def _by_number(name: str) -> tuple[str, int]:

@@ -37,11 +37,6 @@ class MethodResult:
         return self.trial.label
 
     @property
-    def replicates(self) -> Sequence[Replicate]:
-        """The replicates of its trial."""
-        return self.trial.replicates
-
-    @property
     def name(self) -> str:
         """The method's name in a report."""
         return shown_label(self.label)
@@ -54,11 +49,6 @@ class MethodResult:
         seeds = len(self.trial.replicates)
         counted = f"{len(self.measured)} of {seeds} seeds; " if self.measured else ""
         return f"{self.name} ({counted}{self.why})"
-
-    @property
-    def is_base(self) -> bool:
-        """Return True if it is the initial policy, and no trained method."""
-        return self.trial.is_initial
 
     @property
     def benchmarks(self) -> tuple[str, ...]:
@@ -78,7 +68,7 @@ class MethodResult:
     def side(self, benchmark: str) -> Side:
         """Its models on a benchmark, one for each replicate."""
         runs = tuple([measurement.counts for measurement in by[benchmark]] for by in self.measured)
-        return Side(self.label, runs, base=self.is_base)
+        return Side(self.label, runs, base=self.trial.is_initial)
 
     def spread(self, benchmark: str) -> list[Counts]:
         """The counts over which deviations are computed: replicates, or else evaluation seeds."""
@@ -114,7 +104,7 @@ class PartResult:
     @property
     def base(self) -> MethodResult | None:
         """The result of the initial policy, if it was measured."""
-        return next((method for method in self.there if method.is_base), None)
+        return next((method for method in self.there if method.trial.is_initial), None)
 
     def method(self, label: str) -> MethodResult | None:
         """The measured method of that label, or the one that equals it."""
@@ -214,7 +204,9 @@ def write_counts(part_results: Sequence[PartResult], file: Path) -> None:
 
 def _counts(result: PartResult) -> Iterator[dict[str, str | int]]:
     for method in result.there:
-        seeds = {replicate.policy.label: replicate.seed + 1 for replicate in method.replicates}
+        seeds = {
+            replicate.policy.label: replicate.seed + 1 for replicate in method.trial.replicates
+        }
         for measured in method.measurements:
             about: dict[str, str | int] = {
                 "suite": result.suite.name, "method": method.label, "policy": measured.policy,

@@ -10,14 +10,14 @@ from answered import Sample, answered, inputs
 from sage_cli.analysis.graded_samples import skeleton
 from sage_cli.analysis.measures.diversity import diversity as diversity_document
 from sage_cli.analysis.measures.diversity import variety
-from sage_cli.analysis.measures.entropy import (
+from sage_cli.analysis.measures.lengths import lengths
+from sage_cli.analysis.measures.reliability import majority
+from sage_cli.analysis.measures.support import (
     equal_k,
+    support,
     support_ratios,
     thresholds,
 )
-from sage_cli.analysis.measures.lengths import lengths
-from sage_cli.analysis.measures.majority import majority
-from sage_cli.analysis.measures.support import support
 from sage_cli.errors import DataError
 from sage_cli.metrics import Support
 

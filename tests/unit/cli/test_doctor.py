@@ -16,7 +16,7 @@ from sage_cli.problems.problem import Problem
 from sage_cli.settings.judge_names import any_of
 from sage_cli.settings.sections.model import ScratchModel
 from sage_cli.store import mirrors
-from sage_cli.trials.executors import build
+from sage_cli.trials.executors import executor
 
 QUICK = ("--set", "evaluation.limit=3", "--set", "data.rl.limit=5")
 
@@ -86,7 +86,7 @@ def test_a_broken_setup_names_what_is_in_the_way_and_the_mend(
     sage, without, sets, check, said, mend
 ):
     if check == "packages":
-        without(*((mirrors, "tensorboard") if said == "tensorboard" else (build, "ray")))
+        without(*((mirrors, "tensorboard") if said == "tensorboard" else (executor, "ray")))
     Path("taken").touch()
     words = [word for setting in sets.split() for word in ("--set", setting)]
     typed = sage("doctor", *QUICK, *words, "--json")

@@ -14,9 +14,9 @@ from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweep_report import sweep_document
 from sage_cli.reports.sweep_result import Axis
 from sage_cli.settings.sections.sweep import parse_objective
-from sage_cli.trials.cost import cost
 from sage_cli.trials.search.planned_sweep import sweep_folder
 from sage_cli.trials.suites.trials import Overrides, planned
+from sage_cli.trials.task import cost
 
 RATE = "rl.learning_rate"
 SUITE = """

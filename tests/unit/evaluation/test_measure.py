@@ -197,7 +197,7 @@ def test_missing_leaves_everything_as_it_is(policies, config, tmp_path, built, m
     part.write_bytes(part.read_bytes()[:-1])
     (grades, *_) = sets[2].glob("grades/*/*.grades")
     grades.write_bytes(grades.read_bytes()[:-1])
-    monkeypatch.setattr("sage_cli.store.arrow_tables.FILES_AT_MOST", 0)
+    monkeypatch.setattr("sage_cli.store.annotations.FILES_AT_MOST", 0)
     before = contents(root)
     told = missing(policies, load_benchmarks(config.evaluation, config.data), config, root)
     assert contents(root) == before

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from sage_cli.methods.pass_at_k import pass_at_k_advantages
-from sage_cli.methods.pkpo import pkpo_advantages
+from sage_cli.methods.best_of_k import pass_at_k_advantages, pkpo_advantages
 
 
 def group(*values: float) -> Tensor:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from sage_cli.methods.dph_rl import divergence, held_completion
+from sage_cli.methods.initial_texts import divergence, held_completion
 
 
 def of(log_u: Tensor, kind: Any, limit: float = 50.0) -> Tensor:

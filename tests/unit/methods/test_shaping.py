@@ -9,10 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from sage_cli.methods.clip_cov import clip_cov
 from sage_cli.methods.formulas import Update
-from sage_cli.methods.kl_cov import kl_cov
-from sage_cli.methods.steer import steer, steer_omega
+from sage_cli.methods.token_shapes import ClipCov, KlCov, Steer, steer_omega
 
 
 def row(*values: float) -> Tensor:
@@ -36,14 +34,14 @@ def update(advantages_BT: Tensor, logps_BT: Tensor, **given: Any) -> Update:
 STEERED = update(
     row(1, 1, -1), row(0.5, 0.9, 0.1).log(), entropy_BT=row(log(2), 0.4, 1.5)
 )  # fmt: skip
-OPTIONS = {"omega": "code", "minimum": 0.8, "maximum": 1.2}
+OPTIONS = {"omega": "code", "minimum_weight": 0.8, "maximum_weight": 1.2}
 
 
 def test_steers_weights_by_hand():
     # 1.2 - .4 x .029464 / .722327; .8 ^ (.029464 / .722327)
-    found = steer(STEERED, form="linear", **OPTIONS)
+    found = Steer(form="linear", **OPTIONS).shape(STEERED)
     torch.testing.assert_close(found, row(1.2, 1.183684, -0.8), atol=1e-6, rtol=0)
-    found = steer(STEERED, form="exp", **OPTIONS)
+    found = Steer(form="exp", **OPTIONS).shape(STEERED)
     torch.testing.assert_close(found, row(1, 0.990939, -0.8), atol=1e-6, rtol=0)
 
 
@@ -51,7 +49,8 @@ def test_steers_exp_has_a_floor_under_the_greatest_omega():
     # |A| 1e-3: Omega (0, 2.9464e-5, 7.22327e-4), all far below .02
     given = update(1e-3 * row(1, 1, -1), STEERED.logps_BT, entropy_BT=STEERED.entropy_BT)
     expected = -1e-3 * exp(log(0.8) * 7.22327e-4 / 0.02)
-    assert steer(given, form="exp", **OPTIONS)[0, 2].item() == pytest.approx(expected, abs=1e-9)
+    steered = Steer(form="exp", **OPTIONS).shape(given)
+    assert steered[0, 2].item() == pytest.approx(expected, abs=1e-9)
 
 
 def test_steer_takes_the_ratio_and_the_old_entropy():
@@ -68,13 +67,17 @@ def test_under_the_papers_omega_clipped_tokens_keep_their_weight():
     given = update(
         row(1, 1), row(-1, -1), old_logps_BT=row(-1 - log(1.5), -1), entropy_BT=row(3, 2)
     )
-    weights = steer(given, form="exp", **OPTIONS | {"omega": "paper"})
+    weights = Steer(form="exp", **OPTIONS | {"omega": "paper"}).shape(given)
     assert weights[0, 0] == 1
     assert 0.8 < weights[0, 1] < 1
 
 
 A, LOGPS = row(1, 1, -1, -1), row(-0.1, -3, -0.2, -4)
 """Means 0 and -1.825: covariances 1.725, -1.175, -1.625, 2.175."""
+
+
+def clip_cov(given: Update, *, share: float, low: float, high: float) -> Tensor:
+    return ClipCov(share=share, covariance_low=low, covariance_high=high).shape(given)
 
 
 def test_clip_cov_leaves_out_one_of_the_first_and_the_last():
@@ -107,15 +110,15 @@ def test_kl_cov_takes_the_greatest_covariances_of_the_tokens_that_count():
     old, mask = LOGPS - 0.1, torch.tensor([[1, 1, 1, 0]])
     # ratio e^.1: A - .1 e^-.1 at int(.5 x 4) = 2 tokens; of three tokens at int(1.5) = 1
     held = 0.1 * exp(-0.1)
-    found = kl_cov(update(A, LOGPS, old_logps_BT=old), share=0.5, coefficient=1)
+    found = KlCov(share=0.5).shape(update(A, LOGPS, old_logps_BT=old))
     torch.testing.assert_close(found, row(1 - held, 1, -1, -1 - held))
-    found = kl_cov(update(A, LOGPS, old_logps_BT=old, mask_BT=mask), share=0.5, coefficient=1)
+    found = KlCov(share=0.5).shape(update(A, LOGPS, old_logps_BT=old, mask_BT=mask))
     torch.testing.assert_close(found, row(1 - held, 1, -1, -1))
 
 
 def test_on_policy_kl_cov_has_neither_value_nor_gradient():
     logps = LOGPS.clone().requires_grad_()
-    advantages = kl_cov(update(A, logps, clip=None), share=0.5, coefficient=1)
+    advantages = KlCov(share=0.5).shape(update(A, logps, clip=None))
     torch.testing.assert_close(advantages.detach(), A)
     (gradient,) = torch.autograd.grad(advantages.sum(), logps)
     assert (gradient == 0).all()
@@ -123,4 +126,4 @@ def test_on_policy_kl_cov_has_neither_value_nor_gradient():
 
 def test_kl_cov_leaves_a_batch_without_advantages_alone():
     given = update(row(0, 0), row(-1, -2), old_logps_BT=row(-2, -1), clip=None)
-    assert kl_cov(given, share=0.5, coefficient=1).tolist() == [[0, 0]]
+    assert KlCov(share=0.5).shape(given).tolist() == [[0, 0]]

@@ -9,8 +9,7 @@ from torch import Tensor
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.methods.formulas import AdvantageInputs, group_advantages
-from sage_cli.methods.mara import Mara, mode_anchored_rewards
-from sage_cli.methods.rs_grpo import risk_advantages
+from sage_cli.methods.reweighted import Mara, mode_anchored_rewards, risk_advantages
 
 
 def group(*values: float) -> Tensor:

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from stored import IDENTITY, completion, damage, put
 
 from sage_cli.errors import StoreError
-from sage_cli.store import arrow_tables
 from sage_cli.store.annotations import GradedSet, GradeStore
 from sage_cli.store.sample_parts import Completion
 from sage_cli.store.sample_set import SampleSet
@@ -142,7 +141,7 @@ def test_two_processes_that_grade_the_same_do_no_harm(samples):
 
 
 def test_many_files_become_one(samples, monkeypatch):
-    monkeypatch.setattr(arrow_tables, "FILES_AT_MOST", 3)
+    monkeypatch.setattr("sage_cli.store.annotations.FILES_AT_MOST", 3)
     store = GradeStore(samples, GRADER)
     for row in samples.completions():
         store.add([judge(row)])
@@ -160,7 +159,7 @@ def test_where_grades_cannot_be_kept_they_count_all_the_same(samples, monkeypatc
     def refuse(*_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(arrow_tables, "write_sealed", refuse)
+    monkeypatch.setattr("sage_cli.store.annotations.write_sealed", refuse)
     store = GradeStore(samples, GRADER)
     store.add([judge(row) for row in samples.completions()])
     assert store.tally(["a", "b"], 3).right_P.tolist() == [2, 1]

@@ -30,8 +30,8 @@ from sage_cli.store.locks import (
     locked,
     writer,
 )
-from sage_cli.store.manifest import require_storage
 from sage_cli.store.metrics import MetricsFile
+from sage_cli.store.run import require_storage
 
 HOLD = """
 import sys

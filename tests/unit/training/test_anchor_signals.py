@@ -18,8 +18,15 @@ from sage_cli.guides import BranchGuide, Guide, NoGuide, RapoGuide, Signals, Tok
 from sage_cli.guides.guide import Guide as Base
 from sage_cli.models.loading import load_model
 from sage_cli.training.anchor_signals import TILE_STATES, ExactHead
+from sage_cli.training.anchored_trainer import AnchoredTrainer
 
 BETA = 0.3
+
+
+def assert_close_gradients(model: Any, double: Any) -> None:
+    for own, other in zip(model.parameters(), double.parameters(), strict=True):
+        scale = other.grad.abs().max().item()
+        torch.testing.assert_close(own.grad.double(), other.grad, atol=1e-5 * scale + 1e-9, rtol=0)
 
 
 def with_rapo(bench: Any, configure: Any, guide: dict[str, Any], **further: Any) -> Any:
@@ -69,9 +76,7 @@ def test_loss_and_gradient_equal_the_formulas_in_double_precision(
     expected = expected / trainer.current_gradient_accumulation_steps
     expected.backward()
     assert loss.item() == pytest.approx(expected.item(), abs=1e-5, rel=1e-5)
-    for own, other in zip(trainer.model.parameters(), double.parameters(), strict=True):
-        scale = other.grad.abs().max().item()
-        torch.testing.assert_close(own.grad.double(), other.grad, atol=1e-5 * scale + 1e-9, rtol=0)
+    assert_close_gradients(trainer.model, double)
 
 
 @pytest.mark.parametrize("reference", ["initial", "base"])
@@ -133,8 +138,6 @@ class Knowing(Guide):
 def test_rows_know_their_grade_group_and_problem(
     bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch, rl: dict[str, Any]
 ):
-    from sage_cli.training.anchored_trainer import AnchoredTrainer
-
     guide, plain = Knowing(seen=[]), AnchoredTrainer.__init__
 
     def knowing(self: Any, *, guide: Base, **named: Any) -> None:
@@ -241,9 +244,7 @@ def test_exact_head_loss_and_gradient_equal_the_formulas_in_double_precision(
     term_BT = policy_BT + BETA * kl_BT
     expected = ((term_BT * mask_BT).sum(dim=1) / mask_BT.sum(dim=1)).mean()
     expected.backward()
-    for own, other in zip(trainer.model.parameters(), double.parameters(), strict=True):
-        scale = other.grad.abs().max().item()
-        torch.testing.assert_close(own.grad.double(), other.grad, atol=1e-5 * scale + 1e-9, rtol=0)
+    assert_close_gradients(trainer.model, double)
     tokens = trainer.tokens.drain(trainer.accelerator)
     torch.testing.assert_close(tokens["head"], kl_BT.detach()[mask_BT.bool()], atol=1e-5, rtol=1e-5)
     mass_BT = detached_BTV.exp().gather(2, head_BTH).sum(dim=-1)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from safetensors.torch import load_file
-from toy_policy import KilledError, killing, reference_completions, timeless
+from toy_policy import KilledError, killing, reference_completions, timeless, weights
 
 
 @pytest.mark.parametrize("algo", ["annealed-kl", "pacs", "forward"])
-def test_a_resumed_training_ends_with_the_same_weights(bench: Any, configure: Any, algo: str):
+def test_an_annealed_training_is_held_less_and_less(bench: Any, configure: Any, algo: str):
     own = {"algo": "pacs"} if algo == "pacs" else {}
     rl = {"steps": 6, "iterations": 2, "save_every": 2, **own}
     anchor = {"schedule": "cosine", "beta": 0.4}
@@ -22,21 +21,21 @@ def test_a_resumed_training_ends_with_the_same_weights(bench: Any, configure: An
     config = configure(rl=rl, anchor=anchor, guide=guide)
 
     whole = bench.run(config, "whole", **given)
-    with pytest.raises(KilledError):
-        bench.run(config, "resumed", on_step=killing(4), **given)
-    rest = bench.run(config, "resumed", **given)
     # (1 + cos(pi t / 6)) / 2 for t = 0 .. 5
     shares = [1, 0.933013, 0.75, 0.5, 0.25, 0.066987]
     betas = [record["anchor/beta"] for record in whole]
     assert betas == pytest.approx([0.4 * share for share in shares], abs=1e-6)
     assert all(divergence in record for record in whole)
-    assert [record["step"] for record in rest] == [3, 4, 5, 6]
-    assert timeless(rest) == timeless(whole[2:])
-    files = [bench.folder / name / "model/model.safetensors" for name in ("whole", "resumed")]
-    assert files[0].read_bytes() == files[1].read_bytes()
-    # and the last steps were held less than under a constant beta
+    if algo == "forward":  # the methods' resumes are in tests/invariant
+        with pytest.raises(KilledError):
+            bench.run(config, "resumed", on_step=killing(4), **given)
+        rest = bench.run(config, "resumed", **given)
+        assert [record["step"] for record in rest] == [3, 4, 5, 6]
+        assert timeless(rest) == timeless(whole[2:])
+        ends = [weights(bench.folder / name / "model") for name in ("whole", "resumed")]
+        assert ends[0] == ends[1]
+    # the last steps were held less than under a constant beta
     constant = {**anchor, "schedule": "constant"}
     bench.run(configure(rl=rl, anchor=constant, guide=guide), "constant", **given)
-    held = load_file(bench.folder / "constant/model/model.safetensors")
-    annealed = load_file(files[0])
-    assert any((held[name] != annealed[name]).any() for name in annealed)
+    held = weights(bench.folder / "constant/model")
+    assert held != weights(bench.folder / "whole/model")

@@ -66,11 +66,12 @@ def test_a_training_that_cannot_learn_is_stopped(bench: Any, configure: Any):
         reward = 0.0
 
     bench.grader = lambda golds, completions: [Never() for _ in golds]
+    small = {"prompts_per_step": 2, "rollouts_per_prompt": 2}
     with (
         pytest.warns(UserWarning, match="nothing to learn from"),
         pytest.raises(TrainingError, match="only equal rewards"),
     ):
-        bench.run(configure(rl={"steps": 40, "save_every": 40}))
+        bench.run(configure(rl={"steps": 40, "save_every": 40, **small}))
 
 
 class Listener(Silent):

@@ -1,4 +1,4 @@
-"""Guided retries: pairs and right tries by hand, and DPO against numbers in float64.
+"""Guided retries: hints, pairs and right tries by hand, and DPO against numbers in float64.
 
 DPO's trainer is the real one, also killed, with full tuning and with adapters.
 """
@@ -12,10 +12,14 @@ import pytest
 import torch
 from toy_policy import KilledError, adapted, killing, weights
 
-from sage_cli.errors import TrainingError
+from sage_cli.config.load import load
+from sage_cli.errors import DataError, TrainingError
 from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.models.loading import load_model
+from sage_cli.problems.arithmetic import Arithmetic
+from sage_cli.problems.load import load_problems
 from sage_cli.problems.problem import Problem
+from sage_cli.settings.sections.data import DataSection, SourceSection
 from sage_cli.store.metrics import MetricsFile
 from sage_cli.store.run import Run
 from sage_cli.training.guided_retries import (
@@ -23,6 +27,7 @@ from sage_cli.training.guided_retries import (
     Pair,
     build_preference_trainer,
     dpo_arguments,
+    hinted,
     lesson,
     sft_section,
     tokenized,
@@ -98,13 +103,7 @@ def test_nothing_to_prefer_is_refused_with_the_reason(retried, said):
 
 def config(configure, tuning="full", **rl):
     return configure(
-        rl={
-            "algo": "guided-dpo",
-            "preference_beta": BETA,
-            "steps": 5,
-            "prompts_per_step": 3,
-            **rl,
-        },
+        rl={"algo": "guided-dpo", "preference_beta": BETA, "steps": 5, "prompts_per_step": 3} | rl,
         anchor={"kl": "none"},
         prompt={"format": "plain", "system": None},
         model={"tuning": tuning, "lora": {"dropout": 0.0}},
@@ -171,10 +170,9 @@ def test_a_policy_that_is_its_reference_has_the_loss_ln_2(
     base, bench, configure, tokenizer, tmp_path, tuning
 ):
     ours, heard = config(configure, tuning), []
-    model = load_model(base, trainable=True)
-    if tuning == "lora":
-        model = adapted(bench, configure())
-    reference = load_model(base) if tuning == "full" else None
+    lora = tuning == "lora"
+    model = adapted(bench, configure()) if lora else load_model(base, trainable=True)
+    reference = None if lora else load_model(base)
     for module in model.modules():  # as of a model whose configuration has attention dropout
         if hasattr(module, "attention_dropout"):
             module.attention_dropout = 0.2
@@ -194,20 +192,15 @@ def test_a_policy_that_is_its_reference_has_the_loss_ln_2(
     assert "ref" not in saved
 
 
-@pytest.mark.parametrize("tuning", ["full", "lora"])
-def test_a_killed_training_ends_as_an_undisturbed_one_to_the_bit(
-    base, bench, configure, tokenizer, tmp_path, tuning
+def test_a_killed_adapter_ends_as_an_undisturbed_one_to_the_bit(
+    bench, configure, tokenizer, tmp_path
 ):
     """Seven steps of three of six pairs: the kill is in the second pass over them."""
-    ours = config(configure, tuning, steps=7)
+    ours = config(configure, "lora", steps=7)
 
     def train(name, on_step=lambda _: None):
-        model = load_model(base, trainable=True)
-        if tuning == "lora":
-            model = adapted(bench, configure())
-        reference = load_model(base) if tuning == "full" else None
-        run = Run(tmp_path / name)
-        train_preferences(ours, model, reference, tokenizer, PAIRS, run, on_step, {"a": 1.0})
+        run, model = Run(tmp_path / name), adapted(bench, configure())
+        train_preferences(ours, model, None, tokenizer, PAIRS, run, on_step, {"a": 1.0})
         return run
 
     whole = train("whole")
@@ -254,12 +247,7 @@ def test_a_micro_batch_counts_both_completions_of_a_pair(pairs, micro_batch, tog
 
 
 def test_dpo_and_its_sft_have_learning_rates_of_their_own(configure, tmp_path):
-    ours = config(
-        configure,
-        learning_rate=2e-4,
-        preference_rate=0.1,
-        sft_rate=10.0,
-    )
+    ours = config(configure, learning_rate=2e-4, preference_rate=0.1, sft_rate=10.0)
     # 0.1 x 2e-4 = 2e-5 for DPO, and 10 x 2e-5 = 2e-4 for the SFT before it
     assert dpo_arguments(ours, Run(tmp_path)).learning_rate == pytest.approx(2e-5, rel=1e-12)
     assert sft_section(ours.rl).learning_rate == pytest.approx(2e-4, rel=1e-12)
@@ -279,3 +267,67 @@ def test_micro_batches_leave_the_step_as_it_is(base, configure, tokenizer, tmp_p
         )  # fmt: skip
         ends.append([r["loss"] for r in MetricsFile(run.folder / "metrics.jsonl").read()])
     assert ends[0] == pytest.approx(ends[1], abs=1e-5)
+
+
+GUIDED = GuidedDpo(hint="{question}\nBegin so: {hint}", hint_lines=1)
+
+
+def test_a_hint_is_the_first_lines_and_never_the_last():
+    solution = "<think>\n a \n\nb\nc\n</think>"
+    assert GuidedDpo(hint_lines=1).hint_of(solution) == "a \n"
+    two, nine = (GuidedDpo(hint_lines=lines).hint_of(solution) for lines in (2, 9))
+    assert two == nine == "a \n\nb\n"
+    by_semicolon = GuidedDpo(hint_lines=2, line_end=";")
+    assert by_semicolon.hint_of("3*4=12;12+1=13;13") == "3*4=12;12+1=13;"
+
+
+@pytest.mark.parametrize("solution", [None, "", "a", "<think>a</think>\n"])
+def test_one_line_is_no_hint_because_it_is_all(solution):
+    assert GUIDED.hint_of(solution) is None
+    assert hinted(Problem("1", "b", "q", "7", working=solution), GUIDED) is None
+
+
+def test_a_hinted_problem_is_another_problem_with_the_same_gold():
+    """What stands in the question is no place for the hint."""
+    problem = Problem("1", "b", "What is {hint}?", "7", working="3+\n4")
+    asked = hinted(problem, GUIDED)
+    assert asked.question == "What is {hint}?\nBegin so: 3+\n"
+    assert (asked.gold, asked.benchmark) == ("7", "b")
+    bare = GuidedDpo(hint="{question}{hint}", hint_lines=2)
+    assert asked.id not in (problem.id, hinted(problem, bare).id)
+
+
+def test_a_generated_product_begins_as_it_is_demonstrated():
+    """47 * 63 = 47 * 60 + 47 * 3: two of three steps, as the preset `tiny` shows them."""
+    config = load(["tiny"], {"rl": {"algo": "guided-dpo"}}).config
+    problem = Arithmetic.from_data(config.data).problems("training")[0]
+    a, b = map(int, problem.question.removesuffix("=?").split("*"))
+    tens, units = b - b % 10, b % 10
+    assert hinted(problem, config.rl).question == (
+        f"{a}*{b}=?<start_working_out>S:{a}*{tens}={a * tens};{a}*{units}={a * units};"
+    )
+
+
+def test_a_files_column_of_working_is_kept_beside_the_problem(tmp_path):
+    file = tmp_path / "mine.jsonl"
+    file.write_text('{"question": "1+1", "gold": 2, "steps": "one\\ntwo", "level": 3}\n')
+    source = SourceSection(name=str(file), fields={"working": "steps"})
+    (problem,) = load_problems(source.name, DataSection(), source.fields)
+    assert problem.working == "one\ntwo"
+    assert "steps" not in problem.meta
+    GUIDED.require_problems([problem], source)
+
+
+@pytest.mark.parametrize(
+    ("working", "fields", "said"),
+    [
+        (None, {}, "mine.jsonl has no worked solutions, and"),
+        (None, {"working": "steps"}, "no worked solutions in its column 'steps'"),
+        ("7", {}, "worked solutions of a single line only"),
+    ],
+)
+def test_data_without_hints_is_refused_by_name(working, fields, said):
+    problems = [Problem(str(i), "mine.jsonl", "q", "7", working=working) for i in range(3)]
+    with pytest.raises(DataError, match=said) as refused:
+        GUIDED.require_problems(problems, SourceSection(name="mine.jsonl", fields=fields))
+    assert "data.rl.fields.working=COLUMN" in refused.value.next_step

@@ -14,7 +14,6 @@ from torch.utils._pytree import tree_leaves
 
 from sage_cli.training.rl_trainer import RlTrainer
 
-pytestmark = pytest.mark.slow
 LIBRARIES = ("/sage_cli/", "/trl/", "/transformers/", "/accelerate/", "/peft/")
 READS = ("item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__")
 FROM_PYTHON = ("tensor", "arange", "randperm")

@@ -14,7 +14,7 @@ from torch import Tensor
 from toy_policy import PROMPTS, StepsSeen
 
 from sage_cli.methods.alpha_dpg import pseudo_rewards
-from sage_cli.methods.dph_rl import HeldProblems
+from sage_cli.methods.initial_texts import HeldProblems
 from sage_cli.models.loading import load_model
 from sage_cli.store.sample_parts import Completion, token_ids
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 import torch
-from toy_policy import timeless
-from transformers import Trainer
+from toy_policy import timeless, weights
+from transformers import PreTrainedModel, Trainer
 
 from sage_cli.errors import ConfigurationError, Interrupted, StoreError, TrainingError
 from sage_cli.models.loading import load_model, load_tokenizer
@@ -128,12 +128,13 @@ def test_a_second_signal_while_saving_leaves_what_was_saved_before(
     assert len(Run(bench.folder / "torn").metrics.read()) == 8
 
 
+def full(*_: Any, **__: Any) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 def test_a_full_disk_while_saving_on_a_signal_is_said(
     bench: Any, train: Train, monkeypatch: pytest.MonkeyPatch
 ):
-    def full(self: Any, folder: str) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     with monkeypatch.context() as patched:
         patched.setattr(Trainer, "_save_optimizer_and_scheduler", full)
         with pytest.raises(TrainingError, match="is full: checkpoint-4 couldn't be written"):
@@ -145,9 +146,6 @@ def test_a_full_disk_while_saving_on_a_signal_is_said(
 def test_a_full_disk_at_the_end_leaves_the_last_checkpoint(
     bench: Any, train: Train, monkeypatch: pytest.MonkeyPatch
 ):
-    def full(*_: Any, **__: Any) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     with monkeypatch.context() as patched:
         patched.setattr("transformers.PreTrainedModel.save_pretrained", saving_but("model", full))
         with pytest.raises(TrainingError, match="is full: model couldn't be written") as caught:
@@ -159,8 +157,6 @@ def test_a_full_disk_at_the_end_leaves_the_last_checkpoint(
 
 def saving_but(name: str, fail: Callable[..., None]) -> Callable[..., Any]:
     """`save_pretrained` that fails in the folder `name`."""
-    from transformers import PreTrainedModel
-
     save = PreTrainedModel.save_pretrained
 
     def act(self: Any, folder: Any, *arguments: Any, **named: Any) -> Any:
@@ -212,9 +208,10 @@ def test_a_checkpoint_inside_a_generation_batch_is_refused_by_name(bench: Any, c
 def test_the_last_step_may_lie_inside_a_batch(bench: Any, configure: Any):
     config = configure(rl={"steps": 3, "steps_per_generation": 2})
     bench.run(config, "run")
+    before = weights(bench.folder / "run/model")
     shutil.rmtree(bench.folder / "run/model")
     assert bench.run(config, "run") == []  # its weights are taken from its last checkpoint
-    assert (bench.folder / "run/model/model.safetensors").is_file()
+    assert weights(bench.folder / "run/model") == before
 
 
 @pytest.fixture
@@ -306,7 +303,7 @@ def test_a_disk_that_fills_up_leaves_the_last_checkpoint(
 
     def full_at_two(self: Any, folder: str) -> None:
         if folder.endswith("-2"):
-            raise OSError(errno.ENOSPC, "No space left on device")
+            full()
         save(self, folder)
 
     with monkeypatch.context() as patched:

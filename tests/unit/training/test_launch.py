@@ -22,6 +22,7 @@ from sage_cli.settings.presets import shipped
 from sage_cli.store.locks import is_held
 from sage_cli.store.run import Run
 from sage_cli.training.launch import (
+    VARIABLE,
     accelerate_configuration,
     command_lock,
     launch_command,
@@ -49,8 +50,6 @@ with run.recording({}, kind="rl"), launch.ended_with(lives):
 def test_a_failure_after_the_launchers_death_says_nothing_of_the_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, launcher: str, code: int, status: str
 ):
-    from sage_cli.training.launch import VARIABLE, command_lock
-
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     command = [sys.executable, "-c", FAILING, str(tmp_path)]
     if launcher == "lives":

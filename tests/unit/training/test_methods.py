@@ -16,7 +16,7 @@ import torch
 from scored_batch import log_chances, rows_of
 from trl import GRPOTrainer
 
-from sage_cli.methods.signed import Psr
+from sage_cli.methods.reweighted import Psr
 from sage_cli.models.loading import load_model
 
 PROMPTS, GROUP, LIMIT = 4, 4, 12

@@ -10,7 +10,7 @@ from toy_policy import PROMPTS
 
 from sage_cli.store.ledger import PromptRow
 from sage_cli.store.run import Run
-from sage_cli.training.noted import merged
+from sage_cli.training.step_record import merged
 
 
 def test_rows_of_a_problem_are_added_up_and_sorted():

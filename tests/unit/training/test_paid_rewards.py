@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from sage_cli.training.paid_rewards import Paid
+from sage_cli.training.rewards import Paid
 
 NAN = math.nan
 

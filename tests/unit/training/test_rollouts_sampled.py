@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from toy_policy import base, bench, configure, tokenizer
 
 from sage_cli.errors import TrainingError
 from sage_cli.models.loading import attach_lora, load_model
@@ -18,8 +17,6 @@ from sage_cli.settings.sections.sampling import RolloutSection
 from sage_cli.store.run import Run
 from sage_cli.training.rollouts import sampled_rollouts
 
-__all__ = ["base", "bench", "configure", "tokenizer"]
-pytestmark = pytest.mark.slow
 TEXTS = ["2*3=?", "17*4=?", "2*3=?", "5*5=?"]
 
 

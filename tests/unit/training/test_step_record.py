@@ -1,26 +1,41 @@
-"""The trainer's probabilities against those of the engine that drew the rollouts."""
+"""Statistics of a step, the engine's probabilities, phases, grades and checkpoints."""
 
 from __future__ import annotations
 
 import math
+import shutil
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import wraps
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from recorded import meaning
 from torch import Tensor
+from torch.nn.functional import pad
 from trl import GRPOTrainer
 
+from sage_cli.errors import StoreError
+from sage_cli.grading import Grade
+from sage_cli.guides import BranchGuide, NoGuide
+from sage_cli.guides.token_values import entropy_percentiles, guide_statistics
+from sage_cli.methods.hooks import GradeReward
+from sage_cli.training.checkpoints import newest_sealed, refuse_foreign, rotate, seal
 from sage_cli.training.step_record import (
     PHASES,
     Phases,
     TokenRecord,
     add_mismatch,
+    batch_record,
     mismatch_statistics,
     peak_memory,
+    rollout_rows,
+    token_statistics,
+    unfinished,
 )
 
 
@@ -185,3 +200,195 @@ def test_a_trainings_phases_are_its_steps(bench: Any, configure: Any):
     assert (drawn["time/reference_s"] > 0, drawn["time/grade_s"] > 0) == (True, True)
     assert "time/generated_tokens_per_s" not in again
     assert [again[f"time/{phase}_s"] for phase in ("generate", "grade", "reference")] == [0, 0, 0]
+
+
+def test_token_statistics_by_hand():
+    record = TokenRecord()
+    one = SimpleNamespace(num_processes=1)
+    mask_BT = torch.tensor([[1, 1, 0], [1, 0, 0]])
+    record.add(
+        mask_BT,
+        entropy=torch.tensor([[1.0, 2.0, 9.0], [3.0, 9.0, 9.0]]),
+        logps=torch.tensor([[-1.0, -2.0, 9.0], [-3.0, 9.0, 9.0]]),
+        reference=torch.tensor([[-2.0, -2.0, 9.0], [-2.0, 9.0, 9.0]]),
+        log_q=torch.tensor([[0.0, math.log(1.2), 9.0], [math.log(1.4), 9.0, 9.0]]),
+        held=torch.tensor([[1.0, 0.0, 9.0], [1.0, 9.0, 9.0]]),
+        equal=torch.tensor([[0.0, 0.0, 9.0], [1.0, 9.0, 9.0]]),
+    )
+    found = token_statistics(record.drain(one), BranchGuide(q_max=1.4))
+    assert found["entropy"] == pytest.approx(2)
+    assert found["entropy/p50"] == pytest.approx(2)
+    assert found["entropy/p75"] == pytest.approx(2.5)
+    # log pi - log pi_ref: 1, 0, -1
+    assert found["kl/reference"] == pytest.approx(0)
+    log_q = (math.log(1.2) + math.log(1.4)) / 3
+    assert found["kl/shaped"] == pytest.approx(-log_q, abs=1e-7)
+    # d = -1, log 1.2, 1 + log 1.4
+    k3 = (math.exp(-1) + 1.2 - math.log(1.2) + 1.4 * math.e - 1 - math.log(1.4)) / 3 - 2 / 3
+    assert found["kl/k3"] == pytest.approx(k3, abs=1e-6)
+    # k3 of the held tokens: 1 / e, and 1.4 e - 1 - log 1.4 - 1, which alone is of an equal group
+    last = 1.4 * math.e - 2 - math.log(1.4)
+    assert found["anchor/equal_groups"] == pytest.approx(last / (math.exp(-1) + last), abs=1e-6)
+    assert found["anchor/rows"] == pytest.approx(2 / 3)
+    assert found["guide/q_mean"] == pytest.approx(1.2)
+    assert (found["guide/q_min"], found["guide/q_max"]) == pytest.approx((1, 1.4))
+    assert found["guide/shaped"] == pytest.approx(2 / 3)
+    assert found["guide/clamped"] == pytest.approx(1 / 3)
+    assert found["guide/log_q"] == pytest.approx(log_q)
+    assert math.isnan(token_statistics(record.drain(one), NoGuide())["entropy"])
+
+
+def test_percentiles_are_those_of_all_tokens_in_order():
+    entropy_T = torch.rand(1001, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    expected = np.percentile(entropy_T.numpy(), [50, 75, 90, 95, 99])
+    assert list(entropy_percentiles(entropy_T).values()) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("main", [True, False])
+def test_the_main_process_alone_has_the_signals_of_all(monkeypatch: pytest.MonkeyPatch, main: bool):
+    """Of two processes, with 2 tokens here and 3 there, of which there are two signals."""
+    theirs_T = torch.tensor([3.0, 4.0, 5.0, 30.0, 40.0, 50.0])
+    accelerator = SimpleNamespace(
+        num_processes=2,
+        is_main_process=main,
+        device="cpu",
+        gather=lambda counts: torch.cat([counts, torch.tensor([[3, 3]])]),
+        pad_across_processes=lambda values_T, dim: pad(values_T, (0, 2)),
+    )
+
+    def gather(values_T: Tensor, rows: list[Tensor] | None = None) -> None:
+        assert (rows is not None) == main
+        for row, sent in zip(rows or [], (values_T, theirs_T), strict=False):
+            row.copy_(sent)
+
+    monkeypatch.setattr(torch.distributed, "gather", gather)
+    record = TokenRecord()
+    entropy_BT = torch.tensor([[1.0, 2.0, 9.0]])
+    record.add(torch.tensor([[1, 1, 0]]), entropy=entropy_BT, logps=10 * entropy_BT)
+    found = {name: values_T.tolist() for name, values_T in record.drain(accelerator).items()}
+    all_T = [1.0, 2.0, 3.0, 4.0, 5.0] if main else []
+    assert found == {"entropy": all_T, "logps": [10 * value for value in all_T]}
+
+
+def test_percentiles_and_statistics_of_nothing_are_nan():
+    empty = torch.empty(0)
+    assert all(math.isnan(value) for value in entropy_percentiles(empty).values())
+    assert all(math.isnan(value) for value in guide_statistics(empty, NoGuide()).values())
+
+
+def test_batch_record_by_hand():
+    # statuses: right, wrong | wrong, unparseable | right, right
+    status_PN = torch.tensor([[0, 1], [1, 2], [0, 0]])
+    length_B, clipped_B = torch.tensor([1, 2, 3, 4, 5, 6]), torch.tensor([1, 0, 0, 0, 0, 0])
+    found = batch_record(status_PN, length_B, clipped_B)
+    assert found["reward"] == pytest.approx(0.5)
+    assert [found[f"grade/{s}"] for s in ("right", "wrong", "unparseable")] == [3, 2, 1]
+    assert found["groups/zero_variance"] == pytest.approx(2 / 3)
+    assert found["completions/length"] == pytest.approx(3.5)
+    assert found["completions/clipped"] == pytest.approx(1 / 6)
+
+
+def test_a_rollout_of_each_prompt_by_hand():
+    prompts = [{"prompt": p, "gold": g, "row": 9} for p, g in (("1+1=", "2"), ("1+2=", "3"))]
+    rows = rollout_rows(
+        [prompts[0], prompts[0], prompts[1], prompts[1]],
+        ["2", "3", "4", "3"],
+        ["right", "wrong", "wrong", "right"],
+        torch.tensor([[1.0, -0.25], [0.0, 0.0], [0.0, -0.5], [1.0, 0.0]]),
+        group=2,
+    )
+    assert rows == [
+        {"prompt": "1+1=", "completion": "2", "gold": "2", "grade": "right", "reward": 0.75},
+        {"prompt": "1+2=", "completion": "4", "gold": "3", "grade": "wrong", "reward": -0.5},
+    ]
+
+
+def test_unfinished_completions_do_not_end_in_an_end():
+    ids_BT = torch.tensor([[5, 9, 0], [5, 6, 7], [9, 6, 0]])
+    mask_BT = torch.tensor([[1, 1, 0], [1, 1, 1], [1, 1, 0]])
+    assert unfinished(ids_BT, mask_BT, [9]).tolist() == [False, True, True]
+
+
+def test_rewards_are_one_for_right_and_zero_for_everything_else():
+    def grader(golds: Sequence[str], completions: Sequence[str]) -> list[Grade]:
+        pairs = zip(golds, completions, strict=True)
+        return [Grade("right" if gold == text else "timeout", None) for gold, text in pairs]
+
+    reward = GradeReward(grader)
+    assert reward.grade(["1", "2"], ["1", "1"]) == ["right", "timeout"]
+    assert reward.statuses == []
+    assert reward(completions=["1", "3"], gold=["2", "3"], prompts=[]) == [0.0, 1.0]
+    assert reward.statuses == ["timeout", "right"]
+
+
+def checkpoint(folder: Path, step: int, *, sealed: bool = True) -> Path:
+    made = folder / f"checkpoint-{step}"
+    made.mkdir(parents=True)
+    (made / "weights").write_text("w" * step)
+    if sealed:
+        seal(made)
+    return made
+
+
+def test_the_newest_whole_checkpoint_counts_and_torn_ones_go(tmp_path: Path):
+    assert newest_sealed(tmp_path / "absent") is None
+    checkpoint(tmp_path, 9)
+    whole = checkpoint(tmp_path, 100)
+    (checkpoint(tmp_path, 101) / "weights").write_text("short")
+    checkpoint(tmp_path, 102, sealed=False)
+    assert newest_sealed(tmp_path) == whole
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-100", "checkpoint-9"]
+
+
+def test_another_runs_checkpoint_is_refused_and_nothing_removed(tmp_path: Path):
+    theirs, ours = tmp_path / "rl-theirs/checkpoints", tmp_path / "rl-ours/checkpoints"
+    checkpoint(ours, 3, sealed=False)
+    shutil.copytree(checkpoint(theirs, 5), ours / "checkpoint-5")
+    for look in (refuse_foreign, newest_sealed):
+        with pytest.raises(StoreError, match="checkpoint-5 was written by rl-theirs, another run"):
+            look(ours)
+    assert (ours / "checkpoint-3").is_dir()
+    assert newest_sealed(theirs) == theirs / "checkpoint-5"
+    moved = tmp_path / "elsewhere" / "rl-theirs"
+    shutil.copytree(tmp_path / "rl-theirs", moved)
+    assert newest_sealed(moved / "checkpoints") == moved / "checkpoints/checkpoint-5"
+
+
+def test_a_seal_without_sizes_does_not_count(tmp_path: Path):
+    made = checkpoint(tmp_path, 4, sealed=False)
+    (made / "sealed.json").write_text("{}")
+    assert newest_sealed(tmp_path) is None
+
+
+def test_rotation_keeps_the_last_by_step(tmp_path: Path):
+    for step in (8, 9, 10, 11):
+        checkpoint(tmp_path, step)
+    checkpoint(tmp_path, 12, sealed=False)
+    rotate(tmp_path, keep=2)
+    kept = sorted(path.name for path in tmp_path.iterdir())
+    assert kept == ["checkpoint-10", "checkpoint-11", "checkpoint-12"]
+
+
+@pytest.mark.parametrize(
+    ("keep", "kept", "then"),
+    [
+        (1, [30], [31]),
+        (2, [20, 30], [30, 31]),
+        (3, [10, 20, 30], [20, 30, 31]),
+        (9, [10, 20, 30], [10, 20, 30, 31]),
+    ],
+)
+def test_checkpoints_in_between_take_no_regular_ones_place(
+    tmp_path: Path, keep: int, kept: list[int], then: list[int]
+):
+    def steps() -> list[int]:
+        return sorted(int(path.name.partition("-")[2]) for path in tmp_path.iterdir())
+
+    for step in (7, 10, 12, 20, 21, 25, 30):
+        checkpoint(tmp_path, step)
+        rotate(tmp_path, keep, period=10)
+        assert step in steps()
+    assert steps() == kept
+    checkpoint(tmp_path, 31)
+    rotate(tmp_path, keep, period=10)
+    assert steps() == then

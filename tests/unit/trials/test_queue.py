@@ -17,9 +17,7 @@ from sage_cli.errors import EXIT_BUSY, StoreError
 from sage_cli.progress import RunningTask, Silent
 from sage_cli.store.locks import writer
 from sage_cli.store.run import Run
-from sage_cli.trials.cost import Cost
-from sage_cli.trials.executors.executor import End, Fate
-from sage_cli.trials.executors.local_executor import LocalExecutor
+from sage_cli.trials.executors.executor import End, Fate, LocalExecutor
 from sage_cli.trials.queue import (
     LINES,
     SURE_STEP,
@@ -35,6 +33,7 @@ from sage_cli.trials.queue import (
     work_of,
     write_failures,
 )
+from sage_cli.trials.task import Cost
 
 PANEL = """loading libraries
 ╭─ error ──────────────────────╮

@@ -9,11 +9,12 @@ import pytest
 from answered import Sample, answered, inputs
 
 from sage_cli.analysis.measures.sharpening import SHARPENING, sharpening
-from sage_cli.analysis.selection import Request, options_of
+from sage_cli.analysis.selection import options_of
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.metrics import pass_at_k
 from sage_cli.metrics.counts import effective_size, reweighted_pass_at_k
+from sage_cli.settings.sections.evaluation import AnalysisOptions
 
 P = np.array([0.45, 0.25, 0.2, 0.1])
 RIGHT = np.array([False, True, False, True])
@@ -136,4 +137,4 @@ def test_truncated_samples_are_left_out_and_too_few_are_refused(tmp_path):
 def test_other_samples_and_options_are_refused(sampling, request_, message):
     config = SageConfig.model_validate({"sampling": sampling})
     with pytest.raises(ConfigurationError, match=message):
-        options_of(SHARPENING, config, Request(**request_))
+        options_of(SHARPENING, config, AnalysisOptions(**request_))

@@ -6,9 +6,8 @@ import pytest
 
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.sections.sweep import ExecutorSection
-from sage_cli.trials.executors import build
-from sage_cli.trials.executors.build import build_executor, task_resources
-from sage_cli.trials.executors.executor import Resources
+from sage_cli.trials.executors import executor
+from sage_cli.trials.executors.executor import Resources, build_executor, task_resources
 
 
 @pytest.mark.parametrize(
@@ -24,7 +23,7 @@ from sage_cli.trials.executors.executor import Resources
 )
 def test_gpus_are_those_that_are_visible(monkeypatch, visible, gpus):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    assert build.gpus() == gpus
+    assert executor.gpus() == gpus
 
 
 @pytest.mark.parametrize(
@@ -38,7 +37,7 @@ def test_gpus_are_counted_by_nvidia_smi(monkeypatch, tmp_path, script, gpus):
         program = tmp_path / "nvidia-smi"
         program.write_text(f"#!/bin/sh\n{script}\n")
         program.chmod(0o755)
-    assert build.gpus() == gpus
+    assert executor.gpus() == gpus
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="Linux's")
@@ -46,7 +45,7 @@ def test_cores_are_those_that_this_process_may_use():
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(allowed)})
     try:
-        assert build.cores() == 1
+        assert executor.cores() == 1
     finally:
         os.sched_setaffinity(0, allowed)
 
@@ -56,8 +55,8 @@ def machine_of(monkeypatch):
     """This machine, with as many cores and GPUs as a test says."""
 
     def has(cores, gpus=0):
-        monkeypatch.setattr(build, "cores", lambda: cores)
-        monkeypatch.setattr(build, "gpus", lambda: tuple(map(str, range(gpus))))
+        monkeypatch.setattr(executor, "cores", lambda: cores)
+        monkeypatch.setattr(executor, "gpus", lambda: tuple(map(str, range(gpus))))
 
     return has
 

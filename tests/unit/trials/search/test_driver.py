@@ -16,8 +16,7 @@ from sage_cli.metrics import Counts
 from sage_cli.progress import Silent
 from sage_cli.store.metrics import MetricsFile
 from sage_cli.store.run import Run
-from sage_cli.trials.executors.executor import Command, Resources
-from sage_cli.trials.executors.local_executor import LocalExecutor
+from sage_cli.trials.executors.executor import Command, LocalExecutor, Resources
 from sage_cli.trials.queue import Failure, Kind, TaskQueue
 from sage_cli.trials.search.driver import (
     _MEMORY_SETTINGS,

@@ -3,9 +3,8 @@
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-from sage_cli.trials.search.samplers import OptunaSpace, ordered_lists
 from sage_cli.trials.search.space import Range, Space, State, Values
-from sage_cli.trials.search.study import Study
+from sage_cli.trials.search.study import OptunaSpace, Study, ordered_lists
 
 TAU = Values(key="guide.tau", values=(0.6, 0.2, 0.4))
 SPACE = Space(

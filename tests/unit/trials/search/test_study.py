@@ -8,9 +8,8 @@ import optuna
 import pytest
 
 from sage_cli.trials.search.planned_sweep import choose_sampler
-from sage_cli.trials.search.samplers import pruner
 from sage_cli.trials.search.space import Range, Space, State, Values, point_key
-from sage_cli.trials.search.study import JOURNAL, Study, open_journal
+from sage_cli.trials.search.study import JOURNAL, Study, open_journal, pruner
 
 TAU = Values(key="guide.tau", values=(0.1, 0.2))
 RHO = Values(key="guide.rho", values=(1.0, 2.0))

@@ -10,8 +10,8 @@ from suite_results import result
 from sage_cli.reports.tables import Estimate
 from sage_cli.trials.suites.claims import contrasts, decide, differences, forest_panels
 from sage_cli.trials.suites.declaration import Suite, Verdict
+from sage_cli.trials.suites.report import curves, measured, runs
 from sage_cli.trials.suites.results import write_counts
-from sage_cli.trials.suites.sections import curves, measured, runs
 
 METHODS = {"base": "base", "grpo": "grpo", "grpo-branch": "grpo/branch"}
 
@@ -230,7 +230,7 @@ def test_claims_that_name_a_pair_both_ways_are_one_family():
 
 def test_a_training_stands_with_its_tokens_and_minutes(tmp_path):
     found = result(suite(), GRPO, sets=[f"run.root={tmp_path}"])
-    run = found.methods[1].replicates[0].policy.run
+    run = found.methods[1].trial.replicates[0].policy.run
     assert run is not None
     run.folder.mkdir(parents=True)
     run.note(status="finished", seconds=90)
@@ -251,7 +251,7 @@ def test_counts_are_rows_by_method_seed_and_problem(tmp_path):
         ("grpo", 1, "arithmetic-0", 1), ("grpo", 1, "arithmetic-1", 0),
         ("grpo", 2, "arithmetic-0", 4), ("grpo", 2, "arithmetic-1", 2),
     ]  # fmt: skip
-    policies = [one.policy.label for method in found.there for one in method.replicates]
+    policies = [one.policy.label for method in found.there for one in method.trial.replicates]
     assert list(dict.fromkeys(one["policy"] for one in rows)) == policies
     same = {(one["suite"], one["benchmark"], one["evaluation_seed"], one["n"]) for one in rows}
     assert same == {("mine", "arithmetic", 0, 4)}
