@@ -69,7 +69,6 @@ HEAVY = (
     "cli/test_samples_tokens.py",
     "cli/test_sft.py",
     "cli/test_startup.py",
-    "cli/test_suite_dry_run.py",
     "cli/test_suite_suite.py",
     "cli/test_sweep.py",
     "evaluation/test_evaluate.py",

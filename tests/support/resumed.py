@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
-from toy_policy import Bench, adapted, configuration, reference_completions
+from toy_policy import Bench, adapted, configuration, reference_completions, timeless, weights
 from toy_run import TAGS
 from trl import GRPOTrainer
 
@@ -105,12 +105,9 @@ def _moving(case: str) -> dict[str, Any]:
 
 def _official(rl: dict[str, Any]) -> dict[str, Any]:
     """What the authors' values make of a training with an adapter and the guide `random`."""
-    sections: dict[str, Any] = {
-        "rl": {"micro_batch": 2},
-        "anchor": {},
-        "guide": {"name": "random"},
-        "model": {"tuning": "lora", "lora": {"dropout": 0.0}},
-    }
+    lora = {"tuning": "lora", "lora": {"dropout": 0.0}}
+    sections: dict[str, Any] = {"rl": {"micro_batch": 2}, "anchor": {}, "model": lora}
+    sections["guide"] = {"name": "random"}
     for name, value in official_settings(["lora", "random", WARM_UP]).items():
         section, setting = name.split(".", 1)
         if section in ("rl", "anchor", "guide"):
@@ -146,18 +143,10 @@ def formed(generate: Any = GRPOTrainer._generate_single_turn) -> Callable[..., A
 def same_ends(one: Run, other: Run) -> None:
     """Both runs learned the same: records but for clocks and memory, weights, completions."""
     assert any(record["grad_norm"] > 0 for record in one.metrics.read())
-    assert _records(other) == _records(one)
-    assert _weights(other) == _weights(one)
+    assert timeless(other.metrics.read()) == timeless(one.metrics.read())
+    assert weights(other.model) == weights(one.model)
     assert other.ledger.read().equals(one.ledger.read())
     assert _completions(other) == _completions(one)
-
-
-def _records(run: Run) -> list[dict[str, Any]]:
-    skipped = ("time/", "memory/")
-    return [
-        {k: v for k, v in record.items() if not k.startswith(skipped)}
-        for record in run.metrics.read()
-    ]
 
 
 def _completions(run: Run) -> list[dict[str, Any]]:
@@ -166,8 +155,3 @@ def _completions(run: Run) -> list[dict[str, Any]]:
         {key: str(value) for key, value in row.items()}
         for row in run.completions().read().to_pylist()
     ]
-
-
-def _weights(run: Run) -> bytes:
-    (file,) = run.model.glob("*.safetensors")
-    return file.read_bytes()

@@ -35,13 +35,7 @@ def sections(kind: str) -> dict[str, Any]:
     `full` and `lora` tune a policy that has a reference, `rapo` all weights with a reference that
     is tilted, `rlpr` all weights by probabilities.
     """
-    rl = {
-        "steps": STEPS,
-        "save_every": SAVED,
-        "micro_batch": 4,
-        "warmup_ratio": 0.0,
-        "loss": "dapo",
-    }
+    rl = {"steps": STEPS, "save_every": SAVED, "micro_batch": 4, "warmup_ratio": 0, "loss": "dapo"}
     if kind == "rlpr":
         rl |= {"algo": "rlpr", "epsilon_high": 0.2, "reward_filter": 0.1}
         return {"rl": rl, "anchor": {"kl": "none"}, "model": {"tuning": "full"}}

@@ -58,18 +58,11 @@ PROMPTS = [
 
 def configuration(**sections: dict[str, Any]) -> SageConfig:
     rl = {
-        "steps": 4,
-        "prompts_per_step": 4,
-        "rollouts_per_prompt": 4,
-        "learning_rate": 1e-3,
-        "gradient_checkpointing": False,
-        "optimizer": "adamw",
-        "save_every": 2,
-        "seed": 7,
-    } | sections.pop("rl", {})
-    rollout = {"backend": "transformers", "max_tokens": 12, "min_p": 0.0} | sections.pop(
-        "rollout", {}
-    )
+        "steps": 4, "prompts_per_step": 4, "rollouts_per_prompt": 4, "learning_rate": 1e-3,
+        "gradient_checkpointing": False, "optimizer": "adamw", "save_every": 2, "seed": 7,
+    } | sections.pop("rl", {})  # fmt: skip
+    rollout = {"backend": "transformers", "max_tokens": 12, "min_p": 0.0}
+    rollout |= sections.pop("rollout", {})
     return SageConfig.model_validate({"rl": rl, "rollout": rollout, **sections})
 
 
@@ -99,13 +92,8 @@ class Bench:
         return build_trainer(config, inputs, run, lambda _: None)
 
     def inputs(self, **changed: Any) -> RlInputs:
-        given = {
-            "reference": self.base,
-            "tokenizer": self.tokenizer,
-            "prompts": PROMPTS,
-            "grader": self.grader,
-        }
-        return RlInputs(**(given | changed))
+        given = {"reference": self.base, "tokenizer": self.tokenizer, "prompts": PROMPTS}
+        return RlInputs(**(given | {"grader": self.grader} | changed))
 
 
 @pytest.fixture

@@ -106,20 +106,12 @@ def follow(folder, page, **environment):
     """Type a page's commands in a folder, with the `sage` that is there."""
     script = "\n".join(commands(page.read_text()))
     assert "sage " in script
+    path = f"{folder / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    ours = {"PATH": path, "PYTHONPATH": f"{REPOSITORY}:{folder / 'site'}", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        ["bash", "-ex", "-c", script],
-        cwd=folder,
-        env={
-            **os.environ,
-            "PATH": f"{folder / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "PYTHONPATH": f"{REPOSITORY}:{folder / 'site'}",
-            "OMP_NUM_THREADS": "1",
-            **environment,
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+        ["bash", "-ex", "-c", script], cwd=folder, env={**os.environ, **ours, **environment},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
 
 

@@ -100,12 +100,25 @@ def test_without_samples_it_says_how_to_draw_them(sage, models):
     assert f"`sage passk {models / 'a'} {models / 'b'}` and the same options" in words
 
 
-def test_a_report_of_what_is_stored(sage):
+def test_a_report_of_what_is_stored_and_of_a_problem(sage):
     found = json.loads(sage("lengths", "--json").stdout)
     assert {row["policy"] for row in found["lengths"]} == {"a", "b"}
     assert {one["policy"] for one in found["provenance"]["samples"]} == {"a", "b"}
     assert (sage.root / "reports").is_dir()
     assert "tokens by grade" in sage("lengths").output
+    wanted = sage.problems[1].id
+    found = json.loads(sage("support", "--problem", wanted[:6], "--json").stdout)
+    at_zero = found["runs"][0]["support"][0]
+    known = (at_zero[name] for name in ("kept", "gained", "lost", "absent"))
+    assert [id_ for ids in known for id_ in ids] == [wanted]
+    found = {
+        (row["mode"], row["policy"]): row["value"]
+        for row in json.loads(sage("modes", "--json").stdout)["modes"]
+    }
+    assert found["S: share of samples", "b"] == 0.5
+    assert json.loads(sage("support", "--json").stdout)["survival"] == []  # nobody is asked
+    survived = json.loads(sage("support", "--survival", "--json").stdout)["survival"]
+    assert {row["policy"] for row in survived} == {"b less a"}
 
 
 def test_labels_are_for_tables_and_names_for_commands(sage, models):
@@ -118,14 +131,6 @@ def test_labels_are_for_tables_and_names_for_commands(sage, models):
     )
     assert "grpo, seed 1 has 12 of 21 graded samples" in words
     assert f"sage passk {models / 'a'} {models / 'b'}`" in words
-
-
-def test_a_problem_by_the_beginning_of_its_id(sage):
-    wanted = sage.problems[1].id
-    found = json.loads(sage("support", "--problem", wanted[:6], "--json").stdout)
-    at_zero = found["runs"][0]["support"][0]
-    known = (at_zero[name] for name in ("kept", "gained", "lost", "absent"))
-    assert [id_ for ids in known for id_ in ids] == [wanted]
 
 
 @pytest.mark.slow
@@ -168,12 +173,6 @@ def test_perplexity_is_that_of_the_base_and_is_read_once(sage, models, monkeypat
     assert json.loads(sage("perplexity", "--json").stdout)["perplexity"] == found["perplexity"]
 
 
-def test_the_bases_samples_are_read_by_those_whom_an_analysis_names(sage):
-    assert json.loads(sage("support", "--json").stdout)["survival"] == []  # nobody is asked
-    survived = json.loads(sage("support", "--survival", "--json").stdout)["survival"]
-    assert {row["policy"] for row in survived} == {"b less a"}
-
-
 @pytest.mark.parametrize(
     ("more", "why"),
     [((), "effective sample size"),
@@ -208,11 +207,3 @@ def test_a_reading_that_was_stopped_goes_on_where_it_was(sage, monkeypatch):
     monkeypatch.setattr(scoring.Forward, "scores", counting)
     assert len(json.loads(sage("entropy", "--json").stdout)["problems"]) == 6
     assert len(read) == 12  # the other policy's
-
-
-def test_modes_are_counted_from_samples(sage):
-    found = {
-        (row["mode"], row["policy"]): row["value"]
-        for row in json.loads(sage("modes", "--json").stdout)["modes"]
-    }
-    assert found["S: share of samples", "b"] == 0.5

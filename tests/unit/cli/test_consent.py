@@ -13,6 +13,7 @@ YES = ("--set", "model.trust_remote_code=true")
 NO = ("--set", "model.trust_remote_code=false")
 SMALL = ScratchModel(kind="scratch", hidden=16, layers=1, heads=2, feed_forward=32)
 ONE = ("--benchmark", "arithmetic", "--n", "1", "--limit", "1", "--seeds", "1")
+HELP = "add --set model.trust_remote_code=true if it may be run here"
 PROMPT = {"format": "plain", "system": None}
 CODE = """
 from pathlib import Path
@@ -70,9 +71,7 @@ def test_nothing_is_run_that_was_not_consented_to(sage, runs, ran, command, type
     words = command if command[0] != "passk" else (*command, "--set", "tracking.wandb=off")
     said = sage(*words, *typed, "--runs", runs)
     assert not ran.exists()
-    assert said.code == 2
-    assert "sft-trusting-11111111 was trained with Python code that its model brings" in said.words
-    assert "add --set model.trust_remote_code=true if it may be run here" in said.words
+    said.refused("sft-trusting-11111111 was trained with Python code that its model brings", HELP)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[:2]))
@@ -83,32 +82,28 @@ def test_what_the_panel_says_helps(sage, runs, ran, command):
     assert (said.code, ran.exists()) == (0, True), said.words
 
 
-def test_a_run_that_asks_for_nothing_is_loaded_without_its_code(sage, runs, ran):
-    assert sage("export", "sft-silent", "exported", "--runs", runs).code == 0
-    assert not ran.exists()
-
-
 def test_rl_from_such_a_run_needs_it_too(sage, runs, ran):
     """Its own configuration says so, and so does the start that is named."""
     stored = runs / "sft-trusting-11111111/config.json"
     said = sage("rl", "--config", stored, "--init", "sft-trusting", "--runs", runs)
-    assert said.code == 2
-    assert "a stored configuration can't consent to that" in said.words
+    said.refused("a stored configuration can't consent to that")
     typed = ("model.kind=pretrained", "model.path=some/model", "model.tuning=full",
              "prompt.format=plain", "rl.allow_template_mismatch=true", "rl.steps=1",
              "rl.optimizer=adamw", "tracking.wandb=off")  # fmt: skip
     sets = [word for one in typed for word in ("--set", one)]
-    said = sage("rl", "--init", "sft-trusting", *sets, "--runs", runs)
-    assert said.code == 2
-    assert "add --set model.trust_remote_code=true" in said.words
+    sage("rl", "--init", "sft-trusting", *sets, "--runs", runs).refused(
+        "add --set model.trust_remote_code=true"
+    )
     assert not ran.exists()
 
 
-def test_an_export_takes_no_other_settings(sage, runs):
-    said = sage("export", "sft-silent", "exported", "--set", "rl.steps=3", "--runs", runs)
-    assert said.code == 2
-    assert "--set rl.steps=3 has no effect on an export" in said.words
-    assert "it takes model.revision and model.trust_remote_code" in said.words
+def test_an_export_takes_no_other_settings_and_no_code(sage, runs, ran):
+    sage("export", "sft-silent", "exported", "--set", "rl.steps=3", "--runs", runs).refused(
+        "--set rl.steps=3 has no effect on an export",
+        "it takes model.revision and model.trust_remote_code",
+    )
+    assert sage("export", "sft-silent", "exported", "--runs", runs).code == 0
+    assert not ran.exists()
 
 
 def test_a_model_that_cannot_do_without_its_code_says_what_to_type(sage, runs, ran, tmp_path):
@@ -118,9 +113,7 @@ def test_a_model_that_cannot_do_without_its_code_says_what_to_type(sage, runs, r
                "auto_map": {**config["auto_map"], "AutoConfig": "modeling.Config"}}  # fmt: skip
     (folder / "config.json").write_text(json.dumps(config))
     Runs(runs).find("sft-silent").note(files=None, weights=None)
-    said = sage("export", str(folder), "exported", "--runs", runs)
-    assert said.code == 2
-    assert "add --set model.trust_remote_code=true if it may be run here" in said.words
+    sage("export", str(folder), "exported", "--runs", runs).refused(HELP)
     assert not ran.exists()
 
 
@@ -136,9 +129,7 @@ def test_a_stored_judge_of_ones_own_is_not_run(sage, runs, tmp_path):
     file.write_text(json.dumps(stored | {"grading": {"judge": judge}}))
     Runs(runs).find("sft-silent").note(files=None)  # whoever edits a run may edit this, too
     for command in (("passk", "sft-silent", *ONE, "--k", "1"), ("eval", "sft-silent", *ONE)):
-        said = sage(*command, "--runs", runs)
-        assert said.code == 2
-        assert "a stored configuration can't have it run" in said.words
+        sage(*command, "--runs", runs).refused("a stored configuration can't have it run")
         assert not (tmp_path / "judged").exists()
     typed = sage("passk", "sft-silent", *ONE, "--k", "1", "--set", f"grading.judge={judge}",
                  "--runs", runs)  # fmt: skip

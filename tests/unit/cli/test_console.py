@@ -70,20 +70,12 @@ def test_everything_but_the_object_goes_to_stderr():
     # JSON names a half of a character by its number
     assert done.stdout == '{\n  "a": "\\ud800π"\n}\n'
     assert sorted(done.stderr.splitlines()) == sorted(NOISE)
-
-
-@pytest.mark.slow
-def test_so_it_does_when_the_command_fails():
     done = noisy("--json", "--fail")
     assert done.returncode == 2
     said = {"cause": "a cause", "next_step": "a step", "exit_code": 2}
     assert json.loads(done.stdout) == {"error": said}
     assert set(NOISE) < set(done.stderr.splitlines())
-
-
-@pytest.mark.slow
-def test_without_json_stdout_is_as_ever():
-    done = noisy()
+    done = noisy()  # without --json stdout is as ever
     assert sorted(done.stdout.splitlines()) == sorted(NOISE)
     assert done.stderr == ""
 
@@ -194,7 +186,7 @@ def test_a_refused_word_is_shown_without_commands_and_passwords(sage):
 def test_warnings_and_log_lines_are_shown_so_too(monkeypatch):
     monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)
     prepare()
-    said = warnings.formatwarning(HOSTILE, UserWarning, "f", 1)  # type: ignore[arg-type]
+    said = warnings.formatwarning(HOSTILE, UserWarning, "f", 1)
     assert not re.search(COMMANDS, said)
     assert logging.lastResort is not None
     assert isinstance(logging.lastResort.formatter, SafeFormatter)

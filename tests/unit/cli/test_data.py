@@ -48,26 +48,20 @@ def test_list_says_what_is_here_without_asking_the_hub(type_):
     assert "amc23" in type_("list").output
 
 
-def test_a_group_is_here_when_all_its_members_are(type_, tmp_path):
+def test_list_says_what_is_whole_and_goes_on_past_a_broken_copy(type_, tmp_path):
     row = json.dumps({"problem": "q", "answer": "1"}) + "\n"
     (tmp_path / "benchmarks/aime2024.jsonl").write_text(row)
     found = listed(type_)
-    assert [found[name]["where"] for name in ("aime24", "aime25", "aime")] == [
-        "local",
-        "Hub",
-        "Hub",
-    ]
+    where = [found[name]["where"] for name in ("aime24", "aime25", "aime")]
+    assert where == ["local", "Hub", "Hub"]
     assert "1 problems where 30 are expected" in found["aime24"]["trouble"]
-
-
-def test_list_goes_on_past_a_broken_copy(type_, tmp_path):
     (tmp_path / "benchmarks/math500.jsonl").write_text("{")
     output = words(type_("list").output)
     assert "math500.jsonl, line 1, isn't JSON" in output
     assert "svamp" in output
 
 
-def test_show_counts_and_first_problems(type_):
+def test_show_counts_and_first_problems_also_of_a_file(type_, tmp_path):
     shown = json.loads(type_("show", "amc23", "--limit", "2", "--json").stdout)
     assert shown["problems"] == 40
     assert [problem["gold"] for problem in shown["first"]] == ["1", "2"]
@@ -75,15 +69,16 @@ def test_show_counts_and_first_problems(type_):
     assert "amc23: 40 problems" in output
     assert "What is 0 plus [one]?" in output
     assert "What is 1" not in output
-
-
-def test_show_a_file_by_its_columns(type_, tmp_path):
     path = str(tmp_path / "benchmarks/amc23.jsonl")
     named = ("--question-field", "problem", "--gold-field", "answer")
     assert "40 problems" in type_("show", path, *named).output
     failed = type_("show", path)
     assert failed.exit_code == 2
     assert "line 1 has no column 'question'" in words(failed.output)
+    failed = type_("show", "amc32")
+    assert failed.exit_code == 2
+    assert "did you mean 'amc23'?" in failed.output
+    assert "Traceback" not in failed.output
 
 
 def test_overlap_of_a_set_with_itself(type_):
@@ -93,10 +88,3 @@ def test_overlap_of_a_set_with_itself(type_):
     output = words(type_("overlap", "amc23", "amc23", "--limit", "1").output)
     assert "of 40 problems of amc23, 40 are among the 40 of amc23" in output
     assert "39 more pairs" in output
-
-
-def test_a_mistyped_name_is_one_panel(type_):
-    failed = type_("show", "amc32")
-    assert failed.exit_code == 2
-    assert "did you mean 'amc23'?" in failed.output
-    assert "Traceback" not in failed.output

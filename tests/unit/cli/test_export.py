@@ -69,10 +69,7 @@ def test_the_merged_model_says_what_the_adapter_said(made, tmp_path):
     assert exported.merged
     assert load_tokenizer(tmp_path / "out")("1+2=<a>") == load_tokenizer(base)("1+2=<a>")
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
-
-
-def test_sage_json_says_where_it_came_from(made, tmp_path):
-    export("rl-lora", tmp_path / "out", made, Silent())
+    # sage.json says where it came from
     said = json.loads((tmp_path / "out" / "sage.json").read_text())
     assert (said["run"], said["checkpoint"], said["template"]) == ("rl-lora-22222222", None, "t1")
     assert said["prompt"] == PROMPT
@@ -96,15 +93,6 @@ def test_checkpoints_and_folders_are_exported_as_well(made, tmp_path):
     assert again.fingerprint == exported.fingerprint == fingerprint(tmp_path / "copy")
 
 
-def test_the_type_can_be_chosen(made, tmp_path):
-    exported = export("rl-lora", tmp_path / "half", made, Silent(), dtype="bfloat16")
-    assert exported.dtype == "bfloat16"
-    weights = load_file(tmp_path / "half" / "model.safetensors")
-    assert {weight.dtype for weight in weights.values()} == {torch.bfloat16}
-    near = (logits(tmp_path / "half").float() - logits(made / "rl-lora-22222222" / "model")).abs()
-    assert 1e-5 < near.max() < 0.05
-
-
 def test_a_model_is_replaced_only_with_force(made, tmp_path):
     told = Told()
     export("sft-base", tmp_path / "out", made, told)
@@ -124,10 +112,14 @@ def test_a_model_is_replaced_only_with_force(made, tmp_path):
     assert not (tmp_path / "out" / "leftover.safetensors").exists()
 
 
-def test_an_empty_folder_may_be_filled(made, tmp_path):
-    (tmp_path / "out").mkdir()
-    export("sft-base", tmp_path / "out", made, Silent())
-    assert (tmp_path / "out" / "model.safetensors").is_file()
+def test_an_empty_folder_may_be_filled_and_the_type_chosen(made, tmp_path):
+    (tmp_path / "half").mkdir()
+    exported = export("rl-lora", tmp_path / "half", made, Silent(), dtype="bfloat16")
+    assert exported.dtype == "bfloat16"
+    weights = load_file(tmp_path / "half" / "model.safetensors")
+    assert {weight.dtype for weight in weights.values()} == {torch.bfloat16}
+    near = (logits(tmp_path / "half").float() - logits(made / "rl-lora-22222222" / "model")).abs()
+    assert 1e-5 < near.max() < 0.05
 
 
 @pytest.mark.parametrize("force", [False, True])

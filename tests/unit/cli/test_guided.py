@@ -181,16 +181,13 @@ def test_from_a_trained_base_dpo_goes_on_from_the_warm_up_and_from_no_other(
     assert [record["step"] for record in run.metrics.read()] == [1, 2, 3, 4, 5]
 
 
-def test_data_without_worked_solutions_is_refused_before_anything_is_drawn(base, tmp_path, sampler):
+def test_what_cannot_be_trained_so_is_refused(base, tmp_path, sampler, monkeypatch):
     file = tmp_path / "mine.jsonl"
     file.write_text('{"question": "1+1", "gold": 2}\n' * 2)
     with pytest.raises(DataError, match=r"mine.jsonl has no worked solutions"):
         RlTraining.of(config(tmp_path, f"data.rl.name={file}"), init=str(base)).carry_out(Silent())
     assert not sampler.prompts
     assert not (tmp_path / "runs").exists()
-
-
-def test_under_a_launcher_of_several_it_is_refused(base, tmp_path, monkeypatch):
     monkeypatch.setenv("LOCAL_RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ConfigurationError, match="one process, and a launcher started 2"):

@@ -96,23 +96,17 @@ def counted(config, run):
     return {f"eval/{KEPT}/{name}": value for name, value in figures([one], config).items()}
 
 
-def test_what_is_stored_of_it_is_what_its_run_keeps(config, base, policy):
+def test_what_is_stored_of_it_is_what_its_run_and_wandb_keep(config, base, policy):
     for run in (base, policy[0]):
         assert run.finished
         about = {f"eval/{KEPT}/benchmark": ON, f"eval/{KEPT}/content": ON}
         assert evaluation_figures(run) == {**counted(config, run), **about}
-
-
-def test_wandb_is_begun_once_and_holds_steps_and_figures(policy):
     run, begun = policy
     assert begun == [run.id]
     offline = read_offline(run.folder)
     kept = evaluation_figures(run)
     assert {name: offline.summary[name] for name in kept} == kept
     assert [step for step, _ in offline.of("loss")] == [1]
-
-
-def test_its_stages_say_that_nothing_is_left(config, policy):
     start, training, measurement = plan_of(RlTraining.of(config, measure=True).stages)
     assert [start.facts["state"], training.facts["state"]] == ["finished", "finished"]
     left = measurement.facts[f"{policy[0].id} on {ON}"]
@@ -165,15 +159,12 @@ def test_the_last_validation_finds_what_the_measurement_finds(config, base, monk
     assert watching.beside["validation pass@1"] == found[0]
 
 
-def test_what_is_looked_at_is_not_trained_on(config, base):
+def test_what_cannot_be_measured_is_named_before_anything_is_trained(config, base, tmp_path):
     trained = {"evaluation.every": 1, "evaluation.validation": "arithmetic-train"}
     validating = changed(config, {**trained, "rl.seed": 99})  # a run that isn't there yet
     with pytest.raises(ConfigurationError, match="among those that arithmetic trains on") as caught:
         RlTraining.of(validating).carry_out(Silent())
     assert "--set evaluation.validation" in caught.value.next_step
-
-
-def test_a_broken_benchmark_is_named_before_anything_is_trained(config, tmp_path):
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"question": "1+1=?", "gold": ""}\n')
     there = {"run.root": str(tmp_path / "runs"), "evaluation.benchmark": str(rows)}

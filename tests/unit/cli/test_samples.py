@@ -172,14 +172,7 @@ def test_a_guide_of_the_reference_reads_the_parents_signals(made, base, tmp_path
     assert "guide.signal=policy" in refusal.value.next_step
 
 
-def test_another_prompt_than_trained_with_is_refused(made):
-    config, _ = made
-    other = changed(config, {"prompt.answer_close": "</END>"})
-    with pytest.raises(ConfigurationError, match="was trained with prompt template"):
-        token_report(other, "rl-branch", Silent())
-
-
-def test_the_last_step_at_which_q_was_computed(made):
+def test_the_last_step_and_guides_in_words(made):
     config, policy = made
     # 25 steps are recorded, numbered 0 to 24 while they ran
     assert last_step(policy, config) == 24
@@ -192,6 +185,16 @@ def test_the_last_step_at_which_q_was_computed(made):
     base = Runs(config.run.root).find("sft-base")
     assert last_step(Policy(str(base.model), base, checkpoint=10), config) == 39
     assert last_step(Policy("elsewhere"), config) == 39
+    config, _ = made
+    assert (
+        config.guide.describe()
+        == "branch (tau 0.465, rho 0.775, signals of the policy, q in [0.6, 1.4])"
+    )
+    assert load(sets=SIZE).config.guide.describe() == "none (q in [0.6, 1.4])"
+    config, _ = made
+    other = changed(config, {"prompt.answer_close": "</END>"})
+    with pytest.raises(ConfigurationError, match="was trained with prompt template"):
+        token_report(other, "rl-branch", Silent())
 
 
 def test_end_of_sequence_counts_where_it_was_drawn(base):
@@ -207,15 +210,6 @@ def test_end_of_sequence_counts_where_it_was_drawn(base):
     assert ids("12", "stop")[-1] == end
     assert len(ids("12", "length")) == 2
     assert ids("", "stop") == [end]
-
-
-def test_guides_in_words(made):
-    config, _ = made
-    assert (
-        config.guide.describe()
-        == "branch (tau 0.465, rho 0.775, signals of the policy, q in [0.6, 1.4])"
-    )
-    assert load(sets=SIZE).config.guide.describe() == "none (q in [0.6, 1.4])"
 
 
 def test_a_guide_that_knows_grades_gets_the_reference_tilted_by_them(base, made):

@@ -54,7 +54,7 @@ def test_a_run_without_a_guide_shows_branch_and_says_so(sage, run):
 
 def test_its_own_guide_with_other_numbers(sage, run):
     run("guide.name=branch", "guide.tau=0.2", "guide.rho=0.5")
-    shown = json.loads(sage("samples", "tokens", "rl-x", "--limit", "1", "--json").stdout)
+    shown = sage("samples", "tokens", "rl-x", "--limit", "1", "--json").answer
     assert shown["guide"].startswith("branch (tau 0.2, rho 0.5, ")
     assert shown["notes"] == []
     (one,) = shown["completions"]
@@ -62,8 +62,7 @@ def test_its_own_guide_with_other_numbers(sage, run):
     expected = [min(1.4, 1 + 0.5 * max(0, entropy - 0.2)) for entropy in entropy_T]
     assert q_T == pytest.approx(expected, abs=1e-5)
     assert len(one["tokens"]) == len(q_T)
-    other = sage("samples", "tokens", "rl-x", "--limit", "1", "--rho", "0", "--json")
-    shown = json.loads(other.stdout)
+    shown = sage("samples", "tokens", "rl-x", "--limit", "1", "--rho", "0", "--json").answer
     assert shown["guide"].startswith("branch (tau 0.2, rho 0.0, ")
     assert shown["summary"]["shaped"] == 0
 
@@ -77,13 +76,12 @@ def test_another_guide(sage, run):
 
 def test_mistakes_are_named(sage, run):
     run("guide.name=token")
-    typed = sage("samples", "tokens", "rl-x", "--tau", "1")
-    assert (typed.code, "guide.tau belongs to the branch and" in typed.words) == (2, True)
-    typed = sage("samples", "tokens", "rl-x", "--guide", "brunch")
-    assert (typed.code, "(did you mean branch?)" in typed.words) == (2, True)
-    typed = sage("samples", "tokens", "nobody")
-    assert (typed.code, "there is no run 'nobody'" in typed.words) == (2, True)
-    assert sage("samples", "tokens", "rl-x", "--limit", "0").code == 2
+    for words, said in (
+        ("rl-x --tau 1", "guide.tau belongs to the branch and"), ("nobody", "is no run 'nobody'"),
+        ("rl-x --guide brunch", "(did you mean branch?)"), ("rl-x --limit 0", ""),
+    ):  # fmt: skip
+        typed = sage("samples", "tokens", *words.split())
+        typed.refused(said)
     assert not (typed.folder / "runs" / "samples").exists()
 
 
@@ -92,18 +90,16 @@ def test_a_guide_whose_package_is_missing_is_named(sage, run):
     settings = trained.config | {"guide": {"name": "gone"}}
     (trained.folder / "config.json").write_text(json.dumps(settings))
     trained.note(files=None)  # as if it had been trained so
-    typed = sage("samples", "tokens", "rl-x", "--limit", "1")
-    assert typed.code == 2
-    assert "no installed package registers the guide 'gone'" in typed.words
-    assert "install the package that it comes from" in typed.words
+    sage("samples", "tokens", "rl-x", "--limit", "1").refused(
+        "no installed package registers the guide 'gone'", "install the package that it comes from"
+    )
 
 
 def test_export_as_it_is_typed(sage, run):
     run()
-    shown = json.loads(sage("export", "rl-x", "out", "--json").stdout)
+    shown = sage("export", "rl-x", "out", "--json").answer
     assert (shown["folder"], shown["run"], shown["merged"]) == ("out", "rl-x-33333333", False)
-    again = sage("export", "rl-x", "out")
-    assert (again.code, "holds a model already" in again.words) == (2, True)
+    sage("export", "rl-x", "out").refused("holds a model already")
     typed = sage("export", "rl-x", "out", "--force")
     assert "exported rl-x-33333333 (float32, no adapter to merge): out" in typed.words
     assert (typed.folder / "out" / "sage.json").is_file()

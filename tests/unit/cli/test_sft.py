@@ -8,7 +8,6 @@ import threading
 import pytest
 from random_model import save_scratch
 
-from sage_cli.cli import training_run
 from sage_cli.cli import training_run as workflow
 from sage_cli.cli.training_run import InitialPolicy
 from sage_cli.config.load import load
@@ -36,10 +35,8 @@ def rows(tmp_path):
     """Two short questions, one of them with a long solution."""
     path = tmp_path / "rows.jsonl"
     worked = [("1+1=?", "2", "one more than 1"), ("2+2=?", "4", "x" * 200)]
-    names = ("question", "gold", "working")
-    path.write_text(
-        "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in worked)
-    )
+    rows = [dict(zip(("question", "gold", "working"), row, strict=True)) for row in worked]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 
 
@@ -81,20 +78,16 @@ def test_the_length_that_counts_is_the_questions_or_the_conversations(folder, ro
     # plain prompt of 5 + <start> working of 15 <end> <SOLUTION> 2 </SOLUTION> + end: 26 tokens
     exactly = ["data.sft.measured=conversation", "data.sft.max_prompt_share=1", "sft.max_length=8"]
     assert kept(*exactly) == ["2", "4"]  # a share of 1 measures nothing
-    for length, left in ((52, ["2"]), (50, None)):
-        sets = ["data.sft.measured=conversation", f"sft.max_length={length}"]
-        if left is None:
-            with pytest.raises(ConfigurationError, match="no demonstration"):
-                kept(*sets)
-        else:
-            assert kept(*sets) == left
+    assert kept("data.sft.measured=conversation", "sft.max_length=52") == ["2"]
+    with pytest.raises(ConfigurationError, match="no demonstration"):
+        kept("data.sft.measured=conversation", "sft.max_length=50")
 
 
 @pytest.mark.parametrize(("setting", "loss"), [(None, "completion"), ("text", "text")])
 def test_what_the_loss_covers_is_a_setting(folder, rows, monkeypatch, setting, loss):
     seen = []
     monkeypatch.setattr(trainer, "train_sft", lambda *arguments: seen.extend(arguments[3]))
-    monkeypatch.setattr(training_run, "note_weights", lambda run: None)
+    monkeypatch.setattr(workflow, "note_weights", lambda run: None)
     sets = ["sft.optimizer=adamw", *([f"sft.loss={setting}"] if setting else [])]
     workflow.SftTraining.of(config(folder, rows, *sets)).carry_out(Silent())
     assert [example.loss for example in seen] == [loss, loss]
@@ -105,14 +98,10 @@ def test_an_optimiser_that_cannot_run_is_refused_before_anything_is_written(
 ):
     monkeypatch.setattr(hardware, "find_spec", lambda _: None)
     monkeypatch.setattr(workflow, "sft_inputs", lambda *_: pytest.fail("the training began"))
+    training = workflow.SftTraining.of(config(folder, rows, "sft.optimizer=adamw_8bit"))
     with pytest.raises(ConfigurationError, match="needs the package bitsandbytes"):
-        workflow.SftTraining.of(config(folder, rows, "sft.optimizer=adamw_8bit")).carry_out(
-            Silent()
-        )
+        training.carry_out(Silent())
     assert not (tmp_path / "runs").exists()
-
-
-def test_what_takes_its_model_as_it_is_has_no_training_to_plan(folder, rows):
     with pytest.raises(ConfigurationError, match=r"sft\.enabled is false"):
         workflow.SftTraining.of(config(folder, rows, "sft.enabled=false"))
 
@@ -129,29 +118,33 @@ class Hears(Silent):
             self.let_go()
 
 
+@pytest.fixture
+def settings(tmp_path):
+    return load(sets=["tracking.wandb=off", f"run.root={tmp_path}/runs"]).config
+
+
+def finished(run):
+    run.model.mkdir(parents=True)
+    (run.model / "model.safetensors").write_text("weights")
+    run.note(status="finished", kind="sft", id=run.id)
+    return run
+
+
 @pytest.mark.parametrize("ends", ["finished", "killed"])
-def test_a_base_that_another_process_trains_is_waited_for(tmp_path, monkeypatch, ends):
-    settings = load(sets=["tracking.wandb=off", f"run.root={tmp_path}/runs"]).config
+def test_a_base_that_another_process_trains_is_waited_for(settings, monkeypatch, ends):
     run = sft_run(settings, Runs(settings.run.root))
     held, may_end = threading.Event(), threading.Event()
-
-    def finish():
-        run.model.mkdir(parents=True)
-        (run.model / "model.safetensors").write_text("weights")
-        run.note(status="finished", kind="sft", id=run.id)
-        return run
 
     def other():
         with writer(run.folder):
             held.set()
             may_end.wait(60)
             if ends == "finished":
-                finish()
+                finished(run)
 
     taken_over = []
-    monkeypatch.setattr(
-        workflow.SftTraining, "carry_out", lambda *_: taken_over.append(1) or finish()
-    )
+    trained = lambda *_: taken_over.append(1) or finished(run)  # noqa: E731
+    monkeypatch.setattr(workflow.SftTraining, "carry_out", trained)
     thread = threading.Thread(target=other)
     thread.start()
     assert held.wait(60)
@@ -162,14 +155,11 @@ def test_a_base_that_another_process_trains_is_waited_for(tmp_path, monkeypatch,
     assert len(taken_over) == (ends == "killed")
 
 
-def test_a_base_whose_lock_another_process_took_first_is_waited_for_too(tmp_path, monkeypatch):
-    settings = load(sets=["tracking.wandb=off", f"run.root={tmp_path}/runs"]).config
+def test_a_base_whose_lock_another_process_took_first_is_waited_for_too(settings, monkeypatch):
     run = sft_run(settings, Runs(settings.run.root))
 
     def beaten(*_):
-        run.model.mkdir(parents=True)
-        (run.model / "model.safetensors").write_text("weights")
-        run.note(status="finished", kind="sft", id=run.id)
+        finished(run)
         raise BusyError("it is being written by another process")
 
     monkeypatch.setattr(workflow.SftTraining, "carry_out", beaten)

@@ -55,15 +55,7 @@ def searched(search, *values, **state):
     keep_state(folder, **{**usual, **state})
 
 
-def test_the_typed_search_has_the_sweeps_settings_that_were_typed(tmp_path):
-    sets = ("sweep.benchmark=arithmetic:held_out=20", "sweep.trials=9", "executor.workers=2")
-    _, (grpo, _) = planned_tuned(write(tmp_path), overrides(tmp_path / "runs", *sets))
-    assert sets[0] in grpo.options
-    assert sets[1] not in grpo.options, "the suite's budget holds"
-    assert sets[2] in grpo.options
-
-
-def test_a_training_waits_for_its_methods_search(tmp_path):
+def test_a_training_waits_for_its_methods_search_whose_settings_were_typed(tmp_path):
     plan, (grpo, branch) = planned_tuned(write(tmp_path), overrides(tmp_path / "runs"))
     # 16 prompts of 16 rollouts are tiny's
     assert grpo.title == "tune grpo: 2 trials x 2 steps x 256 completions"
@@ -76,6 +68,11 @@ def test_a_training_waits_for_its_methods_search(tmp_path):
         "branch, seed 2": branch,
     }  # fmt: skip
     assert not (tmp_path / "runs").exists()
+    sets = ("sweep.benchmark=arithmetic:held_out=20", "sweep.trials=9", "executor.workers=2")
+    _, (grpo, _) = planned_tuned(write(tmp_path), overrides(tmp_path / "runs", *sets))
+    assert sets[0] in grpo.options
+    assert sets[1] not in grpo.options, "the suite's budget holds"
+    assert sets[2] in grpo.options
 
 
 def test_the_plans_cost_has_the_searches(tmp_path):

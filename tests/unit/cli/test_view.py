@@ -79,10 +79,19 @@ def test_looking_loads_no_model_library(tmp_path):
     assert done.stdout.strip() == "[]"
 
 
-def test_a_folder_that_is_not_there_is_named(tmp_path):
-    done = typed("--runs", str(tmp_path / "nowhere"))
+def refused(*words):
+    """The error of a command that is refused."""
+    done = typed(*words)
     assert done.exit_code == 2
-    assert "there is no folder" in json.loads(done.stdout)["error"]["cause"]
+    return json.loads(done.stdout)["error"]
+
+
+def test_folders_that_are_not_there_or_another_s_are_named(tmp_path):
+    assert "there is no folder" in refused("--runs", str(tmp_path / "nowhere"))["cause"]
+    (tmp_path / "mine.txt").write_text("mine")
+    (tmp_path / "runs").mkdir()
+    error = refused("--runs", str(tmp_path / "runs"), "--export", str(tmp_path))
+    assert "other things than an export" in error["cause"]
 
 
 def test_a_port_that_is_taken_is_named(tmp_path):
@@ -90,9 +99,7 @@ def test_a_port_that_is_taken_is_named(tmp_path):
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = str(other.getsockname()[1])
-        done = typed("--runs", str(tmp_path), "--port", port, "--no-open")
-    assert done.exit_code == 2
-    error = json.loads(done.stdout)["error"]
+        error = refused("--runs", str(tmp_path), "--port", port, "--no-open")
     assert port in error["cause"]
     assert "--port" in error["next_step"]
 
@@ -115,11 +122,3 @@ def test_a_browser_is_opened_unless_told_otherwise(tmp_path, monkeypatch):
     assert (argument[:8], mode) == ("file:///", 0o600)
     assert f'url={json.loads(done.stdout)["address"]}"' in page
     assert not Path(urlsplit(argument).path).exists()
-
-
-def test_an_export_into_a_folder_of_others_is_refused(tmp_path):
-    (tmp_path / "mine.txt").write_text("mine")
-    (tmp_path / "runs").mkdir()
-    done = typed("--runs", str(tmp_path / "runs"), "--export", str(tmp_path))
-    assert done.exit_code == 2
-    assert "other things than an export" in json.loads(done.stdout)["error"]["cause"]

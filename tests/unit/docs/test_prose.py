@@ -40,8 +40,9 @@ def test_a_sentence_ends_where_a_reader_ends_it(text, expected):
     assert len(of(text)) == expected
 
 
-def test_lines_of_a_sentence_are_joined():
+def test_lines_are_joined_and_a_link_counts_by_its_words():
     assert of("A run\nis   stored.") == ["A run is stored."]
+    assert of("See [the study](results/study.md).") == ["See the study."]
 
 
 @pytest.mark.parametrize(
@@ -57,10 +58,6 @@ def test_lines_of_a_sentence_are_joined():
 def test_code_formulas_tables_and_headings_do_not_count(text):
     assert of(text) == []
     assert of(f"Before.\n\n{text}\n\nAfter.") == ["Before.", "After."]
-
-
-def test_a_link_counts_by_its_words():
-    assert of("See [the study](results/study.md).") == ["See the study."]
 
 
 @pytest.mark.parametrize(

@@ -47,10 +47,14 @@ def test_a_right_answer_by_a_right_working(completion, right):
     assert make_rows.right_working("", completion, "16") is right
 
 
-def test_guesses_of_one_operation_on_two_numbers():
+def test_guesses_of_one_operation_and_runs_of_eight_words():
     # 7 and 2: 9, 9, 5, -5, 14, 14, 7/2, 2/7; two of eight give 9
     assert one_operation.chance("Ann has 7 pens and finds two.", "9") == 2 / 8
     assert one_operation.chance("Ann has a pen.", "1") == 0
+    questions = ["a b c d e f g 12 i", "A b c d e f g 7 j", "a b c"]
+    first, second, short = make_rows.runs([{"question": text} for text in questions])
+    assert first & second == {("a", "b", "c", "d", "e", "f", "g", "#")}
+    assert short == set()
 
 
 @pytest.fixture
@@ -66,23 +70,13 @@ def written(tmp_path, monkeypatch):
     }
 
 
-def test_rows_whose_formula_gives_the_gold(written):
+def test_rows_whose_formula_gives_the_gold_and_stories_apart(written):
     assert written["train"] == [
         {"question": "Ann has 2 pens. How many?", "working": "7+2=9", "gold": "9"},
         {"question": "A rope. How long?", "working": "5/2=2.5", "gold": "2.5"},
     ]
-
-
-def test_no_story_is_in_test_and_validation(written):
     assert (len(written["test"]), len(written["dev"])) == (400, 500)
     tested, validated = ({row["question"] for row in written[name]} for name in ("test", "dev"))
     assert not tested & validated
     assert written["test"][0]["working"] == "30 - 11"
     assert written["test"][0]["gold"] == "19"
-
-
-def test_runs_of_eight_words_mask_numbers():
-    questions = ["a b c d e f g 12 i", "A b c d e f g 7 j", "a b c"]
-    first, second, short = make_rows.runs([{"question": text} for text in questions])
-    assert first & second == {("a", "b", "c", "d", "e", "f", "g", "#")}
-    assert short == set()

@@ -1,7 +1,6 @@
 """The table in docs/architecture.md: a thing that is added as a row says is there, and runs."""
 
-from __future__ import annotations
-
+import json
 import re
 import subprocess
 import sys
@@ -65,16 +64,22 @@ def count(inputs):
 
 COUNTED = Analysis("counted", "how many problems there are", count)
 """
-ANALYSE = """
+TYPED = """
+import json, sys
 from pathlib import Path
 from answered import Sample, answered, inputs
+from typer.testing import CliRunner
 from sage_cli.analysis.analyses import find_analysis
+from sage_cli.cli.app import app
+shown = {line: CliRunner().invoke(app, line.split()).output for line in json.loads(sys.argv[1])}
 of = answered(Path("samples"), "a", {"p": [Sample()], "q": [Sample()]})
-print(find_analysis("counted").compute(inputs(of)).data)
+shown["computed"] = str(find_analysis("counted").compute(inputs(of)).data)
+print(json.dumps(shown))
 """
+"""Types commands, and computes the analysis that was added."""
 
 
-ADDED: dict[str, dict[str, str | tuple[str, str]]] = {
+ADDED = {
     "a guide": {"guides/steady.py": GUIDE},
     "a method": {"methods/halved.py": METHOD},
     "a setting": {
@@ -91,67 +96,49 @@ ADDED: dict[str, dict[str, str | tuple[str, str]]] = {
         ),
     },
 }
-SAGE = "from sage_cli.cli.app import main; main()"
-RUN: dict[str, list[tuple[str, tuple[str, ...], str]]] = {
-    "a guide": [
-        (SAGE, ("rl", "--guide", "steady", "--set", "guide.factor=1.2", "--dry-run"), "steady"),
-        (SAGE, ("config", "explain", "guide.factor"), "The factor."),
-    ],
-    "a method": [
-        (SAGE, ("rl", "--algo", "halved", "--set", "rl.share=0.25", "--dry-run"), "halved"),
-        (SAGE, ("config", "algos"), "half of the centred reward"),
-    ],
-    "a setting": [
-        (SAGE, ("config", "explain", "evaluation.patience"), "before a training ends"),
-        (SAGE, ("config", "show", "--set", "evaluation.patience=5", "--json"), '"patience": 5'),
-    ],
-    "a benchmark": [
-        (SAGE, ("data", "list"), "pub-quiz"),
-        (SAGE, ("data", "show", "pub-quiz"), "How many bones has a shark?"),
-    ],
-    "an analysis": [
-        (SAGE, ("analyze",), "how many problems there are"),
-        (ANALYSE, (), "{'problems': 2}"),
-    ],
-}
+RUN = {
+    "a guide": [("rl --guide steady --set guide.factor=1.2 --dry-run", "steady"),
+                ("config explain guide.factor", "The factor.")],
+    "a method": [("rl --algo halved --set rl.share=0.25 --dry-run", "halved"),
+                 ("config algos", "half of the centred reward")],
+    "a setting": [("config explain evaluation.patience", "before a training ends"),
+                  ("config show --set evaluation.patience=5 --json", '"patience": 5')],
+    "a benchmark": [("data list", "pub-quiz"),
+                    ("data show pub-quiz", "How many bones has a shark?")],
+    "an analysis": [("analyze", "how many problems there are"), ("computed", "{'problems': 2}")],
+}  # fmt: skip
+"""What is typed then, and shown."""
 
 
 @pytest.fixture(scope="module")
-def package(tmp_path_factory):
-    """A copy of the code that a test may add to."""
-    folder = tmp_path_factory.mktemp("checkout")
+def shown(tmp_path_factory):
+    """What commands show where all of it was added to a copy of the code."""
+    package, folder = tmp_path_factory.mktemp("checkout"), tmp_path_factory.mktemp("typed")
     for part in ("sage_cli", "configs", "sweeps"):
-        copytree(REPOSITORY / part, folder / part, ignore=ignore_patterns("__pycache__"))
-    return folder
-
-
-@pytest.mark.parametrize("thing", ADDED)
-def test_a_thing_is_added_where_the_table_says(thing, package, tmp_path):
-    places = re.findall(r"`([\w/]+(?:/|\.py))`", ROWS[thing])
-    for name, content in ADDED[thing].items():
-        assert any(name == place or name.startswith(place) for place in places), name
+        copytree(REPOSITORY / part, package / part, ignore=ignore_patterns("__pycache__"))
+    for name, content in ((name, text) for files in ADDED.values() for name, text in files.items()):
         file = package / "sage_cli" / name
         text = content if isinstance(content, str) else file.read_text().replace(*content)
         assert not file.exists() or text != file.read_text()
         file.write_text(text.replace("'''", chr(34) * 3))
-    (tmp_path / "benchmarks").mkdir()
+    (folder / "benchmarks").mkdir()
     row = '{"problem": "How many bones has a shark?", "answer": "0"}\n'
-    (tmp_path / "benchmarks/pub.jsonl").write_text(7 * row)
+    (folder / "benchmarks/pub.jsonl").write_text(7 * row)
     paths = f"{package}:{REPOSITORY / 'tests/support'}"
-    for program, words, said in RUN[thing]:
-        done = subprocess.run(
-            [sys.executable, "-c", program, *words],
-            cwd=tmp_path,
-            env={
-                "SAGE_DATA": str(tmp_path),
-                "PYTHONPATH": paths,
-                "PATH": "",
-                "COLUMNS": "200",
-                "HF_HUB_OFFLINE": "1",
-            },
-            capture_output=True,
-            text=True,
-            timeout=200,
-        )
-        assert done.returncode == 0, done.stderr
-        assert said in done.stdout, done.stdout
+    lines = [line for commands in RUN.values() for line, _ in commands if line != "computed"]
+    done = subprocess.run(
+        [sys.executable, "-c", TYPED, json.dumps(lines)], cwd=folder, capture_output=True,
+        text=True, timeout=200, env={"SAGE_DATA": str(folder), "PYTHONPATH": paths, "PATH": "",
+                                     "COLUMNS": "200", "HF_HUB_OFFLINE": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("thing", ADDED)
+def test_a_thing_is_added_where_the_table_says(thing, shown):
+    places = re.findall(r"`([\w/]+(?:/|\.py))`", ROWS[thing])
+    for name in ADDED[thing]:
+        assert any(name == place or name.startswith(place) for place in places), name
+    for line, said in RUN[thing]:
+        assert said in shown[line], shown[line]
