@@ -1,9 +1,6 @@
 """"""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +10,7 @@ from sage_cli.evaluation.counted_files import read_counts
 EXPECTED = {"a": (3, 2), "7": (1, 0)}
 
 
-def found(path: Path) -> dict[str, tuple[int, int]]:
+def found(path):
     counts = read_counts(path)
     return {
         id_: (int(n), int(c))
@@ -34,7 +31,7 @@ def found(path: Path) -> dict[str, tuple[int, int]]:
                    ' {"problem": "7", "n": 1, "c": 0}]}'),
     ],
 )  # fmt: skip
-def test_reads_samples_and_counts(name: str, text: str, tmp_path: Path) -> None:
+def test_reads_samples_and_counts(name, text, tmp_path):
     (tmp_path / name).write_text(text, encoding="utf-8")
     assert found(tmp_path / name) == EXPECTED
 
@@ -79,13 +76,13 @@ def test_reads_samples_and_counts(name: str, text: str, tmp_path: Path) -> None:
         ("x.txt", "a", "neither JSONL, JSON, CSV nor Parquet"),
     ],
 )
-def test_malformed_rows_are_named(name: str, text: str, said: str, tmp_path: Path) -> None:
+def test_malformed_rows_are_named(name, text, said, tmp_path):
     (tmp_path / name).write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match=said):
         read_counts(tmp_path / name)
 
 
-def test_all_malformed_rows_are_counted_and_some_shown(tmp_path: Path) -> None:
+def test_all_malformed_rows_are_counted_and_some_shown(tmp_path):
     path = tmp_path / "x.jsonl"
     path.write_text("\n".join(json.dumps({"problem": i, "correct": "?"}) for i in range(9)))
     with pytest.raises(DataError, match=r"line 5: .*\nand 4 more") as caught:
@@ -93,7 +90,7 @@ def test_all_malformed_rows_are_counted_and_some_shown(tmp_path: Path) -> None:
     assert "line 6" not in caught.value.cause
 
 
-def test_a_missing_or_binary_file(tmp_path: Path) -> None:
+def test_a_missing_or_binary_file(tmp_path):
     with pytest.raises(DataError, match="there is no file"):
         read_counts(tmp_path / "none.csv")
     (tmp_path / "x.csv").write_bytes(b"\xff\xfe\x00")

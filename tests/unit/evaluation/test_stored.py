@@ -1,7 +1,5 @@
 """What tells one sample set from another, and counts of what is stored."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,14 +1,10 @@
 """Second grades: of workings, by a function and by a server's model, counted with the first."""
 
-from __future__ import annotations
-
 import json
 import re
-from pathlib import Path
-from typing import Any
 
 import pytest
-from endpoint import Answer, Endpoint, serving
+from endpoint import Endpoint, serving
 from random_model import save_scratch
 from scripted import Scripted, solution
 from typer.testing import CliRunner
@@ -18,7 +14,6 @@ from sage_cli.config.load import load
 from sage_cli.evaluation import measure
 from sage_cli.evaluation.text_judges import verdict_of
 from sage_cli.problems.arithmetic import Arithmetic, working_out
-from sage_cli.sampling.sampler import SampleRequest
 
 SIZE = ["model.hidden=16", "model.layers=1", "model.heads=2", "model.feed_forward=32"]
 JUDGE = """
@@ -52,12 +47,12 @@ def broken(question, completion):
         ("", False),
     ],
 )
-def test_a_working_of_arithmetic_is_checked_exactly(completion: str, right: bool):
+def test_a_working_of_arithmetic_is_checked_exactly(completion, right):
     assert Arithmetic.working_is_right("47*63=?", completion) is right
 
 
 @pytest.mark.parametrize("strategy", "SRD")
-def test_demonstrations_are_right_workings_but_for_guesses(strategy: str):
+def test_demonstrations_are_right_workings_but_for_guesses(strategy):
     for a, b in ((47, 63), (60, 12), (11, 11)):
         text = working_out(strategy, a, b)
         assert Arithmetic.working_is_right(f"{a}*{b}=?", text) is (strategy != "D")
@@ -66,7 +61,7 @@ def test_demonstrations_are_right_workings_but_for_guesses(strategy: str):
 class Solving(Scripted):
     """A sampler of four texts: right by a working, by two errors, by a guess; wrong."""
 
-    def text(self, request: SampleRequest, index: int) -> str:
+    def text(self, request, index):
         a, b = map(int, re.findall(r"(\d+)\*(\d+)=\?", request.prompt)[-1])
         right = working_out("S", a, b)
         texts = (right, right.replace("*", "*1", 1), working_out("D", a, b), right)
@@ -74,7 +69,7 @@ class Solving(Scripted):
 
 
 @pytest.fixture
-def passk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def passk(tmp_path, monkeypatch):
     """`sage passk` of a model with four samples of three problems."""
     monkeypatch.setattr(measure, "build_sampler", Solving)
     config = load(sets=SIZE).config
@@ -83,7 +78,7 @@ def passk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
 
-    def typed(*more: str, code: int = 0) -> Any:
+    def typed(*more, code=0):
         words = ["passk", "m", "--preset", "tiny", "--limit", "3", "--n", "4", *more, "--json"]
         result = CliRunner().invoke(app, [*words, "--k", "1,2"])
         assert result.exit_code == code, result.output
@@ -92,14 +87,14 @@ def passk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return typed
 
 
-def curves(report: Any) -> dict[str, list[float]]:
+def curves(report):
     return {curve["policy"]: curve["pass@k"][:2] for curve in report["curves"]}
 
 
 BY_ANSWER = pytest.approx([0.75, 1.0])  # three of four; no two of four are wrong
 
 
-def test_samples_are_counted_that_are_right_by_a_right_working(passk: Any):
+def test_samples_are_counted_that_are_right_by_a_right_working(passk):
     # one of four: pass@2 = 1 - C(3, 2) / C(4, 2)
     expected = {"m": BY_ANSWER, "m, right by a right working": pytest.approx([0.25, 0.5])}
     report = passk("--grade", "working")
@@ -108,9 +103,7 @@ def test_samples_are_counted_that_are_right_by_a_right_working(passk: Any):
     assert report["curves"][1]["seeds"][0]["statuses"] == {"right": 3, "wrong": 6}
 
 
-def test_a_function_sees_question_completion_and_gold_once(
-    passk: Any, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_function_sees_question_completion_and_gold_once(passk, monkeypatch):
     expected = {"m": BY_ANSWER, "m, right by mine.py:judge": pytest.approx([0.5, 5 / 6])}
     assert curves(passk("--grade", "mine.py:judge")) == expected
     monkeypatch.setattr("sage_cli.grading.workers.WorkerPool.run", None)  # stored
@@ -118,15 +111,15 @@ def test_a_function_sees_question_completion_and_gold_once(
     assert curves(passk()) == {"m": BY_ANSWER}
 
 
-def test_a_function_that_fails_gives_errors_and_says_why(passk: Any, caplog: Any):
+def test_a_function_that_fails_gives_errors_and_says_why(passk, caplog):
     report = passk("--grade", "mine.py:broken")
     assert curves(report)["m, right by mine.py:broken"] == [0, 0]
     assert report["curves"][1]["seeds"][0]["statuses"] == {"error": 9}
     assert "takes 2 positional arguments but 3 were given" in caplog.text
 
 
-def test_a_servers_model_is_asked_about_right_samples(passk: Any):
-    def says(body: dict[str, Any], usual: Answer) -> Answer:
+def test_a_servers_model_is_asked_about_right_samples(passk):
+    def says(body, usual):
         question, _, text = body["messages"][-1]["content"].partition("Solution:\n")
         (asked,) = re.findall(r"\d+\*\d+=\?", question)
         right = Arithmetic.working_is_right(asked, text)
@@ -175,7 +168,7 @@ def test_a_servers_model_is_asked_about_right_samples(passk: Any):
         ("", "error"),
     ],
 )
-def test_a_reply_is_read_by_its_verdict_line_alone(reply: str, grade: str):
+def test_a_reply_is_read_by_its_verdict_line_alone(reply, grade):
     assert verdict_of(reply) == grade
 
 
@@ -190,8 +183,6 @@ def test_a_reply_is_read_by_its_verdict_line_alone(reply: str, grade: str):
         (("--grade", "working", "--dry-run"), "plans nothing"),
     ],
 )
-def test_a_judge_that_cannot_be_asked_is_refused_before_sampling(
-    passk: Any, more: tuple[str, ...], why: str, tmp_path: Path
-):
+def test_a_judge_that_cannot_be_asked_is_refused_before_sampling(passk, more, why, tmp_path):
     assert why in " ".join(passk(*more, code=2).replace("│", " ").split())
     assert not (tmp_path / "runs" / "samples").exists()

@@ -1,7 +1,5 @@
 """Where the answer stands."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

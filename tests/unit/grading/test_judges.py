@@ -1,7 +1,5 @@
 """Knights and Knaves: a role for every name."""
 
-from __future__ import annotations
-
 import logging
 from itertools import product
 
@@ -155,7 +153,7 @@ def grader(file):
         yield grader
 
 
-def tagged(answer: str) -> str:
+def tagged(answer):
     return f"so <SOLUTION>{answer}</SOLUTION>"
 
 

@@ -1,9 +1,5 @@
 """Which rows and tokens the anchor holds, and how strongly; `tests/theory` has the estimators."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 import torch
 
@@ -28,7 +24,7 @@ GROUP_RIGHT_B = torch.tensor([0.25] * 4 + [1.0] * 4)
         ("informative", [1, 1, 1, 1, 0, 0, 0, 0]),
     ],
 )
-def test_which_rows_are_held(rows: Any, expected: list[int]) -> None:
+def test_which_rows_are_held(rows, expected):
     assert anchored_rows(rows, RIGHT_B, GROUP_RIGHT_B).int().tolist() == expected
 
 
@@ -49,9 +45,7 @@ def test_which_rows_are_held(rows: Any, expected: list[int]) -> None:
         ([], 0.2, []),
     ],
 )
-def test_which_tokens_are_uncertain(
-    entropies: list[float], share: float, uncertain: list[int]
-) -> None:
+def test_which_tokens_are_uncertain(entropies, share, uncertain):
     """Whatever stands behind the completion, which has more entropy than all of it."""
     length = len(entropies)
     for padding in (int(not length), 2, 5):
@@ -62,7 +56,7 @@ def test_which_tokens_are_uncertain(
         assert not found_BT[1].any()
 
 
-def test_a_group_without_a_right_answer_is_equal_too() -> None:
+def test_a_group_without_a_right_answer_is_equal_too():
     assert equal_rows(torch.tensor([0.0, 0.125, 1.0])).tolist() == [True, False, True]
 
 

@@ -5,7 +5,7 @@ import torch
 from sage_cli.guides import BranchGuide, ShuffledGuide, Signals
 
 
-def signals(rows: int = 3, tokens: int = 40) -> Signals:
+def signals(rows=3, tokens=40):
     generator = torch.Generator().manual_seed(5)
     entropy_BT = 4 * torch.rand(rows, tokens, generator=generator)
     # the first row has a prompt's end before it and padding behind it, the last one is whole

@@ -1,12 +1,9 @@
 """Effective ranks and what is made of them, by hand."""
 
-from __future__ import annotations
-
 from math import log
 
 import pytest
 import torch
-from torch import Tensor
 
 from sage_cli.errors import TrainingError
 from sage_cli.methods.effective_rank import (
@@ -18,12 +15,12 @@ from sage_cli.methods.effective_rank import (
 from sage_cli.methods.formulas import AdvantageInputs
 
 
-def double(*values: float) -> Tensor:
+def double(*values):
     return torch.tensor(values, dtype=torch.float64)
 
 
 @pytest.mark.parametrize("shape", [(9, 4), (4, 9)])
-def test_the_effective_rank_is_that_of_the_singular_values(shape: tuple[int, int]):
+def test_the_effective_rank_is_that_of_the_singular_values(shape):
     rows = torch.randn(shape, generator=torch.Generator().manual_seed(2))
     values = torch.linalg.svdvals((rows - rows.mean(dim=0)).double())
     shares = (values / values.sum()).tolist()
@@ -37,7 +34,7 @@ def test_one_token_or_equal_ones_have_rank_one():
 
 
 @pytest.mark.parametrize(("tokens", "zeros"), [(2, 2), (4, 2), (5, 1), (6, 1), (7, 0)])
-def test_short_completions_have_no_changes(tokens: int, zeros: int):
+def test_short_completions_have_no_changes(tokens, zeros):
     # prefixes of 2, 4, 6 tokens, shorter than the whole: two make an ERV, three an ERA
     rows = torch.randn(tokens, 4, generator=torch.Generator().manual_seed(1))
     assert (measures(rows, stride=2) == 0).sum() == zeros

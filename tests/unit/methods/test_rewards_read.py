@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from sage_cli.config.load import load
-from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.methods.method import Method, OnlineMethod
 from sage_cli.methods.method_contract import MethodContract
@@ -17,7 +16,7 @@ REFUSING = {
 }  # fmt: skip
 
 
-def config_of(kind: type[OnlineMethod], *more: str) -> SageConfig:
+def config_of(kind, *more):
     algo = {"rl": {"algo": kind.name()}}
     return load(["tiny"], flags=algo, sets=["rl.rewards=[grade, brevity]", *more]).config
 

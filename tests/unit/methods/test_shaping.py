@@ -1,26 +1,22 @@
 """What is shaped in every update, by hand."""
 
-from __future__ import annotations
-
 from math import exp, log
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from sage_cli.methods.formulas import Update
 from sage_cli.methods.token_shapes import ClipCov, KlCov, Steer, steer_omega
 
 
-def row(*values: float) -> Tensor:
+def row(*values):
     return torch.tensor([values], dtype=torch.float64)
 
 
-def update(advantages_BT: Tensor, logps_BT: Tensor, **given: Any) -> Update:
+def update(advantages_BT, logps_BT, **given):
     """On-policy unless `old_logps_BT` says otherwise; all tokens count unless `mask_BT` does."""
     entropy_BT = given.pop("entropy_BT", torch.zeros_like(logps_BT))
-    values: dict[str, Any] = {
+    values = {
         "old_logps_BT": logps_BT.detach(),
         "old_entropy_BT": entropy_BT,
         "mask_BT": torch.ones_like(logps_BT).long(),
@@ -76,7 +72,7 @@ A, LOGPS = row(1, 1, -1, -1), row(-0.1, -3, -0.2, -4)
 """Means 0 and -1.825: covariances 1.725, -1.175, -1.625, 2.175."""
 
 
-def clip_cov(given: Update, *, share: float, low: float, high: float) -> Tensor:
+def clip_cov(given, *, share, low, high):
     return ClipCov(share=share, covariance_low=low, covariance_high=high).shape(given)
 
 

@@ -1,7 +1,5 @@
 """Advantages of groups by hand."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from scipy import stats
@@ -13,7 +11,7 @@ from sage_cli.methods.formulas import (
 )
 
 
-def row(*values: float) -> torch.Tensor:
+def row(*values):
     return torch.tensor([values], dtype=torch.float64)
 
 
@@ -43,6 +41,6 @@ def test_beta_gives_nothing_to_groups_of_equal_grades():
 
 
 @pytest.mark.parametrize("groups", [1, 3])
-def test_beta_falls_back_where_all_groups_are_alike(groups: int):
+def test_beta_falls_back_where_all_groups_are_alike(groups):
     rewards_PN = REWARDS_PN[:1].repeat(groups, 1)
     torch.testing.assert_close(beta_advantages(rewards_PN), group_advantages(rewards_PN))

@@ -1,10 +1,7 @@
 """Advantages of grades, likelihoods and the reference, by hand."""
 
-from __future__ import annotations
-
 import pytest
 import torch
-from torch import Tensor
 
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, TrainingError
@@ -12,11 +9,11 @@ from sage_cli.methods.formulas import AdvantageInputs, group_advantages
 from sage_cli.methods.reweighted import Mara, mode_anchored_rewards, risk_advantages
 
 
-def group(*values: float) -> Tensor:
+def group(*values):
     return torch.tensor([values], dtype=torch.float64)
 
 
-def inputs(right_PN: Tensor, logps_PN: Tensor | None = None, tokens: int = 1, **more):
+def inputs(right_PN, logps_PN=None, tokens=1, **more):
     """One prompt; each completion's log-probability is spread evenly over its tokens."""
     rows = right_PN.numel()
     logps_BT = torch.zeros(rows, tokens + 1, dtype=torch.float64)

@@ -1,7 +1,5 @@
 """pass^k, G-Pass@k and Cover@tau."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from fractions import Fraction
@@ -26,7 +24,7 @@ from sage_cli.metrics.counts import (
 )
 
 
-def test_orders_by_id_and_pools_seeds_by_id() -> None:
+def test_orders_by_id_and_pools_seeds_by_id():
     one = Counts(("a", "b"), [4, 8], [1, 2])
     two = Counts(("b", "a"), [8, 4], [5, 0])
     assert two.ordered(one.problem_ids).c_P.tolist() == [0, 5]
@@ -35,7 +33,7 @@ def test_orders_by_id_and_pools_seeds_by_id() -> None:
     assert both.c_P.tolist() == [1, 7]
 
 
-def test_a_missing_problem_is_named() -> None:
+def test_a_missing_problem_is_named():
     one, two = Counts(("a", "b"), [4, 4], [1, 1]), Counts(("a",), [4], [1])
     with pytest.raises(MetricError, match="1 are on one side only, first 'b'"):
         one.ordered(two.problem_ids)
@@ -43,7 +41,7 @@ def test_a_missing_problem_is_named() -> None:
         two.ordered(one.problem_ids)
 
 
-def test_arrays_are_copied_and_frozen() -> None:
+def test_arrays_are_copied_and_frozen():
     n_P = np.array([4, 4])
     counts = Counts(("a", "b"), n_P, [1, 1])
     n_P[0] = 0
@@ -62,19 +60,17 @@ def test_arrays_are_copied_and_frozen() -> None:
         (("a",), [4], [0.5], "whole"),
     ],
 )
-def test_refuses_impossible_counts(
-    ids: tuple[str, ...], n: list[int], c: list[int], said: str
-) -> None:
+def test_refuses_impossible_counts(ids, n, c, said):
     with pytest.raises(MetricError, match=said):
-        Counts(ids, n, c)  # type: ignore[arg-type]
+        Counts(ids, n, c)
 
 
-def exact(n: int, c: int, k: int) -> Fraction:
+def exact(n, c, k):
     """Chen et al. 2021 in rational arithmetic."""
     return 1 - Fraction(comb(n - c, k), comb(n, k))
 
 
-def test_equals_exact_arithmetic_for_every_small_case() -> None:
+def test_equals_exact_arithmetic_for_every_small_case():
     for n in range(1, 41):
         ks = np.arange(1, n + 1)
         found_CK = pass_at_k(n, np.arange(n + 1), ks)
@@ -83,7 +79,7 @@ def test_equals_exact_arithmetic_for_every_small_case() -> None:
 
 
 @given(st.data())
-def test_equals_exact_arithmetic_for_random_n(data: st.DataObject) -> None:
+def test_equals_exact_arithmetic_for_random_n(data):
     n = data.draw(st.integers(1, 4096))
     c = data.draw(st.integers(0, n))
     k = data.draw(st.integers(1, n))
@@ -91,13 +87,13 @@ def test_equals_exact_arithmetic_for_random_n(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize(("c", "k"), [(1, 1), (1, 9_999), (3, 5_000), (9_000, 2), (17, 333)])
-def test_is_stable_at_ten_thousand_samples(c: int, k: int) -> None:
+def test_is_stable_at_ten_thousand_samples(c, k):
     expected = float(exact(10_000, c, k))
     assert pass_at_k(10_000, c, k) == pytest.approx(expected, rel=1e-12, abs=0)
 
 
 @given(st.integers(1, 300), st.data())
-def test_is_monotone_and_meets_its_ends(n: int, data: st.DataObject) -> None:
+def test_is_monotone_and_meets_its_ends(n, data):
     c = data.draw(st.integers(0, n))
     pass_K = pass_at_k(n, c, np.arange(1, n + 1))
     assert pass_K[0] == c / n
@@ -107,7 +103,7 @@ def test_is_monotone_and_meets_its_ends(n: int, data: st.DataObject) -> None:
     assert pass_K.max() <= 1
 
 
-def test_shapes_follow_n_and_c_then_k() -> None:
+def test_shapes_follow_n_and_c_then_k():
     assert isinstance(pass_at_k(4, 2, 1), float)
     assert pass_at_k([4, 8], 2, 1).shape == (2,)
     assert pass_at_k(4, 2, [1, 2, 4]).shape == (3,)
@@ -116,7 +112,7 @@ def test_shapes_follow_n_and_c_then_k() -> None:
     assert pass_at_k([], [], [1, 2]).shape == (0, 2)
 
 
-def test_every_problem_keeps_its_own_n_and_ks_keep_their_order() -> None:
+def test_every_problem_keeps_its_own_n_and_ks_keep_their_order():
     n_P, c_P, ks = [7, 300, 12, 7], [3, 1, 12, 0], [5, 1, 5]
     expected = [[float(exact(n, c, k)) for k in ks] for n, c in zip(n_P, c_P, strict=True)]
     np.testing.assert_allclose(pass_at_k(n_P, c_P, ks), expected, rtol=1e-14)
@@ -141,13 +137,13 @@ def test_every_problem_keeps_its_own_n_and_ks_keep_their_order() -> None:
         (4, 2, [[1, 2]], "1-d"),
     ],
 )
-def test_refuses_what_is_undefined(n: object, c: object, k: object, said: str) -> None:
+def test_refuses_what_is_undefined(n, c, k, said):
     with pytest.raises(MetricError, match=said) as caught:
-        pass_at_k(n, c, k)  # type: ignore[arg-type]
+        pass_at_k(n, c, k)
     assert isinstance(caught.value, ValueError)
 
 
-def test_too_large_a_k_comes_with_the_next_step() -> None:
+def test_too_large_a_k_comes_with_the_next_step():
     with pytest.raises(MetricError) as caught:
         pass_at_k(64, 3, 256)
     assert caught.value.next_step == "ask for k up to 64, or sample at least 256 per problem"
@@ -156,13 +152,13 @@ def test_too_large_a_k_comes_with_the_next_step() -> None:
 N, C = np.array([5, 5, 5]), np.array([0, 3, 5])
 
 
-def test_all_of_k_are_right() -> None:
+def test_all_of_k_are_right():
     # 3 of 5 right: C(3,1)/C(5,1) = 3/5, C(3,2)/C(5,2) = 3/10, C(3,4) = 0
     expected = [[0, 0, 0], [3 / 5, 3 / 10, 0], [1, 1, 1]]
     np.testing.assert_allclose(all_right_at_k(N, C, [1, 2, 4]), expected, atol=1e-12)
 
 
-def test_a_share_of_k_is_right() -> None:
+def test_a_share_of_k_is_right():
     # half of 4 are 2 of 4: 1 - P(1 right of 4) - P(0) = 1 - 3 C(2,3) / 5 - 0 = 1 (two are wrong)
     # three quarters are 3 of 4: C(3,3) C(2,1) / C(5,4) = 2/5
     assert g_pass_at_k(N, C, [4], 0.5)[:, 0] == pytest.approx([0, 1, 1])
@@ -171,17 +167,17 @@ def test_a_share_of_k_is_right() -> None:
     assert g_pass_at_k(np.array([10]), np.array([7]), [10], 0.7)[0, 0] == pytest.approx(1)
 
 
-def test_the_least_share_is_pass_at_k() -> None:
+def test_the_least_share_is_pass_at_k():
     np.testing.assert_allclose(g_pass_at_k(N, C, [1, 3], 1e-6), pass_at_k(N, C, [1, 3]), atol=1e-12)
 
 
-def test_covered_problems_have_the_share() -> None:
+def test_covered_problems_have_the_share():
     # shares 0, .6, 1
     found = covered_at(N, C, [0.1, 0.6, 0.61, 1.0])
     assert found.tolist() == [[0, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 1]]
 
 
-def test_what_is_not_defined_is_refused() -> None:
+def test_what_is_not_defined_is_refused():
     with pytest.raises(MetricError, match="G-Pass@6 is undefined"):
         g_pass_at_k(N, C, [6], 0.5)
     with pytest.raises(MetricError, match="tau must be above 0"):

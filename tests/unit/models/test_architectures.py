@@ -1,11 +1,5 @@
 """Published architectures: which layers get adapters, and what their configurations say."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
@@ -26,13 +20,13 @@ ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
 GATED = ("gate_proj", "up_proj", "down_proj")
 
 
-def saved(name: str, folder: Path, **changes: Any) -> Path:
+def saved(name, folder, **changes):
     of_architecture(name, TOKENIZER, **changes).save_pretrained(folder)
     TOKENIZER.save_pretrained(folder)
     return folder
 
 
-def adapted_names(model: Any) -> set[str]:
+def adapted_names(model):
     trained = [name for name, weight in model.named_parameters() if weight.requires_grad]
     return {name.partition(".lora_")[0].rpartition(".")[2] for name in trained}
 
@@ -50,7 +44,7 @@ def adapted_names(model: Any) -> set[str]:
         ("gpt-oss", ATTENTION, set(ATTENTION)),
     ],
 )
-def test_adapters_are_on_what_is_named(name: str, targets: tuple[str, ...], adapted: set[str]):
+def test_adapters_are_on_what_is_named(name, targets, adapted):
     model = attach_lora(of_architecture(name, TOKENIZER), LoraSection(rank=2, targets=targets))
     assert adapted_names(model) == adapted
     ids = torch.arange(8).view(1, -1)
@@ -72,9 +66,7 @@ def test_adapters_are_on_what_is_named(name: str, targets: tuple[str, ...], adap
         ("qwen3-moe", (*ATTENTION, *GATED, "router"), "router of", "q_proj"),
     ],
 )
-def test_a_target_without_a_layer_is_named(
-    name: str, targets: tuple[str, ...], lacking: str, there: str, tmp_path: Path
-):
+def test_a_target_without_a_layer_is_named(name, targets, lacking, there, tmp_path):
     folder = saved(name, tmp_path / name)
     for model in (load_model(folder), outline(folder)):
         with pytest.raises(ConfigurationError) as caught:
@@ -88,7 +80,7 @@ def test_adapters_that_peft_refuses_are_a_mistake_of_the_settings():
         attach_lora(of_architecture("qwen3-moe", TOKENIZER), LoraSection(dropout=0.1))
 
 
-def test_an_adapter_of_others_on_a_vision_tower_is_frozen_there(tmp_path: Path):
+def test_an_adapter_of_others_on_a_vision_tower_is_frozen_there(tmp_path):
     folder = saved("gemma3-images", tmp_path / "m")
     model = AutoModelForCausalLM.from_pretrained(folder)
     get_peft_model(model, LoraConfig(target_modules=["q_proj"])).save_pretrained(tmp_path / "a")
@@ -99,7 +91,7 @@ def test_an_adapter_of_others_on_a_vision_tower_is_frozen_there(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", ["llama", "qwen2-tied"])
-def test_token_ids_alone_are_kept_of_generation_settings(name: str, tmp_path: Path):
+def test_token_ids_alone_are_kept_of_generation_settings(name, tmp_path):
     folder = saved(name, tmp_path / "m")
     given = '{"temperature": 0.9, "top_p": 0.6, "eos_token_id": [1, 2], "max_length": 4096}'
     (folder / "generation_config.json").write_text(given)
@@ -109,12 +101,12 @@ def test_token_ids_alone_are_kept_of_generation_settings(name: str, tmp_path: Pa
     assert (kept.eos_token_id, kept.temperature, kept.max_length) == ([1, 2], None, None)
 
 
-def test_attention_scores_are_capped_as_the_configuration_says(tmp_path: Path):
+def test_attention_scores_are_capped_as_the_configuration_says(tmp_path):
     model = of_architecture("gemma2", TOKENIZER, std=2.0)  # scores far above the cap
     model.save_pretrained(tmp_path)
     ids = torch.arange(40).view(1, -1)
 
-    def logps(attention: str | None) -> torch.Tensor:
+    def logps(attention):
         kernels = None if attention is None else {"attn_implementation": attention}
         with torch.no_grad():
             return load_model(tmp_path, kernels=kernels).eval()(ids).logits.log_softmax(-1)
@@ -146,7 +138,7 @@ YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 
         ),
     ],
 )
-def test_the_context_of_a_configuration(name: str, changes: dict[str, Any], context: int):
+def test_the_context_of_a_configuration(name, changes, context):
     assert context_of(of_architecture(name, TOKENIZER, **changes).config) == context
 
 
@@ -154,13 +146,13 @@ def test_a_model_without_positions_reads_any_length():
     assert context_of(AutoModelForCausalLM.from_config(_bloom()).config) is None
 
 
-def _bloom() -> Any:
+def _bloom():
     from transformers import BloomConfig
 
     return BloomConfig(vocab_size=101, hidden_size=16, n_layer=1, n_head=2)
 
 
-def test_facts_are_those_of_the_text_model(tmp_path: Path):
+def test_facts_are_those_of_the_text_model(tmp_path):
     saved("gemma3-images", tmp_path / "images")
     saved("gemma3", tmp_path / "text")
     assert facts_of_folder(tmp_path / "images") == facts_of_folder(tmp_path / "text")
@@ -174,14 +166,12 @@ def test_facts_are_those_of_the_text_model(tmp_path: Path):
         ("folder", "folder/model-q4.gguf"), ("org/Model-1B-GGUF", "FILE.gguf"),
     ],
 )  # fmt: skip
-def test_a_gguf_file_is_told_how_to_become_a_folder(
-    named: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_gguf_file_is_told_how_to_become_a_folder(named, file, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
     for path in (tmp_path / "model-q4.gguf", tmp_path / "folder" / "model-q4.gguf"):
         path.write_bytes(b"GGUF")
-    asked: tuple[Callable[[], Any], ...] = (
+    asked = (
         lambda: named_policy(named, Runs(tmp_path)),
         lambda: require_model(named),
     )

@@ -1,14 +1,10 @@
 """Starts that don't fit the configuration: other prompts, models, bases of adapters, tokenizers."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
 from peft import LoraConfig, get_peft_model
@@ -30,7 +26,7 @@ from sage_cli.models.loading import attach_lora, load_model, load_tokenizer
 from sage_cli.models.policy import Policy, named_policy
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Silent
-from sage_cli.store.run import Run, Runs
+from sage_cli.store.run import Runs
 
 SIZE = ["model.hidden=16", "model.layers=1", "model.heads=2", "model.feed_forward=32"]
 
@@ -208,14 +204,14 @@ def test_rl_refuses_before_it_writes(run, runs):
 BRANCH = {"anchor": {"kl": "reverse"}, "guide": {"name": "branch"}}
 
 
-def trained(root: Path, identity: str, parent: Run, **settings: Any) -> Policy:
+def trained(root, identity, parent, **settings):
     """A run of RL with those settings; `rl.seed` is its own."""
     told = {"rl": {"algo": "dapo", "seed": int(identity, 16)}, **settings}
     run = stored_run(root, "dapo", identity, parent=parent.id, settings=told)
     return Policy.of_run(run)
 
 
-def start_one_method(root: Path, identity: str, **sft: Any) -> Run:
+def start_one_method(root, identity, **sft):
     settings = {
         "sft": {"seed": int(identity, 16), **sft},
         "data": {"arithmetic": {"seed": int(identity, 16)}},
@@ -223,7 +219,7 @@ def start_one_method(root: Path, identity: str, **sft: Any) -> Run:
     return stored_run(root, "arithmetic", identity, kind="sft", settings=settings)
 
 
-def test_seeds_of_the_training_and_of_the_initial_policy_may_differ(tmp_path: Path) -> None:
+def test_seeds_of_the_training_and_of_the_initial_policy_may_differ(tmp_path):
     runs = Runs(tmp_path)
     seeds = {"data": {"arithmetic": {"seed": 7}}}
     one = trained(tmp_path, "1", start_one_method(tmp_path, "a"), **BRANCH)
@@ -235,7 +231,7 @@ def test_seeds_of_the_training_and_of_the_initial_policy_may_differ(tmp_path: Pa
     refuse_several_methods([one, other], [one], runs)
 
 
-def test_other_settings_are_named_with_their_values_and_the_way_to_compare(tmp_path: Path) -> None:
+def test_other_settings_are_named_with_their_values_and_the_way_to_compare(tmp_path):
     parent = start_one_method(tmp_path, "a")
     one = trained(tmp_path, "1", parent, **BRANCH)
     other = trained(tmp_path, "2", parent, anchor={"kl": "none"})
@@ -251,14 +247,14 @@ def test_other_settings_are_named_with_their_values_and_the_way_to_compare(tmp_p
     )
 
 
-def test_initial_policies_are_seeds_of_one_too(tmp_path: Path) -> None:
+def test_initial_policies_are_seeds_of_one_too(tmp_path):
     one = trained(tmp_path, "1", start_one_method(tmp_path, "a"))
     other = trained(tmp_path, "2", start_one_method(tmp_path, "b", steps=10))
     with pytest.raises(ConfigurationError, match=r"initial policy: sft.steps \(875 and 10\)"):
         refuse_several_methods([one, other], [], Runs(tmp_path))
 
 
-def test_a_checkpoint_is_of_its_step(tmp_path: Path) -> None:
+def test_a_checkpoint_is_of_its_step(tmp_path):
     parent = start_one_method(tmp_path, "a")
     one, other = (trained(tmp_path, identity, parent) for identity in "12")
     at = [Policy(one.path, one.run, checkpoint=step) for step in (10, 20)]
@@ -268,7 +264,7 @@ def test_a_checkpoint_is_of_its_step(tmp_path: Path) -> None:
         )
 
 
-def test_a_model_without_settings_is_passed_over_and_named(tmp_path: Path) -> None:
+def test_a_model_without_settings_is_passed_over_and_named(tmp_path):
     run = trained(tmp_path, "1", start_one_method(tmp_path, "a"))
     sides = [run, Policy("org/model")], [Policy("org/other")]
     refuse_several_methods(*sides, Runs(tmp_path))
@@ -290,9 +286,7 @@ GUIDED = {"anchor": {"kl": "reverse", "beta": 0.1}, "guide": {"name": "branch", 
         ([GUIDED], "initial policy", "no run of it is here"),
     ],
 )
-def test_a_comparison_says_whether_it_is_with_the_own_control(
-    tmp_path: Path, stored: list[dict[str, Any]], compared: Any, note: str
-) -> None:
+def test_a_comparison_says_whether_it_is_with_the_own_control(tmp_path, stored, compared, note):
     parent = start_one_method(tmp_path, "a")
     guided = trained(tmp_path, "1", parent, **GUIDED)
     policies = {str(told): trained(tmp_path, "2", parent, **told) for told in stored}
@@ -306,7 +300,7 @@ def test_a_comparison_says_whether_it_is_with_the_own_control(
         assert own_controls([opposite], [guided], Runs(tmp_path)) == ([], [])
 
 
-def test_of_several_own_controls_the_one_of_the_same_seed_is_offered(tmp_path: Path) -> None:
+def test_of_several_own_controls_the_one_of_the_same_seed_is_offered(tmp_path):
     parent = start_one_method(tmp_path, "a")
     guided = trained(tmp_path, "1", parent, **GUIDED)
     trained(tmp_path, "2", parent, **PLAIN)
@@ -326,9 +320,7 @@ def test_of_several_own_controls_the_one_of_the_same_seed_is_offered(tmp_path: P
         ("a", {"data": {"arithmetic": {"seed": 9}}}, "rl-dapo-22222222"),
     ],
 )
-def test_an_own_control_has_the_same_initial_policy_and_data(
-    tmp_path: Path, parent: str, settings: dict[str, Any], expected: str
-) -> None:
+def test_an_own_control_has_the_same_initial_policy_and_data(tmp_path, parent, settings, expected):
     starts = {name: start_one_method(tmp_path, name) for name in "ab"}
     guided = trained(tmp_path, "1", starts["a"], **GUIDED)
     older = trained(tmp_path, "2", starts["a"], **PLAIN)
@@ -341,9 +333,7 @@ def test_an_own_control_has_the_same_initial_policy_and_data(
 
 
 @pytest.mark.parametrize(("step", "is_control"), [(2, True), (3, False), (None, False)])
-def test_a_checkpoints_own_control_is_the_same_step_without_the_guide(
-    tmp_path: Path, step: int | None, is_control: bool
-) -> None:
+def test_a_checkpoints_own_control_is_the_same_step_without_the_guide(tmp_path, step, is_control):
     parent = start_one_method(tmp_path, "a")
     guided = replace(trained(tmp_path, "1", parent, **GUIDED), checkpoint=2)
     plain = replace(trained(tmp_path, "2", parent, **PLAIN), checkpoint=step)

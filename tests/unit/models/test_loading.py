@@ -1,7 +1,5 @@
 """Models from nothing, saved, loaded, adapted, told apart; and folders that hold none."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -268,7 +266,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="glibc's allocat
 KEEP = "from sage_cli.models.loading import keep_freed_memory; assert keep_freed_memory() is "
 
 
-def faults(before: str = "", **environment: str) -> int:
+def faults(before="", **environment):
     """Pages that the system gave anew while a block was asked for and freed ten times."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM.format(before=before)],
@@ -278,21 +276,21 @@ def faults(before: str = "", **environment: str) -> int:
     return int(done.stdout)
 
 
-def _without_malloc() -> dict[str, str]:
+def _without_malloc():
     said = ("MALLOC_", "GLIBC_TUNABLES")
     return {name: value for name, value in os.environ.items() if not name.startswith(said)}
 
 
-def test_a_block_that_is_freed_is_not_fetched_again() -> None:
+def test_a_block_that_is_freed_is_not_fetched_again():
     assert faults() >= TIMES * PAGES / 512  # even where a page has 2 MB
     assert faults(KEEP + "True") < 100
 
 
-def test_what_the_environment_says_of_the_allocator_stays() -> None:
+def test_what_the_environment_says_of_the_allocator_stays():
     assert faults(KEEP + "False", MALLOC_MMAP_THRESHOLD_="1048576") >= TIMES * PAGES / 512
 
 
-def test_a_process_that_loads_a_model_keeps_its_memory(tmp_path: Path) -> None:
+def test_a_process_that_loads_a_model_keeps_its_memory(tmp_path):
     small = ScratchModel(kind="scratch", hidden=16, layers=1, heads=2, feed_forward=32)
     save_scratch(small, ("<a>", "</a>"), [], tmp_path)
     load = f"from sage_cli.models.loading import load_model; load_model({str(tmp_path)!r})"

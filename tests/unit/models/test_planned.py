@@ -1,7 +1,5 @@
 """Runs are named by their settings and their parent, before anything is trained or loaded."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,14 +1,10 @@
 """Which model a name means, and what two names may not share."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.models.policy import chosen_policies, named_policies, named_policy, split_label
-from sage_cli.store.run import SEAL, Run, Runs
+from sage_cli.store.run import SEAL, Runs
 
 
 @pytest.fixture
@@ -25,13 +21,13 @@ def runs(tmp_path):
     return runs
 
 
-def sealed_checkpoint(run: Run, step: int) -> None:
+def sealed_checkpoint(run, step):
     place = run.checkpoints / f"checkpoint-{step}"
     place.mkdir(parents=True)
     (place / SEAL).write_text("{}")
 
 
-def model_folder(folder: Path) -> str:
+def model_folder(folder):
     folder.mkdir(parents=True)
     (folder / "config.json").write_text("{}")
     return str(folder)

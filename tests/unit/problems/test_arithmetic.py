@@ -1,7 +1,5 @@
 """The generator of the tiny preset: strategies as written, disjoint splits, phases as data."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """Puzzles: logic by hand, exactly one solution always, wording as published."""
 
-from __future__ import annotations
-
 import ast
 import json
 import random

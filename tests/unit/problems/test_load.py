@@ -1,7 +1,5 @@
 """What problems and demonstrations depend on, told without making or reading any."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

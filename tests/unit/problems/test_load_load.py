@@ -1,7 +1,5 @@
 """Problems by name and by path, and everything that can be wrong with a row."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

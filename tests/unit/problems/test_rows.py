@@ -1,11 +1,7 @@
 """Dotted paths, and the forms of files that other programs read."""
 
-from __future__ import annotations
-
 import json
 import logging
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -30,13 +26,13 @@ ANSWER = {"role": "assistant", "content": "4"}
 OTHER = {"role": "user", "content": "5+4=?"}
 
 
-def written(folder: Path, *rows: dict[str, Any]) -> Path:
+def written(folder, *rows):
     file = folder / "rows.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return file
 
 
-def test_a_path_reaches_into_objects_and_lists() -> None:
+def test_a_path_reaches_into_objects_and_lists():
     row = {"a": {"b": [{"c": 1}, {"c": 2}]}, "a.b": "dotted", "one": ["x"]}
     assert value_at(row, "a.b.-1.c") == 2
     assert value_at(row, "a.b.0.c") == 1
@@ -58,9 +54,7 @@ def test_a_path_reaches_into_objects_and_lists() -> None:
         ({"prompt": [USER], "answer": 4}, "TRL"),
     ],
 )
-def test_a_file_of_another_program_is_read_as_it_is(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, row: dict[str, Any], program: str
-) -> None:
+def test_a_file_of_another_program_is_read_as_it_is(tmp_path, caplog, row, program):
     with caplog.at_level(logging.WARNING):
         (problem,) = load_problems(str(written(tmp_path, row)), DataSection())
     assert (problem.question, problem.gold) == ("2+2=?", "4")
@@ -68,14 +62,14 @@ def test_a_file_of_another_program_is_read_as_it_is(
     assert not {"prompt", "messages"} & problem.meta.keys()
 
 
-def test_named_columns_are_taken_as_they_are_named(tmp_path: Path) -> None:
+def test_named_columns_are_taken_as_they_are_named(tmp_path):
     row = {"prompt": [OTHER, ANSWER, USER], "extra": {"right": "5"}, "answer": "4"}
     fields = FieldsSection(question="prompt.0.content", gold="extra.right")
     (problem,) = load_problems(str(written(tmp_path, row)), DataSection(), fields)
     assert (problem.question, problem.gold) == ("5+4=?", "5")
 
 
-def parts(*texts: str, **other: Any) -> dict[str, Any]:
+def parts(*texts, **other):
     """A user's turn in parts of type text, and perhaps one of another type."""
     content = [{"type": "text", "text": text} for text in texts]
     return {"role": "user", "content": [*content, *([other] if other else [])]}
@@ -104,9 +98,7 @@ BOTH = [("2+2=?", "4"), ("5+4=?", "9")]
         ([{"question": "q", "gold": 2.5}], [("q", "2.5")]),
     ],
 )  # fmt: skip
-def test_each_row_is_read_by_its_own_form(
-    tmp_path: Path, rows: list[dict[str, Any]], problems: list[tuple[str, str]]
-) -> None:
+def test_each_row_is_read_by_its_own_form(tmp_path, rows, problems):
     loaded = load_problems(str(written(tmp_path, *rows)), DataSection())
     assert [(problem.question, problem.gold) for problem in loaded] == problems
 
@@ -132,16 +124,14 @@ def test_each_row_is_read_by_its_own_form(
         ),
     ],
 )  # fmt: skip
-def test_what_is_no_text_is_named_by_line_and_path(
-    tmp_path: Path, row: dict[str, Any], complaint: str
-) -> None:
+def test_what_is_no_text_is_named_by_line_and_path(tmp_path, row, complaint):
     file = written(tmp_path, {"question": "1+1=?", "gold": "2"}, row)
     with pytest.raises(DataError) as refused:
         load_problems(str(file), DataSection())
     assert complaint in refused.value.cause
 
 
-def test_the_path_to_type_stands_beside_the_complaint(tmp_path: Path) -> None:
+def test_the_path_to_type_stands_beside_the_complaint(tmp_path):
     for gold, path in ((["7", "seven"], "gold.0"), ({"value": 7}, "gold.value")):
         file = written(tmp_path, {"question": "q", "gold": gold})
         with pytest.raises(DataError) as refused:
@@ -152,7 +142,7 @@ def test_the_path_to_type_stands_beside_the_complaint(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["prompt.0.content", "prompt.-1.content"])
-def test_a_turn_of_another_role_is_never_the_question(tmp_path: Path, path: str) -> None:
+def test_a_turn_of_another_role_is_never_the_question(tmp_path, path):
     file = written(tmp_path, {"prompt": [SYSTEM, USER, ANSWER], "gold": "4"})
     with pytest.raises(DataError, match=f"{path} holds no turn of the user"):
         load_problems(str(file), DataSection(), FieldsSection(question=path))
@@ -160,7 +150,7 @@ def test_a_turn_of_another_role_is_never_the_question(tmp_path: Path, path: str)
     assert problem.question == "2+2=?"
 
 
-def test_turns_that_are_left_out_are_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_turns_that_are_left_out_are_said(tmp_path, caplog):
     rows = ({"prompt": [SYSTEM, USER], "answer": "4"}, {"prompt": [OTHER], "answer": "9"})
     load_problems(str(written(tmp_path, *rows)), DataSection())
     assert "left out of the question: system in 1 of 2 rows" in caplog.text
@@ -188,16 +178,14 @@ AT_THE_END = {"messages": [USER], "answer": "4"}
         ),
     ],
 )
-def test_where_questions_stand_is_part_of_the_identity(
-    tmp_path: Path, rows: list[dict[str, Any]], questions: list[list[str]], gold: str
-) -> None:
+def test_where_questions_stand_is_part_of_the_identity(tmp_path, rows, questions, gold):
     """A run of before must not be taken for one on rows that are read otherwise now."""
     file = written(tmp_path, *rows)
     (known,) = problems_identity(str(file), DataSection())["problems"][0]
     assert known["columns"] == ["rows.jsonl", questions, [[gold, "whole"]], None]
 
 
-def test_any_of_several_golds_is_right_where_the_user_says_so(tmp_path: Path) -> None:
+def test_any_of_several_golds_is_right_where_the_user_says_so(tmp_path):
     rows = [{"question": q, "gold": g} for q, g in (("a", ["7", "\\frac{14}{2}, 7"]), ("b", ["9"]))]
     rows += [{"question": "c", "gold": "9"}]
     file, fields = str(written(tmp_path, *rows)), FieldsSection(any_of=True)
@@ -216,11 +204,11 @@ def test_any_of_several_golds_is_right_where_the_user_says_so(tmp_path: Path) ->
 @pytest.mark.parametrize(
     "text", ["any of", "any of [7]", "any of [", 'any of {"a": "b"}', "any of []"]
 )
-def test_a_gold_that_only_begins_so_is_itself(text: str) -> None:
+def test_a_gold_that_only_begins_so_is_itself(text):
     assert each_gold(text) == (text,)
 
 
-def test_a_json_array_is_read_and_so_are_lines(tmp_path: Path) -> None:
+def test_a_json_array_is_read_and_so_are_lines(tmp_path):
     rows = [{"question": "2+2=?", "gold": "4"}, {"question": "5+4=?", "gold": 9}]
     file = tmp_path / "rows.json"
     for text in (json.dumps(rows, indent=1), "\n".join(map(json.dumps, rows))):
@@ -237,16 +225,14 @@ def test_a_json_array_is_read_and_so_are_lines(tmp_path: Path) -> None:
         assert complaint in refused.value.cause
 
 
-def test_a_path_that_leads_nowhere_is_named(tmp_path: Path) -> None:
+def test_a_path_that_leads_nowhere_is_named(tmp_path):
     fields = FieldsSection(question="prompt.-1.text", gold="answer")
     row = {"prompt": [USER], "answer": "4"}
     with pytest.raises(DataError, match=r"no column 'prompt.-1.text'"):
         load_problems(str(written(tmp_path, row)), DataSection(), fields)
 
 
-def test_training_on_one_question_with_two_golds_is_said(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_training_on_one_question_with_two_golds_is_said(tmp_path, caplog):
     rows = ({"question": "2+2=?", "gold": "4"}, {"question": "2+2=?\n", "gold": "5"})
     data = DataSection.model_validate({"rl": {"name": str(written(tmp_path, *rows))}})
     assert len(load_training_problems(data)) == 2

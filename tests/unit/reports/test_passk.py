@@ -1,7 +1,4 @@
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,7 +18,7 @@ LINES = [
 ]
 
 
-def test_people_read_the_powers_of_two_with_a_column_per_policy() -> None:
+def test_people_read_the_powers_of_two_with_a_column_per_policy():
     document = passk_document(LINES, Provenance())
     assert document.title == "pass@k on aime, amc23"
     aime, amc23 = document.tables
@@ -39,7 +36,7 @@ def test_people_read_the_powers_of_two_with_a_column_per_policy() -> None:
     )
 
 
-def test_grades_are_in_one_order_with_separated_thousands() -> None:
+def test_grades_are_in_one_order_with_separated_thousands():
     statuses = {"wrong": 36371, "unparseable": 308, "error": 2, "right": 14521}
     measured = SeedCounts("rl", "aime", 0, COUNTS, statuses, 1158, "abc")
     assert grade_notes([measured]) == (
@@ -48,7 +45,7 @@ def test_grades_are_in_one_order_with_separated_thousands() -> None:
     )
 
 
-def test_programs_get_every_k_and_every_count() -> None:
+def test_programs_get_every_k_and_every_count():
     document = passk_document(LINES, Provenance())
     assert (document.data["k"], document.data["confidence"]) == ([1, 2, 3, 4], 0.95)
     first = document.data["curves"][0]
@@ -66,7 +63,7 @@ def test_programs_get_every_k_and_every_count() -> None:
     assert rows[1].startswith("base,aime,2,0.75,")
 
 
-def test_one_problem_has_no_band(tmp_path: Path) -> None:
+def test_one_problem_has_no_band(tmp_path):
     alone = Counts(("p0",), np.array([4]), np.array([1]))
     report = passk_document([Line("base", "aime", curve(alone, (1,)))], Provenance()).write(
         tmp_path
@@ -80,14 +77,14 @@ def test_one_problem_has_no_band(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_the_table_shows_what_was_asked_for_and_the_rest_every_k() -> None:
+def test_the_table_shows_what_was_asked_for_and_the_rest_every_k():
     document = passk_document(LINES, Provenance(), (1, 4))
     assert [row.cells[0] for row in document.tables[0].rows] == [1, 4]
     assert document.data["k"] == [1, 2, 3, 4]
     assert len(to_csv(document.sheets["passk"]).splitlines()) == 13
 
 
-def test_powers_of_two_or_all() -> None:
+def test_powers_of_two_or_all():
     assert powers_of_two((1, 2, 3, 4, 5, 8)) == [1, 2, 4, 8]
     assert powers_of_two((3, 5)) == [3, 5]
     assert powers_of_two((1, 10, 100)) == [1, 10, 100]

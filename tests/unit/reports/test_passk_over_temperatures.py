@@ -1,7 +1,5 @@
 """Policies over temperatures, from values of which the tables can be told by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -13,12 +11,12 @@ KS = (1, 8)
 TEMPERATURES = (0.8, 1.0, 1.2)
 
 
-def passed(*rows: tuple[float, float]) -> np.ndarray:
+def passed(*rows):
     """Return (T, P, K) of four problems that are all alike."""
     return np.repeat(np.array(rows)[:, None], 4, axis=1)
 
 
-def document(of: dict[tuple[str, str], np.ndarray], initial: float | None = None):
+def document(of, initial=None):
     initial_P = {} if initial is None else {"dev": np.full(4, initial)}
     found = OverTemperatures(of, TEMPERATURES, 1, KS, Provenance(), initial_P)
     return over_temperatures_document(found, Resampling(resamples=200))

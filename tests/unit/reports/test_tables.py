@@ -1,7 +1,5 @@
 """Tables taken apart for narrow terminals."""
 
-from __future__ import annotations
-
 import csv
 import io
 
@@ -25,7 +23,7 @@ PARTS = (Column("cell"), Column("value", part="values"), Column("run", part="run
 GAINS = (Column("p"), Column("n"), *(Column(f"pass@{k}", "gain") for k in (1, 16, 256)))
 
 
-def table(heads: str | tuple[Column, ...], *rows: tuple[str | int, ...]) -> Table:
+def table(heads, *rows):
     columns = tuple(map(Column, heads.split())) if isinstance(heads, str) else heads
     return Table("t", columns, tuple(map(Row, rows)), ("note",))
 
@@ -59,7 +57,7 @@ KEYED = table("model k a b", *((model, k, 0, 1) for model in ("x", "y") for k in
         (table("policy n", ("p", 1)), 1, ["t| policy n"]),
     ],
 )  # fmt: skip
-def test_a_table_is_taken_apart_where_it_does_not_fit(whole: Table, width: int, parts: list[str]):
+def test_a_table_is_taken_apart_where_it_does_not_fit(whole, width, parts):
     found = narrowed(whole, lambda part: len(part.columns) <= width)
     heads = [[(column.group, column.name) for column in part.columns] for part in (*found, whole)]
     titles = [part.title for part in found]
@@ -97,11 +95,11 @@ TABLE_RENDER = Table(
         (Estimate(float("nan"), 0.1), "–"),
     ],
 )
-def test_measures_read_as_people_write_them(measure: Estimate, text: str) -> None:
+def test_measures_read_as_people_write_them(measure, text):
     assert str(measure) == text
 
 
-def test_markdown() -> None:
+def test_markdown():
     assert to_markdown(TABLE_RENDER) == (
         "**A_1 & more**\n\n"
         "| model | aime pass@1 | aime pass@256 | k |\n"
@@ -112,7 +110,7 @@ def test_markdown() -> None:
     )
 
 
-def test_csv_has_every_number_in_full_in_its_own_column() -> None:
+def test_csv_has_every_number_in_full_in_its_own_column():
     heads, first, second = csv.reader(io.StringIO(to_csv(TABLE_RENDER)))
     assert heads == ["model", "aime pass@1", "aime pass@1 sd", "aime pass@256",
                      "aime pass@256 low", "aime pass@256 high", "k"]  # fmt: skip
@@ -120,7 +118,7 @@ def test_csv_has_every_number_in_full_in_its_own_column() -> None:
     assert second == ["[b] (paper)", "0.5", "", "0.25", "-0.1", "0.4", "8"]
 
 
-def test_strangers_names_stay_in_their_cells() -> None:
+def test_strangers_names_stay_in_their_cells():
     """A label, a benchmark or an answer is anybody's: none ends its cell, or is a formula."""
     table = Table(
         "two\nlines",
@@ -140,7 +138,7 @@ def test_strangers_names_stay_in_their_cells() -> None:
     ]  # fmt: skip
 
 
-def test_latex() -> None:
+def test_latex():
     assert to_latex(TABLE_RENDER) == "\n".join([
         r"% needs \usepackage{booktabs}",
         r"\begin{table}", r"\centering", r"\caption{A\_1 \& more}", r"\begin{tabular}{lrrr}",
@@ -153,7 +151,7 @@ def test_latex() -> None:
     ])  # fmt: skip
 
 
-def test_records_hold_numbers_and_none_where_there_is_none() -> None:
+def test_records_hold_numbers_and_none_where_there_is_none():
     first, second = to_records(TABLE_RENDER)
     assert first == {
         "model": "grpo|x", "aime pass@1": 1 / 3, "aime pass@1 sd": 0.0125, "aime pass@256": None,
@@ -163,6 +161,6 @@ def test_records_hold_numbers_and_none_where_there_is_none() -> None:
     assert second["aime pass@1 sd"] is None  # NaN: unknown
 
 
-def test_a_row_that_does_not_fit_is_a_bug() -> None:
+def test_a_row_that_does_not_fit_is_a_bug():
     with pytest.raises(ValueError, match="1 cells in a row of 2"):
         Table("t", (Column("a"), Column("b")), (Row((1,)),))

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +18,7 @@ from sage_cli.settings.ks import capped_ks, curve_ks, parse_ks
         ("5..5", (5,)),
     ],
 )
-def test_grammar(text: str, ks: tuple[int, ...]) -> None:
+def test_grammar(text, ks):
     assert parse_ks(text) == ks
 
 
@@ -39,18 +37,18 @@ def test_grammar(text: str, ks: tuple[int, ...]) -> None:
         ("1..99999999999", "'1..99999999999': k is at most"),
     ],
 )
-def test_errors_name_the_token(text: str, said: str) -> None:
+def test_errors_name_the_token(text, said):
     with pytest.raises(ConfigurationError, match=said.replace(".", r"\.")):
         parse_ks(text)
 
 
-def test_the_ks_of_a_curve() -> None:
+def test_the_ks_of_a_curve():
     assert curve_ks(5) == (1, 2, 3, 4, 5)
     assert curve_ks(1000, (300,)) == (*range(1, 257), 300, 512)
     assert curve_ks(0) == ()
 
 
-def test_k_above_n_is_refused_with_the_next_step() -> None:
+def test_k_above_n_is_refused_with_the_next_step():
     assert parse_ks("1..64", n=64)[-1] == 64
     with pytest.raises(ConfigurationError, match="pass@256 is undefined with 64 samples") as caught:
         parse_ks("1,1..256:pow2", n=64)
@@ -70,11 +68,11 @@ def test_k_above_n_is_refused_with_the_next_step() -> None:
         ("1..two, 512", 64, "1..two,64"),  # refused by parse_ks as it was typed
     ],
 )
-def test_ks_that_nobody_asked_for_end_at_n(text: str, n: int, fits: str) -> None:
+def test_ks_that_nobody_asked_for_end_at_n(text, n, fits):
     assert capped_ks(text, n) == fits
 
 
 @given(st.integers(1, 300), st.integers(1, 300), st.integers(1, 300), st.booleans())
-def test_capped_ks_can_always_be_computed(first: int, more: int, n: int, powers: bool) -> None:
+def test_capped_ks_can_always_be_computed(first, more, n, powers):
     text = f"{first}..{first + more}" + (":pow2" if powers and more >= first else "")
     assert parse_ks(capped_ks(text, n), n)[-1] <= n

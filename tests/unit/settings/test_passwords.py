@@ -1,7 +1,5 @@
 """No password of an address is in a configuration, and the environment has it for who connects."""
 
-from __future__ import annotations
-
 import json
 import os
 

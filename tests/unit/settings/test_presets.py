@@ -2,8 +2,6 @@
 
 import json
 import re
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -50,7 +48,7 @@ def test_models_that_were_taught_to_box_their_answers_are_paid_for_it(name):
 
 
 @pytest.mark.parametrize("path", sorted(shipped("sweeps").glob("*.yaml")), ids=lambda p: p.stem)
-def test_every_search_space_resolves(path: Path):
+def test_every_search_space_resolves(path):
     config = load(flags={"guide": {"name": guide_of(path.stem)}}).config
     space = read_space(path.stem, config)
     points = space.listed()
@@ -182,10 +180,10 @@ def test_the_papers_evaluation(facts):
 
 
 @pytest.fixture
-def preset(tmp_path: Path) -> Callable[..., str]:
+def preset(tmp_path):
     """A function that writes a preset and returns its path."""
 
-    def write(name: str, text: str) -> str:
+    def write(name, text):
         file = tmp_path / name
         file.parent.mkdir(exist_ok=True)
         file.write_text(text)
@@ -194,7 +192,7 @@ def preset(tmp_path: Path) -> Callable[..., str]:
     return write
 
 
-def test_a_preset_is_laid_over_the_one_that_it_extends(preset: Callable[..., str]) -> None:
+def test_a_preset_is_laid_over_the_one_that_it_extends(preset):
     preset("below/base.yaml", "extends: tiny\nrl: {steps: 7, micro_batch: 32}\n")
     own = preset("own.yaml", "extends: below/base.yaml\nrl: {steps: 9}\n")
     loaded = load([own])
@@ -205,7 +203,7 @@ def test_a_preset_is_laid_over_the_one_that_it_extends(preset: Callable[..., str
     assert load(["qwen2.5-math-7b"], sets=[]).config != loaded.config
 
 
-def test_a_base_is_laid_once_and_what_is_typed_later_wins(preset: Callable[..., str]) -> None:
+def test_a_base_is_laid_once_and_what_is_typed_later_wins(preset):
     first = preset("first.yaml", "extends: tiny\nrl: {steps: 7}\n")
     second = preset("second.yaml", "extends: tiny\nsft: {steps: 8}\n")
     assert list(preset_layers([first, second])) == ["tiny", first, second]
@@ -224,7 +222,7 @@ def test_a_base_is_laid_once_and_what_is_typed_later_wins(preset: Callable[..., 
         ("[tiny]", "'extends' must be a section"),
     ],
 )
-def test_what_cannot_be_extended(preset: Callable[..., str], below: str, complaint: str) -> None:
+def test_what_cannot_be_extended(preset, below, complaint):
     preset("other.yaml", "extends: own.yaml\n")
     with pytest.raises(ConfigurationError, match=complaint):
         load([preset("own.yaml", f"extends: {below}\n")])

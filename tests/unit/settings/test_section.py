@@ -1,7 +1,5 @@
 """Which settings are part of an identity."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from sage_cli.settings.section import COSMETIC, WHERE_SET, Section

@@ -1,7 +1,5 @@
 """Queues: order, repetition, failures and their classes; the loop, and the time left."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """Discovery, forgetting and coverage of a training of three problems, by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -55,7 +53,7 @@ def test_nothing_solved():
     assert [len(one) for one in none.rates()] == [0, 0]
 
 
-def table(*rows: tuple[int, str, int, bool]) -> pa.Table:
+def table(*rows):
     """Return a ledger of (step, problem, right of 2, trained on); a completion has 10 tokens."""
     listed = [
         {

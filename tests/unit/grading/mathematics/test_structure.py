@@ -1,7 +1,5 @@
 """Assignments to several unknowns, read from normal forms."""
 
-from __future__ import annotations
-
 import pytest
 
 from sage_cli.grading.mathematics.notation import normalise

@@ -1,7 +1,5 @@
 """Units by size and dimension; every expected factor is from its definition."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,7 +28,7 @@ from sage_cli.grading.mathematics.units import _UNITS, read_unit, same_unit
         (r"\text{ or }", None),
     ],
 )
-def test_a_unit_is_a_product_of_names(text: str, unit: str | None) -> None:
+def test_a_unit_is_a_product_of_names(text, unit):
     assert read_unit(text) == unit
 
 
@@ -48,13 +46,13 @@ def test_a_unit_is_a_product_of_names(text: str, unit: str | None) -> None:
         ("", "meter", True),
     ],
 )
-def test_units_are_compared_by_size_and_dimension(one: str, other: str, same: bool) -> None:
+def test_units_are_compared_by_size_and_dimension(one, other, same):
     assert same_unit(one, other) is same
     assert same_unit(other, one) is same
 
 
 @given(st.sampled_from(sorted(_UNITS)), st.sampled_from(sorted(_UNITS)), st.integers(1, 3))
-def test_a_power_of_a_unit_differs_from_the_unit(name: str, other: str, power: int) -> None:
+def test_a_power_of_a_unit_differs_from_the_unit(name, other, power):
     assert same_unit(name, name)
     if power > 1:
         assert not same_unit(f"{name}^{power}", name)
@@ -63,7 +61,7 @@ def test_a_power_of_a_unit_differs_from_the_unit(name: str, other: str, power: i
     assert not same_unit(f"{product} meter", product)
 
 
-def test_long_decimals_that_go_on_are_left_alone() -> None:
+def test_long_decimals_that_go_on_are_left_alone():
     # the search for a period grows with the cube of the digits, so it looks at 40 at most
     assert read_number("0." + "12" * 20 + "...") is not None
     assert read_number("0." + "12" * 500 + "3...") is None

@@ -1,7 +1,5 @@
 """`rollout`: the engine's settings, what they refuse, and what they were called before."""
 
-from __future__ import annotations
-
 import pytest
 
 from sage_cli.config.describe import rl_facts
@@ -23,17 +21,17 @@ SERVER = ("rollout.vllm.mode=server", "rollout.vllm.server_url=http://gpu7:8000"
         (["importance_correction=token"], "it can be token_truncate, token_mask"),
     ],
 )
-def test_what_cannot_be_is_refused_when_it_is_read(sets: list[str], said: str):
+def test_what_cannot_be_is_refused_when_it_is_read(sets, said):
     with pytest.raises(ConfigurationError, match=said):
         load(sets=[f"rollout.vllm.{one}" for one in sets])
 
 
 def test_vllm_decides_nothing_where_transformers_draw():
     plain = RolloutSection(backend="transformers")
-    other = RolloutSection(backend="transformers", vllm={"importance_cap": 9})  # type: ignore[arg-type]
+    other = RolloutSection(backend="transformers", vllm={"importance_cap": 9})
     assert plain.determinants() == other.determinants()
     by_vllm = [
-        RolloutSection(backend="vllm", vllm=vllm).determinants()  # type: ignore[arg-type]
+        RolloutSection(backend="vllm", vllm=vllm).determinants()
         for vllm in ({}, {"importance_cap": 9}, {"tensor_parallel": 2}, {"memory_share": 0.5})
     ]
     assert by_vllm[0] not in by_vllm[1:3]
@@ -52,7 +50,7 @@ def test_vllm_decides_nothing_where_transformers_draw():
         (["rollout.backend=transformers"], "new tokens, transformers"),
     ],
 )
-def test_a_dry_run_names_the_engine(sets: list[str], said: str):
+def test_a_dry_run_names_the_engine(sets, said):
     config = load(["qwen2.5-math-7b"], sets=sets).config
     assert said in rl_facts(config)["rollout"]
 
@@ -60,9 +58,7 @@ def test_a_dry_run_names_the_engine(sets: list[str], said: str):
 @pytest.mark.parametrize("leaves_out", ["min_p=0.01", "top_p=0.9", "top_k=20"])
 @pytest.mark.parametrize("backend", ["auto", "vllm"])
 @pytest.mark.parametrize("mode", ["sequence_truncate", "sequence_mask"])
-def test_ratios_of_completions_are_refused_under_truncation(
-    leaves_out: str, backend: str, mode: str
-):
+def test_ratios_of_completions_are_refused_under_truncation(leaves_out, backend, mode):
     sets = [f"rollout.vllm.importance_correction={mode}", f"rollout.backend={backend}"]
     load(sets=[*sets, "rollout.min_p=0"])
     with pytest.raises(ConfigurationError, match=f"'{mode}' multiplies .*=token_truncate"):
@@ -89,6 +85,6 @@ def test_tempered_and_truncated_rollouts_of_vllm_are_refused_or_not_corrected():
         (0.8, 0.0, "processed_logprobs"),
     ],
 )
-def test_the_log_probabilities_that_are_asked_for(temperature: float, min_p: float, mode: str):
+def test_the_log_probabilities_that_are_asked_for(temperature, min_p, mode):
     said = RolloutSection(backend="vllm", temperature=temperature, min_p=min_p)
     assert said.logprobs_mode == mode

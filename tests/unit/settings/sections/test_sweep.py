@@ -1,7 +1,5 @@
 """Objectives as they are typed."""
 
-from __future__ import annotations
-
 import pytest
 
 from sage_cli.config.load import load

@@ -1,7 +1,5 @@
 """The driver: what it asks of the study and when, and whose fault a failure is."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path
