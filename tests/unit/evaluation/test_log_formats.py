@@ -147,16 +147,9 @@ def test_requests_of_lm_eval_may_be_a_list(tmp_path):
     assert said == {**said, "max_tokens": 1, "temperature": request["arg_1"].get("temperature", 0)}
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"arguments": []},
-        {"arguments": {}},
-        {"arguments": 5},
-        {"resps": 5},
-        {"metrics": 5},
-    ],
-)
+@pytest.mark.parametrize("change", [
+    {"arguments": []}, {"arguments": {}}, {"arguments": 5}, {"resps": 5}, {"metrics": 5},
+])  # fmt: skip
 def test_a_row_that_is_damaged_is_named(tmp_path, change):
     damaged = rows(tmp_path / "s.jsonl", ROW, {**ROW, **change})
     with pytest.raises(DataError, match=r"s\.jsonl, line 2 can't be read") as raised:

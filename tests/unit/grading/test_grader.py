@@ -132,18 +132,13 @@ def test_a_tolerance_is_relative_and_off_by_default(grader):
 
 
 HEDGES = {
-    "tags": [
-        r"\boxed{27}", "27", "<SOLUTION>27", "<SOLUTION>26</SOLUTION> no, 27",
-        "<SOLUTION>27</SOLUTION><SOLUTION>28</SOLUTION>", "<SOLUTION>26 or 27</SOLUTION>",
-    ],
-    "boxed": [
-        tagged("27"), r"\boxed{27", r"\boxed{27} and \boxed{28}", r"\boxed{28} or \boxed{27}",
-        r"\boxed{28}, \boxed{27}", r"\boxed{27 \text{ or } 28}", r"27 \boxed{28}",
-    ],
-    "tags-then-boxed": [
-        "27", tagged("28") + r"\boxed{27}", r"\boxed{27}" + tagged("28"), r"\boxed{27",
-        r"\boxed{26} or \boxed{27}", tagged(r"\boxed{26} or \boxed{27}"), "<SOLUTION>27",
-    ],
+    "tags": [r"\boxed{27}", "27", "<SOLUTION>27", "<SOLUTION>26</SOLUTION> no, 27",
+     "<SOLUTION>27</SOLUTION><SOLUTION>28</SOLUTION>", "<SOLUTION>26 or 27</SOLUTION>"],
+    "boxed": [tagged("27"), r"\boxed{27", r"\boxed{27} and \boxed{28}", r"\boxed{28} or \boxed{27}",
+     r"\boxed{28}, \boxed{27}", r"\boxed{27 \text{ or } 28}", r"27 \boxed{28}"],
+    "tags-then-boxed": ["27", tagged("28") + r"\boxed{27}", r"\boxed{27}" + tagged("28"),
+     r"\boxed{27", r"\boxed{26} or \boxed{27}", tagged(r"\boxed{26} or \boxed{27}"),
+     "<SOLUTION>27"],
 }  # fmt: skip
 
 

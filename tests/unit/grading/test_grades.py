@@ -110,22 +110,12 @@ def test_the_tags_are_the_caller_s():
     assert extract("$$3$$", AnswerTags("$$", "$$")) == "3"
 
 
-@pytest.mark.parametrize(
-    ("unit", "place"),
-    [
-        ("<SOLUTION>", "tags"),
-        ("</SOLUTION>", "tags"),
-        ("<SOLUTION></SOLUTION>", "tags"),
-        ("<SOLUTION></SOLUTION>", "tags-then-boxed"),
-        (r"\boxed{", "boxed"),
-        ("{", "boxed"),
-        ("\\", "boxed"),
-        (r"\boxed{1} and ", "boxed"),
-        (r"\boxed{1}, ", "boxed"),
-        (r"\boxed{1" + ", " * 29, "boxed"),
-        ("} and ", "boxed"),
-    ],
-)
+@pytest.mark.parametrize(("unit", "place"), [
+    ("<SOLUTION>", "tags"), ("</SOLUTION>", "tags"), ("<SOLUTION></SOLUTION>", "tags"),
+    ("<SOLUTION></SOLUTION>", "tags-then-boxed"), (r"\boxed{", "boxed"), ("{", "boxed"),
+    ("\\", "boxed"), (r"\boxed{1} and ", "boxed"), (r"\boxed{1}, ", "boxed"),
+    (r"\boxed{1" + ", " * 29, "boxed"), ("} and ", "boxed"),
+])  # fmt: skip
 def test_extraction_is_linear(unit, place):
     """Forty times the text may take ten times as long a unit of it; quadratic would be forty."""
 

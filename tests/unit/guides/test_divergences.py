@@ -15,15 +15,10 @@ GROUP_RIGHT_B = torch.tensor([0.25] * 4 + [1.0] * 4)
 """Two groups of four, r = [1, 0, 0, 0] and [1, 1, 1, 1]."""
 
 
-@pytest.mark.parametrize(
-    ("rows", "expected"),
-    [
-        ("all", [1, 1, 1, 1, 1, 1, 1, 1]),
-        ("wrong", [0, 1, 1, 1, 0, 0, 0, 0]),
-        ("right", [1, 0, 0, 0, 1, 1, 1, 1]),
-        ("informative", [1, 1, 1, 1, 0, 0, 0, 0]),
-    ],
-)
+@pytest.mark.parametrize(("rows", "expected"), [
+    ("all", [1, 1, 1, 1, 1, 1, 1, 1]), ("wrong", [0, 1, 1, 1, 0, 0, 0, 0]),
+    ("right", [1, 0, 0, 0, 1, 1, 1, 1]), ("informative", [1, 1, 1, 1, 0, 0, 0, 0]),
+])  # fmt: skip
 def test_which_rows_are_held(rows, expected):
     assert anchored_rows(rows, RIGHT_B, GROUP_RIGHT_B).int().tolist() == expected
 

@@ -124,20 +124,14 @@ def test_attention_scores_are_capped_as_the_configuration_says(tmp_path):
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 256}
 
 
-@pytest.mark.parametrize(
-    ("name", "changes", "context"),
-    [
-        ("llama", {}, 256),
-        ("gpt2", {}, 256),
-        ("gemma3-images", {"max_position_embeddings": 96}, 96),
-        ("qwen2", {"rope_parameters": {**YARN, "rope_theta": 1e4}}, 4 * 256),
-        (
-            "qwen2",
-            {"rope_parameters": {**YARN, "rope_theta": 1e4}, "max_position_embeddings": 1024},
-            4 * 256,
-        ),
-    ],
-)
+@pytest.mark.parametrize(("name", "changes", "context"), [
+    ("llama", {}, 256),
+    ("gpt2", {}, 256),
+    ("gemma3-images", {"max_position_embeddings": 96}, 96),
+    ("qwen2", {"rope_parameters": {**YARN, "rope_theta": 1e4}}, 4 * 256),
+    ("qwen2", {"rope_parameters": {**YARN, "rope_theta": 1e4}, "max_position_embeddings": 1024},
+     4 * 256),
+])  # fmt: skip
 def test_the_context_of_a_configuration(name, changes, context):
     assert context_of(of_architecture(name, TOKENIZER, **changes).config) == context
 
@@ -159,13 +153,12 @@ def test_facts_are_those_of_the_text_model(tmp_path):
     assert facts_of_folder(tmp_path / "images")["vocab_size"] == len(TOKENIZER)
 
 
-@pytest.mark.parametrize(
-    ("named", "file"),
-    [
-        ("model-q4.gguf", "model-q4.gguf"), ("folder/model-q4.gguf", "folder/model-q4.gguf"),
-        ("folder", "folder/model-q4.gguf"), ("org/Model-1B-GGUF", "FILE.gguf"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("named", "file"), [
+    ("model-q4.gguf", "model-q4.gguf"),
+    ("folder/model-q4.gguf", "folder/model-q4.gguf"),
+    ("folder", "folder/model-q4.gguf"),
+    ("org/Model-1B-GGUF", "FILE.gguf"),
+])  # fmt: skip
 def test_a_gguf_file_is_told_how_to_become_a_folder(named, file, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()

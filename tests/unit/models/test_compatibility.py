@@ -91,14 +91,11 @@ def test_another_prompt_is_named_and_can_be_asked_for(run, runs):
     start(policy, config(*other, "rl.allow_template_mismatch=true"))
 
 
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        (["model.hidden=32"], "hidden_size 16 and 32"),
-        (["model.layers=2", "model.feed_forward=64"], "size 32 and 64, num_hidden_layers 1 and 2"),
-        (["model.tokenizer=bpe"], "tokenizer characters and bpe of 1500"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("changed", "said"), [
+    (["model.hidden=32"], "hidden_size 16 and 32"),
+    (["model.layers=2", "model.feed_forward=64"], "size 32 and 64, num_hidden_layers 1 and 2"),
+    (["model.tokenizer=bpe"], "tokenizer characters and bpe of 1500"),
+])  # fmt: skip
 def test_a_run_of_another_model(run, runs, changed, said):
     assert said in refusal(named_policy(run.id, runs), config(*changed))
 

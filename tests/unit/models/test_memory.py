@@ -55,9 +55,8 @@ def test_an_adapter_has_two_thin_matrices_for_each_target():
 
 def test_a_folder_tells_its_shape_and_another_kind_of_model_tells_none(tmp_path):
     config = {
-        "hidden_size": 4, "intermediate_size": 6, "num_hidden_layers": 2,
-        "num_attention_heads": 2, "num_key_value_heads": 1, "vocab_size": 10,
-        "model_type": "qwen2",
+        "hidden_size": 4, "intermediate_size": 6, "num_hidden_layers": 2, "num_attention_heads": 2,
+        "num_key_value_heads": 1, "vocab_size": 10, "model_type": "qwen2",
     }  # fmt: skip
     (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
     assert shape_of(PretrainedModel(path=str(tmp_path))) == TOY

@@ -54,26 +54,19 @@ def test_nothing_needs_to_be_there(runs):
 
 
 UNCHANGED = {
-    "the base": [
-        "sft.save_every=3", "tracking.wandb=off", "run.root=elsewhere", "sampling.batch_rows=5",
-        "rl.steps=9", "guide.tau=0.1", "model.tuning=lora", "sweep.retries=4", "grading.workers=3",
-    ],
-    "the policy": [
-        "rl.save_every=3", "rl.keep_checkpoints=9", "rl.stop_when_stuck=false", "sweep.retries=3",
-        "evaluation.samples=3", "sampling.temperature=0.2", "tracking.group=x", "grading.workers=2",
-        "rl.allow_template_mismatch=true", "model.lora.rank=2",
-    ],
+    "the base": ["sft.save_every=3", "tracking.wandb=off", "run.root=elsewhere",
+     "sampling.batch_rows=5", "rl.steps=9", "guide.tau=0.1", "model.tuning=lora", "sweep.retries=4",
+     "grading.workers=3"],
+    "the policy": ["rl.save_every=3", "rl.keep_checkpoints=9", "rl.stop_when_stuck=false",
+     "sweep.retries=3", "evaluation.samples=3", "sampling.temperature=0.2", "tracking.group=x",
+     "grading.workers=2", "rl.allow_template_mismatch=true", "model.lora.rank=2"],
 }  # fmt: skip
 CHANGED = {
-    "the base": [
-        "sft.steps=3", "model.hidden=32", "model.seed=4", "prompt.answer_open=<A>", "sft.seed=9",
-        "data.arithmetic.seed=2",
-    ],
-    "the policy": [
-        "rl.steps=3", "rl.seed=9", "guide.tau=0.1", "anchor.beta=0.5", "rollout.max_tokens=9",
-        "grading.mode=math-verify", "rl.learning_rate=1e-3", "model.tuning=lora",
-        "rl.steps_per_generation=2", "model.compute_dtype=bfloat16",
-    ],
+    "the base": ["sft.steps=3", "model.hidden=32", "model.seed=4", "prompt.answer_open=<A>",
+     "sft.seed=9", "data.arithmetic.seed=2"],
+    "the policy": ["rl.steps=3", "rl.seed=9", "guide.tau=0.1", "anchor.beta=0.5",
+     "rollout.max_tokens=9", "grading.mode=math-verify", "rl.learning_rate=1e-3",
+     "model.tuning=lora", "rl.steps_per_generation=2", "model.compute_dtype=bfloat16"],
 }  # fmt: skip
 IDS = {"the base": base_id, "the policy": policy_id}
 

@@ -133,32 +133,25 @@ def failing(path, **fields):
 GOOD = '{"question": "q", "gold": "1"}\n'
 
 
-@pytest.mark.parametrize(
-    ("kind", "text", "complaint"),
-    [
-        ("csv", 'question,gold\n"a\nb",1\nq,1,2\n', "line 4, has 3 values, and the first line nam"),
-        ("csv", "question,gold\nq,1\nq\n", "line 3, has 1 values"),
-        ("csv", 'question,gold\nq,1\n"q,2\nr,3\n', "line 3, isn't CSV: unexpected end of data"),
-        ("csv", 'question,gold\n"q" x,2\n', "line 2, isn't CSV"),
-        ("csv", "question,gold,gold\nq,1,2\n", "names a column twice: question, gold, gold"),
-        ("csv", "question,gold\n\nq,\n", "line 3 has no gold answer (column gold)"),
-        ("csv", "question,answer\nq,1\n", "has no column 'gold'"),
-        ("csv", "question,gold\n", "holds no problems"),
-        ("csv", "", "holds no problems"),
-        ("jsonl", GOOD + '{"question": "q", "gold"\n', "line 2, isn't JSON"),
-        ("jsonl", GOOD + "\n" + "[1]\n", "line 3, is a JSON list"),
-        (
-            "jsonl",
-            GOOD + '{"question": "q", "gold": null}\n',
-            "line 2 has no gold answer (column g",
-        ),
-        ("jsonl", GOOD + '{"question": "q", "gold": " "}\n', "line 2 has no gold answer"),
-        ("jsonl", GOOD + '{"question": "", "gold": "1"}\n', "line 2 has no question (column quest"),
-        ("jsonl", GOOD + '{"question": "q", "golds": "1"}\n', "did you mean 'golds'?"),
-        ("jsonl", '{"qeustion": "q", "gold": "1"}\n', "did you mean 'qeustion'?"),
-        ("jsonl", "", "holds no problems"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "text", "complaint"), [
+    ("csv", 'question,gold\n"a\nb",1\nq,1,2\n', "line 4, has 3 values, and the first line nam"),
+    ("csv", "question,gold\nq,1\nq\n", "line 3, has 1 values"),
+    ("csv", 'question,gold\nq,1\n"q,2\nr,3\n', "line 3, isn't CSV: unexpected end of data"),
+    ("csv", 'question,gold\n"q" x,2\n', "line 2, isn't CSV"),
+    ("csv", "question,gold,gold\nq,1,2\n", "names a column twice: question, gold, gold"),
+    ("csv", "question,gold\n\nq,\n", "line 3 has no gold answer (column gold)"),
+    ("csv", "question,answer\nq,1\n", "has no column 'gold'"),
+    ("csv", "question,gold\n", "holds no problems"),
+    ("csv", "", "holds no problems"),
+    ("jsonl", GOOD + '{"question": "q", "gold"\n', "line 2, isn't JSON"),
+    ("jsonl", GOOD + "\n" + "[1]\n", "line 3, is a JSON list"),
+    ("jsonl", GOOD + '{"question": "q", "gold": null}\n', "line 2 has no gold answer (column g",),
+    ("jsonl", GOOD + '{"question": "q", "gold": " "}\n', "line 2 has no gold answer"),
+    ("jsonl", GOOD + '{"question": "", "gold": "1"}\n', "line 2 has no question (column quest"),
+    ("jsonl", GOOD + '{"question": "q", "golds": "1"}\n', "did you mean 'golds'?"),
+    ("jsonl", '{"qeustion": "q", "gold": "1"}\n', "did you mean 'qeustion'?"),
+    ("jsonl", "", "holds no problems"),
+])  # fmt: skip
 def test_broken_rows_are_named_by_their_line(tmp_path, kind, text, complaint):
     path = tmp_path / f"broken.{kind}"
     path.write_text(text)

@@ -33,43 +33,34 @@ class Tokenizer:
 USER = "Problem: {question}\nAnswer."
 
 
-@pytest.mark.parametrize(
-    ("section", "rendered"),
-    [
-        ({}, PAPER_SYSTEM_PROMPT + "<eos>1+1=?<start_working_out>"),
-        ({"system": None}, "1+1=?<start_working_out>"),
-        ({"format": "plain"}, "1+1=?"),
-        ({"format": "chat", "system": "S"}, "[system]S[user]1+1=?[assistant]"),
-        ({"format": "chat", "system": None}, "[user]1+1=?[assistant]"),
-        # the user's turn stands around the question in every format
-        ({"system": "S", "user": USER}, "S<eos>Problem: 1+1=?\nAnswer.<start_working_out>"),
-        ({"format": "plain", "user": USER}, "Problem: 1+1=?\nAnswer."),
-        (
-            {"format": "chat", "system": None, "user": USER},
-            "[user]Problem: 1+1=?\nAnswer.[assistant]",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("section", "rendered"), [
+    ({}, PAPER_SYSTEM_PROMPT + "<eos>1+1=?<start_working_out>"),
+    ({"system": None}, "1+1=?<start_working_out>"),
+    ({"format": "plain"}, "1+1=?"),
+    ({"format": "chat", "system": "S"}, "[system]S[user]1+1=?[assistant]"),
+    ({"format": "chat", "system": None}, "[user]1+1=?[assistant]"),
+    # the user's turn stands around the question in every format
+    ({"system": "S", "user": USER}, "S<eos>Problem: 1+1=?\nAnswer.<start_working_out>"),
+    ({"format": "plain", "user": USER}, "Problem: 1+1=?\nAnswer."),
+    ({"format": "chat", "system": None, "user": USER}, "[user]Problem: 1+1=?\nAnswer.[assistant]"),
+])  # fmt: skip
 def test_a_prompt_is(section, rendered):
     template = PromptTemplate.from_section(PromptSection(**section), Tokenizer())
     assert template.render("1+1=?") == rendered
     assert template.render("{1}") == rendered.replace("1+1=?", "{1}")
 
 
-@pytest.mark.parametrize(
-    ("section", "working", "completion"),
-    [
-        # the prompt of `paper` has opened the reasoning
-        ({}, "w", "w<end_working_out><SOLUTION>2</SOLUTION>"),
-        ({"format": "plain"}, "w", "<start_working_out>w<end_working_out><SOLUTION>2</SOLUTION>"),
-        ({"format": "plain", "answer": "boxed"}, "w",
-         r"<start_working_out>w<end_working_out>\boxed{2}"),
-        # without a working the answer stands alone
-        ({}, None, "<end_working_out><SOLUTION>2</SOLUTION>"),
-        ({"format": "plain"}, None, "<SOLUTION>2</SOLUTION>"),
-        ({"format": "plain"}, "", "<start_working_out><end_working_out><SOLUTION>2</SOLUTION>"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("section", "working", "completion"), [
+    # the prompt of `paper` has opened the reasoning
+    ({}, "w", "w<end_working_out><SOLUTION>2</SOLUTION>"),
+    ({"format": "plain"}, "w", "<start_working_out>w<end_working_out><SOLUTION>2</SOLUTION>"),
+    ({"format": "plain", "answer": "boxed"}, "w",
+     r"<start_working_out>w<end_working_out>\boxed{2}"),
+    # without a working the answer stands alone
+    ({}, None, "<end_working_out><SOLUTION>2</SOLUTION>"),
+    ({"format": "plain"}, None, "<SOLUTION>2</SOLUTION>"),
+    ({"format": "plain"}, "", "<start_working_out><end_working_out><SOLUTION>2</SOLUTION>"),
+])  # fmt: skip
 def test_a_completion_is(section, working, completion):
     template = PromptTemplate(PromptSection(**section))
     assert template.complete(working, "2") == completion
@@ -181,15 +172,10 @@ def test_the_thought_that_a_chat_prompt_opens_is_known_from_its_files(template, 
     assert PromptTemplate.from_section(section, facts).opened == opened
 
 
-@pytest.mark.parametrize(
-    ("format_", "tag", "opened"),
-    [
-        ("paper", "<think>", "<think>"),
-        ("plain", "<think>", ""),
-        ("paper", "<start_working_out>", None),
-        ("plain", "<start_working_out>", None),
-    ],
-)
+@pytest.mark.parametrize(("format_", "tag", "opened"), [
+    ("paper", "<think>", "<think>"), ("plain", "<think>", ""),
+    ("paper", "<start_working_out>", None), ("plain", "<start_working_out>", None),
+])  # fmt: skip
 def test_a_reasoning_tag_may_be_that_of_a_thought(format_, tag, opened):
     section = PromptSection(format=format_, reasoning_open=tag)
     assert PromptTemplate.from_section(section, Tokenizer()).opened == opened

@@ -62,13 +62,9 @@ def test_the_terminal_has_what_decides_the_reading_and_the_files_everything():
     assert [table.title for table in shown.tables] == ["rl against sft on aime: two models"]
     notes = [*shown.tables[0].notes, *shown.notes]
     begin = (
-        "95 % intervals",
-        "no crossing",
-        "solved by",
-        "quote the interval",
-        "detectable:",
+        "95 % intervals", "no crossing", "solved by", "quote the interval", "detectable:",
         "p (Holm)",
-    )
+    )  # fmt: skip
     assert len(notes) == len(begin)
     for note, words in zip(notes, begin, strict=True):
         assert note.startswith(words)
@@ -131,11 +127,10 @@ def graded(rows, seed):
     return Counts(ids, n_P, right_PN.sum(axis=1), SampleGrades((seed,), right_PN))
 
 
-@pytest.mark.parametrize(
-    ("seed", "test", "shared"),
-    [(0, "McNemar's", "both sides share their random numbers"),
-     (1, "Fisher's", "the two sides have different evaluation seeds")],
-)  # fmt: skip
+@pytest.mark.parametrize(("seed", "test", "shared"), [
+    (0, "McNemar's", "both sides share their random numbers"),
+    (1, "Fisher's", "the two sides have different evaluation seeds"),
+])  # fmt: skip
 def test_whether_random_numbers_are_shared_is_said(seed, test, shared):
     run = Side("rl", ([graded(["0111", "0011"], 0)],))
     base = Side("base", ([graded(["0011", "0001"], seed)],))
@@ -192,19 +187,14 @@ def test_people_read_the_powers_of_two_and_programs_every_k():
     assert [figure.files for figure in document.figures] == [("compare.png", "compare.svg")]
 
 
-@pytest.mark.parametrize(
-    ("names", "stems"),
-    [
-        (["aime", "data/mine.jsonl"], ["aime", "mine"]),
-        (["a/test.jsonl", "b/test.jsonl"], ["a-test", "b-test"]),
-        (["x.jsonl:dev", "x.jsonl:train"], ["x-dev", "x-train"]),
-        (
-            ["arithmetic:familiar_share=0.6", "arithmetic:familiar_share=0.7"],
-            ["arithmetic-familiar_share-0.6", "arithmetic-familiar_share-0.7"],
-        ),
-        (["org/set.v1", "org/set.v2.json"], ["set.v1", "set.v2"]),
-    ],
-)
+@pytest.mark.parametrize(("names", "stems"), [
+    (["aime", "data/mine.jsonl"], ["aime", "mine"]),
+    (["a/test.jsonl", "b/test.jsonl"], ["a-test", "b-test"]),
+    (["x.jsonl:dev", "x.jsonl:train"], ["x-dev", "x-train"]),
+    (["arithmetic:familiar_share=0.6", "arithmetic:familiar_share=0.7"],
+     ["arithmetic-familiar_share-0.6", "arithmetic-familiar_share-0.7"]),
+    (["org/set.v1", "org/set.v2.json"], ["set.v1", "set.v2"]),
+])  # fmt: skip
 def test_every_benchmark_has_a_sheet(names, stems):
     compared = dict.fromkeys(names, compare_sides(*SIDES, (1, 2)))
     sheets = [*comparison_document(compared, Provenance()).sheets]

@@ -51,11 +51,9 @@ def test_programs_get_every_k_and_every_count():
     first = document.data["curves"][0]
     assert first["pass@k"] == pytest.approx([0.625, 0.75, 0.875, 1.0], abs=1e-12)
     assert first["seeds"] == [
-        {
-            "seed": 7, "sample_set": "abc", "statuses": {"right": 5, "wrong": 3}, "truncated": 2,
-            "right_truncated": 1,
-            "problems": [{"problem": "p0", "n": 4, "c": 1}, {"problem": "p1", "n": 4, "c": 4}],
-        }
+        {"seed": 7, "sample_set": "abc", "statuses": {"right": 5, "wrong": 3}, "truncated": 2,
+         "right_truncated": 1,
+         "problems": [{"problem": "p0", "n": 4, "c": 1}, {"problem": "p1", "n": 4, "c": 4}]},
     ]  # fmt: skip
     heads, *rows = to_csv(document.sheets["passk"]).splitlines()
     assert heads == "policy,benchmark,k,pass@k,low,high"

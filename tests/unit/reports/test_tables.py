@@ -32,31 +32,27 @@ MINE = table("benchmark policy one n", ("mine", "p", "a", 1), ("mine", "q", "a",
 KEYED = table("model k a b", *((model, k, 0, 1) for model in ("x", "y") for k in (1, 8)))
 
 
-@pytest.mark.parametrize(
-    ("whole", "width", "parts"),
-    [
-        (TABLE, 5, ["t| model 1 8 1 n"]),
-        # as many parts as fit stay together
-        (TABLE, 3, ["t: a| model 1 8", "t: b, c| model 1 n"]),
-        # a part that is too wide is taken apart
-        (TABLE, 2,
-         ["t: a| model 1", "t: a (continued)| model 8", "t: b| model 1", "t: c| model n"]),
-        # columns of a part stay together without a heading
-        (table(PARTS, ("1", 2, "rl-1")), 1, ["t: values| cell value", "t: runs| cell run"]),
-        # without parts every column but the first is one
-        (table("k", (1,)), 0, ["t| k"]),
-        (table("k a b c", (1, 2, 3, 4)), 3, ["t| k a b", "t (continued)| k c"]),
-        # the columns of one part are taken apart
-        (table(GAINS, (40, 64, 1, 2, 3), (40, 128, 4, 5, 6)), 4,
-         ["t| p n pass@1 pass@16", "t (continued)| p n pass@256"]),
-        # the columns that tell the rows apart stand in every part
-        (KEYED, 3, ["t| model k a", "t (continued)| model k b"]),
-        # a first word that all rows have goes to the title, but for the only row's
-        (MINE, 3, ["t: mine| policy one n"]),
-        (MINE, 4, ["t| benchmark policy one n"]),
-        (table("policy n", ("p", 1)), 1, ["t| policy n"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("whole", "width", "parts"), [
+    (TABLE, 5, ["t| model 1 8 1 n"]),
+    # as many parts as fit stay together
+    (TABLE, 3, ["t: a| model 1 8", "t: b, c| model 1 n"]),
+    # a part that is too wide is taken apart
+    (TABLE, 2, ["t: a| model 1", "t: a (continued)| model 8", "t: b| model 1", "t: c| model n"]),
+    # columns of a part stay together without a heading
+    (table(PARTS, ("1", 2, "rl-1")), 1, ["t: values| cell value", "t: runs| cell run"]),
+    # without parts every column but the first is one
+    (table("k", (1,)), 0, ["t| k"]),
+    (table("k a b c", (1, 2, 3, 4)), 3, ["t| k a b", "t (continued)| k c"]),
+    # the columns of one part are taken apart
+    (table(GAINS, (40, 64, 1, 2, 3), (40, 128, 4, 5, 6)), 4,
+     ["t| p n pass@1 pass@16", "t (continued)| p n pass@256"]),
+    # the columns that tell the rows apart stand in every part
+    (KEYED, 3, ["t| model k a", "t (continued)| model k b"]),
+    # a first word that all rows have goes to the title, but for the only row's
+    (MINE, 3, ["t: mine| policy one n"]),
+    (MINE, 4, ["t| benchmark policy one n"]),
+    (table("policy n", ("p", 1)), 1, ["t| policy n"]),
+])  # fmt: skip
 def test_a_table_is_taken_apart_where_it_does_not_fit(whole, width, parts):
     found = narrowed(whole, lambda part: len(part.columns) <= width)
     heads = [[(column.group, column.name) for column in part.columns] for part in (*found, whole)]
@@ -132,9 +128,8 @@ def test_strangers_names_stay_in_their_cells():
         "| + | -b |",
     ]  # fmt: skip
     assert list(csv.reader(io.StringIO(to_csv(table), newline=""))) == [
-        ["x\ny a|b", "'=1+1"], ["one\r\ntwo|", "'@SUM(A1)"],
-        ["'=HYPERLINK(\"http://x\")", "-1.5"], ["'+cmd|' /C calc'!A0", "'\t=1"], ["-", "3"],
-        ["+", "'-b"],
+        ["x\ny a|b", "'=1+1"], ["one\r\ntwo|", "'@SUM(A1)"], ["'=HYPERLINK(\"http://x\")", "-1.5"],
+        ["'+cmd|' /C calc'!A0", "'\t=1"], ["-", "3"], ["+", "'-b"],
     ]  # fmt: skip
 
 

@@ -66,17 +66,10 @@ def test_uniforms_of_neighbouring_seeds_and_steps_are_uniform_and_uncorrelated()
         assert abs(np.corrcoef(a.ravel(), b.ravel())[0, 1]) < 0.03
 
 
-@pytest.mark.parametrize(
-    ("temperature", "top_k", "top_p", "min_p"),
-    [
-        (1.0, 0, 1.0, 0.0),
-        (0.3, 0, 1.0, 0.01),
-        (1.7, 5, 1.0, 0.0),
-        (1.0, 0, 0.7, 0.0),
-        (0.9, 7, 0.8, 0.1),
-        (1.0, 999, 0.05, 0.0),
-    ],
-)
+@pytest.mark.parametrize(("temperature", "top_k", "top_p", "min_p"), [
+    (1.0, 0, 1.0, 0.0), (0.3, 0, 1.0, 0.01), (1.7, 5, 1.0, 0.0), (1.0, 0, 0.7, 0.0),
+    (0.9, 7, 0.8, 0.1), (1.0, 999, 0.05, 0.0),
+])  # fmt: skip
 def test_the_distribution_is_that_of_generate(temperature, top_k, top_p, min_p):
     torch.manual_seed(0)
     logits_1V = 2 * torch.randn(1, 12)

@@ -138,15 +138,12 @@ class Engine:
 THOUGHT = "<think>in </SOLUTION></think>"
 
 
-@pytest.mark.parametrize(
-    ("opened", "written", "asked", "kept"),
-    [
-        (None, "1</SOLUTION>", "</SOLUTION>", "1</SOLUTION>"),
-        ("", f"{THOUGHT}1</SOLUTION>+1", None, f"{THOUGHT}1</SOLUTION>"),
-        ("<think>", "</SOLUTION></think>1</SOLUTION>", None, "</SOLUTION></think>1</SOLUTION>"),
-        ("<think>", "in </SOLUTION>", None, None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("opened", "written", "asked", "kept"), [
+    (None, "1</SOLUTION>", "</SOLUTION>", "1</SOLUTION>"),
+    ("", f"{THOUGHT}1</SOLUTION>+1", None, f"{THOUGHT}1</SOLUTION>"),
+    ("<think>", "</SOLUTION></think>1</SOLUTION>", None, "</SOLUTION></think>1</SOLUTION>"),
+    ("<think>", "in </SOLUTION>", None, None),
+])  # fmt: skip
 def test_vllm_is_told_the_ends_of_the_policys_tokenizer_and_cut_as_the_others(
     monkeypatch,
     folder,

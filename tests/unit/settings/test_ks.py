@@ -55,19 +55,13 @@ def test_k_above_n_is_refused_with_the_next_step():
     assert caught.value.next_step == "ask for k up to 64, or sample more: --n 256"
 
 
-@pytest.mark.parametrize(
-    ("text", "n", "fits"),
-    [
-        ("1..256", 64, "1..64"),
-        ("1,256", 64, "1,64"),
-        ("1..256:pow2", 100, "1..100:pow2"),
-        ("1,8..512", 64, "1,8..64"),
-        ("100..256:pow2", 120, "120"),  # no power of two from 100 to 120
-        ("256..512", 64, "64"),
-        ("1..256", 256, "1..256"),
-        ("1..two, 512", 64, "1..two,64"),  # refused by parse_ks as it was typed
-    ],
-)
+@pytest.mark.parametrize(("text", "n", "fits"), [
+    ("1..256", 64, "1..64"), ("1,256", 64, "1,64"), ("1..256:pow2", 100, "1..100:pow2"),
+    ("1,8..512", 64, "1,8..64"),
+    ("100..256:pow2", 120, "120"),  # no power of two from 100 to 120
+    ("256..512", 64, "64"), ("1..256", 256, "1..256"),
+    ("1..two, 512", 64, "1..two,64"),  # refused by parse_ks as it was typed
+])  # fmt: skip
 def test_ks_that_nobody_asked_for_end_at_n(text, n, fits):
     assert capped_ks(text, n) == fits
 

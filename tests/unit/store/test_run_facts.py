@@ -107,37 +107,24 @@ def facts(tmp_path, *settings):
 BRANCH, PLAIN = {"guide.name": "branch", "guide.tau": 0.5}, {"guide.name": "none"}
 
 
-@pytest.mark.parametrize(
-    ("settings", "names", "groups"),
-    [
-        ([("rl", PLAIN)], [], [[0]]),
-        # what a guide brings along tells nothing more
-        ([("rl", PLAIN), ("rl", BRANCH)], ["guide.name"], [[0], [1]]),
-        (
-            [("rl", BRANCH), ("rl", {**BRANCH, "guide.tau": 0.9}), ("rl", PLAIN)],
-            ["guide.name", "guide.tau"], [[0], [1], [2]],
-        ),
-        # seeds, the second of the first method begun last
-        (
-            [("rl", {**PLAIN, "rl.seed": 1}), ("rl", {**BRANCH, "rl.seed": 1}),
-             ("rl", {**PLAIN, "rl.seed": 2})],
-            ["guide.name", "rl.seed"], [[0, 2], [1]],
-        ),
-        (
-            [("sft", {"sft.seed": 0}), ("rl", {"sft.seed": 0, **PLAIN}),
-             ("rl", {"sft.seed": 1, **PLAIN})],
-            ["sft.seed"], [[0], [1, 2]],
-        ),
-        # where and how often is measured trains nothing
-        (
-            [("rl", {**PLAIN, "evaluation.samples": 8}), ("rl", {**PLAIN, "run.root": "x"})],
-            [], [[0, 1]],
-        ),
-        ([("rl", {"data.names": [1]}), ("rl", {"data.names": [2]})], ["data.names"], [[0], [1]]),
-        ([("sft", {"model.x": 1}), ("rl", {"model.x": 2})], [], [[0], [1]]),  # of one kind alone
-        ([("rl", {}), ("rl", {})], [], [[0], [1]]),  # nothing is known of them
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("settings", "names", "groups"), [
+    ([("rl", PLAIN)], [], [[0]]),
+    # what a guide brings along tells nothing more
+    ([("rl", PLAIN), ("rl", BRANCH)], ["guide.name"], [[0], [1]]),
+    ([("rl", BRANCH), ("rl", {**BRANCH, "guide.tau": 0.9}), ("rl", PLAIN)],
+     ["guide.name", "guide.tau"], [[0], [1], [2]]),
+    # seeds, the second of the first method begun last
+    ([("rl", {**PLAIN, "rl.seed": 1}), ("rl", {**BRANCH, "rl.seed": 1}),
+     ("rl", {**PLAIN, "rl.seed": 2})], ["guide.name", "rl.seed"], [[0, 2], [1]]),
+    ([("sft", {"sft.seed": 0}), ("rl", {"sft.seed": 0, **PLAIN}), ("rl", {"sft.seed": 1, **PLAIN})],
+     ["sft.seed"], [[0], [1, 2]]),
+    # where and how often is measured trains nothing
+    ([("rl", {**PLAIN, "evaluation.samples": 8}), ("rl", {**PLAIN, "run.root": "x"})], [],
+     [[0, 1]]),
+    ([("rl", {"data.names": [1]}), ("rl", {"data.names": [2]})], ["data.names"], [[0], [1]]),
+    ([("sft", {"model.x": 1}), ("rl", {"model.x": 2})], [], [[0], [1]]),  # of one kind alone
+    ([("rl", {}), ("rl", {})], [], [[0], [1]]),  # nothing is known of them
+])  # fmt: skip
 def test_runs_are_told_apart_by_the_settings_that_differ(tmp_path, settings, names, groups):
     runs = facts(tmp_path, *settings)
     assert telling_apart(runs) == names

@@ -38,18 +38,12 @@ def test_vllm_decides_nothing_where_transformers_draw():
     assert by_vllm[3] == by_vllm[0]  # how much memory it has changes no result
 
 
-@pytest.mark.parametrize(
-    ("sets", "said"),
-    [
-        (
-            [],
-            "vLLM colocated, importance correction token_truncate by raw log-prob",
-        ),
-        (["rollout.backend=vllm", *SERVER], "vLLM in http://gpu7:8000, importance"),
-        (["rollout.vllm.tensor_parallel=2"], "vLLM colocated over 2 GPUs each"),
-        (["rollout.backend=transformers"], "new tokens, transformers"),
-    ],
-)
+@pytest.mark.parametrize(("sets", "said"), [
+    ([], "vLLM colocated, importance correction token_truncate by raw log-prob"),
+    (["rollout.backend=vllm", *SERVER], "vLLM in http://gpu7:8000, importance"),
+    (["rollout.vllm.tensor_parallel=2"], "vLLM colocated over 2 GPUs each"),
+    (["rollout.backend=transformers"], "new tokens, transformers"),
+])  # fmt: skip
 def test_a_dry_run_names_the_engine(sets, said):
     config = load(["qwen2.5-math-7b"], sets=sets).config
     assert said in rl_facts(config)["rollout"]

@@ -62,17 +62,12 @@ def test_one_problem_is_enough_and_a_long_list_of_points_is_cut(tmp_path):
     assert (len(lines), lines[-1].strip()) == (26, "and 6 more")
 
 
-@pytest.mark.parametrize(
-    ("space", "sampler", "trials", "lines"),
-    [
-        (
-            "lr=1e-4|4e-4,beta=0.02|0.2", "grid", None,
-            ["4 trials:", "learning_rate 0.0001, beta 0.02", "learning_rate 0.0001, beta 0.2",
-             "learning_rate 0.0004, beta 0.02", "learning_rate 0.0004, beta 0.2"],
-        ),
-        ("tau=0.2:0.8", "tpe", 7, ["7 trials: tpe chooses tau"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("space", "sampler", "trials", "lines"), [
+    ("lr=1e-4|4e-4,beta=0.02|0.2", "grid", None,
+     ["4 trials:", "learning_rate 0.0001, beta 0.02", "learning_rate 0.0001, beta 0.2",
+     "learning_rate 0.0004, beta 0.02", "learning_rate 0.0004, beta 0.2"]),
+    ("tau=0.2:0.8", "tpe", 7, ["7 trials: tpe chooses tau"]),
+])  # fmt: skip
 def test_a_sweep_says_what_it_will_try(tmp_path, space, sampler, trials, lines):
     named = {"space": space, "sampler": sampler, "trials": trials}
     sweep = prepared(sweep_of(tmp_path, "pass@8", 1, **named))

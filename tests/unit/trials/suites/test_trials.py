@@ -126,8 +126,7 @@ def test_a_suite_is_a_base_its_measurement_and_trainings(tmp_path):
     # the measurement is the shortest: no training waits for it
     assert [task.kind for task in found.tasks] == ["sft", "rl", "rl", "rl", "rl", "eval"]
     assert titles(found)[1:5] == [
-        "grpo, seed 1", "grpo, seed 2",
-        "grpo-branch, seed 1", "grpo-branch, seed 2",
+        "grpo, seed 1", "grpo, seed 2", "grpo-branch, seed 1", "grpo-branch, seed 2",
     ]  # fmt: skip
     assert measuring.needs is base
     assert first.needs is base
