@@ -12,12 +12,7 @@ from sage_cli.analysis.measures.diversity import diversity as diversity_document
 from sage_cli.analysis.measures.diversity import variety
 from sage_cli.analysis.measures.lengths import lengths
 from sage_cli.analysis.measures.reliability import majority
-from sage_cli.analysis.measures.support import (
-    equal_k,
-    support,
-    support_ratios,
-    thresholds,
-)
+from sage_cli.analysis.measures.support import equal_k, support, support_ratios, thresholds
 from sage_cli.errors import DataError
 from sage_cli.metrics import Support
 

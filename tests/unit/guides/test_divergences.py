@@ -3,12 +3,7 @@
 import pytest
 import torch
 
-from sage_cli.guides.divergences import (
-    anchored_rows,
-    equal_rows,
-    share_of_beta,
-    uncertain_tokens,
-)
+from sage_cli.guides.divergences import anchored_rows, equal_rows, share_of_beta, uncertain_tokens
 
 RIGHT_B = torch.tensor([1, 0, 0, 0, 1, 1, 1, 1]).bool()
 GROUP_RIGHT_B = torch.tensor([0.25] * 4 + [1.0] * 4)

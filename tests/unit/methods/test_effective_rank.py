@@ -6,12 +6,7 @@ import pytest
 import torch
 
 from sage_cli.errors import TrainingError
-from sage_cli.methods.effective_rank import (
-    EffectiveRank,
-    bonus,
-    effective_rank,
-    measures,
-)
+from sage_cli.methods.effective_rank import EffectiveRank, bonus, effective_rank, measures
 from sage_cli.methods.formulas import AdvantageInputs
 
 

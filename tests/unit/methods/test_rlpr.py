@@ -3,12 +3,7 @@
 import pytest
 import torch
 
-from sage_cli.methods.rlpr import (
-    probability_reward,
-    repeats_itself,
-    running_spread,
-    telling_groups,
-)
+from sage_cli.methods.rlpr import probability_reward, repeats_itself, running_spread, telling_groups
 
 
 def test_the_reward_by_hand():

@@ -4,11 +4,7 @@ import pytest
 import torch
 from scipy import stats
 
-from sage_cli.methods.formulas import (
-    beta_advantages,
-    centred_advantages,
-    group_advantages,
-)
+from sage_cli.methods.formulas import beta_advantages, centred_advantages, group_advantages
 
 
 def row(*values):

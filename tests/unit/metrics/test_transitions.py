@@ -10,11 +10,7 @@ from scipy.stats import binomtest
 
 from sage_cli.metrics import Counts, compare_support, pooled
 from sage_cli.metrics.counts import SampleGrades
-from sage_cli.metrics.transitions import (
-    different_seeds,
-    grade_correlation,
-    paired_grades,
-)
+from sage_cli.metrics.transitions import different_seeds, grade_correlation, paired_grades
 
 
 def graded_rows(*rows, seed=0, ids="abcdefgh"):

@@ -164,10 +164,7 @@ def test_a_gguf_file_is_told_how_to_become_a_folder(named, file, tmp_path, monke
     (tmp_path / "folder").mkdir()
     for path in (tmp_path / "model-q4.gguf", tmp_path / "folder" / "model-q4.gguf"):
         path.write_bytes(b"GGUF")
-    asked = (
-        lambda: named_policy(named, Runs(tmp_path)),
-        lambda: require_model(named),
-    )
+    asked = (lambda: named_policy(named, Runs(tmp_path)), lambda: require_model(named))
     for ask in asked:
         with pytest.raises(DataError, match="GGUF") as refusal:
             ask()

@@ -28,11 +28,7 @@ class Spoken:
 
 
 # after token 0: probabilities 1/2, 1/4, 1/4; after 1: 1, 0, 0; after 2: all equal
-TABLE = [
-    [math.log(2), 0.0, 0.0],
-    [0.0, -math.inf, -math.inf],
-    [5.0, 5.0, 5.0],
-]
+TABLE = [[math.log(2), 0.0, 0.0], [0.0, -math.inf, -math.inf], [5.0, 5.0, 5.0]]
 
 
 def test_logps_and_entropies_by_hand():

@@ -5,14 +5,7 @@ import pytest
 from matplotlib.figure import Figure as MatplotlibFigure
 
 from sage_cli.metrics import Counts, curve, paired_difference, parse_ks
-from sage_cli.reports.figures import (
-    Legend,
-    _limits,
-    draw_curves,
-    heights,
-    outputs,
-    series_styles,
-)
+from sage_cli.reports.figures import Legend, _limits, draw_curves, heights, outputs, series_styles
 from sage_cli.reports.series import by_method, seeded
 from sage_cli.reports.tables import Estimate
 

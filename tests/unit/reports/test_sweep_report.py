@@ -44,10 +44,7 @@ def drawn(svg, words):
 
 def test_every_trial_says_what_became_of_it(tmp_path):
     result = grid(0.417, 0.45, None, 0.45, 0.433, objectives=("pass@1", "pass@64"))
-    rest = (
-        SweepTrial(at(AXES, 0.8, 0.5), "pruned"),
-        SweepTrial(at(AXES, 1.2, 0.5), "running"),
-    )
+    rest = (SweepTrial(at(AXES, 0.8, 0.5), "pruned"), SweepTrial(at(AXES, 1.2, 0.5), "running"))
     result = replace(result, trials=(*result.trials, rest[1]))
     draw_heatmaps(result, tmp_path / "sweep")
     png, svg = outputs(tmp_path / "sweep")

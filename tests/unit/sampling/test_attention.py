@@ -91,10 +91,7 @@ def test_rows_are_halved_and_nothing_is_lost(error, model, tokenizer, whole, mon
 
 
 def test_what_a_step_had_drawn_when_memory_ran_out_is_drawn_again(
-    model,
-    tokenizer,
-    whole,
-    monkeypatch,
+    model, tokenizer, whole, monkeypatch
 ):
     # some cohorts have given up their finished samples by then
     monkeypatch.setattr(Cohort, "_settle", failing(Cohort._settle, cuda_error(), 6, 30))

@@ -20,12 +20,7 @@ from transformers.generation.logits_process import (
 )
 
 from sage_cli.errors import DivergedError, RefusedPromptsError, SamplingError
-from sage_cli.sampling.decoder import (
-    TransformersSampler,
-    choose,
-    choose_by_sample,
-    uniforms,
-)
+from sage_cli.sampling.decoder import TransformersSampler, choose, choose_by_sample, uniforms
 from sage_cli.sampling.sampler import (
     SampleRequest,
     SamplerSetup,

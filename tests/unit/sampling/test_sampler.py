@@ -80,12 +80,7 @@ def test_what_is_not_a_model_is_named(tmp_path):
     ],
 )
 def test_auto_and_what_stands_in_the_way_of_vllm(
-    monkeypatch,
-    folder,
-    gpu,
-    installed,
-    auto,
-    obstacle,
+    monkeypatch, folder, gpu, installed, auto, obstacle
 ):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
     monkeypatch.setattr(vllm_sampler, "installed_vllm", lambda: installed)
@@ -145,12 +140,7 @@ THOUGHT = "<think>in </SOLUTION></think>"
     ("<think>", "in </SOLUTION>", None, None),
 ])  # fmt: skip
 def test_vllm_is_told_the_ends_of_the_policys_tokenizer_and_cut_as_the_others(
-    monkeypatch,
-    folder,
-    opened,
-    written,
-    asked,
-    kept,
+    monkeypatch, folder, opened, written, asked, kept
 ):
     """An adapter's tokenizer may end otherwise than its base, whose ends are the engine's own."""
     tokenizer = load_tokenizer(folder)

@@ -61,10 +61,7 @@ def test_passwords_are_taken_out_of_messages(typed, kept):
 
 def test_a_configuration_has_none_wherever_it_was_said(tmp_path):
     (tmp_path / "own.yaml").write_text("sampling: {servers: ['http://ann:s3cret%40@a:1/v1']}")
-    sets = [
-        "rollout.vllm.server_url=http://eve:s3cret3@c:8",
-        "rollout.vllm.mode=server",
-    ]
+    sets = ["rollout.vllm.server_url=http://eve:s3cret3@c:8", "rollout.vllm.mode=server"]
     loaded = load(["tiny", str(tmp_path / "own.yaml")], sets=sets)
     assert "s3cret" not in json.dumps(loaded.config.model_dump(mode="json"))
     assert loaded.config.sampling.servers == ("http://ann@a:1/v1",)
@@ -76,10 +73,7 @@ def test_a_configuration_has_none_wherever_it_was_said(tmp_path):
 
 
 def test_a_setting_that_is_called_a_secret_is_refused_and_not_shown():
-    for name in (
-        "sampling.vllm.hf_token",
-        "sampling.options.api_key",
-    ):
+    for name in ("sampling.vllm.hf_token", "sampling.options.api_key"):
         with pytest.raises(ConfigurationError, match="called a secret") as refused:
             load(sets=["sampling.backend=server", f"{name}=s3cret"])
         assert "s3cret" not in f"{refused.value.cause} {refused.value.next_step}"

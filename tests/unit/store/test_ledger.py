@@ -4,12 +4,7 @@ import pytest
 from pyarrow.parquet import write_table
 
 from sage_cli.store import ledger
-from sage_cli.store.ledger import (
-    PromptRow,
-    Sampled,
-    TrainingCompletions,
-    TrainingLedger,
-)
+from sage_cli.store.ledger import PromptRow, Sampled, TrainingCompletions, TrainingLedger
 
 
 def row(problem, right=1, *, trained=True):

@@ -56,7 +56,4 @@ def test_a_plan_says_both_types():
     assert full["weights"] == "float32, products in bfloat16"
     lora = load(["qwen2.5-math-7b"]).config
     said = "as stored, products in bfloat16 where the GPU has it"
-    assert (rl_facts(lora)["weights"], sft_facts(lora)["weights"]) == (
-        said,
-        said,
-    )
+    assert (rl_facts(lora)["weights"], sft_facts(lora)["weights"]) == (said, said)

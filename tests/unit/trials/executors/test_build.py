@@ -27,8 +27,7 @@ def test_gpus_are_those_that_are_visible(monkeypatch, visible, gpus):
 
 
 @pytest.mark.parametrize(
-    ("script", "gpus"),
-    [("echo 0; echo 1", ("0", "1")), ("echo no driver; exit 9", ()), (None, ())],
+    ("script", "gpus"), [("echo 0; echo 1", ("0", "1")), ("echo no driver; exit 9", ()), (None, ())]
 )
 def test_gpus_are_counted_by_nvidia_smi(monkeypatch, tmp_path, script, gpus):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
