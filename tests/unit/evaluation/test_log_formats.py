@@ -23,16 +23,13 @@ def rows(path, *values):
     return path
 
 
-@pytest.mark.parametrize(
-    ("file", "program", "samples", "right", "settings"),
-    [
-        # the mock model answers 12, 30 and 7 right once each in four epochs
-        ("inspect.eval", "inspect", 12, 3, {"model": "mockllm/model", "temperature": 0.8}),
-        # 25 x 0.06 x 4 = 6, lighteval's avg@n of that run
-        ("lighteval.parquet", "lighteval", 100, 6, {"task": "toy4|0", "max_tokens": 1}),
-        (LM_EVAL.name, "lm-eval", 25, 2, {"model": "acme/toy", "seed": 3, "max_tokens": 1}),
-    ],
-)
+@pytest.mark.parametrize(("file", "program", "samples", "right", "settings"), [
+    # the mock model answers 12, 30 and 7 right once each in four epochs
+    ("inspect.eval", "inspect", 12, 3, {"model": "mockllm/model", "temperature": 0.8}),
+    # 25 x 0.06 x 4 = 6, lighteval's avg@n of that run
+    ("lighteval.parquet", "lighteval", 100, 6, {"task": "toy4|0", "max_tokens": 1}),
+    (LM_EVAL.name, "lm-eval", 25, 2, {"model": "acme/toy", "seed": 3, "max_tokens": 1}),
+])  # fmt: skip
 def test_a_file_is_detected_and_its_count_is_its_programs(file, program, samples, right, settings):
     found = read_foreign(WRITTEN / file)
     assert (found.program, detected(WRITTEN / file)) == (program, program)
@@ -62,21 +59,18 @@ def test_repeats_of_lm_eval_have_no_verdict(tmp_path):
     assert "the repeats have no verdict" in found.notes[0]
 
 
-@pytest.mark.parametrize(
-    ("change", "right"),
-    [
-        # humaneval_64 and cruxeval: a filter that builds programs passes all repeats
-        ({"metrics": ["pass@1"], "pass@1": 0.75}, [True, True, True, False]),
-        ({"metrics": ["pass_at_1"], "pass_at_1": 0.0}, [False] * 4),
-        ({"metrics": ["pass@2"], "pass@2": 1.0}, [None] * 4),  # one right, or more
-        ({"metrics": ["pass@1"], "pass@1": 0.6}, [None] * 4),  # of other samples
-        # gsm8k_cot_self_consistency: the vote's verdict is no response's
-        ({"filter": "maj@4", "filtered_resps": ["1"]}, [None] * 4),
-        ({"metrics": ["pass@1"], "pass@1": 1.0, "filtered_resps": ["1"]}, [None] * 4),
-        # a filter that takes two of the four
-        ({"metrics": ["pass@1"], "pass@1": 0.5, "filtered_resps": [["0", "1"]]}, [None] * 4),
-    ],
-)
+@pytest.mark.parametrize(("change", "right"), [
+    # humaneval_64 and cruxeval: a filter that builds programs passes all repeats
+    ({"metrics": ["pass@1"], "pass@1": 0.75}, [True, True, True, False]),
+    ({"metrics": ["pass_at_1"], "pass_at_1": 0.0}, [False] * 4),
+    ({"metrics": ["pass@2"], "pass@2": 1.0}, [None] * 4),  # one right, or more
+    ({"metrics": ["pass@1"], "pass@1": 0.6}, [None] * 4),  # of other samples
+    # gsm8k_cot_self_consistency: the vote's verdict is no response's
+    ({"filter": "maj@4", "filtered_resps": ["1"]}, [None] * 4),
+    ({"metrics": ["pass@1"], "pass@1": 1.0, "filtered_resps": ["1"]}, [None] * 4),
+    # a filter that takes two of the four
+    ({"metrics": ["pass@1"], "pass@1": 0.5, "filtered_resps": [["0", "1"]]}, [None] * 4),
+])  # fmt: skip
 def test_repeats_count_where_a_score_is_of_all(tmp_path, change, right):
     row = ROW | {"resps": [["0", "1", "1", "1"]]}
     file = read_foreign(rows(tmp_path / "s.jsonl", row | {"filtered_resps": row["resps"]} | change))
@@ -171,14 +165,11 @@ def test_a_sample_without_a_verdict_has_none(tmp_path):
     assert [one.right for one in read_foreign(file).samples] == [None]
 
 
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        ({"model_response": {"text": ["4", "5"], "text_post_processed": ["4"]}}, "2 .* 1 in text"),
-        ({"doc": {"id": "0"}}, "can't be read: KeyError 'query'"),
-        ({"metric": None}, "can't be read: AttributeError"),
-    ],
-)
+@pytest.mark.parametrize(("change", "why"), [
+    ({"model_response": {"text": ["4", "5"], "text_post_processed": ["4"]}}, "2 .* 1 in text"),
+    ({"doc": {"id": "0"}}, "can't be read: KeyError 'query'"),
+    ({"metric": None}, "can't be read: AttributeError"),
+])  # fmt: skip
 def test_a_document_of_lighteval_that_is_damaged_is_named(tmp_path, change, why):
     first = {
         "doc": {"id": "0", "query": "q", "choices": ["4"], "gold_index": 0},
@@ -211,31 +202,25 @@ def test_rows_of_ones_own(tmp_path):
     assert found.samples[0].gold == "4"
 
 
-@pytest.mark.parametrize(
-    ("row", "why"),
-    [
-        ({"question": "q", "gold": "4"}, "no completion"),
-        ({"question": "q", "completion": 5, "correct": 1}, "no text"),
-        ({"question": "q", "completion": "a", "correct": "perhaps"}, "not true or false"),
-        ({"question": "q", "completions": ["a"], "correct": [1, 0]}, "1 completions and 2"),
-        ({"question": "q", "completions": [], "correct": []}, "no completion in `completions`"),
-        ({"question": "q", "gold": ["1", "2"], "completion": "a"}, "holds 2 values"),
-    ],
-)
+@pytest.mark.parametrize(("row", "why"), [
+    ({"question": "q", "gold": "4"}, "no completion"),
+    ({"question": "q", "completion": 5, "correct": 1}, "no text"),
+    ({"question": "q", "completion": "a", "correct": "perhaps"}, "not true or false"),
+    ({"question": "q", "completions": ["a"], "correct": [1, 0]}, "1 completions and 2"),
+    ({"question": "q", "completions": [], "correct": []}, "no completion in `completions`"),
+    ({"question": "q", "gold": ["1", "2"], "completion": "a"}, "holds 2 values"),
+])  # fmt: skip
 def test_a_row_that_is_none_is_named(tmp_path, row, why):
     first = {"question": "p", "completion": "b", "correct": True}
     with pytest.raises(DataError, match=f"line 2.*{why}"):
         read_foreign(rows(tmp_path / "mine.jsonl", first, row))
 
 
-@pytest.mark.parametrize(
-    ("second", "why"),
-    [
-        ({"problem": "1", "question": "q", "gold": "5"}, "two questions or two golds"),
-        ({"problem": "2", "question": "q", "gold": "5"}, "one question with two golds"),
-        ({"problem": "2", "question": " ", "gold": "5"}, "has no question"),
-    ],
-)
+@pytest.mark.parametrize(("second", "why"), [
+    ({"problem": "1", "question": "q", "gold": "5"}, "two questions or two golds"),
+    ({"problem": "2", "question": "q", "gold": "5"}, "one question with two golds"),
+    ({"problem": "2", "question": " ", "gold": "5"}, "has no question"),
+])  # fmt: skip
 def test_contradictions_are_named(tmp_path, second, why):
     first = {"problem": "1", "question": "q", "gold": "4", "completion": "a", "correct": True}
     file = rows(tmp_path / "mine.jsonl", first, {**first, **second})

@@ -38,31 +38,28 @@ def test_grades_come_in_order_and_no_worker_starts_for_numbers():
     assert [one.status == "right" for one in grades] == [answer == "3" for answer in answers]
 
 
-@pytest.mark.parametrize(
-    ("gold", "completion", "expected"),
-    [
-        ("", tagged("27"), "error"),
-        ("  ", tagged("27"), "error"),
-        (None, tagged("27"), "error"),
-        ("27", None, "unparseable"),
-        ("27", 27, "unparseable"),
-        ("27", b"<SOLUTION>27</SOLUTION>", "unparseable"),
-        ("27", tagged(" \n "), "unparseable"),
-        ("27", tagged("$$"), "unparseable"),
-        ("27", tagged("27\0"), "wrong"),
-        ("27", tagged("\ud800"), "wrong"),
-        ("x+1", tagged("\ud800 x"), None),
-        ("x+1", tagged("\0 x"), None),
-        ("27", tagged("9" * 1_000_000), "unparseable"),
-        ("27", "x" * 1_000_000 + tagged("27"), "right"),
-        ("9" * 5000, tagged("27"), "error"),
-        (27, tagged("27"), "right"),
-        (27.0, tagged("27"), "right"),
-        (0.5, tagged(r"\frac12"), "right"),
-        (float("nan"), tagged("27"), "wrong"),
-        (["27"], tagged("27"), "error"),
-    ],
-)
+@pytest.mark.parametrize(("gold", "completion", "expected"), [
+    ("", tagged("27"), "error"),
+    ("  ", tagged("27"), "error"),
+    (None, tagged("27"), "error"),
+    ("27", None, "unparseable"),
+    ("27", 27, "unparseable"),
+    ("27", b"<SOLUTION>27</SOLUTION>", "unparseable"),
+    ("27", tagged(" \n "), "unparseable"),
+    ("27", tagged("$$"), "unparseable"),
+    ("27", tagged("27\0"), "wrong"),
+    ("27", tagged("\ud800"), "wrong"),
+    ("x+1", tagged("\ud800 x"), None),
+    ("x+1", tagged("\0 x"), None),
+    ("27", tagged("9" * 1_000_000), "unparseable"),
+    ("27", "x" * 1_000_000 + tagged("27"), "right"),
+    ("9" * 5000, tagged("27"), "error"),
+    (27, tagged("27"), "right"),
+    (27.0, tagged("27"), "right"),
+    (0.5, tagged(r"\frac12"), "right"),
+    (float("nan"), tagged("27"), "wrong"),
+    (["27"], tagged("27"), "error"),
+])  # fmt: skip
 def test_bad_input_is_a_status(grader, gold, completion, expected):
     status = grader.grade(gold, completion).status
     assert status == expected if expected else status in ("wrong", "unparseable", "error")
@@ -165,20 +162,17 @@ def test_a_whole_text_is_searched_by_math_verify():
 ANSWERED = "<SOLUTION>4</SOLUTION>"
 
 
-@pytest.mark.parametrize(
-    ("completion", "wrong", "graded"),
-    [
-        (ANSWERED, "right", "right"),
-        (f"<think>is it 3?</think>{ANSWERED}", "right", "right"),
-        (f"is it 3?</think>{ANSWERED}", "right", "right"),
-        (f"<think>it is {ANSWERED}", "wrong", "right"),
-        (f"<think>no</think>{ANSWERED}<think>or", "wrong", "right"),
-        ("<think>let me", "wrong", "unparseable"),
-        ("<think>it is 4</think>", "unparseable", "unparseable"),
-        (f"<think>{ANSWERED}</think>done", "right", "right"),
-        (f"<think>{ANSWERED}</think><SOLUTION>5</SOLUTION>", "wrong", "wrong"),
-    ],
-)
+@pytest.mark.parametrize(("completion", "wrong", "graded"), [
+    (ANSWERED, "right", "right"),
+    (f"<think>is it 3?</think>{ANSWERED}", "right", "right"),
+    (f"is it 3?</think>{ANSWERED}", "right", "right"),
+    (f"<think>it is {ANSWERED}", "wrong", "right"),
+    (f"<think>no</think>{ANSWERED}<think>or", "wrong", "right"),
+    ("<think>let me", "wrong", "unparseable"),
+    ("<think>it is 4</think>", "unparseable", "unparseable"),
+    (f"<think>{ANSWERED}</think>done", "right", "right"),
+    (f"<think>{ANSWERED}</think><SOLUTION>5</SOLUTION>", "wrong", "wrong"),
+])  # fmt: skip
 def test_no_answer_counts_in_a_thought_that_has_no_end(completion, wrong, graded):
     assert Grader().grade("4", completion).status == wrong
     assert Grader(unfinished="graded").grade("4", completion).status == graded
@@ -261,16 +255,13 @@ def test_no_library_is_imported_and_setting_up_takes_milliseconds():
     assert imported == ""
 
 
-@pytest.mark.parametrize(
-    ("golds", "answer", "expected"),
-    [
-        (["7", "seven"], "7", "right"),
-        (["seven", "7"], "7.0", "right"),
-        (["7", "seven"], "8", "wrong"),
-        (["7", r"\sqrt{452}"], r"2\sqrt{113}", "right"),
-        (["7", "8"], "", "unparseable"),
-    ],
-)
+@pytest.mark.parametrize(("golds", "answer", "expected"), [
+    (["7", "seven"], "7", "right"),
+    (["seven", "7"], "7.0", "right"),
+    (["7", "seven"], "8", "wrong"),
+    (["7", r"\sqrt{452}"], r"2\sqrt{113}", "right"),
+    (["7", "8"], "", "unparseable"),
+])  # fmt: skip
 def test_any_of_several_golds_is_right(golds, answer, expected):
     gold = any_of(golds)
     with Grader() as grader:

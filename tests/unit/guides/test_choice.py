@@ -122,20 +122,17 @@ def test_a_plug_in_has_typed_settings_like_a_built_in_guide(register):
         load(sets=["guide.value=1.3"])
 
 
-@pytest.mark.parametrize(
-    ("kind", "complaint"),
-    [
-        (dict, "is no subclass of sage_cli.guides.guide.Guide"),
-        (Constant(), "is no subclass of sage_cli.guides.guide.Guide"),
-        (Unfinished, "has no q"),
-        (Greedy, "needs logits_BTV, which no training has"),
-        (Listing, r"needs \['token_ids_BT'\], which is no set"),
-        (Late, "has a setting schedule_clock with other choices"),
-        (Unchecked, "has a log_q of its own"),
-        (Nameless, "does not have the name under which it is registered"),
-        (Other, "does not have the name under which it is registered"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "complaint"), [
+    (dict, "is no subclass of sage_cli.guides.guide.Guide"),
+    (Constant(), "is no subclass of sage_cli.guides.guide.Guide"),
+    (Unfinished, "has no q"),
+    (Greedy, "needs logits_BTV, which no training has"),
+    (Listing, r"needs \['token_ids_BT'\], which is no set"),
+    (Late, "has a setting schedule_clock with other choices"),
+    (Unchecked, "has a log_q of its own"),
+    (Nameless, "does not have the name under which it is registered"),
+    (Other, "does not have the name under which it is registered"),
+])  # fmt: skip
 def test_a_plug_in_that_is_no_guide_is_named(register, kind, complaint):
     register(mine=kind)
     with pytest.raises(ConfigurationError, match=rf"^guide 'mine' \(package:mine\) {complaint}"):

@@ -18,23 +18,20 @@ def test_which_rows_are_held(rows, expected):
     assert anchored_rows(rows, RIGHT_B, GROUP_RIGHT_B).int().tolist() == expected
 
 
-@pytest.mark.parametrize(
-    ("entropies", "share", "uncertain"),
-    [
-        # the .8 quantile of five values is at place 3.2 of 0 to 4, so between the two greatest
-        ([0.1, 0.5, 0.3, 0.4, 0.2], 0.2, [0, 1, 0, 0, 0]),
-        # of six at place 4, which is a value itself: it is certain
-        ([0.1, 0.5, 0.3, 0.4, 0.2, 0.6], 0.2, [0, 0, 0, 0, 0, 1]),
-        # of sixteen at place 12
-        ([*range(16)], 0.2, [0] * 13 + [1] * 3),
-        # equal values are treated alike, and none of them is above their own quantile
-        ([0.7, 0.7, 0.7], 0.4, [0, 0, 0]),
-        ([0.0, 0.9, 0.9, 0.9], 0.5, [0, 0, 0, 0]),
-        ([0.0, 0.0, 0.0, 0.9], 0.5, [0, 0, 0, 1]),
-        ([0.4], 0.9, [0]),
-        ([], 0.2, []),
-    ],
-)
+@pytest.mark.parametrize(("entropies", "share", "uncertain"), [
+    # the .8 quantile of five values is at place 3.2 of 0 to 4, so between the two greatest
+    ([0.1, 0.5, 0.3, 0.4, 0.2], 0.2, [0, 1, 0, 0, 0]),
+    # of six at place 4, which is a value itself: it is certain
+    ([0.1, 0.5, 0.3, 0.4, 0.2, 0.6], 0.2, [0, 0, 0, 0, 0, 1]),
+    # of sixteen at place 12
+    ([*range(16)], 0.2, [0] * 13 + [1] * 3),
+    # equal values are treated alike, and none of them is above their own quantile
+    ([0.7, 0.7, 0.7], 0.4, [0, 0, 0]),
+    ([0.0, 0.9, 0.9, 0.9], 0.5, [0, 0, 0, 0]),
+    ([0.0, 0.0, 0.0, 0.9], 0.5, [0, 0, 0, 1]),
+    ([0.4], 0.9, [0]),
+    ([], 0.2, []),
+])  # fmt: skip
 def test_which_tokens_are_uncertain(entropies, share, uncertain):
     """Whatever stands behind the completion, which has more entropy than all of it."""
     length = len(entropies)

@@ -82,16 +82,13 @@ def test_a_registered_method_has_its_settings(register):
     assert meant_settings("rl.scale")["rl.scale"][0].member == "scaled"
 
 
-@pytest.mark.parametrize(
-    ("name", "thing", "said"),
-    [
-        ("scaled", function, "'scaled' .*which has no settings class"),
-        ("scaled", 3, "'scaled' .*is 3, which has no settings class"),
-        ("scaled", Named, "does not say its own name.*"),
-        ("scaled", PolicyGradient, "does not say its own name"),
-        ("grpo", Scaled, "'grpo' .*claims the name of the method in sage_cli.methods.grpo"),
-    ],
-)
+@pytest.mark.parametrize(("name", "thing", "said"), [
+    ("scaled", function, "'scaled' .*which has no settings class"),
+    ("scaled", 3, "'scaled' .*is 3, which has no settings class"),
+    ("scaled", Named, "does not say its own name.*"),
+    ("scaled", PolicyGradient, "does not say its own name"),
+    ("grpo", Scaled, "'grpo' .*claims the name of the method in sage_cli.methods.grpo"),
+])  # fmt: skip
 def test_what_is_no_method_is_refused_by_name(register, name, thing, said):
     register(**{name: thing})
     with pytest.raises(ConfigurationError, match=said):
@@ -115,15 +112,12 @@ def test_one_name_of_two_packages_is_refused(monkeypatch):
         load(flags={"rl": {"algo": "scaled"}})
 
 
-@pytest.mark.parametrize(
-    ("found", "complaint"),
-    [
-        (REWARDS_PN, r"gives \(3, 3\) for a batch of 9 completions, 2 tokens long"),
-        ([0.0] * 9, "gives a list for a batch"),
-        (torch.tensor([0.0, torch.nan, 0.0] * 3), "gives NaN or infinity at 3 of 9 .* in step 4"),
-        (torch.tensor([0.0, torch.inf, 0.0] * 3), "gives NaN or infinity at 3 of 9"),
-    ],
-)
+@pytest.mark.parametrize(("found", "complaint"), [
+    (REWARDS_PN, r"gives \(3, 3\) for a batch of 9 completions, 2 tokens long"),
+    ([0.0] * 9, "gives a list for a batch"),
+    (torch.tensor([0.0, torch.nan, 0.0] * 3), "gives NaN or infinity at 3 of 9 .* in step 4"),
+    (torch.tensor([0.0, torch.inf, 0.0] * 3), "gives NaN or infinity at 3 of 9"),
+])  # fmt: skip
 def test_what_it_gives_is_checked(found, complaint):
     with pytest.raises(TrainingError, match=f"method 'mine' {complaint}"):
         checked(found, "method 'mine'", inputs(), by_row=True)

@@ -50,16 +50,13 @@ def test_dynamic_sampling_needs_the_grade_to_be_paid():
     assert load(["tiny"], flags={"rl": {"algo": "dapo"}}, sets=["rl.rewards=[grade, brevity]"])
 
 
-@pytest.mark.parametrize(
-    ("rewards", "says"),
-    [
-        ("[grade, grade]", "two rewards called 'grade'"),
-        ("[]", "rl.rewards pays nothing"),
-        ("[{name: grade, weight: 0}]", "rl.rewards pays nothing"),
-        ("[grade, formt]", "unknown reward 'formt'; known: grade, format, brevity"),
-        ("[textwrap:total]", "there is no Python file textwrap"),
-    ],
-)
+@pytest.mark.parametrize(("rewards", "says"), [
+    ("[grade, grade]", "two rewards called 'grade'"),
+    ("[]", "rl.rewards pays nothing"),
+    ("[{name: grade, weight: 0}]", "rl.rewards pays nothing"),
+    ("[grade, formt]", "unknown reward 'formt'; known: grade, format, brevity"),
+    ("[textwrap:total]", "there is no Python file textwrap"),
+])  # fmt: skip
 def test_rewards_that_cannot_be_paid_are_named(rewards, says):
     with pytest.raises(ConfigurationError, match=says.replace("[", r"\[")):
         load(["tiny"], sets=[f"rl.rewards={rewards}"])

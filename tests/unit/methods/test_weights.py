@@ -61,17 +61,14 @@ def test_mode_anchored_rewards_by_hand():
     torch.testing.assert_close(cut, group_advantages(group(1, 1.2, 1.3, 0)).flatten())
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["rl.algo=mara", "anchor.kl=none"], "without a reverse KL of some weight it is grpo"),
-        (["rl.algo=mara", "anchor.beta=0"], "without a reverse KL of some weight it is grpo"),
-        (["rl.algo=nsr", "rl.dynamic_sampling=true"], "learns from groups of equal grades"),
-        (["rl.algo=unlikeliness", "rl.dynamic_sampling=true"], "learns from groups of equal gr"),
-        (["rl.algo=maxrl", "rl.overlong_buffer=0.2"], "reads grades alone"),
-        (["rl.algo=psr", "rl.overlong_buffer=0.2"], "reads grades alone"),
-    ],
-)
+@pytest.mark.parametrize(("words", "said"), [
+    (["rl.algo=mara", "anchor.kl=none"], "without a reverse KL of some weight it is grpo"),
+    (["rl.algo=mara", "anchor.beta=0"], "without a reverse KL of some weight it is grpo"),
+    (["rl.algo=nsr", "rl.dynamic_sampling=true"], "learns from groups of equal grades"),
+    (["rl.algo=unlikeliness", "rl.dynamic_sampling=true"], "learns from groups of equal gr"),
+    (["rl.algo=maxrl", "rl.overlong_buffer=0.2"], "reads grades alone"),
+    (["rl.algo=psr", "rl.overlong_buffer=0.2"], "reads grades alone"),
+])  # fmt: skip
 def test_what_cannot_act_is_refused(words, said):
     with pytest.raises(ConfigurationError, match=said):
         load(["tiny"], sets=words)

@@ -50,16 +50,13 @@ def test_arrays_are_copied_and_frozen():
         counts.c_P[0] = 2
 
 
-@pytest.mark.parametrize(
-    ("ids", "n", "c", "said"),
-    [
-        (("a", "a"), [4, 4], [1, 1], "'a' is counted twice"),
-        (("a",), [4], [5], "5 right of 4"),
-        (("a",), [4], [-1], "-1 right of 4"),
-        (("a", "b"), [4], [1], "2 problems, but n_P"),
-        (("a",), [4], [0.5], "whole"),
-    ],
-)
+@pytest.mark.parametrize(("ids", "n", "c", "said"), [
+    (("a", "a"), [4, 4], [1, 1], "'a' is counted twice"),
+    (("a",), [4], [5], "5 right of 4"),
+    (("a",), [4], [-1], "-1 right of 4"),
+    (("a", "b"), [4], [1], "2 problems, but n_P"),
+    (("a",), [4], [0.5], "whole"),
+])  # fmt: skip
 def test_refuses_impossible_counts(ids, n, c, said):
     with pytest.raises(MetricError, match=said):
         Counts(ids, n, c)
@@ -118,25 +115,22 @@ def test_every_problem_keeps_its_own_n_and_ks_keep_their_order():
     np.testing.assert_allclose(pass_at_k(n_P, c_P, ks), expected, rtol=1e-14)
 
 
-@pytest.mark.parametrize(
-    ("n", "c", "k", "said"),
-    [
-        (4, 2, 5, "pass@5 is undefined for a problem with 4 samples"),
-        ([9, 4], [2, 2], [1, 5], "pass@5 is undefined for a problem with 4 samples"),
-        (4, 5, 1, "n = 4, c = 5"),
-        (4, -1, 1, "c = -1"),
-        (-4, -5, 1, "n = -4"),
-        (0, 0, 1, "0 samples"),
-        (4, 2, 0, "at least 1"),
-        (4, 2, -1, "at least 1"),
-        (4, 1.5, 1, "whole"),
-        (4, float("nan"), 1, "whole"),
-        (float("inf"), 1, 1, "whole"),
-        (4, "two", 1, "whole"),
-        ([4, 4], [1, 1, 1], 1, "shape"),
-        (4, 2, [[1, 2]], "1-d"),
-    ],
-)
+@pytest.mark.parametrize(("n", "c", "k", "said"), [
+    (4, 2, 5, "pass@5 is undefined for a problem with 4 samples"),
+    ([9, 4], [2, 2], [1, 5], "pass@5 is undefined for a problem with 4 samples"),
+    (4, 5, 1, "n = 4, c = 5"),
+    (4, -1, 1, "c = -1"),
+    (-4, -5, 1, "n = -4"),
+    (0, 0, 1, "0 samples"),
+    (4, 2, 0, "at least 1"),
+    (4, 2, -1, "at least 1"),
+    (4, 1.5, 1, "whole"),
+    (4, float("nan"), 1, "whole"),
+    (float("inf"), 1, 1, "whole"),
+    (4, "two", 1, "whole"),
+    ([4, 4], [1, 1, 1], 1, "shape"),
+    (4, 2, [[1, 2]], "1-d"),
+])  # fmt: skip
 def test_refuses_what_is_undefined(n, c, k, said):
     with pytest.raises(MetricError, match=said) as caught:
         pass_at_k(n, c, k)

@@ -31,19 +31,16 @@ def adapted_names(model):
     return {name.partition(".lora_")[0].rpartition(".")[2] for name in trained}
 
 
-@pytest.mark.parametrize(
-    ("name", "targets", "adapted"),
-    [
-        ("qwen2", ATTENTION + GATED, set(ATTENTION + GATED)),
-        ("gemma2", ATTENTION + GATED, set(ATTENTION + GATED)),
-        ("gemma3-images", ATTENTION + GATED, set(ATTENTION + GATED)),
-        ("gemma3-images", ("self_attn.q_proj",), {"q_proj"}),
-        ("qwen3-moe", ATTENTION + GATED, {*ATTENTION, "experts", "base_layer"}),
-        ("phi3", ("qkv_proj", "o_proj", "gate_up_proj"), {"qkv_proj", "o_proj", "gate_up_proj"}),
-        ("gpt2", ("c_attn", "c_fc"), {"c_attn", "c_fc"}),
-        ("gpt-oss", ATTENTION, set(ATTENTION)),
-    ],
-)
+@pytest.mark.parametrize(("name", "targets", "adapted"), [
+    ("qwen2", ATTENTION + GATED, set(ATTENTION + GATED)),
+    ("gemma2", ATTENTION + GATED, set(ATTENTION + GATED)),
+    ("gemma3-images", ATTENTION + GATED, set(ATTENTION + GATED)),
+    ("gemma3-images", ("self_attn.q_proj",), {"q_proj"}),
+    ("qwen3-moe", ATTENTION + GATED, {*ATTENTION, "experts", "base_layer"}),
+    ("phi3", ("qkv_proj", "o_proj", "gate_up_proj"), {"qkv_proj", "o_proj", "gate_up_proj"}),
+    ("gpt2", ("c_attn", "c_fc"), {"c_attn", "c_fc"}),
+    ("gpt-oss", ATTENTION, set(ATTENTION)),
+])  # fmt: skip
 def test_adapters_are_on_what_is_named(name, targets, adapted):
     model = attach_lora(of_architecture(name, TOKENIZER), LoraSection(rank=2, targets=targets))
     assert adapted_names(model) == adapted
@@ -52,20 +49,17 @@ def test_adapters_are_on_what_is_named(name, targets, adapted):
     assert all(weight.grad is not None for weight in model.parameters() if weight.requires_grad)
 
 
-@pytest.mark.parametrize(
-    ("name", "targets", "lacking", "there"),
-    [
-        ("qwen2", ("q_proj", "atn_proj"), "atn_proj of", "down_proj,gate_proj,k_proj"),
-        ("qwen2", ("lm_head",), "lm_head of", "q_proj"),
-        ("qwen2-tied", ("q_proj", "embed_tokens"), "embed_tokens of", "q_proj"),
-        ("qwen2", ("norm",), "norm of", "q_proj"),
-        ("phi3", ATTENTION + GATED, "q_proj, k_proj, v_proj, gate_proj, up_proj of", "qkv_proj"),
-        ("gpt2", ATTENTION + GATED, "gate_proj, up_proj, down_proj of", "[c_attn,c_fc,c_proj]"),
-        ("gpt-oss", ATTENTION + GATED, "gate_proj, up_proj, down_proj of", "[k_proj,o_proj,"),
-        ("gemma3-images", ("q_proj", "fc1"), "fc1 of", "q_proj"),
-        ("qwen3-moe", (*ATTENTION, *GATED, "router"), "router of", "q_proj"),
-    ],
-)
+@pytest.mark.parametrize(("name", "targets", "lacking", "there"), [
+    ("qwen2", ("q_proj", "atn_proj"), "atn_proj of", "down_proj,gate_proj,k_proj"),
+    ("qwen2", ("lm_head",), "lm_head of", "q_proj"),
+    ("qwen2-tied", ("q_proj", "embed_tokens"), "embed_tokens of", "q_proj"),
+    ("qwen2", ("norm",), "norm of", "q_proj"),
+    ("phi3", ATTENTION + GATED, "q_proj, k_proj, v_proj, gate_proj, up_proj of", "qkv_proj"),
+    ("gpt2", ATTENTION + GATED, "gate_proj, up_proj, down_proj of", "[c_attn,c_fc,c_proj]"),
+    ("gpt-oss", ATTENTION + GATED, "gate_proj, up_proj, down_proj of", "[k_proj,o_proj,"),
+    ("gemma3-images", ("q_proj", "fc1"), "fc1 of", "q_proj"),
+    ("qwen3-moe", (*ATTENTION, *GATED, "router"), "router of", "q_proj"),
+])  # fmt: skip
 def test_a_target_without_a_layer_is_named(name, targets, lacking, there, tmp_path):
     folder = saved(name, tmp_path / name)
     for model in (load_model(folder), outline(folder)):

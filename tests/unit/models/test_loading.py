@@ -219,24 +219,21 @@ def pickled(folder):
 NO_MODEL = "no model can be loaded from"
 
 
-@pytest.mark.parametrize(
-    ("load", "damage", "cause"),
-    [
-        (load_model, shutil.rmtree, r"there is no folder .*/copy"),
-        (load_tokenizer, shutil.rmtree, r"there is no folder .*/copy"),
-        (load_model, lambda folder: [file.unlink() for file in folder.iterdir()], NO_MODEL),
-        (load_model, cut, NO_MODEL),
-        (load_model, pickled, NO_MODEL),
-        (load_model, overwritten("config.json", "{not json"), NO_MODEL),
-        (load_model, overwritten("adapter_config.json", "{not json"), NO_MODEL),
-        (load_model, configured(dtype="float2"), NO_MODEL),
-        (load_model, configured(hidden_size="wide"), NO_MODEL),
-        (load_model, configured(hidden_size=None), NO_MODEL),
-        (load_tokenizer, overwritten("tokenizer.json", "{not json"), "no tokenizer can be loaded"),
-        # Transformers alone makes up an empty Qwen2 tokenizer for such a folder
-        (load_tokenizer, lambda folder: (folder / "tokenizer.json").unlink(), "holds none of"),
-    ],
-)
+@pytest.mark.parametrize(("load", "damage", "cause"), [
+    (load_model, shutil.rmtree, r"there is no folder .*/copy"),
+    (load_tokenizer, shutil.rmtree, r"there is no folder .*/copy"),
+    (load_model, lambda folder: [file.unlink() for file in folder.iterdir()], NO_MODEL),
+    (load_model, cut, NO_MODEL),
+    (load_model, pickled, NO_MODEL),
+    (load_model, overwritten("config.json", "{not json"), NO_MODEL),
+    (load_model, overwritten("adapter_config.json", "{not json"), NO_MODEL),
+    (load_model, configured(dtype="float2"), NO_MODEL),
+    (load_model, configured(hidden_size="wide"), NO_MODEL),
+    (load_model, configured(hidden_size=None), NO_MODEL),
+    (load_tokenizer, overwritten("tokenizer.json", "{not json"), "no tokenizer can be loaded"),
+    # Transformers alone makes up an empty Qwen2 tokenizer for such a folder
+    (load_tokenizer, lambda folder: (folder / "tokenizer.json").unlink(), "holds none of"),
+])  # fmt: skip
 def test_a_damaged_folder_is_named(copy, load, damage, cause):
     damage(copy)
     with pytest.raises(DataError, match=cause) as caught:

@@ -38,14 +38,11 @@ def demonstrations(data, **sft):
     return demonstrations_identity(data, SftSection(**sft))
 
 
-@pytest.mark.parametrize(
-    ("name", "change"),
-    [
-        ("arithmetic", {"arithmetic": {"held_out": 61}}),
-        ("arithmetic-dev", {"arithmetic": {"seed": 1}}),
-        ("kk-generated", {"knights_knaves": {"seed": 1}}),
-    ],
-)
+@pytest.mark.parametrize(("name", "change"), [
+    ("arithmetic", {"arithmetic": {"held_out": 61}}),
+    ("arithmetic-dev", {"arithmetic": {"seed": 1}}),
+    ("kk-generated", {"knights_knaves": {"seed": 1}}),
+])  # fmt: skip
 def test_problems_that_are_made_depend_on_their_settings(name, change):
     before = problems_identity(name, DataSection())
     assert before == problems_identity(name, DataSection())

@@ -175,22 +175,19 @@ def test_unknown_names_are_corrected():
     assert benchmark_names("aime, amc23,aime") == ["aime", "amc23"]
 
 
-@pytest.mark.parametrize(
-    ("name", "count", "question", "gold"),
-    [
-        ("aime", 60, "Every morning Aya", "204"),
-        ("amc23", 40, "Cities $A$ and $B$", "27"),
-        ("math500", 500, "Convert the point", r"\left( 3, \frac{\pi}{2} \right)"),
-        ("math500-l5", 134, "", None),
-        ("minerva", 272, "Each of the two Magellan", "1.6"),
-        ("gsm8k", 1319, "Janet", "18"),
-        ("kk", 210, "A very special island", "Jackson is a knave, and James is a knave."),
-        ("dapo-math-17k", 237, "How many positive", "9"),
-        ("asdiv", 2214, "Seven red apples", "9"),
-        ("mawps", 1981, "Joan found 70 seashells", "43"),
-        ("svamp", 1000, "There are 87 oranges", "145"),
-    ],
-)
+@pytest.mark.parametrize(("name", "count", "question", "gold"), [
+    ("aime", 60, "Every morning Aya", "204"),
+    ("amc23", 40, "Cities $A$ and $B$", "27"),
+    ("math500", 500, "Convert the point", r"\left( 3, \frac{\pi}{2} \right)"),
+    ("math500-l5", 134, "", None),
+    ("minerva", 272, "Each of the two Magellan", "1.6"),
+    ("gsm8k", 1319, "Janet", "18"),
+    ("kk", 210, "A very special island", "Jackson is a knave, and James is a knave."),
+    ("dapo-math-17k", 237, "How many positive", "9"),
+    ("asdiv", 2214, "Seven red apples", "9"),
+    ("mawps", 1981, "Joan found 70 seashells", "43"),
+    ("svamp", 1000, "There are 87 oranges", "145"),
+])  # fmt: skip
 def test_published_rows_load(shared, name, count, question, gold):
     problems = load_problems(name, DataSection(root=shared / "data"))
     assert len(problems) == len({p.id for p in problems}) == count

@@ -116,14 +116,11 @@ def test_a_system_prompt_that_is_off(off):
     assert PromptTemplate.from_section(section, Tokenizer()).render("q") == "[user]q[assistant]"
 
 
-@pytest.mark.parametrize(
-    ("section", "complaint"),
-    [
-        ({"user": "What?"}, r"must hold \{question\}"),
-        ({"format": "plain", "chat_template_kwargs": {"a": 1}}, "format 'plain' reads none"),
-        ({"format": "chat", "chat_template_kwargs": {"tokenize": True}}, "can't hold tokenize"),
-    ],
-)
+@pytest.mark.parametrize(("section", "complaint"), [
+    ({"user": "What?"}, r"must hold \{question\}"),
+    ({"format": "plain", "chat_template_kwargs": {"a": 1}}, "format 'plain' reads none"),
+    ({"format": "chat", "chat_template_kwargs": {"tokenize": True}}, "can't hold tokenize"),
+])  # fmt: skip
 def test_what_no_prompt_has_is_refused(section, complaint):
     with pytest.raises(ValueError, match=complaint):
         PromptSection(**section)
@@ -151,21 +148,18 @@ FIRST_R1 = "{{ messages[-1].content.split('</think>')[-1] }}<A>"
 """It opened no thought itself."""
 
 
-@pytest.mark.parametrize(
-    ("template", "given", "opened"),
-    [
-        (R1, {}, "<think>"),
-        (FIRST_R1, {}, ""),
-        (QWEN3, {}, ""),
-        (QWEN3, {"enable_thinking": True}, ""),
-        (QWEN3, {"enable_thinking": False}, None),
-        (DEEPSEEK_3_1, {"thinking": True}, "<think>"),
-        (DEEPSEEK_3_1, {}, None),
-        ("{{ messages[-1].content }}<A>", {}, None),
-        ({"default": R1, "tool_use": ""}, {}, "<think>"),
-        ("{% generation %}{{ messages[-1].content }}{% endgeneration %}<think>", {}, "<think>"),
-    ],
-)
+@pytest.mark.parametrize(("template", "given", "opened"), [
+    (R1, {}, "<think>"),
+    (FIRST_R1, {}, ""),
+    (QWEN3, {}, ""),
+    (QWEN3, {"enable_thinking": True}, ""),
+    (QWEN3, {"enable_thinking": False}, None),
+    (DEEPSEEK_3_1, {"thinking": True}, "<think>"),
+    (DEEPSEEK_3_1, {}, None),
+    ("{{ messages[-1].content }}<A>", {}, None),
+    ({"default": R1, "tool_use": ""}, {}, "<think>"),
+    ("{% generation %}{{ messages[-1].content }}{% endgeneration %}<think>", {}, "<think>"),
+])  # fmt: skip
 def test_the_thought_that_a_chat_prompt_opens_is_known_from_its_files(template, given, opened):
     facts = TokenizerFacts("<eos>", template)
     section = PromptSection(format="chat", chat_template_kwargs=given)
@@ -203,15 +197,12 @@ def test_the_preset_of_r1_ends_no_thought_at_the_tag_that_its_system_prompt_name
 TURNS = "{% for turn in messages %}[{{ turn.role }}]{{ turn.content }}{% endfor %}"
 
 
-@pytest.mark.parametrize(
-    ("template", "opens"),
-    [
-        (TURNS, False),
-        (TURNS + "{% if add_generation_prompt %}[assistant]{% endif %}", True),
-        (TURNS + "[assistant]", True),  # every time, as Llama 3's first one
-        (TURNS + "{% if add_generation_prompt %}[assistant]<think>{% endif %}", True),
-    ],
-)
+@pytest.mark.parametrize(("template", "opens"), [
+    (TURNS, False),
+    (TURNS + "{% if add_generation_prompt %}[assistant]{% endif %}", True),
+    (TURNS + "[assistant]", True),  # every time, as Llama 3's first one
+    (TURNS + "{% if add_generation_prompt %}[assistant]<think>{% endif %}", True),
+])  # fmt: skip
 def test_a_chat_template_that_opens_no_turn_for_the_answer_is_noticed(template, opens):
     facts = TokenizerFacts("<eos>", template)
     assert PromptTemplate(PromptSection(format="chat"), "", facts).opens_turn is opens

@@ -95,15 +95,12 @@ def test_another_command_or_commit_draws_nothing_anew(document, pen, tmp_path):
     assert json.loads((tmp_path / "passk.json").read_text())["provenance"]["command"] == "sage b"
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"data": {"k": [1], "curves": []}},
-        {"notes": ()},
-        {"title": "pass@k"},
-        {"sheets": {"passk": replace(TABLE, rows=(Row((1, Estimate(0.2500000001))),))}},
-    ],
-)
+@pytest.mark.parametrize("change", [
+    {"data": {"k": [1], "curves": []}},
+    {"notes": ()},
+    {"title": "pass@k"},
+    {"sheets": {"passk": replace(TABLE, rows=(Row((1, Estimate(0.2500000001))),))}},
+])  # fmt: skip
 def test_other_content_is_drawn_anew(change, document, pen, tmp_path):
     document.write(tmp_path)
     other = replace(document, **change)

@@ -13,12 +13,9 @@ from sage_cli.reports.tables import Estimate
 def test_seeds_of_a_method_belong_together_in_the_order_in_which_they_are_shown():
     labels = ["base", seeded("grpo", 1), "grpo, no KL", seeded("grpo", 2), ", seed 3", "a, seed x"]
     assert by_method(labels) == {
-        "base": ["base"],
-        "grpo": ["grpo, seed 1", "grpo, seed 2"],
-        "grpo, no KL": ["grpo, no KL"],
-        ", seed 3": [", seed 3"],
-        "a, seed x": ["a, seed x"],
-    }
+        "base": ["base"], "grpo": ["grpo, seed 1", "grpo, seed 2"], "grpo, no KL": ["grpo, no KL"],
+        ", seed 3": [", seed 3"], "a, seed x": ["a, seed x"],
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(("methods", "seeds"), [(9, 1), (9, 3), (14, 3), (42, 1)])

@@ -38,11 +38,8 @@ def test_the_average_is_unweighted_and_needs_every_benchmark():
         ("", "model"), ("aime", "pass@1"), ("amc23", "pass@1"), ("average", "pass@1"),
     ]  # fmt: skip
     assert [str(cell) for cell in table.rows[0].cells] == [
-        "ours",
-        "0.100 ± 0.010",
-        "0.500",
-        "0.300",
-    ]
+        "ours", "0.100 ± 0.010", "0.500", "0.300",
+    ]  # fmt: skip
     assert [str(c) for c in table.rows[1].cells] == ["theirs", "0.300 ± 0.020", "–", "–"]
     assert table.rows[1].section == "paper"
 

@@ -125,16 +125,13 @@ def test_selecting_on_what_is_reported_is_said():
     assert document.tables[0].notes[-1].startswith("selected on amc23, which is also what is rep")
 
 
-@pytest.mark.parametrize(
-    ("axes", "expected"),
-    [
-        (GRID, ["heatmap"]),
-        (RANGES, []),
-        (RANGES[:1], []),
-        ((GRID[0], RANGES[1]), []),
-        ((Axis("guide", "guide.name", ("none", "branch")), RANGES[1]), []),
-    ],
-)
+@pytest.mark.parametrize(("axes", "expected"), [
+    (GRID, ["heatmap"]),
+    (RANGES, []),
+    (RANGES[:1], []),
+    ((GRID[0], RANGES[1]), []),
+    ((Axis("guide", "guide.name", ("none", "branch")), RANGES[1]), []),
+])  # fmt: skip
 def test_the_space_decides_which_pictures_there_are(axes, expected):
     first = axes[0].values[0] if axes[0].values else 0.5
     assert stems(sweep_document(axes, (PASS_1,), [done(at(axes, first, 1e-5), 1)], NOBODY)) == (

@@ -79,18 +79,15 @@ TABLE_RENDER = Table(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("measure", "text"),
-    [
-        (Estimate(0.12345), "0.123"),
-        (Estimate(0.12345, 0.01), "0.123 ± 0.010"),
-        (Estimate(0.12345, float("nan")), "0.123"),
-        (Estimate(-0.5, interval=(-0.75, 0.25), signed=True), "-0.500 [-0.750, 0.250]"),
-        (Estimate(0.5, signed=True), "+0.500"),
-        (Estimate(0.00012, digits=4), "0.0001"),
-        (Estimate(float("nan"), 0.1), "–"),
-    ],
-)
+@pytest.mark.parametrize(("measure", "text"), [
+    (Estimate(0.12345), "0.123"),
+    (Estimate(0.12345, 0.01), "0.123 ± 0.010"),
+    (Estimate(0.12345, float("nan")), "0.123"),
+    (Estimate(-0.5, interval=(-0.75, 0.25), signed=True), "-0.500 [-0.750, 0.250]"),
+    (Estimate(0.5, signed=True), "+0.500"),
+    (Estimate(0.00012, digits=4), "0.0001"),
+    (Estimate(float("nan"), 0.1), "–"),
+])  # fmt: skip
 def test_measures_read_as_people_write_them(measure, text):
     assert str(measure) == text
 

@@ -38,12 +38,9 @@ def parameters(temperature=1.0, top_p=1.0, top_k=0, min_p=0.0):
 def test_uniforms_are_splitmix64():
     # The generator's published outputs for seed 1234567 (Vigna's splitmix64.c), top 52 bits.
     outputs = [
-        6457827717110365317,
-        3203168211198807973,
-        9817491932198370423,
-        4593380528125082431,
+        6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431,
         16408922859458223821,
-    ]
+    ]  # fmt: skip
     seeds_B = np.full(5, 1234567, dtype=np.uint64)
     expected_B = [(output >> 12) / 2**52 for output in outputs]
     assert uniforms(seeds_B, np.arange(5)).tolist() == expected_B

@@ -69,16 +69,13 @@ def test_what_is_not_a_model_is_named(tmp_path):
         build_sampler(setup(tmp_path / "nowhere"))
 
 
-@pytest.mark.parametrize(
-    ("gpu", "installed", "auto", "obstacle"),
-    [
-        (False, None, "transformers", "is not installed"),
-        (True, None, "transformers", "is not installed"),
-        (False, "0.31.0", "transformers", "needs a GPU"),
-        (False, "0.31.0 (cpu)", "transformers", None),
-        (True, "0.31.0", "vllm", None),
-    ],
-)
+@pytest.mark.parametrize(("gpu", "installed", "auto", "obstacle"), [
+    (False, None, "transformers", "is not installed"),
+    (True, None, "transformers", "is not installed"),
+    (False, "0.31.0", "transformers", "needs a GPU"),
+    (False, "0.31.0 (cpu)", "transformers", None),
+    (True, "0.31.0", "vllm", None),
+])  # fmt: skip
 def test_auto_and_what_stands_in_the_way_of_vllm(
     monkeypatch, folder, gpu, installed, auto, obstacle
 ):

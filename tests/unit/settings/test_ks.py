@@ -6,37 +6,31 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.settings.ks import capped_ks, curve_ks, parse_ks
 
 
-@pytest.mark.parametrize(
-    ("text", "ks"),
-    [
-        ("1..4", (1, 2, 3, 4)),
-        ("64,1, 8", (1, 8, 64)),
-        ("1..256:pow2", (1, 2, 4, 8, 16, 32, 64, 128, 256)),
-        ("3..100:pow2", (4, 8, 16, 32, 64)),
-        ("1..3,2,8..16:pow2", (1, 2, 3, 8, 16)),
-        ("7", (7,)),
-        ("5..5", (5,)),
-    ],
-)
+@pytest.mark.parametrize(("text", "ks"), [
+    ("1..4", (1, 2, 3, 4)),
+    ("64,1, 8", (1, 8, 64)),
+    ("1..256:pow2", (1, 2, 4, 8, 16, 32, 64, 128, 256)),
+    ("3..100:pow2", (4, 8, 16, 32, 64)),
+    ("1..3,2,8..16:pow2", (1, 2, 3, 8, 16)),
+    ("7", (7,)),
+    ("5..5", (5,)),
+])  # fmt: skip
 def test_grammar(text, ks):
     assert parse_ks(text) == ks
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("1..", "'1..' is not"),
-        ("1,two", "'two' is not"),
-        ("", "'' is not"),
-        ("1,,2", "'' is not"),
-        ("1-8", "'1-8' is not"),
-        ("0..8", "'0..8': k starts at 1"),
-        ("8..1", "'8..1': the range ends before"),
-        ("1..8:log", "'1..8:log': the only step is pow2, not 'log'"),
-        ("5..7:pow2", "'5..7:pow2': no power of two"),
-        ("1..99999999999", "'1..99999999999': k is at most"),
-    ],
-)
+@pytest.mark.parametrize(("text", "said"), [
+    ("1..", "'1..' is not"),
+    ("1,two", "'two' is not"),
+    ("", "'' is not"),
+    ("1,,2", "'' is not"),
+    ("1-8", "'1-8' is not"),
+    ("0..8", "'0..8': k starts at 1"),
+    ("8..1", "'8..1': the range ends before"),
+    ("1..8:log", "'1..8:log': the only step is pow2, not 'log'"),
+    ("5..7:pow2", "'5..7:pow2': no power of two"),
+    ("1..99999999999", "'1..99999999999': k is at most"),
+])  # fmt: skip
 def test_errors_name_the_token(text, said):
     with pytest.raises(ConfigurationError, match=said.replace(".", r"\.")):
         parse_ks(text)

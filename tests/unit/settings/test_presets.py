@@ -212,16 +212,13 @@ def test_a_base_is_laid_once_and_what_is_typed_later_wins(preset):
     assert load([first, "tiny"]).config.rl.steps == load(["tiny"]).config.rl.steps
 
 
-@pytest.mark.parametrize(
-    ("below", "complaint"),
-    [
-        ("own.yaml", "in a circle: .*own.yaml > .*own.yaml"),
-        ("other.yaml", "in a circle: .*own.yaml > .*other.yaml > .*own.yaml"),
-        ("tinny", "there is no preset 'tinny'"),
-        ("absent.yaml", "there is no file .*absent.yaml"),
-        ("[tiny]", "'extends' must be a section"),
-    ],
-)
+@pytest.mark.parametrize(("below", "complaint"), [
+    ("own.yaml", "in a circle: .*own.yaml > .*own.yaml"),
+    ("other.yaml", "in a circle: .*own.yaml > .*other.yaml > .*own.yaml"),
+    ("tinny", "there is no preset 'tinny'"),
+    ("absent.yaml", "there is no file .*absent.yaml"),
+    ("[tiny]", "'extends' must be a section"),
+])  # fmt: skip
 def test_what_cannot_be_extended(preset, below, complaint):
     preset("other.yaml", "extends: own.yaml\n")
     with pytest.raises(ConfigurationError, match=complaint):

@@ -150,23 +150,20 @@ def test_what_is_whole_is_read_once(tmp_path, monkeypatch):
 CONFIG = {"rl": {"a": {"b": [1, {"c": ',\n  "x": 1'}]}, "d": None}, "guide": {}, "methods": {}}
 
 
-@pytest.mark.parametrize(
-    ("edit", "whole"),
-    [
-        (str, True),  # as sage writes it
-        (lambda text: json.dumps(json.loads(text)), True),
-        (lambda text: json.dumps(json.loads(text), indent=1), True),
-        (lambda text: text.replace("\n", "\n\n"), True),
-        (str.rstrip, True),
-        (lambda text: text[: text.index(',\n  "guide"')], False),  # after a whole section
-        (lambda text: text[: text.index('  "guide"')], False),
-        (lambda text: text.replace('"d"', '"d'), False),
-        (lambda text: text.replace(',\n  "guide": {}', ',\n  "guide": {},'), False),
-        (lambda text: text.replace('{\n  "rl"', '{\n  ,\n  "rl"'), False),
-        (lambda text: text.replace("null", "null}, {"), False),
-        (lambda _: "[]", False),
-    ],
-)
+@pytest.mark.parametrize(("edit", "whole"), [
+    (str, True),  # as sage writes it
+    (lambda text: json.dumps(json.loads(text)), True),
+    (lambda text: json.dumps(json.loads(text), indent=1), True),
+    (lambda text: text.replace("\n", "\n\n"), True),
+    (str.rstrip, True),
+    (lambda text: text[: text.index(',\n  "guide"')], False),  # after a whole section
+    (lambda text: text[: text.index('  "guide"')], False),
+    (lambda text: text.replace('"d"', '"d'), False),
+    (lambda text: text.replace(',\n  "guide": {}', ',\n  "guide": {},'), False),
+    (lambda text: text.replace('{\n  "rl"', '{\n  ,\n  "rl"'), False),
+    (lambda text: text.replace("null", "null}, {"), False),
+    (lambda _: "[]", False),
+])  # fmt: skip
 def test_sections_are_those_of_the_whole_json(tmp_path, edit, whole):
     run = Run(tmp_path / "rl-dapo-01234567")
     with run.recording(CONFIG, kind="rl", parent=None, seed=1):

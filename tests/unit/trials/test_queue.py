@@ -411,20 +411,17 @@ class Board(Silent):
 SFT, EVAL = ("sft", 100, 100), ("eval", 0, 20)
 
 
-@pytest.mark.parametrize(
-    ("trials", "places", "total"),
-    [
-        ([("rl", 40, 100)] * 6, 1, 6),  # kind, steps, seconds
-        ([("rl", 40, 100)] * 6, 2, 6),
-        ([("rl", 0, 100)] * 6, 2, 0),  # whose steps nobody sees
-        ([("rl", 40, 80), ("rl", 40, 120)] * 3, 2, 0),
-        ([("rl", 40, 100)] * 4, 4, 0),
-        ([SFT, ("rl", 40, 80), ("rl", 40, 100), EVAL], 2, 0),  # the demo
-        ([SFT, ("rl", 400, 3000), ("rl", 400, 3600), EVAL, EVAL], 2, 0),
-        ([("rl", 4, 400)] * 5, 1, 0),
-        ([("rl", 10_000, 86_400)], 1, 0),
-    ],
-)
+@pytest.mark.parametrize(("trials", "places", "total"), [
+    ([("rl", 40, 100)] * 6, 1, 6),  # kind, steps, seconds
+    ([("rl", 40, 100)] * 6, 2, 6),
+    ([("rl", 0, 100)] * 6, 2, 0),  # whose steps nobody sees
+    ([("rl", 40, 80), ("rl", 40, 120)] * 3, 2, 0),
+    ([("rl", 40, 100)] * 4, 4, 0),
+    ([SFT, ("rl", 40, 80), ("rl", 40, 100), EVAL], 2, 0),  # the demo
+    ([SFT, ("rl", 400, 3000), ("rl", 400, 3600), EVAL, EVAL], 2, 0),
+    ([("rl", 4, 400)] * 5, 1, 0),
+    ([("rl", 10_000, 86_400)], 1, 0),
+])  # fmt: skip
 def test_the_time_left_is_right_within_a_factor_of_two(
     trials, places, total, tmp_path, monkeypatch
 ):

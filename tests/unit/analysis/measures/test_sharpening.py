@@ -125,15 +125,12 @@ def test_truncated_samples_are_left_out_and_too_few_are_refused(tmp_path):
         sharpening(replace(inputs(small, run, alphas=(3.0,)), readings={"arithmetic": (small,)}))
 
 
-@pytest.mark.parametrize(
-    ("sampling", "request_", "message"),
-    [
-        ({"temperature": 0.6, "min_p": 0}, {}, "temperature 0.6, top_p 1"),
-        ({"temperature": 1, "min_p": 0.1}, {}, "min_p 0.1"),
-        ({"temperature": 1, "min_p": 0, "top_k": 20}, {}, "top_k 20"),
-        ({"temperature": 1, "min_p": 0}, {"survival": True}, "does not use --survival"),
-    ],
-)
+@pytest.mark.parametrize(("sampling", "request_", "message"), [
+    ({"temperature": 0.6, "min_p": 0}, {}, "temperature 0.6, top_p 1"),
+    ({"temperature": 1, "min_p": 0.1}, {}, "min_p 0.1"),
+    ({"temperature": 1, "min_p": 0, "top_k": 20}, {}, "top_k 20"),
+    ({"temperature": 1, "min_p": 0}, {"survival": True}, "does not use --survival"),
+])  # fmt: skip
 def test_other_samples_and_options_are_refused(sampling, request_, message):
     config = SageConfig.model_validate({"sampling": sampling})
     with pytest.raises(ConfigurationError, match=message):

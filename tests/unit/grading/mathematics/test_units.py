@@ -8,44 +8,38 @@ from sage_cli.grading.mathematics.numbers import read_number
 from sage_cli.grading.mathematics.units import _UNITS, read_unit, same_unit
 
 
-@pytest.mark.parametrize(
-    ("text", "unit"),
-    [
-        ("", ""),
-        ("cm", "centimeter"),
-        (r"\text{ m}^2", "meter^2"),
-        ("square feet", "foot^2"),
-        (r"\text{ m/s}^2", "meter second^-2"),
-        (r"\text{ m s}^{-1}", "meter second^-1"),
-        (r"\text{ kg m/s}^2", "kilogram meter second^-2"),
-        ("miles per hour", "hour^-1 mile"),
-        (r"\text{ cm squared}", "centimeter^2"),
-        (r"°\text{C}", "celsius"),
-        ("degrees Fahrenheit", "fahrenheit"),
-        ("m", None),  # a bare letter is a variable
-        ("squared", None),
-        ("million", None),
-        (r"\text{ or }", None),
-    ],
-)
+@pytest.mark.parametrize(("text", "unit"), [
+    ("", ""),
+    ("cm", "centimeter"),
+    (r"\text{ m}^2", "meter^2"),
+    ("square feet", "foot^2"),
+    (r"\text{ m/s}^2", "meter second^-2"),
+    (r"\text{ m s}^{-1}", "meter second^-1"),
+    (r"\text{ kg m/s}^2", "kilogram meter second^-2"),
+    ("miles per hour", "hour^-1 mile"),
+    (r"\text{ cm squared}", "centimeter^2"),
+    (r"°\text{C}", "celsius"),
+    ("degrees Fahrenheit", "fahrenheit"),
+    ("m", None),  # a bare letter is a variable
+    ("squared", None),
+    ("million", None),
+    (r"\text{ or }", None),
+])  # fmt: skip
 def test_a_unit_is_a_product_of_names(text, unit):
     assert read_unit(text) == unit
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        ("joule", "kilogram meter^2 second^-2", True),
-        ("newton", "joule", False),
-        ("mph", "hour^-1 mile", True),  # 1609.344 m / 3600 s = 0.44704 m/s
-        ("kmh", "mph", False),
-        ("milliliter", "centimeter^3", True),
-        ("liter", "meter^3", False),
-        ("gram centimeter^-3", "kilogram meter^-3", False),  # 1,000 of the second
-        ("apples", "meter", True),  # what isn't known contradicts nothing
-        ("", "meter", True),
-    ],
-)
+@pytest.mark.parametrize(("one", "other", "same"), [
+    ("joule", "kilogram meter^2 second^-2", True),
+    ("newton", "joule", False),
+    ("mph", "hour^-1 mile", True),  # 1609.344 m / 3600 s = 0.44704 m/s
+    ("kmh", "mph", False),
+    ("milliliter", "centimeter^3", True),
+    ("liter", "meter^3", False),
+    ("gram centimeter^-3", "kilogram meter^-3", False),  # 1,000 of the second
+    ("apples", "meter", True),  # what isn't known contradicts nothing
+    ("", "meter", True),
+])  # fmt: skip
 def test_units_are_compared_by_size_and_dimension(one, other, same):
     assert same_unit(one, other) is same
     assert same_unit(other, one) is same

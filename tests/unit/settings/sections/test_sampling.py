@@ -10,17 +10,14 @@ from sage_cli.settings.sections.sampling import RolloutSection
 SERVER = ("rollout.vllm.mode=server", "rollout.vllm.server_url=http://gpu7:8000")
 
 
-@pytest.mark.parametrize(
-    ("sets", "said"),
-    [
-        (["memory_share=1.5"], "rollout.vllm.memory_share is 1.5: input should be less than 1"),
-        (["mode=server"], "rollout.vllm: mode 'server' needs the server's address"),
-        (["mode=colocated"], r"rollout.vllm.mode is 'colocated'.* \(did you mean colocate\?\)"),
-        (["tensor_paralel=2"], r"no 'tensor_paralel' \(did you mean tensor_parallel\?\)"),
-        (["max_model_len=48"], "rollout: vllm.max_model_len 48 has to hold prompt and completion"),
-        (["importance_correction=token"], "it can be token_truncate, token_mask"),
-    ],
-)
+@pytest.mark.parametrize(("sets", "said"), [
+    (["memory_share=1.5"], "rollout.vllm.memory_share is 1.5: input should be less than 1"),
+    (["mode=server"], "rollout.vllm: mode 'server' needs the server's address"),
+    (["mode=colocated"], r"rollout.vllm.mode is 'colocated'.* \(did you mean colocate\?\)"),
+    (["tensor_paralel=2"], r"no 'tensor_paralel' \(did you mean tensor_parallel\?\)"),
+    (["max_model_len=48"], "rollout: vllm.max_model_len 48 has to hold prompt and completion"),
+    (["importance_correction=token"], "it can be token_truncate, token_mask"),
+])  # fmt: skip
 def test_what_cannot_be_is_refused_when_it_is_read(sets, said):
     with pytest.raises(ConfigurationError, match=said):
         load(sets=[f"rollout.vllm.{one}" for one in sets])
@@ -71,14 +68,11 @@ def test_tempered_and_truncated_rollouts_of_vllm_are_refused_or_not_corrected():
     load(sets=["rollout.backend=auto", *sets[1:]])  # a CPU's sampler has no ratio
 
 
-@pytest.mark.parametrize(
-    ("temperature", "min_p", "mode"),
-    [
-        (1.0, 0.01, "raw_logprobs"),
-        (1.0, 0.0, "processed_logprobs"),  # the same at temperature 1, and right at any other
-        (0.8, 0.0, "processed_logprobs"),
-    ],
-)
+@pytest.mark.parametrize(("temperature", "min_p", "mode"), [
+    (1.0, 0.01, "raw_logprobs"),
+    (1.0, 0.0, "processed_logprobs"),  # the same at temperature 1, and right at any other
+    (0.8, 0.0, "processed_logprobs"),
+])  # fmt: skip
 def test_the_log_probabilities_that_are_asked_for(temperature, min_p, mode):
     said = RolloutSection(backend="vllm", temperature=temperature, min_p=min_p)
     assert said.logprobs_mode == mode

@@ -33,17 +33,14 @@ def test_what_is_no_claim_is_refused_with_an_example(text):
     assert "pass@256" in str(refused.value.next_step)
 
 
-@pytest.mark.parametrize(
-    ("difference", "p_holm", "verdict", "of_models"),
-    [
-        (0.1, 0.05, Verdict.HOLDS, Verdict.AS_CLAIMED),  # 0.05 is enough
-        (-0.1, 0.01, Verdict.REVERSED, Verdict.OTHERWISE),
-        (0.1, 0.0501, Verdict.OPEN, Verdict.OPEN_MODELS),
-        (0.0, 0.01, Verdict.OPEN, Verdict.OPEN_MODELS),  # equal is neither
-        (math.nan, 0.01, Verdict.UNKNOWN, Verdict.UNKNOWN),
-        (0.1, math.nan, Verdict.UNKNOWN, Verdict.UNKNOWN),
-    ],
-)
+@pytest.mark.parametrize(("difference", "p_holm", "verdict", "of_models"), [
+    (0.1, 0.05, Verdict.HOLDS, Verdict.AS_CLAIMED),  # 0.05 is enough
+    (-0.1, 0.01, Verdict.REVERSED, Verdict.OTHERWISE),
+    (0.1, 0.0501, Verdict.OPEN, Verdict.OPEN_MODELS),
+    (0.0, 0.01, Verdict.OPEN, Verdict.OPEN_MODELS),  # equal is neither
+    (math.nan, 0.01, Verdict.UNKNOWN, Verdict.UNKNOWN),
+    (0.1, math.nan, Verdict.UNKNOWN, Verdict.UNKNOWN),
+])  # fmt: skip
 def test_a_verdict_needs_sign_and_certainty(difference, p_holm, verdict, of_models):
     claim = parse_claim("a > b at pass@1")
     assert claim.verdict(difference, p_holm, "methods") == verdict
