@@ -10,7 +10,7 @@ def chosen(algo, *sets):
     return load(flags={"rl": {"algo": algo}}, sets=sets).config
 
 
-def test_dph_rl_has_a_weight_for_each_divergence():
+def test_what_rivals_of_the_anchor_bring():
     assert chosen("dph-rl").rl.samples_beforehand == 8
     weights = {kind: chosen("dph-rl", f"rl.divergence={kind}").rl.weighs
                for kind in ("forward", "js", "alpha")}  # fmt: skip
@@ -18,6 +18,17 @@ def test_dph_rl_has_a_weight_for_each_divergence():
     assert chosen("dph-rl", "rl.weight=0").rl.weighs == 0
     said = chosen("dph-rl", "rl.divergence=alpha", "rl.solved=.75").rl.describe()["divergence"]
     assert said == "alpha 0.2 x 0.03, where at least 75% of 8 initial samples are right"
+    assert chosen("pacs", "guide.name=branch").anchor.kl == "reverse"
+    config = chosen("archer")
+    assert (config.anchor.tokens, config.anchor.rows) == ("certain", "informative")
+    assert config.rl.anchored["beta"] == 0.001  # tiny has one of its own
+    assert chosen("grpo").anchor.tokens == "all"
+    assert chosen("dars").rl.allocation == "et"
+    config = chosen("rlpr")
+    assert (config.rl.reward_filter, config.rl.epsilon_high) == (0.5, 0.27)
+    assert chosen("annealed-kl").anchor.schedule == "cosine"
+    assert chosen("grpo").anchor.schedule == "constant"
+    assert chosen("grpo", "anchor.schedule=cosine").anchor.schedule == "cosine"
 
 
 SERVER = "rollout.backend=vllm rollout.vllm.mode=server rollout.vllm.server_url=http://a:1"
@@ -117,17 +128,3 @@ def test_two_updates_give_them_something_to_act_on(algo):
 def test_methods_that_have_no_anchor_of_their_own(algo):
     config = chosen(algo)
     assert (config.rl.algo, config.anchor.kl) == (algo, "none")
-
-
-def test_rivals_of_the_anchor_bring_their_own():
-    assert chosen("pacs", "guide.name=branch").anchor.kl == "reverse"
-    config = chosen("archer")
-    assert (config.anchor.tokens, config.anchor.rows) == ("certain", "informative")
-    assert config.rl.anchored["beta"] == 0.001  # tiny has one of its own
-    assert chosen("grpo").anchor.tokens == "all"
-    assert chosen("dars").rl.allocation == "et"
-    config = chosen("rlpr")
-    assert (config.rl.reward_filter, config.rl.epsilon_high) == (0.5, 0.27)
-    assert chosen("annealed-kl").anchor.schedule == "cosine"
-    assert chosen("grpo").anchor.schedule == "constant"
-    assert chosen("grpo", "anchor.schedule=cosine").anchor.schedule == "cosine"

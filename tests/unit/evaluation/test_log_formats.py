@@ -40,14 +40,11 @@ def test_a_file_is_detected_and_its_count_is_its_programs(file, program, samples
     assert gathered(found, file).n == samples // len({one.problem for one in found.samples})
 
 
-def test_lm_evals_count_is_its_results(tmp_path):
+def test_lm_evals_count_is_its_results_without_which_less_is_known(tmp_path):
     said = json.loads(RESULTS.read_text())["results"]["toy"]
     found = read_foreign(LM_EVAL, "exact_match,none")
     assert sum(bool(one.right) for one in found.samples) == said["exact_match,none"] * 25
     assert found.unknown == ("top_p", "token counts", "truncation")
-
-
-def test_a_file_without_its_results_says_less(tmp_path):
     alone = tmp_path / LM_EVAL.name
     alone.write_bytes(LM_EVAL.read_bytes())
     assert {"model", "seed"} <= set(read_foreign(alone).unknown)
@@ -126,13 +123,10 @@ def test_filters_without_names_repeat_no_response(tmp_path):
     assert [sample.text for sample in found.samples] == [row["resps"][0][0], "another"]
 
 
-def test_likelihoods_are_no_completions(tmp_path):
+def test_likelihoods_are_no_completions_and_requests_may_be_a_list(tmp_path):
     file = rows(tmp_path / "s.jsonl", {**ROW, "resps": [[["-1.5", "False"]], [["-2", "False"]]]})
     (sample,) = read_foreign(file).samples
     assert (sample.text, sample.right) == (None, ROW["exact_match"] == 1)
-
-
-def test_requests_of_lm_eval_may_be_a_list(tmp_path):
     (request,) = ROW["arguments"].values()
     file = rows(tmp_path / "s.jsonl", {**ROW, "arguments": [list(request.values())]})
     (found,) = read_foreign(file).samples
@@ -159,10 +153,13 @@ def test_a_row_that_is_none_of_lm_evals_is_not_left_out(tmp_path):
         read_foreign(file)
 
 
-def test_a_sample_without_a_verdict_has_none(tmp_path):
+def test_a_sample_may_lack_a_verdict_if_it_has_a_gold(tmp_path):
     row = {"question": "q", "gold": "4", "completion": "a", "correct": None}
     file = rows(tmp_path / "s.jsonl", row)
     assert [one.right for one in read_foreign(file).samples] == [None]
+    file = rows(tmp_path / "mine.jsonl", {"question": "q", "completion": "a"})
+    with pytest.raises(DataError, match="neither a verdict nor a gold"):
+        gathered(read_foreign(file), file)
 
 
 @pytest.mark.parametrize(("change", "why"), [
@@ -238,12 +235,6 @@ def test_a_number_that_can_not_be_stored_is_named(tmp_path, name, number):
     assert gathered(read_foreign(file), file).n == 1
 
 
-def test_what_is_right_must_be_said(tmp_path):
-    file = rows(tmp_path / "mine.jsonl", {"question": "q", "completion": "a"})
-    with pytest.raises(DataError, match="neither a verdict nor a gold"):
-        gathered(read_foreign(file), file)
-
-
 def test_repeated_problems_are_left_out_and_absent_golds_marked(tmp_path):
     row = {"problem": 1, "question": "q", "completion": "a", "correct": True}
     file = rows(tmp_path / "mine.jsonl", row, {**row, "problem": 2})
@@ -273,7 +264,7 @@ def test_a_log_that_would_unpack_to_gigabytes_is_refused(tmp_path):
         read_foreign(bomb)
 
 
-def test_a_damaged_or_unfinished_log_is_named(tmp_path):
+def test_damaged_unfinished_and_unknown_forms_are_named(tmp_path):
     torn = tmp_path / "torn.eval"
     with zipfile.ZipFile(torn, "w") as archive:
         archive.writestr("_journal/start.json", "{}")
@@ -283,9 +274,6 @@ def test_a_damaged_or_unfinished_log_is_named(tmp_path):
     file.write_text('{"eval": {}, "status": "success", "samples": [{"id": 1}]}')
     with pytest.raises(DataError, match="json can't be read: KeyError"):
         read_foreign(file)
-
-
-def test_a_form_that_nobody_knows(tmp_path):
     for values, begins in (([{"foo": 1}], "foo"), ([], "nothing")):
         with pytest.raises(
             DataError, match=rf"a\.jsonl has the form of no .* begins with {begins}"

@@ -184,11 +184,6 @@ def test_other_judges_take_the_tags_where_a_text_is_searched():
         assert roles.grade("Ann is a knight.", tagged("Ann: knight")).status == "right"
 
 
-def test_boxed_is_short_for_an_extraction():
-    assert Grader(boxed=True).identity == Grader(extract="boxed").identity
-    assert Grader(boxed=True).grade("27", r"\boxed{27}") == Grade("right", "27")
-
-
 def test_settings_that_do_not_exist():
     with pytest.raises(ConfigurationError, match="no way of extracting answers is called 'box'"):
         Grader(extract="box")
@@ -200,7 +195,7 @@ def test_settings_that_do_not_exist():
         Grader(mode="loose")
 
 
-def test_every_setting_that_decides_a_grade_is_part_of_it():
+def test_an_identity_has_what_decides_a_grade_and_nothing_else():
     changed = {
         "mode": "math-verify", "judge": "roles", "tolerance": 0.01, "answer_open": "<A>",
         "answer_close": "</A>", "extract": "boxed", "unfinished": "graded", "timeout_s": 6,
@@ -213,19 +208,12 @@ def test_every_setting_that_decides_a_grade_is_part_of_it():
         assert getattr(other, name) == value
         assert other != plain
     assert plain.version == str(GRADING_VERSION)
-
-
-def test_how_many_workers_there_are_is_no_part_of_it():
     assert Grader(workers=1).identity == Grader(workers=7).identity
-
-
-def test_it_survives_being_stored():
     stored = Grader(tolerance=0.01, boxed=True).identity.mapping()
     assert json.loads(json.dumps(stored)) == stored
-
-
-def test_another_math_verify_is_another_version():
-    """Whoever raises the pin raises GRADING_VERSION, and then this line."""
+    assert Grader(boxed=True).identity == Grader(extract="boxed").identity
+    assert Grader(boxed=True).grade("27", r"\boxed{27}") == Grade("right", "27")
+    # whoever raises the pin raises GRADING_VERSION, and then this line
     assert (GRADING_VERSION, version("math-verify")) == (5, "0.9.0")
 
 

@@ -81,7 +81,7 @@ def test_every_name_has_its_role(answer, status):
     assert Roles().quick(GOLD, answer, None) == status
 
 
-def test_all_alike():
+def test_other_roles_roles_that_all_share_and_golds_without_any():
     gold = "Ann is a knave, and Bob is a knave."
     for answer, status in (
         ("Both are knaves", "right"),
@@ -92,15 +92,9 @@ def test_all_alike():
         ("not both are knaves", "wrong"),
     ):
         assert Roles().quick(gold, answer, None) == status, answer
-
-
-def test_other_roles_and_names():
     gold = "Briseis is a saint, and Jean-Luc is an angel."
     assert Roles().quick(gold, "Jean-Luc is an angel and Briseis is a saint", None) == "right"
     assert Roles().quick(gold, "Jean-Luc is a saint and Briseis is a saint", None) == "wrong"
-
-
-def test_a_gold_without_roles_is_an_error():
     assert Roles().quick("27", "27", None) == "error"
 
 
@@ -154,7 +148,7 @@ def tagged(answer):
     return f"so <SOLUTION>{answer}</SOLUTION>"
 
 
-def test_shares_by_hand(grader):
+def test_shares_by_hand_and_of_long_programs(grader, file):
     """|7 - 10| / 10 = .3 from 1; a share of 1 is right, all others are wrong."""
     grades = grader.grade_many([("10", tagged(text)) for text in ("10", "10.0", "7", "99")])
     assert grades == [
@@ -164,6 +158,7 @@ def test_shares_by_hand(grader):
     assert [grade.reward for grade in grades] == [1.0, 1.0, 0.7, 0.0]
     again = grader.grade_many([("10", tagged("7")), ("10", "no tags")])
     assert again == [Grade("wrong", "7", 0.7), Grade("unparseable", None)]
+    assert grader.grade("1" * 5000, tagged("1" * 5000)).status == "right"
 
 
 @pytest.mark.parametrize("answer", ["forever", "patience"])
@@ -185,10 +180,6 @@ def test_what_is_no_share_is_an_error(grader, answer):
     assert grader.grade("10", tagged(answer)).status == "error"
 
 
-def test_programs_may_be_long(grader, file):
-    assert grader.grade("1" * 5000, tagged("1" * 5000)).status == "right"
-
-
 def test_the_identity_is_the_content(file, tmp_path):
     identities = []
     for source in (SOURCE, SOURCE, SOURCE + "\n"):
@@ -203,25 +194,19 @@ def test_the_identity_is_the_content(file, tmp_path):
         assert grader.identity.version == "5"
 
 
-def test_golds_may_be_no_answers_but_must_not_fail(file, tmp_path):
+def test_golds_may_be_no_answers_and_a_function_must_be_there(file, tmp_path):
     assert check_golds([("a", "3"), ("b", "much")], judge=f"{file}:close") == ["b"]
     (tmp_path / "never.py").write_text("def never(answer, gold):\n    return False")
     assert check_golds([("a", "3")], judge=f"{tmp_path}/never.py:never") == []
-
-
-def test_a_function_that_is_not_there_is_refused(file):
     with pytest.raises(ConfigurationError, match="defines no 'clos'"):
         Grader(judge=f"{file}:clos")
 
 
-def test_a_share_is_right_where_it_is_one():
+def test_a_share_is_right_where_it_is_one_and_each_mode_has_its_judges():
     assert [status_of(one) for one in (1.0, 0.999, 0.0, "timeout")] == [
         "right", "wrong", "wrong", "timeout",
     ]  # fmt: skip
-
-
-def test_every_judge_is_found_in_every_mode():
-    """Math is judged differently in the two modes, roles alike."""
+    # math is judged differently in the two modes, roles alike
     judges = [find_judge(name, mode) for name in BUILT_IN_JUDGES for mode in MODES]
     assert [type(judge).__name__ for judge in judges] == [
         "StrictMath", "PlainMathVerify", "Roles", "Roles",

@@ -43,11 +43,8 @@ def test_which_tokens_are_uncertain(entropies, share, uncertain):
         assert not found_BT[1].any()
 
 
-def test_a_group_without_a_right_answer_is_equal_too():
+def test_groups_and_shares_of_beta_by_hand():
     assert equal_rows(torch.tensor([0.0, 0.125, 1.0])).tolist() == [True, False, True]
-
-
-def test_shares_of_beta_by_hand():
     # t / T = 0, .25, .5, 1: (1 + cos) / 2 = 1, (1 + .70711) / 2, .5, 0
     found = [1e-3 * share_of_beta("cosine", step, 8) for step in (0, 2, 4, 8)]
     assert found == pytest.approx([1e-3, 8.536e-4, 5e-4, 0], abs=1e-7)

@@ -39,12 +39,9 @@ def test_graded_rewards_move_the_advantages_or_are_refused(kind):
     assert not torch.equal(plain, moved)
 
 
-def test_an_advantage_of_grades_alone_is_refused():
+def test_what_reads_grades_alone_needs_the_grade_to_be_paid():
     with pytest.raises(ConfigurationError, match=r"rl.advantage 'beta' of rl.algo 'grpo' reads"):
         load(["tiny"], sets=["rl.rewards=[grade, brevity]", "rl.advantage=beta"])
-
-
-def test_dynamic_sampling_needs_the_grade_to_be_paid():
     with pytest.raises(ConfigurationError, match=r"rl.rewards doesn't pay the grade"):
         load(["tiny"], flags={"rl": {"algo": "dapo"}}, sets=["rl.rewards=brevity"])
     assert load(["tiny"], flags={"rl": {"algo": "dapo"}}, sets=["rl.rewards=[grade, brevity]"])

@@ -40,12 +40,9 @@ def test_risk_advantages_of_large_rewards_are_the_plain_formulas(rewards, shift)
     torch.testing.assert_close(found_PN, plain_PN.float(), atol=1e-5, rtol=1e-5)
 
 
-def test_risk_towards_0_is_the_centred_reward():
+def test_advantages_by_hand_and_a_reference_that_they_need():
     found = risk_advantages(group(1, 0, 0, 0.5), 1e-6)
     torch.testing.assert_close(found, group(0.625, -0.375, -0.375, 0.125), atol=1e-5, rtol=0)
-
-
-def test_mode_anchored_rewards_by_hand():
     # z is the first: 0, .05 x 4, .05 x 8
     found = mode_anchored_rewards(group(1, 1, 1, 0), group(-5, -9, -13, -4), 0.05)
     torch.testing.assert_close(found, group(1, 1.2, 1.4, 0))
@@ -59,6 +56,8 @@ def test_mode_anchored_rewards_by_hand():
     # no reward rises by more than .3
     cut = Mara(most_added=0.3).advantages(given)
     torch.testing.assert_close(cut, group_advantages(group(1, 1.2, 1.3, 0)).flatten())
+    with pytest.raises(TrainingError, match="there is no reference"):
+        Mara().advantages(inputs(group(1, 0), group(-1, -2)))
 
 
 @pytest.mark.parametrize(("words", "said"), [
@@ -72,8 +71,3 @@ def test_mode_anchored_rewards_by_hand():
 def test_what_cannot_act_is_refused(words, said):
     with pytest.raises(ConfigurationError, match=said):
         load(["tiny"], sets=words)
-
-
-def test_a_training_without_a_reference_is_named():
-    with pytest.raises(TrainingError, match="there is no reference"):
-        Mara().advantages(inputs(group(1, 0), group(-1, -2)))

@@ -34,9 +34,6 @@ def test_a_crossing_by_hand():
     assert find_crossing(a, b, (1, 4)).k == pytest.approx(2 ** (2 / 3), abs=1e-12)
     assert find_crossing(b, a, (1, 4)).leader == "b"
     assert find_crossing(b, a, (1, 4)).k == pytest.approx(2 ** (2 / 3), abs=1e-12)
-
-
-def test_first_below_zero():
     gap_RK = np.array([[1, 1, -1], [-1, 1, 1], [1, 0, 0], [1, -1, 1], [0, 0, -1], [0, 1, -3]])
     expected = [2**1.5, -INF, INF, 2**0.5, 2, 2**1.25]
     np.testing.assert_allclose(first_below_zero(gap_RK.astype(float), (1, 2, 4)), expected)
@@ -146,7 +143,7 @@ def test_which_ks_are_shown_changes_neither_curves_nor_the_crossing():
     assert find_crossing(a, b, (1, 64)).k < found.crossing.k - 0.2
 
 
-def test_the_difference_is_paired_by_problem():
+def test_the_difference_is_paired_by_problem_over_averaged_seeds():
     # pass@1: A 1/4, 4/4; B 0/4, 2/4 -> mean gap (1/4 + 1/2) / 2 = 3/8.
     # pass@2: A 1/2, 1; B 0, 5/6 -> mean gap (1/2 + 1/6) / 2 = 1/3.
     a, b = counts([1, 4]), Counts(("p1", "p0"), [4, 4], [2, 0])
@@ -156,14 +153,8 @@ def test_the_difference_is_paired_by_problem():
     back = paired_difference(b, a, (1, 2))
     np.testing.assert_allclose(back.mean_K, -found.mean_K, rtol=1e-14)
     np.testing.assert_array_equal(back.p_K, found.p_K)
-
-
-def test_other_problems_are_refused():
     with pytest.raises(MetricError, match="first 'p2'"):
         paired_difference(counts([1, 2, 3]), counts([1, 2]), (1,))
-
-
-def test_evaluation_seeds_are_averaged():
     found = paired_difference([counts([0, 0]), counts([4, 0])], counts([1, 0]), (1,))
     assert found.mean_K == pytest.approx([(1 / 2 - 1 / 4) / 2], abs=1e-15)
 
@@ -227,7 +218,7 @@ def trained(generator, logit_P, seeds, sd=0.5, n=64):
     return runs
 
 
-def test_mean_and_p_value():
+def test_a_method_has_runs_and_its_difference_a_mean_and_a_p_value():
     generator = np.random.default_rng(1)
     p_P = generator.beta(2, 3, 30)
     runs = [[counts(generator.binomial(256, p_P), 256)] for _ in range(3)]
@@ -242,15 +233,12 @@ def test_mean_and_p_value():
     np.testing.assert_array_equal(same.mean_K, [0, 0])
     assert (same.p_K > 0.9).all()
     assert (same.p_K <= 1).all()
-
-
-def test_one_run_is_not_a_method():
     run = [counts(np.array([1, 2]), 4)]
     with pytest.raises(MetricError, match="two models, not of methods"):
         method_difference([run], [run], (1,))
 
 
-def test_variance_against_a_fixed_model_by_hand():
+def test_variance_and_howes_width_against_a_fixed_model():
     # A's runs on two problems: (1, 1) and (1/2, 1/4); B, one run: (0, 1/2).
     # Between: means 1 and 3/8, variance 25/128, over 2 runs 25/256. Gaps 3/4 and 1/8: variance
     # 25/128, over 2 problems 25/256. Residual: each of A's four values is 1/16 off its run's and
@@ -263,9 +251,6 @@ def test_variance_against_a_fixed_model_by_hand():
     np.testing.assert_allclose(freedom_K, 1, rtol=1e-6)
     other_way_K, _ = error_over([(b_IPK, a_IPK)])
     np.testing.assert_allclose(other_way_K, error_K, rtol=1e-14)
-
-
-def test_howes_width_against_a_fixed_model():
     # Runs that differ by the same on all problems have no residual: between .02, over 2 runs .01;
     # gaps of .1 and .3, half of 40 problems each: variance .01 x 40/39, over 40 problems.
     a_IPK = np.stack([np.full((40, 1), 0.5 + shift) for shift in (-0.1, 0.1)])

@@ -43,16 +43,16 @@ def test_the_sharper_policy_is_taken_at_a_higher_temperature():
     assert turned.difference == pytest.approx(-found.difference)
 
 
-def test_equal_policies_are_compared_where_they_are():
+def test_equal_policies_and_what_cannot_be_compared():
     found = compared(curve(*SHARP), curve(*SHARP))
     assert (found.at, found.other_at) == (1.0, 1.0)
     assert (found.difference, found.p) == (0, 1)
-
-
-def test_a_pass_at_1_that_is_never_reached_is_named():
     high = curve([0.9, 0.8, 0.7], [0.95, 0.95, 0.95])
     found = equal_accuracy(curve(*BROAD), high, TEMPERATURES, 0, HOW)
     assert found == NotReached("no point of a curve reaches it")
+    other = Points(np.tile(SHARP[0], (4, 1)), np.tile(SHARP[1], (4, 1)))
+    with pytest.raises(MetricError, match="have the shapes"):
+        equal_accuracy(curve(*BROAD), other, TEMPERATURES, 0, HOW)
 
 
 def test_resamples_that_do_not_reach_it_are_counted_and_too_many_refused():
@@ -85,12 +85,6 @@ def test_an_interval_that_few_problems_carry_ends_at_1():
     assert (found.low, found.high) == (-1, 1)
 
 
-def test_curves_of_unequal_problems_are_refused():
-    other = Points(np.tile(SHARP[0], (4, 1)), np.tile(SHARP[1], (4, 1)))
-    with pytest.raises(MetricError, match="have the shapes"):
-        equal_accuracy(curve(*BROAD), other, TEMPERATURES, 0, HOW)
-
-
 def test_the_interval_holds_the_truth_as_often_as_it_says():
     """Two policies whose problems' chances fall with temperature; true values by many problems."""
 
@@ -117,7 +111,7 @@ def test_the_interval_holds_the_truth_as_often_as_it_says():
     assert held >= 180  # 190 are expected; with a true .95 fewer than 180 come once in 500
 
 
-def test_resamples_have_targets_of_their_own():
+def test_resamples_have_targets_and_interpolated_places_of_their_own():
     """Of two resamples, at three temperatures; the second one is the evaluation's."""
     policy = np.array([[0.25, 0.20, 0.10]]), np.array([[0.70, 0.74, 0.78]])
     other = np.array([[0.24, 0.22, 0.12]] * 2), np.array([[0.66, 0.70, 0.75]] * 2)
@@ -129,9 +123,6 @@ def test_resamples_have_targets_of_their_own():
     assert found.difference_R.tolist() == pytest.approx([0.03, 0.0])
     assert found.place_R.tolist() == pytest.approx([1, 1])
     assert found.other_place_R.tolist() == pytest.approx([1.2, 1.4])
-
-
-def test_between_the_first_temperatures_the_place_is_interpolated_too():
     policy = np.array([[0.34, 0.30, 0.18]]), np.array([[0.60, 0.66, 0.75]])
     other = np.array([[0.25, 0.20, 0.10]]), np.array([[0.70, 0.74, 0.78]])
     found = gap_over_temperatures(policy, other, at=0)

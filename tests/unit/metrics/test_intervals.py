@@ -49,13 +49,10 @@ def test_reach_against_scipy(alpha):
 P_VALUES = st.lists(st.floats(0, 1), min_size=1, max_size=12)
 
 
-def test_by_hand():
+def test_holm_by_hand_also_where_tests_are_undefined():
     # in order .01, .02, .03, .04 times 4, 3, 2, 1: .04, .06, .06, .04, and none below one before
     np.testing.assert_allclose(holm([0.03, 0.01, 0.04, 0.02]), [0.06, 0.04, 0.06, 0.06], rtol=1e-15)
     np.testing.assert_allclose(holm([0.6, 0.7]), [1.0, 1.0], rtol=1e-15)
-
-
-def test_what_is_undefined_is_no_test():
     np.testing.assert_allclose(
         holm([[0.01, np.nan], [np.nan, 0.04]]), [[0.02, np.nan], [np.nan, 0.04]], rtol=1e-15
     )
@@ -87,12 +84,17 @@ def bounds_of(values, bounds=(0, 1)):
     return gaffke(values_PK, bounds, Resampling(resamples=40_000))
 
 
-def test_two_values_by_hand():
+def test_gaffkes_bounds_and_p_by_hand():
     # Values 0 and 1 with weights (v, w) and u for the unseen. Lower: w alone, P(w > t) = (1-t)^2,
     # so (1 - t)^2 = .975. Upper: w + u = 1 - v, P(1 - v > t) = 1 - t^2, so t^2 = .975.
     found = bounds_of([0, 1])
     assert found.low_K[0] == pytest.approx(1 - 0.975**0.5, rel=0.03)
     assert found.high_K[0] == pytest.approx(0.975**0.5, rel=0.002)
+    # 10 gaps of 1/2: the mean of 1/2 and an unseen -1 is 0 at weights 2/3 and 1/3; the 10 weigh
+    # less than 2/3 with probability (2/3)^10, on either side alike. Gaps of 0 say nothing.
+    assert bounds_of([0.5] * 10, (-1, 1)).p_K[0] == pytest.approx(2 * (2 / 3) ** 10, rel=1e-12)
+    assert bounds_of([-0.5] * 10, (-1, 1)).p_K[0] == pytest.approx(2 * (2 / 3) ** 10, rel=1e-12)
+    assert bounds_of([0.0] * 10, (-1, 1)).p_K[0] == 1
 
 
 @pytest.mark.parametrize(("ones", "problems"), [(3, 20), (0, 40), (59, 60), (1, 100)])
@@ -121,14 +123,6 @@ def test_values_alike_in_closed_form_are_the_limit_of_values_almost_alike(value)
     np.testing.assert_allclose(exact.high_K, drawn.high_K, rtol=0.01, atol=1e-9)
 
 
-def test_p_of_values_alike_by_hand():
-    # 10 gaps of 1/2: the mean of 1/2 and an unseen -1 is 0 at weights 2/3 and 1/3; the 10 weigh
-    # less than 2/3 with probability (2/3)^10, on either side alike. Gaps of 0 say nothing.
-    assert bounds_of([0.5] * 10, (-1, 1)).p_K[0] == pytest.approx(2 * (2 / 3) ** 10, rel=1e-12)
-    assert bounds_of([-0.5] * 10, (-1, 1)).p_K[0] == pytest.approx(2 * (2 / 3) ** 10, rel=1e-12)
-    assert bounds_of([0.0] * 10, (-1, 1)).p_K[0] == 1
-
-
 def test_blocks_of_weights_change_nothing(monkeypatch):
     values_PK = np.random.default_rng(0).random((50, 2))
     whole = gaffke(values_PK, (0, 1), Resampling(confidence=0.9, resamples=500, seed=1))
@@ -154,15 +148,12 @@ def test_against_a_loop_over_resamples():
     assert found.p_K[0] == pytest.approx((at_least + 1) / 200, abs=1e-12)
 
 
-def test_many_even_values_reach_as_far_as_students_t():
+def test_many_even_values_reach_as_far_as_students_t_and_few_nowhere():
     # t with 99 degrees of freedom: 1.984; a spread of resampling of about 2 %
     values_P = np.random.default_rng(0).normal(0, 1, 100)
     found = studentised(values_P[:, None], Resampling(resamples=20_000))
     half = (found.high_K[0] - found.low_K[0]) / 2
     assert half / (values_P.std(ddof=1) / 10) == pytest.approx(1.984, rel=0.03)
-
-
-def test_few_differing_values_cannot_carry_an_interval():
     # 2 of 40 differ: resamples without either of them come with probability (38/40)^40 = .13
     found = studentised(np.array([[0.5]] * 2 + [[0.0]] * 38), Resampling(resamples=1000))
     assert (found.low_K[0], found.high_K[0]) == (-np.inf, np.inf)
@@ -190,16 +181,17 @@ def test_zero_lies_outside_exactly_where_p_is_small(gaps, confidence, seed):
         assert (found.high_K >= gap_PK.mean(axis=0) - 1e-12).all()
 
 
-def test_tail_rank_by_hand():
+def test_ranks_and_the_narrower_interval_by_hand():
     # .025 of 1,999 draws and the observed value is 50 of 2,000; of 2,000 and one it is 50.025
     assert (tail_rank(0.025, 1_999), tail_rank(0.025, 2_000)) == (50, 50)
     assert tail_rank((1 - 0.95) / 2, 39) == 1
     with pytest.raises(MetricError, match="38 resamples are too few") as caught:
         tail_rank(0.025, 38)
     assert caught.value.next_step == "set evaluation.bootstrap to 40 or more"
-
-
-def test_the_narrower_ends_and_the_smaller_p():
+    draws_RK = np.array([[3.0, 0.0], [1.0, 5.0], [2.0, 4.0]])
+    assert ranked(draws_RK, 1).tolist() == [1, 0]
+    assert ranked(draws_RK, 2).tolist() == [2, 4]
+    assert ranked(draws_RK, -1).tolist() == [3, 5]
     one = Interval(np.array([0.1]), np.array([0.4]), np.array([0.02]))
     other = Interval(np.array([-0.1]), np.array([0.3]), np.array([0.2]))
     both = narrower(one, other)
@@ -222,13 +214,6 @@ def test_columns_in_blocks_are_the_columns_at_once():
     np.testing.assert_allclose(parts.high_K, whole.high_K, rtol=1e-12)
 
 
-def test_ranked_from_either_end():
-    draws_RK = np.array([[3.0, 0.0], [1.0, 5.0], [2.0, 4.0]])
-    assert ranked(draws_RK, 1).tolist() == [1, 0]
-    assert ranked(draws_RK, 2).tolist() == [2, 4]
-    assert ranked(draws_RK, -1).tolist() == [3, 5]
-
-
 KS = (1, 8, 64)
 
 
@@ -241,12 +226,27 @@ def even(generator, problems):
     return generator.beta(1.0, 1.0, problems)
 
 
-def test_the_mean_is_the_mean_over_problems_and_seeds():
+def test_a_band_contains_its_mean_narrows_with_confidence_and_has_a_seed():
     # pass@2: (4,1) -> 1/2, (4,2) -> 1 - 1/6 = 5/6; the other seed (4,0) -> 0, (4,4) -> 1.
     one = Counts(("a", "b"), [4, 4], [1, 2])
     two = Counts(("b", "a"), [4, 4], [4, 0])
     assert curve(one, (2,)).mean_K == pytest.approx([2 / 3], abs=1e-15)
     assert curve([one, two], (2,)).mean_K == pytest.approx([7 / 12], abs=1e-15)
+    counts = drawn(even(np.random.default_rng(3), 40), 64, np.random.default_rng(4))
+    wide, narrow = curve(counts, (1, 8)), curve(counts, (1, 8), Resampling(confidence=0.5))
+    assert (wide.low_K < narrow.low_K).all()
+    assert (narrow.low_K < narrow.mean_K).all()
+    assert (narrow.mean_K < narrow.high_K).all()
+    assert (narrow.high_K < wide.high_K).all()
+    np.testing.assert_array_equal(wide.mean_K, pass_at_k(64, counts.c_P, (1, 8)).mean(axis=0))
+    counts = drawn(even(np.random.default_rng(3), 40), 64, np.random.default_rng(4))
+    assert curve(counts, KS).high_K.tolist() == curve(counts, KS).high_K.tolist()
+    assert (
+        curve(counts, KS).high_K.tolist() != curve(counts, KS, Resampling(seed=1)).high_K.tolist()
+    )
+    assert curve(counts, KS).at(8)[0] == curve(counts, KS).mean_K[1]
+    with pytest.raises(MetricError, match="no k = 3"):
+        curve(counts, KS).at(3)
 
 
 @pytest.mark.parametrize("block", [None, 333])
@@ -260,17 +260,7 @@ def test_resampled_means_vary_as_the_unbiased_variance_says(monkeypatch, block):
     np.testing.assert_allclose(means_RK.var(axis=0), values_PK.var(axis=0, ddof=1) / 4, rtol=0.02)
 
 
-def test_a_band_contains_its_mean_and_narrows_with_confidence():
-    counts = drawn(even(np.random.default_rng(3), 40), 64, np.random.default_rng(4))
-    wide, narrow = curve(counts, (1, 8)), curve(counts, (1, 8), Resampling(confidence=0.5))
-    assert (wide.low_K < narrow.low_K).all()
-    assert (narrow.low_K < narrow.mean_K).all()
-    assert (narrow.mean_K < narrow.high_K).all()
-    assert (narrow.high_K < wide.high_K).all()
-    np.testing.assert_array_equal(wide.mean_K, pass_at_k(64, counts.c_P, (1, 8)).mean(axis=0))
-
-
-def test_all_zeros_and_all_ones_still_have_an_interval():
+def test_a_band_where_all_are_alike_and_of_one_problem():
     # 60 problems never solved: the population mean m obeys (1 - m)^60 >= 0.025.
     ids = tuple(map(str, range(60)))
     none = curve(Counts(ids, [8] * 60, [0] * 60), (1, 8))
@@ -279,22 +269,8 @@ def test_all_zeros_and_all_ones_still_have_an_interval():
     everything = curve(Counts(ids, [8] * 60, [8] * 60), (1, 8))
     assert everything.high_K.tolist() == [1, 1]
     np.testing.assert_allclose(everything.low_K, 1 - none.high_K, rtol=1e-12)
-
-
-def test_one_problem_has_no_band_and_none_has_no_mean():
     lone = curve(Counts(("a",), [8], [3]), (1,))
     assert lone.mean_K.tolist() == [3 / 8]
     assert np.isnan([*lone.low_K, *lone.high_K]).all()
     with pytest.raises(MetricError, match="no problem"):
         curve(Counts((), [], []), (1,))
-
-
-def test_same_seed_same_band():
-    counts = drawn(even(np.random.default_rng(3), 40), 64, np.random.default_rng(4))
-    assert curve(counts, KS).high_K.tolist() == curve(counts, KS).high_K.tolist()
-    assert (
-        curve(counts, KS).high_K.tolist() != curve(counts, KS, Resampling(seed=1)).high_K.tolist()
-    )
-    assert curve(counts, KS).at(8)[0] == curve(counts, KS).mean_K[1]
-    with pytest.raises(MetricError, match="no k = 3"):
-        curve(counts, KS).at(3)

@@ -21,7 +21,7 @@ from sage_cli.metrics.power import (
 )
 
 
-def test_the_estimators_variance_by_enumeration():
+def test_the_estimators_variance_and_the_smallest_difference_in_errors():
     # n = 2, k = 1, p = 1/2: c/2 is 0, 1/2, 1 with chances 1/4, 1/2, 1/4: variance 1/8;
     # k = 2: right unless c = 0: 3/4 x 1/4
     np.testing.assert_allclose(estimator_variance(np.zeros(1), 2, [1, 2]), [[1 / 8, 3 / 16]])
@@ -31,6 +31,9 @@ def test_the_estimators_variance_by_enumeration():
     expected = np.dot(chances, values**2) - np.dot(chances, values) ** 2
     found = estimator_variance(np.array([np.log(p / (1 - p))]), n, [k])
     assert found[0, 0] == pytest.approx(expected, rel=1e-10)
+    for problems in (2, 30, 1_000):
+        expected = t.ppf([0.975, 0.8], problems - 1).sum()
+        assert multiple(problems - 1) == pytest.approx(expected, rel=1e-9)
 
 
 ALL = 64
@@ -173,12 +176,6 @@ def probability(logit_L):
     return 1 / (1 + np.exp(-logit_L))
 
 
-def test_standard_errors_of_the_smallest_difference():
-    for problems in (2, 30, 1_000):
-        expected = t.ppf([0.975, 0.8], problems - 1).sum()
-        assert multiple(problems - 1) == pytest.approx(expected, rel=1e-9)
-
-
 def test_the_fitted_beta_is_the_likeliest_and_near_the_truth():
     counts = base(problems=400, n=64)
     a, b = fit_beta(counts)
@@ -191,10 +188,16 @@ def test_the_fitted_beta_is_the_likeliest_and_near_the_truth():
         assert likelihood(a, b) >= likelihood(a * x, b * y) - EPSILON
 
 
-def test_a_base_that_never_is_right_can_be_asked_about():
+def test_what_cannot_be_seen_is_undefined_and_a_base_may_be_never_right():
     never = Counts(tuple(f"p{i}" for i in range(30)), [16] * 30, [0] * 30)
     smallest_QK = smallest_changes(Population.from_counts(never), [Design(30, 16)], (1,))
     assert 0 < smallest_QK[0, 0] < 0.5
+    population = Population.from_counts(base())
+    found_QK = smallest_changes(population, [Design(1, 64), Design(5, 8), Design(5, 64)], (1, 64))
+    assert np.isnan(found_QK[0]).all()  # one problem says nothing of others
+    assert np.isnan(found_QK[1, 1])  # k > n
+    assert np.isnan(found_QK[2, 1])  # five problems, most of them solved: no room for a gain
+    assert found_QK[2, 0] > 0
 
 
 def test_more_of_anything_sees_more():
@@ -208,15 +211,6 @@ def test_more_of_anything_sees_more():
     few, many = smallest[30, 16, 1][0], smallest[120, 16, 1][0]
     # a quarter of the variance: half, but for the larger t of fewer problems and a change of p
     assert many == pytest.approx(few / 2, rel=0.15)
-
-
-def test_what_cannot_be_seen_is_undefined():
-    population = Population.from_counts(base())
-    found_QK = smallest_changes(population, [Design(1, 64), Design(5, 8), Design(5, 64)], (1, 64))
-    assert np.isnan(found_QK[0]).all()  # one problem says nothing of others
-    assert np.isnan(found_QK[1, 1])  # k > n
-    assert np.isnan(found_QK[2, 1])  # five problems, most of them solved: no room for a gain
-    assert found_QK[2, 0] > 0
 
 
 @pytest.mark.parametrize(("design", "k"), [(Design(60, 16), 1), (Design(100, 64), 16)])

@@ -25,7 +25,7 @@ def counts(*solved, name="p"):
 PASS_1 = parse_objective("pass@1")
 
 
-def test_a_sum_is_the_sum_of_every_problem_s_pass_at_k():
+def test_objectives_weigh_benchmarks_alike_and_match_problems_by_name():
     # n = 4: pass@1 = c / 4, pass@2 = 1 - C(4 - c, 2) / 6:
     # c = 1: 1/4 and 1 - 3/6 = 1/2, so .5 * 1/4 + .5 * 1/2 = .375
     # c = 3: 3/4 and 1, so .875
@@ -35,9 +35,6 @@ def test_a_sum_is_the_sum_of_every_problem_s_pass_at_k():
     np.testing.assert_allclose(found.models[0], [[0.375, 0.875]], rtol=1e-14)
     assert found.highest == 1
     assert found.noise is None
-
-
-def test_several_benchmarks_count_alike_however_many_problems_they_have():
     # one problem of a at 1, three of b at 0, 0 and 1/2: (1 + (1/2) / 3) / 2 = 7/12. Of 4 problems
     # that of a counts for 4 / (2 * 1) = 2, each of b for 4 / (2 * 3) = 2/3.
     run = {"a": counts((4, 4), name="a"), "b": counts((4, 0), (4, 0), (4, 2), name="b")}
@@ -45,9 +42,6 @@ def test_several_benchmarks_count_alike_however_many_problems_they_have():
     np.testing.assert_allclose(found.models[0], [[2, 0, 0, 1 / 3]], rtol=1e-14)
     assert found.models[0].mean() == pytest.approx(7 / 12)
     assert found.highest == 2
-
-
-def test_problems_are_matched_by_name_and_others_are_refused():
     turned = Counts(("p1", "p0"), [4, 4], [3, 1])
     found = objective_values(PASS_1, [[{"dev": counts((4, 1), (4, 3))}], [{"dev": turned}]])
     np.testing.assert_array_equal(*found.models)
@@ -55,12 +49,15 @@ def test_problems_are_matched_by_name_and_others_are_refused():
         objective_values(PASS_1, [[{"dev": counts((4, 1))}], [{"dev": turned}]])
 
 
-def test_one_run_s_interval_is_the_band_of_its_curve():
+def test_one_run_has_the_band_of_its_curve_and_one_problem_no_interval():
     generator = np.random.default_rng(0)
     one = counts(*((16, c) for c in generator.integers(0, 17, 30)))
     found = objective_intervals(objective_values(parse_objective("pass@4"), [[{"dev": one}]]))
     _, low, high = curve(one, (4,)).at(4)
     assert found == ((low, high),)
+    for seeds in (1, 2):
+        model = [{"dev": counts((8, c))} for c in range(seeds)]
+        assert np.isnan(objective_intervals(objective_values(PASS_1, [model]))).all()
 
 
 def test_several_runs_interval_is_student_s_with_the_noise_pooled_over_models():
@@ -72,12 +69,6 @@ def test_several_runs_interval_is_student_s_with_the_noise_pooled_over_models():
     reach = stats.t.ppf(0.975, 2) / np.sqrt(128)
     np.testing.assert_allclose(found[0], (max(0, 0.375 - reach), 0.375 + reach), rtol=1e-9)
     np.testing.assert_allclose(found[1], (0.625 - reach, min(1, 0.625 + reach)), rtol=1e-9)
-
-
-def test_one_problem_has_no_interval():
-    for seeds in (1, 2):
-        model = [{"dev": counts((8, c))} for c in range(seeds)]
-        assert np.isnan(objective_intervals(objective_values(PASS_1, [model]))).all()
 
 
 @pytest.mark.slow
@@ -173,14 +164,11 @@ def test_a_cell_of_one_seed_beside_cells_of_two_has_more_noise():
     assert rank(lone).best == 0
 
 
-def test_models_with_the_same_counts_are_alike_and_the_noise_is_unknown():
+def test_equal_counts_and_one_problem_tell_nothing_apart():
     one = Counts(("a", "b"), [4, 4], [1, 3])
     found = rank(values([one, one]))
     assert found.indistinguishable == (0, 1)
     assert np.isnan(found.error)
-
-
-def test_one_problem_tells_nothing_apart():
     found = rank(values([Counts(("a",), [4], [c]) for c in (0, 4)]))
     assert (found.best, found.indistinguishable) == (1, (0, 1))
 

@@ -65,7 +65,7 @@ def graded(right_PN, seed=0):
     return Counts(ids, np.full(problems, n), right_PN.sum(axis=1), SampleGrades((seed,), right_PN))
 
 
-def test_by_hand():
+def test_support_by_hand():
     ids = ("gained", "lost", "kept", "absent")
     base, run = Counts(ids, [4] * 4, [0, 1, 3, 0]), Counts(ids, [4] * 4, [4, 0, 4, 0])
     found = compare_support(base, run)
@@ -78,9 +78,6 @@ def test_by_hand():
     assert found.surely_gained == ()
     assert compare_support(base, run, confidence=0.9).surely_gained == ("gained",)
     assert (1 - found.visible) ** 4 == pytest.approx(0.05, abs=1e-12)
-
-
-def test_unequal_numbers_of_samples_by_hand():
     # 2 right among 4 + 12 samples: none of them among the base's 4: C(12,2)/C(16,2) = 66/120;
     # none among the run's 12: C(4,2)/C(16,2) = 6/120.
     found = compare_support(Counts(("a",), [4], [0]), Counts(("a",), [12], [2]))
@@ -128,9 +125,6 @@ def test_support_above_a_share_by_hand():
     assert found.surely_gained == ()
     same = compare_support(Counts(("a",), [4], [2]), Counts(("a",), [4], [2]), delta=0.5)
     assert same.absent == ("a",)  # exactly one half isn't above it
-
-
-def test_what_crosses_no_share_is_not_sure_however_much_it_moved():
     # 40 of 200 then 160 of 200: no doubt that it moved, but both are above 0.1
     base, run = Counts(("a",), [200], [40]), Counts(("a",), [200], [160])
     assert compare_support(base, run, delta=0.1).surely_gained == ()

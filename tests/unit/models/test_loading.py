@@ -60,7 +60,7 @@ def logits(model):
         return model.eval()(torch.arange(8).view(1, -1)).logits
 
 
-def test_weights_follow_the_seed_and_nothing_else():
+def test_weights_follow_shape_and_seed_and_nothing_else():
     tokenizer = build_tokenizer(SMALL, TAGS, [])
     torch.manual_seed(0)
     first = build_scratch(SMALL, tokenizer).state_dict()
@@ -74,9 +74,6 @@ def test_weights_follow_the_seed_and_nothing_else():
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert torch.equal(first[weight], third[weight])
     assert not torch.equal(first[weight], other[weight])
-
-
-def test_the_configuration_is_the_models_shape():
     model = build_scratch(SMALL, build_tokenizer(SMALL, TAGS, []))
     # vocabulary 94 printable + space + 2 tags + end + padding = 99; tied embeddings 99 x 16;
     # attention: q, k, v with bias 3 x (16 x 16 + 16), o 16 x 16; MLP 3 x 16 x 32; norms 3 x 16

@@ -32,6 +32,14 @@ def test_parameters_by_hand():
     # q 4x4, k and v 4x2 each, o 4x4: 48; MLP 3 x 4x6: 72; biases 4 + 2 + 2; two norms of 4
     layer = 48 + 72 + 8 + 8
     assert TOY.parameters == 2 * 10 * 4 + 2 * layer + 4
+    # rank 3: q 3 x (4 + 4), down 3 x (6 + 4), in two layers
+    assert TOY.adapter_parameters(3, ("q_proj", "down_proj")) == 2 * 3 * (8 + 10)
+    assert TOY.adapter_parameters(3, ("lm_head",)) == 0
+    shape = shape_of(ScratchModel(kind="scratch", hidden=96, layers=3, heads=4, feed_forward=288))
+    assert shape is not None
+    # 95 characters, four tags, end and padding; embeddings are tied
+    # 101 x 96; a layer: 4 x 96^2 + 3 x 96 x 288 + 3 x 96 + 2 x 96 = 120,288; the last norm: 96
+    assert (shape.vocabulary, shape.parameters) == (101, 101 * 96 + 3 * 120_288 + 96)
 
 
 @pytest.mark.parametrize(("name", "parameters"), [
@@ -44,12 +52,6 @@ def test_published_models_have_the_numbers_that_are_published(name, parameters):
     assert PUBLISHED[name].parameters == parameters
 
 
-def test_an_adapter_has_two_thin_matrices_for_each_target():
-    # rank 3: q 3 x (4 + 4), down 3 x (6 + 4), in two layers
-    assert TOY.adapter_parameters(3, ("q_proj", "down_proj")) == 2 * 3 * (8 + 10)
-    assert TOY.adapter_parameters(3, ("lm_head",)) == 0
-
-
 def test_a_folder_tells_its_shape_and_another_kind_of_model_tells_none(tmp_path):
     config = {
         "hidden_size": 4, "intermediate_size": 6, "num_hidden_layers": 2, "num_attention_heads": 2,
@@ -59,14 +61,6 @@ def test_a_folder_tells_its_shape_and_another_kind_of_model_tells_none(tmp_path)
     assert shape_of(PretrainedModel(path=str(tmp_path))) == TOY
     assert shape_in({"d_model": 512}) is None
     assert shape_of(PretrainedModel(path=str(tmp_path / "absent"))) is None
-
-
-def test_a_model_from_scratch_counts_its_tokenizer():
-    shape = shape_of(ScratchModel(kind="scratch", hidden=96, layers=3, heads=4, feed_forward=288))
-    assert shape is not None
-    # 95 characters, four tags, end and padding; embeddings are tied
-    # 101 x 96; a layer: 4 x 96^2 + 3 x 96 x 288 + 3 x 96 + 2 x 96 = 120,288; the last norm: 96
-    assert (shape.vocabulary, shape.parameters) == (101, 101 * 96 + 3 * 120_288 + 96)
 
 
 TOY_MEMORY = Shape(
@@ -110,19 +104,13 @@ def test_an_update_by_hand():
     # with checkpointing: two layers' inputs, one layer and its gradients
     kept = update(TOY_MEMORY, replace(FULL, checkpointing=True), rows=2, prompt=3, completion=4)
     assert kept["activations"] == 2 * 14 * 4 * 4 + 14 * 240 + 14 * 26 * 4
-
-
-def test_norms_that_are_not_trained_keep_less():
     assert layer_bytes(TOY_MEMORY, LORA) == 44 * 2 + 8 * 4
 
 
-def test_the_cache_of_the_papers_model_takes_56_kib_a_token():
+def test_caches_and_drawing_by_hand():
     shape = PUBLISHED["Qwen/Qwen2.5-Math-7B"]
     # 2 x 28 layers x 4 heads x 128 numbers of two bytes
     assert kv_cache(shape, rows=1, tokens=1, width=2) == 57_344
-
-
-def test_drawing_by_hand():
     # keys and values: 2 x 2 layers x 1 head x 2; 3 rows of 7 tokens, float32: 672 and a layer's
     # half again; logits: 3 x 10 of 4 + 4 + 4 + 8 bytes
     assert sampling(TOY_MEMORY, 4, rows=3, prompt=3, completion=4) == {
@@ -131,24 +119,18 @@ def test_drawing_by_hand():
     }
 
 
-def test_the_peak_is_what_stays_and_the_largest_phase():
+def test_the_peak_is_what_stays_and_the_largest_phase_or_an_engine():
     found = training_memory(TOY_MEMORY, FULL, rows=2, rollouts=2, prompt=3, completion=4)
     phases = {name: sum(parts.values()) for name, parts in found.phases.items()}
     assert found.largest_phase == "update"
     assert found.peak == 4800 + phases["update"]
     many = training_memory(TOY_MEMORY, FULL, rows=1, rollouts=10_000, prompt=3, completion=4)
     assert many.largest_phase == "rollout"
-
-
-def test_an_engine_beside_the_training_stays_and_draws():
     found = training_memory(
         TOY_MEMORY, FULL, rows=2, rollouts=2, prompt=3, completion=4, engine=5000
     )
     assert found.resident["vLLM"] == 5000
     assert list(found.phases) == ["update"]
-
-
-def test_an_engine_that_sleeps_has_its_memory_while_it_draws():
     sizes = {"rows": 2, "rollouts": 2, "prompt": 3, "completion": 4, "engine": 5000}
     awake, asleep = (training_memory(TOY_MEMORY, FULL, **sizes, sleeps=s) for s in (False, True))
     updating = sum(asleep.phases["update"].values())

@@ -47,10 +47,11 @@ def policy_id(runs, *sets, processes=1):
     return rl_run(settings, base, runs, processes).id
 
 
-def test_nothing_needs_to_be_there(runs):
+def test_runs_are_named_before_anything_is_there_and_by_their_processes(runs):
     assert base_id(runs).startswith("sft-arithmetic-")
     assert policy_id(runs).startswith("rl-grpo-branch-")
     assert not runs.root.exists()
+    assert policy_id(runs, processes=2) != policy_id(runs, processes=1)
 
 
 UNCHANGED = {
@@ -85,10 +86,6 @@ def test_a_run_is_named_by_what_makes_it(runs, what, setting, changes):
     assert (IDS[what](runs, *guided, setting) != IDS[what](runs)) is changes
     if changes:  # a base names what grows from it
         assert policy_id(runs, setting) != policy_id(runs)
-
-
-def test_processes_draw_rollouts_of_their_own(runs):
-    assert policy_id(runs, processes=2) != policy_id(runs, processes=1)
 
 
 def test_a_base_that_is_taken_as_it_is(runs):

@@ -59,14 +59,11 @@ def test_splits_share_no_product_in_either_order():
         assert problem.gold == str(int(a) * int(b))
 
 
-def test_operands_of_the_problems_are_uniform():
+def test_problems_are_uniform_and_more_keep_the_first_ones():
     test = Arithmetic(ArithmeticSection(held_out=2000)).problems("test")
     firsts = [int(p.question.split("*")[0]) for p in test]
     # mean of 11..99 is 55, standard error 25.7 / sqrt(2000) = .57: five of them
     assert abs(sum(firsts) / len(firsts) - 55) < 2.9
-
-
-def test_more_test_problems_keep_the_first_ones_and_the_validation_problems():
     few = Arithmetic(ArithmeticSection(held_out=60))
     many = Arithmetic(ArithmeticSection(held_out=300))
     assert many.problems("test")[:60] == few.problems("test")

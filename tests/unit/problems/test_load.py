@@ -92,7 +92,7 @@ def test_what_a_name_sets_is_what_is_trained_on_and_demonstrated():
         problems_identity("gsm8k:seed=3", DataSection())
 
 
-def test_of_a_generator_the_split_counts_and_training_reads_its_own():
+def test_splits_count_groups_are_their_members_and_training_reads_its_own():
     parts = [problems_identity(f"arithmetic{end}", DataSection()) for end in ("", "-dev", "-train")]
     assert len({json.dumps(part) for part in parts}) == 3
     by_name = [
@@ -100,6 +100,8 @@ def test_of_a_generator_the_split_counts_and_training_reads_its_own():
     ]
     assert by_name[0] == by_name[1]
     assert by_name[0]["problems"][0][0]["split"] == "training"
+    [years] = problems_identity("aime", DataSection())["problems"]
+    assert [year["data_set"] for year in years] == ["aime24", "aime25"]
 
 
 @pytest.mark.parametrize(
@@ -186,11 +188,6 @@ def test_how_a_data_set_is_declared_counts(change):
     changed = source_identity(replace(declared, **change), DataSection())
     assert changed != source_identity(declared, DataSection())
     assert json.loads(json.dumps(changed)) == changed
-
-
-def test_a_group_is_its_members():
-    [years] = problems_identity("aime", DataSection())["problems"]
-    assert [year["data_set"] for year in years] == ["aime24", "aime25"]
 
 
 @pytest.mark.slow

@@ -51,15 +51,12 @@ def test_aime_is_both_years_and_shares_their_ids(tmp_path):
     assert len(load_problems("aime24,aime25", data, limit=2)) == 4
 
 
-def test_the_environment_names_the_data_folder(tmp_path, monkeypatch):
+def test_data_folders_are_named_by_the_environment_and_copies_are_whole(tmp_path, monkeypatch):
     aime(tmp_path)
     monkeypatch.setenv("SAGE_DATA", str(tmp_path))
     assert len(load_problems("aime", DataSection())) == 60
     with pytest.raises(DataError, match="isn't there"):
         load_problems("aime", DataSection(root=tmp_path / "elsewhere"))
-
-
-def test_an_incomplete_copy_is_refused(tmp_path):
     with pytest.raises(DataError, match="aime24 has 29 problems where 30 are expected"):
         load_problems("aime", aime(tmp_path, count_2024=29))
 
@@ -94,7 +91,7 @@ def test_minerva_golds_stand_in_a_column_or_in_the_last_box(tmp_path):
     assert golds == [*map(str, range(271)), "x"]
 
 
-def test_a_file_with_named_columns(tmp_path):
+def test_columns_are_named_and_repeated_rows_left_out_with_a_warning(tmp_path, caplog):
     path = jsonl(tmp_path / "mine.jsonl", {"q": "1+1?", "a": 2.0, "hard": False})
     [problem] = load_problems(str(path), DataSection(), FieldsSection(question="q", gold="a"))
     assert (problem.question, problem.gold, problem.meta["hard"]) == ("1+1?", "2", False)
@@ -102,9 +99,6 @@ def test_a_file_with_named_columns(tmp_path):
     moved = jsonl(tmp_path / "elsewhere/mine.jsonl", {"q": "1+1?", "a": 2})
     [same] = load_problems(str(moved), DataSection(), FieldsSection(question="q", gold="a"))
     assert same.id == problem.id  # ids depend on the file's name, not on its folder
-
-
-def test_repeated_rows_are_left_out_with_a_warning(tmp_path, caplog):
     row, other = {"question": "q", "gold": "1"}, {"question": "q", "gold": "2"}
     path = jsonl(tmp_path / "mine.jsonl", row, other, row)
     assert [p.gold for p in load_problems(str(path), DataSection())] == ["1", "2"]
@@ -211,26 +205,30 @@ def words(start, stop):
     return " ".join(f"w{i}" for i in range(start, stop))
 
 
-def test_normalised_text_forgets_case_spacing_and_markup():
+def test_the_same_question_is_found_in_other_clothes():
     assert normalised(r"  Find $\frac{1}{2}\,x$. ") == normalised("find \\frac 1 2 X") == (
         "find", "frac", "1", "2", "x",
     )  # fmt: skip
     assert normalised("Ⅳ_a") == ("iv", "a")
-
-
-def test_the_same_question_in_other_clothes():
     [match] = find_overlap(
         [problem("What is  $2+2$ ?")], [problem("what is 2+2"), problem("other")]
     )
     assert (match.same, match.share, match.bench.question) == (True, 1.0, "what is 2+2")
+    twice = [problem("1 + 1 = ?", "2"), problem("1+1=?", "3")]
+    assert duplicates([twice[0], problem("else"), twice[1]]) == [twice]
+    assert duplicates([problem("a"), problem("b")]) == []
 
 
-def test_thirteen_words_in_a_row_count_and_twelve_do_not():
+def test_thirteen_words_in_a_row_count_and_pairs_stand_in_order():
     # 20 words have 8 passages of 13 words; the training text holds words 0 to 13: two of them.
     bench = [problem(words(0, 20))]
     [match] = find_overlap([problem(words(0, 14) + " and more")], bench)
     assert (match.same, match.share) == (False, 2 / 8)
     assert find_overlap([problem(words(0, 12) + " and more")], bench) == []
+    bench = [problem(words(0, 20)), problem(words(40, 60))]
+    train = [problem(words(40, 54)), problem(words(0, 14)), problem(words(0, 16))]
+    pairs = [(match.bench, match.train) for match in find_overlap(train, bench)]
+    assert pairs == [(bench[0], train[2]), (bench[0], train[1]), (bench[1], train[0])]
 
 
 def test_wording_that_a_benchmark_repeats_is_no_contamination():
@@ -241,19 +239,6 @@ def test_wording_that_a_benchmark_repeats_is_no_contamination():
     assert len(find_overlap(train, few)) == 10
     assert find_overlap(train, many) == []
     assert [match.bench for match in find_overlap([many[3]], many)] == [many[3]]
-
-
-def test_pairs_stand_in_the_benchmarks_order_the_closest_first():
-    bench = [problem(words(0, 20)), problem(words(40, 60))]
-    train = [problem(words(40, 54)), problem(words(0, 14)), problem(words(0, 16))]
-    pairs = [(match.bench, match.train) for match in find_overlap(train, bench)]
-    assert pairs == [(bench[0], train[2]), (bench[0], train[1]), (bench[1], train[0])]
-
-
-def test_duplicates_are_grouped_whatever_their_golds():
-    twice = [problem("1 + 1 = ?", "2"), problem("1+1=?", "3")]
-    assert duplicates([twice[0], problem("else"), twice[1]]) == [twice]
-    assert duplicates([problem("a"), problem("b")]) == []
 
 
 def test_dapo_sample_is_found_in_math500(shared):
@@ -330,7 +315,7 @@ def test_arithmetic_demonstrations_are_as_many_as_the_steps_take():
         demonstrations(data())
 
 
-def test_a_source_without_worked_solutions_is_refused(tmp_path):
+def test_sources_and_demonstrations_without_worked_solutions_are_named(tmp_path):
     path = tmp_path / "mine.jsonl"
     path.write_text('{"question": "q", "gold": "1", "steps": "w"}\n')
     with pytest.raises(DataError, match="no worked solutions"):
@@ -344,6 +329,10 @@ def test_a_source_without_worked_solutions_is_refused(tmp_path):
     for name in ("kk-generated", "arithmetic-dev"):
         with pytest.raises(DataError, match=f"{name} has no worked solutions"):
             demonstrations(data(sft={"name": name}))
+    path.write_text('{"question": "q", "gold": "1", "w": ""}\n')
+    fields = {"question": "question", "gold": "gold", "working": "w"}
+    with pytest.raises(DataError, match="line 1 has no worked solution"):
+        demonstrations(data(sft={"name": str(path), "fields": fields}))
 
 
 def test_pairs_of_question_and_answer_are_learnt_and_that_is_said(tmp_path, caplog):
@@ -352,14 +341,6 @@ def test_pairs_of_question_and_answer_are_learnt_and_that_is_said(tmp_path, capl
     [made] = demonstrations(data(sft={"name": str(path), "fields": {"any_of": True}}))
     assert (made.question, made.working, made.answer, made.text) == ("q", None, "1", "q\n1")
     assert "SFT learns golds alone" in caplog.text
-
-
-def test_a_demonstration_without_working_is_named(tmp_path):
-    path = tmp_path / "mine.jsonl"
-    path.write_text('{"question": "q", "gold": "1", "w": ""}\n')
-    fields = {"question": "question", "gold": "gold", "working": "w"}
-    with pytest.raises(DataError, match="line 1 has no worked solution"):
-        demonstrations(data(sft={"name": str(path), "fields": fields}))
 
 
 def test_rl_problems_of_arithmetic_are_not_the_held_out_ones():

@@ -67,16 +67,13 @@ def test_a_report_names_the_files_of_its_pictures(tmp_path):
     assert alone["chapters"][0]["sections"][0]["pictures"] == ["claims"]
 
 
-def test_curves_come_with_their_ks():
+def test_curves_come_with_their_ks_and_tables_with_groups_and_rules():
     curve = {"policy": "base", "pass@k": [0.5]}
     with_curves = Chapter("one", "One", [section("passk", "x", k=[1], curves=[curve])])
     shown = shown_report(section("x"), [with_curves, CHAPTERS[0]], {})
     (passk,), (claims,) = (chapter["sections"] for chapter in shown["chapters"])
     assert (passk["k"], passk["curves"]) == ([1], [curve])
     assert (claims["k"], claims["curves"]) == ([], [])
-
-
-def test_a_table_keeps_groups_rules_and_what_the_terminal_prints():
     (table,) = CHAPTERS[0].sections[0].tables
     shown = shown_table(table)
     assert shown["columns"] == [

@@ -143,7 +143,7 @@ def test_whether_random_numbers_are_shared_is_said(seed, test, shared):
     assert any("correlate 0.58" in note for note in notes) == (seed == 0)
 
 
-def test_curves_that_never_cross_say_so():
+def test_only_an_established_crossing_is_told_and_the_data_has_the_estimate():
     crossing = find_crossing(counts([1] * 9), counts([3] * 9), KS[:2])
     assert crossing_notes(("a", "b"), crossing, KS[:2]) == [
         "no crossing is established: b is not below a at any k",
@@ -151,9 +151,6 @@ def test_curves_that_never_cross_say_so():
     ]
     equal = find_crossing(counts([1] * 9), counts([1] * 9), KS)
     assert "no crossing" in crossing_notes(("a", "b"), equal, KS)[0]
-
-
-def test_only_an_established_crossing_is_told_and_the_data_has_every_estimate():
     found = Crossing("a", 4.04, 2.9, 6.1, 1.0, 0.95, established=True)
     share = "100% of the resampled sets of problems cross"
     assert crossing_notes(("rl", "sft"), found, KS) == [

@@ -77,15 +77,12 @@ def test_every_form_is_there(document, tmp_path):
     assert module.markdown(replace(document, title="t")).startswith("# t\n\n**pass@k on aime**")
 
 
-def test_what_is_there_is_not_written_again(document, pen, tmp_path):
+def test_neither_the_same_again_nor_another_command_or_commit_draws_anew(document, pen, tmp_path):
     document.write(tmp_path)
     before = states(tmp_path)
     document.write(tmp_path)
     assert states(tmp_path) == before
     assert pen.drawn == 1
-
-
-def test_another_command_or_commit_draws_nothing_anew(document, pen, tmp_path):
     document.write(tmp_path)
     before = states(tmp_path)
     replace(document, provenance=Provenance(command="sage b")).write(tmp_path)

@@ -34,7 +34,7 @@ def root(tmp_path):
     return runs.root
 
 
-def test_a_card_has_origin_curve_and_command():
+def test_a_card_has_origin_curve_and_command_and_no_text_ends_its_cells():
     card = model_card(
         name="rl-a",
         base="org/base",
@@ -54,9 +54,6 @@ def test_a_card_has_origin_curve_and_command():
     ):
         assert line in card
     assert "| data |" not in card
-
-
-def test_no_text_ends_a_cell_or_a_block():
     card = model_card("<b>|x", None, {"run": "a|b\n# no"}, prompt="```\n# not a title")
     assert "# &lt;b>\\|x" in card
     assert "| run | a\\|b # no |" in card

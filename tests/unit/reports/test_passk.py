@@ -36,16 +36,19 @@ def test_people_read_the_powers_of_two_with_a_column_per_policy():
     )
 
 
-def test_grades_are_in_one_order_with_separated_thousands():
+def test_grades_are_in_one_order_and_powers_of_two_are_shown():
     statuses = {"wrong": 36371, "unparseable": 308, "error": 2, "right": 14521}
     measured = SeedCounts("rl", "aime", 0, COUNTS, statuses, 1158, "abc")
     assert grade_notes([measured]) == (
         "rl on aime, evaluation seed 0: 14,521 right, 36,371 wrong, 308 unparseable, 2 error; "
         "1,158 of them truncated",
     )
+    assert powers_of_two((1, 2, 3, 4, 5, 8)) == [1, 2, 4, 8]
+    assert powers_of_two((3, 5)) == [3, 5]
+    assert powers_of_two((1, 10, 100)) == [1, 10, 100]
 
 
-def test_programs_get_every_k_and_every_count():
+def test_programs_get_every_k_and_every_count_whatever_is_shown():
     document = passk_document(LINES, Provenance())
     assert (document.data["k"], document.data["confidence"]) == ([1, 2, 3, 4], 0.95)
     first = document.data["curves"][0]
@@ -59,6 +62,10 @@ def test_programs_get_every_k_and_every_count():
     assert heads == "policy,benchmark,k,pass@k,low,high"
     assert len(rows) == 12
     assert rows[1].startswith("base,aime,2,0.75,")
+    document = passk_document(LINES, Provenance(), (1, 4))
+    assert [row.cells[0] for row in document.tables[0].rows] == [1, 4]
+    assert document.data["k"] == [1, 2, 3, 4]
+    assert len(to_csv(document.sheets["passk"]).splitlines()) == 13
 
 
 def test_one_problem_has_no_band(tmp_path):
@@ -73,16 +80,3 @@ def test_one_problem_has_no_band(tmp_path):
     assert {path.name for path in report.files} == {
         "passk.json", "passk.md", "passk.csv", "passk.tex", "passk.png", "passk.svg",
     }  # fmt: skip
-
-
-def test_the_table_shows_what_was_asked_for_and_the_rest_every_k():
-    document = passk_document(LINES, Provenance(), (1, 4))
-    assert [row.cells[0] for row in document.tables[0].rows] == [1, 4]
-    assert document.data["k"] == [1, 2, 3, 4]
-    assert len(to_csv(document.sheets["passk"]).splitlines()) == 13
-
-
-def test_powers_of_two_or_all():
-    assert powers_of_two((1, 2, 3, 4, 5, 8)) == [1, 2, 4, 8]
-    assert powers_of_two((3, 5)) == [3, 5]
-    assert powers_of_two((1, 10, 100)) == [1, 10, 100]

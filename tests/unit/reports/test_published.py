@@ -19,18 +19,17 @@ PRINTED = {
 }
 
 
-def test_table_1_by_eye():
+def test_tables_are_there_by_eye_name_their_models_and_stand_in_the_help():
     scores = published_scores("table1")
     assert str(scores["grpo-branch"]["aime"][256]) == "0.427 ± 0.035"
     assert str(scores["base"]["math500-l5"][1]) == "0.294 ± 0.018"
     assert len(scores) == 7
-
-
-def test_every_table_names_its_model_and_an_unknown_one_is_refused():
     assert set(evaluation_tables()) == {"table1", "table3", "table4", "table9"}
     assert evaluation_tables()["table4"] == "DeepSeek-R1-Distill-Qwen-7B"
     with pytest.raises(ConfigurationError, match="'table2'"):
         published_scores("table2")
+    option = get_type_hints(command, include_extras=True)["paper"].__metadata__[0]
+    assert set(re.findall(r"table\d+", option.help)) == set(evaluation_tables())
 
 
 @pytest.mark.parametrize("table", PRINTED)
@@ -97,8 +96,3 @@ def test_the_papers_numbers_are_of_five_evaluations_of_whole_problems(seeds, all
     sums = sums_of(seeds)
     assert all(fits(*one, seeds, sums) for one in printed) is all_fit
     assert (seeds == PAPERS_SEEDS) is all_fit
-
-
-def test_help_names_every_table_and_no_other():
-    option = get_type_hints(command, include_extras=True)["paper"].__metadata__[0]
-    assert set(re.findall(r"table\d+", option.help)) == set(evaluation_tables())

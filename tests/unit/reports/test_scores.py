@@ -29,7 +29,7 @@ def test_mean_and_deviation_over_seeds():
     assert math.isnan(scores["amc23"][1].sd or 0)
 
 
-def test_the_average_is_unweighted_and_needs_every_benchmark():
+def test_the_average_is_unweighted_and_needs_several_benchmarks_and_all():
     ours = {"aime": {1: Estimate(0.1, 0.01)}, "amc23": {1: Estimate(0.5)}}
     table = evaluation_table(
         "t", {"ours": ours}, {"paper": {"theirs": {"aime": {1: Estimate(0.3, 0.02)}}}}
@@ -42,9 +42,6 @@ def test_the_average_is_unweighted_and_needs_every_benchmark():
     ]  # fmt: skip
     assert [str(c) for c in table.rows[1].cells] == ["theirs", "0.300 ± 0.020", "–", "–"]
     assert table.rows[1].section == "paper"
-
-
-def test_one_benchmark_has_no_average():
     table = evaluation_table("t", {"ours": {"aime": {1: Estimate(0.1), 8: Estimate(0.2)}}})
     assert [column.name for column in table.columns] == ["model", "pass@1", "pass@8"]
 

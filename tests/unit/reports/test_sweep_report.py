@@ -64,11 +64,19 @@ def test_every_trial_says_what_became_of_it(tmp_path):
     assert (drawn(svg, "pruned"), drawn(svg, "not run")) == (1, 4)
 
 
-def test_a_sweep_without_any_result_can_be_drawn(tmp_path):
+def test_no_result_can_be_drawn_and_true_and_1_are_two_values(tmp_path):
     draw_heatmaps(grid(None), tmp_path / "none")
     _, svg = outputs(tmp_path / "none")
     assert (drawn(svg, "failed"), drawn(svg, "not run")) == (1, 5)
     assert drawn(svg, "best") == 0
+    axes = Axis("on", "a.b", (1, True)), AXES[1]
+    trials = tuple(
+        SweepTrial(at(axes, on, 0.1), "done", {"pass@1": value})
+        for on, value in ((1, 0.25), (True, 0.75))
+    )
+    draw_heatmaps(SweepResult(axes, ("pass@1",), 0.95, None, trials), tmp_path / "x")
+    _, svg = outputs(tmp_path / "x")
+    assert (drawn(svg, "0.250"), drawn(svg, "0.750"), drawn(svg, "true")) == (1, 1, 1)
 
 
 def filled(svg, place):
@@ -90,14 +98,3 @@ def test_what_cannot_be_told_apart_from_the_best_looks_like_it(tmp_path):
     draw_heatmaps(grid(0.399, 0.401), tmp_path / "x")
     assert re.search("<!-- 0[.]3[0-6]0* -->", svg.read_text())
     assert filled(svg, LOWEST) == 0
-
-
-def test_true_and_1_are_two_values(tmp_path):
-    axes = Axis("on", "a.b", (1, True)), AXES[1]
-    trials = tuple(
-        SweepTrial(at(axes, on, 0.1), "done", {"pass@1": value})
-        for on, value in ((1, 0.25), (True, 0.75))
-    )
-    draw_heatmaps(SweepResult(axes, ("pass@1",), 0.95, None, trials), tmp_path / "x")
-    _, svg = outputs(tmp_path / "x")
-    assert (drawn(svg, "0.250"), drawn(svg, "0.750"), drawn(svg, "true")) == (1, 1, 1)

@@ -89,7 +89,7 @@ def test_trials_that_cannot_be_told_apart_from_the_best_are_counted():
     assert document.data["trials"][1].intervals is None
 
 
-def test_with_several_seeds_the_intervals_are_about_seeds_too():
+def test_intervals_are_about_seeds_where_there_are_several_and_counts():
     trials = [done(at(GRID, 0.8, 0.1), 1, seeds=2), done(at(GRID, 1.2, 0.1), 2, seeds=2)]
     document = sweep_document(GRID, (PASS_1,), trials, NOBODY)
     assert document.tables[0].notes[0] == "95 % intervals over problems and seeds"
@@ -98,16 +98,13 @@ def test_with_several_seeds_the_intervals_are_about_seeds_too():
     document = sweep_document(GRID, (PASS_1,), [*trials, done(at(GRID, 1.2, 0.3), 3)], NOBODY)
     assert document.data["about"] == "models"
     assert document.tables[0].notes[0].endswith("compared as models, not as settings")
-
-
-def test_where_some_counts_are_gone_nothing_is_said_of_the_noise():
     trials = [done(at(GRID, 0.8, 0.1), 1), replace(done(at(GRID, 1.2, 0.1), 2), counts=None)]
     document = sweep_document(GRID, (PASS_1,), trials, NOBODY)
     assert document.data["rankings"] == {}
     assert document.tables[0].notes == ()
 
 
-def test_two_objectives_end_in_a_front_by_trials():
+def test_a_front_is_by_trials_and_selecting_on_what_is_reported_is_said():
     document = sweep_document(GRID, TWO, TRIALS, NOBODY)
     # (.4, .9) and (.45, .8) trade one for the other
     assert document.data["front"] == Front((0, 2), (0, 2))
@@ -118,9 +115,6 @@ def test_two_objectives_end_in_a_front_by_trials():
     ]
     assert sweep_document(GRID, TWO, beaten, NOBODY).data["front"].best == (0, 2)
     assert sweep_document(GRID, (PASS_1,), [], NOBODY).data["front"] is None
-
-
-def test_selecting_on_what_is_reported_is_said():
     document = sweep_document(GRID, TWO, TRIALS, NOBODY, selected_on_reported="amc23")
     assert document.tables[0].notes[-1].startswith("selected on amc23, which is also what is rep")
 
@@ -139,7 +133,7 @@ def test_the_space_decides_which_pictures_there_are(axes, expected):
     )
 
 
-def test_the_document_is_read_back_from_its_json(tmp_path):
+def test_the_document_is_read_back_from_its_json_undefined_values_too(tmp_path):
     trials = [
         done(at(GRID, 0.8, 0.1), 1, objectives=BOTH),
         SweepTrial(at(GRID, 0.8, 0.3), "failed", failure=MEMORY),
@@ -156,9 +150,6 @@ def test_the_document_is_read_back_from_its_json(tmp_path):
     again = document_of(from_data(data), NOBODY)
     assert again.content == document.content
     assert again.tables == document.tables
-
-
-def test_what_is_undefined_survives_the_json(tmp_path):
     trials = [SweepTrial(at(GRID, 0.8, 0.1), "done", {"pass@1": nan}, runs=("rl-1",))]
     sweep_document(GRID, (PASS_1,), trials, NOBODY).write(tmp_path)
     data = json.loads((tmp_path / "sweep.json").read_text())

@@ -30,14 +30,11 @@ def shown(width):
     return console.file.getvalue()
 
 
-def test_everything_is_shown_and_names_are_no_markup():
+def test_everything_is_shown_in_as_many_tables_as_the_width_takes():
     for words in ("A_1 & more", "aime", "pass@256", "0.333 ± 0.013", "[b] (paper)", "5 % noise"):
         assert words in shown(120)
     assert shown(120).count("model") == 1
     assert shown(120).splitlines()[-1] == "[i], seed 0"
-
-
-def test_where_it_does_not_fit_each_group_is_a_table():
     narrow = shown(52)
     assert narrow.count("model") == 2
     assert "A_1 & more: aime" in narrow

@@ -35,7 +35,7 @@ def parameters(temperature=1.0, top_p=1.0, top_k=0, min_p=0.0):
     return SamplingParameters(temperature, top_p, top_k, min_p, 8, None)
 
 
-def test_uniforms_are_splitmix64():
+def test_uniforms_are_splitmix64_and_uncorrelated():
     # The generator's published outputs for seed 1234567 (Vigna's splitmix64.c), top 52 bits.
     outputs = [
         6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431,
@@ -44,9 +44,6 @@ def test_uniforms_are_splitmix64():
     seeds_B = np.full(5, 1234567, dtype=np.uint64)
     expected_B = [(output >> 12) / 2**52 for output in outputs]
     assert uniforms(seeds_B, np.arange(5)).tolist() == expected_B
-
-
-def test_uniforms_of_neighbouring_seeds_and_steps_are_uniform_and_uncorrelated():
     seeds_B, steps_B = np.meshgrid(np.arange(400, dtype=np.uint64), np.arange(50))
     u_ST = uniforms(seeds_B.ravel(), steps_B.ravel()).reshape(50, 400)
     # 20,000 numbers: the Kolmogorov-Smirnov statistic passes 1.95 / sqrt(20000) = 0.0138 once

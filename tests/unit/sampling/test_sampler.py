@@ -213,11 +213,15 @@ def test_a_registered_sampler_is_called_with_all_there_is(monkeypatch):
     assert sampler.closed
 
 
-def test_what_is_no_sampler_is_refused_by_name(monkeypatch):
+def test_unknown_backends_and_what_is_no_sampler_are_refused_by_name(monkeypatch):
     registered(monkeypatch, list)
     monkeypatch.setattr(EntryPoint, "load", lambda _: lambda setup: [setup])
     with pytest.raises(ConfigurationError, match=r"sampler 'echo' \(package:list\) makes a list"):
         build_sampler(setup(Path("anywhere"), SamplingSection(backend="echo")))
+    registered(monkeypatch, Echo)
+    known = "known: auto, transformers, vllm, server, echo"
+    with pytest.raises(ValueError, match=f"unknown sampler 'vlm'; {known}"):
+        SamplingSection(backend="vlm")
 
 
 def test_a_sampler_that_cannot_be_made_is_named_with_its_options(monkeypatch):
@@ -235,13 +239,6 @@ def test_a_sampler_that_cannot_be_made_is_named_with_its_options(monkeypatch):
     with pytest.raises(ConfigurationError, match=said) as caught:
         build_sampler(setup(Path("anywhere"), section))
     assert "--set sampling.backend=NAME" in str(caught.value.next_step)
-
-
-def test_an_unknown_backend_is_refused_with_those_that_are_known(monkeypatch):
-    registered(monkeypatch, Echo)
-    known = "known: auto, transformers, vllm, server, echo"
-    with pytest.raises(ValueError, match=f"unknown sampler 'vlm'; {known}"):
-        SamplingSection(backend="vlm")
 
 
 def test_options_without_a_backend_that_reads_them_are_refused():

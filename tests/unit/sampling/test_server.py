@@ -18,7 +18,7 @@ def test_a_key_that_is_typed_in_an_address_is_refused_and_not_printed(monkeypatc
         assert "SAGE_SERVER_API_KEY" in str(refused.value.next_step)
 
 
-def test_requests_go_to_the_least_busy_server():
+def test_the_least_busy_server_is_asked_and_a_failed_one_rests():
     balance = Balance(["a", "b", "c"])
     with ExitStack() as stack:
         opened = [stack.enter_context(balance.chosen()) for _ in range(6)]
@@ -27,9 +27,6 @@ def test_requests_go_to_the_least_busy_server():
             pass
         with balance.chosen() as eighth:
             assert eighth == seventh
-
-
-def test_a_server_that_failed_rests_and_comes_back():
     now_s = 100.0
     balance = Balance(["a", "b"], clock=lambda: now_s)
     balance.failed("a")
@@ -38,9 +35,6 @@ def test_a_server_that_failed_rests_and_comes_back():
         now_s += REST_S
         with balance.chosen() as server:
             assert server == "a"
-
-
-def test_when_all_have_failed_the_first_to_recover_is_asked():
     now_s = 0.0
     balance = Balance(["a", "b"], clock=lambda: now_s)
     balance.failed("b")

@@ -36,13 +36,10 @@ def test_errors_name_the_token(text, said):
         parse_ks(text)
 
 
-def test_the_ks_of_a_curve():
+def test_the_ks_of_a_curve_end_at_n():
     assert curve_ks(5) == (1, 2, 3, 4, 5)
     assert curve_ks(1000, (300,)) == (*range(1, 257), 300, 512)
     assert curve_ks(0) == ()
-
-
-def test_k_above_n_is_refused_with_the_next_step():
     assert parse_ks("1..64", n=64)[-1] == 64
     with pytest.raises(ConfigurationError, match="pass@256 is undefined with 64 samples") as caught:
         parse_ks("1,1..256:pow2", n=64)

@@ -66,15 +66,12 @@ def test_a_configuration_has_none_wherever_it_was_said(tmp_path):
     assert "s3cret3" in os.environ[VARIABLE]
 
 
-def test_a_setting_that_is_called_a_secret_is_refused_and_not_shown():
+def test_a_secret_is_said_by_the_environment_and_shown_nowhere():
     for name in ("sampling.vllm.hf_token", "sampling.options.api_key"):
         with pytest.raises(ConfigurationError, match="called a secret") as refused:
             load(sets=["sampling.backend=server", f"{name}=s3cret"])
         assert "s3cret" not in f"{refused.value.cause} {refused.value.next_step}"
     load(["tiny"], {"guide": {"name": "token"}})  # a guide, and no secret
-
-
-def test_the_environment_may_say_them():
     os.environ[VARIABLE] = '{"http://ann@h": "s3cret"}'
     assert secrets_of("http://ann@h") == {"password": "s3cret"}
     os.environ[VARIABLE] = "[1]"

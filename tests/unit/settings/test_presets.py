@@ -56,12 +56,16 @@ def test_every_search_space_resolves(path):
     assert (points is None) == any(isinstance(one, Range) for one in space.parameters.values())
 
 
-def test_the_papers_grid_of_table_6(facts):
+def test_the_papers_tables_and_grid_are_there_as_printed(facts):
     """The factors of tau-rho.yaml around the paper's pair are its 3 x 3 grid."""
     table = json.loads((facts / "paper_tables.json").read_text())["table6_tau_rho"]
     space = read_space("tau,rho", load(["qwen2.5-math-7b"], BRANCH).config)
     points = [value for point in space.points() for value in point.values()]
     assert points == pytest.approx([value for row in table["rows"] for value in row[:2]])
+    space = read_space("table6", load(["qwen2.5-math-7b"], BRANCH).config)
+    points = [list(point.values()) for point in space.points()]
+    assert points == [row[:2] for row in table["rows"]]
+    assert load(["qwen2.5-math-7b"]).config.sweep.objective == ("pass@1", f"pass@{table['k']}")
 
 
 def test_a_source_that_is_not_named_is_the_papers():
@@ -71,14 +75,6 @@ def test_a_source_that_is_not_named_is_the_papers():
     assert (data.sft.numeric_only, data.sft.max_prompt_share) == (True, 0.5)
     named = load(["r1-distill-qwen-7b"], sets=["data.rl.name=gsm8k"]).config.data.rl
     assert named.limit is None  # of another source nothing is assumed
-
-
-def test_table_6_is_there_as_printed(facts):
-    table = json.loads((facts / "paper_tables.json").read_text())["table6_tau_rho"]
-    space = read_space("table6", load(["qwen2.5-math-7b"], BRANCH).config)
-    points = [list(point.values()) for point in space.points()]
-    assert points == [row[:2] for row in table["rows"]]
-    assert load(["qwen2.5-math-7b"]).config.sweep.objective == ("pass@1", f"pass@{table['k']}")
 
 
 @pytest.mark.parametrize("preset", [*PAPERS, *FULL])

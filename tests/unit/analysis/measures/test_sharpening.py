@@ -50,7 +50,7 @@ def test_the_expectation_is_that_of_the_sharpened_policy(alpha):
     assert biased[1:].max() > 0.01  # the test sees the bias that is taken off
 
 
-def test_equal_weights_give_the_usual_estimate():
+def test_weights_and_the_effective_size_by_hand():
     right_N = np.arange(12) < 3
     ks = [1, 4, 12]
     expected = pass_at_k(12, 3, ks)
@@ -58,9 +58,6 @@ def test_equal_weights_give_the_usual_estimate():
     # the jackknife alone, with weights that hardly differ: off by 1/n^2
     nearly = reweighted_pass_at_k(np.linspace(0, 1e-9, 12), right_N, [1, 4])
     assert nearly == pytest.approx(expected[:2], abs=0.02)
-
-
-def test_effective_size_by_hand():
     assert effective_size(np.zeros(7)) == pytest.approx(7)
     # weights 1, 1, 2: 16 / 6
     assert effective_size(np.log([1.0, 1, 2]) - 900) == pytest.approx(16 / 6)
