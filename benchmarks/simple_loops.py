@@ -1,11 +1,12 @@
-"""pass@k as most evaluations are written: three plain loops, each a program without sage.
+"""pass@k as most evaluations are written: four plain loops, each a program without sage.
 
     python benchmarks/simple_loops.py LOOP MODEL TASK.json
 
 LOOP is `whole` (problem by problem, `generate` with all samples at once), `quarters` (the same
-with a quarter of them at a time) or `padded` (all prompts in one batch, padded on the left, some
-samples of each at a time). TASK.json is what benchmarks/passk.py writes. The last line printed is
-JSON: the number of tokens drawn, and pass@k for k = 1, 2, ..., n.
+with a quarter of them at a time), `padded` (all prompts in one batch, padded on the left, some
+samples of each at a time) or `vllm` (its engine schedules all). TASK.json is what
+benchmarks/passk.py writes. The last line printed is JSON: the number of tokens drawn, and pass@k
+for k = 1, 2, ..., n.
 """
 
 from __future__ import annotations
@@ -43,15 +44,13 @@ def pass_at_k(n: int, right: int, k: int) -> float:
 
 
 @torch.inference_mode()
-def main(loop: str, model_path: str, task: dict[str, Any]) -> None:
-    """Draw, grade, count and print."""
+def generated(loop: str, model_path: str, task: dict[str, Any]) -> Iterator[tuple[int, int, str]]:
+    """Problem, number of tokens and text of each sample, by Transformers' `generate`."""
     model = AutoModelForCausalLM.from_pretrained(model_path).eval()
     tokenizer = AutoTokenizer.from_pretrained(model_path, padding_side="left")
     stop = tokenizer.encode(task["answer_close"], add_special_tokens=False)
     ends = [tokenizer.eos_token_id, *(stop if len(stop) == 1 else [])]
-    golds = [parse(f"${gold}$") for gold in task["golds"]]
-    rights, tokens, samples = [0] * len(golds), 0, task["samples"]
-    for problems, each in batches(loop, task["prompts"], samples):
+    for problems, each in batches(loop, task["prompts"], task["samples"]):
         prompts = [task["prompts"][problem] for problem in problems]
         given = tokenizer(prompts, return_tensors="pt", padding=True, add_special_tokens=False)
         output_BT = model.generate(
@@ -63,16 +62,44 @@ def main(loop: str, model_path: str, task: dict[str, Any]) -> None:
             **task["sampling"],
         )
         new_BT = output_BT[:, given["input_ids"].shape[1] :]
-        tokens += int((new_BT != tokenizer.pad_token_id).sum())
-        for row, text in enumerate(tokenizer.batch_decode(new_BT, skip_special_tokens=True)):
-            problem = problems[row // each]
-            answer = text.partition(task["answer_open"])[2].partition(task["answer_close"])[0]
-            rights[problem] += verify(golds[problem], parse(f"${answer}$"))
+        texts = tokenizer.batch_decode(new_BT, skip_special_tokens=True)
+        counts = (new_BT != tokenizer.pad_token_id).sum(1).tolist()
+        for row, (tokens, text) in enumerate(zip(counts, texts, strict=True)):
+            yield problems[row // each], tokens, text
+
+
+def scheduled(model_path: str, task: dict[str, Any]) -> Iterator[tuple[int, int, str]]:
+    """The same by vLLM, with all samples of a prompt in one request."""
+    from vllm import LLM, SamplingParams
+
+    asked = {name: value for name, value in task["sampling"].items() if value is not None}
+    params = SamplingParams(
+        n=task["samples"],
+        max_tokens=asked.pop("max_new_tokens"),
+        stop=task["answer_close"],
+        include_stop_str_in_output=True,
+        **asked,
+    )
+    engine = LLM(model_path, dtype="float32", max_model_len=1024, enforce_eager=True)
+    for problem, output in enumerate(engine.generate(task["prompts"], params)):
+        for sample in output.outputs:
+            yield problem, len(sample.token_ids), sample.text
+
+
+def main(loop: str, model_path: str, task: dict[str, Any]) -> None:
+    """Draw, grade, count and print."""
+    golds = [parse(f"${gold}$") for gold in task["golds"]]
+    rights, drawn, samples = [0] * len(golds), 0, task["samples"]
+    rows = scheduled(model_path, task) if loop == "vllm" else generated(loop, model_path, task)
+    for problem, tokens, text in rows:
+        drawn += tokens
+        answer = text.partition(task["answer_open"])[2].partition(task["answer_close"])[0]
+        rights[problem] += verify(golds[problem], parse(f"${answer}$"))
     means = [
         float(np.mean([pass_at_k(samples, right, k) for right in rights]))
         for k in range(1, samples + 1)
     ]
-    print(json.dumps({"tokens": tokens, "means": means}))
+    print(json.dumps({"tokens": drawn, "means": means}))
 
 
 if __name__ == "__main__":

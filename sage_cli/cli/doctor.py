@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from sage_cli.cli.training_run import InitialPolicy
     from sage_cli.config.schema import SageConfig
     from sage_cli.problems.problem import Problem
+    from sage_cli.problems.template import PromptTemplate
+    from sage_cli.training.sft import Example
 
 
 def command(
@@ -109,22 +111,30 @@ def checks(config: SageConfig, init: str | None = None) -> Iterator[tuple[str, C
     They go from what is quickly told to what loads data and libraries. With `init` RL starts from
     that model.
     """
-    from sage_cli.cli.training_run import InitialPolicy, with_model_of
+    from sage_cli.cli.training_run import InitialPolicy, sft_inputs, with_model_of
     from sage_cli.store.run import require_storage
 
     config = with_model_of(init, config)
-    start, asked = InitialPolicy.of(config, init), cache(lambda: _asked(config))
+    start = InitialPolicy.of(config, init)
+    # what several checks look at is made once: 56,000 demonstrations take a second each time
+    asked, inputs = cache(lambda: _asked(config)), cache(lambda: sft_inputs(config))
+
+    @cache
+    def tokenizer() -> Any:
+        policy = start.with_files  # of a model that is to be trained here there are none yet
+        return inputs()[0] if policy is None else policy.tokenizer
+
     yield "runs folder", lambda: require_storage(config.run.root)
     yield "packages", lambda: _packages(config)
     yield "model", lambda: _model(start)
-    yield "prompt template", lambda: _template(start)
-    yield "answer", lambda: _answer(start)
+    yield "prompt template", lambda: _template(start, tokenizer)
+    yield "answer", lambda: _answer(tokenizer(), config)
     if start.is_trained_here:
-        yield f"SFT data {config.data.sft.name}", lambda: _demonstrations(config)
+        yield f"SFT data {config.data.sft.name}", lambda: _demonstrations(*inputs(), config)
     yield f"RL data {config.data.rl.name}", lambda: _problems(config)
     yield "golds", lambda: _golds(asked(), config)
-    yield "characters", lambda: _characters(asked(), start)
-    yield "lengths", lambda: _lengths(start, config)
+    yield "characters", lambda: _characters(asked(), tokenizer())
+    yield "lengths", lambda: _lengths(start, tokenizer(), config)
     yield f"benchmark {config.evaluation.benchmark}", lambda: _benchmarks(config)
     yield "device", lambda: _device(config)
     yield "rollouts", lambda: _rollouts(start)
@@ -164,7 +174,7 @@ def _model(start: InitialPolicy) -> str:
     return f"{model.path}: weights {'in' if weights else 'yet to be fetched into'} {files}"
 
 
-def _template(start: InitialPolicy) -> str:
+def _template(start: InitialPolicy, tokenizer: Callable[[], Any]) -> str:
     from sage_cli.models.folders import TokenizerFacts
     from sage_cli.problems.template import PromptTemplate
     from sage_cli.settings.sections.model import ScratchModel
@@ -174,11 +184,11 @@ def _template(start: InitialPolicy) -> str:
         facts = TokenizerFacts("<eos>", None, "a model from scratch")
         template = PromptTemplate.from_section(section, facts)
     else:
-        template = PromptTemplate.from_section(section, _tokenizer(start))
+        template = PromptTemplate.from_section(section, tokenizer())
     return f"{section.format}: a prompt has {len(template.render('1+1=?'))} characters"
 
 
-def _answer(start: InitialPolicy) -> str:
+def _answer(tokenizer: Any, config: SageConfig) -> str:
     """Return the grade of a right answer that was written and read as tokens.
 
     Raises ConfigurationError where it isn't right, or the prompt opens no turn for it.
@@ -188,7 +198,7 @@ def _answer(start: InitialPolicy) -> str:
     from sage_cli.problems.template import PromptTemplate
     from sage_cli.thoughts import CLOSE
 
-    section, tokenizer = start.config.prompt, _tokenizer(start)
+    section = config.prompt
     template = PromptTemplate.from_section(section, tokenizer)
     written, opened = template.complete("3 + 4", "7"), template.opened or ""
     if section.format == "chat":
@@ -196,7 +206,7 @@ def _answer(start: InitialPolicy) -> str:
     keep_tags(tokenizer, section)
     ids = tokenizer([written], add_special_tokens=False)["input_ids"]
     text = tokenizer.batch_decode(ids, skip_special_tokens=True)[0]
-    with grader_of("math", None, start.config.grading, section) as grader:
+    with grader_of("math", None, config.grading, section) as grader:
         status = grader.grade("7", opened + text).status
     if status != "right":
         raise ConfigurationError(
@@ -213,11 +223,11 @@ def _answer(start: InitialPolicy) -> str:
     return f"a right one of {len(ids[0])} tokens is graded {status}"
 
 
-def _demonstrations(config: SageConfig) -> str:
-    from sage_cli.cli.training_run import sft_inputs
+def _demonstrations(
+    tokenizer: Any, _: PromptTemplate, examples: Sequence[Example], config: SageConfig
+) -> str:
     from sage_cli.training.sft import tokenized
 
-    tokenizer, _, examples = sft_inputs(config)
     most = config.sft.max_length
     fitting = len(tokenized(examples, tokenizer, most)["input_ids"])
     return f"{fitting:,} of {len(examples):,} demonstrations fit in sft.max_length={most} tokens"
@@ -253,9 +263,8 @@ def _golds(asked: Sequence[Problem], config: SageConfig) -> str:
     return described_golds(compared) or "read by a judge of their own"
 
 
-def _characters(asked: Sequence[Problem], start: InitialPolicy) -> str:
+def _characters(asked: Sequence[Problem], tokenizer: Any) -> str:
     """Raise ConfigurationError for characters that vanish from questions and golds."""
-    tokenizer = _tokenizer(start)
     texts = [p.question + "".join(p.golds) for p in asked]
     used = sorted({c for text in texts for c in text if not c.isspace()})
     tokens = tokenizer(used, add_special_tokens=False)["input_ids"]
@@ -320,7 +329,7 @@ def _sampling(start: InitialPolicy) -> str:
     return backend
 
 
-def _lengths(start: InitialPolicy, config: SageConfig) -> str:
+def _lengths(start: InitialPolicy, tokenizer: Any, config: SageConfig) -> str:
     from sage_cli.evaluation.training_pool import training_problems
     from sage_cli.models.loading import context_of
 
@@ -328,7 +337,7 @@ def _lengths(start: InitialPolicy, config: SageConfig) -> str:
     positions = getattr(config.model, "max_positions", None)  # without an end: None
     if policy is not None:
         positions = context_of(policy.outline.config)
-    return described_lengths(config, problems, _tokenizer(start), positions)
+    return described_lengths(config, problems, tokenizer, positions)
 
 
 def described_lengths(
@@ -365,11 +374,3 @@ def described_lengths(
 
 def _counts(tokenizer: Any, texts: list[str]) -> list[int]:
     return list(map(len, tokenizer(texts, add_special_tokens=False)["input_ids"]))
-
-
-def _tokenizer(start: InitialPolicy) -> Any:
-    """Return the tokenizer of the policy that RL starts from, trained already or not."""
-    from sage_cli.cli.training_run import sft_inputs
-
-    policy = start.with_files
-    return sft_inputs(start.config)[0] if policy is None else policy.tokenizer

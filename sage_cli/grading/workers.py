@@ -176,7 +176,8 @@ class _Run:
                 if not self.pool:
                     break
                 self._hand_out()
-                self._wait()
+                if None in self.judged:  # else every task that was left is given up
+                    self._wait()
         finally:
             self.selector.close()
             for worker in [worker for worker in self.pool if worker.task is not None]:

@@ -163,7 +163,8 @@ class RunsRead:
 
         A run that says that it is running is read each time, since its process may have ended.
         """
-        stamp = stamp_of([f"{run.folder}/{name}" for name in _READ])
+        folder = str(run.folder)
+        stamp = stamp_of([f"{folder}/{name}" for name in _READ])
         if stamp[0] is None:
             return None
         if known is not None:

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 from importlib.util import find_spec
 from math import inf
 from pathlib import Path
@@ -270,6 +271,12 @@ def gpus() -> tuple[str, ...]:
         # CUDA takes the names before the first invalid one, as in "0,-1"
         valid = [bool(name) and name != "-1" for name in names]
         return tuple(names[: valid.index(False)] if False in valid else names)
+    return _installed_gpus()
+
+
+@cache
+def _installed_gpus() -> tuple[str, ...]:
+    """The GPUs of this machine; remembered, since a plan asks for each of its tasks."""
     try:
         listed = subprocess.run(
             ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"],

@@ -26,14 +26,18 @@ def test_gpus_are_those_that_are_visible(monkeypatch, visible, gpus):
 @pytest.mark.parametrize(
     ("script", "gpus"), [("echo 0; echo 1", ("0", "1")), ("echo no driver; exit 9", ()), (None, ())]
 )
-def test_gpus_are_counted_by_nvidia_smi(monkeypatch, tmp_path, script, gpus):
+def test_gpus_are_counted_once_by_nvidia_smi(monkeypatch, tmp_path, script, gpus):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
+    executor._installed_gpus.cache_clear()
+    program = tmp_path / "nvidia-smi"
     if script:
-        program = tmp_path / "nvidia-smi"
         program.write_text(f"#!/bin/sh\n{script}\n")
         program.chmod(0o755)
     assert executor.gpus() == gpus
+    program.unlink(missing_ok=True)
+    assert executor.gpus() == gpus
+    executor._installed_gpus.cache_clear()
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="Linux's")
