@@ -67,7 +67,7 @@ def random_model(size: Size) -> Any:
 
 def tokenizer() -> Any:
     """One token per character; a model's other tokens read as nothing."""
-    from sage_cli.models.tokenizer import character_tokenizer
+    from sage_cli.models.scratch import character_tokenizer
 
     return character_tokenizer(["<SOLUTION>", "</SOLUTION>"])
 

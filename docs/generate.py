@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.cli.app import COMMANDS, command_named
-from sage_cli.config.catalogue import Meaning, meanings_of
+from sage_cli.config.explain import Meaning, meanings_of
 from sage_cli.config.schema import settings
 from sage_cli.methods.method import Method
 from sage_cli.settings import own_code

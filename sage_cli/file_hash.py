@@ -30,14 +30,14 @@ def file_hash(path: Path) -> str:
     status = path.stat()
     if status.st_size < _SMALL:
         return content_hash(path)
-    place = str(path.resolve())
+    key = str(path.resolve())
     state = [status.st_size, status.st_mtime_ns]
-    known = _remembered_in(cache_file())
-    if place in known and known[place][:2] == state:
-        return str(known[place][2])
+    entries = _remembered_in(cache_file())
+    if key in entries and entries[key][:2] == state:
+        return str(entries[key][2])
     digest = content_hash(path)
-    known[place] = [*state, digest]
-    _remember(place, known[place])
+    entries[key] = [*state, digest]
+    _remember(key, entries[key])
     return digest
 
 
@@ -88,23 +88,23 @@ def _remembered_in(file: Path) -> dict[str, list[int | str]]:
 def _read(file: Path) -> dict[str, list[int | str]]:
     """The entries of the cache; none if it is absent, torn or malformed."""
     try:
-        known = json_value(file.read_bytes())
+        entries = json_value(file.read_bytes())
     except (OSError, ValueError):
         return {}
-    if not isinstance(known, dict):
+    if not isinstance(entries, dict):
         return {}
     return {
-        place: entry
-        for place, entry in known.items()
+        key: entry
+        for key, entry in entries.items()
         if isinstance(entry, list) and len(entry) == 3 and isinstance(entry[2], str)
     }
 
 
-def _remember(place: str, entry: list[int | str]) -> None:
+def _remember(key: str, entry: list[int | str]) -> None:
     """Add an entry to what other processes have written meanwhile; a cache may fail."""
     file = cache_file()
     temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
     with _writing, contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(json.dumps({**_read(file), place: entry}), encoding="utf-8")
+        temporary.write_text(json.dumps({**_read(file), key: entry}), encoding="utf-8")
         temporary.replace(file)

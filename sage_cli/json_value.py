@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 
 def json_value(text: str | bytes) -> Any:
@@ -16,6 +16,11 @@ def json_value(text: str | bytes) -> Any:
         return json.loads(text.decode("utf-8") if isinstance(text, bytes) else text)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Return True if `value` is an integer or a float; true and false are neither."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 _SCALARS = frozenset({str, int, float, bool, type(None), list})

@@ -4,8 +4,6 @@ A name says a role (`trial`, `replicate`, `policy`, `ledger`). Checked are assig
 and targets of loops in the package.
 """
 
-from __future__ import annotations
-
 import ast
 import sys
 from collections.abc import Iterator

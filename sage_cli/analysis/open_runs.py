@@ -30,8 +30,8 @@ class Rows(Sequence[Mapping[str, Any]]):
         keys = list(dict.fromkeys(key for row in rows for key in row))
         self._rows = [{key: row.get(key) for key in keys} for row in rows]
 
-    def __getitem__(self, place: Any) -> Any:
-        return self._rows[place]
+    def __getitem__(self, index: Any) -> Any:
+        return self._rows[index]
 
     def __len__(self) -> int:
         return len(self._rows)

@@ -175,10 +175,7 @@ def _lacking(answers: Answers, stores: Sequence[Annotations]) -> tuple[int, int]
 
 
 def scorers(
-    scorer: Scorer | None,
-    samples: Sequence[PolicySamples],
-    config: SageConfig,
-    progress: Progress,
+    scorer: Scorer | None, samples: Sequence[PolicySamples], config: SageConfig, progress: Progress
 ) -> list[tuple[PolicySamples, ModelScorer | None]]:
     """Return each policy's samples with their scorer: none, the base at temperature 1, or itself.
 

@@ -1,4 +1,4 @@
-"""The selection of runs, policies, problems and options of an analysis."""
+"""The analyses by name, and the selection of the runs, policies, problems and options of one."""
 
 from __future__ import annotations
 
@@ -7,9 +7,19 @@ from dataclasses import replace
 from typing import get_args
 
 from sage_cli.analysis.analysis import Analysis, Option, Options, TrainedRun
+from sage_cli.analysis.diversity import DIVERSITY, MODES
+from sage_cli.analysis.dynamics import DYNAMICS
+from sage_cli.analysis.entropy import ENTROPY
 from sage_cli.analysis.graded_samples import read_detectors
+from sage_cli.analysis.lengths import LENGTHS
+from sage_cli.analysis.patterns import PATTERNS
+from sage_cli.analysis.perplexity import PERPLEXITY
+from sage_cli.analysis.reliability import MAJORITY, RELIABILITY
+from sage_cli.analysis.sharpening import SHARPENING
+from sage_cli.analysis.support import SUPPORT
+from sage_cli.analysis.training import TRAINING
 from sage_cli.config.schema import SageConfig
-from sage_cli.errors import ConfigurationError, DataError, StoreError
+from sage_cli.errors import ConfigurationError, DataError, StoreError, did_you_mean
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.stored import stored_counts
 from sage_cli.metrics import Counts, pooled
@@ -27,6 +37,21 @@ from sage_cli.models.policy import (
 from sage_cli.settings.sections.sampling import AnalysisOptions, SamplingSection
 from sage_cli.store.run import Run, Runs
 
+_ANALYSES = (PATTERNS, PERPLEXITY, SUPPORT, DIVERSITY, ENTROPY, MAJORITY, LENGTHS)
+_LATER = (RELIABILITY, SHARPENING, DYNAMICS, TRAINING, MODES)
+ANALYSES = {analysis.name: analysis for analysis in (*_ANALYSES, *_LATER)}
+"""A new analysis is a file beside this one and its name here."""
+
+
+def find_analysis(name: str) -> Analysis:
+    """Return the analysis of that name. Raises ConfigurationError with the nearest name."""
+    if name in ANALYSES:
+        return ANALYSES[name]
+    raise ConfigurationError(
+        f"there is no analysis '{name}'; there are {', '.join(ANALYSES)}",
+        did_you_mean(name, ANALYSES, 0.5) or "`sage analyze` lists what each tells",
+    )
+
 
 def chosen_runs(names: Sequence[str], runs: Runs, labels: Labels = NO_LABELS) -> dict[str, Run]:
     """Return the named runs, finished or not, or the latest one, by their labels.
@@ -36,14 +61,14 @@ def chosen_runs(names: Sequence[str], runs: Runs, labels: Labels = NO_LABELS) ->
     if not names:
         policies = chosen_policies((), runs)
         return {policy.label: policy.run for policy in policies if policy.run is not None}
-    named = {name: named_run(name, runs) for name in names}
-    if foreign := [name for name, run in named.items() if run is None]:
+    by_name = {name: named_run(name, runs) for name in names}
+    if foreign := [name for name, run in by_name.items() if run is None]:
         raise ConfigurationError(
             f"{', '.join(foreign)} came from no run and has no training records",
             "name runs; `sage runs list` shows them",
         )
     labelled: dict[str, Run] = {}
-    for name, run in named.items():
+    for name, run in by_name.items():
         if run is not None and run.id not in {chosen.id for chosen in labelled.values()}:
             label = labels.get(name, run.id)
             if label in labelled:

@@ -95,7 +95,7 @@ def command(
 
 def _list(json: bool) -> None:
     """List the analyses."""
-    from sage_cli.analysis.analyses import ANALYSES
+    from sage_cli.analysis.selection import ANALYSES
 
     if json:
         emit({"analyses": [{"name": kind.name, "says": kind.says} for kind in ANALYSES.values()]})
@@ -135,8 +135,7 @@ class Analysing:
 
         Raises ConfigurationError for an unknown name, and for options that it does not use.
         """
-        from sage_cli.analysis.analyses import find_analysis
-        from sage_cli.analysis.selection import options_of
+        from sage_cli.analysis.selection import find_analysis, options_of
         from sage_cli.evaluation.evaluate import Evaluation
 
         analysis = find_analysis(name)
@@ -204,7 +203,7 @@ def _of_records(asked: Analysing, runs: Mapping[str, Run], progress: Progress) -
     from sage_cli.analysis.analysis import Inputs
     from sage_cli.analysis.selection import trained
     from sage_cli.evaluation.evaluate import configured_provenance
-    from sage_cli.reports.provenance import Provenance
+    from sage_cli.reports.document import Provenance
     from sage_cli.store.run import surroundings
 
     benchmarks: Sequence[Benchmark] = []

@@ -171,7 +171,7 @@ def _mistake(error: SageError | ModuleNotFoundError | OSError) -> SageError | No
 
 def _here(error: typer.TyperException) -> str:
     """Return what an unknown option of TRL or Transformers is called here, or an empty text."""
-    from sage_cli.config.mistakes import named_elsewhere
+    from sage_cli.config.explain import named_elsewhere
 
     option = named_elsewhere(getattr(error, "option_name", None) or "")
     return f" (here: {option})" if option else ""

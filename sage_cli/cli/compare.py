@@ -140,8 +140,8 @@ def compare(
         document = comparison_document(comparisons, evaluated.provenance, notes)
         if less := [policy.word for policy in controls]:
             guided, called = a if pair is sides else b, (None, f"its own control {_label(less)}")
-            own = compare_named(guided, less, counts_of, ks, resampling, labels=called)
-            document = with_own(document, own)
+            controlled = compare_named(guided, less, counts_of, ks, resampling, labels=called)
+            document = with_own(document, controlled)
         return document.write(_folder(config, comparisons, ks))
 
 

@@ -15,7 +15,7 @@ from sage_cli.cli.app import new_app
 from sage_cli.cli.console import console, emit
 
 if TYPE_CHECKING:
-    from sage_cli.config.catalogue import Meaning
+    from sage_cli.config.explain import Meaning
     from sage_cli.methods.method import Method
 
 app = new_app("Show and explain configurations; list methods and presets.")
@@ -56,7 +56,7 @@ def explain(
     json: options.Json = False,
 ) -> None:
     """Explain a setting: type, default, choices, and whether it changes results."""
-    from sage_cli.config.catalogue import meant_settings
+    from sage_cli.config.explain import meant_settings
 
     meanings = meant_settings(key)
     if json:
@@ -68,7 +68,7 @@ def explain(
 
 
 def _explain(meaning: Meaning) -> None:
-    of = f"  (for {meaning.member})" if meaning.member else ""
+    member = f"  (for {meaning.member})" if meaning.member else ""
     choices = f": {', '.join(meaning.choices)}" if meaning.choices else ""
     default = meaning.default if isinstance(meaning.default, str) else dumps(meaning.default)
     counts = (
@@ -78,7 +78,7 @@ def _explain(meaning: Meaning) -> None:
         "type": meaning.type + choices, "default": default, "decides results": counts,
         "section": meaning.section,
     }  # fmt: skip
-    console.print(Text.assemble((meaning.key, "bold"), of), Text(meaning.meaning))
+    console.print(Text.assemble((meaning.key, "bold"), member), Text(meaning.meaning))
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 2))
     for name, value in facts.items():
         table.add_row(name, Text(value))

@@ -15,10 +15,15 @@ from sage_cli.cli.app import new_app
 from sage_cli.cli.console import console, emit, show_report
 from sage_cli.cli.live import Live, doing
 from sage_cli.errors import ConfigurationError, SageError
-from sage_cli.problems.load import duplicates, find_overlap, load_problems, read_problems
+from sage_cli.problems.load import (
+    duplicates,
+    find_overlap,
+    load_problems,
+    local_files,
+    read_problems,
+)
 from sage_cli.problems.registry import ENTRIES, Entry, find, require_known_revisions
 from sage_cli.problems.rows import DataSet, Group
-from sage_cli.problems.sources import local_files
 from sage_cli.settings.sections.data import DataSection
 
 if TYPE_CHECKING:
@@ -52,9 +57,9 @@ def list_(
     table = _table("name", ">problems", ">expected", ">repeated", "where", "revision", "use")
     for source in sources:
         counts = [source["problems"], source["expected"], source["repeated"]]
-        shown = ["" if count is None else str(count) for count in counts]
+        numbers = ["" if count is None else str(count) for count in counts]
         revision = (source["revision"] or "")[:REVISION_SHOWN]
-        table.add_row(source["name"], *shown, source["where"], revision, source["use"])
+        table.add_row(source["name"], *numbers, source["where"], revision, source["use"])
     console.print(table)
     for source in sources:
         if source["trouble"]:

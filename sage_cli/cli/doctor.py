@@ -196,7 +196,7 @@ def _answer(tokenizer: Any, config: SageConfig) -> str:
     from sage_cli.evaluation.benchmarks import grader_of
     from sage_cli.models.loading import keep_tags
     from sage_cli.problems.template import PromptTemplate
-    from sage_cli.thoughts import CLOSE
+    from sage_cli.solution_text import CLOSE
 
     section = config.prompt
     template = PromptTemplate.from_section(section, tokenizer)
@@ -234,7 +234,7 @@ def _demonstrations(
 
 
 def _problems(config: SageConfig) -> str:
-    from sage_cli.evaluation.training_pool import training_problems
+    from sage_cli.training.training import training_problems
     from sage_cli.training.validation import configured_validation
 
     problems = len(training_problems(config, config.run.root))
@@ -244,8 +244,8 @@ def _problems(config: SageConfig) -> str:
 
 def _asked(config: SageConfig) -> list[Problem]:
     """Return the problems that are trained on and those that are measured."""
-    from sage_cli.evaluation.training_pool import training_problems
     from sage_cli.problems.load import load_problems
+    from sage_cli.training.training import training_problems
 
     measured = config.evaluation
     return [
@@ -330,8 +330,8 @@ def _sampling(start: InitialPolicy) -> str:
 
 
 def _lengths(start: InitialPolicy, tokenizer: Any, config: SageConfig) -> str:
-    from sage_cli.evaluation.training_pool import training_problems
     from sage_cli.models.loading import context_of
+    from sage_cli.training.training import training_problems
 
     problems, policy = training_problems(config, config.run.root), start.with_files
     positions = getattr(config.model, "max_positions", None)  # without an end: None

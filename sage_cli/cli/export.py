@@ -1,4 +1,4 @@
-"""`sage export`: a run's policy as an ordinary model folder."""
+"""`sage export`: a run's policy as an ordinary model folder, with a card that the Hub shows."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+import yaml
 
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.live import Live
@@ -75,7 +76,7 @@ def _card(policy: Policy, config: SageConfig | None) -> str:
 
     pass@k is what its run has recorded of its end.
     """
-    from sage_cli.reports.model_card import model_card
+    from sage_cli.cli.export import model_card
     from sage_cli.store.run import evaluations
     from sage_cli.store.run_facts import RunFacts
 
@@ -98,10 +99,10 @@ def _own(run: Run) -> dict[str, str]:
     from sage_cli.config.consent import REWARDS, own_functions
     from sage_cli.settings.sections.training import Reward, in_words
 
-    own = own_functions(run.config)
-    if REWARDS in own:
-        own[REWARDS] = in_words([Reward.model_construct(**reward) for reward in own[REWARDS]])
-    return own
+    code = own_functions(run.config)
+    if REWARDS in code:
+        code[REWARDS] = in_words([Reward.model_construct(**reward) for reward in code[REWARDS]])
+    return code
 
 
 def _prompt(section: PromptSection) -> str:
@@ -328,3 +329,70 @@ def push(folder: Path, name: str, progress: Progress) -> str:
             f"`hf auth login`, then `hf upload {name} {folder}`",
         ) from None
     return str(address)
+
+
+NOTHING: Mapping[str, Any] = {}
+
+
+def model_card(
+    name: str,
+    base: str | None,
+    origin: Mapping[str, Any],
+    settings: Mapping[str, Any] = NOTHING,
+    prompt: str | None = None,
+    command: str | None = None,
+    measured: Mapping[str, Mapping[str, Any]] = NOTHING,
+) -> str:
+    """Return the text of README.md; an empty section is left out.
+
+    `base` is a name of the Hub, if the policy grew from one; `origin` has run, hashes and seeds,
+    `settings` the method's, `command` trained it. `measured` has by benchmark the figures that
+    its run has recorded.
+    """
+    head: dict[str, Any] = {"library_name": "transformers", "tags": ["sage", "rlvr"]}
+    if base is not None:
+        head["base_model"] = base
+    parts = (
+        f"---\n{yaml.safe_dump(head, sort_keys=False)}---",
+        f"# {_inline(name)}",
+        _table("What it is", origin),
+        _table("Settings", settings),
+        _fenced("Trained by", command),
+        _measured(measured),
+        _fenced("Prompt", prompt),
+    )
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _measured(measured: Mapping[str, Mapping[str, Any]]) -> str:
+    if not measured:
+        return "## pass@k\n\nNot measured."
+    lines = ["## pass@k", ""]
+    for name, figures in measured.items():
+        curve = {key: value for key, value in figures.items() if key.startswith("pass@")}
+        how = (f"{key} {value}" for key, value in figures.items() if key not in (*curve, "content"))
+        lines += [f"{_inline(name)}: {_inline(', '.join(how))}", "", "| k | pass@k |", "|---|---|"]
+        lines += [f"| {key.removeprefix('pass@')} | {value:.4f} |" for key, value in curve.items()]
+        lines.append("")
+    return "\n".join(lines).rstrip()
+
+
+def _table(title: str, values: Mapping[str, Any]) -> str:
+    rows = [f"| {_inline(key)} | {_inline(value)} |" for key, value in values.items() if value]
+    return "\n".join([f"## {title}", "", "| | |", "|---|---|", *rows]) if rows else ""
+
+
+def _fenced(title: str, text: str | None) -> str:
+    """Return a text as a block of code, whose fence is longer than any in the text."""
+    if not text:
+        return ""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"## {title}\n\n{fence}\n{text}\n{fence}"
+
+
+def _inline(value: object) -> str:
+    """Return a value in one line that ends no cell and opens no element."""
+    text = " ".join(str(value).split())
+    return text.replace("|", "\\|").replace("<", "&lt;")

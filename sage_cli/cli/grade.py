@@ -89,12 +89,12 @@ def _log(path: Path) -> ForeignFile | None:
     """Return the samples of another program's file; None for rows of one's own without verdicts."""
     from sage_cli.evaluation.log_formats import detected, read_foreign
 
-    own = path.suffix not in (".eval", ".parquet")
+    is_jsonl = path.suffix not in (".eval", ".parquet")
     try:
-        own = own and detected(path) == "jsonl"
+        is_jsonl = is_jsonl and detected(path) == "jsonl"
         log = read_foreign(path)
     except DataError:
-        if not own:
+        if not is_jsonl:
             raise
         return None
     return log if log.program != "jsonl" or log.has_verdicts else None
@@ -126,8 +126,8 @@ def _encodable(text: str | None) -> str | None:
     return text and text.encode("utf-8", "backslashreplace").decode()
 
 
-def _show(graded: GradedFile, place: str) -> None:
-    """Print counts and differences; `place` is what an item's line is."""
+def _show(graded: GradedFile, unit: str) -> None:
+    """Print counts and differences; `unit` is what an item's line is."""
     table = Table("status", box=None, padding=(0, 2, 0, 0))
     for mode in graded.grades:
         table.add_column(mode, justify="right")
@@ -143,12 +143,12 @@ def _show(graded: GradedFile, place: str) -> None:
         statuses = ", ".join(f"{mode} {grade.status}" for mode, grade in by_mode.items())
         answer = next(iter(by_mode.values())).extracted
         shown = f"gold {str(item.gold)[:200]!r}, answer {str(answer)[:200]!r}"
-        console.print(f"{place} {item.line}, completion {item.index}: {statuses}; {escape(shown)}")
+        console.print(f"{unit} {item.line}, completion {item.index}: {statuses}; {escape(shown)}")
     if len(graded.differences) > _SHOWN:
         console.print(f"{len(graded.differences) - _SHOWN} more differences: --json lists them")
     unjudged = graded.unjudged
     for item, grade in unjudged[:_SHOWN]:
-        shown = f"{place} {item.line}, completion {item.index}: {grade.status}; {grade.reason}"
+        shown = f"{unit} {item.line}, completion {item.index}: {grade.status}; {grade.reason}"
         console.print(escape(shown))
     if len(unjudged) > _SHOWN:
         console.print(f"{len(unjudged) - _SHOWN} more of these: --json lists them")

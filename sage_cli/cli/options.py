@@ -268,8 +268,8 @@ def _grown_from(names: Sequence[str], made_by: Sequence[Run | None], runs: Runs)
 
     trained = [run for run in made_by if run is not None]
     parents = {run.manifest.get("parent_weights") for run in trained}
-    known = all(named_policy(name, runs).fingerprint in parents for name in names)
-    return trained[0] if trained and known else None
+    all_known = all(named_policy(name, runs).fingerprint in parents for name in names)
+    return trained[0] if trained and all_known else None
 
 
 def measured_names(

@@ -94,10 +94,10 @@ def _last_and_validated(run: Run) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the last step's metrics, and step and figures of the last validation."""
     records = run.metrics.read()
     validations = [record for record in records if any(key.startswith("eval/") for key in record)]
-    at = {"validated at step": validations[-1]["step"]} if validations else {}
+    validated = {"validated at step": validations[-1]["step"]} if validations else {}
     last = validations[-1] if validations else {}
     figures = {key: value for key, value in last.items() if key.startswith("eval/")}
-    return (records or [{}])[-1], {**at, **figures}
+    return (records or [{}])[-1], {**validated, **figures}
 
 
 def _cell(value: Any) -> str:
@@ -142,8 +142,8 @@ def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
     for part, style in zip(parts, ("", "", "", "cyan", "", "cyan"), strict=True):
         for key, value in part.items():
             if value is not None:
-                shown = f"{value:.6g}" if isinstance(value, float) else escape(str(value))
-                table.add_row(key, shown, style=style)
+                text = f"{value:.6g}" if isinstance(value, float) else escape(str(value))
+                table.add_row(key, text, style=style)
     console.print(f"[bold]{run.id}[/]", table)
 
 

@@ -78,8 +78,8 @@ def show(
             return
         for row in rows:
             paid = "" if row["trained"] else ", replaced"
-            where = f"step {row['step']}, problem {row['problem']}"
-            _print(row["grade"], f"gold {row['gold']}{paid}", where, row["prompt"], row["text"])
+            about = f"step {row['step']}, problem {row['problem']}"
+            _print(row["grade"], f"gold {row['gold']}{paid}", about, row["prompt"], row["text"])
         return
     with doing(f"looking for stored completions of {run}"):
         samples = samples_show(settings, run, problem, grade, limit)
@@ -89,15 +89,15 @@ def show(
     for sample in samples:
         answer = "no answer" if sample.extracted is None else f"answer {sample.extracted}"
         told = f"{answer}, gold {sample.problem.gold}"
-        where = f"problem {sample.problem.id}, seed {sample.seed}, sample {sample.completion.index}"
-        where += ", truncated" if sample.completion.finish_reason == "length" else ""
-        _print(sample.status, told, where, sample.problem.question, sample.completion.text)
+        about = f"problem {sample.problem.id}, seed {sample.seed}, sample {sample.completion.index}"
+        about += ", truncated" if sample.completion.finish_reason == "length" else ""
+        _print(sample.status, told, about, sample.problem.question, sample.completion.text)
 
 
-def _print(grade: str, told: str, where: str, question: str, completion: str) -> None:
+def _print(grade: str, told: str, about: str, question: str, completion: str) -> None:
     """Print a completion below its grade and its question."""
     colour = "green" if grade == "right" else "red"
-    console.print(f"\n[{colour}]{grade}[/]  {escape(visible(told))}  [dim]{escape(where)}[/]")
+    console.print(f"\n[{colour}]{grade}[/]  {escape(visible(told))}  [dim]{escape(about)}[/]")
     console.print(Text(visible(question), style="bold"), soft_wrap=True)
     console.print(Text(visible(completion)), soft_wrap=True)
 
@@ -175,9 +175,9 @@ def import_(
         console.print(escape(visible(line)), soft_wrap=True)
     if dry_run:
         return
-    there = " already" if imported.was_there else ""
+    state = " already" if imported.was_there else ""
     console.print(
-        f"[bold]{imported.run.id}[/] is stored{there}: sage passk {imported.run.id}", soft_wrap=True
+        f"[bold]{imported.run.id}[/] is stored{state}: sage passk {imported.run.id}", soft_wrap=True
     )
 
 
@@ -295,7 +295,7 @@ class Imported:
     def in_words(self) -> list[str]:
         """Return what was read, known and not, a line each."""
         file, samples = self.file, self.samples
-        known = [f"{key} {value}" for key, value in file.settings.items() if value is not None]
+        stated = [f"{key} {value}" for key, value in file.settings.items() if value is not None]
         total = sum(map(len, samples.samples.values()))
         judged = (
             f"{samples.right:,} of {total:,} right by {file.program}'s {file.score}"
@@ -311,7 +311,7 @@ class Imported:
                 * bool(samples.left_out)
             ),
             *([f"the first {samples.n} samples of each problem are measured"] * uneven),
-            f"the file says: {', '.join(known) or 'no settings'}",
+            f"the file says: {', '.join(stated) or 'no settings'}",
             f"it doesn't say: {', '.join(file.unknown) or 'nothing is missing'}",
         ]
 

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sage_cli.analysis.analyses import find_analysis
-from sage_cli.analysis.selection import options_of
+from sage_cli.analysis.selection import find_analysis, options_of
 from sage_cli.cli.analyze import Analysing, answer
-from sage_cli.cli.suite_run import FAILURES, SweepTask, sweeps_of
-from sage_cli.cli.suite_tuning import Search, planned_tuned
+from sage_cli.cli.suite_run import FAILURES, Search, SweepTask, planned_tuned, sweeps_of
 from sage_cli.errors import SageError, StoreError
 from sage_cli.evaluation.probe import stored_probes
 from sage_cli.progress import Progress
-from sage_cli.reports.document import Document
-from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.document import Document, Provenance
 from sage_cli.reports.sweep_report import document_of
 from sage_cli.reports.tables import Estimate, Row, Table, columns, to_records
 from sage_cli.trials.queue import stored_failures
-from sage_cli.trials.search.folder import SweepFolder
-from sage_cli.trials.search.planned_sweep import describe, sweep_folder
+from sage_cli.trials.search.planned_sweep import SweepFolder, describe, sweep_folder
 from sage_cli.trials.suites.declaration import INITIAL, Analysis
 from sage_cli.trials.suites.report import SuiteReport, chapters, write_report
 from sage_cli.trials.suites.results import results
@@ -95,9 +91,9 @@ def _tuned(searches: Sequence[Search]) -> Document:
     result = SweepFolder(sweep_folder(searches[0].config.run.root, searches[0].name)).result
     tried = [(INITIAL, "", result.base)] if result and result.base else []
     tried += [
-        (search.trial.label + ("" if place else ", chosen"), search.name, trial)
+        (search.trial.label + ("" if rank else ", chosen"), search.name, trial)
         for search in searches
-        for place, trial in enumerate(search.tried)
+        for rank, trial in enumerate(search.tried)
     ]
     for label, section, trial in tried:
         assert trial.values is not None  # it is measured

@@ -17,7 +17,7 @@ from sage_cli.cli.options import METHOD, option
 from sage_cli.cli.rl import Compat
 
 if TYPE_CHECKING:
-    from sage_cli.trials.search.folder import SweepFolder, Sweeps
+    from sage_cli.trials.search.planned_sweep import SweepFolder, Sweeps
 
 app = new_app("Train and measure trials of a search space; list and show sweeps.")
 Name = Annotated[str, typer.Argument(help="A sweep's name, or an unambiguous part of one.")]
@@ -116,7 +116,7 @@ def command(
         report = run_sweep(settings, live, detach=detach)
     show_report(report, json)
     if not json:
-        from sage_cli.trials.search.folder import PAGE
+        from sage_cli.trials.search.planned_sweep import PAGE
 
         console.print(f"page: [bold]{escape(str(report.folder / PAGE))}[/]", soft_wrap=True)
 
@@ -133,7 +133,7 @@ def _refuse_options(ctx: typer.Context) -> None:
 
 def _sweeps(root: Path | None) -> Sweeps:
     from sage_cli.settings.sections.runs import default_root
-    from sage_cli.trials.search.folder import Sweeps
+    from sage_cli.trials.search.planned_sweep import Sweeps
 
     return Sweeps(root or default_root())
 
@@ -149,8 +149,8 @@ def list_(runs: options.RunRoot = None, json: options.Json = False) -> None:
     table = Table(names, "sampler", *STATES, "best", "driven by", box=None)
     for sweep in sweeps:
         facts = _facts(sweep)
-        known = facts["trials"]  # empty where another version of sage wrote it
-        counts = (str(known.get(state, 0)) if known else "–" for state in STATES)
+        states = facts["trials"]  # empty where another version of sage wrote it
+        counts = (str(states.get(state, 0)) if states else "–" for state in STATES)
         best = escape(str(facts.get("best") or ""))
         table.add_row(sweep.name, str(facts.get("sampler")), *counts, best, sweep.driven_by or "")
     console.print(table if sweeps else "no sweeps yet: `sage sweep` makes one")
@@ -163,7 +163,7 @@ def show(name: Name, runs: options.RunRoot = None, json: options.Json = False) -
     result = sweep.result
     places = {name: result.best(name) for name in result.objectives} if result else {}
     commands = sweep.commands(result) if result else {}
-    best = {name: commands.get(str(at + 1)) for name, at in places.items() if at is not None}
+    best = {name: commands.get(str(row + 1)) for name, row in places.items() if row is not None}
     if json:
         emit({"sweep": _facts(sweep), "report": result, "best": best})
         return
@@ -174,9 +174,9 @@ def show(name: Name, runs: options.RunRoot = None, json: options.Json = False) -
     if result is None:
         console.print("no report yet: it is written when the driver ends")
         return
-    from sage_cli.reports.provenance import sampled_as
+    from sage_cli.reports.document import sampled_as
     from sage_cli.reports.sweep_report import sweep_tables
-    from sage_cli.reports.terminal import print_table
+    from sage_cli.reports.tables import print_table
 
     if sweep.driven_by:
         console.print("the report of the previous driver:", style="dim")
@@ -184,9 +184,9 @@ def show(name: Name, runs: options.RunRoot = None, json: options.Json = False) -
         print_table(table, console)
     for objective, command in best.items():
         console.print(f"best by {objective}: {command}", markup=False, soft_wrap=True)
-    for place, trial in enumerate(result.trials):
+    for number, trial in enumerate(result.trials):
         if trial.failure is not None and trial.failure.log:
-            console.print(f"[bold]trial {place + 1}[/]: the last lines of its log")
+            console.print(f"[bold]trial {number + 1}[/]: the last lines of its log")
             console.print("\n".join(trial.failure.log), style="dim", markup=False, soft_wrap=True)
     console.print(sampled_as(sweep.provenance), style="dim", soft_wrap=True)
     console.print(f"files: [bold]{escape(str(sweep.path))}[/]", soft_wrap=True)

@@ -39,8 +39,8 @@ def run_sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -
     With `detach` the tasks are left to an executor that outlives this process, and stored results
     are reported. Raises TrainingError if no trial has a result.
     """
-    from sage_cli.trials.search.driver import Driver
-    from sage_cli.trials.search.outcome import lost, outcome  # a plan draws and counts nothing
+    # a plan draws and counts nothing
+    from sage_cli.trials.search.driver import Driver, lost, outcome
     from sage_cli.view.page_file import write_page
 
     require_mirrors(config.tracking)

@@ -18,7 +18,6 @@ from sage_cli.config.load import changed, require_named_model
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import AbsentModelError, BusyError, ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import origins
-from sage_cli.evaluation.training_pool import pool_facts, pool_identity, training_problems
 from sage_cli.models.compatibility import (
     note_weights,
     refuse_adapter_in_full_tuning,
@@ -73,7 +72,7 @@ from sage_cli.training.launch import (
 )
 from sage_cli.training.rewards import require_plugins, require_rewards
 from sage_cli.training.rollouts import reference_facts, require_rollouts, sample_reference
-from sage_cli.training.training import Training, train
+from sage_cli.training.training import Training, pool_facts, pool_identity, train, training_problems
 
 if TYPE_CHECKING:
     from sage_cli.evaluation.evaluate import Evaluation
@@ -271,7 +270,7 @@ class SftTraining(TrainingRun):
 
 def sft_inputs(config: SageConfig) -> tuple[Any, PromptTemplate, list[Example]]:
     """The tokenizer, the prompt template and the texts that SFT trains on, without weights."""
-    from sage_cli.models.tokenizer import build_tokenizer
+    from sage_cli.models.scratch import build_tokenizer
     from sage_cli.training.sft import Example
 
     section = config.model
@@ -540,7 +539,7 @@ class RlTraining(TrainingRun):
             problems = training_problems(config, self.config.run.root)
             require_rewards(config, problems)
             validation = _validation(config)
-            config.rl.require_problems(problems, config.data.rl)
+            config.rl.require_problems([p.working for p in problems], config.data.rl)
         start = self.start.carry_out(progress)
         refuse_adapter_in_full_tuning(start, config.model.tuning)
         if config.anchor.kl != "none":

@@ -1,7 +1,7 @@
 """The configuration: from what is typed to one checked `SageConfig`.
 
 `schema` puts the sections of `sage_cli.settings` together, refuses what contradicts, and lists
-every setting by name; `catalogue` has their meanings. `load` merges presets, flags and `--set` into
-a configuration, and `mistakes` says what is wrong with one. `consent` keeps stored files from
+every setting by name. `load` merges presets, flags and `--set` into a configuration; `explain` says
+what a setting means, and what is wrong with a configuration. `consent` keeps stored files from
 running code and naming servers. `describe` puts a configuration into words.
 """

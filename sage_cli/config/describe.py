@@ -155,10 +155,10 @@ def _engine(rollout: RolloutSection) -> str:
     if not rollout.may_use_vllm:
         return rollout.backend
     vllm = rollout.vllm
-    where = f"in {vllm.server_url}" if vllm.mode == "server" else "colocated"
+    mode = f"in {vllm.server_url}" if vllm.mode == "server" else "colocated"
     if vllm.mode == "colocate" and vllm.tensor_parallel > 1:
-        where += f" over {vllm.tensor_parallel} GPUs each"
-    engine = f"vLLM {where}, importance correction {vllm.importance_correction}"
+        mode += f" over {vllm.tensor_parallel} GPUs each"
+    engine = f"vLLM {mode}, importance correction {vllm.importance_correction}"
     if vllm.importance_correction != "none":
         engine += f" by {rollout.logprobs_mode.replace('_logprobs', '')} log-probabilities"
     return engine if rollout.backend == "vllm" else f"{engine}; without a GPU the sampler of passk"
@@ -167,9 +167,9 @@ def _engine(rollout: RolloutSection) -> str:
 def _weights(model: PretrainedModel | ScratchModel) -> str:
     weights, products = trained_dtype(model), model.compute_dtype
     kept = "as stored" if weights == "auto" else weights
-    where = "bfloat16 where the GPU has it" if products == "auto" else products
+    product_dtype = "bfloat16 where the GPU has it" if products == "auto" else products
     chosen = "".join(f", {name} {value}" for name, value in kernel_arguments(model).items())
-    return f"{kept}, products in {where}{chosen}"
+    return f"{kept}, products in {product_dtype}{chosen}"
 
 
 def _tuning(model: PretrainedModel | ScratchModel) -> str:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 
 from sage_cli.config.consent import current, is_typed_again, require_consent, without_consent
-from sage_cli.config.mistakes import explain, remedy
+from sage_cli.config.explain import explain, remedy
 from sage_cli.config.schema import (
     UNIONS,
     SageConfig,

@@ -18,7 +18,7 @@ from sage_cli.metrics import Counts, parse_ks
 from sage_cli.models.policy import NO_GOLD
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.rows import read_file
-from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.document import Provenance
 from sage_cli.store.run import surroundings
 
 EXPECTED = "a row is {problem, correct} for one sample, or {problem, n, c} for all samples of one"
@@ -100,14 +100,14 @@ def read_counts(path: Path) -> Counts:
     complaints = []
     summarised: set[str] = set()
     owners = Owners()
-    for place, row in read_file(path, inside="problems"):
+    for location, row in read_file(path, inside="problems"):
         try:
             problem, samples, right, is_count = _counted(row)
             if problem in summarised or (is_count and problem in n):
                 raise ValueError(f"problem '{problem}' was counted before")
             owners.refuse_another(problem, row)
         except ValueError as error:
-            complaints.append(f"{place}: {error}")
+            complaints.append(f"{location}: {error}")
             continue
         if is_count:
             summarised.add(problem)
@@ -216,10 +216,10 @@ def shared_problems(
     notes, by_id = [], set()
     for file, match in zip(files, matches, strict=True):
         own = [match[id_] for id_ in ids]
-        place = {id_: index for index, id_ in enumerate(file.counts.problem_ids)}
-        at, taken = [place[id_] for id_ in own], {*own}
-        counts.append(Counts(tuple(ids), file.counts.n_P[at], file.counts.c_P[at]))
-        if alone := [id_ for id_ in place if id_ not in taken]:
+        row_of = {id_: index for index, id_ in enumerate(file.counts.problem_ids)}
+        rows, taken = [row_of[id_] for id_ in own], {*own}
+        counts.append(Counts(tuple(ids), file.counts.n_P[rows], file.counts.c_P[rows]))
+        if alone := [id_ for id_ in row_of if id_ not in taken]:
             unmatched[str(file.path)] = alone
             shown = [*map(_short, alone[:_SHOWN]), *["..."] * (len(alone) > _SHOWN)]
             notes.append(f"left out of {file.path}: {len(alone):,} problems, {', '.join(shown)}")

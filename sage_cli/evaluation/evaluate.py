@@ -17,11 +17,7 @@ import numpy as np
 from sage_cli.config.describe import evaluation_facts
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, StoreError
-from sage_cli.evaluation.benchmarks import (
-    Benchmark,
-    load_benchmarks,
-    refuse_unnamed,
-)
+from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks, refuse_unnamed
 from sage_cli.evaluation.measure import Measurements, measure
 from sage_cli.evaluation.stored import PolicySamples, missing
 from sage_cli.metrics import parse_ks
@@ -31,16 +27,16 @@ from sage_cli.models.memory import sampling_memory
 from sage_cli.models.planned import Described, Stage
 from sage_cli.models.policy import Policy, known_sampling
 from sage_cli.progress import Progress
-from sage_cli.reports.document import report_folder
-from sage_cli.reports.passk import OverTemperatures
-from sage_cli.reports.provenance import (
+from sage_cli.reports.document import (
     BenchmarkUsed,
     GraderUsed,
     PolicyUsed,
     Provenance,
     SamplesUsed,
     SeedCounts,
+    report_folder,
 )
+from sage_cli.reports.passk import OverTemperatures
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.store.files import file_stems, identity_of
 from sage_cli.store.locks import writer

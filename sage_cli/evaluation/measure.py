@@ -20,7 +20,7 @@ from sage_cli.evaluation.stored import PolicySamples, seed_counts
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
-from sage_cli.reports.provenance import SeedCounts
+from sage_cli.reports.document import SeedCounts
 from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplerSetup, build_sampler
 from sage_cli.settings.own_code import named
 from sage_cli.settings.sections.sampling import SamplingSection
@@ -59,11 +59,7 @@ class PolicySampler:
         return self.samples.policy.label
 
     def sample(
-        self,
-        seed: int,
-        problems: Sequence[Problem],
-        n: int,
-        on_stored: OnStored = lambda _: None,
+        self, seed: int, problems: Sequence[Problem], n: int, on_stored: OnStored = lambda _: None
     ) -> SampleSet:
         """The set of `seed`, holding samples 0 to n - 1 of each problem.
 

@@ -47,9 +47,9 @@ def cut(question: str) -> tuple[str, str]:
     It is cut within a word where that would leave less than 30 %.
     """
     text = question.strip()
-    at = round(0.6 * len(text))
-    blank = text.rfind(" ", at // 2, at + 1)
-    begin = text[: at if blank < 0 else blank].rstrip()
+    length = round(0.6 * len(text))
+    blank = text.rfind(" ", length // 2, length + 1)
+    begin = text[: length if blank < 0 else blank].rstrip()
     return begin, text[len(begin) :]
 
 

@@ -18,7 +18,7 @@ from sage_cli.models.policy import Policy
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
-from sage_cli.reports.provenance import SeedCounts
+from sage_cli.reports.document import SeedCounts
 from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.settings.sections.model import PromptSection, sampled_dtype
@@ -169,10 +169,7 @@ class Missing:
 
 
 def missing(
-    policies: Sequence[Policy],
-    benchmarks: Sequence[Benchmark],
-    config: SageConfig,
-    root: Path,
+    policies: Sequence[Policy], benchmarks: Sequence[Benchmark], config: SageConfig, root: Path
 ) -> list[Missing]:
     """Count which samples of a measurement are stored, for each policy and benchmark."""
     evaluation, n = config.evaluation, config.evaluation.samples
@@ -241,11 +238,7 @@ def stored_measurements(
 
 
 def stored_counts(
-    policy: Policy,
-    benchmark: Benchmark,
-    config: SageConfig,
-    root: Path,
-    ns: Sequence[int],
+    policy: Policy, benchmark: Benchmark, config: SageConfig, root: Path, ns: Sequence[int]
 ) -> dict[int, list[Counts]]:
     """For each n of `ns`, the right ones among each problem's first n samples, a Counts per seed.
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import model_validator
 
-from sage_cli.guides.annealed import AnnealedGuide, to_normal
-from sage_cli.guides.guide import Signals
+from sage_cli.guides.guide import AnnealedGuide, Signals, to_normal
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from sage_cli.guides.annealed import NOISE, uniforms
 from sage_cli.guides.branch import BranchGuide
-from sage_cli.guides.guide import Signals
+from sage_cli.guides.guide import NOISE, Signals, uniforms
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import model_validator
 
-from sage_cli.guides.annealed import AnnealedGuide, to_normal
-from sage_cli.guides.guide import Signal, Signals
+from sage_cli.guides.guide import AnnealedGuide, Signal, Signals, to_normal
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -179,7 +179,7 @@ class SecondStage(Hooks):
             sampled["row_ids_B"] = sampled["row_ids_B"] + len(prompts)
             stages.append(sampled)
             prompts += filled
-            real += [place < len(portion) for place in range(len(filled))]
+            real += [index < len(portion) for index in range(len(filled))]
             rewards.append(trainer.rewards_BF.sum(dim=1))
             rights.append(right_B)
         reward_B, right_B = torch.cat(rewards), torch.cat(rights)

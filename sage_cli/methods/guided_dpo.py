@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from sage_cli.errors import DataError
-from sage_cli.methods.method import Beside, HasWorking, Method
+from sage_cli.methods.method import Beside, Method
 from sage_cli.settings.sections.model import QUESTION
-from sage_cli.thoughts import unmarked
+from sage_cli.solution_text import unmarked
 
 if TYPE_CHECKING:
     from sage_cli.settings.sections.data import SourceSection
@@ -126,12 +126,12 @@ class GuidedDpo(Method):
         values = {"question": question, "hint": hint}
         return _PLACES.sub(lambda placeholder: values[placeholder[1]], self.hint)
 
-    def require_problems(self, problems: Sequence[HasWorking], source: SourceSection) -> None:
-        """Raise DataError where none of the problems has a hint."""
-        if any(self.hint_of(problem.working) for problem in problems):
+    def require_problems(self, workings: Sequence[str | None], source: SourceSection) -> None:
+        """Raise DataError where none of the worked solutions has a hint."""
+        if any(map(self.hint_of, workings)):
             return
         fields = source.fields.working
-        solved = any(problem.working for problem in problems)
+        solved = any(workings)
         column = f" in its column '{fields}'" if fields else ""
         lack = (
             "worked solutions of a single line only" if solved else f"no worked solutions{column}"

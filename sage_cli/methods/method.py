@@ -65,15 +65,6 @@ class Beside(Protocol):
     def rollout(self) -> RolloutSection: ...  # noqa: D102
 
 
-class HasWorking(Protocol):
-    """A problem, as far as a method asks whether it can learn from it."""
-
-    @property
-    def working(self) -> str | None:
-        """Its worked solution, if there is one."""
-        ...
-
-
 class Method(Extensible):
     """The training loop, Table 8; `algo` chooses the method, whose own settings come on top.
 
@@ -213,9 +204,9 @@ class Method(Extensible):
     def require_installed(self) -> None:
         """Raise ConfigurationError where a finished run's method is not installed here."""
 
-    def require_problems(self, problems: Sequence[HasWorking], source: SourceSection) -> None:
-        """Raise DataError where it can't learn from any of `problems`, which are the source's."""
-        _ = problems, source
+    def require_problems(self, workings: Sequence[str | None], source: SourceSection) -> None:
+        """Raise DataError where it can't learn from any problem, by their worked solutions."""
+        _ = workings, source
 
     def refusals(self, beside: Beside) -> list[str]:
         """Return why it can't be trained under these settings, a sentence each."""

@@ -13,15 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from sage_cli.errors import DataError, StoreError
-from sage_cli.methods.hooks import (
-    Batch,
-    GradeReward,
-    Hooks,
-    Setup,
-    Trainer,
-    logps_after,
-    share_of,
-)
+from sage_cli.methods.hooks import Batch, GradeReward, Hooks, Setup, Trainer, logps_after, share_of
 from sage_cli.methods.method import Beside, PlainAdvantages
 from sage_cli.settings.judge_names import each_gold
 
@@ -116,8 +108,8 @@ def running_spread(deviations: Sequence[float]) -> float | None:
     if len(deviations) < FIRST_FILTERED_STEP - 1:
         return None
     average = fmean(deviations[FIRST_AVERAGED_STEP - 1 : FIRST_FILTERED_STEP - 1])
-    for now in deviations[FIRST_FILTERED_STEP - 1 :]:
-        average = MEMORY * average + (1 - MEMORY) * now
+    for deviation in deviations[FIRST_FILTERED_STEP - 1 :]:
+        average = MEMORY * average + (1 - MEMORY) * deviation
     return average
 
 

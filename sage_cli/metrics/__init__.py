@@ -6,15 +6,16 @@ from sage_cli.metrics.comparison import (
     Crossing,
     Difference,
     Side,
+    Support,
     about,
     compare_sides,
+    compare_support,
     find_crossing,
     method_difference,
     paired_difference,
 )
 from sage_cli.metrics.counts import Counts, pass_at_k, pooled
 from sage_cli.metrics.intervals import Curve, curve
-from sage_cli.metrics.transitions import Support, compare_support
 from sage_cli.settings.ks import curve_ks, parse_ks
 
 __all__ = [

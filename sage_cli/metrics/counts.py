@@ -76,8 +76,8 @@ class Counts:
                 f"first '{min(differing)}'",
                 "measure both on the same problems (same benchmark, same --limit)",
             )
-        place = {id_: index for index, id_ in enumerate(self.problem_ids)}
-        index_P = np.array([place[id_] for id_ in problem_ids], int)
+        row_of = {id_: index for index, id_ in enumerate(self.problem_ids)}
+        index_P = np.array([row_of[id_] for id_ in problem_ids], int)
         grades = self.grades and SampleGrades(self.grades.seeds, self.grades.right_PN[index_P])
         return Counts(tuple(problem_ids), self.n_P[index_P], self.c_P[index_P], grades)
 
@@ -95,11 +95,11 @@ def pooled(counts: Sequence[Counts]) -> Counts:
     """Several seeds of one model as one: n and c added up per problem."""
     ids = counts[0].problem_ids
     seeds = [seed.ordered(ids) for seed in counts]
-    known = [seed.grades for seed in seeds if seed.grades is not None]
+    graded = [seed.grades for seed in seeds if seed.grades is not None]
     grades = None
-    if len(known) == len(seeds):
-        names = tuple(name for block in known for name in block.seeds)
-        grades = SampleGrades(names, np.concatenate([block.right_PN for block in known], axis=1))
+    if len(graded) == len(seeds):
+        names = tuple(name for block in graded for name in block.seeds)
+        grades = SampleGrades(names, np.concatenate([block.right_PN for block in graded], axis=1))
     n_P, c_P = (np.sum([getattr(seed, name) for seed in seeds], axis=0) for name in ("n_P", "c_P"))
     return Counts(ids, n_P, c_P, grades)
 

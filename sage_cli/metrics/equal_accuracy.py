@@ -210,5 +210,5 @@ def _half_width(
     return float(interval.high_K[0] - interval.low_K[0]) / 2, float(interval.p_K[0])
 
 
-def _temperature(temperatures: Sequence[float], place: float) -> float:
-    return float(np.interp(place, np.arange(len(temperatures)), temperatures))
+def _temperature(temperatures: Sequence[float], position: float) -> float:
+    return float(np.interp(position, np.arange(len(temperatures)), temperatures))

@@ -78,12 +78,12 @@ def holm(p: ArrayLike) -> FloatArray:
     NaN and isn't counted.
     """
     adjusted = np.array(p, float)
-    known = ~np.isnan(adjusted)
-    values = adjusted[known]
+    defined = ~np.isnan(adjusted)
+    values = adjusted[defined]
     order = np.argsort(values, kind="stable")
     stepped = np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1))
     values[order] = np.minimum(stepped, 1.0)
-    adjusted[known] = values
+    adjusted[defined] = values
     return adjusted
 
 
@@ -147,9 +147,9 @@ def tail_rank(alpha: float, resamples: int) -> int:
 
 def ranked(draws_RK: FloatArray, rank: int) -> FloatArray:
     """The draw of that rank in every column, shape (K,): 1 the smallest, -1 the largest."""
-    place = rank - 1 if rank > 0 else rank
+    index = rank - 1 if rank > 0 else rank
     # rows that lie together in memory are partitioned three times as fast
-    draw_K: FloatArray = np.partition(draws_RK.T.copy(), place, axis=1)[:, place]
+    draw_K: FloatArray = np.partition(draws_RK.T.copy(), index, axis=1)[:, index]
     return draw_K
 
 
@@ -312,8 +312,8 @@ class Curve:
         """Mean, low and high at one k of the curve."""
         if k not in self.ks:
             raise MetricError(f"this curve has no k = {k}")
-        place = self.ks.index(k)
-        return float(self.mean_K[place]), float(self.low_K[place]), float(self.high_K[place])
+        column = self.ks.index(k)
+        return float(self.mean_K[column]), float(self.low_K[column]), float(self.high_K[column])
 
 
 def pass_matrix(counts: Evaluations, ks: Sequence[int]) -> FloatArray:

@@ -62,7 +62,7 @@ def fit_beta(counts: Counts) -> tuple[float, float]:
     middle, reach, steps = np.array([0.0, 1.0]), np.array([8.0, 6.0]), np.linspace(-1, 1, 17)
     for _ in range(4):
         grid = [middle + reach * np.array([x, y]) for x in steps for y in steps]
-        middle = max(grid, key=lambda at: beta_binomial_logs(*_shape(at), n_U, c_U) @ times_U)
+        middle = max(grid, key=lambda point: beta_binomial_logs(*_shape(point), n_U, c_U) @ times_U)
         reach = reach / 6
     return _shape(middle)
 
@@ -241,12 +241,12 @@ def smallest_changes(
         sampling_EK = _mean_noise(population.logit_L, noise_LK) + np.array(
             [_mean_noise(after_L, noise_LK) for after_L in moved]
         )
-        for place, design in enumerate(designs):
+        for index, design in enumerate(designs):
             if design.samples == n and design.problems > 1:
                 variance_EK = between_EK[:, known_K] + sampling_EK / design.seeds
                 errors_EK = np.sqrt(variance_EK / design.problems)
                 needed_EK = multiple(design.problems - 1, confidence) * errors_EK
-                smallest_QK[place, known_K] = _first_reached(mean_EK[:, known_K], needed_EK)
+                smallest_QK[index, known_K] = _first_reached(mean_EK[:, known_K], needed_EK)
     return smallest_QK
 
 

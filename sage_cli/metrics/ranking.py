@@ -129,7 +129,7 @@ def rank(values: ObjectiveValues, confidence: float = 0.95) -> Ranking:
 
 def leading(values: ObjectiveValues) -> list[int]:
     """Return the models' places, the highest mean first."""
-    return sorted(range(len(values.models)), key=lambda place: -float(values.models[place].mean()))
+    return sorted(range(len(values.models)), key=lambda index: -float(values.models[index].mean()))
 
 
 def pareto_front(objectives: Sequence[ObjectiveValues], confidence: float = 0.95) -> Front:
@@ -167,17 +167,17 @@ def _compared(values: ObjectiveValues, confidence: float) -> tuple[BoolArray, Fl
     better_ZZ, error_ZZ = np.zeros((Z, Z), dtype=bool), np.full((Z, Z), np.nan)
     if P < 2:
         return better_ZZ, error_ZZ
-    for place in range(Z):
-        gap_PZ = (means_ZP[place] - means_ZP).T
+    for model in range(Z):
+        gap_PZ = (means_ZP[model] - means_ZP).T
         error_Z, freedom_Z = gap_PZ.std(axis=0, ddof=1) / np.sqrt(P), np.full(Z, P - 1.0)
         if noise is not None:
-            for other, share in enumerate(1 / runs_Z[place] + 1 / runs_Z):
-                error_1, freedom_1 = noise.error(gap_PZ[:, [other]], share)
-                error_Z[other], freedom_Z[other] = error_1[0], freedom_1[0]
-            error_Z[place] = 0.0  # the same runs
+            for rival, share in enumerate(1 / runs_Z[model] + 1 / runs_Z):
+                error_1, freedom_1 = noise.error(gap_PZ[:, [rival]], share)
+                error_Z[rival], freedom_Z[rival] = error_1[0], freedom_1[0]
+            error_Z[model] = 0.0  # the same runs
         gap_Z, known_Z = gap_PZ.mean(axis=0), error_Z > 0
         p_Z = np.ones(Z)
         p_Z[known_Z] = two_sided_p(gap_Z[known_Z] / error_Z[known_Z], freedom_Z[known_Z])
-        better_ZZ[place] = (p_Z * Z * (Z - 1) / 2 <= 1 - confidence) & (gap_Z > 0)
-        error_ZZ[place] = error_Z
+        better_ZZ[model] = (p_Z * Z * (Z - 1) / 2 <= 1 - confidence) & (gap_Z > 0)
+        error_ZZ[model] = error_Z
     return better_ZZ, error_ZZ

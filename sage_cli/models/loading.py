@@ -93,9 +93,9 @@ def load_tokenizer(
 def keep_tags(tokenizer: Any, prompt: PromptSection) -> None:
     """Make the prompt's tags ordinary tokens of `tokenizer`: decoding leaves out special ones."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
-    known = tokenizer.added_tokens_decoder.values()
+    added = tokenizer.added_tokens_decoder.values()
     if backend is None or not any(
-        token.special and token.content in prompt.tags for token in known
+        token.special and token.content in prompt.tags for token in added
     ):
         return
     state = json.loads(backend.to_str())

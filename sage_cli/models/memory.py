@@ -23,7 +23,7 @@ from sage_cli.settings.sections.model import (
 
 Model = PretrainedModel | ScratchModel
 CHARACTERS, TAGS_AND_ENDS = 95, 6
-"""Printable characters; four tags, end and padding (`sage_cli.models.tokenizer`)."""
+"""Printable characters; four tags, end and padding (`sage_cli.models.scratch`)."""
 
 
 @dataclass(frozen=True)
@@ -450,8 +450,8 @@ def prompt_tokens(config: SageConfig) -> int:
         return PROMPT_TOKENS
     template = PromptTemplate(config.prompt)
     longest = max(len(template.render(problem.question)) for problem in problems)
-    each = 1 if config.model.tokenizer == "characters" else CHARACTERS_PER_TOKEN
-    return -(-longest // each)
+    per_token = 1 if config.model.tokenizer == "characters" else CHARACTERS_PER_TOKEN
+    return -(-longest // per_token)
 
 
 def gib(size: int) -> float:

@@ -174,10 +174,10 @@ def state(run: Run) -> str:
     if status == FINISHED:
         return status
     records = run.metrics.read()
-    at = f" at step {records[-1]['step']} of {records[-1].get('of', '?')}" if records else ""
+    progress = f" at step {records[-1]['step']} of {records[-1].get('of', '?')}" if records else ""
     explained = status in (FAILED, PRUNED) and manifest.get("reason")
     why = f": {manifest['reason']}" if explained else ""
-    return f"{status}{at}{why}"
+    return f"{status}{progress}{why}"
 
 
 def reference_policy(start: Policy, config: SageConfig) -> Policy:
@@ -225,9 +225,7 @@ def policy_and_reference(config: SageConfig, base: Policy) -> tuple[Any, Path | 
     from sage_cli.models.loading import attach_lora
 
     model = base.model(
-        dtype=trained_dtype(config.model),
-        trainable=True,
-        kernels=kernel_arguments(config.model),
+        dtype=trained_dtype(config.model), trainable=True, kernels=kernel_arguments(config.model)
     )
     has_adapter = hasattr(model, "peft_config")
     if config.model.tuning == "full":

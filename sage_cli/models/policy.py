@@ -416,8 +416,8 @@ def split_label(typed: str) -> tuple[str, str | None]:
 
 def named_policies(name: str, runs: Runs, model: Model = None) -> list[Policy]:
     """Return the policy called `name`, or all checkpoints and the end of a run for `RUN@all`."""
-    run_name, at, step = name.partition("@")
-    if not (at and step == "all"):
+    run_name, sign, step = name.partition("@")
+    if not (sign and step == "all"):
         return [named_policy(name, runs, model)]
     run = runs.find(run_name)
     run.require_whole()
@@ -454,8 +454,8 @@ def named_policy(name: str, runs: Runs, model: Model = None) -> Policy:
         revision = configured.revision if configured.path == name else None
         section = configured.model_copy(update={"path": name, "revision": revision})
         return Policy(name, section=section)
-    _, at, step = name.partition("@")
-    if at:
+    _, sign, step = name.partition("@")
+    if sign:
         return _checkpoint(run, step, consents(model))
     if not run.finished:
         raise StoreError(

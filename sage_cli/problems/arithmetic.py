@@ -19,8 +19,15 @@ from itertools import accumulate, combinations_with_replacement
 from typing import Self
 
 from sage_cli.errors import DataError
-from sage_cli.problems.generator import SPLITS, Generator, Split, seeded
-from sage_cli.problems.problem import Demonstration, Problem, problem_id
+from sage_cli.problems.problem import (
+    SPLITS,
+    Demonstration,
+    Generator,
+    Problem,
+    Split,
+    problem_id,
+    seeded,
+)
 from sage_cli.settings.sections.data import ArithmeticSection, DataSection, PhaseSection
 
 Operands = tuple[int, int]

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from itertools import islice, product
 from typing import Any, Self
 
-from sage_cli.problems.generator import Generator, Split, seeded
-from sage_cli.problems.problem import Problem, problem_id
+from sage_cli.problems.problem import Generator, Problem, Split, problem_id, seeded
 from sage_cli.settings.sections.data import DataSection, KnightsKnavesSection
 
 Statement = tuple[Any, ...]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from sage_cli.errors import DataError
 from sage_cli.problems.arithmetic import Arithmetic
-from sage_cli.problems.generator import SPLITS, Generated, Generator
 from sage_cli.problems.knights_knaves import KnightsKnaves
+from sage_cli.problems.problem import SPLITS, Generated, Generator
 from sage_cli.problems.rows import (
     SUFFIXES,
     DataSet,
@@ -178,10 +178,10 @@ def _on_hub(name: str, hub: str, config: str | None, split: str | None) -> DataS
 
     Raises DataError for one that is declared, unless its configuration or split is named.
     """
-    known = [f"{e.name} ({e.title})" for e in _ENTRIES if isinstance(e, DataSet) and e.hub == hub]
-    if known and not (config or split):
+    entries = [f"{e.name} ({e.title})" for e in _ENTRIES if isinstance(e, DataSet) and e.hub == hub]
+    if entries and not (config or split):
         raise DataError(
-            f"{hub} is known as {' and '.join(known)}",
+            f"{hub} is known as {' and '.join(entries)}",
             f"name it so; or, to read columns of your choice, as {hub}/CONFIGURATION:SPLIT",
         )
     splits = (split,) if split else ()

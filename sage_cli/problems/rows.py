@@ -20,10 +20,10 @@ from typing import Any, TextIO
 from sage_cli.errors import DataError
 from sage_cli.file_hash import file_hash
 from sage_cli.json_value import json_value
-from sage_cli.latex_boxed import last_boxed
 from sage_cli.problems.problem import Problem, problem_id
 from sage_cli.settings.judge_names import any_of
 from sage_cli.settings.sections.data import FieldsSection
+from sage_cli.solution_text import last_boxed
 
 DELIMITERS = (",", ";", "\t")
 

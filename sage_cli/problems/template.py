@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.sections.model import QUESTION, PromptSection
-from sage_cli.thoughts import CLOSE, OPEN
+from sage_cli.solution_text import CLOSE, OPEN
 
 BOXED = r"\boxed{"
 TODAY = date(2024, 7, 26)

@@ -22,15 +22,13 @@ from sage_cli.metrics import (
     paired_difference,
     pooled,
 )
-from sage_cli.metrics.comparison import Pool
+from sage_cli.metrics.comparison import Pool, different_seeds, grade_correlation
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.intervals import USUAL, Resampling, holm, pass_matrix
 from sage_cli.metrics.power import POWER, precision
-from sage_cli.metrics.transitions import different_seeds, grade_correlation
-from sage_cli.reports.document import Document, Figure
+from sage_cli.reports.document import Document, Figure, Provenance
 from sage_cli.reports.figures import draw_curves
 from sage_cli.reports.passk import powers_of_two
-from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.tables import Column, Detail, Estimate, Row, Table, columns
 from sage_cli.store.files import file_stems
 
@@ -68,11 +66,7 @@ def contrast_of_curves(comparison: Comparison) -> Contrast:
 
 
 def contrast_of(
-    a: Side,
-    b: Side,
-    ks: Sequence[int],
-    pool: Pool | None = None,
-    resampling: Resampling = USUAL,
+    a: Side, b: Side, ks: Sequence[int], pool: Pool | None = None, resampling: Resampling = USUAL
 ) -> Contrast:
     """Return the contrast of two sides on a benchmark at `ks`, without bands and crossing.
 
@@ -131,25 +125,25 @@ def adjusted(contrasts: Mapping[Key, Contrast], ks: Sequence[int]) -> dict[Key, 
 def difference_at(contrast: Contrast, k: int) -> Estimate:
     """Return A less B at `k` with its interval."""
     gap = contrast.difference
-    place = gap.ks.index(k)
-    interval = (float(gap.low_K[place]), float(gap.high_K[place]))
-    return Estimate(float(gap.mean_K[place]), interval=interval, signed=True)
+    column = gap.ks.index(k)
+    interval = (float(gap.low_K[column]), float(gap.high_K[column]))
+    return Estimate(float(gap.mean_K[column]), interval=interval, signed=True)
 
 
 def safe_at(contrast: Contrast, k: int) -> Estimate:
     """Return the safe interval at `k` without a value; undefined if there is none."""
     if (safe := contrast.difference.safe) is None:
         return Estimate(float("nan"))
-    place = contrast.difference.ks.index(k)
-    return Estimate(float("nan"), interval=(float(safe.low_K[place]), float(safe.high_K[place])))
+    column = contrast.difference.ks.index(k)
+    return Estimate(float("nan"), interval=(float(safe.low_K[column]), float(safe.high_K[column])))
 
 
 def cells_at(contrast: Contrast, k: int) -> tuple[Estimate, ...]:
     """Return a row's cells: both means, A less B, safe interval, detectable, p, Holm's p."""
-    place = contrast.difference.ks.index(k)
-    means = (Estimate(float(mean_K[place])) for mean_K in contrast.means)
-    p_values = (float(p_K[place]) for p_K in (contrast.difference.p_K, contrast.holm_K))
-    smallest = Estimate(float(contrast.smallest_K[place]))
+    column = contrast.difference.ks.index(k)
+    means = (Estimate(float(mean_K[column])) for mean_K in contrast.means)
+    p_values = (float(p_K[column]) for p_K in (contrast.difference.p_K, contrast.holm_K))
+    smallest = Estimate(float(contrast.smallest_K[column]))
     ps = (Estimate(p, digits=4, tiny=True) for p in p_values)
     return (*means, difference_at(contrast, k), safe_at(contrast, k), smallest, *ps)
 
@@ -415,12 +409,7 @@ def comparison_json(comparison: Comparison, contrast: Contrast) -> dict[str, Any
     return {
         "confidence": difference.confidence,
         "sides": [
-            {
-                "name": side.label,
-                "pass@k": curve.mean_K,
-                "low": curve.low_K,
-                "high": curve.high_K,
-            }
+            {"name": side.label, "pass@k": curve.mean_K, "low": curve.low_K, "high": curve.high_K}
             for side, curve in sides
         ],
         "crossing": comparison.crossing,

@@ -10,12 +10,14 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from sage_cli import __version__
-from sage_cli.reports.provenance import Provenance
+from sage_cli.grading.grades import STATUSES
+from sage_cli.metrics import Counts
 from sage_cli.reports.tables import Table, essential, is_text, to_csv, to_latex, to_markdown
+from sage_cli.settings.own_code import names_code
 from sage_cli.store.files import (
     TornError,
     json_text,
@@ -24,6 +26,164 @@ from sage_cli.store.files import (
     with_checksum,
     write_text,
 )
+
+
+@dataclass(frozen=True)
+class PolicyUsed:
+    """A model: its label in tables, its path, its weights' fingerprint, its run and base."""
+
+    label: str
+    path: str | None = None
+    fingerprint: str | None = None
+    run: str | None = None
+    base: str | None = None
+
+
+@dataclass(frozen=True)
+class GraderUsed:
+    """The grader of answers; `tolerance` is relative, `version` the grader's identity."""
+
+    mode: str
+    judge: str | None = None
+    tolerance: float | None = None
+    version: str | None = None
+
+
+@dataclass(frozen=True)
+class BenchmarkUsed:
+    """A benchmark: its problems, their origins (file hashes, Hub commits), and their grader."""
+
+    name: str
+    problems: int | None = None
+    origins: tuple[str, ...] | None = None
+    grader: GraderUsed | None = None
+
+
+@dataclass(frozen=True)
+class SamplesUsed:
+    """A sample set: its policy, seed, prompt template, and sampling engine."""
+
+    key: str
+    policy: str | None = None
+    seed: int | None = None
+    template: str | None = None
+    engine: str | None = None
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Everything needed to judge the numbers and to compute them again.
+
+    `sampling` are the settings of `sampling`, `n` the samples of each problem, `seeds` the
+    evaluation seeds, `files` the hashes of files of counts. There is no date, so that the same data
+    give the same bytes.
+    """
+
+    policies: tuple[PolicyUsed, ...] | None = None
+    benchmarks: tuple[BenchmarkUsed, ...] | None = None
+    samples: tuple[SamplesUsed, ...] | None = None
+    sampling: Mapping[str, Any] | None = None
+    n: int | None = None
+    seeds: tuple[int, ...] | None = None
+    files: Mapping[str, str] | None = None
+    versions: Mapping[str, str] | None = None
+    commit: str | None = None
+    command: str | None = None
+
+    @classmethod
+    def here(cls, surroundings: Mapping[str, Any]) -> Provenance:
+        """Return versions, commit and command, which are known before anything is measured."""
+        return cls(**{key: surroundings[key] for key in ("versions", "commit", "command")})
+
+    @property
+    def sampled(self) -> str | None:
+        """The line below a table of pass@k: see `sampled_as`."""
+        return sampled_as(asdict(self))
+
+
+_OFF = {"top_p": 1, "top_k": 0}
+"""Values that leave no token out, which need not be told."""
+
+
+def sampled_as(provenance: Mapping[str, Any]) -> str | None:
+    """Return `temperature 1, min_p 0, max_tokens 48; n 256; aime (60 problems); grading strict`.
+
+    None where nothing is known of sampling. `provenance` is as it is stored.
+    """
+    sampling, benchmarks = provenance.get("sampling"), provenance.get("benchmarks") or ()
+    if not sampling:
+        return None
+    names = ("temperature", "min_p", "top_p", "top_k", "max_tokens")
+    recorded = {name: sampling[name] for name in names if sampling.get(name) is not None}
+    settings = [f"{k} {v:g}" for k, v in recorded.items() if _OFF.get(k) != v]
+    n, seeds = provenance.get("n"), provenance.get("seeds") or ()
+    counts = [f"n {n}"] if n else []
+    counts += [f"evaluation seeds {', '.join(map(str, seeds))}"] if len(seeds) > 1 else []
+    on = [f"{used['name']} ({used['problems']} problems)" for used in benchmarks]
+    graders = {_graded_by(used["grader"]) for used in benchmarks if used.get("grader")}
+    return "; ".join(", ".join(part) for part in (settings, counts, on, sorted(graders)) if part)
+
+
+def _graded_by(grader: Mapping[str, Any]) -> str:
+    """Return `grading strict`, or `grading strict by mine.py:near` for a judge of one's own."""
+    judge = grader.get("judge")
+    own = f" by {PurePath(judge).name}" if judge is not None and names_code(judge) else ""
+    return f"grading {grader['mode']}{own}"
+
+
+@dataclass(frozen=True)
+class SeedCounts:
+    """One policy on one benchmark with one evaluation seed.
+
+    `statuses` counts grades over all completions, `truncated` those that hit the token limit,
+    `right_truncated` the right ones among them.
+    """
+
+    policy: str
+    benchmark: str
+    seed: int
+    counts: Counts
+    statuses: Mapping[str, int]
+    truncated: int
+    sample_set: str
+    right_truncated: int = 0
+
+
+def record(measured: SeedCounts) -> dict[str, Any]:
+    """Return a measurement as JSON data: grades, and n and c of every problem."""
+    counts = measured.counts
+    return {
+        "seed": measured.seed,
+        "sample_set": measured.sample_set,
+        "statuses": dict(measured.statuses),
+        "truncated": measured.truncated,
+        "right_truncated": measured.right_truncated,
+        "problems": [
+            {"problem": id_, "n": int(n), "c": int(c)}
+            for id_, n, c in zip(counts.problem_ids, counts.n_P, counts.c_P, strict=True)
+        ],
+    }
+
+
+def grade_notes(measured: Sequence[SeedCounts]) -> tuple[str, ...]:
+    """Return notes as `grpo on aime, evaluation seed 0: 40 right, 8 wrong; 2 of them truncated`."""
+    return tuple(
+        f"{counted.policy} on {counted.benchmark}, evaluation seed {counted.seed}: "
+        f"{_grades(counted)}"
+        for counted in measured
+    )
+
+
+def _grades(measured: SeedCounts) -> str:
+    """Return the numbers of grades, in the order of `STATUSES`."""
+    given = sorted(measured.statuses, key=lambda status: (*STATUSES, status).index(status))
+    counted = ", ".join(f"{measured.statuses[status]:,} {status}" for status in given)
+    counted += f"; {measured.truncated:,} of them truncated" if measured.truncated else ""
+    if passed := measured.right_truncated:
+        share = 100 * passed / measured.statuses["right"]
+        counted += f", {passed:,} of these right ({share:.2g} % of the right ones)"
+    return counted
+
 
 FIGURES_VERSION = 7
 """Raised when figures of the same data look different, so that stored ones are replaced."""
@@ -213,7 +373,7 @@ def join_chapters(
                 },
             }
             for chapter in chapters
-        ],
+        ]
     }
     return Document(
         name=name,
@@ -294,8 +454,8 @@ def shown_table(table: Table) -> Shown:
     return {
         "title": table.title,
         "columns": [
-            {"name": column.name, "group": column.group, "words": is_text(table, place)}
-            for place, column in enumerate(table.columns)
+            {"name": column.name, "group": column.group, "words": is_text(table, index)}
+            for index, column in enumerate(table.columns)
         ],
         "rows": [[str(cell) for cell in row.cells] for row in table.rows],
         "rules": [i for i in range(1, len(sections)) if sections[i] != sections[i - 1]],

@@ -17,8 +17,7 @@ import numpy as np
 
 from sage_cli.metrics import Curve, Difference
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.reports.series import by_method
-from sage_cli.reports.tables import Estimate
+from sage_cli.reports.tables import Estimate, by_method
 from sage_cli.store.files import replacing
 
 if TYPE_CHECKING:
@@ -111,11 +110,11 @@ def logarithmic(axes: Any, which: str, subs: Sequence[int] = (1,)) -> None:
 
 
 def say(
-    axes: Any, text: str, place: tuple[float, float], offset: tuple[float, float], **style: Any
+    axes: Any, text: str, point: tuple[float, float], offset: tuple[float, float], **style: Any
 ) -> None:
-    """Write a small grey note at `place` of the axes (0 to 1), moved by `offset` points."""
+    """Write a small grey note at `point` of the axes (0 to 1), moved by `offset` points."""
     style = {"xycoords": "axes fraction", "fontsize": 7, "color": FAINT, **style}
-    axes.annotate(text, place, offset, textcoords="offset points", **style)
+    axes.annotate(text, point, offset, textcoords="offset points", **style)
 
 
 INITIAL_COLOUR = "#000000"
@@ -139,13 +138,13 @@ def series_styles(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
         label for name in list(methods) if _INITIAL.fullmatch(name) for label in methods.pop(name)
     ]
     styles: dict[str, dict[str, Any]] = {}
-    for place, label in enumerate(initial):
-        look = {"linestyle": DASHES[place % len(DASHES)], "marker": MARKERS[place % len(MARKERS)]}
+    for index, label in enumerate(initial):
+        look = {"linestyle": DASHES[index % len(DASHES)], "marker": MARKERS[index % len(MARKERS)]}
         styles[label] = {"color": INITIAL_COLOUR, **look}
-    for place, labels_of_method in enumerate(methods.values()):
-        turn, colour = divmod(place, len(COLOURS))
+    for index, labels_of_method in enumerate(methods.values()):
+        turn, colour = divmod(index, len(COLOURS))
         for variant, label in enumerate(labels_of_method, turn * seeds):
-            marker = MARKERS[(place if seeds == 1 else variant) % len(MARKERS)]
+            marker = MARKERS[(index if seeds == 1 else variant) % len(MARKERS)]
             look = {"linestyle": DASHES[variant % len(DASHES)], "marker": marker}
             styles[label] = {"color": COLOURS[colour], **look}
     return {label: styles[label] for label in labels}
@@ -304,8 +303,8 @@ def smoothed(value: FloatArray) -> FloatArray:
     """Return the mean over a window around each step, shorter at both ends, NaN left out."""
     width = max(1, len(value) // SMOOTHED)
     windows = [value[max(0, i - width) : i + width + 1] for i in range(len(value))]
-    known = [window[~np.isnan(window)] for window in windows]
-    return np.array([window.mean() if len(window) else np.nan for window in known], float)
+    defined = [window[~np.isnan(window)] for window in windows]
+    return np.array([window.mean() if len(window) else np.nan for window in defined], float)
 
 
 PANEL_IN = (4.6, 3.2)
@@ -335,8 +334,8 @@ def draw_curves(
         size, ratios = (len(heights_in), len(panels)), {"height_ratios": heights_in}
         rows = figure.subplots(*size, squeeze=False, sharex="col", gridspec_kw=ratios)
         for axes, (benchmark, curves) in zip(rows[0], panels.items(), strict=True):
-            for place, (label, curve) in enumerate(curves.items()):
-                aside = place - (len(curves) - 1) / 2
+            for index, (label, curve) in enumerate(curves.items()):
+                aside = index - (len(curves) - 1) / 2
                 alpha = min(ALPHA, ALL_BANDS / len(curves))
                 _draw(axes, curve, legend.line(label), aside, alpha)
             axes.set_title(benchmark)
@@ -363,9 +362,9 @@ def _draw(
     Lines are not clipped at the panel's edge, where those at 0 or 1 run.
     """
     if len(curve.ks) == 1:
-        at = [curve.ks[0] * 2 ** (0.06 * aside)]
-        axes.plot(at, curve.mean_K, marker="o", markersize=5, color=style["color"], clip_on=False)
-        axes.vlines(at, curve.low_K, curve.high_K, color=style["color"], linewidth=1.5)
+        ks = [curve.ks[0] * 2 ** (0.06 * aside)]
+        axes.plot(ks, curve.mean_K, marker="o", markersize=5, color=style["color"], clip_on=False)
+        axes.vlines(ks, curve.low_K, curve.high_K, color=style["color"], linewidth=1.5)
         return
     marker = {"marker": "o", "markersize": 3.5} if len(curve.ks) <= SPARSE else {}
     axes.plot(curve.ks, curve.mean_K, linewidth=1.7, clip_on=False, **style, **marker)
@@ -435,10 +434,7 @@ def draw_dot_plot(panels: DotPanels, axis: str, stem: Path, *, zero: bool = Fals
     policies = {title: dict.fromkeys(series_of(panel.values())) for title, panel in panels.items()}
     most, longest = (max(map(len, names), default=0) for names in (rows.values(), rows))
     across = min(ACROSS, len(panels))
-    panel_in = (
-        DOT_PANEL_IN + 0.07 * longest / across,
-        DOT_ROW_IN * (most + AIR) * len(rows) + 0.8,
-    )
+    panel_in = (DOT_PANEL_IN + 0.07 * longest / across, DOT_ROW_IN * (most + AIR) * len(rows) + 0.8)
     form: dict[str, Any] = {"columns": ACROSS, "points": True, "sharey": True}
     with panel_grid(stem, policies, panel_in, 0, **form) as (legend, grid):
         for axes, panel in zip(grid, panels.values(), strict=True):
@@ -463,10 +459,10 @@ def heights(panels: DotPanels) -> dict[str, dict[str, float]]:
     step = 1 / (max(map(len, rows.values()), default=0) + AIR)
     return {
         row: {
-            policy: place + (order - (len(policies) - 1) / 2) * step
+            policy: index + (order - (len(policies) - 1) / 2) * step
             for order, policy in enumerate(policies)
         }
-        for place, (row, policies) in enumerate(rows.items())
+        for index, (row, policies) in enumerate(rows.items())
     }
 
 

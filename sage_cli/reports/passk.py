@@ -20,9 +20,8 @@ from sage_cli.metrics.equal_accuracy import (
     equal_accuracy,
 )
 from sage_cli.metrics.intervals import Resampling, gaffke
-from sage_cli.reports.document import Document, Figure
+from sage_cli.reports.document import Document, Figure, Provenance, SeedCounts, grade_notes, record
 from sage_cli.reports.figures import draw_curves, draw_points
-from sage_cli.reports.provenance import Provenance, SeedCounts, grade_notes, record
 from sage_cli.reports.tables import Column, Estimate, Record, Row, Table, columns, to_records
 
 

@@ -10,8 +10,7 @@ import numpy as np
 from sage_cli.metrics import Counts
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.intervals import pass_matrix
-from sage_cli.reports.document import Document
-from sage_cli.reports.provenance import Provenance, SeedCounts, grade_notes, record
+from sage_cli.reports.document import Document, Provenance, SeedCounts, grade_notes, record
 from sage_cli.reports.published import evaluation_tables, published, published_scores
 from sage_cli.reports.tables import Column, Estimate, Row, Scores, Table, to_records
 
@@ -157,7 +156,7 @@ def _protocol_notes(measured: Sequence[SeedCounts], ks: Sequence[int]) -> list[s
     )
     notes = [
         f"({PROTOCOL}): pass@k from each problem's first k samples alone (pass@1 from a single "
-        f"one), as published; deviations over {len(seeds)} evaluation seeds, with n - 1",
+        f"one), as published; deviations over {len(seeds)} evaluation seeds, with n - 1"
     ]
     if n > min(ks):
         notes.append(

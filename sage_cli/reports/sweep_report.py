@@ -26,9 +26,8 @@ from sage_cli.metrics.ranking import (
     pareto_front,
     rank,
 )
-from sage_cli.reports.document import Document, Figure
+from sage_cli.reports.document import Document, Figure, Provenance
 from sage_cli.reports.figures import FAINT, GRID, INK, drawing, say
-from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.tables import UNDEFINED, Cell, Column, Estimate, Row, Table
 from sage_cli.settings.sections.runs import Objective
 
@@ -130,21 +129,21 @@ class SweepResult:
     def done(self) -> dict[int, SweepTrial]:
         """Return the measured trials by place."""
         return {
-            place: trial
-            for place, trial in enumerate(self.trials)
+            index: trial
+            for index, trial in enumerate(self.trials)
             if trial.values is not None and trial.state == "done"
         }
 
     def value_at(self, objective: str) -> dict[int, float]:
         """Return the measured trials' values of an objective by place."""
         return {
-            place: trial.values[objective] for place, trial in self.done.items() if trial.values
+            index: trial.values[objective] for index, trial in self.done.items() if trial.values
         }
 
     def ranked(self, objective: str) -> list[int]:
         """Return the places of the measured trials, best first."""
         value_at = self.value_at(objective)
-        return sorted(value_at, key=lambda place: -value_at[place])
+        return sorted(value_at, key=lambda index: -value_at[index])
 
     def best(self, objective: str) -> int | None:
         """Return the place of the best trial; None if no trial is measured."""
@@ -228,9 +227,9 @@ def sweep_result(
         selected_on_reported=selected_on_reported,
     )
     places = list(result.done)
-    fewest = min((len(trials[place].runs) for place in places), default=0)
+    fewest = min((len(trials[index].runs) for index in places), default=0)
     result = replace(result, about="methods" if fewest > 1 else "models")
-    counts = [measured for place in places if (measured := _counts(trials[place]))]
+    counts = [measured for index in places if (measured := _counts(trials[index]))]
     if not places or len(counts) < len(places):
         return replace(result, front=_front_of_means(result))
     values = {objective.name: objective_values(objective, counts) for objective in objectives}
@@ -239,8 +238,8 @@ def sweep_result(
     return replace(
         result,
         trials=tuple(
-            replace(trial, intervals=by_place.get(place))
-            for place, trial in enumerate(result.trials)
+            replace(trial, intervals=by_place.get(index))
+            for index, trial in enumerate(result.trials)
         ),
         rankings={
             name: _ranking_at(places, rank(by_model, confidence))
@@ -272,7 +271,7 @@ def _intervals(
         )
         for objective in objectives
     }
-    return [{name: of[row] for name, of in ends.items()} for row in range(len(counts))]
+    return [{name: values[row] for name, values in ends.items()} for row in range(len(counts))]
 
 
 def _front_of_means(result: SweepResult) -> Front | None:
@@ -291,7 +290,7 @@ def _ranking_at(places: Sequence[int], ranking: Ranking) -> Ranking:
 
 
 def _at(places: Sequence[int], chosen: Sequence[int]) -> tuple[int, ...]:
-    return tuple(places[place] for place in chosen)
+    return tuple(places[index] for index in chosen)
 
 
 WORDS = {"left": "not run yet", "running": "running"}
@@ -330,11 +329,11 @@ def trials_table(result: SweepResult) -> Table:
 def failures_table(result: SweepResult) -> Table:
     """Return a row per failed trial: class, reason, and its log's last line."""
     rows = []
-    for place, trial in enumerate(result.trials, 1):
+    for number, trial in enumerate(result.trials, 1):
         if (failure := trial.failure) is not None:
             reason = " ".join(failure.reason.split())
             last = next((line.strip() for line in reversed(failure.log) if line.strip()), "")
-            words = (str(place), describe(trial, result.space), failure.kind, reason, last)
+            words = (str(number), describe(trial, result.space), failure.kind, reason, last)
             rows.append(Row(words))
     columns = (
         *map(Column, ("trial", "settings", "class")),
@@ -353,11 +352,11 @@ def _notes(result: SweepResult) -> tuple[str, ...]:
         others = f"{count} other{'' if count == 1 else 's'}"
         trials = "trials" if len(front.best) > 1 else "trial"
         notes.append(
-            f"Pareto front: {trials} {', '.join(str(place + 1) for place in front.best)}"
+            f"Pareto front: {trials} {', '.join(str(index + 1) for index in front.best)}"
             + (f"; {others} indistinguishable from it" if result.rankings and count else "")
         )
     missing = [
-        str(place + 1) for place, trial in enumerate(result.trials) if trial.state == "missing"
+        str(index + 1) for index, trial in enumerate(result.trials) if trial.state == "missing"
     ]
     if missing:
         notes.append(
@@ -488,25 +487,25 @@ def _cells(axes: Any, result: SweepResult, objective: str) -> Any | None:
     axes.set_ylim(rows - 0.5, -0.5)
     value_at, alike = result.value_at(objective), result.indistinguishable(objective)
     best, highest = result.best(objective), max(value_at.values(), default=None)
-    scaled = [value for place, value in value_at.items() if place not in alike]
+    scaled = [value for index, value in value_at.items() if index not in alike]
     scale = None
     if scaled and highest is not None:
         scale = value_scale(min(*scaled, highest - (0.0 if alike else LEAST_SPAN)), highest)
     empty = {(row, column): "left" for row in range(rows) for column in range(columns)}
-    for place, trial in enumerate(result.trials):
-        at = _index(down, trial.settings[down.key]), _index(across, trial.settings[across.key])
-        empty[at] = trial.state
-        if place not in value_at:
+    for index, trial in enumerate(result.trials):
+        cell = _index(down, trial.settings[down.key]), _index(across, trial.settings[across.key])
+        empty[cell] = trial.state
+        if index not in value_at:
             continue
-        del empty[at]
+        del empty[cell]
         colour, ink = colours()(ALIKE), INK
-        if scale is not None and place not in alike:
-            colour, share = scale.to_rgba(value_at[place]), float(scale.norm(value_at[place]))
+        if scale is not None and index not in alike:
+            colour, share = scale.to_rgba(value_at[index]), float(scale.norm(value_at[index]))
             ink = "white" if LOWEST + (HIGHEST - LOWEST) * share < 0.5 else INK
-        axes.add_patch(_square(*at, facecolor=colour, edgecolor="white", linewidth=1.5))
-        axes.text(at[1], at[0], f"{value_at[place]:.3f}", ha="center", va="center", color=ink)
-        if best is not None and value_at[place] == value_at[best]:
-            frame = _square(*at, facecolor="none", edgecolor=BEST, linewidth=2.2, zorder=5)
+        axes.add_patch(_square(*cell, facecolor=colour, edgecolor="white", linewidth=1.5))
+        axes.text(cell[1], cell[0], f"{value_at[index]:.3f}", ha="center", va="center", color=ink)
+        if best is not None and value_at[index] == value_at[best]:
+            frame = _square(*cell, facecolor="none", edgecolor=BEST, linewidth=2.2, zorder=5)
             frame.set_clip_on(False)  # the panel's edge would hide half of the frame's line
             axes.add_patch(frame)
     for (row, column), state in empty.items():
@@ -547,8 +546,8 @@ def value_scale(low: float, high: float) -> Any:
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import ListedColormap, Normalize
 
-    shown = ListedColormap(colours()(np.linspace(LOWEST, HIGHEST, 128)))
-    return ScalarMappable(Normalize(low, high), shown)
+    colormap = ListedColormap(colours()(np.linspace(LOWEST, HIGHEST, 128)))
+    return ScalarMappable(Normalize(low, high), colormap)
 
 
 def document_of(result: SweepResult, provenance: Provenance) -> Document:

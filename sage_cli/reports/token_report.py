@@ -127,8 +127,8 @@ def to_rich(report: TokenReport) -> RichTable:
         box=None, padding=(0, 1, 0, 0), title=Text(table.title), title_justify="left"
     )
     rendered.caption, rendered.caption_justify = Text("\n".join(table.notes)), "left"
-    for place, column in enumerate(table.columns):
-        rendered.add_column(column.name, justify="left" if place < 2 else "right")
+    for index, column in enumerate(table.columns):
+        rendered.add_column(column.name, justify="left" if index < 2 else "right")
     for row in table.rows:
         rendered.add_row(*map(str, row.cells), style="bold" if row.section == "all" else "")
     return rendered

@@ -36,13 +36,15 @@ from sage_cli.sampling.attention import (
     threads_for,
 )
 from sage_cli.sampling.sampler import (
+    Ending,
     Sampler,
     SampleRequest,
     SamplingParameters,
+    Stopping,
+    eos_ids,
     sample_seed,
     too_long,
 )
-from sage_cli.sampling.stopping import Ending, Stopping, eos_ids
 from sage_cli.splitmix import GOLDEN, mixed, shifted
 from sage_cli.store.sample_parts import Completion
 
@@ -183,8 +185,7 @@ class Cohort:
         self.samples = [(request, prompt.ids, index) for prompt, request, index in samples]
         self.rows_S: Indices = np.array([prompts[prompt] for prompt, _, _ in samples])
         self.seeds_S = np.array(
-            [sample_seed(r.seed, r.problem_id, index) for _, r, index in samples],
-            dtype=np.uint64,
+            [sample_seed(r.seed, r.problem_id, index) for _, r, index in samples], dtype=np.uint64
         )
         memories = [prompt.memory for prompt in prompts]
         shared = SharedPrompts(memories, np.arange(len(prompts)))

@@ -30,8 +30,8 @@ from sage_cli.sampling.server_api import (
     sampling_fields,
     served_model,
 )
+from sage_cli.solution_text import stop_end
 from sage_cli.store.sample_parts import FINISH_REASONS, Completion
-from sage_cli.thoughts import stop_end
 
 REST_S = 5.0
 

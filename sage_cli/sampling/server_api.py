@@ -21,7 +21,7 @@ from sage_cli.problems.template import chat_messages
 from sage_cli.sampling.sampler import NO_PENALTIES, SamplingParameters
 from sage_cli.settings.passwords import secrets_of, taken
 from sage_cli.settings.sections.model import PromptSection
-from sage_cli.thoughts import CLOSE, OPEN
+from sage_cli.solution_text import CLOSE, OPEN
 
 CONNECT_S = 10.0
 IDLE_S = 2.0

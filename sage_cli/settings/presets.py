@@ -136,8 +136,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise ConfigurationError(f"there is no file {path}") from None
     except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
-        where = " ".join(str(error).split())
-        raise ConfigurationError(f"{path} can't be read as YAML: {where}") from None
+        reason = " ".join(str(error).split())
+        raise ConfigurationError(f"{path} can't be read as YAML: {reason}") from None
     if values is None:
         return {}
     if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):

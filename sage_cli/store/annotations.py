@@ -34,12 +34,7 @@ _SAMPLE = (("part", _NAME), ("problem_id", _NAME), ("index", pa.int32()))
 SCHEMAS = {
     "grades": pa.schema([*_SAMPLE, ("status", _NAME), ("extracted", pa.large_string())]),
     "scores": pa.schema(
-        [
-            *_SAMPLE,
-            ("surprisal", pa.float64()),
-            ("entropy", pa.float64()),
-            ("length", pa.int32()),
-        ]
+        [*_SAMPLE, ("surprisal", pa.float64()), ("entropy", pa.float64()), ("length", pa.int32())]
     ),
     "tokens": pa.schema(
         [

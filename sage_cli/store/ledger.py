@@ -70,15 +70,12 @@ class StepFiles:
             table = pq.ParquetFile(file, page_checksum_verification=True).read()
         except (OSError, pa.ArrowException):
             table = None
-        if table is None or not self._has_layout(table.schema):
+        if table is None or not table.schema.equals(self.schema):
             warn_once(
                 f"{file} is torn, was altered or is another version's: its steps are left out"
             )
             return None
         return table
-
-    def _has_layout(self, schema: pa.Schema) -> bool:
-        return bool(schema.equals(self.schema))
 
 
 class PromptRow(NamedTuple):

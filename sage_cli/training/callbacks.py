@@ -88,11 +88,7 @@ class Watch:
 
 @contextmanager
 def watched(
-    run: Run,
-    tracking: TrackingSection,
-    job: str,
-    progress: Progress,
-    shown: Mapping[str, str],
+    run: Run, tracking: TrackingSection, job: str, progress: Progress, shown: Mapping[str, str]
 ) -> Iterator[Watch]:
     """Show and mirror a training while the block lasts.
 

@@ -275,11 +275,7 @@ def _has_gpu() -> bool:
 
 
 def train_together(
-    config: SageConfig,
-    run: Run,
-    init: str | None,
-    progress: Progress,
-    shown: Mapping[str, str],
+    config: SageConfig, run: Run, init: str | None, progress: Progress, shown: Mapping[str, str]
 ) -> None:
     """Train `run` in `rl.processes` processes of this machine: this command under a launcher.
 
@@ -291,14 +287,14 @@ def train_together(
     words += ["--init", init] if init else []
     by = accelerate_configuration(rl.accelerate) if rl.accelerate else None
     command = launch_command(rl.processes, words, by)
-    with ExitStack() as held:
+    with ExitStack() as stack:
         with writer(run.folder):  # nothing is touched that somebody else is training
-            held.enter_context(command_lock(run.folder))
+            stack.enter_context(command_lock(run.folder))
             prepare_resume(run, rl)  # records to be forgotten go before anybody follows them
             write_json(stored, config.model_dump(mode="json"))
         # the first of the processes mirrors the run
         silent = TrackingSection(wandb="off")
-        watch = held.enter_context(watched(run, silent, "rl", progress, shown))
+        watch = stack.enter_context(watched(run, silent, "rl", progress, shown))
         run_together(command, rl.processes, run, watch.on_step, rl.steps_per_batch)
 
 

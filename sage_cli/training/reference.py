@@ -68,22 +68,22 @@ class MovingReference(TrainerCallback):  # type: ignore[misc]
 
     def save(self, checkpoint: Path) -> None:
         """Add the reference to a checkpoint."""
-        held = {name: weight.detach().cpu().contiguous() for name, weight in self.weights.items()}
-        save_file(held, checkpoint / FILE)
+        saved = {name: weight.detach().cpu().contiguous() for name, weight in self.weights.items()}
+        save_file(saved, checkpoint / FILE)
 
     @torch.no_grad()
     def load(self, checkpoint: Path) -> None:
         """Take the reference from a checkpoint. Raises TrainingError if it has none that fits."""
         file = checkpoint / FILE
-        held = load_file(file) if file.is_file() else {}
+        saved = load_file(file) if file.is_file() else {}
         weights = self.weights
-        if held.keys() != weights.keys():
+        if saved.keys() != weights.keys():
             raise TrainingError(
                 f"{checkpoint} has not the reference that was moved until then",
                 f"remove {checkpoint}, and the training resumes from the one before it",
             )
         for name, weight in weights.items():
-            weight.copy_(held[name])
+            weight.copy_(saved[name])
 
     @property
     def _model(self) -> Any:

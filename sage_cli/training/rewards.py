@@ -50,11 +50,7 @@ class CalledReward:
     """
 
     def __init__(
-        self,
-        who: str,
-        module: str,
-        function: RewardFunction,
-        rows: Sequence[Mapping[str, Any]],
+        self, who: str, module: str, function: RewardFunction, rows: Sequence[Mapping[str, Any]]
     ) -> None:
         self.who, self.module, self.function = who, module, function
         self.rows = rows

@@ -28,8 +28,7 @@ from sage_cli.models.planned import policy_and_reference
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
-from sage_cli.sampling.sampler import SamplingParameters
-from sage_cli.sampling.stopping import Stopping, eos_ids
+from sage_cli.sampling.sampler import SamplingParameters, Stopping, eos_ids
 from sage_cli.settings.sections.model import PretrainedModel
 from sage_cli.settings.sections.sampling import RolloutSection, VllmRolloutSection
 from sage_cli.store.run import Run
@@ -98,10 +97,10 @@ def train(training: Training, run: Run, watch: Watch | None, _progress: Progress
     template = PromptTemplate.from_section(config.prompt, tokenizer)
     with memory_explained(LOADING, run):
         model, reference = policy_and_reference(config, start)
-    with ExitStack() as held:
-        grader = held.enter_context(grader_for(config.data.rl.name, config.grading, config.prompt))
+    with ExitStack() as stack:
+        grader = stack.enter_context(grader_for(config.data.rl.name, config.grading, config.prompt))
         on_sampled = watch.on_validation if watch else _nobody
-        validator = held.enter_context(validating(training.validation, tokenizer, on_sampled))
+        validator = stack.enter_context(validating(training.validation, tokenizer, on_sampled))
 
         def grades(golds: Sequence[str], completions: Sequence[str]) -> list[Grade]:
             opened = template.opened or ""
@@ -222,7 +221,7 @@ def _setup(
 ) -> Setup:
     """Return what the method's hooks are made of."""
     tags = AnswerTags(config.prompt.answer_open, config.prompt.answer_close)
-    each = config.rl.steps_per_batch
+    per_batch = config.rl.steps_per_batch
     initial, texts = {}, inputs.reference_completions or {}
     for row, ids in enumerate(stored.ids if stored else ()):
         if ids:
@@ -234,7 +233,7 @@ def _setup(
         population,
         tags.open,
         partial(answer_begin, tags=tags),
-        [record for record in run.metrics.read() if (record["step"] - 1) % each == 0],
+        [record for record in run.metrics.read() if (record["step"] - 1) % per_batch == 0],
         initial,
     )
 
@@ -328,8 +327,8 @@ def vllm_ends(parameters: SamplingParameters, ends: Sequence[int]) -> dict[str, 
     arguments: dict[str, Any] = {"stop_token_ids": list(ends)}
     if parameters.engine_stop is not None:
         # a tag may be a special token of the engine's tokenizer
-        shown = {"include_stop_str_in_output": True, "skip_special_tokens": False}
-        arguments |= {"stop": [parameters.engine_stop], **shown}
+        detokenized = {"include_stop_str_in_output": True, "skip_special_tokens": False}
+        arguments |= {"stop": [parameters.engine_stop], **detokenized}
     return arguments
 
 

@@ -23,7 +23,7 @@ from sage_cli.methods.formulas import AdvantageInputs, Measure, Texts, Update, c
 from sage_cli.methods.hooks import Batch, Generated, Hooks, Row, learned_tokens
 from sage_cli.methods.method import OnlineMethod
 from sage_cli.models.loading import causal_of
-from sage_cli.sampling.stopping import Stopping
+from sage_cli.sampling.sampler import Stopping
 from sage_cli.settings.own_code import load_plugin
 from sage_cli.settings.sections.training import AnchorSection
 from sage_cli.store.files import read_object, write_json
@@ -496,11 +496,7 @@ def batch_advantages(
 
 
 def update_advantages(
-    trainer: Any,
-    method: OnlineMethod,
-    batch: dict[str, Any],
-    logps_BT: Tensor,
-    entropy_BT: Tensor,
+    trainer: Any, method: OnlineMethod, batch: dict[str, Any], logps_BT: Tensor, entropy_BT: Tensor
 ) -> Tensor:
     """Return advantages (B, T) of a micro-batch, shaped by the policy as it is now."""
     advantages, entropy_BT = batch["advantages"], entropy_BT.detach()

@@ -160,10 +160,7 @@ def engine_as_asked(seed: int, step: int, logprobs_mode: LogprobsMode) -> Iterat
     plain = getattr(vllm_generation, "LLM", None)
 
     def build(**arguments: Any) -> Any:
-        ours = {
-            "seed": engine_seed(seed, arguments["seed"], step),
-            "logprobs_mode": logprobs_mode,
-        }
+        ours = {"seed": engine_seed(seed, arguments["seed"], step), "logprobs_mode": logprobs_mode}
         return plain(**{**arguments, **ours})  # type: ignore[misc]
 
     if plain is not None:
@@ -248,7 +245,7 @@ def adapted_layers(model: Any) -> dict[str, LoraLayer]:
         name = path.removeprefix(_BEFORE).replace(".base_layer", "")
         if isinstance(layer, LoraLayer):
             layers[f"{name}.{getattr(layer, 'parameter_name', 'weight')}"] = layer
-            if layer.lora_variant or _has_bias(layer):
+            if layer.lora_variant or any(layer.lora_bias.values()):
                 special.append(name)
         elif isinstance(layer, TrainableTokensWrapper):
             special.append(name)
@@ -278,10 +275,6 @@ def merged(weight: Tensor, layer: LoraLayer) -> Tensor:
         whole = delta.full_tensor() if hasattr(delta, "full_tensor") else delta
         weight = (weight.float() + whole.to(weight.device).float()).to(weight.dtype)
     return weight
-
-
-def _has_bias(layer: LoraLayer) -> bool:
-    return any(layer.lora_bias.values())
 
 
 @contextmanager

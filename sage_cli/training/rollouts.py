@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError, SamplingError, TrainingError
-from sage_cli.evaluation.training_pool import training_problems
 from sage_cli.json_value import json_value
 from sage_cli.models.folders import adapter_base, is_adapter, model_config
 from sage_cli.models.planned import reference_policy
@@ -20,7 +19,7 @@ from sage_cli.progress import Progress
 from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.settings.passwords import secrets_of
 from sage_cli.settings.sections.sampling import NO_SERVER, LogprobsMode, RolloutSection
-from sage_cli.training.training import SampleRollouts, Training, rows_seen
+from sage_cli.training.training import SampleRollouts, Training, rows_seen, training_problems
 
 if TYPE_CHECKING:
     from sage_cli.evaluation.stored import PolicySamples

@@ -20,12 +20,7 @@ from sage_cli.store.run import Run
 from sage_cli.training.callbacks import OnStep
 from sage_cli.training.checkpoints import newest_sealed, step_of
 from sage_cli.training.hardware import common_arguments
-from sage_cli.training.interruption import (
-    MemoryNeed,
-    SealedCheckpoints,
-    carry_out,
-    disk_explained,
-)
+from sage_cli.training.interruption import MemoryNeed, SealedCheckpoints, carry_out, disk_explained
 
 IGNORED = -100
 

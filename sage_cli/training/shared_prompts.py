@@ -98,7 +98,7 @@ class _Passes:
             return None
         if any(length_obstacles(backbone.config.get_text_config().to_dict(), ids.shape[1])):
             return None
-        number = {place: i for i, place in enumerate(distinct)}
+        number = {row: i for i, row in enumerate(distinct)}
         row_B = torch.tensor([number[places[name]] for name in names], device=ids.device)
         cut = ids.shape[1] - self._completion
         prompt_2BT = torch.stack([ids, mask.to(ids)])[:, :, :cut]
@@ -159,4 +159,4 @@ def regrouped(micro_batches: Sequence[Batch]) -> list[Batch]:
 
 def _first_places(names: Sequence[int]) -> dict[int, int]:
     """Return where each name stands first."""
-    return {name: place for place, name in reversed(list(enumerate(names)))}
+    return {name: row for row, name in reversed(list(enumerate(names)))}

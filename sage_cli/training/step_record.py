@@ -350,12 +350,7 @@ class Noted:
         """Hear that a generation batch begins, which `step` is the first to train on."""
         self._step = step
 
-    def scored(
-        self,
-        rows: Sequence[Row],
-        batch: dict[str, Any],
-        rewards_BF: Tensor,
-    ) -> None:
+    def scored(self, rows: Sequence[Row], batch: dict[str, Any], rewards_BF: Tensor) -> None:
         """Note the completions that were generated and graded last: they are trained on."""
         sampled = self._sampled(rows, self.generated, self.reward.statuses, trained=True)
         if self.kept is not None:
@@ -383,12 +378,7 @@ class Noted:
             self.kept.seal()
 
     def _sampled(
-        self,
-        rows: Sequence[Row],
-        sampled: Generated,
-        statuses: Sequence[str],
-        *,
-        trained: bool,
+        self, rows: Sequence[Row], sampled: Generated, statuses: Sequence[str], *, trained: bool
     ) -> Sampled:
         problems, lengths = [self.problems[row["row"]] for row in rows], lengths_of(sampled)
         self._rows += [

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from heapq import heapify, heapreplace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from rich.markup import escape
 
@@ -160,7 +160,7 @@ def work_of(task: Task) -> tuple[str, int]:
 
 
 class TaskProgress:
-    """Counts the expected tasks, and prints what becomes of them.
+    """Is told what becomes of tasks: counts those that are expected, and prints the rest.
 
     `total` is how many there will be at least, as far as that is known beforehand. `failures` says
     by name why tasks were given up. `best` is the best trial so far, for the board. `ended` is told
@@ -198,8 +198,12 @@ class TaskProgress:
         """Count one more task."""
         self._expected[task.name] = work_of(task)
 
-    def done(self, task: Task, result: str = "") -> None:
-        """A task's result is stored, now or from before; `result` sums it up."""
+    def done(self, task: Task) -> None:
+        """A task's result is stored, now or from before."""
+        self._count(task)
+
+    def _count(self, task: Task, result: str = "") -> None:
+        """Count a task that is done, and print it with `result`, which sums it up."""
         self.done_count += 1
         self._settled.add(task.name)
         self._ended(task.name, DONE)
@@ -318,26 +322,15 @@ POLL_S = 0.25
 """Between two checks for jobs that ended."""
 
 
-class Listener(Protocol):
-    """Is told what becomes of tasks."""
-
-    def done(self, task: Task) -> None:
-        """A task's result is stored; `since_s` is None if it was stored before."""
-
-    def failed(self, task: Task, why: Failure, log: Path, *, again: bool) -> None:
-        """A task left no result: it is retried if `again`, else given up; `log` is its output."""
-
-    def waits(self, task: Task, who: str) -> None:
-        """A task is left until `who`, another process that does it, has ended."""
-
-
 class TaskQueue:
     """Tasks that wait or run. `folder` holds a configuration and a log for each.
 
     Jobs that outlive this process are listed in jobs.json, where the next one finds them.
     """
 
-    def __init__(self, executor: Executor, folder: Path, retries: int, listener: Listener) -> None:
+    def __init__(
+        self, executor: Executor, folder: Path, retries: int, listener: TaskProgress
+    ) -> None:
         # absolute: a cluster runs commands in folders of its own
         self._executor, self._folder = executor, folder.resolve()
         self._retries, self._listener = retries, listener

@@ -32,7 +32,7 @@ from sage_cli.trials.executors.executor import Command, Resources, local_places,
 
 if TYPE_CHECKING:
     from sage_cli.evaluation.benchmarks import Benchmark
-    from sage_cli.reports.provenance import SeedCounts
+    from sage_cli.reports.document import SeedCounts
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Replicate:
         pool = None
         if config.data.rl.solved_by is not None:
             # reads stored counts, whose libraries no other plan loads
-            from sage_cli.evaluation.training_pool import pool_identity
+            from sage_cli.training.training import pool_identity
 
             pool = pool_identity(config, runs.root)
         run = rl_run(config, self.initial, runs, config.rl.processes, pool)
@@ -309,10 +309,7 @@ class TaskList:
     """
 
     def __init__(
-        self,
-        config: SageConfig,
-        flags: tuple[str, ...] = (),
-        training: tuple[str, ...] = (),
+        self, config: SageConfig, flags: tuple[str, ...] = (), training: tuple[str, ...] = ()
     ) -> None:
         section, processes = config.executor, config.rl.processes
         self._share = task_resources(section, processes)

@@ -11,14 +11,7 @@ from typing import Any, TypeVar
 from sage_cli.errors import ConfigurationError, SageError, StoreError
 from sage_cli.store.run import Run
 from sage_cli.view.passk_view import difference_view, passk_view
-from sage_cli.view.problems_view import problem_view, problems_view
-from sage_cli.view.runs_view import (
-    ledger_view,
-    records_view,
-    rollouts_view,
-    run_view,
-    runs_view,
-)
+from sage_cli.view.runs_view import ledger_view, records_view, rollouts_view, run_view, runs_view
 from sage_cli.view.stored_runs import MeasuredPolicy, Policies, RunsRead
 from sage_cli.view.stored_samples import (
     Absent,
@@ -27,6 +20,8 @@ from sage_cli.view.stored_samples import (
     ShownPolicies,
     StoredColumns,
     location_of,
+    problem_view,
+    problems_view,
     rows_of,
     samples_view,
 )

@@ -17,13 +17,12 @@ from typing_extensions import TypedDict
 from sage_cli.errors import ConfigurationError, SageError
 from sage_cli.store.files import compact_json, storing, write_text
 from sage_cli.store.run import Run, Runs
-from sage_cli.trials.search.folder import SweepFolder, Sweeps
+from sage_cli.trials.search.planned_sweep import SweepFolder, Sweeps
 from sage_cli.view.api import Api
 from sage_cli.view.passk_view import DifferenceView, PasskView
-from sage_cli.view.problems_view import ProblemsView
 from sage_cli.view.runs_view import RecordsView
 from sage_cli.view.stored_runs import MeasuredPolicy
-from sage_cli.view.stored_samples import Columns, Filters, SampleRow, rows_of
+from sage_cli.view.stored_samples import Columns, Filters, ProblemsView, SampleRow, rows_of
 from sage_cli.view.trials_view import StoredSuites, policies_of_suite
 
 T = TypeVar("T")

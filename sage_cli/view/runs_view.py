@@ -10,14 +10,9 @@ from typing_extensions import TypedDict
 
 from sage_cli.config.schema import settings
 from sage_cli.errors import SageError
+from sage_cli.json_value import is_number
 from sage_cli.store.run import SEALED, Run
-from sage_cli.store.run_facts import (
-    ABOUT,
-    RunFacts,
-    replicated,
-    speed_figures,
-    telling_apart,
-)
+from sage_cli.store.run_facts import ABOUT, RunFacts, replicated, speed_figures, telling_apart
 from sage_cli.view.stored_runs import Look, Policies, RunsRead, look_of, looks_of, policies_of
 from sage_cli.view.stored_samples import AskedProblem, asked_problems
 
@@ -54,8 +49,8 @@ def runs_view(runs: RunsRead, asked: Sequence[str]) -> RunsView:
     looks = looks_of(facts_of_runs)
     apart, passk = telling_apart(facts_of_runs), _passk_columns(facts_of_runs)
     columns = list(dict.fromkeys([*FIRST, *asked, *apart, *passk, *LAST]))
-    place = {facts.run.id: number for number, facts in enumerate(facts_of_runs)}
-    groups = sorted(replicated(facts_of_runs), key=lambda group: place[group[-1].run.id])
+    number_of = {facts.run.id: number for number, facts in enumerate(facts_of_runs)}
+    groups = sorted(replicated(facts_of_runs), key=lambda group: number_of[group[-1].run.id])
     group_of = {run.run.id: number for number, group in enumerate(groups) for run in group}
     return {
         "root": str(runs.root.resolve()),
@@ -150,7 +145,7 @@ def run_view(id_: str, policies: Policies) -> RunView:
     run, torn = facts.run, facts.run.torn
     changed = "" if torn else ", ".join(run.changed(*SEALED))
     records = run.metrics.read()
-    names = dict.fromkeys(key for record in records for key, v in record.items() if _is_number(v))
+    names = dict.fromkeys(key for record in records for key, v in record.items() if is_number(v))
     return {
         "id": run.id,
         "look": look_of(run.id, policies.runs.looks()),
@@ -216,14 +211,14 @@ def ledger_view(run: Run, step: int | None, policies: Policies) -> LedgerView:
         for name in ("n", "right", "wrong", "unparseable", "timeout", "error", "tokens"):
             total[name] = total.get(name, 0) + row[name]
     at_step = step if step in sums else (max(sums) if sums else None)
-    shown = [row for row in rows if row["step"] == at_step]
-    ids = {str(row["problem"]) for row in shown}
+    step_rows = [row for row in rows if row["step"] == at_step]
+    ids = {str(row["problem"]) for row in step_rows}
     return {
         "run": run.id,
         "steps": [sums[number] for number in sorted(sums)],
         "step": at_step,
         "problems": asked_problems(policies.training_problems(run), ids) if ids else {},
-        "rows": shown,
+        "rows": step_rows,
     }
 
 
@@ -232,7 +227,3 @@ def _benchmarks(id_: str, policies: Policies) -> list[str]:
         return policies.benchmarks(id_)
     except SageError:
         return []
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

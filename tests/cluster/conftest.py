@@ -1,29 +1,22 @@
 """Real clusters on this machine: Ray, and Slurm of two nodes."""
 
-from __future__ import annotations
-
 import os
-from collections.abc import Iterator
 from importlib.util import find_spec
 from shutil import which
-from typing import TYPE_CHECKING
 
 import pytest
 from slurm_cluster import SlurmCluster
 
-if TYPE_CHECKING:
-    from ray.cluster_utils import Cluster
-
 os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items):
     """What is here is of the tier `cluster`."""
     for item in items:
         item.add_marker(pytest.mark.cluster)
 
 
-def _ray_cluster() -> Cluster:
+def _ray_cluster():
     if find_spec("ray") is None:
         pytest.skip("Ray isn't installed (make test-cluster)")
     from ray.cluster_utils import Cluster
@@ -36,7 +29,7 @@ def _ray_cluster() -> Cluster:
 
 
 @pytest.fixture(scope="session")
-def ray_cluster() -> Iterator[Cluster]:
+def ray_cluster():
     """A Ray cluster of two nodes with a core each, for as long as the tests in RAY_ADDRESS."""
     cluster = _ray_cluster()
     import ray
@@ -49,7 +42,7 @@ def ray_cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def mortal_ray_cluster() -> Iterator[Cluster]:
+def mortal_ray_cluster():
     """Another one, which a test may kill."""
     cluster = _ray_cluster()
     yield cluster
@@ -57,7 +50,7 @@ def mortal_ray_cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")
-def slurm_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCluster]:
+def slurm_cluster(tmp_path_factory):
     """A Slurm of two nodes with a core each, for as long as the tests in SLURM_CONF."""
     if which("slurmctld") is None or find_spec("submitit") is None or os.geteuid():
         pytest.skip("needs Debian's slurm-wlm, submitit and root (make test-cluster)")

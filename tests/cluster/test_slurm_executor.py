@@ -22,12 +22,9 @@ executor = SlurmExecutor(ExecutorSection(name="slurm"), folder / "slurm", grace_
         from sage_cli.trials.executors.slurm_executor import SlurmExecutor
 
         section = ExecutorSection(
-            name="slurm",
-            workers=1,
-            partition="main",
-            lines={"comment": "of ours"},
+            name="slurm", workers=1, partition="main", lines={"comment": "of ours"},
             setup=("export SAID='by the setup'",),
-        )
+        )  # fmt: skip
         executor = SlurmExecutor(section, tmp_path / "slurm", grace_s=1)
         tasks = [shell(tmp_path, name, "echo $SAID; sleep 2") for name in "ab"]
         jobs = executor.submit(tasks)
@@ -83,13 +80,9 @@ executor = SlurmExecutor(ExecutorSection(name="slurm"), folder / "slurm", grace_
     def test_a_node_that_is_lost(self, tmp_path, slurm_cluster):
         """Its job is queued again by Slurm, and found by a driver that came later."""
         go = tmp_path / "go"
+        work = f"until [ -e {go} ]; do sleep 0.1; done; exit 4"
         tasks = [
-            shell(
-                tmp_path,
-                name,
-                f"echo $$ >> {tmp_path / name}.pids; until [ -e {go} ]; do sleep 0.1; done; exit 4",
-            )
-            for name in "ab"
+            shell(tmp_path, name, f"echo $$ >> {tmp_path / name}.pids; {work}") for name in "ab"
         ]
 
         def at_work():

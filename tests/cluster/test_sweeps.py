@@ -1,14 +1,9 @@
 """Sweeps on real engines of which parts are killed: every trial once, or named as failed."""
 
-from __future__ import annotations
-
 from collections import Counter
-from pathlib import Path
-from typing import Any
 
 import pytest
 from sweep_lab import SweepLab, kill
-from warm import Warm
 
 from sage_cli.trials.search.study import open_journal
 
@@ -23,11 +18,11 @@ NO_GPU = ("--set", "executor.gpus=0")
 
 
 @pytest.fixture
-def lab(tmp_path: Path, warm: Warm) -> SweepLab:
+def lab(tmp_path, warm):
     return SweepLab(tmp_path, warm, environment={"OMP_NUM_THREADS": "1"})
 
 
-def complete(lab: SweepLab, report: Any, done: int, failed: int = 0) -> None:
+def complete(lab, report, done, failed=0):
     """Every trial is there once or named as failed, nothing was trained twice, nothing runs."""
     assert Counter(trial["state"] for trial in report["trials"]) == Counter(
         {"done": done, **({"failed": failed} if failed else {})}
@@ -39,16 +34,6 @@ def complete(lab: SweepLab, report: Any, done: int, failed: int = 0) -> None:
     finished = [run["id"] for run in lab.runs if run["status"] == "finished"]
     assert set(runs) <= set(finished)
     lab.wait_until(lambda: not lab.tasks(), seconds=60)
-
-
-def killed_while(lab: SweepLab, pause_s: float, *words: str) -> None:
-    """Start a sweep, and kill its driver so long after its first training has begun."""
-    before = len(lab.runs)
-    driver = lab.start(*words)
-    lab.wait_until(lambda: len(lab.runs) > before or driver.poll() is not None)
-    lab.pause(pause_s)
-    kill(driver.pid)
-    driver.communicate()
 
 
 def test_a_ray_cluster_that_loses_a_node(lab, ray_cluster):
@@ -63,7 +48,7 @@ def test_a_ray_cluster_that_loses_a_node(lab, ray_cluster):
     complete(lab, lab.run(*words), done=4)
 
 
-def killed(cluster: Any, what: str) -> None:
+def killed(cluster, what):
     """SIGKILL to parts of a Ray cluster."""
     if what == "control service":
         cluster.head_node.kill_gcs_server(check_alive=False)
@@ -97,7 +82,10 @@ def test_a_ray_cluster_that_dies(lab, ray_cluster, mortal_ray_cluster, what):
 
 def test_a_slurm_whose_node_dies_and_whose_driver_is_killed(lab, slurm_cluster):
     words = ("--space", lab.space(*SMALL_GRID), "--executor", "slurm", *NO_GPU)
-    killed_while(lab, 0, *words)
+    driver = lab.start(*words)
+    lab.wait_until(lambda: lab.runs or driver.poll() is not None)
+    kill(driver.pid)
+    driver.communicate()
     assert lab.tasks()  # Slurm's jobs go on without their driver
     begun = sum(lab.begun().values())
     driver = lab.start(*words, "--json")

@@ -3,8 +3,8 @@
 from generator_contract import GeneratorContract
 
 from sage_cli.problems.arithmetic import Arithmetic
-from sage_cli.problems.generator import Generator
 from sage_cli.problems.knights_knaves import KnightsKnaves
+from sage_cli.problems.problem import Generator
 from sage_cli.settings.sections.data import ArithmeticSection, KnightsKnavesSection
 
 

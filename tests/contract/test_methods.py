@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from sage_cli.errors import TrainingError
-from sage_cli.methods.alpha_dpg import AlphaDpg
 from sage_cli.methods.best_of_k import Pkpo
 from sage_cli.methods.effective_rank import EffectiveRank
 from sage_cli.methods.formulas import AdvantageInputs, Update
+from sage_cli.methods.initial_texts import AlphaDpg
 from sage_cli.methods.method import Method, PolicyGradient
 from sage_cli.methods.method_contract import MethodContract
 from sage_cli.methods.reweighted import Mara, Nsr, Psr, Unlikeliness, WReinforce

@@ -1,7 +1,5 @@
 """`sage rl` in several processes, launched by itself or by torchrun, and on reference samples."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -10,19 +8,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
 from free_port import free_port
 from offline_wandb import read_offline
 from pyarrow.parquet import read_metadata
 from safetensors.torch import load_file
-from toy_policy import base, tokenizer
+from toy_policy import base, tokenizer, weights
 from typer.testing import CliRunner
-from warm import Warm
 
 from sage_cli.cli.app import app
 from sage_cli.store.run import Run
@@ -42,18 +36,26 @@ tracking: {wandb: "off"}
 """
 
 
-def typed(folder: Path, launcher: list[str], *arguments: str) -> subprocess.CompletedProcess[str]:
+def start(folder, launcher, *arguments, **more):
+    """Type `sage rl` in a folder; what it prints on either stream is one text."""
     (folder / "small.yaml").write_text(SMALL)
     command = [sys.executable, *launcher, "rl", "--preset", "tiny", "--preset", "small.yaml"]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.run(
-        [*command, *arguments], cwd=folder, env=environment, capture_output=True, text=True,
-        timeout=400,
+    return subprocess.Popen(
+        [*command, *arguments], cwd=folder, env=os.environ | {"OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **more,
     )  # fmt: skip
 
 
+def typed(folder, launcher, *arguments):
+    """What it printed until it had finished."""
+    process = start(folder, launcher, *arguments)
+    said, _ = process.communicate(timeout=400)
+    assert process.returncode == 0, said[-2000:]
+    return said
+
+
 @pytest.fixture(scope="module", autouse=True)
-def _processes_begin_warm(warm: Warm) -> Iterator[None]:
+def _processes_begin_warm(warm):
     """Those that torchrun starts of the command line, by `sage` or typed."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHON_EXEC", warm.python)
@@ -61,28 +63,23 @@ def _processes_begin_warm(warm: Warm) -> Iterator[None]:
 
 
 @pytest.fixture
-def begin() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+def begin():
     """The same, not waited for, in a process group of its own as a terminal gives it."""
-    begun: list[subprocess.Popen[str]] = []
+    begun = []
 
-    def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-        (folder / "small.yaml").write_text(SMALL)
-        command = [sys.executable, *SCRIPT, "rl", "--preset", "tiny", "--preset", "small.yaml"]
-        begun.append(subprocess.Popen(
-            [*command, *arguments], cwd=folder, env=os.environ | {"OMP_NUM_THREADS": "1"},
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        ))  # fmt: skip
+    def in_a_group(folder, *arguments):
+        heard = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
+        begun.append(start(folder, SCRIPT, *arguments, start_new_session=True, **heard))
         return begun[-1]
 
-    yield start
+    yield in_a_group
     for process in begun:
         if process.poll() is None:
             process.kill()
             process.communicate()
 
 
-def members(folder: Path) -> set[int]:
+def members(folder):
     """The processes that were launched to train below `folder`, and live."""
     mark, found = f"{VARIABLE}={folder.resolve()}/".encode(), set()
     for process in Path("/proc").glob("[0-9]*"):
@@ -92,7 +89,7 @@ def members(folder: Path) -> set[int]:
     return found
 
 
-def until(condition: Callable[[], bool], process: subprocess.Popen[str] | None = None) -> None:
+def until(condition, process=None):
     deadline = time.monotonic() + 240
     while not condition():
         assert time.monotonic() < deadline
@@ -100,22 +97,14 @@ def until(condition: Callable[[], bool], process: subprocess.Popen[str] | None =
         time.sleep(0.01)
 
 
-def steps(folder: Path) -> int:
-    """How many steps the only run of RL in a folder has recorded."""
-    return sum(
-        len(file.read_text().splitlines()) for file in folder.glob("runs/rl-*/metrics.jsonl")
-    )
+def lines(folder):
+    """What the only run of RL in a folder has recorded, also while it is recording."""
+    files = folder.glob("runs/rl-*/metrics.jsonl")
+    return [line for file in files for line in file.read_text().splitlines()]
 
 
-def records(folder: Path) -> list[dict[str, Any]]:
-    (metrics,) = folder.glob("runs/rl-*/metrics.jsonl")
-    return [json.loads(line) for line in metrics.read_text().splitlines()]
-
-
-def first_line(folder: Path) -> str:
-    """The record of step 1, also while later ones are being written."""
-    (metrics,) = folder.glob("runs/rl-*/metrics.jsonl")
-    return metrics.read_text().splitlines()[0]
+def records(folder):
+    return [json.loads(line) for line in lines(folder)]
 
 
 SCRIPT = ["-c", "from sage_cli.cli.app import main; main()"]
@@ -128,25 +117,31 @@ NOISY = (
 """With noise on every token's anchor, so that the weights move without a right answer."""
 
 
-def weights(folder: Path) -> dict[str, torch.Tensor]:
-    """What the only run of RL in a folder ended with."""
-    (file,) = folder.glob("runs/rl-*/model/model.safetensors")
-    return load_file(file)
+def model(folder):
+    """The model that the only run of RL in a folder ended with."""
+    (trained,) = folder.glob("runs/rl-*/model")
+    return trained
+
+
+def assert_trained_alike(folder, other):
+    assert [record["step"] for record in records(folder)] == [1, 2, 3, 4]
+    assert weights(model(folder)) == weights(model(other))
 
 
 @pytest.fixture(scope="module")
-def launched(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def launched(base, tmp_path_factory):
     """A folder where `sage rl --processes 2` was typed, mirrored offline."""
     folder = tmp_path_factory.mktemp("launched")
     mirrored = ("--set", "tracking.wandb=offline")
-    finished = typed(folder, SCRIPT, *NOISY, "--processes", "2", "--init", str(base), *mirrored)
-    assert finished.returncode == 0, finished.stderr[-2000:]
+    typed(folder, SCRIPT, *NOISY, "--processes", "2", "--init", str(base), *mirrored)
     return folder
 
 
-def test_processes_train_together_and_are_one_run(launched: Path, base: Path):
-    trained, start = weights(launched), load_file(base / "model.safetensors")
-    assert max((trained[name] - start[name]).abs().max().item() for name in trained) > 1e-5
+def test_processes_train_together_and_are_one_run(launched, base):
+    trained, initial = (
+        load_file(folder / "model.safetensors") for folder in (model(launched), base)
+    )
+    assert max((trained[name] - initial[name]).abs().max().item() for name in trained) > 1e-5
     assert [record["step"] for record in records(launched)] == [1, 2, 3, 4]
     (run,) = launched.glob("runs/rl-*")
     rows = Run(run).ledger.read().to_pylist()
@@ -164,43 +159,29 @@ def test_processes_train_together_and_are_one_run(launched: Path, base: Path):
     assert [(step, len(rows)) for step, rows in mirror.tables.items()] == [(1, 2)]
 
 
-def test_torchrun_trains_the_same(launched: Path, tmp_path: Path, base: Path):
+def test_torchrun_trains_the_same(launched, tmp_path, base):
     program = tmp_path / "sage.py"
     program.write_text(SCRIPT[1])
-    finished = typed(tmp_path, [*TORCHRUN, str(program)], *NOISY, "--init", str(base))
-    assert finished.returncode == 0, finished.stderr[-2000:]
-    assert [record["step"] for record in records(tmp_path)] == [1, 2, 3, 4]
-    other = weights(tmp_path)
-    assert all(torch.equal(other[name], tensor) for name, tensor in weights(launched).items())
+    typed(tmp_path, [*TORCHRUN, str(program)], *NOISY, "--init", str(base))
+    assert_trained_alike(tmp_path, launched)
     (one,), (two,) = (folder.glob("runs/rl-*") for folder in (launched, tmp_path))
     assert one.name == two.name  # one identity, whoever launched
 
 
-def test_two_nodes_train_the_same(launched: Path, tmp_path: Path, base: Path):
+def test_two_nodes_train_the_same(launched, tmp_path, base):
     """An agent of torchrun on each of two nodes, which here are both this machine."""
-    port = str(free_port())
-    (tmp_path / "small.yaml").write_text(SMALL)
-    said = ["rl", "--preset", "tiny", "--preset", "small.yaml", *NOISY, "--init", str(base)]
+    nodes = ["-m", "torch.distributed.run", "--nnodes", "2", "--nproc_per_node", "1"]
+    nodes += ["--master_addr", "127.0.0.1", "--master_port", str(free_port()), "--node_rank"]
     agents = [
-        subprocess.Popen(
-            [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--node_rank", rank,
-             "--nproc_per_node", "1", "--master_addr", "127.0.0.1", "--master_port", port,
-             "-m", "sage_cli", *said],
-            cwd=tmp_path, env=os.environ | {"OMP_NUM_THREADS": "1"},
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )
+        start(tmp_path, [*nodes, rank, "-m", "sage_cli"], *NOISY, "--init", str(base))
         for rank in ("0", "1")
-    ]  # fmt: skip
+    ]
     outputs = [agent.communicate(timeout=400)[0] for agent in agents]
     assert [agent.returncode for agent in agents] == [0, 0], "\n".join(outputs)[-3000:]
-    assert [record["step"] for record in records(tmp_path)] == [1, 2, 3, 4]
-    other = weights(tmp_path)
-    assert all(torch.equal(other[name], tensor) for name, tensor in weights(launched).items())
+    assert_trained_alike(tmp_path, launched)
 
 
-def test_accelerates_ddp_goes_on_with_what_was_interrupted(
-    launched: Path, tmp_path: Path, base: Path
-):
+def test_accelerates_ddp_goes_on_with_what_was_interrupted(launched, tmp_path, base):
     shutil.copytree(launched / "runs", tmp_path / "runs")
     (run,) = tmp_path.glob("runs/rl-*")
     for later in ("model", "checkpoints/checkpoint-4"):
@@ -209,17 +190,12 @@ def test_accelerates_ddp_goes_on_with_what_was_interrupted(
     del manifest["checksum"]
     (run / "manifest.json").write_text(json.dumps(manifest | {"status": "running"}))
     ddp = ("--processes", "2", "--accelerate", "ddp", "--init", str(base))
-    finished = typed(tmp_path, SCRIPT, *NOISY, *ddp)
-    assert finished.returncode == 0, finished.stderr[-2000:]
-    assert [record["step"] for record in records(tmp_path)] == [1, 2, 3, 4]
-    resumed = weights(tmp_path)
-    assert all(torch.equal(resumed[name], tensor) for name, tensor in weights(launched).items())
+    typed(tmp_path, SCRIPT, *NOISY, *ddp)
+    assert_trained_alike(tmp_path, launched)
 
 
 @pytest.mark.timeout(1200)
-def test_interrupted_processes_lose_nothing_and_end_as_one(
-    tmp_path: Path, base: Path, begin: Callable[..., subprocess.Popen[str]]
-):
+def test_interrupted_processes_lose_nothing_and_end_as_one(tmp_path, base, begin):
     """Two runs of one identity, interrupted in all ways at different steps: the same weights."""
     rarely = (
         "--steps", "60", "--set", "rl.save_every=100", "--processes", "2", "--init", str(base),
@@ -229,7 +205,7 @@ def test_interrupted_processes_lose_nothing_and_end_as_one(
         folder.mkdir()
 
     command = begin(killed, *NOISY[:-2], *rarely)
-    until(lambda: steps(killed) >= 3, command)
+    until(lambda: len(lines(killed)) >= 3, command)
     before = members(killed)
     command.kill()
     command.communicate()
@@ -237,44 +213,40 @@ def test_interrupted_processes_lose_nothing_and_end_as_one(
     until(lambda: not members(killed))
     (run,) = map(Run, killed.glob("runs/rl-*"))
     assert run.status == "interrupted"
-    first = first_line(killed)
+    first = lines(killed)[0]
 
     command = begin(killed, *NOISY[:-2], *rarely)  # the next start meets nobody
     # from the start, since nothing was saved: step 1 is recorded again, with other times
-    until(lambda: steps(killed) >= 5 and first_line(killed) != first, command)
+    until(lambda: len(lines(killed)) >= 5 and lines(killed)[0] != first, command)
     command.terminate()
     said, _ = command.communicate(timeout=120)
     assert command.returncode == 143, said
-    saved = steps(killed)
+    saved = len(lines(killed))
     assert f"is saved at step {saved}; the same command again continues" in words(said)
     assert saved_step(run.checkpoints) == saved < 60
     assert (run.status, run.manifest["reason"]) == ("interrupted", "interrupted by SIGTERM")
     assert not members(killed)
 
     command = begin(ddp, *NOISY[:-2], *rarely, "--accelerate", "ddp")
-    until(lambda: steps(ddp) >= 8, command)
+    until(lambda: len(lines(ddp)) >= 8, command)
     os.killpg(command.pid, signal.SIGINT)
     said, _ = command.communicate(timeout=120)
     assert command.returncode == 130, said
-    assert f"is saved at step {steps(ddp)}; " in words(said)
+    assert f"is saved at step {len(lines(ddp))}; " in words(said)
 
     for folder in (killed, ddp):
-        at, finished = steps(folder), typed(folder, SCRIPT, *NOISY[:-2], *rarely)
-        assert finished.returncode == 0, finished.stderr[-2000:]
-        assert f"continues from step {at}" in words(finished.stdout)
+        at, said = len(lines(folder)), typed(folder, SCRIPT, *NOISY[:-2], *rarely)
+        assert f"continues from step {at}" in words(said)
         assert [record["step"] for record in records(folder)] == list(range(1, 61))
-    one, other = weights(killed), weights(ddp)
-    assert all(torch.equal(one[name], other[name]) for name in one)
+    assert weights(model(killed)) == weights(model(ddp))
 
 
-def words(said: str) -> str:
+def words(said):
     """On one line, as a terminal's width doesn't matter."""
     return " ".join(said.split())
 
 
-def test_forward_kl_draws_its_samples_once(
-    tmp_path: Path, base: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_forward_kl_draws_its_samples_once(tmp_path, base, monkeypatch):
     (tmp_path / "small.yaml").write_text(SMALL)
     monkeypatch.chdir(tmp_path)
     common = [

@@ -1,34 +1,23 @@
 """What servers may answer instead of a completion, and which model they may serve."""
 
-from __future__ import annotations
-
 import re
 import socket
 import threading
 import time
 import tracemalloc
 from base64 import b64encode
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from email.utils import formatdate
-from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
-from endpoint import Answer, Endpoint, serving, text_for
+from endpoint import Endpoint, serving, text_for
 
 from sage_cli.errors import RefusedPromptsError, SamplingError
 from sage_cli.evaluation.measure import fill
 from sage_cli.sampling import server as server_client
-from sage_cli.sampling.sampler import (
-    Sampler,
-    SampleRequest,
-    SamplerSetup,
-    SamplingParameters,
-    sample_seed,
-)
+from sage_cli.sampling.sampler import SampleRequest, SamplerSetup, SamplingParameters, sample_seed
 from sage_cli.sampling.sampler_contract import SamplerContract
 from sage_cli.sampling.server import HOPELESS, ServerSampler
 from sage_cli.sampling.server_api import Chat, Login, ServerHttp
@@ -41,83 +30,58 @@ OFF = SamplingParameters(0.7, 1.0, 0, 0.0, 16, None)
 
 
 @pytest.fixture(autouse=True)
-def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_pauses(monkeypatch):
     monkeypatch.setattr(server_client, "FIRST_PAUSE_S", 0.01)
 
 
 @pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
+def endpoint():
     made = Endpoint()
     with serving(made):
         yield made
 
 
-def sampler_of(endpoint: Endpoint, **more: Any) -> ServerSampler:
+def sampler_of(endpoint, **more):
     return asking(endpoint.address, **{"server_attempts": 4, "server_patience_s": 5, **more})
 
 
-def asking(
-    *servers: str, meant: str = "tiny", prompt: PromptSection | None = None, **more: Any
-) -> ServerSampler:
+def asking(*servers, meant="tiny", prompt=None, **more):
     section = SamplingSection(**{"servers": servers, "batch_rows": 4, **more})
     return ServerSampler(SamplerSetup(meant, OFF, section, prompt=prompt or PromptSection()))
 
 
-def asked(*problems: str, n: int = 2) -> list[SampleRequest]:
+def asked(*problems, n=2):
     return [SampleRequest(problem, f"{problem}=", tuple(range(n)), 5) for problem in problems]
 
 
-def without(*path: str) -> Any:
-    """An endpoint's way of leaving a field out of its answers."""
-
-    def says(_: dict[str, Any], usual: Answer) -> Answer:
-        place = usual[1]
-        for key in path[:-1]:
-            place = place[int(key) if key.isdigit() else key]
-        del place[path[-1]]
-        return usual
-
-    return says
+def drawn(sampler):
+    """One sample of one problem."""
+    return list(sampler.sample(asked("a", n=1)))
 
 
-def test_every_sampling_field_is_sent_also_where_it_is_off(endpoint: Endpoint) -> None:
+@pytest.fixture
+def samples(tmp_path):
+    return SampleSet(tmp_path, SampleIdentity("m", "t", {}, 5))
+
+
+def answering(body):
+    """An endpoint's way of answering 200 with this body, whatever it is asked."""
+    return lambda *_: (200, body, {})
+
+
+def test_every_sampling_field_is_sent_also_where_it_is_off(endpoint):
     """`vllm serve` fills in what is left out from the model's generation_config.json."""
-    list(sampler_of(endpoint).sample(asked("a", n=1)))
+    drawn(sampler_of(endpoint))
     (body,) = endpoint.bodies
     off = {"top_p": 1.0, "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0, "stop": [],
            "presence_penalty": 0.0, "frequency_penalty": 0.0}  # fmt: skip
     assert {key: body.get(key) for key in off} == off
 
 
-@pytest.mark.parametrize(
-    ("says", "said"),
-    [
-        (without("usage"), "'usage'"),
-        (without("choices"), "'choices'"),
-        (lambda _, usual: (200, {**usual[1], "choices": []}, {}), "IndexError"),
-        (without("choices", "0", "text"), "'text'"),
-        (lambda *_: (200, b"<html>be right back</html>", {}), "be right back"),
-        (lambda *_: (200, b"", {}), "nothing"),
-        (lambda *_: (200, b"[]", {}), "TypeError"),
-        (lambda *_: (200, b"null", {}), "TypeError"),
-    ],
-    ids=["usage", "choices", "empty choices", "text", "HTML", "nothing", "a list", "null"],
-)  # fmt: skip
-def test_an_answer_that_holds_no_completion_is_named(
-    endpoint: Endpoint, says: Any, said: str
-) -> None:
-    endpoint.says = says
-    with pytest.raises(SamplingError, match=said) as refusal:
-        list(sampler_of(endpoint, batch_rows=1).sample(asked("a", n=1)))
-    assert f"{endpoint.address} answered 200" in refusal.value.cause
-    assert "holds no completion" in refusal.value.cause
-    assert len(endpoint.bodies) == server_client.ATTEMPTS_AT_UNUSABLE
-
-
-def choice_with(**fields: Any) -> Any:
+def choice_with(**fields):
     """An endpoint's way of answering with another choice; `tokens` stands in `usage`."""
 
-    def says(_: dict[str, Any], usual: Answer) -> Answer:
+    def says(_, usual):
         if "tokens" in fields:
             usual[1]["usage"]["completion_tokens"] = fields["tokens"]
         changed = {key: value for key, value in fields.items() if key != "tokens"}
@@ -127,6 +91,7 @@ def choice_with(**fields: Any) -> Any:
     return says
 
 
+COUNTED = {"completion_tokens": 3, "prompt_tokens": 1}
 UNUSABLE = {
     "abort": (choice_with(finish_reason="abort"), "finish_reason is 'abort'"),
     "error": (choice_with(finish_reason="error"), "finish_reason is 'error'"),
@@ -140,20 +105,29 @@ UNUSABLE = {
     "a half": (choice_with(tokens=2.5), "completion_tokens is 2.5"),
     "infinity": (choice_with(tokens=float("inf")), "completion_tokens is inf"),
     "true": (choice_with(tokens=True), "completion_tokens is True"),
-    "many digits": (lambda *_: (200, b'{"choices": 1%s}' % (b"0" * 9999), {}), "ValueError"),
-    "deep": (lambda *_: (200, b"[" * 200_000, {}), "nested too deeply"),
-    "text of text": (lambda *_: (200, {"choices": ["x"], "usage": {}}, {}), "TypeError"),
+    "many digits": (answering(b'{"choices": 1%s}' % (b"0" * 9999)), "ValueError"),
+    "deep": (answering(b"[" * 200_000), "nested too deeply"),
+    "text of text": (answering({"choices": ["x"], "usage": {}}), "TypeError"),
+    "no usage": (answering({"choices": [{"text": "x", "finish_reason": "stop"}]}), "'usage'"),
+    "no choices": (answering({"usage": COUNTED}), "'choices'"),
+    "empty choices": (answering({"choices": [], "usage": COUNTED}), "IndexError"),
+    "no text at all": (answering({"choices": [{}], "usage": COUNTED}), "'text'"),
+    "HTML": (
+        answering(b"<html>be right back</html>"),
+        "answered 200: .*be right back.*holds no completion",
+    ),
+    "nothing": (answering(b""), "answered 200: .*nothing"),
+    "a list": (answering(b"[]"), "TypeError"),
+    "null": (answering(b"null"), "TypeError"),
+    "encoded": (lambda *_: (200, b"{}", {"Content-Encoding": "gzip"}), "which was not requested"),
 }
 
 
 @pytest.mark.parametrize(("says", "said"), UNUSABLE.values(), ids=UNUSABLE)
-def test_an_answer_that_is_no_whole_sample_costs_that_sample_alone(
-    endpoint: Endpoint, tmp_path: Path, says: Any, said: str
-) -> None:
+def test_an_answer_that_is_no_whole_sample_costs_that_sample_alone(endpoint, samples, says, said):
     """All others are stored, it is asked for again with a bound, and named."""
     bad = sample_seed(5, "b", 3)
     endpoint.says = lambda body, usual: says(body, usual) if body["seed"] == bad else usual
-    samples = SampleSet(tmp_path, SampleIdentity("m", "t", {}, 5))
     prompts = {name: f"{name}=" for name in ("a", "b", "c")}
     with pytest.raises(RefusedPromptsError, match="1 problem lacks samples") as refusal:
         fill(samples, prompts, 8, sampler_of(endpoint))
@@ -168,24 +142,24 @@ def test_an_answer_that_is_no_whole_sample_costs_that_sample_alone(
     assert fill(samples, prompts, 8, sampler_of(endpoint)) == 1
 
 
-def test_an_answer_that_is_broken_off_once_is_asked_for_again(endpoint: Endpoint) -> None:
-    def says(body: dict[str, Any], usual: Answer) -> Answer:
+def test_an_answer_that_is_broken_off_once_is_asked_for_again(endpoint):
+    def says(body, usual):
         first = sum(one["seed"] == body["seed"] for one in endpoint.bodies) == 1
         return choice_with(finish_reason="abort", text="half")(body, usual) if first else usual
 
     endpoint.says = says
-    drawn = list(sampler_of(endpoint, batch_rows=1).sample(asked("a")))
-    assert [one.text for one in drawn] == [text_for("a=", sample_seed(5, "a", i)) for i in (0, 1)]
+    rows = sampler_of(endpoint, batch_rows=1).sample(asked("a"))
+    assert [row.text for row in rows] == [text_for("a=", sample_seed(5, "a", i)) for i in (0, 1)]
 
 
-def test_length_is_kept_as_length(endpoint: Endpoint) -> None:
+def test_length_is_kept_as_length(endpoint):
     endpoint.says = choice_with(finish_reason="length", text="", tokens=17)
-    (one,) = sampler_of(endpoint).sample(asked("a", n=1))
+    (one,) = drawn(sampler_of(endpoint))
     assert (one.finish_reason, one.text, one.tokens) == ("length", "", 17)
 
 
-def test_a_server_that_answers_nothing_usable_any_more_is_given_up(endpoint: Endpoint) -> None:
-    def says(_: dict[str, Any], usual: Answer) -> Answer:
+def test_a_server_that_answers_nothing_usable_any_more_is_given_up(endpoint):
+    def says(_, usual):
         return (200, b"<html>oops</html>", {}) if len(endpoint.bodies) > 8 else usual
 
     endpoint.says = says
@@ -200,16 +174,13 @@ def test_a_server_that_answers_nothing_usable_any_more_is_given_up(endpoint: End
     ("sent", "kept"),
     [("a\ud83dz", "a\ufffdz"), ("\ude00", "\ufffd"), ("\ud83d\ude00 \ud83d", "\U0001f600 \ufffd")],
 )
-def test_half_a_character_is_replaced_and_said_so(
-    endpoint: Endpoint, tmp_path: Path, caplog: pytest.LogCaptureFixture, sent: str, kept: str
-) -> None:
+def test_half_a_character_is_replaced_and_said_so(endpoint, samples, caplog, sent, kept):
     bad = sample_seed(5, "b", 1)
 
-    def says(body: dict[str, Any], usual: Answer) -> Answer:
+    def says(body, usual):
         return choice_with(text=sent)(body, usual) if body["seed"] == bad else usual
 
     endpoint.says = says
-    samples = SampleSet(tmp_path, SampleIdentity("m", "t", {}, 5))
     assert fill(samples, {"a": "a=", "b": "b="}, 4, sampler_of(endpoint)) == 8
     texts = {(one.problem_id, one.index): one.text for one in samples.completions()}
     assert texts["b", 1] == kept
@@ -218,11 +189,11 @@ def test_half_a_character_is_replaced_and_said_so(
     assert "U+FFFD" in caplog.text
 
 
-def dripping(head: bytes, drop: bytes) -> Any:
+def dripping(head, drop):
     """A server that answers `head` and then `drop` ten times a second; its address."""
     listening = socket.create_server(("127.0.0.1", 0))
 
-    def serve(connection: socket.socket) -> None:
+    def serve(connection):
         with connection, suppress(OSError):
             connection.recv(65536)
             connection.sendall(head)
@@ -230,7 +201,7 @@ def dripping(head: bytes, drop: bytes) -> Any:
                 connection.sendall(drop)
                 time.sleep(0.1)
 
-    def accept() -> None:
+    def accept():
         with suppress(OSError):
             while True:
                 threading.Thread(target=serve, args=(listening.accept()[0],), daemon=True).start()
@@ -248,7 +219,7 @@ def dripping(head: bytes, drop: bytes) -> Any:
     ],
     ids=["the body", "headers", "the first line"],
 )
-def test_a_server_that_drips_is_left_at_the_deadline(head: bytes, drop: bytes) -> None:
+def test_a_server_that_drips_is_left_at_the_deadline(head, drop):
     """Each read succeeds, so that no time-out of a read is ever met."""
     listening, address = dripping(head, drop)
     http, began_s = ServerHttp(timeout_s=1.0), time.monotonic()
@@ -261,55 +232,44 @@ def test_a_server_that_drips_is_left_at_the_deadline(head: bytes, drop: bytes) -
     http.close()
 
 
-def test_an_answer_without_end_is_cut_off(endpoint: Endpoint) -> None:
+def test_an_answer_without_end_is_cut_off(endpoint):
     """64 MiB of blanks: memory never holds them."""
     blanks = b" " * 2**26
-    endpoint.says = lambda *_: (200, blanks, {})
+    endpoint.says = answering(blanks)
     tracemalloc.start()
     with pytest.raises(RefusedPromptsError, match=r"longer than 1,064,960 bytes"):
-        list(sampler_of(endpoint, batch_rows=1).sample(asked("a", n=1)))
+        drawn(sampler_of(endpoint, batch_rows=1))
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     # 2^20 + 16 x 2^10 bytes, some copies of them, and what the endpoint sends
     assert most < 2**23
 
 
-def test_an_answer_that_is_encoded_unasked_is_not_read(endpoint: Endpoint) -> None:
-    endpoint.says = lambda *_: (200, b"{}", {"Content-Encoding": "gzip"})
-    with pytest.raises(RefusedPromptsError, match="'gzip', which was not requested"):
-        list(sampler_of(endpoint, batch_rows=1).sample(asked("a", n=1)))
-
-
-def test_a_user_and_a_password_are_sent_and_named_nowhere(
-    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_user_and_a_password_are_sent_and_named_nowhere(endpoint, monkeypatch):
     monkeypatch.setenv(VARIABLE, "")
     monkeypatch.setenv("SAGE_SERVER_API_KEY", "k3y")
     typed = endpoint.address.replace("http://", "http://ann:s3c%40ret@") + "/v1"
-    list(asking(typed).sample(asked("a", n=1)))
+    drawn(asking(typed))
     basic = b64encode(b"ann:s3c@ret").decode()
     assert set(endpoint.authorizations) == {f"Basic {basic}"}
     endpoint.authorizations.clear()
-    list(sampler_of(endpoint).sample(asked("a", n=1)))
+    drawn(sampler_of(endpoint))
     assert set(endpoint.authorizations) == {"Bearer k3y"}
     endpoint.says = lambda *_: (401, {"error": "no"}, {})
     with pytest.raises(SamplingError) as refusal:
-        list(asking(typed).sample(asked("a", n=1)))
+        drawn(asking(typed))
     assert "s3c" not in str(refusal.value)
     with pytest.raises(SamplingError, match="is no server's address"):
         asking("http://h:port")
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
-def test_one_prompt_that_is_too_long_does_not_stop_the_others(
-    endpoint: Endpoint, tmp_path: Path, status: int
-) -> None:
-    def says(body: dict[str, Any], usual: Answer) -> Answer:
+def test_one_prompt_that_is_too_long_does_not_stop_the_others(endpoint, samples, status):
+    def says(body, usual):
         long = body["prompt"] == "long="
         return (status, {"error": "maximum context length is 9 tokens"}, {}) if long else usual
 
     endpoint.says = says
-    samples = SampleSet(tmp_path, SampleIdentity("m", "t", {}, 5))
     prompts = {name: f"{name}=" for name in ("a", "long", "b", "c")}
     with pytest.raises(RefusedPromptsError, match="1 problem lacks samples") as refusal:
         fill(samples, prompts, 8, sampler_of(endpoint))
@@ -324,7 +284,7 @@ def test_one_prompt_that_is_too_long_does_not_stop_the_others(
     assert fill(samples, prompts, 8, sampler_of(endpoint)) == 8
 
 
-def test_where_every_prompt_is_refused_it_ends_soon(endpoint: Endpoint) -> None:
+def test_where_every_prompt_is_refused_it_ends_soon(endpoint):
     endpoint.says = lambda *_: (400, {"error": "unknown field min_p"}, {})
     names = [f"p{number}" for number in range(500)]
     with pytest.raises(RefusedPromptsError, match="unknown field min_p"):
@@ -333,7 +293,7 @@ def test_where_every_prompt_is_refused_it_ends_soon(endpoint: Endpoint) -> None:
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
-def test_a_server_that_will_have_nobody_is_not_asked_again(endpoint: Endpoint, status: int) -> None:
+def test_a_server_that_will_have_nobody_is_not_asked_again(endpoint, status):
     endpoint.says = lambda *_: (status, {"error": "no"}, {})
     with pytest.raises(SamplingError, match=f"answered {status}") as refusal:
         list(sampler_of(endpoint, batch_rows=1).sample(asked("a")))
@@ -342,58 +302,49 @@ def test_a_server_that_will_have_nobody_is_not_asked_again(endpoint: Endpoint, s
 
 
 @pytest.mark.parametrize("how", ["seconds", "date"])
-def test_a_server_is_left_alone_as_long_as_it_asks(endpoint: Endpoint, how: str) -> None:
-    times: list[float] = []
+def test_a_server_is_left_alone_as_long_as_it_asks(endpoint, how):
+    times = []
 
-    def says(_: dict[str, Any], usual: Answer) -> Answer:
+    def says(_, usual):
         times.append(time.monotonic())
         # a date has whole seconds: two from now are at least one
         after = "1" if how == "seconds" else formatdate(time.time() + 2, usegmt=True)
         return (429, {"error": "slow"}, {"Retry-After": after}) if len(times) == 1 else usual
 
     endpoint.says = says
-    list(sampler_of(endpoint, batch_rows=1).sample(asked("a", n=1)))
+    drawn(sampler_of(endpoint, batch_rows=1))
     assert times[1] - times[0] > 0.9
 
 
-def test_attempts_and_time_are_bounded_by_what_is_asked(endpoint: Endpoint) -> None:
+def test_attempts_and_time_are_bounded_by_what_is_asked(endpoint):
     for attempts, headers, times in ((2, {}, 2), (9, {"Retry-After": "3600"}, 1)):
         endpoint.bodies.clear()
         endpoint.says = lambda *_, headers=headers: (503, {"error": "busy"}, headers)
         with pytest.raises(SamplingError, match=rf"busy.*\(asked {times} times"):
-            list(
-                sampler_of(
-                    endpoint, batch_rows=1, server_attempts=attempts, server_patience_s=60
-                ).sample(asked("a", n=1))
-            )
+            drawn(sampler_of(endpoint, server_attempts=attempts, server_patience_s=60))
         assert len(endpoint.bodies) == times
 
 
-def test_a_server_of_another_model_is_refused(endpoint: Endpoint) -> None:
+def test_a_server_of_another_model_is_refused(endpoint):
     endpoint.models = [{"id": "some/other-model", "root": "some/other-model"}]
     with pytest.raises(SamplingError, match=r"serves some/other-model, and tiny is meant") as no:
         sampler_of(endpoint)
     assert "sampling.server_model=some/other-model" in str(no.value.next_step)
-    named = sampler_of(endpoint, server_model="some/other-model")
-    list(named.sample(asked("a", n=1)))
+    drawn(sampler_of(endpoint, server_model="some/other-model"))
     assert endpoint.bodies[0]["model"] == "some/other-model"
     with pytest.raises(SamplingError, match="serves some/other-model, and not 'third'"):
         sampler_of(endpoint, server_model="third")
 
 
 @pytest.mark.parametrize("models", [None, [], "tiny", [{"root": "tiny"}], [3]])
-def test_a_server_that_does_not_tell_is_refused_unless_its_model_is_named(
-    endpoint: Endpoint, models: Any
-) -> None:
+def test_a_server_that_does_not_tell_is_refused_unless_its_model_is_named(endpoint, models):
     endpoint.models = models
     with pytest.raises(SamplingError, match="doesn't say which model it serves, and tiny is meant"):
         sampler_of(endpoint)
     assert len(list(sampler_of(endpoint, server_model="mine").sample(asked("a")))) == 2
 
 
-def test_the_model_that_is_meant_is_found_by_name_root_or_folder(
-    endpoint: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_model_that_is_meant_is_found_by_name_root_or_folder(endpoint, tmp_path, monkeypatch):
     (tmp_path / "runs" / "model").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     base = {"id": "base", "root": "Qwen/Base"}
@@ -403,15 +354,15 @@ def test_the_model_that_is_meant_is_found_by_name_root_or_folder(
         ("Qwen/Base", "base"), ("base", "base"), ("adapter", "adapter"), ("runs/model", "adapter"),
     ):  # fmt: skip
         endpoint.bodies.clear()
-        list(sampler_of(endpoint, meant=meant).sample(asked("a", n=1)))
+        drawn(sampler_of(endpoint, meant=meant))
         assert endpoint.bodies[0]["model"] == called
 
 
-def test_chat_sends_messages_and_leaves_the_template_to_the_server(endpoint: Endpoint) -> None:
+def test_chat_sends_messages_and_leaves_the_template_to_the_server(endpoint):
     prompt = PromptSection(
         format="chat", system="Be brief.", chat_template_kwargs={"enable_thinking": False}
     )
-    (one,) = sampler_of(endpoint, prompt=prompt, server_form="chat").sample(asked("a", n=1))
+    (one,) = drawn(sampler_of(endpoint, prompt=prompt, server_form="chat"))
     assert one.text == text_for("a=", sample_seed(5, "a", 0))
     assert endpoint.paths == ["/v1/chat/completions"]
     (body,) = endpoint.bodies
@@ -425,7 +376,7 @@ def test_chat_sends_messages_and_leaves_the_template_to_the_server(endpoint: End
     assert bare == {"messages": [{"role": "user", "content": "q"}]}
 
 
-def test_reasoning_that_a_server_takes_out_of_the_text_is_put_before_it() -> None:
+def test_reasoning_that_a_server_takes_out_of_the_text_is_put_before_it():
     chat = Chat(PromptSection(format="chat"))
     both = {"message": {"reasoning_content": "hm", "content": "so 3"}}
     assert chat.text(both) == "<think>hm</think>\nso 3"
@@ -442,16 +393,13 @@ ANSWER = "<SOLUTION>3</SOLUTION>"
 STOPPING = SamplingParameters(0.7, 1.0, 0, 0.0, 16, "</SOLUTION>")
 
 
-def saying(text: str, reason: str = "stop", **told: Any) -> Any:
+def saying(text, reason="stop", **told):
     """An endpoint's way of answering so; `told` is what it says of the stop text."""
     choice = {"text": text, "finish_reason": reason, **told}
-    answered = {"choices": [choice], "usage": {"completion_tokens": 3, "prompt_tokens": 1}}
-    return lambda *_: (200, answered, {})
+    return answering({"choices": [choice], "usage": COUNTED})
 
 
-def stopping_at(
-    endpoint: Endpoint, opened: str | None = None, bos: str = "", **more: Any
-) -> ServerSampler:
+def stopping_at(endpoint, opened=None, bos="", **more):
     section = SamplingSection(servers=(endpoint.address,), batch_rows=1, **more)
     return ServerSampler(SamplerSetup("tiny", replace(STOPPING, opened=opened), section, bos=bos))
 
@@ -469,20 +417,20 @@ def stopping_at(
         (saying(f"{ANSWER} and <SOLUTION>4", "length"), ANSWER),
     ],
 )
-def test_the_stop_text_is_in_the_answer(endpoint: Endpoint, says: Any, text: str) -> None:
+def test_the_stop_text_is_in_the_answer(endpoint, says, text):
     endpoint.says = says
-    (sampled,) = stopping_at(endpoint).sample(asked("a", n=1))
+    (sampled,) = drawn(stopping_at(endpoint))
     assert sampled.text == text
 
 
-def test_a_server_that_cuts_the_stop_text_and_says_nothing_is_refused(endpoint: Endpoint) -> None:
+def test_a_server_that_cuts_the_stop_text_and_says_nothing_is_refused(endpoint):
     endpoint.says = saying("<SOLUTION>3")
     with pytest.raises(SamplingError, match="which stop text it has cut off") as refused:
-        list(stopping_at(endpoint).sample(asked("a", n=1)))
+        drawn(stopping_at(endpoint))
     assert "sampling.stop_at_answer=false" in (refused.value.next_step or "")
 
 
-def test_a_server_that_has_kept_it_once_is_believed(endpoint: Endpoint) -> None:
+def test_a_server_that_has_kept_it_once_is_believed(endpoint):
     texts = iter([ANSWER, "<SOLUTION>3"])
     endpoint.says = lambda *given: saying(next(texts))(*given)
     sampled = list(stopping_at(endpoint).sample(asked("a", n=2)))
@@ -498,28 +446,28 @@ def test_a_server_that_has_kept_it_once_is_believed(endpoint: Endpoint) -> None:
     ],
 )  # fmt: skip
 def test_a_server_is_asked_to_stop_at_no_text_that_a_thought_may_hold(
-    endpoint: Endpoint, opened: str, written: str, text: str
-) -> None:
+    endpoint, opened, written, text
+):
     endpoint.says = saying(written, "length")
-    (sampled,) = stopping_at(endpoint, opened).sample(asked("a", n=1))
+    (sampled,) = drawn(stopping_at(endpoint, opened))
     assert endpoint.bodies[0]["stop"] == []
     assert (sampled.text, sampled.finish_reason) == (text, "length" if text == written else "stop")
 
 
-def test_a_chat_server_may_open_a_thought_that_nobody_knows_of(endpoint: Endpoint) -> None:
-    list(stopping_at(endpoint, server_form="chat").sample(asked("a", n=1)))
+def test_a_chat_server_may_open_a_thought_that_nobody_knows_of(endpoint):
+    drawn(stopping_at(endpoint, server_form="chat"))
     assert endpoint.bodies[0]["stop"] == []
-    list(stopping_at(endpoint).sample(asked("a", n=1)))
+    drawn(stopping_at(endpoint))
     assert endpoint.bodies[1]["stop"] == ["</SOLUTION>"]
 
 
 @pytest.mark.parametrize(("counted", "sent"), [(1, "<s>1+1="), (2, "1+1="), (None, "<s>1+1=")])
 def test_a_server_that_begins_prompts_itself_is_sent_them_without_their_first_token(
-    endpoint: Endpoint, counted: int | None, sent: str
-) -> None:
+    endpoint, counted, sent
+):
     """As llama.cpp does, whatever it is asked for; others are told not to."""
 
-    def says(body: dict[str, Any], _: Answer) -> Answer:
+    def says(body, _):
         if body["prompt"] == "<s>":
             return 200, {"usage": {"prompt_tokens": counted} if counted else {}}, {}
         return saying("x")()  # type: ignore[no-any-return]
@@ -532,16 +480,16 @@ def test_a_server_that_begins_prompts_itself_is_sent_them_without_their_first_to
 
 class TestChat(SamplerContract):
     @pytest.fixture(autouse=True)
-    def _endpoint(self, endpoint: Endpoint) -> None:
+    def _endpoint(self, endpoint):
         self.endpoint = endpoint
 
-    def make(self) -> Sampler:
+    def make(self):
         address, chat = self.endpoint.address, PromptSection(format="chat")
         section = SamplingSection(servers=(address,), batch_rows=4, server_form="chat")
         return ServerSampler(SamplerSetup("tiny", self.parameters, section, prompt=chat))
 
 
-def test_what_one_server_puts_off_another_is_asked_at_once(endpoint: Endpoint) -> None:
+def test_what_one_server_puts_off_another_is_asked_at_once(endpoint):
     endpoint.says = lambda *_: (429, {"error": "slow"}, {"Retry-After": "3600"})
     other = Endpoint()
     with serving(other):

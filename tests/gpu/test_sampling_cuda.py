@@ -10,7 +10,7 @@ import pytest
 import torch
 from random_model import random_model
 
-from sage_cli.models.tokenizer import character_tokenizer
+from sage_cli.models.scratch import character_tokenizer
 from sage_cli.sampling import decoder
 from sage_cli.sampling.attention import free_bytes
 from sage_cli.sampling.decoder import TransformersSampler

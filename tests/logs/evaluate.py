@@ -28,13 +28,8 @@ def outputs(answers):
 def accuracy(folder, epochs, prompt, answers):
     """Write a log into the folder and return the accuracy that Inspect tells."""
     samples = [Sample(input=prompt + sum_, target=gold) for sum_, gold in SUMS.items()]
-    task = Task(
-        dataset=samples,
-        solver=generate(),
-        scorer=match(numeric=True),
-        epochs=epochs,
-        name="sums",
-    )
+    scorer = match(numeric=True)
+    task = Task(dataset=samples, solver=generate(), scorer=scorer, epochs=epochs, name="sums")
     model = get_model("mockllm/model", custom_outputs=outputs(answers))
     (log,) = eval(task, model=model, log_dir=folder, display="none", max_samples=1)
     return log.results.scores[0].metrics["accuracy"].value

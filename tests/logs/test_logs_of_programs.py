@@ -1,7 +1,5 @@
 """Logs that releases of Inspect and lm-eval write (`make test-logs`), measured from their files."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -9,7 +7,6 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,7 +14,7 @@ HERE = Path(__file__).resolve().parent
 RELEASES = Path(os.environ.get("LOG_RELEASES", HERE.parents[1] / ".venv-logs"))
 INSPECT = ("inspect-0.3.285", "inspect-0.3.112")
 LM_EVAL = ("lm-eval-0.4.13", "lm-eval-0.4.9.1")
-INSPECTED: dict[str, tuple[int, str, list[str]]] = {
+INSPECTED = {
     "repeated": (4, "", ["12", "30", "7", "x", "y"]),
     "single": (1, "", ["12"]),
     "right-once": (4, "", ["12"]),
@@ -28,31 +25,28 @@ INSPECTED: dict[str, tuple[int, str, list[str]]] = {
 SUMS = [("3*4=?", "12"), ("5*6=?", "30"), ("2+5=?", "lol")]
 """lm-eval's dummy model answers lol to everything."""
 _SAMPLED = {
-    "output_type": "generate_until",
-    "doc_to_target": "{{gold}}",
+    "output_type": "generate_until", "doc_to_target": "{{gold}}",
     "generation_kwargs": {"until": ["\n"], "do_sample": True, "temperature": 1},
-}
-KINDS: dict[str, dict[str, Any]] = {
+}  # fmt: skip
+KINDS = {
     "generated": _SAMPLED,
     "repeated": {**_SAMPLED, "repeats": 4},
     "choice": {
-        "output_type": "multiple_choice",
-        "doc_to_choice": ["12", "30", "7"],
-        "doc_to_target": 0,
+        "output_type": "multiple_choice", "doc_to_choice": ["12", "30", "7"], "doc_to_target": 0,
     },
-}
+}  # fmt: skip
 METRICS = {"generated": "exact_match", "repeated": "exact_match", "choice": "acc"}
 Evaluated = Callable[[str, str], tuple[Path, float]]
 
 
-def program(release: str, name: str) -> Path:
+def program(release, name):
     """Return an executable of a release; the test is skipped where it isn't installed."""
     if not (RELEASES / release / ".installed").exists():
         pytest.skip(f"{release} is not installed: make test-logs")
     return RELEASES / release / "bin" / name
 
 
-def run(folder: Path, *command: object) -> str:
+def run(folder, *command):
     variables = {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": ""}
     ended = subprocess.run(
         list(map(str, command)), cwd=folder, env=os.environ | variables, capture_output=True,
@@ -63,16 +57,16 @@ def run(folder: Path, *command: object) -> str:
 
 
 @pytest.fixture(scope="module")
-def inspect(tmp_path_factory: pytest.TempPathFactory) -> Evaluated:
+def inspect(tmp_path_factory):
     """Return a log by its release and name, and the accuracy that Inspect printed."""
 
     @cache
-    def evaluated(release: str) -> tuple[Path, dict[str, float]]:
+    def evaluated(release):
         python, folder = program(release, "python"), tmp_path_factory.mktemp(release)
         printed = run(folder, python, HERE / "evaluate.py", json.dumps(INSPECTED))
         return folder, json.loads(printed.splitlines()[-1])
 
-    def read(release: str, name: str) -> tuple[Path, float]:
+    def read(release, name):
         folder, accuracies = evaluated(release)
         (log,) = (folder / name).glob("*.eval")
         return log, accuracies[name]
@@ -81,11 +75,11 @@ def inspect(tmp_path_factory: pytest.TempPathFactory) -> Evaluated:
 
 
 @pytest.fixture(scope="module")
-def lm_eval(tmp_path_factory: pytest.TempPathFactory) -> Evaluated:
+def lm_eval(tmp_path_factory):
     """Return of a release and a kind of task a file of samples, and lm-eval's own score."""
 
     @cache
-    def evaluated(release: str) -> Path:
+    def evaluated(release):
         executable = program(release, "lm_eval")
         folder = tmp_path_factory.mktemp(release)
         rows = [{"question": question, "gold": gold} for question, gold in SUMS]
@@ -102,7 +96,7 @@ def lm_eval(tmp_path_factory: pytest.TempPathFactory) -> Evaluated:
         )  # fmt: skip
         return folder
 
-    def read(release: str, kind: str) -> tuple[Path, float]:
+    def read(release, kind):
         (samples,) = evaluated(release).rglob(f"samples_{kind}_*.jsonl")
         (results,) = samples.parent.glob("results_*.json")
         scores = json.loads(results.read_text())["results"][kind]
@@ -111,11 +105,11 @@ def lm_eval(tmp_path_factory: pytest.TempPathFactory) -> Evaluated:
     return read
 
 
-def sage(folder: Path, *words: object) -> Any:
+def sage(folder, *words):
     return json.loads(run(folder, sys.executable, "-m", "sage_cli", *words, "--json"))
 
 
-def refused(folder: Path, *words: object) -> str:
+def refused(folder, *words):
     ended = subprocess.run(
         [sys.executable, "-m", "sage_cli", *map(str, words)], cwd=folder, text=True,
         env=os.environ | {"COLUMNS": "300"}, capture_output=True,
@@ -125,7 +119,7 @@ def refused(folder: Path, *words: object) -> str:
 
 
 @pytest.mark.parametrize("release", INSPECT)
-def test_a_log_of_inspect(tmp_path: Path, inspect: Evaluated, release: str) -> None:
+def test_a_log_of_inspect(tmp_path, inspect, release):
     log, accuracy = inspect(release, "repeated")
     (curve,) = sage(tmp_path, "passk", log)["curves"]
     assert curve["pass@k"][0] == pytest.approx(accuracy)
@@ -136,7 +130,7 @@ def test_a_log_of_inspect(tmp_path: Path, inspect: Evaluated, release: str) -> N
 
 
 @pytest.mark.parametrize("name", ["other", "reworded"])
-def test_logs_of_two_releases_are_compared(tmp_path: Path, inspect: Evaluated, name: str) -> None:
+def test_logs_of_two_releases_are_compared(tmp_path, inspect, name):
     a, mean_a = inspect(INSPECT[0], "repeated")
     b, mean_b = inspect(INSPECT[1], name)
     found = sage(tmp_path, "compare", a, b, "--k", "1")
@@ -147,7 +141,7 @@ def test_logs_of_two_releases_are_compared(tmp_path: Path, inspect: Evaluated, n
 
 @pytest.mark.parametrize("release", LM_EVAL)
 @pytest.mark.parametrize("kind", ["generated", "choice"])
-def test_samples_of_lm_eval(tmp_path: Path, lm_eval: Evaluated, release: str, kind: str) -> None:
+def test_samples_of_lm_eval(tmp_path, lm_eval, release, kind):
     samples, score = lm_eval(release, kind)
     (curve,) = sage(tmp_path, "passk", samples)["curves"]
     assert (curve["pass@k"], curve["benchmark"]) == (pytest.approx([score]), kind)
@@ -155,18 +149,14 @@ def test_samples_of_lm_eval(tmp_path: Path, lm_eval: Evaluated, release: str, ki
 
 
 @pytest.mark.parametrize("release", LM_EVAL)
-def test_repeats_of_lm_eval_have_no_verdict(
-    tmp_path: Path, lm_eval: Evaluated, release: str
-) -> None:
+def test_repeats_of_lm_eval_have_no_verdict(tmp_path, lm_eval, release):
     samples, _ = lm_eval(release, "repeated")
     assert "lm-eval scored one response of each document" in refused(tmp_path, "passk", samples)
     graded = sage(tmp_path, "grade", samples)
     assert sum(graded["statuses"]["math-verify"].values()) == 12
 
 
-def test_two_programs_are_compared_by_question(
-    tmp_path: Path, inspect: Evaluated, lm_eval: Evaluated
-) -> None:
+def test_two_programs_are_compared_by_question(tmp_path, inspect, lm_eval):
     log, accuracy = inspect(INSPECT[0], "right-once")
     samples, score = lm_eval(LM_EVAL[0], "generated")
     found = sage(tmp_path, "compare", log, samples, "--k", "1")["comparisons"]["sums"]

@@ -1,7 +1,5 @@
 """Answers of a policy in a sample store of their own, for tests of analyses."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple

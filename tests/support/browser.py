@@ -3,8 +3,6 @@
 Benchmarks and the pictures of the docs use them, too.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

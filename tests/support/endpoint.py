@@ -1,7 +1,5 @@
 """A small real HTTP server that speaks OpenAI's API, and can stumble, hang up, refuse and die."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator

@@ -4,8 +4,6 @@ A state is a prefix; Z counts states, of which a completion of T tokens passes T
 table of log pi(v | s), (Z, V); B counts completions, W a policy's parameters.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product

@@ -6,8 +6,6 @@
 needs pytest, a shell, and that tasks run on this machine.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -50,32 +48,26 @@ class ExecutorContract(ABC):
 
     def test_exit_codes(self, tmp_path: Path) -> None:
         """A command's own end is EXITED with its code."""
-        with self.executor(tmp_path) as executor:
-            ends = self.run(
-                executor, [shell(tmp_path, "a", "true"), shell(tmp_path, "b", "exit 3")]
-            )
-        assert ends == [End(Fate.EXITED, 0), End(Fate.EXITED, 3)]
+        tasks = [shell(tmp_path, "a", "true"), shell(tmp_path, "b", "exit 3")]
+        assert self.run_alone(tmp_path, *tasks) == [End(Fate.EXITED, 0), End(Fate.EXITED, 3)]
 
     def test_a_command_that_is_killed(self, tmp_path: Path) -> None:
         """A signal from elsewhere is KILLED, with its number."""
-        with self.executor(tmp_path) as executor:
-            ends = self.run(executor, [shell(tmp_path, "a", "kill -9 $$")])
-        assert ends == [End(Fate.KILLED, -9)]
+        task = shell(tmp_path, "a", "kill -9 $$")
+        assert self.run_alone(tmp_path, task) == [End(Fate.KILLED, -9)]
 
     def test_what_is_printed_is_appended(self, tmp_path: Path) -> None:
         """Both streams, in their order, after what the log holds."""
         task = shell(tmp_path, "a", "echo out; echo err >&2; echo out again")
         task.log.parent.mkdir(parents=True)
         task.log.write_text("earlier\n")
-        with self.executor(tmp_path) as executor:
-            self.run(executor, [task])
+        self.run_alone(tmp_path, task)
         assert task.log.read_text().splitlines() == ["earlier", "out", "err", "out again"]
 
     def test_a_command_that_does_not_exist(self, tmp_path: Path) -> None:
         """It ends by itself, its log says why, and other commands run."""
         missing = Command("missing", ("no-such-command", "1"), tmp_path / "missing.log")
-        with self.executor(tmp_path) as executor:
-            ends = self.run(executor, [missing, shell(tmp_path, "other", "true")])
+        ends = self.run_alone(tmp_path, missing, shell(tmp_path, "other", "true"))
         assert ends == [End(Fate.EXITED, 127), End(Fate.EXITED, 0)]
         assert "cannot run no-such-command: No such file" in missing.log.read_text()
 
@@ -83,8 +75,7 @@ class ExecutorContract(ABC):
         """A task that takes longer is TIMEOUT, and gone."""
         pids = tmp_path / "pids"
         task = shell(tmp_path, "a", stubborn(pids), minutes=0.03)
-        with self.executor(tmp_path) as executor:
-            (end,) = self.run(executor, [task])
+        (end,) = self.run_alone(tmp_path, task)
         assert end.fate == Fate.TIMEOUT
         assert not living(pids)
 
@@ -98,15 +89,14 @@ class ExecutorContract(ABC):
                 shell(tmp_path, "a", meet.format(first, second)),
                 shell(tmp_path, "b", meet.format(second, first)),
             ]
-            assert self.run(executor, tasks) == [End(Fate.EXITED, 0)] * 2
+            assert self.ends(executor, executor.submit(tasks)) == [End(Fate.EXITED, 0)] * 2
 
     def test_the_place_is_the_drivers(self, tmp_path: Path) -> None:
         """The driver's folder and variables, and the threads that were asked for."""
         os.environ["SAGE_TRIED"] = "τ $HOME"
         try:
-            with self.executor(tmp_path) as executor:
-                task = shell(tmp_path, "a", 'pwd; echo "$SAGE_TRIED"; echo $OMP_NUM_THREADS')
-                self.run(executor, [task])
+            task = shell(tmp_path, "a", 'pwd; echo "$SAGE_TRIED"; echo $OMP_NUM_THREADS')
+            self.run_alone(tmp_path, task)
         finally:
             del os.environ["SAGE_TRIED"]
         assert task.log.read_text().splitlines() == [str(Path.cwd()), "τ $HOME", "1"]
@@ -115,16 +105,14 @@ class ExecutorContract(ABC):
         """Names, arguments and logs may hold what shells and formats take for their own."""
         command = ("printf", "%s\n", ODD_NAME)
         task = Command(ODD_NAME, command, tmp_path / ODD_NAME / f"{ODD_NAME}.log")
-        with self.executor(tmp_path) as executor:
-            assert self.run(executor, [task]) == [End(Fate.EXITED, 0)]
+        assert self.run_alone(tmp_path, task) == [End(Fate.EXITED, 0)]
         assert task.log.read_text() == f"{ODD_NAME}\n"
 
     def test_what_is_left_behind_ends_with_the_command(self, tmp_path: Path) -> None:
         """No child outlives its task, not even in a session of its own."""
         pids = tmp_path / "pids"
         task = shell(tmp_path, "a", escaped(pids) + f"sleep 600 & echo $! >> {pids}")
-        with self.executor(tmp_path) as executor:
-            assert self.run(executor, [task]) == [End(Fate.EXITED, 0)]
+        assert self.run_alone(tmp_path, task) == [End(Fate.EXITED, 0)]
         assert not living(pids)
 
     def test_end_asks_first(self, tmp_path: Path) -> None:
@@ -219,9 +207,10 @@ class ExecutorContract(ABC):
         finally:
             executor.close()
 
-    def run(self, executor: Executor, tasks: Sequence[Command]) -> list[End]:
-        """The tasks' ends, in their order."""
-        return self.ends(executor, executor.submit(tasks))
+    def run_alone(self, folder: Path, *tasks: Command) -> list[End]:
+        """The ends of tasks that an executor of their own runs, in their order."""
+        with self.executor(folder) as executor:
+            return self.ends(executor, executor.submit(tasks))
 
     def ends(self, executor: Executor, jobs: Sequence[str]) -> list[End]:
         """The jobs' ends, waited for, in their order; none is told twice."""

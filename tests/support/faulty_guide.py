@@ -1,7 +1,5 @@
 """A package with a guide whose trainings die where a trial's settings say so: real files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 SOURCE = '''

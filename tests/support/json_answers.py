@@ -1,7 +1,5 @@
 """Commands that answer in JSON, and a check of what one printed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

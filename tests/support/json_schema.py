@@ -1,7 +1,5 @@
 """The JSON schema of what `json_text` writes of TypedDicts, dataclasses and sections."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter

@@ -1,7 +1,5 @@
 """The contract of a judge, as a test class to inherit."""
 
-from __future__ import annotations
-
 import gc
 import random
 import time

@@ -1,7 +1,5 @@
 """Deaths of a task's watcher, guard or group, for executors of this machine."""
 
-from __future__ import annotations
-
 import os
 import signal
 

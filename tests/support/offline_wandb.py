@@ -1,7 +1,5 @@
 """Read back an offline W&B directory: the file that `wandb sync` would upload."""
 
-from __future__ import annotations
-
 import json
 import struct
 import time

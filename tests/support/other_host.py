@@ -4,8 +4,6 @@ python other_host.py FOLDER HOST ORDER, where HOST is its name and ORDER one of
 `write` (hold the folder, write a record for each line read), `look` (say who holds it).
 """
 
-from __future__ import annotations
-
 import fcntl
 import socket
 import sys

@@ -1,7 +1,5 @@
 """Models with random weights, built in a moment."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,8 +8,7 @@ import torch
 import transformers
 from transformers import AutoModelForCausalLM, PreTrainedTokenizerBase, Qwen2Config
 
-from sage_cli.models.scratch import build_scratch
-from sage_cli.models.tokenizer import build_tokenizer
+from sage_cli.models.scratch import build_scratch, build_tokenizer
 from sage_cli.settings.sections.model import ScratchModel
 
 

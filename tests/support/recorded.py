@@ -1,7 +1,5 @@
 """The keys of metrics.jsonl that docs/reference/records.md explains."""
 
-from __future__ import annotations
-
 import re
 from fnmatch import fnmatchcase
 from functools import cache

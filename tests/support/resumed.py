@@ -1,7 +1,5 @@
 """Trainings of every method with its own steps a generation batch, stopped and resumed."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable
@@ -96,18 +94,14 @@ class Training:
 def _moving(case: str) -> dict[str, Any]:
     """Averages and a reset between them, so that every checkpoint has another reference."""
     model = {"model": {"tuning": "lora", "lora": {"dropout": 0.0}}} if case == MOVING_LORA else {}
-    return {
-        "anchor": {"ema": 0.6, "reset_every": 3, "rows": "informative"},
-        "guide": {"name": "random"},
-        **model,
-    }
+    anchor = {"ema": 0.6, "reset_every": 3, "rows": "informative"}
+    return {"anchor": anchor, "guide": {"name": "random"}, **model}
 
 
 def _official(rl: dict[str, Any]) -> dict[str, Any]:
     """What the authors' values make of a training with an adapter and the guide `random`."""
-    lora = {"tuning": "lora", "lora": {"dropout": 0.0}}
-    sections: dict[str, Any] = {"rl": {"micro_batch": 2}, "anchor": {}, "model": lora}
-    sections["guide"] = {"name": "random"}
+    sections: dict[str, Any] = {"rl": {"micro_batch": 2}, "anchor": {}}
+    sections |= {"guide": {"name": "random"}, "model": {"tuning": "lora", "lora": {"dropout": 0.0}}}
     for name, value in official_settings(["lora", "random", WARM_UP]).items():
         section, setting = name.split(".", 1)
         if section in ("rl", "anchor", "guide"):

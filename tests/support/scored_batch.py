@@ -1,7 +1,5 @@
 """A scored batch of the toy policy, and its log-probabilities in double precision."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """A sampler for tests, whose texts are made of the request and the index of the sample."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ accelerate shards over GPUs alone. On CPUs the one thing that is changed is that
 processes for such; TRL, accelerate and torch do the rest as ever.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -35,7 +33,8 @@ def sections(kind: str) -> dict[str, Any]:
     `full` and `lora` tune a policy that has a reference, `rapo` all weights with a reference that
     is tilted, `rlpr` all weights by probabilities.
     """
-    rl = {"steps": STEPS, "save_every": SAVED, "micro_batch": 4, "warmup_ratio": 0, "loss": "dapo"}
+    rl = {"steps": STEPS, "save_every": SAVED, "micro_batch": 4, "warmup_ratio": 0.0}
+    rl["loss"] = "dapo"
     if kind == "rlpr":
         rl |= {"algo": "rlpr", "epsilon_high": 0.2, "reward_filter": 0.1}
         return {"rl": rl, "anchor": {"kl": "none"}, "model": {"tuning": "full"}}

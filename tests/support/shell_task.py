@@ -1,7 +1,5 @@
 """Works that are shell lines: what they leave is a file, which says that they are done."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

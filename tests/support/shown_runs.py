@@ -1,7 +1,5 @@
 """Runs with samples, a sweep and a suite for `sage view`, made up without a model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,8 +10,15 @@ from sage_cli.evaluation.benchmarks import grader_for, load_benchmarks
 from sage_cli.evaluation.evaluate import figures
 from sage_cli.evaluation.stored import PolicySamples, stored_measurements
 from sage_cli.models.policy import Policy
-from sage_cli.reports.document import SHOWN, Chapter, Document, Figure, join_chapters, shown_report
-from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.document import (
+    SHOWN,
+    Chapter,
+    Document,
+    Figure,
+    Provenance,
+    join_chapters,
+    shown_report,
+)
 from sage_cli.reports.tables import Estimate, Row, Table, columns
 from sage_cli.store.annotations import GradeStore
 from sage_cli.store.files import write_object

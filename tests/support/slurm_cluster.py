@@ -1,7 +1,5 @@
 """A real Slurm on this machine: one controller, two nodes, no accounting. Needs root."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket
@@ -9,6 +7,7 @@ import subprocess
 import threading
 import time
 from pathlib import Path
+from typing import Self
 
 from free_port import free_port
 
@@ -56,7 +55,7 @@ class SlurmCluster:
         self._ended = threading.Event()
         self._administrator = threading.Thread(target=self._release_requeued, daemon=True)
 
-    def __enter__(self) -> SlurmCluster:
+    def __enter__(self) -> Self:
         self._start("slurmctld")
         for node in NODES:
             self.start(node)

@@ -1,7 +1,5 @@
 """The preset that commands are typed with where any policy will do."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 SMALL = """

@@ -1,7 +1,5 @@
 """Sample sets for tests."""
 
-from __future__ import annotations
-
 import secrets
 from pathlib import Path
 

@@ -1,13 +1,11 @@
 """Results of suites without a training: trials of a shipped suite, and counts made up."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from sage_cli.metrics import Counts
-from sage_cli.reports.provenance import SeedCounts
+from sage_cli.reports.document import SeedCounts
 from sage_cli.trials.suites.declaration import Suite
 from sage_cli.trials.suites.results import MethodResult, PartResult
 from sage_cli.trials.suites.trials import Overrides, trials_of, with_controls

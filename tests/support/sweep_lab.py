@@ -1,7 +1,5 @@
 """A folder where sweeps of small trainings are typed, some of which die."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -78,6 +76,13 @@ class SweepLab:
         assert started.returncode == code, errors[-4000:]
         return json.loads(out)
 
+    def refused(self, *words: str) -> str:
+        """What a sweep says on stderr that ends with exit code 2, on one line."""
+        started = self.start(*words)
+        _, errors = started.communicate(timeout=300)
+        assert started.returncode == 2, errors[-1500:]
+        return " ".join(errors.replace("│", " ").split())
+
     @property
     def runs(self) -> list[dict[str, Any]]:
         """The manifests of all trainings by RL."""
@@ -101,10 +106,6 @@ class SweepLab:
             if b"sage_cli" in words and b"sweep" not in words and any(mine in w for w in words):
                 found.append(int(entry.name))
         return found
-
-    def pause(self, seconds: float) -> None:
-        """Let things go on for a moment."""
-        time.sleep(seconds)
 
     def wait_until(self, holds: Any, seconds: float = 300) -> None:
         """Until `holds()`; fails after so many seconds."""

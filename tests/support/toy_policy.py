@@ -1,7 +1,5 @@
 """A policy of a few thousand parameters, and tasks that it can learn or fail."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +13,7 @@ from transformers import TrainerCallback
 from sage_cli.config.schema import SageConfig
 from sage_cli.grading import Grade
 from sage_cli.models.loading import attach_lora, load_model
-from sage_cli.models.tokenizer import character_tokenizer
+from sage_cli.models.scratch import character_tokenizer
 from sage_cli.problems.problem import Problem
 from sage_cli.store.run import Run
 from sage_cli.store.sample_parts import Completion
@@ -60,10 +58,13 @@ def configuration(**sections: dict[str, Any]) -> SageConfig:
     rl = {
         "steps": 4, "prompts_per_step": 4, "rollouts_per_prompt": 4, "learning_rate": 1e-3,
         "gradient_checkpointing": False, "optimizer": "adamw", "save_every": 2, "seed": 7,
-    } | sections.pop("rl", {})  # fmt: skip
+    }  # fmt: skip
     rollout = {"backend": "transformers", "max_tokens": 12, "min_p": 0.0}
-    rollout |= sections.pop("rollout", {})
-    return SageConfig.model_validate({"rl": rl, "rollout": rollout, **sections})
+    changed = {
+        name: {**usual, **sections.pop(name, {})}
+        for name, usual in (("rl", rl), ("rollout", rollout))
+    }
+    return SageConfig.model_validate({**changed, **sections})
 
 
 @dataclass
@@ -93,7 +94,7 @@ class Bench:
 
     def inputs(self, **changed: Any) -> RlInputs:
         given = {"reference": self.base, "tokenizer": self.tokenizer, "prompts": PROMPTS}
-        return RlInputs(**(given | {"grader": self.grader} | changed))
+        return RlInputs(**{**given, "grader": self.grader, **changed})
 
 
 @pytest.fixture

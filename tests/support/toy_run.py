@@ -5,8 +5,6 @@ which the process sends itself that signal. With `fixed` the completions are a f
 prompt and of the row within its group, so that any number of processes sees the same.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -5,8 +5,6 @@ isn't about a process's beginning, it types these programs, and the tasks that t
 are typed so too.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

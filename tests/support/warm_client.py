@@ -6,8 +6,6 @@ signals that reach it, and ends as the server's process does. With the standard 
 costs the start of a bare interpreter.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

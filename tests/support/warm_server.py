@@ -6,8 +6,6 @@ started afresh: modules are loaded already, and Python's hashes of strings are t
 The server ends when nobody holds a lease any more, or whoever started it is gone before that.
 """
 
-from __future__ import annotations
-
 import gc
 import importlib
 import json

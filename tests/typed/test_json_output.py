@@ -3,8 +3,6 @@
 Whatever it answers is one JSON object.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -52,12 +50,8 @@ def type_(folder, warm):
     It begins cold, since what libraries print when they are loaded counts too; its tasks don't.
     """
     write_small(folder, MORE)
-    for name, text in {
-        "space.yaml": SPACE,
-        "mine.yaml": SUITE,
-        "rows.jsonl": ROW,
-        "theirs.jsonl": THEIRS,
-    }.items():
+    files = {"space.yaml": SPACE, "mine.yaml": SUITE, "rows.jsonl": ROW, "theirs.jsonl": THEIRS}
+    for name, text in files.items():
         (folder / name).write_text(text)
     noisy = {"WANDB_MODE": "offline", "WANDB_SILENT": "false", "FORCE_COLOR": "1"}
     environment = {**os.environ, **noisy, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
@@ -98,28 +92,28 @@ def copied(folder, measured, tmp_path_factory):
     return str(there)
 
 
-def test_typed_again_it_is_the_same_run(type_, policy, base, measured):
-    assert type_("rl", *PRESETS, "--guide", "branch")["id"] == policy
+def test_labels_and_another_folder_change_no_number(type_, base, policy, measured, copied):
     assert [curve["policy"] for curve in measured["curves"]] == [policy, base]
+    again = type_("passk", f"{policy}=ours", base, "--runs", copied)
+    assert [curve["policy"] for curve in again["curves"]] == ["ours", base]
+    numbers = [[curve["pass@k"] for curve in found["curves"]] for found in (again, measured)]
+    assert numbers[0] == numbers[1]
+    assert type_("runs", "show", policy)["evaluations"]
 
 
-def test_mistakes(type_, base, policy):
+def test_mistakes(type_, policy):
     for words, code, cause in (
-        (("rl", *PRESETS, "--algo", "dpao"), 2, "rl.algo is 'dpao'"),
         (("compare", "nobody", policy), 2, "there is no run 'nobody'"),
-        (("grade", "nothing.jsonl"), 2, "can't read nothing.jsonl"),
         (("runs", "remove", policy), 1, "declined"),
-        (("runs", "remove", base, "--yes"), 2, "is the parent of"),
     ):
         error = type_(*words, code=code)["error"]
         assert error["exit_code"] == code
         assert cause in error["cause"]
 
 
-PLAIN: tuple[str, ...] = (
+PLAIN = (
     "runs list", "runs list --columns guide.tau,pass@1", "runs show POLICY",
-    "passk POLICY BASE", "passk POLICY=ours BASE", "passk POLICY --dry-run", "eval --dry-run",
-    "eval POLICY --k 1,2",
+    "passk POLICY BASE", "passk POLICY --dry-run", "eval POLICY --k 1,2", "eval --dry-run",
     "compare BASE POLICY", "power POLICY --samples 2", "samples show POLICY --limit 1",
     "analyze", "analyze patterns POLICY BASE", "analyze perplexity POLICY",
     "analyze support POLICY", "analyze support POLICY --survival", "passk POLICY --grade working",
@@ -137,36 +131,12 @@ PLAIN: tuple[str, ...] = (
 """Command lines, once there is a base and a measured policy."""
 
 
-HOLDS = {
-    "runs list": lambda answer: len(answer["runs"]) >= 2,
-    "runs show POLICY": lambda answer: answer["evaluations"],
-    "eval POLICY --k 1,2": lambda answer: answer["name"] == "eval",
-    "compare BASE POLICY": lambda answer: answer["name"] == "compare",
-    "passk POLICY=ours BASE": lambda answer: answer["curves"][0]["policy"] == "ours",
-    "samples tokens POLICY --limit 1": lambda answer: len(answer["completions"]) == 1,
-    "data list": lambda answer: "arithmetic" in {one["name"] for one in answer["sources"]},
-    "data show arithmetic": lambda answer: answer["problems"] == 200,
-    "data overlap arithmetic arithmetic-dev": lambda answer: answer["same"] == 0,
-    "grade rows.jsonl": lambda answer: answer["statuses"]["strict"]["right"] == 1,
-    "config algos": lambda answer: {"grpo", "bnpo", "dapo", "dr-grpo", "pass-at-k"} < {*answer},
-    "demo --dry-run": lambda answer: len(answer["tasks"]) == 4,
-}
-"""What holds of some answers, besides that they are there."""
-
-
 @pytest.mark.parametrize("typed", PLAIN)
 def test_an_answer_is_one_object(type_, base, policy, measured, typed):
-    words = typed.replace("BASE", base).replace("POLICY", policy).split()
-    assert HOLDS.get(typed, bool)(type_(*words))
+    assert type_(*[{"BASE": base, "POLICY": policy}.get(word, word) for word in typed.split()])
 
 
-def test_a_copy_of_the_runs_has_the_same_curves(type_, base, policy, measured, copied):
-    again = type_("passk", policy, base, "--runs", copied)
-    curves = [[curve["pass@k"] for curve in answer["curves"]] for answer in (again, measured)]
-    assert curves[0] == curves[1]
-
-
-ORDERED: tuple[str, ...] = (
+ORDERED = (
     "sft PRESETS", "rl PRESETS --guide branch", "sweep PRESETS --space space.yaml",
     "sweep PRESETS --space space.yaml --dry-run", "sweep list", "sweep show tau-",
     "suite list", "suite plan mine.yaml PRESETS",
@@ -185,7 +155,9 @@ def test_sweeps_and_suites_answer(type_, policy, measured, copied):
     for typed in ORDERED:
         words = typed.replace("POLICY", policy).replace("PRESETS", " ".join(PRESETS))
         words = words.replace("COPIED", copied).split()
-        found[command_of(words, known)] = type_(*words)
+        found.setdefault(command_of(words, known), type_(*words))
+    assert found["rl"]["id"] == policy  # which was there
+    assert [trial["settings"]["guide.tau"] for trial in found["sweep"]["trials"]] == [0.1]
     (chapter,) = found["suite report"]["chapters"]
     assert {"measured", "claims", "passk", "lengths"} <= set(chapter["sections"])
     assert len(found["demo"]["runs"]) == 3

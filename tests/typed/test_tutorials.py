@@ -104,13 +104,18 @@ def test_the_page_on_a_language_model_can_be_followed(tmp_path, warm):
 
 def follow(folder, page, **environment):
     """Type a page's commands in a folder, with the `sage` that is there."""
-    script = "\n".join(commands(page.read_text()))
+    script = re.sub(r"^pip install .*\n", "", commands(page), flags=re.MULTILINE)
     assert "sage " in script
-    path = f"{folder / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
-    ours = {"PATH": path, "PYTHONPATH": f"{REPOSITORY}:{folder / 'site'}", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        ["bash", "-ex", "-c", script], cwd=folder, env={**os.environ, **ours, **environment},
-        capture_output=True, text=True, check=False,
+        ["bash", "-ex", "-c", script], cwd=folder,
+        env={
+            **os.environ,
+            "PATH": f"{folder / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PYTHONPATH": f"{REPOSITORY}:{folder / 'site'}",
+            "OMP_NUM_THREADS": "1",
+            **environment,
+        },
+        capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
 
@@ -135,12 +140,11 @@ def test_a_study_with_everything_ones_own_takes_at_most_twelve_commands():
 
 def typed(tutorial):
     """Return the commands of a tutorial, as one types them."""
-    text = (REPOSITORY / f"docs/tutorials/{tutorial}.md").read_text()
-    blocks = "\n".join(re.findall(r"^```bash\n(.*?)^```", text, re.DOTALL | re.MULTILINE))
-    return re.findall(r"^(?:sage|python|pip) .*", blocks, re.MULTILINE)
+    page = REPOSITORY / f"docs/tutorials/{tutorial}.md"
+    return re.findall(r"^(?:sage|python|pip) .*", commands(page), re.MULTILINE)
 
 
-def commands(text):
-    """What stands in the blocks marked `bash`, but for installations."""
-    blocks = re.findall(r"^```bash\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    return [re.sub(r"^pip install .*\n", "", block, flags=re.MULTILINE) for block in blocks]
+def commands(page):
+    """What stands in a page's blocks marked `bash`."""
+    blocks = re.findall(r"^```bash\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+    return "\n".join(blocks)

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sage_cli.grading.grades import AnswerTags, extract
-from sage_cli.latex_boxed import last_boxed
 from sage_cli.problems.rows import in_last_box
+from sage_cli.solution_text import last_boxed
 
 
 @pytest.mark.parametrize(("text", "contents"), [

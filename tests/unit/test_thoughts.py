@@ -2,7 +2,7 @@
 
 import pytest
 
-from sage_cli.thoughts import is_open, stop_end
+from sage_cli.solution_text import is_open, stop_end
 
 
 @pytest.mark.parametrize(("text", "opened"), [

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from sage_cli.errors import ConfigurationError
+from sage_cli.json_value import is_number
 from sage_cli.settings.judge_names import (
     BUILT_IN_JUDGES,
     IMPORTED_JUDGE,
@@ -78,7 +79,7 @@ def engine_problems(settings: Mapping[str, Any]) -> list[str]:
         if name in OF_ANOTHER_MODEL
     ]
     share = settings.get("gpu_memory_utilization", 0.9)
-    if not _is_number(share) or not 0 < share <= 1:
+    if not is_number(share) or not 0 < share <= 1:
         problems.append(
             f"vllm.gpu_memory_utilization {share} isn't a share of the GPU's memory, in (0, 1]"
         )
@@ -87,10 +88,6 @@ def engine_problems(settings: Mapping[str, Any]) -> list[str]:
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             problems.append(f"vllm.{name} {value} isn't a whole number of at least 1")
     return problems
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 class DecodingSection(Section):

@@ -1,15 +1,30 @@
-"""The driver of a sweep: starts the study's trials, and tells the study their values."""
+"""The driver of a sweep: starts the study's trials, tells it their values, reports the outcome."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sage_cli.errors import SageError
+from sage_cli.evaluation.evaluate import configured_provenance
+from sage_cli.problems.load import benchmark_names
+from sage_cli.problems.registry import shown_name
 from sage_cli.progress import Progress
+from sage_cli.reports.document import Document
+from sage_cli.reports.sweep_report import (
+    Axis,
+    CountedTrial,
+    LearningCurve,
+    SweepTrial,
+    TrialFailure,
+    document_of,
+    sweep_result,
+)
+from sage_cli.reports.sweep_report import State as Shown
 from sage_cli.store.run import Run
 from sage_cli.trials.executors.executor import Executor
 from sage_cli.trials.queue import Failure, Kind, TaskProgress, TaskQueue
@@ -22,11 +37,12 @@ from sage_cli.trials.search.planned_sweep import (
     score,
     validations,
 )
-from sage_cli.trials.search.space import Point, State, StudyTrial
+from sage_cli.trials.search.space import Parameter, Point, Range, State, StudyTrial
 from sage_cli.trials.task import Task
 
 if TYPE_CHECKING:
     from sage_cli.trials.search.study import Study
+
 
 _MEMORY_SECTIONS = ("model.", "prompt.", "data.", "rollout.vllm.")
 _MEMORY_SETTINGS = frozenset({
@@ -53,26 +69,99 @@ def is_own(why: Failure, keys: Iterable[str]) -> bool:
     return why.kind is Kind.DIVERGED or (why.kind is Kind.MEMORY and changes_memory(keys))
 
 
-class SweepProgress(TaskProgress):
-    """Counts tasks for the terminal, and trials for state.json.
+@dataclass
+class Pending:
+    """A trial that waits for the tasks `due`; `results` are those of the measured replicates."""
 
-    `lost` are done trials that are trained again, since the store has not all of them any more.
+    trial: StudyTrial
+    due: set[str]
+    results: dict[int, ByBenchmark] = field(default_factory=dict)
+    failed: Failure | None = None
+
+
+class Driver(TaskProgress):
+    """Drives one sweep to its end, or until it is interrupted; it trains and measures nothing.
+
+    Tasks are counted for the terminal, and trials for state.json. `lost` are done trials that are
+    trained again, since the store has not all of their replicates any more.
     """
 
     def __init__(
-        self, progress: Progress, sweep: Sweep, study: Study, lost: Sequence[StudyTrial] = ()
+        self,
+        sweep: Sweep,
+        study: Study,
+        executor: Executor,
+        progress: Progress,
+        lost: Sequence[StudyTrial] = (),
     ) -> None:
-        self._each = seeds = sweep.settings.seeds
+        seeds = sweep.settings.seeds
         super().__init__(progress, seeds * sweep.total)
-        self._sweep, self._study = sweep, study
+        self._sweep, self._study, self._lost = sweep, study, lost
+        self._settings = sweep.settings
         earlier = [trial.state for trial in study.trials() if trial not in lost]
         self.done_count = seeds * earlier.count(State.DONE)
         self.pruned_count = seeds * earlier.count(State.PRUNED)
         self.failed_count = seeds * earlier.count(State.INFEASIBLE)
+        self._queue = TaskQueue(executor, sweep.folder.tasks, self._settings.retries, self)
+        self._pending: dict[str, Pending] = {}  # by the names of due tasks
+        self._initial = sweep.initial_task()
+        self._initial_failed = False
+        self._exhausted = False
+        self._validated: dict[int, int] = {}  # trial -> the last step that the study knows
+
+    def run(self, *, detach: bool = False) -> None:
+        """Drive until nothing is left; with `detach` until all that is possible is submitted."""
+        self.write_state()
+        try:
+            self._queue.add(self._initial)
+            for trial in self._study.running():
+                self._start(trial)
+            for trial in self._lost:
+                self._expect(trial.point)
+            self._queue.run(
+                self, further=self._propose, enough=lambda: detach, check=self._end_pruned
+            )
+        finally:
+            self._queue.close()
+            self.close()
+        self.write_state()
+
+    @property
+    def under_way(self) -> frozenset[int]:
+        """The trials that are trained: after `run`, by jobs that outlive the driver."""
+        names = (task.name for task in self._queue.running)
+        return frozenset(
+            self._pending[name].trial.number for name in names if name in self._pending
+        )
+
+    def done(self, task: Task) -> None:
+        """A task's result is stored: the study is told once its trial is complete."""
+        if task.replicate is None:
+            return
+        assert task.measured is not None  # read when the queue asked if it is done
+        seed, results = task.replicate.seed, counts_of(task.measured)
+        self.scored(task, results)
+        if (pending := self._pending.pop(task.name, None)) is not None:
+            pending.results[seed] = results
+            if self._prunes and not seed and task.run is not None:
+                list(self._report(pending.trial, task.run))  # others are judged by these
+            self._settle(pending, task)
+
+    def failed(self, task: Task, why: Failure, log: Path, *, again: bool) -> None:
+        """A task left no result."""
+        super().failed(task, why, log, again=again)
+        if again:
+            return
+        if self._initial.needs is not None and task.name == self._initial.needs.name:
+            self._initial_failed = True
+        if (pending := self._pending.pop(task.name, None)) is not None:
+            if pending.failed is None or not self._is_own(pending.failed):
+                pending.failed = why
+            self._settle(pending, task)
 
     def scored(self, task: Task, results: ByBenchmark) -> None:
         """A replicate was trained and measured. Warn if it is the first and nothing is right."""
-        self.done(task, self._valued(score(self._sweep.settings.objectives, results)))
+        self._count(task, self._valued(score(self._settings.objectives, results)))
         if self.done_count == 1 and not any(counts.c_P.any() for counts in results.values()):
             line = f"no sample of the first trial is right on {', '.join(results)}"
             self._say(
@@ -93,107 +182,14 @@ class SweepProgress(TaskProgress):
             "pruned": states[State.PRUNED],
         }
         total = self._sweep.wanted(states[State.INFEASIBLE])
-        self._total = self._each * total
+        self._total = self._settings.seeds * total
         counts = {**ended, "left": max(0, total - sum(ended.values()))}
         facts = self._sweep.facts(self._study)
         folder.write_state({**facts, "trials": counts, "best": self.best})
 
     def _valued(self, values: Sequence[float]) -> str:
-        names = self._sweep.settings.objective
+        names = self._settings.objective
         return ", ".join(f"{name} {value:.3f}" for name, value in zip(names, values, strict=True))
-
-
-@dataclass
-class Pending:
-    """A trial that waits for the tasks `due`; `results` are those of the measured replicates."""
-
-    trial: StudyTrial
-    due: set[str]
-    results: dict[int, ByBenchmark] = field(default_factory=dict)
-    failed: Failure | None = None
-
-
-class Driver:
-    """Drives one sweep to its end, or until it is interrupted.
-
-    It trains and measures nothing itself. `lost` are done trials of whose replicates the store has
-    not all any more.
-    """
-
-    def __init__(
-        self,
-        sweep: Sweep,
-        study: Study,
-        executor: Executor,
-        progress: Progress,
-        lost: Sequence[StudyTrial] = (),
-    ) -> None:
-        self._sweep, self._study, self._lost = sweep, study, lost
-        self._settings = sweep.settings
-        self._shown = SweepProgress(progress, sweep, study, lost)
-        self._queue = TaskQueue(executor, sweep.folder.tasks, self._settings.retries, self)
-        self._pending: dict[str, Pending] = {}  # by the names of due tasks
-        self._initial = sweep.initial_task()
-        self._initial_failed = False
-        self._exhausted = False
-        self._validated: dict[int, int] = {}  # trial -> the last step that the study knows
-
-    def run(self, *, detach: bool = False) -> None:
-        """Drive until nothing is left; with `detach` until all that is possible is submitted."""
-        self._shown.write_state()
-        try:
-            self._queue.add(self._initial)
-            for trial in self._study.running():
-                self._start(trial)
-            for trial in self._lost:
-                self._expect(trial.point)
-            self._queue.run(
-                self._shown,
-                further=self._propose,
-                enough=lambda: detach,
-                check=self._end_pruned,
-            )
-        finally:
-            self._queue.close()
-            self._shown.close()
-        self._shown.write_state()
-
-    @property
-    def under_way(self) -> frozenset[int]:
-        """The trials that are trained: after `run`, by jobs that outlive the driver."""
-        names = (task.name for task in self._queue.running)
-        return frozenset(
-            self._pending[name].trial.number for name in names if name in self._pending
-        )
-
-    def done(self, task: Task) -> None:
-        """A task's result is stored: the study is told once its trial is complete."""
-        if task.replicate is None:
-            return
-        assert task.measured is not None  # read when the queue asked if it is done
-        seed, results = task.replicate.seed, counts_of(task.measured)
-        self._shown.scored(task, results)
-        if (pending := self._pending.pop(task.name, None)) is not None:
-            pending.results[seed] = results
-            if self._prunes and not seed and task.run is not None:
-                list(self._report(pending.trial, task.run))  # others are judged by these
-            self._settle(pending, task)
-
-    def failed(self, task: Task, why: Failure, log: Path, *, again: bool) -> None:
-        """A task left no result."""
-        self._shown.failed(task, why, log, again=again)
-        if again:
-            return
-        if self._initial.needs is not None and task.name == self._initial.needs.name:
-            self._initial_failed = True
-        if (pending := self._pending.pop(task.name, None)) is not None:
-            if pending.failed is None or not self._is_own(pending.failed):
-                pending.failed = why
-            self._settle(pending, task)
-
-    def waits(self, task: Task, who: str) -> None:
-        """Another process does the task."""
-        self._shown.waits(task, who)
 
     def _propose(self) -> bool:
         """Start a further trial; False if there is none."""
@@ -220,7 +216,7 @@ class Driver:
         """Make a trial's tasks due, as far as their results are not stored."""
         if (why := self._expect(trial.point, trial)) is not None:
             self._fail(trial, why)
-            self._shown.write_state()
+            self.write_state()
 
     def _expect(self, point: Point, trial: StudyTrial | None = None) -> Failure | None:
         """Make the tasks of a point due; the reason if its settings contradict each other."""
@@ -228,7 +224,7 @@ class Driver:
             tasks = self._sweep.trainings(point)
         except SageError as error:
             why = Failure(Kind.REFUSED, error.cause)
-            self._shown.refused(describe(point), why, self._settings.seeds)
+            self.refused(describe(point), why, self._settings.seeds)
             return why
         if trial is not None:
             names = {task.name for task in tasks}
@@ -240,7 +236,7 @@ class Driver:
     def _add(self, point: Point, task: Task) -> None:
         if task.replicate is not None:
             self._sweep.folder.remember(point, task.replicate.seed, task.name)
-        self._shown.expect(task)
+        self.expect(task)
         self._queue.add(task)
 
     @property
@@ -291,8 +287,8 @@ class Driver:
             if cancelled.run is not None:
                 cancelled.run.prune(reason)
         self._study.prune(pending.trial, reason, step)
-        self._shown.pruned(task, reason, len(pending.due))
-        self._shown.write_state()
+        self.pruned(task, reason, len(pending.due))
+        self.write_state()
 
     def _settle(self, pending: Pending, task: Task) -> None:
         """Tell the study, once all tasks of a trial have ended."""
@@ -310,7 +306,7 @@ class Driver:
             self._study.rule_out(pending.trial, why.kind, why.reason)
         else:
             self._fail(pending.trial, why)
-        self._shown.write_state()
+        self.write_state()
 
     def _is_own(self, why: Failure) -> bool:
         """Return True if a trial's own settings made it fail, not the policy that all share."""
@@ -319,3 +315,138 @@ class Driver:
     def _fail(self, trial: StudyTrial, why: Failure) -> None:
         self._study.note(trial, lines=list(why.lines))
         self._study.fail(trial, why.kind, why.reason)
+
+
+POINTS = 40
+"""The most points of a curve: longer ones are means over equal numbers of steps."""
+SHOWN = ("eval/pass@1", "reward")
+"""The records that a curve may have, the first that a run has."""
+
+
+def outcome(sweep: Sweep, study: Study, under_way: Collection[int]) -> Document:
+    """The trials in the order in which they were proposed, beside the initial policy.
+
+    `under_way` are those whose jobs run on without their driver.
+    """
+    settings = sweep.config.sweep
+    result = sweep_result(
+        [_axis(name, parameter) for name, parameter in sweep.space.parameters.items()],
+        settings.objectives,
+        [_trial(trial, sweep, trial.number in under_way) for trial in study.trials()],
+        _base(sweep),
+        _reported(sweep),
+    )
+    return document_of(result, configured_provenance(sweep.benchmarks, sweep.shared))
+
+
+def lost(study: Study, sweep: Sweep) -> list[StudyTrial]:
+    """The done trials for which some replicate's results are no longer stored."""
+    done = (trial for trial in study.trials() if trial.state is State.DONE)
+    return [trial for trial in done if _stored(trial, sweep)[1] is not None]
+
+
+def _stored(trial: StudyTrial, sweep: Sweep) -> tuple[dict[str, ByBenchmark], str | None]:
+    """The stored counts of a trial by run, and what is missing of a trial that is done."""
+    counts_by_run, missing = {}, None
+    try:
+        for replicate in sweep.trial(trial.point).replicates:
+            if (counts := sweep.results(replicate)) is not None:
+                counts_by_run[replicate.policy.label] = counts
+            else:
+                run = replicate.policy.label
+                missing = missing or f"{run}, or some of its samples, cannot be read"
+    except SageError as error:
+        missing = error.cause
+    return counts_by_run, missing
+
+
+def _axis(name: str, parameter: Parameter) -> Axis:
+    if isinstance(parameter, Range):
+        low, high = parameter.range
+        return Axis(name, parameter.key, low=low, high=high, log=parameter.log)
+    return Axis(name, parameter.key, values=parameter.values)
+
+
+def _trial(stored_trial: StudyTrial, sweep: Sweep, goes_on: bool) -> SweepTrial:
+    """A trial with all of its measured seeds."""
+    counts_by_run, missing = _stored(stored_trial, sweep)
+    notes = stored_trial.attrs
+    state: Shown = "running" if goes_on else "left"
+    trial = CountedTrial(
+        stored_trial.point, state, runs=tuple(counts_by_run), curve=_curve(stored_trial, sweep)
+    )
+    if stored_trial.state is State.DONE and missing is not None:
+        # the study has its values, but their noise is unknown
+        values = _named(sweep, stored_trial.values or ())
+        return replace(trial, state="missing", values=values, missing=missing)
+    if stored_trial.state is State.DONE:
+        scores = [score(sweep.config.sweep.objectives, counts) for counts in counts_by_run.values()]
+        values, counts = _named(sweep, mean_scores(scores)), tuple(counts_by_run.values())
+        return replace(trial, state="done", values=values, counts=counts)
+    if stored_trial.state in (State.FAILED, State.INFEASIBLE):
+        lines = tuple(notes.get("lines", ()))
+        why = TrialFailure(str(notes.get("failure")), str(notes.get("reason")), lines)
+        return replace(trial, state="failed", failure=why)
+    if stored_trial.state is State.PRUNED:
+        return replace(trial, state="pruned", pruned=str(notes.get("reason")))
+    return trial
+
+
+def _named(sweep: Sweep, values: Sequence[float]) -> dict[str, float]:
+    names = [objective.name for objective in sweep.config.sweep.objectives]
+    return dict(zip(names, values, strict=True))
+
+
+def _curve(trial: StudyTrial, sweep: Sweep) -> LearningCurve | None:
+    """The learning curve of a trial's first run; None if its settings contradict each other."""
+    try:
+        return learning_curve(sweep.trial(trial.point).replicates[0].policy.run)
+    except SageError:
+        return None
+
+
+def _base(sweep: Sweep) -> SweepTrial | None:
+    """The initial policy; None if trials differ in it, or it is not measured."""
+    counts = sweep.results(sweep.initial)
+    if counts is None:
+        return None
+    values = _named(sweep, score(sweep.config.sweep.objectives, counts))
+    return CountedTrial({}, "done", values, runs=(sweep.initial.policy.label,), counts=(counts,))
+
+
+def _reported(sweep: Sweep) -> str | None:
+    """The benchmarks on which settings are selected although they are also reported."""
+    config = sweep.config
+    names = benchmark_names(config.evaluation.benchmark)
+    reported = {shown_name(name, config.data) for name in names}
+    both = [benchmark.name for benchmark in sweep.benchmarks if benchmark.name in reported]
+    return ", ".join(both) or None
+
+
+def learning_curve(run: Run | None) -> LearningCurve | None:
+    """Return a run's pass@1 on validation problems, or its reward; None without either.
+
+    The reward of a long run is averaged over windows, each at its last step.
+    """
+    if run is None or not run.metrics.path.is_file():
+        return None
+    records = run.metrics.read()
+    for key in SHOWN:
+        points = [
+            (int(record["step"]), float(record[key])) for record in records if _has(record, key)
+        ]
+        if points:
+            return LearningCurve(key, _thinned(points))
+    return None
+
+
+def _has(record: dict[str, Any], key: str) -> bool:
+    value = record.get(key)
+    return isinstance(value, int | float) and not isnan(value)
+
+
+def _thinned(points: Sequence[tuple[int, float]]) -> tuple[tuple[int, float], ...]:
+    """Return `POINTS` windows' last steps and means, or the points if they are not more."""
+    size = -(-len(points) // POINTS)
+    windows = [points[start : start + size] for start in range(0, len(points), size)]
+    return tuple((part[-1][0], sum(value for _, value in part) / len(part)) for part in windows)

@@ -14,12 +14,12 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, field_validator
 
+from sage_cli.config.explain import meant, remedy
 from sage_cli.config.load import changed
-from sage_cli.config.mistakes import meant, remedy
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.guides import Guide
-from sage_cli.json_value import leaves
+from sage_cli.json_value import is_number, leaves
 from sage_cli.settings.presets import read_yaml, shipped
 from sage_cli.trials.search.space import (
     Parameter,
@@ -29,7 +29,6 @@ from sage_cli.trials.search.space import (
     Value,
     Values,
     choice_for,
-    is_number,
     is_whole,
     key_of,
     members_with,

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import product
 from math import isfinite, prod
-from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationInfo, field_validator
 
-from sage_cli.config.mistakes import meant
+from sage_cli.config.explain import meant
 from sage_cli.config.schema import (
     UNIONS,
     SageConfig,
@@ -23,6 +23,7 @@ from sage_cli.config.schema import (
     settings_of,
 )
 from sage_cli.errors import ConfigurationError
+from sage_cli.json_value import is_number
 from sage_cli.settings.section import Section
 
 if TYPE_CHECKING:  # a plan, which lists points, loads no Optuna
@@ -138,11 +139,6 @@ def value_key(value: Value) -> tuple[str, Value]:
 def point_key(point: Point) -> tuple[tuple[str, tuple[str, Value]], ...]:
     """Return what tells points apart: 1 and 1.0 are one value, 1 and true are two."""
     return tuple(sorted((key, value_key(value)) for key, value in point.items()))
-
-
-def is_number(value: object) -> TypeGuard[float]:
-    """Return True if `value` is an integer or a float."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _holds(values: Sequence[Value], value: Value) -> bool:

@@ -484,10 +484,7 @@ class Study:
         """Enter a trial all at once; its number."""
         params, distributions = self._space.to_params(point)
         frozen = create_trial(
-            params=params,
-            distributions=distributions,
-            user_attrs=dict(attrs),
-            **of_frozen,
+            params=params, distributions=distributions, user_attrs=dict(attrs), **of_frozen
         )
         self._study.add_trial(frozen)
         return self._all()[-1].number

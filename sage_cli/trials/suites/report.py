@@ -12,17 +12,27 @@ from sage_cli.evaluation.evaluate import configured_provenance
 from sage_cli.metrics import curve, curve_ks
 from sage_cli.metrics.intervals import Resampling
 from sage_cli.models.planned import state
-from sage_cli.reports.document import SHOWN, Chapter, Document, Report, join_chapters, shown_report
+from sage_cli.reports.document import (
+    SHOWN,
+    Chapter,
+    Document,
+    PolicyUsed,
+    Provenance,
+    Report,
+    SamplesUsed,
+    grade_notes,
+    join_chapters,
+    record,
+    shown_report,
+)
 from sage_cli.reports.passk import Line, passk_document
-from sage_cli.reports.provenance import PolicyUsed, Provenance, SamplesUsed, grade_notes, record
 from sage_cli.reports.published import evaluation_tables, other_table, published, published_scores
 from sage_cli.reports.scores import evaluation_table, score
 from sage_cli.reports.tables import Cell, Column, Estimate, Row, Table, columns, to_records
 from sage_cli.store.files import compact_json, with_checksum, write_text
 from sage_cli.store.run import surroundings
-from sage_cli.trials.suites.claims import differences
 from sage_cli.trials.suites.declaration import shown_label
-from sage_cli.trials.suites.results import PartResult, write_counts
+from sage_cli.trials.suites.results import PartResult, differences, write_counts
 from sage_cli.trials.suites.trials import PlannedSuite
 from sage_cli.trials.task import DONE, cost
 

@@ -1,21 +1,52 @@
-"""The results of a suite's trials: their measurements, or why there are none."""
+"""The results of a suite's trials, their paired differences, and the verdicts on its claims."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from sage_cli.errors import ConfigurationError, SageError
-from sage_cli.metrics import Counts, Side, parse_ks, pooled
+from sage_cli.metrics import About, Counts, Side, parse_ks, pooled
+from sage_cli.metrics.comparison import by_run
+from sage_cli.metrics.counts import FloatArray
+from sage_cli.metrics.intervals import Resampling, holm
+from sage_cli.metrics.power import POWER
 from sage_cli.models.planned import state
 from sage_cli.problems.registry import shown_name
+from sage_cli.reports.comparison_report import (
+    AVERAGE,
+    AVERAGE_NOTE,
+    DIFFERENCE_COLUMNS,
+    Contrast,
+    adjusted,
+    average_of,
+    cells_at,
+    contrast_json,
+    contrast_of,
+    difference_at,
+    fragile_notes,
+)
+from sage_cli.reports.document import Document, Figure, SeedCounts
+from sage_cli.reports.figures import draw_dot_plot
 from sage_cli.reports.passk import powers_of_two
-from sage_cli.reports.provenance import SeedCounts
+from sage_cli.reports.published import evaluation_tables, published_scores
+from sage_cli.reports.tables import UNDEFINED, Estimate, Row, Table, columns, to_records
 from sage_cli.store.files import replacing
 from sage_cli.store.run import evaluation_figures, name_in
-from sage_cli.trials.suites.declaration import Suite, shown_label
+from sage_cli.trials.suites.declaration import (
+    ALPHA,
+    BASE,
+    INITIAL,
+    Claim,
+    Suite,
+    Verdict,
+    shown_label,
+)
 from sage_cli.trials.suites.trials import Part
 from sage_cli.trials.task import BenchmarkCache, Measurements, Replicate, Trial, stored_results
 
@@ -216,3 +247,407 @@ def _counts(result: PartResult) -> Iterator[dict[str, str | int]]:
             counts = measured.counts
             for problem, n, c in zip(counts.problem_ids, counts.n_P, counts.c_P, strict=True):
                 yield {**about, "problem": problem, "n": int(n), "c": int(c)}
+
+
+UNMEASURED = Estimate(float("nan"))
+
+
+@dataclass(frozen=True)
+class Decided:
+    """A claim with its measurement; `k` is the claim's, or the largest measured one.
+
+    `about` is what the measurement is about, None without a measurement; `subject` says it in
+    words. `own` is the difference of the claim's method from its own `control`, if it has one.
+    """
+
+    claim: Claim
+    k: int
+    difference: Estimate
+    detectable: float
+    p_holm: float
+    verdict: Verdict
+    about: About | None
+    subject: str
+    control: str | None = None
+    own: Estimate = UNMEASURED
+
+    @property
+    def sentence(self) -> str:
+        """Return which side is above, or that they are indistinguishable, with the difference."""
+        a, b = (
+            f"the {INITIAL}" if label == BASE else label for label in (self.claim.a, self.claim.b)
+        )
+        scope = f"at pass@{self.k}" + (
+            f" on {self.claim.benchmark}" if self.claim.benchmark else ""
+        )
+        if self.verdict is Verdict.UNKNOWN:
+            return f"{a} and {b} {scope}: {self.verdict}"
+        is_open = self.verdict in (Verdict.OPEN, Verdict.OPEN_MODELS)
+        sign = "above" if self.difference.value > 0 else "below"
+        relation = f"{'indistinguishable from' if is_open else sign} {b} {scope}: {self.difference}"
+        if self.control in (None, self.claim.a, self.claim.b):
+            return f"{a} is {relation}"
+        return f"{a} is {relation}; less its own control {self.control}: {self.own}"
+
+
+def decide(result: PartResult, by_pair: Mapping[Pair, Mapping[str, Contrast]]) -> list[Decided]:
+    """Return every claim with its verdict; Holm's p is over the suite's claims."""
+    claims = result.suite.read_claims
+    if not claims:
+        return []
+    ks = [min(claim.k, result.ks[-1]) for claim in claims]
+    contrasts = [_claimed_contrast(claim, by_pair) for claim in claims]
+    adjusted = holm(
+        [_p_at(contrast, k) for contrast, k in zip(contrasts, ks, strict=True)]
+    ).tolist()
+    verdicts = [
+        _decided(claim, k, contrast, p_holm, turned=(claim.a, claim.b) not in by_pair)
+        for claim, k, contrast, p_holm in zip(claims, ks, contrasts, adjusted, strict=True)
+    ]
+    return [_beside_control(verdict, result.suite, by_pair) for verdict in verdicts]
+
+
+def _beside_control(
+    decided: Decided, suite: Suite, by_pair: Mapping[Pair, Mapping[str, Contrast]]
+) -> Decided:
+    """Return a claim with the difference of its method from the method's own control, if any."""
+    claim = decided.claim
+    for label in (claim.a, claim.b):
+        if control := suite.methods[label].control:
+            contrast = _claimed_contrast(replace(claim, a=label, b=control), by_pair)
+            own = UNMEASURED if contrast is None else difference_at(contrast, decided.k)
+            return replace(decided, control=control, own=own)
+    return decided
+
+
+def _p_at(contrast: Contrast | None, k: int) -> float:
+    """Return the unadjusted p at `k`; NaN without a measurement."""
+    if contrast is None:
+        return float("nan")
+    return float(contrast.difference.p_K[contrast.difference.ks.index(k)])
+
+
+def _decided(
+    claim: Claim, k: int, contrast: Contrast | None, p_holm: float, *, turned: bool
+) -> Decided:
+    """Return a claim with its contrast, which may be of b less a (`turned`)."""
+    if contrast is None:
+        nan = float("nan")
+        return Decided(claim, k, Estimate(nan), nan, nan, Verdict.UNKNOWN, None, UNDEFINED)
+    gap, index = difference_at(contrast, k), contrast.difference.ks.index(k)
+    gap = _turned(gap) if turned else gap
+    verdict = claim.verdict(gap.value, p_holm, contrast.about)
+    smallest = float(contrast.smallest_K[index])
+    return Decided(claim, k, gap, smallest, p_holm, verdict, contrast.about, contrast.subject)
+
+
+def _claimed_contrast(
+    claim: Claim, by_pair: Mapping[Pair, Mapping[str, Contrast]]
+) -> Contrast | None:
+    """Return the claim's contrast, of a less b or b less a; None if it is not measured."""
+    pair = (claim.a, claim.b)
+    by_benchmark = by_pair.get(pair) or by_pair.get(pair[::-1], {})
+    if claim.benchmark is None:
+        return overall_contrast(by_benchmark)
+    named = (name for name in by_benchmark if claim.benchmark in (name, name.partition(":")[0]))
+    return by_benchmark.get(next(named, claim.benchmark))
+
+
+def _turned(gap: Estimate) -> Estimate:
+    assert gap.interval is not None
+    low, high = gap.interval
+    return replace(gap, value=0.0 - gap.value, interval=(0.0 - high, 0.0 - low))
+
+
+def claims_table(claims: Sequence[Decided], result: PartResult) -> Table:
+    """Return a row per claim: verdict, subject, difference, and the published one if any is."""
+    published = [_published(decided.claim, result) for decided in claims]
+    on_paper = any(isinstance(printed, Estimate) for printed in published)
+    beside = any(decided.control for decided in claims)
+    heads = columns("claim, here, about")
+    heads += columns("less its own control") if beside else ()
+    heads += columns("difference, detectable, p (Holm)")
+    rows = []
+    for decided, printed in zip(claims, published, strict=True):
+        other_k = "" if decided.k == decided.claim.k else f" (here pass@{decided.k})"
+        numbers = (Estimate(decided.detectable), Estimate(decided.p_holm, digits=4, tiny=True))
+        verdict = (
+            " ".join(map(shown_label, decided.claim.text.split())) + other_k,
+            decided.verdict.value,
+            decided.subject,
+            *([decided.own] if beside else []),
+            decided.difference,
+        )
+        rows.append(Row((*verdict, *numbers, *([printed] if on_paper else []))))
+    heads += columns("paper") if on_paper else ()
+    return Table("Claims", heads, tuple(rows))
+
+
+def _published(claim: Claim, result: PartResult) -> Estimate | str:
+    """Return the published difference, averaged over benchmarks as in the paper."""
+    name = result.suite.published
+    if name not in evaluation_tables():
+        return UNDEFINED
+    assert name is not None
+    scores = published_scores(name)
+    sides = []
+    for label in (claim.a, claim.b):
+        by = scores.get(label) or (published_scores("table1")["base"] if label == "base" else {})
+        on = [claim.benchmark] if claim.benchmark else list(by)
+        values = [
+            by[benchmark][claim.k].value
+            for benchmark in on
+            if benchmark in by and claim.k in by[benchmark]
+        ]
+        sides.append(sum(values) / len(values) if values else float("nan"))
+    return Estimate(sides[0] - sides[1], signed=True)
+
+
+def claim_json(decided: Decided) -> dict[str, Any]:
+    """Return a claim as JSON; `about` is null without a measurement."""
+    return {
+        "claim": decided.claim.text,
+        "sentence": decided.sentence,
+        "k": decided.k,
+        "verdict": decided.verdict.value,
+        "about": decided.about,
+        **{
+            f"difference {name}".strip(): value
+            for name, value in decided.difference.parts().items()
+        },
+        "control": decided.control,
+        **{f"less control {name}".strip(): value for name, value in decided.own.parts().items()},
+        "detectable": decided.detectable,
+        "p_holm": decided.p_holm,
+    }
+
+
+def claims_note(claims: Sequence[Decided]) -> list[str]:
+    """Return notes on the meaning of the verdicts."""
+    if not claims:
+        return []
+    many = f"{len(claims)} claim{'' if len(claims) == 1 else 's'}"
+    notes = [
+        f"holds: the difference has the claim's sign and Holm's p over the {many} is at most "
+        f"{ALPHA}; reversed: the other sign; indistinguishable: neither"
+    ]
+    if any(claim.about == "models" for claim in claims):
+        why = "said of trained models; a method with one training has no verdict"
+        notes.append(f"these models: {why}")
+    return notes
+
+
+def overall_contrast(by_benchmark: Mapping[str, Contrast]) -> Contrast | None:
+    """Return a pair's contrast on the benchmarks' average, or on the only benchmark."""
+    return by_benchmark.get(AVERAGE) or next(iter(by_benchmark.values()), None)
+
+
+Family = Mapping[tuple[str, str, str], Contrast]
+"""(method, other method, benchmark) -> their contrast."""
+ByMethod = Mapping[str, Mapping[str, FloatArray]]
+"""Label of a method -> benchmark -> pass@k of its runs, shape (T, P, K)."""
+
+
+def contrasts(result: PartResult) -> dict[Pair, dict[str, Contrast]]:
+    """Return pair of methods -> benchmark (and their average) -> contrast, unadjusted."""
+    pairs = result.suite.compared
+    if not pairs or not result.there:
+        return {}
+    most = result.ks[-1]
+    ks = sorted({*result.ks, *(min(claim.k, most) for claim in result.suite.read_claims)})
+    pool = _several_runs(result, ks)
+    by_pair: dict[Pair, dict[str, Contrast]] = {}
+    for a, b in pairs:
+        first, second = result.method(a), result.method(b)
+        if first is not None and second is not None and first is not second:
+            by_pair[a, b] = _contrast(first, second, ks, pool)
+    return by_pair
+
+
+def _several_runs(result: PartResult, ks: Sequence[int]) -> ByMethod:
+    """Return the runs of methods with several training seeds, for the variance between seeds."""
+    return {
+        method.label: {
+            name: by_run(runs, runs[0][0].problem_ids, ks)
+            for name in method.benchmarks
+            if (runs := method.side(name).runs)
+        }
+        for method in _repeated(result)
+    }
+
+
+def _repeated(result: PartResult) -> list[MethodResult]:
+    return [
+        method
+        for method in result.there
+        if len(method.measured) > 1 and not method.trial.is_initial
+    ]
+
+
+def differences(result: PartResult) -> Document:
+    """Return the section of claims, if there are any, and of the pairs' differences."""
+    by_pair = contrasts(result)
+    claims = decide(result, by_pair)
+    flat = {
+        (*pair, name): contrast for pair, by in by_pair.items() for name, contrast in by.items()
+    }
+    family = adjusted(flat, result.ks) if flat else {}
+    tests = sum(int(np.isfinite(contrast.holm_K).sum()) for contrast in family.values())
+    tables = {"claims": claims_table(claims, result)} if claims else {}
+    if family:
+        tables["differences"] = _table(family, result)
+    overall = {
+        pair: contrast
+        for pair, by in by_pair.items()
+        if (contrast := overall_contrast(by)) is not None
+    }
+    if (sensitivity := _hindsight(overall, result)).rows:
+        tables["hindsight"] = sensitivity
+    return Document(
+        name="claims",
+        title="Claims, and what was found" if claims else "Differences",
+        data={
+            "claims": [claim_json(claim) for claim in claims],
+            "differences": [
+                {"a": a, "b": b, "benchmark": name, **contrast_json(contrast)}
+                | {"own_control": result.suite.methods[a].control == b}
+                for (a, b, name), contrast in family.items()
+            ],
+            "hindsight": to_records(sensitivity),
+            "rows": [record for table in [*tables.values()][:1] for record in to_records(table)],
+        },
+        tables=tuple(tables.values()),
+        sheets=tables,
+        figures=(_forest(overall, _shown(result.ks)),) if overall else (),
+        notes=(
+            *claims_note(claims),
+            "detectable: the smallest true difference that these problems, samples and seeds would "
+            f"have shown in {POWER:.0%} of repetitions",
+            *([f"p (Holm) of the differences: over the {tests} of them"] if family else []),
+            *([f"average: {AVERAGE_NOTE}"] if len(result.benchmarks) > 1 else []),
+            *_fragile_notes(family, result.ks),
+            *_seeds_note(result),
+            *_control_notes(result),
+        ),
+    )
+
+
+def _shown(ks: Sequence[int]) -> Sequence[int]:
+    """Return the values of k that fit into tables and pictures."""
+    return ks if len(ks) <= 4 else (ks[0], ks[len(ks) // 2], ks[-1])
+
+
+def _contrast(
+    a: MethodResult, b: MethodResult, ks: Sequence[int], by_method: ByMethod
+) -> dict[str, Contrast]:
+    evaluation = a.trial.config.evaluation
+    shared = [name for name in a.benchmarks if name in b.benchmarks]
+    sides = [(a.side(name), b.side(name)) for name in shared]
+    # the variance of an average needs runs that were measured on all of its benchmarks
+    pool = [[by[name] for name in shared] for by in by_method.values() if by.keys() >= {*shared}]
+    resampling = Resampling(evaluation.confidence, evaluation.bootstrap)
+    by_benchmark = {}
+    for index, (name, (first, second)) in enumerate(zip(shared, sides, strict=True)):
+        runs = [[runs[index]] for runs in pool] or None
+        by_benchmark[name] = contrast_of(first, second, ks, runs, resampling)
+    if len(by_benchmark) > 1:
+        by_benchmark[AVERAGE] = average_of(sides, list(by_benchmark.values()), pool or None)
+    return by_benchmark
+
+
+def _forest(by_pair: Mapping[Pair, Contrast], ks: Sequence[int]) -> Figure:
+    draw = partial(draw_dot_plot, forest_panels(by_pair, ks), "difference", zero=True)
+    return Figure("differences", draw)
+
+
+def forest_panels(
+    by_pair: Mapping[Pair, Contrast], ks: Sequence[int]
+) -> dict[str, dict[str, dict[str, Estimate]]]:
+    """Return a panel for each k, a row for each method, a point for each other method."""
+    panels: dict[str, dict[str, dict[str, Estimate]]] = {f"pass@{k}": {} for k in ks}
+    for (a, b), contrast in by_pair.items():
+        less = f"less {shown_label(b)}"
+        for k in ks:
+            panels[f"pass@{k}"].setdefault(a, {})[less] = difference_at(contrast, k)
+    return panels
+
+
+def _table(family: Family, result: PartResult) -> Table:
+    differences = columns(f"a, b, {DIFFERENCE_COLUMNS}")
+    heads = (
+        *columns("methods, about, benchmark, k"),
+        *(replace(column, part=column.name) for column in differences),
+    )
+    table_ks = _shown(result.ks)
+    rows = []
+    for (a, b, benchmark), contrast in family.items():
+        own = "its own control " if result.suite.methods[a].control == b else ""
+        methods = f"{shown_label(a)} less {own}{shown_label(b)}"
+        for k in contrast.difference.ks:
+            if k in table_ks:
+                name = (methods, contrast.subject, benchmark, k)
+                rows.append(Row((*name, *cells_at(contrast, k)), section=f"{a} {b}"))
+    return Table("Paired differences", heads, tuple(rows))
+
+
+def _hindsight(overall: Mapping[Pair, Contrast], result: PartResult) -> Table:
+    """Return each method with a control less the best of its plain rivals, chosen afterwards."""
+    plain = {
+        method.label
+        for method in result.there
+        if not method.trial.is_initial and method.trial.config.guide.name == "none"
+    }
+    rows = []
+    for label in (label for label, method in result.suite.methods.items() if method.control):
+        rivals = {pair: {*pair} - {label} for pair in overall if label in pair}
+        rivals = {pair: rival for pair, rival in rivals.items() if rival <= plain}
+        for k in _shown(result.ks) if len(rivals) > 1 else ():
+            gaps = {pair: difference_at(overall[pair], k) for pair in rivals}
+            gaps = {pair: gap if pair[0] == label else _turned(gap) for pair, gap in gaps.items()}
+            best = min(gaps, key=lambda pair: gaps[pair].value)
+            rows.append(Row((label, k, *rivals[best], len(rivals), gaps[best]), section=label))
+    heads = columns("method, k, best in hindsight, of, difference")
+    notes = ("a line of sensitivity: the rival was chosen by this outcome, so part is luck",)
+    return Table("Sensitivity: less the best rival in hindsight", heads, tuple(rows), notes)
+
+
+def _fragile_notes(family: Family, ks: Sequence[int]) -> list[str]:
+    """Return warnings for pairs and benchmarks whose result rare, unseen losses could undo."""
+    return [
+        f"{shown_label(a)} less {shown_label(b)} on {benchmark}: {note}"
+        for (a, b, benchmark), contrast in family.items()
+        for note in fragile_notes(contrast.difference, ks)
+    ]
+
+
+def _control_notes(result: PartResult) -> list[str]:
+    """Return a note on each method with a guide whose own control the suite lacks."""
+    return [
+        f"{method.label}: the suite has no own control, the same method and anchor without the "
+        "guide, so no difference shows what the guide does"
+        for method in result.methods
+        if method.trial.config.guide.name != "none"
+        and not result.suite.methods[method.label].control
+    ]
+
+
+def _seeds_note(result: PartResult) -> list[str]:
+    """Return notes on what is random in the differences, and on the pooled seeds."""
+    repeated = _repeated(result)
+    notes = []
+    if len(repeated) < len([method for method in result.there if not method.trial.is_initial]):
+        notes.append(
+            "two models, these models: a method with one training is not compared as a method; "
+            "another training seed gives another model"
+        )
+    if not repeated:
+        return notes
+    freedom = sum(len(method.measured) - 1 for method in repeated)
+    return [
+        *notes,
+        "methods: training seeds and problems are both random; method and this base: the base is "
+        "one fixed model, and another base may give another difference",
+        f"the variance between training seeds is pooled over {len(repeated)} "
+        f"method{'' if len(repeated) == 1 else 's'} ({freedom} degrees of freedom): it is assumed "
+        "that their seeds vary alike",
+    ]

@@ -13,7 +13,7 @@ from sage_cli.config.load import NOT_READ_BY, changed, load, typed
 from sage_cli.config.schema import SageConfig, unread
 from sage_cli.errors import ConfigurationError
 from sage_cli.json_value import leaves
-from sage_cli.reports.series import seeded
+from sage_cli.reports.tables import seeded
 from sage_cli.settings.ks import capped_ks
 from sage_cli.settings.sections.model import PretrainedModel
 from sage_cli.store.files import identity_of

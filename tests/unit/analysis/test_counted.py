@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from answered import Sample, answered, inputs
 
+from sage_cli.analysis.diversity import diversity as diversity_document
+from sage_cli.analysis.diversity import variety
 from sage_cli.analysis.graded_samples import skeleton
-from sage_cli.analysis.measures.diversity import diversity as diversity_document
-from sage_cli.analysis.measures.diversity import variety
-from sage_cli.analysis.measures.lengths import lengths
-from sage_cli.analysis.measures.reliability import majority
-from sage_cli.analysis.measures.support import equal_k, support, support_ratios, thresholds
+from sage_cli.analysis.lengths import lengths
+from sage_cli.analysis.reliability import majority
+from sage_cli.analysis.support import equal_k, support, support_ratios, thresholds
 from sage_cli.errors import DataError
 from sage_cli.metrics import Support
 

@@ -7,9 +7,9 @@ import pytest
 from answered import Sample, answered, inputs
 
 from sage_cli.analysis.analysis import Inputs, Options
-from sage_cli.analysis.measures.diversity import generator_with_modes, mode_shares, modes
-from sage_cli.analysis.measures.entropy import entropies, entropy
-from sage_cli.analysis.measures.perplexity import beyond, beyond_others, perplexities, perplexity
+from sage_cli.analysis.diversity import generator_with_modes, mode_shares, modes
+from sage_cli.analysis.entropy import entropies, entropy
+from sage_cli.analysis.perplexity import beyond, beyond_others, perplexities, perplexity
 from sage_cli.errors import DataError
 from sage_cli.problems.arithmetic import Arithmetic
 

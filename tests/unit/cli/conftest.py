@@ -2,7 +2,10 @@
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,17 @@ from typer.testing import CliRunner
 
 from sage_cli.cli.app import app
 from sage_cli.cli.console import console
+from sage_cli.progress import Silent
+
+PROGRAM = """
+import json, sys
+from typer.testing import CliRunner
+from sage_cli.cli.app import app
+exec(sys.argv[2])
+results = [CliRunner().invoke(app, words) for words in json.loads(sys.argv[1])]
+told = {"modules": sorted(sys.modules), "printed": [result.stdout for result in results]}
+print(json.dumps({"codes": [result.exit_code for result in results], **told}))
+"""
 
 
 @dataclass(frozen=True)
@@ -67,3 +81,34 @@ def sage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Typed
 def answer(sage: Callable[..., Typed]) -> Callable[..., Any]:
     """The object that a command prints."""
     return lambda *words: sage(*words, "--json").answer
+
+
+@pytest.fixture
+def alone() -> Callable[..., tuple[set[str], list[str]]]:
+    """Type commands in a process of their own: which modules it has loaded, what was printed."""
+
+    def type_(*commands: list[object], first: str = "") -> tuple[set[str], list[str]]:
+        typed = json.dumps([list(map(str, words)) for words in commands])
+        program = [sys.executable, "-c", PROGRAM, typed, first]
+        done = subprocess.run(program, capture_output=True, text=True, check=True)
+        told = json.loads(done.stdout.splitlines()[-1])
+        assert told["codes"] == [0] * len(commands), told["printed"]
+        return set(told["modules"]), told["printed"]
+
+    return type_
+
+
+class Told(Silent):
+    """A progress that remembers what it was told is being done."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    def doing(self, text: str) -> AbstractContextManager[None]:
+        self.done.append(text)
+        return nullcontext()
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()

@@ -1,4 +1,4 @@
-""""""
+"""`sage compare`: which runs, models and files are compared, and what is refused."""
 
 import json
 
@@ -23,25 +23,24 @@ def counts(seed, gain=0.0):
     return Counts(tuple(f"p{i}" for i in range(24)), np.full(24, 16), c_P)
 
 
+def write_counts(file, measured, **changes):
+    """Write a file of counts and return its name."""
+    rows = [{"problem": f"p{i}", "n": 16, "c": int(c)} for i, c in enumerate(measured.c_P)]
+    file.write_text(json.dumps([{**row, **changes} for row in rows]))
+    return str(file)
+
+
+@pytest.fixture
+def config(tmp_path):
+    return load(sets=[f"run.root={tmp_path}/runs"]).config
+
+
 def counts_of(name):
     """`good-1` and `base-2`, one run each with two evaluation seeds on one or two benchmarks."""
     method, seed = name.split("-")
     gain = 0.3 if method == "good" else 0.0
     measured = [counts(10 * int(seed) + place, gain) for place in range(2)]
     return {"aime": measured} if seed == "9" else {"aime": measured, "amc23": measured}
-
-
-def written(folder, name, measured):
-    """A file of these counts."""
-    rows = [{"problem": p, "n": 16, "c": int(c)}
-            for p, c in zip(measured.problem_ids, measured.c_P, strict=True)]  # fmt: skip
-    (folder / f"{name}.json").write_text(json.dumps(rows))
-    return str(folder / f"{name}.json")
-
-
-@pytest.fixture
-def config(tmp_path):
-    return load(sets=[f"run.root={tmp_path}/runs"]).config
 
 
 def test_two_models():
@@ -58,12 +57,15 @@ def test_two_models():
     assert one.support is not None
 
 
-def test_methods_are_compared_on_what_their_runs_share_and_count_seeds_in():
+def test_two_methods_on_the_benchmarks_that_all_runs_have():
     found = compare_named(["good-1", "good-9"], ["base-1", "base-2", "base-3"], counts_of, (1,))
     assert list(found) == ["aime"]
     assert found["aime"].difference.runs == (2, 3)
     assert found["aime"].crossing is None
     assert found["aime"].a.label == "good-1 +1"
+
+
+def test_a_method_against_a_base_counts_its_seeds_in():
     names = (["good-1", "good-2"], ["base-1"])
     found = compare_named(*names, counts_of, (1,), bases={"base-1"})["aime"]
     assert found.difference.runs == (2, 1)
@@ -75,7 +77,7 @@ def test_methods_are_compared_on_what_their_runs_share_and_count_seeds_in():
     assert about(unknown.a, unknown.b) == "models"
 
 
-def test_a_run_of_rl_is_a_training_and_weights_tell_models_apart(tmp_path, config):
+def test_runs_of_rl_are_trainings_and_what_they_began_with_is_a_base(tmp_path):
     kinds = {}
     for kind in ("sft", "rl"):
         run = Run(tmp_path / kind)
@@ -84,6 +86,60 @@ def test_a_run_of_rl_is_a_training_and_weights_tell_models_apart(tmp_path, confi
         kinds[kind] = is_training(Policy.of_run(run))
     assert kinds == {"sft": False, "rl": True}
     assert not is_training(Policy("a-model-of-somebody"))
+
+
+def test_nothing_in_common_is_refused():
+    elsewhere = {"a-1": {"aime": [counts(1)]}, "b-1": {"gsm8k": [counts(1)]}}
+    with pytest.raises(ConfigurationError, match="no benchmark in common"):
+        compare_named(["a-1"], ["b-1"], elsewhere.__getitem__, (1,))
+
+
+def test_sides_are_told_apart_and_a_run_is_not_compared_with_itself():
+    measured = {"x/model": {"": [counts(1)]}, "y/model": {"": [counts(2)]}}
+    found = compare_named(["x/model"], ["y/model"], measured.__getitem__, (1,))[""]
+    assert (found.a.label, found.b.label) == ("x/model", "y/model")
+    with pytest.raises(ConfigurationError, match="good-1 is on both sides"):
+        compare_named(["good-1", "good-2"], ["base-1", "good-1"], counts_of, (1,))
+
+
+def test_files_of_counts_are_compared_without_a_model(tmp_path, config):
+    files = [
+        write_counts(tmp_path / f"{name}.json", counts(1, gain))
+        for name, gain in (("good", 0.3), ("base", 0.0))
+    ]
+    result = compare_files(config, files[:1], files[1:], (), None, Silent())
+    assert result.folder.parent == tmp_path / "runs" / "reports"
+    written = json.loads((result.folder / "compare.json").read_text(), parse_constant=pytest.fail)
+    found = written["comparisons"]["counts"]
+    assert found["k"] == list(range(1, 17))
+    assert found["sides"][0]["name"] == "good"
+    assert found["p"][0] < 0.01
+    assert {path.name for path in result.folder.iterdir()} == {
+        "compare.json", "compare.md", "compare-counts.csv", "compare.tex", "compare.png",
+        "compare.svg",
+    }  # fmt: skip
+    assert "good against base on counts" in (result.folder / "compare.md").read_text()
+    again = compare_files(config, files[:1], files[1:], (), None, Silent())
+    assert again.folder == result.folder
+    assert compare_files(config, files[1:], files[:1], (), None, Silent()).folder != result.folder
+    with pytest.raises(ConfigurationError, match="pass@32 is undefined with 16"):
+        compare_files(config, files[:1], files[1:], (), "1..32", Silent())
+
+
+def test_a_model_is_named_once(tmp_path, config):
+    with pytest.raises(ConfigurationError, match="good-1 is named twice on one side"):
+        compare_named(["good-1", "good-1"], ["base-1", "base-2"], counts_of, (1,))
+    a, copy = (write_counts(tmp_path / name, counts(1)) for name in ("a.json", "copy.json"))
+    b = write_counts(tmp_path / "b.json", counts(1), c=8)
+    content = r"copy.json \(the same content as .*a.json\) is on"
+    with pytest.raises(ConfigurationError, match=content):
+        compare_files(config, [a], [copy], (), None, Silent())
+    with pytest.raises(ConfigurationError, match=r"the same content as .* is named twice on one"):
+        compare_files(config, [a, copy], [b, b], (), None, Silent())
+    assert not (tmp_path / "runs").exists()
+
+
+def test_weights_tell_models_apart_whatever_they_are_called(tmp_path, config):
     for name, weights in (("one", "same"), ("two", "same"), ("x/m", "x"), ("y/m", "y")):
         folder = tmp_path / name
         folder.mkdir(parents=True)
@@ -97,68 +153,12 @@ def test_a_run_of_rl_is_a_training_and_weights_tell_models_apart(tmp_path, confi
         compare(Evaluation(config), [x], [y], Silent())
 
 
-def test_sides_are_called_as_they_are_named_or_labelled():
-    measured = {"x/model": {"": [counts(1)]}, "y/model": {"": [counts(2)]}}
-    found = compare_named(["x/model"], ["y/model"], measured.__getitem__, (1,))[""]
-    assert (found.a.label, found.b.label) == ("x/model", "y/model")
+def test_sides_are_called_as_they_are_labelled():
     named = compare_named(["base-1"], ["good-1"], counts_of, [1], labels=("Base", None))
-    assert {(one.a.label, one.b.label) for one in named.values()} == {("Base", "good-1")}
-
-
-ELSEWHERE = {"a-1": {"aime": [counts(1)]}, "b-1": {"gsm8k": [counts(1)]}}
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "more", "said"),
-    [
-        ("a-1", "b-1", {}, "no benchmark in common"),
-        ("good-1 good-2", "base-1 good-1", {}, "good-1 is on both sides"),
-        ("good-1 good-1", "base-1 base-2", {}, "good-1 is named twice on one side"),
-        ("base-1", "good-1", {"labels": ("X", "X")}, "both sides would be called 'X'"),
-    ],
-)
-def test_sides_that_cannot_be_compared(a, b, more, said):
-    look = ELSEWHERE.__getitem__ if a == "a-1" else counts_of
-    with pytest.raises(ConfigurationError, match=said):
-        compare_named(a.split(), b.split(), look, (1,), **more)
-
-
-def test_files_of_counts_are_compared_without_a_model(tmp_path, config):
-    files = [
-        written(tmp_path, name, counts(1, gain)) for name, gain in (("good", 0.3), ("base", 0))
-    ]
-
-    def report(a, b, ks=None):
-        return compare_files(config, [a], [b], (), ks, Silent())
-
-    result = report(*files)
-    assert result.folder.parent == tmp_path / "runs" / "reports"
-    stored = json.loads((result.folder / "compare.json").read_text(), parse_constant=pytest.fail)
-    found = stored["comparisons"]["counts"]
-    assert found["k"] == list(range(1, 17))
-    assert found["sides"][0]["name"] == "good"
-    assert found["p"][0] < 0.01
-    assert {path.name for path in result.folder.iterdir()} == {
-        "compare.json", "compare.md", "compare-counts.csv", "compare.tex", "compare.png",
-        "compare.svg",
-    }  # fmt: skip
-    assert "good against base on counts" in (result.folder / "compare.md").read_text()
-    assert report(*files).folder == result.folder
-    assert report(*files[::-1]).folder != result.folder
-    with pytest.raises(ConfigurationError, match="pass@32 is undefined with 16"):
-        report(*files, "1..32")
-
-
-def test_a_file_is_named_once(tmp_path, config):
-    a, copy = (written(tmp_path, name, counts(1)) for name in ("a", "copy"))
-    b = written(tmp_path, "b", counts(2))
-    for sides, said in (
-        (([a], [copy]), r"copy.json \(the same content as .*a.json\) is on"),
-        (([a, copy], [b, b]), r"the same content as .* is named twice on one"),
-    ):
-        with pytest.raises(ConfigurationError, match=said):
-            compare_files(config, *sides, (), None, Silent())
-    assert not (tmp_path / "runs").exists()
+    (comparison,) = {(one.a.label, one.b.label) for one in named.values()}
+    assert comparison == ("Base", "good-1")
+    with pytest.raises(ConfigurationError, match="both sides would be called 'X'"):
+        compare_named(["base-1"], ["good-1"], counts_of, [1], labels=("X", "X"))
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -210,7 +210,7 @@ def test_the_difference_from_the_own_control_comes_first(tmp_path, turned, sampl
 
 
 def test_counts_of_several_seeds_are_told_to_be_unchecked(tmp_path, config):
-    one, two, base = (written(tmp_path, f"run{seed}", counts(seed)) for seed in (1, 2, 3))
+    one, two, base = (write_counts(tmp_path / f"{i}.json", counts(i)) for i in range(3))
     told = [
         [note for note in compare_files(config, a, [base], (), "1", Silent()).document.notes
          if "isn't checked" in note]

@@ -13,7 +13,6 @@ YES = ("--set", "model.trust_remote_code=true")
 NO = ("--set", "model.trust_remote_code=false")
 SMALL = ScratchModel(kind="scratch", hidden=16, layers=1, heads=2, feed_forward=32)
 ONE = ("--benchmark", "arithmetic", "--n", "1", "--limit", "1", "--seeds", "1")
-HELP = "add --set model.trust_remote_code=true if it may be run here"
 PROMPT = {"format": "plain", "system": None}
 CODE = """
 from pathlib import Path
@@ -63,58 +62,63 @@ COMMANDS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[:2]))
-@pytest.mark.parametrize("typed", [(), NO], ids=["nothing", "no"])
-def test_nothing_is_run_that_was_not_consented_to(sage, runs, ran, command, typed):
-    if "trusting" not in " ".join(command):
-        Runs(runs).find("sft-trusting").ask()
-    words = command if command[0] != "passk" else (*command, "--set", "tracking.wandb=off")
-    said = sage(*words, *typed, "--runs", runs)
-    assert not ran.exists()
-    said.refused("sft-trusting-11111111 was trained with Python code that its model brings", HELP)
+MEND = "add --set model.trust_remote_code=true if it may be run here"
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[:2]))
-def test_what_the_panel_says_helps(sage, runs, ran, command):
+def test_nothing_is_run_that_was_not_consented_to(sage, runs, ran, command):
     if "trusting" not in " ".join(command):
         Runs(runs).find("sft-trusting").ask()
+    others = ("--set", "tracking.wandb=off") if command[0] == "passk" else ()
+    for typed in ((), NO):
+        sage(*command, *others, *typed, "--runs", runs).refused(
+            "sft-trusting-11111111 was trained with Python code that its model brings", MEND
+        )
+        assert not ran.exists()
     said = sage(*command, *YES, "--runs", runs)
     assert (said.code, ran.exists()) == (0, True), said.words
 
 
+def test_a_run_that_asks_for_nothing_is_loaded_without_its_code(sage, runs, ran):
+    typed = ("export", "sft-silent", "exported", "--runs", runs)
+    sage(*typed, "--set", "rl.steps=3").refused(
+        "--set rl.steps=3 has no effect on an export",
+        "it takes model.revision and model.trust_remote_code",
+    )
+    assert sage(*typed).code == 0
+    assert not ran.exists()
+
+
 def test_rl_from_such_a_run_needs_it_too(sage, runs, ran):
     """Its own configuration says so, and so does the start that is named."""
+    start = ("rl", "--init", "sft-trusting", "--runs", runs)
     stored = runs / "sft-trusting-11111111/config.json"
-    said = sage("rl", "--config", stored, "--init", "sft-trusting", "--runs", runs)
-    said.refused("a stored configuration can't consent to that")
+    sage(*start, "--config", stored).refused("a stored configuration can't consent to that")
     typed = ("model.kind=pretrained", "model.path=some/model", "model.tuning=full",
              "prompt.format=plain", "rl.allow_template_mismatch=true", "rl.steps=1",
              "rl.optimizer=adamw", "tracking.wandb=off")  # fmt: skip
     sets = [word for one in typed for word in ("--set", one)]
-    sage("rl", "--init", "sft-trusting", *sets, "--runs", runs).refused(
-        "add --set model.trust_remote_code=true"
-    )
+    sage(*start, *sets).refused("add --set model.trust_remote_code=true")
     assert not ran.exists()
 
 
-def test_an_export_takes_no_other_settings_and_no_code(sage, runs, ran):
-    sage("export", "sft-silent", "exported", "--set", "rl.steps=3", "--runs", runs).refused(
-        "--set rl.steps=3 has no effect on an export",
-        "it takes model.revision and model.trust_remote_code",
-    )
-    assert sage("export", "sft-silent", "exported", "--runs", runs).code == 0
-    assert not ran.exists()
-
-
-def test_a_model_that_cannot_do_without_its_code_says_what_to_type(sage, runs, ran, tmp_path):
+def test_a_model_that_cannot_do_without_its_code_says_what_to_type(sage, runs, ran):
     folder = runs / "sft-silent-11111111/model"
     config = json.loads((folder / "config.json").read_text())
     config |= {"model_type": "unheard_of", "architectures": ["Model"],
                "auto_map": {**config["auto_map"], "AutoConfig": "modeling.Config"}}  # fmt: skip
     (folder / "config.json").write_text(json.dumps(config))
     Runs(runs).find("sft-silent").note(files=None, weights=None)
-    sage("export", str(folder), "exported", "--runs", runs).refused(HELP)
+    sage("export", folder, "exported", "--runs", runs).refused(MEND)
     assert not ran.exists()
+
+
+def change(runs, **changes):
+    """Edit the silent run's settings as whoever copies a run may."""
+    run = Runs(runs).find("sft-silent")
+    file = run.folder / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+    run.note(files=None)
 
 
 def test_a_stored_judge_of_ones_own_is_not_run(sage, runs, tmp_path):
@@ -123,11 +127,8 @@ def test_a_stored_judge_of_ones_own_is_not_run(sage, runs, tmp_path):
         f"from pathlib import Path\nPath({str(tmp_path / 'judged')!r}).touch()\n"
         "def close(answer, gold):\n    return answer == gold"
     )
-    file = runs / "sft-silent-11111111/config.json"
-    stored = json.loads(file.read_text())
     judge = f"{tmp_path}/mine.py:close"
-    file.write_text(json.dumps(stored | {"grading": {"judge": judge}}))
-    Runs(runs).find("sft-silent").note(files=None)  # whoever edits a run may edit this, too
+    change(runs, grading={"judge": judge})
     for command in (("passk", "sft-silent", *ONE, "--k", "1"), ("eval", "sft-silent", *ONE)):
         sage(*command, "--runs", runs).refused("a stored configuration can't have it run")
         assert not (tmp_path / "judged").exists()
@@ -137,10 +138,6 @@ def test_a_stored_judge_of_ones_own_is_not_run(sage, runs, tmp_path):
 
 
 def test_stored_rewards_of_ones_own_hinder_no_measurement(sage, runs):
-    file = runs / "sft-silent-11111111/config.json"
-    stored = json.loads(file.read_text())
-    rewards = [{"name": "no/such/file.py:brief"}]
-    file.write_text(json.dumps(stored | {"rl": {**stored["rl"], "rewards": rewards}}))
-    Runs(runs).find("sft-silent").note(files=None)
+    change(runs, rl={"optimizer": "adamw", "rewards": [{"name": "no/such/file.py:brief"}]})
     said = sage("passk", "sft-silent", *ONE, "--k", "1", "--runs", runs)
     assert said.code == 0, said.words

@@ -57,27 +57,27 @@ NOISE = (
 )  # fmt: skip
 
 
-def noisy(*words):
-    return subprocess.run(
-        [sys.executable, "-c", NOISY, "noisy", *words], capture_output=True, text=True, check=False
-    )
-
-
 @pytest.mark.slow
-def test_everything_but_the_object_goes_to_stderr():
-    done = noisy("--json")
-    assert done.returncode == 0
-    # JSON names a half of a character by its number
-    assert done.stdout == '{\n  "a": "\\ud800π"\n}\n'
-    assert sorted(done.stderr.splitlines()) == sorted(NOISE)
-    done = noisy("--json", "--fail")
-    assert done.returncode == 2
-    said = {"cause": "a cause", "next_step": "a step", "exit_code": 2}
-    assert json.loads(done.stdout) == {"error": said}
-    assert set(NOISE) < set(done.stderr.splitlines())
-    done = noisy()  # without --json stdout is as ever
-    assert sorted(done.stdout.splitlines()) == sorted(NOISE)
-    assert done.stderr == ""
+@pytest.mark.parametrize(
+    ("words", "code", "stdout"),
+    [
+        # JSON names a half of a character by its number
+        (["--json"], 0, '{\n  "a": "\\ud800π"\n}\n'),
+        (["--json", "--fail"], 2, {"cause": "a cause", "next_step": "a step", "exit_code": 2}),
+        ([], 0, None),
+    ],
+)
+def test_with_json_everything_but_the_object_goes_to_stderr(words, code, stdout):
+    program = [sys.executable, "-c", NOISY, "noisy", *words]
+    done = subprocess.run(program, capture_output=True, text=True)
+    assert done.returncode == code
+    if code:
+        assert json.loads(done.stdout) == {"error": stdout}
+        assert set(NOISE) < set(done.stderr.splitlines())
+        return
+    noise, rest = (done.stderr, done.stdout) if words else (done.stdout, done.stderr)
+    assert sorted(noise.splitlines()) == sorted(NOISE)
+    assert rest == (stdout or "")
 
 
 @pytest.mark.parametrize(
@@ -172,21 +172,20 @@ def test_json_says_the_same_without_them(capsys):
 
 
 def test_a_refused_word_is_shown_without_commands_and_passwords(sage):
-    typed = sage("passk", "--no-such=http://ann:s3cret@h", "--json")
-    assert typed.code == 2
+    for words in ("passk --no-such=http://ann:s3cret@h --json",
+                  "config show --set postgresql://ann:s3cret@h"):  # fmt: skip
+        typed = sage(*words.split())
+        typed.refused()
+        assert "s3cret" not in typed.words
     typed = sage(f"no-{HOSTILE[:-1]}")
-    assert typed.code == 2
+    typed.refused(r"\u202egpj")
     assert not re.search(COMMANDS, typed.words)
-    assert r"\u202egpj" in typed.words
-    typed = sage("config", "show", "--set", "postgresql://ann:s3cret@h")
-    assert typed.code == 2
-    assert "s3cret" not in typed.words
 
 
 def test_warnings_and_log_lines_are_shown_so_too(monkeypatch):
     monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)
     prepare()
-    said = warnings.formatwarning(HOSTILE, UserWarning, "f", 1)
+    said = warnings.formatwarning(HOSTILE, UserWarning, "f", 1)  # type: ignore[arg-type]
     assert not re.search(COMMANDS, said)
     assert logging.lastResort is not None
     assert isinstance(logging.lastResort.formatter, SafeFormatter)

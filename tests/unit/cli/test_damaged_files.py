@@ -2,9 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from shown_runs import PROBLEMS, SAMPLES, SETTINGS, shown_runs, stored_run
@@ -12,11 +9,12 @@ from shown_runs import PROBLEMS, SAMPLES, SETTINGS, shown_runs, stored_run
 from sage_cli.config.load import load
 from sage_cli.errors import SageError
 from sage_cli.evaluation.benchmarks import load_benchmarks
+from sage_cli.models.folders import fingerprint
 from sage_cli.store.files import warn_once
 from sage_cli.store.run import Run
 from sage_cli.store.run_facts import Entry
 from sage_cli.training.checkpoints import newest_sealed, seal
-from sage_cli.trials.search.folder import SweepFolder
+from sage_cli.trials.search.planned_sweep import SweepFolder
 from sage_cli.view.api import Api
 
 RUN = "rl-grpo-eeeeeeee"
@@ -62,109 +60,89 @@ def stored(tmp_path_factory):
     return root
 
 
-@dataclass(frozen=True)
-class Reading:
-    """A place where a file is read: its answer, and its error as text."""
+def typed(words):
+    """Read what a command prints as JSON; a panel is an error."""
 
-    sage: Callable
-    root: Path
-
-    def typed(self, *words):
-        result = self.sage(*words)
+    def read(sage, _root):
+        result = sage(*words.split(), "--json")
         if result.code:
             raise SageError(result.words)
         return result.stdout
 
-    def show(self):
-        return self.typed("runs", "show", RUN, "--json")
-
-    def passk(self):
-        answer = json.loads(self.typed("passk", RUN, "--json"))
-        return {key: value for key, value in answer.items() if key != "provenance"}
-
-    def engines(self):
-        return json.loads(self.typed("passk", RUN, "--json"))["provenance"]["samples"]
-
-    def samples(self):
-        return self.typed("samples", "show", RUN, "--json")
-
-    def view(self, name, **asked):
-        return Api(self.root).answer(name, asked)
-
-    def rollouts(self):
-        return self.view("rollouts", run=RUN)
-
-    def ledger(self):
-        return self.view("ledger", run=RUN)
-
-    def in_view(self):
-        answer = self.view("passk", policies=RUN)
-        if answer["absent"]:
-            raise SageError(answer["absent"][0]["why"])
-        return answer
-
-    def run_in_view(self):
-        answer = self.view("run", run=RUN)
-        if answer["why_torn"]:
-            raise SageError(answer["why_torn"])
-        return answer
-
-    def checkpoint(self):
-        newest = newest_sealed(Run(self.root / RUN).checkpoints)
-        return {file: file.read_bytes() for file in newest.iterdir() if file.name != "sealed.json"}
-
-    def saved(self):
-        return self.typed("passk", f"{RUN}@2", "--json", "--dry-run")
-
-    def sweep(self):
-        answer = self.view("sweep", sweep=SWEEP)
-        if why := answer["sweep"]["why_torn"] or answer["why"]:
-            raise SageError(why)
-        return {**answer, "sweep": {**answer["sweep"], "changed": None}}
-
-    def entries(self):
-        """Lines that are lost are entered again; what is left must be true."""
-        entries = SweepFolder(self.root / "sweeps" / SWEEP).runs.entries()
-        return all(entry.point == POINT and entry.run == RUN for entry in entries)
-
-    def suite(self):
-        answer = self.view("suite", suite=SUITE)
-        if answer["suite"]["why_torn"]:
-            raise SageError(answer["suite"]["why_torn"])
-        return {**answer, "suite": {**answer["suite"], "changed": None}}
+    return read
 
 
+def passk(sage, root):
+    answer = json.loads(typed(f"passk {RUN}")(sage, root))
+    return {key: value for key, value in answer.items() if key != "provenance"}
+
+
+def engines(sage, root):
+    return json.loads(typed(f"passk {RUN}")(sage, root))["provenance"]["samples"]
+
+
+def viewed(name, why=lambda _: None, **asked):
+    """Read an answer of the page; `why` says what it tells of a file that is torn."""
+
+    def read(_sage, root):
+        answer = Api(root).answer(name, asked)
+        if told := why(answer):
+            raise SageError(told)
+        timeless = {name: {**answer[name], "changed": None}} if name in answer else {}
+        return {**answer, **timeless}
+
+    return read
+
+
+def checkpoint(_sage, root):
+    newest = newest_sealed(Run(root / RUN).checkpoints)
+    return {file: file.read_bytes() for file in newest.iterdir() if file.name != "sealed.json"}
+
+
+def entries(_sage, root):
+    """Lines that are lost are entered again; what is left must be true."""
+    lines = SweepFolder(root / "sweeps" / SWEEP).runs.entries()
+    return all(entry.point == POINT and entry.run == RUN for entry in lines)
+
+
+SHOWN = typed(f"runs show {RUN}")
+SWEPT = viewed("sweep", lambda told: told["sweep"]["why_torn"] or told["why"], sweep=SWEEP)
+TABLED = viewed("suite", lambda told: told["suite"]["why_torn"], suite=SUITE)
+IN_VIEW = viewed("passk", lambda told: told["absent"] and told["absent"][0]["why"], policies=RUN)
+RUN_IN_VIEW = viewed("run", lambda told: told["why_torn"], run=RUN)
+SAVED = typed(f"passk {RUN}@2 --dry-run")
+SAMPLES_SHOWN = typed(f"samples show {RUN}")
 KINDS = {
-    "manifest": (f"{RUN}/manifest.json", "show"),
-    "configuration": (f"{RUN}/config.json", "passk"),
-    "records": (f"{RUN}/metrics.jsonl", "show"),
-    "records in the view": (f"{RUN}/metrics.jsonl", "run_in_view"),
-    "rollouts": (f"{RUN}/rollouts.jsonl", "rollouts"),
-    "ledger": (f"{RUN}/ledger/steps-*", "ledger"),
-    "evaluation": (f"{RUN}/evaluations/*.json", "show"),
-    "weights": (f"{RUN}/model/model.safetensors", "passk"),
-    "weights in the view": (f"{RUN}/model/model.safetensors", "in_view"),
-    "weights of shown samples": (f"{RUN}/model/model.safetensors", "samples"),
-    "architecture": (f"{RUN}/model/config.json", "passk"),
-    "tokenizer": (f"{RUN}/model/tokenizer.json", "passk"),
-    "tokenizer's settings": (f"{RUN}/model/tokenizer_config.json", "passk"),
-    "ends": (f"{RUN}/model/generation_config.json", "passk"),
-    "checkpoint's weights": (f"{RUN}/checkpoints/checkpoint-2/model.safetensors", "checkpoint"),
-    "measured checkpoint": (f"{RUN}/checkpoints/checkpoint-2/model.safetensors", "saved"),
-    "checkpoint's optimiser": (f"{RUN}/checkpoints/checkpoint-2/optimizer.pt", "checkpoint"),
-    "checkpoint's state": (f"{RUN}/checkpoints/checkpoint-2/trainer_state.json", "checkpoint"),
-    "seal": (f"{RUN}/checkpoints/checkpoint-2/sealed.json", "checkpoint"),
-    "samples": ("samples/{set}/part-*", "passk"),
-    "texts": ("samples/{set}/part-*", "samples"),
-    "set": ("samples/{set}/set.json", "passk"),
-    "engines": ("samples/{set}/engines.json", "engines"),
-    "grades": ("samples/{set}/grades/*/*.grades", "passk"),
-    "grader": ("samples/{set}/grades/*/grader.json", "passk"),
-    "sweep's report": (f"sweeps/{SWEEP}/sweep.json", "sweep"),
-    "sweep's state": (f"sweeps/{SWEEP}/state.json", "sweep"),
-    "sweep's runs": (f"sweeps/{SWEEP}/runs.jsonl", "entries"),
-    "suite's report": (f"suites/{SUITE}/report/shown.json", "suite"),
-    "suite's tasks": (f"suites/{SUITE}/state.json", "suite"),
+    "manifest": (f"{RUN}/manifest.json", SHOWN),
+    "configuration": (f"{RUN}/config.json", passk),
+    "records": (f"{RUN}/metrics.jsonl", SHOWN),
+    "records in the view": (f"{RUN}/metrics.jsonl", RUN_IN_VIEW),
+    "rollouts": (f"{RUN}/rollouts.jsonl", viewed("rollouts", run=RUN)),
+    "ledger": (f"{RUN}/ledger/steps-*", viewed("ledger", run=RUN)),
+    "evaluation": (f"{RUN}/evaluations/*.json", SHOWN),
+    "weights": (f"{RUN}/model/model.safetensors", passk),
+    "weights in the view": (f"{RUN}/model/model.safetensors", IN_VIEW),
+    "weights of shown samples": (f"{RUN}/model/model.safetensors", SAMPLES_SHOWN),
+    "architecture": (f"{RUN}/model/config.json", passk),
+    "tokenizer": (f"{RUN}/model/tokenizer.json", passk),
+    "tokenizer's settings": (f"{RUN}/model/tokenizer_config.json", passk),
+    "ends": (f"{RUN}/model/generation_config.json", passk),
+    "checkpoint's weights": (f"{RUN}/checkpoints/checkpoint-2/model.safetensors", checkpoint),
+    "measured checkpoint": (f"{RUN}/checkpoints/checkpoint-2/model.safetensors", SAVED),
+    "checkpoint's optimiser": (f"{RUN}/checkpoints/checkpoint-2/optimizer.pt", checkpoint),
+    "checkpoint's state": (f"{RUN}/checkpoints/checkpoint-2/trainer_state.json", checkpoint),
+    "seal": (f"{RUN}/checkpoints/checkpoint-2/sealed.json", checkpoint),
+    "samples": ("samples/{set}/part-*", passk),
+    "texts": ("samples/{set}/part-*", SAMPLES_SHOWN),
+    "set": ("samples/{set}/set.json", passk),
+    "engines": ("samples/{set}/engines.json", engines),
+    "grades": ("samples/{set}/grades/*/*.grades", passk),
+    "grader": ("samples/{set}/grades/*/grader.json", passk),
+    "sweep's report": (f"sweeps/{SWEEP}/sweep.json", SWEPT),
+    "sweep's state": (f"sweeps/{SWEEP}/state.json", SWEPT),
+    "sweep's runs": (f"sweeps/{SWEEP}/runs.jsonl", entries),
+    "suite's report": (f"suites/{SUITE}/report/shown.json", TABLED),
+    "suite's tasks": (f"suites/{SUITE}/state.json", TABLED),
 }
 """A kind of file -> where it lies, and where it is read."""
 
@@ -191,41 +169,32 @@ DAMAGES = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_damaged_file_is_named_or_without_effect(kind, damage, stored, sage, tmp_path, caplog):
+def test_a_damaged_file_is_named_or_without_effect(kind, stored, sage, tmp_path, caplog):
     root = tmp_path / "empty" / "runs"
     shutil.copytree(stored, root)
-    where, name = KINDS[kind]
-    reading = Reading(sage, root)
-    read = getattr(reading, name)
+    where, read = KINDS[kind]
     key = json.loads((root / RUN / "evaluations/arithmetic.json").read_text())  # it was measured
     assert (key["problems"], key["samples"]) == (PROBLEMS, SAMPLES)
-    before = read()
-    (file,) = root.glob(where.format(set=_set_of(root)))
-    warn_once.cache_clear()
-    caplog.clear()
-    file.write_bytes(DAMAGES[damage](file.read_bytes()))
-    try:
-        after = read()
-    except SageError as error:
-        after = error.cause
-    text = f"{after if isinstance(after, str) else ''} {caplog.text}"
-    named = file.name in text or (kind == "seal" and file.parent.name in text)
-    assert named or after == before
+    before = read(sage, root)
+    for damage, damaged in DAMAGES.items():
+        shutil.rmtree(root)
+        shutil.copytree(stored, root)
+        (file,) = root.glob(where.format(set=_set_of(root)))
+        warn_once.cache_clear()
+        caplog.clear()
+        file.write_bytes(damaged(file.read_bytes()))
+        try:
+            after = read(sage, root)
+        except SageError as error:
+            after = error.cause
+        text = f"{after if isinstance(after, str) else ''} {caplog.text}"
+        named = file.name in text or (kind == "seal" and file.parent.name in text)
+        assert named or after == before, damage
 
 
 def _set_of(root):
     """The folder of the run's samples, which hold the right golds."""
-    tagged = [
-        part.parent.name
-        for part in root.glob("samples/*/part-*")
-        if json.loads((part.parent / "set.json").read_text())["model"] == _fingerprint(root)
-    ]
-    return tagged[0]
-
-
-def _fingerprint(root):
-    from sage_cli.models.folders import fingerprint
-
-    return fingerprint(root / RUN / "model")
+    model, files = fingerprint(root / RUN / "model"), root.glob("samples/*/set.json")
+    (own,) = (f.parent.name for f in files if json.loads(f.read_text())["model"] == model)
+    return own

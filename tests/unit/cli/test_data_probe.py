@@ -1,7 +1,5 @@
 """`sage data probe`: a benchmark that half was learnt by heart, and the same with fresh numbers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -14,9 +12,8 @@ from scripted import Scripted
 
 from sage_cli.evaluation import measure
 from sage_cli.evaluation.probe import continues, cut, with_fresh_numbers
-from sage_cli.models.tokenizer import character_tokenizer
+from sage_cli.models.scratch import character_tokenizer
 from sage_cli.problems.problem import Problem
-from sage_cli.sampling.sampler import SampleRequest, SamplerSetup
 
 Sage = Callable[..., Any]
 QUESTIONS = [
@@ -84,11 +81,11 @@ class HalfByHeart(Scripted):
 
     prompts: list[str] = []  # noqa: RUF012
 
-    def __init__(self, setup: SamplerSetup) -> None:
+    def __init__(self, setup):
         super().__init__()
         assert (setup.parameters.temperature, setup.prompt.format) == (0, "plain")
 
-    def text(self, request: SampleRequest, index: int) -> str:
+    def text(self, request, index):
         self.prompts.append(request.prompt)
         texts = [
             rf"{question[len(request.prompt) :]} It is \boxed{{{gold}}}."
@@ -105,33 +102,26 @@ def file(sage):
     lines = [json.dumps({"question": question, "gold": gold}) for question, gold in rows]
     Path("mine.jsonl").write_text("\n".join(lines))
     Path("model").mkdir()
-    for name, text in (
-        ("config.json", "{}"),
-        ("tokenizer_config.json", '{"eos_token": "<|end|>"}'),
-    ):
-        (Path("model") / name).write_text(text)
-    header = b"{}"
-    Path("model/model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+    Path("model/config.json").write_text("{}")
+    Path("model/tokenizer_config.json").write_text('{"eos_token": "<|end|>"}')
+    # a header of two bytes, without tensors
+    Path("model/model.safetensors").write_bytes(b"\2" + bytes(7) + b"{}")
     return "mine.jsonl"
 
 
 PROBE = ("data", "probe", "model", "mine.jsonl", "--preset", "tiny")
 
 
-def test_the_half_that_was_learnt_is_found(sage, file, monkeypatch):
+def test_the_half_that_was_learnt_is_found(sage, answer, file, monkeypatch):
     HalfByHeart.prompts.clear()
     monkeypatch.setattr(measure, "build_sampler", HalfByHeart)
-    found = json.loads(sage(*PROBE, "--json").stdout)
+    found = answer(*PROBE)
     printed, fresh, difference = found["rows"]
     # four of nine questions; of the eight with numbers in both parts four
     assert (printed["n"], printed["word for word"]) == (9, 4 / 9)
     assert (printed["right unasked"], printed["word for word low"] < 4 / 9) == (4 / 9, True)
     assert (fresh["n"], fresh["word for word"], fresh["right unasked"]) == (8, 0, 0)
-    assert (difference["n"], difference["word for word"], difference["right unasked"]) == (
-        8,
-        0.5,
-        0.5,
-    )
+    assert [difference[name] for name in ("n", "word for word", "right unasked")] == [8, 0.5, 0.5]
     assert len(found["reproduced"]) == 4
     assert len(HalfByHeart.prompts) == 17
     assert cut(QUESTIONS[5])[0] in HalfByHeart.prompts  # as it stands, without a template
@@ -139,36 +129,32 @@ def test_the_half_that_was_learnt_is_found(sage, file, monkeypatch):
     assert "left out of the fresh numbers: 1, of 9" in shown.words
     assert len(HalfByHeart.prompts) == 17  # stored
     Path("mine.yaml").write_text("title: mine\nmethods: {base: base}\n")
-    model = ("--set", "model.kind=pretrained", "--set", "model.path=model")
-    model += ("--set", "sft.enabled=false")
-    words = ("suite", "report", "mine.yaml", "--preset", "tiny", *model)
-    words += ("--set", "evaluation.benchmark=mine.jsonl", "--json")
-    (chapter,) = json.loads(sage(*words).stdout)["chapters"]
+    sets = ("model.kind=pretrained", "model.path=model", "sft.enabled=false",
+            "evaluation.benchmark=mine.jsonl")  # fmt: skip
+    typed = [word for setting in sets for word in ("--set", setting)]
+    (chapter,) = answer("suite", "report", "mine.yaml", "--preset", "tiny", *typed)["chapters"]
     assert chapter["sections"]["probe"]["probes"] == found["rows"]
     Path("words.jsonl").write_text(json.dumps({"question": WORDY, "gold": "2"}))
-    (row,) = json.loads(sage(*PROBE[:3], "words.jsonl", *PROBE[4:], "--json").stdout)["rows"]
+    (row,) = answer(*PROBE[:3], "words.jsonl", *PROBE[4:])["rows"]
     assert (row["questions"], row["n"], row["word for word"]) == ("as printed", 1, 0)
-    limited = json.loads(sage(*PROBE, "--limit", "4", "--json").stdout)
+    limited = answer(*PROBE, "--limit", "4")
     assert [row["word for word"] for row in limited["rows"]] == [1, 0, 1]
 
 
 @pytest.mark.parametrize(
-    ("words", "cause", "next_step"),
+    ("setting", "cause", "next_step"),
     [
-        (("--set", "sampling.server_form=chat"), "sampling.server_form is fixed", "completions"),
-        (("--set", "sampling.temperature=1"), "sampling.temperature is fixed by a probe", "leave"),
-        (("--set", "prompt.format=chat"), "prompt.format is fixed by a probe", "leave"),
+        ("sampling.server_form=chat", "sampling.server_form is fixed", "completions"),
+        ("sampling.temperature=1", "sampling.temperature is fixed by a probe", "leave"),
+        ("prompt.format=chat", "prompt.format is fixed by a probe", "leave"),
     ],
 )  # fmt: skip
-def test_what_is_no_probe_is_a_panel(sage, file, words, cause, next_step):
-    typed = sage(*PROBE, *words)
-    assert typed.code == 2, typed.words
-    assert cause in typed.words
-    assert next_step in typed.words
+def test_what_is_no_probe_is_a_panel(sage, file, setting, cause, next_step):
+    sage(*PROBE, "--set", setting).refused(cause, next_step)
 
 
 @pytest.mark.slow
-def test_a_model_that_learnt_half_by_heart(sage, file):
+def test_a_model_that_learnt_half_by_heart(answer, file):
     """It reads its prompts as they stand; fresh numbers in them break what it knows."""
     tokenizer = character_tokenizer([])
     tokenizer.padding_side = "right"
@@ -183,7 +169,6 @@ def test_a_model_that_learnt_half_by_heart(sage, file):
         optimizer.step()
     model.save_pretrained("model")
     tokenizer.save_pretrained("model")
-    found = json.loads(sage(*PROBE, "--set", "sampling.max_tokens=60", "--json").stdout)
-    printed, fresh, _ = found["rows"]
+    printed, fresh, _ = answer(*PROBE, "--set", "sampling.max_tokens=60")["rows"]
     assert (printed["word for word"], printed["right unasked"]) == (4 / 9, 4 / 9)
     assert fresh["word for word"] == 0

@@ -1,7 +1,6 @@
 """`sage doctor` on a setup that runs, and on broken ones: a line for each, and exit code 1."""
 
 import json
-from importlib.util import find_spec
 
 import pytest
 from random_model import save_scratch
@@ -10,88 +9,80 @@ from sage_cli.cli.doctor import described_lengths
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation.benchmarks import described_golds
-from sage_cli.models.tokenizer import character_tokenizer
+from sage_cli.models.scratch import character_tokenizer
 from sage_cli.problems.problem import Problem
 from sage_cli.settings.judge_names import any_of
 from sage_cli.settings.sections.model import ScratchModel
 from sage_cli.store import mirrors
 from sage_cli.trials.executors import executor
 
-OF_RL = ("--set", "evaluation.limit=3", "--set", "data.rl.limit=5")
-QUICK = (*OF_RL, "--set", "data.sft.limit=50")
+FEW = ("--set", "evaluation.limit=3", "--set", "data.rl.limit=5")
+QUICK = (*FEW, "--set", "data.sft.limit=50")
 
 
 @pytest.fixture
-def without(monkeypatch):
-    """Take a package away from a module that asks whether it is installed."""
-
-    def take(module, package):
-        monkeypatch.setattr(
-            module, "find_spec", lambda name: None if name == package else find_spec(name)
-        )
-
-    return take
+def model(tmp_path):
+    section = ScratchModel(kind="scratch", hidden=32, layers=1, heads=2)
+    save_scratch(section, (), [], tmp_path / "m")
+    return tmp_path / "m"
 
 
-def test_a_healthy_setup(sage):
-    typed = sage("doctor", *QUICK)
+def test_a_check_is_a_line_with_a_mark(sage):
+    typed = sage("doctor", *QUICK, "--algo", "dapo", "--guide", "random")
     assert typed.code == 0
     assert "✗" not in typed.stdout
     assert "✓ RL data arithmetic 5 problems" in typed.words
+    assert "guide random, method dapo" in typed.words
     assert "arithmetic 3" in typed.words
     assert "tiny can run here" in typed.words
     assert typed.written == []
+    (typed.folder / "taken").write_text("")
+    typed = sage("doctor", *QUICK, "--runs", "taken")
+    assert typed.code == 1
+    assert "✗ runs folder" in typed.words
+    assert "1 of" in typed.words
 
 
-def test_a_method_and_a_guide_are_typed_as_for_a_training(sage):
-    typed = sage("doctor", *QUICK, "--algo", "dapo", "--guide", "random")
-    assert "guide random, method dapo" in typed.words
-
-
-def test_a_model_that_is_named_stands_for_the_presets_own(sage, tmp_path):
-    """Without `tiny` beside it a preset's other settings are the paper's, its model among them."""
-    (tmp_path / "own.yaml").write_text("rollout: {max_tokens: 8}\n")
-    save_scratch(ScratchModel(kind="scratch", hidden=32, layers=1, heads=2), (), [], tmp_path / "m")
-    typed = sage("doctor", *OF_RL, "--preset", tmp_path / "own.yaml", "--init", tmp_path / "m")
-    assert "✓ model m: weights in" in typed.words
-
-
-def test_an_answer_that_the_tokenizer_cannot_write_is_named(sage, tmp_path):
-    save_scratch(ScratchModel(kind="scratch", hidden=32, layers=1, heads=2), (), [], tmp_path / "m")
-    typed = sage(
-        "doctor", *OF_RL, "--preset", "tiny", "--init", tmp_path / "m",
-        "--set", "prompt.answer_open=⟨A⟩", "--set", "prompt.answer_close=⟨/A⟩",
-    )  # fmt: skip
-    assert "! answer a right answer, " in typed.words
-    assert "is read as '<start_working_out>3 + 4<end_working_out>A7/A'" in typed.words
-    healthy = sage("doctor", *OF_RL, "--preset", "tiny", "--init", tmp_path / "m")
-    assert "✓ answer a right one of" in healthy.words
-
-
-def test_its_json_has_every_check(sage):
-    said = json.loads(sage("doctor", *QUICK, "--json").stdout)
+def test_its_json_has_every_check(answer):
+    said = answer("doctor", *QUICK)
     assert (said["can_run"], said["configuration"]) == (True, "tiny")
     names = [one["check"] for one in said["checks"]]
     assert {"runs folder", "device", "model", "prompt template"} <= set(names)
     assert not any(one["obstacle"] for one in said["checks"])
 
 
+def test_a_model_that_is_named_stands_for_the_presets_own(sage, model):
+    """Without `tiny` beside it a preset's other settings are the paper's, its model among them."""
+    (model.parent / "own.yaml").write_text("rollout: {max_tokens: 8}\n")
+    typed = sage("doctor", *FEW, "--preset", model.parent / "own.yaml", "--init", model)
+    assert "✓ model m: weights in" in typed.words
+    words = ("doctor", *FEW, "--preset", "tiny", "--init", model)
+    typed = sage(*words, "--set", "prompt.answer_open=⟨A⟩", "--set", "prompt.answer_close=⟨/A⟩")
+    assert "! answer a right answer, " in typed.words
+    assert "is read as '<start_working_out>3 + 4<end_working_out>A7/A'" in typed.words
+    assert "✓ answer a right one of" in sage(*words).words
+
+
 @pytest.mark.parametrize(
     ("sets", "check", "said", "mend"),
     [
-        (("data.rl.name=gone.jsonl",), "RL data gone.jsonl", "gone.jsonl", None),
-        (("rl.optimizer=adamw_8bit",), "device", "rl.optimizer is 'adamw_8bit'", "=adamw"),
-        (("sampling.backend=vllm",), "sampling", "'vllm' can't run here", "backend=transformers"),
-        (
-            ("model.kind=pretrained", "model.path=/no/model", "model.tuning=lora"),
-            "model", "there is no folder /no/model", "run's id",
-        ),
-        (("evaluation.benchmark=aime24",), "benchmark aime24", "no local copy", "SAGE_DATA"),
-        (("prompt.format=chat",), "prompt template", "no chat template", "prompt.format=paper"),
+        ("data.rl.name=gone.jsonl", "RL data gone.jsonl", "gone.jsonl", ""),
+        ("rl.optimizer=adamw_8bit", "device", "rl.optimizer is 'adamw_8bit'", "=adamw"),
+        ("sampling.backend=vllm", "sampling", "'vllm' can't run here", "backend=transformers"),
+        ("model.kind=pretrained model.path=/no/model model.tuning=lora", "model",
+         "there is no folder /no/model", "run's id"),
+        ("evaluation.benchmark=aime24", "benchmark aime24", "no local copy", "SAGE_DATA"),
+        ("prompt.format=chat", "prompt template", "no chat template", "prompt.format=paper"),
+        ("tracking.tensorboard=true", "packages", "tensorboard", "pip install"),
+        ("executor.name=ray", "packages", "ray", "pip install"),
     ],
 )  # fmt: skip
-def test_a_broken_setup_names_what_is_in_the_way_and_the_mend(sage, sets, check, said, mend):
-    words = [word for one in sets for word in ("--set", one)]
+def test_a_broken_setup_names_what_is_in_the_way_and_the_mend(
+    sage, monkeypatch, sets, check, said, mend
+):
+    for module in (mirrors, executor):
+        monkeypatch.setattr(module, "find_spec", lambda _: None)  # as if nothing were installed
+    words = [word for setting in sets.split() for word in ("--set", setting)]
     typed = sage("doctor", *QUICK, *words, "--json")
     assert typed.code == 1
     found = json.loads(typed.stdout)
@@ -99,31 +90,7 @@ def test_a_broken_setup_names_what_is_in_the_way_and_the_mend(sage, sets, check,
     (one,) = [one for one in found["checks"] if one["check"] == check]
     assert one["obstacle"]
     assert said in one["answer"]
-    assert mend is None or mend in one["mend"]
-
-
-def test_a_runs_folder_that_is_a_file(sage, tmp_path):
-    (tmp_path / "taken").write_text("")
-    typed = sage("doctor", *QUICK, "--runs", tmp_path / "taken")
-    assert typed.code == 1
-    assert "✗ runs folder" in typed.words
-    assert "1 of" in typed.words
-
-
-@pytest.mark.parametrize(
-    ("module", "package", "sets"),
-    [
-        (mirrors, "tensorboard", "tracking.tensorboard=true"),
-        (executor, "ray", "executor.name=ray"),
-    ],
-)
-def test_packages_that_settings_need(sage, without, module, package, sets):
-    without(module, package)
-    typed = sage("doctor", *QUICK, "--set", sets)
-    assert typed.code == 1
-    assert "✗ packages" in typed.words
-    assert package in typed.words
-    assert "pip install" in typed.words
+    assert mend in (one["mend"] or "")
 
 
 PROBLEMS = [Problem("a", "toy", "1+1=?", "2"), Problem("b", "toy", "12*12=?", "144")]
@@ -135,46 +102,35 @@ def said(*sets, positions=None, problems=PROBLEMS):
     return described_lengths(config, problems, TOKENIZER, positions)
 
 
-def test_the_shortest_of_several_golds_must_fit():
-    several = [Problem("a", "toy", "1+1=?", any_of(["one and one", "2"]))]
-    assert "bare answers take up to 3;" in said(positions=512, problems=several)
-
-
 def test_lengths_in_tokens():
     # "12*12=?" has 7 characters; "144" in two tags that are single tokens 5
     assert said(positions=512) == (
         "prompts have up to 7 tokens, rollouts up to 48 more, of which bare answers take up to 5; "
         "the model's context has 512"
     )
+    several = [Problem("a", "toy", "1+1=?", any_of(["one and one", "2"]))]
+    assert "bare answers take up to 3;" in said(positions=512, problems=several)  # the shortest
+    anywhere = ("grading.mode=math-verify", "grading.extract=text", "rollout.max_tokens=3")
+    assert "bare answers take up to 3" in said(*anywhere)  # needs no tags
 
 
 @pytest.mark.parametrize(
-    ("sets", "cause", "mend"),
+    ("sets", "positions", "cause", "mend"),
     [
         # "2" takes 3 tokens, "144" 5
-        (("rollout.max_tokens=4",), "1 of 2 problems can't be answered", "max_tokens=5 is the"),
-        (("rollout.max_tokens=2",), "2 of 2 problems can't be answered", "max_tokens=5 is the"),
+        (("rollout.max_tokens=4",), 50, "1 of 2 problems can't be answered", "max_tokens=5 is"),
+        (("rollout.max_tokens=2",), 50, "2 of 2 problems can't be answered", "max_tokens=5 is"),
         # the box is written in characters: \boxed{144} has 11
-        (("prompt.answer=boxed", "rollout.max_tokens=8"), "longest answer takes 11", "=11"),
+        (("prompt.answer=boxed", "rollout.max_tokens=8"), 50, "longest answer takes 11", "=11"),
         # 7 + 48 = 55 tokens, of which 50 fit: 50 - 7 = 43
-        ((), "7 tokens, and with rollout.max_tokens 48 that is more than", "max_tokens=43"),
+        ((), 50, "7 tokens, and with rollout.max_tokens 48 that is more than", "max_tokens=43"),
+        ((), 7, "7", "leave the longest prompts out"),  # no limit fits
     ],
 )
-def test_what_does_not_fit_is_said_with_the_limit_that_is_needed(sets, cause, mend):
+def test_what_does_not_fit_is_said_with_the_limit_that_is_needed(sets, positions, cause, mend):
     with pytest.raises(ConfigurationError, match=cause) as error:
-        said(*sets, positions=50)
+        said(*sets, positions=positions)
     assert mend in str(error.value.next_step)
-
-
-def test_a_prompt_beyond_the_context_has_no_limit_that_fits():
-    with pytest.raises(ConfigurationError) as error:
-        said(positions=7)
-    assert "leave the longest prompts out" in str(error.value.next_step)
-
-
-def test_text_anywhere_needs_no_tags():
-    sets = ("grading.mode=math-verify", "grading.extract=text", "rollout.max_tokens=3")
-    assert "bare answers take up to 3" in said(*sets)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import torch
 from peft import LoraConfig, get_peft_model
 from random_model import of_architecture, save_scratch
 from safetensors.torch import load_file
-from told import Told
 
 from sage_cli.cli import export as module
 from sage_cli.cli.export import export
@@ -16,7 +15,7 @@ from sage_cli.errors import StoreError
 from sage_cli.models import loading
 from sage_cli.models.folders import fingerprint
 from sage_cli.models.loading import attach_lora, load_model, load_tokenizer
-from sage_cli.models.tokenizer import character_tokenizer
+from sage_cli.models.scratch import character_tokenizer
 from sage_cli.progress import Silent
 from sage_cli.settings.sections.model import LoraSection, ScratchModel
 from sage_cli.store.run import SEAL, Runs
@@ -59,7 +58,7 @@ def logits(folder):
         return load_model(folder).eval()(torch.arange(24).view(2, 12)).logits
 
 
-def test_the_merged_model_says_what_the_adapter_said(made, tmp_path):
+def test_the_merged_model_says_what_the_adapter_said_and_where_it_came_from(made, tmp_path):
     exported = export("rl-lora", tmp_path / "out", made, Silent())
     policy, base = made / "rl-lora-22222222" / "model", made / "sft-base-11111111" / "model"
     assert not (tmp_path / "out" / "adapter_config.json").exists()
@@ -69,12 +68,11 @@ def test_the_merged_model_says_what_the_adapter_said(made, tmp_path):
     assert exported.merged
     assert load_tokenizer(tmp_path / "out")("1+2=<a>") == load_tokenizer(base)("1+2=<a>")
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
-    # sage.json says where it came from
     said = json.loads((tmp_path / "out" / "sage.json").read_text())
     assert (said["run"], said["checkpoint"], said["template"]) == ("rl-lora-22222222", None, "t1")
     assert said["prompt"] == PROMPT
     assert said["sampling"] == {"temperature": 1.0, "max_tokens": 48}
-    assert said["fingerprint"] == fingerprint(made / "rl-lora-22222222" / "model")
+    assert said["fingerprint"] == fingerprint(policy)
     assert said["dtype"] == "float32"
     assert said["versions"]["torch"] == torch.__version__
 
@@ -93,14 +91,21 @@ def test_checkpoints_and_folders_are_exported_as_well(made, tmp_path):
     assert again.fingerprint == exported.fingerprint == fingerprint(tmp_path / "copy")
 
 
-def test_a_model_is_replaced_only_with_force(made, tmp_path):
-    told = Told()
+def test_the_type_can_be_chosen(made, tmp_path):
+    exported = export("rl-lora", tmp_path / "half", made, Silent(), dtype="bfloat16")
+    assert exported.dtype == "bfloat16"
+    weights = load_file(tmp_path / "half" / "model.safetensors")
+    assert {weight.dtype for weight in weights.values()} == {torch.bfloat16}
+    near = (logits(tmp_path / "half").float() - logits(made / "rl-lora-22222222" / "model")).abs()
+    assert 1e-5 < near.max() < 0.05
+
+
+def test_a_model_is_replaced_only_with_force(made, tmp_path, told):
+    (tmp_path / "out").mkdir()  # an empty folder may be filled
     export("sft-base", tmp_path / "out", made, told)
-    assert told.done == [
-        "loading sft-base-11111111",
-        "hashing the weights of sft-base-11111111",
-        f"writing {tmp_path / 'out'}",
-    ]  # fmt: skip
+    base = "sft-base-11111111"
+    steps = [f"loading {base}", f"hashing the weights of {base}", f"writing {tmp_path / 'out'}"]
+    assert told.done == steps
     before = (tmp_path / "out" / "sage.json").read_text()
     with pytest.raises(StoreError, match="holds a model already") as refusal:
         export("rl-lora", tmp_path / "out", made, Silent())
@@ -110,16 +115,6 @@ def test_a_model_is_replaced_only_with_force(made, tmp_path):
     export("rl-lora", tmp_path / "out", made, Silent(), force=True)
     assert json.loads((tmp_path / "out" / "sage.json").read_text())["run"] == "rl-lora-22222222"
     assert not (tmp_path / "out" / "leftover.safetensors").exists()
-
-
-def test_an_empty_folder_may_be_filled_and_the_type_chosen(made, tmp_path):
-    (tmp_path / "half").mkdir()
-    exported = export("rl-lora", tmp_path / "half", made, Silent(), dtype="bfloat16")
-    assert exported.dtype == "bfloat16"
-    weights = load_file(tmp_path / "half" / "model.safetensors")
-    assert {weight.dtype for weight in weights.values()} == {torch.bfloat16}
-    near = (logits(tmp_path / "half").float() - logits(made / "rl-lora-22222222" / "model")).abs()
-    assert 1e-5 < near.max() < 0.05
 
 
 @pytest.mark.parametrize("force", [False, True])

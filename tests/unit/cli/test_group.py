@@ -25,25 +25,23 @@ def ended(error):
     return result.exit_code, " ".join(result.output.split())
 
 
+SAVED = "rl-x is saved at step 9"
+
+
 @pytest.mark.parametrize(
-    ("error", "code", "said"),
+    ("words", "error", "code", "said"),
     [
-        (KeyboardInterrupt(), 130, "interrupted: the same command again continues"),
-        (Interrupted(signal.SIGINT), 130, "interrupted: the same command again continues"),
-        (
-            Interrupted(signal.SIGTERM, "rl-x is saved at step 9"),
-            143,
-            "interrupted: rl-x is saved at step 9; the same command again continues",
-        ),
+        ("rl", KeyboardInterrupt(), 130, "the same command again"),
+        ("rl", Interrupted(signal.SIGINT), 130, "the same command again"),
+        ("rl", Interrupted(signal.SIGTERM, SAVED), 143, f"{SAVED}; the same command again"),
+        # what was begun anew continues without --fresh
+        ("rl --fresh", Interrupted(signal.SIGINT, SAVED), 130,
+         f"{SAVED}; the same command without --fresh"),
+        ("rl --fresh", KeyboardInterrupt(), 130, "the same command again"),
     ],
-)
-def test_the_exit_code_is_the_signals_and_the_next_step_is_said(monkeypatch, error, code, said):
-    monkeypatch.setattr("sys.argv", ["sage", "rl"])
-    assert ended(error) == (code, said)
-
-
-def test_what_was_begun_anew_continues_without_fresh(monkeypatch):
-    monkeypatch.setattr("sys.argv", ["sage", "rl", "--fresh"])
-    said = "interrupted: rl-x is saved at step 9; the same command without --fresh continues"
-    assert ended(Interrupted(signal.SIGINT, "rl-x is saved at step 9")) == (130, said)
-    assert ended(KeyboardInterrupt())[1] == "interrupted: the same command again continues"
+)  # fmt: skip
+def test_the_exit_code_is_the_signals_and_the_next_step_is_said(
+    monkeypatch, words, error, code, said
+):
+    monkeypatch.setattr("sys.argv", ["sage", *words.split()])
+    assert ended(error) == (code, f"interrupted: {said} continues")

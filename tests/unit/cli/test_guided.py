@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from toy_policy import base, tokenizer
+from toy_policy import base, tokenizer, weights
 
 from sage_cli.cli.training_run import RlTraining
 from sage_cli.config.load import load
@@ -92,8 +92,12 @@ def config(folder, *sets, tuning="full"):
 
 
 def ends(run):
-    (weights,) = run.model.glob("*.safetensors")
-    return weights.read_bytes(), run.metrics.read()
+    return weights(run.model), run.metrics.read()
+
+
+def train(settings, base=None, progress=None):
+    init = str(base) if base else None
+    return RlTraining.of(settings, init=init).carry_out(progress or Silent())
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +108,7 @@ def whole(base, tmp_path_factory):
         for tuning in ("full", "lora"):
             sampler, folder = Scripted(), tmp_path_factory.mktemp(tuning)
             patch.setattr(drawing, "build_sampler", lambda _, sampler=sampler: sampler)
-            run = RlTraining.of(config(folder, tuning=tuning), init=str(base)).carry_out(Silent())
+            run = train(config(folder, tuning=tuning), base)
             found[tuning] = run, sampler
     return found
 
@@ -144,7 +148,7 @@ def test_killed_in_retries_in_sft_and_in_dpo_it_ends_the_same_to_the_bit(
     tries = 4 * 30
     sampler.most = tries + 7
     with pytest.raises(KilledError):
-        RlTraining.of(settings, init=str(base)).carry_out(Silent())
+        train(settings, base)
     sampler.most = 1 << 30
 
     def sealed_and_killed(checkpoint, lease, seal=interruption.seal):
@@ -154,10 +158,10 @@ def test_killed_in_retries_in_sft_and_in_dpo_it_ends_the_same_to_the_bit(
     with monkeypatch.context() as patch:
         patch.setattr(interruption, "seal", sealed_and_killed)
         with pytest.raises(KilledError):
-            RlTraining.of(settings, init=str(base)).carry_out(Silent())
+            train(settings, base)
     with pytest.raises(KilledError):
-        RlTraining.of(settings, init=str(base)).carry_out(Dying(4))
-    run = RlTraining.of(settings, init=str(base)).carry_out(Silent())
+        train(settings, base, Dying(4))
+    run = train(settings, base)
     assert run.id == undisturbed.id
     assert ends(run) == ends(undisturbed)
     drawn_twice = sampler.drawn - undisturbed.metrics.read()[0]["sampled/completions"]
@@ -170,28 +174,30 @@ def test_from_a_trained_base_dpo_goes_on_from_the_warm_up_and_from_no_other(
 ):
     settings = config(tmp_path, "sft.steps=2", "sft.save_every=2", tuning=tuning)
     with pytest.raises(KilledError):
-        RlTraining.of(settings).carry_out(Dying(4))
-    (weights,) = tmp_path.glob("runs/*/warm-up/model/*.safetensors")
-    left = weights.read_bytes()
-    weights.write_bytes(left[:-1] + bytes([left[-1] ^ 1]))
+        train(settings, progress=Dying(4))
+    (file,) = tmp_path.glob("runs/*/warm-up/model/*.safetensors")
+    left = file.read_bytes()
+    file.write_bytes(left[:-1] + bytes([left[-1] ^ 1]))
     with pytest.raises(StoreError, match=r"warm-up/model/.* has been changed since its run ended"):
-        RlTraining.of(settings).carry_out(Silent())
-    weights.write_bytes(left)
-    run = RlTraining.of(settings).carry_out(Silent())
+        train(settings)
+    file.write_bytes(left)
+    run = train(settings)
     assert [record["step"] for record in run.metrics.read()] == [1, 2, 3, 4, 5]
 
 
-def test_what_cannot_be_trained_so_is_refused(base, tmp_path, sampler, monkeypatch):
+def test_what_cannot_be_trained_so_is_refused_before_anything_is_drawn(
+    base, tmp_path, sampler, monkeypatch
+):
     file = tmp_path / "mine.jsonl"
     file.write_text('{"question": "1+1", "gold": 2}\n' * 2)
     with pytest.raises(DataError, match=r"mine.jsonl has no worked solutions"):
-        RlTraining.of(config(tmp_path, f"data.rl.name={file}"), init=str(base)).carry_out(Silent())
-    assert not sampler.prompts
-    assert not (tmp_path / "runs").exists()
+        train(config(tmp_path, f"data.rl.name={file}"), base)
     monkeypatch.setenv("LOCAL_RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ConfigurationError, match="one process, and a launcher started 2"):
-        RlTraining.of(config(tmp_path), init=str(base)).carry_out(Silent())
+        train(config(tmp_path), base)
+    assert not sampler.prompts
+    assert not (tmp_path / "runs").exists()
 
 
 def test_a_plan_says_what_would_be_tried_and_trained(tmp_path):

@@ -1,6 +1,7 @@
 """Help texts as people see them."""
 
 import shlex
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -24,26 +25,6 @@ def test_commands_stand_in_groups_and_values_have_a_type():
     assert "<float>" in CliRunner().invoke(app, ["rl", "--help"]).stdout
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_listed_line_is_the_first_sentence_of_the_commands_own_help(name):
-    assert COMMANDS[name].help == command_named(name).help.split("\n\n")[0]
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_help_page_ends_with_an_example_that_can_be_typed(name, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for file in ("completions.jsonl", "mine.yaml", "theirs.jsonl"):
-        (tmp_path / file).touch()
-    for page in helps([name], command_named(name)):
-        shown = CliRunner().invoke(app, [*page, "--help"], terminal_width=80).stdout
-        program, *words = shlex.split(shown.strip().splitlines()[-1].removeprefix(" Example: "))
-        assert [program, *words[: len(page)]] == ["sage", *page]
-        command, words = command_named(name), words[1:]
-        if words and words[0] in (commands := getattr(command, "commands", {})):
-            command, words = commands[words[0]], words[1:]
-        command.make_context(name, words)  # an unknown option or a missing argument would raise
-
-
 def helps(words, command):
     """The command lines of a command and of those below it."""
     yield words
@@ -52,9 +33,19 @@ def helps(words, command):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_nothing_is_cut_off_at_80_columns(name):
-    for words in helps([name], command_named(name)):
-        shown = CliRunner().invoke(app, [*words, "--help"], terminal_width=80)
-        assert shown.exit_code == 0
-        assert "…" not in shown.stdout, words
-        assert max(map(len, shown.stdout.splitlines())) <= 80
+def test_a_help_page_is_80_columns_wide_and_ends_with_an_example_that_can_be_typed(name):
+    assert COMMANDS[name].help == command_named(name).help.split("\n\n")[0]
+    for file in ("completions.jsonl", "mine.yaml", "theirs.jsonl"):
+        Path(file).touch()
+    for page in helps([name], command_named(name)):
+        done = CliRunner().invoke(app, [*page, "--help"], terminal_width=80)
+        assert done.exit_code == 0
+        shown = done.stdout.strip().splitlines()
+        assert "…" not in done.stdout, page
+        assert max(map(len, shown)) <= 80
+        program, *words = shlex.split(shown[-1].removeprefix(" Example: "))
+        assert [program, *words[: len(page)]] == ["sage", *page]
+        command, words = command_named(name), words[1:]
+        if words and words[0] in (commands := getattr(command, "commands", {})):
+            command, words = commands[words[0]], words[1:]
+        command.make_context(name, words)  # an unknown option or a missing argument would raise

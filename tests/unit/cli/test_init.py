@@ -1,9 +1,12 @@
 """`sage init`: what it writes can be run, and nothing is written over."""
 
 import json
+from pathlib import Path
+
+from sage_cli.cli.app import COMMANDS
 
 
-def test_the_folder_is_planned_and_examined_as_it_stands(sage, monkeypatch):
+def test_the_folder_is_planned_and_examined_as_it_stands(sage, answer, monkeypatch):
     typed = sage("init", "study")
     assert typed.code == 0
     assert {"study/preset.yaml", "study/problems.jsonl", "study/README.md", "study/suite.yaml"} == {
@@ -11,43 +14,28 @@ def test_the_folder_is_planned_and_examined_as_it_stands(sage, monkeypatch):
     }
     monkeypatch.chdir(typed.folder / "study")
     presets = ("-p", "tiny", "-p", "preset.yaml")
-    planned = json.loads(
-        sage("rl", *presets, "--algo", "dapo", "--guide", "branch", "--measure", "--dry-run",
-             "--json").stdout
-    )["stages"]  # fmt: skip
+    method = ("--algo", "dapo", "--guide", "branch")
+    planned = answer("rl", *presets, *method, "--measure", "--dry-run")["stages"]
     assert planned[1]["steps"] == 20
     assert planned[2]["benchmarks"] == "problems.jsonl"
-    tasks = json.loads(sage("suite", "plan", "suite.yaml", *presets, "--json").stdout)
-    assert "branch > no-kl" in json.dumps(tasks) or tasks["tasks"]
-    shown = json.loads(sage("data", "show", "problems.jsonl", "--json").stdout)
-    assert shown["problems"] == 40
-
-
-def test_its_readme_names_commands_that_there_are_and_golds_are_products(sage):
-    from sage_cli.cli.app import COMMANDS
-
-    folder = sage("init", "study").folder / "study"
-    typed = [line.split() for line in (folder / "README.md").read_text().splitlines()
-             if line.startswith("sage ")]  # fmt: skip
-    assert [words[1] for words in typed] == ["doctor", "rl", "passk", "suite"]
-    assert {words[1] for words in typed} <= set(COMMANDS)
-    folder = sage("init", "study").folder / "study"
-    for line in (folder / "problems.jsonl").read_text().splitlines():
+    assert answer("suite", "plan", "suite.yaml", *presets)["tasks"]
+    assert answer("data", "show", "problems.jsonl")["problems"] == 40
+    lines = Path("README.md").read_text().splitlines()
+    named = [line.split()[1] for line in lines if line.startswith("sage ")]
+    assert named == ["doctor", "rl", "passk", "suite"]
+    assert set(named) <= set(COMMANDS)
+    for line in Path("problems.jsonl").read_text().splitlines():
         problem = json.loads(line)
         a, b = problem["question"].removesuffix("=?").split("*")
         assert int(a) * int(b) == int(problem["gold"])
 
 
-def test_only_an_empty_folder_is_filled(sage):
-    folder = sage("init", "study").folder / "study"
-    (folder / "preset.yaml").write_text("mine: {}\n")
-    typed = sage("init", "study")
-    assert typed.code == 2
-    assert "study isn't empty" in typed.words
-    assert (folder / "preset.yaml").read_text() == "mine: {}\n"
-    (folder.parent / "file").write_text("")
-    assert "file is a file" in sage("init", "file").words
-    folder = sage("runs", "list").folder
-    (folder / "empty").mkdir()
-    typed = sage("init", "empty", "--json")
-    assert len(json.loads(typed.stdout)["written"]) == 4
+def test_only_an_empty_folder_is_filled(sage, answer):
+    sage("init", "study")
+    Path("study/preset.yaml").write_text("mine: {}\n")
+    sage("init", "study").refused("study isn't empty")
+    assert Path("study/preset.yaml").read_text() == "mine: {}\n"
+    Path("file").write_text("")
+    sage("init", "file").refused("file is a file")
+    Path("empty").mkdir()
+    assert len(answer("init", "empty")["written"]) == 4

@@ -14,21 +14,30 @@ from sage_cli.progress import RunningTask, Silent, TaskStatus
 NUMBERS = {"reward": 0.5, "kl": 0.01234, "q": 1.021, "entropy": 1.2345}
 
 
-def drawn(width, title="rl rl-dapo-branch-01234567", total=1000, done=8):
-    """The lines that stay: what is written after the last erasure."""
-    file = io.StringIO()
-    console = Console(width=width, force_terminal=True, color_system="standard", file=file)
-    with Live(console) as live:
-        live.begin(title, total, "steps", done)
-        for _ in range(5):
-            live.advance(**NUMBERS)
-    last = file.getvalue().rpartition("\x1b[2K")[2]
-    return plain(last).rstrip("\n").split("\n")
+def terminal(width, **more):
+    """A terminal whose `file` keeps what is written."""
+    options = {"force_terminal": True, "color_system": "standard", **more}
+    return Console(width=width, file=io.StringIO(), **options)
 
 
 def plain(text):
     """Without colours and movements of the cursor."""
     return re.sub(r"\x1b\[[^a-zA-Z]*[a-zA-Z]|\r", "", text)
+
+
+def left(console):
+    """The lines that stay: what is written after the last erasure."""
+    last = console.file.getvalue().rpartition("\x1b[2K")[2]
+    return plain(last).rstrip("\n").split("\n")
+
+
+def drawn(width, title="rl rl-dapo-branch-01234567", total=1000, done=8):
+    console = terminal(width)
+    with Live(console) as live:
+        live.begin(title, total, "steps", done)
+        for _ in range(5):
+            live.advance(**NUMBERS)
+    return left(console)
 
 
 @pytest.mark.parametrize("width", [60, 80, 99, 100, 120])
@@ -54,14 +63,13 @@ def test_the_numbers_have_a_line_of_their_own_that_is_cut_at_its_end():
 
 
 def test_a_terminal_that_grows_narrow_is_followed():
-    file = io.StringIO()
-    console = Console(width=120, force_terminal=True, file=file)
+    console = terminal(120)
     with Live(console) as live:
         live.begin("rl x", 20, "steps")
         console.width = 60
-        before = file.tell()
+        before = console.file.tell()
         live.advance()
-    lines = plain(file.getvalue()[before:]).splitlines()
+    lines = plain(console.file.getvalue()[before:]).splitlines()
     assert not any("steps/s" in line for line in lines)
     assert max(map(len, lines)) <= 60
 
@@ -79,35 +87,25 @@ class AtOnce:
 
 
 def test_what_takes_long_is_said_without_a_terminal_as_it_is_written(monkeypatch):
-    monkeypatch.setattr(live_module, "Timer", AtOnce)
-    file = io.StringIO()
-    with Live(Console(width=80, file=file)) as live:
-        with live.doing("hashing weights"):
-            pass
-        live.say("done")
-    assert file.getvalue() == "hashing weights ...\ndone\n"
-    monkeypatch.setattr(live_module, "Timer", AtOnce)
-    for terminal in (False, True):
-        file = io.StringIO()
-        console = Console(width=80, file=file, force_terminal=terminal)
-        with Live(console) as live, live.doing("reading a[/b].jsonl"):
-            pass
-        assert "reading a[/b].jsonl" in plain(file.getvalue())
-
-
-def test_what_is_over_at_once_is_not_said_without_a_terminal():
-    file = io.StringIO()
-    with Live(Console(width=80, file=file)) as live, live.doing("hashing weights"):
+    log = terminal(80, force_terminal=False)
+    with Live(log) as live, live.doing("hashing weights"):
         live.say("inside")
-    assert file.getvalue() == "inside\n"
+    assert log.file.getvalue() == "inside\n"  # what is over at once is not said
     with Silent().doing("anything"):
         pass
+    monkeypatch.setattr(live_module, "Timer", AtOnce)
+    for console in (log, terminal(80)):
+        with Live(console) as live:
+            with live.doing("reading a[/b].jsonl"):
+                pass
+            live.say("done")
+        assert "reading a[/b].jsonl" in plain(console.file.getvalue())
+    assert plain(log.file.getvalue()) == "inside\nreading a[/b].jsonl ...\ndone\n"
 
 
 @pytest.mark.parametrize("width", [60, 120])
 def test_in_a_terminal_it_stands_there_until_it_is_over_or_a_bar_begins(width):
-    file = io.StringIO()
-    console = Console(width=width, force_terminal=True, color_system="standard", file=file)
+    console = terminal(width)
     with Live(console) as live:
         for text in ("loading weights", "starting the engine"):
             with live.doing(text):
@@ -117,11 +115,11 @@ def test_in_a_terminal_it_stands_there_until_it_is_over_or_a_bar_begins(width):
             live.advance(reward=0.5)
             with live.doing("unheard beside a bar"):
                 live.advance(reward=0.75)
-    shown = plain(file.getvalue())
+    shown = plain(console.file.getvalue())
     for text in ("loading weights", "starting the engine", "the first step", "2/2"):
         assert text in shown
     assert "unheard" not in shown
-    assert "the first step" not in plain(file.getvalue().rpartition("\x1b[2K")[2])
+    assert not any("the first step" in line for line in left(console))
 
 
 @pytest.mark.parametrize(
@@ -148,13 +146,11 @@ STATUS = TaskStatus(9, 4, 1, 0, RUNNING, "tau=0.3 rho=0.5: pass@1 0.451", 754)
 
 
 def board_drawn(width, status=STATUS, height=30):
-    """The lines that stay on a terminal."""
-    file = io.StringIO()
-    console = Console(width=width, height=height, force_terminal=True, file=file)
+    console = terminal(width, height=height)
     with Live(console) as live:
         live.board(TaskStatus(9))
         live.board(status)
-    return plain(file.getvalue().rpartition("\x1b[2K")[2]).rstrip("\n").split("\n")
+    return left(console)
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
@@ -184,23 +180,23 @@ def test_a_long_name_is_cut_and_more_tasks_than_lines_are_counted():
 
 
 def test_a_line_that_is_said_stays_above_the_board():
-    file = io.StringIO()
-    with Live(Console(width=80, force_terminal=True, file=file)) as live:
+    console = terminal(80)
+    with Live(console) as live:
         live.board(STATUS)
         live.say("trial 3 failed: out of memory")
         live.board(STATUS)
-    last = plain(file.getvalue())
+    last = plain(console.file.getvalue())
     assert last.index("trial 3 failed") < last.rindex("4/9 done")
 
 
 def spoken(monkeypatch, *moments):
     """The lines without a terminal; each moment is (seconds on the clock, status)."""
-    file = io.StringIO()
-    with Live(Console(width=60, file=file)) as live:
+    console = terminal(60, force_terminal=False)
+    with Live(console) as live:
         for second, status in moments:
             monkeypatch.setattr(live_module.time, "monotonic", lambda second=second: second)
             live.board(status)
-    return file.getvalue().splitlines()
+    return console.file.getvalue().splitlines()
 
 
 def test_without_a_terminal_what_changes_is_said_at_most_every_20_seconds(monkeypatch):

@@ -1,8 +1,6 @@
 """`sage rl --measure` and `sage sft --measure`: trained, measured, kept, and found again."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 import wandb
@@ -35,8 +33,6 @@ SETTINGS = {
 ON = "arithmetic:low=2:high=6:held_out=4"
 KEPT = "arithmetic-low-2-high-6-held_out-4"
 """Its name in files and records, without signs that shells read."""
-"""What figures call problems of settings other than the default ones."""
-VALIDATED_ELSEWHERE = {"evaluation.every": None, "evaluation.validation": None}
 
 
 class Watching(Silent):
@@ -52,17 +48,6 @@ class Watching(Silent):
         self.beside |= numbers
 
 
-AGAIN = """
-import json, sys
-from pathlib import Path
-from typer.testing import CliRunner
-from sage_cli.cli.app import app
-result = CliRunner().invoke(app, sys.argv[1:])
-heavy = [name for name in ("torch", "transformers", "wandb") if name in sys.modules]
-print(json.dumps({"code": result.exit_code, "heavy": heavy, "said": result.stdout}))
-"""
-
-
 @pytest.fixture(scope="module")
 def config(tmp_path_factory):
     root = tmp_path_factory.mktemp("lab") / "runs"
@@ -71,9 +56,8 @@ def config(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def base(config):
-    return SftTraining.of(changed(config, {"tracking.wandb": "off"}), measure=True).carry_out(
-        Silent()
-    )
+    unmirrored = changed(config, {"tracking.wandb": "off"})
+    return SftTraining.of(unmirrored, measure=True).carry_out(Silent())
 
 
 @pytest.fixture(scope="module")
@@ -96,34 +80,33 @@ def counted(config, run):
     return {f"eval/{KEPT}/{name}": value for name, value in figures([one], config).items()}
 
 
-def test_what_is_stored_of_it_is_what_its_run_and_wandb_keep(config, base, policy):
-    for run in (base, policy[0]):
-        assert run.finished
-        about = {f"eval/{KEPT}/benchmark": ON, f"eval/{KEPT}/content": ON}
-        assert evaluation_figures(run) == {**counted(config, run), **about}
+def test_what_is_stored_of_it_is_what_its_run_keeps_and_wandb_holds(config, base, policy):
     run, begun = policy
+    for trained in (base, run):
+        assert trained.finished
+        about = {f"eval/{KEPT}/benchmark": ON, f"eval/{KEPT}/content": ON}
+        assert evaluation_figures(trained) == {**counted(config, trained), **about}
     assert begun == [run.id]
     offline = read_offline(run.folder)
     kept = evaluation_figures(run)
     assert {name: offline.summary[name] for name in kept} == kept
     assert [step for step, _ in offline.of("loss")] == [1]
+
+
+def test_its_stages_say_that_nothing_is_left(config, policy):
     start, training, measurement = plan_of(RlTraining.of(config, measure=True).stages)
     assert [start.facts["state"], training.facts["state"]] == ["finished", "finished"]
     left = measurement.facts[f"{policy[0].id} on {ON}"]
     assert left.startswith("0 of 8 to sample, 0 to grade; samples/")
 
 
-def test_typed_again_it_ends_at_once(config, policy, tmp_path):
+def test_typed_again_it_ends_at_once(config, policy, tmp_path, alone):
     stored = tmp_path / "config.json"
     stored.write_text(json.dumps(config.model_dump(mode="json")))
-    words = ["rl", "--config", str(stored), "--runs", str(config.run.root), "--measure", "--json"]
-    done = subprocess.run(
-        [sys.executable, "-c", AGAIN, *words], capture_output=True, text=True, check=True
-    )
-    again = json.loads(done.stdout)
-    assert again["code"] == 0
-    assert again["heavy"] == []
-    said = json.loads(again["said"][again["said"].index("{") :])
+    words = ["rl", "--config", stored, "--runs", config.run.root, "--measure", "--json"]
+    modules, (printed,) = alone(words)
+    assert not modules & {"torch", "transformers", "wandb"}
+    said = json.loads(printed[printed.index("{") :])
     assert said["id"] == policy[0].id
     assert said["evaluations"] == evaluation_figures(policy[0])
 
@@ -142,10 +125,8 @@ def test_the_last_validation_finds_what_the_measurement_finds(config, base, monk
          "evaluation.validation": "arithmetic", "evaluation.validation_samples": 4,
          "tracking.wandb": "off"},
     )  # fmt: skip
-    assert (
-        RlTraining.of(validating).planned
-        == RlTraining.of(changed(validating, VALIDATED_ELSEWHERE)).planned
-    )
+    elsewhere = changed(validating, {"evaluation.every": None, "evaluation.validation": None})
+    assert RlTraining.of(validating).planned == RlTraining.of(elsewhere).planned
     watching = Watching()
     run = RlTraining.of(validating, measure=True).carry_out(watching)
     records = run.metrics.read()
@@ -159,12 +140,15 @@ def test_the_last_validation_finds_what_the_measurement_finds(config, base, monk
     assert watching.beside["validation pass@1"] == found[0]
 
 
-def test_what_cannot_be_measured_is_named_before_anything_is_trained(config, base, tmp_path):
+def test_what_is_looked_at_is_not_trained_on(config, base):
     trained = {"evaluation.every": 1, "evaluation.validation": "arithmetic-train"}
     validating = changed(config, {**trained, "rl.seed": 99})  # a run that isn't there yet
     with pytest.raises(ConfigurationError, match="among those that arithmetic trains on") as caught:
         RlTraining.of(validating).carry_out(Silent())
     assert "--set evaluation.validation" in caught.value.next_step
+
+
+def test_a_broken_benchmark_is_named_before_anything_is_trained(config, tmp_path):
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"question": "1+1=?", "gold": ""}\n')
     there = {"run.root": str(tmp_path / "runs"), "evaluation.benchmark": str(rows)}

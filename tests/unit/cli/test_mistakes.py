@@ -4,9 +4,9 @@ import errno
 import json
 import os
 import shlex
+from importlib.metadata import EntryPoint
 
 import pytest
-from plugged_in import plug_in
 from typer.testing import CliRunner
 
 from sage_cli.cli.app import app
@@ -168,7 +168,17 @@ class Mine:
 def test_a_plug_in_that_cannot_be_made_is_named_before_anything_is_trained(
     sage, monkeypatch, group, object_, words, said
 ):
-    plug_in(monkeypatch, f"sage_cli.{group}", mine=object_)
+    class Point(EntryPoint):
+        def load(self):
+            if isinstance(object_, Exception):
+                raise object_
+            return object_
+
+    point = Point("mine", "package:Mine", f"sage_cli.{group}")
+    monkeypatch.setattr(
+        "sage_cli.settings.own_code.entry_points",
+        lambda group: [point] if group == point.group else [],
+    )
     refused(sage("rl", *words.split()), said)
 
 

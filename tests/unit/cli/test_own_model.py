@@ -6,7 +6,7 @@ import pytest
 from random_model import of_architecture, random_model
 from transformers import LlamaConfig
 
-from sage_cli.models.tokenizer import character_tokenizer
+from sage_cli.models.scratch import character_tokenizer
 
 
 @pytest.fixture
@@ -22,28 +22,28 @@ def own_model(tmp_path):
 
 
 def test_a_model_of_ones_own_starts_rl_as_it_is(sage, own_model, tmp_path):
-    data = ("--data", str(tmp_path / "mine.jsonl"))
-    typed = sage("rl", "--init", str(own_model), *data, "--dry-run")
+    words = ("--init", own_model, "--data", tmp_path / "mine.jsonl")
+    typed = sage("rl", *words, "--dry-run")
     assert typed.code == 0
     assert "supervised warm-up" not in typed.words
     assert "problems mine.jsonl" in typed.words.replace(f"{tmp_path}/", "")
     note = "no preset given: what isn't typed is as in tiny (48 new tokens"
     assert note in typed.words
-    named = sage("rl", "--init", str(own_model), *data, "--preset", "tiny", "--dry-run")
-    assert note not in named.words
-    checked = sage("doctor", "--init", str(own_model), *data, "--set", "evaluation.limit=3")
+    assert note not in sage("rl", *words, "--preset", "tiny", "--dry-run").words
+    checked = sage("doctor", *words, "--set", "evaluation.limit=3")
     assert "the model's context has 64" in checked.words
     assert "SFT data" not in checked.words
     assert note in checked.words
 
 
-def test_what_is_typed_or_exported_of_the_model_holds(sage, own_model):
-    stages = sage("rl", "--init", own_model, "--full", "--dry-run", "--json").answer["stages"]
+def test_what_is_typed_of_the_model_and_what_sage_exported_hold(sage, answer, own_model):
+    stages = answer("rl", "--init", own_model, "--full", "--dry-run")["stages"]
     assert [stage.get("tuning") for stage in stages] == [None, "full"]
-    typed = sage("rl", "--set", f"model.path={own_model}", "--dry-run")
-    typed.refused("add --set model.kind=pretrained")
+    sage("rl", "--set", f"model.path={own_model}", "--dry-run").refused(
+        "add --set model.kind=pretrained"
+    )
     (own_model / "sage.json").write_text('{"prompt": {"format": "plain"}}')
-    typed = sage("rl", "--init", str(own_model), "--dry-run")
+    typed = sage("rl", "--init", own_model, "--dry-run")
     assert typed.code == 0
     assert "tuning full" in typed.words
     assert "no preset given" not in typed.words

@@ -1,10 +1,9 @@
-""""""
+"""`sage power`: the smallest gains that designs can detect."""
 
 import json
 
 import numpy as np
 import pytest
-from told import Told
 
 from sage_cli.cli.named_models import passk_of_files
 from sage_cli.cli.power import power, whole_numbers
@@ -60,7 +59,7 @@ def test_designs_of_several_bases_and_as_many_problems_as_counted(evaluation, tm
     assert document.data["k"] == [1, 16]
 
 
-def test_k_above_the_counts_and_what_takes_long_is_said(evaluation, tmp_path):
+def test_k_above_the_counts_and_what_takes_long_is_said(evaluation, tmp_path, told):
     base = counted(tmp_path, "base.csv")
     asked = {"problems": "40", "samples": "256"}
     beyond = power(evaluation, [base], Silent(), **asked, k="1,256").document
@@ -68,7 +67,6 @@ def test_k_above_the_counts_and_what_takes_long_is_said(evaluation, tmp_path):
     assert note.startswith("pass@256: 64 samples a problem are counted")
     within = power(evaluation, [base], Silent(), **asked, k="1,16").document
     assert not any("rests on the Beta" in note for note in within.tables[0].notes)
-    told = Told()
     power(evaluation, [counted(tmp_path, "base.csv")], told, problems="30", samples="16")
     assert told.done == [
         "counting what is stored of the bases",

@@ -72,28 +72,6 @@ def test_under_a_launcher_what_cannot_train_is_refused_before_anything_is_loaded
         assert step in str(caught.value.next_step)
 
 
-@pytest.mark.parametrize("launched", [True, False])
-def test_a_finished_run_is_found_without_a_look_at_data_or_weights(tmp_path, monkeypatch, launched):
-    def never(*_):
-        raise AssertionError("the problems were loaded")
-
-    monkeypatch.setattr(f"{RL}.training_problems", never)
-    if launched:
-        for name, value in LAUNCHED.items():
-            monkeypatch.setenv(name, value)
-        alone = SimpleNamespace(is_main_process=True, wait_for_everyone=lambda: None)
-        monkeypatch.setattr(f"{RL}.join_processes", lambda: alone)
-    settings = based(tmp_path)
-    finish(RlTraining.of(settings).planned)
-    assert RlTraining.of(settings).carry_out(Silent()).id == RlTraining.of(settings).planned.id
-
-
-@pytest.fixture
-def any_tokenizer(monkeypatch):
-    """Policies whose folders hold no tokenizer, where no training reads it."""
-    monkeypatch.setattr(f"{RL}.refuse_unfit_tokenizer", lambda *_, **__: None)
-
-
 def finish(run, **fields):
     with run.recording({}, kind=run.id.partition("-")[0], **fields):
         run.model.mkdir(parents=True, exist_ok=True)
@@ -104,83 +82,6 @@ def finish(run, **fields):
 
 def base_of(settings):
     return planned_base(settings, Runs(settings.run.root)).run
-
-
-def based(tmp_path, *sets):
-    """A configuration whose base is trained."""
-    settings = config(tmp_path, *sets)
-    finish(base_of(settings))
-    return settings
-
-
-def test_a_plan_says_exactly_what_is_there(tmp_path):
-    settings = config(tmp_path, "guide.name=branch")
-    base = base_of(settings)
-    before = [stage.facts["state"] for stage in plan(settings)]
-    assert before == ["not trained yet", "not trained yet"]
-    finish(base)
-    policy = RlTraining.of(settings).planned
-    assert [(stage.facts["run"], stage.facts["state"]) for stage in plan(settings)] == [
-        (base.id, "finished"), (policy.id, "not trained yet"),
-    ]  # fmt: skip
-    finish(policy)
-    assert plan(settings)[1].facts["state"] == "finished"
-    other = config(tmp_path, "guide.name=branch", "guide.tau=0.1")
-    assert plan(other)[1].facts["state"] == "not trained yet"
-
-
-def test_a_second_launch_leaves_a_run_that_is_being_trained_alone(tmp_path, any_tokenizer):
-    settings = based(tmp_path, "rl.processes=2", "run.sweep=tau-rho-1")
-    run = RlTraining.of(settings).planned
-    torn = run.checkpoints / "checkpoint-3"
-    torn.mkdir(parents=True)  # as it is while it is being written
-    with writer(run.folder), pytest.raises(StoreError, match="is being written by"):
-        RlTraining.of(settings).carry_out(Silent())
-    assert torn.is_dir()
-    assert not (run.folder / "config.json").exists()
-
-
-def test_a_launched_trial_is_its_sweeps(tmp_path, monkeypatch, any_tokenizer):
-    settings = based(tmp_path, "rl.processes=2", "run.sweep=tau-rho-1")
-    run = RlTraining.of(settings).planned
-    monkeypatch.setattr("sage_cli.training.launch.run_together", lambda *_: finish(run))
-    assert RlTraining.of(settings).carry_out(Silent()).manifest["sweep"] == "tau-rho-1"
-
-
-def test_a_base_with_other_weights_than_its_own_is_refused(tmp_path):
-    settings = based(tmp_path)
-    (base_of(settings).model / "model.safetensors").write_text("others")
-    with pytest.raises(StoreError, match="safetensors has been changed"):
-        RlTraining.of(settings).carry_out(Silent())
-    assert not RlTraining.of(settings).planned.folder.exists()
-
-
-@pytest.mark.parametrize("measure", [False, True])
-def test_an_engines_memory_ends_with_the_process_that_trains(
-    tmp_path, monkeypatch, measure, any_tokenizer
-):
-    """What is measured afterwards needs the GPU that a colocated engine would still hold."""
-    settings, where = based(tmp_path), []
-    monkeypatch.setattr("sage_cli.training.rollout_engine.is_colocated", lambda _: True)
-    monkeypatch.setattr(f"{RL}.train_together", lambda *_: where.append("a process of its own"))
-    monkeypatch.setattr(Policy, "tokenizer_facts", TokenizerFacts("<eos>", None, "scratch"))
-    monkeypatch.setattr(f"{RL}.RlTraining.train_here", lambda *_: where.append("here"))
-    monkeypatch.setattr(f"{RL}.RlTraining.measure", lambda *_: None)
-    RlTraining.of(settings, measure=measure).carry_out(Silent())
-    assert where == ["a process of its own" if measure else "here"]
-
-
-def test_a_plan_says_how_many_completions_of_the_reference_are_sampled(tmp_path):
-    """40 steps of 16 of 7,329 problems see each once: 640 problems, 8 completions of each."""
-    settings = config(tmp_path, "anchor.kl=forward")
-    facts = plan(settings)[1].facts
-    assert facts["reference samples"] == "5,120 of 5,120 to sample, 8 of each of 640 problems"
-    more = config(tmp_path, "anchor.kl=forward", "rl.steps=1000", "anchor.reference_samples=2")
-    said = plan(more)[1].facts["reference samples"]
-    assert said == "14,658 of 14,658 to sample, 2 of each of 7,329 problems"
-    assert "reference samples" not in plan(config(tmp_path))[1].facts
-    held = config(tmp_path, "rl.algo=dph-rl", "rl.initial_samples=4")
-    assert "2,560 of 2,560 to sample, 4 of" in plan(held)[1].facts["reference samples"]
 
 
 @pytest.fixture
@@ -194,6 +95,87 @@ def base(settings):
     return finish(base_of(settings))
 
 
+@pytest.fixture
+def any_tokenizer(monkeypatch):
+    """Policies whose folders hold no tokenizer, where no training reads it."""
+    monkeypatch.setattr(f"{RL}.refuse_unfit_tokenizer", lambda *_, **__: None)
+
+
+@pytest.mark.parametrize("launched", [True, False])
+def test_a_finished_run_is_found_without_a_look_at_data_or_weights(
+    settings, base, monkeypatch, launched
+):
+    monkeypatch.setattr(f"{RL}.training_problems", lambda *_: pytest.fail("problems were loaded"))
+    if launched:
+        for name, value in LAUNCHED.items():
+            monkeypatch.setenv(name, value)
+        alone = SimpleNamespace(is_main_process=True, wait_for_everyone=lambda: None)
+        monkeypatch.setattr(f"{RL}.join_processes", lambda: alone)
+    run = finish(RlTraining.of(settings).planned)
+    assert RlTraining.of(settings).carry_out(Silent()).id == run.id
+
+
+def test_a_plan_says_exactly_what_is_there(tmp_path):
+    def states(*sets):
+        stages = plan(config(tmp_path, "guide.name=branch", *sets))
+        return [(stage.facts["run"], stage.facts["state"]) for stage in stages]
+
+    settings = config(tmp_path, "guide.name=branch")
+    base, policy = base_of(settings), RlTraining.of(settings).planned
+    assert states() == [(base.id, "not trained yet"), (policy.id, "not trained yet")]
+    finish(base)
+    assert states() == [(base.id, "finished"), (policy.id, "not trained yet")]
+    finish(policy)
+    assert states()[1] == (policy.id, "finished")
+    assert states("guide.tau=0.1")[1][1] == "not trained yet"
+
+
+def test_a_second_launch_leaves_a_run_that_is_being_trained_alone(
+    tmp_path, base, monkeypatch, any_tokenizer
+):
+    settings = config(tmp_path, "rl.processes=2", "run.sweep=tau-rho-1")
+    run = RlTraining.of(settings).planned
+    torn = run.checkpoints / "checkpoint-3"
+    torn.mkdir(parents=True)  # as it is while it is being written
+    with writer(run.folder), pytest.raises(StoreError, match="is being written by"):
+        RlTraining.of(settings).carry_out(Silent())
+    assert torn.is_dir()
+    assert not (run.folder / "config.json").exists()
+    monkeypatch.setattr("sage_cli.training.launch.run_together", lambda *_: finish(run))
+    assert RlTraining.of(settings).carry_out(Silent()).manifest["sweep"] == "tau-rho-1"
+
+
+@pytest.mark.parametrize("measure", [False, True])
+def test_an_engines_memory_ends_with_the_process_that_trains(
+    settings, base, monkeypatch, measure, any_tokenizer
+):
+    """What is measured afterwards needs the GPU that a colocated engine would still hold."""
+    where = []
+    monkeypatch.setattr("sage_cli.training.rollout_engine.is_colocated", lambda _: True)
+    monkeypatch.setattr(f"{RL}.train_together", lambda *_: where.append("a process of its own"))
+    monkeypatch.setattr(Policy, "tokenizer_facts", TokenizerFacts("<eos>", None, "scratch"))
+    monkeypatch.setattr(f"{RL}.RlTraining.train_here", lambda *_: where.append("here"))
+    monkeypatch.setattr(f"{RL}.RlTraining.measure", lambda *_: None)
+    RlTraining.of(settings, measure=measure).carry_out(Silent())
+    assert where == ["a process of its own" if measure else "here"]
+
+
+@pytest.mark.parametrize(
+    ("sets", "said"),
+    [
+        # 40 steps of 16 of 7,329 problems see each once: 640 problems
+        ("anchor.kl=forward", "5,120 of 5,120 to sample, 8 of each of 640 problems"),
+        ("anchor.kl=forward rl.steps=1000 anchor.reference_samples=2",
+         "14,658 of 14,658 to sample, 2 of each of 7,329 problems"),
+        ("rl.algo=dph-rl rl.initial_samples=4",
+         "2,560 of 2,560 to sample, 4 of each of 640 problems"),
+        ("", None),
+    ],
+)  # fmt: skip
+def test_a_plan_says_how_many_completions_of_the_reference_are_sampled(tmp_path, sets, said):
+    assert plan(config(tmp_path, *sets.split()))[1].facts.get("reference samples") == said
+
+
 def test_what_others_grew_from_is_refused_with_their_names(settings, base):
     child = finish(RlTraining.of(settings).planned, parent=base.id)
     with pytest.raises(StoreError, match=f"{child.id} grew from {base.id}") as caught:
@@ -205,7 +187,13 @@ def test_what_others_grew_from_is_refused_with_their_names(settings, base):
         RlTraining.of(settings).carry_out(Silent(), fresh=True)
 
 
-def test_what_is_refused_before_the_training_leaves_the_old_run(settings, base):
+def test_a_base_of_other_weights_is_refused_and_an_old_run_left(settings, base):
+    weights = base.model / "model.safetensors"
+    weights.write_text("others")
+    with pytest.raises(StoreError, match="safetensors has been changed"):
+        RlTraining.of(settings).carry_out(Silent())
+    assert not RlTraining.of(settings).planned.folder.exists()
+    weights.write_text("weights")
     run = finish(RlTraining.of(settings).planned, parent=base.id)
     base.note(weights="others")
     with pytest.raises(StoreError, match="has been changed"):
@@ -216,8 +204,7 @@ def test_what_is_refused_before_the_training_leaves_the_old_run(settings, base):
 def test_a_run_that_is_there_says_how_it_is_trained_again(settings, base):
     run = finish(RlTraining.of(settings).planned, parent=base.id)
     for training, found in ((RlTraining, run), (SftTraining, base)):
-        said = []
-        progress = Silent()
+        said, progress = [], Silent()
         progress.say = said.append
         training.of(settings).found(found, progress)
         assert said == [f"[bold]{found.id}[/] is trained already; --fresh trains it again"]

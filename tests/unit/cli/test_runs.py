@@ -10,21 +10,30 @@ from sage_cli.store.metrics import MetricsFile
 from sage_cli.store.run import Runs, record_evaluation
 
 
+def trained(root, kind, label, digit, last, settings=(), parent=None):
+    """A finished run of two steps, whose reward was `last` in the second."""
+    run = Runs(root).at(kind, label, digit * 8)
+    with run.recording(dict(settings), kind=kind, parent=parent, seed=7, template="0"):
+        run.metrics.append({"step": 1, "reward": 0.125})
+        run.metrics.append({"step": 2, "reward": last})
+    return run
+
+
 @pytest.fixture
-def made(tmp_path, sage):
+def root(tmp_path, sage):
+    """The folder of runs where `sage` is typed."""
+    return tmp_path / "empty" / "runs"
+
+
+@pytest.fixture
+def made(root):
     """Two trainings that differ by guide and learning rate, the second one measured."""
-    runs = Runs(tmp_path / "empty" / "runs")
-    plain, branch = runs.at("rl", "dapo", "1" * 8), runs.at("rl", "dapo-branch", "2" * 8)
-    settings = {
-        plain.id: {"guide": {"name": "none"}, "rl": {"learning_rate": 1e-5, "steps": 2}},
-        branch.id: {
-            "guide": {"name": "branch", "tau": 1.2}, "rl": {"learning_rate": 2e-5, "steps": 2},
-        },
-    }  # fmt: skip
-    for run, last in ((plain, 0.25), (branch, 0.5)):
-        with run.recording(settings[run.id], kind="rl", parent=None, seed=7, template="0"):
-            run.metrics.append({"step": 1, "reward": 0.125, "kl/reference": 0.0})
-            run.metrics.append({"step": 2, "reward": last, "kl/reference": 0.01})
+    settings = (
+        {"guide": {"name": "none"}, "rl": {"learning_rate": 1e-5, "steps": 2}},
+        {"guide": {"name": "branch", "tau": 1.2}, "rl": {"learning_rate": 2e-5, "steps": 2}},
+    )
+    plain = trained(root, "rl", "dapo", "1", 0.25, settings[0])
+    branch = trained(root, "rl", "dapo-branch", "2", 0.5, settings[1])
     record_evaluation(branch, "amc23", {"pass@1": 0.375})
     return plain, branch
 
@@ -34,37 +43,31 @@ def rows(sage, *words):
 
 
 @pytest.fixture
-def family(tmp_path, sage):
-    """A base and a run that grew from it, in the folder where `sage` is typed."""
-    runs = Runs(tmp_path / "empty" / "runs")
-    base, trained = runs.at("sft", "arithmetic", "1" * 8), runs.at("rl", "dapo-branch", "2" * 8)
-    for run, parent in ((base, None), (trained, base.id)):
-        with run.recording({}, kind=run.id.split("-")[0], parent=parent, seed=7, template="0"):
-            run.metrics.append({"step": 1, "reward": 0.25})
-            run.metrics.append({"step": 2, "reward": 0.5})
-    return base, trained
+def family(root):
+    """A base and a run that grew from it."""
+    base = trained(root, "sft", "arithmetic", "1", 0.5)
+    return base, trained(root, "rl", "dapo-branch", "2", 0.5, parent=base.id)
 
 
 def test_list_and_show(sage, family):
-    base, trained = family
-    assert f"{trained.id} finished 2" in sage("runs", "list").words
-    assert [(run["id"], run["parent"]) for run in rows(sage)] == [
-        (base.id, None), (trained.id, base.id),
-    ]  # fmt: skip
+    base, policy = family
+    assert f"{policy.id} finished 2" in sage("runs", "list").words
+    parents = [(run["id"], run["parent"]) for run in rows(sage)]
+    assert parents == [(base.id, None), (policy.id, base.id)]
     shown = sage("runs", "show", "rl", "--json").answer
     assert (shown["last"], shown["manifest"]["seed"]) == ({"step": 2, "reward": 0.5}, 7)
-    assert "reward 0.5" in sage("runs", "show", trained.id).words
+    assert "reward 0.5" in sage("runs", "show", policy.id).words
 
 
 def test_show_begins_with_how_it_was_trained_and_its_pass_at_k(sage, family):
-    _, trained = family
+    _, policy = family
     settings = {
         "rl": {"algo": "dapo", "learning_rate": 2e-4, "steps": 200, "seed": 7},
         "guide": {"name": "branch", "tau": 0.5, "rho": 0.75},
         "anchor": {"kl": "reverse", "beta": 0.04},
     }
-    (trained.folder / "config.json").write_text(json.dumps(settings))
-    record_evaluation(trained, "amc23", {"pass@1": 0.25, "grading": "strict"})
+    (policy.folder / "config.json").write_text(json.dumps(settings))
+    record_evaluation(policy, "amc23", {"pass@1": 0.25, "grading": "strict"})
     shown = sage("runs", "show", "rl", "--json").answer
     assert shown["method"] == {
         "rl.algo": "dapo", "guide.name": "branch", "guide.tau": 0.5, "guide.rho": 0.75,
@@ -80,15 +83,15 @@ def test_show_begins_with_how_it_was_trained_and_its_pass_at_k(sage, family):
 
 
 def test_show_says_what_the_last_look_found_and_when(sage, family):
-    _, trained = family
+    _, policy = family
     for step, looked in ((2, {"eval/pass@1": 0.25, "eval/pass@2": 0.5}), (3, {})):
-        trained.metrics.append({"step": step, "of": 4, "reward": 0.1, **looked})
+        policy.metrics.append({"step": step, "of": 4, "reward": 0.1, **looked})
     shown = sage("runs", "show", "rl", "--json").answer
     assert shown["last"]["step"] == 3
     assert shown["validated"] == {"validated at step": 2, "eval/pass@1": 0.25, "eval/pass@2": 0.5}
     assert "validated at step 2" in sage("runs", "show", "rl").words
-    trained.metrics.append({"step": 4, "entropy": float("nan")})  # undefined: null in JSON
-    assert "NaN" in trained.metrics.path.read_text()
+    policy.metrics.append({"step": 4, "entropy": float("nan")})  # undefined: null in JSON
+    assert "NaN" in policy.metrics.path.read_text()
     stdout = sage("runs", "show", "rl", "--json").stdout
     assert json.loads(stdout, parse_constant=pytest.fail)["last"]["entropy"] is None
 
@@ -106,11 +109,11 @@ def test_a_run_that_did_not_finish_says_why(sage, family, status, reason):
 
 
 def test_remove_asks_and_refuses_parents(sage, family):
-    _, trained = family
+    _, policy = family
     for sure in (("--yes",), ()):  # a parent is refused before anybody is asked
-        sage("runs", "remove", "sft", *sure).refused(f"is the parent of {trained.id}")
+        sage("runs", "remove", "sft", *sure).refused(f"is the parent of {policy.id}")
     assert sage("runs", "remove", "rl").code == 1  # stdin is empty: not confirmed
-    assert trained.folder.is_dir()
+    assert policy.folder.is_dir()
     assert sage("runs", "remove", "rl", "--yes").code == 0
     assert sage("runs", "remove", "sft", "-y").code == 0
     assert rows(sage) == []
@@ -118,21 +121,20 @@ def test_remove_asks_and_refuses_parents(sage, family):
 
 @pytest.mark.parametrize("file", ["manifest.json", "config.json"])
 def test_a_torn_run_is_listed_named_and_removed(sage, family, file):
-    base, trained = family
-    (trained.folder / file).write_text('{"status": "fin')
-    assert f"{trained.id} " in (listed := sage("runs", "list").words)
+    base, policy = family
+    (policy.folder / file).write_text('{"status": "fin')
+    assert f"{policy.id} " in (listed := sage("runs", "list").words)
     assert "torn" in listed
     assert file in rows(sage)[0]["reason"]
     for words in ((), ("--columns", "status")):
-        assert [(row["id"], row["status"]) for row in rows(sage, *words)] == [
-            (trained.id, "torn"), (base.id, "finished"),
-        ]  # fmt: skip
+        statuses = [(row["id"], row["status"]) for row in rows(sage, *words)]
+        assert statuses == [(policy.id, "torn"), (base.id, "finished")]
     assert sage("runs", "show", base.id).code == 0
     for words in (("runs", "show"), ("passk",), ("analyze", "lengths")):
-        said = f"{file} is torn or was edited", f"sage runs remove {trained.id}"
-        sage(*words, trained.id).refused(*said)
-    assert sage("runs", "remove", trained.id, "--yes").code == 0
-    assert sage("runs", "show", trained.id).code == 2
+        said = f"{file} is torn or was edited", f"sage runs remove {policy.id}"
+        sage(*words, policy.id).refused(*said)
+    assert sage("runs", "remove", policy.id, "--yes").code == 0
+    assert sage("runs", "show", policy.id).code == 2
 
 
 def test_a_line_of_the_records_that_is_torn_costs_itself(sage, family):
@@ -149,31 +151,27 @@ def test_no_runs_yet(sage):
     assert sage("runs", "list").written == []
 
 
-def test_where_chooses_and_columns_show_settings_and_figures(sage, made):
-    plain, _ = made
+def test_where_chooses_and_columns_show_settings_and_figures(sage, made, root):
+    plain, branch = made
     first, second = rows(sage, "--columns", "guide.tau,rl.learning_rate,pass@1,reward")
     assert first == {
         "id": plain.id, "guide.tau": None, "rl.learning_rate": 1e-5,
         "pass@1 on amc23": None, "reward": 0.25,
     }  # fmt: skip
     assert (second["guide.tau"], second["pass@1 on amc23"]) == (1.2, 0.375)
-    plain, branch = made
     for where, id_ in (("guide.name=branch", branch.id), ("rl.learning_rate=1e-5", plain.id)):
         (row,) = rows(sage, "--where", where)
         assert row["id"] == id_
     both = ("--where", "status=finished", "--where", "guide.name=none")
     assert [row["id"] for row in rows(sage, *both)] == [plain.id]
     assert "no run fits" in sage("runs", "list", "--where", "guide.name=token").words
-    base = Runs(made[0].folder.parent).at("sft", "base", "3" * 8)
-    settings = {"guide": {"name": "branch"}, "sft": {"steps": 5}}
-    with base.recording(settings, kind="sft", parent=None, seed=7, template="0"):
-        pass
+    trained(root, "sft", "base", "3", 0.5, {"guide": {"name": "branch"}, "sft": {"steps": 5}})
     shown = ("--columns", "sft.steps")
-    assert [row["id"] for row in rows(sage, *shown, "--where", "guide.name=branch")] == [made[1].id]
+    assert [row["id"] for row in rows(sage, *shown, "--where", "guide.name=branch")] == [branch.id]
     assert [row["sft.steps"] for row in rows(sage, *shown)] == [None, None, 5]
 
 
-def test_the_list_says_how_runs_differ_on_100_columns(sage, made, monkeypatch):
+def test_the_list_says_how_runs_differ_on_100_columns(sage, made, root, monkeypatch):
     monkeypatch.setattr(console, "width", 100)
     lines = sage("runs", "list").stdout.splitlines()
     assert max(map(len, lines)) <= 100
@@ -182,9 +180,7 @@ def test_the_list_says_how_runs_differ_on_100_columns(sage, made, monkeypatch):
         assert f"guide.name={guide}" in line
         assert rate not in line  # the guide tells them apart
     again = {"guide": {"name": "none"}, "rl": {"learning_rate": 1e-5, "steps": 2, "seed": 2}}
-    second = Runs(made[0].folder.parent).at("rl", "dapo", "3" * 8)
-    with second.recording(again, kind="rl", parent=None, seed=2, template="0"):
-        pass
+    second = trained(root, "rl", "dapo", "3", 0.5, again)
     ids = [line.split()[0] for line in sage("runs", "list").stdout.splitlines()[1:4]]
     assert ids == [made[0].id, second.id, made[1].id]  # replicates stand together
 

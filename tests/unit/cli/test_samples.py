@@ -6,7 +6,6 @@ import shutil
 import pytest
 import torch
 from random_model import save_scratch
-from told import Told
 
 from sage_cli.cli.samples import last_step, token_report
 from sage_cli.config.load import changed, load
@@ -50,9 +49,8 @@ def made(base, tmp_path):
     with parent.recording(config.model_dump(mode="json"), kind="sft"):
         shutil.copytree(base, parent.model)
     template = PromptTemplate.from_section(config.prompt, load_tokenizer(base)).hash
-    with run.recording(
-        config.model_dump(mode="json"), kind="rl", parent=parent.id, template=template
-    ):
+    settings = config.model_dump(mode="json")
+    with run.recording(settings, kind="rl", parent=parent.id, template=template):
         shutil.copytree(base, run.model)
         for step in range(1, 26):
             run.metrics.append({"step": step})
@@ -76,19 +74,19 @@ def asked(config):
     return load_benchmarks(config.evaluation, config.data)[0].problems
 
 
-def never(*_, **__):
-    raise AssertionError("a sampler was built")
+def texts_of(problems):
+    """A right completion, a wrong one, and one without an answer."""
+    right = f"<start_working_out>a<end_working_out><SOLUTION>{problems[0].gold}</SOLUTION>"
+    return [right, "<SOLUTION>1</SOLUTION>", "cut off"]
 
 
-def test_stored_completions_are_graded_and_examined(made, monkeypatch):
+def test_stored_completions_are_graded_and_examined(made, monkeypatch, told):
     config, policy = made
     problems = asked(config)
     assert len(problems) == 3
-    right = f"<start_working_out>a<end_working_out><SOLUTION>{problems[0].gold}</SOLUTION>"
-    texts = [right, "<SOLUTION>1</SOLUTION>", "cut off"]
+    texts = texts_of(problems)
     store(policy, config, problems, texts, reason="length")
-    monkeypatch.setattr(drawing, "build_sampler", never)
-    told = Told()
+    monkeypatch.setattr(drawing, "build_sampler", lambda *_: pytest.fail("a sampler was built"))
     view = token_report(config, "rl-branch", told, ("a note",))
     assert told.done == ["reading arithmetic", "grading 3 completions"]
     assert [one.problem_id for one in view.completions] == [problem.id for problem in problems]
@@ -112,6 +110,7 @@ def test_stored_completions_are_graded_and_examined(made, monkeypatch):
     token = tokenizer.convert_tokens_to_ids("<start_working_out>")
     assert seen.surprisal_T[0] == pytest.approx(-logps_V[token].item(), abs=1e-5)
     assert 0 < view.summary["shaped"] <= 1
+    assert load(sets=SIZE).config.guide.describe() == "none (q in [0.6, 1.4])"
 
 
 def test_what_lacks_is_drawn_and_kept(made):
@@ -136,9 +135,8 @@ def test_the_temperature_is_that_of_training(made):
     hot = token_report(changed(config, {"rollout.temperature": 1e6}), "rl-branch", Silent())
     vocabulary = policy.model().config.vocab_size
     for one in hot.completions:
-        assert one.values.entropy_T == pytest.approx(
-            [math.log(vocabulary)] * len(one.tokens), abs=1e-3
-        )
+        uniform_T = [math.log(vocabulary)] * len(one.tokens)
+        assert one.values.entropy_T == pytest.approx(uniform_T, abs=1e-3)
     assert plain.completions[0].values.entropy_T[0] < math.log(vocabulary) - 0.1
 
 
@@ -170,9 +168,12 @@ def test_a_guide_of_the_reference_reads_the_parents_signals(made, base, tmp_path
     with pytest.raises(ConfigurationError, match="was trained without a reference") as refusal:
         token_report(reading, str(base), Silent())
     assert "guide.signal=policy" in refusal.value.next_step
+    other = changed(config, {"prompt.answer_close": "</END>"})
+    with pytest.raises(ConfigurationError, match="was trained with prompt template"):
+        token_report(other, "rl-branch", Silent())
 
 
-def test_the_last_step_and_guides_in_words(made):
+def test_the_last_step_at_which_q_was_computed(made):
     config, policy = made
     # 25 steps are recorded, numbered 0 to 24 while they ran
     assert last_step(policy, config) == 24
@@ -185,39 +186,13 @@ def test_the_last_step_and_guides_in_words(made):
     base = Runs(config.run.root).find("sft-base")
     assert last_step(Policy(str(base.model), base, checkpoint=10), config) == 39
     assert last_step(Policy("elsewhere"), config) == 39
-    config, _ = made
-    assert (
-        config.guide.describe()
-        == "branch (tau 0.465, rho 0.775, signals of the policy, q in [0.6, 1.4])"
-    )
-    assert load(sets=SIZE).config.guide.describe() == "none (q in [0.6, 1.4])"
-    config, _ = made
-    other = changed(config, {"prompt.answer_close": "</END>"})
-    with pytest.raises(ConfigurationError, match="was trained with prompt template"):
-        token_report(other, "rl-branch", Silent())
-
-
-def test_end_of_sequence_counts_where_it_was_drawn(base):
-    tokenizer = load_tokenizer(base)
-    end, tag = tokenizer.eos_token_id, "</SOLUTION>"
-
-    def ids(text, reason, stop=tag):
-        return token_ids(tokenizer, Completion("p", 0, 0, text, 0, reason), stop)
-
-    closing = tokenizer.convert_tokens_to_ids(tag)
-    assert ids(f"1{tag}", "stop")[-1] == closing
-    assert ids(f"1{tag}", "stop", stop=None)[-2:] == [closing, end]
-    assert ids("12", "stop")[-1] == end
-    assert len(ids("12", "length")) == 2
-    assert ids("", "stop") == [end]
 
 
 def test_a_guide_that_knows_grades_gets_the_reference_tilted_by_them(base, made):
     config, policy = made
     config = changed(config, {"guide": {"name": "rapo", "phi_right": 0.8, "phi_wrong": 0.5}})
     problems = asked(config)
-    right = f"<start_working_out>a<end_working_out><SOLUTION>{problems[0].gold}</SOLUTION>"
-    texts = [right, "<SOLUTION>1</SOLUTION>", "cut off"]
+    texts = texts_of(problems)
     store(policy, config, problems, texts)
     report = token_report(config, "rl-branch", Silent())
     phis = [0.8 if one.status == "right" else 0.5 for one in report.completions]

@@ -52,9 +52,10 @@ def test_a_run_without_a_guide_shows_branch_and_says_so(sage, run):
     assert "q above 1" not in typed.words  # the test's output is no terminal, and has no colours
 
 
-def test_its_own_guide_with_other_numbers(sage, run):
+def test_its_own_guide_with_other_numbers_and_another_guide(sage, answer, run):
     run("guide.name=branch", "guide.tau=0.2", "guide.rho=0.5")
-    shown = sage("samples", "tokens", "rl-x", "--limit", "1", "--json").answer
+    words = ("samples", "tokens", "rl-x", "--limit", "1")
+    shown = answer(*words)
     assert shown["guide"].startswith("branch (tau 0.2, rho 0.5, ")
     assert shown["notes"] == []
     (one,) = shown["completions"]
@@ -62,42 +63,36 @@ def test_its_own_guide_with_other_numbers(sage, run):
     expected = [min(1.4, 1 + 0.5 * max(0, entropy - 0.2)) for entropy in entropy_T]
     assert q_T == pytest.approx(expected, abs=1e-5)
     assert len(one["tokens"]) == len(q_T)
-    shown = sage("samples", "tokens", "rl-x", "--limit", "1", "--rho", "0", "--json").answer
+    shown = answer(*words, "--rho", "0")
     assert shown["guide"].startswith("branch (tau 0.2, rho 0.0, ")
     assert shown["summary"]["shaped"] == 0
-
-
-def test_another_guide(sage, run):
-    run("guide.name=branch")
-    typed = sage("samples", "tokens", "rl-x", "--limit", "1", "--guide", "token")
-    assert "guide token (alpha [0.3, 0.1]" in typed.words
-    assert "token with the paper's values" in typed.words
+    other = sage(*words, "--guide", "token")
+    assert "guide token (alpha [0.3, 0.1]" in other.words
+    assert "token with the paper's values" in other.words
 
 
 def test_mistakes_are_named(sage, run):
-    run("guide.name=token")
+    trained = run("guide.name=token")
     for words, said in (
-        ("rl-x --tau 1", "guide.tau belongs to the branch and"), ("nobody", "is no run 'nobody'"),
-        ("rl-x --guide brunch", "(did you mean branch?)"), ("rl-x --limit 0", ""),
-    ):  # fmt: skip
+        ("rl-x --tau 1", "guide.tau belongs to the branch and"),
+        ("rl-x --guide brunch", "(did you mean branch?)"),
+        ("nobody", "there is no run 'nobody'"),
+    ):
         typed = sage("samples", "tokens", *words.split())
         typed.refused(said)
     assert not (typed.folder / "runs" / "samples").exists()
-
-
-def test_a_guide_whose_package_is_missing_is_named(sage, run):
-    trained = run("guide.name=token")
     settings = trained.config | {"guide": {"name": "gone"}}
     (trained.folder / "config.json").write_text(json.dumps(settings))
     trained.note(files=None)  # as if it had been trained so
     sage("samples", "tokens", "rl-x", "--limit", "1").refused(
-        "no installed package registers the guide 'gone'", "install the package that it comes from"
+        "no installed package registers the guide 'gone'",
+        "install the package that it comes from",
     )
 
 
-def test_export_as_it_is_typed(sage, run):
+def test_export_as_it_is_typed(sage, answer, run):
     run()
-    shown = sage("export", "rl-x", "out", "--json").answer
+    shown = answer("export", "rl-x", "out")
     assert (shown["folder"], shown["run"], shown["merged"]) == ("out", "rl-x-33333333", False)
     sage("export", "rl-x", "out").refused("holds a model already")
     typed = sage("export", "rl-x", "out", "--force")

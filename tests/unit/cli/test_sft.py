@@ -8,8 +8,8 @@ import threading
 import pytest
 from random_model import save_scratch
 
-from sage_cli.cli import training_run as workflow
-from sage_cli.cli.training_run import InitialPolicy
+from sage_cli.cli import training_run
+from sage_cli.cli.training_run import InitialPolicy, SftTraining
 from sage_cli.config.load import load
 from sage_cli.errors import BusyError, ConfigurationError, StoreError
 from sage_cli.models.planned import sft_run
@@ -35,8 +35,9 @@ def rows(tmp_path):
     """Two short questions, one of them with a long solution."""
     path = tmp_path / "rows.jsonl"
     worked = [("1+1=?", "2", "one more than 1"), ("2+2=?", "4", "x" * 200)]
-    rows = [dict(zip(("question", "gold", "working"), row, strict=True)) for row in worked]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    names = ("question", "gold", "working")
+    lines = [json.dumps(dict(zip(names, row, strict=True))) for row in worked]
+    path.write_text("\n".join(lines))
     return path
 
 
@@ -52,7 +53,7 @@ def config(folder, rows, *sets):
 
 
 def test_a_run_that_began_with_another_prompt_is_not_resumed(tmp_path):
-    training = workflow.SftTraining.of(load().config)
+    training = SftTraining.of(load().config)
     run = Runs(tmp_path).at("sft", "toy", "1" * 64)
     origin = {"kind": "sft", "parent": None, "seed": 0, "template": "of before"}
 
@@ -68,42 +69,58 @@ def test_a_run_that_began_with_another_prompt_is_not_resumed(tmp_path):
 
 def test_the_length_that_counts_is_the_questions_or_the_conversations(folder, rows):
     def kept(*sets):
-        _, _, examples = workflow.sft_inputs(config(folder, rows, *sets))
+        _, _, examples = training_run.sft_inputs(config(folder, rows, *sets))
         return [re.findall("<SOLUTION>(.*)</SOLUTION>", one.completion)[0] for one in examples]
 
     # half of 300 tokens, a character (or tag) counting as one: questions have 5, the first
     # conversation about 30, the second more than 200
     assert kept() == ["2", "4"]
-    assert kept("data.sft.measured=conversation") == ["2"]
+    measured = "data.sft.measured=conversation"
+    assert kept(measured) == ["2"]
+    # a share of 1 measures nothing
+    assert kept(measured, "data.sft.max_prompt_share=1", "sft.max_length=8") == ["2", "4"]
     # plain prompt of 5 + <start> working of 15 <end> <SOLUTION> 2 </SOLUTION> + end: 26 tokens
-    exactly = ["data.sft.measured=conversation", "data.sft.max_prompt_share=1", "sft.max_length=8"]
-    assert kept(*exactly) == ["2", "4"]  # a share of 1 measures nothing
-    assert kept("data.sft.measured=conversation", "sft.max_length=52") == ["2"]
+    assert kept(measured, "sft.max_length=52") == ["2"]
     with pytest.raises(ConfigurationError, match="no demonstration"):
-        kept("data.sft.measured=conversation", "sft.max_length=50")
+        kept(measured, "sft.max_length=50")
 
 
 @pytest.mark.parametrize(("setting", "loss"), [(None, "completion"), ("text", "text")])
 def test_what_the_loss_covers_is_a_setting(folder, rows, monkeypatch, setting, loss):
     seen = []
     monkeypatch.setattr(trainer, "train_sft", lambda *arguments: seen.extend(arguments[3]))
-    monkeypatch.setattr(workflow, "note_weights", lambda run: None)
+    monkeypatch.setattr(training_run, "note_weights", lambda run: None)
     sets = ["sft.optimizer=adamw", *([f"sft.loss={setting}"] if setting else [])]
-    workflow.SftTraining.of(config(folder, rows, *sets)).carry_out(Silent())
+    SftTraining.of(config(folder, rows, *sets)).carry_out(Silent())
     assert [example.loss for example in seen] == [loss, loss]
 
 
-def test_an_optimiser_that_cannot_run_is_refused_before_anything_is_written(
+def test_what_cannot_be_trained_is_refused_before_anything_is_written(
     folder, rows, monkeypatch, tmp_path
 ):
-    monkeypatch.setattr(hardware, "find_spec", lambda _: None)
-    monkeypatch.setattr(workflow, "sft_inputs", lambda *_: pytest.fail("the training began"))
-    training = workflow.SftTraining.of(config(folder, rows, "sft.optimizer=adamw_8bit"))
-    with pytest.raises(ConfigurationError, match="needs the package bitsandbytes"):
-        training.carry_out(Silent())
-    assert not (tmp_path / "runs").exists()
     with pytest.raises(ConfigurationError, match=r"sft\.enabled is false"):
-        workflow.SftTraining.of(config(folder, rows, "sft.enabled=false"))
+        SftTraining.of(config(folder, rows, "sft.enabled=false"))
+    monkeypatch.setattr(hardware, "find_spec", lambda _: None)
+    monkeypatch.setattr(training_run, "sft_inputs", lambda *_: pytest.fail("the training began"))
+    eight_bit = SftTraining.of(config(folder, rows, "sft.optimizer=adamw_8bit"))
+    with pytest.raises(ConfigurationError, match="needs the package bitsandbytes"):
+        eight_bit.carry_out(Silent())
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.fixture
+def base(tmp_path):
+    """Settings, their base, and what finishes it."""
+    settings = load(sets=["tracking.wandb=off", f"run.root={tmp_path}/runs"]).config
+    run = sft_run(settings, Runs(settings.run.root))
+
+    def finish():
+        run.model.mkdir(parents=True)
+        (run.model / "model.safetensors").write_text("weights")
+        run.note(status="finished", kind="sft", id=run.id)
+        return run
+
+    return settings, run, finish
 
 
 class Hears(Silent):
@@ -118,21 +135,9 @@ class Hears(Silent):
             self.let_go()
 
 
-@pytest.fixture
-def settings(tmp_path):
-    return load(sets=["tracking.wandb=off", f"run.root={tmp_path}/runs"]).config
-
-
-def finished(run):
-    run.model.mkdir(parents=True)
-    (run.model / "model.safetensors").write_text("weights")
-    run.note(status="finished", kind="sft", id=run.id)
-    return run
-
-
 @pytest.mark.parametrize("ends", ["finished", "killed"])
-def test_a_base_that_another_process_trains_is_waited_for(settings, monkeypatch, ends):
-    run = sft_run(settings, Runs(settings.run.root))
+def test_a_base_that_another_process_trains_is_waited_for(base, monkeypatch, ends):
+    settings, run, finish = base
     held, may_end = threading.Event(), threading.Event()
 
     def other():
@@ -140,11 +145,10 @@ def test_a_base_that_another_process_trains_is_waited_for(settings, monkeypatch,
             held.set()
             may_end.wait(60)
             if ends == "finished":
-                finished(run)
+                finish()
 
     taken_over = []
-    trained = lambda *_: taken_over.append(1) or finished(run)  # noqa: E731
-    monkeypatch.setattr(workflow.SftTraining, "carry_out", trained)
+    monkeypatch.setattr(SftTraining, "carry_out", lambda *_: taken_over.append(1) or finish())
     thread = threading.Thread(target=other)
     thread.start()
     assert held.wait(60)
@@ -155,12 +159,12 @@ def test_a_base_that_another_process_trains_is_waited_for(settings, monkeypatch,
     assert len(taken_over) == (ends == "killed")
 
 
-def test_a_base_whose_lock_another_process_took_first_is_waited_for_too(settings, monkeypatch):
-    run = sft_run(settings, Runs(settings.run.root))
+def test_a_base_whose_lock_another_process_took_first_is_waited_for_too(base, monkeypatch):
+    settings, run, finish = base
 
     def beaten(*_):
-        finished(run)
+        finish()
         raise BusyError("it is being written by another process")
 
-    monkeypatch.setattr(workflow.SftTraining, "carry_out", beaten)
+    monkeypatch.setattr(SftTraining, "carry_out", beaten)
     assert InitialPolicy.of(settings).carry_out(Silent()).run == run

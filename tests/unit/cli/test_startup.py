@@ -1,83 +1,48 @@
-"""`sage --help` and every command's help load no ML library."""
+"""What commands load, what they set before, and what they hear."""
 
-import json
 import os
 import signal
-import subprocess
-import sys
 import warnings
+from pathlib import Path
 
 import pytest
 
 from sage_cli.cli import app
 from sage_cli.cli.app import COMMANDS
 
-HEAVY = ("torch", "trl", "transformers", "datasets", "peft", "wandb", "optuna", "matplotlib")
-
-OWN = ("sage_cli.config.schema", "numpy")
+HEAVY = {"torch", "trl", "transformers", "datasets", "peft", "wandb", "optuna", "matplotlib"}
+HEAVY |= {"pandas"}
+OWN = {"sage_cli.config.schema", "numpy"}
 """Light beside those, but a third of what `--help` takes."""
-
-PROGRAM = """
-import json, sys
-from typer.testing import CliRunner
-from sage_cli.cli.app import app
-codes = [CliRunner().invoke(app, words).exit_code for words in {commands!r}]
-print(json.dumps({{"codes": codes, "loaded": sorted(sys.modules)}}))
-"""
+EACH = {f"sage_cli.cli.{name}" for name in COMMANDS}
+SETTINGS = {"sage_cli.config.schema"}
+PAPER = ["suite", "plan", "paper", "--preset", "qwen2.5-math-7b", "--runs", "/nonexistent"]
+PLANS = (
+    "rl --guide branch", "sft", "sweep", "passk", "demo", "rl --measure --gpu 80",
+)  # fmt: skip
 
 
-def loaded(*words, of=(*HEAVY, *OWN)):
-    """Which modules `of` those a command leaves loaded in a process of its own."""
-    return loaded_by_all(words, of=of)
+@pytest.mark.parametrize(
+    ("commands", "may_load"),
+    [
+        ([["--help"]], set()),
+        ([["runs", "list", "--runs", "/nonexistent"]], {"sage_cli.cli.runs"}),
+        ([[name, "--help"] for name in COMMANDS], EACH),
+        ([["config", "show"], PAPER], EACH | SETTINGS),
+        ([[*words.split(), "--dry-run"] for words in PLANS], EACH | OWN),
+        ([["suite", "plan", "paper"], ["suite", "list"]], EACH | OWN),
+    ],
+    ids=["help", "runs", "help of each", "settings", "plans", "suites"],
+)
+def test_no_command_loads_a_library_of_models_or_another_command(alone, commands, may_load):
+    modules, _ = alone(*commands)
+    assert modules & (HEAVY | OWN | EACH) <= may_load
 
 
-def loaded_by_all(*commands, of=(*HEAVY, *OWN)):
-    """The same of several commands, one after the other in one process."""
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(commands=list(map(list, commands)))],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    found = json.loads(done.stdout)
-    assert found["codes"] == [0] * len(commands)
-    return [name for name in of if name in found["loaded"]]
-
-
-def test_help_loads_no_ml_library():
-    assert loaded("--help") == []
-
-
-def test_settings_and_runs_load_none_either():
-    assert loaded("config", "show") == ["sage_cli.config.schema"]
-    assert loaded("runs", "list", "--runs", "/nonexistent") == []
-
-
-def test_help_of_every_command_loads_none_either():
-    assert loaded_by_all(*([name, "--help"] for name in COMMANDS)) == []
-
-
-def test_a_command_imports_no_other():
-    others = [f"sage_cli.cli.{name}" for name in COMMANDS if name != "runs"]
-    assert loaded("runs", "list", "--runs", "/nonexistent", of=others) == []
-
-
-def test_help_imports_no_command():
-    assert loaded("--help", of=[f"sage_cli.cli.{name}" for name in COMMANDS]) == []
-
-
-def test_a_plan_loads_none_either():
-    plans = (
-        ("rl", "--guide", "branch"), ("sft",), ("sweep",), ("passk",), ("demo",),
-        ("rl", "--measure", "--gpu", "80"),
-    )  # fmt: skip
-    found = loaded_by_all(*((*words, "--dry-run") for words in plans))
-    assert set(found) <= {"sage_cli.config.schema", "numpy"}
-    paper = ("suite", "plan", "paper", "--preset", "qwen2.5-math-7b", "--runs", "/nonexistent")
-    assert loaded(*paper) == ["sage_cli.config.schema"]
-
-
-def test_suites_are_planned_without_any():
-    found = loaded_by_all(("suite", "plan", "paper"), ("suite", "list"))
-    assert set(found) <= {"sage_cli.config.schema", "numpy"}
+def test_looking_at_runs_loads_no_library_of_models(alone):
+    Path("runs").mkdir()
+    modules, _ = alone(["view", "--export", "page"], first="import sage_cli.view.page_server")
+    assert not modules & HEAVY
 
 
 @pytest.mark.parametrize(

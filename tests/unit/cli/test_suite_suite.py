@@ -1,16 +1,14 @@
-"""What a suite's page says of its sweep."""
+"""What a suite's plan and page say of what is run."""
 
 import pytest
 from sweep_cells import PASS_1, at, done, sweep_document
-from told import Told
 
 from sage_cli.cli import suite_report as suite
 from sage_cli.cli.suite_report import report_suite
 from sage_cli.cli.suite_run import plan_suite, sweeps_of
 from sage_cli.errors import DataError
 from sage_cli.progress import Silent
-from sage_cli.reports.document import Document
-from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.document import Document, Provenance
 from sage_cli.reports.sweep_report import Axis
 from sage_cli.trials.suites.trials import Overrides, planned
 
@@ -34,6 +32,37 @@ def sweep_folder(overrides):
 def sections(page):
     (chapter,) = page.report.document.data["chapters"]
     return chapter["sections"]
+
+
+def noted(name, root, word, *sets):
+    """The notes of a plan in which a word is."""
+    notes = plan_suite(name, Overrides(("tiny",), sets, 1, {"run": {"root": root}}))["notes"]
+    return [note for note in notes if word in note]
+
+
+def test_what_a_reader_of_a_plan_is_told_beside_its_tasks(tmp_path):
+    assert noted("figure6", tmp_path, "run once") == [
+        "figure6: base-3b is base-1.5b under these settings, and is run once",
+        "figure6: grpo-3b is grpo-1.5b under these settings, and is run once",
+        "figure6: branch-3b is branch-1.5b under these settings, and is run once",
+    ]
+    assert noted("table1", tmp_path, "run once") == []
+    assert noted("table1", tmp_path, "own control") == [
+        f"table1: grpo-{guide}'s own control is grpo" for guide in ("random", "token", "branch")
+    ]
+    # tiny draws the 256 samples that the table asks for
+    assert noted("table1", tmp_path, "k ends at") == []
+    (note,) = noted("table1", tmp_path, "k ends at", "evaluation.samples=64")
+    assert note.startswith("table1: k ends at 64, not as in the suite's 1")
+
+
+@pytest.mark.parametrize("section", ["rl", "sft"])
+def test_a_row_that_nothing_can_be_trained_on_is_named(tmp_path, section):
+    rows = '{"question": "1+1=?", "gold": "2", "working": "1+1=2"}\n'
+    (tmp_path / "own.jsonl").write_text(rows + '{"question": "3"}\n')
+    sets = (f"data.{section}.name={tmp_path}/own.jsonl", "evaluation.benchmark=arithmetic")
+    with pytest.raises(DataError, match=r"own\.jsonl, line 2"):
+        noted("table1", tmp_path, "", *sets)
 
 
 def test_the_page_of_table_6_shows_its_sweep_beside_the_printed_one(overrides):
@@ -81,8 +110,7 @@ def test_analyses_are_told_what_method_and_training_a_run_is(tmp_path, monkeypat
     }  # fmt: skip
 
 
-def test_an_outcome_that_is_absent_or_torn_is_named(overrides):
-    told = Told()
+def test_without_an_outcome_the_page_says_so(overrides, told):
     page = report_suite("table6", overrides, told)
     assert told.done == [
         "planning table6", "counting what is stored of table6", "computing curves and differences",
@@ -90,43 +118,11 @@ def test_an_outcome_that_is_absent_or_torn_is_named(overrides):
     ]  # fmt: skip
     assert sections(page)["sweep"]["notes"] == ["the sweep has not ended yet"]
     assert PRINTED in page.page.read_text(encoding="utf-8")
+
+
+def test_a_torn_outcome_is_named(overrides):
     folder = sweep_folder(overrides)
     folder.mkdir(parents=True)
     (folder / "sweep.json").write_text('{"trials": [')
     (note,) = sections(report_suite("table6", overrides, Silent()))["sweep"]["notes"]
     assert "sweep.json is torn or was edited" in note
-
-
-def noted(name, root):
-    return plan_suite(name, Overrides(("tiny",), (), 1, {"run": {"root": root}}))["notes"]
-
-
-def test_methods_that_are_the_same_here_and_own_controls_are_named(tmp_path):
-    twins = [one for one in noted("figure6", tmp_path) if "run once" in one]
-    assert twins == [
-        "figure6: base-3b is base-1.5b under these settings, and is run once",
-        "figure6: grpo-3b is grpo-1.5b under these settings, and is run once",
-        "figure6: branch-3b is branch-1.5b under these settings, and is run once",
-    ]
-    controls = [one for one in noted("table1", tmp_path) if "own control" in one]
-    assert controls == [
-        f"table1: grpo-{guide}'s own control is grpo" for guide in ("random", "token", "branch")
-    ]
-    assert not [one for one in noted("table1", tmp_path) if "run once" in one]
-
-
-def test_ks_that_end_earlier_than_the_suites_are_told(tmp_path):
-    capped = [one for one in noted("table1", tmp_path) if "k ends at" in one]
-    overrides = Overrides(("tiny",), ("evaluation.samples=64",), 1, {"run": {"root": tmp_path}})
-    (note,) = [one for one in plan_suite("table1", overrides)["notes"] if "k ends at" in one]
-    assert capped == []  # tiny draws the 256 samples that the table asks for
-    assert note.startswith("table1: k ends at 64, not as in the suite's 1")
-
-
-@pytest.mark.parametrize("section", ["rl", "sft"])
-def test_a_row_that_nothing_can_be_trained_on_is_named(tmp_path, section):
-    rows = '{"question": "1+1=?", "gold": "2", "working": "1+1=2"}\n'
-    (tmp_path / "own.jsonl").write_text(rows + '{"question": "3"}\n')
-    sets = (f"data.{section}.name={tmp_path}/own.jsonl", "evaluation.benchmark=arithmetic")
-    with pytest.raises(DataError, match=r"own\.jsonl, line 2"):
-        plan_suite("table1", Overrides(("tiny",), sets, 1, {"run": {"root": tmp_path}}))

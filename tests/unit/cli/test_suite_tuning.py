@@ -4,13 +4,11 @@ import json
 from dataclasses import replace
 
 import pytest
-from sweep_cells import done, sweep_document
-from sweep_folder import keep_state
+from sweep_cells import done, keep_state, sweep_document
 
-from sage_cli.cli.suite_run import plan_suite
-from sage_cli.cli.suite_tuning import FRESH, planned_tuned
+from sage_cli.cli.suite_run import FRESH, plan_suite, planned_tuned
 from sage_cli.errors import ConfigurationError
-from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.document import Provenance
 from sage_cli.reports.sweep_report import Axis
 from sage_cli.settings.sections.runs import parse_objective
 from sage_cli.trials.search.planned_sweep import sweep_folder
@@ -42,6 +40,12 @@ def overrides(root, *sets):
     return Overrides(("tiny",), sets, None, {"run": {"root": root}})
 
 
+@pytest.fixture
+def tuned(tmp_path):
+    """The suite and what was typed with it."""
+    return write(tmp_path), overrides(tmp_path / "runs")
+
+
 def searched(search, *values, **state):
     """Leave the search's folder as its driver does; a later value is better."""
     folder = sweep_folder(search.config.run.root, search.name)
@@ -55,8 +59,16 @@ def searched(search, *values, **state):
     keep_state(folder, **{**usual, **state})
 
 
-def test_a_training_waits_for_its_methods_search_whose_settings_were_typed(tmp_path):
-    plan, (grpo, branch) = planned_tuned(write(tmp_path), overrides(tmp_path / "runs"))
+def test_the_typed_search_has_the_sweeps_settings_that_were_typed(tmp_path):
+    sets = ("sweep.benchmark=arithmetic:held_out=20", "sweep.trials=9", "executor.workers=2")
+    _, (grpo, _) = planned_tuned(write(tmp_path), overrides(tmp_path / "runs", *sets))
+    assert sets[0] in grpo.options
+    assert sets[1] not in grpo.options, "the suite's budget holds"
+    assert sets[2] in grpo.options
+
+
+def test_a_training_waits_for_its_methods_search(tmp_path, tuned):
+    plan, (grpo, branch) = planned_tuned(*tuned)
     # 16 prompts of 16 rollouts are tiny's
     assert grpo.title == "tune grpo: 2 trials x 2 steps x 256 completions"
     assert (grpo.state, branch.state) == ("to do", "to do")
@@ -68,25 +80,19 @@ def test_a_training_waits_for_its_methods_search_whose_settings_were_typed(tmp_p
         "branch, seed 2": branch,
     }  # fmt: skip
     assert not (tmp_path / "runs").exists()
-    sets = ("sweep.benchmark=arithmetic:held_out=20", "sweep.trials=9", "executor.workers=2")
-    _, (grpo, _) = planned_tuned(write(tmp_path), overrides(tmp_path / "runs", *sets))
-    assert sets[0] in grpo.options
-    assert sets[1] not in grpo.options, "the suite's budget holds"
-    assert sets[2] in grpo.options
 
 
-def test_the_plans_cost_has_the_searches(tmp_path):
-    suite, typed = write(tmp_path), overrides(tmp_path / "runs")
-    plan = plan_suite(suite, typed)
+def test_the_plans_cost_has_the_searches(tuned):
+    plan = plan_suite(*tuned)
     # tiny's 875 steps of SFT, 2 methods x 2 seeds x 40 steps, and 2 searches of 2 trials x 2 steps
     assert plan["cost"].steps == plan["left"].steps == 875 + 160 + 8
     # besides, 2 x 2 trials of 2 x 256 rollouts and of 100 problems x 128 samples
-    trainings = cost(planned(suite, typed).tasks).completions
+    trainings = cost(planned(*tuned).tasks).completions
     assert plan["cost"].completions - trainings == 4 * (512 + 12_800)
-    searched(planned_tuned(suite, typed)[1][0], 1e-3, 1e-4)
-    assert plan_suite(suite, typed)["left"].steps == 875 + 160 + 4
+    searched(planned_tuned(*tuned)[1][0], 1e-3, 1e-4)
+    assert plan_suite(*tuned)["left"].steps == 875 + 160 + 4
     # a suite's own sweep: 9 points x 3 seeds of 30 steps
-    assert plan_suite("table6", typed)["cost"].steps == 9 * 3 * 30
+    assert plan_suite("table6", tuned[1])["cost"].steps == 9 * 3 * 30
 
 
 @pytest.mark.parametrize(
@@ -107,12 +113,11 @@ def test_unequal_budgets_and_reported_problems_are_refused(tmp_path, changes, ca
     assert cause in refused.value.cause
 
 
-def test_trainings_take_the_chosen_point_with_seeds_that_did_not_choose_it(tmp_path):
-    suite, typed = write(tmp_path), overrides(tmp_path / "runs")
-    before, searches = planned_tuned(suite, typed)
+def test_trainings_take_the_chosen_point_with_seeds_that_did_not_choose_it(tuned):
+    before, searches = planned_tuned(*tuned)
     for search, values in zip(searches, ((1e-3, 1e-4), (1e-4, 1e-3)), strict=True):
         searched(search, *values)
-    plan, after = planned_tuned(suite, typed, required=True)
+    plan, after = planned_tuned(*tuned, required=True)
     assert [search.name for search in after] == [search.name for search in searches]
     assert [search.state for search in after] == ["done", "done"]
     _, grpo, branch = plan.parts[0].trials
@@ -139,37 +144,29 @@ def test_trainings_take_the_chosen_point_with_seeds_that_did_not_choose_it(tmp_p
         {"space": [], "trials": {"done": 0, "failed": 2, "pruned": 0, "left": 0}},
     ],
 )
-def test_a_search_of_another_kind_or_unspent_chooses_nothing(tmp_path, state):
-    suite, typed = write(tmp_path), overrides(tmp_path / "runs")
-    _, (grpo, branch) = planned_tuned(suite, typed)
+def test_a_search_of_another_kind_or_unspent_chooses_nothing(tuned, state):
+    _, (grpo, branch) = planned_tuned(*tuned)
     searched(grpo, 1e-3, 1e-4, **state)
     searched(branch, 1e-3, 1e-4)
-    plan, (again, _) = planned_tuned(suite, typed)
+    plan, (again, _) = planned_tuned(*tuned)
     assert again.tried == ()
     assert plan.parts[0].trials[1].config.rl.learning_rate == grpo.trial.config.rl.learning_rate
     with pytest.raises(ConfigurationError, match="not tuned yet: grpo"):
-        planned_tuned(suite, typed, required=True)
+        planned_tuned(*tuned, required=True)
 
 
-def test_a_search_whose_trials_all_failed_says_so_and_where_to_look(tmp_path):
-    suite, typed = write(tmp_path), overrides(tmp_path / "runs")
-    _, (grpo, branch) = planned_tuned(suite, typed)
-    searched(grpo, trials={"done": 0, "failed": 2, "pruned": 0, "cancelled": 0, "left": 0})
-    searched(branch, 1e-3, 1e-4)
-    with pytest.raises(
-        ConfigurationError, match=r"every trial of the tuning failed: grpo$"
-    ) as refused:
-        planned_tuned(suite, typed, required=True)
-    assert f"`sage sweep show {grpo.name}`" in str(refused.value.next_step)
-
-
-def test_a_method_with_more_trials_than_the_budget_is_refused(tmp_path):
-    suite, typed = write(tmp_path), overrides(tmp_path / "runs")
-    _, (grpo, _) = planned_tuned(suite, typed)
+def test_a_search_of_too_many_or_of_failed_trials_says_where_to_look(tuned):
+    _, (grpo, branch) = planned_tuned(*tuned)
     searched(grpo, 1e-3, 1e-4, 2e-4)
     with pytest.raises(ConfigurationError, match="with 3 trials, the budget is 2") as refused:
-        planned_tuned(suite, typed)
+        planned_tuned(*tuned)
     assert grpo.name in str(refused.value.next_step)
+    searched(grpo, trials={"done": 0, "failed": 2, "pruned": 0, "cancelled": 0, "left": 0})
+    searched(branch, 1e-3, 1e-4)
+    failed = r"every trial of the tuning failed: grpo$"
+    with pytest.raises(ConfigurationError, match=failed) as refused:
+        planned_tuned(*tuned, required=True)
+    assert f"`sage sweep show {grpo.name}`" in str(refused.value.next_step)
 
 
 def test_what_was_tried_stands_in_the_report(tmp_path):

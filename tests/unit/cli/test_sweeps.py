@@ -6,11 +6,10 @@ import socket
 from contextlib import contextmanager
 
 import pytest
-from sweep_cells import BOTH, GRID, at, done
-from sweep_folder import TRIALS, sweep_folder
+from sweep_cells import BOTH, GRID, TRIALS, at, done, sweep_folder
 
 from sage_cli.store.locks import driver
-from sage_cli.trials.search.folder import SweepFolder
+from sage_cli.trials.search.planned_sweep import SweepFolder
 
 
 @pytest.fixture

@@ -3,32 +3,14 @@
 import json
 import socket
 import stat
-import subprocess
-import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 from shown_runs import shown_runs
-from typer.testing import CliRunner
 
-from sage_cli.cli.app import app
 from sage_cli.cli.view import named
 from sage_cli.errors import StoreError
-
-PROGRAM = """
-import sys
-from pathlib import Path
-from sage_cli.view.api import Api
-from sage_cli.view.page_server import Access
-from sage_cli.view.page_server import application
-root = Path("runs")
-application(root, Access(1))
-for name in ("runs", "sweeps", "suites"):
-    Api(root).answer(name, {})
-heavy = ("torch", "transformers", "trl", "pandas", "optuna", "matplotlib")
-print([name for name in heavy if name in sys.modules])
-"""
 
 
 @pytest.fixture(scope="module")
@@ -56,57 +38,36 @@ def test_an_ambiguous_name_is_refused(shown):
         named(shown, "nothing")
 
 
-def test_the_address_and_an_export_begin_with_what_was_named(shown, tmp_path, monkeypatch):
+@pytest.fixture
+def view(sage, monkeypatch):
     monkeypatch.setattr("sage_cli.view.page_server.serve", lambda *_: None)
-    done = typed("demo", "--runs", str(shown), "--no-open")
-    assert json.loads(done.stdout)["address"].endswith("#/suite?suite=demo-12345678")
-    done = typed("demo", "--runs", str(shown), "--export", str(tmp_path / "page"))
-    page = (tmp_path / "page" / "index.html").read_text()
-    assert json.loads(done.stdout)["bytes"] == len(page.encode())
+    return lambda *words: sage("view", *words, "--json")
+
+
+def test_the_address_and_an_export_begin_with_what_was_named(shown, view):
+    address = view("demo", "--runs", shown, "--no-open").answer["address"]
+    assert address.endswith("#/suite?suite=demo-12345678")
+    written = view("demo", "--runs", shown, "--export", "page")
+    page = (written.folder / "page" / "index.html").read_text()
+    assert written.answer["bytes"] == len(page.encode())
     held = json.loads(page.split('id="data">')[1].split("</script>")[0])
     assert held["begin"] == "#/suite?suite=demo-12345678"
 
 
-def typed(*words):
-    return CliRunner().invoke(app, ["view", *words, "--json"])
-
-
-def test_looking_loads_no_model_library(tmp_path):
-    (tmp_path / "runs").mkdir()
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "[]"
-
-
-def refused(*words):
-    """The error of a command that is refused."""
-    done = typed(*words)
-    assert done.exit_code == 2
-    return json.loads(done.stdout)["error"]
-
-
-def test_folders_that_are_not_there_or_another_s_are_named(tmp_path):
-    assert "there is no folder" in refused("--runs", str(tmp_path / "nowhere"))["cause"]
+def test_a_folder_that_is_not_there_or_of_others_and_a_port_that_is_taken_are_named(view, tmp_path):
+    view("--runs", tmp_path / "nowhere").refused("there is no folder")
     (tmp_path / "mine.txt").write_text("mine")
     (tmp_path / "runs").mkdir()
-    error = refused("--runs", str(tmp_path / "runs"), "--export", str(tmp_path))
-    assert "other things than an export" in error["cause"]
-
-
-def test_a_port_that_is_taken_is_named(tmp_path):
+    view("--runs", tmp_path / "runs", "--export", tmp_path).refused("other things than an export")
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = str(other.getsockname()[1])
-        error = refused("--runs", str(tmp_path), "--port", port, "--no-open")
-    assert port in error["cause"]
-    assert "--port" in error["next_step"]
+        view("--runs", tmp_path, "--port", port, "--no-open").refused(port, "--port")
 
 
-def test_a_browser_is_opened_unless_told_otherwise(tmp_path, monkeypatch):
+def test_a_browser_is_opened_unless_told_otherwise(view, tmp_path, monkeypatch):
     opened = []
-    monkeypatch.setattr("sage_cli.view.page_server.serve", lambda *_: None)
 
     def look(address):
         """What a browser is started with, which `ps` shows, and what it finds there."""
@@ -114,11 +75,11 @@ def test_a_browser_is_opened_unless_told_otherwise(tmp_path, monkeypatch):
         opened.append((address, stat.S_IMODE(file.stat().st_mode), file.read_text()))
 
     monkeypatch.setattr("webbrowser.open", look)
-    typed("--runs", str(tmp_path), "--no-open")
+    view("--runs", tmp_path, "--no-open")
     assert opened == []
-    done = typed("--runs", str(tmp_path))
+    address = view("--runs", tmp_path).answer["address"]
     ((argument, mode, page),) = opened
     assert "token" not in argument
     assert (argument[:8], mode) == ("file:///", 0o600)
-    assert f'url={json.loads(done.stdout)["address"]}"' in page
+    assert f'url={address}"' in page
     assert not Path(urlsplit(argument).path).exists()

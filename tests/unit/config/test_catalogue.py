@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from sage_cli.config.catalogue import meanings_of, meant_settings
+from sage_cli.config.explain import meanings_of, meant_settings
 from sage_cli.config.load import load
 from sage_cli.config.schema import setting, settings, settings_of
 from sage_cli.errors import ConfigurationError

@@ -2,8 +2,8 @@
 
 import pytest
 
+from sage_cli.config.explain import ELSEWHERE, named_elsewhere
 from sage_cli.config.load import load
-from sage_cli.config.mistakes import ELSEWHERE, named_elsewhere
 from sage_cli.config.schema import settings
 from sage_cli.errors import ConfigurationError
 

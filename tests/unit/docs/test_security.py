@@ -57,20 +57,18 @@ def files(run):
 
 
 def test_files_have_the_rights_that_the_umask_leaves(made):
-    run = made(0o022)
-    named = quoted("Of a run, `config.json`.*?Beside the runs")
-    written = {path.name + "/" * path.is_dir() for path in run.folder.iterdir()}
-    assert {name for name in written if not name.startswith(".")} <= named
-    assert {f"{path.name}/" for path in (run.model, run.checkpoints)} <= named
     open_, private = files(made(0o022)), files(made(0o077))
     assert {path.stat().st_mode & 0o777 for path in private} == {0o600}
     shown = {path.name for path in open_ if path.stat().st_mode & 0o777 == 0o644}
     assert {"metrics.jsonl", "rollouts.jsonl", "set.json"} <= shown
 
 
-def test_a_manifest_shows_host_and_command_and_no_environment(made):
-    manifest = made(0o022).manifest
-    assert {"host", "command", "versions", "commit", "parent", "reason"} <= manifest.keys()
+def test_every_file_of_a_run_is_named_and_none_holds_the_environment(made):
     run = made(0o022)
-    assert files(run)
+    named = quoted("Of a run, `config.json`.*?Beside the runs")
+    written = {path.name + "/" * path.is_dir() for path in run.folder.iterdir()}
+    assert {name for name in written if not name.startswith(".")} <= named
+    assert {f"{path.name}/" for path in (run.model, run.checkpoints)} <= named
     assert not any(b"hf_dont_store_me" in path.read_bytes() for path in files(run))
+    shown = {"host", "command", "versions", "commit", "parent", "reason"}
+    assert shown <= run.manifest.keys()

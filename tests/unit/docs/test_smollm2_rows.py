@@ -47,36 +47,33 @@ def test_a_right_answer_by_a_right_working(completion, right):
     assert make_rows.right_working("", completion, "16") is right
 
 
-def test_guesses_of_one_operation_and_runs_of_eight_words():
+def test_guesses_of_one_operation_on_two_numbers():
     # 7 and 2: 9, 9, 5, -5, 14, 14, 7/2, 2/7; two of eight give 9
     assert one_operation.chance("Ann has 7 pens and finds two.", "9") == 2 / 8
     assert one_operation.chance("Ann has a pen.", "1") == 0
-    questions = ["a b c d e f g 12 i", "A b c d e f g 7 j", "a b c"]
-    first, second, short = make_rows.runs([{"question": text} for text in questions])
-    assert first & second == {("a", "b", "c", "d", "e", "f", "g", "#")}
-    assert short == set()
 
 
-@pytest.fixture
-def written(tmp_path, monkeypatch):
+def test_rows_are_whose_formula_gives_the_gold_and_stories_stay_apart(tmp_path, monkeypatch):
     (tmp_path / "train").mkdir()
     for name, rows in (("asdiv", ASDIV), ("svamp", SVAMP)):
         (tmp_path / f"train/{name}.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
     monkeypatch.setenv("SAGE_DATA", str(tmp_path))
     make_rows.main(tmp_path / "out")
-    return {
-        name: [json.loads(line) for line in (tmp_path / f"out/{name}.jsonl").open()]
+    train, dev, test = (
+        [json.loads(line) for line in (tmp_path / f"out/{name}.jsonl").open()]
         for name in ("train", "dev", "test")
-    }
-
-
-def test_rows_whose_formula_gives_the_gold_and_stories_apart(written):
-    assert written["train"] == [
+    )
+    assert train == [
         {"question": "Ann has 2 pens. How many?", "working": "7+2=9", "gold": "9"},
         {"question": "A rope. How long?", "working": "5/2=2.5", "gold": "2.5"},
     ]
-    assert (len(written["test"]), len(written["dev"])) == (400, 500)
-    tested, validated = ({row["question"] for row in written[name]} for name in ("test", "dev"))
-    assert not tested & validated
-    assert written["test"][0]["working"] == "30 - 11"
-    assert written["test"][0]["gold"] == "19"
+    assert (len(test), len(dev)) == (400, 500)
+    assert not {row["question"] for row in test} & {row["question"] for row in dev}
+    assert (test[0]["working"], test[0]["gold"]) == ("30 - 11", "19")
+
+
+def test_runs_of_eight_words_mask_numbers():
+    questions = ["a b c d e f g 12 i", "A b c d e f g 7 j", "a b c"]
+    first, second, short = make_rows.runs([{"question": text} for text in questions])
+    assert first & second == {("a", "b", "c", "d", "e", "f", "g", "#")}
+    assert short == set()

@@ -1,6 +1,5 @@
 """The table in docs/architecture.md: a thing that is added as a row says is there, and runs."""
 
-import json
 import re
 import subprocess
 import sys
@@ -64,19 +63,13 @@ def count(inputs):
 
 COUNTED = Analysis("counted", "how many problems there are", count)
 """
-TYPED = """
-import json, sys
+ANALYSE = """
 from pathlib import Path
 from answered import Sample, answered, inputs
-from typer.testing import CliRunner
-from sage_cli.analysis.analyses import find_analysis
-from sage_cli.cli.app import app
-shown = {line: CliRunner().invoke(app, line.split()).output for line in json.loads(sys.argv[1])}
+from sage_cli.analysis.selection import find_analysis
 of = answered(Path("samples"), "a", {"p": [Sample()], "q": [Sample()]})
-shown["computed"] = str(find_analysis("counted").compute(inputs(of)).data)
-print(json.dumps(shown))
+print(find_analysis("counted").compute(inputs(of)).data)
 """
-"""Types commands, and computes the analysis that was added."""
 
 
 ADDED = {
@@ -89,56 +82,65 @@ ADDED = {
         "problems/registry.py": ("_ENTRIES: tuple[DataSet | Group, ...] = (\n", BENCHMARK)
     },
     "an analysis": {
-        "analysis/measures/counted.py": ANALYSIS,
-        "analysis/analyses.py": (
+        "analysis/counted.py": ANALYSIS,
+        "analysis/selection.py": (
             "_ANALYSES = (",
-            "from sage_cli.analysis.measures.counted import COUNTED\n_ANALYSES = (COUNTED, ",
+            "from sage_cli.analysis.counted import COUNTED\n_ANALYSES = (COUNTED, ",
         ),
     },
 }
+SAGE = "from sage_cli.cli.app import main; main()"
 RUN = {
-    "a guide": [("rl --guide steady --set guide.factor=1.2 --dry-run", "steady"),
-                ("config explain guide.factor", "The factor.")],
-    "a method": [("rl --algo halved --set rl.share=0.25 --dry-run", "halved"),
-                 ("config algos", "half of the centred reward")],
-    "a setting": [("config explain evaluation.patience", "before a training ends"),
-                  ("config show --set evaluation.patience=5 --json", '"patience": 5')],
-    "a benchmark": [("data list", "pub-quiz"),
-                    ("data show pub-quiz", "How many bones has a shark?")],
-    "an analysis": [("analyze", "how many problems there are"), ("computed", "{'problems': 2}")],
-}  # fmt: skip
-"""What is typed then, and shown."""
+    "a guide": [
+        (SAGE, ("rl", "--guide", "steady", "--set", "guide.factor=1.2", "--dry-run"), "steady"),
+        (SAGE, ("config", "explain", "guide.factor"), "The factor."),
+    ],
+    "a method": [
+        (SAGE, ("rl", "--algo", "halved", "--set", "rl.share=0.25", "--dry-run"), "halved"),
+        (SAGE, ("config", "algos"), "half of the centred reward"),
+    ],
+    "a setting": [
+        (SAGE, ("config", "explain", "evaluation.patience"), "before a training ends"),
+        (SAGE, ("config", "show", "--set", "evaluation.patience=5", "--json"), '"patience": 5'),
+    ],
+    "a benchmark": [
+        (SAGE, ("data", "list"), "pub-quiz"),
+        (SAGE, ("data", "show", "pub-quiz"), "How many bones has a shark?"),
+    ],
+    "an analysis": [
+        (SAGE, ("analyze",), "how many problems there are"),
+        (ANALYSE, (), "{'problems': 2}"),
+    ],
+}
 
 
 @pytest.fixture(scope="module")
-def shown(tmp_path_factory):
-    """What commands show where all of it was added to a copy of the code."""
-    package, folder = tmp_path_factory.mktemp("checkout"), tmp_path_factory.mktemp("typed")
+def package(tmp_path_factory):
+    """A copy of the code that a test may add to."""
+    folder = tmp_path_factory.mktemp("checkout")
     for part in ("sage_cli", "configs", "sweeps"):
-        copytree(REPOSITORY / part, package / part, ignore=ignore_patterns("__pycache__"))
-    for name, content in ((name, text) for files in ADDED.values() for name, text in files.items()):
+        copytree(REPOSITORY / part, folder / part, ignore=ignore_patterns("__pycache__"))
+    return folder
+
+
+@pytest.mark.parametrize("thing", ADDED)
+def test_a_thing_is_added_where_the_table_says(thing, package, tmp_path):
+    places = re.findall(r"`([\w/]+(?:/|\.py))`", ROWS[thing])
+    for name, content in ADDED[thing].items():
+        assert any(name == place or name.startswith(place) for place in places), name
         file = package / "sage_cli" / name
         text = content if isinstance(content, str) else file.read_text().replace(*content)
         assert not file.exists() or text != file.read_text()
         file.write_text(text.replace("'''", chr(34) * 3))
-    (folder / "benchmarks").mkdir()
+    (tmp_path / "benchmarks").mkdir()
     row = '{"problem": "How many bones has a shark?", "answer": "0"}\n'
-    (folder / "benchmarks/pub.jsonl").write_text(7 * row)
+    (tmp_path / "benchmarks/pub.jsonl").write_text(7 * row)
     paths = f"{package}:{REPOSITORY / 'tests/support'}"
-    lines = [line for commands in RUN.values() for line, _ in commands if line != "computed"]
-    done = subprocess.run(
-        [sys.executable, "-c", TYPED, json.dumps(lines)], cwd=folder, capture_output=True,
-        text=True, timeout=200, env={"SAGE_DATA": str(folder), "PYTHONPATH": paths, "PATH": "",
-                                     "COLUMNS": "200", "HF_HUB_OFFLINE": "1"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
-@pytest.mark.parametrize("thing", ADDED)
-def test_a_thing_is_added_where_the_table_says(thing, shown):
-    places = re.findall(r"`([\w/]+(?:/|\.py))`", ROWS[thing])
-    for name in ADDED[thing]:
-        assert any(name == place or name.startswith(place) for place in places), name
-    for line, said in RUN[thing]:
-        assert said in shown[line], shown[line]
+    for program, words, said in RUN[thing]:
+        done = subprocess.run(
+            [sys.executable, "-c", program, *words], cwd=tmp_path, capture_output=True, text=True,
+            env={"SAGE_DATA": str(tmp_path), "PYTHONPATH": paths, "PATH": "", "COLUMNS": "200",
+                 "HF_HUB_OFFLINE": "1"},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert said in done.stdout, done.stdout

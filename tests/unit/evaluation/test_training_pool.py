@@ -7,7 +7,6 @@ from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import grader_for
 from sage_cli.evaluation.stored import PolicySamples
-from sage_cli.evaluation.training_pool import pool_facts, pool_identity, training_problems
 from sage_cli.models.planned import rl_run
 from sage_cli.models.policy import Policy
 from sage_cli.problems.load import load_training_problems
@@ -15,6 +14,7 @@ from sage_cli.store.annotations import GradeStore
 from sage_cli.store.ledger import PromptRow
 from sage_cli.store.run import Runs
 from sage_cli.store.sample_parts import Completion
+from sage_cli.training.training import pool_facts, pool_identity, training_problems
 
 RIGHT = {"1": 0, "2": 1, "3": 2, "4": 4}
 """Right ones among four completions, by gold; of problem 5 nothing is stored."""

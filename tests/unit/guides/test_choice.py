@@ -12,9 +12,8 @@ import torch
 from pydantic import ValidationError, field_validator
 
 import sage_cli.guides
-from sage_cli.config.catalogue import meant_settings
+from sage_cli.config.explain import explain, meant_settings
 from sage_cli.config.load import load
-from sage_cli.config.mistakes import explain
 from sage_cli.config.schema import SageConfig, settings
 from sage_cli.errors import ConfigurationError
 from sage_cli.guides import BranchGuide, Guide, NoGuide, RandomGuide, TokenGuide

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from sage_cli.guides import BranchGuide, RandomGuide, ShuffledGuide, Signals, TokenGuide
-from sage_cli.guides.annealed import cosine_cycles, to_normal
+from sage_cli.guides.guide import cosine_cycles, to_normal
 
 
 def signals(logps, entropies, mask):

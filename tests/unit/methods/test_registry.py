@@ -11,7 +11,7 @@ import pytest
 import sage_examples.method
 import torch
 
-from sage_cli.config.catalogue import meant_settings
+from sage_cli.config.explain import meant_settings
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.methods.formulas import AdvantageInputs, checked

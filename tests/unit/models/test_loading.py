@@ -15,8 +15,7 @@ from sage_cli.errors import DataError
 from sage_cli.models.folders import fingerprint
 from sage_cli.models.loading import attach_lora, load_model, load_tokenizer
 from sage_cli.models.policy import Policy
-from sage_cli.models.scratch import build_scratch
-from sage_cli.models.tokenizer import build_tokenizer
+from sage_cli.models.scratch import build_scratch, build_tokenizer
 from sage_cli.settings.sections.model import (
     LoraSection,
     PretrainedModel,

@@ -14,11 +14,11 @@ from sage_cli.problems.load import (
     demonstrations_identity,
     load_problems,
     problems_identity,
+    source_identity,
     training_identity,
 )
 from sage_cli.problems.registry import data_set, shown_name
 from sage_cli.problems.rows import whole
-from sage_cli.problems.sources import source_identity
 from sage_cli.settings.sections.data import DataSection, FieldsSection
 from sage_cli.settings.sections.training import SftSection
 

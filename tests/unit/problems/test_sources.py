@@ -14,13 +14,14 @@ from sage_cli.problems.load import (
     load_demonstrations,
     load_problems,
     load_training_problems,
+    open_source,
     problems_identity,
+    read_hub,
     training_identity,
 )
 from sage_cli.problems.problem import problem_id
 from sage_cli.problems.registry import ENTRIES, data_set, members
 from sage_cli.problems.rows import DataSet
-from sage_cli.problems.sources import open_source, read_hub
 from sage_cli.settings.sections.data import DataSection
 from sage_cli.settings.sections.training import SftSection
 

@@ -6,11 +6,11 @@ from sage_cli.reports.document import (
     Chapter,
     Document,
     Figure,
+    Provenance,
     join_chapters,
     shown_report,
     shown_table,
 )
-from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.tables import Column, Estimate, Row, Table
 
 

@@ -15,8 +15,7 @@ from sage_cli.reports.comparison_report import (
     contrast_of_curves,
     crossing_notes,
 )
-from sage_cli.reports.document import markdown
-from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.document import Provenance, markdown
 from sage_cli.reports.tables import to_csv
 
 KS = (1, 2, 4)

@@ -13,8 +13,7 @@ from sage_cli.cli import compare
 from sage_cli.config.load import load
 from sage_cli.metrics import Side
 from sage_cli.reports import document as module
-from sage_cli.reports.document import Document, Figure, report_folder
-from sage_cli.reports.provenance import PolicyUsed, Provenance
+from sage_cli.reports.document import Document, Figure, PolicyUsed, Provenance, report_folder
 from sage_cli.reports.tables import Column, Estimate, Row, Table
 
 TABLE = Table("pass@k on aime", (Column("k"), Column("base")), (Row((1, Estimate(0.25))),), ("n",))
@@ -156,7 +155,7 @@ def test_documents_are_built_without_what_only_figures_need():
     program = (
         "import sys\n"
         "from sage_cli.reports import comparison_report, passk, scores\n"
-        "from sage_cli.reports import sweep_report, terminal\n"
+        "from sage_cli.reports import sweep_report, tables\n"
         "print([m for m in ('matplotlib', 'torch', 'scipy', 'jinja2') if m in sys.modules])"
     )
     done = subprocess.run(

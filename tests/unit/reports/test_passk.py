@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from sage_cli.metrics import Counts, curve
+from sage_cli.reports.document import Provenance, SeedCounts, grade_notes
 from sage_cli.reports.passk import Line, passk_document, powers_of_two
-from sage_cli.reports.provenance import Provenance, SeedCounts, grade_notes
 from sage_cli.reports.tables import to_csv
 
 COUNTS = Counts(("p0", "p1"), np.array([4, 4]), np.array([1, 4]))

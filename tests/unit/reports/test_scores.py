@@ -5,13 +5,7 @@ import pytest
 
 from sage_cli.errors import ConfigurationError
 from sage_cli.metrics import Counts
-from sage_cli.reports.provenance import (
-    BenchmarkUsed,
-    GraderUsed,
-    Provenance,
-    SeedCounts,
-    sampled_as,
-)
+from sage_cli.reports.document import BenchmarkUsed, GraderUsed, Provenance, SeedCounts, sampled_as
 from sage_cli.reports.scores import evaluation_document, evaluation_table, score
 from sage_cli.reports.tables import Estimate
 

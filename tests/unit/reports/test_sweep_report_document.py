@@ -9,7 +9,7 @@ import pytest
 from sweep_cells import BOTH, GRID, MEMORY, PASS_1, RANGES, at, done, sweep_document
 
 from sage_cli.metrics.ranking import Front
-from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.document import Provenance
 from sage_cli.reports.sweep_report import Axis, LearningCurve, SweepTrial, document_of, from_data
 from sage_cli.reports.tables import to_csv
 from sage_cli.settings.sections.runs import parse_objective

@@ -10,12 +10,12 @@ from sage_cli.reports.tables import (
     Estimate,
     Row,
     Table,
+    narrowed,
     to_csv,
     to_latex,
     to_markdown,
     to_records,
 )
-from sage_cli.reports.terminal import narrowed
 
 COLUMNS = (Column("model"), Column("1", "a"), Column("8", "a"), Column("1", "b"), Column("n", "c"))
 TABLE = Table("t", COLUMNS, (Row(("m", 1, 2, 3, 4), "s"),), ("note",))

@@ -315,7 +315,7 @@ def test_a_files_column_of_working_is_kept_beside_the_problem(tmp_path):
     (problem,) = load_problems(source.name, DataSection(), source.fields)
     assert problem.working == "one\ntwo"
     assert "steps" not in problem.meta
-    GUIDED.require_problems([problem], source)
+    GUIDED.require_problems([problem.working], source)
 
 
 @pytest.mark.parametrize(
@@ -327,7 +327,6 @@ def test_a_files_column_of_working_is_kept_beside_the_problem(tmp_path):
     ],
 )
 def test_data_without_hints_is_refused_by_name(working, fields, said):
-    problems = [Problem(str(i), "mine.jsonl", "q", "7", working=working) for i in range(3)]
     with pytest.raises(DataError, match=said) as refused:
-        GUIDED.require_problems(problems, SourceSection(name="mine.jsonl", fields=fields))
+        GUIDED.require_problems([working] * 3, SourceSection(name="mine.jsonl", fields=fields))
     assert "data.rl.fields.working=COLUMN" in refused.value.next_step

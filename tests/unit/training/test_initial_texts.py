@@ -13,8 +13,7 @@ from scored_batch import assert_same_gradients, log_chances, rows_of
 from torch import Tensor
 from toy_policy import PROMPTS, StepsSeen
 
-from sage_cli.methods.alpha_dpg import pseudo_rewards
-from sage_cli.methods.initial_texts import HeldProblems
+from sage_cli.methods.initial_texts import HeldProblems, pseudo_rewards
 from sage_cli.models.loading import load_model
 from sage_cli.store.sample_parts import Completion, token_ids
 

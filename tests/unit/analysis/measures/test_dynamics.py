@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sage_cli.analysis.analysis import Inputs, Options, TrainedRun
-from sage_cli.analysis.measures.dynamics import dynamics, phase_means, series
+from sage_cli.analysis.dynamics import dynamics, phase_means, series
 from sage_cli.metrics import Counts
 from sage_cli.reports.figures import smoothed
 

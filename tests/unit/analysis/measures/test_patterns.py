@@ -4,7 +4,7 @@ import pytest
 from answered import Sample, answered, inputs
 
 from sage_cli.analysis.graded_samples import Detector, read_detectors
-from sage_cli.analysis.measures.patterns import pattern_shares, patterns
+from sage_cli.analysis.patterns import pattern_shares, patterns
 from sage_cli.errors import ConfigurationError
 
 SETUP, STRUCTURE, CONTRADICTION = (

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from sage_cli.analysis.analysis import Inputs, Options
-from sage_cli.analysis.measures.reliability import reliability
+from sage_cli.analysis.reliability import reliability
 from sage_cli.metrics import Counts
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from answered import Sample, answered, inputs
 
-from sage_cli.analysis.measures.sharpening import SHARPENING, sharpening
 from sage_cli.analysis.selection import options_of
+from sage_cli.analysis.sharpening import SHARPENING, sharpening
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.metrics import pass_at_k

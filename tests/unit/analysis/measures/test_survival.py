@@ -6,7 +6,7 @@ from math import log
 import pytest
 from answered import Sample, answered, inputs
 
-from sage_cli.analysis.measures.support import support
+from sage_cli.analysis.support import support
 
 # text -> probability under the base, grpo of seed 1 and of seed 2
 LEFT = {

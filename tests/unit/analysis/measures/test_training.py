@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from sage_cli.analysis.analysis import Inputs, Options, TrainedRun
-from sage_cli.analysis.measures.training import Visits, training
+from sage_cli.analysis.training import Visits, training
 from sage_cli.errors import StoreError
 from sage_cli.store.ledger import LEDGER_SCHEMA
 

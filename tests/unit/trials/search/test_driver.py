@@ -16,14 +16,8 @@ from sage_cli.store.metrics import MetricsFile
 from sage_cli.store.run import Run
 from sage_cli.trials.executors.executor import Command, LocalExecutor, Resources
 from sage_cli.trials.queue import Failure, Kind, TaskQueue
-from sage_cli.trials.search.driver import (
-    _MEMORY_SETTINGS,
-    Driver,
-    SweepProgress,
-    changes_memory,
-    is_own,
-)
-from sage_cli.trials.search.folder import SweepFolder
+from sage_cli.trials.search.driver import _MEMORY_SETTINGS, Driver, changes_memory, is_own
+from sage_cli.trials.search.planned_sweep import SweepFolder
 from sage_cli.trials.search.space import Space, Values
 from sage_cli.trials.search.study import Study
 from sage_cli.trials.task import Replicate, Task
@@ -127,7 +121,7 @@ def fails(monkeypatch):
     return lambda by_tau: monkeypatch.setattr(sys.modules[__name__], "FAILS", by_tau)
 
 
-class Impatient(SweepProgress):
+class Impatient(Driver):
     """Interrupts the sweep when the first training is done."""
 
     def write_state(self):
@@ -141,10 +135,9 @@ def drive(tmp_path, monkeypatch):
     """Drive a sweep with these settings; the driver."""
     monkeypatch.setattr("sage_cli.trials.queue.POLL_S", 0.02)
 
-    def drive(study, kind=SweepProgress, lost=(), places=2, total=3, **settings):
+    def drive(study, kind=Driver, lost=(), places=2, total=3, **settings):
         sweep = Lab(tmp_path, total, **settings)
-        monkeypatch.setattr("sage_cli.trials.search.driver.SweepProgress", kind)
-        driver = Driver(sweep, study, LocalExecutor(places, grace_s=1), Silent(), lost)
+        driver = kind(sweep, study, LocalExecutor(places, grace_s=1), Silent(), lost)
         driver.run()
         return driver
 
@@ -366,7 +359,7 @@ def test_a_resumed_driver_reports_the_validations_that_the_study_lacks(
 def test_a_first_trial_without_a_right_sample_is_told_at_once(tmp_path, opened, right, warnings):
     lab, heard, lines = Lab(tmp_path), Silent(), []
     heard.say = lines.append
-    shown = SweepProgress(heard, lab, opened())
+    shown = Driver(lab, opened(), LocalExecutor(1), heard)
     results = {"some": Counts(["a", "b"], np.array([1, 1]), np.array(right))}
     for _ in range(2):
         shown.scored(lab.training({"guide.tau": 0.1}, 0), results)

@@ -8,12 +8,12 @@ import pytest
 from sage_cli.config.load import load
 from sage_cli.errors import StoreError
 from sage_cli.metrics import Counts
-from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.document import Provenance
 from sage_cli.reports.sweep_report import from_data
 from sage_cli.store.files import json_text
 from sage_cli.store.run import Run
-from sage_cli.trials.search import outcome as outcomes
-from sage_cli.trials.search.outcome import POINTS, learning_curve, lost, outcome
+from sage_cli.trials.search import driver
+from sage_cli.trials.search.driver import POINTS, learning_curve, lost, outcome
 from sage_cli.trials.search.planned_sweep import Sweep, prepared
 
 TAUS = (0.1, 0.2, 0.3, 0.4)
@@ -45,7 +45,7 @@ def swept(tmp_path, monkeypatch):
         return found
 
     monkeypatch.setattr(Sweep, "results", results_of_one)
-    monkeypatch.setattr(outcomes, "configured_provenance", lambda *_: Provenance())
+    monkeypatch.setattr(driver, "configured_provenance", lambda *_: Provenance())
     study = sweep.open_study()
     for tau in TAUS:
         study.tell(study.propose(), [RIGHT[tau] / N])

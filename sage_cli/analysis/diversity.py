@@ -13,12 +13,11 @@ from functools import partial
 
 import numpy as np
 
-from sage_cli.analysis.analysis import Analysis, Inputs
+from sage_cli.analysis.analysis import Analysis, Inputs, PolicyMeans
 from sage_cli.analysis.graded_samples import Answers, skeleton
-from sage_cli.analysis.policy_tables import PolicyMeans
 from sage_cli.errors import DataError
 from sage_cli.metrics.counts import FloatArray, distinct_of, entropy_of_counts
-from sage_cli.problems.generator import Generator
+from sage_cli.problems.problem import Generator
 from sage_cli.problems.registry import generated
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_dot_plot
@@ -108,9 +107,7 @@ def _problem_rows(answers: Answers, counted: Variety) -> list[Row]:
 
 
 DIVERSITY = Analysis(
-    "diversity",
-    "how many different answers and ways of solving there are, per problem",
-    diversity,
+    "diversity", "how many different answers and ways of solving there are, per problem", diversity
 )
 
 

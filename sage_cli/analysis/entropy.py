@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from sage_cli.analysis.analysis import Analysis, Inputs
+from sage_cli.analysis.analysis import Analysis, Inputs, PolicyMeans, by_problem
 from sage_cli.analysis.graded_samples import Answers
-from sage_cli.analysis.policy_tables import PolicyMeans, by_problem
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_points
@@ -25,8 +24,8 @@ def entropy(inputs: Inputs) -> Document:
     rows: list[Row] = []
     for benchmark, answers in inputs.answers.items():
         points[benchmark] = {graded.policy: entropies(graded) for graded in answers}
-        for place, name in enumerate((TOKEN, ANSWER)):
-            values = {policy: pair[place] for policy, pair in points[benchmark].items()}
+        for index, name in enumerate((TOKEN, ANSWER)):
+            values = {policy: pair[index] for policy, pair in points[benchmark].items()}
             means.add(benchmark, name, values)
         rows += [
             Row((benchmark, id_, graded.policy, *(Estimate(float(value)) for value in pair)))
@@ -59,8 +58,5 @@ def entropies(answers: Answers) -> tuple[FloatArray, FloatArray]:
 
 
 ENTROPY = Analysis(
-    "entropy",
-    "answer-level beside token-level entropy, per problem",
-    entropy,
-    scorer="self",
+    "entropy", "answer-level beside token-level entropy, per problem", entropy, scorer="self"
 )

@@ -1,8 +1,35 @@
-r"""The contents of the last \boxed{...}: of published solutions and of completions."""
+r"""The marks in a solution's text: thoughts between <think> and </think>, and \boxed{...}.
+
+No answer stands in a thought, and no stop text ends one. Solutions are published or sampled.
+"""
 
 from __future__ import annotations
 
 import re
+
+OPEN, CLOSE = "<think>", "</think>"
+
+
+def unmarked(text: str) -> str:
+    """Return a worked solution without the marks of its thought."""
+    return text.replace(OPEN, "").replace(CLOSE, "").strip()
+
+
+def is_open(text: str) -> bool:
+    """Return True if `text` ends inside a thought."""
+    return text.rfind(OPEN) > text.rfind(CLOSE)
+
+
+def stop_end(text: str, stop: str | None) -> int | None:
+    """Return the end of the first `stop` outside thoughts; None without one."""
+    begin = -1 if stop is None else text.find(stop)
+    while stop is not None and begin >= 0:
+        if not is_open(text[:begin]):
+            return begin + len(stop)
+        closed = text.find(CLOSE, begin)
+        begin = text.find(stop, closed) if closed >= 0 else -1
+    return None
+
 
 _BOX_OR_BRACE = re.compile(r"\\(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
 _BEGIN = re.compile(r"\\(?:boxed|fbox)\s*\{")

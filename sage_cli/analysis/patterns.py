@@ -7,9 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from sage_cli.analysis.analysis import Analysis, Inputs
+from sage_cli.analysis.analysis import Analysis, Inputs, PolicyMeans
 from sage_cli.analysis.graded_samples import Answers, Detector
-from sage_cli.analysis.policy_tables import PolicyMeans
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_dot_plot
@@ -57,16 +56,16 @@ def patterns(inputs: Inputs) -> Document:
 
 def pattern_shares(answers: Answers, detectors: tuple[Detector, ...]) -> dict[str, FloatArray]:
     """Return pattern -> share of each problem's right solutions that show it; NaN for none."""
-    shown: dict[str, Counter[str]] = {detector.name: Counter() for detector in detectors}
+    counters: dict[str, Counter[str]] = {detector.name: Counter() for detector in detectors}
     for row in answers.rows():
         if row.right:
             for detector in detectors:
-                shown[detector.name][row.problem.id] += detector.shown_by(row.completion.text)
+                counters[detector.name][row.problem.id] += detector.shown_by(row.completion.text)
     right_P = answers.counts.c_P
     known_P = np.where(right_P > 0, right_P, 1)
     return {
         name: np.where(right_P > 0, [by_problem[id_] for id_ in answers.problems] / known_P, np.nan)
-        for name, by_problem in shown.items()
+        for name, by_problem in counters.items()
     }
 
 

@@ -6,9 +6,8 @@ from functools import partial
 
 import numpy as np
 
-from sage_cli.analysis.analysis import Analysis, Inputs
+from sage_cli.analysis.analysis import Analysis, Inputs, PolicyMeans
 from sage_cli.analysis.graded_samples import Answers
-from sage_cli.analysis.policy_tables import PolicyMeans
 from sage_cli.metrics import parse_ks, pass_at_k
 from sage_cli.metrics.counts import FloatArray, all_right_at_k, covered_at, g_pass_at_k, maj_at_k
 from sage_cli.reports.document import Document, Figure
@@ -30,8 +29,8 @@ def majority(inputs: Inputs) -> Document:
         for name, by_policy in curves.items():
             lines = {policy: (np.array(ks), of.mean(axis=0)) for policy, of in by_policy.items()}
             panels[f"{name}@k on {benchmark}"] = lines
-            for place, k in enumerate(ks):
-                values = {policy: of_PK[:, place] for policy, of_PK in by_policy.items()}
+            for column, k in enumerate(ks):
+                values = {policy: of_PK[:, column] for policy, of_PK in by_policy.items()}
                 means.add(benchmark, f"{name}@{k}", values)
     return Document(
         name="majority",
@@ -83,14 +82,14 @@ def _add(means: PolicyMeans, benchmark: str, answers: tuple[Answers, ...]) -> No
     counts = {graded.policy: (graded.counts.n_P, graded.counts.c_P) for graded in answers}
     n = min(int(n_P.min()) for n_P, _ in counts.values())
     ks = parse_ks(f"1..{min(n, MOST)}:pow2", n)
-    for place, k in enumerate(ks):
-        values = {p: all_right_at_k(*n_c, ks)[:, place] for p, n_c in counts.items()}
+    for column, k in enumerate(ks):
+        values = {p: all_right_at_k(*n_c, ks)[:, column] for p, n_c in counts.items()}
         means.add(benchmark, f"pass^{k}", values)
     for tau in SHARES:
         values = {p: g_pass_at_k(*n_c, ks, tau)[:, -1] for p, n_c in counts.items()}
         means.add(benchmark, f"G-Pass@{ks[-1]}, tau {tau:g}", values)
-    for place, tau in enumerate(SHARES):
-        values = {p: covered_at(*n_c, SHARES)[:, place] for p, n_c in counts.items()}
+    for column, tau in enumerate(SHARES):
+        values = {p: covered_at(*n_c, SHARES)[:, column] for p, n_c in counts.items()}
         means.add(benchmark, f"Cover@{tau:g}", values)
 
 

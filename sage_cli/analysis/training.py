@@ -9,8 +9,7 @@ from functools import cached_property, partial
 import numpy as np
 import pyarrow as pa
 
-from sage_cli.analysis.analysis import Analysis, Inputs, Options
-from sage_cli.analysis.policy_tables import share_gap
+from sage_cli.analysis.analysis import Analysis, Inputs, Options, share_gap
 from sage_cli.metrics.counts import FloatArray, IntArray
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import Series, draw_lines
@@ -195,8 +194,8 @@ def _revisits(label: str, visits: Visits, options: Options) -> Row:
     visit, following = visits.next_of
     was, now = visits.solved[visit], visits.solved[following]
 
-    def share(of: np.ndarray, among: np.ndarray) -> Estimate:
-        return Estimate(float(of[among].mean()) if among.any() else float("nan"))
+    def share(chosen: np.ndarray, among: np.ndarray) -> Estimate:
+        return Estimate(float(chosen[among].mean()) if among.any() else float("nan"))
 
     begun = Estimate(float(first_P.mean()) if len(first_P) else float("nan"))
     gap = share_gap(last_P, first_P, options)
@@ -239,9 +238,9 @@ def _problems(ledgers: Mapping[str, LedgerColumns]) -> Table:
             np.bincount(visits.problem_V, weights).astype(int)
             for weights in (None, visits.n_V, visits.right_V)
         )
-        for place, id_ in enumerate(ledger.ids):
-            first = int(discovered[place]) if place in discovered else "never"
-            row = (label, id_, int(times_P[place]), int(n_P[place]), int(right_P[place]), first)
+        for index, id_ in enumerate(ledger.ids):
+            first = int(discovered[index]) if index in discovered else "never"
+            row = (label, id_, int(times_P[index]), int(n_P[index]), int(right_P[index]), first)
             rows.append(Row(row))
     heads = columns("run, problem, visits, completions, right, first solved at step")
     return Table("every problem", heads, tuple(rows))

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sage_cli.analysis.analysis import Analysis, Inputs, Options, TrainedRun
-from sage_cli.analysis.policy_tables import share_over_problems
+from sage_cli.analysis.analysis import Analysis, Inputs, Options, TrainedRun, share_over_problems
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import Series, draw_steps
 from sage_cli.reports.tables import Estimate, Row, Table, columns, to_records
@@ -44,9 +43,9 @@ def dynamics(inputs: Inputs) -> Document:
         for passed in tested(trained, inputs.options):
             test_rows.append(Row((run, *passed), section=run))
         for benchmark, by_step in trained.measured.items():
-            at = sorted(by_step)
-            share = [float((by_step[step].c_P / by_step[step].n_P).mean()) for step in at]
-            line = np.array(at, float), np.array(share)
+            steps = sorted(by_step)
+            share = [float((by_step[step].c_P / by_step[step].n_P).mean()) for step in steps]
+            line = np.array(steps, float), np.array(share)
             points.setdefault(f"pass@1 on {benchmark}", {})[run] = line
     phases = Table(
         "training by thirds of the steps",
@@ -84,12 +83,12 @@ def dynamics(inputs: Inputs) -> Document:
 
 def series(records: Sequence[Mapping[str, Any]], key: str) -> Series:
     """Return the steps that recorded the quantity, and its values."""
-    known = [
+    points = [
         (float(record["step"]), float(record[key]))
         for record in records
         if record.get(key) is not None and not np.isnan(record[key])
     ]
-    steps, values = np.array(known).reshape(-1, 2).T
+    steps, values = np.array(points).reshape(-1, 2).T
     return steps, values
 
 
@@ -112,11 +111,11 @@ def tested(trained: TrainedRun, options: Options) -> list[tuple[str, int, Estima
     window = max(1, len(step) // 16)
     rows = []
     for benchmark, by_step in trained.measured.items():
-        for at, counts in sorted(by_step.items()):
-            before = reward[step <= at][-window:]
+        for checkpoint, counts in sorted(by_step.items()):
+            before = reward[step <= checkpoint][-window:]
             mean = Estimate(float(before.mean()) if len(before) else float("nan"))
             passed = share_over_problems(counts.c_P / counts.n_P, options)
-            rows.append((benchmark, at, mean, passed))
+            rows.append((benchmark, checkpoint, mean, passed))
     return rows
 
 

@@ -13,17 +13,22 @@ from typing import Any
 
 import numpy as np
 
-from sage_cli.analysis.analysis import Analysis, Inputs
+from sage_cli.analysis.analysis import (
+    Analysis,
+    Inputs,
+    Results,
+    records,
+    share_over_problems,
+    wide_table,
+)
 from sage_cli.analysis.graded_samples import Answers, skeleton
-from sage_cli.analysis.policy_tables import Results, records, share_over_problems, wide_table
 from sage_cli.errors import DataError
 from sage_cli.metrics import Support, compare_support
+from sage_cli.metrics.comparison import paired_grades
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.transitions import paired_grades
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_points
-from sage_cli.reports.series import by_method
-from sage_cli.reports.tables import Cell, Estimate, Row, Table, columns
+from sage_cli.reports.tables import Cell, Estimate, Row, Table, by_method, columns
 
 FALLS = (2.0, 5.0, 10.0)
 """Nats by which a log-probability may have fallen."""
@@ -42,9 +47,9 @@ def survival(inputs: Inputs) -> Results:
     for benchmark, readings in inputs.readings.items():
         texts = right_texts(readings)
         for unit, (policy, other) in product(UNITS, _pairs(inputs.policies) if readings else ()):
-            place, less = inputs.policies.index(policy), inputs.policies.index(other)
+            column, less = inputs.policies.index(policy), inputs.policies.index(other)
             logps = [added_up(of, unit) for of in texts.values()]
-            changes = [logp_Z[:, place] - logp_Z[:, less] for logp_Z in logps]
+            changes = [logp_Z[:, column] - logp_Z[:, less] for logp_Z in logps]
             for fall in FALLS:
                 item = results.setdefault(benchmark, {}).setdefault(f"{unit}: −{fall:g} nats", {})
                 shares = [(change < -fall).mean() for change in changes]

@@ -8,9 +8,14 @@ from functools import partial
 
 import numpy as np
 
-from sage_cli.analysis.analysis import Analysis, Inputs, Options
+from sage_cli.analysis.analysis import (
+    Analysis,
+    Inputs,
+    Options,
+    mean_over_problems,
+    share_over_problems,
+)
 from sage_cli.analysis.graded_samples import Answers
-from sage_cli.analysis.policy_tables import mean_over_problems, share_over_problems
 from sage_cli.errors import DataError
 from sage_cli.grading.grades import STATUSES
 from sage_cli.reports.document import Document, Figure

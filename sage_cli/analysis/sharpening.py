@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sage_cli.analysis.analysis import Analysis, Inputs, Options
+from sage_cli.analysis.analysis import Analysis, Inputs, Options, share_over_problems
 from sage_cli.analysis.graded_samples import Answers
-from sage_cli.analysis.policy_tables import share_over_problems
 from sage_cli.errors import DataError
 from sage_cli.metrics import parse_ks, pass_at_k
 from sage_cli.metrics.counts import BoolArray, FloatArray, effective_size, reweighted_pass_at_k

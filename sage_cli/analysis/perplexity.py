@@ -7,9 +7,10 @@ from functools import partial
 
 import numpy as np
 
-from sage_cli.analysis.analysis import Analysis, Inputs, Options
-from sage_cli.analysis.graded_samples import Answers
-from sage_cli.analysis.policy_tables import (
+from sage_cli.analysis.analysis import (
+    Analysis,
+    Inputs,
+    Options,
     by_problem,
     long_table,
     mean_over_problems,
@@ -17,6 +18,7 @@ from sage_cli.analysis.policy_tables import (
     share_over_problems,
     wide_table,
 )
+from sage_cli.analysis.graded_samples import Answers
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_ecdf
@@ -46,9 +48,9 @@ def perplexity(inputs: Inputs) -> Document:
                     results.setdefault(benchmark, {}).setdefault(name, {})[policy] = measure
         ids = list(answers[0].problems)
         if len(ids) <= SINGLE_PANELS:
-            for place, id_ in enumerate(ids):
+            for index, id_ in enumerate(ids):
                 panels[f"{benchmark} {id_[:8]}"] = {
-                    policy: lists[False][place] for policy, lists in values.items()
+                    policy: lists[False][index] for policy, lists in values.items()
                 }
         else:
             panels[benchmark] = {
@@ -104,8 +106,8 @@ def _measures(
         name = f"beyond the base's {share:.0%}"
         measures[name] = share_over_problems(beyond_P, options)
     for share in QUANTILES:
-        at = float(np.quantile(pooled, share)) if len(pooled) else np.nan
-        measures[f"{share:.0%} quantile"] = Estimate(at)
+        quantile = float(np.quantile(pooled, share)) if len(pooled) else np.nan
+        measures[f"{share:.0%} quantile"] = Estimate(quantile)
     return measures
 
 
@@ -125,8 +127,8 @@ def beyond_others(base: FloatArray, share: float) -> float:
     if n < 2:
         return float("nan")
     # the quantile of the n - 1 others has the same rank for all values that lie above it
-    place = int(np.ceil(share * (n - 2) - 1e-9))
-    return float((base > np.sort(base)[place]).mean())
+    index = int(np.ceil(share * (n - 2) - 1e-9))
+    return float((base > np.sort(base)[index]).mean())
 
 
 PERPLEXITY = Analysis(

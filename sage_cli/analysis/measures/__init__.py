@@ -1,1 +1,0 @@
-"""The analyses, one a file: a pure function from `Inputs` to a `Document`."""
