@@ -42,6 +42,7 @@ def command(
     n: options.Samples = None,
     seeds: options.Seeds = None,
     limit: options.Limit = None,
+    grade: options.SecondJudge = None,
     allow_template_mismatch: options.OtherTemplate = False,
     preset: options.Presets = None,
     config: options.ConfigFile = None,
@@ -60,7 +61,7 @@ def command(
     pairs = [split_label(side) for side in (a, b)]
     sides = [[name.strip() for name in side.split(",")] for side, _ in pairs]
     names, labels = [*sides[0], *sides[1]], (pairs[0][1], pairs[1][1])
-    if options.are_files(names, benchmark=benchmark, n=n, seeds=seeds, limit=limit):
+    if options.are_files(names, benchmark=benchmark, n=n, seeds=seeds, limit=limit, grade=grade):
         settings = options.load_config(preset, config, set_, "compare FILE", run={"root": runs})
         with Live() as live:
             report = compare_files(settings, sides[0], sides[1], score or (), k, live, labels)
@@ -71,7 +72,7 @@ def command(
         names, preset, config, set_, runs, "compare", evaluation=flags
     )
     with Live() as live:
-        report = compare(Evaluation(settings), sides[0], sides[1], live, labels)
+        report = compare(Evaluation(settings), sides[0], sides[1], live, labels, grade)
     show_report(report, json, notes=notes)
 
 
@@ -85,8 +86,13 @@ def compare(
     b: Sequence[str],
     progress: Progress,
     labels: SideLabels = (None, None),
+    second: str | None = None,
 ) -> Report:
-    """Measure what the sample sets of runs and models lack, compare, and write the report."""
+    """Measure what the sample sets of runs and models lack, compare, and write the report.
+
+    With `second`, a judge of texts, a sample is right that both judges find right.
+    """
+    from sage_cli.cli.named_models import judged_again, text_judges
     from sage_cli.evaluation.stored import missing
     from sage_cli.models.compatibility import own_controls, refuse_several_methods, unchecked
     from sage_cli.models.policy import named_policy, refuse_equal_labels
@@ -116,18 +122,18 @@ def compare(
         if notes:
             break
     with progress.doing(f"reading {config.evaluation.benchmark}"):
-        benchmarks = evaluation.benchmarks
+        benchmarks, judges = evaluation.benchmarks, text_judges(second, evaluation)
     stored = missing(controls, benchmarks, config, runs.root)
     if any(row.graded < row.needed for row in stored):  # nothing is sampled that nobody named
         controls = []
     policies |= {policy.word: policy for policy in controls}
     evaluated = evaluation.measure(list(policies.values()), progress)
+    measured = {**evaluated.measured, **judged_again(evaluated, judges, progress)}
+    titles = {b.name: f"{b.name}, right by {judge.label}" for b, judge in judges}
     counts = {
         name: {
-            benchmark.name: [
-                seed.counts for seed in evaluated.measured[benchmark.name, policy.label]
-            ]
-            for benchmark in benchmarks
+            titles.get(b.name, b.name): [seed.counts for seed in measured[b.name, policy.label]]
+            for b in benchmarks
         }
         for name, policy in policies.items()
     }

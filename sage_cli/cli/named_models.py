@@ -88,15 +88,13 @@ def measure_passk(models: NamedModels, progress: Progress, second: str | None = 
     Curves are computed at all ks; `evaluation.k` says which of them the table shows. `second` is
     a judge of texts: each model has a second curve, of the samples that both find right.
     """
-    config, benchmarks = models.evaluation.config, models.evaluation.benchmarks
-    judges = [(b, text_judge(second, b, config)) for b in benchmarks] if second else []
+    judges = text_judges(second, models.evaluation)
     evaluated = models.measure(progress)
     ks, evaluation = models.evaluation.ks, models.evaluation.config.evaluation
     curve_at = curve_ks(evaluation.samples, ks)
     measured = dict(evaluated.measured)
-    for (benchmark, judge), samples in product(judges, evaluated.samples):
-        seeds = second_measurements(samples, benchmark, evaluated.measured, judge, progress)
-        measured[benchmark.name, seeds[0].policy] = seeds
+    for (benchmark, _), seeds in judged_again(evaluated, judges, progress).items():
+        measured[benchmark, seeds[0].policy] = seeds
     with progress.doing("computing curves and writing the report"):
         lines = [
             Line(
@@ -304,6 +302,25 @@ def verdict_of(reply: str) -> Status:
     reply = "" if is_open(reply) else reply.rpartition(CLOSE)[2]
     verdicts = {words.lower() for words in _VERDICT.findall(reply)}
     return "right" if verdicts == {"right"} else "wrong" if verdicts == {"wrong"} else "error"
+
+
+def text_judges(name: str | None, evaluation: Evaluation) -> list[tuple[Benchmark, TextJudge]]:
+    """Return each benchmark with the judge of texts called `name`; without a name none."""
+    if name is None:
+        return []
+    return [(each, text_judge(name, each, evaluation.config)) for each in evaluation.benchmarks]
+
+
+def judged_again(
+    evaluated: Evaluated, judges: Sequence[tuple[Benchmark, TextJudge]], progress: Progress
+) -> Measurements:
+    """Return the measurements with a sample right where its benchmark's judge agrees."""
+    return {
+        (benchmark.name, samples.policy.label): second_measurements(
+            samples, benchmark, evaluated.measured, judge, progress
+        )
+        for (benchmark, judge), samples in product(judges, evaluated.samples)
+    }
 
 
 def second_measurements(

@@ -145,6 +145,14 @@ Compat = Annotated[
 Tau = Annotated[float | None, option(METHOD, "Branch guide: entropy in nats above which q rises.")]
 Rho = Annotated[float | None, option(METHOD, "Branch guide: how steeply q rises above tau.")]
 Limit = Annotated[int | None, option(MEASUREMENT, "Only the first N problems of each.", "--limit")]
+SecondJudge = Annotated[
+    str | None,
+    typer.Option(
+        "--grade",
+        help="Count a sample only if a second judge finds it right, too: working, "
+        "FILE.py:FUNCTION of question, completion and gold, or MODEL@http://HOST:PORT.",
+    ),
+]
 Scores = Annotated[
     list[str] | None,
     option(

@@ -29,13 +29,7 @@ def command(
     temperature: Annotated[
         str | None, typer.Option(help="Measure at these temperatures, as 0.8,1,1.2.")
     ] = None,
-    grade: Annotated[
-        str | None,
-        typer.Option(
-            help="Count a sample only if a second judge finds it right, too: working, "
-            "FILE.py:FUNCTION of question, completion and gold, or MODEL@http://HOST:PORT."
-        ),
-    ] = None,
+    grade: options.SecondJudge = None,
     allow_template_mismatch: options.OtherTemplate = False,
     compat: options.Compat = None,
     preset: options.Presets = None,

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -307,6 +308,8 @@ def smoothed(value: FloatArray) -> FloatArray:
     return np.array([window.mean() if len(window) else np.nan for window in defined], float)
 
 
+TITLE_CHARACTERS = 40
+"""The length of a line of a panel's title."""
 PANEL_IN = (4.6, 3.2)
 DIFFERENCE_IN = 1.7
 """Height of a panel with a difference."""
@@ -338,7 +341,7 @@ def draw_curves(
                 aside = index - (len(curves) - 1) / 2
                 alpha = min(ALPHA, ALL_BANDS / len(curves))
                 _draw(axes, curve, legend.line(label), aside, alpha)
-            axes.set_title(benchmark)
+            axes.set_title(fill(benchmark, TITLE_CHARACTERS))
             axes.set_ylim(*_limits(list(curves.values()), 0.0))
         if differences:
             for axes, (benchmark, curves) in zip(rows[1], panels.items(), strict=True):

@@ -110,10 +110,11 @@ def _plain(value: Any) -> Any:
 def portable(name: str) -> str:
     """Return a name of a benchmark or a model as it stands in the names of files.
 
-    Shells, `scp` and other systems read the signs of `arithmetic:held_out=60` as something else.
+    Shells, `scp` and other systems read the signs of `arithmetic:held_out=60` as something else,
+    and spaces as the end of a name.
     A data file's ending is left out, and nothing else behind a dot.
     """
-    return re.sub("[/:=]", "-", _DATA_ENDING.sub("", name))
+    return re.sub("[/:=]|,? ", "-", _DATA_ENDING.sub("", name))
 
 
 def file_stems(names: Iterable[str]) -> dict[str, str]:
@@ -124,7 +125,7 @@ def file_stems(names: Iterable[str]) -> dict[str, str]:
     return stems if distinct else {name: portable(name) for name in names}
 
 
-_DATA_ENDING = re.compile(r"\.(?:jsonl?|csv|parquet|eval)(?=:|$)")
+_DATA_ENDING = re.compile(r"\.(?:jsonl?|csv|parquet|eval)(?=[:,]|$)")
 
 
 EIGHT_DIGITS = "[0-9a-f]" * 8

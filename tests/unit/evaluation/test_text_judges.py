@@ -56,12 +56,18 @@ def test_demonstrations_are_right_workings_but_for_guesses(strategy):
 
 
 class Solving(Scripted):
-    """A sampler of four texts: right by a working, by two errors, by a guess; wrong."""
+    """A sampler of four texts: right by a working, by two errors, by a guess; wrong.
+
+    The model `guessing` has the same answers, all of them guesses.
+    """
 
     def text(self, request, index):
         a, b = map(int, re.findall(r"(\d+)\*(\d+)=\?", request.prompt)[-1])
         right = working_out("S", a, b)
-        texts = (right, right.replace("*", "*1", 1), working_out("D", a, b), right)
+        guess = working_out("D", a, b)
+        texts = (right, right.replace("*", "*1", 1), guess, right)
+        if Path(self.setup.model).name == "guessing":
+            texts = (guess,) * 4
         return f"{texts[index]}<end_working_out>{solution(a * b + (index == 3))}"
 
 
@@ -98,6 +104,24 @@ def test_samples_are_counted_that_are_right_by_a_right_working(passk):
     assert curves(report) == expected
     # of the nine right samples three have a right working; the wrong ones are not judged
     assert report["curves"][1]["seeds"][0]["statuses"] == {"right": 3, "wrong": 6}
+
+
+def test_a_difference_is_of_the_samples_that_both_judges_find_right(passk, tmp_path):
+    passk()
+    config = load(sets=[*SIZE, "model.seed=2"]).config
+    save_scratch(config.model, config.prompt.tags, [], tmp_path / "guessing")
+    words = "compare m guessing --preset tiny --limit 3 --n 4 --k 1,2 --json".split()
+    for more, title, difference in (
+        # both have three right answers of four
+        ((), "arithmetic", [0, 0]),
+        # 1/4 and 3/6 of m's samples and pairs have a right working, none of the guesses
+        (("--grade", "working"), "arithmetic, right by a right working", [0.25, 0.5]),
+    ):
+        result = CliRunner().invoke(app, [*words, *more])
+        assert result.exit_code == 0, result.output
+        (compared,) = json.loads(result.stdout)["comparisons"].items()
+        assert compared[0] == title
+        assert compared[1]["difference"][:2] == pytest.approx(difference)
 
 
 def test_a_function_sees_question_completion_and_gold_once(passk, monkeypatch):
