@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 from endpoint import Endpoint, serving
@@ -110,14 +111,14 @@ def test_a_difference_is_of_the_samples_that_both_judges_find_right(passk, tmp_p
     passk()
     config = load(sets=[*SIZE, "model.seed=2"]).config
     save_scratch(config.model, config.prompt.tags, [], tmp_path / "guessing")
-    words = "compare m guessing --preset tiny --limit 3 --n 4 --k 1,2 --json".split()
+    words = ["compare", "m", "guessing", "--preset", "tiny", "--limit", "3", "--n", "4", "--json"]
     for more, title, difference in (
         # both have three right answers of four
         ((), "arithmetic", [0, 0]),
         # 1/4 and 3/6 of m's samples and pairs have a right working, none of the guesses
         (("--grade", "working"), "arithmetic, right by a right working", [0.25, 0.5]),
     ):
-        result = CliRunner().invoke(app, [*words, *more])
+        result = CliRunner().invoke(app, [*words, "--k", "1,2", *more])
         assert result.exit_code == 0, result.output
         (compared,) = json.loads(result.stdout)["comparisons"].items()
         assert compared[0] == title
