@@ -1,16 +1,13 @@
 """A scored batch of the toy policy, and its log-probabilities in double precision."""
 
-from typing import Any
-
 import torch
-from torch import Tensor
 
 from sage_cli.models.loading import load_model
 
 TEMPERATURE = 0.7
 
 
-def moved(bench: Any) -> Any:
+def moved(bench):
     """Return the toy policy some way from its reference."""
     model = load_model(bench.base, trainable=True)
     generator = torch.Generator().manual_seed(3)
@@ -20,13 +17,12 @@ def moved(bench: Any) -> Any:
     return model
 
 
-def generated(trainer: Any) -> dict[str, Any]:
+def generated(trainer):
     rows = [row for row in list(trainer.train_dataset)[:4] for _ in range(4)]
-    batch: dict[str, Any] = trainer._generate_and_score_completions(rows)
-    return batch
+    return trainer._generate_and_score_completions(rows)
 
 
-def log_probabilities(model: Any, batch: dict[str, Any]) -> Tensor:
+def log_probabilities(model, batch):
     """Return float64 log-probabilities (B, T, V) where the completions' tokens are predicted."""
     ids, mask = (
         torch.cat([batch[f"prompt_{name}"], batch[f"completion_{name}"]], dim=1)
@@ -37,20 +33,20 @@ def log_probabilities(model: Any, batch: dict[str, Any]) -> Tensor:
     return (logits_BTV[:, -tokens - 1 : -1] / TEMPERATURE).log_softmax(dim=-1)
 
 
-def of_tokens(logps_BTV: Tensor, batch: dict[str, Any]) -> Tensor:
+def of_tokens(logps_BTV, batch):
     return logps_BTV.gather(2, batch["completion_ids"][..., None])[..., 0]
 
 
 def prepared(
-    bench: Any,
-    configure: Any,
+    bench,
+    configure,
     *,
-    guide: dict[str, Any],
-    anchor: dict[str, Any],
-    rl: dict[str, Any] | None = None,
-    section: dict[str, Any] | None = None,
-    **further: Any,
-) -> Any:
+    guide,
+    anchor,
+    rl=None,
+    section=None,
+    **further,
+):
     """Return a trainer past its first step; `section` are settings of the model."""
     config = configure(
         guide=guide,
@@ -66,7 +62,7 @@ def prepared(
     return trainer
 
 
-def rows_of(trainer: Any) -> list[tuple[int, int, list[int], list[int]]]:
+def rows_of(trainer):
     """Number, problem, prompt and completion of each row of the generation batch, in order."""
     rows = []
     for batch in trainer._buffered_inputs:
@@ -79,13 +75,13 @@ def rows_of(trainer: Any) -> list[tuple[int, int, list[int], list[int]]]:
     return sorted(rows)
 
 
-def log_chances(model: Any, prompt: list[int], completion: list[int]) -> Tensor:
+def log_chances(model, prompt, completion):
     """Return log pi of each token of a row without padding."""
     logits_TV = model(torch.tensor([prompt + completion])).logits[0, len(prompt) - 1 : -1]
     return logits_TV.log_softmax(-1)[range(len(completion)), completion]
 
 
-def assert_same_gradients(model: Any, gradients: dict[str, Tensor], least: float = 0.0) -> None:
+def assert_same_gradients(model, gradients, least=0.0):
     """Compare a step's gradients with those of the model's backward pass, weight by weight."""
     for name, parameter in model.named_parameters():
         off, whole = (gradients[name] - parameter.grad).norm(), parameter.grad.norm()

@@ -1,6 +1,6 @@
 """A policy of a few thousand parameters, and tasks that it can learn or fail."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,22 +18,21 @@ from sage_cli.problems.problem import Problem
 from sage_cli.store.run import Run
 from sage_cli.store.sample_parts import Completion
 from sage_cli.training.rl import RlInputs, build_trainer, train_rl
-from sage_cli.training.rl_trainer import RlTrainer
 
 
-def parity_grader(golds: Sequence[str], completions: Sequence[str]) -> list[Grade]:
+def parity_grader(golds, completions):
     """Right when the first character's code is even: half right at first, easy to learn."""
     even = [bool(text) and ord(text[0]) % 2 == 0 for text in completions]
     return [Grade("right" if right else "wrong", None) for right in even]
 
 
 @pytest.fixture(scope="session")
-def tokenizer() -> Any:
+def tokenizer():
     return character_tokenizer(["<SOLUTION>", "</SOLUTION>"])
 
 
 @pytest.fixture(scope="session")
-def base(tmp_path_factory: pytest.TempPathFactory, tokenizer: Any) -> Path:
+def base(tmp_path_factory, tokenizer):
     """A random policy's folder."""
     sizes = {"hidden_size": 16, "intermediate_size": 32, "max_position_embeddings": 64}
     heads = {"num_attention_heads": 2, "num_key_value_heads": 2}
@@ -54,7 +53,7 @@ PROMPTS = [
 ]
 
 
-def configuration(**sections: dict[str, Any]) -> SageConfig:
+def configuration(**sections):
     rl = {
         "steps": 4, "prompts_per_step": 4, "rollouts_per_prompt": 4, "learning_rate": 1e-3,
         "gradient_checkpointing": False, "optimizer": "adamw", "save_every": 2, "seed": 7,
@@ -76,9 +75,9 @@ class Bench:
     folder: Path
     grader: Callable[..., Any] = parity_grader
 
-    def run(self, config: SageConfig, name: str = "run", **changed: Any) -> list[dict[str, Any]]:
+    def run(self, config, name="run", **changed):
         """`changed`: another `on_step`, or other fields of RlInputs."""
-        heard: list[dict[str, Any]] = []
+        heard = []
         on_step = changed.pop("on_step", lambda record: heard.append(dict(record)))
         if "model" not in changed:
             changed["model"] = load_model(self.base, trainable=True)
@@ -86,24 +85,24 @@ class Bench:
         train_rl(config, inputs, run, on_step)
         return heard
 
-    def trainer(self, config: SageConfig, **changed: Any) -> RlTrainer:
+    def trainer(self, config, **changed):
         """The trainer of `run`, not yet trained."""
         inputs = self.inputs(**({"model": load_model(self.base)} | changed))
         run = Run(self.folder)
         return build_trainer(config, inputs, run, lambda _: None)
 
-    def inputs(self, **changed: Any) -> RlInputs:
+    def inputs(self, **changed):
         given = {"reference": self.base, "tokenizer": self.tokenizer, "prompts": PROMPTS}
         return RlInputs(**{**given, "grader": self.grader, **changed})
 
 
 @pytest.fixture
-def bench(base: Path, tokenizer: Any, tmp_path: Path) -> Bench:
+def bench(base, tokenizer, tmp_path):
     return Bench(base, tokenizer, tmp_path)
 
 
 @pytest.fixture
-def configure() -> Callable[..., SageConfig]:
+def configure():
     return configuration
 
 
@@ -111,23 +110,23 @@ class KilledError(Exception):
     """What ends a training as a kill does: nothing is saved."""
 
 
-def killing(step: int) -> Callable[[dict[str, Any]], None]:
+def killing(step):
     """Hears steps, and dies at one of them."""
 
-    def on_step(record: dict[str, Any]) -> None:
+    def on_step(record):
         if record["step"] == step:
             raise KilledError
 
     return on_step
 
 
-def timeless(records: Sequence[dict[str, Any]], *also: str) -> list[dict[str, Any]]:
+def timeless(records, *also):
     """Records without what clocks say, and what begins with one of `also`."""
     skipped = ("time/", "memory/", *also)
     return [{k: v for k, v in r.items() if not k.startswith(skipped)} for r in records]
 
 
-def weights(folder: Path) -> bytes:
+def weights(folder):
     """The content of the folder's only file of weights."""
     (file,) = folder.glob("*.safetensors")
     return file.read_bytes()
@@ -139,12 +138,12 @@ class StepsSeen(TrainerCallback):
     The policy is a copy without the trainer's own forward; `also` gives what else is kept.
     """
 
-    def __init__(self, trainer: Any, base: Path, also: Callable[[], tuple[Any, ...]] = tuple):
+    def __init__(self, trainer, base, also=tuple):
         self.trainer, self.base, self.also = trainer, base, also
-        self.steps: list[tuple[Any, ...]] = []
+        self.steps = []
         trainer.add_callback(self)
 
-    def on_pre_optimizer_step(self, *_: Any, **__: Any) -> None:
+    def on_pre_optimizer_step(self, *_, **__):
         model = self.trainer.accelerator.unwrap_model(self.trainer.model)
         gradients = {name: p.grad.double() for name, p in model.named_parameters()}
         alike = load_model(self.base)
@@ -152,7 +151,7 @@ class StepsSeen(TrainerCallback):
         self.steps.append((alike.double(), gradients, *self.also()))
 
 
-def adapted(bench: Any, config: Any) -> Any:
+def adapted(bench, config):
     """The toy policy with an adapter that already says something, as after supervised warm-up."""
     torch.manual_seed(0)
     model = attach_lora(load_model(bench.base), config.model.lora)
@@ -162,7 +161,7 @@ def adapted(bench: Any, config: Any) -> Any:
     return model
 
 
-def reference_completions(of: int = 2) -> dict[str, list[Completion]]:
+def reference_completions(of=2):
     """What a reference may have drawn: some finished, some cut off."""
     return {
         problem.id: [
