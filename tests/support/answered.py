@@ -1,8 +1,6 @@
 """Answers of a policy in a sample store of their own, for tests of analyses."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from stored import put
 
@@ -28,15 +26,15 @@ class Sample(NamedTuple):
 
 
 def answered(
-    root: Path,
-    policy: str,
-    samples: Mapping[str, Sequence[Sample]],
-    meta: Mapping[str, Mapping[str, Any]] | None = None,
-    benchmark: str = "arithmetic",
+    root,
+    policy,
+    samples,
+    meta=None,
+    benchmark="arithmetic",
     *,
-    parts: int = 1,
-    seed: int = 0,
-) -> Answers:
+    parts=1,
+    seed=0,
+):
     """Samples by problem, stored in so many parts, judged and read."""
     problems = tuple(
         Problem(id_, benchmark, f"{id_}?", "1", (meta or {}).get(id_, {})) for id_ in samples
@@ -64,7 +62,7 @@ def answered(
     return Answers(policy, Benchmark(benchmark, problems, "math", None), n, (grades,), (readings,))
 
 
-def inputs(*answers: Answers, **options: Any) -> Inputs:
+def inputs(*answers, **options):
     """Policies' answers on one benchmark."""
     return Inputs(
         answers={answers[0].benchmark.name: answers}, options=Options(resamples=200, **options)

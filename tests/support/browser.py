@@ -8,10 +8,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -30,22 +28,22 @@ TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
 class Browser:
     """A window of a browser; every wait ends when what is waited for is there."""
 
-    def __init__(self, driver: Any) -> None:
+    def __init__(self, driver):
         self.driver = driver
 
-    def size(self, width: int, *, dark: bool = False, height: int = 900) -> None:
+    def size(self, width, *, dark=False, height=900):
         """Set the window's width in pixels, and which colours the system asks for."""
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": scheme})
 
-    def open(self, address: str) -> None:
+    def open(self, address):
         """Open an address and wait until the page shows something."""
         self.driver.get(address)
         self.wait(lambda: self.all("main h1"))
 
-    def go(self, hash_: str) -> None:
+    def go(self, hash_):
         """Lead the page to an address of its own, and wait until it shows that."""
         mark = (
             "if (location.hash !== arguments[0]) document.querySelector('main h1').dataset.old = 1"
@@ -54,48 +52,48 @@ class Browser:
         self.wait(lambda: not self.all("main h1[data-old]") and self.all("main h1"))
         self.wait(self.drawn)
 
-    def drawn(self) -> bool:
+    def drawn(self):
         """True once every picture is drawn."""
         undrawn = "(one) => !one.firstChild && one.offsetParent"
         return not self.js(f"return [...document.querySelectorAll('.plot')].some({undrawn})")
 
-    def js(self, script: str, *values: Any) -> Any:
+    def js(self, script, *values):
         """Return what a script returns."""
         return self.driver.execute_script(script, *values)
 
-    def all(self, selector: str) -> list[Any]:
+    def all(self, selector):
         """Return the elements of a selector."""
         return list(self.driver.find_elements("css selector", selector))
 
-    def text(self, selector: str = "main") -> str:
+    def text(self, selector="main"):
         """Return the text of the first element of a selector."""
         found = "document.querySelector(arguments[0])?.innerText ?? ''"
         return str(self.js(f"return {found}", selector))
 
-    def texts(self, selector: str) -> list[str]:
+    def texts(self, selector):
         """Return the texts of all elements of a selector."""
         found = "[...document.querySelectorAll(arguments[0])].map((one) => one.textContent.trim())"
         return list(self.js(f"return {found}", selector))
 
-    def press(self, *keys: str) -> None:
+    def press(self, *keys):
         """Press keys where the focus is."""
         from selenium.webdriver.common.action_chains import ActionChains
 
         for key in keys:
             ActionChains(self.driver).send_keys(key).perform()
 
-    def wait(self, true: Callable[[], Any]) -> None:
+    def wait(self, true):
         """Wait until something is true."""
         ends = time.monotonic() + PATIENCE_S
         while not true():
             assert time.monotonic() < ends, f"waited in vain; the page shows {self.text()[:2000]}"
             time.sleep(0.05)
 
-    def complaints(self) -> list[str]:
+    def complaints(self):
         """Return what the page complained of in its console since the last call."""
         return [f"{one['level']} {one['message']}" for one in self.driver.get_log("browser")]
 
-    def violations(self) -> list[str]:
+    def violations(self):
         """Return what axe finds wrong with the page, with the first place of each."""
         if not self.js("return Boolean(window.axe)"):
             # run by the driver, which no policy of the page's concerns
@@ -111,7 +109,7 @@ class Browser:
 
 
 @contextmanager
-def chromium() -> Iterator[Browser]:
+def chromium():
     """A headless browser, closed at the end."""
     from selenium import webdriver
     from selenium.webdriver.chrome.options import Options
@@ -131,14 +129,14 @@ def chromium() -> Iterator[Browser]:
 
 
 @contextmanager
-def view(root: Path) -> Iterator[str]:
+def view(root):
     """Type `sage view` and yield the address that it prints, without what stands after `#`."""
     with served(root) as (address, _):
         yield address
 
 
 @contextmanager
-def served(root: Path) -> Iterator[tuple[str, int]]:
+def served(root):
     """Type `sage view` and yield the address that it prints with the number of its process."""
     program = Path(sys.executable).with_name("sage")
     typed = [program, "view", "--no-open", "--json", "--runs", root]
@@ -158,7 +156,7 @@ def served(root: Path) -> Iterator[tuple[str, int]]:
         process.communicate(timeout=30)
 
 
-def origin(address: str) -> str:
+def origin(address):
     """Return scheme, host and port of an address."""
     parts = urlsplit(address)
     return f"{parts.scheme}://{parts.netloc}"

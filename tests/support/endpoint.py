@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -34,11 +34,11 @@ class Endpoint:
     """Changes what it would answer to a request."""
 
 
-def text_for(prompt: str, seed: int) -> str:
+def text_for(prompt, seed):
     return f"{prompt}{seed}</SOLUTION>"
 
 
-def usual_answer(endpoint: Endpoint, body: dict[str, Any]) -> Answer:
+def usual_answer(endpoint, body):
     chat = "messages" in body
     prompt = body["messages"][-1]["content"] if chat else body["prompt"]
     text = text_for(prompt, body.get("seed", 0))
@@ -49,13 +49,13 @@ def usual_answer(endpoint: Endpoint, body: dict[str, Any]) -> Answer:
     return 200, {"choices": [choice], "usage": {"completion_tokens": 3}}, {}
 
 
-def serve(endpoint: Endpoint) -> ThreadingHTTPServer:
+def serve(endpoint):
     lock = threading.Lock()
 
     class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *_: Any) -> None: ...
+        def log_message(self, *_): ...
 
-        def answer(self, status: int, body: Any, headers: dict[str, str]) -> None:
+        def answer(self, status, body, headers):
             content = body if isinstance(body, bytes) else json.dumps(body).encode()
             self.send_response(status)
             for name, value in {"Content-Length": str(len(content)), **headers}.items():
@@ -63,7 +63,7 @@ def serve(endpoint: Endpoint) -> ThreadingHTTPServer:
             self.end_headers()
             self.wfile.write(content)
 
-        def do_GET(self) -> None:
+        def do_GET(self):
             endpoint.authorizations.append(self.headers["Authorization"])
             if self.path.startswith("/server_info") and endpoint.logprobs_mode:
                 model = {"model_config": {"logprobs_mode": endpoint.logprobs_mode}}
@@ -73,7 +73,7 @@ def serve(endpoint: Endpoint) -> ThreadingHTTPServer:
             else:
                 self.answer(200, {"object": "list", "data": endpoint.models}, {})
 
-        def do_POST(self) -> None:
+        def do_POST(self):
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             with lock:
                 endpoint.authorizations.append(self.headers["Authorization"])
@@ -99,7 +99,7 @@ def serve(endpoint: Endpoint) -> ThreadingHTTPServer:
 
 
 @contextmanager
-def serving(*endpoints: Endpoint) -> Iterator[None]:
+def serving(*endpoints):
     """Serve all of them for the length of the block."""
     servers = [serve(endpoint) for endpoint in endpoints]
     try:

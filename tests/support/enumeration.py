@@ -10,7 +10,6 @@ from itertools import product
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from sage_cli.guides import Signals
 from sage_cli.guides.divergences import k3
@@ -163,11 +162,11 @@ def covering_level(reward_B, anchor_B, beta):
 
 
 def k3_corrected(
-    logps_BT: Tensor,
-    reference_logps_BT: Tensor,
-    old_logps_BT: Tensor,
-    log_q_BT: Tensor | float = 0,
-) -> Tensor:
+    logps_BT,
+    reference_logps_BT,
+    old_logps_BT,
+    log_q_BT=0,
+):
     """k3 times the importance ratio pi / pi_old, with gradient through both.
 
     On-policy its expected gradient is the exact per-token reverse KL's; a guide that depends on

@@ -1,7 +1,5 @@
 """A package with a guide whose trainings die where a trial's settings say so: real files."""
 
-from pathlib import Path
-
 SOURCE = '''
 import os
 import signal
@@ -29,7 +27,7 @@ class Faulty(Guide):
 '''
 
 
-def install(folder: Path) -> None:
+def install(folder):
     """Lay the package out in `folder`, which stands on a module search path."""
     (folder / "faulty_guide").mkdir(parents=True)
     (folder / "faulty_guide" / "__init__.py").write_text(SOURCE)

@@ -3,9 +3,8 @@
 import socket
 
 
-def free_port() -> int:
+def free_port():
     """One that was free just now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+        return probe.getsockname()[1]

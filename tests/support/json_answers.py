@@ -1,13 +1,11 @@
 """Commands that answer in JSON, and a check of what one printed."""
 
 import json
-from collections.abc import Sequence
-from typing import Any
 
 from sage_cli.cli.app import COMMANDS, command_named
 
 
-def answering(name: str, command: Any) -> list[str]:
+def answering(name, command):
     """Return the commands at and below one that know `--json`."""
     options = [word for option in command.params for word in option.opts]
     inner = getattr(command, "commands", {})
@@ -15,18 +13,18 @@ def answering(name: str, command: Any) -> list[str]:
     return [*([name] if "--json" in options else []), *below]
 
 
-def all_answering() -> set[str]:
+def all_answering():
     """Return every command that knows `--json`, as `runs list`."""
     return {found for name in COMMANDS for found in answering(name, command_named(name))}
 
 
-def command_of(words: Sequence[str], known: set[str]) -> str:
+def command_of(words, known):
     """Return `runs list` of `runs list --json`."""
     two = " ".join(words[:2])
     return two if two in known else words[0]
 
 
-def one_object(printed: str) -> dict[str, Any]:
+def one_object(printed):
     """Return the one JSON object that was printed, without colours and without NaN."""
     assert "\x1b" not in printed
     found = json.loads(printed, parse_constant=_refuse)
@@ -36,5 +34,5 @@ def one_object(printed: str) -> dict[str, Any]:
     return found
 
 
-def _refuse(constant: str) -> None:
+def _refuse(constant):
     raise AssertionError(f"{constant} is no JSON")

@@ -12,7 +12,7 @@ from sage_cli.trials.executors.executor import End, Fate
 class LocalDeaths:
     """A test of every executor that runs commands under guards here; for an ExecutorContract."""
 
-    def group_of(self, job: str, guard: int) -> int:
+    def group_of(self, job, guard):
         """Return the process group of a job, whose leader is its watcher."""
         raise NotImplementedError
 

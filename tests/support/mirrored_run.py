@@ -1,17 +1,13 @@
 """A run, and trainings of it that write what a training writes and mirror it."""
 
-from collections.abc import Iterable
-from pathlib import Path
-
 import pytest
 
-from sage_cli.settings.sections.runs import TrackingSection
 from sage_cli.store.mirrors import mirrors_of
-from sage_cli.store.run import Run, Runs
+from sage_cli.store.run import Runs
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
+def run(tmp_path):
     """A run of RL that has begun."""
     run = Runs(tmp_path).at("rl", "dapo-branch", "1" * 8)
     config = {"tracking": {"project": "sage", "group": "tau-rho-1"}, "rl": {"a": 1}}
@@ -19,7 +15,7 @@ def run(tmp_path: Path) -> Run:
         return run
 
 
-def rollout(step: int) -> dict[str, object]:
+def rollout(step):
     """A row of rollouts.jsonl."""
     return {
         "step": step, "prompt": f"{step}*3=?", "completion": "|12|\nso 12", "gold": "12",
@@ -27,7 +23,7 @@ def rollout(step: int) -> dict[str, object]:
     }  # fmt: skip
 
 
-def train(run: Run, steps: Iterable[int], tracking: TrackingSection) -> None:
+def train(run, steps, tracking):
     """What a training does at every step: first the files, then the mirrors."""
     mirrors = mirrors_of(tracking, run)
     for step in steps:
@@ -41,7 +37,7 @@ def train(run: Run, steps: Iterable[int], tracking: TrackingSection) -> None:
         mirror.close()
 
 
-def resume_at(run: Run, step: int) -> None:
+def resume_at(run, step):
     """What a training does that goes on from a checkpoint."""
     run.metrics.rewind(step)
     run.rollouts.rewind(step)

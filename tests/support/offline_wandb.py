@@ -3,9 +3,7 @@
 import json
 import struct
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,12 +24,12 @@ class Offline:
     group: str = ""
     job: str = ""
 
-    def of(self, name: str) -> list[tuple[int, Any]]:
+    def of(self, name):
         """(step, value) of one metric, as they were written."""
         return [(step, row[name]) for step, row in self.history.items()]
 
 
-def read_offline(folder: Path) -> Offline:
+def read_offline(folder):
     """The one offline run below `folder`/wandb."""
     (path,) = (folder / "wandb").glob("offline-run-*/run-*.wandb")
     found = Offline()
@@ -52,7 +50,7 @@ def read_offline(folder: Path) -> Offline:
     return found
 
 
-def whole(path: Path) -> list[Any]:
+def whole(path):
     """All records; W&B's own process may write the last of them after `finish` has returned."""
     for _ in range(600):
         found = list(_records(path.read_bytes()))
@@ -62,17 +60,17 @@ def whole(path: Path) -> list[Any]:
     pytest.fail(f"{path} was never finished")
 
 
-def _values(items: Any) -> dict[str, Any]:
+def _values(items):
     return {"/".join(item.nested_key) or item.key: json.loads(item.value_json) for item in items}
 
 
-def table_in(path: Path) -> list[dict[str, Any]]:
+def table_in(path):
     """The rows of a table's file."""
     table = json.loads(path.read_text())
     return [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
 
 
-def _records(data: bytes) -> Iterator[Any]:
+def _records(data):
     place, begun = 7, b""  # the file's own header
     while place + HEADER.size <= len(data):
         left = BLOCK - place % BLOCK

@@ -8,7 +8,6 @@ import fcntl
 import socket
 import sys
 from pathlib import Path
-from typing import Any
 
 from sage_cli.errors import StoreError
 from sage_cli.store import locks
@@ -26,10 +25,10 @@ other_host.elsewhere(os.environ["SAGE_TEST_HOST"])
 """
 
 
-def elsewhere(name: str) -> None:
+def elsewhere(name):
     """From now on this process is on the host `name`, and its flock is seen by nobody."""
 
-    def flock(*_: Any) -> None:
+    def flock(*_):
         """Given to everybody, as on a file system whose locks end at the host."""
 
     fcntl.flock = flock
@@ -37,18 +36,18 @@ def elsewhere(name: str) -> None:
     locks._boot = lambda: f"boot of {name}"
 
 
-def install(packages: Path) -> None:
+def install(packages):
     """Let each Python process with `packages` in its path be on the host $SAGE_TEST_HOST."""
     support = str(Path(__file__).parent)
     (packages / "sitecustomize.py").write_text(SITE.format(support=support))
 
 
-def say(text: str) -> None:
+def say(text):
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
-def main(folder: Path, host: str, order: str) -> None:
+def main(folder, host, order):
     elsewhere(host)
     if order == "look":
         say(f"{is_held(folder)} {holder_of(folder)}")

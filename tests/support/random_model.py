@@ -1,30 +1,27 @@
 """Models with random weights, built in a moment."""
 
-from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
-from transformers import AutoModelForCausalLM, PreTrainedTokenizerBase, Qwen2Config
+from transformers import AutoModelForCausalLM, Qwen2Config
 
 from sage_cli.models.scratch import build_scratch, build_tokenizer
-from sage_cli.settings.sections.model import ScratchModel
 
 
 def random_model(
-    tokenizer: PreTrainedTokenizerBase,
-    architecture: type = Qwen2Config,
+    tokenizer,
+    architecture=Qwen2Config,
     *,
-    seed: int = 0,
-    std: float | None = 0.3,
-    **changes: Any,
-) -> Any:
+    seed=0,
+    std=0.3,
+    **changes,
+):
     """A model for `tokenizer`; with weights of deviation `std` its greedy answers differ.
 
     `std=None` leaves the weights as the architecture draws them.
     """
-    settings: dict[str, Any] = {
+    settings = {
         "vocab_size": len(tokenizer), "hidden_size": 32, "intermediate_size": 64,
         "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 4,
         "max_position_embeddings": 256, "bos_token_id": None,
@@ -62,7 +59,7 @@ ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {
 """Published architectures by name: configuration class and what it needs besides the sizes."""
 
 
-def of_architecture(name: str, tokenizer: PreTrainedTokenizerBase, **changes: Any) -> Any:
+def of_architecture(name, tokenizer, **changes):
     """A random model of a published architecture; `gemma3-images` also reads images."""
     if name != "gemma3-images":
         settings, further = ARCHITECTURES[name]
@@ -76,9 +73,7 @@ def of_architecture(name: str, tokenizer: PreTrainedTokenizerBase, **changes: An
     return AutoModelForCausalLM.from_config(config).eval()
 
 
-def save_scratch(
-    section: ScratchModel, tags: Sequence[str], texts: Iterable[str], folder: Path
-) -> None:
+def save_scratch(section, tags, texts, folder):
     """Write tokenizer and freshly initialised weights to `folder` (safetensors)."""
     tokenizer = build_tokenizer(section, tags, texts)
     build_scratch(section, tokenizer).save_pretrained(folder)

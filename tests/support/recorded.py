@@ -9,12 +9,12 @@ PAGE = Path(__file__).resolve().parents[2] / "docs/reference/records.md"
 
 
 @cache
-def explained() -> dict[str, str]:
+def explained():
     """Key, or pattern of keys -> what it is."""
     return dict(re.findall(r"^\| `(\S+)` \| (.*) \|$", PAGE.read_text(), re.MULTILINE))
 
 
-def meaning(key: str) -> str | None:
+def meaning(key):
     """Return the meaning of a key of metrics.jsonl; None for one that the page doesn't have."""
     meanings = explained()
     pattern = next((name for name in meanings if fnmatchcase(key, name)), "")

@@ -11,7 +11,6 @@ from toy_policy import Bench, adapted, configuration, reference_completions, tim
 from toy_run import TAGS
 from trl import GRPOTrainer
 
-from sage_cli.config.schema import SageConfig
 from sage_cli.methods.method import Method
 from sage_cli.models.loading import load_model
 from sage_cli.settings.compat import WARM_UP, official_settings
@@ -50,16 +49,16 @@ class Training:
     batches: int
 
     @property
-    def period(self) -> int:
+    def period(self):
         """Optimiser steps of a generation batch."""
         return self.configuration().rl.steps_per_batch
 
     @property
-    def steps(self) -> int:
+    def steps(self):
         """Optimiser steps of the whole training."""
         return self.period * self.batches
 
-    def configuration(self, **rl: Any) -> SageConfig:
+    def configuration(self, **rl):
         """As `--algo` fills it in, with a guide that has random numbers."""
         if self.case == OFFICIAL:
             return configuration(**_official(rl))
@@ -72,7 +71,7 @@ class Training:
         kept = {"tracking": {"rollouts": "all"}}
         return configuration(rl=own | rl, anchor=anchor, guide=guide, **kept)
 
-    def run(self, name: str, on_step: OnStep = lambda _: None, **rl: Any) -> Run:
+    def run(self, name, on_step=lambda _: None, **rl):
         """Train or resume it in the folder `name`."""
         config = self.configuration(**{"steps": self.steps, "save_every": 999, **rl})
         run = Run(self.bench.folder / name)
@@ -87,20 +86,20 @@ class Training:
             self.bench.run(config, name, on_step=on_step, **given)
         return run
 
-    def _load(self, _folder: Any) -> Any:
+    def _load(self, _folder):
         return load_model(self.bench.base, trainable=True)
 
 
-def _moving(case: str) -> dict[str, Any]:
+def _moving(case):
     """Averages and a reset between them, so that every checkpoint has another reference."""
     model = {"model": {"tuning": "lora", "lora": {"dropout": 0.0}}} if case == MOVING_LORA else {}
     anchor = {"ema": 0.6, "reset_every": 3, "rows": "informative"}
     return {"anchor": anchor, "guide": {"name": "random"}, **model}
 
 
-def _official(rl: dict[str, Any]) -> dict[str, Any]:
+def _official(rl):
     """What the authors' values make of a training with an adapter and the guide `random`."""
-    sections: dict[str, Any] = {"rl": {"micro_batch": 2}, "anchor": {}}
+    sections = {"rl": {"micro_batch": 2}, "anchor": {}}
     sections |= {"guide": {"name": "random"}, "model": {"tuning": "lora", "lora": {"dropout": 0.0}}}
     for name, value in official_settings(["lora", "random", WARM_UP]).items():
         section, setting = name.split(".", 1)
@@ -110,21 +109,21 @@ def _official(rl: dict[str, Any]) -> dict[str, Any]:
     return sections
 
 
-def stopping(step: int) -> OnStep:
+def stopping(step):
     """Hears steps, and asks to stop in the one after `step`."""
 
-    def on_step(record: dict[str, Any]) -> None:
+    def on_step(record):
         if record["step"] == step:
             os.kill(os.getpid(), signal.SIGTERM)
 
     return on_step
 
 
-def formed(generate: Any = GRPOTrainer._generate_single_turn) -> Callable[..., Any]:
+def formed(generate=GRPOTrainer._generate_single_turn):
     """TRL's rollouts, with the answer's tags in every other one: RLPR pays nothing without them."""
 
     @wraps(generate)
-    def generated(self: Any, *arguments: Any, **named: Any) -> Any:
+    def generated(self, *arguments, **named):
         rows, logps = generate(self, *arguments, **named)
         opening, closing = self.processing_class.convert_tokens_to_ids(TAGS)
         end = self.eos_token_ids[0]
@@ -134,7 +133,7 @@ def formed(generate: Any = GRPOTrainer._generate_single_turn) -> Callable[..., A
     return generated
 
 
-def same_ends(one: Run, other: Run) -> None:
+def same_ends(one, other):
     """Both runs learned the same: records but for clocks and memory, weights, completions."""
     assert any(record["grad_norm"] > 0 for record in one.metrics.read())
     assert timeless(other.metrics.read()) == timeless(one.metrics.read())
@@ -143,7 +142,7 @@ def same_ends(one: Run, other: Run) -> None:
     assert _completions(other) == _completions(one)
 
 
-def _completions(run: Run) -> list[dict[str, Any]]:
+def _completions(run):
     """Return what is kept of every completion; the values of None and NaN are never equal."""
     return [
         {key: str(value) for key, value in row.items()}

@@ -1,16 +1,13 @@
 """A scored batch of the toy policy, and its log-probabilities in double precision."""
 
-from typing import Any
-
 import torch
-from torch import Tensor
 
 from sage_cli.models.loading import load_model
 
 TEMPERATURE = 0.7
 
 
-def moved(bench: Any) -> Any:
+def moved(bench):
     """Return the toy policy some way from its reference."""
     model = load_model(bench.base, trainable=True)
     generator = torch.Generator().manual_seed(3)
@@ -20,13 +17,12 @@ def moved(bench: Any) -> Any:
     return model
 
 
-def generated(trainer: Any) -> dict[str, Any]:
+def generated(trainer):
     rows = [row for row in list(trainer.train_dataset)[:4] for _ in range(4)]
-    batch: dict[str, Any] = trainer._generate_and_score_completions(rows)
-    return batch
+    return trainer._generate_and_score_completions(rows)
 
 
-def log_probabilities(model: Any, batch: dict[str, Any]) -> Tensor:
+def log_probabilities(model, batch):
     """Return float64 log-probabilities (B, T, V) where the completions' tokens are predicted."""
     ids, mask = (
         torch.cat([batch[f"prompt_{name}"], batch[f"completion_{name}"]], dim=1)
@@ -37,13 +33,11 @@ def log_probabilities(model: Any, batch: dict[str, Any]) -> Tensor:
     return (logits_BTV[:, -tokens - 1 : -1] / TEMPERATURE).log_softmax(dim=-1)
 
 
-def of_tokens(logps_BTV: Tensor, batch: dict[str, Any]) -> Tensor:
+def of_tokens(logps_BTV, batch):
     return logps_BTV.gather(2, batch["completion_ids"][..., None])[..., 0]
 
 
-def prepared(
-    bench: Any, configure: Any, *, guide: dict[str, Any], anchor: dict[str, Any], model: Any
-) -> Any:
+def prepared(bench, configure, *, guide, anchor, model):
     """Return a trainer of the policy past its first step."""
     config = configure(
         guide=guide,
@@ -58,7 +52,7 @@ def prepared(
     return trainer
 
 
-def row_of(batch: dict[str, Any], i: int) -> tuple[int, list[int], list[int]]:
+def row_of(batch, i):
     """Problem, prompt and completion of a row, without padding."""
     prompt, completion = (
         batch[f"{part}_ids"][i][batch[f"{part}_mask"][i].bool()].tolist()
@@ -67,7 +61,7 @@ def row_of(batch: dict[str, Any], i: int) -> tuple[int, list[int], list[int]]:
     return int(batch["prompt_row_B"][i]), prompt, completion
 
 
-def rows_of(trainer: Any) -> list[tuple[int, int, list[int], list[int]]]:
+def rows_of(trainer):
     """Number, problem, prompt and completion of each row of the generation batch, in order."""
     return sorted(
         (number, *row_of(batch, i))
@@ -76,18 +70,18 @@ def rows_of(trainer: Any) -> list[tuple[int, int, list[int], list[int]]]:
     )
 
 
-def log_chances(model: Any, prompt: list[int], completion: list[int]) -> Tensor:
+def log_chances(model, prompt, completion):
     """Return log pi of each token of a row without padding."""
     logits_TV = model(torch.tensor([prompt + completion])).logits[0, len(prompt) - 1 : -1]
     return logits_TV.log_softmax(-1)[range(len(completion)), completion]
 
 
-def gradients_of(model: Any) -> dict[str, Tensor]:
+def gradients_of(model):
     """Return the gradients by the weights' names, in double precision."""
     return {name: weight.grad.double() for name, weight in model.named_parameters()}
 
 
-def assert_same_gradients(model: Any, gradients: dict[str, Tensor], least: float = 0.0) -> None:
+def assert_same_gradients(model, gradients, least=0.0):
     """Compare a step's gradients with those of the model's backward pass, weight by weight."""
     for name, parameter in model.named_parameters():
         off, whole = (gradients[name] - parameter.grad).norm(), parameter.grad.norm()

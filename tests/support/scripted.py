@@ -1,9 +1,5 @@
 """A sampler for tests, whose texts are made of the request and the index of the sample."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
-
-from sage_cli.sampling.sampler import SampleRequest
 from sage_cli.store.sample_parts import Completion
 
 
@@ -12,23 +8,23 @@ class Scripted:
 
     provenance = {"engine": "scripted"}  # noqa: RUF012
 
-    def __init__(self, setup: Any = None) -> None:
+    def __init__(self, setup=None):
         self.setup, self.closed = setup, 0
-        self.asked: list[SampleRequest] = []
+        self.asked = []
 
-    def text(self, request: SampleRequest, index: int) -> str:
+    def text(self, request, index):
         raise NotImplementedError
 
-    def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
+    def sample(self, requests):
         for request in requests:
             self.asked.append(request)
             for index in request.indices:
                 text = self.text(request, index)
                 yield Completion(request.problem_id, index, request.seed, text, 3, "stop")
 
-    def close(self) -> None:
+    def close(self):
         self.closed += 1
 
 
-def solution(answer: object) -> str:
+def solution(answer):
     return f"<SOLUTION>{answer}</SOLUTION>"

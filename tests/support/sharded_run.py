@@ -9,7 +9,6 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
 
 import torch
 from accelerate import PartialState
@@ -27,7 +26,7 @@ from sage_cli.training.launch import join_processes
 STEPS, SAVED = 4, 2
 
 
-def sections(kind: str) -> dict[str, Any]:
+def sections(kind):
     """Of a training whose completions are fixed.
 
     `full` and `lora` tune a policy that has a reference, `rapo` all weights with a reference that
@@ -44,7 +43,7 @@ def sections(kind: str) -> dict[str, Any]:
     return {"rl": rl, "anchor": {"beta": 0.1}, "model": {"tuning": kind}}
 
 
-def policy(bench: Bench, kind: str) -> Any:
+def policy(bench, kind):
     """The policy as it starts; under `rlpr` unsure enough for every gold to have a chance."""
     if kind == "lora":
         return adapted(bench, configuration(**sections(kind)))
@@ -55,7 +54,7 @@ def policy(bench: Bench, kind: str) -> Any:
     return model
 
 
-def shard() -> None:
+def shard():
     """What `accelerate launch` with the shipped fsdp2.yaml says to each process."""
     said = read_yaml(shipped("configs/accelerate") / "fsdp2.yaml")["fsdp_config"]
     os.environ |= {name.upper(): str(value) for name, value in said.items()}
@@ -65,20 +64,19 @@ def shard() -> None:
         PartialState._shared_state["distributed_type"] = DistributedType.MULTI_GPU
 
 
-def noted(folder: Path, chances: Any = ProbabilityReward._chances) -> Any:
+def noted(folder, chances=ProbabilityReward._chances):
     """How many golds this process is asked for at once, a line for each time."""
     mine = folder / f"golds-{PartialState().process_index}"
 
-    def asked(self: ProbabilityReward, contexts: Any, golds: Any) -> list[float]:
+    def asked(self, contexts, golds):
         with mine.open("a") as lines:
             lines.write(f"{len(golds)}\n")
-        found: list[float] = chances(self, contexts, golds)
-        return found
+        return chances(self, contexts, golds)
 
     return asked
 
 
-def train(order: dict[str, Any]) -> None:
+def train(order):
     """Train it whole, then once more from the checkpoint in the middle; note both weights."""
     GRPOTrainer._generate_single_turn = fixed_completions
     GRPOTrainer.formed = order["kind"] == "rlpr"
@@ -87,7 +85,7 @@ def train(order: dict[str, Any]) -> None:
     bench = Bench(base, AutoTokenizer.from_pretrained(base), folder)
     kind, main = order["kind"], PartialState().is_main_process
 
-    def run() -> None:
+    def run():
         bench.run(configuration(**sections(kind)), kind, model=policy(bench, kind))
         PartialState().wait_for_everyone()
 

@@ -15,12 +15,12 @@ class ShellTask(Task):
     line: str
     folder: Path
 
-    def command(self, file: Path, log: Path) -> Command:
+    def command(self, file, log):
         command = ("sh", "-c", f"cd '{self.folder}'; {self.line}")
         return Command(self.name, command, log, self.resources)
 
 
-def shell_task(folder: Path, name: str, line: str | None = None, needs: Task | None = None) -> Task:
+def shell_task(folder, name, line=None, needs=None):
     """A work that is done once `folder/name` is there, which its default line makes."""
     return ShellTask(
         name, f"work {name}", (), load().config, (folder / name).exists, Resources(),

@@ -1,11 +1,8 @@
 """Runs with samples, a sweep and a suite for `sage view`, made up without a model."""
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
 
 from sage_cli.config.load import load
-from sage_cli.config.schema import SageConfig
 from sage_cli.evaluation.benchmarks import grader_for, load_benchmarks
 from sage_cli.evaluation.evaluate import figures
 from sage_cli.evaluation.stored import PolicySamples, stored_measurements
@@ -23,7 +20,7 @@ from sage_cli.reports.tables import Estimate, Row, Table, columns
 from sage_cli.store.annotations import GradeStore
 from sage_cli.store.files import write_object
 from sage_cli.store.ledger import PromptRow
-from sage_cli.store.run import Run, Runs, record_evaluation
+from sage_cli.store.run import Runs, record_evaluation
 from sage_cli.store.sample_parts import Completion
 
 PROBLEMS, SAMPLES = 6, 8
@@ -43,17 +40,17 @@ Text = Callable[[int, int], tuple[str, str]]
 """Place of a problem and of a sample -> a completion and its grade."""
 
 
-def by_chance(share: int) -> Text:
+def by_chance(share):
     """The first `share` samples of each problem but the last are right."""
 
-    def text(problem: int, sample: int) -> tuple[str, str]:
+    def text(problem, sample):
         right = sample < share and problem < PROBLEMS - 1
         return f"Completion {sample} of {problem}", "right" if right else "wrong"
 
     return text
 
 
-def hostile(problem: int, sample: int) -> tuple[str, str]:
+def hostile(problem, sample):
     """The first problem's samples hold markup and control characters, its second a megabyte."""
     if problem == 0 and sample < 2:
         return (HOSTILE if sample == 0 else LONG), "right" if sample else "wrong"
@@ -61,17 +58,17 @@ def hostile(problem: int, sample: int) -> tuple[str, str]:
 
 
 def stored_run(
-    root: Path,
-    label: str,
-    identity: str,
-    text: Text | None = None,
+    root,
+    label,
+    identity,
+    text=None,
     *,
-    kind: str = "rl",
-    parent: str | None = None,
-    settings: Mapping[str, Any] | None = None,
-    records: Sequence[Mapping[str, Any]] = (),
-    model: Callable[[Path], object] | None = None,
-) -> Run:
+    kind="rl",
+    parent=None,
+    settings=None,
+    records=(),
+    model=None,
+):
     """A finished run below `root`, with samples if `text` is given.
 
     `model` writes its model; without it the model has no weights.
@@ -79,7 +76,7 @@ def stored_run(
     config = load(("tiny",), {**SETTINGS, **(settings or {})}).config
     run = Runs(root).at(kind, label, identity * 8)
     command = f"sage {kind} --algo {label}"
-    origin: dict[str, Any] = {"kind": kind, "seed": 1, "parent": parent, "template": "ad377bdf3c3e"}
+    origin = {"kind": kind, "seed": 1, "parent": parent, "template": "ad377bdf3c3e"}
     with run.recording(config.model_dump(mode="json"), **origin) as recording:
         recording.note(command=command)
         for record in records:
@@ -93,7 +90,7 @@ def stored_run(
     return run
 
 
-def weightless(folder: Path) -> None:
+def weightless(folder):
     """Write what names a model, and no weights; each folder's is another model."""
     folder.mkdir()
     (folder / "config.json").write_text("{}")
@@ -101,7 +98,7 @@ def weightless(folder: Path) -> None:
     (folder / "model.safetensors").write_bytes(str(folder).encode())
 
 
-def _trained(run: Run) -> None:
+def _trained(run):
     for step in (1, 2):
         run.rollouts.append({
             "step": step, "prompt": "2*3=?", "completion": f"step {step} {HOSTILE}", "gold": "6",
@@ -112,12 +109,12 @@ def _trained(run: Run) -> None:
     ledger.seal()
 
 
-def sample(run: Run, root: Path, config: SageConfig, text: Text) -> None:
+def sample(run, root, config, text):
     """Store and grade samples of a run, and record the figures."""
     (benchmark,) = load_benchmarks(config.evaluation, config.data)
     own = PolicySamples.from_config(Policy.of_run(run), config, root)
     samples, ids = own.at(0), list(benchmark.golds)
-    grade: dict[tuple[str, int], str] = {}
+    grade = {}
     with samples.writing({"engine": "test"}) as writer:
         writer.claim(ids, SAMPLES)
         for problem, id_ in enumerate(ids):
@@ -136,7 +133,7 @@ def sample(run: Run, root: Path, config: SageConfig, text: Text) -> None:
     record_evaluation(run, "arithmetic", figures(measured["arithmetic"], config), "arithmetic")
 
 
-def shown_runs(root: Path) -> Path:
+def shown_runs(root):
     """An initial policy and two trainings with samples, a torn run, a sweep and a suite."""
     records = [
         {"step": step, "of": 3, "reward": 0.2 * step, "loss": 1 / step} for step in (1, 2, 3)
@@ -159,7 +156,7 @@ def shown_runs(root: Path) -> Path:
     return root
 
 
-def sweep(root: Path, runs: Sequence[str], name: str = "tau-rho-12345678") -> Path:
+def sweep(root, runs, name="tau-rho-12345678"):
     """A sweep over two parameters, four trials of which are done and one failed."""
     folder = root / "sweeps" / name
     folder.mkdir(parents=True)
@@ -198,7 +195,7 @@ def sweep(root: Path, runs: Sequence[str], name: str = "tau-rho-12345678") -> Pa
     return folder
 
 
-def drawn(path: Path) -> None:
+def drawn(path):
     """A picture with a script, which must not run."""
     svg = "<svg xmlns='http://www.w3.org/2000/svg' width='90pt' height='40pt'>"
     script = "<script>document.title = 'owned'</script>"
@@ -206,7 +203,7 @@ def drawn(path: Path) -> None:
         path.with_name(f"{path.name}.{ending}").write_text(f"{svg}{script}<rect/></svg>")
 
 
-def suite(root: Path, *runs: str) -> Path:
+def suite(root, *runs):
     """A suite with a claim, curves of two methods, tasks of which one failed, and its log."""
     folder = root / "suites" / "demo-12345678"
     (folder / "report").mkdir(parents=True)

@@ -10,13 +10,11 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from sage_cli.cli.app import main
 from sage_cli.evaluation.measure import fill
-from sage_cli.sampling.sampler import SampleRequest
 from sage_cli.store import sample_parts, sample_set
 from sage_cli.store.sample_parts import Completion
 from sage_cli.store.sample_set import SampleIdentity, SampleSet
@@ -27,11 +25,11 @@ N = 100
 CHUNK, FLUSH_ROWS = 40, 10
 
 
-def signal_at(number: int, part: int, moment: str) -> None:
+def signal_at(number, part, moment):
     """Have this process send itself a signal at that moment of a part."""
     write, written = sample_parts.write_part, [0]
 
-    def signalling(folder: Path, *rest: Any) -> Path:
+    def signalling(folder, *rest):
         written[0] += 1
         if written[0] == part and moment == "writing":
             (folder / ".part-half.parquet.0.tmp").write_bytes(b"half")
@@ -49,10 +47,10 @@ class Slow:
 
     provenance: Mapping[str, str] = {"engine": "slow"}
 
-    def __init__(self, pause_s: float) -> None:
+    def __init__(self, pause_s):
         self._pause_s = pause_s
 
-    def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
+    def sample(self, requests):
         for request in requests:
             for index in request.indices:
                 time.sleep(self._pause_s)
@@ -60,12 +58,12 @@ class Slow:
                 yield Completion(request.problem_id, index, request.seed, text, 3, "stop")
 
 
-def fill_slowly(folder: str, pause_s: str) -> None:
+def fill_slowly(folder, pause_s):
     sample_set.CHUNK, sample_set.FLUSH_ROWS, sample_set.POLL_S = CHUNK, FLUSH_ROWS, 0.05
-    drawn: list[tuple[str, int]] = []
+    drawn = []
     samples, sampler = SampleSet(Path(folder), IDENTITY), Slow(float(pause_s))
 
-    def note(rows: Sequence[Completion]) -> None:
+    def note(rows):
         drawn.extend((row.problem_id, row.index) for row in rows)
 
     fill(samples, PROMPTS, N, sampler, note)

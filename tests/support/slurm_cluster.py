@@ -7,7 +7,6 @@ import subprocess
 import threading
 import time
 from pathlib import Path
-from typing import Self
 
 from free_port import free_port
 
@@ -44,25 +43,25 @@ PATIENCE_S = 120
 class SlurmCluster:
     """Starts with a `with`, and ends with it; `configuration` is for SLURM_CONF."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.configuration = folder / "slurm.conf"
         (folder / "state").mkdir()
         ports = {name: free_port() for name in ("controller", *NODES)}
         self.configuration.write_text(
             CONFIGURATION.format(host=socket.gethostname(), folder=folder, **ports)
         )
-        self._daemons: dict[str, subprocess.Popen[bytes]] = {}
+        self._daemons = {}
         self._ended = threading.Event()
         self._administrator = threading.Thread(target=self._release_requeued, daemon=True)
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         self._start("slurmctld")
         for node in NODES:
             self.start(node)
         self._administrator.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         self._ended.set()
         self._administrator.join()
         self.ask("scancel", "--user=root")
@@ -73,7 +72,7 @@ class SlurmCluster:
             daemon.kill()  # without its controller, a slurmd doesn't hear SIGTERM
             daemon.wait()
 
-    def start(self, node: str) -> None:
+    def start(self, node):
         """Start a node's slurmd and wait until the controller has it."""
         self._start("slurmd", node)
         deadline = time.monotonic() + PATIENCE_S
@@ -81,19 +80,19 @@ class SlurmCluster:
             assert time.monotonic() < deadline, f"{node} doesn't come up"
             time.sleep(0.2)
 
-    def lose(self, node: str) -> None:
+    def lose(self, node):
         """Kill a node's slurmd and what runs its jobs, as if the power went."""
         self._daemons.pop(node).kill()
         jobs = self.ask("squeue", "--noheader", f"--nodelist={node}", "--format=%A").split()
         for job in jobs:
             self._kill(f"SLURM_JOB_ID={job}\0".encode(), f"slurmstepd: [{job}.".encode())
 
-    def ask(self, *command: str) -> str:
+    def ask(self, *command):
         """What a command of Slurm's prints."""
         environment = {**os.environ, "SLURM_CONF": str(self.configuration)}
         return subprocess.run(command, env=environment, capture_output=True, text=True).stdout
 
-    def _release_requeued(self) -> None:
+    def _release_requeued(self):
         """Slurm has a lost node's jobs wait for two minutes; an administrator may let them go."""
         while not self._ended.wait(1):
             listed = self.ask("squeue", "--noheader", "--states=PENDING", "--format=%i %r")
@@ -101,13 +100,13 @@ class SlurmCluster:
                 if reason == "BeginTime":
                     self.ask("scontrol", "update", f"JobId={job}", "StartTime=now")
 
-    def _start(self, daemon: str, node: str | None = None) -> None:
+    def _start(self, daemon, node=None):
         command = [daemon, "-D", "-f", str(self.configuration), *(["-N", node] if node else [])]
         self._daemons[node or daemon] = subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
 
-    def _kill(self, variable: bytes, title: bytes) -> None:
+    def _kill(self, variable, title):
         for process in Path("/proc").glob("[0-9]*"):
             try:
                 mine = variable in (process / "environ").read_bytes()

@@ -1,7 +1,5 @@
 """The preset that commands are typed with where any policy will do."""
 
-from pathlib import Path
-
 SMALL = """
 model: {hidden: 32, layers: 1, heads: 2, feed_forward: 64, max_positions: 96}
 data:
@@ -14,6 +12,6 @@ sampling: {max_tokens: 16}
 """Behind `tiny`: a few thousand weights, products of two digits, short answers."""
 
 
-def write_small(folder: Path, more: str) -> None:
+def write_small(folder, more):
     """Leave small.yaml in a folder; `more` says how long is trained, and how is measured."""
     (folder / "small.yaml").write_text(SMALL + more)

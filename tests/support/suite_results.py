@@ -6,7 +6,6 @@ import numpy as np
 
 from sage_cli.metrics import Counts
 from sage_cli.reports.document import SeedCounts
-from sage_cli.trials.suites.declaration import Suite
 from sage_cli.trials.suites.results import MethodResult, PartResult
 from sage_cli.trials.suites.trials import Overrides, trials_of, with_controls
 
@@ -14,16 +13,14 @@ Right = Mapping[str, Sequence[Sequence[int]]]
 """Benchmark -> for each training seed the right ones of n samples, problem by problem."""
 
 
-def measured(policy: str, benchmark: str, right: Sequence[int], n: int) -> SeedCounts:
+def measured(policy, benchmark, right, n):
     ids = tuple(f"{benchmark}-{place}" for place in range(len(right)))
     counts = Counts(ids, np.full(len(right), n), np.array(right))
     statuses = {"right": sum(right), "wrong": n * len(right) - sum(right)}
     return SeedCounts(policy, benchmark, 0, counts, statuses, 0, f"set-{policy}")
 
 
-def result(
-    suite: Suite, right: Mapping[str, Right], n: int = 4, sets: Sequence[str] = ()
-) -> PartResult:
+def result(suite, right, n=4, sets=()):
     """Methods that `right` doesn't name have failed; a method may have fewer seeds than others."""
     seeds = max((len(next(iter(by.values()))) for by in right.values()), default=1)
     overrides = Overrides(("tiny",), (f"evaluation.samples={n}", *sets), seeds)

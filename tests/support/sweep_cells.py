@@ -1,26 +1,22 @@
 """Trials of a sweep as a driver would hand them over, and the folder that it leaves."""
 
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from sage_cli.config.load import load
 from sage_cli.metrics import Counts
 from sage_cli.metrics.ranking import objective_values
-from sage_cli.reports.document import Document, Provenance
+from sage_cli.reports.document import Provenance
 from sage_cli.reports.sweep_report import (
     Axis,
     CountedTrial,
     SweepTrial,
     TrialFailure,
-    Value,
     document_of,
     sweep_result,
 )
-from sage_cli.settings.sections.runs import Objective, parse_objective
+from sage_cli.settings.sections.runs import parse_objective
 from sage_cli.store.files import write_json
 
 P, N = 40, 64
@@ -36,22 +32,22 @@ MEMORY = TrialFailure(
 )
 
 
-def at(axes: Sequence[Axis], *values: Value) -> dict[str, Value]:
+def at(axes, *values):
     """Settings: the axes' values in their order."""
     return dict(zip((axis.key for axis in axes), values, strict=False))
 
 
 def sweep_document(
-    axes: Sequence[Axis],
-    objectives: Sequence[Objective],
-    trials: Sequence[SweepTrial],
-    provenance: Provenance,
-    **about: Any,
-) -> Document:
+    axes,
+    objectives,
+    trials,
+    provenance,
+    **about,
+):
     return document_of(sweep_result(axes, objectives, trials, **about), provenance)
 
 
-def drawn(seed: int, gain: float) -> Counts:
+def drawn(seed, gain):
     """Counts of a policy that is `gain` better (in log-odds) than others on the same problems."""
     logit_P = np.random.default_rng(0).normal(-0.5, 1.5, P) + gain
     c_P = np.random.default_rng(seed).binomial(N, 1 / (1 + np.exp(-logit_P)))
@@ -59,12 +55,12 @@ def drawn(seed: int, gain: float) -> Counts:
 
 
 def done(
-    settings: dict[str, Value],
-    seed: int,
-    gain: float = 0.0,
-    seeds: int = 1,
-    objectives: Sequence[Objective] = (PASS_1,),
-) -> CountedTrial:
+    settings,
+    seed,
+    gain=0.0,
+    seeds=1,
+    objectives=(PASS_1,),
+):
     """A measured trial; its runs are named by `seed`."""
     counts = tuple({"dev": drawn(100 * seed + one, gain)} for one in range(seeds))
     values = {
@@ -83,12 +79,12 @@ TRIALS = (
 
 
 def sweep_folder(
-    root: Path,
-    name: str,
-    trials: Sequence[SweepTrial] = TRIALS,
-    objectives: Sequence[Objective] = (PASS_1,),
-    **report: Any,
-) -> Path:
+    root,
+    name,
+    trials=TRIALS,
+    objectives=(PASS_1,),
+    **report,
+):
     """`root`/sweeps/`name` with its report, its state and its configuration.
 
     Without pictures, which nobody who lists or shows sweeps looks at.
@@ -102,7 +98,7 @@ def sweep_folder(
     return folder
 
 
-def keep_state(folder: Path, **changes: Any) -> None:
+def keep_state(folder, **changes):
     """state.json, with nobody driving."""
     state = {
         "name": folder.name, "space": [], "sampler": "grid", "objectives": ["pass@1"],

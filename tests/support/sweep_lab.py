@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import faulty_guide
 from warm import Warm
@@ -36,11 +35,11 @@ class SweepLab:
     words: Sequence[str] = ()
     environment: dict[str, str] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         faulty_guide.install(self.folder / "packages")
         (self.folder / "small.yaml").write_text(SMALL)
 
-    def space(self, taus: Sequence[float], rhos: Sequence[float]) -> str:
+    def space(self, taus, rhos):
         """The file of a grid over the faulty guide's options."""
         path = self.folder / f"grid-{len(taus)}-{len(rhos)}.yaml"
         keys = {"tau": list(taus), "rho": list(rhos)}
@@ -48,7 +47,7 @@ class SweepLab:
         path.write_text(json.dumps({"guide": "faulty", "parameters": parameters}))
         return path.name
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
+    def start(self, *words):
         """A sweep in a process group of its own, as a terminal gives it."""
         presets = ["--preset", "tiny", "--preset", "small.yaml"]
         return subprocess.Popen(
@@ -58,7 +57,7 @@ class SweepLab:
         )  # fmt: skip
 
     @property
-    def surroundings(self) -> dict[str, str]:
+    def surroundings(self):
         """The environment of the commands."""
         paths = [str(self.folder / "packages"), os.environ.get("PYTHONPATH", "")]
         return {
@@ -69,14 +68,14 @@ class SweepLab:
             **self.environment,
         }
 
-    def run(self, *words: str, code: int = 0, timeout_s: float = 900) -> Any:
+    def run(self, *words, code=0, timeout_s=900):
         """A sweep typed with --json, to its end: the object that it printed."""
         started = self.start(*words, "--json")
         out, errors = started.communicate(timeout=timeout_s)
         assert started.returncode == code, errors[-4000:]
         return json.loads(out)
 
-    def refused(self, *words: str) -> str:
+    def refused(self, *words):
         """What a sweep says on stderr that ends with exit code 2, on one line."""
         started = self.start(*words)
         _, errors = started.communicate(timeout=300)
@@ -84,17 +83,17 @@ class SweepLab:
         return " ".join(errors.replace("│", " ").split())
 
     @property
-    def runs(self) -> list[dict[str, Any]]:
+    def runs(self):
         """The manifests of all trainings by RL."""
         manifests = self.folder.glob("runs/rl-*/manifest.json")
         return [json.loads(path.read_text()) for path in manifests]
 
-    def begun(self) -> Counter[str]:
+    def begun(self):
         """How often a training's task was begun, by run: each start says that it loads."""
         logs = self.folder.glob("runs/sweeps/*/tasks/rl-*.log")
         return Counter({log.stem: log.read_text().count("loading libraries") for log in logs})
 
-    def tasks(self) -> list[int]:
+    def tasks(self):
         """The processes that train or measure in this folder, wherever they hang."""
         found = []
         for entry in Path("/proc").glob("[0-9]*"):
@@ -107,7 +106,7 @@ class SweepLab:
                 found.append(int(entry.name))
         return found
 
-    def wait_until(self, holds: Any, seconds: float = 300) -> None:
+    def wait_until(self, holds, seconds=300):
         """Until `holds()`; fails after so many seconds."""
         deadline = time.monotonic() + seconds
         while not holds():
@@ -115,7 +114,7 @@ class SweepLab:
             time.sleep(0.05)
 
 
-def kill(process: int) -> None:
+def kill(process):
     """SIGKILL to a process that may be gone."""
     with suppress(ProcessLookupError):
         os.kill(process, signal.SIGKILL)

@@ -3,7 +3,7 @@
 import json
 import os
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,22 +21,21 @@ from sage_cli.problems.problem import Problem
 from sage_cli.store.run import Run
 from sage_cli.store.sample_parts import Completion
 from sage_cli.training.rl import RlInputs, build_trainer, train_rl
-from sage_cli.training.rl_trainer import RlTrainer
 
 
-def parity_grader(golds: Sequence[str], completions: Sequence[str]) -> list[Grade]:
+def parity_grader(golds, completions):
     """Right when the first character's code is even: half right at first, easy to learn."""
     even = [bool(text) and ord(text[0]) % 2 == 0 for text in completions]
     return [Grade("right" if right else "wrong", None) for right in even]
 
 
 @pytest.fixture(scope="session")
-def tokenizer() -> Any:
+def tokenizer():
     return character_tokenizer(["<SOLUTION>", "</SOLUTION>"])
 
 
 @pytest.fixture(scope="session")
-def base(tmp_path_factory: pytest.TempPathFactory, tokenizer: Any) -> Path:
+def base(tmp_path_factory, tokenizer):
     """A random policy's folder."""
     sizes = {"hidden_size": 16, "intermediate_size": 32, "max_position_embeddings": 64}
     heads = {"num_attention_heads": 2, "num_key_value_heads": 2}
@@ -57,7 +56,7 @@ PROMPTS = [
 ]
 
 
-def configuration(**sections: dict[str, Any]) -> SageConfig:
+def configuration(**sections):
     rl = {
         "steps": 4, "prompts_per_step": 4, "rollouts_per_prompt": 4, "learning_rate": 1e-3,
         "gradient_checkpointing": False, "optimizer": "adamw", "save_every": 2, "seed": 7,
@@ -79,9 +78,9 @@ class Bench:
     folder: Path
     grader: Callable[..., Any] = parity_grader
 
-    def run(self, config: SageConfig, name: str = "run", **changed: Any) -> list[dict[str, Any]]:
+    def run(self, config, name="run", **changed):
         """`changed`: another `on_step`, or other fields of RlInputs."""
-        heard: list[dict[str, Any]] = []
+        heard = []
         on_step = changed.pop("on_step", lambda record: heard.append(dict(record)))
         if "model" not in changed:
             changed["model"] = load_model(self.base, trainable=True)
@@ -89,44 +88,42 @@ class Bench:
         train_rl(config, inputs, run, on_step)
         return heard
 
-    def resumed(
-        self, config: SageConfig, name: str, *steps: int, **changed: Any
-    ) -> list[dict[str, Any]]:
+    def resumed(self, config, name, *steps, **changed):
         """Die at each of these steps in turn, as a kill does, and then train to the end."""
         for step in steps:
             with pytest.raises(KilledError):
                 self.run(config, name, on_step=killing(step), **changed)
         return self.run(config, name, **changed)
 
-    def trainer(self, config: SageConfig, **changed: Any) -> RlTrainer:
+    def trainer(self, config, **changed):
         """The trainer of `run`, not yet trained."""
         inputs = self.inputs(**({"model": load_model(self.base)} | changed))
         run = Run(self.folder)
         return build_trainer(config, inputs, run, lambda _: None)
 
-    def inputs(self, **changed: Any) -> RlInputs:
+    def inputs(self, **changed):
         given = {"reference": self.base, "tokenizer": self.tokenizer, "prompts": PROMPTS}
         return RlInputs(**{**given, "grader": self.grader, **changed})
 
 
 @pytest.fixture
-def bench(base: Path, tokenizer: Any, tmp_path: Path) -> Bench:
+def bench(base, tokenizer, tmp_path):
     return Bench(base, tokenizer, tmp_path)
 
 
 @pytest.fixture
-def configure() -> Callable[..., SageConfig]:
+def configure():
     return configuration
 
 
 @pytest.fixture(scope="session")
-def start(warm) -> Callable[..., subprocess.Popen[str]]:
+def start(warm):
     """Start a process that carries out orders, with one thread: sums depend on how many there are.
 
     Its output ends when it is dead.
     """
 
-    def begin(*orders: dict[str, Any]) -> subprocess.Popen[str]:
+    def begin(*orders):
         return subprocess.Popen(
             [warm.python, str(Path(__file__).with_name("toy_run.py")), json.dumps(orders)],
             env={**os.environ, "OMP_NUM_THREADS": "1"}, text=True,
@@ -140,23 +137,23 @@ class KilledError(Exception):
     """What ends a training as a kill does: nothing is saved."""
 
 
-def killing(step: int) -> Callable[[dict[str, Any]], None]:
+def killing(step):
     """Hears steps, and dies at one of them."""
 
-    def on_step(record: dict[str, Any]) -> None:
+    def on_step(record):
         if record["step"] == step:
             raise KilledError
 
     return on_step
 
 
-def timeless(records: Sequence[dict[str, Any]], *also: str) -> list[dict[str, Any]]:
+def timeless(records, *also):
     """Records without what clocks say, and what begins with one of `also`."""
     skipped = ("time/", "memory/", *also)
     return [{k: v for k, v in r.items() if not k.startswith(skipped)} for r in records]
 
 
-def weights(folder: Path) -> bytes:
+def weights(folder):
     """The content of the folder's only file of weights."""
     (file,) = folder.glob("*.safetensors")
     return file.read_bytes()
@@ -169,14 +166,14 @@ class StepsSeen(TrainerCallback):
     record of each step.
     """
 
-    def __init__(self, trainer: Any, base: Path, also: Callable[[], tuple[Any, ...]] = tuple):
+    def __init__(self, trainer, base, also=tuple):
         self.trainer, self.base, self.also = trainer, base, also
-        self.steps: list[tuple[Any, ...]] = []
-        self.records: list[dict[str, Any]] = []
+        self.steps = []
+        self.records = []
         trainer.add_callback(self)
         trainer.writer.on_step = lambda record: self.records.append(dict(record))
 
-    def on_pre_optimizer_step(self, *_: Any, **__: Any) -> None:
+    def on_pre_optimizer_step(self, *_, **__):
         model = self.trainer.accelerator.unwrap_model(self.trainer.model)
         gradients = {name: p.grad.double() for name, p in model.named_parameters()}
         alike = load_model(self.base)
@@ -184,7 +181,7 @@ class StepsSeen(TrainerCallback):
         self.steps.append((alike.double(), gradients, *self.also()))
 
 
-def adapted(bench: Any, config: Any) -> Any:
+def adapted(bench, config):
     """The toy policy with an adapter that already says something, as after supervised warm-up."""
     torch.manual_seed(0)
     model = attach_lora(load_model(bench.base), config.model.lora)
@@ -194,7 +191,7 @@ def adapted(bench: Any, config: Any) -> Any:
     return model
 
 
-def reference_completions(of: int = 2) -> dict[str, list[Completion]]:
+def reference_completions(of=2):
     """What a reference may have drawn: some finished, some cut off."""
     return {
         problem.id: [

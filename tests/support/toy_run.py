@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
 from toy_policy import Bench, configuration, reference_completions
 from transformers import AutoTokenizer
 from trl import GRPOTrainer
 
 from sage_cli.methods.dars import SecondStage
-from sage_cli.methods.formulas import AdvantageInputs, group_advantages
+from sage_cli.methods.formulas import group_advantages
 from sage_cli.methods.method import Method, PolicyGradient
 from sage_cli.settings import own_code
 from sage_cli.training.callbacks import Safeguards
@@ -31,15 +30,15 @@ TAGS = ["<SOLUTION>", "</SOLUTION>"]
 
 
 def fixed_completions(
-    self: Any, prompt_ids: list[list[int]], images: Any, multimodal_fields: Any,
-    num_generations: int, has_tool_images: bool = False,
-) -> tuple[Any, None]:  # fmt: skip
+    self, prompt_ids, images, multimodal_fields,
+    num_generations, has_tool_images = False,
+) :  # fmt: skip
     """Between 1 and 9 tokens, seeded by the prompt and by how often it came before.
 
     In a second stage by the prompt alone, whose rows any process may draw. `formed` trainings have
     the tags around every other one.
     """
-    seen: Counter[tuple[int, ...]] = Counter()
+    seen = Counter()
     drawn = []
     for ids in prompt_ids:
         turn = 500 if getattr(self, "in_second_stage", False) else seen[tuple(ids)]
@@ -54,9 +53,7 @@ def fixed_completions(
     return drawn, None
 
 
-def second_stage(
-    self: SecondStage, trainer: Any, numbers: Any, draw: Any = SecondStage._sample
-) -> Any:
+def second_stage(self, trainer, numbers, draw=SecondStage._sample):
     """The second stage's rollouts, which `fixed_completions` is told of."""
     trainer.in_second_stage = True
     try:
@@ -73,14 +70,14 @@ class PerToken(PolicyGradient):
 
     algo: Literal["per-token"] = "per-token"
 
-    def advantages(self, inputs: AdvantageInputs) -> Tensor:
+    def advantages(self, inputs):
         advantage_B1 = group_advantages(inputs.rewards_PN).reshape(-1, 1)
         entropy_BT = inputs.entropy_BT * inputs.mask_BT
         share_BT = entropy_BT / entropy_BT.sum() * inputs.mask_BT.sum() + inputs.logps_BT / 10
         return advantage_B1 * share_BT * inputs.mask_BT
 
 
-def registered(group: str, **_: Any) -> tuple[EntryPoint, ...]:
+def registered(group, **_):
     """The method above, as if a package had registered it."""
     found = EntryPoint("per-token", "toy_run:PerToken", group)
     return (found,) if group == Method.package else ()
@@ -95,16 +92,16 @@ MOMENTS: dict[str, tuple[Any, str, Callable[..., int]]] = {
 loss, after its record was written, in the middle of its checkpoint."""
 
 
-def _done(trainer: GRPOTrainer) -> int:
+def _done(trainer):
     return int(trainer.state.global_step)
 
 
-def signal_at(number: int, step: int, moment: str) -> None:
+def signal_at(number, step, moment):
     """Have this process send itself a signal at that moment of a step."""
     owner, name, step_of = MOMENTS[moment]
     method = getattr(owner, name)
 
-    def signalling(self: Any, *arguments: Any, **named: Any) -> Any:
+    def signalling(self, *arguments, **named):
         if step_of(self, *arguments) == step:
             os.kill(os.getpid(), number)
         return method(self, *arguments, **named)
@@ -112,12 +109,12 @@ def signal_at(number: int, step: int, moment: str) -> None:
     setattr(owner, name, signalling)
 
 
-def main(*orders: dict[str, Any]) -> None:
+def main(*orders):
     for order in orders:
         train(order)
 
 
-def train(order: dict[str, Any]) -> None:
+def train(order):
     own_code.entry_points = registered
     if order.get("fixed"):
         GRPOTrainer._generate_single_turn = fixed_completions
@@ -129,7 +126,7 @@ def train(order: dict[str, Any]) -> None:
     bench = Bench(base, AutoTokenizer.from_pretrained(base), Path(order["folder"]))
     validator = Validator(2, lambda _: {"eval/pass@1": 0.5}) if order.get("validates") else None
     config = configuration(**order["sections"])
-    others: dict[str, Any] = {}
+    others = {}
     if config.rl.samples_beforehand:
         others["reference_completions"] = reference_completions()
     bench.run(config, order["name"], validator=validator, **others)

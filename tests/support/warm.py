@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +39,7 @@ class Warm:
     folder: Path
 
     @property
-    def python(self) -> str:
+    def python(self):
         """A Python whose `-m sage_cli` and whose files of `tests/support` are warm.
 
         With it in PYTHON_EXEC torchrun starts warm processes.
@@ -48,19 +47,19 @@ class Warm:
         return str(self.folder / "python")
 
     @property
-    def sage(self) -> str:
+    def sage(self):
         """The command line."""
         return str(self.folder / "sage")
 
     @property
-    def driver(self) -> list[str]:
+    def driver(self):
         """The command line in a process that begins cold, and whose tasks are warm."""
         line = f"import sys; sys.executable = {self.python!r}"
         return [sys.executable, "-c", f"{line}; from sage_cli.cli.app import main; main()"]
 
 
 @contextmanager
-def warm(folder: Path) -> Iterator[Warm]:
+def warm(folder):
     """The programs in `folder`, which several processes of tests may share."""
     folder.mkdir(exist_ok=True)
     path, programs = folder / "socket", Warm(folder)
@@ -77,7 +76,7 @@ def warm(folder: Path) -> Iterator[Warm]:
         server.wait()
 
 
-def _lease(path: Path) -> socket.socket | None:
+def _lease(path):
     """A connection that keeps the server alive; None where there is no server."""
     connection = socket.socket(socket.AF_UNIX)
     try:
@@ -91,7 +90,7 @@ def _lease(path: Path) -> socket.socket | None:
     return connection if answered else None
 
 
-def _start(path: Path) -> subprocess.Popen[bytes]:
+def _start(path):
     for old in (path, Path(f"{path}.new")):
         old.unlink(missing_ok=True)
     repository = Path(__file__).resolve().parents[2]
@@ -109,7 +108,7 @@ def _start(path: Path) -> subprocess.Popen[bytes]:
     return server
 
 
-def _write(programs: Warm, path: Path) -> None:
+def _write(programs, path):
     parts = {
         "python": sys.executable, "client": warm_client.__file__, "socket": path,
         "program": programs.python, "support": Path(__file__).resolve().parent,

@@ -16,7 +16,7 @@ import sys
 HANDED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
-def main(path: str, python: str, words: list[str]) -> int:
+def main(path, python, words):
     """The exit code of the command, or minus the number of the signal that ended it."""
     asked = {
         "words": words,

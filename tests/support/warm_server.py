@@ -20,7 +20,6 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 LIBRARIES = (
     "torch", "transformers", "peft", "datasets", "trl", "wandb", "optuna", "matplotlib.pyplot",
@@ -37,14 +36,14 @@ LEASE = b"\0\0\0\0"
 class Server:
     """Commands by their clients' connections."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path):
         self.listening = socket.socket(socket.AF_UNIX)
         self.listening.bind(f"{path}.new")
         self.listening.listen(64)
         Path(f"{path}.new").rename(path)  # whoever finds it is heard
         self.selector = selectors.DefaultSelector()
         self.selector.register(self.listening, selectors.EVENT_READ, self.accept)
-        self.clients: dict[int, socket.socket] = {}
+        self.clients = {}
         self.leases, self.leased, self.parent = 0, False, os.getppid()
         awake, wake = socket.socketpair()
         for end in (awake, wake):
@@ -54,7 +53,7 @@ class Server:
         signal.set_wakeup_fd(wake.fileno())
         self.selector.register(awake, selectors.EVENT_READ, self.reap)
 
-    def next_command(self) -> dict[str, Any] | None:
+    def next_command(self):
         """In a process that was forked for it, the next command; None when the server is to end."""
         while True:
             for key, _ in self.selector.select(LOOK_S):
@@ -64,7 +63,7 @@ class Server:
             if given_back:
                 return None
 
-    def accept(self, listening: socket.socket) -> dict[str, Any] | None:
+    def accept(self, listening):
         """Begin a lease or a command; in its process the command."""
         client, _ = listening.accept()
         head, descriptors, _, _ = socket.recv_fds(client, 4, 3)
@@ -86,8 +85,7 @@ class Server:
                 os.dup2(descriptor, number)
             self.let_go([client, *descriptors])
             self.close()
-            asked: dict[str, Any] = json.loads(body)
-            return asked
+            return json.loads(body)
         self.let_go(descriptors)
         self.clients[process] = client
         self.selector.register(
@@ -95,7 +93,7 @@ class Server:
         )
         return None
 
-    def hand_on(self, client: socket.socket, process: int) -> None:
+    def hand_on(self, client, process):
         """Hand on the signals that reached the client; kill its process where it is dead."""
         numbers = b""
         with suppress(ConnectionResetError):
@@ -107,7 +105,7 @@ class Server:
                 self.selector.unregister(client)
                 os.killpg(process, signal.SIGKILL)
 
-    def reap(self, awake: socket.socket) -> None:
+    def reap(self, awake):
         """Tell clients how their processes ended."""
         with suppress(BlockingIOError):
             awake.recv(1 << 12)
@@ -120,18 +118,18 @@ class Server:
                     self.selector.unregister(client)
                 client.close()
 
-    def give_back(self, client: socket.socket) -> None:
+    def give_back(self, client):
         """A lease has ended; with the last one the server."""
         self.selector.unregister(client)
         client.close()
         self.leases -= 1
 
-    def let_go(self, ends: list[Any]) -> None:
+    def let_go(self, ends):
         """Close sockets and descriptors."""
         for end in ends:
             os.close(end) if isinstance(end, int) else end.close()
 
-    def close(self) -> None:
+    def close(self):
         """In a command's process: let go of all that is the server's."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -140,7 +138,7 @@ class Server:
         self.selector.close()
 
 
-def become(asked: dict[str, Any], temporary: list[TemporaryDirectory[str]]) -> None:
+def become(asked, temporary):
     """Make this process what one would be that was started for the command.
 
     `temporary` are folders that libraries made when they were loaded, to be removed at the end:
@@ -165,7 +163,7 @@ def become(asked: dict[str, Any], temporary: list[TemporaryDirectory[str]]) -> N
     sys.modules["torch"].set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
 
 
-def main(path: str) -> None:
+def main(path):
     """Serve, and in each process that is forked run its command."""
     importlib.import_module("sage_cli.cli.app").prepare()
     for name in LIBRARIES:

@@ -56,12 +56,12 @@ def type_(folder, warm):
     noisy = {"WANDB_MODE": "offline", "WANDB_SILENT": "false", "FORCE_COLOR": "1"}
     environment = {**os.environ, **noisy, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 
-    def run(*words, code=0):
+    def run(*words):
         done = subprocess.run(
             [*warm.driver, *words, "--json"], cwd=folder, env=environment, capture_output=True,
             text=True, timeout=900, check=False,
         )  # fmt: skip
-        assert done.returncode == code, done.stderr[-3000:]
+        assert done.returncode == 0, done.stderr[-3000:]
         return one_object(done.stdout)
 
     return run
@@ -99,16 +99,6 @@ def test_labels_and_another_folder_change_no_number(type_, base, policy, measure
     numbers = [[curve["pass@k"] for curve in found["curves"]] for found in (again, measured)]
     assert numbers[0] == numbers[1]
     assert type_("runs", "show", policy)["evaluations"]
-
-
-def test_mistakes(type_, policy):
-    for words, code, cause in (
-        (("compare", "nobody", policy), 2, "there is no run 'nobody'"),
-        (("runs", "remove", policy), 1, "declined"),
-    ):
-        error = type_(*words, code=code)["error"]
-        assert error["exit_code"] == code
-        assert cause in error["cause"]
 
 
 PLAIN = (

@@ -4,11 +4,9 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from json_answers import one_object
@@ -39,17 +37,17 @@ class Typed:
     folder: Path
 
     @property
-    def written(self) -> list[str]:
+    def written(self):
         """Everything that lies in the folder now."""
         return sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*"))
 
     @property
-    def answer(self) -> Any:
+    def answer(self):
         """The object that it printed."""
         assert self.code == 0, self.words
         return json.loads(self.stdout)
 
-    def refused(self, *said: str) -> None:
+    def refused(self, *said):
         """It was a mistake, of which a panel says this."""
         assert self.code == 2, self.words
         for words in said:
@@ -57,7 +55,7 @@ class Typed:
 
 
 @pytest.fixture
-def sage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Typed]:
+def sage(monkeypatch, tmp_path):
     """`sage(...)` in a folder of its own; without the Hub. An answer in JSON is one object."""
     folder = tmp_path / "empty"
     folder.mkdir()
@@ -65,7 +63,7 @@ def sage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Typed
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr(console, "width", 200)  # it may have read the variable already
 
-    def type_(*words: str) -> Typed:
+    def type_(*words):
         result = CliRunner().invoke(app, [str(word) for word in words])
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
@@ -78,16 +76,16 @@ def sage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Typed
 
 
 @pytest.fixture
-def answer(sage: Callable[..., Typed]) -> Callable[..., Any]:
+def answer(sage):
     """The object that a command prints."""
     return lambda *words: sage(*words, "--json").answer
 
 
 @pytest.fixture
-def alone() -> Callable[..., tuple[set[str], list[str]]]:
+def alone():
     """Type commands in a process of their own: which modules it has loaded, what was printed."""
 
-    def type_(*commands: list[object], first: str = "") -> tuple[set[str], list[str]]:
+    def type_(*commands, first=""):
         typed = json.dumps([list(map(str, words)) for words in commands])
         program = [sys.executable, "-c", PROGRAM, typed, first]
         done = subprocess.run(program, capture_output=True, text=True, check=True)
@@ -101,14 +99,14 @@ def alone() -> Callable[..., tuple[set[str], list[str]]]:
 class Told(Silent):
     """A progress that remembers what it was told is being done."""
 
-    def __init__(self) -> None:
-        self.done: list[str] = []
+    def __init__(self):
+        self.done = []
 
-    def doing(self, text: str) -> AbstractContextManager[None]:
+    def doing(self, text):
         self.done.append(text)
         return nullcontext()
 
 
 @pytest.fixture
-def told() -> Told:
+def told():
     return Told()

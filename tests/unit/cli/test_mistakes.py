@@ -10,7 +10,6 @@ import pytest
 from typer.testing import CliRunner
 
 from sage_cli.cli.app import app
-from sage_cli.config.load import load
 from sage_cli.store.run import Runs
 
 FILES = {
@@ -189,23 +188,6 @@ def test_a_mirror_that_is_not_installed_is_named_before_anything_is_trained(
     monkeypatch.setattr("sage_cli.store.mirrors.find_spec", lambda _: None)
     typed = sage(*command.split(), "--set", "tracking.tensorboard=true")
     refused(typed, "the package tensorboard is not installed", "pip install tensorboard")
-
-
-@pytest.mark.slow
-def test_a_start_under_another_prompt_or_of_another_model(sage, files):
-    from random_model import save_scratch  # loads torch, which no other test here does
-
-    config = load(sets=["model.hidden=16", "model.layers=1", "model.heads=2"]).config
-    run = Runs(files / "runs").at("sft", "arithmetic", "1" * 8)
-    save_scratch(config.model, config.prompt.tags, [], run.model)
-    with run.recording(config.model_dump(mode="json"), kind="sft", template="abcdef123456"):
-        pass
-    refused(sage("rl", "--init", run.folder), "another model than the configuration's",
-            "hidden_size 16 and 96", "num_hidden_layers 1 and 3", "--config")  # fmt: skip
-    stored = ("--config", run.folder / "config.json")
-    refused(sage("rl", *stored, "--init", run.folder, "--runs", "runs"), run.id,
-            "trained with prompt template abcdef123456, and this training uses",
-            "--allow-template-mismatch")  # fmt: skip
 
 
 @pytest.mark.parametrize(

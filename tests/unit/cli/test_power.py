@@ -8,9 +8,9 @@ import pytest
 from sage_cli.cli.named_models import passk_of_files
 from sage_cli.cli.power import power, whole_numbers
 from sage_cli.config.load import load
-from sage_cli.errors import ConfigurationError, DataError
-from sage_cli.evaluation.counted_files import read_counted_files
+from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.evaluate import Evaluation
+from sage_cli.evaluation.imported import read_counted_files
 from sage_cli.progress import Silent
 
 
@@ -79,15 +79,6 @@ def test_k_above_the_counts_and_what_takes_long_is_said(evaluation, tmp_path, to
 def test_numbers_that_are_none_are_named(text):
     with pytest.raises(ConfigurationError, match=r"--problems: '.*' is not a whole number"):
         whole_numbers("--problems", text)
-
-
-def test_what_makes_no_sense_is_refused(evaluation, tmp_path):
-    base = counted(tmp_path, "base.csv")
-    with pytest.raises(ConfigurationError, match="pass@128 is undefined with 64 samples"):
-        power(evaluation, [base], Silent(), samples="16,64", k="128")
-    (tmp_path / "bad.csv").write_text("problem,n,c\na,3,4\n")
-    with pytest.raises(DataError, match="c = 4 is more than n = 3"):
-        power(evaluation, [str(tmp_path / "bad.csv")], Silent())
 
 
 @pytest.mark.parametrize(("samples", "warnings"), [("16,64", 1), ("64", 0)])

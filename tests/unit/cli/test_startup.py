@@ -45,18 +45,27 @@ def test_looking_at_runs_loads_no_library_of_models(alone):
     assert not modules & HEAVY
 
 
+IDLE = "0.10 0.2 0.3 1/140 4567"
+
+
 @pytest.mark.parametrize(
-    ("load", "spin"),
-    [("0.10 0.2 0.3 1/140 4567", "30000"), ("0.10 0.2 0.3 3/140 4567", None), ("", None)],
-)
-def test_threads_wait_awake_only_where_nothing_else_runs(load, spin, tmp_path, monkeypatch):
+    ("load", "before", "spin"),
+    [
+        (IDLE, None, "30000"), (IDLE, "7", "7"), ("0.10 0.2 0.3 3/140 4567", None, None),
+        ("", None, None),
+    ],
+)  # fmt: skip
+def test_threads_wait_awake_only_where_nothing_else_runs(load, before, spin, tmp_path, monkeypatch):
+    """What the user says of them stays."""
     for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
         monkeypatch.setenv(name, "")  # so that the test leaves no trace of what is set
         monkeypatch.delenv(name)
+    if before:
+        monkeypatch.setenv("GOMP_SPINCOUNT", before)
     (tmp_path / "loadavg").write_text(load)
     app.prepare(tmp_path / "loadavg")
     assert os.environ.get("GOMP_SPINCOUNT") == spin
-    assert os.environ["OMP_WAIT_POLICY"] == "PASSIVE"
+    assert before or os.environ["OMP_WAIT_POLICY"] == "PASSIVE"
 
 
 def test_a_warning_is_a_line_of_its_words(tmp_path, monkeypatch):
@@ -64,13 +73,6 @@ def test_a_warning_is_a_line_of_its_words(tmp_path, monkeypatch):
     app.prepare(tmp_path / "loadavg")
     said = warnings.formatwarning(UserWarning("no reward"), UserWarning, "rl.py", 7)
     assert said == "warning: no reward\n"
-
-
-def test_what_the_user_says_of_threads_stays(tmp_path, monkeypatch):
-    monkeypatch.setenv("GOMP_SPINCOUNT", "7")
-    (tmp_path / "loadavg").write_text("0.10 0.2 0.3 1/140 4567")
-    app.prepare(tmp_path / "loadavg")
-    assert os.environ["GOMP_SPINCOUNT"] == "7"
 
 
 def test_a_background_job_of_a_script_hears_sigint(monkeypatch):

@@ -110,7 +110,7 @@ def test_analyses_are_told_what_method_and_training_a_run_is(tmp_path, monkeypat
     }  # fmt: skip
 
 
-def test_without_an_outcome_the_page_says_so(overrides, told):
+def test_without_an_outcome_or_with_a_torn_one_the_page_says_so(overrides, told):
     page = report_suite("table6", overrides, told)
     assert told.done == [
         "planning table6", "counting what is stored of table6", "computing curves and differences",
@@ -118,9 +118,6 @@ def test_without_an_outcome_the_page_says_so(overrides, told):
     ]  # fmt: skip
     assert sections(page)["sweep"]["notes"] == ["the sweep has not ended yet"]
     assert PRINTED in page.page.read_text(encoding="utf-8")
-
-
-def test_a_torn_outcome_is_named(overrides):
     folder = sweep_folder(overrides)
     folder.mkdir(parents=True)
     (folder / "sweep.json").write_text('{"trials": [')
