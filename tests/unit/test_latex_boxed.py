@@ -9,32 +9,29 @@ from sage_cli.problems.rows import in_last_box
 from sage_cli.solution_text import last_boxed
 
 
-@pytest.mark.parametrize(
-    ("text", "contents"),
-    [
-        (r"so \boxed{27}.", "27"),
-        (r"\boxed{1} then \boxed{\frac{1}{2}}", r"\frac{1}{2}"),
-        (r"\boxed {27}", "27"),
-        (r"\boxed{1}\fbox{27}", "27"),
-        (r"\boxed{\{1,2\}}", r"\{1,2\}"),
-        (r"\boxed{\left\{1\right.}", r"\left\{1\right."),  # an escaped brace opens nothing
-        (r"\boxed{1\}", None),  # nor does it close
-        (r"\boxed{a \boxed{b}}", "b"),
-        (r"\boxed{a \boxed{b}", "b"),
-        (r"\boxed{27} \boxed{28", None),  # cut off
-        (r"\boxed{27} \boxed{\frac{1}{2}", None),
-        (r"\boxed{27}, as \boxed asks", "27"),
-        (r"\boxed{27} \boxed 5", "5"),
-        (r"\(\boxed 5\).", "5"),
-        (r"\boxed 5.5", None),
-        (r"\boxed5", "5"),
-        (r"\boxed 5^2", None),
-        (r"} {\boxed{27}", "27"),
-        (r"\boxed{}", ""),
-        (r"\boxed 27", None),
-        ("27", None),
-    ],
-)
+@pytest.mark.parametrize(("text", "contents"), [
+    (r"so \boxed{27}.", "27"),
+    (r"\boxed{1} then \boxed{\frac{1}{2}}", r"\frac{1}{2}"),
+    (r"\boxed {27}", "27"),
+    (r"\boxed{1}\fbox{27}", "27"),
+    (r"\boxed{\{1,2\}}", r"\{1,2\}"),
+    (r"\boxed{\left\{1\right.}", r"\left\{1\right."),  # an escaped brace opens nothing
+    (r"\boxed{1\}", None),  # nor does it close
+    (r"\boxed{a \boxed{b}}", "b"),
+    (r"\boxed{a \boxed{b}", "b"),
+    (r"\boxed{27} \boxed{28", None),  # cut off
+    (r"\boxed{27} \boxed{\frac{1}{2}", None),
+    (r"\boxed{27}, as \boxed asks", "27"),
+    (r"\boxed{27} \boxed 5", "5"),
+    (r"\(\boxed 5\).", "5"),
+    (r"\boxed 5.5", None),
+    (r"\boxed5", "5"),
+    (r"\boxed 5^2", None),
+    (r"} {\boxed{27}", "27"),
+    (r"\boxed{}", ""),
+    (r"\boxed 27", None),
+    ("27", None),
+])  # fmt: skip
 def test_the_box_that_begins_last(text, contents):
     assert last_boxed(text) == contents
 

@@ -12,12 +12,7 @@ from sage_cli.analysis.diversity import variety
 from sage_cli.analysis.graded_samples import skeleton
 from sage_cli.analysis.lengths import lengths
 from sage_cli.analysis.reliability import majority
-from sage_cli.analysis.support import (
-    equal_k,
-    support,
-    support_ratios,
-    thresholds,
-)
+from sage_cli.analysis.support import equal_k, support, support_ratios, thresholds
 from sage_cli.errors import DataError
 from sage_cli.metrics import Support
 
@@ -115,7 +110,7 @@ def test_diversity_compares_the_problems_that_all_can_show(tmp_path):
     assert len(document.data["problems"]) == 4
 
 
-def test_the_leash_ratios_of_the_papers_row():
+def test_the_papers_leash_ratios_and_thresholds():
     def ids(count):
         return tuple(map(str, range(count)))
 
@@ -126,9 +121,6 @@ def test_the_leash_ratios_of_the_papers_row():
     )
     nothing = support_ratios(Support((), (), (), ids(4), 0, 0, (), (), 0, 0.95))
     assert all(math.isnan(value) for value in nothing.values())
-
-
-def test_the_thresholds_of_the_paper():
     # zeta .05, -ln .05 = 2.995732: over 256 .011702, over 8,192 3.657e-4; exact 1 - .05^(1/256)
     assert thresholds(256, 0.95) == pytest.approx({"exact": 0.011634, "paper": 0.011702}, abs=1e-6)
     assert thresholds(8192, 0.95)["paper"] == pytest.approx(3.66e-4, abs=1e-6)

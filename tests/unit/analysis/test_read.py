@@ -40,12 +40,9 @@ def test_perplexity_by_hand(tmp_path):
     assert found["50% quantile", "run"] == pytest.approx(3.5)
 
 
-def test_a_tail_needs_values_on_both_sides():
+def test_a_tail_needs_values_on_both_sides_and_may_be_the_bases():
     assert math.isnan(beyond(np.array([]), np.array([1.0]), 0.95))
     assert math.isnan(beyond(np.array([1.0]), np.array([]), 0.95))
-
-
-def test_a_policy_that_is_no_different_has_the_bases_tail():
     draw = np.random.default_rng(0)
     own = other = 0.0
     for _ in range(4000):

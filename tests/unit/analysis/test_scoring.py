@@ -1,10 +1,7 @@
 """Scores of stored samples by their own policy, and a token's own text."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +10,6 @@ from random_model import save_scratch
 from sage_cli.analysis.graded_samples import Answers
 from sage_cli.analysis.scoring import Forward, ModelScorer
 from sage_cli.config.load import load
-from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.stored import PolicySamples
@@ -30,21 +26,21 @@ from sage_cli.store.sample_parts import Completion, token_ids
 class Pieces:
     """A tokenizer of given pieces; decoding drops what SentencePiece drops."""
 
-    def __init__(self, *pieces: str) -> None:
+    def __init__(self, *pieces):
         self.pieces, self.decoded = pieces, 0
 
-    def convert_ids_to_tokens(self, token: int) -> str:
+    def convert_ids_to_tokens(self, token):
         return self.pieces[token]
 
-    def decode(self, ids: list[int]) -> str:
+    def decode(self, ids):
         self.decoded += 1
         (token,) = ids
         text = self.pieces[token].replace("Ġ", " ")
         return text.replace("▁", "")
 
 
-def texts(tokenizer: Any, *ids: int) -> list[str]:
-    forward = Forward(None, 1.0, Silent())  # type: ignore[arg-type]
+def texts(tokenizer, *ids):
+    forward = Forward(None, 1.0, Silent())
     forward.__dict__["tokenizer"] = tokenizer
     return [forward.text(id_) for id_ in ids]
 
@@ -63,7 +59,7 @@ TEMPERATURE = 0.7
 
 
 @pytest.fixture
-def subject(tmp_path: Path) -> tuple[PolicySamples, SageConfig, Any]:
+def subject(tmp_path):
     """A run of SFT with graded samples."""
     root = tmp_path / "runs"
     config = load(sets=[*SETTINGS, f"run.root={root}"]).config
@@ -87,7 +83,7 @@ def subject(tmp_path: Path) -> tuple[PolicySamples, SageConfig, Any]:
     return own, config, benchmark
 
 
-def scored(scorer: ModelScorer, answers: Answers, writer: PolicySamples) -> dict[str, Any]:
+def scored(scorer, answers, writer):
     """Return the scores by text."""
     found = scorer.score(answers, writer).scores
     return {
@@ -97,7 +93,7 @@ def scored(scorer: ModelScorer, answers: Answers, writer: PolicySamples) -> dict
     }
 
 
-def expected(own: PolicySamples, benchmark: Any) -> dict[str, list[float]]:
+def expected(own, benchmark):
     """Mean surprisal, mean entropy and length by text, one pass for each completion."""
     model, tokenizer = load_model(Path(own.policy.path)), own.policy.tokenizer
     template = PromptTemplate.from_section(own.prompt, tokenizer)
@@ -112,18 +108,18 @@ def expected(own: PolicySamples, benchmark: Any) -> dict[str, list[float]]:
     return found
 
 
-def same(found: dict[str, Any], known: dict[str, list[float]]) -> bool:
+def same(found, known):
     assert found.keys() == known.keys()
     return all(found[text] == pytest.approx(known[text], abs=1e-5, nan_ok=True) for text in known)
 
 
-def stored(scorer: ModelScorer, answers: Answers, writer: PolicySamples) -> int:
+def stored(scorer, answers, writer):
     """How many of the four completions have a score."""
     stores = scorer._stores(writer)
     return sum(store.count(answers.problems, answers.n) for store in stores)
 
 
-def test_completions_are_scored_once(subject: Any, monkeypatch: pytest.MonkeyPatch):
+def test_completions_are_scored_once(subject, monkeypatch):
     own, config, benchmark = subject
     scorer, answers = (
         ModelScorer(own, TEMPERATURE, config, Silent()),
@@ -133,7 +129,7 @@ def test_completions_are_scored_once(subject: Any, monkeypatch: pytest.MonkeyPat
     first = scored(scorer, answers, own)
     assert same(first, expected(own, benchmark))
 
-    def loaded(*_: Any) -> None:
+    def loaded(*_):
         raise AssertionError("a model was loaded")
 
     monkeypatch.setattr(PolicySamples, "model", loaded)
@@ -143,14 +139,14 @@ def test_completions_are_scored_once(subject: Any, monkeypatch: pytest.MonkeyPat
     assert stored(ModelScorer(own, 1.0, config, Silent()), answers, own) == 0
 
 
-def test_an_interrupted_scoring_is_resumed(subject: Any, monkeypatch: pytest.MonkeyPatch):
+def test_an_interrupted_scoring_is_resumed(subject, monkeypatch):
     own, config, benchmark = subject
     scorer = ModelScorer(own, TEMPERATURE, config, Silent())
     answers = Answers.from_samples(own, benchmark, config)
     monkeypatch.setattr(annotations, "READ_AT_ONCE", 1)
     read, count = scorer._forward.scores, 0
 
-    def interrupted(*arguments: Any) -> Any:
+    def interrupted(*arguments):
         nonlocal count
         count += 1
         if count == 2:
@@ -168,7 +164,7 @@ def test_an_interrupted_scoring_is_resumed(subject: Any, monkeypatch: pytest.Mon
     )
 
 
-def test_a_model_with_another_tokenizer_is_refused(subject: Any, tmp_path: Path):
+def test_a_model_with_another_tokenizer_is_refused(subject, tmp_path):
     own, config, benchmark = subject
     config = load(sets=[*SIZE, "prompt.answer_open=<ANSWER>"]).config
     save_scratch(config.model, config.prompt.tags, [], tmp_path / "words")

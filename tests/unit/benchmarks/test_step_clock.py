@@ -1,17 +1,11 @@
 """The clock of benchmarks: what a step is, and what isn't part of one."""
 
-from __future__ import annotations
-
 from pathlib import Path
-
-import pytest
 
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 
 
-def test_the_last_step_has_the_final_checkpoint_in_it_and_does_not_count(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_the_last_step_has_the_final_checkpoint_in_it_and_does_not_count(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     from step_clock import Clock
 

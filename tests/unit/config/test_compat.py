@@ -52,13 +52,10 @@ def documented(heading="## `--compat official`"):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("heading", "differences", "flags"),
-    [
-        ("`--compat official`", DIFFERENCES, {"rl": {"algo": "dapo"}, "guide": {"name": "random"}}),
-        ("An evaluation with `--compat official`", EVALUATION_DIFFERENCES, {}),
-    ],
-)
+@pytest.mark.parametrize(("heading", "differences", "flags"), [
+    ("`--compat official`", DIFFERENCES, {"rl": {"algo": "dapo"}, "guide": {"name": "random"}}),
+    ("An evaluation with `--compat official`", EVALUATION_DIFFERENCES, {}),
+])  # fmt: skip
 def test_the_documented_differences_and_values_of_ours_are_those_of_the_layer(
     heading, differences, flags
 ):

@@ -22,17 +22,13 @@ from sage_cli.trials.executors.executor import Resources
 from sage_cli.trials.task import Task
 
 EVIL = {
-    "sampling": {
-        "backend": "server", "servers": ["http://evil:1"], "server_model": "theirs",
-        "server_form": "chat", "temperature": 0.9,
-        "vllm": {"tensor_parallel_size": 2, "kv_ip": "evil"},
-    },
+    "sampling": {"backend": "server", "servers": ["http://evil:1"], "server_model": "theirs",
+     "server_form": "chat", "temperature": 0.9,
+     "vllm": {"tensor_parallel_size": 2, "kv_ip": "evil"}},
     "rollout": {"backend": "vllm", "vllm": {"mode": "server", "server_url": "http://evil:2"}},
     "sweep": {"trials": 4},
-    "executor": {
-        "name": "slurm", "address": "evil:3", "setup": ["curl evil"], "lines": {"prolog": "evil"},
-        "partition": "long",
-    },
+    "executor": {"name": "slurm", "address": "evil:3", "setup": ["curl evil"],
+     "lines": {"prolog": "evil"}, "partition": "long"},
 }  # fmt: skip
 
 

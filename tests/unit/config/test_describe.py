@@ -31,16 +31,13 @@ def test_branch_is_warned_about_where_it_does_nothing(estimator, warned):
     assert sum(line.startswith("warning: branch") for line in lines) == warned
 
 
-@pytest.mark.parametrize(
-    ("rl", "remarked"),
-    [
-        ({}, 0),
-        ({"epsilon_high": 0.28}, 1),
-        ({"epsilon_high": 0.28, "iterations": 2}, 0),
-        ({"epsilon_low": 0.1, "steps_per_generation": 2}, 0),
-        ({"epsilon_high": 0.28, "clip": False}, 0),
-    ],
-)
+@pytest.mark.parametrize(("rl", "remarked"), [
+    ({}, 0),
+    ({"epsilon_high": 0.28}, 1),
+    ({"epsilon_high": 0.28, "iterations": 2}, 0),
+    ({"epsilon_low": 0.1, "steps_per_generation": 2}, 0),
+    ({"epsilon_high": 0.28, "clip": False}, 0),
+])  # fmt: skip
 def test_a_clip_range_that_cannot_act_is_remarked_on(rl, remarked):
     lines = said(rl=rl)
     assert sum("0.2 / 0.28 never acts: with one update" in line for line in lines) == remarked

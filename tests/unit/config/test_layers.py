@@ -80,15 +80,10 @@ def test_an_algorithm_is_a_layer_below_what_is_said_beside_it():
     assert (loaded.config.anchor.kl, loaded.origins["anchor.kl"]) == ("reverse", "flag")
 
 
-@pytest.mark.parametrize(
-    ("algo", "guide", "kl"),
-    [
-        ("dapo", "none", "none"),
-        ("dapo", "branch", "reverse"),
-        ("grpo", "none", "reverse"),
-        ("bnpo", "token", "reverse"),
-    ],
-)
+@pytest.mark.parametrize(("algo", "guide", "kl"), [
+    ("dapo", "none", "none"), ("dapo", "branch", "reverse"), ("grpo", "none", "reverse"),
+    ("bnpo", "token", "reverse"),
+])  # fmt: skip
 def test_the_kl_that_is_left_open_follows_algorithm_and_guide(algo, guide, kl):
     loaded = load(flags={"rl": {"algo": algo}, "guide": {"name": guide}})
     assert loaded.config.anchor.kl == kl

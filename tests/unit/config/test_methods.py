@@ -10,7 +10,7 @@ def chosen(algo, *sets):
     return load(flags={"rl": {"algo": algo}}, sets=sets).config
 
 
-def test_dph_rl_has_a_weight_for_each_divergence():
+def test_what_rivals_of_the_anchor_bring():
     assert chosen("dph-rl").rl.samples_beforehand == 8
     weights = {kind: chosen("dph-rl", f"rl.divergence={kind}").rl.weighs
                for kind in ("forward", "js", "alpha")}  # fmt: skip
@@ -18,6 +18,17 @@ def test_dph_rl_has_a_weight_for_each_divergence():
     assert chosen("dph-rl", "rl.weight=0").rl.weighs == 0
     said = chosen("dph-rl", "rl.divergence=alpha", "rl.solved=.75").rl.describe()["divergence"]
     assert said == "alpha 0.2 x 0.03, where at least 75% of 8 initial samples are right"
+    assert chosen("pacs", "guide.name=branch").anchor.kl == "reverse"
+    config = chosen("archer")
+    assert (config.anchor.tokens, config.anchor.rows) == ("certain", "informative")
+    assert config.rl.anchored["beta"] == 0.001  # tiny has one of its own
+    assert chosen("grpo").anchor.tokens == "all"
+    assert chosen("dars").rl.allocation == "et"
+    config = chosen("rlpr")
+    assert (config.rl.reward_filter, config.rl.epsilon_high) == (0.5, 0.27)
+    assert chosen("annealed-kl").anchor.schedule == "cosine"
+    assert chosen("grpo").anchor.schedule == "constant"
+    assert chosen("grpo", "anchor.schedule=cosine").anchor.schedule == "cosine"
 
 
 SERVER = "rollout.backend=vllm rollout.vllm.mode=server rollout.vllm.server_url=http://a:1"
@@ -31,81 +42,77 @@ ELSEWHERE = {
 """Settings that others read and these would not."""
 
 
-@pytest.mark.parametrize(
-    ("algo", "sets", "reason"),
-    [
-        ("annealed-kl", "anchor.kl=none", "there is no KL anchor"),
-        ("annealed-kl", "anchor.beta=0", "there is no KL anchor"),
-        ("dph-rl", "rl.dynamic_sampling=true", "would replace just them"),
-        ("dph-rl", "anchor.kl=forward", "has others of its own"),
-        ("dph-rl", "rl.alpha=.5", "rl.alpha 0.5 would do nothing"),
-        ("dph-rl", "rl.alpha=0", "rl.alpha is 0"),
-        ("dph-rl", "rl.alpha=1", "rl.alpha is 1"),
-        ("dph-rl", "rl.solved=0", "rl.solved is 0"),
-        ("dph-rl", "rl.log_ratio_limit=0", "rl.log_ratio_limit is 0"),
-        ("dph-rl", "anchor.reference_samples=4", "those of forward KL"),
-        ("archer", "anchor.kl=none",
-         r"anchor.rows is informative, and .* anchor.kl is 'none' \(use --kl reverse\)$"),
-        ("archer", "rl.loss=sapo", "rl.loss is 'sapo'"),
-        ("archer", "rl.steps_per_generation=1", "rl.delta has nothing to clip with one update"),
-        ("alpha-dpg", "anchor.kl=reverse", "by something else than a KL term"),
-        ("alpha-dpg", "guide.name=branch", "by something else than a KL term"),
-        ("alpha-dpg", "rl.rewards=format", "reads grades alone and would ignore rl.rewards"),
-        ("alpha-dpg", "rl.dynamic_sampling=true", "learns from groups of equal grades"),
-        ("alpha-dpg", "rl.alpha=1", "rl.alpha is 1"),
-        ("support-floor", "anchor.kl=forward", "has others of its own"),
-        ("support-floor", "rl.seldom=0", "rl.seldom is 0"),
-        ("rlpr", "prompt.answer=boxed", "between the answer's tags"),
-        ("rlpr", "rl.advantage=beta", "'beta' reads grades"),
-        ("rlpr", "rl.dynamic_sampling=true", "dynamic_sampling reads grades"),
-        ("dars", "rl.rollouts_per_prompt=2", "gives shares of 0 and 1, or 1/2 between them"),
-        ("dars", "rl.most_rollouts=8 rl.rollouts_per_prompt=8", "the first alone has"),
-        ("dars", "rl.loss=dapo", "unequal size"),
-        ("dars", "rl.advantage=group", "rl.advantage belongs to"),
-        ("dars", "rl.dynamic_sampling=true", "dynamic_sampling replaces them"),
-        ("dars", SERVER, "asked for equal ones"),
-        ("dars", "anchor.kl=forward", "row by row in turn"),
-        ("guided-dpo", "guide.name=branch", "by something else than a KL term"),
-        ("guided-dpo", "anchor.kl=reverse", "by something else than a KL term"),
-        ("guided-dpo", "anchor.kl=forward", "by something else than a KL term"),
-        ("guided-dpo", "rl.processes=2", "trains in one process"),
-        ("guided-dpo", "rl.hint=Think.", "must hold {question}"),
-        ("guided-dpo", "rl.hint=Try{question}", "must hold {hint}"),
-        ("guided-dpo", "rl.continued=true prompt.format=chat", "'chat' puts more between"),
-        ("guided-dpo", "rl.continued=true rl.hint={hint}{question}", "hint begins otherwise"),
-        ("pass-at-k", "rl.k=9", "k is 9, and a group has 8 .* no subset of k"),
-        ("pass-at-k", "rl.k=8", "its only subset of k is the group"),
-        ("pass-at-k", "rl.k=0", "rl.k is 0: .* greater than or equal"),
-        ("pass-at-k", "rl.overlong_buffer=0.2", "'pass-at-k' reads grades alone"),
-        ("pkpo", "rl.k=9", "'favoured' takes at most 8 of a group's 8 completions"),
-        ("pkpo", "rl.k=8 rl.form=leave-one-out",
-         "'leave-one-out' takes at most 7 of a group's 8 completions"),
-        ("pkpo", "rl.advantage=beta", "rl.advantage belongs to .*grpo"),
-        ("kl-cov", "rl.steps_per_generation=1", "with one update per generation that is 0"),
-        ("kl-cov", "rl.clip=true", "'kl-cov' adds to a loss that isn't clipped"),
-        ("gspo", "rl.steps_per_generation=1", "'sequence' .* changes nothing"),
-        ("gspo", "anchor.kl=reverse anchor.estimator=reward",
-         "'reward' gives each token an advantage of its own"),
-        ("steer", "rl.importance_sampling_level=sequence",
-         "'steer' gives each token an advantage of its own"),
-        ("steer", "rl.clip=false", "without rl.delta"),
-        ("steer", "rl.forn=exp", r"rl has no 'forn' \(did you mean form\?\)"),
-        ("adaptive-entropy", "rl.entropy_coefficient=2",
-         "above 1, and rl.entropy_target keeps it in"),
-        ("80-20", "rl.prompts_per_step=2048 rollout.max_tokens=2048",
-         r"up to 33,554,432 here, and at most 16,777,216 can be sorted"),
-        ("grpo", "rl.delta=3", "rl.delta has nothing to clip with one update per generation"),
-        ("grpo", "rl.clip=false rl.loss=sapo", "rl.clip is false, and only the losses grpo"),
-        ("grpo", "rl.k=2", "rl.k belongs to the pass-at-k and pkpo methods: add"),
-        ("grpo", "rl.score_scale=2", "rl.score_scale belongs to the pacs method"),
-        ("grpo", "rl.reward_filter=0.9", "reward_filter belongs to the rlpr method"),
-        ("grpo", "rl.max_extra_generations=2", "rl.max_extra_generations 2 would do nothing"),
-        ("grpo", "rl.entropy_coefficient_step=0.1", "entropy_coefficient_step 0.1 would do noth"),
-        ("grpo", "anchor.reference_samples=4", "reference_samples 4 are those of forward KL"),
-        *((algo, f"rl.{said}", rf"rl\.{said.split('=')[0]} belongs to .*: add --algo")
-          for algo, sets in ELSEWHERE.items() for said in sets.split()),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("algo", "sets", "reason"), [
+    ("annealed-kl", "anchor.kl=none", "there is no KL anchor"),
+    ("annealed-kl", "anchor.beta=0", "there is no KL anchor"),
+    ("dph-rl", "rl.dynamic_sampling=true", "would replace just them"),
+    ("dph-rl", "anchor.kl=forward", "has others of its own"),
+    ("dph-rl", "rl.alpha=.5", "rl.alpha 0.5 would do nothing"),
+    ("dph-rl", "rl.alpha=0", "rl.alpha is 0"),
+    ("dph-rl", "rl.alpha=1", "rl.alpha is 1"),
+    ("dph-rl", "rl.solved=0", "rl.solved is 0"),
+    ("dph-rl", "rl.log_ratio_limit=0", "rl.log_ratio_limit is 0"),
+    ("dph-rl", "anchor.reference_samples=4", "those of forward KL"),
+    ("archer", "anchor.kl=none",
+     r"anchor.rows is informative, and .* anchor.kl is 'none' \(use --kl reverse\)$"),
+    ("archer", "rl.loss=sapo", "rl.loss is 'sapo'"),
+    ("archer", "rl.steps_per_generation=1", "rl.delta has nothing to clip with one update"),
+    ("alpha-dpg", "anchor.kl=reverse", "by something else than a KL term"),
+    ("alpha-dpg", "guide.name=branch", "by something else than a KL term"),
+    ("alpha-dpg", "rl.rewards=format", "reads grades alone and would ignore rl.rewards"),
+    ("alpha-dpg", "rl.dynamic_sampling=true", "learns from groups of equal grades"),
+    ("alpha-dpg", "rl.alpha=1", "rl.alpha is 1"),
+    ("support-floor", "anchor.kl=forward", "has others of its own"),
+    ("support-floor", "rl.seldom=0", "rl.seldom is 0"),
+    ("rlpr", "prompt.answer=boxed", "between the answer's tags"),
+    ("rlpr", "rl.advantage=beta", "'beta' reads grades"),
+    ("rlpr", "rl.dynamic_sampling=true", "dynamic_sampling reads grades"),
+    ("dars", "rl.rollouts_per_prompt=2", "gives shares of 0 and 1, or 1/2 between them"),
+    ("dars", "rl.most_rollouts=8 rl.rollouts_per_prompt=8", "the first alone has"),
+    ("dars", "rl.loss=dapo", "unequal size"),
+    ("dars", "rl.advantage=group", "rl.advantage belongs to"),
+    ("dars", "rl.dynamic_sampling=true", "dynamic_sampling replaces them"),
+    ("dars", SERVER, "asked for equal ones"),
+    ("dars", "anchor.kl=forward", "row by row in turn"),
+    ("guided-dpo", "guide.name=branch", "by something else than a KL term"),
+    ("guided-dpo", "anchor.kl=reverse", "by something else than a KL term"),
+    ("guided-dpo", "anchor.kl=forward", "by something else than a KL term"),
+    ("guided-dpo", "rl.processes=2", "trains in one process"),
+    ("guided-dpo", "rl.hint=Think.", "must hold {question}"),
+    ("guided-dpo", "rl.hint=Try{question}", "must hold {hint}"),
+    ("guided-dpo", "rl.continued=true prompt.format=chat", "'chat' puts more between"),
+    ("guided-dpo", "rl.continued=true rl.hint={hint}{question}", "hint begins otherwise"),
+    ("pass-at-k", "rl.k=9", "k is 9, and a group has 8 .* no subset of k"),
+    ("pass-at-k", "rl.k=8", "its only subset of k is the group"),
+    ("pass-at-k", "rl.k=0", "rl.k is 0: .* greater than or equal"),
+    ("pass-at-k", "rl.overlong_buffer=0.2", "'pass-at-k' reads grades alone"),
+    ("pkpo", "rl.k=9", "'favoured' takes at most 8 of a group's 8 completions"),
+    ("pkpo", "rl.k=8 rl.form=leave-one-out",
+     "'leave-one-out' takes at most 7 of a group's 8 completions"),
+    ("pkpo", "rl.advantage=beta", "rl.advantage belongs to .*grpo"),
+    ("kl-cov", "rl.steps_per_generation=1", "with one update per generation that is 0"),
+    ("kl-cov", "rl.clip=true", "'kl-cov' adds to a loss that isn't clipped"),
+    ("gspo", "rl.steps_per_generation=1", "'sequence' .* changes nothing"),
+    ("gspo", "anchor.kl=reverse anchor.estimator=reward",
+     "'reward' gives each token an advantage of its own"),
+    ("steer", "rl.importance_sampling_level=sequence",
+     "'steer' gives each token an advantage of its own"),
+    ("steer", "rl.clip=false", "without rl.delta"),
+    ("steer", "rl.forn=exp", r"rl has no 'forn' \(did you mean form\?\)"),
+    ("adaptive-entropy", "rl.entropy_coefficient=2", "above 1, and rl.entropy_target keeps it in"),
+    ("80-20", "rl.prompts_per_step=2048 rollout.max_tokens=2048",
+     r"up to 33,554,432 here, and at most 16,777,216 can be sorted"),
+    ("grpo", "rl.delta=3", "rl.delta has nothing to clip with one update per generation"),
+    ("grpo", "rl.clip=false rl.loss=sapo", "rl.clip is false, and only the losses grpo"),
+    ("grpo", "rl.k=2", "rl.k belongs to the pass-at-k and pkpo methods: add"),
+    ("grpo", "rl.score_scale=2", "rl.score_scale belongs to the pacs method"),
+    ("grpo", "rl.reward_filter=0.9", "reward_filter belongs to the rlpr method"),
+    ("grpo", "rl.max_extra_generations=2", "rl.max_extra_generations 2 would do nothing"),
+    ("grpo", "rl.entropy_coefficient_step=0.1", "entropy_coefficient_step 0.1 would do noth"),
+    ("grpo", "anchor.reference_samples=4", "reference_samples 4 are those of forward KL"),
+    *((algo, f"rl.{said}", rf"rl\.{said.split('=')[0]} belongs to .*: add --algo")
+      for algo, sets in ELSEWHERE.items() for said in sets.split()),
+])  # fmt: skip
 def test_a_method_refuses_what_has_no_place_beside_it(algo, sets, reason):
     group = [] if algo == "dars" else ["rl.rollouts_per_prompt=8"]
     with pytest.raises(ConfigurationError, match=reason):
@@ -121,17 +128,3 @@ def test_two_updates_give_them_something_to_act_on(algo):
 def test_methods_that_have_no_anchor_of_their_own(algo):
     config = chosen(algo)
     assert (config.rl.algo, config.anchor.kl) == (algo, "none")
-
-
-def test_rivals_of_the_anchor_bring_their_own():
-    assert chosen("pacs", "guide.name=branch").anchor.kl == "reverse"
-    config = chosen("archer")
-    assert (config.anchor.tokens, config.anchor.rows) == ("certain", "informative")
-    assert config.rl.anchored["beta"] == 0.001  # tiny has one of its own
-    assert chosen("grpo").anchor.tokens == "all"
-    assert chosen("dars").rl.allocation == "et"
-    config = chosen("rlpr")
-    assert (config.rl.reward_filter, config.rl.epsilon_high) == (0.5, 0.27)
-    assert chosen("annealed-kl").anchor.schedule == "cosine"
-    assert chosen("grpo").anchor.schedule == "constant"
-    assert chosen("grpo", "anchor.schedule=cosine").anchor.schedule == "cosine"

@@ -70,15 +70,12 @@ def test_one_sentence_with_what_was_probably_meant(sets, said):
     assert said in complaint(sets=sets.split()).cause
 
 
-@pytest.mark.parametrize(
-    ("option", "typed"),
-    [
-        ("--learning_rate", "--lr"),
-        ("--learning-rate", "--lr"),
-        ("--num_generations", "--set rl.rollouts_per_prompt=..."),
-        ("--foo", None),
-    ],
-)
+@pytest.mark.parametrize(("option", "typed"), [
+    ("--learning_rate", "--lr"),
+    ("--learning-rate", "--lr"),
+    ("--num_generations", "--set rl.rollouts_per_prompt=..."),
+    ("--foo", None),
+])  # fmt: skip
 def test_options_of_other_programs_have_a_name_here(option, typed):
     assert named_elsewhere(option) == typed
 
@@ -98,29 +95,23 @@ def test_all_problems_at_once_in_the_schemas_order():
     assert len(complaint(sets=[*sets, "sweep.samples=8"]).cause.splitlines()) == 4
 
 
-@pytest.mark.parametrize(
-    ("block", "said"),
-    [
-        ("{brnch: {tau: 1}}", "guides.brnch: guide.name is 'brnch'"),
-        ("{token: {alhpa: [1, 1]}}", "guides.token: guide has no 'alhpa' (did you mean alpha?)"),
-        ("{branch: 5}", "'guides.branch' must be a section, not 5"),
-        ("branch", "'guides' must be a section, not 'branch'"),
-    ],
-)
+@pytest.mark.parametrize(("block", "said"), [
+    ("{brnch: {tau: 1}}", "guides.brnch: guide.name is 'brnch'"),
+    ("{token: {alhpa: [1, 1]}}", "guides.token: guide has no 'alhpa' (did you mean alpha?)"),
+    ("{branch: 5}", "'guides.branch' must be a section, not 5"),
+    ("branch", "'guides' must be a section, not 'branch'"),
+])  # fmt: skip
 def test_a_guides_block_is_checked_whatever_guide_is_chosen(layer, block, said):
     assert said in complaint([layer(f"guides: {block}")]).cause
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("rl: {steps: 3", "can't be read as YAML"),
-        ("just words", "its top level must be names"),
-        ("- rl", "its top level must be names"),
-        ("1: {steps: 3}", "its top level must be names"),
-        ("steps: 3\nseed: 4", "'steps' must be a section, not 3"),
-    ],
-)
+@pytest.mark.parametrize(("text", "said"), [
+    ("rl: {steps: 3", "can't be read as YAML"),
+    ("just words", "its top level must be names"),
+    ("- rl", "its top level must be names"),
+    ("1: {steps: 3}", "its top level must be names"),
+    ("steps: 3\nseed: 4", "'steps' must be a section, not 3"),
+])  # fmt: skip
 def test_files_that_hold_no_settings(layer, text, said):
     path = layer(text)
     error = complaint([path])

@@ -19,33 +19,30 @@ NO_EIGHT = "'fsdp2': rl.optimizer 'adamw_8bit' can't .*--set rl.optimizer=adamw"
 NO_DARS = r"rl.algo 'dars' computes .* fsdp2 or ddp"
 
 
-@pytest.mark.parametrize(
-    ("file", "sets", "complaint"),
-    [
-        (SEVERAL | {"num_processes": 8}, "",
-         "is for 8 processes, and rl.processes is 2 .*--processes 8"),
-        (SEVERAL | {"num_machines": 2}, "",
-         "is for 2 machines, and --processes starts all of them on this one"),
-        (SEVERAL | {"num_processes": 2, "num_machines": 1}, "", None),
-        (SEVERAL | {"num_processes": -1}, "", None),
-        (SEVERAL, "", None),
-        ("gone.yaml", "", None),  # left to the launch
-        ("zero3", LORA, "'zero3': DeepSpeed's ZeRO stage 3 fails"),
-        ("zero3", FULL, None),
-        ("fsdp2", LORA + "rl.optimizer=adamw", None),
-        ("zero3", FULL + "rl.algo=dars", NO_DARS),
-        (SECOND, FULL + "rl.algo=dars", NO_DARS),
-        (SECOND, FULL, None),
-        (SECOND | {"deepspeed_config": {"zero_stage": "auto"}}, FULL, None),
-        ("fsdp2", "rl.algo=dars", None),
-        ("fsdp2", FULL + EIGHT, NO_EIGHT),
-        ("fsdp2", LORA + EIGHT, NO_EIGHT),
-        ("fsdp2", FULL + "rl.optimizer=adamw", None),
-        ("zero3", FULL + EIGHT, None),
-        (FIRST, FULL + EIGHT, None),
-        (FIRST, LORA + EIGHT, None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("file", "sets", "complaint"), [
+    (SEVERAL | {"num_processes": 8}, "",
+     "is for 8 processes, and rl.processes is 2 .*--processes 8"),
+    (SEVERAL | {"num_machines": 2}, "",
+     "is for 2 machines, and --processes starts all of them on this one"),
+    (SEVERAL | {"num_processes": 2, "num_machines": 1}, "", None),
+    (SEVERAL | {"num_processes": -1}, "", None),
+    (SEVERAL, "", None),
+    ("gone.yaml", "", None),  # left to the launch
+    ("zero3", LORA, "'zero3': DeepSpeed's ZeRO stage 3 fails"),
+    ("zero3", FULL, None),
+    ("fsdp2", LORA + "rl.optimizer=adamw", None),
+    ("zero3", FULL + "rl.algo=dars", NO_DARS),
+    (SECOND, FULL + "rl.algo=dars", NO_DARS),
+    (SECOND, FULL, None),
+    (SECOND | {"deepspeed_config": {"zero_stage": "auto"}}, FULL, None),
+    ("fsdp2", "rl.algo=dars", None),
+    ("fsdp2", FULL + EIGHT, NO_EIGHT),
+    ("fsdp2", LORA + EIGHT, NO_EIGHT),
+    ("fsdp2", FULL + "rl.optimizer=adamw", None),
+    ("zero3", FULL + EIGHT, None),
+    (FIRST, FULL + EIGHT, None),
+    (FIRST, LORA + EIGHT, None),
+])  # fmt: skip
 def test_what_an_accelerate_file_can_train(tmp_path, file, sets, complaint):
     if not isinstance(file, str):
         (tmp_path / "own.yaml").write_text(yaml.safe_dump(file))
@@ -65,40 +62,27 @@ def test_presets_of_all_weights_can_be_sharded(preset):
 
 
 COSMETIC = {
-    "model.allow_lost_updates",
-    "data.root",
-    "sft.save_every", "sft.save_minutes",
-    "rl.gradient_checkpointing",
-    "rl.compat", "rl.save_every", "rl.save_minutes", "rl.keep_checkpoints", "rl.accelerate",
-    "rl.allow_template_mismatch", "rl.stop_when_stuck",
+    "model.allow_lost_updates", "data.root", "sft.save_every", "sft.save_minutes",
+    "rl.gradient_checkpointing", "rl.compat", "rl.save_every", "rl.save_minutes",
+    "rl.keep_checkpoints", "rl.accelerate", "rl.allow_template_mismatch", "rl.stop_when_stuck",
     "rollout.vllm.max_model_len", "rollout.vllm.memory_share", "rollout.vllm.sleep",
     "rollout.vllm.server_url", "rollout.vllm.server_model", "rollout.vllm.server_timeout_s",
-    "rollout.vllm.server_group_port",
-    "sampling.backend", "sampling.batch_rows", "sampling.servers", "sampling.timeout_s",
-    "sampling.server_attempts", "sampling.server_patience_s", "sampling.options",
-    "sampling.vllm",
-    "grading.workers",
-    "evaluation.allow_template_mismatch", "evaluation.compat",
-    "evaluation.every", "evaluation.validation", "evaluation.validation_samples",
-    "sweep.study", "sweep.trials", "sweep.retries",
-    "sweep.max_infeasible",
-    "executor.name", "executor.workers", "executor.threads", "executor.gpus",
-    "executor.memory_gb", "executor.minutes", "executor.address", "executor.partition",
-    "executor.account", "executor.lines", "executor.setup",
-    "tracking.wandb", "tracking.project", "tracking.group", "tracking.tensorboard",
-    "tracking.rollouts", "tracking.rollouts_every",
-    "run.root", "run.sweep",
-    "methods", "guides",
+    "rollout.vllm.server_group_port", "sampling.backend", "sampling.batch_rows", "sampling.servers",
+    "sampling.timeout_s", "sampling.server_attempts", "sampling.server_patience_s",
+    "sampling.options", "sampling.vllm", "grading.workers", "evaluation.allow_template_mismatch",
+    "evaluation.compat", "evaluation.every", "evaluation.validation",
+    "evaluation.validation_samples", "sweep.study", "sweep.trials", "sweep.retries",
+    "sweep.max_infeasible", "executor.name", "executor.workers", "executor.threads",
+    "executor.gpus", "executor.memory_gb", "executor.minutes", "executor.address",
+    "executor.partition", "executor.account", "executor.lines", "executor.setup", "tracking.wandb",
+    "tracking.project", "tracking.group", "tracking.tensorboard", "tracking.rollouts",
+    "tracking.rollouts_every", "run.root", "run.sweep", "methods", "guides",
 }  # fmt: skip
 """Every other setting decides a result."""
 WHERE_SET = {
-    "anchor.head_tokens", "anchor.tokens", "anchor.uncertain_share",
-    "data.rl.fields.any_of", "data.sft.fields.any_of", "evaluation.fields.any_of",
-    "grading.judge",
-    "grading.unfinished",
-    "model.attention", "model.kernels",
-    "rollout.stop_at_answer",
-    "rollout.vllm.importance_floor",
+    "anchor.head_tokens", "anchor.tokens", "anchor.uncertain_share", "data.rl.fields.any_of",
+    "data.sft.fields.any_of", "evaluation.fields.any_of", "grading.judge", "grading.unfinished",
+    "model.attention", "model.kernels", "rollout.stop_at_answer", "rollout.vllm.importance_floor",
 }  # fmt: skip
 """Of these, those that are in an identity only where they are set."""
 

@@ -5,6 +5,7 @@ import runpy
 from pathlib import Path
 
 import pytest
+from recorded import meaning
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 DOCS = REPOSITORY / "docs"
@@ -34,7 +35,11 @@ def test_every_file_of_the_map_is_there():
     assert suites == {file.stem for file in REPOSITORY.glob("configs/suites/[tf]*[1-9].yaml")}
 
 
-def test_every_message_of_the_page_is_one_that_the_code_has():
+def test_keys_and_messages_of_the_pages_are_those_of_the_code():
+    assert meaning("kl/shaped") != meaning("kl/reference")
+    assert meaning("entropy/p99") == meaning("entropy/p50")
+    assert meaning("time/step_s") == "Seconds of the whole step."  # and not that of time/*_s
+    assert meaning("what/else") is None
     page = (DOCS / "troubleshooting.md").read_text()
     messages = re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE)
     code = "\n".join(file.read_text() for file in (REPOSITORY / "sage_cli").rglob("*.py"))

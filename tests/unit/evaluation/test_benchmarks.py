@@ -1,11 +1,8 @@
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
 
 from sage_cli.config.load import load
-from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation.benchmarks import load_benchmarks, refuse_unnamed
 from sage_cli.evaluation.evaluate import Evaluation
@@ -13,13 +10,13 @@ from sage_cli.training.validation import configured_validation
 from sage_cli.trials.search.planned_sweep import prepared
 
 
-def loaded(path: Path) -> list[str]:
+def loaded(path):
     config = load(sets=[f"evaluation.benchmark={path}"]).config
     (benchmark,) = load_benchmarks(config.evaluation, config.data)
     return list(benchmark.golds.values())
 
 
-def test_one_question_with_two_golds_is_refused(tmp_path: Path) -> None:
+def test_one_question_with_two_golds_is_refused(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("question,gold\n1+1=?,2\n2+2=?,4\n")
     assert loaded(path) == ["2", "4"]
@@ -31,7 +28,7 @@ def test_one_question_with_two_golds_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def train(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("train.jsonl").write_text(
         "".join(f'{{"q": "{n}+1=?", "gold": "{n + 1}"}}\n' for n in range(60))
@@ -43,7 +40,7 @@ def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "train.jsonl"
 
 
-def configured(*sets: str, presets: tuple[str, ...] = ("tiny", "mine.yaml")) -> SageConfig:
+def configured(*sets, presets=("tiny", "mine.yaml")):
     return load(presets, sets=["sweep.space=lr=1e-4|4e-4", *sets]).config
 
 
@@ -55,7 +52,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_problems_of_another_task_are_not_measured_on_unless_named(train: str, case: str) -> None:
+def test_problems_of_another_task_are_not_measured_on_unless_named(train, case):
     """Whoever brings data is neither validated nor measured on the preset's own problems."""
     measure, setting, sets = REFUSED[case]
     with pytest.raises(ConfigurationError, match=f"{setting} is 'arithmetic.*nobody") as refusal:
@@ -68,26 +65,21 @@ def test_problems_of_another_task_are_not_measured_on_unless_named(train: str, c
     measure(configured(*sets, *offered))  # what is offered can be typed as it stands
 
 
-@pytest.mark.parametrize(
-    ("setting", "presets", "sets"),
-    [
-        ("sweep.benchmark", ("tiny",), ()),
-        ("sweep.benchmark", ("tiny",), ("data.rl.name=arithmetic",)),
-        ("sweep.benchmark", ("tiny",), ("evaluation.benchmark=arithmetic",)),
-        ("sweep.benchmark", ("qwen2.5-math-7b",), ("data.rl.name=dapo-math-17k",)),
-        ("sweep.benchmark", ("tiny", "mine.yaml"), ("sweep.benchmark=arithmetic-dev",)),
-        ("evaluation.benchmark", ("tiny", "mine.yaml"), ("evaluation.benchmark=arithmetic",)),
-        ("evaluation.benchmark", ("qwen2.5-math-7b",), ("data.rl.name=train.jsonl",)),
-    ],
-)
-def test_what_is_named_or_of_the_same_data_is_measured_on(
-    train: str, setting: str, presets: tuple[str, ...], sets: tuple[str, ...]
-) -> None:
+@pytest.mark.parametrize(("setting", "presets", "sets"), [
+    ("sweep.benchmark", ("tiny",), ()),
+    ("sweep.benchmark", ("tiny",), ("data.rl.name=arithmetic",)),
+    ("sweep.benchmark", ("tiny",), ("evaluation.benchmark=arithmetic",)),
+    ("sweep.benchmark", ("qwen2.5-math-7b",), ("data.rl.name=dapo-math-17k",)),
+    ("sweep.benchmark", ("tiny", "mine.yaml"), ("sweep.benchmark=arithmetic-dev",)),
+    ("evaluation.benchmark", ("tiny", "mine.yaml"), ("evaluation.benchmark=arithmetic",)),
+    ("evaluation.benchmark", ("qwen2.5-math-7b",), ("data.rl.name=train.jsonl",)),
+])  # fmt: skip
+def test_what_is_named_or_of_the_same_data_is_measured_on(train, setting, presets, sets):
     assert train
     refuse_unnamed(configured(*sets, presets=presets), setting)
 
 
-def test_a_stored_configuration_names_what_it_named(train: str) -> None:
+def test_a_stored_configuration_names_what_it_named(train):
     config = configured(f"sweep.benchmark={train}:dev")
     again = load(stored=config.model_dump(mode="json")).config
     refuse_unnamed(again, "sweep.benchmark")

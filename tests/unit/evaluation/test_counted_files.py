@@ -1,19 +1,16 @@
 """"""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 
 from sage_cli.errors import DataError
-from sage_cli.evaluation.counted_files import read_counts
+from sage_cli.evaluation.imported import read_counts
 
 EXPECTED = {"a": (3, 2), "7": (1, 0)}
 
 
-def found(path: Path) -> dict[str, tuple[int, int]]:
+def found(path):
     counts = read_counts(path)
     return {
         id_: (int(n), int(c))
@@ -34,58 +31,46 @@ def found(path: Path) -> dict[str, tuple[int, int]]:
                    ' {"problem": "7", "n": 1, "c": 0}]}'),
     ],
 )  # fmt: skip
-def test_reads_samples_and_counts(name: str, text: str, tmp_path: Path) -> None:
+def test_reads_samples_and_counts(name, text, tmp_path):
     (tmp_path / name).write_text(text, encoding="utf-8")
     assert found(tmp_path / name) == EXPECTED
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "said"),
-    [
-        ("x.csv", "problem,correct\na,true\na,maybe\n", "line 3: correct is 'maybe'"),
-        ("x.csv", "problem,right\na,true\n", "line 2: neither 'correct' nor 'n'"),
-        ("x.csv", "problem,n,c\na,3,4\n", "line 2: problem 'a': c = 4 is more than n = 3"),
-        ("x.csv", "problem,n,c\na,0,0\n", "line 2: problem 'a' has no samples"),
-        ("x.csv", "problem,n,c\na,3,-1\n", "line 2: c is '-1'"),
-        ("x.csv", "problem,n,c\na,3\n", "line 2, has 2 values, and the first line names 3"),
-        ("x.csv", "problem,n,c\na,3,1\na,3,1\n", "line 3: problem 'a' was counted before"),
-        ("x.csv", "problem,n,c\n,3,1\n", "line 2: no 'problem'"),
-        (
-            "x.jsonl",
-            '{"problem": "a", "correct": 1}\n{"problem": "a", "n": 3, "c": 2}\n',
-            "line 2: problem 'a' was counted before",
-        ),
-        (
-            "x.jsonl",
-            '{"problem": "a", "n": 3, "c": 2}\n{"problem": "a", "correct": 1}\n',
-            "line 2: problem 'a' was counted before",
-        ),
-        ("x.jsonl", '{"problem": "a", "correct": 1}\n{"problem"\n', "line 2, isn't JSON"),
-        ("x.jsonl", '{"problem": "a", "correct": []}\n', "line 1: 'correct' is an empty list"),
-        ("x.json", '[{"problem": "a", "correct": 1}, [1]]', "row 2, is a JSON list, not an object"),
-        ("x.json", '[{"problem": "a", "n": 2.5, "c": 1}]', "row 1: n is 2.5"),
-        ("x.json", '[{"problem": "a", "correct": null}]', "row 1: correct is None"),
-        ("x.json", '{"a": 1}', "row 1: no 'problem'"),
-        # problem 1 of one benchmark is another problem than problem 1 of the other
-        ("x.csv", "benchmark,problem,correct\nx,1,1\ny,1,0\n", "line 3: .*'1' .*benchmark x and y"),
-        (
-            "x.jsonl",
-            '{"model": "a", "problem": 1, "correct": 1}\n'
-            '{"model": "b", "problem": 1, "correct": 0}\n',
-            "line 2: .*'1' .*model a and b",
-        ),
-        ("x.json", "[", "isn't JSON"),
-        ("x.json", "[]", "holds no rows"),
-        ("x.txt", "a", "neither JSONL, JSON, CSV nor Parquet"),
-    ],
-)
-def test_malformed_rows_are_named(name: str, text: str, said: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "text", "said"), [
+    ("x.csv", "problem,correct\na,true\na,maybe\n", "line 3: correct is 'maybe'"),
+    ("x.csv", "problem,right\na,true\n", "line 2: neither 'correct' nor 'n'"),
+    ("x.csv", "problem,n,c\na,3,4\n", "line 2: problem 'a': c = 4 is more than n = 3"),
+    ("x.csv", "problem,n,c\na,0,0\n", "line 2: problem 'a' has no samples"),
+    ("x.csv", "problem,n,c\na,3,-1\n", "line 2: c is '-1'"),
+    ("x.csv", "problem,n,c\na,3\n", "line 2, has 2 values, and the first line names 3"),
+    ("x.csv", "problem,n,c\na,3,1\na,3,1\n", "line 3: problem 'a' was counted before"),
+    ("x.csv", "problem,n,c\n,3,1\n", "line 2: no 'problem'"),
+    ("x.jsonl", '{"problem": "a", "correct": 1}\n{"problem": "a", "n": 3, "c": 2}\n',
+     "line 2: problem 'a' was counted before"),
+    ("x.jsonl", '{"problem": "a", "n": 3, "c": 2}\n{"problem": "a", "correct": 1}\n',
+     "line 2: problem 'a' was counted before"),
+    ("x.jsonl", '{"problem": "a", "correct": 1}\n{"problem"\n', "line 2, isn't JSON"),
+    ("x.jsonl", '{"problem": "a", "correct": []}\n', "line 1: 'correct' is an empty list"),
+    ("x.json", '[{"problem": "a", "correct": 1}, [1]]', "row 2, is a JSON list, not an object"),
+    ("x.json", '[{"problem": "a", "n": 2.5, "c": 1}]', "row 1: n is 2.5"),
+    ("x.json", '[{"problem": "a", "correct": null}]', "row 1: correct is None"),
+    ("x.json", '{"a": 1}', "row 1: no 'problem'"),
+    # problem 1 of one benchmark is another problem than problem 1 of the other
+    ("x.csv", "benchmark,problem,correct\nx,1,1\ny,1,0\n", "line 3: .*'1' .*benchmark x and y"),
+    ("x.jsonl",
+     '{"model": "a", "problem": 1, "correct": 1}\n{"model": "b", "problem": 1, "correct": 0}\n',
+     "line 2: .*'1' .*model a and b"),
+    ("x.json", "[", "isn't JSON"),
+    ("x.json", "[]", "holds no rows"),
+    ("x.txt", "a", "neither JSONL, JSON, CSV nor Parquet"),
+])  # fmt: skip
+def test_malformed_rows_are_named(name, text, said, tmp_path):
     (tmp_path / name).write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match=said):
         read_counts(tmp_path / name)
 
 
-def test_all_malformed_rows_are_counted_and_some_shown(tmp_path: Path) -> None:
+def test_all_malformed_rows_are_counted_and_some_shown(tmp_path):
     path = tmp_path / "x.jsonl"
     path.write_text("\n".join(json.dumps({"problem": i, "correct": "?"}) for i in range(9)))
     with pytest.raises(DataError, match=r"line 5: .*\nand 4 more") as caught:
@@ -93,7 +78,7 @@ def test_all_malformed_rows_are_counted_and_some_shown(tmp_path: Path) -> None:
     assert "line 6" not in caught.value.cause
 
 
-def test_a_missing_or_binary_file(tmp_path: Path) -> None:
+def test_a_missing_or_binary_file(tmp_path):
     with pytest.raises(DataError, match="there is no file"):
         read_counts(tmp_path / "none.csv")
     (tmp_path / "x.csv").write_bytes(b"\xff\xfe\x00")

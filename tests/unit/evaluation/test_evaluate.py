@@ -1,7 +1,5 @@
 """What an evaluation records with the runs that it measured."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

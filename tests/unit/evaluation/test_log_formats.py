@@ -1,12 +1,9 @@
 """Files that other programs really wrote (benchmarks/imported), read sample by sample."""
 
-from __future__ import annotations
-
 import json
 import struct
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,24 +18,19 @@ ROW = json.loads(LM_EVAL.read_text().splitlines()[0])
 RESULTS = WRITTEN / "results_2026-11-25T00-00-00.000000.json"
 
 
-def rows(path: Path, *values: object) -> Path:
+def rows(path, *values):
     path.write_text("".join(json.dumps(value) + "\n" for value in values))
     return path
 
 
-@pytest.mark.parametrize(
-    ("file", "program", "samples", "right", "settings"),
-    [
-        # the mock model answers 12, 30 and 7 right once each in four epochs
-        ("inspect.eval", "inspect", 12, 3, {"model": "mockllm/model", "temperature": 0.8}),
-        # 25 x 0.06 x 4 = 6, lighteval's avg@n of that run
-        ("lighteval.parquet", "lighteval", 100, 6, {"task": "toy4|0", "max_tokens": 1}),
-        (LM_EVAL.name, "lm-eval", 25, 2, {"model": "acme/toy", "seed": 3, "max_tokens": 1}),
-    ],
-)
-def test_a_file_is_detected_and_its_count_is_its_programs(
-    file: str, program: str, samples: int, right: int, settings: dict[str, object]
-) -> None:
+@pytest.mark.parametrize(("file", "program", "samples", "right", "settings"), [
+    # the mock model answers 12, 30 and 7 right once each in four epochs
+    ("inspect.eval", "inspect", 12, 3, {"model": "mockllm/model", "temperature": 0.8}),
+    # 25 x 0.06 x 4 = 6, lighteval's avg@n of that run
+    ("lighteval.parquet", "lighteval", 100, 6, {"task": "toy4|0", "max_tokens": 1}),
+    (LM_EVAL.name, "lm-eval", 25, 2, {"model": "acme/toy", "seed": 3, "max_tokens": 1}),
+])  # fmt: skip
+def test_a_file_is_detected_and_its_count_is_its_programs(file, program, samples, right, settings):
     found = read_foreign(WRITTEN / file)
     assert (found.program, detected(WRITTEN / file)) == (program, program)
     assert (len(found.samples), sum(bool(one.right) for one in found.samples)) == (samples, right)
@@ -48,43 +40,35 @@ def test_a_file_is_detected_and_its_count_is_its_programs(
     assert gathered(found, file).n == samples // len({one.problem for one in found.samples})
 
 
-def test_lm_evals_count_is_its_results(tmp_path: Path) -> None:
+def test_lm_evals_count_is_its_results_without_which_less_is_known(tmp_path):
     said = json.loads(RESULTS.read_text())["results"]["toy"]
     found = read_foreign(LM_EVAL, "exact_match,none")
     assert sum(bool(one.right) for one in found.samples) == said["exact_match,none"] * 25
     assert found.unknown == ("top_p", "token counts", "truncation")
-
-
-def test_a_file_without_its_results_says_less(tmp_path: Path) -> None:
     alone = tmp_path / LM_EVAL.name
     alone.write_bytes(LM_EVAL.read_bytes())
     assert {"model", "seed"} <= set(read_foreign(alone).unknown)
 
 
-def test_repeats_of_lm_eval_have_no_verdict(tmp_path: Path) -> None:
+def test_repeats_of_lm_eval_have_no_verdict(tmp_path):
     found = read_foreign(rows(tmp_path / "s.jsonl", {**ROW, "resps": [["0", "1"]]}))
     assert [one.right for one in found.samples] == [None, None]
     assert "the repeats have no verdict" in found.notes[0]
 
 
-@pytest.mark.parametrize(
-    ("change", "right"),
-    [
-        # humaneval_64 and cruxeval: a filter that builds programs passes all repeats
-        ({"metrics": ["pass@1"], "pass@1": 0.75}, [True, True, True, False]),
-        ({"metrics": ["pass_at_1"], "pass_at_1": 0.0}, [False] * 4),
-        ({"metrics": ["pass@2"], "pass@2": 1.0}, [None] * 4),  # one right, or more
-        ({"metrics": ["pass@1"], "pass@1": 0.6}, [None] * 4),  # of other samples
-        # gsm8k_cot_self_consistency: the vote's verdict is no response's
-        ({"filter": "maj@4", "filtered_resps": ["1"]}, [None] * 4),
-        ({"metrics": ["pass@1"], "pass@1": 1.0, "filtered_resps": ["1"]}, [None] * 4),
-        # a filter that takes two of the four
-        ({"metrics": ["pass@1"], "pass@1": 0.5, "filtered_resps": [["0", "1"]]}, [None] * 4),
-    ],
-)
-def test_repeats_count_where_a_score_is_of_all(
-    tmp_path: Path, change: dict[str, Any], right: list[bool | None]
-) -> None:
+@pytest.mark.parametrize(("change", "right"), [
+    # humaneval_64 and cruxeval: a filter that builds programs passes all repeats
+    ({"metrics": ["pass@1"], "pass@1": 0.75}, [True, True, True, False]),
+    ({"metrics": ["pass_at_1"], "pass_at_1": 0.0}, [False] * 4),
+    ({"metrics": ["pass@2"], "pass@2": 1.0}, [None] * 4),  # one right, or more
+    ({"metrics": ["pass@1"], "pass@1": 0.6}, [None] * 4),  # of other samples
+    # gsm8k_cot_self_consistency: the vote's verdict is no response's
+    ({"filter": "maj@4", "filtered_resps": ["1"]}, [None] * 4),
+    ({"metrics": ["pass@1"], "pass@1": 1.0, "filtered_resps": ["1"]}, [None] * 4),
+    # a filter that takes two of the four
+    ({"metrics": ["pass@1"], "pass@1": 0.5, "filtered_resps": [["0", "1"]]}, [None] * 4),
+])  # fmt: skip
+def test_repeats_count_where_a_score_is_of_all(tmp_path, change, right):
     row = ROW | {"resps": [["0", "1", "1", "1"]]}
     file = read_foreign(rows(tmp_path / "s.jsonl", row | {"filtered_resps": row["resps"]} | change))
     assert [sample.right for sample in file.samples] == right
@@ -93,7 +77,7 @@ def test_repeats_count_where_a_score_is_of_all(
     assert bool(file.notes) == (right[0] is None)
 
 
-def test_a_filter_of_lm_eval_is_a_score(tmp_path: Path) -> None:
+def test_a_filter_of_lm_eval_is_a_score(tmp_path):
     other = {**ROW, "filter": "flexible", "exact_match": 1.0}
     file = rows(tmp_path / "s.jsonl", {**ROW, "exact_match": 0.0}, other)
     assert [one.right for one in read_foreign(file).samples] == [False]
@@ -103,7 +87,7 @@ def test_a_filter_of_lm_eval_is_a_score(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [0.37, 12.3, -4, float("nan"), float("inf")])
-def test_a_score_beside_0_and_1_is_no_verdict(tmp_path: Path, value: float) -> None:
+def test_a_score_beside_0_and_1_is_no_verdict(tmp_path, value):
     row = ROW | {"metrics": ["bleu", "exact_match"], "exact_match": 1.0}
     file = rows(tmp_path / "s.jsonl", {**row, "bleu": 1}, {**row, "doc_id": 9, "bleu": value})
     found = read_foreign(file)
@@ -120,7 +104,7 @@ def test_a_score_beside_0_and_1_is_no_verdict(tmp_path: Path, value: float) -> N
 @pytest.mark.parametrize(
     ("value", "right"), [(37, None), (-1, False), (0.5, None), ("P", False), (1, True)]
 )
-def test_inspects_scores_are_bounded_too(tmp_path: Path, value: object, right: bool | None) -> None:
+def test_inspects_scores_are_bounded_too(tmp_path, value, right):
     said = {"choices": [{"message": {"content": "4"}, "stop_reason": "stop"}]}
     sample = {"id": 1, "epoch": 1, "input": "q", "target": "4", "output": said}
     sample["scores"] = {"mine": {"value": value}}
@@ -130,7 +114,7 @@ def test_inspects_scores_are_bounded_too(tmp_path: Path, value: object, right: b
     assert {sample.right for sample in read_foreign(path).samples} == {right}
 
 
-def test_filters_without_names_repeat_no_response(tmp_path: Path) -> None:
+def test_filters_without_names_repeat_no_response(tmp_path):
     """Older logs have a row for each filter, and don't say which."""
     row = {name: value for name, value in ROW.items() if name not in ("filter", "metrics")}
     other = {**row, "filtered_resps": ["x"]}
@@ -139,13 +123,10 @@ def test_filters_without_names_repeat_no_response(tmp_path: Path) -> None:
     assert [sample.text for sample in found.samples] == [row["resps"][0][0], "another"]
 
 
-def test_likelihoods_are_no_completions(tmp_path: Path) -> None:
+def test_likelihoods_are_no_completions_and_requests_may_be_a_list(tmp_path):
     file = rows(tmp_path / "s.jsonl", {**ROW, "resps": [[["-1.5", "False"]], [["-2", "False"]]]})
     (sample,) = read_foreign(file).samples
     assert (sample.text, sample.right) == (None, ROW["exact_match"] == 1)
-
-
-def test_requests_of_lm_eval_may_be_a_list(tmp_path: Path) -> None:
     (request,) = ROW["arguments"].values()
     file = rows(tmp_path / "s.jsonl", {**ROW, "arguments": [list(request.values())]})
     (found,) = read_foreign(file).samples
@@ -154,17 +135,10 @@ def test_requests_of_lm_eval_may_be_a_list(tmp_path: Path) -> None:
     assert said == {**said, "max_tokens": 1, "temperature": request["arg_1"].get("temperature", 0)}
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"arguments": []},
-        {"arguments": {}},
-        {"arguments": 5},
-        {"resps": 5},
-        {"metrics": 5},
-    ],
-)
-def test_a_row_that_is_damaged_is_named(tmp_path: Path, change: dict[str, object]) -> None:
+@pytest.mark.parametrize("change", [
+    {"arguments": []}, {"arguments": {}}, {"arguments": 5}, {"resps": 5}, {"metrics": 5},
+])  # fmt: skip
+def test_a_row_that_is_damaged_is_named(tmp_path, change):
     damaged = rows(tmp_path / "s.jsonl", ROW, {**ROW, **change})
     with pytest.raises(DataError, match=r"s\.jsonl, line 2 can't be read") as raised:
         read_foreign(damaged)
@@ -172,30 +146,28 @@ def test_a_row_that_is_damaged_is_named(tmp_path: Path, change: dict[str, object
     assert " is as " in raised.value.next_step
 
 
-def test_a_row_that_is_none_of_lm_evals_is_not_left_out(tmp_path: Path) -> None:
+def test_a_row_that_is_none_of_lm_evals_is_not_left_out(tmp_path):
     of_filter = {**ROW, "filter": "strict"}  # the other one is of no filter: not asked for
     file = rows(tmp_path / "s.jsonl", of_filter, {"doc_id": 1, "foo": 2}, of_filter)
     with pytest.raises(DataError, match=r"line 2 is no row of lm-eval's samples"):
         read_foreign(file)
 
 
-def test_a_sample_without_a_verdict_has_none(tmp_path: Path) -> None:
+def test_a_sample_may_lack_a_verdict_if_it_has_a_gold(tmp_path):
     row = {"question": "q", "gold": "4", "completion": "a", "correct": None}
     file = rows(tmp_path / "s.jsonl", row)
     assert [one.right for one in read_foreign(file).samples] == [None]
+    file = rows(tmp_path / "mine.jsonl", {"question": "q", "completion": "a"})
+    with pytest.raises(DataError, match="neither a verdict nor a gold"):
+        gathered(read_foreign(file), file)
 
 
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        ({"model_response": {"text": ["4", "5"], "text_post_processed": ["4"]}}, "2 .* 1 in text"),
-        ({"doc": {"id": "0"}}, "can't be read: KeyError 'query'"),
-        ({"metric": None}, "can't be read: AttributeError"),
-    ],
-)
-def test_a_document_of_lighteval_that_is_damaged_is_named(
-    tmp_path: Path, change: dict[str, object], why: str
-) -> None:
+@pytest.mark.parametrize(("change", "why"), [
+    ({"model_response": {"text": ["4", "5"], "text_post_processed": ["4"]}}, "2 .* 1 in text"),
+    ({"doc": {"id": "0"}}, "can't be read: KeyError 'query'"),
+    ({"metric": None}, "can't be read: AttributeError"),
+])  # fmt: skip
+def test_a_document_of_lighteval_that_is_damaged_is_named(tmp_path, change, why):
     first = {
         "doc": {"id": "0", "query": "q", "choices": ["4"], "gold_index": 0},
         "model_response": {"text": ["4"]},
@@ -205,7 +177,7 @@ def test_a_document_of_lighteval_that_is_damaged_is_named(
         read_foreign(rows(tmp_path / "s.jsonl", first, {**first, **change}))
 
 
-def test_lighteval_tells_samples_apart_where_its_mean_allows_it() -> None:
+def test_lighteval_tells_samples_apart_where_its_mean_allows_it():
     assert _lighteval_verdicts("em", 1, ["4"], "4") == [True]
     half = _lighteval_verdicts("avg@n:n=4", 0.5, ["4", "5", " 4", "6"], "4")
     assert half == [True, False, True, False]
@@ -214,7 +186,7 @@ def test_lighteval_tells_samples_apart_where_its_mean_allows_it() -> None:
     assert _lighteval_verdicts("pass@k:k=2&n=2", 1.0, ["4", "5"], "4") == [None, None]
 
 
-def test_rows_of_ones_own(tmp_path: Path) -> None:
+def test_rows_of_ones_own(tmp_path):
     file = rows(
         tmp_path / "mine.jsonl",
         {"question": "q", "gold": 4, "completions": ["a", "b"], "correct": [True, 0], "seed": 5},
@@ -227,32 +199,26 @@ def test_rows_of_ones_own(tmp_path: Path) -> None:
     assert found.samples[0].gold == "4"
 
 
-@pytest.mark.parametrize(
-    ("row", "why"),
-    [
-        ({"question": "q", "gold": "4"}, "no completion"),
-        ({"question": "q", "completion": 5, "correct": 1}, "no text"),
-        ({"question": "q", "completion": "a", "correct": "perhaps"}, "not true or false"),
-        ({"question": "q", "completions": ["a"], "correct": [1, 0]}, "1 completions and 2"),
-        ({"question": "q", "completions": [], "correct": []}, "no completion in `completions`"),
-        ({"question": "q", "gold": ["1", "2"], "completion": "a"}, "holds 2 values"),
-    ],
-)
-def test_a_row_that_is_none_is_named(tmp_path: Path, row: dict[str, object], why: str) -> None:
+@pytest.mark.parametrize(("row", "why"), [
+    ({"question": "q", "gold": "4"}, "no completion"),
+    ({"question": "q", "completion": 5, "correct": 1}, "no text"),
+    ({"question": "q", "completion": "a", "correct": "perhaps"}, "not true or false"),
+    ({"question": "q", "completions": ["a"], "correct": [1, 0]}, "1 completions and 2"),
+    ({"question": "q", "completions": [], "correct": []}, "no completion in `completions`"),
+    ({"question": "q", "gold": ["1", "2"], "completion": "a"}, "holds 2 values"),
+])  # fmt: skip
+def test_a_row_that_is_none_is_named(tmp_path, row, why):
     first = {"question": "p", "completion": "b", "correct": True}
     with pytest.raises(DataError, match=f"line 2.*{why}"):
         read_foreign(rows(tmp_path / "mine.jsonl", first, row))
 
 
-@pytest.mark.parametrize(
-    ("second", "why"),
-    [
-        ({"problem": "1", "question": "q", "gold": "5"}, "two questions or two golds"),
-        ({"problem": "2", "question": "q", "gold": "5"}, "one question with two golds"),
-        ({"problem": "2", "question": " ", "gold": "5"}, "has no question"),
-    ],
-)
-def test_contradictions_are_named(tmp_path: Path, second: dict[str, str], why: str) -> None:
+@pytest.mark.parametrize(("second", "why"), [
+    ({"problem": "1", "question": "q", "gold": "5"}, "two questions or two golds"),
+    ({"problem": "2", "question": "q", "gold": "5"}, "one question with two golds"),
+    ({"problem": "2", "question": " ", "gold": "5"}, "has no question"),
+])  # fmt: skip
+def test_contradictions_are_named(tmp_path, second, why):
     first = {"problem": "1", "question": "q", "gold": "4", "completion": "a", "correct": True}
     file = rows(tmp_path / "mine.jsonl", first, {**first, **second})
     with pytest.raises(DataError, match=why):
@@ -260,7 +226,7 @@ def test_contradictions_are_named(tmp_path: Path, second: dict[str, str], why: s
 
 
 @pytest.mark.parametrize(("name", "number"), [("tokens", 2**31), ("seed", 2**63)])
-def test_a_number_that_can_not_be_stored_is_named(tmp_path: Path, name: str, number: int) -> None:
+def test_a_number_that_can_not_be_stored_is_named(tmp_path, name, number):
     row = {"question": "q", "completion": "a", "correct": True}
     file = rows(tmp_path / "mine.jsonl", {**row, name: number})
     with pytest.raises(DataError, match=f"problem q has {name} {number}"):
@@ -269,13 +235,7 @@ def test_a_number_that_can_not_be_stored_is_named(tmp_path: Path, name: str, num
     assert gathered(read_foreign(file), file).n == 1
 
 
-def test_what_is_right_must_be_said(tmp_path: Path) -> None:
-    file = rows(tmp_path / "mine.jsonl", {"question": "q", "completion": "a"})
-    with pytest.raises(DataError, match="neither a verdict nor a gold"):
-        gathered(read_foreign(file), file)
-
-
-def test_repeated_problems_are_left_out_and_absent_golds_marked(tmp_path: Path) -> None:
+def test_repeated_problems_are_left_out_and_absent_golds_marked(tmp_path):
     row = {"problem": 1, "question": "q", "completion": "a", "correct": True}
     file = rows(tmp_path / "mine.jsonl", row, {**row, "problem": 2})
     whole = gathered(read_foreign(file), file)
@@ -283,7 +243,7 @@ def test_repeated_problems_are_left_out_and_absent_golds_marked(tmp_path: Path) 
     assert [one.gold for one in whole.problems.values()] == [NO_GOLD]
 
 
-def test_where_answers_are_looked_for(tmp_path: Path) -> None:
+def test_where_answers_are_looked_for(tmp_path):
     row = {"question": "q", "gold": "4", "completion": "It is 4"}
     plain = read_foreign(rows(tmp_path / "a.jsonl", row))
     assert grading_settings(plain) == {"extract": "text", "mode": "math-verify"}
@@ -292,7 +252,7 @@ def test_where_answers_are_looked_for(tmp_path: Path) -> None:
     assert found == {"extract": "tags-then-boxed", "judge": "imported"}
 
 
-def test_a_log_that_would_unpack_to_gigabytes_is_refused(tmp_path: Path) -> None:
+def test_a_log_that_would_unpack_to_gigabytes_is_refused(tmp_path):
     bomb = tmp_path / "bomb.eval"
     content = bytearray((WRITTEN / "inspect.eval").read_bytes())
     name = b"header.json"
@@ -304,7 +264,7 @@ def test_a_log_that_would_unpack_to_gigabytes_is_refused(tmp_path: Path) -> None
         read_foreign(bomb)
 
 
-def test_a_damaged_or_unfinished_log_is_named(tmp_path: Path) -> None:
+def test_damaged_unfinished_and_unknown_forms_are_named(tmp_path):
     torn = tmp_path / "torn.eval"
     with zipfile.ZipFile(torn, "w") as archive:
         archive.writestr("_journal/start.json", "{}")
@@ -314,9 +274,6 @@ def test_a_damaged_or_unfinished_log_is_named(tmp_path: Path) -> None:
     file.write_text('{"eval": {}, "status": "success", "samples": [{"id": 1}]}')
     with pytest.raises(DataError, match="json can't be read: KeyError"):
         read_foreign(file)
-
-
-def test_a_form_that_nobody_knows(tmp_path: Path) -> None:
     for values, begins in (([{"foo": 1}], "foo"), ([], "nothing")):
         with pytest.raises(
             DataError, match=rf"a\.jsonl has the form of no .* begins with {begins}"

@@ -1,7 +1,5 @@
 """What tells one sample set from another, and counts of what is stored."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -64,24 +62,19 @@ def key(folder, *sets):
     return samples(folder, *sets).at(0).identity.key
 
 
-@pytest.mark.parametrize(
-    "setting",
-    [
-        "sampling.top_k=3", "sampling.stop_at_answer=false", "model.dtype=bfloat16",
-        "prompt.user='Q: {question}'", "sampling.max_tokens=9",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("setting", [
+    "sampling.top_k=3", "sampling.stop_at_answer=false", "model.dtype=bfloat16",
+    "prompt.user='Q: {question}'", "sampling.max_tokens=9",
+])  # fmt: skip
 def test_what_decides_the_distribution_names_another_set(folder, setting):
     assert key(folder, setting) != key(folder)
 
 
-@pytest.mark.parametrize(
-    "setting",
-    [
-        "sampling.servers=[http://a]", "sampling.server_attempts=3", "sampling.timeout_s=9",
-        "sampling.server_patience_s=9", "sampling.server_model=x",  # nobody is asked
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("setting", [
+    "sampling.servers=[http://a]", "sampling.server_attempts=3", "sampling.timeout_s=9",
+    "sampling.server_patience_s=9",
+    "sampling.server_model=x",  # nobody is asked
+])  # fmt: skip
 def test_how_samples_are_computed_does_not(folder, setting):
     assert key(folder, setting) == key(folder)
 

@@ -1,14 +1,9 @@
 """Training problems chosen and sorted by stored pass rates, and what a run's identity takes."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 from shown_runs import weightless
 
 from sage_cli.config.load import load
-from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import grader_for
 from sage_cli.evaluation.stored import PolicySamples
@@ -17,20 +12,16 @@ from sage_cli.models.policy import Policy
 from sage_cli.problems.load import load_training_problems
 from sage_cli.store.annotations import GradeStore
 from sage_cli.store.ledger import PromptRow
-from sage_cli.store.run import Run, Runs
+from sage_cli.store.run import Runs
 from sage_cli.store.sample_parts import Completion
-from sage_cli.training.training import (
-    pool_facts,
-    pool_identity,
-    training_problems,
-)
+from sage_cli.training.training import pool_facts, pool_identity, training_problems
 
 RIGHT = {"1": 0, "2": 1, "3": 2, "4": 4}
 """Right ones among four completions, by gold; of problem 5 nothing is stored."""
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """Five problems, a model, and a finished run whose ledger has four of them."""
     rows = "".join(f"{gold}=,{gold}\n" for gold in "12345")
     (tmp_path / "mine.csv").write_text("question,gold\n" + rows)
@@ -42,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def enter(run: Run, right: dict[str, int], n: int, *, trained: bool = True) -> None:
+def enter(run, right, n, *, trained=True):
     ids = {p.gold: p.id for p in load_training_problems(configured(run.folder.parents[1]).data)}
     ledger = run.ledger
     ledger.add(
@@ -52,31 +43,31 @@ def enter(run: Run, right: dict[str, int], n: int, *, trained: bool = True) -> N
     ledger.seal()
 
 
-def configured(folder: Path, *sets: str) -> SageConfig:
+def configured(folder, *sets):
     named = (f"data.rl.name={folder / 'mine.csv'}", f"run.root={folder / 'runs'}")
     return load(sets=[*named, *sets]).config
 
 
-def chosen(folder: Path, *sets: str) -> list[str]:
+def chosen(folder, *sets):
     config = configured(folder, *(f"data.rl.{one}" for one in sets))
     return [problem.gold for problem in training_problems(config, folder / "runs")]
 
 
-def test_a_range_of_the_ledgers_pass_rates(folder: Path) -> None:
+def test_a_range_of_the_ledgers_pass_rates(folder):
     # pass rates 0/4, 1/4, 2/4 and 4/4, of two visits together; ends belong to the range
     assert chosen(folder, "solved=.25...5", "solved_by=rl-met") == ["2", "3"]
     assert chosen(folder, "solved=0..0.3", "solved_by=rl-met") == ["1", "2"]
     assert chosen(folder) == list("12345")
 
 
-def test_a_plan_says_how_many_have_a_pass_rate(folder: Path) -> None:
+def test_a_plan_says_how_many_have_a_pass_rate(folder):
     config = configured(folder, "data.rl.solved=0..1", "data.rl.solved_by=rl-met")
     facts = pool_facts(config, folder / "runs")
     assert "4 of 5" in facts["problems"]
     assert "4 completions each; 1 have none" in facts["problems"]
 
 
-def store_samples(folder: Path, seed: int, right: int) -> None:
+def store_samples(folder, seed, right):
     """Store and grade two samples of each of the first two problems, `right` of the first's."""
     config = configured(folder)
     samples = PolicySamples.for_rollouts(Policy(str(folder / "model")), config, folder / "runs")
@@ -99,7 +90,7 @@ def store_samples(folder: Path, seed: int, right: int) -> None:
         grades.flush()
 
 
-def test_samples_of_all_seeds(folder: Path) -> None:
+def test_samples_of_all_seeds(folder):
     by = f"solved_by={folder / 'model'}"
     with pytest.raises(StoreError, match="holds no graded completion of a problem"):
         chosen(folder, "solved=.1..1", by)
@@ -109,13 +100,13 @@ def test_samples_of_all_seeds(folder: Path) -> None:
     assert chosen(folder, "solved=.5...5", by) == ["1"]
 
 
-def test_a_pool_that_leaves_nothing(folder: Path) -> None:
+def test_a_pool_that_leaves_nothing(folder):
     with pytest.raises(ConfigurationError, match=r"has a pass rate in \.6\.\.0\.9.*0 to 1 on 4"):
         chosen(folder, "solved=.6..0.9", "solved_by=rl-met")
 
 
-def test_the_identity_is_of_the_rates_content(folder: Path) -> None:
-    def identity(*sets: str) -> dict[str, object] | None:
+def test_the_identity_is_of_the_rates_content(folder):
+    def identity(*sets):
         config = configured(folder, *(f"data.rl.{one}" for one in sets))
         return pool_identity(config, folder / "runs")
 
@@ -131,7 +122,7 @@ def test_the_identity_is_of_the_rates_content(folder: Path) -> None:
     assert identity(pool[0], "solved_by=rl-other") != first
 
 
-def test_a_run_without_a_pool_keeps_its_name(folder: Path) -> None:
+def test_a_run_without_a_pool_keeps_its_name(folder):
     config, parent = configured(folder), Policy(str(folder / "model"))
     runs = Runs(folder / "runs")
     plain = rl_run(config, parent, runs, 1)

@@ -1,7 +1,5 @@
 """Knights and Knaves: a role for every name."""
 
-from __future__ import annotations
-
 import logging
 from itertools import product
 
@@ -17,76 +15,73 @@ from sage_cli.settings.judge_names import BUILT_IN_JUDGES, MODES
 GOLD = "Ann is a knight, Bob is a knave, and Zoe is a knave."
 
 
-@pytest.mark.parametrize(
-    ("answer", "status"),
-    [
-        (GOLD, "right"),
-        ("Zoe is a knave, Bob is a knave, Ann is a knight", "right"),
-        ("(1) Ann is a knight\n(2) Bob is a knave\n(3) Zoe is a knave", "right"),
-        ("ANN is a Knight; bob IS a knave; Zoe is a knave", "right"),
-        ("Ann: knight, Bob: knave, Zoe: knave", "right"),
-        ("Ann = knight, Bob = knave, Zoe = knave", "right"),
-        ("Ann - knight\nBob - knave\nZoe - knave", "right"),
-        ("**Ann** is a **knight**, **Bob** is a knave, Zoe is a knave", "right"),
-        ("Ann is a knight, Bob and Zoe are knaves", "right"),
-        ("Ann is a knight; Bob and Zoe are both knaves.", "right"),
-        (r"\text{Ann is a knight, Bob is a knave, Zoe is a knave}", "right"),
-        ("Ann is a knight, Bob is a knave", "wrong"),
-        ("Ann is a knight, Bob is a knight, Zoe is a knave", "wrong"),
-        ("Ann is a knight, Ann is a knave, Bob is a knave, Zoe is a knave", "wrong"),
-        ("Ann is a knight, Bob is not a knight, Zoe is a knave", "right"),
-        ("Ann isn't a knave, Bob is not a knight, Zoe is a knave", "right"),
-        ("Ann (knight), Bob (knave), Zoe (knave)", "right"),
-        ("knight: Ann; knaves: Bob, Zoe", "right"),
-        ("Knights: Ann. Knaves: Bob and Zoe.", "right"),
-        ("The knight is Ann and the knaves are Bob and Zoe", "right"),
-        ("Ann: knight; Bob & Zoe: knaves", "right"),
-        ("Ann is a knight, the others are knaves.", "right"),
-        ("Ann is the knight; the rest are all knaves", "right"),
-        ('{"Ann": "knight", "Bob": "knave", "Zoe": "knave"}', "right"),
-        ("So the answer is: Ann is a knight, Bob is a knave and Zoe is a knave", "right"),
-        ("(Ann, knight), (Bob, knave), (Zoe, knave)", "right"),
-        ("| Ann | knight |\n| Bob | knave |\n| Zoe | knave |", "right"),
-        ("Ann must be a knight, Bob and Zoe must be knaves", "right"),
-        ("Ann knight, Bob knave, Zoe knave", "right"),
-        ("Ann is a knight iff Bob is a knave, Zoe is a knave", "wrong"),
-        ("I doubt that Ann is a knight, Bob is a knave, Zoe is a knave", "wrong"),
-        ("Ann is a knight, Bob is a knave/knight, Zoe is a knave", "wrong"),
-        ("Ann is a knight, Bob is a knave and a knight, Zoe is a knave", "wrong"),
-        ("Bob said Ann is a knight, Bob is a knave, Zoe is a knave", "wrong"),
-        ("Ann is not a knight, Bob is a knave, Zoe is a knave", "wrong"),
-        ("Ann is not a banana, Bob is a knave, Zoe is a knave", "wrong"),
-        ("It is not true that Ann is a knight and Bob is a knave and Zoe is a knave", "wrong"),
-        ("It is false that Ann is a knight, Bob is a knave, Zoe is a knave", "wrong"),
-        ("If Ann is a knight then Bob is a knave and Zoe is a knave", "wrong"),
-        ("Ann is a knight if Bob is a knave, Zoe is a knave", "wrong"),
-        ("Ann is a knight or knave, Bob is a knave, Zoe is a knave", "wrong"),
-        ("Ann is a knight, Bob is a knave, Zoe is a knave, or the reverse", "wrong"),
-        ("Either Ann is a knight, or Bob is a knave, Zoe is a knave", "wrong"),
-        ("Ann is a knight, Bob is a knave, and Zoe is a knave is impossible", "wrong"),
-        ("Maybe Ann is a knight, Bob is a knave, Zoe is a knave", "wrong"),
-        ("Suppose Ann is a knight, Bob is a knave, Zoe is a knave", "wrong"),
-        ("Ann is neither, Ann is a knight, Bob is a knave, Zoe is a knave", "wrong"),
-        ("Ann is a knight, the others are knights", "wrong"),
-        ("the others are knaves", "wrong"),
-        ("All are knights", "wrong"),
-        ("Everyone is a knave, Ann is a knight", "wrong"),
-        ("knaves: Ann; knights: Bob, Zoe", "wrong"),
-        ("knight: Ann, Bob; knave: Zoe", "wrong"),
-        ("Ann (knave), Bob (knave), Zoe (knave)", "wrong"),
-        ("Ann is a knight, Bob is a knave, Zoe can't be a knave", "wrong"),
-        ("Ann or Bob is a knight, Bob and Zoe are knaves", "wrong"),
-        ("Ann is a knight or a knave", "wrong"),
-        ("JoAnn is a knight, Bob is a knave, Zoe is a knave", "wrong"),
-        ("27", "unparseable"),
-        ("knight, knave, knave", "unparseable"),
-    ],
-)
+@pytest.mark.parametrize(("answer", "status"), [
+    (GOLD, "right"),
+    ("Zoe is a knave, Bob is a knave, Ann is a knight", "right"),
+    ("(1) Ann is a knight\n(2) Bob is a knave\n(3) Zoe is a knave", "right"),
+    ("ANN is a Knight; bob IS a knave; Zoe is a knave", "right"),
+    ("Ann: knight, Bob: knave, Zoe: knave", "right"),
+    ("Ann = knight, Bob = knave, Zoe = knave", "right"),
+    ("Ann - knight\nBob - knave\nZoe - knave", "right"),
+    ("**Ann** is a **knight**, **Bob** is a knave, Zoe is a knave", "right"),
+    ("Ann is a knight, Bob and Zoe are knaves", "right"),
+    ("Ann is a knight; Bob and Zoe are both knaves.", "right"),
+    (r"\text{Ann is a knight, Bob is a knave, Zoe is a knave}", "right"),
+    ("Ann is a knight, Bob is a knave", "wrong"),
+    ("Ann is a knight, Bob is a knight, Zoe is a knave", "wrong"),
+    ("Ann is a knight, Ann is a knave, Bob is a knave, Zoe is a knave", "wrong"),
+    ("Ann is a knight, Bob is not a knight, Zoe is a knave", "right"),
+    ("Ann isn't a knave, Bob is not a knight, Zoe is a knave", "right"),
+    ("Ann (knight), Bob (knave), Zoe (knave)", "right"),
+    ("knight: Ann; knaves: Bob, Zoe", "right"),
+    ("Knights: Ann. Knaves: Bob and Zoe.", "right"),
+    ("The knight is Ann and the knaves are Bob and Zoe", "right"),
+    ("Ann: knight; Bob & Zoe: knaves", "right"),
+    ("Ann is a knight, the others are knaves.", "right"),
+    ("Ann is the knight; the rest are all knaves", "right"),
+    ('{"Ann": "knight", "Bob": "knave", "Zoe": "knave"}', "right"),
+    ("So the answer is: Ann is a knight, Bob is a knave and Zoe is a knave", "right"),
+    ("(Ann, knight), (Bob, knave), (Zoe, knave)", "right"),
+    ("| Ann | knight |\n| Bob | knave |\n| Zoe | knave |", "right"),
+    ("Ann must be a knight, Bob and Zoe must be knaves", "right"),
+    ("Ann knight, Bob knave, Zoe knave", "right"),
+    ("Ann is a knight iff Bob is a knave, Zoe is a knave", "wrong"),
+    ("I doubt that Ann is a knight, Bob is a knave, Zoe is a knave", "wrong"),
+    ("Ann is a knight, Bob is a knave/knight, Zoe is a knave", "wrong"),
+    ("Ann is a knight, Bob is a knave and a knight, Zoe is a knave", "wrong"),
+    ("Bob said Ann is a knight, Bob is a knave, Zoe is a knave", "wrong"),
+    ("Ann is not a knight, Bob is a knave, Zoe is a knave", "wrong"),
+    ("Ann is not a banana, Bob is a knave, Zoe is a knave", "wrong"),
+    ("It is not true that Ann is a knight and Bob is a knave and Zoe is a knave", "wrong"),
+    ("It is false that Ann is a knight, Bob is a knave, Zoe is a knave", "wrong"),
+    ("If Ann is a knight then Bob is a knave and Zoe is a knave", "wrong"),
+    ("Ann is a knight if Bob is a knave, Zoe is a knave", "wrong"),
+    ("Ann is a knight or knave, Bob is a knave, Zoe is a knave", "wrong"),
+    ("Ann is a knight, Bob is a knave, Zoe is a knave, or the reverse", "wrong"),
+    ("Either Ann is a knight, or Bob is a knave, Zoe is a knave", "wrong"),
+    ("Ann is a knight, Bob is a knave, and Zoe is a knave is impossible", "wrong"),
+    ("Maybe Ann is a knight, Bob is a knave, Zoe is a knave", "wrong"),
+    ("Suppose Ann is a knight, Bob is a knave, Zoe is a knave", "wrong"),
+    ("Ann is neither, Ann is a knight, Bob is a knave, Zoe is a knave", "wrong"),
+    ("Ann is a knight, the others are knights", "wrong"),
+    ("the others are knaves", "wrong"),
+    ("All are knights", "wrong"),
+    ("Everyone is a knave, Ann is a knight", "wrong"),
+    ("knaves: Ann; knights: Bob, Zoe", "wrong"),
+    ("knight: Ann, Bob; knave: Zoe", "wrong"),
+    ("Ann (knave), Bob (knave), Zoe (knave)", "wrong"),
+    ("Ann is a knight, Bob is a knave, Zoe can't be a knave", "wrong"),
+    ("Ann or Bob is a knight, Bob and Zoe are knaves", "wrong"),
+    ("Ann is a knight or a knave", "wrong"),
+    ("JoAnn is a knight, Bob is a knave, Zoe is a knave", "wrong"),
+    ("27", "unparseable"),
+    ("knight, knave, knave", "unparseable"),
+])  # fmt: skip
 def test_every_name_has_its_role(answer, status):
     assert Roles().quick(GOLD, answer, None) == status
 
 
-def test_all_alike():
+def test_other_roles_roles_that_all_share_and_golds_without_any():
     gold = "Ann is a knave, and Bob is a knave."
     for answer, status in (
         ("Both are knaves", "right"),
@@ -97,15 +92,9 @@ def test_all_alike():
         ("not both are knaves", "wrong"),
     ):
         assert Roles().quick(gold, answer, None) == status, answer
-
-
-def test_other_roles_and_names():
     gold = "Briseis is a saint, and Jean-Luc is an angel."
     assert Roles().quick(gold, "Jean-Luc is an angel and Briseis is a saint", None) == "right"
     assert Roles().quick(gold, "Jean-Luc is a saint and Briseis is a saint", None) == "wrong"
-
-
-def test_a_gold_without_roles_is_an_error():
     assert Roles().quick("27", "27", None) == "error"
 
 
@@ -155,11 +144,11 @@ def grader(file):
         yield grader
 
 
-def tagged(answer: str) -> str:
+def tagged(answer):
     return f"so <SOLUTION>{answer}</SOLUTION>"
 
 
-def test_shares_by_hand(grader):
+def test_shares_by_hand_and_of_long_programs(grader, file):
     """|7 - 10| / 10 = .3 from 1; a share of 1 is right, all others are wrong."""
     grades = grader.grade_many([("10", tagged(text)) for text in ("10", "10.0", "7", "99")])
     assert grades == [
@@ -169,6 +158,7 @@ def test_shares_by_hand(grader):
     assert [grade.reward for grade in grades] == [1.0, 1.0, 0.7, 0.0]
     again = grader.grade_many([("10", tagged("7")), ("10", "no tags")])
     assert again == [Grade("wrong", "7", 0.7), Grade("unparseable", None)]
+    assert grader.grade("1" * 5000, tagged("1" * 5000)).status == "right"
 
 
 @pytest.mark.parametrize("answer", ["forever", "patience"])
@@ -190,10 +180,6 @@ def test_what_is_no_share_is_an_error(grader, answer):
     assert grader.grade("10", tagged(answer)).status == "error"
 
 
-def test_programs_may_be_long(grader, file):
-    assert grader.grade("1" * 5000, tagged("1" * 5000)).status == "right"
-
-
 def test_the_identity_is_the_content(file, tmp_path):
     identities = []
     for source in (SOURCE, SOURCE, SOURCE + "\n"):
@@ -208,25 +194,19 @@ def test_the_identity_is_the_content(file, tmp_path):
         assert grader.identity.version == "5"
 
 
-def test_golds_may_be_no_answers_but_must_not_fail(file, tmp_path):
+def test_golds_may_be_no_answers_and_a_function_must_be_there(file, tmp_path):
     assert check_golds([("a", "3"), ("b", "much")], judge=f"{file}:close") == ["b"]
     (tmp_path / "never.py").write_text("def never(answer, gold):\n    return False")
     assert check_golds([("a", "3")], judge=f"{tmp_path}/never.py:never") == []
-
-
-def test_a_function_that_is_not_there_is_refused(file):
     with pytest.raises(ConfigurationError, match="defines no 'clos'"):
         Grader(judge=f"{file}:clos")
 
 
-def test_a_share_is_right_where_it_is_one():
+def test_a_share_is_right_where_it_is_one_and_each_mode_has_its_judges():
     assert [status_of(one) for one in (1.0, 0.999, 0.0, "timeout")] == [
         "right", "wrong", "wrong", "timeout",
     ]  # fmt: skip
-
-
-def test_every_judge_is_found_in_every_mode():
-    """Math is judged differently in the two modes, roles alike."""
+    # math is judged differently in the two modes, roles alike
     judges = [find_judge(name, mode) for name in BUILT_IN_JUDGES for mode in MODES]
     assert [type(judge).__name__ for judge in judges] == [
         "StrictMath", "PlainMathVerify", "Roles", "Roles",

@@ -2,7 +2,6 @@
 
 import json
 import string
-from fractions import Fraction
 
 import pytest
 from hypothesis import given, settings
@@ -182,7 +181,7 @@ def test_two_answers_within_the_tolerance_are_two_answers(number, joint):
 @given(st.fractions(max_denominator=10**6), st.fractions(max_denominator=10**6))
 @pytest.mark.slow
 def test_numbers_are_equal_exactly_when_their_values_are(one, other):
-    def written(value: Fraction) -> str:
+    def written(value):
         return f"{value.numerator}/{value.denominator}"
 
     assert Equality()(written(one), written(other)) is (one == other)

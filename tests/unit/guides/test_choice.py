@@ -1,12 +1,10 @@
 """From settings to a guide: built in, in a file that is added, behind an entry point."""
 
-from __future__ import annotations
-
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 import sage_examples.guide
@@ -18,12 +16,12 @@ from sage_cli.config.explain import explain, meant_settings
 from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig, settings
 from sage_cli.errors import ConfigurationError
-from sage_cli.guides import BranchGuide, Guide, NoGuide, RandomGuide, Signals, TokenGuide
+from sage_cli.guides import BranchGuide, Guide, NoGuide, RandomGuide, TokenGuide
 from sage_cli.settings.own_code import AS_STORED
 from sage_cli.settings.section import built_in
 
 
-def guide(**values: Any) -> Guide:
+def guide(**values):
     return SageConfig.model_validate({"guide": values}).guide
 
 
@@ -55,7 +53,7 @@ class Constant(Guide):
             raise OSError("no such value")
         return value
 
-    def q(self, signals: Signals, step: int) -> torch.Tensor:
+    def q(self, signals, step):
         return torch.full_like(signals.logps_BT, self.value)
 
 
@@ -72,7 +70,7 @@ class Late(Constant):
 
 
 class Unchecked(Constant):
-    def log_q(self, signals: Signals, step: int) -> torch.Tensor:
+    def log_q(self, signals, step):
         return signals.logps_BT[0]
 
 
@@ -92,10 +90,10 @@ Register = Callable[..., None]
 
 
 @pytest.fixture
-def register(monkeypatch: pytest.MonkeyPatch) -> Iterator[Register]:
+def register(monkeypatch):
     """Register objects of a package by their names; guides that were found are forgotten."""
 
-    def register(**objects: Any) -> None:
+    def register(**objects):
         points = [EntryPoint(k, f"package:{k}", "sage_cli.guides") for k in objects]
         monkeypatch.setattr("sage_cli.settings.own_code.entry_points", lambda **_: points)
         monkeypatch.setattr(EntryPoint, "load", lambda self: objects[self.name])
@@ -106,11 +104,11 @@ def register(monkeypatch: pytest.MonkeyPatch) -> Iterator[Register]:
     forget()
 
 
-def forget() -> None:
+def forget():
     built_in.cache_clear()
 
 
-def test_a_plug_in_has_typed_settings_like_a_built_in_guide(register: Register):
+def test_a_plug_in_has_typed_settings_like_a_built_in_guide(register):
     register(mine=Constant)
     assert guide(name="mine", value=1.2, q_max=1.3) == Constant(value=1.2, q_max=1.3)
     loaded = load(flags={"guide": {"name": "mine"}}, sets=["guide.value=1.3"])
@@ -123,21 +121,18 @@ def test_a_plug_in_has_typed_settings_like_a_built_in_guide(register: Register):
         load(sets=["guide.value=1.3"])
 
 
-@pytest.mark.parametrize(
-    ("kind", "complaint"),
-    [
-        (dict, "is no subclass of sage_cli.guides.guide.Guide"),
-        (Constant(), "is no subclass of sage_cli.guides.guide.Guide"),
-        (Unfinished, "has no q"),
-        (Greedy, "needs logits_BTV, which no training has"),
-        (Listing, r"needs \['token_ids_BT'\], which is no set"),
-        (Late, "has a setting schedule_clock with other choices"),
-        (Unchecked, "has a log_q of its own"),
-        (Nameless, "does not have the name under which it is registered"),
-        (Other, "does not have the name under which it is registered"),
-    ],
-)
-def test_a_plug_in_that_is_no_guide_is_named(register: Register, kind: Any, complaint: str):
+@pytest.mark.parametrize(("kind", "complaint"), [
+    (dict, "is no subclass of sage_cli.guides.guide.Guide"),
+    (Constant(), "is no subclass of sage_cli.guides.guide.Guide"),
+    (Unfinished, "has no q"),
+    (Greedy, "needs logits_BTV, which no training has"),
+    (Listing, r"needs \['token_ids_BT'\], which is no set"),
+    (Late, "has a setting schedule_clock with other choices"),
+    (Unchecked, "has a log_q of its own"),
+    (Nameless, "does not have the name under which it is registered"),
+    (Other, "does not have the name under which it is registered"),
+])  # fmt: skip
+def test_a_plug_in_that_is_no_guide_is_named(register, kind, complaint):
     register(mine=kind)
     with pytest.raises(ConfigurationError, match=rf"^guide 'mine' \(package:mine\) {complaint}"):
         load(flags={"guide": {"name": "mine"}})
@@ -146,13 +141,13 @@ def test_a_plug_in_that_is_no_guide_is_named(register: Register, kind: Any, comp
     assert "guide.tau" in settings()
 
 
-def test_what_a_plug_ins_own_checks_raise_names_it(register: Register):
+def test_what_a_plug_ins_own_checks_raise_names_it(register):
     register(mine=Constant)
     with pytest.raises(ConfigurationError, match=r"guide Constant \(.*fails: OSError: no such val"):
         load(flags={"guide": {"name": "mine"}}, sets=["guide.value=-1"])
 
 
-def test_two_guides_that_claim_one_name_are_refused(register: Register, tmp_path, monkeypatch):
+def test_two_guides_that_claim_one_name_are_refused(register, tmp_path, monkeypatch):
     register(branch=Constant)
     with pytest.raises(
         ConfigurationError, match=r"'branch' .* claims the name of the guide in sage_cli\.gu"
@@ -170,8 +165,8 @@ def test_two_guides_that_claim_one_name_are_refused(register: Register, tmp_path
         built_in(Guide)
 
 
-def test_a_plug_in_whose_package_is_gone_or_broken_is_named(register: Register):
-    def gone(self: EntryPoint) -> Any:
+def test_a_plug_in_whose_package_is_gone_or_broken_is_named(register):
+    def gone(self):
         raise ModuleNotFoundError("no module")
 
     register(mine=Constant)
@@ -184,7 +179,7 @@ def test_a_plug_in_whose_package_is_gone_or_broken_is_named(register: Register):
         load(flags={"guide": {"name": "mine"}})
 
 
-def test_a_finished_runs_guide_may_be_looked_at_without_its_package_not_used(register: Register):
+def test_a_finished_runs_guide_may_be_looked_at_without_its_package_not_used(register):
     stored = {"guide": {"name": "mine", "value": 2.0}}
     with pytest.raises(ValidationError) as error:
         SageConfig.model_validate(stored)
@@ -205,9 +200,7 @@ EXAMPLE = Path(sage_examples.guide.__file__)
 
 
 @pytest.fixture(params=["in the package", "behind an entry point"])
-def opening(
-    request: pytest.FixtureRequest, register: Register, tmp_path, monkeypatch
-) -> type[Guide]:
+def opening(request, register, tmp_path, monkeypatch):
     """The example's guide, made known by its one file alone."""
     if request.param == "behind an entry point":
         register(opening=sage_examples.guide.Opening)
@@ -219,7 +212,7 @@ def opening(
     return built_in(Guide)["opening"]
 
 
-def test_one_file_makes_a_guide(opening: type[Guide]):
+def test_one_file_makes_a_guide(opening):
     """Chosen by name, explained, in the reference; `tests/contract` has it under the contract."""
     assert len(EXAMPLE.read_text().splitlines()) <= 60
     loaded = load(flags={"guide": {"name": "opening"}}, sets=["guide.strength=0.4"])

@@ -1,12 +1,9 @@
 """The divergence over the head: its value and gradient, against the whole sum."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
 import torch
-from torch import Tensor
 
 from sage_cli.guides.divergences import as_k3, head_kl, k3
 
@@ -16,27 +13,24 @@ Q = torch.tensor([1.0, 1.3, 0.7, 1.2], dtype=torch.float64)
 """A guide's factors, another one for each token."""
 
 
-def estimates(logits_V: Tensor, head: list[int], old_V: Tensor, q_V: Tensor) -> Tensor:
+def estimates(logits_V, head, old_V, q_V):
     """Return what the estimator says for each sampled token, (V,)."""
     logps_V, anchor_V = logits_V.log_softmax(-1), (q_V * REFERENCE).log()
     tokens = len(logps_V)
     in_head_1V = torch.tensor([[v in head for v in range(tokens)]])
-    found: Tensor = head_kl(
+    return head_kl(
         logps_V[head].expand(1, tokens, -1),
         anchor_V[head].expand(1, tokens, -1),
         in_head_1V,
         (logps_V - anchor_V)[None],
         (logps_V - old_V.log()).exp()[None],
     )[0]
-    return found
 
 
 @pytest.mark.parametrize("head", [[0], [0, 1], [1, 3], [0, 1, 2, 3]])
 @pytest.mark.parametrize("old", [P, torch.tensor([0.3, 0.4, 0.2, 0.1], dtype=torch.float64)])
 @pytest.mark.parametrize("q", [torch.ones_like(P), Q], ids=["plain", "guided"])
-def test_in_expectation_it_is_the_whole_divergence_whatever_the_head_is(
-    head: list[int], old: Tensor, q: Tensor
-):
+def test_in_expectation_it_is_the_whole_divergence_whatever_the_head_is(head, old, q):
     logits_V = P.log().requires_grad_()
     # samples of the old policy weigh their estimates, without gradient
     found = (old * estimates(logits_V, head, old, q)).sum()

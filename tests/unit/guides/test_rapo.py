@@ -1,33 +1,28 @@
 """RAPO's tilted reference on three tokens, by enumeration."""
 
-from __future__ import annotations
-
 import math
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from sage_cli.guides import RapoGuide, Signals
 from sage_cli.guides.divergences import k3
-from sage_cli.guides.guide import OptionalSignal
 from sage_cli.models.signals import tilted_temperature
 
 P_V = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64)
 PI_V = torch.tensor([0.5, 0.4, 0.1], dtype=torch.float64)
 
 
-def tilted(phi: float) -> Tensor:
+def tilted(phi):
     """Return log P^phi / sum P^phi as the trainer computes it: at another temperature."""
     return (P_V.log() / tilted_temperature(1.0, phi)).log_softmax(dim=0)
 
 
-def log_q(guide: RapoGuide, right: bool) -> Tensor:
+def log_q(guide, right):
     """Return log q of each of the three tokens, a row each."""
     phi = guide.exponents[right]
     logps_BT = P_V.log()[:, None]
-    known: dict[OptionalSignal, Any] = {
+    known = {
         "reference_logps_BT": logps_BT,
         "reference_tilted_logps_BT": (logps_BT[:, 0] if phi == 1 else tilted(phi))[:, None],
         "right_B": torch.full((3,), right),
@@ -59,7 +54,7 @@ def test_the_divergence_has_the_gradient_of_the_published_loss():
 
 def test_a_rare_token_is_clamped():
     rare = torch.tensor([[-200.0]])
-    known: dict[OptionalSignal, Any] = {
+    known = {
         "reference_logps_BT": rare,
         "reference_tilted_logps_BT": rare / 2,
         "right_B": torch.tensor([False]),

@@ -1,14 +1,11 @@
 """A guide that gives nonsense, or looks where it has not asked to, is named at once."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.guides import BranchGuide, Guide, Signals
@@ -20,32 +17,28 @@ MASK_BT = torch.tensor([[1, 1, 1], [1, 0, 0]])
 class Calling(Guide):
     give: Callable[[Signals], Any]
 
-    def q(self, signals: Signals, step: int) -> Tensor:
-        given: Tensor = self.give(signals)
-        return given
+    def q(self, signals, step):
+        return self.give(signals)
 
 
-def giving(q: Callable[[Signals], Any]) -> Guide:
+def giving(q):
     return Calling(give=q)
 
 
-def signals(logps_BT: Tensor = LOGPS_BT, **optional: Tensor) -> Signals:
+def signals(logps_BT=LOGPS_BT, **optional):
     return Signals(logps_BT, logps_BT.abs(), MASK_BT, optional=optional)
 
 
-@pytest.mark.parametrize(
-    ("q", "complaint"),
-    [
-        (lambda s: s.logps_BT[0], r"is \(3,\), and the batch is \(2, 3\)"),
-        (lambda s: s.logps_BT[:, :1], r"is \(2, 1\), and"),
-        (lambda s: 1.1, "is a float, and"),
-        (lambda s: s.logps_BT.numpy(), "is a ndarray, and"),
-        # 0 / 0 for the second token, which is the only one with entropy 2
-        (lambda s: (s.entropy_BT - 2) / (s.entropy_BT - 2), "is NaN for 1 of the batch's 4 tokens"),
-        (lambda s: 1 / (s.entropy_BT - 2), "is infinite for 1 of the batch's 4 tokens"),
-    ],
-)
-def test_wrong_shapes_types_and_nan(q: Callable[[Signals], Any], complaint: str):
+@pytest.mark.parametrize(("q", "complaint"), [
+    (lambda s: s.logps_BT[0], r"is \(3,\), and the batch is \(2, 3\)"),
+    (lambda s: s.logps_BT[:, :1], r"is \(2, 1\), and"),
+    (lambda s: 1.1, "is a float, and"),
+    (lambda s: s.logps_BT.numpy(), "is a ndarray, and"),
+    # 0 / 0 for the second token, which is the only one with entropy 2
+    (lambda s: (s.entropy_BT - 2) / (s.entropy_BT - 2), "is NaN for 1 of the batch's 4 tokens"),
+    (lambda s: 1 / (s.entropy_BT - 2), "is infinite for 1 of the batch's 4 tokens"),
+])  # fmt: skip
+def test_wrong_shapes_types_and_nan(q, complaint):
     with pytest.raises(TrainingError, match=rf"guide Calling \(.*test_refusals\) {complaint}"):
         giving(q).log_q(signals(), 0)
 
@@ -60,7 +53,7 @@ def test_nan_outside_the_mask_or_from_the_model_is_not_the_guides_fault():
     assert giving(lambda s: 1 - s.logps_BT).log_q(diverged, 0)[0, 0].isnan()
 
 
-def raising(s: Signals) -> Any:
+def raising(s):
     return s.logps_BT @ s.logps_BT
 
 
@@ -72,14 +65,14 @@ def test_what_raises_inside_is_named_with_its_line():
 
 
 def test_a_lack_of_memory_is_the_trainings_to_explain():
-    def full(s: Signals) -> Any:
+    def full(s):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     with pytest.raises(torch.OutOfMemoryError):
         giving(full).log_q(signals(), 0)
 
 
-def test_a_bug_of_sages_own_guides_stays_one(monkeypatch: pytest.MonkeyPatch):
+def test_a_bug_of_sages_own_guides_stays_one(monkeypatch):
     monkeypatch.setattr(BranchGuide, "q", lambda *_: {}["q"])
     with pytest.raises(KeyError):
         BranchGuide(tau=1.2, rho=0.3).log_q(signals(), 0)
@@ -94,7 +87,7 @@ def test_grades_and_numbers_of_another_type_are_factors():
         assert log_q_BT[1, 1:].tolist() == [0, 0]
 
 
-def test_only_what_was_asked_for_can_be_read(monkeypatch: pytest.MonkeyPatch):
+def test_only_what_was_asked_for_can_be_read(monkeypatch):
     known = {"token_ids_BT": MASK_BT, "reference_logps_BT": LOGPS_BT}
     nosy = giving(lambda s: s.reference_logps_BT)
     with pytest.raises(

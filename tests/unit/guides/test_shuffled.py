@@ -5,7 +5,7 @@ import torch
 from sage_cli.guides import BranchGuide, ShuffledGuide, Signals
 
 
-def signals(rows: int = 3, tokens: int = 40) -> Signals:
+def signals(rows=3, tokens=40):
     generator = torch.Generator().manual_seed(5)
     entropy_BT = 4 * torch.rand(rows, tokens, generator=generator)
     # the first row has a prompt's end before it and padding behind it, the last one is whole
@@ -14,7 +14,7 @@ def signals(rows: int = 3, tokens: int = 40) -> Signals:
     return Signals(-entropy_BT, entropy_BT, mask_BT, torch.arange(rows))
 
 
-def test_a_completion_has_branchs_factors_at_other_tokens():
+def test_a_completion_has_branchs_factors_in_a_fair_order_of_its_own():
     batch = signals()
     branch_BT = BranchGuide().log_q(batch, step=4)
     shuffled_BT = ShuffledGuide().log_q(batch, step=4)
@@ -22,9 +22,6 @@ def test_a_completion_has_branchs_factors_at_other_tokens():
     assert not torch.equal(branch_BT, shuffled_BT)
     assert (shuffled_BT[0, :3] == 0).all()
     assert (shuffled_BT[0, 30:] == 0).all()
-
-
-def test_every_token_is_as_likely_to_get_a_factor():
     # one of four tokens is above tau; over 4,000 rows each place has it in a quarter, and the
     # standard error of a share is (.25 x .75 / 4,000)^.5 = .0068: five of them are allowed
     rows = 4000
@@ -32,9 +29,6 @@ def test_every_token_is_as_likely_to_get_a_factor():
     batch = Signals(-entropy_BT, entropy_BT, torch.ones(rows, 4), torch.arange(rows))
     shares = (ShuffledGuide().log_q(batch, step=0) > 0).double().mean(dim=0)
     torch.testing.assert_close(shares, torch.full((4,), 0.25).double(), atol=0.034, rtol=0)
-
-
-def test_the_order_changes_with_step_seed_and_row():
     batch = signals()
     same = Signals(
         batch.logps_BT[1:2].repeat(3, 1), batch.entropy_BT[1:2].repeat(3, 1),

@@ -42,10 +42,18 @@ def test_branch_by_hand():
     assert summary["entropy_p50"] == pytest.approx(1.4, abs=1e-6)
 
 
-def test_without_a_guide_nothing_is_shaped():
+def test_without_a_guide_or_at_1_nothing_is_shaped():
     rows, summary = token_values([FIRST, SECOND], NoGuide(), step=0)
     assert [row.q_T for row in rows] == [(1.0, 1.0, 1.0), (1.0,)]
     assert (summary["shaped"], summary["log_q"]) == (0.0, 0.0)
+    (seen,), _ = token_values([FIRST], Alternating(), step=3)
+    assert seen.q_T == pytest.approx([0.5, 1.0, 2.0], abs=1e-6)
+    assert seen.clamped_T == (True, False, True)
+    assert token_values([FIRST], Alternating(), step=0)[0][0].q_T[2] == 1.0
+    held = BranchGuide(tau=0.6, rho=0.3, q_min=0.6, q_max=1.0)
+    rows, summary = token_values([FIRST], held, step=0)
+    assert rows[0].clamped_T == (False, False, False)
+    assert summary["clamped"] == 0.0
 
 
 def test_the_guide_may_read_other_signals_than_are_shown():
@@ -123,13 +131,6 @@ class Alternating(Guide):
         return signals.logps_BT * 0 + torch.tensor([0.1, 1.0, 1.0 + step])
 
 
-def test_a_guide_of_ones_own_and_its_lower_clamp():
-    (seen,), _ = token_values([FIRST], Alternating(), step=3)
-    assert seen.q_T == pytest.approx([0.5, 1.0, 2.0], abs=1e-6)
-    assert seen.clamped_T == (True, False, True)
-    assert token_values([FIRST], Alternating(), step=0)[0][0].q_T[2] == 1.0
-
-
 @pytest.mark.parametrize("guide", [TokenGuide(), RandomGuide(epsilon=(1.0, 1.0))])
 def test_noise_is_that_of_the_step_and_the_row(guide):
     rows, summary = token_values([FIRST, SECOND, FIRST], guide, step=5)
@@ -137,10 +138,3 @@ def test_noise_is_that_of_the_step_and_the_row(guide):
     assert token_values([FIRST, SECOND, FIRST], guide, step=6)[0][0].q_T != rows[0].q_T
     assert rows[0].q_T != rows[2].q_T
     assert token_values([FIRST], guide, step=5)[0][0].q_T == rows[0].q_T
-
-
-def test_a_token_at_1_is_not_called_clamped():
-    held = BranchGuide(tau=0.6, rho=0.3, q_min=0.6, q_max=1.0)
-    rows, summary = token_values([FIRST], held, step=0)
-    assert rows[0].clamped_T == (False, False, False)
-    assert summary["clamped"] == 0.0

@@ -10,19 +10,19 @@ from sage_cli.guides import BranchGuide, RandomGuide, ShuffledGuide, Signals, To
 from sage_cli.guides.guide import cosine_cycles, to_normal
 
 
-def signals(logps: list[list[float]], entropies: list[list[float]], mask: list[list[int]]):
+def signals(logps, entropies, mask):
     return Signals(torch.tensor(logps), torch.tensor(entropies), torch.tensor(mask))
 
 
 @pytest.mark.parametrize(("norm", "w"), [("minmax", 0.0), ("rank", 0.0), ("zscore", 0.5)])
-def test_token_on_a_single_token(norm: str, w: float):
+def test_token_on_a_single_token(norm, w):
     batch = signals([[-2.0, -1.0]], [[0.0, 0.0]], [[1, 0]])
     guide = TokenGuide(alpha=(0.3, 0.3), sigma=(0.0, 0.0), norm=norm)
     q_BT = guide.log_q(batch, step=0).exp()
     torch.testing.assert_close(q_BT, torch.tensor([[1 + 0.3 * w, 1.0]]))
 
 
-def splitmix64(seed: int, number: int) -> int:
+def splitmix64(seed, number):
     """Fig. 17 of Steele, Lea and Flood (2014), in Python's unbounded integers."""
     z = (seed + (number + 1) * 0x9E3779B97F4A7C15) % 2**64
     z = ((z ^ z >> 30) * 0xBF58476D1CE4E5B9) % 2**64
@@ -44,7 +44,7 @@ def test_noise_is_a_stream_of_the_key_for_each_row_and_part_of_identities():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_the_ends_of_the_uniform_numbers_are_finite_normal_ones(dtype: torch.dtype):
+def test_the_ends_of_the_uniform_numbers_are_finite_normal_ones(dtype):
     # single precision rounds the numbers from 1 - 2^-25 on to 1; Phi(8.2095) = 1 - 2^-53
     normal = to_normal(torch.tensor([0.0, 1 - 2.0**-30, 1.0], dtype=torch.float64).to(dtype))
     assert normal.isfinite().all()

@@ -1,7 +1,5 @@
 """Advantages for the best of k: by hand, and against the enumeration of all sets."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from math import comb
 
@@ -9,19 +7,16 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
 
 from sage_cli.methods.best_of_k import pass_at_k_advantages, pkpo_advantages
 
 
-def group(*values: float) -> Tensor:
+def group(*values):
     return torch.tensor([values], dtype=torch.float64)
 
 
 @given(st.integers(2, 8), st.data())
-def test_pass_at_k_is_the_normalised_reward_of_the_sets_with_a_completion(
-    n: int, data: st.DataObject
-):
+def test_pass_at_k_is_the_normalised_reward_of_the_sets_with_a_completion(n, data):
     k = data.draw(st.integers(1, n - 1))
     right = data.draw(st.lists(st.integers(0, 1), min_size=n, max_size=n))
     sets = list(combinations(range(n), k))
@@ -39,12 +34,12 @@ def test_pass_at_k_is_the_normalised_reward_of_the_sets_with_a_completion(
 
 
 @given(st.integers(3, 7), st.data())
-def test_pkpo_is_the_enumeration_of_sets(n: int, data: st.DataObject):
+def test_pkpo_is_the_enumeration_of_sets(n, data):
     k = data.draw(st.integers(2, n - 1))
     reward = st.sampled_from([-1.0, -0.5, 0.0, 0.25, 1.0])  # with ties
     rewards = data.draw(st.lists(reward, min_size=n, max_size=n))
 
-    def best(of: list[int]) -> float:  # the estimator of E[max of k]
+    def best(of):  # the estimator of E[max of k]
         return sum(max(rewards[i] for i in one) for one in combinations(of, k)) / comb(len(of), k)
 
     favoured, left_out = [], []
@@ -62,7 +57,7 @@ def test_pkpo_is_the_enumeration_of_sets(n: int, data: st.DataObject):
 
 
 @pytest.mark.parametrize("form", ["favoured", "leave-one-out"])
-def test_pkpo_of_one_is_the_reward_less_the_others(form: str):
+def test_pkpo_of_one_is_the_reward_less_the_others(form):
     # 1 - 1/2 (.5 + 0), .5 - 1/2 (1 + 0), 0 - 1/2 (1 + .5)
     found = pkpo_advantages(group(1, 0.5, 0), 1, form)
     torch.testing.assert_close(found, group(0.75, 0, -0.75))

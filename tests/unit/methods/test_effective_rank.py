@@ -1,29 +1,21 @@
 """Effective ranks and what is made of them, by hand."""
 
-from __future__ import annotations
-
 from math import log
 
 import pytest
 import torch
-from torch import Tensor
 
 from sage_cli.errors import TrainingError
-from sage_cli.methods.effective_rank import (
-    EffectiveRank,
-    bonus,
-    effective_rank,
-    measures,
-)
+from sage_cli.methods.effective_rank import EffectiveRank, bonus, effective_rank, measures
 from sage_cli.methods.formulas import AdvantageInputs
 
 
-def double(*values: float) -> Tensor:
+def double(*values):
     return torch.tensor(values, dtype=torch.float64)
 
 
 @pytest.mark.parametrize("shape", [(9, 4), (4, 9)])
-def test_the_effective_rank_is_that_of_the_singular_values(shape: tuple[int, int]):
+def test_the_effective_rank_is_that_of_the_singular_values(shape):
     rows = torch.randn(shape, generator=torch.Generator().manual_seed(2))
     values = torch.linalg.svdvals((rows - rows.mean(dim=0)).double())
     shares = (values / values.sum()).tolist()
@@ -31,22 +23,19 @@ def test_the_effective_rank_is_that_of_the_singular_values(shape: tuple[int, int
     assert effective_rank(rows).item() == pytest.approx(expected, rel=1e-5)
 
 
-def test_one_token_or_equal_ones_have_rank_one():
+def test_ranks_of_one_and_the_bonus_by_hand():
     assert effective_rank(torch.ones(1, 5)).item() == 1
     assert effective_rank(torch.ones(3, 5)).item() == 1
-
-
-@pytest.mark.parametrize(("tokens", "zeros"), [(2, 2), (4, 2), (5, 1), (6, 1), (7, 0)])
-def test_short_completions_have_no_changes(tokens: int, zeros: int):
-    # prefixes of 2, 4, 6 tokens, shorter than the whole: two make an ERV, three an ERA
-    rows = torch.randn(tokens, 4, generator=torch.Generator().manual_seed(1))
-    assert (measures(rows, stride=2) == 0).sum() == zeros
-
-
-def test_the_bonus_by_hand():
     # d .25, .2, .25; g = 1 / (1 + e^-.5) = .622459; g tanh .25 + (1 - g) tanh .2
     found = bonus(double(2, 0.3, 0.1)[None], double(1.6, 0.25, 0.08))
     assert found.item() == pytest.approx(0.226969, abs=1e-6)
+
+
+@pytest.mark.parametrize(("tokens", "zeros"), [(2, 2), (4, 2), (5, 1), (6, 1), (7, 0)])
+def test_short_completions_have_no_changes(tokens, zeros):
+    # prefixes of 2, 4, 6 tokens, shorter than the whole: two make an ERV, three an ERA
+    rows = torch.randn(tokens, 4, generator=torch.Generator().manual_seed(1))
+    assert (measures(rows, stride=2) == 0).sum() == zeros
 
 
 def test_the_advantage_and_its_memory():

@@ -1,19 +1,15 @@
 """Methods by name: plug-ins that are none, claim a name, or give nonsense are named."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 import sage_examples.method
 import torch
-from torch import Tensor
 
 from sage_cli.config.explain import meant_settings
 from sage_cli.config.load import load
@@ -27,7 +23,7 @@ from sage_cli.training.rl_trainer import blaming
 REWARDS_PN = torch.tensor([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
 
 
-def inputs(read: Any = lambda: (torch.zeros(9, 2), torch.ones(9, 2))) -> AdvantageInputs:
+def inputs(read=lambda: (torch.zeros(9, 2), torch.ones(9, 2))):
     return AdvantageInputs(REWARDS_PN - 0.1, REWARDS_PN, torch.ones(9, 2), 4, 10, read)
 
 
@@ -38,7 +34,7 @@ class Scaled(PolicyGradient):
     scale: float = 1.0
     """Factor."""
 
-    def advantages(self, inputs: AdvantageInputs) -> Tensor:
+    def advantages(self, inputs):
         return self.scale * inputs.right_PN.flatten()
 
 
@@ -49,23 +45,23 @@ class Named(PolicyGradient):
 class Failing(PolicyGradient):
     algo: Literal["failing"] = "failing"
 
-    def advantages(self, inputs: AdvantageInputs) -> Tensor:
+    def advantages(self, inputs):
         return inputs.rewards_PN.flatten() @ inputs.mask_BT.T
 
 
-def function(inputs: AdvantageInputs) -> Tensor:
+def function(inputs):
     return inputs.rewards_PN.flatten()
 
 
 @pytest.fixture
-def register(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    def put(**things: Any) -> None:
+def register(monkeypatch):
+    def put(**things):
         points = [
             EntryPoint(name.replace("_", "-"), f"{__name__}:{name}", "sage_cli.methods")
             for name in things
         ]
 
-        def found(group: str, **_: Any) -> list[EntryPoint]:
+        def found(group, **_):
             return [point for point in points if point.group == group]
 
         monkeypatch.setattr("sage_cli.settings.own_code.entry_points", found)
@@ -74,7 +70,7 @@ def register(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return put
 
 
-def test_a_registered_method_has_its_settings(register: Callable[..., None]):
+def test_a_registered_method_has_its_settings(register):
     register(scaled=Scaled)
     rl = load(flags={"rl": {"algo": "scaled"}}, sets=["rl.scale=2", "rl.steps=3"]).config.rl
     assert isinstance(rl, Scaled)
@@ -86,19 +82,14 @@ def test_a_registered_method_has_its_settings(register: Callable[..., None]):
     assert meant_settings("rl.scale")["rl.scale"][0].member == "scaled"
 
 
-@pytest.mark.parametrize(
-    ("name", "thing", "said"),
-    [
-        ("scaled", function, "'scaled' .*which has no settings class"),
-        ("scaled", 3, "'scaled' .*is 3, which has no settings class"),
-        ("scaled", Named, "does not say its own name.*"),
-        ("scaled", PolicyGradient, "does not say its own name"),
-        ("grpo", Scaled, "'grpo' .*claims the name of the method in sage_cli.methods.grpo"),
-    ],
-)
-def test_what_is_no_method_is_refused_by_name(
-    register: Callable[..., None], name: str, thing: Any, said: str
-):
+@pytest.mark.parametrize(("name", "thing", "said"), [
+    ("scaled", function, "'scaled' .*which has no settings class"),
+    ("scaled", 3, "'scaled' .*is 3, which has no settings class"),
+    ("scaled", Named, "does not say its own name.*"),
+    ("scaled", PolicyGradient, "does not say its own name"),
+    ("grpo", Scaled, "'grpo' .*claims the name of the method in sage_cli.methods.grpo"),
+])  # fmt: skip
+def test_what_is_no_method_is_refused_by_name(register, name, thing, said):
     register(**{name: thing})
     with pytest.raises(ConfigurationError, match=said):
         load(flags={"rl": {"algo": name}})
@@ -114,28 +105,25 @@ def test_a_stored_method_that_is_not_installed_is_not_trained():
         require_plugins(config)
 
 
-def test_one_name_of_two_packages_is_refused(monkeypatch: pytest.MonkeyPatch):
+def test_one_name_of_two_packages_is_refused(monkeypatch):
     points = [EntryPoint("scaled", f"{p}:Scaled", "sage_cli.methods") for p in ("one", "two")]
     monkeypatch.setattr("sage_cli.settings.own_code.entry_points", lambda **_: points)
     with pytest.raises(ConfigurationError, match="'scaled' is registered twice, by one:Scaled and"):
         load(flags={"rl": {"algo": "scaled"}})
 
 
-@pytest.mark.parametrize(
-    ("found", "complaint"),
-    [
-        (REWARDS_PN, r"gives \(3, 3\) for a batch of 9 completions, 2 tokens long"),
-        ([0.0] * 9, "gives a list for a batch"),
-        (torch.tensor([0.0, torch.nan, 0.0] * 3), "gives NaN or infinity at 3 of 9 .* in step 4"),
-        (torch.tensor([0.0, torch.inf, 0.0] * 3), "gives NaN or infinity at 3 of 9"),
-    ],
-)
-def test_what_it_gives_is_checked(found: Any, complaint: str):
+@pytest.mark.parametrize(("found", "complaint"), [
+    (REWARDS_PN, r"gives \(3, 3\) for a batch of 9 completions, 2 tokens long"),
+    ([0.0] * 9, "gives a list for a batch"),
+    (torch.tensor([0.0, torch.nan, 0.0] * 3), "gives NaN or infinity at 3 of 9 .* in step 4"),
+    (torch.tensor([0.0, torch.inf, 0.0] * 3), "gives NaN or infinity at 3 of 9"),
+])  # fmt: skip
+def test_what_it_gives_is_checked(found, complaint):
     with pytest.raises(TrainingError, match=f"method 'mine' {complaint}"):
         checked(found, "method 'mine'", inputs(), by_row=True)
 
 
-def test_what_raises_inside_is_named_with_its_line(register: Callable[..., None]):
+def test_what_raises_inside_is_named_with_its_line(register):
     register(failing=Failing)
     line = Failing.advantages.__code__.co_firstlineno + 1
     said = rf"'failing' \(.*:failing\) fails: RuntimeError: .* \(test_registry.py, line {line}\)$"
@@ -147,7 +135,7 @@ def test_what_raises_inside_is_named_with_its_line(register: Callable[..., None]
 def test_signals_are_read_once_and_only_where_they_are_asked_for():
     read = []
 
-    def signals() -> tuple[Tensor, Tensor]:
+    def signals():
         read.append(1)
         return torch.zeros(9, 2), torch.ones(9, 2)
 
@@ -190,7 +178,7 @@ def test_only_methods_of_the_package_are_built_in():
 
 
 @pytest.mark.parametrize("place", ["in the package", "behind an entry point"])
-def test_one_file_makes_a_method(tmp_path: Path, place: str):
+def test_one_file_makes_a_method(tmp_path, place):
     folder = PACKAGE
     if place == "in the package":
         folder = tmp_path

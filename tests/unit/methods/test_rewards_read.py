@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from sage_cli.config.load import load
-from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.methods.method import Method, OnlineMethod
 from sage_cli.methods.method_contract import MethodContract
@@ -17,7 +16,7 @@ REFUSING = {
 }  # fmt: skip
 
 
-def config_of(kind: type[OnlineMethod], *more: str) -> SageConfig:
+def config_of(kind, *more):
     algo = {"rl": {"algo": kind.name()}}
     return load(["tiny"], flags=algo, sets=["rl.rewards=[grade, brevity]", *more]).config
 
@@ -40,27 +39,21 @@ def test_graded_rewards_move_the_advantages_or_are_refused(kind):
     assert not torch.equal(plain, moved)
 
 
-def test_an_advantage_of_grades_alone_is_refused():
+def test_what_reads_grades_alone_needs_the_grade_to_be_paid():
     with pytest.raises(ConfigurationError, match=r"rl.advantage 'beta' of rl.algo 'grpo' reads"):
         load(["tiny"], sets=["rl.rewards=[grade, brevity]", "rl.advantage=beta"])
-
-
-def test_dynamic_sampling_needs_the_grade_to_be_paid():
     with pytest.raises(ConfigurationError, match=r"rl.rewards doesn't pay the grade"):
         load(["tiny"], flags={"rl": {"algo": "dapo"}}, sets=["rl.rewards=brevity"])
     assert load(["tiny"], flags={"rl": {"algo": "dapo"}}, sets=["rl.rewards=[grade, brevity]"])
 
 
-@pytest.mark.parametrize(
-    ("rewards", "says"),
-    [
-        ("[grade, grade]", "two rewards called 'grade'"),
-        ("[]", "rl.rewards pays nothing"),
-        ("[{name: grade, weight: 0}]", "rl.rewards pays nothing"),
-        ("[grade, formt]", "unknown reward 'formt'; known: grade, format, brevity"),
-        ("[textwrap:total]", "there is no Python file textwrap"),
-    ],
-)
+@pytest.mark.parametrize(("rewards", "says"), [
+    ("[grade, grade]", "two rewards called 'grade'"),
+    ("[]", "rl.rewards pays nothing"),
+    ("[{name: grade, weight: 0}]", "rl.rewards pays nothing"),
+    ("[grade, formt]", "unknown reward 'formt'; known: grade, format, brevity"),
+    ("[textwrap:total]", "there is no Python file textwrap"),
+])  # fmt: skip
 def test_rewards_that_cannot_be_paid_are_named(rewards, says):
     with pytest.raises(ConfigurationError, match=says.replace("[", r"\[")):
         load(["tiny"], sets=[f"rl.rewards={rewards}"])

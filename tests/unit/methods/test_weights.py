@@ -1,10 +1,7 @@
 """Advantages of grades, likelihoods and the reference, by hand."""
 
-from __future__ import annotations
-
 import pytest
 import torch
-from torch import Tensor
 
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, TrainingError
@@ -12,11 +9,11 @@ from sage_cli.methods.formulas import AdvantageInputs, group_advantages
 from sage_cli.methods.reweighted import Mara, mode_anchored_rewards, risk_advantages
 
 
-def group(*values: float) -> Tensor:
+def group(*values):
     return torch.tensor([values], dtype=torch.float64)
 
 
-def inputs(right_PN: Tensor, logps_PN: Tensor | None = None, tokens: int = 1, **more):
+def inputs(right_PN, logps_PN=None, tokens=1, **more):
     """One prompt; each completion's log-probability is spread evenly over its tokens."""
     rows = right_PN.numel()
     logps_BT = torch.zeros(rows, tokens + 1, dtype=torch.float64)
@@ -43,12 +40,9 @@ def test_risk_advantages_of_large_rewards_are_the_plain_formulas(rewards, shift)
     torch.testing.assert_close(found_PN, plain_PN.float(), atol=1e-5, rtol=1e-5)
 
 
-def test_risk_towards_0_is_the_centred_reward():
+def test_advantages_by_hand_and_a_reference_that_they_need():
     found = risk_advantages(group(1, 0, 0, 0.5), 1e-6)
     torch.testing.assert_close(found, group(0.625, -0.375, -0.375, 0.125), atol=1e-5, rtol=0)
-
-
-def test_mode_anchored_rewards_by_hand():
     # z is the first: 0, .05 x 4, .05 x 8
     found = mode_anchored_rewards(group(1, 1, 1, 0), group(-5, -9, -13, -4), 0.05)
     torch.testing.assert_close(found, group(1, 1.2, 1.4, 0))
@@ -62,24 +56,18 @@ def test_mode_anchored_rewards_by_hand():
     # no reward rises by more than .3
     cut = Mara(most_added=0.3).advantages(given)
     torch.testing.assert_close(cut, group_advantages(group(1, 1.2, 1.3, 0)).flatten())
+    with pytest.raises(TrainingError, match="there is no reference"):
+        Mara().advantages(inputs(group(1, 0), group(-1, -2)))
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["rl.algo=mara", "anchor.kl=none"], "without a reverse KL of some weight it is grpo"),
-        (["rl.algo=mara", "anchor.beta=0"], "without a reverse KL of some weight it is grpo"),
-        (["rl.algo=nsr", "rl.dynamic_sampling=true"], "learns from groups of equal grades"),
-        (["rl.algo=unlikeliness", "rl.dynamic_sampling=true"], "learns from groups of equal gr"),
-        (["rl.algo=maxrl", "rl.overlong_buffer=0.2"], "reads grades alone"),
-        (["rl.algo=psr", "rl.overlong_buffer=0.2"], "reads grades alone"),
-    ],
-)
+@pytest.mark.parametrize(("words", "said"), [
+    (["rl.algo=mara", "anchor.kl=none"], "without a reverse KL of some weight it is grpo"),
+    (["rl.algo=mara", "anchor.beta=0"], "without a reverse KL of some weight it is grpo"),
+    (["rl.algo=nsr", "rl.dynamic_sampling=true"], "learns from groups of equal grades"),
+    (["rl.algo=unlikeliness", "rl.dynamic_sampling=true"], "learns from groups of equal gr"),
+    (["rl.algo=maxrl", "rl.overlong_buffer=0.2"], "reads grades alone"),
+    (["rl.algo=psr", "rl.overlong_buffer=0.2"], "reads grades alone"),
+])  # fmt: skip
 def test_what_cannot_act_is_refused(words, said):
     with pytest.raises(ConfigurationError, match=said):
         load(["tiny"], sets=words)
-
-
-def test_a_training_without_a_reference_is_named():
-    with pytest.raises(TrainingError, match="there is no reference"):
-        Mara().advantages(inputs(group(1, 0), group(-1, -2)))

@@ -1,7 +1,5 @@
 """Differences of models and of methods, and crossings of curves."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -22,11 +20,11 @@ from sage_cli.metrics.intervals import Resampling, gaffke
 INF = np.inf
 
 
-def counts(c_P: list[int] | np.ndarray, n: int = 4) -> Counts:
+def counts(c_P, n=4):
     return Counts(tuple(f"p{i}" for i in range(len(c_P))), np.full(len(c_P), n), np.asarray(c_P))
 
 
-def test_a_crossing_by_hand() -> None:
+def test_a_crossing_by_hand():
     # A solves one of two problems always: pass@k = 1/2. B has 1 of 4 on both: 1/4, 1/2, 1 at
     # k = 1, 2, 4. The gap 1/4, 0, -1/2 leaves 0 at k = 2 ...
     a, b = counts([4, 0]), counts([1, 1])
@@ -36,15 +34,12 @@ def test_a_crossing_by_hand() -> None:
     assert find_crossing(a, b, (1, 4)).k == pytest.approx(2 ** (2 / 3), abs=1e-12)
     assert find_crossing(b, a, (1, 4)).leader == "b"
     assert find_crossing(b, a, (1, 4)).k == pytest.approx(2 ** (2 / 3), abs=1e-12)
-
-
-def test_first_below_zero() -> None:
     gap_RK = np.array([[1, 1, -1], [-1, 1, 1], [1, 0, 0], [1, -1, 1], [0, 0, -1], [0, 1, -3]])
     expected = [2**1.5, -INF, INF, 2**0.5, 2, 2**1.25]
     np.testing.assert_allclose(first_below_zero(gap_RK.astype(float), (1, 2, 4)), expected)
 
 
-def test_curves_that_do_not_cross_have_no_point_but_an_interval() -> None:
+def test_curves_that_do_not_cross_have_no_point_but_an_interval():
     found = find_crossing(counts([3] * 20), counts([1] * 20), (1, 2))
     assert (found.leader, found.share) == ("a", 0)
     assert np.isnan(found.k)
@@ -52,7 +47,7 @@ def test_curves_that_do_not_cross_have_no_point_but_an_interval() -> None:
 
 
 @pytest.mark.parametrize("ks", [(1, 2, 4), (1,)])
-def test_equal_curves_and_single_ks_have_no_crossing(ks: tuple[int, ...]) -> None:
+def test_equal_curves_and_single_ks_have_no_crossing(ks):
     b = counts([2, 2]) if len(ks) > 1 else counts([1, 2])
     found = find_crossing(counts([2, 2]), b, ks)
     assert found.leader == ""
@@ -60,11 +55,11 @@ def test_equal_curves_and_single_ks_have_no_crossing(ks: tuple[int, ...]) -> Non
 
 
 @pytest.mark.slow
-def test_the_interval_covers_the_populations_crossing() -> None:
+def test_the_interval_covers_the_populations_crossing():
     """Trained: half of the problems good, the others lost; base: all of them seldom right."""
     generator = np.random.default_rng(8)
 
-    def population(problems: int) -> tuple[np.ndarray, np.ndarray]:
+    def population(problems):
         base_P = generator.beta(1.2, 12, problems)
         lost_P = generator.random(problems) < 0.45
         return np.where(lost_P, 0.0, generator.beta(3, 5, problems)), base_P
@@ -85,7 +80,7 @@ def test_the_interval_covers_the_populations_crossing() -> None:
 
 
 @pytest.mark.slow
-def test_identical_models_cross_by_chance_and_it_is_not_called_a_crossing() -> None:
+def test_identical_models_cross_by_chance_and_it_is_not_called_a_crossing():
     generator = np.random.default_rng(3)
     ks, repetitions = curve_ks(64), 200
     crossed = told = 0
@@ -99,7 +94,7 @@ def test_identical_models_cross_by_chance_and_it_is_not_called_a_crossing() -> N
     assert told / repetitions <= 0.05
 
 
-def test_a_lead_that_fades_is_no_crossing() -> None:
+def test_a_lead_that_fades_is_no_crossing():
     """Half as likely again at k = 1, and the same at large k, whatever noise does there."""
     generator = np.random.default_rng(5)
     ks, told = curve_ks(64), 0
@@ -111,7 +106,7 @@ def test_a_lead_that_fades_is_no_crossing() -> None:
     assert told <= 5
 
 
-def test_a_true_crossing_is_established_with_both_ends() -> None:
+def test_a_true_crossing_is_established_with_both_ends():
     # A always solves half of the problems; B has each with p about 1/4: 1/2 = 1 - (3/4)^2.4.
     # The populations meet at log(1/2) / log(3/4) = 2.41 = k.
     generator = np.random.default_rng(1)
@@ -126,7 +121,7 @@ def test_a_true_crossing_is_established_with_both_ends() -> None:
     assert 1.5 < found.k < 4
 
 
-def few_for_many(problems: int, n: int) -> tuple[Counts, Counts]:
+def few_for_many(problems, n):
     """Trained: half of the problems good, the others lost; base: all of them seldom right."""
     generator = np.random.default_rng(8)
     lost_P = generator.random(problems) < 0.5
@@ -135,7 +130,7 @@ def few_for_many(problems: int, n: int) -> tuple[Counts, Counts]:
     return counts(generator.binomial(n, trained_P), n), counts(generator.binomial(n, base_P), n)
 
 
-def test_which_ks_are_shown_changes_neither_curves_nor_the_crossing() -> None:
+def test_which_ks_are_shown_changes_neither_curves_nor_the_crossing():
     a, b = few_for_many(200, 64)
     found = compare_sides(Side("a", ([a],)), Side("b", ([b],)), (1, 64))
     every = curve_ks(64)
@@ -148,7 +143,7 @@ def test_which_ks_are_shown_changes_neither_curves_nor_the_crossing() -> None:
     assert find_crossing(a, b, (1, 64)).k < found.crossing.k - 0.2
 
 
-def test_the_difference_is_paired_by_problem() -> None:
+def test_the_difference_is_paired_by_problem_over_averaged_seeds():
     # pass@1: A 1/4, 4/4; B 0/4, 2/4 -> mean gap (1/4 + 1/2) / 2 = 3/8.
     # pass@2: A 1/2, 1; B 0, 5/6 -> mean gap (1/2 + 1/6) / 2 = 1/3.
     a, b = counts([1, 4]), Counts(("p1", "p0"), [4, 4], [2, 0])
@@ -158,19 +153,13 @@ def test_the_difference_is_paired_by_problem() -> None:
     back = paired_difference(b, a, (1, 2))
     np.testing.assert_allclose(back.mean_K, -found.mean_K, rtol=1e-14)
     np.testing.assert_array_equal(back.p_K, found.p_K)
-
-
-def test_other_problems_are_refused() -> None:
     with pytest.raises(MetricError, match="first 'p2'"):
         paired_difference(counts([1, 2, 3]), counts([1, 2]), (1,))
-
-
-def test_evaluation_seeds_are_averaged() -> None:
     found = paired_difference([counts([0, 0]), counts([4, 0])], counts([1, 0]), (1,))
     assert found.mean_K == pytest.approx([(1 / 2 - 1 / 4) / 2], abs=1e-15)
 
 
-def test_equal_runs_differ_by_zero_with_an_honest_interval() -> None:
+def test_equal_runs_differ_by_zero_with_an_honest_interval():
     # 60 problems without a difference: a share of more than 1 - 0.025^(1/60) would have shown.
     same = counts([2] * 60)
     found = paired_difference(same, same, (1, 4))
@@ -180,7 +169,7 @@ def test_equal_runs_differ_by_zero_with_an_honest_interval() -> None:
     np.testing.assert_allclose(found.low_K, -found.high_K, rtol=1e-12)
 
 
-def test_the_safe_interval_is_gaffkes_alone_and_never_narrower() -> None:
+def test_the_safe_interval_is_gaffkes_alone_and_never_narrower():
     gap_P = np.random.default_rng(0).normal(0.05, 0.1, 60)
     base_P = np.full(60, 500)
     better = counts(base_P + np.round(1000 * gap_P).astype(int), 1000)
@@ -196,8 +185,8 @@ def test_the_safe_interval_is_gaffkes_alone_and_never_narrower() -> None:
     assert found.high_K[0] - found.low_K[0] == pytest.approx(students, rel=0.1)
 
 
-def test_a_gain_that_unseen_losses_could_undo_is_fragile() -> None:
-    def fragile(more: int, problems: int = 60) -> bool:
+def test_a_gain_that_unseen_losses_could_undo_is_fragile():
+    def fragile(more, problems=60):
         extra_P = np.where(np.arange(problems) % 2 == 0, more, more - 1)
         better = counts(np.full(problems, 30) + extra_P, 100)
         found = paired_difference(better, counts(np.full(problems, 30), 100), (1,))
@@ -212,7 +201,7 @@ def test_a_gain_that_unseen_losses_could_undo_is_fragile() -> None:
     assert not paired_difference(same, same, (1,)).fragile[0]  # nothing was found
 
 
-def test_thousands_of_problems_stay_in_memory_and_time() -> None:
+def test_thousands_of_problems_stay_in_memory_and_time():
     c_P = np.random.default_rng(0).integers(0, 5, 3_000)
     found = paired_difference(
         counts(c_P), counts(np.minimum(c_P + 1, 4)), (1,), Resampling(resamples=500)
@@ -220,9 +209,7 @@ def test_thousands_of_problems_stay_in_memory_and_time() -> None:
     assert found.p_K[0] == pytest.approx(1 / 501)  # of 500 resamples none came near
 
 
-def trained(
-    generator: np.random.Generator, logit_P: np.ndarray, seeds: int, sd: float = 0.5, n: int = 64
-) -> list[list[Counts]]:
+def trained(generator, logit_P, seeds, sd=0.5, n=64):
     """Runs of one method: every training seed moves all problems together, and each a little."""
     runs = []
     for _ in range(seeds):
@@ -231,7 +218,7 @@ def trained(
     return runs
 
 
-def test_mean_and_p_value() -> None:
+def test_a_method_has_runs_and_its_difference_a_mean_and_a_p_value():
     generator = np.random.default_rng(1)
     p_P = generator.beta(2, 3, 30)
     runs = [[counts(generator.binomial(256, p_P), 256)] for _ in range(3)]
@@ -246,15 +233,12 @@ def test_mean_and_p_value() -> None:
     np.testing.assert_array_equal(same.mean_K, [0, 0])
     assert (same.p_K > 0.9).all()
     assert (same.p_K <= 1).all()
-
-
-def test_one_run_is_not_a_method() -> None:
     run = [counts(np.array([1, 2]), 4)]
     with pytest.raises(MetricError, match="two models, not of methods"):
         method_difference([run], [run], (1,))
 
 
-def test_variance_against_a_fixed_model_by_hand() -> None:
+def test_variance_and_howes_width_against_a_fixed_model():
     # A's runs on two problems: (1, 1) and (1/2, 1/4); B, one run: (0, 1/2).
     # Between: means 1 and 3/8, variance 25/128, over 2 runs 25/256. Gaps 3/4 and 1/8: variance
     # 25/128, over 2 problems 25/256. Residual: each of A's four values is 1/16 off its run's and
@@ -267,9 +251,6 @@ def test_variance_against_a_fixed_model_by_hand() -> None:
     np.testing.assert_allclose(freedom_K, 1, rtol=1e-6)
     other_way_K, _ = error_over([(b_IPK, a_IPK)])
     np.testing.assert_allclose(other_way_K, error_K, rtol=1e-14)
-
-
-def test_howes_width_against_a_fixed_model() -> None:
     # Runs that differ by the same on all problems have no residual: between .02, over 2 runs .01;
     # gaps of .1 and .3, half of 40 problems each: variance .01 x 40/39, over 40 problems.
     a_IPK = np.stack([np.full((40, 1), 0.5 + shift) for shift in (-0.1, 0.1)])
@@ -282,7 +263,7 @@ def test_howes_width_against_a_fixed_model() -> None:
     assert stats.t.ppf(0.975, freedom_K[0]) * error_K[0] == pytest.approx(expected, rel=1e-9)
 
 
-def test_an_interval_against_a_fixed_model_contains_that_of_the_models_at_hand() -> None:
+def test_an_interval_against_a_fixed_model_contains_that_of_the_models_at_hand():
     generator = np.random.default_rng(3)
     for _ in range(10):
         logit_P = generator.normal(2, 1.5, 30)
@@ -303,11 +284,11 @@ def test_an_interval_against_a_fixed_model_contains_that_of_the_models_at_hand()
         np.testing.assert_allclose(turned.low_K, -found.high_K, atol=1e-14)
 
 
-def test_more_methods_pool_their_seeds_variance() -> None:
+def test_more_methods_pool_their_seeds_variance():
     # Six methods of three runs: 12 degrees of freedom instead of 4. Runs differ by the same on all
     # problems, so that nothing but the runs' means varies: t + t is 2.776 + .941 = 3.717 of two
     # methods and 2.179 + .873 = 3.051 of six, in units of the same standard error.
-    def method(sd: float) -> np.ndarray:
+    def method(sd):
         return np.stack([np.full((10, 1), 0.5 + shift) for shift in (-sd, 0, sd)])
 
     alike = [method(0.1) for _ in range(6)]
@@ -323,7 +304,7 @@ def test_more_methods_pool_their_seeds_variance() -> None:
     assert found_K[0] ** 2 == pytest.approx(0.035 * 2 / 3, rel=1e-12)
 
 
-def test_variance_and_degrees_of_freedom_by_hand() -> None:
+def test_variance_and_degrees_of_freedom_by_hand():
     # A's runs have means 1/4 and 3/4, B's are alike: (1/16 + 1/16) / 2 degrees of freedom is 1/16,
     # times 1/2 + 1/2. The gaps 0 and 1/2 have the variance 1/8, over two problems 1/16, and the
     # runs of a method differ by the same on all problems: no residual. In all 1/8, with
@@ -334,7 +315,7 @@ def test_variance_and_degrees_of_freedom_by_hand() -> None:
     np.testing.assert_allclose(freedom_K, 8 / 3, rtol=1e-14)
 
 
-def test_noise_that_is_in_runs_and_gaps_is_taken_off_once() -> None:
+def test_noise_that_is_in_runs_and_gaps_is_taken_off_once():
     # A's runs (1, 0) and (0, 1) have equal means; the gaps to B are 0, 0. The residual, with sums
     # of squares 4 x 1/4 over 2 degrees of freedom, is larger than what the gaps show.
     a_IPK = np.array([[[1.0], [0.0]], [[0.0], [1.0]]])
@@ -352,7 +333,7 @@ def test_noise_that_is_in_runs_and_gaps_is_taken_off_once() -> None:
     assert np.mean(squares) < 1.3 * np.var(means)
 
 
-def test_p_and_interval_agree_and_stay_possible() -> None:
+def test_p_and_interval_agree_and_stay_possible():
     generator = np.random.default_rng(9)
     for _ in range(30):
         logit_P = generator.normal(-1, 1.5, 20)
@@ -364,7 +345,7 @@ def test_p_and_interval_agree_and_stay_possible() -> None:
         assert (found.high_K <= 1).all()
 
 
-def test_runs_without_any_variance_still_have_an_interval() -> None:
+def test_runs_without_any_variance_still_have_an_interval():
     # All solve everything: 60 problems without a gap, as in a comparison of two models.
     everything = [[counts(np.full(60, 4), 4)] for _ in range(2)]
     found = method_difference(everything, everything, (1, 4))

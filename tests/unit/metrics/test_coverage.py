@@ -1,12 +1,9 @@
 """A small version of benchmarks/coverage.py: the statistics that docs/results/coverage.md tells."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 
@@ -14,7 +11,7 @@ BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 
 
 @pytest.fixture(scope="module")
-def simulation() -> Any:
+def simulation():
     """benchmarks/coverage.py as a module."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(BENCHMARKS))
@@ -28,7 +25,7 @@ def simulation() -> Any:
         del sys.modules["coverage_table"]
 
 
-def test_bands_cover(simulation: Any) -> None:
+def test_bands_cover(simulation):
     populations = [simulation.POPULATIONS[place] for place in (3, 6, 10, 12, 13, 14)]
     rows = list(simulation.bands(400, populations))
     assert len(rows) == 18
@@ -38,7 +35,7 @@ def test_bands_cover(simulation: Any) -> None:
     assert all(row["width / oracle"] <= 1.5 for row in ordinary)
 
 
-def test_differences_cover_and_their_test_keeps_its_level(simulation: Any) -> None:
+def test_differences_cover_and_their_test_keeps_its_level(simulation):
     populations = [simulation.POPULATIONS[place] for place in (0, 3, 7, 9)]
     rows = list(simulation.differences(200, populations))
     assert len(rows) == 36
@@ -48,9 +45,7 @@ def test_differences_cover_and_their_test_keeps_its_level(simulation: Any) -> No
     assert all(row["width / oracle"] < 1.3 for row in ordinary)
 
 
-def test_the_safe_interval_keeps_its_level_where_rare_problems_lose_everything(
-    simulation: Any,
-) -> None:
+def test_the_safe_interval_keeps_its_level_where_rare_problems_lose_everything(simulation):
     """And the paired test doesn't: every false finding is warned of."""
     for row in simulation.rare(200, [(simulation.Beta(0.15, 0.75), 60)]):
         assert row["safe"] <= 0.05
@@ -58,7 +53,7 @@ def test_the_safe_interval_keeps_its_level_where_rare_problems_lose_everything(
         assert row["warned, of these"] == 1
 
 
-def test_what_is_stated_as_detectable_is_detected(simulation: Any) -> None:
+def test_what_is_stated_as_detectable_is_detected(simulation):
     """Also where few problems differ; 200 repetitions alone scatter by .028."""
     rows = list(simulation.detectable(200, [(simulation.Beta(0.15, 0.75), 60)]))
     assert len(rows) == 9
@@ -66,7 +61,7 @@ def test_what_is_stated_as_detectable_is_detected(simulation: Any) -> None:
     assert 0.77 <= sum(row["power"] for row in rows) / 9 <= 0.87
 
 
-def test_methods_keep_their_level_and_find_what_is_there(simulation: Any) -> None:
+def test_methods_keep_their_level_and_find_what_is_there(simulation):
     three_seeds = [one for one in simulation.TRAININGS if one.seeds == 3 and not one.problem_sd][:2]
     for row in simulation.methods(1000, three_seeds):
         assert row["type-I error"] <= 0.07
@@ -74,7 +69,7 @@ def test_methods_keep_their_level_and_find_what_is_there(simulation: Any) -> Non
         assert row["power"] > 0.5
 
 
-def test_a_method_against_a_base_is_covered(simulation: Any) -> None:
+def test_a_method_against_a_base_is_covered(simulation):
     """With seeds that differ by 0, .1 and .2 logits, and 2, 3 and 5 of them."""
     rows = list(simulation.base(1500))
     assert len(rows) == 18
@@ -83,7 +78,7 @@ def test_a_method_against_a_base_is_covered(simulation: Any) -> None:
     assert worst["models at hand: covers"] < 0.5
 
 
-def test_pooled_seeds_cover_where_they_vary_alike(simulation: Any) -> None:
+def test_pooled_seeds_cover_where_they_vary_alike(simulation):
     rows = {
         (row["deviations of the seeds"], row["against"]): row for row in simulation.pooled(1500)
     }
@@ -96,7 +91,7 @@ def test_pooled_seeds_cover_where_they_vary_alike(simulation: Any) -> None:
         assert 0.83 <= broken["pooled: covers"] <= 0.91
 
 
-def test_crossings_are_announced_where_they_are(simulation: Any) -> None:
+def test_crossings_are_announced_where_they_are(simulation):
     rows = {row["pair"]: row for row in simulation.crossings(10, (60,))}
     assert rows["one policy twice"]["established"] <= 0.1
     assert rows["sharpened"]["established"] >= 0.7

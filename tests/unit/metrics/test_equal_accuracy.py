@@ -1,7 +1,5 @@
 """pass@k at equal pass@1 over temperatures, with intervals over problems."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -22,18 +20,18 @@ SHARP = [0.5, 0.4, 0.2], [0.7, 0.8, 0.9]
 BROAD = [0.35, 0.3, 0.1], [0.8, 0.85, 0.9]
 
 
-def curve(accuracy: list[float], pass_k: list[float], shift: float = 0.0) -> Points:
+def curve(accuracy, pass_k, shift=0.0):
     """The same values on each of five problems."""
     return Points(np.tile(accuracy, (5, 1)), np.tile(pass_k, (5, 1)) + shift)
 
 
-def compared(policy: Points, other: Points) -> EqualAccuracy:
+def compared(policy, other):
     found = equal_accuracy(policy, other, TEMPERATURES, 0, HOW)
     assert isinstance(found, EqualAccuracy)
     return found
 
 
-def test_the_sharper_policy_is_taken_at_a_higher_temperature() -> None:
+def test_the_sharper_policy_is_taken_at_a_higher_temperature():
     found = compared(curve(*BROAD), curve(*SHARP))
     # the sharp one has .35 a quarter of the way from .4 to .2: T 1.25, .8 + .25 (.9 - .8) = .825
     assert found.accuracy == pytest.approx(0.35)
@@ -45,25 +43,25 @@ def test_the_sharper_policy_is_taken_at_a_higher_temperature() -> None:
     assert turned.difference == pytest.approx(-found.difference)
 
 
-def test_equal_policies_are_compared_where_they_are() -> None:
+def test_equal_policies_and_what_cannot_be_compared():
     found = compared(curve(*SHARP), curve(*SHARP))
     assert (found.at, found.other_at) == (1.0, 1.0)
     assert (found.difference, found.p) == (0, 1)
-
-
-def test_a_pass_at_1_that_is_never_reached_is_named() -> None:
     high = curve([0.9, 0.8, 0.7], [0.95, 0.95, 0.95])
     found = equal_accuracy(curve(*BROAD), high, TEMPERATURES, 0, HOW)
     assert found == NotReached("no point of a curve reaches it")
+    other = Points(np.tile(SHARP[0], (4, 1)), np.tile(SHARP[1], (4, 1)))
+    with pytest.raises(MetricError, match="have the shapes"):
+        equal_accuracy(curve(*BROAD), other, TEMPERATURES, 0, HOW)
 
 
-def test_resamples_that_do_not_reach_it_are_counted_and_too_many_refused() -> None:
+def test_resamples_that_do_not_reach_it_are_counted_and_too_many_refused():
     """The policy's .3 is reached at the highest temperature by a little more than half."""
     odd = np.where(np.arange(40) % 2, 1.0, -1.0)[:, None]
     flat = np.tile([0.3, 0.25, 0.2], (40, 1)), np.tile([0.8, 0.85, 0.9], (40, 1))
     policy = Points(*flat)
 
-    def above(end: float) -> Points:
+    def above(end):
         accuracy_PX = np.tile([0.5, 0.4, end], (40, 1)) + 0.1 * odd * [0, 0, 1]
         return Points(accuracy_PX, flat[1])
 
@@ -77,7 +75,7 @@ def test_resamples_that_do_not_reach_it_are_counted_and_too_many_refused() -> No
     assert found.resamples == 400
 
 
-def test_an_interval_that_few_problems_carry_ends_at_1() -> None:
+def test_an_interval_that_few_problems_carry_ends_at_1():
     """One problem of 40 tells the two apart: many resamples have no variance."""
     flat = np.tile(SHARP[0], (40, 1)), np.tile(SHARP[1], (40, 1))
     lower = flat[1].copy()
@@ -87,16 +85,10 @@ def test_an_interval_that_few_problems_carry_ends_at_1() -> None:
     assert (found.low, found.high) == (-1, 1)
 
 
-def test_curves_of_unequal_problems_are_refused() -> None:
-    other = Points(np.tile(SHARP[0], (4, 1)), np.tile(SHARP[1], (4, 1)))
-    with pytest.raises(MetricError, match="have the shapes"):
-        equal_accuracy(curve(*BROAD), other, TEMPERATURES, 0, HOW)
-
-
-def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:
+def test_the_interval_holds_the_truth_as_often_as_it_says():
     """Two policies whose problems' chances fall with temperature; true values by many problems."""
 
-    def drawn(generator: np.random.Generator, problems: int) -> list[Points]:
+    def drawn(generator, problems):
         hard = generator.normal(-1, 1.5, problems)
         policies = []
         for gain, spread in ((0.6, 0.3), (0.0, 0.5)):
@@ -105,7 +97,7 @@ def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:
             policies.append(Points(p_PT, 1 - (1 - p_PT) ** 64))
         return policies
 
-    def flat(one: Points) -> Points:
+    def flat(one):
         """The population's means, as two problems."""
         means = [part.mean(axis=0, keepdims=True) for part in (one.accuracy_PT, one.pass_k_PT)]
         return Points(*(mean_1T.repeat(2, axis=0) for mean_1T in means))
@@ -119,7 +111,7 @@ def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:
     assert held >= 180  # 190 are expected; with a true .95 fewer than 180 come once in 500
 
 
-def test_resamples_have_targets_of_their_own() -> None:
+def test_resamples_have_targets_and_interpolated_places_of_their_own():
     """Of two resamples, at three temperatures; the second one is the evaluation's."""
     policy = np.array([[0.25, 0.20, 0.10]]), np.array([[0.70, 0.74, 0.78]])
     other = np.array([[0.24, 0.22, 0.12]] * 2), np.array([[0.66, 0.70, 0.75]] * 2)
@@ -131,9 +123,6 @@ def test_resamples_have_targets_of_their_own() -> None:
     assert found.difference_R.tolist() == pytest.approx([0.03, 0.0])
     assert found.place_R.tolist() == pytest.approx([1, 1])
     assert found.other_place_R.tolist() == pytest.approx([1.2, 1.4])
-
-
-def test_between_the_first_temperatures_the_place_is_interpolated_too() -> None:
     policy = np.array([[0.34, 0.30, 0.18]]), np.array([[0.60, 0.66, 0.75]])
     other = np.array([[0.25, 0.20, 0.10]]), np.array([[0.70, 0.74, 0.78]])
     found = gap_over_temperatures(policy, other, at=0)
@@ -144,7 +133,7 @@ def test_between_the_first_temperatures_the_place_is_interpolated_too() -> None:
     assert np.isnan(gap_over_temperatures(policy, late, at=2).difference_R).all()
 
 
-def test_a_third_policys_pass_at_1_is_a_target_of_its_own() -> None:
+def test_a_third_policys_pass_at_1_is_a_target_of_its_own():
     """Its mean is resampled with the problems: problems that vary there widen the interval."""
     both = curve(*SHARP), curve(*BROAD, shift=0.02)
     flat, varied = (
@@ -160,7 +149,7 @@ def test_a_third_policys_pass_at_1_is_a_target_of_its_own() -> None:
     assert varied.high - varied.low > 0.001
 
 
-def test_at_best_temperatures_each_side_is_taken_at_its_own() -> None:
+def test_at_best_temperatures_each_side_is_taken_at_its_own():
     generator = np.random.default_rng(3)
     noise_P1 = generator.normal(0, 0.1, (40, 1))
     flat_PT = np.tile(SHARP[0], (40, 1))

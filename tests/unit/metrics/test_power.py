@@ -1,7 +1,5 @@
 """"""
 
-from __future__ import annotations
-
 from itertools import product
 from math import comb
 
@@ -23,7 +21,7 @@ from sage_cli.metrics.power import (
 )
 
 
-def test_the_estimators_variance_by_enumeration() -> None:
+def test_the_estimators_variance_and_the_smallest_difference_in_errors():
     # n = 2, k = 1, p = 1/2: c/2 is 0, 1/2, 1 with chances 1/4, 1/2, 1/4: variance 1/8;
     # k = 2: right unless c = 0: 3/4 x 1/4
     np.testing.assert_allclose(estimator_variance(np.zeros(1), 2, [1, 2]), [[1 / 8, 3 / 16]])
@@ -33,20 +31,23 @@ def test_the_estimators_variance_by_enumeration() -> None:
     expected = np.dot(chances, values**2) - np.dot(chances, values) ** 2
     found = estimator_variance(np.array([np.log(p / (1 - p))]), n, [k])
     assert found[0, 0] == pytest.approx(expected, rel=1e-10)
+    for problems in (2, 30, 1_000):
+        expected = t.ppf([0.975, 0.8], problems - 1).sum()
+        assert multiple(problems - 1) == pytest.approx(expected, rel=1e-9)
 
 
 ALL = 64
 
 
-def counts(c_P: np.ndarray, n: int = ALL) -> Counts:
+def counts(c_P, n=ALL):
     return Counts(tuple(f"p{i}" for i in range(len(c_P))), np.full(len(c_P), n), c_P)
 
 
-def drawn(generator: np.random.Generator, logit_P: np.ndarray, n: int = ALL) -> Counts:
+def drawn(generator, logit_P, n=ALL):
     return counts(generator.binomial(n, 1 / (1 + np.exp(-logit_P))), n)
 
 
-def test_two_models_by_hand_and_as_a_paired_t_test() -> None:
+def test_two_models_by_hand_and_as_a_paired_t_test():
     # gaps of pass@1: 1/4, 1/4, -1/4, 1/2; mean 3/16, squares about it (1+1+49+25)/256 = 76/256
     a, b = counts(np.array([2, 3, 1, 4]), 4), counts(np.array([1, 2, 2, 2]), 4)
     found = precision([([[a]], [[b]])], (1,))
@@ -60,7 +61,7 @@ def test_two_models_by_hand_and_as_a_paired_t_test() -> None:
     assert (low_K[0], high_K[0]) == pytest.approx((interval.low, interval.high), rel=1e-9)
 
 
-def test_what_has_no_error_is_undefined() -> None:
+def test_what_has_no_error_is_undefined():
     same = counts(np.array([1, 2, 3]), 4)
     found = precision([([[same]], [[same]])], (1, 4))
     for part_K in (found.error_K, found.smallest(), found.p(), *found.interval()):
@@ -73,7 +74,7 @@ def test_what_has_no_error_is_undefined() -> None:
     assert np.isnan(precision([([[one]], [[one]])], (1,)).error_K).all()
 
 
-def test_the_average_of_benchmarks_adds_their_variances() -> None:
+def test_the_average_of_benchmarks_adds_their_variances():
     generator = np.random.default_rng(0)
     pairs = [[drawn(generator, generator.normal(0, 1.5, P)) for _ in range(2)] for P in (20, 45)]
     each = [precision([([[a]], [[b]])], (1, 8)) for a, b in pairs]
@@ -89,7 +90,7 @@ def test_the_average_of_benchmarks_adds_their_variances() -> None:
     )
 
 
-def test_training_seeds_are_part_of_the_error() -> None:
+def test_training_seeds_are_part_of_the_error():
     """Simulated: the error is the deviation that repetitions show, with three seeds a side."""
     generator = np.random.default_rng(5)
     repetitions, P, T = 200, 40, 3
@@ -113,9 +114,7 @@ def test_training_seeds_are_part_of_the_error() -> None:
      ((0.0,), (0.2, 0.5, 0.8))],
     ids=["runs that happen to be alike", "two seeds", "against a base", "a base against runs"],
 )  # fmt: skip
-def test_what_is_detectable_belongs_to_the_interval_beside_it(
-    a_gains: tuple[float, ...], b_gains: tuple[float, ...]
-) -> None:
+def test_what_is_detectable_belongs_to_the_interval_beside_it(a_gains, b_gains):
     generator = np.random.default_rng(11)
     logit_P = generator.normal(-1, 1.5, 60)
     a, b = ([[drawn(generator, logit_P + gain)] for gain in gains] for gains in (a_gains, b_gains))
@@ -130,7 +129,7 @@ def test_what_is_detectable_belongs_to_the_interval_beside_it(
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_where_few_problems_differ_detectable_is_what_the_interval_can_find(sign: int) -> None:
+def test_where_few_problems_differ_detectable_is_what_the_interval_can_find(sign):
     """58 of 60 problems are equal: Student's error is tiny, and the test isn't Student's."""
     gap_P = np.zeros(60, dtype=int)
     gap_P[:2] = np.array([3, -2]) * sign
@@ -142,7 +141,7 @@ def test_where_few_problems_differ_detectable_is_what_the_interval_can_find(sign
     assert found.detectable(shown)[0] > 5 * found.smallest()[0]
 
 
-def test_several_benchmarks_and_seeds_by_hand() -> None:
+def test_several_benchmarks_and_seeds_by_hand():
     """pass@1 on two benchmarks, two runs a side; B is right as often in either run.
 
     A's runs on the first: .5 .5 and 1 1 on two problems, on the second .5 .5 .5 and .5 .5 .5.
@@ -151,10 +150,10 @@ def test_several_benchmarks_and_seeds_by_hand() -> None:
     varies: the error is .125, with the two degrees of freedom of the runs.
     """
 
-    def side(first: int, second: int) -> list[list[Counts]]:
+    def side(first, second):
         return [[counts(np.full(2, c), 4)] for c in (first, second)]
 
-    def flat() -> list[list[Counts]]:
+    def flat():
         return [[counts(np.full(3, 2), 4)] for _ in range(2)]
 
     found = precision([(side(2, 4), side(2, 2)), (flat(), flat())], (1,))
@@ -166,42 +165,42 @@ def test_several_benchmarks_and_seeds_by_hand() -> None:
 EPSILON = 1e-9
 
 
-def base(problems: int = 200, n: int = 256, seed: int = 0) -> Counts:
+def base(problems=200, n=256, seed=0):
     """Counts of problems whose success probabilities are Beta(0.4, 1)."""
     generator = np.random.default_rng(seed)
     c_P = generator.binomial(n, generator.beta(0.4, 1.0, problems))
     return Counts(tuple(f"p{i}" for i in range(problems)), np.full(problems, n), c_P)
 
 
-def probability(logit_L: np.ndarray) -> np.ndarray:
+def probability(logit_L):
     return 1 / (1 + np.exp(-logit_L))
 
 
-def test_standard_errors_of_the_smallest_difference() -> None:
-    for problems in (2, 30, 1_000):
-        expected = t.ppf([0.975, 0.8], problems - 1).sum()
-        assert multiple(problems - 1) == pytest.approx(expected, rel=1e-9)
-
-
-def test_the_fitted_beta_is_the_likeliest_and_near_the_truth() -> None:
+def test_the_fitted_beta_is_the_likeliest_and_near_the_truth():
     counts = base(problems=400, n=64)
     a, b = fit_beta(counts)
     assert (a, b) == pytest.approx((0.4, 1.0), rel=0.2)
 
-    def likelihood(a: float, b: float) -> float:
+    def likelihood(a, b):
         return float(betabinom.logpmf(counts.c_P, counts.n_P, a, b).sum())
 
     for x, y in product((0.95, 1, 1.05), repeat=2):
         assert likelihood(a, b) >= likelihood(a * x, b * y) - EPSILON
 
 
-def test_a_base_that_never_is_right_can_be_asked_about() -> None:
+def test_what_cannot_be_seen_is_undefined_and_a_base_may_be_never_right():
     never = Counts(tuple(f"p{i}" for i in range(30)), [16] * 30, [0] * 30)
     smallest_QK = smallest_changes(Population.from_counts(never), [Design(30, 16)], (1,))
     assert 0 < smallest_QK[0, 0] < 0.5
+    population = Population.from_counts(base())
+    found_QK = smallest_changes(population, [Design(1, 64), Design(5, 8), Design(5, 64)], (1, 64))
+    assert np.isnan(found_QK[0]).all()  # one problem says nothing of others
+    assert np.isnan(found_QK[1, 1])  # k > n
+    assert np.isnan(found_QK[2, 1])  # five problems, most of them solved: no room for a gain
+    assert found_QK[2, 0] > 0
 
 
-def test_more_of_anything_sees_more() -> None:
+def test_more_of_anything_sees_more():
     population, ks = Population.from_counts(base()), (1, 8)
     kinds = list(product((30, 120), (16, 64), (1, 3)))
     found_QK = smallest_changes(population, [Design(*kind) for kind in kinds], ks)
@@ -214,20 +213,9 @@ def test_more_of_anything_sees_more() -> None:
     assert many == pytest.approx(few / 2, rel=0.15)
 
 
-def test_what_cannot_be_seen_is_undefined() -> None:
-    population = Population.from_counts(base())
-    found_QK = smallest_changes(population, [Design(1, 64), Design(5, 8), Design(5, 64)], (1, 64))
-    assert np.isnan(found_QK[0]).all()  # one problem says nothing of others
-    assert np.isnan(found_QK[1, 1])  # k > n
-    assert np.isnan(found_QK[2, 1])  # five problems, most of them solved: no room for a gain
-    assert found_QK[2, 0] > 0
-
-
 @pytest.mark.parametrize(("design", "k"), [(Design(60, 16), 1), (Design(100, 64), 16)])
 @pytest.mark.slow
-def test_the_smallest_change_is_detected_in_about_80_of_100_repetitions(
-    design: Design, k: int
-) -> None:
+def test_the_smallest_change_is_detected_in_about_80_of_100_repetitions(design, k):
     """Studies drawn from the fitted population, their true mean change being the stated one."""
     population, generator = Population.from_counts(base()), np.random.default_rng(design.problems)
     ((stated,),) = smallest_changes(population, [design], (k,))

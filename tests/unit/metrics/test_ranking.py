@@ -1,9 +1,5 @@
 """"""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -21,7 +17,7 @@ from sage_cli.metrics.ranking import (
 from sage_cli.settings.sections.runs import parse_objective
 
 
-def counts(*solved: tuple[int, int], name: str = "p") -> Counts:
+def counts(*solved, name="p"):
     ids = tuple(f"{name}{place}" for place in range(len(solved)))
     return Counts(ids, [n for n, _ in solved], [c for _, c in solved])
 
@@ -29,7 +25,7 @@ def counts(*solved: tuple[int, int], name: str = "p") -> Counts:
 PASS_1 = parse_objective("pass@1")
 
 
-def test_a_sum_is_the_sum_of_every_problem_s_pass_at_k() -> None:
+def test_objectives_weigh_benchmarks_alike_and_match_problems_by_name():
     # n = 4: pass@1 = c / 4, pass@2 = 1 - C(4 - c, 2) / 6:
     # c = 1: 1/4 and 1 - 3/6 = 1/2, so .5 * 1/4 + .5 * 1/2 = .375
     # c = 3: 3/4 and 1, so .875
@@ -39,9 +35,6 @@ def test_a_sum_is_the_sum_of_every_problem_s_pass_at_k() -> None:
     np.testing.assert_allclose(found.models[0], [[0.375, 0.875]], rtol=1e-14)
     assert found.highest == 1
     assert found.noise is None
-
-
-def test_several_benchmarks_count_alike_however_many_problems_they_have() -> None:
     # one problem of a at 1, three of b at 0, 0 and 1/2: (1 + (1/2) / 3) / 2 = 7/12. Of 4 problems
     # that of a counts for 4 / (2 * 1) = 2, each of b for 4 / (2 * 3) = 2/3.
     run = {"a": counts((4, 4), name="a"), "b": counts((4, 0), (4, 0), (4, 2), name="b")}
@@ -49,9 +42,6 @@ def test_several_benchmarks_count_alike_however_many_problems_they_have() -> Non
     np.testing.assert_allclose(found.models[0], [[2, 0, 0, 1 / 3]], rtol=1e-14)
     assert found.models[0].mean() == pytest.approx(7 / 12)
     assert found.highest == 2
-
-
-def test_problems_are_matched_by_name_and_others_are_refused() -> None:
     turned = Counts(("p1", "p0"), [4, 4], [3, 1])
     found = objective_values(PASS_1, [[{"dev": counts((4, 1), (4, 3))}], [{"dev": turned}]])
     np.testing.assert_array_equal(*found.models)
@@ -59,15 +49,18 @@ def test_problems_are_matched_by_name_and_others_are_refused() -> None:
         objective_values(PASS_1, [[{"dev": counts((4, 1))}], [{"dev": turned}]])
 
 
-def test_one_run_s_interval_is_the_band_of_its_curve() -> None:
+def test_one_run_has_the_band_of_its_curve_and_one_problem_no_interval():
     generator = np.random.default_rng(0)
     one = counts(*((16, c) for c in generator.integers(0, 17, 30)))
     found = objective_intervals(objective_values(parse_objective("pass@4"), [[{"dev": one}]]))
     _, low, high = curve(one, (4,)).at(4)
     assert found == ((low, high),)
+    for seeds in (1, 2):
+        model = [{"dev": counts((8, c))} for c in range(seeds)]
+        assert np.isnan(objective_intervals(objective_values(PASS_1, [model]))).all()
 
 
-def test_several_runs_interval_is_student_s_with_the_noise_pooled_over_models() -> None:
+def test_several_runs_interval_is_student_s_with_the_noise_pooled_over_models():
     """Every problem moves with its run: between problems nothing is left when runs are seen."""
     runs = [[{"dev": counts((8, c), (8, c))} for c in seeds] for seeds in ((2, 4), (5, 5))]
     found = objective_intervals(objective_values(PASS_1, runs))
@@ -78,14 +71,8 @@ def test_several_runs_interval_is_student_s_with_the_noise_pooled_over_models() 
     np.testing.assert_allclose(found[1], (0.625 - reach, min(1, 0.625 + reach)), rtol=1e-9)
 
 
-def test_one_problem_has_no_interval() -> None:
-    for seeds in (1, 2):
-        model = [{"dev": counts((8, c))} for c in range(seeds)]
-        assert np.isnan(objective_intervals(objective_values(PASS_1, [model]))).all()
-
-
 @pytest.mark.slow
-def test_intervals_over_seeds_cover_what_other_seeds_and_problems_would_give() -> None:
+def test_intervals_over_seeds_cover_what_other_seeds_and_problems_would_give():
     generator, repetitions, covered = np.random.default_rng(3), 300, 0
     for _ in range(repetitions):
         easy_P = generator.normal(0, 1, 30)
@@ -106,16 +93,16 @@ def test_intervals_over_seeds_cover_what_other_seeds_and_problems_would_give() -
 P, N = 40, 64
 
 
-def drawn(generator: np.random.Generator, logit_P: np.ndarray) -> Counts:
+def drawn(generator, logit_P):
     c_P = generator.binomial(N, 1 / (1 + np.exp(-logit_P)))
     return Counts(tuple(f"p{i}" for i in range(P)), np.full(P, N), c_P)
 
 
-def values(models: Sequence[Counts], k: int = 1) -> ObjectiveValues:
+def values(models, k=1):
     return objective_values(parse_objective(f"pass@{k}"), [[{"dev": one}] for one in models])
 
 
-def test_the_clearly_worse_are_told_apart_and_the_others_are_not() -> None:
+def test_the_clearly_worse_are_told_apart_and_the_others_are_not():
     generator = np.random.default_rng(0)
     logit_P = generator.normal(-0.5, 1.5, P)
     models = [drawn(generator, logit_P + gain) for gain in (0.0, 0.02, -1.5, 0.01, -1.0)]
@@ -126,7 +113,7 @@ def test_the_clearly_worse_are_told_apart_and_the_others_are_not() -> None:
 
 
 @pytest.mark.slow
-def test_of_equal_models_none_is_told_apart_in_95_of_100_repetitions() -> None:
+def test_of_equal_models_none_is_told_apart_in_95_of_100_repetitions():
     """Nine equal models: at 5 % for each comparison with the luckiest, far more would be."""
     generator = np.random.default_rng(1)
     wrong, repetitions = 0, 150
@@ -137,9 +124,7 @@ def test_of_equal_models_none_is_told_apart_in_95_of_100_repetitions() -> None:
     assert wrong / repetitions <= 0.05
 
 
-def with_seeds(
-    generator: np.random.Generator, gains: Sequence[float], seeds: int, sd: float
-) -> ObjectiveValues:
+def with_seeds(generator, gains, seeds, sd):
     """Models whose every run is moved as a whole by its seed."""
     logit_P = generator.normal(-0.5, 1.5, P)
     models = [
@@ -150,7 +135,7 @@ def with_seeds(
 
 
 @pytest.mark.slow
-def test_seeds_that_move_whole_runs_are_not_taken_for_differences_of_models() -> None:
+def test_seeds_that_move_whole_runs_are_not_taken_for_differences_of_models():
     generator, repetitions, seen, blind = np.random.default_rng(2), 120, 0, 0
     for _ in range(repetitions):
         found = with_seeds(generator, [0.0] * 6, 2, 0.4)
@@ -161,14 +146,14 @@ def test_seeds_that_move_whole_runs_are_not_taken_for_differences_of_models() ->
     assert blind / repetitions > 0.5
 
 
-def test_nine_cells_of_two_seeds_still_tell_what_is_clearly_worse() -> None:
+def test_nine_cells_of_two_seeds_still_tell_what_is_clearly_worse():
     """The noise is pooled over cells: by two cells alone, of 2 degrees, nothing ever would be."""
     found = rank(with_seeds(np.random.default_rng(3), [0.0] * 8 + [-1.5], 2, 0.05))
     assert 8 not in found.indistinguishable
     assert len(found.indistinguishable) >= 7
 
 
-def test_a_cell_of_one_seed_beside_cells_of_two_has_more_noise() -> None:
+def test_a_cell_of_one_seed_beside_cells_of_two_has_more_noise():
     generator = np.random.default_rng(4)
     found = with_seeds(generator, [0.0, -0.4, -0.4], 3, 0.2)
     lone = ObjectiveValues((*found.models[:2], found.models[2][:1]), found.highest)
@@ -179,30 +164,27 @@ def test_a_cell_of_one_seed_beside_cells_of_two_has_more_noise() -> None:
     assert rank(lone).best == 0
 
 
-def test_models_with_the_same_counts_are_alike_and_the_noise_is_unknown() -> None:
+def test_equal_counts_and_one_problem_tell_nothing_apart():
     one = Counts(("a", "b"), [4, 4], [1, 3])
     found = rank(values([one, one]))
     assert found.indistinguishable == (0, 1)
     assert np.isnan(found.error)
-
-
-def test_one_problem_tells_nothing_apart() -> None:
     found = rank(values([Counts(("a",), [4], [c]) for c in (0, 4)]))
     assert (found.best, found.indistinguishable) == (1, (0, 1))
 
 
-def test_the_front_is_what_no_other_beats() -> None:
+def test_the_front_is_what_no_other_beats():
     # (1, 5), (3, 3) and (5, 1) trade one for the other; (2, 2) is beaten by (3, 3), and (3, 1) by
     # it and (5, 1); of two equal ones neither beats the other.
     points = np.array([(1, 5), (3, 3), (2, 2), (5, 1), (3, 1), (5, 1)], float)
     assert non_dominated(points) == (0, 1, 3, 5)
 
 
-def test_a_point_is_off_the_front_where_one_is_better_for_sure_in_both() -> None:
+def test_a_point_is_off_the_front_where_one_is_better_for_sure_in_both():
     generator = np.random.default_rng(5)
     logit_P = generator.normal(-0.5, 1.5, P)
 
-    def both(first: Sequence[float], second: Sequence[float]) -> list[ObjectiveValues]:
+    def both(first, second):
         return [
             values([drawn(generator, logit_P + gain) for gain in gains])
             for gains in (first, second)

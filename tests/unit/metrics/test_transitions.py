@@ -1,7 +1,5 @@
 """"""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np
@@ -11,15 +9,11 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from sage_cli.metrics import Counts, compare_support, pooled
-from sage_cli.metrics.comparison import (
-    different_seeds,
-    grade_correlation,
-    paired_grades,
-)
+from sage_cli.metrics.comparison import different_seeds, grade_correlation, paired_grades
 from sage_cli.metrics.counts import SampleGrades
 
 
-def graded_rows(*rows: str, seed: int = 0, ids: str = "abcdefgh") -> Counts:
+def graded_rows(*rows, seed=0, ids="abcdefgh"):
     """A problem per row, as `0110`: samples 1 and 2 are right."""
     right_PN = np.array([[sample == "1" for sample in row] for row in rows])
     n_P = np.full(len(rows), right_PN.shape[1])
@@ -28,7 +22,7 @@ def graded_rows(*rows: str, seed: int = 0, ids: str = "abcdefgh") -> Counts:
     )
 
 
-def test_seeds_are_pooled_side_by_side_and_problems_keep_their_grades() -> None:
+def test_seeds_are_pooled_side_by_side_and_problems_keep_their_grades():
     both = pooled([graded_rows("01", "11"), graded_rows("10", "00", seed=1)])
     assert both.grades is not None
     assert both.grades.seeds == (0, 1)
@@ -39,7 +33,7 @@ def test_seeds_are_pooled_side_by_side_and_problems_keep_their_grades() -> None:
     assert pooled([graded_rows("01"), Counts(("a",), [2], [1])]).grades is None
 
 
-def test_grades_are_paired_where_seeds_and_samples_are_the_same() -> None:
+def test_grades_are_paired_where_seeds_and_samples_are_the_same():
     one = graded_rows("0110")
     pairs = paired_grades(one, graded_rows("0100"))
     assert pairs is not None
@@ -52,7 +46,7 @@ def test_grades_are_paired_where_seeds_and_samples_are_the_same() -> None:
     assert not different_seeds(one, Counts(("a",), [4], [1]))
 
 
-def test_the_correlation_by_hand() -> None:
+def test_the_correlation_by_hand():
     # a: 1/2 and 1/4 right, b: 1/2 and 1/2; together right 1/2 and 1/4: covariances 1/2 - 1/4 = 1/4
     # and 1/4 - 1/8 = 1/8; deviations 1/2 x 1/2 and sqrt(3)/4 x 1/2. The third never varies.
     a, b = graded_rows("0011", "0001", "1111"), graded_rows("0011", "0011", "0110")
@@ -64,14 +58,14 @@ def test_the_correlation_by_hand() -> None:
     assert np.isnan(grade_correlation(graded_rows("0000"), graded_rows("0101")))
 
 
-def graded(right_PN: np.ndarray, seed: int = 0) -> Counts:
+def graded(right_PN, seed=0):
     """Counts with the grades that they are of."""
     problems, n = right_PN.shape
     ids = tuple(map(str, range(problems)))
     return Counts(ids, np.full(problems, n), right_PN.sum(axis=1), SampleGrades((seed,), right_PN))
 
 
-def test_by_hand() -> None:
+def test_support_by_hand():
     ids = ("gained", "lost", "kept", "absent")
     base, run = Counts(ids, [4] * 4, [0, 1, 3, 0]), Counts(ids, [4] * 4, [4, 0, 4, 0])
     found = compare_support(base, run)
@@ -84,9 +78,6 @@ def test_by_hand() -> None:
     assert found.surely_gained == ()
     assert compare_support(base, run, confidence=0.9).surely_gained == ("gained",)
     assert (1 - found.visible) ** 4 == pytest.approx(0.05, abs=1e-12)
-
-
-def test_unequal_numbers_of_samples_by_hand() -> None:
     # 2 right among 4 + 12 samples: none of them among the base's 4: C(12,2)/C(16,2) = 66/120;
     # none among the run's 12: C(4,2)/C(16,2) = 6/120.
     found = compare_support(Counts(("a",), [4], [0]), Counts(("a",), [12], [2]))
@@ -95,7 +86,7 @@ def test_unequal_numbers_of_samples_by_hand() -> None:
     assert (1 - found.visible) ** 4 == pytest.approx(0.05, abs=1e-14)
 
 
-def test_swapping_the_two_swaps_gained_and_lost() -> None:
+def test_swapping_the_two_swaps_gained_and_lost():
     generator = np.random.default_rng(0)
     ids = tuple(map(str, range(50)))
     base = Counts(ids, [16] * 50, generator.binomial(16, generator.beta(0.3, 2, 50)))
@@ -109,7 +100,7 @@ def test_swapping_the_two_swaps_gained_and_lost() -> None:
 
 
 @pytest.mark.slow
-def test_without_a_change_chance_predicts_the_numbers_and_nothing_is_sure() -> None:
+def test_without_a_change_chance_predicts_the_numbers_and_nothing_is_sure():
     generator = np.random.default_rng(3)
     gained = expected = sure = 0.0
     for _ in range(200):
@@ -124,7 +115,7 @@ def test_without_a_change_chance_predicts_the_numbers_and_nothing_is_sure() -> N
     assert sure / 200 <= 0.05
 
 
-def test_support_above_a_share_by_hand() -> None:
+def test_support_above_a_share_by_hand():
     # 1 of 4 then 3 of 4, above one half only then; of 4 right ones among 8 samples the base gets
     # i with chance C(4,i)^2 / 70 = 1, 16, 36, 16, 1 of 70; at most half, and the run more: i = 0, 1
     found = compare_support(Counts(("a",), [4], [1]), Counts(("a",), [4], [3]), delta=0.5)
@@ -134,16 +125,13 @@ def test_support_above_a_share_by_hand() -> None:
     assert found.surely_gained == ()
     same = compare_support(Counts(("a",), [4], [2]), Counts(("a",), [4], [2]), delta=0.5)
     assert same.absent == ("a",)  # exactly one half isn't above it
-
-
-def test_what_crosses_no_share_is_not_sure_however_much_it_moved() -> None:
     # 40 of 200 then 160 of 200: no doubt that it moved, but both are above 0.1
     base, run = Counts(("a",), [200], [40]), Counts(("a",), [200], [160])
     assert compare_support(base, run, delta=0.1).surely_gained == ()
     assert compare_support(base, run, delta=0.5).surely_gained == ("a",)
 
 
-def test_paired_grades_by_hand() -> None:
+def test_paired_grades_by_hand():
     # Ten samples, none right of the base's and six of the run's: six pairs differ, and all of them
     # for the run. Swapped at random the base has none of the six in 1 of 2^6 cases, and so the run.
     base = graded(np.zeros((1, 10), dtype=bool))
@@ -162,9 +150,7 @@ def test_paired_grades_by_hand() -> None:
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=7),
        st.sampled_from([0.0, 0.3, 0.5]))  # fmt: skip
 @settings(deadline=None)
-def test_paired_chances_are_those_of_all_swaps(
-    pairs: list[tuple[bool, bool]], delta: float
-) -> None:
+def test_paired_chances_are_those_of_all_swaps(pairs, delta):
     """Enumerated: every pair swapped or not; the tests are McNemar's."""
     base, run = (graded(np.array([side])) for side in zip(*pairs, strict=True))
     gained = lost = 0
@@ -187,7 +173,7 @@ def test_paired_chances_are_those_of_all_swaps(
 
 
 @pytest.mark.slow
-def test_with_shared_random_numbers_swaps_predict_what_an_urn_overstates() -> None:
+def test_with_shared_random_numbers_swaps_predict_what_an_urn_overstates():
     """One policy in two versions that differ in a tenth of the random numbers: nothing changed."""
     generator = np.random.default_rng(3)
     gained = swapped = urn = sure = 0.0

@@ -1,14 +1,10 @@
 """Starts that don't fit the configuration: other prompts, models, bases of adapters, tokenizers."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
 from peft import LoraConfig, get_peft_model
@@ -30,7 +26,7 @@ from sage_cli.models.loading import attach_lora, load_model, load_tokenizer
 from sage_cli.models.policy import Policy, named_policy
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Silent
-from sage_cli.store.run import Run, Runs
+from sage_cli.store.run import Runs
 
 SIZE = ["model.hidden=16", "model.layers=1", "model.heads=2", "model.feed_forward=32"]
 
@@ -95,14 +91,11 @@ def test_another_prompt_is_named_and_can_be_asked_for(run, runs):
     start(policy, config(*other, "rl.allow_template_mismatch=true"))
 
 
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        (["model.hidden=32"], "hidden_size 16 and 32"),
-        (["model.layers=2", "model.feed_forward=64"], "size 32 and 64, num_hidden_layers 1 and 2"),
-        (["model.tokenizer=bpe"], "tokenizer characters and bpe of 1500"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("changed", "said"), [
+    (["model.hidden=32"], "hidden_size 16 and 32"),
+    (["model.layers=2", "model.feed_forward=64"], "size 32 and 64, num_hidden_layers 1 and 2"),
+    (["model.tokenizer=bpe"], "tokenizer characters and bpe of 1500"),
+])  # fmt: skip
 def test_a_run_of_another_model(run, runs, changed, said):
     assert said in refusal(named_policy(run.id, runs), config(*changed))
 
@@ -148,18 +141,15 @@ UNFIT = "the tokenizer of copied has {} entries, and its model 101"
 
 
 @pytest.mark.parametrize("by", ["files", "library", "dry run"])
-@pytest.mark.parametrize(
-    ("enlarge", "settings", "expected"),
-    [
-        (lambda _: None, {}, None),
-        (lambda t: t.add_tokens([f"<extra{n}>" for n in range(5)]), {}, UNFIT.format(106)),
-        (_image_token, {}, None),  # as Gemma 3's models of text have one
-        (_prompted_token, {}, UNFIT.format(102)),
-        (_image_token, {"pad_token": "<image>"}, UNFIT.format(102)),
-        (lambda _: None, {"pad_token": "[PAD]"}, UNFIT.format(102)),
-        (lambda _: None, {"eos_token": None}, "no end-of-sequence token"),
-    ],
-)
+@pytest.mark.parametrize(("enlarge", "settings", "expected"), [
+    (lambda _: None, {}, None),
+    (lambda t: t.add_tokens([f"<extra{n}>" for n in range(5)]), {}, UNFIT.format(106)),
+    (_image_token, {}, None),  # as Gemma 3's models of text have one
+    (_prompted_token, {}, UNFIT.format(102)),
+    (_image_token, {"pad_token": "<image>"}, UNFIT.format(102)),
+    (lambda _: None, {"pad_token": "[PAD]"}, UNFIT.format(102)),
+    (lambda _: None, {"eos_token": None}, "no end-of-sequence token"),
+])  # fmt: skip
 def test_a_tokenizer_that_its_model_cannot_follow(run, tmp_path, by, enlarge, settings, expected):
     copied = shutil.copytree(run.model, tmp_path / "copied")
     tokenizer = load_tokenizer(copied)
@@ -208,14 +198,14 @@ def test_rl_refuses_before_it_writes(run, runs):
 BRANCH = {"anchor": {"kl": "reverse"}, "guide": {"name": "branch"}}
 
 
-def trained(root: Path, identity: str, parent: Run, **settings: Any) -> Policy:
+def trained(root, identity, parent, **settings):
     """A run of RL with those settings; `rl.seed` is its own."""
     told = {"rl": {"algo": "dapo", "seed": int(identity, 16)}, **settings}
     run = stored_run(root, "dapo", identity, parent=parent.id, settings=told)
     return Policy.of_run(run)
 
 
-def start_one_method(root: Path, identity: str, **sft: Any) -> Run:
+def start_one_method(root, identity, **sft):
     settings = {
         "sft": {"seed": int(identity, 16), **sft},
         "data": {"arithmetic": {"seed": int(identity, 16)}},
@@ -223,7 +213,7 @@ def start_one_method(root: Path, identity: str, **sft: Any) -> Run:
     return stored_run(root, "arithmetic", identity, kind="sft", settings=settings)
 
 
-def test_seeds_of_the_training_and_of_the_initial_policy_may_differ(tmp_path: Path) -> None:
+def test_seeds_of_the_training_and_of_the_initial_policy_may_differ(tmp_path):
     runs = Runs(tmp_path)
     seeds = {"data": {"arithmetic": {"seed": 7}}}
     one = trained(tmp_path, "1", start_one_method(tmp_path, "a"), **BRANCH)
@@ -235,7 +225,7 @@ def test_seeds_of_the_training_and_of_the_initial_policy_may_differ(tmp_path: Pa
     refuse_several_methods([one, other], [one], runs)
 
 
-def test_other_settings_are_named_with_their_values_and_the_way_to_compare(tmp_path: Path) -> None:
+def test_other_settings_are_named_with_their_values_and_the_way_to_compare(tmp_path):
     parent = start_one_method(tmp_path, "a")
     one = trained(tmp_path, "1", parent, **BRANCH)
     other = trained(tmp_path, "2", parent, anchor={"kl": "none"})
@@ -251,14 +241,14 @@ def test_other_settings_are_named_with_their_values_and_the_way_to_compare(tmp_p
     )
 
 
-def test_initial_policies_are_seeds_of_one_too(tmp_path: Path) -> None:
+def test_initial_policies_are_seeds_of_one_too(tmp_path):
     one = trained(tmp_path, "1", start_one_method(tmp_path, "a"))
     other = trained(tmp_path, "2", start_one_method(tmp_path, "b", steps=10))
     with pytest.raises(ConfigurationError, match=r"initial policy: sft.steps \(875 and 10\)"):
         refuse_several_methods([one, other], [], Runs(tmp_path))
 
 
-def test_a_checkpoint_is_of_its_step(tmp_path: Path) -> None:
+def test_a_checkpoint_is_of_its_step(tmp_path):
     parent = start_one_method(tmp_path, "a")
     one, other = (trained(tmp_path, identity, parent) for identity in "12")
     at = [Policy(one.path, one.run, checkpoint=step) for step in (10, 20)]
@@ -268,7 +258,7 @@ def test_a_checkpoint_is_of_its_step(tmp_path: Path) -> None:
         )
 
 
-def test_a_model_without_settings_is_passed_over_and_named(tmp_path: Path) -> None:
+def test_a_model_without_settings_is_passed_over_and_named(tmp_path):
     run = trained(tmp_path, "1", start_one_method(tmp_path, "a"))
     sides = [run, Policy("org/model")], [Policy("org/other")]
     refuse_several_methods(*sides, Runs(tmp_path))
@@ -280,19 +270,14 @@ OTHER_BETA = {"anchor": {"kl": "reverse", "beta": 0.2}, "guide": {"name": "none"
 GUIDED = {"anchor": {"kl": "reverse", "beta": 0.1}, "guide": {"name": "branch", "tau": 1}}
 
 
-@pytest.mark.parametrize(
-    ("stored", "compared", "note"),
-    [
-        ([PLAIN], PLAIN, "{2} is {1}'s own control"),
-        ([PLAIN], OTHER_BETA, "`sage compare {1} {2}` comes first"),
-        ([], OTHER_BETA, "no run of it is here"),
-        ([PLAIN], "initial policy", "`sage compare {1} {2}` comes first"),
-        ([GUIDED], "initial policy", "no run of it is here"),
-    ],
-)
-def test_a_comparison_says_whether_it_is_with_the_own_control(
-    tmp_path: Path, stored: list[dict[str, Any]], compared: Any, note: str
-) -> None:
+@pytest.mark.parametrize(("stored", "compared", "note"), [
+    ([PLAIN], PLAIN, "{2} is {1}'s own control"),
+    ([PLAIN], OTHER_BETA, "`sage compare {1} {2}` comes first"),
+    ([], OTHER_BETA, "no run of it is here"),
+    ([PLAIN], "initial policy", "`sage compare {1} {2}` comes first"),
+    ([GUIDED], "initial policy", "no run of it is here"),
+])  # fmt: skip
+def test_a_comparison_says_whether_it_is_with_the_own_control(tmp_path, stored, compared, note):
     parent = start_one_method(tmp_path, "a")
     guided = trained(tmp_path, "1", parent, **GUIDED)
     policies = {str(told): trained(tmp_path, "2", parent, **told) for told in stored}
@@ -306,7 +291,7 @@ def test_a_comparison_says_whether_it_is_with_the_own_control(
         assert own_controls([opposite], [guided], Runs(tmp_path)) == ([], [])
 
 
-def test_of_several_own_controls_the_one_of_the_same_seed_is_offered(tmp_path: Path) -> None:
+def test_of_several_own_controls_the_one_of_the_same_seed_is_offered(tmp_path):
     parent = start_one_method(tmp_path, "a")
     guided = trained(tmp_path, "1", parent, **GUIDED)
     trained(tmp_path, "2", parent, **PLAIN)
@@ -318,17 +303,12 @@ def test_of_several_own_controls_the_one_of_the_same_seed_is_offered(tmp_path: P
     assert control.label == "rl-dapo-22222222"
 
 
-@pytest.mark.parametrize(
-    ("parent", "settings", "expected"),
-    [
-        ("a", {}, "rl-dapo-33333333"),  # of two runs of the seed the newer
-        ("b", {}, "rl-dapo-22222222"),  # from the initial policy of another SFT seed
-        ("a", {"data": {"arithmetic": {"seed": 9}}}, "rl-dapo-22222222"),
-    ],
-)
-def test_an_own_control_has_the_same_initial_policy_and_data(
-    tmp_path: Path, parent: str, settings: dict[str, Any], expected: str
-) -> None:
+@pytest.mark.parametrize(("parent", "settings", "expected"), [
+    ("a", {}, "rl-dapo-33333333"),  # of two runs of the seed the newer
+    ("b", {}, "rl-dapo-22222222"),  # from the initial policy of another SFT seed
+    ("a", {"data": {"arithmetic": {"seed": 9}}}, "rl-dapo-22222222"),
+])  # fmt: skip
+def test_an_own_control_has_the_same_initial_policy_and_data(tmp_path, parent, settings, expected):
     starts = {name: start_one_method(tmp_path, name) for name in "ab"}
     guided = trained(tmp_path, "1", starts["a"], **GUIDED)
     older = trained(tmp_path, "2", starts["a"], **PLAIN)
@@ -341,9 +321,7 @@ def test_an_own_control_has_the_same_initial_policy_and_data(
 
 
 @pytest.mark.parametrize(("step", "is_control"), [(2, True), (3, False), (None, False)])
-def test_a_checkpoints_own_control_is_the_same_step_without_the_guide(
-    tmp_path: Path, step: int | None, is_control: bool
-) -> None:
+def test_a_checkpoints_own_control_is_the_same_step_without_the_guide(tmp_path, step, is_control):
     parent = start_one_method(tmp_path, "a")
     guided = replace(trained(tmp_path, "1", parent, **GUIDED), checkpoint=2)
     plain = replace(trained(tmp_path, "2", parent, **PLAIN), checkpoint=step)

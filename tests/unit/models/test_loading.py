@@ -1,7 +1,5 @@
 """Models from nothing, saved, loaded, adapted, told apart; and folders that hold none."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -61,7 +59,7 @@ def logits(model):
         return model.eval()(torch.arange(8).view(1, -1)).logits
 
 
-def test_weights_follow_the_seed_and_nothing_else():
+def test_weights_follow_shape_and_seed_and_nothing_else():
     tokenizer = build_tokenizer(SMALL, TAGS, [])
     torch.manual_seed(0)
     first = build_scratch(SMALL, tokenizer).state_dict()
@@ -75,9 +73,6 @@ def test_weights_follow_the_seed_and_nothing_else():
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert torch.equal(first[weight], third[weight])
     assert not torch.equal(first[weight], other[weight])
-
-
-def test_the_configuration_is_the_models_shape():
     model = build_scratch(SMALL, build_tokenizer(SMALL, TAGS, []))
     # vocabulary 94 printable + space + 2 tags + end + padding = 99; tied embeddings 99 x 16;
     # attention: q, k, v with bias 3 x (16 x 16 + 16), o 16 x 16; MLP 3 x 16 x 32; norms 3 x 16
@@ -220,24 +215,21 @@ def pickled(folder):
 NO_MODEL = "no model can be loaded from"
 
 
-@pytest.mark.parametrize(
-    ("load", "damage", "cause"),
-    [
-        (load_model, shutil.rmtree, r"there is no folder .*/copy"),
-        (load_tokenizer, shutil.rmtree, r"there is no folder .*/copy"),
-        (load_model, lambda folder: [file.unlink() for file in folder.iterdir()], NO_MODEL),
-        (load_model, cut, NO_MODEL),
-        (load_model, pickled, NO_MODEL),
-        (load_model, overwritten("config.json", "{not json"), NO_MODEL),
-        (load_model, overwritten("adapter_config.json", "{not json"), NO_MODEL),
-        (load_model, configured(dtype="float2"), NO_MODEL),
-        (load_model, configured(hidden_size="wide"), NO_MODEL),
-        (load_model, configured(hidden_size=None), NO_MODEL),
-        (load_tokenizer, overwritten("tokenizer.json", "{not json"), "no tokenizer can be loaded"),
-        # Transformers alone makes up an empty Qwen2 tokenizer for such a folder
-        (load_tokenizer, lambda folder: (folder / "tokenizer.json").unlink(), "holds none of"),
-    ],
-)
+@pytest.mark.parametrize(("load", "damage", "cause"), [
+    (load_model, shutil.rmtree, r"there is no folder .*/copy"),
+    (load_tokenizer, shutil.rmtree, r"there is no folder .*/copy"),
+    (load_model, lambda folder: [file.unlink() for file in folder.iterdir()], NO_MODEL),
+    (load_model, cut, NO_MODEL),
+    (load_model, pickled, NO_MODEL),
+    (load_model, overwritten("config.json", "{not json"), NO_MODEL),
+    (load_model, overwritten("adapter_config.json", "{not json"), NO_MODEL),
+    (load_model, configured(dtype="float2"), NO_MODEL),
+    (load_model, configured(hidden_size="wide"), NO_MODEL),
+    (load_model, configured(hidden_size=None), NO_MODEL),
+    (load_tokenizer, overwritten("tokenizer.json", "{not json"), "no tokenizer can be loaded"),
+    # Transformers alone makes up an empty Qwen2 tokenizer for such a folder
+    (load_tokenizer, lambda folder: (folder / "tokenizer.json").unlink(), "holds none of"),
+])  # fmt: skip
 def test_a_damaged_folder_is_named(copy, load, damage, cause):
     damage(copy)
     with pytest.raises(DataError, match=cause) as caught:
@@ -267,7 +259,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="glibc's allocat
 KEEP = "from sage_cli.models.loading import keep_freed_memory; assert keep_freed_memory() is "
 
 
-def faults(before: str = "", **environment: str) -> int:
+def faults(before="", **environment):
     """Pages that the system gave anew while a block was asked for and freed ten times."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM.format(before=before)],
@@ -277,21 +269,21 @@ def faults(before: str = "", **environment: str) -> int:
     return int(done.stdout)
 
 
-def _without_malloc() -> dict[str, str]:
+def _without_malloc():
     said = ("MALLOC_", "GLIBC_TUNABLES")
     return {name: value for name, value in os.environ.items() if not name.startswith(said)}
 
 
-def test_a_block_that_is_freed_is_not_fetched_again() -> None:
+def test_a_block_that_is_freed_is_not_fetched_again():
     assert faults() >= TIMES * PAGES / 512  # even where a page has 2 MB
     assert faults(KEEP + "True") < 100
 
 
-def test_what_the_environment_says_of_the_allocator_stays() -> None:
+def test_what_the_environment_says_of_the_allocator_stays():
     assert faults(KEEP + "False", MALLOC_MMAP_THRESHOLD_="1048576") >= TIMES * PAGES / 512
 
 
-def test_a_process_that_loads_a_model_keeps_its_memory(tmp_path: Path) -> None:
+def test_a_process_that_loads_a_model_keeps_its_memory(tmp_path):
     small = ScratchModel(kind="scratch", hidden=16, layers=1, heads=2, feed_forward=32)
     save_scratch(small, ("<a>", "</a>"), [], tmp_path)
     load = f"from sage_cli.models.loading import load_model; load_model({str(tmp_path)!r})"

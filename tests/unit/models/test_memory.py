@@ -1,10 +1,7 @@
 """How many numbers a model holds, by hand and as its makers count them."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -31,49 +28,39 @@ TOY = Shape(
 QWEN_7B = "Qwen/Qwen2.5-Math-7B"
 
 
-def test_parameters_by_hand() -> None:
+def test_parameters_by_hand():
     # q 4x4, k and v 4x2 each, o 4x4: 48; MLP 3 x 4x6: 72; biases 4 + 2 + 2; two norms of 4
     layer = 48 + 72 + 8 + 8
     assert TOY.parameters == 2 * 10 * 4 + 2 * layer + 4
-
-
-@pytest.mark.parametrize(
-    ("name", "parameters"),
-    [
-        # the numbers of elements in the published safetensors
-        (QWEN_7B, 7_615_616_512),
-        ("Qwen/Qwen2.5-3B-Instruct", 3_085_938_688),
-        ("Qwen/Qwen2.5-Math-1.5B-Instruct", 1_543_714_304),
-    ],
-)
-def test_published_models_have_the_numbers_that_are_published(name: str, parameters: int) -> None:
-    assert PUBLISHED[name].parameters == parameters
-
-
-def test_an_adapter_has_two_thin_matrices_for_each_target() -> None:
     # rank 3: q 3 x (4 + 4), down 3 x (6 + 4), in two layers
     assert TOY.adapter_parameters(3, ("q_proj", "down_proj")) == 2 * 3 * (8 + 10)
     assert TOY.adapter_parameters(3, ("lm_head",)) == 0
-
-
-def test_a_folder_tells_its_shape_and_another_kind_of_model_tells_none(tmp_path: Path) -> None:
-    config = {
-        "hidden_size": 4, "intermediate_size": 6, "num_hidden_layers": 2,
-        "num_attention_heads": 2, "num_key_value_heads": 1, "vocab_size": 10,
-        "model_type": "qwen2",
-    }  # fmt: skip
-    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    assert shape_of(PretrainedModel(path=str(tmp_path))) == TOY
-    assert shape_in({"d_model": 512}) is None
-    assert shape_of(PretrainedModel(path=str(tmp_path / "absent"))) is None
-
-
-def test_a_model_from_scratch_counts_its_tokenizer() -> None:
     shape = shape_of(ScratchModel(kind="scratch", hidden=96, layers=3, heads=4, feed_forward=288))
     assert shape is not None
     # 95 characters, four tags, end and padding; embeddings are tied
     # 101 x 96; a layer: 4 x 96^2 + 3 x 96 x 288 + 3 x 96 + 2 x 96 = 120,288; the last norm: 96
     assert (shape.vocabulary, shape.parameters) == (101, 101 * 96 + 3 * 120_288 + 96)
+
+
+@pytest.mark.parametrize(("name", "parameters"), [
+    # the numbers of elements in the published safetensors
+    (QWEN_7B, 7_615_616_512),
+    ("Qwen/Qwen2.5-3B-Instruct", 3_085_938_688),
+    ("Qwen/Qwen2.5-Math-1.5B-Instruct", 1_543_714_304),
+])  # fmt: skip
+def test_published_models_have_the_numbers_that_are_published(name, parameters):
+    assert PUBLISHED[name].parameters == parameters
+
+
+def test_a_folder_tells_its_shape_and_another_kind_of_model_tells_none(tmp_path):
+    config = {
+        "hidden_size": 4, "intermediate_size": 6, "num_hidden_layers": 2, "num_attention_heads": 2,
+        "num_key_value_heads": 1, "vocab_size": 10, "model_type": "qwen2",
+    }  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    assert shape_of(PretrainedModel(path=str(tmp_path))) == TOY
+    assert shape_in({"d_model": 512}) is None
+    assert shape_of(PretrainedModel(path=str(tmp_path / "absent"))) is None
 
 
 TOY_MEMORY = Shape(
@@ -86,7 +73,7 @@ FULL = TrainingSetup(4, 4, "adamw", checkpointing=False, fused=False)
 LORA = TrainingSetup(2, 2, "adamw_8bit", checkpointing=False, adapter=50)
 
 
-def test_what_a_training_keeps_by_hand() -> None:
+def test_what_a_training_keeps_by_hand():
     assert TOY_MEMORY.parameters == NUMBERS
     # float32 weights, as much for the reference, two float32 moments
     assert training_state(TOY_MEMORY, FULL) == {
@@ -101,7 +88,7 @@ def test_what_a_training_keeps_by_hand() -> None:
     assert training_state(TOY_MEMORY, replace(FULL, shards=2))["optimizer"] == 1200
 
 
-def test_an_update_by_hand() -> None:
+def test_an_update_by_hand():
     # a layer's token: 2x4 norms' outputs, 2x4 queries and output, 2x2 keys and values, 4x6 of the
     # MLP: 44 numbers; norms' inputs and normalised inputs: 4x4
     assert layer_bytes(TOY_MEMORY, FULL) == (44 + 16) * 4
@@ -117,19 +104,13 @@ def test_an_update_by_hand() -> None:
     # with checkpointing: two layers' inputs, one layer and its gradients
     kept = update(TOY_MEMORY, replace(FULL, checkpointing=True), rows=2, prompt=3, completion=4)
     assert kept["activations"] == 2 * 14 * 4 * 4 + 14 * 240 + 14 * 26 * 4
-
-
-def test_norms_that_are_not_trained_keep_less() -> None:
     assert layer_bytes(TOY_MEMORY, LORA) == 44 * 2 + 8 * 4
 
 
-def test_the_cache_of_the_papers_model_takes_56_kib_a_token() -> None:
+def test_caches_and_drawing_by_hand():
     shape = PUBLISHED["Qwen/Qwen2.5-Math-7B"]
     # 2 x 28 layers x 4 heads x 128 numbers of two bytes
     assert kv_cache(shape, rows=1, tokens=1, width=2) == 57_344
-
-
-def test_drawing_by_hand() -> None:
     # keys and values: 2 x 2 layers x 1 head x 2; 3 rows of 7 tokens, float32: 672 and a layer's
     # half again; logits: 3 x 10 of 4 + 4 + 4 + 8 bytes
     assert sampling(TOY_MEMORY, 4, rows=3, prompt=3, completion=4) == {
@@ -138,24 +119,18 @@ def test_drawing_by_hand() -> None:
     }
 
 
-def test_the_peak_is_what_stays_and_the_largest_phase() -> None:
+def test_the_peak_is_what_stays_and_the_largest_phase_or_an_engine():
     found = training_memory(TOY_MEMORY, FULL, rows=2, rollouts=2, prompt=3, completion=4)
     phases = {name: sum(parts.values()) for name, parts in found.phases.items()}
     assert found.largest_phase == "update"
     assert found.peak == 4800 + phases["update"]
     many = training_memory(TOY_MEMORY, FULL, rows=1, rollouts=10_000, prompt=3, completion=4)
     assert many.largest_phase == "rollout"
-
-
-def test_an_engine_beside_the_training_stays_and_draws() -> None:
     found = training_memory(
         TOY_MEMORY, FULL, rows=2, rollouts=2, prompt=3, completion=4, engine=5000
     )
     assert found.resident["vLLM"] == 5000
     assert list(found.phases) == ["update"]
-
-
-def test_an_engine_that_sleeps_has_its_memory_while_it_draws() -> None:
     sizes = {"rows": 2, "rollouts": 2, "prompt": 3, "completion": 4, "engine": 5000}
     awake, asleep = (training_memory(TOY_MEMORY, FULL, **sizes, sleeps=s) for s in (False, True))
     updating = sum(asleep.phases["update"].values())
@@ -164,7 +139,7 @@ def test_an_engine_that_sleeps_has_its_memory_while_it_draws() -> None:
     assert "vLLM" not in asleep.resident
 
 
-def test_logits_of_long_batches_are_tiles() -> None:
+def test_logits_of_long_batches_are_tiles():
     short = update(TOY_MEMORY, LORA, rows=1, prompt=0, completion=TILE_TOKENS)["logits"]
     long = update(TOY_MEMORY, LORA, rows=2, prompt=0, completion=TILE_TOKENS)["logits"]
     # the tile stays; the states and their gradient double
@@ -172,7 +147,7 @@ def test_logits_of_long_batches_are_tiles() -> None:
 
 
 @pytest.mark.parametrize("smaller", [{"rows": 4}, {"completion": 500}])
-def test_less_work_takes_less(smaller: dict[str, int]) -> None:
+def test_less_work_takes_less(smaller):
     shape = PUBLISHED["Qwen/Qwen2.5-Math-1.5B-Instruct"]
     work = {"rows": 8, "rollouts": 64, "prompt": 500, "completion": 1000}
     lora = TrainingSetup(2, 2, "adamw_8bit", checkpointing=True, adapter=10**7)

@@ -1,7 +1,5 @@
 """Runs are named by their settings and their parent, before anything is trained or loaded."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -49,33 +47,27 @@ def policy_id(runs, *sets, processes=1):
     return rl_run(settings, base, runs, processes).id
 
 
-def test_nothing_needs_to_be_there(runs):
+def test_runs_are_named_before_anything_is_there_and_by_their_processes(runs):
     assert base_id(runs).startswith("sft-arithmetic-")
     assert policy_id(runs).startswith("rl-grpo-branch-")
     assert not runs.root.exists()
+    assert policy_id(runs, processes=2) != policy_id(runs, processes=1)
 
 
 UNCHANGED = {
-    "the base": [
-        "sft.save_every=3", "tracking.wandb=off", "run.root=elsewhere", "sampling.batch_rows=5",
-        "rl.steps=9", "guide.tau=0.1", "model.tuning=lora", "sweep.retries=4", "grading.workers=3",
-    ],
-    "the policy": [
-        "rl.save_every=3", "rl.keep_checkpoints=9", "rl.stop_when_stuck=false", "sweep.retries=3",
-        "evaluation.samples=3", "sampling.temperature=0.2", "tracking.group=x", "grading.workers=2",
-        "rl.allow_template_mismatch=true", "model.lora.rank=2",
-    ],
+    "the base": ["sft.save_every=3", "tracking.wandb=off", "run.root=elsewhere",
+     "sampling.batch_rows=5", "rl.steps=9", "guide.tau=0.1", "model.tuning=lora", "sweep.retries=4",
+     "grading.workers=3"],
+    "the policy": ["rl.save_every=3", "rl.keep_checkpoints=9", "rl.stop_when_stuck=false",
+     "sweep.retries=3", "evaluation.samples=3", "sampling.temperature=0.2", "tracking.group=x",
+     "grading.workers=2", "rl.allow_template_mismatch=true", "model.lora.rank=2"],
 }  # fmt: skip
 CHANGED = {
-    "the base": [
-        "sft.steps=3", "model.hidden=32", "model.seed=4", "prompt.answer_open=<A>", "sft.seed=9",
-        "data.arithmetic.seed=2",
-    ],
-    "the policy": [
-        "rl.steps=3", "rl.seed=9", "guide.tau=0.1", "anchor.beta=0.5", "rollout.max_tokens=9",
-        "grading.mode=math-verify", "rl.learning_rate=1e-3", "model.tuning=lora",
-        "rl.steps_per_generation=2", "model.compute_dtype=bfloat16",
-    ],
+    "the base": ["sft.steps=3", "model.hidden=32", "model.seed=4", "prompt.answer_open=<A>",
+     "sft.seed=9", "data.arithmetic.seed=2"],
+    "the policy": ["rl.steps=3", "rl.seed=9", "guide.tau=0.1", "anchor.beta=0.5",
+     "rollout.max_tokens=9", "grading.mode=math-verify", "rl.learning_rate=1e-3",
+     "model.tuning=lora", "rl.steps_per_generation=2", "model.compute_dtype=bfloat16"],
 }  # fmt: skip
 IDS = {"the base": base_id, "the policy": policy_id}
 
@@ -94,10 +86,6 @@ def test_a_run_is_named_by_what_makes_it(runs, what, setting, changes):
     assert (IDS[what](runs, *guided, setting) != IDS[what](runs)) is changes
     if changes:  # a base names what grows from it
         assert policy_id(runs, setting) != policy_id(runs)
-
-
-def test_processes_draw_rollouts_of_their_own(runs):
-    assert policy_id(runs, processes=2) != policy_id(runs, processes=1)
 
 
 def test_a_base_that_is_taken_as_it_is(runs):

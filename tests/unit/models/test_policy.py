@@ -1,14 +1,10 @@
 """Which model a name means, and what two names may not share."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.models.policy import chosen_policies, named_policies, named_policy, split_label
-from sage_cli.store.run import SEAL, Run, Runs
+from sage_cli.store.run import SEAL, Runs
 
 
 @pytest.fixture
@@ -25,13 +21,13 @@ def runs(tmp_path):
     return runs
 
 
-def sealed_checkpoint(run: Run, step: int) -> None:
+def sealed_checkpoint(run, step):
     place = run.checkpoints / f"checkpoint-{step}"
     place.mkdir(parents=True)
     (place / SEAL).write_text("{}")
 
 
-def model_folder(folder: Path) -> str:
+def model_folder(folder):
     folder.mkdir(parents=True)
     (folder / "config.json").write_text("{}")
     return str(folder)
@@ -55,14 +51,11 @@ def test_checkpoints_by_step(runs):
             named_policy(f"rl-dapo@{step}", runs)
 
 
-def test_a_checkpoint_that_is_being_written_is_none_yet(runs):
+def test_neither_an_unfinished_run_nor_an_unsealed_checkpoint_is_a_model(runs):
     (runs.find("rl-dapo").checkpoints / "checkpoint-20").mkdir()
     assert [one.checkpoint for one in named_policies("rl-dapo@all", runs)] == [2, 10, None]
     with pytest.raises(StoreError, match="no checkpoint at step '20'; it keeps 2, 10"):
         named_policy("rl-dapo@20", runs)
-
-
-def test_an_unfinished_run_has_no_model_yet(runs):
     with pytest.raises(StoreError, match="is interrupted, not finished"):
         named_policy("rl-grpo", runs)
     assert named_policies("rl-grpo@all", runs) == []

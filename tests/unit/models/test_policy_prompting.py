@@ -1,7 +1,5 @@
 """Under which settings a model is measured that no run here made."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

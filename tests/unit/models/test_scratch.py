@@ -78,11 +78,14 @@ class TestBoth:
         )
 
 
-def test_a_character_is_a_token(tokenizers):
+def test_characters_are_tokens_and_bpe_reads_any_unicode(tokenizers):
     text = "S:47*60=2820;"
     assert len(ids(tokenizers["characters"], text)) == len(text)
     # 94 printable characters, the space, four tags, end and padding
     assert len(tokenizers["characters"]) == 94 + 1 + 4 + 2
+    text = "naïve 数学 ½"
+    assert tokenizers["bpe"].decode(ids(tokenizers["bpe"], text)) == text
+    assert len(character_tokenizer(["", "<a>"])) == len(character_tokenizer(["<a>"]))
 
 
 def test_bpe_learns_from_its_texts_only(tokenizers, built):
@@ -92,12 +95,3 @@ def test_bpe_learns_from_its_texts_only(tokenizers, built):
     assert len(tokenizer) == 320 + 4 + 2
     again = bpe_tokenizer(TEXTS, 320, TAGS)
     assert again.get_vocab() == built["bpe"].get_vocab()
-
-
-def test_bpe_reads_any_unicode(tokenizers):
-    text = "naïve 数学 ½"
-    assert tokenizers["bpe"].decode(ids(tokenizers["bpe"], text)) == text
-
-
-def test_a_tag_that_is_empty_is_no_token():
-    assert len(character_tokenizer(["", "<a>"])) == len(character_tokenizer(["<a>"]))

@@ -27,11 +27,7 @@ class Spoken:
 
 
 # after token 0: probabilities 1/2, 1/4, 1/4; after 1: 1, 0, 0; after 2: all equal
-TABLE = [
-    [math.log(2), 0.0, 0.0],
-    [0.0, -math.inf, -math.inf],
-    [5.0, 5.0, 5.0],
-]
+TABLE = [[math.log(2), 0.0, 0.0], [0.0, -math.inf, -math.inf], [5.0, 5.0, 5.0]]
 
 
 def test_logps_and_entropies_by_hand():
@@ -42,17 +38,11 @@ def test_logps_and_entropies_by_hand():
     # H(1/2, 1/4, 1/4) = 1/2 log 2 + 2 x 1/4 log 4 = 3/2 log 2; H(1, 0, 0) = 0
     branching = 1.5 * math.log(2)
     assert entropy_T.tolist() == pytest.approx([branching, 0.0, branching, branching], abs=1e-6)
-
-
-def test_the_temperature_divides_the_logits():
     logps_T, entropy_T = batch_signals(Spoken(TABLE), [([0], [0])], temperature=0.5)[0]
     # logits 2 log 2, 0, 0: weights 4, 1, 1, so p = 2/3, 1/6, 1/6
     assert logps_T.item() == pytest.approx(math.log(2 / 3), abs=1e-6)
     expected = -(2 / 3) * math.log(2 / 3) - 2 / 6 * math.log(1 / 6)
     assert entropy_T.item() == pytest.approx(expected, abs=1e-6)
-
-
-def test_an_empty_completion_has_no_signals():
     logps_T, entropy_T = batch_signals(Spoken(TABLE), [([0, 1], [])])[0]
     assert len(logps_T) == len(entropy_T) == 0
 

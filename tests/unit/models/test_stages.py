@@ -1,7 +1,5 @@
 """The stages of a command, described."""
 
-from __future__ import annotations
-
 import pytest
 
 from sage_cli.cli.training_run import RlTraining
@@ -14,13 +12,13 @@ from sage_cli.models.planned import Described, Stage, memory_of, plan_of
 class Told(Stage):
     """A stage of a name that takes some memory, or none."""
 
-    def __init__(self, name: str, gib: float | None) -> None:
+    def __init__(self, name, gib):
         self.name, self.gib = name, gib
 
-    def describe(self) -> Described:
+    def describe(self):
         return Described(self.name, {"state": "not begun"})
 
-    def memory(self, gpu_gb: int) -> Described | None:
+    def memory(self, gpu_gb):
         if self.gib is None:
             return super().memory(gpu_gb)
         return Described(f"memory of {self.name} on {gpu_gb} GB", {"GiB": self.gib})
@@ -29,7 +27,7 @@ class Told(Stage):
 STAGES = [Told("start", None), Told("training", 3.0)]
 
 
-def test_memory_follows_the_stages_and_is_left_out_where_nothing_is_computed() -> None:
+def test_memory_follows_the_stages_and_is_left_out_where_nothing_is_computed():
     assert [one.title for one in plan_of(STAGES)] == ["start", "training"]
     found = plan_of(STAGES, 24)
     assert [one.title for one in found] == ["start", "training", "memory of training on 24 GB"]
@@ -39,12 +37,12 @@ def test_memory_follows_the_stages_and_is_left_out_where_nothing_is_computed() -
 PAPER = "qwen2.5-math-7b"
 
 
-def stages(preset: str, gpu: int, *sets: str) -> list[Described]:
+def stages(preset, gpu, *sets):
     config = load((preset,), sets=sets).config
     return memory_of([*RlTraining.of(config).stages, EvaluationStage(Evaluation(config), [])], gpu)
 
 
-def test_the_papers_setting_fits_an_h100_and_no_l4() -> None:
+def test_the_papers_setting_fits_an_h100_and_no_l4():
     # 256 rows x (512 + 6,144) tokens x 57,344 bytes = 98 GB beside 15 GB of weights
     warm_up, training, sampling = stages(PAPER, 80, "sampling.max_tokens=6144")
     assert [one.facts["fits"] for one in (warm_up, training, sampling)] == [True, True, False]
@@ -59,7 +57,7 @@ def test_the_papers_setting_fits_an_h100_and_no_l4() -> None:
     assert "rl.micro_batch" in small[1].facts["does not fit"]
 
 
-def test_an_engines_share_and_cards_are_those_of_its_settings() -> None:
+def test_an_engines_share_and_cards_are_those_of_its_settings():
     sets = ("sampling.vllm.gpu_memory_utilization=0.5", "sampling.vllm.tensor_parallel_size=2")
     said = stages(PAPER, 24, *sets)[2].facts["vLLM"]
     # 24 GB less 15,231,233,024 bytes of weights, by 2,560 tokens x 57,344 bytes
@@ -69,12 +67,12 @@ def test_an_engines_share_and_cards_are_those_of_its_settings() -> None:
     assert stages(PAPER, 24, "sampling.backend=vllm")[2].facts["fits"] is True
 
 
-def test_where_servers_draw_no_card_is_needed() -> None:
+def test_where_servers_draw_no_card_is_needed():
     facts = stages(PAPER, 24, "sampling.servers=['http://a:1']")[2].facts
     assert facts == {"servers": "http://a:1; no model is loaded here"}
 
 
-def test_sharding_divides_what_a_card_holds() -> None:
+def test_sharding_divides_what_a_card_holds():
     sets = ("rl.processes=4", "rl.accelerate=zero3", "rl.micro_batch=4")
     preset = "qwen2.5-3b-instruct-full"
     alone, spread = (stages(preset, 40, *more)[0].facts for more in ((), sets))
@@ -86,7 +84,7 @@ def test_sharding_divides_what_a_card_holds() -> None:
     assert alone["optimizer, GiB"] == pytest.approx(2 * alone["weights, GiB"], rel=0.01)
 
 
-def test_the_advice_on_sharding_can_be_followed() -> None:
+def test_the_advice_on_sharding_can_be_followed():
     training = stages(PAPER, 24)[1]
     advice = "rl.processes=2 with rl.accelerate=fsdp2 and rl.optimizer=adamw"
     assert advice in training.facts["does not fit"]
@@ -98,12 +96,12 @@ def test_the_advice_on_sharding_can_be_followed() -> None:
     assert "accelerate" not in alone
 
 
-def test_an_engine_takes_its_share_of_the_card() -> None:
+def test_an_engine_takes_its_share_of_the_card():
     facts = stages(PAPER, 80, "rollout.backend=vllm")[1].facts
     assert facts["vLLM, GiB"] == pytest.approx(0.3 * 80e9 / 2**30, rel=0.01)
 
 
-def test_the_long_reasoning_preset_gives_its_engine_most_of_a_card_of_80_gb() -> None:
+def test_the_long_reasoning_preset_gives_its_engine_most_of_a_card_of_80_gb():
     """.6 of 80e9 bytes are 44.7 GiB beside 14.4 of weights, while 2 texts take less."""
     facts = stages("r1-distill-qwen-7b", 80, "rollout.backend=vllm")[0].facts
     assert facts["at the peak"] == "rollout"
@@ -111,12 +109,12 @@ def test_the_long_reasoning_preset_gives_its_engine_most_of_a_card_of_80_gb() ->
     assert facts["fits"] is True
 
 
-def test_an_unknown_model_is_named() -> None:
+def test_an_unknown_model_is_named():
     (_, training, _) = stages(PAPER, 80, "model.path=./nowhere")
     assert training.facts == {"unknown": "no config.json of ./nowhere is here that tells its sizes"}
 
 
-def test_the_longest_prompt_of_generated_problems_is_counted() -> None:
+def test_the_longest_prompt_of_generated_problems_is_counted():
     # the laptop's problems are two two-digit numbers and an operation: 99*99=?
     assert prompt_tokens(load(("tiny",)).config) in (7, 8)
     assert prompt_tokens(load((PAPER,)).config) == 512

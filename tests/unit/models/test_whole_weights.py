@@ -1,32 +1,27 @@
 """What a model's files tell before it is loaded: cut weights, and what our decoder can't sample."""
 
-from __future__ import annotations
-
 import json
 import shutil
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sage_cli.cli.training_run import InitialPolicy, RlTraining
 from sage_cli.config.load import load
-from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.models.folders import require_whole_weights
 from sage_cli.models.planned import plan_of
 from sage_cli.sampling.sampler import planned_obstacles
 
 
-def safetensors(file: Path, floats: int = 80) -> None:
+def safetensors(file, floats=80):
     entry = {"dtype": "F32", "shape": [floats], "data_offsets": [0, 4 * floats]}
     header = json.dumps({"__metadata__": {"format": "pt"}, "weight": entry}).encode()
     file.write_bytes(len(header).to_bytes(8, "little") + header + bytes(4 * floats))
 
 
 @pytest.fixture
-def model(tmp_path: Path) -> Path:
+def model(tmp_path):
     folder = tmp_path / "model"
     folder.mkdir()
     (folder / "config.json").write_text('{"model_type": "qwen2"}')
@@ -34,37 +29,37 @@ def model(tmp_path: Path) -> Path:
     return folder
 
 
-def configured(path: Path, *sets: str) -> SageConfig:
+def configured(path, *sets):
     sets = (f"run.root={path.parent / 'runs'}", "prompt.format=plain", *sets)
     return load(["tiny"], {"model": {"kind": "pretrained", "path": str(path)}}, sets).config
 
 
-def cut(size: int) -> Callable[[Path], object]:
-    def damage(folder: Path) -> None:
+def cut(size):
+    def damage(folder):
         file = folder / "model.safetensors"
         file.write_bytes(file.read_bytes()[:size])
 
     return damage
 
 
-def moved_to_bin(folder: Path) -> None:
+def moved_to_bin(folder):
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
 
 
-def without_a_shard(folder: Path) -> None:
+def without_a_shard(folder):
     shards = {"a": "model.safetensors", "b": "model-2.safetensors"}
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": shards}))
 
 
-def pointer(folder: Path) -> None:
+def pointer(folder):
     (folder / "model.safetensors").write_text("version https://git-lfs.github.com/spec/v1")
 
 
-def none(folder: Path) -> None:
+def none(folder):
     (folder / "model.safetensors").unlink()
 
 
-def below_an_adapter(folder: Path) -> None:
+def below_an_adapter(folder):
     base = folder.parent / "base"
     shutil.copytree(folder, base)
     cut(200)(base)
@@ -73,22 +68,17 @@ def below_an_adapter(folder: Path) -> None:
     (folder / "adapter_config.json").write_text(json.dumps(adapter))
 
 
-@pytest.mark.parametrize(
-    ("damage", "cause"),
-    [
-        (cut(200), r"model\.safetensors has 200 bytes and should have 4\d\d"),
-        (cut(20), "has 20 bytes and ends within its header"),
-        (cut(0), "has 0 bytes and should have|ends within"),
-        (pointer, "ends within its header"),
-        (moved_to_bin, r"has no \*\.safetensors; of \*\.bin none is read"),
-        (none, r"has no \*\.safetensors"),
-        (without_a_shard, r"has no model-2\.safetensors"),
-        (below_an_adapter, r"base/model\.safetensors has 200 bytes"),
-    ],
-)
-def test_damaged_weights_are_named_by_the_plan_of_every_training(
-    model: Path, damage: Callable[[Path], object], cause: str
-) -> None:
+@pytest.mark.parametrize(("damage", "cause"), [
+    (cut(200), r"model\.safetensors has 200 bytes and should have 4\d\d"),
+    (cut(20), "has 20 bytes and ends within its header"),
+    (cut(0), "has 0 bytes and should have|ends within"),
+    (pointer, "ends within its header"),
+    (moved_to_bin, r"has no \*\.safetensors; of \*\.bin none is read"),
+    (none, r"has no \*\.safetensors"),
+    (without_a_shard, r"has no model-2\.safetensors"),
+    (below_an_adapter, r"base/model\.safetensors has 200 bytes"),
+])  # fmt: skip
+def test_damaged_weights_are_named_by_the_plan_of_every_training(model, damage, cause):
     require_whole_weights(model)
     damage(model)
     with pytest.raises(DataError, match=cause):
@@ -124,8 +114,8 @@ REFUSED: list[tuple[dict[str, Any], str | None]] = [
 
 @pytest.mark.parametrize(("config", "obstacle"), REFUSED)
 def test_what_our_decoder_can_not_sample_is_said_before_anything_is_trained(
-    model: Path, config: dict[str, Any], obstacle: str | None
-) -> None:
+    model, config, obstacle
+):
     (model / "config.json").write_text(json.dumps({"model_type": "qwen2", **config}))
     sets = ["sft.enabled=false", "rollout.backend=sampler", "rl.optimizer=adamw"]
     training = RlTraining.of(configured(model, *sets))
@@ -142,5 +132,5 @@ def test_what_our_decoder_can_not_sample_is_said_before_anything_is_trained(
     assert "transformers" not in refusal.value.cause  # it is what the next step offers
 
 
-def test_an_unknown_model_has_no_obstacle() -> None:
+def test_an_unknown_model_has_no_obstacle():
     assert list(planned_obstacles({}, 10**6)) == []

@@ -1,7 +1,5 @@
 """The generator of the tiny preset: strategies as written, disjoint splits, phases as data."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest
@@ -13,14 +11,10 @@ from sage_cli.problems.arithmetic import Arithmetic, working_out
 from sage_cli.settings.sections.data import ArithmeticSection, PhaseSection
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("S", "S:47*60=2820;47*3=141;2820+141=2961"),
-        ("R", "R:63*40=2520;63*7=441;2520+441=2961"),
-        ("D", "D:47*63=2961"),
-    ],
-)
+@pytest.mark.parametrize(("name", "text"), [
+    ("S", "S:47*60=2820;47*3=141;2820+141=2961"), ("R", "R:63*40=2520;63*7=441;2520+441=2961"),
+    ("D", "D:47*63=2961"),
+])  # fmt: skip
 def test_working_out_as_the_recipe_writes_it(name, text):
     assert working_out(name, 47, 63) == text
     assert Arithmetic.mode_of(text) == name
@@ -65,14 +59,11 @@ def test_splits_share_no_product_in_either_order():
         assert problem.gold == str(int(a) * int(b))
 
 
-def test_operands_of_the_problems_are_uniform():
+def test_problems_are_uniform_and_more_keep_the_first_ones():
     test = Arithmetic(ArithmeticSection(held_out=2000)).problems("test")
     firsts = [int(p.question.split("*")[0]) for p in test]
     # mean of 11..99 is 55, standard error 25.7 / sqrt(2000) = .57: five of them
     assert abs(sum(firsts) / len(firsts) - 55) < 2.9
-
-
-def test_more_test_problems_keep_the_first_ones_and_the_validation_problems():
     few = Arithmetic(ArithmeticSection(held_out=60))
     many = Arithmetic(ArithmeticSection(held_out=300))
     assert many.problems("test")[:60] == few.problems("test")

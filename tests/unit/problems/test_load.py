@@ -1,7 +1,5 @@
 """What problems and demonstrations depend on, told without making or reading any."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -40,14 +38,11 @@ def demonstrations(data, **sft):
     return demonstrations_identity(data, SftSection(**sft))
 
 
-@pytest.mark.parametrize(
-    ("name", "change"),
-    [
-        ("arithmetic", {"arithmetic": {"held_out": 61}}),
-        ("arithmetic-dev", {"arithmetic": {"seed": 1}}),
-        ("kk-generated", {"knights_knaves": {"seed": 1}}),
-    ],
-)
+@pytest.mark.parametrize(("name", "change"), [
+    ("arithmetic", {"arithmetic": {"held_out": 61}}),
+    ("arithmetic-dev", {"arithmetic": {"seed": 1}}),
+    ("kk-generated", {"knights_knaves": {"seed": 1}}),
+])  # fmt: skip
 def test_problems_that_are_made_depend_on_their_settings(name, change):
     before = problems_identity(name, DataSection())
     assert before == problems_identity(name, DataSection())
@@ -56,30 +51,24 @@ def test_problems_that_are_made_depend_on_their_settings(name, change):
     assert before != problems_identity(name, DataSection(), limit=5)
 
 
-@pytest.mark.parametrize(
-    ("name", "settings", "shown"),
-    [
-        ("arithmetic", {}, "arithmetic"),
-        ("arithmetic", {"arithmetic": {"held_out": 200, "validation": 7}}, "arithmetic"),
-        ("arithmetic", {"arithmetic": {"familiar_share": 0.4}}, "arithmetic"),
-        ("arithmetic", {"arithmetic": {"held_out": 60}}, "arithmetic:held_out=60"),
-        ("arithmetic-dev", {"arithmetic": {"held_out": 60}}, "arithmetic-dev"),
-        ("arithmetic-dev", {"arithmetic": {"validation": 6}}, "arithmetic-dev:validation=6"),
-        ("arithmetic", {"arithmetic": {"low": 2, "high": 50}}, "arithmetic:low=2:high=50"),
-        ("arithmetic:held_out=60", {"arithmetic": {"held_out": 9}}, "arithmetic:held_out=60"),
-        ("arithmetic:held_out=200", {"arithmetic": {"held_out": 9}}, "arithmetic"),
-        ("kk-generated", {}, "kk-generated"),
-        (
-            "kk-generated",
-            {"knights_knaves": {"people": [2, 3], "per_size": 4}},
-            "kk-generated:people=2+3:per_size=4",
-        ),
-        ("kk-generated:people=3", {}, "kk-generated:people=3"),
-        ("kk-generated:seed=-1:per_size=4", {}, "kk-generated:per_size=4:seed=-1"),
-        ("gsm8k", {}, "gsm8k"),
-        ("mine.jsonl", {}, "mine.jsonl"),
-    ],
-)
+@pytest.mark.parametrize(("name", "settings", "shown"), [
+    ("arithmetic", {}, "arithmetic"),
+    ("arithmetic", {"arithmetic": {"held_out": 200, "validation": 7}}, "arithmetic"),
+    ("arithmetic", {"arithmetic": {"familiar_share": 0.4}}, "arithmetic"),
+    ("arithmetic", {"arithmetic": {"held_out": 60}}, "arithmetic:held_out=60"),
+    ("arithmetic-dev", {"arithmetic": {"held_out": 60}}, "arithmetic-dev"),
+    ("arithmetic-dev", {"arithmetic": {"validation": 6}}, "arithmetic-dev:validation=6"),
+    ("arithmetic", {"arithmetic": {"low": 2, "high": 50}}, "arithmetic:low=2:high=50"),
+    ("arithmetic:held_out=60", {"arithmetic": {"held_out": 9}}, "arithmetic:held_out=60"),
+    ("arithmetic:held_out=200", {"arithmetic": {"held_out": 9}}, "arithmetic"),
+    ("kk-generated", {}, "kk-generated"),
+    ("kk-generated", {"knights_knaves": {"people": [2, 3], "per_size": 4}},
+     "kk-generated:people=2+3:per_size=4"),
+    ("kk-generated:people=3", {}, "kk-generated:people=3"),
+    ("kk-generated:seed=-1:per_size=4", {}, "kk-generated:per_size=4:seed=-1"),
+    ("gsm8k", {}, "gsm8k"),
+    ("mine.jsonl", {}, "mine.jsonl"),
+])  # fmt: skip
 def test_generated_problems_of_other_settings_have_another_name(name, settings, shown):
     """Two benchmarks of one name have the same problems, and a name can be typed again."""
     assert shown_name(name, section(**settings)) == shown
@@ -103,7 +92,7 @@ def test_what_a_name_sets_is_what_is_trained_on_and_demonstrated():
         problems_identity("gsm8k:seed=3", DataSection())
 
 
-def test_of_a_generator_the_split_counts_and_training_reads_its_own():
+def test_splits_count_groups_are_their_members_and_training_reads_its_own():
     parts = [problems_identity(f"arithmetic{end}", DataSection()) for end in ("", "-dev", "-train")]
     assert len({json.dumps(part) for part in parts}) == 3
     by_name = [
@@ -111,6 +100,8 @@ def test_of_a_generator_the_split_counts_and_training_reads_its_own():
     ]
     assert by_name[0] == by_name[1]
     assert by_name[0]["problems"][0][0]["split"] == "training"
+    [years] = problems_identity("aime", DataSection())["problems"]
+    assert [year["data_set"] for year in years] == ["aime24", "aime25"]
 
 
 @pytest.mark.parametrize(
@@ -197,11 +188,6 @@ def test_how_a_data_set_is_declared_counts(change):
     changed = source_identity(replace(declared, **change), DataSection())
     assert changed != source_identity(declared, DataSection())
     assert json.loads(json.dumps(changed)) == changed
-
-
-def test_a_group_is_its_members():
-    [years] = problems_identity("aime", DataSection())["problems"]
-    assert [year["data_set"] for year in years] == ["aime24", "aime25"]
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 """Problems by name and by path, and everything that can be wrong with a row."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -53,15 +51,12 @@ def test_aime_is_both_years_and_shares_their_ids(tmp_path):
     assert len(load_problems("aime24,aime25", data, limit=2)) == 4
 
 
-def test_the_environment_names_the_data_folder(tmp_path, monkeypatch):
+def test_data_folders_are_named_by_the_environment_and_copies_are_whole(tmp_path, monkeypatch):
     aime(tmp_path)
     monkeypatch.setenv("SAGE_DATA", str(tmp_path))
     assert len(load_problems("aime", DataSection())) == 60
     with pytest.raises(DataError, match="isn't there"):
         load_problems("aime", DataSection(root=tmp_path / "elsewhere"))
-
-
-def test_an_incomplete_copy_is_refused(tmp_path):
     with pytest.raises(DataError, match="aime24 has 29 problems where 30 are expected"):
         load_problems("aime", aime(tmp_path, count_2024=29))
 
@@ -96,7 +91,7 @@ def test_minerva_golds_stand_in_a_column_or_in_the_last_box(tmp_path):
     assert golds == [*map(str, range(271)), "x"]
 
 
-def test_a_file_with_named_columns(tmp_path):
+def test_columns_are_named_and_repeated_rows_left_out_with_a_warning(tmp_path, caplog):
     path = jsonl(tmp_path / "mine.jsonl", {"q": "1+1?", "a": 2.0, "hard": False})
     [problem] = load_problems(str(path), DataSection(), FieldsSection(question="q", gold="a"))
     assert (problem.question, problem.gold, problem.meta["hard"]) == ("1+1?", "2", False)
@@ -104,9 +99,6 @@ def test_a_file_with_named_columns(tmp_path):
     moved = jsonl(tmp_path / "elsewhere/mine.jsonl", {"q": "1+1?", "a": 2})
     [same] = load_problems(str(moved), DataSection(), FieldsSection(question="q", gold="a"))
     assert same.id == problem.id  # ids depend on the file's name, not on its folder
-
-
-def test_repeated_rows_are_left_out_with_a_warning(tmp_path, caplog):
     row, other = {"question": "q", "gold": "1"}, {"question": "q", "gold": "2"}
     path = jsonl(tmp_path / "mine.jsonl", row, other, row)
     assert [p.gold for p in load_problems(str(path), DataSection())] == ["1", "2"]
@@ -135,32 +127,25 @@ def failing(path, **fields):
 GOOD = '{"question": "q", "gold": "1"}\n'
 
 
-@pytest.mark.parametrize(
-    ("kind", "text", "complaint"),
-    [
-        ("csv", 'question,gold\n"a\nb",1\nq,1,2\n', "line 4, has 3 values, and the first line nam"),
-        ("csv", "question,gold\nq,1\nq\n", "line 3, has 1 values"),
-        ("csv", 'question,gold\nq,1\n"q,2\nr,3\n', "line 3, isn't CSV: unexpected end of data"),
-        ("csv", 'question,gold\n"q" x,2\n', "line 2, isn't CSV"),
-        ("csv", "question,gold,gold\nq,1,2\n", "names a column twice: question, gold, gold"),
-        ("csv", "question,gold\n\nq,\n", "line 3 has no gold answer (column gold)"),
-        ("csv", "question,answer\nq,1\n", "has no column 'gold'"),
-        ("csv", "question,gold\n", "holds no problems"),
-        ("csv", "", "holds no problems"),
-        ("jsonl", GOOD + '{"question": "q", "gold"\n', "line 2, isn't JSON"),
-        ("jsonl", GOOD + "\n" + "[1]\n", "line 3, is a JSON list"),
-        (
-            "jsonl",
-            GOOD + '{"question": "q", "gold": null}\n',
-            "line 2 has no gold answer (column g",
-        ),
-        ("jsonl", GOOD + '{"question": "q", "gold": " "}\n', "line 2 has no gold answer"),
-        ("jsonl", GOOD + '{"question": "", "gold": "1"}\n', "line 2 has no question (column quest"),
-        ("jsonl", GOOD + '{"question": "q", "golds": "1"}\n', "did you mean 'golds'?"),
-        ("jsonl", '{"qeustion": "q", "gold": "1"}\n', "did you mean 'qeustion'?"),
-        ("jsonl", "", "holds no problems"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "text", "complaint"), [
+    ("csv", 'question,gold\n"a\nb",1\nq,1,2\n', "line 4, has 3 values, and the first line nam"),
+    ("csv", "question,gold\nq,1\nq\n", "line 3, has 1 values"),
+    ("csv", 'question,gold\nq,1\n"q,2\nr,3\n', "line 3, isn't CSV: unexpected end of data"),
+    ("csv", 'question,gold\n"q" x,2\n', "line 2, isn't CSV"),
+    ("csv", "question,gold,gold\nq,1,2\n", "names a column twice: question, gold, gold"),
+    ("csv", "question,gold\n\nq,\n", "line 3 has no gold answer (column gold)"),
+    ("csv", "question,answer\nq,1\n", "has no column 'gold'"),
+    ("csv", "question,gold\n", "holds no problems"),
+    ("csv", "", "holds no problems"),
+    ("jsonl", GOOD + '{"question": "q", "gold"\n', "line 2, isn't JSON"),
+    ("jsonl", GOOD + "\n" + "[1]\n", "line 3, is a JSON list"),
+    ("jsonl", GOOD + '{"question": "q", "gold": null}\n', "line 2 has no gold answer (column g",),
+    ("jsonl", GOOD + '{"question": "q", "gold": " "}\n', "line 2 has no gold answer"),
+    ("jsonl", GOOD + '{"question": "", "gold": "1"}\n', "line 2 has no question (column quest"),
+    ("jsonl", GOOD + '{"question": "q", "golds": "1"}\n', "did you mean 'golds'?"),
+    ("jsonl", '{"qeustion": "q", "gold": "1"}\n', "did you mean 'qeustion'?"),
+    ("jsonl", "", "holds no problems"),
+])  # fmt: skip
 def test_broken_rows_are_named_by_their_line(tmp_path, kind, text, complaint):
     path = tmp_path / f"broken.{kind}"
     path.write_text(text)
@@ -184,22 +169,19 @@ def test_unknown_names_are_corrected():
     assert benchmark_names("aime, amc23,aime") == ["aime", "amc23"]
 
 
-@pytest.mark.parametrize(
-    ("name", "count", "question", "gold"),
-    [
-        ("aime", 60, "Every morning Aya", "204"),
-        ("amc23", 40, "Cities $A$ and $B$", "27"),
-        ("math500", 500, "Convert the point", r"\left( 3, \frac{\pi}{2} \right)"),
-        ("math500-l5", 134, "", None),
-        ("minerva", 272, "Each of the two Magellan", "1.6"),
-        ("gsm8k", 1319, "Janet", "18"),
-        ("kk", 210, "A very special island", "Jackson is a knave, and James is a knave."),
-        ("dapo-math-17k", 237, "How many positive", "9"),
-        ("asdiv", 2214, "Seven red apples", "9"),
-        ("mawps", 1981, "Joan found 70 seashells", "43"),
-        ("svamp", 1000, "There are 87 oranges", "145"),
-    ],
-)
+@pytest.mark.parametrize(("name", "count", "question", "gold"), [
+    ("aime", 60, "Every morning Aya", "204"),
+    ("amc23", 40, "Cities $A$ and $B$", "27"),
+    ("math500", 500, "Convert the point", r"\left( 3, \frac{\pi}{2} \right)"),
+    ("math500-l5", 134, "", None),
+    ("minerva", 272, "Each of the two Magellan", "1.6"),
+    ("gsm8k", 1319, "Janet", "18"),
+    ("kk", 210, "A very special island", "Jackson is a knave, and James is a knave."),
+    ("dapo-math-17k", 237, "How many positive", "9"),
+    ("asdiv", 2214, "Seven red apples", "9"),
+    ("mawps", 1981, "Joan found 70 seashells", "43"),
+    ("svamp", 1000, "There are 87 oranges", "145"),
+])  # fmt: skip
 def test_published_rows_load(shared, name, count, question, gold):
     problems = load_problems(name, DataSection(root=shared / "data"))
     assert len(problems) == len({p.id for p in problems}) == count
@@ -223,26 +205,30 @@ def words(start, stop):
     return " ".join(f"w{i}" for i in range(start, stop))
 
 
-def test_normalised_text_forgets_case_spacing_and_markup():
+def test_the_same_question_is_found_in_other_clothes():
     assert normalised(r"  Find $\frac{1}{2}\,x$. ") == normalised("find \\frac 1 2 X") == (
         "find", "frac", "1", "2", "x",
     )  # fmt: skip
     assert normalised("Ⅳ_a") == ("iv", "a")
-
-
-def test_the_same_question_in_other_clothes():
     [match] = find_overlap(
         [problem("What is  $2+2$ ?")], [problem("what is 2+2"), problem("other")]
     )
     assert (match.same, match.share, match.bench.question) == (True, 1.0, "what is 2+2")
+    twice = [problem("1 + 1 = ?", "2"), problem("1+1=?", "3")]
+    assert duplicates([twice[0], problem("else"), twice[1]]) == [twice]
+    assert duplicates([problem("a"), problem("b")]) == []
 
 
-def test_thirteen_words_in_a_row_count_and_twelve_do_not():
+def test_thirteen_words_in_a_row_count_and_pairs_stand_in_order():
     # 20 words have 8 passages of 13 words; the training text holds words 0 to 13: two of them.
     bench = [problem(words(0, 20))]
     [match] = find_overlap([problem(words(0, 14) + " and more")], bench)
     assert (match.same, match.share) == (False, 2 / 8)
     assert find_overlap([problem(words(0, 12) + " and more")], bench) == []
+    bench = [problem(words(0, 20)), problem(words(40, 60))]
+    train = [problem(words(40, 54)), problem(words(0, 14)), problem(words(0, 16))]
+    pairs = [(match.bench, match.train) for match in find_overlap(train, bench)]
+    assert pairs == [(bench[0], train[2]), (bench[0], train[1]), (bench[1], train[0])]
 
 
 def test_wording_that_a_benchmark_repeats_is_no_contamination():
@@ -253,19 +239,6 @@ def test_wording_that_a_benchmark_repeats_is_no_contamination():
     assert len(find_overlap(train, few)) == 10
     assert find_overlap(train, many) == []
     assert [match.bench for match in find_overlap([many[3]], many)] == [many[3]]
-
-
-def test_pairs_stand_in_the_benchmarks_order_the_closest_first():
-    bench = [problem(words(0, 20)), problem(words(40, 60))]
-    train = [problem(words(40, 54)), problem(words(0, 14)), problem(words(0, 16))]
-    pairs = [(match.bench, match.train) for match in find_overlap(train, bench)]
-    assert pairs == [(bench[0], train[2]), (bench[0], train[1]), (bench[1], train[0])]
-
-
-def test_duplicates_are_grouped_whatever_their_golds():
-    twice = [problem("1 + 1 = ?", "2"), problem("1+1=?", "3")]
-    assert duplicates([twice[0], problem("else"), twice[1]]) == [twice]
-    assert duplicates([problem("a"), problem("b")]) == []
 
 
 def test_dapo_sample_is_found_in_math500(shared):
@@ -342,7 +315,7 @@ def test_arithmetic_demonstrations_are_as_many_as_the_steps_take():
         demonstrations(data())
 
 
-def test_a_source_without_worked_solutions_is_refused(tmp_path):
+def test_sources_and_demonstrations_without_worked_solutions_are_named(tmp_path):
     path = tmp_path / "mine.jsonl"
     path.write_text('{"question": "q", "gold": "1", "steps": "w"}\n')
     with pytest.raises(DataError, match="no worked solutions"):
@@ -356,6 +329,10 @@ def test_a_source_without_worked_solutions_is_refused(tmp_path):
     for name in ("kk-generated", "arithmetic-dev"):
         with pytest.raises(DataError, match=f"{name} has no worked solutions"):
             demonstrations(data(sft={"name": name}))
+    path.write_text('{"question": "q", "gold": "1", "w": ""}\n')
+    fields = {"question": "question", "gold": "gold", "working": "w"}
+    with pytest.raises(DataError, match="line 1 has no worked solution"):
+        demonstrations(data(sft={"name": str(path), "fields": fields}))
 
 
 def test_pairs_of_question_and_answer_are_learnt_and_that_is_said(tmp_path, caplog):
@@ -364,14 +341,6 @@ def test_pairs_of_question_and_answer_are_learnt_and_that_is_said(tmp_path, capl
     [made] = demonstrations(data(sft={"name": str(path), "fields": {"any_of": True}}))
     assert (made.question, made.working, made.answer, made.text) == ("q", None, "1", "q\n1")
     assert "SFT learns golds alone" in caplog.text
-
-
-def test_a_demonstration_without_working_is_named(tmp_path):
-    path = tmp_path / "mine.jsonl"
-    path.write_text('{"question": "q", "gold": "1", "w": ""}\n')
-    fields = {"question": "question", "gold": "gold", "working": "w"}
-    with pytest.raises(DataError, match="line 1 has no worked solution"):
-        demonstrations(data(sft={"name": str(path), "fields": fields}))
 
 
 def test_rl_problems_of_arithmetic_are_not_the_held_out_ones():

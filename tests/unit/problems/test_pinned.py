@@ -8,11 +8,7 @@ import pytest
 
 from sage_cli.problems.load import load_demonstrations, load_problems
 from sage_cli.problems.problem import Problem
-from sage_cli.settings.sections.data import (
-    ArithmeticSection,
-    DataSection,
-    SourceSection,
-)
+from sage_cli.settings.sections.data import ArithmeticSection, DataSection, SourceSection
 from sage_cli.settings.sections.training import SftSection
 
 FEW = DataSection(arithmetic=ArithmeticSection(held_out=60, validation=60))
@@ -37,18 +33,15 @@ def demonstrations(data, name, steps, batch_size):
     return load_demonstrations(data, SftSection(steps=steps, batch_size=batch_size))
 
 
-@pytest.mark.parametrize(
-    ("data", "name", "expected"),
-    [
-        (FEW, "arithmetic", "e582ab69ec57d888"),
-        (FEW, "arithmetic-dev", "e34289fe7b84369e"),
-        (FEW, "arithmetic-train", "5890abd8c9b23362"),
-        (OTHER, "arithmetic", "a02eea2bb292e96c"),
-        (OTHER, "arithmetic-dev", "5acd5ea30e7afc59"),
-        (OTHER, "arithmetic-train", "11eeff06e93a3450"),
-        (DataSection(), "kk-generated", "785109db962fcd75"),
-    ],
-)
+@pytest.mark.parametrize(("data", "name", "expected"), [
+    (FEW, "arithmetic", "e582ab69ec57d888"),
+    (FEW, "arithmetic-dev", "e34289fe7b84369e"),
+    (FEW, "arithmetic-train", "5890abd8c9b23362"),
+    (OTHER, "arithmetic", "a02eea2bb292e96c"),
+    (OTHER, "arithmetic-dev", "5acd5ea30e7afc59"),
+    (OTHER, "arithmetic-train", "11eeff06e93a3450"),
+    (DataSection(), "kk-generated", "785109db962fcd75"),
+])  # fmt: skip
 def test_products_and_puzzles(data, name, expected):
     assert pin(load_problems(name, data)) == expected
 

@@ -1,11 +1,7 @@
 """Dotted paths, and the forms of files that other programs read."""
 
-from __future__ import annotations
-
 import json
 import logging
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -30,13 +26,13 @@ ANSWER = {"role": "assistant", "content": "4"}
 OTHER = {"role": "user", "content": "5+4=?"}
 
 
-def written(folder: Path, *rows: dict[str, Any]) -> Path:
+def written(folder, *rows):
     file = folder / "rows.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return file
 
 
-def test_a_path_reaches_into_objects_and_lists() -> None:
+def test_a_path_reaches_into_objects_and_lists():
     row = {"a": {"b": [{"c": 1}, {"c": 2}]}, "a.b": "dotted", "one": ["x"]}
     assert value_at(row, "a.b.-1.c") == 2
     assert value_at(row, "a.b.0.c") == 1
@@ -45,22 +41,14 @@ def test_a_path_reaches_into_objects_and_lists() -> None:
     assert not any(has(row, path) for path in ("a.b.2.c", "a.b.-3.c", "a.b.x", "b", "one.0.y", ""))
 
 
-@pytest.mark.parametrize(
-    ("row", "program"),
-    [
-        (
-            {"prompt": [SYSTEM, USER], "reward_model": {"style": "rule", "ground_truth": "4"}},
-            "verl",
-        ),
-        ({"messages": [USER], "ground_truth": ["4"], "dataset": "gsm8k"}, "open-instruct"),
-        ({"messages": [SYSTEM, USER, ANSWER], "ground_truth": "4"}, "open-instruct"),
-        ({"prompt": "2+2=?", "solution": "4"}, "TRL"),
-        ({"prompt": [USER], "answer": 4}, "TRL"),
-    ],
-)
-def test_a_file_of_another_program_is_read_as_it_is(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, row: dict[str, Any], program: str
-) -> None:
+@pytest.mark.parametrize(("row", "program"), [
+    ({"prompt": [SYSTEM, USER], "reward_model": {"style": "rule", "ground_truth": "4"}}, "verl"),
+    ({"messages": [USER], "ground_truth": ["4"], "dataset": "gsm8k"}, "open-instruct"),
+    ({"messages": [SYSTEM, USER, ANSWER], "ground_truth": "4"}, "open-instruct"),
+    ({"prompt": "2+2=?", "solution": "4"}, "TRL"),
+    ({"prompt": [USER], "answer": 4}, "TRL"),
+])  # fmt: skip
+def test_a_file_of_another_program_is_read_as_it_is(tmp_path, caplog, row, program):
     with caplog.at_level(logging.WARNING):
         (problem,) = load_problems(str(written(tmp_path, row)), DataSection())
     assert (problem.question, problem.gold) == ("2+2=?", "4")
@@ -68,14 +56,14 @@ def test_a_file_of_another_program_is_read_as_it_is(
     assert not {"prompt", "messages"} & problem.meta.keys()
 
 
-def test_named_columns_are_taken_as_they_are_named(tmp_path: Path) -> None:
+def test_named_columns_are_taken_as_they_are_named(tmp_path):
     row = {"prompt": [OTHER, ANSWER, USER], "extra": {"right": "5"}, "answer": "4"}
     fields = FieldsSection(question="prompt.0.content", gold="extra.right")
     (problem,) = load_problems(str(written(tmp_path, row)), DataSection(), fields)
     assert (problem.question, problem.gold) == ("5+4=?", "5")
 
 
-def parts(*texts: str, **other: Any) -> dict[str, Any]:
+def parts(*texts, **other):
     """A user's turn in parts of type text, and perhaps one of another type."""
     content = [{"type": "text", "text": text} for text in texts]
     return {"role": "user", "content": [*content, *([other] if other else [])]}
@@ -84,64 +72,52 @@ def parts(*texts: str, **other: Any) -> dict[str, Any]:
 BOTH = [("2+2=?", "4"), ("5+4=?", "9")]
 
 
-@pytest.mark.parametrize(
-    ("rows", "problems"),
-    [
-        # chat turns: the user's last one in each row, wherever it stands
-        ([{"messages": [SYSTEM, USER, ANSWER], "ground_truth": "4"},
-          {"messages": [SYSTEM, OTHER], "ground_truth": "9"}], BOTH),
-        ([{"messages": [SYSTEM, USER], "ground_truth": "4"},
-          {"messages": [SYSTEM, OTHER, ANSWER], "ground_truth": "9"}], BOTH),
-        ([{"prompt": "2+2=?", "answer": 4}, {"prompt": [OTHER], "answer": 9}], BOTH),
-        ([{"prompt": "2+2=?", "answer": 4}, {"messages": [OTHER], "answer": 9}], BOTH),
-        ([{"prompt": [parts("2+2", "=?")], "solution": "4"}], BOTH[:1]),
-        # a worked solution beside the answer, in whichever order
-        ([{"prompt": "2+2=?", "solution": r"So \boxed{4}.", "answer": "4"}], BOTH[:1]),
-        ([{"prompt": "2+2=?", "answer": None, "solution": "4"}], BOTH[:1]),
-        ([{"prompt": "2+2=?", "answer": float("nan"), "solution": "4"}], BOTH[:1]),
-        # texts, numbers, booleans
-        ([{"question": "q", "gold": True}], [("q", "True")]),
-        ([{"question": "q", "gold": 2.5}], [("q", "2.5")]),
-    ],
-)  # fmt: skip
-def test_each_row_is_read_by_its_own_form(
-    tmp_path: Path, rows: list[dict[str, Any]], problems: list[tuple[str, str]]
-) -> None:
+@pytest.mark.parametrize(("rows", "problems"), [
+    # chat turns: the user's last one in each row, wherever it stands
+    ([{"messages": [SYSTEM, USER, ANSWER], "ground_truth": "4"},
+     {"messages": [SYSTEM, OTHER], "ground_truth": "9"}], BOTH),
+    ([{"messages": [SYSTEM, USER], "ground_truth": "4"},
+     {"messages": [SYSTEM, OTHER, ANSWER], "ground_truth": "9"}], BOTH),
+    ([{"prompt": "2+2=?", "answer": 4}, {"prompt": [OTHER], "answer": 9}], BOTH),
+    ([{"prompt": "2+2=?", "answer": 4}, {"messages": [OTHER], "answer": 9}], BOTH),
+    ([{"prompt": [parts("2+2", "=?")], "solution": "4"}], BOTH[:1]),
+    # a worked solution beside the answer, in whichever order
+    ([{"prompt": "2+2=?", "solution": r"So \boxed{4}.", "answer": "4"}], BOTH[:1]),
+    ([{"prompt": "2+2=?", "answer": None, "solution": "4"}], BOTH[:1]),
+    ([{"prompt": "2+2=?", "answer": float("nan"), "solution": "4"}], BOTH[:1]),
+    # texts, numbers, booleans
+    ([{"question": "q", "gold": True}], [("q", "True")]),
+    ([{"question": "q", "gold": 2.5}], [("q", "2.5")]),
+])  # fmt: skip
+def test_each_row_is_read_by_its_own_form(tmp_path, rows, problems):
     loaded = load_problems(str(written(tmp_path, *rows)), DataSection())
     assert [(problem.question, problem.gold) for problem in loaded] == problems
 
 
-@pytest.mark.parametrize(
-    ("row", "complaint"),
-    [
-        ({"question": "q", "gold": ["7", "seven"]}, "line 2: gold holds the list ['7', 'seven']"),
-        ({"question": "q", "gold": {"value": 7}}, "line 2: gold holds the dict {'value': 7}"),
-        ({"question": "q", "gold": [{"value": 7}]}, "gold holds the dict"),
-        ({"question": "q", "gold": [{"type": "image", "text": "7"}]}, "gold holds the dict"),
-        ({"question": "q", "gold": float("nan")}, "line 2 has no gold answer"),
-        ({"question": "q", "gold": float("inf")}, "line 2 has no gold answer"),
-        ({"question": "q", "gold": []}, "gold holds the list []"),
-        ({"question": ["a", "b"], "gold": "7"}, "line 2: question holds the list ['a', 'b']"),
-        ({"question": {"text": "a"}, "gold": "7"}, "question holds the dict {'text': 'a'}"),
-        ({"question": str([SYSTEM, USER]), "gold": "7"}, "question holds chat turns written"),
-        ({"question": json.dumps([USER]), "gold": "7"}, "question holds chat turns written"),
-        ({"question": [SYSTEM, ANSWER], "gold": "7"}, "question holds no turn of the user"),
-        (
-            {"question": [parts("What?", type="image_url", image_url="x")], "gold": "7"},
-            "line 2: question.-1.content holds the list",
-        ),
-    ],
-)  # fmt: skip
-def test_what_is_no_text_is_named_by_line_and_path(
-    tmp_path: Path, row: dict[str, Any], complaint: str
-) -> None:
+@pytest.mark.parametrize(("row", "complaint"), [
+    ({"question": "q", "gold": ["7", "seven"]}, "line 2: gold holds the list ['7', 'seven']"),
+    ({"question": "q", "gold": {"value": 7}}, "line 2: gold holds the dict {'value': 7}"),
+    ({"question": "q", "gold": [{"value": 7}]}, "gold holds the dict"),
+    ({"question": "q", "gold": [{"type": "image", "text": "7"}]}, "gold holds the dict"),
+    ({"question": "q", "gold": float("nan")}, "line 2 has no gold answer"),
+    ({"question": "q", "gold": float("inf")}, "line 2 has no gold answer"),
+    ({"question": "q", "gold": []}, "gold holds the list []"),
+    ({"question": ["a", "b"], "gold": "7"}, "line 2: question holds the list ['a', 'b']"),
+    ({"question": {"text": "a"}, "gold": "7"}, "question holds the dict {'text': 'a'}"),
+    ({"question": str([SYSTEM, USER]), "gold": "7"}, "question holds chat turns written"),
+    ({"question": json.dumps([USER]), "gold": "7"}, "question holds chat turns written"),
+    ({"question": [SYSTEM, ANSWER], "gold": "7"}, "question holds no turn of the user"),
+    ({"question": [parts("What?", type="image_url", image_url="x")], "gold": "7"},
+     "line 2: question.-1.content holds the list"),
+])  # fmt: skip
+def test_what_is_no_text_is_named_by_line_and_path(tmp_path, row, complaint):
     file = written(tmp_path, {"question": "1+1=?", "gold": "2"}, row)
     with pytest.raises(DataError) as refused:
         load_problems(str(file), DataSection())
     assert complaint in refused.value.cause
 
 
-def test_the_path_to_type_stands_beside_the_complaint(tmp_path: Path) -> None:
+def test_the_path_to_type_stands_beside_the_complaint(tmp_path):
     for gold, path in ((["7", "seven"], "gold.0"), ({"value": 7}, "gold.value")):
         file = written(tmp_path, {"question": "q", "gold": gold})
         with pytest.raises(DataError) as refused:
@@ -152,7 +128,7 @@ def test_the_path_to_type_stands_beside_the_complaint(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["prompt.0.content", "prompt.-1.content"])
-def test_a_turn_of_another_role_is_never_the_question(tmp_path: Path, path: str) -> None:
+def test_a_turn_of_another_role_is_never_the_question(tmp_path, path):
     file = written(tmp_path, {"prompt": [SYSTEM, USER, ANSWER], "gold": "4"})
     with pytest.raises(DataError, match=f"{path} holds no turn of the user"):
         load_problems(str(file), DataSection(), FieldsSection(question=path))
@@ -160,7 +136,7 @@ def test_a_turn_of_another_role_is_never_the_question(tmp_path: Path, path: str)
     assert problem.question == "2+2=?"
 
 
-def test_turns_that_are_left_out_are_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_turns_that_are_left_out_are_said(tmp_path, caplog):
     rows = ({"prompt": [SYSTEM, USER], "answer": "4"}, {"prompt": [OTHER], "answer": "9"})
     load_problems(str(written(tmp_path, *rows)), DataSection())
     assert "left out of the question: system in 1 of 2 rows" in caplog.text
@@ -170,34 +146,22 @@ def test_turns_that_are_left_out_are_said(tmp_path: Path, caplog: pytest.LogCapt
 AT_THE_END = {"messages": [USER], "answer": "4"}
 
 
-@pytest.mark.parametrize(
-    ("rows", "questions", "gold"),
-    [
-        ([{"question": "q", "gold": "4"}], [["question"]], "gold"),
-        ([{"prompt": [USER], "answer": "4"}], [["prompt.-1.content"]], "answer"),
-        ([AT_THE_END], [["messages.-1.content"]], "answer"),
-        (
-            [AT_THE_END, {"messages": [USER, ANSWER], "answer": "4"}],
-            [["messages.-1.content"], ["messages.-2.content"]],
-            "answer",
-        ),
-        (
-            [{"messages": [parts("2+2=?")], "answer": "4"}],
-            [["messages.-1.content.*.text"]],
-            "answer",
-        ),
-    ],
-)
-def test_where_questions_stand_is_part_of_the_identity(
-    tmp_path: Path, rows: list[dict[str, Any]], questions: list[list[str]], gold: str
-) -> None:
+@pytest.mark.parametrize(("rows", "questions", "gold"), [
+    ([{"question": "q", "gold": "4"}], [["question"]], "gold"),
+    ([{"prompt": [USER], "answer": "4"}], [["prompt.-1.content"]], "answer"),
+    ([AT_THE_END], [["messages.-1.content"]], "answer"),
+    ([AT_THE_END, {"messages": [USER, ANSWER], "answer": "4"}],
+     [["messages.-1.content"], ["messages.-2.content"]], "answer"),
+    ([{"messages": [parts("2+2=?")], "answer": "4"}], [["messages.-1.content.*.text"]], "answer"),
+])  # fmt: skip
+def test_where_questions_stand_is_part_of_the_identity(tmp_path, rows, questions, gold):
     """A run of before must not be taken for one on rows that are read otherwise now."""
     file = written(tmp_path, *rows)
     (known,) = problems_identity(str(file), DataSection())["problems"][0]
     assert known["columns"] == ["rows.jsonl", questions, [[gold, "whole"]], None]
 
 
-def test_any_of_several_golds_is_right_where_the_user_says_so(tmp_path: Path) -> None:
+def test_any_of_several_golds_is_right_where_the_user_says_so(tmp_path):
     rows = [{"question": q, "gold": g} for q, g in (("a", ["7", "\\frac{14}{2}, 7"]), ("b", ["9"]))]
     rows += [{"question": "c", "gold": "9"}]
     file, fields = str(written(tmp_path, *rows)), FieldsSection(any_of=True)
@@ -216,11 +180,11 @@ def test_any_of_several_golds_is_right_where_the_user_says_so(tmp_path: Path) ->
 @pytest.mark.parametrize(
     "text", ["any of", "any of [7]", "any of [", 'any of {"a": "b"}', "any of []"]
 )
-def test_a_gold_that_only_begins_so_is_itself(text: str) -> None:
+def test_a_gold_that_only_begins_so_is_itself(text):
     assert each_gold(text) == (text,)
 
 
-def test_a_json_array_is_read_and_so_are_lines(tmp_path: Path) -> None:
+def test_a_json_array_is_read_and_so_are_lines(tmp_path):
     rows = [{"question": "2+2=?", "gold": "4"}, {"question": "5+4=?", "gold": 9}]
     file = tmp_path / "rows.json"
     for text in (json.dumps(rows, indent=1), "\n".join(map(json.dumps, rows))):
@@ -237,47 +201,39 @@ def test_a_json_array_is_read_and_so_are_lines(tmp_path: Path) -> None:
         assert complaint in refused.value.cause
 
 
-def test_a_path_that_leads_nowhere_is_named(tmp_path: Path) -> None:
+def test_a_path_that_leads_nowhere_is_named(tmp_path):
     fields = FieldsSection(question="prompt.-1.text", gold="answer")
     row = {"prompt": [USER], "answer": "4"}
     with pytest.raises(DataError, match=r"no column 'prompt.-1.text'"):
         load_problems(str(written(tmp_path, row)), DataSection(), fields)
 
 
-def test_training_on_one_question_with_two_golds_is_said(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_training_on_one_question_with_two_golds_is_said(tmp_path, caplog):
     rows = ({"question": "2+2=?", "gold": "4"}, {"question": "2+2=?\n", "gold": "5"})
     data = DataSection.model_validate({"rl": {"name": str(written(tmp_path, *rows))}})
     assert len(load_training_problems(data)) == 2
     assert "one question with two golds" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("read", "text", "gold"),
-    [
-        *((as_text, *case) for case in (
-            (27.0, "27"), (-1.0, "-1"), (0.26, "0.26"), (7, "7"), (" a ", "a"), (None, ""),
-        )),
-        (in_last_box, r"so \boxed{1.6} cm", "1.6"),
-        (in_last_box, r"\boxed{1} then \boxed{\frac{a}{b}}.", r"\frac{a}{b}"),
-        (in_last_box, r"\boxed{1} then \boxed{2", None),  # the last one never closes
-        (in_last_box, r"\boxed{\text{a \{ b\}}}", r"\text{a \{ b\}}"),
-        (in_last_box, r"\boxed{ }", None),
-        (in_last_box, r"\boxed{ 3 }", "3"),
-        (in_last_box, r"so \boxed {3} or \fbox{4}", "4"),
-        (in_last_box, "no box", None),
-        *((after_hashes, *case) for case in (
-            ("3*4=12\n#### 12", "12"), ("#### 1\n#### 2,125", "2125"), ("12", None), ("####", None),
-        )),
-        # leading zeros go, and units in parentheses
-        *((integer, *case) for case in (("033", "33"), ("-007", "-7"), ("p", "p"), ("", None))),
-        *((before_unit, *case) for case in (
-            ("9 (apples)", "9"), ("6:7", "6:7"), ("5 (left) (over)", "5 (left)"),
-        )),
-        *((is_number, text, True) for text in ("12", "-0.5", "1e5", " 7 ")),
-        *((is_number, text, False) for text in ("", "nan", "inf", r"\frac{1}{2}", "1_000", "3 m")),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("read", "text", "gold"), [
+    *((as_text, *case) for case in ((27.0, "27"), (-1.0, "-1"), (0.26, "0.26"), (7, "7"),
+     (" a ", "a"), (None, ""))),
+    (in_last_box, r"so \boxed{1.6} cm", "1.6"),
+    (in_last_box, r"\boxed{1} then \boxed{\frac{a}{b}}.", r"\frac{a}{b}"),
+    (in_last_box, r"\boxed{1} then \boxed{2", None),  # the last one never closes
+    (in_last_box, r"\boxed{\text{a \{ b\}}}", r"\text{a \{ b\}}"),
+    (in_last_box, r"\boxed{ }", None),
+    (in_last_box, r"\boxed{ 3 }", "3"),
+    (in_last_box, r"so \boxed {3} or \fbox{4}", "4"),
+    (in_last_box, "no box", None),
+    *((after_hashes, *case) for case in (("3*4=12\n#### 12", "12"), ("#### 1\n#### 2,125", "2125"),
+     ("12", None), ("####", None))),
+    # leading zeros go, and units in parentheses
+    *((integer, *case) for case in (("033", "33"), ("-007", "-7"), ("p", "p"), ("", None))),
+    *((before_unit, *case) for case in (("9 (apples)", "9"), ("6:7", "6:7"),
+     ("5 (left) (over)", "5 (left)"))),
+    *((is_number, text, True) for text in ("12", "-0.5", "1e5", " 7 ")),
+    *((is_number, text, False) for text in ("", "nan", "inf", r"\frac{1}{2}", "1_000", "3 m")),
+])  # fmt: skip
 def test_columns_are_read_as(read, text, gold):
     assert read(text) == gold

@@ -33,43 +33,34 @@ class Tokenizer:
 USER = "Problem: {question}\nAnswer."
 
 
-@pytest.mark.parametrize(
-    ("section", "rendered"),
-    [
-        ({}, PAPER_SYSTEM_PROMPT + "<eos>1+1=?<start_working_out>"),
-        ({"system": None}, "1+1=?<start_working_out>"),
-        ({"format": "plain"}, "1+1=?"),
-        ({"format": "chat", "system": "S"}, "[system]S[user]1+1=?[assistant]"),
-        ({"format": "chat", "system": None}, "[user]1+1=?[assistant]"),
-        # the user's turn stands around the question in every format
-        ({"system": "S", "user": USER}, "S<eos>Problem: 1+1=?\nAnswer.<start_working_out>"),
-        ({"format": "plain", "user": USER}, "Problem: 1+1=?\nAnswer."),
-        (
-            {"format": "chat", "system": None, "user": USER},
-            "[user]Problem: 1+1=?\nAnswer.[assistant]",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("section", "rendered"), [
+    ({}, PAPER_SYSTEM_PROMPT + "<eos>1+1=?<start_working_out>"),
+    ({"system": None}, "1+1=?<start_working_out>"),
+    ({"format": "plain"}, "1+1=?"),
+    ({"format": "chat", "system": "S"}, "[system]S[user]1+1=?[assistant]"),
+    ({"format": "chat", "system": None}, "[user]1+1=?[assistant]"),
+    # the user's turn stands around the question in every format
+    ({"system": "S", "user": USER}, "S<eos>Problem: 1+1=?\nAnswer.<start_working_out>"),
+    ({"format": "plain", "user": USER}, "Problem: 1+1=?\nAnswer."),
+    ({"format": "chat", "system": None, "user": USER}, "[user]Problem: 1+1=?\nAnswer.[assistant]"),
+])  # fmt: skip
 def test_a_prompt_is(section, rendered):
     template = PromptTemplate.from_section(PromptSection(**section), Tokenizer())
     assert template.render("1+1=?") == rendered
     assert template.render("{1}") == rendered.replace("1+1=?", "{1}")
 
 
-@pytest.mark.parametrize(
-    ("section", "working", "completion"),
-    [
-        # the prompt of `paper` has opened the reasoning
-        ({}, "w", "w<end_working_out><SOLUTION>2</SOLUTION>"),
-        ({"format": "plain"}, "w", "<start_working_out>w<end_working_out><SOLUTION>2</SOLUTION>"),
-        ({"format": "plain", "answer": "boxed"}, "w",
-         r"<start_working_out>w<end_working_out>\boxed{2}"),
-        # without a working the answer stands alone
-        ({}, None, "<end_working_out><SOLUTION>2</SOLUTION>"),
-        ({"format": "plain"}, None, "<SOLUTION>2</SOLUTION>"),
-        ({"format": "plain"}, "", "<start_working_out><end_working_out><SOLUTION>2</SOLUTION>"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("section", "working", "completion"), [
+    # the prompt of `paper` has opened the reasoning
+    ({}, "w", "w<end_working_out><SOLUTION>2</SOLUTION>"),
+    ({"format": "plain"}, "w", "<start_working_out>w<end_working_out><SOLUTION>2</SOLUTION>"),
+    ({"format": "plain", "answer": "boxed"}, "w",
+     r"<start_working_out>w<end_working_out>\boxed{2}"),
+    # without a working the answer stands alone
+    ({}, None, "<end_working_out><SOLUTION>2</SOLUTION>"),
+    ({"format": "plain"}, None, "<SOLUTION>2</SOLUTION>"),
+    ({"format": "plain"}, "", "<start_working_out><end_working_out><SOLUTION>2</SOLUTION>"),
+])  # fmt: skip
 def test_a_completion_is(section, working, completion):
     template = PromptTemplate(PromptSection(**section))
     assert template.complete(working, "2") == completion
@@ -125,14 +116,11 @@ def test_a_system_prompt_that_is_off(off):
     assert PromptTemplate.from_section(section, Tokenizer()).render("q") == "[user]q[assistant]"
 
 
-@pytest.mark.parametrize(
-    ("section", "complaint"),
-    [
-        ({"user": "What?"}, r"must hold \{question\}"),
-        ({"format": "plain", "chat_template_kwargs": {"a": 1}}, "format 'plain' reads none"),
-        ({"format": "chat", "chat_template_kwargs": {"tokenize": True}}, "can't hold tokenize"),
-    ],
-)
+@pytest.mark.parametrize(("section", "complaint"), [
+    ({"user": "What?"}, r"must hold \{question\}"),
+    ({"format": "plain", "chat_template_kwargs": {"a": 1}}, "format 'plain' reads none"),
+    ({"format": "chat", "chat_template_kwargs": {"tokenize": True}}, "can't hold tokenize"),
+])  # fmt: skip
 def test_what_no_prompt_has_is_refused(section, complaint):
     with pytest.raises(ValueError, match=complaint):
         PromptSection(**section)
@@ -160,36 +148,28 @@ FIRST_R1 = "{{ messages[-1].content.split('</think>')[-1] }}<A>"
 """It opened no thought itself."""
 
 
-@pytest.mark.parametrize(
-    ("template", "given", "opened"),
-    [
-        (R1, {}, "<think>"),
-        (FIRST_R1, {}, ""),
-        (QWEN3, {}, ""),
-        (QWEN3, {"enable_thinking": True}, ""),
-        (QWEN3, {"enable_thinking": False}, None),
-        (DEEPSEEK_3_1, {"thinking": True}, "<think>"),
-        (DEEPSEEK_3_1, {}, None),
-        ("{{ messages[-1].content }}<A>", {}, None),
-        ({"default": R1, "tool_use": ""}, {}, "<think>"),
-        ("{% generation %}{{ messages[-1].content }}{% endgeneration %}<think>", {}, "<think>"),
-    ],
-)
+@pytest.mark.parametrize(("template", "given", "opened"), [
+    (R1, {}, "<think>"),
+    (FIRST_R1, {}, ""),
+    (QWEN3, {}, ""),
+    (QWEN3, {"enable_thinking": True}, ""),
+    (QWEN3, {"enable_thinking": False}, None),
+    (DEEPSEEK_3_1, {"thinking": True}, "<think>"),
+    (DEEPSEEK_3_1, {}, None),
+    ("{{ messages[-1].content }}<A>", {}, None),
+    ({"default": R1, "tool_use": ""}, {}, "<think>"),
+    ("{% generation %}{{ messages[-1].content }}{% endgeneration %}<think>", {}, "<think>"),
+])  # fmt: skip
 def test_the_thought_that_a_chat_prompt_opens_is_known_from_its_files(template, given, opened):
     facts = TokenizerFacts("<eos>", template)
     section = PromptSection(format="chat", chat_template_kwargs=given)
     assert PromptTemplate.from_section(section, facts).opened == opened
 
 
-@pytest.mark.parametrize(
-    ("format_", "tag", "opened"),
-    [
-        ("paper", "<think>", "<think>"),
-        ("plain", "<think>", ""),
-        ("paper", "<start_working_out>", None),
-        ("plain", "<start_working_out>", None),
-    ],
-)
+@pytest.mark.parametrize(("format_", "tag", "opened"), [
+    ("paper", "<think>", "<think>"), ("plain", "<think>", ""),
+    ("paper", "<start_working_out>", None), ("plain", "<start_working_out>", None),
+])  # fmt: skip
 def test_a_reasoning_tag_may_be_that_of_a_thought(format_, tag, opened):
     section = PromptSection(format=format_, reasoning_open=tag)
     assert PromptTemplate.from_section(section, Tokenizer()).opened == opened
@@ -217,15 +197,12 @@ def test_the_preset_of_r1_ends_no_thought_at_the_tag_that_its_system_prompt_name
 TURNS = "{% for turn in messages %}[{{ turn.role }}]{{ turn.content }}{% endfor %}"
 
 
-@pytest.mark.parametrize(
-    ("template", "opens"),
-    [
-        (TURNS, False),
-        (TURNS + "{% if add_generation_prompt %}[assistant]{% endif %}", True),
-        (TURNS + "[assistant]", True),  # every time, as Llama 3's first one
-        (TURNS + "{% if add_generation_prompt %}[assistant]<think>{% endif %}", True),
-    ],
-)
+@pytest.mark.parametrize(("template", "opens"), [
+    (TURNS, False),
+    (TURNS + "{% if add_generation_prompt %}[assistant]{% endif %}", True),
+    (TURNS + "[assistant]", True),  # every time, as Llama 3's first one
+    (TURNS + "{% if add_generation_prompt %}[assistant]<think>{% endif %}", True),
+])  # fmt: skip
 def test_a_chat_template_that_opens_no_turn_for_the_answer_is_noticed(template, opens):
     facts = TokenizerFacts("<eos>", template)
     assert PromptTemplate(PromptSection(format="chat"), "", facts).opens_turn is opens

@@ -1,9 +1,6 @@
 """Several documents as one report, with files of their own, and as the page shows them."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 from sage_cli.reports.document import (
     Chapter,
@@ -17,12 +14,12 @@ from sage_cli.reports.document import (
 from sage_cli.reports.tables import Column, Estimate, Row, Table
 
 
-def draw(path: Path) -> None:
+def draw(path):
     for ending in ("png", "svg"):
         path.with_suffix(f".{ending}").write_text("<svg/>")
 
 
-def section(name: str, *cells: str, **data: object) -> Document:
+def section(name, *cells, **data):
     rows = tuple(Row((cell, Estimate(0.5, sd=0.1)), section=cell) for cell in cells)
     table = Table(f"table of {name}", (Column("claim"), Column("pass@1", "aime")), rows, ("n",))
     return Document(
@@ -37,7 +34,7 @@ CHAPTERS = [
 ]
 
 
-def test_several_documents_are_one_with_names_of_their_own(tmp_path: Path) -> None:
+def test_several_documents_are_one_with_names_of_their_own(tmp_path):
     document = join_chapters("mine", "A report", CHAPTERS, Provenance(), {"suite": "m"})
     report = document.write(tmp_path)
     assert {path.name for path in report.files} >= {
@@ -52,7 +49,7 @@ def test_several_documents_are_one_with_names_of_their_own(tmp_path: Path) -> No
     assert [figure.stem for figure in alone.figures] == ["claims"]
 
 
-def test_a_report_names_the_files_of_its_pictures(tmp_path: Path) -> None:
+def test_a_report_names_the_files_of_its_pictures(tmp_path):
     document = join_chapters("mine", "A report", CHAPTERS, Provenance(command="sage x"), {})
     folder = document.write(tmp_path).folder
     shown = shown_report(document, CHAPTERS, {"preset": "tiny"})
@@ -70,16 +67,13 @@ def test_a_report_names_the_files_of_its_pictures(tmp_path: Path) -> None:
     assert alone["chapters"][0]["sections"][0]["pictures"] == ["claims"]
 
 
-def test_curves_come_with_their_ks() -> None:
+def test_curves_come_with_their_ks_and_tables_with_groups_and_rules():
     curve = {"policy": "base", "pass@k": [0.5]}
     with_curves = Chapter("one", "One", [section("passk", "x", k=[1], curves=[curve])])
     shown = shown_report(section("x"), [with_curves, CHAPTERS[0]], {})
     (passk,), (claims,) = (chapter["sections"] for chapter in shown["chapters"])
     assert (passk["k"], passk["curves"]) == ([1], [curve])
     assert (claims["k"], claims["curves"]) == ([], [])
-
-
-def test_a_table_keeps_groups_rules_and_what_the_terminal_prints() -> None:
     (table,) = CHAPTERS[0].sections[0].tables
     shown = shown_table(table)
     assert shown["columns"] == [

@@ -1,10 +1,7 @@
 """"""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,14 +21,14 @@ from sage_cli.reports.tables import to_csv
 KS = (1, 2, 4)
 
 
-def counts(c_P: list[int]) -> Counts:
+def counts(c_P):
     return Counts(tuple(f"p{i}" for i in range(len(c_P))), np.full(len(c_P), 4), np.array(c_P))
 
 
 SIDES = Side("grpo", ([counts([4, 0])],)), Side("base", ([counts([1, 1])],))
 
 
-def test_table_and_notes() -> None:
+def test_table_and_notes():
     document = comparison_document({"aime": compare_sides(*SIDES, KS)}, Provenance())
     table = document.tables[0]
     assert table.title == "grpo against base on aime: two models"
@@ -57,20 +54,16 @@ def test_table_and_notes() -> None:
     assert table.notes[5].startswith("solved by both: 1; by neither: 0 ")
 
 
-def test_the_terminal_has_what_decides_the_reading_and_the_files_everything() -> None:
+def test_the_terminal_has_what_decides_the_reading_and_the_files_everything():
     sides = Side("rl", ([graded(["0111", "0011"], 0)],)), Side("sft", ([graded(["0011"] * 2, 0)],))
     document = comparison_document({"aime": compare_sides(*sides, KS)}, Provenance())
     shown = document.essentials
     assert [table.title for table in shown.tables] == ["rl against sft on aime: two models"]
     notes = [*shown.tables[0].notes, *shown.notes]
     begin = (
-        "95 % intervals",
-        "no crossing",
-        "solved by",
-        "quote the interval",
-        "detectable:",
+        "95 % intervals", "no crossing", "solved by", "quote the interval", "detectable:",
         "p (Holm)",
-    )
+    )  # fmt: skip
     assert len(notes) == len(begin)
     for note, words in zip(notes, begin, strict=True):
         assert note.startswith(words)
@@ -81,7 +74,7 @@ def test_the_terminal_has_what_decides_the_reading_and_the_files_everything() ->
         assert word not in markdown(shown)
 
 
-def test_what_a_comparison_is_about_stands_in_its_title_its_note_and_its_data() -> None:
+def test_what_a_comparison_is_about_stands_in_its_title_its_note_and_its_data():
     runs = tuple([counts(right)] for right in ([4, 0, 1, 3], [3, 1, 1, 4]))
     base, one = Side("base", ([counts([1, 1, 0, 2])],), base=True), Side("rl", runs[:1])
     several = Side("grpo", runs)
@@ -101,13 +94,13 @@ def test_what_a_comparison_is_about_stands_in_its_title_its_note_and_its_data() 
     assert notes[3].endswith("rl is this one model")
 
 
-def few_gain_a_little() -> Side:
+def few_gain_a_little():
     """60 problems, of which every second is solved once more in 100 samples."""
     c_P = np.where(np.arange(60) % 2 == 0, 31, 30)
     return Side("rl", ([Counts(tuple(map(str, range(60))), np.full(60, 100), c_P)],))
 
 
-def test_the_safe_interval_stands_beside_and_warns_where_it_holds_zero() -> None:
+def test_the_safe_interval_stands_beside_and_warns_where_it_holds_zero():
     base = Side("base", ([Counts(tuple(map(str, range(60))), np.full(60, 100), np.full(60, 30))],))
     one = compare_sides(few_gain_a_little(), base, (1, 2))
     document = comparison_document({"aime": one}, Provenance())
@@ -126,19 +119,18 @@ def test_the_safe_interval_stands_beside_and_warns_where_it_holds_zero() -> None
     assert to_csv(document.sheets["compare-aime"]).splitlines()[0].count("safe low") == 1
 
 
-def graded(rows: list[str], seed: int) -> Counts:
+def graded(rows, seed):
     right_PN = np.array([[sample == "1" for sample in row] for row in rows])
     ids = tuple(f"p{i}" for i in range(len(rows)))
     n_P = np.full(len(rows), right_PN.shape[1])
     return Counts(ids, n_P, right_PN.sum(axis=1), SampleGrades((seed,), right_PN))
 
 
-@pytest.mark.parametrize(
-    ("seed", "test", "shared"),
-    [(0, "McNemar's", "both sides share their random numbers"),
-     (1, "Fisher's", "the two sides have different evaluation seeds")],
-)  # fmt: skip
-def test_whether_random_numbers_are_shared_is_said(seed: int, test: str, shared: str) -> None:
+@pytest.mark.parametrize(("seed", "test", "shared"), [
+    (0, "McNemar's", "both sides share their random numbers"),
+    (1, "Fisher's", "the two sides have different evaluation seeds"),
+])  # fmt: skip
+def test_whether_random_numbers_are_shared_is_said(seed, test, shared):
     run = Side("rl", ([graded(["0111", "0011"], 0)],))
     base = Side("base", ([graded(["0011", "0001"], seed)],))
     one = compare_sides(run, base, (1, 2))
@@ -150,7 +142,7 @@ def test_whether_random_numbers_are_shared_is_said(seed: int, test: str, shared:
     assert any("correlate 0.58" in note for note in notes) == (seed == 0)
 
 
-def test_curves_that_never_cross_say_so() -> None:
+def test_only_an_established_crossing_is_told_and_the_data_has_the_estimate():
     crossing = find_crossing(counts([1] * 9), counts([3] * 9), KS[:2])
     assert crossing_notes(("a", "b"), crossing, KS[:2]) == [
         "no crossing is established: b is not below a at any k",
@@ -158,9 +150,6 @@ def test_curves_that_never_cross_say_so() -> None:
     ]
     equal = find_crossing(counts([1] * 9), counts([1] * 9), KS)
     assert "no crossing" in crossing_notes(("a", "b"), equal, KS)[0]
-
-
-def test_only_an_established_crossing_is_told_and_the_data_has_every_estimate() -> None:
     found = Crossing("a", 4.04, 2.9, 6.1, 1.0, 0.95, established=True)
     share = "100% of the resampled sets of problems cross"
     assert crossing_notes(("rl", "sft"), found, KS) == [
@@ -177,7 +166,7 @@ def test_only_an_established_crossing_is_told_and_the_data_has_every_estimate() 
     assert (written.k, written.established) == (pytest.approx(2, abs=1e-12), False)
 
 
-def test_people_read_the_powers_of_two_and_programs_every_k() -> None:
+def test_people_read_the_powers_of_two_and_programs_every_k():
     one = compare_sides(*SIDES, (1, 2, 3, 4))
     document = comparison_document({"aime": one, "data/mine.jsonl": one}, Provenance())
     assert document.title == "grpo against base"
@@ -194,26 +183,21 @@ def test_people_read_the_powers_of_two_and_programs_every_k() -> None:
     assert [figure.files for figure in document.figures] == [("compare.png", "compare.svg")]
 
 
-@pytest.mark.parametrize(
-    ("names", "stems"),
-    [
-        (["aime", "data/mine.jsonl"], ["aime", "mine"]),
-        (["a/test.jsonl", "b/test.jsonl"], ["a-test", "b-test"]),
-        (["x.jsonl:dev", "x.jsonl:train"], ["x-dev", "x-train"]),
-        (
-            ["arithmetic:familiar_share=0.6", "arithmetic:familiar_share=0.7"],
-            ["arithmetic-familiar_share-0.6", "arithmetic-familiar_share-0.7"],
-        ),
-        (["org/set.v1", "org/set.v2.json"], ["set.v1", "set.v2"]),
-    ],
-)
-def test_every_benchmark_has_a_sheet(names: list[str], stems: list[str]) -> None:
+@pytest.mark.parametrize(("names", "stems"), [
+    (["aime", "data/mine.jsonl"], ["aime", "mine"]),
+    (["a/test.jsonl", "b/test.jsonl"], ["a-test", "b-test"]),
+    (["x.jsonl:dev", "x.jsonl:train"], ["x-dev", "x-train"]),
+    (["arithmetic:familiar_share=0.6", "arithmetic:familiar_share=0.7"],
+     ["arithmetic-familiar_share-0.6", "arithmetic-familiar_share-0.7"]),
+    (["org/set.v1", "org/set.v2.json"], ["set.v1", "set.v2"]),
+])  # fmt: skip
+def test_every_benchmark_has_a_sheet(names, stems):
     compared = dict.fromkeys(names, compare_sides(*SIDES, (1, 2)))
     sheets = [*comparison_document(compared, Provenance()).sheets]
     assert sheets[:-1] == [f"compare-{stem}" for stem in stems]
 
 
-def test_one_problem_has_no_interval_and_no_warning() -> None:
+def test_one_problem_has_no_interval_and_no_warning():
     sides = Side("grpo", ([counts([3])],)), Side("base", ([counts([1])],))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -225,12 +209,12 @@ def test_one_problem_has_no_interval_and_no_warning() -> None:
 PROBLEMS = 24
 
 
-def many(c_P: np.ndarray) -> Side:
+def many(c_P):
     ids = tuple(f"p{i}" for i in range(PROBLEMS))
     return Side("x", ([Counts(ids, np.full(PROBLEMS, 16), c_P)],))
 
 
-def test_p_values_are_adjusted_over_all_tables_and_the_average_has_an_interval() -> None:
+def test_p_values_are_adjusted_over_all_tables_and_the_average_has_an_interval():
     generator = np.random.default_rng(0)
     p_P = generator.beta(1, 2, PROBLEMS)
     drawn = [generator.binomial(16, p_P + gain * (1 - p_P)) for gain in (0.3, 0.0, 0.1, 0.0)]
@@ -257,7 +241,7 @@ def test_p_values_are_adjusted_over_all_tables_and_the_average_has_an_interval()
     assert list(document.sheets) == ["compare-aime", "compare-amc23", "compare-average"]
 
 
-def test_the_smallest_detectable_difference_stands_beside_each(tmp_path: Path) -> None:
+def test_the_smallest_detectable_difference_stands_beside_each(tmp_path):
     generator = np.random.default_rng(1)
     a_P, b_P = (generator.binomial(16, generator.beta(1, 2, PROBLEMS)) for _ in range(2))
     one = compare_sides(many(a_P), many(b_P), (1,))
@@ -275,7 +259,7 @@ def test_the_smallest_detectable_difference_stands_beside_each(tmp_path: Path) -
     assert "<!-- difference -->" in (report.folder / "compare.svg").read_text()
 
 
-def test_a_p_value_too_small_for_its_digits_is_not_shown_as_zero() -> None:
+def test_a_p_value_too_small_for_its_digits_is_not_shown_as_zero():
     generator = np.random.default_rng(2)
     p_P = generator.beta(2, 2, PROBLEMS)
     better, base = many(generator.binomial(16, p_P**0.2)), many(generator.binomial(16, p_P))

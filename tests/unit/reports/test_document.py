@@ -1,12 +1,9 @@
 """A document and its files: every form, nothing twice, nothing half."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -25,10 +22,10 @@ TABLE = Table("pass@k on aime", (Column("k"), Column("base")), (Row((1, Estimate
 class Pen:
     """Draws, and counts how often."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.drawn = 0
 
-    def __call__(self, stem: Path) -> None:
+    def __call__(self, stem):
         self.drawn += 1
         for ending in (".png", ".svg"):
             stem.parent.mkdir(parents=True, exist_ok=True)
@@ -36,12 +33,12 @@ class Pen:
 
 
 @pytest.fixture
-def pen() -> Pen:
+def pen():
     return Pen()
 
 
 @pytest.fixture
-def document(pen: Pen) -> Document:
+def document(pen):
     return Document(
         name="passk",
         title="pass@k on aime",
@@ -54,11 +51,11 @@ def document(pen: Pen) -> Document:
     )
 
 
-def states(folder: Path) -> dict[str, int]:
+def states(folder):
     return {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
 
 
-def test_every_form_is_there(document: Document, tmp_path: Path) -> None:
+def test_every_form_is_there(document, tmp_path):
     report = document.write(tmp_path / "reports" / "x")
     assert sorted(path.name for path in report.files) == sorted(states(report.folder))
     assert set(states(report.folder)) == {
@@ -79,17 +76,12 @@ def test_every_form_is_there(document: Document, tmp_path: Path) -> None:
     assert module.markdown(replace(document, title="t")).startswith("# t\n\n**pass@k on aime**")
 
 
-def test_what_is_there_is_not_written_again(document: Document, pen: Pen, tmp_path: Path) -> None:
+def test_neither_the_same_again_nor_another_command_or_commit_draws_anew(document, pen, tmp_path):
     document.write(tmp_path)
     before = states(tmp_path)
     document.write(tmp_path)
     assert states(tmp_path) == before
     assert pen.drawn == 1
-
-
-def test_another_command_or_commit_draws_nothing_anew(
-    document: Document, pen: Pen, tmp_path: Path
-) -> None:
     document.write(tmp_path)
     before = states(tmp_path)
     replace(document, provenance=Provenance(command="sage b")).write(tmp_path)
@@ -99,28 +91,21 @@ def test_another_command_or_commit_draws_nothing_anew(
     assert json.loads((tmp_path / "passk.json").read_text())["provenance"]["command"] == "sage b"
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"data": {"k": [1], "curves": []}},
-        {"notes": ()},
-        {"title": "pass@k"},
-        {"sheets": {"passk": replace(TABLE, rows=(Row((1, Estimate(0.2500000001))),))}},
-    ],
-)
-def test_other_content_is_drawn_anew(
-    change: dict[str, object], document: Document, pen: Pen, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("change", [
+    {"data": {"k": [1], "curves": []}},
+    {"notes": ()},
+    {"title": "pass@k"},
+    {"sheets": {"passk": replace(TABLE, rows=(Row((1, Estimate(0.2500000001))),))}},
+])  # fmt: skip
+def test_other_content_is_drawn_anew(change, document, pen, tmp_path):
     document.write(tmp_path)
-    other = replace(document, **change)  # type: ignore[arg-type]
+    other = replace(document, **change)
     assert other.content != document.content
     other.write(tmp_path)
     assert pen.drawn == 2
 
 
-def test_so_is_another_look(
-    document: Document, pen: Pen, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_so_is_another_look(document, pen, tmp_path, monkeypatch):
     document.write(tmp_path)
     monkeypatch.setattr(module, "FIGURES_VERSION", module.FIGURES_VERSION + 1)
     replace(document).write(tmp_path)
@@ -128,9 +113,7 @@ def test_so_is_another_look(
 
 
 @pytest.mark.parametrize("name", ["passk.md", "passk-more.csv", "curve.v1.svg", "passk.json"])
-def test_a_file_that_is_missing_comes_back(
-    name: str, document: Document, pen: Pen, tmp_path: Path
-) -> None:
+def test_a_file_that_is_missing_comes_back(name, document, pen, tmp_path):
     document.write(tmp_path)
     (tmp_path / name).unlink()
     report = document.write(tmp_path)
@@ -139,9 +122,7 @@ def test_a_file_that_is_missing_comes_back(
 
 
 @pytest.mark.parametrize("torn", ["", '{"content": ', "[]"])
-def test_a_torn_json_vouches_for_nothing(
-    torn: str, document: Document, pen: Pen, tmp_path: Path
-) -> None:
+def test_a_torn_json_vouches_for_nothing(torn, document, pen, tmp_path):
     document.write(tmp_path)
     (tmp_path / "passk.json").write_text(torn)
     document.write(tmp_path)
@@ -149,12 +130,10 @@ def test_a_torn_json_vouches_for_nothing(
     assert pen.drawn == 2
 
 
-def test_a_writer_that_dies_leaves_no_json_that_vouches_for_old_pictures(
-    document: Document, pen: Pen, tmp_path: Path
-) -> None:
+def test_a_writer_that_dies_leaves_no_json_that_vouches_for_old_pictures(document, pen, tmp_path):
     document.write(tmp_path)
 
-    def dies(stem: Path) -> None:
+    def dies(stem):
         raise OSError("disk full")
 
     other = replace(document, title="other", figures=(Figure("curve.v1", dies),))
@@ -166,13 +145,13 @@ def test_a_writer_that_dies_leaves_no_json_that_vouches_for_old_pictures(
 
 
 @pytest.mark.parametrize("key", ["name", "title", "provenance", "content"])
-def test_data_can_not_take_the_documents_own_keys(key: str) -> None:
+def test_data_can_not_take_the_documents_own_keys(key):
     with pytest.raises(ValueError, match=key):
         Document("x", "x", {key: 1})
 
 
 @pytest.mark.slow
-def test_documents_are_built_without_what_only_figures_need() -> None:
+def test_documents_are_built_without_what_only_figures_need():
     program = (
         "import sys\n"
         "from sage_cli.reports import comparison_report, passk, scores\n"
@@ -185,7 +164,7 @@ def test_documents_are_built_without_what_only_figures_need() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_a_generator_with_settings_leaves_no_sign_in_a_folders_name(tmp_path: Path) -> None:
+def test_a_generator_with_settings_leaves_no_sign_in_a_folders_name(tmp_path):
     benchmark = "arithmetic:low=2:held_out=6"
     folder = report_folder(tmp_path, f"passk-{benchmark}-01234567")
     assert folder == tmp_path / "reports" / "passk-arithmetic-low-2-held_out-6-01234567"

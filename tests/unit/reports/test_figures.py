@@ -1,41 +1,24 @@
 """Pictures: their bytes, styles and legends, and curves with differences below."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 from matplotlib.figure import Figure as MatplotlibFigure
 
-from sage_cli.metrics import Counts, Curve, Difference, curve, paired_difference, parse_ks
-from sage_cli.reports.figures import (
-    Legend,
-    _limits,
-    draw_curves,
-    heights,
-    outputs,
-    series_styles,
-)
+from sage_cli.metrics import Counts, curve, paired_difference, parse_ks
+from sage_cli.reports.figures import Legend, _limits, draw_curves, heights, outputs, series_styles
 from sage_cli.reports.tables import Estimate, by_method, seeded
 
 
-def test_seeds_of_a_method_belong_together_in_the_order_in_which_they_are_shown() -> None:
+def test_seeds_of_a_method_belong_together_in_the_order_in_which_they_are_shown():
     labels = ["base", seeded("grpo", 1), "grpo, no KL", seeded("grpo", 2), ", seed 3", "a, seed x"]
     assert by_method(labels) == {
-        "base": ["base"],
-        "grpo": ["grpo, seed 1", "grpo, seed 2"],
-        "grpo, no KL": ["grpo, no KL"],
-        ", seed 3": [", seed 3"],
-        "a, seed x": ["a, seed x"],
-    }
+        "base": ["base"], "grpo": ["grpo, seed 1", "grpo, seed 2"], "grpo, no KL": ["grpo, no KL"],
+        ", seed 3": [", seed 3"], "a, seed x": ["a, seed x"],
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(("methods", "seeds"), [(9, 1), (9, 3), (14, 3), (42, 1)])
-def test_no_two_series_look_the_same_and_a_methods_seeds_share_its_colour(
-    methods: int, seeds: int
-) -> None:
+def test_no_two_series_look_the_same_and_a_methods_seeds_share_its_colour(methods, seeds):
     names = [f"method {place}" for place in range(methods)]
     labels = [seeded(name, seed) for name in names for seed in range(1, seeds + 1)]
     styles = series_styles(labels)
@@ -46,7 +29,7 @@ def test_no_two_series_look_the_same_and_a_methods_seeds_share_its_colour(
         assert len({styles[seeded(name, seed)]["color"] for seed in range(1, seeds + 1)}) == 1
 
 
-def test_a_legend_has_as_many_columns_as_fit_and_even_rows() -> None:
+def test_a_legend_has_as_many_columns_as_fit_and_even_rows():
     # 10 letters take .38 + .63 in, and .25 before the next: two take 2.27 in, three 3.53
     labels = [f"{place:10}" for place in range(5)]
     legend = Legend.from_labels(labels, 3.5)
@@ -58,7 +41,7 @@ def test_a_legend_has_as_many_columns_as_fit_and_even_rows() -> None:
     assert Legend.from_labels([], 3.6).height_in == 0
 
 
-def test_the_initial_policy_looks_the_same_in_every_picture() -> None:
+def test_the_initial_policy_looks_the_same_in_every_picture():
     alone = series_styles(["base"])["base"]
     beside = series_styles(["grpo, seed 1", "grpo, seed 2", "base"])
     assert (
@@ -76,7 +59,7 @@ def test_the_initial_policy_looks_the_same_in_every_picture() -> None:
 HALF = Estimate(0.5)
 
 
-def test_a_rows_points_are_around_its_middle_whatever_other_rows_have() -> None:
+def test_a_row_is_read_across_its_panels_its_points_around_its_middle():
     panels = {
         "pass@1": {"grpo": {"less base": HALF}, "branch": {"less base": HALF, "less grpo": HALF}},
         "pass@8": {"no KL": {"less grpo": HALF}},
@@ -87,9 +70,6 @@ def test_a_rows_points_are_around_its_middle_whatever_other_rows_have() -> None:
         "branch": {"less base": pytest.approx(0.857143), "less grpo": pytest.approx(1.142857)},
         "no KL": {"less grpo": 2.0},
     }
-
-
-def test_a_row_is_read_across_its_panels() -> None:
     panels = {"a": {"grpo": {"one": HALF}}, "b": {"grpo": {"two": HALF}}}
     assert list(heights(panels)["grpo"]) == ["one", "two"]
     assert heights({}) == {}
@@ -98,20 +78,18 @@ def test_a_row_is_read_across_its_panels() -> None:
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
-def some_curve(ks: str, seed: int = 0) -> Curve:
+def some_curve(ks, seed=0):
     generator = np.random.default_rng(seed)
     c_P = generator.binomial(64, generator.beta(0.5, 2, 30))
     return curve(Counts(tuple(map(str, range(30))), np.full(30, 64), c_P), parse_ks(ks))
 
 
 @pytest.fixture
-def panel() -> dict[str, Curve]:
+def panel():
     return {"base": some_curve("1..64"), "cost $1 and $2": some_curve("1..64", seed=1)}
 
 
-def test_draws_png_and_svg_with_every_label_and_power_of_two(
-    panel: dict[str, Curve], tmp_path: Path
-) -> None:
+def test_draws_png_and_svg_with_every_label_and_power_of_two(panel, tmp_path):
     draw_curves({"AIME": panel}, tmp_path / "figures" / "passk.v1")
     png, svg = outputs(tmp_path / "figures" / "passk.v1")
     assert (png.name, svg.name) == ("passk.v1.png", "passk.v1.svg")
@@ -123,23 +101,24 @@ def test_draws_png_and_svg_with_every_label_and_power_of_two(
     assert sorted(path.name for path in png.parent.iterdir()) == [png.name, svg.name]
 
 
-def test_same_curves_same_bytes(panel: dict[str, Curve], tmp_path: Path) -> None:
+def test_same_curves_same_bytes_and_panels_share_one_legend(panel, tmp_path):
     draw_curves({"AIME": panel, "AMC23": panel}, tmp_path / "first")
     first = outputs(tmp_path / "first")
     draw_curves({"AIME": panel, "AMC23": panel}, tmp_path / "again")
     again = outputs(tmp_path / "again")
     for one, other in zip(first, again, strict=True):
         assert one.read_bytes() == other.read_bytes()
+    draw_curves({"AIME": panel, "AMC23": {"base": panel["base"]}}, tmp_path / "two")
+    _, svg = outputs(tmp_path / "two")
+    assert svg.read_text().count("<!-- base -->") == 1
 
 
 @pytest.mark.parametrize("panels", [1, 2])
-def test_a_figure_is_drawn_once_for_each_file(
-    panels: int, panel: dict[str, Curve], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    draws: list[str] = []
+def test_a_figure_is_drawn_once_for_each_file(panels, panel, tmp_path, monkeypatch):
+    draws = []
     draw = MatplotlibFigure.draw
 
-    def counted(figure: MatplotlibFigure, renderer: Any) -> None:
+    def counted(figure, renderer):
         draws.append(type(renderer).__name__)
         draw(figure, renderer)
 
@@ -148,13 +127,7 @@ def test_a_figure_is_drawn_once_for_each_file(
     assert draws == ["RendererAgg", "MixedModeRenderer"]
 
 
-def test_several_panels_share_one_legend(panel: dict[str, Curve], tmp_path: Path) -> None:
-    draw_curves({"AIME": panel, "AMC23": {"base": panel["base"]}}, tmp_path / "two")
-    _, svg = outputs(tmp_path / "two")
-    assert svg.read_text().count("<!-- base -->") == 1
-
-
-def some_difference(ks: str) -> Difference:
+def some_difference(ks):
     a, b = (
         Counts(("p", "q", "r"), [64] * 3, c_P) for c_P in ([30, 64, 5], [20, 60, 9])
     )  # fmt: skip
@@ -163,9 +136,7 @@ def some_difference(ks: str) -> Difference:
 
 @pytest.mark.parametrize("panels", [1, 2])
 @pytest.mark.parametrize("ks", ["1..64:pow2", "8"])
-def test_a_difference_has_a_panel_of_its_own_below_the_curves(
-    panels: int, ks: str, tmp_path: Path
-) -> None:
+def test_a_difference_has_a_panel_of_its_own_below_the_curves(panels, ks, tmp_path):
     curves = {"grpo": some_curve(ks), "base": some_curve(ks, seed=1)}
     names = [f"b{place}" for place in range(panels)]
     differences = {name: some_difference(ks) for name in names}
@@ -177,7 +148,7 @@ def test_a_difference_has_a_panel_of_its_own_below_the_curves(
     assert drawn.count("<!-- k (samples per problem) -->") == panels  # below the lower one alone
 
 
-def test_axes_show_no_value_that_cannot_be() -> None:
+def test_axes_show_no_value_that_cannot_be():
     ceiling = Counts(tuple("abc"), [4, 4, 4], [4, 4, 4])
     floor = Counts(tuple("abc"), [4, 4, 4], [0, 0, 0])
     low, high = _limits([curve(ceiling, (1, 4)), curve(floor, (1, 4))], 0.0)
@@ -188,7 +159,7 @@ def test_axes_show_no_value_that_cannot_be() -> None:
 
 
 @pytest.mark.parametrize("ks", ["1", "7", "5..7", "1..64:pow2"])
-def test_any_ks_can_be_drawn(ks: str, tmp_path: Path) -> None:
+def test_any_ks_can_be_drawn(ks, tmp_path):
     draw_curves({"AIME": {"base": some_curve(ks)}}, tmp_path / "any")
     png, _ = outputs(tmp_path / "any")
     assert png.read_bytes().startswith(PNG)

@@ -1,8 +1,5 @@
 """An exported folder says where it is from and how it was measured."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -21,7 +18,7 @@ PROBLEMS = '{"question": "2+2=?", "gold": "4"}\n{"question": "3+3=?", "gold": "6
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(tmp_path):
     """A run that is measured on a file of its own."""
     (tmp_path / "own.jsonl").write_text(PROBLEMS)
     runs = Runs(tmp_path / "runs")
@@ -36,7 +33,7 @@ def root(tmp_path: Path) -> Path:
     return runs.root
 
 
-def test_a_card_has_origin_curve_and_command() -> None:
+def test_a_card_has_origin_curve_and_command_and_no_text_ends_its_cells():
     card = model_card(
         name="rl-a",
         base="org/base",
@@ -56,25 +53,20 @@ def test_a_card_has_origin_curve_and_command() -> None:
     ):
         assert line in card
     assert "| data |" not in card
-
-
-def test_no_text_ends_a_cell_or_a_block() -> None:
     card = model_card("<b>|x", None, {"run": "a|b\n# no"}, prompt="```\n# not a title")
     assert "# &lt;b>\\|x" in card
     assert "| run | a\\|b # no |" in card
     assert "````\n```\n# not a title\n````" in card
 
 
-def test_an_export_has_a_card_and_says_that_nothing_was_measured(
-    root: Path, tmp_path: Path
-) -> None:
+def test_an_export_has_a_card_and_says_that_nothing_was_measured(root, tmp_path):
     export("sft-toy", tmp_path / "out", root, Silent())
     card = (tmp_path / "out/README.md").read_text()
     assert "| training seed | 5 |" in card
     assert "Not measured." in card
 
 
-def test_a_card_names_own_functions_and_no_local_folder_as_base(tmp_path: Path) -> None:
+def test_a_card_names_own_functions_and_no_local_folder_as_base(tmp_path):
     code = tmp_path / "mine.py"
     code.write_text("def near(answer, gold): ...\ndef short(completions, **_): ...\n")
     (tmp_path / "llama").mkdir()
@@ -82,9 +74,8 @@ def test_a_card_names_own_functions_and_no_local_folder_as_base(tmp_path: Path) 
         "prompt": {"format": "plain", "system": None},
         "model": {"kind": "pretrained", "path": str(tmp_path / "llama"), "tuning": "full"},
         "grading": {"judge": f"{code}:near"},
-        "rl": {
-            "rewards": [{"name": "grade", "weight": 1.0}, {"name": f"{code}:short", "weight": 0.2}]
-        },
+        "rl": {"rewards": [{"name": "grade", "weight": 1.0},
+         {"name": f"{code}:short", "weight": 0.2}]},
     }  # fmt: skip
     run = Runs(tmp_path / "runs").at("rl", "toy", "2" * 8)
     with run.recording(config, kind="rl", parent="llama", seed=5, template="t0"):
@@ -96,7 +87,7 @@ def test_a_card_names_own_functions_and_no_local_folder_as_base(tmp_path: Path) 
     assert "base_model" not in card
 
 
-def test_a_card_has_what_its_run_recorded_and_runs_no_judge(root: Path, tmp_path: Path) -> None:
+def test_a_card_has_what_its_run_recorded_and_runs_no_judge(root, tmp_path):
     run = Runs(root).find("sft-toy")
     judge = f"{tmp_path / 'gone.py'}:same"
     write_json(run.folder / "config.json", run.config | {"grading": {"judge": judge}})
@@ -108,17 +99,15 @@ def test_a_card_has_what_its_run_recorded_and_runs_no_judge(root: Path, tmp_path
     assert "| 1 | 0.5000 |" in card
 
 
-def test_an_upload_is_private_and_its_failure_names_the_next_step(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    asked: list[object] = []
+def test_an_upload_is_private_and_its_failure_names_the_next_step(monkeypatch, tmp_path):
+    asked = []
 
     class Hub:
-        def create_repo(self, name: str, **how: object) -> str:
+        def create_repo(self, name, **how):
             asked.append((name, how))
             return f"https://hub/{name}"
 
-        def upload_folder(self, **how: object) -> None:
+        def upload_folder(self, **how):
             asked.append(how)
             if how["repo_id"] == "me/forbidden":
                 raise PermissionError("403 Forbidden\nmore")

@@ -1,7 +1,4 @@
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,7 +18,7 @@ LINES = [
 ]
 
 
-def test_people_read_the_powers_of_two_with_a_column_per_policy() -> None:
+def test_people_read_the_powers_of_two_with_a_column_per_policy():
     document = passk_document(LINES, Provenance())
     assert document.title == "pass@k on aime, amc23"
     aime, amc23 = document.tables
@@ -39,34 +36,39 @@ def test_people_read_the_powers_of_two_with_a_column_per_policy() -> None:
     )
 
 
-def test_grades_are_in_one_order_with_separated_thousands() -> None:
+def test_grades_are_in_one_order_and_powers_of_two_are_shown():
     statuses = {"wrong": 36371, "unparseable": 308, "error": 2, "right": 14521}
     measured = SeedCounts("rl", "aime", 0, COUNTS, statuses, 1158, "abc")
     assert grade_notes([measured]) == (
         "rl on aime, evaluation seed 0: 14,521 right, 36,371 wrong, 308 unparseable, 2 error; "
         "1,158 of them truncated",
     )
+    assert powers_of_two((1, 2, 3, 4, 5, 8)) == [1, 2, 4, 8]
+    assert powers_of_two((3, 5)) == [3, 5]
+    assert powers_of_two((1, 10, 100)) == [1, 10, 100]
 
 
-def test_programs_get_every_k_and_every_count() -> None:
+def test_programs_get_every_k_and_every_count_whatever_is_shown():
     document = passk_document(LINES, Provenance())
     assert (document.data["k"], document.data["confidence"]) == ([1, 2, 3, 4], 0.95)
     first = document.data["curves"][0]
     assert first["pass@k"] == pytest.approx([0.625, 0.75, 0.875, 1.0], abs=1e-12)
     assert first["seeds"] == [
-        {
-            "seed": 7, "sample_set": "abc", "statuses": {"right": 5, "wrong": 3}, "truncated": 2,
-            "right_truncated": 1,
-            "problems": [{"problem": "p0", "n": 4, "c": 1}, {"problem": "p1", "n": 4, "c": 4}],
-        }
+        {"seed": 7, "sample_set": "abc", "statuses": {"right": 5, "wrong": 3}, "truncated": 2,
+         "right_truncated": 1,
+         "problems": [{"problem": "p0", "n": 4, "c": 1}, {"problem": "p1", "n": 4, "c": 4}]},
     ]  # fmt: skip
     heads, *rows = to_csv(document.sheets["passk"]).splitlines()
     assert heads == "policy,benchmark,k,pass@k,low,high"
     assert len(rows) == 12
     assert rows[1].startswith("base,aime,2,0.75,")
+    document = passk_document(LINES, Provenance(), (1, 4))
+    assert [row.cells[0] for row in document.tables[0].rows] == [1, 4]
+    assert document.data["k"] == [1, 2, 3, 4]
+    assert len(to_csv(document.sheets["passk"]).splitlines()) == 13
 
 
-def test_one_problem_has_no_band(tmp_path: Path) -> None:
+def test_one_problem_has_no_band(tmp_path):
     alone = Counts(("p0",), np.array([4]), np.array([1]))
     report = passk_document([Line("base", "aime", curve(alone, (1,)))], Provenance()).write(
         tmp_path
@@ -78,16 +80,3 @@ def test_one_problem_has_no_band(tmp_path: Path) -> None:
     assert {path.name for path in report.files} == {
         "passk.json", "passk.md", "passk.csv", "passk.tex", "passk.png", "passk.svg",
     }  # fmt: skip
-
-
-def test_the_table_shows_what_was_asked_for_and_the_rest_every_k() -> None:
-    document = passk_document(LINES, Provenance(), (1, 4))
-    assert [row.cells[0] for row in document.tables[0].rows] == [1, 4]
-    assert document.data["k"] == [1, 2, 3, 4]
-    assert len(to_csv(document.sheets["passk"]).splitlines()) == 13
-
-
-def test_powers_of_two_or_all() -> None:
-    assert powers_of_two((1, 2, 3, 4, 5, 8)) == [1, 2, 4, 8]
-    assert powers_of_two((3, 5)) == [3, 5]
-    assert powers_of_two((1, 10, 100)) == [1, 10, 100]

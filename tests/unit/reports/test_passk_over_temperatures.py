@@ -1,7 +1,5 @@
 """Policies over temperatures, from values of which the tables can be told by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -13,12 +11,12 @@ KS = (1, 8)
 TEMPERATURES = (0.8, 1.0, 1.2)
 
 
-def passed(*rows: tuple[float, float]) -> np.ndarray:
+def passed(*rows):
     """Return (T, P, K) of four problems that are all alike."""
     return np.repeat(np.array(rows)[:, None], 4, axis=1)
 
 
-def document(of: dict[tuple[str, str], np.ndarray], initial: float | None = None):
+def document(of, initial=None):
     initial_P = {} if initial is None else {"dev": np.full(4, initial)}
     found = OverTemperatures(of, TEMPERATURES, 1, KS, Provenance(), initial_P)
     return over_temperatures_document(found, Resampling(resamples=200))
@@ -53,7 +51,7 @@ def test_best_temperatures_and_differences_at_equal_pass_at_1():
     assert (at_best["T"], at_best["other T"]) == pytest.approx((1.2, 1.0))
 
 
-def test_what_is_not_reached_says_so():
+def test_what_is_not_reached_says_so_and_one_policy_has_no_pair():
     found = document(
         {
             ("dev", "a"): passed((0.5, 0.6), (0.45, 0.7), (0.4, 0.8)),
@@ -63,9 +61,6 @@ def test_what_is_not_reached_says_so():
     row, best = found.tables[-1].rows  # without an initial policy two targets
     assert "no point of a curve reaches it" in row.cells
     assert best.cells[3].value == pytest.approx(0.1)  # .8 less .7
-
-
-def test_one_policy_has_no_pair():
     alone = document({("dev", "a"): passed((0.5, 0.6), (0.45, 0.7), (0.4, 0.8))})
     assert alone.data["equal_accuracy"] == []
     assert len(alone.tables) == 2

@@ -1,10 +1,7 @@
 """"""
 
-from __future__ import annotations
-
 import json
 import re
-from pathlib import Path
 from typing import get_type_hints
 
 import pytest
@@ -22,22 +19,21 @@ PRINTED = {
 }
 
 
-def test_table_1_by_eye() -> None:
+def test_tables_are_there_by_eye_name_their_models_and_stand_in_the_help():
     scores = published_scores("table1")
     assert str(scores["grpo-branch"]["aime"][256]) == "0.427 ± 0.035"
     assert str(scores["base"]["math500-l5"][1]) == "0.294 ± 0.018"
     assert len(scores) == 7
-
-
-def test_every_table_names_its_model_and_an_unknown_one_is_refused() -> None:
     assert set(evaluation_tables()) == {"table1", "table3", "table4", "table9"}
     assert evaluation_tables()["table4"] == "DeepSeek-R1-Distill-Qwen-7B"
     with pytest.raises(ConfigurationError, match="'table2'"):
         published_scores("table2")
+    option = get_type_hints(command, include_extras=True)["paper"].__metadata__[0]
+    assert set(re.findall(r"table\d+", option.help)) == set(evaluation_tables())
 
 
 @pytest.mark.parametrize("table", PRINTED)
-def test_our_average_column_is_the_printed_one(table: str, facts: Path) -> None:
+def test_our_average_column_is_the_printed_one(table, facts):
     """The paper rounds to three digits before or after averaging; one unit of the last is left."""
     sheet = json.loads((facts / "paper_tables.json").read_text())[PRINTED[table]]["rows"]
     scores = published_scores(table)
@@ -50,7 +46,7 @@ def test_our_average_column_is_the_printed_one(table: str, facts: Path) -> None:
             assert cell.value == pytest.approx(printed["avg"][f"pass@{k}"], abs=1.01e-3)
 
 
-def test_the_other_tables_agree_with_the_sheet(facts: Path) -> None:
+def test_the_other_tables_agree_with_the_sheet(facts):
     sheet = json.loads((facts / "paper_tables.json").read_text())
     assert published()["sweep"]["rows"] == sheet["table6_tau_rho"]["rows"]
     assert published()["sweep"]["chosen"] == [1.2, 0.3]
@@ -62,7 +58,7 @@ PROBLEMS = {"aime": 60, "amc23": 40, "math500-l5": 134}
 ROUNDING = 0.5e-3 * (1 + 1e-9)
 
 
-def sums_of(seeds: int) -> set[tuple[int, int]]:
+def sums_of(seeds):
     """(sum, sum of squares) of every choice of so many whole numbers from -16 to 16."""
     found = {(0, 0)}
     for _ in range(seeds):
@@ -70,7 +66,7 @@ def sums_of(seeds: int) -> set[tuple[int, int]]:
     return found
 
 
-def fits(mean: float, sd: float, problems: int, seeds: int, sums: set[tuple[int, int]]) -> bool:
+def fits(mean, sd, problems, seeds, sums):
     """Whether so many numbers of right problems have this mean and deviation (n - 1), as rounded.
 
     With d the numbers less a whole one near their mean: mean = sum(d) / seeds, and the squares
@@ -88,9 +84,7 @@ def fits(mean: float, sd: float, problems: int, seeds: int, sums: set[tuple[int,
 
 
 @pytest.mark.parametrize(("seeds", "all_fit"), [(4, False), (5, True), (6, False)])
-def test_the_papers_numbers_are_of_five_evaluations_of_whole_problems(
-    seeds: int, all_fit: bool
-) -> None:
+def test_the_papers_numbers_are_of_five_evaluations_of_whole_problems(seeds, all_fit):
     printed = [
         (mean, sd, PROBLEMS[benchmark])
         for table in ("table1", "table3")
@@ -102,8 +96,3 @@ def test_the_papers_numbers_are_of_five_evaluations_of_whole_problems(
     sums = sums_of(seeds)
     assert all(fits(*one, seeds, sums) for one in printed) is all_fit
     assert (seeds == PAPERS_SEEDS) is all_fit
-
-
-def test_help_names_every_table_and_no_other() -> None:
-    option = get_type_hints(command, include_extras=True)["paper"].__metadata__[0]
-    assert set(re.findall(r"table\d+", option.help)) == set(evaluation_tables())

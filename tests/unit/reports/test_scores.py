@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -7,22 +5,16 @@ import pytest
 
 from sage_cli.errors import ConfigurationError
 from sage_cli.metrics import Counts
-from sage_cli.reports.document import (
-    BenchmarkUsed,
-    GraderUsed,
-    Provenance,
-    SeedCounts,
-    sampled_as,
-)
+from sage_cli.reports.document import BenchmarkUsed, GraderUsed, Provenance, SeedCounts, sampled_as
 from sage_cli.reports.scores import evaluation_document, evaluation_table, score
 from sage_cli.reports.tables import Estimate
 
 
-def counts(*c: int) -> Counts:
+def counts(*c):
     return Counts(tuple(f"p{i}" for i in range(len(c))), np.full(len(c), 4), np.array(c))
 
 
-def test_mean_and_deviation_over_seeds() -> None:
+def test_mean_and_deviation_over_seeds():
     # pass@1 of the seeds: 1/4, 3/4 -> mean 1/2, sd sqrt(2 * (1/4)^2 / 1) = 0.353553
     scores = score({"aime": [counts(1, 1), counts(2, 4)], "amc23": [counts(4)]}, (1, 4))
     assert scores["aime"][1].value == pytest.approx(0.5, abs=1e-15)
@@ -31,7 +23,7 @@ def test_mean_and_deviation_over_seeds() -> None:
     assert math.isnan(scores["amc23"][1].sd or 0)
 
 
-def test_the_average_is_unweighted_and_needs_every_benchmark() -> None:
+def test_the_average_is_unweighted_and_needs_several_benchmarks_and_all():
     ours = {"aime": {1: Estimate(0.1, 0.01)}, "amc23": {1: Estimate(0.5)}}
     table = evaluation_table(
         "t", {"ours": ours}, {"paper": {"theirs": {"aime": {1: Estimate(0.3, 0.02)}}}}
@@ -40,21 +32,15 @@ def test_the_average_is_unweighted_and_needs_every_benchmark() -> None:
         ("", "model"), ("aime", "pass@1"), ("amc23", "pass@1"), ("average", "pass@1"),
     ]  # fmt: skip
     assert [str(cell) for cell in table.rows[0].cells] == [
-        "ours",
-        "0.100 ± 0.010",
-        "0.500",
-        "0.300",
-    ]
+        "ours", "0.100 ± 0.010", "0.500", "0.300",
+    ]  # fmt: skip
     assert [str(c) for c in table.rows[1].cells] == ["theirs", "0.300 ± 0.020", "–", "–"]
     assert table.rows[1].section == "paper"
-
-
-def test_one_benchmark_has_no_average() -> None:
     table = evaluation_table("t", {"ours": {"aime": {1: Estimate(0.1), 8: Estimate(0.2)}}})
     assert [column.name for column in table.columns] == ["model", "pass@1", "pass@8"]
 
 
-def measured(policy: str, benchmark: str, seed: int, *c: int) -> SeedCounts:
+def measured(policy, benchmark, seed, *c):
     statuses = {"right": sum(c), "wrong": 4 * len(c) - sum(c)}
     return SeedCounts(policy, benchmark, seed, counts(*c), statuses, 1, f"set-{policy}-{seed}")
 
@@ -65,7 +51,7 @@ MEASURED = {
 }
 
 
-def test_the_document_holds_numbers_the_counts_behind_them_and_the_grades() -> None:
+def test_the_document_holds_numbers_the_counts_behind_them_and_the_grades():
     provenance = Provenance(
         benchmarks=(BenchmarkUsed("aime", 2, grader=GraderUsed("strict")),),
         sampling={"temperature": 0.6, "min_p": 0.01, "top_p": 1.0, "top_k": 0, "max_tokens": 48},
@@ -95,7 +81,7 @@ def test_the_document_holds_numbers_the_counts_behind_them_and_the_grades() -> N
     assert len(document.notes) == 4
 
 
-def test_rows_of_the_paper_name_its_model_and_its_table() -> None:
+def test_rows_of_the_paper_name_its_model_and_its_table():
     document = evaluation_document(MEASURED, (1, 4), Provenance(), paper="table1")
     assert document.data["rows"][1]["model"] == "base (paper, Qwen2.5-Math-7B-Base)"
     assert document.data["rows"][1]["aime pass@1"] == 0.033
@@ -105,7 +91,7 @@ def test_rows_of_the_paper_name_its_model_and_its_table() -> None:
         evaluation_document(MEASURED, (1,), Provenance(), paper="table1_main")
 
 
-def test_the_papers_protocol_takes_k_samples_a_problem_and_has_its_own_deviation() -> None:
+def test_the_papers_protocol_takes_k_samples_a_problem_and_has_its_own_deviation():
     # two problems, 4 samples each; of each seed the first sample alone: 1 and 2 of 2 right, while
     # all samples say pass@1 = 1/4 and 3/4
     first_alone = [Counts(("p0", "p1"), [1, 1], right) for right in ([1, 0], [1, 1])]
@@ -131,7 +117,7 @@ def test_the_papers_protocol_takes_k_samples_a_problem_and_has_its_own_deviation
     assert len(notes) == 2
 
 
-def test_one_seed_has_no_deviation_and_says_what_to_type() -> None:
+def test_one_seed_has_no_deviation_and_says_what_to_type():
     one = {("aime", "ours"): [measured("ours", "aime", 0, 1, 1)]}
     k_samples = {("aime", "ours"): {1: [Counts(("p0", "p1"), [1, 1], [1, 0])]}}
     document = evaluation_document(one, (1,), Provenance(), k_samples=k_samples)

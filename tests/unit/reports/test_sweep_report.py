@@ -1,12 +1,8 @@
 """The heat map of a sweep: its cells, colours and states."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 
 import matplotlib as mpl
 from matplotlib.colors import to_hex
@@ -27,7 +23,7 @@ from sage_cli.reports.sweep_report import (
 AXES = Axis("tau", "guide.tau", (0.8, 1.2)), Axis("rho", "guide.rho", (0.1, 0.3, 0.5))
 
 
-def grid(*values: float | None, alike: Iterable[int] = (), objectives=("pass@1",)) -> SweepResult:
+def grid(*values, alike=(), objectives=("pass@1",)):
     """Trials row by row; None failed. `alike` are places in them."""
     trials = [
         SweepTrial(at(AXES, tau, rho), "failed", failure=MEMORY)
@@ -42,16 +38,13 @@ def grid(*values: float | None, alike: Iterable[int] = (), objectives=("pass@1",
     return SweepResult(AXES, objectives, 0.95, None, tuple(trials), rankings=rankings)
 
 
-def drawn(svg: Path, words: str) -> int:
+def drawn(svg, words):
     return svg.read_text().count(f"<!-- {words} -->")
 
 
-def test_every_trial_says_what_became_of_it(tmp_path: Path) -> None:
+def test_every_trial_says_what_became_of_it(tmp_path):
     result = grid(0.417, 0.45, None, 0.45, 0.433, objectives=("pass@1", "pass@64"))
-    rest = (
-        SweepTrial(at(AXES, 0.8, 0.5), "pruned"),
-        SweepTrial(at(AXES, 1.2, 0.5), "running"),
-    )
+    rest = (SweepTrial(at(AXES, 0.8, 0.5), "pruned"), SweepTrial(at(AXES, 1.2, 0.5), "running"))
     result = replace(result, trials=(*result.trials, rest[1]))
     draw_heatmaps(result, tmp_path / "sweep")
     png, svg = outputs(tmp_path / "sweep")
@@ -71,19 +64,27 @@ def test_every_trial_says_what_became_of_it(tmp_path: Path) -> None:
     assert (drawn(svg, "pruned"), drawn(svg, "not run")) == (1, 4)
 
 
-def test_a_sweep_without_any_result_can_be_drawn(tmp_path: Path) -> None:
+def test_no_result_can_be_drawn_and_true_and_1_are_two_values(tmp_path):
     draw_heatmaps(grid(None), tmp_path / "none")
     _, svg = outputs(tmp_path / "none")
     assert (drawn(svg, "failed"), drawn(svg, "not run")) == (1, 5)
     assert drawn(svg, "best") == 0
+    axes = Axis("on", "a.b", (1, True)), AXES[1]
+    trials = tuple(
+        SweepTrial(at(axes, on, 0.1), "done", {"pass@1": value})
+        for on, value in ((1, 0.25), (True, 0.75))
+    )
+    draw_heatmaps(SweepResult(axes, ("pass@1",), 0.95, None, trials), tmp_path / "x")
+    _, svg = outputs(tmp_path / "x")
+    assert (drawn(svg, "0.250"), drawn(svg, "0.750"), drawn(svg, "true")) == (1, 1, 1)
 
 
-def filled(svg: Path, place: float) -> int:
+def filled(svg, place):
     """How many shapes have the colour at `place` of the map."""
     return svg.read_text().count(f"fill: {to_hex(mpl.colormaps['cividis'](place))}")
 
 
-def test_what_cannot_be_told_apart_from_the_best_looks_like_it(tmp_path: Path) -> None:
+def test_what_cannot_be_told_apart_from_the_best_looks_like_it(tmp_path):
     draw_heatmaps(grid(0.417, 0.45, None, 0.2, 0.433, 0.45, alike=(1, 4, 5)), tmp_path / "x")
     _, svg = outputs(tmp_path / "x")
     assert filled(svg, ALIKE) == 4  # three trials and the legend
@@ -97,14 +98,3 @@ def test_what_cannot_be_told_apart_from_the_best_looks_like_it(tmp_path: Path) -
     draw_heatmaps(grid(0.399, 0.401), tmp_path / "x")
     assert re.search("<!-- 0[.]3[0-6]0* -->", svg.read_text())
     assert filled(svg, LOWEST) == 0
-
-
-def test_true_and_1_are_two_values(tmp_path: Path) -> None:
-    axes = Axis("on", "a.b", (1, True)), AXES[1]
-    trials = tuple(
-        SweepTrial(at(axes, on, 0.1), "done", {"pass@1": value})
-        for on, value in ((1, 0.25), (True, 0.75))
-    )
-    draw_heatmaps(SweepResult(axes, ("pass@1",), 0.95, None, trials), tmp_path / "x")
-    _, svg = outputs(tmp_path / "x")
-    assert (drawn(svg, "0.250"), drawn(svg, "0.750"), drawn(svg, "true")) == (1, 1, 1)

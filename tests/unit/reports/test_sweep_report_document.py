@@ -1,12 +1,9 @@
 """"""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace
 from math import isnan, nan
-from pathlib import Path
 
 import pytest
 from sweep_cells import BOTH, GRID, MEMORY, PASS_1, RANGES, at, done, sweep_document
@@ -28,11 +25,11 @@ TRIALS = [
 TWO = (PASS_1, parse_objective("pass@64"))
 
 
-def stems(document) -> list[str]:
+def stems(document):
     return [figure.stem for figure in document.figures]
 
 
-def test_a_trial_has_its_values_and_runs_or_why_there_are_none() -> None:
+def test_a_trial_has_its_values_and_runs_or_why_there_are_none():
     base = SweepTrial({}, "done", {"pass@1": 0.3, "pass@64": 0.7}, runs=("sft-1",))
     document = sweep_document(GRID, TWO, TRIALS, NOBODY, base=base)
     assert to_csv(document.sheets["sweep"]).splitlines() == [
@@ -53,7 +50,7 @@ def test_a_trial_has_its_values_and_runs_or_why_there_are_none() -> None:
     assert second.failure.log == ("step 3", "CUDA: no memory", "")
 
 
-def test_settings_that_a_trial_lacks_are_blank_and_small_ones_keep_their_digits() -> None:
+def test_settings_that_a_trial_lacks_are_blank_and_small_ones_keep_their_digits():
     axes = (Axis("guide", "guide.name", ("none", "branch")), RANGES[0], RANGES[1])
     trials = [
         done({"guide.name": "none", "rl.learning_rate": 1.23456e-6}, 1),
@@ -66,7 +63,7 @@ def test_settings_that_a_trial_lacks_are_blank_and_small_ones_keep_their_digits(
     assert stems(document) == []
 
 
-def test_trials_that_cannot_be_told_apart_from_the_best_are_counted() -> None:
+def test_trials_that_cannot_be_told_apart_from_the_best_are_counted():
     trials = [
         done(at(GRID, 0.8, 0.1), 1, -1.5),
         SweepTrial(at(GRID, 0.8, 0.3), "failed", failure=MEMORY),
@@ -92,7 +89,7 @@ def test_trials_that_cannot_be_told_apart_from_the_best_are_counted() -> None:
     assert document.data["trials"][1].intervals is None
 
 
-def test_with_several_seeds_the_intervals_are_about_seeds_too() -> None:
+def test_intervals_are_about_seeds_where_there_are_several_and_counts():
     trials = [done(at(GRID, 0.8, 0.1), 1, seeds=2), done(at(GRID, 1.2, 0.1), 2, seeds=2)]
     document = sweep_document(GRID, (PASS_1,), trials, NOBODY)
     assert document.tables[0].notes[0] == "95 % intervals over problems and seeds"
@@ -101,16 +98,13 @@ def test_with_several_seeds_the_intervals_are_about_seeds_too() -> None:
     document = sweep_document(GRID, (PASS_1,), [*trials, done(at(GRID, 1.2, 0.3), 3)], NOBODY)
     assert document.data["about"] == "models"
     assert document.tables[0].notes[0].endswith("compared as models, not as settings")
-
-
-def test_where_some_counts_are_gone_nothing_is_said_of_the_noise() -> None:
     trials = [done(at(GRID, 0.8, 0.1), 1), replace(done(at(GRID, 1.2, 0.1), 2), counts=None)]
     document = sweep_document(GRID, (PASS_1,), trials, NOBODY)
     assert document.data["rankings"] == {}
     assert document.tables[0].notes == ()
 
 
-def test_two_objectives_end_in_a_front_by_trials() -> None:
+def test_a_front_is_by_trials_and_selecting_on_what_is_reported_is_said():
     document = sweep_document(GRID, TWO, TRIALS, NOBODY)
     # (.4, .9) and (.45, .8) trade one for the other
     assert document.data["front"] == Front((0, 2), (0, 2))
@@ -121,31 +115,25 @@ def test_two_objectives_end_in_a_front_by_trials() -> None:
     ]
     assert sweep_document(GRID, TWO, beaten, NOBODY).data["front"].best == (0, 2)
     assert sweep_document(GRID, (PASS_1,), [], NOBODY).data["front"] is None
-
-
-def test_selecting_on_what_is_reported_is_said() -> None:
     document = sweep_document(GRID, TWO, TRIALS, NOBODY, selected_on_reported="amc23")
     assert document.tables[0].notes[-1].startswith("selected on amc23, which is also what is rep")
 
 
-@pytest.mark.parametrize(
-    ("axes", "expected"),
-    [
-        (GRID, ["heatmap"]),
-        (RANGES, []),
-        (RANGES[:1], []),
-        ((GRID[0], RANGES[1]), []),
-        ((Axis("guide", "guide.name", ("none", "branch")), RANGES[1]), []),
-    ],
-)
-def test_the_space_decides_which_pictures_there_are(axes, expected) -> None:
+@pytest.mark.parametrize(("axes", "expected"), [
+    (GRID, ["heatmap"]),
+    (RANGES, []),
+    (RANGES[:1], []),
+    ((GRID[0], RANGES[1]), []),
+    ((Axis("guide", "guide.name", ("none", "branch")), RANGES[1]), []),
+])  # fmt: skip
+def test_the_space_decides_which_pictures_there_are(axes, expected):
     first = axes[0].values[0] if axes[0].values else 0.5
     assert stems(sweep_document(axes, (PASS_1,), [done(at(axes, first, 1e-5), 1)], NOBODY)) == (
         expected
     )
 
 
-def test_the_document_is_read_back_from_its_json(tmp_path: Path) -> None:
+def test_the_document_is_read_back_from_its_json_undefined_values_too(tmp_path):
     trials = [
         done(at(GRID, 0.8, 0.1), 1, objectives=BOTH),
         SweepTrial(at(GRID, 0.8, 0.3), "failed", failure=MEMORY),
@@ -162,16 +150,13 @@ def test_the_document_is_read_back_from_its_json(tmp_path: Path) -> None:
     again = document_of(from_data(data), NOBODY)
     assert again.content == document.content
     assert again.tables == document.tables
-
-
-def test_what_is_undefined_survives_the_json(tmp_path: Path) -> None:
     trials = [SweepTrial(at(GRID, 0.8, 0.1), "done", {"pass@1": nan}, runs=("rl-1",))]
     sweep_document(GRID, (PASS_1,), trials, NOBODY).write(tmp_path)
     data = json.loads((tmp_path / "sweep.json").read_text())
     assert isnan(from_data(data).trials[0].values["pass@1"])
 
 
-def test_what_lacks_a_part_is_never_half_read() -> None:
+def test_what_lacks_a_part_is_never_half_read():
     trials = [done(at(GRID, 0.8, rho), 1, 1.5, objectives=BOTH) for rho in (0.1, 0.3)]
     document = sweep_document(GRID, BOTH, trials, NOBODY)
     whole = json.loads(json_text(document.data))
@@ -185,7 +170,7 @@ def test_what_lacks_a_part_is_never_half_read() -> None:
             from_data(again)
 
 
-def test_a_curve_survives_the_stored_report() -> None:
+def test_a_curve_survives_the_stored_report():
     curve = LearningCurve("reward", ((1, 0.25), (2, 0.5)))
     trials = [
         replace(done(at(GRID, 0.8, 0.1), 1, objectives=BOTH), curve=curve),

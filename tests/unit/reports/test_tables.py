@@ -1,7 +1,5 @@
 """Tables taken apart for narrow terminals."""
 
-from __future__ import annotations
-
 import csv
 import io
 
@@ -25,7 +23,7 @@ PARTS = (Column("cell"), Column("value", part="values"), Column("run", part="run
 GAINS = (Column("p"), Column("n"), *(Column(f"pass@{k}", "gain") for k in (1, 16, 256)))
 
 
-def table(heads: str | tuple[Column, ...], *rows: tuple[str | int, ...]) -> Table:
+def table(heads, *rows):
     columns = tuple(map(Column, heads.split())) if isinstance(heads, str) else heads
     return Table("t", columns, tuple(map(Row, rows)), ("note",))
 
@@ -34,32 +32,28 @@ MINE = table("benchmark policy one n", ("mine", "p", "a", 1), ("mine", "q", "a",
 KEYED = table("model k a b", *((model, k, 0, 1) for model in ("x", "y") for k in (1, 8)))
 
 
-@pytest.mark.parametrize(
-    ("whole", "width", "parts"),
-    [
-        (TABLE, 5, ["t| model 1 8 1 n"]),
-        # as many parts as fit stay together
-        (TABLE, 3, ["t: a| model 1 8", "t: b, c| model 1 n"]),
-        # a part that is too wide is taken apart
-        (TABLE, 2,
-         ["t: a| model 1", "t: a (continued)| model 8", "t: b| model 1", "t: c| model n"]),
-        # columns of a part stay together without a heading
-        (table(PARTS, ("1", 2, "rl-1")), 1, ["t: values| cell value", "t: runs| cell run"]),
-        # without parts every column but the first is one
-        (table("k", (1,)), 0, ["t| k"]),
-        (table("k a b c", (1, 2, 3, 4)), 3, ["t| k a b", "t (continued)| k c"]),
-        # the columns of one part are taken apart
-        (table(GAINS, (40, 64, 1, 2, 3), (40, 128, 4, 5, 6)), 4,
-         ["t| p n pass@1 pass@16", "t (continued)| p n pass@256"]),
-        # the columns that tell the rows apart stand in every part
-        (KEYED, 3, ["t| model k a", "t (continued)| model k b"]),
-        # a first word that all rows have goes to the title, but for the only row's
-        (MINE, 3, ["t: mine| policy one n"]),
-        (MINE, 4, ["t| benchmark policy one n"]),
-        (table("policy n", ("p", 1)), 1, ["t| policy n"]),
-    ],
-)  # fmt: skip
-def test_a_table_is_taken_apart_where_it_does_not_fit(whole: Table, width: int, parts: list[str]):
+@pytest.mark.parametrize(("whole", "width", "parts"), [
+    (TABLE, 5, ["t| model 1 8 1 n"]),
+    # as many parts as fit stay together
+    (TABLE, 3, ["t: a| model 1 8", "t: b, c| model 1 n"]),
+    # a part that is too wide is taken apart
+    (TABLE, 2, ["t: a| model 1", "t: a (continued)| model 8", "t: b| model 1", "t: c| model n"]),
+    # columns of a part stay together without a heading
+    (table(PARTS, ("1", 2, "rl-1")), 1, ["t: values| cell value", "t: runs| cell run"]),
+    # without parts every column but the first is one
+    (table("k", (1,)), 0, ["t| k"]),
+    (table("k a b c", (1, 2, 3, 4)), 3, ["t| k a b", "t (continued)| k c"]),
+    # the columns of one part are taken apart
+    (table(GAINS, (40, 64, 1, 2, 3), (40, 128, 4, 5, 6)), 4,
+     ["t| p n pass@1 pass@16", "t (continued)| p n pass@256"]),
+    # the columns that tell the rows apart stand in every part
+    (KEYED, 3, ["t| model k a", "t (continued)| model k b"]),
+    # a first word that all rows have goes to the title, but for the only row's
+    (MINE, 3, ["t: mine| policy one n"]),
+    (MINE, 4, ["t| benchmark policy one n"]),
+    (table("policy n", ("p", 1)), 1, ["t| policy n"]),
+])  # fmt: skip
+def test_a_table_is_taken_apart_where_it_does_not_fit(whole, width, parts):
     found = narrowed(whole, lambda part: len(part.columns) <= width)
     heads = [[(column.group, column.name) for column in part.columns] for part in (*found, whole)]
     titles = [part.title for part in found]
@@ -85,23 +79,20 @@ TABLE_RENDER = Table(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("measure", "text"),
-    [
-        (Estimate(0.12345), "0.123"),
-        (Estimate(0.12345, 0.01), "0.123 ± 0.010"),
-        (Estimate(0.12345, float("nan")), "0.123"),
-        (Estimate(-0.5, interval=(-0.75, 0.25), signed=True), "-0.500 [-0.750, 0.250]"),
-        (Estimate(0.5, signed=True), "+0.500"),
-        (Estimate(0.00012, digits=4), "0.0001"),
-        (Estimate(float("nan"), 0.1), "–"),
-    ],
-)
-def test_measures_read_as_people_write_them(measure: Estimate, text: str) -> None:
+@pytest.mark.parametrize(("measure", "text"), [
+    (Estimate(0.12345), "0.123"),
+    (Estimate(0.12345, 0.01), "0.123 ± 0.010"),
+    (Estimate(0.12345, float("nan")), "0.123"),
+    (Estimate(-0.5, interval=(-0.75, 0.25), signed=True), "-0.500 [-0.750, 0.250]"),
+    (Estimate(0.5, signed=True), "+0.500"),
+    (Estimate(0.00012, digits=4), "0.0001"),
+    (Estimate(float("nan"), 0.1), "–"),
+])  # fmt: skip
+def test_measures_read_as_people_write_them(measure, text):
     assert str(measure) == text
 
 
-def test_markdown() -> None:
+def test_markdown():
     assert to_markdown(TABLE_RENDER) == (
         "**A_1 & more**\n\n"
         "| model | aime pass@1 | aime pass@256 | k |\n"
@@ -112,7 +103,7 @@ def test_markdown() -> None:
     )
 
 
-def test_csv_has_every_number_in_full_in_its_own_column() -> None:
+def test_csv_has_every_number_in_full_in_its_own_column():
     heads, first, second = csv.reader(io.StringIO(to_csv(TABLE_RENDER)))
     assert heads == ["model", "aime pass@1", "aime pass@1 sd", "aime pass@256",
                      "aime pass@256 low", "aime pass@256 high", "k"]  # fmt: skip
@@ -120,7 +111,7 @@ def test_csv_has_every_number_in_full_in_its_own_column() -> None:
     assert second == ["[b] (paper)", "0.5", "", "0.25", "-0.1", "0.4", "8"]
 
 
-def test_strangers_names_stay_in_their_cells() -> None:
+def test_strangers_names_stay_in_their_cells():
     """A label, a benchmark or an answer is anybody's: none ends its cell, or is a formula."""
     table = Table(
         "two\nlines",
@@ -134,13 +125,12 @@ def test_strangers_names_stay_in_their_cells() -> None:
         "| + | -b |",
     ]  # fmt: skip
     assert list(csv.reader(io.StringIO(to_csv(table), newline=""))) == [
-        ["x\ny a|b", "'=1+1"], ["one\r\ntwo|", "'@SUM(A1)"],
-        ["'=HYPERLINK(\"http://x\")", "-1.5"], ["'+cmd|' /C calc'!A0", "'\t=1"], ["-", "3"],
-        ["+", "'-b"],
+        ["x\ny a|b", "'=1+1"], ["one\r\ntwo|", "'@SUM(A1)"], ["'=HYPERLINK(\"http://x\")", "-1.5"],
+        ["'+cmd|' /C calc'!A0", "'\t=1"], ["-", "3"], ["+", "'-b"],
     ]  # fmt: skip
 
 
-def test_latex() -> None:
+def test_latex():
     assert to_latex(TABLE_RENDER) == "\n".join([
         r"% needs \usepackage{booktabs}",
         r"\begin{table}", r"\centering", r"\caption{A\_1 \& more}", r"\begin{tabular}{lrrr}",
@@ -153,7 +143,7 @@ def test_latex() -> None:
     ])  # fmt: skip
 
 
-def test_records_hold_numbers_and_none_where_there_is_none() -> None:
+def test_records_hold_numbers_and_none_and_every_row_fits():
     first, second = to_records(TABLE_RENDER)
     assert first == {
         "model": "grpo|x", "aime pass@1": 1 / 3, "aime pass@1 sd": 0.0125, "aime pass@256": None,
@@ -161,8 +151,5 @@ def test_records_hold_numbers_and_none_where_there_is_none() -> None:
     }  # fmt: skip
     assert (second["aime pass@256"], second["aime pass@256 low"], second["k"]) == (0.25, -0.1, 8)
     assert second["aime pass@1 sd"] is None  # NaN: unknown
-
-
-def test_a_row_that_does_not_fit_is_a_bug() -> None:
     with pytest.raises(ValueError, match="1 cells in a row of 2"):
         Table("t", (Column("a"), Column("b")), (Row((1,)),))

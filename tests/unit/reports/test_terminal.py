@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import io
 import math
 from dataclasses import replace
@@ -24,20 +22,17 @@ TABLE = Table(
 )
 
 
-def shown(width: int) -> str:
+def shown(width):
     console = Console(file=io.StringIO(), width=width, color_system=None)
     print_document(Document("x", "x", {}, tables=(TABLE,), notes=("[i], seed 0",)), console)
-    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+    return console.file.getvalue()
 
 
-def test_everything_is_shown_and_names_are_no_markup() -> None:
+def test_everything_is_shown_in_as_many_tables_as_the_width_takes():
     for words in ("A_1 & more", "aime", "pass@256", "0.333 ± 0.013", "[b] (paper)", "5 % noise"):
         assert words in shown(120)
     assert shown(120).count("model") == 1
     assert shown(120).splitlines()[-1] == "[i], seed 0"
-
-
-def test_where_it_does_not_fit_each_group_is_a_table() -> None:
     narrow = shown(52)
     assert narrow.count("model") == 2
     assert "A_1 & more: aime" in narrow
@@ -47,20 +42,20 @@ def test_where_it_does_not_fit_each_group_is_a_table() -> None:
 
 
 @pytest.mark.parametrize("width", range(40, 60))
-def test_no_part_loses_its_right_border(width: int) -> None:
+def test_no_part_loses_its_right_border(width):
     lines = shown(width).splitlines()
     for begin, end in (("┏", "┓"), ("└", "┘")):
         assert all(line.endswith(end) for line in lines if line.startswith(begin))
 
 
-def test_details_are_printed_where_they_are_asked_for() -> None:
+def test_details_are_printed_where_they_are_asked_for():
     table = replace(TABLE, notes=("essential", Detail("Bloom 1995")))
     document = Document("x", "x", {}, tables=(table,))
     printed = {}
     for details in (False, True):
         console = Console(file=io.StringIO(), width=80, color_system=None)
         print_document(document, console, details=details)
-        printed[details] = console.file.getvalue()  # type: ignore[attr-defined]
+        printed[details] = console.file.getvalue()
     assert ("Bloom 1995" in printed[False], "Bloom 1995" in printed[True]) == (False, True)
     assert "essential" in printed[False]
     assert printed[False].endswith("more notes are in x.md; --notes prints them\n")
@@ -72,7 +67,7 @@ RUNS = ("rl-grpo-branch-seed1-4f3a", "rl-dapo-none-seed1-77aa")
 
 
 @pytest.mark.parametrize("width", [80, 100])
-def test_a_comparison_of_two_runs_is_read_at_usual_widths(width: int) -> None:
+def test_a_comparison_of_two_runs_is_read_at_usual_widths(width):
     difference = Estimate(0.045, interval=(-0.073, 0.164), signed=True)
     names = ("k", *RUNS, "difference", "detectable", "p", "p (Holm)")
     rest = map(Estimate, (0.404, 0.359))
@@ -81,7 +76,7 @@ def test_a_comparison_of_two_runs_is_read_at_usual_widths(width: int) -> None:
     table = Table(" against ".join(RUNS), tuple(map(Column, names)), (row,), (note,))
     console = Console(file=io.StringIO(), width=width, color_system=None)
     print_document(Document("x", "x", {}, tables=(table,)), console)
-    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    lines = console.file.getvalue().splitlines()
     assert max(map(len, lines)) <= width
     assert lines[0] == " against ".join(RUNS)
     assert lines[-1] == note  # as wide as the terminal, also below a narrow table
@@ -91,16 +86,13 @@ def test_a_comparison_of_two_runs_is_read_at_usual_widths(width: int) -> None:
         assert any(part in line for line in lines[2:7])
 
 
-@pytest.mark.parametrize(
-    ("a", "b"),
-    [
-        ("rl-dapo-branch", "sft"),
-        ("rl-dapo-branch-c080ac8b", "sft-arithmetic-533acbe5"),
-        ("rl-grpo-branch-a325f721", "rl-grpo-branch-8692e2e6"),
-        RUNS,
-    ],
-)
-def test_a_comparison_with_all_columns_is_one_table_of_100_columns(a: str, b: str) -> None:
+@pytest.mark.parametrize(("a", "b"), [
+    ("rl-dapo-branch", "sft"),
+    ("rl-dapo-branch-c080ac8b", "sft-arithmetic-533acbe5"),
+    ("rl-grpo-branch-a325f721", "rl-grpo-branch-8692e2e6"),
+    RUNS,
+])  # fmt: skip
+def test_a_comparison_with_all_columns_is_one_table_of_100_columns(a, b):
     low, p = Estimate(0.019, interval=(-0.005, 0.042), signed=True), Estimate(0.1209, digits=4)
     safe = Estimate(math.nan, interval=(-0.012, 0.051))
     means = (Estimate(0.765), Estimate(0.747))
@@ -115,7 +107,7 @@ def test_a_comparison_with_all_columns_is_one_table_of_100_columns(a: str, b: st
 
 
 @pytest.mark.parametrize("label", ["dapo-no-kl > initial policy at pass@1", "a > b at pass@256"])
-def test_claims_are_one_table_of_100_columns(label: str) -> None:
+def test_claims_are_one_table_of_100_columns(label):
     gap = Estimate(-0.015, interval=(-0.045, 0.015), signed=True)
     rest = ("these models: indistinguishable", "two models", gap, Estimate(0.042))
     rows = (Row((label, *rest, Estimate(0.3158, digits=4))),)
@@ -125,13 +117,13 @@ def test_claims_are_one_table_of_100_columns(label: str) -> None:
     assert not any("continued" in line or "…" in line for line in lines)
 
 
-def printed(table: Table, width: int) -> list[str]:
+def printed(table, width):
     console = Console(file=io.StringIO(), width=width, color_system=None)
     print_document(Document("x", "x", {}, tables=(table,)), console)
-    return console.file.getvalue().splitlines()  # type: ignore[attr-defined, no-any-return]
+    return console.file.getvalue().splitlines()
 
 
-def sweep_shown(width: int) -> list[str]:
+def sweep_shown(width):
     settings = {1: (0.8, 0.1), 2: (0.8, 0.3), 3: (1.2, 0.1)}
     trials = [
         done(at(GRID, *values), seed, objectives=BOTH, seeds=seed)
@@ -143,11 +135,11 @@ def sweep_shown(width: int) -> list[str]:
     document = sweep_document(GRID, BOTH, [*trials, failed, pruned], Provenance())
     console = Console(file=io.StringIO(), width=width, color_system=None)
     print_document(document, console)
-    return console.file.getvalue().splitlines()  # type: ignore[attr-defined, no-any-return]
+    return console.file.getvalue().splitlines()
 
 
 @pytest.mark.parametrize(("width", "parts"), [(140, 1), (80, 1), (60, 3)])
-def test_a_sweep_is_read_at_any_width(width: int, parts: int) -> None:
+def test_a_sweep_is_read_at_any_width(width, parts):
     lines = sweep_shown(width)
     assert sum("sweep over tau, rho" in line for line in lines) == parts
     assert max(map(len, lines)) <= width

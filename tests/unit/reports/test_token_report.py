@@ -62,27 +62,21 @@ def shown(renderable, width=80, **options):
     return console.file.getvalue()
 
 
-def test_in_the_terminal_shaped_tokens_have_a_background():
+def test_shaped_tokens_have_a_background_and_numbers_without_colours():
     spans = completion_text(view().completions[0]).spans
     # "plain" and the empty token have q = 1
     assert [(span.start, span.style) for span in spans] == [(5, MORE), (5 + len(HOSTILE), MORE)]
-
-
-def test_without_colours_the_numbers_are_there():
     one = view().completions[0]
     assert shown(completion_text(one)).startswith(f"plain{HOSTILE}↵\n∅")
     assert strongest(one) == f'"↵" 1.400, "{HOSTILE}" 1.300'
     assert strongest(view(tau=9.0).completions[0]) == ""
 
 
-def test_steps_count_from_one_and_few_completions_are_said_to_be_few():
+def test_the_terminals_table_fits_and_counts_steps_from_one():
     # the report's step 9 is the tenth
     written = " ".join(shown(to_rich(view())).split())
     assert "guide branch (tau 0.6), as at training step 10" in written
     assert "numbers are over the tokens of 2 completions alone" in written
-
-
-def test_the_terminals_table_fits_eighty_columns():
     lines = shown(to_rich(view()), 80).splitlines()
     assert max(map(len, lines)) <= 80
     assert "…" not in "".join(lines)

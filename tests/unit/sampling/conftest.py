@@ -1,14 +1,10 @@
 """A model small enough for unit tests whose greedy answers don't just repeat one character."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import pytest
 from random_model import random_model
-from transformers import LlamaConfig, PreTrainedTokenizerBase
+from transformers import LlamaConfig
 
 from sage_cli.models.scratch import character_tokenizer
 
@@ -16,23 +12,23 @@ TAGS = ("<SOLUTION>", "</SOLUTION>")
 
 
 @pytest.fixture(scope="session")
-def tokenizer() -> PreTrainedTokenizerBase:
+def tokenizer():
     return character_tokenizer(TAGS)
 
 
 @pytest.fixture(scope="session")
-def make_model(tokenizer: PreTrainedTokenizerBase) -> Callable[..., Any]:
+def make_model(tokenizer):
     return partial(random_model, tokenizer)
 
 
 @pytest.fixture(scope="session")
-def model(make_model: Callable[..., Any]) -> Any:
+def model(make_model):
     return make_model()
 
 
 @pytest.fixture(scope="session", params=["qwen2", "grouped queries", "llama"])
-def any_model(request: pytest.FixtureRequest, make_model: Callable[..., Any]) -> Any:
-    changes: dict[str, dict[str, Any]] = {
+def any_model(request, make_model):
+    changes = {
         "qwen2": {},
         "grouped queries": {"num_key_value_heads": 2},
         "llama": {"architecture": LlamaConfig, "num_key_value_heads": 1},

@@ -1,9 +1,6 @@
 """Memory that runs out: rows are halved, samples stay what they are."""
 
-from __future__ import annotations
-
 import logging
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,7 +21,6 @@ from transformers import (
     NemotronConfig,
     Phi3Config,
     PhimoeConfig,
-    PreTrainedTokenizerBase,
     Qwen2MoeConfig,
     StableLmConfig,
 )
@@ -43,18 +39,18 @@ ROWS = 16
 Keyed = dict[tuple[str, int], Completion]
 
 
-def cuda_error() -> RuntimeError:
+def cuda_error():
     return torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
 
 
-def cpu_error() -> RuntimeError:
+def cpu_error():
     return RuntimeError(
         "[enforce fail at alloc_cpu.cpp:121] err == 0. DefaultCPUAllocator: can't allocate memory: "
         "you tried to allocate 8589934592 bytes. Error code 12 (Cannot allocate memory)"
     )
 
 
-def draw(model: Any, tokenizer: PreTrainedTokenizerBase) -> Keyed:
+def draw(model, tokenizer):
     """Every sample once, or this fails."""
     drawn = list(TransformersSampler(model, tokenizer, SAMPLED, ROWS).sample(REQUESTS))
     keyed = {(one.problem_id, one.index): one for one in drawn}
@@ -63,16 +59,16 @@ def draw(model: Any, tokenizer: PreTrainedTokenizerBase) -> Keyed:
 
 
 @pytest.fixture
-def whole(model: Any, tokenizer: PreTrainedTokenizerBase) -> Keyed:
+def whole(model, tokenizer):
     """The samples as they are while there is memory."""
     return draw(model, tokenizer)
 
 
-def failing(method: Callable[..., Any], error: RuntimeError, *calls: int) -> Callable[..., Any]:
+def failing(method, error, *calls):
     """`method`, which fails with `error` at the numbered calls."""
     count = 0
 
-    def tried(*args: Any, **kwargs: Any) -> Any:
+    def tried(*args, **kwargs):
         nonlocal count
         count += 1
         if count in calls:
@@ -83,14 +79,7 @@ def failing(method: Callable[..., Any], error: RuntimeError, *calls: int) -> Cal
 
 
 @pytest.mark.parametrize("error", [cuda_error(), cpu_error()])
-def test_rows_are_halved_and_nothing_is_lost(
-    error: RuntimeError,
-    model: Any,
-    tokenizer: PreTrainedTokenizerBase,
-    whole: Keyed,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_rows_are_halved_and_nothing_is_lost(error, model, tokenizer, whole, monkeypatch, caplog):
     # once while prompts are read, twice in the midst of drawing
     monkeypatch.setattr(MemoryModel, "logits", failing(MemoryModel.logits, error, 1, 7, 13))
     with caplog.at_level(logging.WARNING):
@@ -102,28 +91,21 @@ def test_rows_are_halved_and_nothing_is_lost(
 
 
 def test_what_a_step_had_drawn_when_memory_ran_out_is_drawn_again(
-    model: Any,
-    tokenizer: PreTrainedTokenizerBase,
-    whole: Keyed,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    model, tokenizer, whole, monkeypatch
+):
     # some cohorts have given up their finished samples by then
     monkeypatch.setattr(Cohort, "_settle", failing(Cohort._settle, cuda_error(), 6, 30))
     assert draw(model, tokenizer) == whole
 
 
-def test_another_error_is_not_taken_for_it(
-    model: Any, tokenizer: PreTrainedTokenizerBase, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_error_is_not_taken_for_it(model, tokenizer, monkeypatch):
     wrong = RuntimeError("CUDA error: device-side assert triggered")
     monkeypatch.setattr(MemoryModel, "logits", failing(MemoryModel.logits, wrong, 3))
     with pytest.raises(RuntimeError, match="device-side assert"):
         draw(model, tokenizer)
 
 
-def test_memory_without_room_for_one_completion_is_said(
-    model: Any, tokenizer: PreTrainedTokenizerBase, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_without_room_for_one_completion_is_said(model, tokenizer, monkeypatch):
     always = failing(MemoryModel.logits, cuda_error(), *range(1, 99))
     monkeypatch.setattr(MemoryModel, "logits", always)
     with pytest.raises(SamplingError, match="one completion at a time") as no:
@@ -131,9 +113,7 @@ def test_memory_without_room_for_one_completion_is_said(
     assert "tensor_parallel_size" in str(no.value.next_step)
 
 
-def test_rows_are_as_many_as_free_memory_holds(
-    make_model: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_are_as_many_as_free_memory_holds(make_model, monkeypatch):
     model = make_model()
     vocabulary = model.config.vocab_size
     # keys and values of 10 tokens: 2 x 2 layers x 4 heads x 8 numbers of four bytes, and a layer's
@@ -147,16 +127,11 @@ def test_rows_are_as_many_as_free_memory_holds(
     assert attention.fitting_rows(model, 4, 6) is None
 
 
-def test_a_small_memory_is_used_from_the_start(
-    model: Any,
-    tokenizer: PreTrainedTokenizerBase,
-    whole: Keyed,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    seen: list[int] = []
+def test_a_small_memory_is_used_from_the_start(model, tokenizer, whole, monkeypatch):
+    seen = []
 
     class Watched(decoder._Flight):
-        def clear(self, rows: int) -> None:
+        def clear(self, rows):
             seen.append(rows)
             super().clear(rows)
 
@@ -166,13 +141,13 @@ def test_a_small_memory_is_used_from_the_start(
     assert seen == [3]
 
 
-def test_this_machine_tells_what_is_free() -> None:
+def test_this_machine_tells_what_is_free():
     free = attention.free_bytes(torch.device("cpu"))
     assert free is None or free > 2**20
 
 
 @given(st.lists(st.integers(0, 5), max_size=40))
-def test_members_fill_their_group_without_gaps(groups: list[int]) -> None:
+def test_members_fill_their_group_without_gaps(groups):
     groups_B = np.array(groups, dtype=np.int64)
     ranks_B, largest = ranks(groups_B, groups=6)
     for group in range(6):
@@ -190,11 +165,11 @@ never read."""
 EXPERTS = {"num_experts_per_tok": 2, "num_local_experts": 4, "num_experts": 4}
 
 
-def rope(kind: str, **more: Any) -> dict[str, Any]:
+def rope(kind, **more):
     return {"rope_parameters": {"rope_type": kind, "rope_theta": 10000.0, **more}}
 
 
-def longrope(original: int) -> dict[str, Any]:
+def longrope(original):
     """Short factors up to `original` tokens, long ones beyond; 8 per head, half of them rotate."""
     factors = {"short_factor": [1.0] * 4, "long_factor": [3.0] * 4}
     # Phi-3 takes the setting beside RoPE's, which it would put above one among them
@@ -207,54 +182,44 @@ PLAIN: dict[str, tuple[type, dict[str, Any]]] = {
     "Mistral, a window that isn't reached": (MistralConfig, {"sliding_window": REACH}),
     "Phi-3, a window that isn't reached": (Phi3Config, {"sliding_window": REACH}),
     "Phi-3, long RoPE that isn't reached": (Phi3Config, longrope(REACH)),
-    "dynamic RoPE that isn't reached": (
-        LlamaConfig, {"max_position_embeddings": REACH, **rope("dynamic", factor=4.0)},
-    ),
-    "Llama 4, a chunk that isn't reached": (
-        Llama4TextConfig, {**EXPERTS, "head_dim": 8, "attention_chunk_size": REACH},
-    ),
+    "dynamic RoPE that isn't reached": (LlamaConfig,
+     {"max_position_embeddings": REACH, **rope("dynamic", factor=4.0)}),
+    "Llama 4, a chunk that isn't reached": (Llama4TextConfig,
+     {**EXPERTS, "head_dim": 8, "attention_chunk_size": REACH}),
 }  # fmt: skip
 
 REFUSED: dict[str, tuple[type, dict[str, Any], str]] = {
     "Mistral": (MistralConfig, {"sliding_window": REACH - 1}, f"{REACH - 1} tokens.*have {REACH}"),
     "Phi-3": (Phi3Config, {"sliding_window": 4}, "4 tokens"),
     "Phi-MoE": (PhimoeConfig, {**EXPERTS, "sliding_window": 4}, "4 tokens"),
-    "Qwen2-MoE": (
-        Qwen2MoeConfig,
-        {**EXPERTS, "use_sliding_window": True, "sliding_window": 4, "max_window_layers": 0,
-         "moe_intermediate_size": 32, "shared_expert_intermediate_size": 32},
-        "4 tokens",
-    ),
-    "Llama 4": (
-        Llama4TextConfig, {**EXPERTS, "head_dim": 8, "attention_chunk_size": 8}, "chunks of 8",
-    ),
-    "dynamic RoPE": (
-        LlamaConfig, {"max_position_embeddings": REACH - 1, **rope("dynamic", factor=4.0)},
-        f"'dynamic' RoPE, which changes beyond {REACH - 1} tokens",
-    ),
+    "Qwen2-MoE": (Qwen2MoeConfig,
+     {**EXPERTS, "use_sliding_window": True, "sliding_window": 4, "max_window_layers": 0,
+     "moe_intermediate_size": 32, "shared_expert_intermediate_size": 32}, "4 tokens"),
+    "Llama 4": (Llama4TextConfig, {**EXPERTS, "head_dim": 8, "attention_chunk_size": 8},
+     "chunks of 8"),
+    "dynamic RoPE": (LlamaConfig,
+     {"max_position_embeddings": REACH - 1, **rope("dynamic", factor=4.0)},
+     f"'dynamic' RoPE, which changes beyond {REACH - 1} tokens"),
     "long RoPE": (Phi3Config, longrope(REACH - 1), f"'longrope' RoPE.* beyond {REACH - 1} tokens"),
     "Jamba": (JambaConfig, {**EXPERTS, "use_mamba_kernels": False}, "recurrent state"),
-    "Bamba": (
-        BambaConfig, {"mamba_n_heads": 8, "mamba_d_head": 8, "mamba_n_groups": 1}, "recurrent state"
-    ),
-    "Falcon-H1": (
-        FalconH1Config,
-        {"mamba_n_heads": 8, "mamba_d_head": 8, "mamba_d_ssm": 64, "mamba_n_groups": 1},
-        "recurrent state",
-    ),
+    "Bamba": (BambaConfig, {"mamba_n_heads": 8, "mamba_d_head": 8, "mamba_n_groups": 1},
+     "recurrent state"),
+    "Falcon-H1": (FalconH1Config,
+     {"mamba_n_heads": 8, "mamba_d_head": 8, "mamba_d_ssm": 64, "mamba_n_groups": 1},
+     "recurrent state"),
     "Gemma 2": (Gemma2Config, {"head_dim": 8}, "softcap"),
     "gpt-oss": (GptOssConfig, {**EXPERTS, "head_dim": 8, "layer_types": ["full_attention"] * 2},
-                "s_aux"),
+     "s_aux"),
 }  # fmt: skip
 
 
-def greedy_by_the_loop(model: Any, tokenizer: PreTrainedTokenizerBase) -> dict[str, str]:
+def greedy_by_the_loop(model, tokenizer):
     sampler = TransformersSampler(model, tokenizer, GREEDY, batch_rows=8)
     wanted = [SampleRequest(prompt, prompt, (0,)) for prompt in PROMPTS]
     return {row.problem_id: row.text for row in sampler.sample(wanted)}
 
 
-def greedy_by_generate(model: Any, tokenizer: PreTrainedTokenizerBase) -> dict[str, str]:
+def greedy_by_generate(model, tokenizer):
     texts = {}
     for prompt in PROMPTS:
         ids_1T = tokenizer(prompt, return_tensors="pt", add_special_tokens=False)["input_ids"]
@@ -270,18 +235,14 @@ def greedy_by_generate(model: Any, tokenizer: PreTrainedTokenizerBase) -> dict[s
 
 
 @pytest.mark.parametrize("name", PLAIN)
-def test_greedy_text_equals_generate(
-    make_model: Callable[..., Any], tokenizer: PreTrainedTokenizerBase, name: str
-) -> None:
+def test_greedy_text_equals_generate(make_model, tokenizer, name):
     architecture, changes = PLAIN[name]
     model = make_model(architecture, **changes)
     assert greedy_by_the_loop(model, tokenizer) == greedy_by_generate(model, tokenizer)
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_the_loop_would_compute_wrongly_is_refused_by_name(
-    make_model: Callable[..., Any], tokenizer: PreTrainedTokenizerBase, name: str
-) -> None:
+def test_what_the_loop_would_compute_wrongly_is_refused_by_name(make_model, tokenizer, name):
     architecture, changes, said = REFUSED[name]
     model = make_model(architecture, **changes)
     before = model.config._attn_implementation
@@ -291,9 +252,7 @@ def test_what_the_loop_would_compute_wrongly_is_refused_by_name(
     assert model.config._attn_implementation == before
 
 
-def test_an_adapter_hides_nothing_of_its_base(
-    make_model: Callable[..., Any], tokenizer: PreTrainedTokenizerBase
-) -> None:
+def test_an_adapter_hides_nothing_of_its_base(make_model, tokenizer):
     adapter = LoraConfig(target_modules=["q_proj"], init_lora_weights=False)
     windowed = get_peft_model(make_model(MistralConfig, sliding_window=4), adapter)
     with pytest.raises(SamplingError, match="MistralForCausalLM: it attends in windows"):

@@ -1,12 +1,7 @@
 """What is sampled, and that nothing beside a sample decides it."""
 
-from __future__ import annotations
-
 import gc
 import weakref
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from peft import LoraConfig, get_peft_model
 from random_model import of_architecture
-from transformers import GenerationConfig, PreTrainedTokenizerBase
+from transformers import GenerationConfig
 from transformers.generation.logits_process import (
     LogitsProcessorList,
     MinPLogitsWarper,
@@ -25,12 +20,7 @@ from transformers.generation.logits_process import (
 )
 
 from sage_cli.errors import DivergedError, RefusedPromptsError, SamplingError
-from sage_cli.sampling.decoder import (
-    TransformersSampler,
-    choose,
-    choose_by_sample,
-    uniforms,
-)
+from sage_cli.sampling.decoder import TransformersSampler, choose, choose_by_sample, uniforms
 from sage_cli.sampling.sampler import (
     SampleRequest,
     SamplerSetup,
@@ -39,30 +29,21 @@ from sage_cli.sampling.sampler import (
     sample_seed,
 )
 from sage_cli.settings.sections.sampling import SamplingSection
-from sage_cli.store.sample_parts import Completion
 
 
-def parameters(
-    temperature: float = 1.0, top_p: float = 1.0, top_k: int = 0, min_p: float = 0.0
-) -> SamplingParameters:
+def parameters(temperature=1.0, top_p=1.0, top_k=0, min_p=0.0):
     return SamplingParameters(temperature, top_p, top_k, min_p, 8, None)
 
 
-def test_uniforms_are_splitmix64() -> None:
+def test_uniforms_are_splitmix64_and_uncorrelated():
     # The generator's published outputs for seed 1234567 (Vigna's splitmix64.c), top 52 bits.
     outputs = [
-        6457827717110365317,
-        3203168211198807973,
-        9817491932198370423,
-        4593380528125082431,
+        6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431,
         16408922859458223821,
-    ]
+    ]  # fmt: skip
     seeds_B = np.full(5, 1234567, dtype=np.uint64)
     expected_B = [(output >> 12) / 2**52 for output in outputs]
     assert uniforms(seeds_B, np.arange(5)).tolist() == expected_B
-
-
-def test_uniforms_of_neighbouring_seeds_and_steps_are_uniform_and_uncorrelated() -> None:
     seeds_B, steps_B = np.meshgrid(np.arange(400, dtype=np.uint64), np.arange(50))
     u_ST = uniforms(seeds_B.ravel(), steps_B.ravel()).reshape(50, 400)
     # 20,000 numbers: the Kolmogorov-Smirnov statistic passes 1.95 / sqrt(20000) = 0.0138 once
@@ -74,20 +55,11 @@ def test_uniforms_of_neighbouring_seeds_and_steps_are_uniform_and_uncorrelated()
         assert abs(np.corrcoef(a.ravel(), b.ravel())[0, 1]) < 0.03
 
 
-@pytest.mark.parametrize(
-    ("temperature", "top_k", "top_p", "min_p"),
-    [
-        (1.0, 0, 1.0, 0.0),
-        (0.3, 0, 1.0, 0.01),
-        (1.7, 5, 1.0, 0.0),
-        (1.0, 0, 0.7, 0.0),
-        (0.9, 7, 0.8, 0.1),
-        (1.0, 999, 0.05, 0.0),
-    ],
-)
-def test_the_distribution_is_that_of_generate(
-    temperature: float, top_k: int, top_p: float, min_p: float
-) -> None:
+@pytest.mark.parametrize(("temperature", "top_k", "top_p", "min_p"), [
+    (1.0, 0, 1.0, 0.0), (0.3, 0, 1.0, 0.01), (1.7, 5, 1.0, 0.0), (1.0, 0, 0.7, 0.0),
+    (0.9, 7, 0.8, 0.1), (1.0, 999, 0.05, 0.0),
+])  # fmt: skip
+def test_the_distribution_is_that_of_generate(temperature, top_k, top_p, min_p):
     torch.manual_seed(0)
     logits_1V = 2 * torch.randn(1, 12)
     warpers = LogitsProcessorList([TemperatureLogitsWarper(temperature)])
@@ -110,7 +82,7 @@ def test_the_distribution_is_that_of_generate(
 
 
 @given(st.lists(st.floats(-60, 60), min_size=1, max_size=40), st.sampled_from([0.0, 0.5]))
-def test_the_extreme_uniforms_choose_possible_tokens(logits: list[float], min_p: float) -> None:
+def test_the_extreme_uniforms_choose_possible_tokens(logits, min_p):
     logits_BV = torch.tensor([logits, logits])
     extremes_BN = np.array([[0.0, 1 - 2.0**-52], [1 - 2.0**-52, 0.0]])
     drawn_BN = choose(logits_BV, extremes_BN, parameters(min_p=min_p))
@@ -121,7 +93,7 @@ def test_the_extreme_uniforms_choose_possible_tokens(logits: list[float], min_p:
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf"), float("-inf")])
-def test_a_model_that_gives_no_distribution_has_diverged(temperature: float, wrong: float) -> None:
+def test_a_model_that_gives_no_distribution_has_diverged(temperature, wrong):
     """A single -inf forbids a token; a row of nothing else is no distribution."""
     whole, broken = [0.0, float("-inf"), 1.0], [wrong] * 3
     how = parameters(temperature=temperature)
@@ -130,16 +102,14 @@ def test_a_model_that_gives_no_distribution_has_diverged(temperature: float, wro
         choose(torch.tensor([whole, broken]), np.array([[0.5], [0.5]]), how)
 
 
-def test_temperature_zero_takes_the_first_most_likely_token() -> None:
+def test_temperature_zero_takes_the_first_most_likely_token():
     logits_BV = torch.tensor([[0.0, 3.0, 3.0], [5.0, 1.0, 2.0]])
     drawn_BN = choose(logits_BV, np.array([[0.9, 0.1], [0.9, 0.1]]), parameters(temperature=0.0))
     assert drawn_BN.tolist() == [[1, 1], [0, 0]]
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.floats(0, 0.999)), min_size=1, max_size=30))
-def test_samples_that_share_a_row_draw_as_if_each_had_its_own(
-    samples: list[tuple[int, float]],
-) -> None:
+def test_samples_that_share_a_row_draw_as_if_each_had_its_own(samples):
     torch.manual_seed(1)
     logits_BV = torch.randn(5, 7)
     rows_S = np.array([row for row, _ in samples])
@@ -155,19 +125,13 @@ SAMPLED = SamplingParameters(0.8, 0.95, 30, 0.02, 20, "</SOLUTION>")
 SEED = 3
 
 
-def requests(n: int) -> list[SampleRequest]:
+def requests(n):
     return [
         SampleRequest(f"p{i}", prompt, tuple(range(n)), SEED) for i, prompt in enumerate(PROMPTS)
     ]
 
 
-def draw(
-    model: Any,
-    tokenizer: PreTrainedTokenizerBase,
-    parameters: SamplingParameters,
-    wanted: Sequence[SampleRequest],
-    batch_rows: int,
-) -> dict[tuple[str, int], Completion]:
+def draw(model, tokenizer, parameters, wanted, batch_rows):
     sampler = TransformersSampler(model, tokenizer, parameters, batch_rows)
     drawn = list(sampler.sample(wanted))
     by_key = {(completion.problem_id, completion.index): completion for completion in drawn}
@@ -175,7 +139,7 @@ def draw(
     return by_key
 
 
-def generated(model: Any, tokenizer: PreTrainedTokenizerBase, prompt: str) -> tuple[str, int]:
+def generated(model, tokenizer, prompt):
     """Text and number of tokens by transformers' own greedy loop."""
     ids_1T = tokenizer(prompt, return_tensors="pt", add_special_tokens=False)["input_ids"]
     stop = tokenizer.convert_tokens_to_ids("</SOLUTION>")
@@ -190,13 +154,7 @@ def generated(model: Any, tokenizer: PreTrainedTokenizerBase, prompt: str) -> tu
     return tokenizer.decode(new_T, skip_special_tokens=True), len(new_T)
 
 
-def without_cache(
-    model: Any,
-    tokenizer: PreTrainedTokenizerBase,
-    prompt: str,
-    key: tuple[str, int],
-    parameters: SamplingParameters,
-) -> str:
+def without_cache(model, tokenizer, prompt, key, parameters):
     """The same draw with a whole forward pass per token."""
     ids = tokenizer(prompt, add_special_tokens=False)["input_ids"]
     seed_1 = np.array([sample_seed(SEED, *key)], dtype=np.uint64)
@@ -215,9 +173,7 @@ def without_cache(
 
 
 @pytest.mark.parametrize("batch_rows", [3, 64])
-def test_greedy_text_equals_generate(
-    any_model: Any, tokenizer: PreTrainedTokenizerBase, batch_rows: int
-) -> None:
+def test_greedy_text_equals_generate(any_model, tokenizer, batch_rows):
     drawn = draw(any_model, tokenizer, GREEDY, requests(n=3), batch_rows)
     assert len(drawn) == 3 * len(PROMPTS)
     for number, prompt in enumerate(PROMPTS):
@@ -229,9 +185,7 @@ def test_greedy_text_equals_generate(
     assert reasons.get("length", GREEDY.max_tokens) == GREEDY.max_tokens
 
 
-def test_sampled_text_equals_a_loop_without_cache(
-    any_model: Any, tokenizer: PreTrainedTokenizerBase
-) -> None:
+def test_sampled_text_equals_a_loop_without_cache(any_model, tokenizer):
     drawn = draw(any_model, tokenizer, SAMPLED, requests(n=3), batch_rows=7)
     for number, prompt in enumerate(PROMPTS):
         texts = set()
@@ -244,9 +198,7 @@ def test_sampled_text_equals_a_loop_without_cache(
         assert len(texts) > 1
 
 
-def test_an_adapter_is_part_of_the_model(
-    make_model: Any, tokenizer: PreTrainedTokenizerBase
-) -> None:
+def test_an_adapter_is_part_of_the_model(make_model, tokenizer):
     plain = make_model()
     torch.manual_seed(1)
     adapted = get_peft_model(
@@ -259,9 +211,7 @@ def test_an_adapter_is_part_of_the_model(
     assert drawn != draw(plain, tokenizer, GREEDY, requests(n=2), batch_rows=8)
 
 
-def test_a_stop_text_of_several_tokens_ends_the_completion(
-    model: Any, tokenizer: PreTrainedTokenizerBase
-) -> None:
+def test_a_stop_text_of_several_tokens_ends_the_completion(model, tokenizer):
     free = SamplingParameters(1.0, 1.0, 0, 0.0, 30, None)
     long = draw(model, tokenizer, free, requests(n=12), batch_rows=64)
     stop = max(long.values(), key=lambda completion: completion.tokens).text[9:12]
@@ -281,19 +231,15 @@ def test_a_stop_text_of_several_tokens_ends_the_completion(
     assert ended > 0
 
 
-def test_the_model_attends_as_before_once_sampling_ends_early(
-    model: Any, tokenizer: PreTrainedTokenizerBase
-) -> None:
+def test_the_model_attends_as_before_once_sampling_ends_early(model, tokenizer):
     before = model.config._attn_implementation
     completions = TransformersSampler(model, tokenizer, SAMPLED).sample(requests(n=2))
     next(iter(completions))
-    completions.close()  # type: ignore[attr-defined]
+    completions.close()
     assert model.config._attn_implementation == before
 
 
-def test_what_the_loop_cannot_compute_is_refused(
-    make_model: Any, tokenizer: PreTrainedTokenizerBase
-) -> None:
+def test_what_the_loop_cannot_compute_is_refused(make_model, tokenizer):
     sliding = make_model(use_sliding_window=True, sliding_window=4, max_window_layers=0)
     with pytest.raises(SamplingError, match="windows or chunks of 4 tokens"):
         draw(sliding, tokenizer, GREEDY, requests(n=1), batch_rows=4)
@@ -305,17 +251,15 @@ def test_what_the_loop_cannot_compute_is_refused(
 class Counting:
     """Counts the rows of each forward pass of a model."""
 
-    def __init__(self, model: Any) -> None:
-        self.rows: list[int] = []
+    def __init__(self, model):
+        self.rows = []
         self.hook = model.register_forward_pre_hook(self._note, with_kwargs=True)
 
-    def _note(self, _: Any, __: Any, given: dict[str, Any]) -> None:
+    def _note(self, _, __, given):
         self.rows.append(len(given["input_ids"]))
 
 
-def test_samples_that_have_drawn_the_same_are_computed_once(
-    make_model: Any, tokenizer: PreTrainedTokenizerBase
-) -> None:
+def test_samples_that_have_drawn_the_same_are_computed_once(make_model, tokenizer):
     model = make_model()
     counting = Counting(model)
     drawn = draw(model, tokenizer, GREEDY, requests(n=16), batch_rows=64)
@@ -330,9 +274,7 @@ def test_samples_that_have_drawn_the_same_are_computed_once(
 
 
 @pytest.mark.parametrize("batch_rows", [1, 6, 17])
-def test_no_forward_pass_has_more_rows_than_asked_for(
-    make_model: Any, tokenizer: PreTrainedTokenizerBase, batch_rows: int
-) -> None:
+def test_no_forward_pass_has_more_rows_than_asked_for(make_model, tokenizer, batch_rows):
     model = make_model()
     hot = SamplingParameters(3.0, 1.0, 0, 0.0, 12, "</SOLUTION>")  # samples part at once
     expected = draw(model, tokenizer, hot, requests(n=12), batch_rows=500)
@@ -341,9 +283,7 @@ def test_no_forward_pass_has_more_rows_than_asked_for(
     assert max(counting.rows) == batch_rows
 
 
-def test_requests_of_several_seeds_and_the_same_prompt_share_its_reading(
-    make_model: Any, tokenizer: PreTrainedTokenizerBase
-) -> None:
+def test_requests_of_several_seeds_and_the_same_prompt_share_its_reading(make_model, tokenizer):
     model = make_model()
     counting = Counting(model)
     sampler = TransformersSampler(model, tokenizer, SAMPLED, batch_rows=64)
@@ -357,9 +297,7 @@ def test_requests_of_several_seeds_and_the_same_prompt_share_its_reading(
         assert {(row.seed, row.index): row for row in alone}.items() <= drawn.items()
 
 
-def test_token_ids_are_those_drawn_with_the_end_of_sequence(
-    model: Any, tokenizer: PreTrainedTokenizerBase
-) -> None:
+def test_token_ids_are_those_drawn_with_the_end_of_sequence(model, tokenizer):
     free = SamplingParameters(1.3, 1.0, 0, 0.0, 40, None)
     drawn = draw(model, tokenizer, free, requests(n=12), batch_rows=64)
     ended = [row for row in drawn.values() if row.finish_reason == "stop"]
@@ -373,16 +311,14 @@ def test_token_ids_are_those_drawn_with_the_end_of_sequence(
         assert eos not in row.token_ids[:-1]
 
 
-def test_threads_are_fewer_while_a_small_model_samples(
-    model: Any, tokenizer: PreTrainedTokenizerBase, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_threads_are_fewer_while_a_small_model_samples(model, tokenizer, monkeypatch):
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
         completions = TransformersSampler(model, tokenizer, SAMPLED).sample(requests(n=2))
         next(completions)
         assert torch.get_num_threads() == 1
-        completions.close()  # type: ignore[attr-defined]
+        completions.close()
         assert torch.get_num_threads() == 2
         monkeypatch.setattr("sage_cli.sampling.attention.PARAMETERS_PER_THREAD", 100)
         next(TransformersSampler(model, tokenizer, SAMPLED).sample(requests(n=2)))
@@ -391,9 +327,7 @@ def test_threads_are_fewer_while_a_small_model_samples(
         torch.set_num_threads(before)
 
 
-def test_a_closed_sampler_holds_no_model_and_says_so(
-    make_model: Any, tokenizer: PreTrainedTokenizerBase
-) -> None:
+def test_a_closed_sampler_holds_no_model_and_says_so(make_model, tokenizer):
     model = make_model()
     alive = weakref.ref(model)
     sampler = TransformersSampler(model, tokenizer, SAMPLED)
@@ -406,9 +340,7 @@ def test_a_closed_sampler_holds_no_model_and_says_so(
         list(sampler.sample(requests(n=1)))
 
 
-def test_only_the_ends_of_a_models_generation_config_are_taken(
-    make_model: Any, tokenizer: PreTrainedTokenizerBase, tmp_path: Path
-) -> None:
+def test_only_the_ends_of_a_models_generation_config_are_taken(make_model, tokenizer, tmp_path):
     """Its sampling settings contradict ours and have no effect; where it ends is the model's."""
     model = make_model()
     free = SamplingParameters(1.0, 1.0, 0, 0.0, 24, None)
@@ -435,16 +367,14 @@ def test_only_the_ends_of_a_models_generation_config_are_taken(
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2", "gemma3-images"])
-def test_a_prompt_beyond_the_context_is_refused_and_the_others_are_sampled(
-    name: str, tokenizer: PreTrainedTokenizerBase
-) -> None:
+def test_a_prompt_beyond_the_context_is_refused_and_the_others_are_sampled(name, tokenizer):
     model = of_architecture(name, tokenizer, max_position_embeddings=32)
     requests = [
         SampleRequest("long", "1" * 25, (0, 1)),  # 25 + 8 tokens are one more than 32
         SampleRequest("fits", "1" * 24, (0, 1)),
         SampleRequest("longer", "1" * 40, (0,)),
     ]
-    sampled: list[str] = []
+    sampled = []
     parameters = SamplingParameters(1.0, 1.0, 0, 0.0, 8, None)
     sampler = TransformersSampler(model, tokenizer, parameters)
     with pytest.raises(RefusedPromptsError, match="more than the context of 32") as refusal:

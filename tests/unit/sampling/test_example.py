@@ -1,22 +1,19 @@
 """The shipped example of a sampler keeps the contract."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 from sage_examples.sampler import OneByOne
 
-from sage_cli.sampling.sampler import Sampler, SamplerSetup
+from sage_cli.sampling.sampler import SamplerSetup
 from sage_cli.sampling.sampler_contract import SamplerContract
 from sage_cli.settings.sections.sampling import SamplingSection
 
 
 class TestOneByOne(SamplerContract):
     @pytest.fixture(autouse=True)
-    def _saved(self, model: Any, tokenizer: Any, tmp_path: Path) -> None:
+    def _saved(self, model, tokenizer, tmp_path):
         model.save_pretrained(tmp_path)
         tokenizer.save_pretrained(tmp_path)
         self.setup = SamplerSetup(tmp_path, self.parameters, SamplingSection(), dtype="float32")
 
-    def make(self) -> Sampler:
+    def make(self):
         return OneByOne(self.setup)

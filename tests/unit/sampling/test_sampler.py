@@ -1,20 +1,15 @@
 """From the configuration to a backend that samples."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
-from transformers import PreTrainedTokenizerBase
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError, SamplingError
@@ -40,25 +35,23 @@ REQUESTS = [SampleRequest("p", "1+1=", (0, 1))]
 
 
 @pytest.fixture
-def folder(tmp_path: Path, model: Any, tokenizer: PreTrainedTokenizerBase) -> Path:
+def folder(tmp_path, model, tokenizer):
     model.save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
     return tmp_path / "model"
 
 
-def texts(path: Path) -> list[str]:
+def texts(path):
     with build_sampler(setup(path)) as sampler:
         assert sampler.provenance["engine"].startswith("transformers ")
         return [completion.text for completion in sampler.sample(REQUESTS)]
 
 
-def setup(path: Path, section: SamplingSection = SECTION) -> SamplerSetup:
+def setup(path, section=SECTION):
     return SamplerSetup(path, PARAMETERS, section)
 
 
-def test_a_folder_and_an_adapter_on_it_are_sampled_from(
-    folder: Path, make_model: Any, tokenizer: PreTrainedTokenizerBase
-) -> None:
+def test_a_folder_and_an_adapter_on_it_are_sampled_from(folder, make_model, tokenizer):
     adapter = folder.parent / "adapter"
     base = make_model()
     base.config.name_or_path = base.name_or_path = str(folder)
@@ -71,29 +64,21 @@ def test_a_folder_and_an_adapter_on_it_are_sampled_from(
     assert texts(adapter) != texts(folder)
 
 
-def test_what_is_not_a_model_is_named(tmp_path: Path) -> None:
+def test_what_is_not_a_model_is_named(tmp_path):
     with pytest.raises(DataError, match="nowhere"):
         build_sampler(setup(tmp_path / "nowhere"))
 
 
-@pytest.mark.parametrize(
-    ("gpu", "installed", "auto", "obstacle"),
-    [
-        (False, None, "transformers", "is not installed"),
-        (True, None, "transformers", "is not installed"),
-        (False, "0.31.0", "transformers", "needs a GPU"),
-        (False, "0.31.0 (cpu)", "transformers", None),
-        (True, "0.31.0", "vllm", None),
-    ],
-)
+@pytest.mark.parametrize(("gpu", "installed", "auto", "obstacle"), [
+    (False, None, "transformers", "is not installed"),
+    (True, None, "transformers", "is not installed"),
+    (False, "0.31.0", "transformers", "needs a GPU"),
+    (False, "0.31.0 (cpu)", "transformers", None),
+    (True, "0.31.0", "vllm", None),
+])  # fmt: skip
 def test_auto_and_what_stands_in_the_way_of_vllm(
-    monkeypatch: pytest.MonkeyPatch,
-    folder: Path,
-    gpu: bool,
-    installed: str | None,
-    auto: str,
-    obstacle: str | None,
-) -> None:
+    monkeypatch, folder, gpu, installed, auto, obstacle
+):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
     monkeypatch.setattr(vllm_sampler, "installed_vllm", lambda: installed)
     assert chosen_backend(SamplingSection(backend="auto")) == auto
@@ -106,12 +91,10 @@ def test_auto_and_what_stands_in_the_way_of_vllm(
             build_sampler(setup(folder, SamplingSection(backend="vllm")))
 
 
-def test_an_engine_is_never_forked_from_a_process_that_has_asked_for_gpus(
-    monkeypatch: pytest.MonkeyPatch, folder: Path
-) -> None:
+def test_an_engine_is_never_forked_from_a_process_that_has_asked_for_gpus(monkeypatch, folder):
     """Torch asks the driver, which a fork can't use again; vLLM forks unless it is told."""
 
-    def engine(*_: Any, **__: Any) -> None:
+    def engine(*_, **__):
         raise RuntimeError(f"starts by {os.environ['VLLM_WORKER_MULTIPROC_METHOD']}")
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
@@ -128,17 +111,17 @@ def test_an_engine_is_never_forked_from_a_process_that_has_asked_for_gpus(
 class Engine:
     """What vLLM's is to its sampler; each request ends with `ids`, which it decodes as it likes."""
 
-    def __init__(self, ids: list[int], reason: str) -> None:
+    def __init__(self, ids, reason):
         self.ids, self.reason = ids, reason
-        self.asked: list[Any] = []
-        self.waiting: list[str] = []
+        self.asked = []
+        self.waiting = []
         self.model_config = SimpleNamespace(max_model_len=500)
 
-    def add_request(self, name: str, _prompt: Any, params: Any, **_: Any) -> None:
+    def add_request(self, name, _prompt, params, **_):
         self.asked.append(params)
         self.waiting.append(name)
 
-    def step(self) -> list[Any]:
+    def step(self):
         output = SimpleNamespace(text="", token_ids=self.ids, finish_reason=self.reason)
         waiting, self.waiting = self.waiting, []
         return [SimpleNamespace(finished=True, request_id=i, outputs=[output]) for i in waiting]
@@ -147,23 +130,15 @@ class Engine:
 THOUGHT = "<think>in </SOLUTION></think>"
 
 
-@pytest.mark.parametrize(
-    ("opened", "written", "asked", "kept"),
-    [
-        (None, "1</SOLUTION>", "</SOLUTION>", "1</SOLUTION>"),
-        ("", f"{THOUGHT}1</SOLUTION>+1", None, f"{THOUGHT}1</SOLUTION>"),
-        ("<think>", "</SOLUTION></think>1</SOLUTION>", None, "</SOLUTION></think>1</SOLUTION>"),
-        ("<think>", "in </SOLUTION>", None, None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("opened", "written", "asked", "kept"), [
+    (None, "1</SOLUTION>", "</SOLUTION>", "1</SOLUTION>"),
+    ("", f"{THOUGHT}1</SOLUTION>+1", None, f"{THOUGHT}1</SOLUTION>"),
+    ("<think>", "</SOLUTION></think>1</SOLUTION>", None, "</SOLUTION></think>1</SOLUTION>"),
+    ("<think>", "in </SOLUTION>", None, None),
+])  # fmt: skip
 def test_vllm_is_told_the_ends_of_the_policys_tokenizer_and_cut_as_the_others(
-    monkeypatch: pytest.MonkeyPatch,
-    folder: Path,
-    opened: str | None,
-    written: str,
-    asked: str | None,
-    kept: str | None,
-) -> None:
+    monkeypatch, folder, opened, written, asked, kept
+):
     """An adapter's tokenizer may end otherwise than its base, whose ends are the engine's own."""
     tokenizer = load_tokenizer(folder)
     base_ends, own_end = [3, 7], tokenizer.eos_token_id
@@ -193,7 +168,7 @@ def test_vllm_is_told_the_ends_of_the_policys_tokenizer_and_cut_as_the_others(
     assert sampled.tokens == len(expected)
 
 
-def test_a_server_without_an_address_is_refused(folder: Path) -> None:
+def test_a_server_without_an_address_is_refused(folder):
     with pytest.raises(SamplingError, match="no server"):
         build_sampler(setup(folder, SamplingSection(backend="server")))
 
@@ -201,31 +176,31 @@ def test_a_server_without_an_address_is_refused(folder: Path) -> None:
 class Echo(Sampler):
     """Answers with the prompt: what another package might register."""
 
-    def __init__(self, setup: SamplerSetup) -> None:
+    def __init__(self, setup):
         self.setup, self.closed = setup, False
 
     @property
-    def provenance(self) -> Mapping[str, str]:
+    def provenance(self):
         return {"engine": "echo"}
 
-    def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
+    def sample(self, requests):
         for request in requests:
             for index in request.indices:
                 seed = sample_seed(request.seed, request.problem_id, index)
                 text = f"{self.setup.options['greeting']} {request.prompt} {seed}"[:60]
                 yield Completion(request.problem_id, index, request.seed, text, 3, "stop")
 
-    def close(self) -> None:
+    def close(self):
         self.closed = True
 
 
-def registered(monkeypatch: pytest.MonkeyPatch, target: Any) -> None:
+def registered(monkeypatch, target):
     point = EntryPoint("echo", f"package:{target.__name__}", "sage_cli.samplers")
     monkeypatch.setattr("sage_cli.settings.own_code.entry_points", lambda **_: (point,))
     monkeypatch.setattr(EntryPoint, "load", lambda _: target)
 
 
-def test_a_registered_sampler_is_called_with_all_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_registered_sampler_is_called_with_all_there_is(monkeypatch):
     registered(monkeypatch, Echo)
     section = SamplingSection(backend="echo", options={"greeting": "hello"})
     assert chosen_backend(section) == "echo"
@@ -238,17 +213,19 @@ def test_a_registered_sampler_is_called_with_all_there_is(monkeypatch: pytest.Mo
     assert sampler.closed
 
 
-def test_what_is_no_sampler_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_backends_and_what_is_no_sampler_are_refused_by_name(monkeypatch):
     registered(monkeypatch, list)
     monkeypatch.setattr(EntryPoint, "load", lambda _: lambda setup: [setup])
     with pytest.raises(ConfigurationError, match=r"sampler 'echo' \(package:list\) makes a list"):
         build_sampler(setup(Path("anywhere"), SamplingSection(backend="echo")))
+    registered(monkeypatch, Echo)
+    known = "known: auto, transformers, vllm, server, echo"
+    with pytest.raises(ValueError, match=f"unknown sampler 'vlm'; {known}"):
+        SamplingSection(backend="vlm")
 
 
-def test_a_sampler_that_cannot_be_made_is_named_with_its_options(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def make(setup: SamplerSetup) -> Sampler:
+def test_a_sampler_that_cannot_be_made_is_named_with_its_options(monkeypatch):
+    def make(setup):
         raise KeyError("greeting")
 
     registered(monkeypatch, make)
@@ -264,15 +241,6 @@ def test_a_sampler_that_cannot_be_made_is_named_with_its_options(
     assert "--set sampling.backend=NAME" in str(caught.value.next_step)
 
 
-def test_an_unknown_backend_is_refused_with_those_that_are_known(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    registered(monkeypatch, Echo)
-    known = "known: auto, transformers, vllm, server, echo"
-    with pytest.raises(ValueError, match=f"unknown sampler 'vlm'; {known}"):
-        SamplingSection(backend="vlm")
-
-
-def test_options_without_a_backend_that_reads_them_are_refused() -> None:
+def test_options_without_a_backend_that_reads_them_are_refused():
     with pytest.raises(ValueError, match="'auto' reads none"):
         SageConfig.model_validate({"sampling": {"options": {"beam": 3}}})

@@ -1,7 +1,5 @@
 """Choosing among servers."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 
 import pytest
@@ -11,9 +9,7 @@ from sage_cli.sampling.server import REST_S, Balance
 from sage_cli.sampling.server_api import Login
 
 
-def test_a_key_that_is_typed_in_an_address_is_refused_and_not_printed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_key_that_is_typed_in_an_address_is_refused_and_not_printed(monkeypatch):
     monkeypatch.setenv("SAGE_PASSWORDS", "")
     for address in ("http://h:8000/v1?api_key=s3cret", "http://h?a=b&token=s3cret"):
         with pytest.raises(SamplingError) as refused:
@@ -22,7 +18,7 @@ def test_a_key_that_is_typed_in_an_address_is_refused_and_not_printed(
         assert "SAGE_SERVER_API_KEY" in str(refused.value.next_step)
 
 
-def test_requests_go_to_the_least_busy_server() -> None:
+def test_the_least_busy_server_is_asked_and_a_failed_one_rests():
     balance = Balance(["a", "b", "c"])
     with ExitStack() as stack:
         opened = [stack.enter_context(balance.chosen()) for _ in range(6)]
@@ -31,9 +27,6 @@ def test_requests_go_to_the_least_busy_server() -> None:
             pass
         with balance.chosen() as eighth:
             assert eighth == seventh
-
-
-def test_a_server_that_failed_rests_and_comes_back() -> None:
     now_s = 100.0
     balance = Balance(["a", "b"], clock=lambda: now_s)
     balance.failed("a")
@@ -42,9 +35,6 @@ def test_a_server_that_failed_rests_and_comes_back() -> None:
         now_s += REST_S
         with balance.chosen() as server:
             assert server == "a"
-
-
-def test_when_all_have_failed_the_first_to_recover_is_asked() -> None:
     now_s = 0.0
     balance = Balance(["a", "b"], clock=lambda: now_s)
     balance.failed("b")
@@ -54,7 +44,7 @@ def test_when_all_have_failed_the_first_to_recover_is_asked() -> None:
         assert server == "b"
 
 
-def test_how_long_all_servers_have_asked_to_be_left_alone() -> None:
+def test_how_long_all_servers_have_asked_to_be_left_alone():
     now_s = 0.0
     balance = Balance(["a", "b"], clock=lambda: now_s)
     balance.failed("a", asked_s=8.0)

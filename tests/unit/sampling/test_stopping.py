@@ -1,12 +1,9 @@
 """When a completion ends."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transformers import PreTrainedTokenizerBase
 
 from sage_cli.models.scratch import bpe_tokenizer
 from sage_cli.sampling.sampler import Ending, SamplingParameters, Stopping
@@ -14,27 +11,25 @@ from sage_cli.sampling.sampler import Ending, SamplingParameters, Stopping
 STOP = "</SOLUTION>"
 
 
-def ending_at(
-    stop: str | None, max_tokens: int = 1000, opened: str | None = None
-) -> SamplingParameters:
+def ending_at(stop, max_tokens=1000, opened=None):
     return SamplingParameters(1.0, 1.0, 0, 0.0, max_tokens, stop, opened)
 
 
 @pytest.fixture(scope="module")
-def bpe() -> PreTrainedTokenizerBase:
+def bpe():
     """Merges across the stop text's borders: its last characters share tokens with others."""
     words = ["ON>>", "ION>\n", "x</S", "</SOLUTION", "UTION>.", ">>", "LUT"]
     return bpe_tokenizer([" ".join(words)] * 50, 400, tags=())
 
 
-def test_text_up_to_the_stop_is_kept_and_the_rest_cut(bpe: PreTrainedTokenizerBase) -> None:
+def test_text_up_to_the_stop_is_kept_and_the_rest_cut(bpe):
     stopping = Stopping(bpe, [bpe.eos_token_id], len(bpe), ending_at(STOP, 50))
     ids = bpe.encode(f"a{STOP}>> b")
     assert stopping.endings([ids]) == [Ending(f"a{STOP}", "stop")]
     assert stopping.endings([]) == []
 
 
-def test_end_of_sequence_and_limit(tokenizer: PreTrainedTokenizerBase) -> None:
+def test_end_of_sequence_and_limit(tokenizer):
     eos = tokenizer.eos_token_id
     stopping = Stopping(tokenizer, [eos], len(tokenizer), ending_at(STOP, 4))
     three, four = tokenizer.encode("abc"), tokenizer.encode("abcd")
@@ -50,18 +45,14 @@ def test_end_of_sequence_and_limit(tokenizer: PreTrainedTokenizerBase) -> None:
 
 @settings(max_examples=200)
 @given(before=st.text("</SOLUTION> .\nx", max_size=12), after=st.text(">/.\n x", max_size=4))
-def test_no_token_that_completes_the_stop_is_overlooked(
-    bpe: PreTrainedTokenizerBase, before: str, after: str
-) -> None:
+def test_no_token_that_completes_the_stop_is_overlooked(bpe, before, after):
     stopping = Stopping(bpe, [bpe.eos_token_id], len(bpe), ending_at(STOP, 10_000))
     ids = bpe.encode(before + STOP + after)
     first = next(end for end in range(1, len(ids) + 1) if STOP in bpe.decode(ids[:end]))
     assert stopping.may_end(np.array([ids[first - 1]]), first).all()
 
 
-def test_with_a_stop_that_is_not_ascii_every_token_is_looked_at(
-    tokenizer: PreTrainedTokenizerBase,
-) -> None:
+def test_with_a_stop_that_is_not_ascii_every_token_is_looked_at(tokenizer):
     stopping = Stopping(tokenizer, [], len(tokenizer), ending_at("。", 100))
     assert stopping.may_end(np.arange(len(tokenizer)), 1).all()
 
@@ -83,8 +74,8 @@ ENDED = [
 
 @pytest.mark.parametrize(("opened", "written", "ended"), ENDED)
 def test_a_stop_text_is_heard_outside_thoughts_by_the_loop_and_by_who_cuts(
-    bpe: PreTrainedTokenizerBase, opened: str | None, written: str, ended: str | None
-) -> None:
+    bpe, opened, written, ended
+):
     stopping = Stopping(bpe, [bpe.eos_token_id], len(bpe), ending_at(STOP, opened=opened))
     ids = bpe.encode(written)
     looked_at = [n for n in range(1, len(ids) + 1) if stopping.may_end(np.array([ids[n - 1]]), n)]
@@ -100,7 +91,7 @@ def test_a_stop_text_is_heard_outside_thoughts_by_the_loop_and_by_who_cuts(
     assert stopping.stops(written)
 
 
-def test_an_engine_that_knows_no_thoughts_is_told_of_no_stop_text_where_there_may_be_one() -> None:
+def test_an_engine_that_knows_no_thoughts_is_told_of_no_stop_text_where_there_may_be_one():
     assert ending_at(STOP).engine_stop == STOP
     assert ending_at(STOP, opened="").engine_stop is None
     assert ending_at(STOP, opened="<think>").engine_stop is None

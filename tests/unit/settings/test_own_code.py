@@ -29,10 +29,14 @@ def file(tmp_path):
     return tmp_path / "mine.py"
 
 
-def test_a_colon_tells_code_from_a_registered_name():
+def test_a_colon_tells_code_from_names_and_modules():
     assert [names_code(name) for name in ("a.py:f", "a.b:f", "math", 3, None)] == [
         True, True, False, False, False,
     ]  # fmt: skip
+    with pytest.raises(ConfigurationError, match="there is no Python file textwrap"):
+        OwnFunction.parse("textwrap:dedent").require()
+    with pytest.raises(ConfigurationError, match="there is no Python file ~nobody"):
+        OwnFunction.parse("~nobody-of-that-name/x.py:f").require()
 
 
 @pytest.mark.parametrize(
@@ -60,18 +64,15 @@ def test_the_identity_is_the_content_and_not_the_place(file, tmp_path):
     assert here.startswith("mine.py:share sha256:")
 
 
-@pytest.mark.parametrize(
-    ("text", "name", "says", "next_step"),
-    [
-        (None, "share", "there is no Python file", "file.py:function"),
-        (SOURCE, "shar", "defines no 'shar'",
-         "it defines sqrt, neighbour, half, share, inner, fallback, only_here, double, triple"),
-        ("def f(:", "f", "mine.py, line 1", "correct the file"),
-        ("a = 1\nb = 1 / 0\nf = 3", "f", "ZeroDivisionError: division by zero (mine.py, line 2)",
-         "correct the file"),
-        ("f = 3", "f", "is a int and no function", "name a function"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "name", "says", "next_step"), [
+    (None, "share", "there is no Python file", "file.py:function"),
+    (SOURCE, "shar", "defines no 'shar'",
+     "it defines sqrt, neighbour, half, share, inner, fallback, only_here, double, triple"),
+    ("def f(:", "f", "mine.py, line 1", "correct the file"),
+    ("a = 1\nb = 1 / 0\nf = 3", "f", "ZeroDivisionError: division by zero (mine.py, line 2)",
+     "correct the file"),
+    ("f = 3", "f", "is a int and no function", "name a function"),
+])  # fmt: skip
 def test_what_cannot_be_used_is_named(tmp_path, text, name, says, next_step):
     if text is not None:
         (tmp_path / "mine.py").write_text(text)
@@ -79,13 +80,3 @@ def test_what_cannot_be_used_is_named(tmp_path, text, name, says, next_step):
         OwnFunction.parse(f"{tmp_path / 'mine.py'}:{name}").load()
     assert says in refused.value.cause
     assert next_step in refused.value.next_step
-
-
-def test_a_module_is_no_file():
-    with pytest.raises(ConfigurationError, match="there is no Python file textwrap"):
-        OwnFunction.parse("textwrap:dedent").require()
-
-
-def test_the_home_of_nobody():
-    with pytest.raises(ConfigurationError, match="there is no Python file ~nobody"):
-        OwnFunction.parse("~nobody-of-that-name/x.py:f").require()

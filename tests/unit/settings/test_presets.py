@@ -2,8 +2,6 @@
 
 import json
 import re
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -50,7 +48,7 @@ def test_models_that_were_taught_to_box_their_answers_are_paid_for_it(name):
 
 
 @pytest.mark.parametrize("path", sorted(shipped("sweeps").glob("*.yaml")), ids=lambda p: p.stem)
-def test_every_search_space_resolves(path: Path):
+def test_every_search_space_resolves(path):
     config = load(flags={"guide": {"name": guide_of(path.stem)}}).config
     space = read_space(path.stem, config)
     points = space.listed()
@@ -58,12 +56,16 @@ def test_every_search_space_resolves(path: Path):
     assert (points is None) == any(isinstance(one, Range) for one in space.parameters.values())
 
 
-def test_the_papers_grid_of_table_6(facts):
+def test_the_papers_tables_and_grid_are_there_as_printed(facts):
     """The factors of tau-rho.yaml around the paper's pair are its 3 x 3 grid."""
     table = json.loads((facts / "paper_tables.json").read_text())["table6_tau_rho"]
     space = read_space("tau,rho", load(["qwen2.5-math-7b"], BRANCH).config)
     points = [value for point in space.points() for value in point.values()]
     assert points == pytest.approx([value for row in table["rows"] for value in row[:2]])
+    space = read_space("table6", load(["qwen2.5-math-7b"], BRANCH).config)
+    points = [list(point.values()) for point in space.points()]
+    assert points == [row[:2] for row in table["rows"]]
+    assert load(["qwen2.5-math-7b"]).config.sweep.objective == ("pass@1", f"pass@{table['k']}")
 
 
 def test_a_source_that_is_not_named_is_the_papers():
@@ -73,14 +75,6 @@ def test_a_source_that_is_not_named_is_the_papers():
     assert (data.sft.numeric_only, data.sft.max_prompt_share) == (True, 0.5)
     named = load(["r1-distill-qwen-7b"], sets=["data.rl.name=gsm8k"]).config.data.rl
     assert named.limit is None  # of another source nothing is assumed
-
-
-def test_table_6_is_there_as_printed(facts):
-    table = json.loads((facts / "paper_tables.json").read_text())["table6_tau_rho"]
-    space = read_space("table6", load(["qwen2.5-math-7b"], BRANCH).config)
-    points = [list(point.values()) for point in space.points()]
-    assert points == [row[:2] for row in table["rows"]]
-    assert load(["qwen2.5-math-7b"]).config.sweep.objective == ("pass@1", f"pass@{table['k']}")
 
 
 @pytest.mark.parametrize("preset", [*PAPERS, *FULL])
@@ -182,10 +176,10 @@ def test_the_papers_evaluation(facts):
 
 
 @pytest.fixture
-def preset(tmp_path: Path) -> Callable[..., str]:
+def preset(tmp_path):
     """A function that writes a preset and returns its path."""
 
-    def write(name: str, text: str) -> str:
+    def write(name, text):
         file = tmp_path / name
         file.parent.mkdir(exist_ok=True)
         file.write_text(text)
@@ -194,7 +188,7 @@ def preset(tmp_path: Path) -> Callable[..., str]:
     return write
 
 
-def test_a_preset_is_laid_over_the_one_that_it_extends(preset: Callable[..., str]) -> None:
+def test_a_preset_is_laid_over_the_one_that_it_extends(preset):
     preset("below/base.yaml", "extends: tiny\nrl: {steps: 7, micro_batch: 32}\n")
     own = preset("own.yaml", "extends: below/base.yaml\nrl: {steps: 9}\n")
     loaded = load([own])
@@ -205,7 +199,7 @@ def test_a_preset_is_laid_over_the_one_that_it_extends(preset: Callable[..., str
     assert load(["qwen2.5-math-7b"], sets=[]).config != loaded.config
 
 
-def test_a_base_is_laid_once_and_what_is_typed_later_wins(preset: Callable[..., str]) -> None:
+def test_a_base_is_laid_once_and_what_is_typed_later_wins(preset):
     first = preset("first.yaml", "extends: tiny\nrl: {steps: 7}\n")
     second = preset("second.yaml", "extends: tiny\nsft: {steps: 8}\n")
     assert list(preset_layers([first, second])) == ["tiny", first, second]
@@ -214,17 +208,14 @@ def test_a_base_is_laid_once_and_what_is_typed_later_wins(preset: Callable[..., 
     assert load([first, "tiny"]).config.rl.steps == load(["tiny"]).config.rl.steps
 
 
-@pytest.mark.parametrize(
-    ("below", "complaint"),
-    [
-        ("own.yaml", "in a circle: .*own.yaml > .*own.yaml"),
-        ("other.yaml", "in a circle: .*own.yaml > .*other.yaml > .*own.yaml"),
-        ("tinny", "there is no preset 'tinny'"),
-        ("absent.yaml", "there is no file .*absent.yaml"),
-        ("[tiny]", "'extends' must be a section"),
-    ],
-)
-def test_what_cannot_be_extended(preset: Callable[..., str], below: str, complaint: str) -> None:
+@pytest.mark.parametrize(("below", "complaint"), [
+    ("own.yaml", "in a circle: .*own.yaml > .*own.yaml"),
+    ("other.yaml", "in a circle: .*own.yaml > .*other.yaml > .*own.yaml"),
+    ("tinny", "there is no preset 'tinny'"),
+    ("absent.yaml", "there is no file .*absent.yaml"),
+    ("[tiny]", "'extends' must be a section"),
+])  # fmt: skip
+def test_what_cannot_be_extended(preset, below, complaint):
     preset("other.yaml", "extends: own.yaml\n")
     with pytest.raises(ConfigurationError, match=complaint):
         load([preset("own.yaml", f"extends: {below}\n")])

@@ -1,7 +1,5 @@
 """Which settings are part of an identity."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from sage_cli.settings.section import COSMETIC, WHERE_SET, Section
@@ -17,10 +15,7 @@ class Since(Section):
     c: int = Field(2, json_schema_extra=COSMETIC)
 
 
-def test_a_later_setting_counts_only_where_it_is_set():
+def test_cosmetic_settings_never_count_and_later_ones_where_they_are_set():
     assert Since().determinants() == Before().determinants() == {"a": 1}
     assert Since(b=0).determinants() == {"a": 1, "b": 0}
-
-
-def test_a_cosmetic_setting_never_counts():
     assert Since(c=3).determinants() == {"a": 1}

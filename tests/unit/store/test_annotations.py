@@ -25,7 +25,11 @@ def graded(tmp_path):
     return GradedSet.from_store(samples, grades)
 
 
-def test_each_sample_has_its_own_grade_answer_and_text(tmp_path):
+def test_each_sample_has_its_own_grade_and_text_and_an_empty_set_none(tmp_path):
+    samples = SampleSet(tmp_path, IDENTITY, read_only=True)
+    found = GradedSet.from_store(samples, GradeStore(samples, {"judge": "test"}))
+    assert len(found) == 0
+    assert found.extracted(np.array([], dtype=int)) == []
     found = graded(tmp_path)
     names = [*found.statuses, None]
     assert [names[code] for code in found.status_S] == [None, "wrong", "right"]
@@ -34,13 +38,6 @@ def test_each_sample_has_its_own_grade_answer_and_text(tmp_path):
     assert found.extracted(np.array([2, 0, 1])) == ["3", None, None]
     assert found.extracted(np.array([], dtype=int)) == []
     assert found.texts(np.array([2, 0])) == {0: "a", 2: "ccc"}
-
-
-def test_a_set_without_samples(tmp_path):
-    samples = SampleSet(tmp_path, IDENTITY, read_only=True)
-    found = GradedSet.from_store(samples, GradeStore(samples, {"judge": "test"}))
-    assert len(found) == 0
-    assert found.extracted(np.array([], dtype=int)) == []
 
 
 GRADER = {"mode": "strict", "timeout_s": 5}

@@ -56,12 +56,6 @@ def test_content_is_on_the_disk_before_the_rename(tmp_path, monkeypatch):
     assert order == ["fsync", "rename", "fsync"]  # file, rename, folder
 
 
-def test_json_is_readable_text_below_new_folders(tmp_path):
-    write_json(tmp_path / "new" / "a.json", {"τ": 1, "path": Path("runs")})
-    text = (tmp_path / "new" / "a.json").read_text()
-    assert text == '{\n  "τ": 1,\n  "path": "runs"\n}\n'
-
-
 def test_json_that_holds_an_address_is_its_owners_alone(tmp_path):
     """And only as long as it holds one; what others may read the umask says."""
     before, path = os.umask(0o022), tmp_path / "config.json"
@@ -127,11 +121,14 @@ def test_a_link_keeps_pointing_to_the_folder_it_named(tmp_path):
     assert names(tmp_path) == ["link", "real"]
 
 
-def test_a_file_is_whole_or_absent(tmp_path):
+def test_a_file_is_whole_or_absent_and_json_is_readable_below_new_folders(tmp_path):
     (tmp_path / "a.json").write_text('{"τ": 0.5}', encoding="utf-8")
     assert read_object(tmp_path / "a.json", "mend it") == {"τ": 0.5}
     with pytest.raises(FileNotFoundError):
         read_object(tmp_path / "b.json", "mend it")
+    write_json(tmp_path / "new" / "a.json", {"τ": 1, "path": Path("runs")})
+    text = (tmp_path / "new" / "a.json").read_text()
+    assert text == '{\n  "τ": 1,\n  "path": "runs"\n}\n'
 
 
 @pytest.mark.parametrize("torn", [b"", b'{"a": 1', b"[1]", b'"text"', b"\xff", b"[" * 10**5])

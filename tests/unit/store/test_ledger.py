@@ -4,12 +4,7 @@ import pytest
 from pyarrow.parquet import write_table
 
 from sage_cli.store import ledger
-from sage_cli.store.ledger import (
-    PromptRow,
-    Sampled,
-    TrainingCompletions,
-    TrainingLedger,
-)
+from sage_cli.store.ledger import PromptRow, Sampled, TrainingCompletions, TrainingLedger
 
 
 def row(problem, right=1, *, trained=True):
@@ -30,7 +25,7 @@ def steps(ledger):
     return ledger.read()["step"].to_pylist()[::2]
 
 
-def test_rows_come_back_by_step(tmp_path):
+def test_rows_come_back_by_step_once_a_checkpoint_sealed_them(tmp_path):
     ledger = filled(tmp_path, (1, 2), (3,))
     assert sorted(file.name for file in tmp_path.iterdir()) == [
         "steps-00000001-00000002-0.parquet",
@@ -42,6 +37,12 @@ def test_rows_come_back_by_step(tmp_path):
         "error": 0, "tokens": 10, "right_tokens": 0, "trained": True,
     }  # fmt: skip
     assert steps(ledger) == [1, 2, 3]
+    ledger = TrainingLedger(tmp_path / "ledger")
+    ledger.add(1, [row("a")])
+    assert len(ledger.read()) == 0
+    ledger.seal()
+    ledger.seal()
+    assert len(ledger.read()) == 1
 
 
 def test_a_file_with_other_columns_is_not_a_ledgers(tmp_path):
@@ -49,15 +50,6 @@ def test_a_file_with_other_columns_is_not_a_ledgers(tmp_path):
     table = filled(tmp_path, (1,)).read()
     write_table(table.append_column("reward/short", [[0.5, 0.5]]), file)
     assert len(TrainingLedger(tmp_path).read()) == 0
-
-
-def test_rows_wait_for_the_next_checkpoint(tmp_path):
-    ledger = TrainingLedger(tmp_path / "ledger")
-    ledger.add(1, [row("a")])
-    assert len(ledger.read()) == 0
-    ledger.seal()
-    ledger.seal()
-    assert len(ledger.read()) == 1
 
 
 @pytest.mark.parametrize("step", [0, 1, 2, 3, 4])

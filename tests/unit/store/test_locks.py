@@ -91,21 +91,18 @@ def test_a_folder_is_one_writers_until_its_end(tmp_path):
     assert not is_held(folder)
 
 
-@pytest.mark.parametrize(
-    ("refusing", "number", "advice"),
-    [
-        ("fcntl.flock", errno.EPERM, "you may not write there"),
-        ("fcntl.flock", errno.EROFS, "read-only"),
-        ("fcntl.flock", errno.ENOSPC, "make room"),
-        ("fcntl.flock", errno.EDQUOT, "quota"),
-        ("fcntl.flock", errno.ENOLCK, r"no locks \(flock\)"),
-        ("fcntl.flock", errno.ENOSYS, ""),
-        ("fcntl.flock", errno.EOPNOTSUPP, r"no locks \(flock\)"),
-        ("fcntl.flock", errno.EIO, "^choose another folder"),
-        ("os.open", errno.EACCES, ""),  # where the file can't be made
-        ("os.open", errno.EROFS, ""),
-    ],
-)
+@pytest.mark.parametrize(("refusing", "number", "advice"), [
+    ("fcntl.flock", errno.EPERM, "you may not write there"),
+    ("fcntl.flock", errno.EROFS, "read-only"),
+    ("fcntl.flock", errno.ENOSPC, "make room"),
+    ("fcntl.flock", errno.EDQUOT, "quota"),
+    ("fcntl.flock", errno.ENOLCK, r"no locks \(flock\)"),
+    ("fcntl.flock", errno.ENOSYS, ""),
+    ("fcntl.flock", errno.EOPNOTSUPP, r"no locks \(flock\)"),
+    ("fcntl.flock", errno.EIO, "^choose another folder"),
+    ("os.open", errno.EACCES, ""),  # where the file can't be made
+    ("os.open", errno.EROFS, ""),
+])  # fmt: skip
 def test_a_lock_that_cannot_be_had_is_not_somebody_elses(
     tmp_path, monkeypatch, refusing, number, advice
 ):

@@ -64,17 +64,14 @@ def test_a_finished_run_says_what_made_it(runs):
         _ = Run(runs.root / "nothing").config
 
 
-@pytest.mark.parametrize(
-    ("error", "status", "reason"),
-    [
-        (KeyboardInterrupt(), "interrupted", "interrupted by the user"),
-        (Interrupted(signal.SIGINT), "interrupted", "interrupted by the user"),
-        (Interrupted(signal.SIGTERM), "interrupted", "interrupted by SIGTERM"),
-        (TrainingError("all clipped", "longer"), "failed", "all clipped"),
-        (ZeroDivisionError("division by zero"), "failed", "ZeroDivisionError: division by zero"),
-        (SystemExit(3), "failed", "SystemExit: 3"),
-    ],
-)
+@pytest.mark.parametrize(("error", "status", "reason"), [
+    (KeyboardInterrupt(), "interrupted", "interrupted by the user"),
+    (Interrupted(signal.SIGINT), "interrupted", "interrupted by the user"),
+    (Interrupted(signal.SIGTERM), "interrupted", "interrupted by SIGTERM"),
+    (TrainingError("all clipped", "longer"), "failed", "all clipped"),
+    (ZeroDivisionError("division by zero"), "failed", "ZeroDivisionError: division by zero"),
+    (SystemExit(3), "failed", "SystemExit: 3"),
+])  # fmt: skip
 def test_other_ends_are_recorded_with_their_reason_and_raised(runs, error, status, reason):
     run = runs.at("rl", "a", "1" * 16)
     with pytest.raises(type(error)), run.recording({}, kind="rl"):  # noqa: PT012
@@ -408,17 +405,14 @@ def test_records_of_one_name_are_of_their_benchmarks(run):
     assert record_evaluation(run, "aime", {"pass@1": 0.1 + 0.2, "grading": "math-verify"})
 
 
-@pytest.mark.parametrize(
-    "names",
-    [
-        ("arithmetic:familiar_share=0.6", "arithmetic:familiar_share=0.7"),
-        ("arithmetic:familiar_share=0.6", "arithmetic:familiar_share=0"),
-        ("org/set.v1", "org/set.v2"),
-        ("mine.v1.jsonl", "mine.v2.jsonl"),
-        ("mine.jsonl", "mine.jsonl:dev", "mine.jsonl:train"),
-        ("mine.jsonl", "mine.jsonl, right by a working"),
-    ],
-)
+@pytest.mark.parametrize("names", [
+    ("arithmetic:familiar_share=0.6", "arithmetic:familiar_share=0.7"),
+    ("arithmetic:familiar_share=0.6", "arithmetic:familiar_share=0"),
+    ("org/set.v1", "org/set.v2"),
+    ("mine.v1.jsonl", "mine.v2.jsonl"),
+    ("mine.jsonl", "mine.jsonl:dev", "mine.jsonl:train"),
+    ("mine.jsonl", "mine.jsonl, right by a working"),
+])  # fmt: skip
 def test_every_benchmark_has_a_file_that_its_whole_name_names(run, names):
     for number, name in enumerate(names):
         record_evaluation(run, name, {"pass@1": number / 8})

@@ -1,7 +1,5 @@
 """Queues: order, repetition, failures and their classes; the loop, and the time left."""
 
-from __future__ import annotations
-
 import json
 import os
 import time
@@ -51,31 +49,28 @@ def failed(error, reason):
     return {"status": "failed", "error": error, "reason": reason}
 
 
-@pytest.mark.parametrize(
-    ("end", "manifest", "text", "kind", "reason"),
-    [
-        # what a run says of itself
-        (End(Fate.EXITED, 2), failed("DivergedError", "loss is nan at step 7"), "step 1\nstep 2\n",
-         Kind.DIVERGED, "loss is nan at step 7"),
-        (End(Fate.EXITED, 2), failed("OutOfMemoryError", "80 GiB don't hold it"), "",
-         Kind.MEMORY, "80 GiB don't hold it"),
-        (End(Fate.EXITED, 2), failed("TrainingError", "the reference is another"), "",
-         Kind.ERROR, "the reference is another"),
-        (End(Fate.EXITED, 2), {}, PANEL,
-         Kind.REFUSED, "rl.micro_batch 7 doesn't divide the 64 completions"),
-        # memory that a processor lacks is read from the traceback
-        (End(Fate.EXITED, 1), failed("RuntimeError", "x"), TRACEBACK, Kind.MEMORY, None),
-        (End(Fate.EXITED, 1), {}, "Traceback (most recent call last):\nKeyError: 'tau'\n",
-         Kind.ERROR, "KeyError: 'tau'"),
-        (End(Fate.EXITED, 3), {}, None, Kind.ERROR, "exit code 3"),
-        # signals, time limits and lost nodes
-        (End(Fate.KILLED, -9), {}, "", Kind.KILLED, "SIGKILL ended it from outside (so does the k"),
-        (End(Fate.KILLED, 143), {}, "", Kind.KILLED, "SIGTERM ended it from outside"),  # 128 + 15
-        (End(Fate.LOST), {}, "", Kind.KILLED, None),
-        (End(Fate.TIMEOUT, -15), {"status": "interrupted", "error": None}, "",
-         Kind.TIMEOUT, "it took longer than executor.minutes allows"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("end", "manifest", "text", "kind", "reason"), [
+    # what a run says of itself
+    (End(Fate.EXITED, 2), failed("DivergedError", "loss is nan at step 7"), "step 1\nstep 2\n",
+     Kind.DIVERGED, "loss is nan at step 7"),
+    (End(Fate.EXITED, 2), failed("OutOfMemoryError", "80 GiB don't hold it"), "", Kind.MEMORY,
+     "80 GiB don't hold it"),
+    (End(Fate.EXITED, 2), failed("TrainingError", "the reference is another"), "", Kind.ERROR,
+     "the reference is another"),
+    (End(Fate.EXITED, 2), {}, PANEL, Kind.REFUSED,
+     "rl.micro_batch 7 doesn't divide the 64 completions"),
+    # memory that a processor lacks is read from the traceback
+    (End(Fate.EXITED, 1), failed("RuntimeError", "x"), TRACEBACK, Kind.MEMORY, None),
+    (End(Fate.EXITED, 1), {}, "Traceback (most recent call last):\nKeyError: 'tau'\n", Kind.ERROR,
+     "KeyError: 'tau'"),
+    (End(Fate.EXITED, 3), {}, None, Kind.ERROR, "exit code 3"),
+    # signals, time limits and lost nodes
+    (End(Fate.KILLED, -9), {}, "", Kind.KILLED, "SIGKILL ended it from outside (so does the k"),
+    (End(Fate.KILLED, 143), {}, "", Kind.KILLED, "SIGTERM ended it from outside"),  # 128 + 15
+    (End(Fate.LOST), {}, "", Kind.KILLED, None),
+    (End(Fate.TIMEOUT, -15), {"status": "interrupted", "error": None}, "", Kind.TIMEOUT,
+     "it took longer than executor.minutes allows"),
+])  # fmt: skip
 def test_why_a_task_failed(tmp_path, end, manifest, text, kind, reason):
     log = tmp_path / "run.log"
     if text is not None:
@@ -416,20 +411,17 @@ class Board(Silent):
 SFT, EVAL = ("sft", 100, 100), ("eval", 0, 20)
 
 
-@pytest.mark.parametrize(
-    ("trials", "places", "total"),
-    [
-        ([("rl", 40, 100)] * 6, 1, 6),  # kind, steps, seconds
-        ([("rl", 40, 100)] * 6, 2, 6),
-        ([("rl", 0, 100)] * 6, 2, 0),  # whose steps nobody sees
-        ([("rl", 40, 80), ("rl", 40, 120)] * 3, 2, 0),
-        ([("rl", 40, 100)] * 4, 4, 0),
-        ([SFT, ("rl", 40, 80), ("rl", 40, 100), EVAL], 2, 0),  # the demo
-        ([SFT, ("rl", 400, 3000), ("rl", 400, 3600), EVAL, EVAL], 2, 0),
-        ([("rl", 4, 400)] * 5, 1, 0),
-        ([("rl", 10_000, 86_400)], 1, 0),
-    ],
-)
+@pytest.mark.parametrize(("trials", "places", "total"), [
+    ([("rl", 40, 100)] * 6, 1, 6),  # kind, steps, seconds
+    ([("rl", 40, 100)] * 6, 2, 6),
+    ([("rl", 0, 100)] * 6, 2, 0),  # whose steps nobody sees
+    ([("rl", 40, 80), ("rl", 40, 120)] * 3, 2, 0),
+    ([("rl", 40, 100)] * 4, 4, 0),
+    ([SFT, ("rl", 40, 80), ("rl", 40, 100), EVAL], 2, 0),  # the demo
+    ([SFT, ("rl", 400, 3000), ("rl", 400, 3600), EVAL, EVAL], 2, 0),
+    ([("rl", 4, 400)] * 5, 1, 0),
+    ([("rl", 10_000, 86_400)], 1, 0),
+])  # fmt: skip
 def test_the_time_left_is_right_within_a_factor_of_two(
     trials, places, total, tmp_path, monkeypatch
 ):

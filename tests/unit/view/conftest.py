@@ -1,9 +1,5 @@
 """Made-up runs that the tests of the room look at and do not change."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 from shown_runs import shown_runs
 
@@ -11,11 +7,11 @@ from sage_cli.view.api import Api
 
 
 @pytest.fixture(scope="session")
-def shown(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shown(tmp_path_factory):
     """A folder of runs; nothing may be written into it."""
     return shown_runs(tmp_path_factory.mktemp("shown") / "runs")
 
 
 @pytest.fixture(scope="session")
-def api(shown: Path) -> Api:
+def api(shown):
     return Api(shown)

@@ -10,13 +10,7 @@ from sage_cli.store.files import compact_json
 from sage_cli.view.api import ANSWERS
 from sage_cli.view.page_file import Export, contents
 from sage_cli.view.passk_view import DifferenceView, PasskView
-from sage_cli.view.runs_view import (
-    LedgerView,
-    RecordsView,
-    RolloutsView,
-    RunsView,
-    RunView,
-)
+from sage_cli.view.runs_view import LedgerView, RecordsView, RolloutsView, RunsView, RunView
 from sage_cli.view.stored_samples import ProblemsView, ProblemView, SampleRow, SamplesView
 from sage_cli.view.tokens_view import TokensView
 from sage_cli.view.trials_view import SuitesView, SuiteView, SweepsView, SweepView

@@ -84,14 +84,10 @@ def ids(held):
     return [row["values"]["id"] for row in held["answers"]["runs"]["runs"]]
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "runs"),
-    [
-        ("run", BRANCH, {BASE, BRANCH}),  # with the run that it grew from
-        ("sweep", SWEEP, {BASE, BRANCH, PLAIN}),
-        ("suite", SUITE, {BASE, BRANCH}),
-    ],
-)
+@pytest.mark.parametrize(("kind", "name", "runs"), [
+    ("run", BRANCH, {BASE, BRANCH}),  # with the run that it grew from
+    ("sweep", SWEEP, {BASE, BRANCH, PLAIN}), ("suite", SUITE, {BASE, BRANCH}),
+])  # fmt: skip
 def test_what_was_named_comes_with_its_runs(shown, tmp_path, kind, name, runs):
     write_page(shown, tmp_path / "page.html", kind, name)
     held = read(tmp_path / "page.html")

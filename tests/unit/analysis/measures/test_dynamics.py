@@ -16,24 +16,21 @@ RECORDS = [
 ]  # fmt: skip
 
 
-def test_thirds_of_seven_steps():
+def test_thirds_and_smoothing_by_hand():
     # ends at 7/3 and 14/3: steps 1, 2 | 3, 4 | 5, 6, 7
     early, mid, late = phase_means(series(RECORDS, "grad_norm"), RECORDS)
     assert [early.value, mid.value, late.value] == [1.5, 3.5, 6.0]
     # of 5, 6, 7: squares 1 + 0 + 1 over 2
     assert late.sd == pytest.approx(1.0)
-
-
-def test_a_step_where_two_thirds_meet_belongs_to_the_earlier():
     # six steps: 1, 2 | 3, 4 | 5, 6
     means = phase_means(series(RECORDS[:6], "grad_norm"), RECORDS[:6])
     assert [one.value for one in means] == [1.5, 3.5, 5.5]
-
-
-def test_what_a_step_does_not_say_is_left_out():
     records = [*RECORDS, {"step": 8, "grad_norm": math.nan}]
     assert series(records, "grad_norm")[0].tolist() == [1, 2, 3, 4, 5, 6, 7]
     assert len(series(records, "entropy")[0]) == len(series(records, "kl/reference")[0]) == 0
+    # 7 values: one neighbour on either side
+    value = np.array([1.0, 3.0, math.nan, 5.0, 5.0, 5.0, 8.0])
+    assert smoothed(value).tolist() == pytest.approx([2.0, 2.0, 4.0, 5.0, 5.0, 6.0, 6.5])
 
 
 def test_reward_beside_test(tmp_path):
@@ -54,9 +51,3 @@ def test_reward_beside_test(tmp_path):
     assert document.notes == ("`sage passk rl-2@all` measures grpo, seed 2's checkpoints",)
     report = document.write(tmp_path)
     assert {file.name for file in report.files} >= {"dynamics.png", "dynamics-steps.csv"}
-
-
-def test_smoothing_is_a_mean_over_neighbours_that_leaves_out_nan():
-    # 7 values: one neighbour on either side
-    value = np.array([1.0, 3.0, math.nan, 5.0, 5.0, 5.0, 8.0])
-    assert smoothed(value).tolist() == pytest.approx([2.0, 2.0, 4.0, 5.0, 5.0, 6.0, 6.5])

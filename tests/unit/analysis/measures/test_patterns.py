@@ -79,14 +79,11 @@ def test_no_right_solution_leaves_frequencies_undefined(tmp_path):
     assert {row["frequency"] for row in document.data["frequencies"]} == {None}
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("one: [unclosed, '(']", r"pattern 'one' can't be read: \("),
-        ("one: 'of the form'", "pattern 'one' must be a list of expressions"),
-        ("", "names no patterns"),
-    ],
-)
+@pytest.mark.parametrize(("text", "said"), [
+    ("one: [unclosed, '(']", r"pattern 'one' can't be read: \("),
+    ("one: 'of the form'", "pattern 'one' must be a list of expressions"),
+    ("", "names no patterns"),
+])  # fmt: skip
 def test_a_file_that_cannot_be_read_is_refused(tmp_path, text, said):
     path = tmp_path / "mine.yaml"
     path.write_text(text)

@@ -1,9 +1,6 @@
 """pass^k, G-Pass@k and Cover@tau of two problems, by hand."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -14,8 +11,8 @@ from sage_cli.metrics import Counts
 
 def test_by_hand():
     # of 4 samples 4 and 2 are right
-    some: Any = SimpleNamespace(policy="branch", counts=Counts(("a", "b"), [4, 4], [4, 2]))
-    none: Any = SimpleNamespace(policy="grpo", counts=Counts(("a", "b"), [4, 4], [0, 2]))
+    some = SimpleNamespace(policy="branch", counts=Counts(("a", "b"), [4, 4], [4, 2]))
+    none = SimpleNamespace(policy="grpo", counts=Counts(("a", "b"), [4, 4], [0, 2]))
     inputs = Inputs(answers={"toy": (some, none)}, options=Options(resamples=200))
     document = reliability(inputs)
     found = {(row["measure"], row["policy"]): row["mean"] for row in document.data["measures"]}

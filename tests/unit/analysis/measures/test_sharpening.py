@@ -50,7 +50,7 @@ def test_the_expectation_is_that_of_the_sharpened_policy(alpha):
     assert biased[1:].max() > 0.01  # the test sees the bias that is taken off
 
 
-def test_equal_weights_give_the_usual_estimate():
+def test_weights_and_the_effective_size_by_hand():
     right_N = np.arange(12) < 3
     ks = [1, 4, 12]
     expected = pass_at_k(12, 3, ks)
@@ -58,9 +58,6 @@ def test_equal_weights_give_the_usual_estimate():
     # the jackknife alone, with weights that hardly differ: off by 1/n^2
     nearly = reweighted_pass_at_k(np.linspace(0, 1e-9, 12), right_N, [1, 4])
     assert nearly == pytest.approx(expected[:2], abs=0.02)
-
-
-def test_effective_size_by_hand():
     assert effective_size(np.zeros(7)) == pytest.approx(7)
     # weights 1, 1, 2: 16 / 6
     assert effective_size(np.log([1.0, 1, 2]) - 900) == pytest.approx(16 / 6)
@@ -125,15 +122,12 @@ def test_truncated_samples_are_left_out_and_too_few_are_refused(tmp_path):
         sharpening(replace(inputs(small, run, alphas=(3.0,)), readings={"arithmetic": (small,)}))
 
 
-@pytest.mark.parametrize(
-    ("sampling", "request_", "message"),
-    [
-        ({"temperature": 0.6, "min_p": 0}, {}, "temperature 0.6, top_p 1"),
-        ({"temperature": 1, "min_p": 0.1}, {}, "min_p 0.1"),
-        ({"temperature": 1, "min_p": 0, "top_k": 20}, {}, "top_k 20"),
-        ({"temperature": 1, "min_p": 0}, {"survival": True}, "does not use --survival"),
-    ],
-)
+@pytest.mark.parametrize(("sampling", "request_", "message"), [
+    ({"temperature": 0.6, "min_p": 0}, {}, "temperature 0.6, top_p 1"),
+    ({"temperature": 1, "min_p": 0.1}, {}, "min_p 0.1"),
+    ({"temperature": 1, "min_p": 0, "top_k": 20}, {}, "top_k 20"),
+    ({"temperature": 1, "min_p": 0}, {"survival": True}, "does not use --survival"),
+])  # fmt: skip
 def test_other_samples_and_options_are_refused(sampling, request_, message):
     config = SageConfig.model_validate({"sampling": sampling})
     with pytest.raises(ConfigurationError, match=message):

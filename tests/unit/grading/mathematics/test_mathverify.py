@@ -23,21 +23,15 @@ IN_MATHEMATICS = [  # what brings an environment is handed over as it is
     }.items()
     for answer in answers
 ]  # fmt: skip
-AS_TEXT = [  # bare: in a box, and where it holds no LaTeX as it stands too
-    ("27", "The answer is 27", "right"),
-    ("27", "27.", "right"),
-    ("27", "**27**", "right"),
-    ("1000", "1 000", "right"),
-    ("1000.99", "1000,99", "right"),
-    (r"28\%", "28 percent", "right"),
-    ("1,-2", "1 and -2", "right"),
-    (r"\sqrt{66}", r"\sqrt{66}", "right"),
-    ("(3,4]", "(3,4]", "right"),
-    (r"\text{even}", "even", "right"),
-    ("27", "28", "wrong"),
+AS_TEXT = [
+    # bare: in a box, and where it holds no LaTeX as it stands too
+    ("27", "The answer is 27", "right"), ("27", "27.", "right"), ("27", "**27**", "right"),
+    ("1000", "1 000", "right"), ("1000.99", "1000,99", "right"), (r"28\%", "28 percent", "right"),
+    ("1,-2", "1 and -2", "right"), (r"\sqrt{66}", r"\sqrt{66}", "right"),
+    ("(3,4]", "(3,4]", "right"), (r"\text{even}", "even", "right"), ("27", "28", "wrong"),
     ("113", r"2\sqrt{113}", "wrong"),  # LaTeX that is read in part isn't read as text
     ("27", "27 or 28", "wrong"),
-]
+]  # fmt: skip
 
 
 def tagged(answer):

@@ -1,7 +1,5 @@
 """What may stand on the left of an equals sign."""
 
-from __future__ import annotations
-
 import pytest
 
 from sage_cli.grading.mathematics.notation import is_name, is_quantity, is_symbol, normalise
@@ -16,16 +14,10 @@ NEITHER = ["", "27", "x+1", "2x", "x<2", "x^2", r"\sqrt{4}"]
 NEGATED = [r"x\not", r"\neg x", "not x", r"\text{not}x"]
 
 
-@pytest.mark.parametrize(
-    ("texts", "symbol", "quantity", "name"),
-    [
-        (SYMBOLS, True, True, True),
-        (QUANTITIES, False, True, None),
-        (COMPUTED, False, False, True),
-        (NEITHER, False, False, False),
-        (NEGATED, False, False, False),
-    ],
-)
+@pytest.mark.parametrize(("texts", "symbol", "quantity", "name"), [
+    (SYMBOLS, True, True, True), (QUANTITIES, False, True, None), (COMPUTED, False, False, True),
+    (NEITHER, False, False, False), (NEGATED, False, False, False),
+])  # fmt: skip
 def test_each_form_is_told_apart(texts, symbol, quantity, name):
     for text in map(normalise, texts):
         assert (is_symbol(text), is_quantity(text)) == (symbol, quantity), text
@@ -33,13 +25,9 @@ def test_each_form_is_told_apart(texts, symbol, quantity, name):
 
 
 @pytest.mark.timeout(10)
-@pytest.mark.parametrize(
-    ("text", "quantity", "name"),
-    [
-        (r"\beta" * 300 + "1", False, False),
-        (f"f({'1' * 900}!)", True, False),
-        (f"P({'ab' * 900}|X)", True, True),
-    ],
-)
+@pytest.mark.parametrize(("text", "quantity", "name"), [
+    (r"\beta" * 300 + "1", False, False), (f"f({'1' * 900}!)", True, False),
+    (f"P({'ab' * 900}|X)", True, True),
+])  # fmt: skip
 def test_no_form_takes_long_to_tell(text, quantity, name):
     assert (is_symbol(text), is_quantity(text), is_name(text)) == (False, quantity, name)

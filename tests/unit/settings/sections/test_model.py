@@ -15,16 +15,13 @@ from sage_cli.settings.sections.model import (
 FULL = ["model.kind=pretrained", "model.tuning=full", "sft.enabled=false"]
 
 
-@pytest.mark.parametrize(
-    ("model", "trained", "sampled"),
-    [
-        (PretrainedModel(), "auto", "auto"),
-        (PretrainedModel(dtype="bfloat16"), "bfloat16", "bfloat16"),
-        (PretrainedModel(tuning="full"), "float32", "float32"),
-        (PretrainedModel(tuning="full", compute_dtype="bfloat16"), "float32", "bfloat16"),
-        (ScratchModel(kind="scratch"), "float32", "float32"),
-    ],
-)
+@pytest.mark.parametrize(("model", "trained", "sampled"), [
+    (PretrainedModel(), "auto", "auto"),
+    (PretrainedModel(dtype="bfloat16"), "bfloat16", "bfloat16"),
+    (PretrainedModel(tuning="full"), "float32", "float32"),
+    (PretrainedModel(tuning="full", compute_dtype="bfloat16"), "float32", "bfloat16"),
+    (ScratchModel(kind="scratch"), "float32", "float32"),
+])  # fmt: skip
 def test_weights_that_are_all_trained_are_float32_unless_said(model, trained, sampled):
     assert (trained_dtype(model), sampled_dtype(model)) == (trained, sampled)
 
@@ -56,7 +53,4 @@ def test_a_plan_says_both_types():
     assert full["weights"] == "float32, products in bfloat16"
     lora = load(["qwen2.5-math-7b"]).config
     said = "as stored, products in bfloat16 where the GPU has it"
-    assert (rl_facts(lora)["weights"], sft_facts(lora)["weights"]) == (
-        said,
-        said,
-    )
+    assert (rl_facts(lora)["weights"], sft_facts(lora)["weights"]) == (said, said)

@@ -1,7 +1,5 @@
 """Objectives as they are typed."""
 
-from __future__ import annotations
-
 import pytest
 
 from sage_cli.config.load import load
@@ -9,16 +7,15 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.settings.sections.runs import parse_objective
 
 
-def test_one_pass_at_k():
+def test_objectives_are_sums_of_pass_at_k():
     one = parse_objective("pass@8")
     assert (one.name, one.weights, one.samples_needed) == ("pass@8", {8: 1.0}, 8)
-
-
-def test_a_weighted_sum():
     one = parse_objective("0.5*pass@1 + .25*pass@64")
     assert one.name == "0.5*pass@1+.25*pass@64"
     assert one.samples_needed == 64
     assert one.value({"pass@1": 0.4, "pass@64": 0.8}) == 0.5 * 0.4 + 0.25 * 0.8  # 0.2 + 0.2
+    config = load(sets=["sweep.objective=0.5*pass@1+0.5*pass@64"]).config
+    assert [one.weights for one in config.sweep.objectives] == [{1: 0.5, 64: 0.5}]
 
 
 @pytest.mark.parametrize(
@@ -29,24 +26,13 @@ def test_what_is_no_objective_is_refused(text):
         parse_objective(text)
 
 
-def test_pruning_goes_by_one_objective():
+def test_objectives_that_cannot_be_are_refused():
     with pytest.raises(ConfigurationError, match=r"'asha' goes by one objective, not 2: pass@1, "):
         load(sets=["sweep.objective=[pass@1, pass@8]", "sweep.prune=asha"])
     load(sets=["sweep.objective=0.5*pass@1+0.5*pass@8", "sweep.prune=asha"])
-
-
-def test_a_k_twice_or_without_weight_is_refused():
     with pytest.raises(ValueError, match="names pass@2 twice"):
         parse_objective("pass@2+0.5*pass@2")
     with pytest.raises(ValueError, match="gives pass@2 no weight"):
         parse_objective("pass@1+0*pass@2")
-
-
-def test_one_objective_may_be_written_without_brackets():
-    config = load(sets=["sweep.objective=0.5*pass@1+0.5*pass@64"]).config
-    assert [one.weights for one in config.sweep.objectives] == [{1: 0.5, 64: 0.5}]
-
-
-def test_the_same_objective_twice_is_refused():
     with pytest.raises(ConfigurationError, match="sweep: objective names pass@1 twice"):
         load(sets=["sweep.objective=[pass@1, ' pass@1']"])

@@ -10,25 +10,21 @@ from sage_cli.trials.executors import executor
 from sage_cli.trials.executors.executor import Resources, build_executor, task_resources
 
 
-@pytest.mark.parametrize(
-    ("visible", "gpus"),
-    [
-        ("0,1", ("0", "1")),
-        ("3", ("3",)),
-        ("", ()),
-        ("-1", ()),
-        ("0,-1,2", ("0",)),  # CUDA stops at the first that is none
-        ("GPU-8932f937, GPU-3a1", ("GPU-8932f937", "GPU-3a1")),
-    ],
-)
+@pytest.mark.parametrize(("visible", "gpus"), [
+    ("0,1", ("0", "1")),
+    ("3", ("3",)),
+    ("", ()),
+    ("-1", ()),
+    ("0,-1,2", ("0",)),  # CUDA stops at the first that is none
+    ("GPU-8932f937, GPU-3a1", ("GPU-8932f937", "GPU-3a1")),
+])  # fmt: skip
 def test_gpus_are_those_that_are_visible(monkeypatch, visible, gpus):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert executor.gpus() == gpus
 
 
 @pytest.mark.parametrize(
-    ("script", "gpus"),
-    [("echo 0; echo 1", ("0", "1")), ("echo no driver; exit 9", ()), (None, ())],
+    ("script", "gpus"), [("echo 0; echo 1", ("0", "1")), ("echo no driver; exit 9", ()), (None, ())]
 )
 def test_gpus_are_counted_once_by_nvidia_smi(monkeypatch, tmp_path, script, gpus):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)

@@ -1,7 +1,5 @@
 """The driver: what it asks of the study and when, and whose fault a failure is."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path
@@ -18,12 +16,7 @@ from sage_cli.store.metrics import MetricsFile
 from sage_cli.store.run import Run
 from sage_cli.trials.executors.executor import Command, LocalExecutor, Resources
 from sage_cli.trials.queue import Failure, Kind, TaskQueue
-from sage_cli.trials.search.driver import (
-    _MEMORY_SETTINGS,
-    Driver,
-    changes_memory,
-    is_own,
-)
+from sage_cli.trials.search.driver import _MEMORY_SETTINGS, Driver, changes_memory, is_own
 from sage_cli.trials.search.planned_sweep import SweepFolder
 from sage_cli.trials.search.space import Space, Values
 from sage_cli.trials.search.study import Study

@@ -17,15 +17,12 @@ SPACE = Space(
 )
 
 
-def test_only_numbers_have_an_order_and_only_for_who_looks_at_it():
+def test_lists_of_numbers_have_an_order_and_points_go_there_and_back():
     for sampler in ("qmc", "tpe", "gp", "cmaes"):
         assert ordered_lists(SPACE, sampler) == ["tau"]
     for sampler in ("grid", "random", "nsga2"):
         assert ordered_lists(SPACE, sampler) == []
     assert list(OptunaSpace(SPACE, ["tau"]).always) == ["tau", "guide", "copy"]
-
-
-def test_a_point_goes_there_and_back():
     point = {"guide.tau": 0.4, "guide.name": "branch", "guide.rho": 0.5}
     params, distributions = OptunaSpace(SPACE, ["tau"]).to_params(point)
     assert params == {"tau": 1, "guide": "branch", "rho": 0.5}  # .4 is the second by size

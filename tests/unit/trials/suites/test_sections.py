@@ -185,16 +185,13 @@ def test_every_method_is_compared_with_those_that_a_suite_names():
     assert str(table.rows[0].cells[6]).startswith("+0.56")  # 1 less .4375 at k = 1
 
 
-@pytest.mark.parametrize(
-    ("claim", "sentence"),
-    [
-        ("grpo-branch > grpo at pass@1", "grpo-branch is above grpo at pass@1: +0.562"),
-        ("grpo-branch < grpo at pass@1", "grpo is below grpo-branch at pass@1: -0.562"),
-        ("same > grpo at pass@4", "same is indistinguishable from grpo at pass@4: +0.000 ["),
-        ("grpo > base at pass@1 on arithmetic", "above the initial policy at pass@1 on arithmetic"),
-        ("grpo > base at pass@1 on kk", "grpo and the initial policy at pass@1 on kk: not measure"),
-    ],
-)
+@pytest.mark.parametrize(("claim", "sentence"), [
+    ("grpo-branch > grpo at pass@1", "grpo-branch is above grpo at pass@1: +0.562"),
+    ("grpo-branch < grpo at pass@1", "grpo is below grpo-branch at pass@1: -0.562"),
+    ("same > grpo at pass@4", "same is indistinguishable from grpo at pass@4: +0.000 ["),
+    ("grpo > base at pass@1 on arithmetic", "above the initial policy at pass@1 on arithmetic"),
+    ("grpo > base at pass@1 on kk", "grpo and the initial policy at pass@1 on kk: not measure"),
+])  # fmt: skip
 def test_a_claim_is_answered_in_a_sentence(claim, sentence):
     methods = {**METHODS, "same": {"of": "grpo", "settings": {"rl.learning_rate": 1e-3}}}
     same = {"same": GRPO["grpo"]}
@@ -266,16 +263,13 @@ PLAIN = {"methods": {**METHODS, "hot": {"of": "grpo", "settings": {"rl.learning_
 HOT = {"hot": {"arithmetic": [[1, 2, 3, 3] * 5]}}  # pass@1 9/16; at k = 4 all are solved
 
 
-@pytest.mark.parametrize(
-    ("asked", "own", "sentence"),
-    [
-        ("grpo-branch > grpo at pass@1", 0.5625, "pass@1: +0.562"),
-        ("grpo-branch < grpo at pass@1", 0.5625, "pass@1: -0.562"),
-        ("grpo-branch > base at pass@1", 0.5625, "; less its own control grpo: +0.562 ["),
-        ("base > grpo-branch at pass@1", 0.5625, "; less its own control grpo: +0.562 ["),
-        ("hot > grpo at pass@1", None, "pass@1: +"),  # none of the two has a control
-    ],
-)
+@pytest.mark.parametrize(("asked", "own", "sentence"), [
+    ("grpo-branch > grpo at pass@1", 0.5625, "pass@1: +0.562"),
+    ("grpo-branch < grpo at pass@1", 0.5625, "pass@1: -0.562"),
+    ("grpo-branch > base at pass@1", 0.5625, "; less its own control grpo: +0.562 ["),
+    ("base > grpo-branch at pass@1", 0.5625, "; less its own control grpo: +0.562 ["),
+    ("hot > grpo at pass@1", None, "pass@1: +"),  # none of the two has a control
+])  # fmt: skip
 def test_a_claim_has_the_difference_from_the_methods_own_control_beside_it(asked, own, sentence):
     measured_all = {**NEVER, **GRPO, **BRANCH, **HOT}
     claims = (asked, "grpo-branch > hot at pass@1")

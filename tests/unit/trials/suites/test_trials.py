@@ -61,17 +61,14 @@ def test_the_papers_protocol_and_models():
     assert {one.words.presets for one in replicates("figure6", "tiny")} == {("tiny",)}
 
 
-@pytest.mark.parametrize(
-    ("preset", "sets", "samples", "k"),
-    [
-        ("tiny", "evaluation.samples=8", 8, "1,8"),  # as far as it has samples
-        ("tiny", "evaluation.samples=1024", 1024, "1,256"),
-        (PAPER, "evaluation.samples=1024", 1024, "1,256"),
-        # what is typed wins over the protocol
-        (PAPER, "evaluation.samples=32 sampling.temperature=1", 32, "1,32"),
-        (PAPER, "evaluation.k=1,2", 256, "1,2"),
-    ],
-)
+@pytest.mark.parametrize(("preset", "sets", "samples", "k"), [
+    ("tiny", "evaluation.samples=8", 8, "1,8"),  # as far as it has samples
+    ("tiny", "evaluation.samples=1024", 1024, "1,256"),
+    (PAPER, "evaluation.samples=1024", 1024, "1,256"),
+    # what is typed wins over the protocol
+    (PAPER, "evaluation.samples=32 sampling.temperature=1", 32, "1,32"),
+    (PAPER, "evaluation.k=1,2", 256, "1,2"),
+])  # fmt: skip
 def test_a_suite_takes_its_ks_as_far_as_there_are_samples(preset, sets, samples, k):
     config = replicates("table1", preset, sets=tuple(sets.split()))[1].config
     assert (config.evaluation.samples, config.evaluation.k) == (samples, k)
@@ -126,8 +123,7 @@ def test_a_suite_is_a_base_its_measurement_and_trainings(tmp_path):
     # the measurement is the shortest: no training waits for it
     assert [task.kind for task in found.tasks] == ["sft", "rl", "rl", "rl", "rl", "eval"]
     assert titles(found)[1:5] == [
-        "grpo, seed 1", "grpo, seed 2",
-        "grpo-branch, seed 1", "grpo-branch, seed 2",
+        "grpo, seed 1", "grpo, seed 2", "grpo-branch, seed 1", "grpo-branch, seed 2",
     ]  # fmt: skip
     assert measuring.needs is base
     assert first.needs is base
@@ -238,13 +234,10 @@ def measured(tmp_path, **figures):
     return one
 
 
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({"temperature": 0.3}, "temperature 0.3 instead of 1.0"),
-        ({"grading": "plain"}, "grading plain instead of strict"),
-    ],
-)
+@pytest.mark.parametrize(("changed", "said"), [
+    ({"temperature": 0.3}, "temperature 0.3 instead of 1.0"),
+    ({"grading": "plain"}, "grading plain instead of strict"),
+])  # fmt: skip
 def test_samples_of_other_settings_are_refused_with_the_difference(tmp_path, changed, said):
     with pytest.raises(ConfigurationError) as refused:
         refuse_other_settings(measured(tmp_path, **changed))
@@ -318,24 +311,21 @@ def test_what_all_methods_of_a_suite_are_told_reaches_those_that_read_it(tmp_pat
 STRONG = "{of: grpo/none/reverse, settings: {anchor.beta: 0.4}}"
 
 
-@pytest.mark.parametrize(
-    ("methods", "controls"),
-    [
-        ("base: base, grpo: grpo, b: grpo/branch, r: grpo/random", {"b": "grpo", "r": "grpo"}),
-        ("grpo: grpo, no-kl: grpo/none/none, f: grpo/none/forward", {}),  # none has a guide
-        (f"grpo: grpo, s: {STRONG}, b: grpo/branch", {"b": "grpo"}),
-        ("grpo: grpo, b: {of: grpo/branch, settings: {anchor.beta: 0.4}}", {}),
-        (f"grpo: grpo, s: {STRONG}, b: {STRONG.replace('none/reverse', 'branch')}", {"b": "s"}),
-        ("grpo: grpo, b: {of: grpo, settings: {guide.name: branch}}", {"b": "grpo"}),
-        ("grpo: grpo, b: {of: grpo/branch, settings: {guide.tau: 2}}", {"b": "grpo"}),
-        ("dapo: dapo, b: dapo/branch", {}),  # DAPO alone has no anchor
-        ("dapo: dapo, kl: dapo/none/reverse, b: dapo/branch", {"b": "kl"}),
-        ("grpo: grpo, b: {of: grpo/branch, settings: {rl.learning_rate: 0.1}}", {}),
-        ("one: grpo, two: grpo, b: grpo/branch", {"b": "one"}),
-        (f"grpo: grpo, s: {STRONG}, b: {{of: grpo/branch, control: s}}", {"b": "s"}),
-        ("grpo: grpo, psr: {of: psr, control: grpo}", {"psr": "grpo"}),
-    ],
-)
+@pytest.mark.parametrize(("methods", "controls"), [
+    ("base: base, grpo: grpo, b: grpo/branch, r: grpo/random", {"b": "grpo", "r": "grpo"}),
+    ("grpo: grpo, no-kl: grpo/none/none, f: grpo/none/forward", {}),  # none has a guide
+    (f"grpo: grpo, s: {STRONG}, b: grpo/branch", {"b": "grpo"}),
+    ("grpo: grpo, b: {of: grpo/branch, settings: {anchor.beta: 0.4}}", {}),
+    (f"grpo: grpo, s: {STRONG}, b: {STRONG.replace('none/reverse', 'branch')}", {"b": "s"}),
+    ("grpo: grpo, b: {of: grpo, settings: {guide.name: branch}}", {"b": "grpo"}),
+    ("grpo: grpo, b: {of: grpo/branch, settings: {guide.tau: 2}}", {"b": "grpo"}),
+    ("dapo: dapo, b: dapo/branch", {}),  # DAPO alone has no anchor
+    ("dapo: dapo, kl: dapo/none/reverse, b: dapo/branch", {"b": "kl"}),
+    ("grpo: grpo, b: {of: grpo/branch, settings: {rl.learning_rate: 0.1}}", {}),
+    ("one: grpo, two: grpo, b: grpo/branch", {"b": "one"}),
+    (f"grpo: grpo, s: {STRONG}, b: {{of: grpo/branch, control: s}}", {"b": "s"}),
+    ("grpo: grpo, psr: {of: psr, control: grpo}", {"psr": "grpo"}),
+])  # fmt: skip
 def test_a_methods_own_control_is_the_same_without_the_guide(tmp_path, methods, controls):
     file = tmp_path / "mine.yaml"
     file.write_text(f"title: mine\nmethods: {{{methods}}}\nclaims: []\n")
