@@ -1,7 +1,6 @@
 """Settings that must not matter, and those that must, on whole trainings' records."""
 
 from copy import deepcopy
-from typing import Any
 
 import pytest
 from resumed import SETTINGS
@@ -15,8 +14,6 @@ from sage_cli.settings.section import built_in
 from sage_cli.training import rl_trainer, shared_prompts
 from sage_cli.training.rl import grpo_arguments, prompt_rows
 from sage_cli.training.training import training_order
-
-Records = list[dict[str, Any]]
 
 
 def comparable(records):
