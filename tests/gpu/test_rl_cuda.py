@@ -1,9 +1,6 @@
 """Training on a CUDA device: the anchor's records are finite, and a guide costs no memory."""
 
-from __future__ import annotations
-
 import math
-from typing import Any
 
 import pytest
 import torch
@@ -22,7 +19,7 @@ STILL = {"learning_rate": 1e-30}
 BRANCH = {"name": "branch", "tau": 0.5, "rho": 0.5}
 
 
-def test_a_shaped_anchor_trains(bench: Any, configure: Any) -> None:
+def test_a_shaped_anchor_trains(bench, configure):
     records = bench.run(configure(guide=BRANCH, anchor={"beta": 0.1}))
     assert [record["step"] for record in records] == [1, 2, 3, 4]
     for record in records:
@@ -31,7 +28,7 @@ def test_a_shaped_anchor_trains(bench: Any, configure: Any) -> None:
     assert records[0]["guide/q_mean"] != 1
 
 
-def test_a_guide_that_does_nothing_changes_nothing(bench: Any, configure: Any) -> None:
+def test_a_guide_that_does_nothing_changes_nothing(bench, configure):
     """Within 1e-4: float32's rounding of a sum over 16 x 12 tokens of at most 5 nats is 6e-5.
 
     A guide that acts is far beyond: with q = 1.4 the term is beta (1.4 - 1 - log 1.4) = .006.
@@ -45,7 +42,7 @@ def test_a_guide_that_does_nothing_changes_nothing(bench: Any, configure: Any) -
     assert losses["idle"] == pytest.approx(losses["none"], abs=1e-4)
 
 
-def test_a_guide_takes_no_memory_to_speak_of(bench: Any, configure: Any) -> None:
+def test_a_guide_takes_no_memory_to_speak_of(bench, configure):
     """By the records: each begins the device's count anew, and the first has the making in it.
 
     Both train on the same completions, as memory follows their lengths. The guide's tensors are of

@@ -1,10 +1,6 @@
 """Sampling on a CUDA device whose memory runs out: rows are halved, samples stay what they are."""
 
-from __future__ import annotations
-
 import logging
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import torch
@@ -26,7 +22,7 @@ ROOM_BYTES = 400 * 2**20
 
 
 @pytest.fixture
-def little_memory() -> Iterator[None]:
+def little_memory():
     """So much memory and no more for what is allocated from here on."""
     total = torch.cuda.get_device_properties(0).total_memory
     torch.cuda.empty_cache()
@@ -36,11 +32,9 @@ def little_memory() -> Iterator[None]:
     torch.cuda.set_per_process_memory_fraction(1.0)
 
 
-def test_rows_are_halved_where_memory_really_runs_out(
-    little_memory: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_rows_are_halved_where_memory_really_runs_out(little_memory, monkeypatch, caplog):
     tokenizer = character_tokenizer(["<SOLUTION>", "</SOLUTION>"])
-    model: Any = random_model(tokenizer, hidden_size=256, num_hidden_layers=4).to("cuda")
+    model = random_model(tokenizer, hidden_size=256, num_hidden_layers=4).to("cuda")
     # as if memory had been free when it was asked, and taken by another process since
     monkeypatch.setattr(decoder, "fitting_rows", lambda *_: None)
     sampler = TransformersSampler(model, tokenizer, PARAMETERS, 512)
@@ -50,7 +44,7 @@ def test_rows_are_halved_where_memory_really_runs_out(
     assert "memory ran out" in caplog.text
 
 
-def test_a_device_tells_what_is_free() -> None:
+def test_a_device_tells_what_is_free():
     free = free_bytes(torch.device("cuda"))
     assert free is not None
     assert 0 < free <= torch.cuda.get_device_properties(0).total_memory

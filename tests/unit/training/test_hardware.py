@@ -1,6 +1,6 @@
 """What products are computed in, and which optimiser a machine has."""
 
-from __future__ import annotations
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -8,12 +8,7 @@ import torch
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.sections.model import PretrainedModel
 from sage_cli.training import hardware
-from sage_cli.training.hardware import (
-    OPTIMIZERS,
-    precision,
-    require_hardware,
-    require_optimizer,
-)
+from sage_cli.training.hardware import OPTIMIZERS, precision, require_hardware, require_optimizer
 
 
 def on(monkeypatch, *, gpu, bf16=False):
@@ -31,51 +26,37 @@ def on(monkeypatch, *, gpu, bf16=False):
         (False, False, "auto", False), (False, False, "bfloat16", True),
         (True, True, "auto", True), (True, True, "float32", False), (True, True, "bfloat16", True),
         (True, False, "auto", False), (True, False, "float32", False),
+        (True, False, "bfloat16", "the Some GPU doesn't have it"),
     ],
 )  # fmt: skip
 def test_products_are_bfloat16_where_asked_or_where_the_gpu_has_it(
     monkeypatch, gpu, has_bf16, compute_dtype, bf16
 ):
     on(monkeypatch, gpu=gpu, bf16=has_bf16)
-    assert precision(compute_dtype) == {"use_cpu": not gpu, "bf16": bf16}
+    if isinstance(bf16, bool):
+        assert precision(compute_dtype) == {"use_cpu": not gpu, "bf16": bf16}
+        return
+    with pytest.raises(ConfigurationError, match=bf16):
+        precision(compute_dtype)
 
 
-def test_a_gpu_without_bfloat16_is_named(monkeypatch):
-    on(monkeypatch, gpu=True)
-    with pytest.raises(ConfigurationError, match="the Some GPU doesn't have it"):
-        precision("bfloat16")
-
-
-def model(**settings):
-    return PretrainedModel.model_validate(settings)
-
-
-def test_bfloat16_weights_on_a_gpu_without_it_are_refused(monkeypatch):
-    on(monkeypatch, gpu=True)
-    require_hardware(model(), 1)
-    with pytest.raises(ConfigurationError, match=r"model\.dtype is 'bfloat16', and the Some GPU"):
-        require_hardware(model(dtype="bfloat16"), 1)
-    with pytest.raises(ConfigurationError, match=r"model\.compute_dtype is 'bfloat16'"):
-        require_hardware(model(compute_dtype="bfloat16"), 1)
-    on(monkeypatch, gpu=True, bf16=True)
-    require_hardware(model(dtype="bfloat16"), 1)
-
-
-def test_a_gpu_each(monkeypatch):
-    on(monkeypatch, gpu=True, bf16=True)
-    require_hardware(model(), 2)
-    with pytest.raises(ConfigurationError, match=r"3 processes take a GPU each, and .* has 2"):
-        require_hardware(model(), 3)
-    on(monkeypatch, gpu=False)
-    require_hardware(model(), 3)  # CPUs are shared
-
-
-def test_plain_adamw_needs_nothing():
-    require_optimizer("adamw", "sft.optimizer")
-    assert [OPTIMIZERS[name] for name in ("adamw", "adamw_8bit")] == [
-        "adamw_torch_fused",
-        "adamw_8bit",
-    ]
+@pytest.mark.parametrize(
+    ("gpu", "has_bf16", "settings", "processes", "refusal"),
+    [
+        (True, False, {}, 1, None),
+        (True, True, {"dtype": "bfloat16"}, 1, None),
+        (True, False, {"dtype": "bfloat16"}, 1, r"model\.dtype is 'bfloat16', and the Some GPU"),
+        (True, False, {"compute_dtype": "bfloat16"}, 1, r"model\.compute_dtype is 'bfloat16'"),
+        (True, True, {}, 2, None),
+        (True, True, {}, 3, r"3 processes take a GPU each, and .* has 2"),
+        (False, False, {}, 3, None),  # CPUs are shared
+    ],
+)
+def test_what_a_gpu_lacks_is_named(monkeypatch, gpu, has_bf16, settings, processes, refusal):
+    on(monkeypatch, gpu=gpu, bf16=has_bf16)
+    model = PretrainedModel.model_validate(settings)
+    with pytest.raises(ConfigurationError, match=refusal) if refusal else nullcontext():
+        require_hardware(model, processes)
 
 
 def test_without_bitsandbytes_its_extra_is_named(monkeypatch):
@@ -84,6 +65,8 @@ def test_without_bitsandbytes_its_extra_is_named(monkeypatch):
         require_optimizer("adamw_8bit", "rl.optimizer")
     assert "pip install 'sage-rlvr[8bit]'" in caught.value.next_step
     assert "rl.optimizer=adamw" in caught.value.next_step
+    require_optimizer("adamw", "sft.optimizer")  # needs nothing
+    assert OPTIMIZERS["adamw"] == "adamw_torch_fused"
 
 
 def test_the_8_bit_optimiser_needs_a_gpu(monkeypatch):

@@ -1,22 +1,17 @@
 """A lack of memory is one panel that says what to change, and the run goes on."""
 
-from __future__ import annotations
-
 import errno
 import os
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from sage_cli.config.load import load
-from sage_cli.config.schema import SageConfig
 from sage_cli.errors import OutOfMemoryError
 from sage_cli.store.run import Run
-from sage_cli.training.interruption import LOADING, MemoryNeed, memory_explained
+from sage_cli.training.interruption import LOADING, memory_explained
 from sage_cli.training.rl import memory_need
 from sage_cli.training.rl_trainer import RlTrainer
 from sage_cli.training.sft import sft_memory_need
@@ -24,7 +19,7 @@ from sage_cli.training.sft import sft_memory_need
 GIB = 2**30
 
 
-def config(*sets: str) -> SageConfig:
+def config(*sets):
     return load(["qwen2.5-math-7b"], sets=sets).config
 
 
@@ -36,7 +31,7 @@ def config(*sets: str) -> SageConfig:
         RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 bytes"),
     ],
 )
-def test_the_gpu_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: Exception):
+def test_the_gpu_is_named(monkeypatch, tmp_path, error):
     card = SimpleNamespace(total_memory=80 * GIB)
     for name, value in {"is_available": True, "get_device_properties": card}.items():
         monkeypatch.setattr(torch.cuda, name, lambda *_, value=value: value)
@@ -70,9 +65,7 @@ def test_the_gpu_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error
          "sft.micro_batch or sft.max_length"),
     ],
 )  # fmt: skip
-def test_without_a_gpu_what_to_lower_is_named(
-    tmp_path: Path, take: Any, need: MemoryNeed, use: str, settings: str
-):
+def test_without_a_gpu_what_to_lower_is_named(tmp_path, take, need, use, settings):
     with (
         pytest.raises(OutOfMemoryError, match=rf"this machine's memory .* can't hold {use}") as c,
         memory_explained(need, Run(tmp_path)),
@@ -81,11 +74,11 @@ def test_without_a_gpu_what_to_lower_is_named(
     assert c.value.next_step == f"lower {settings}"
 
 
-def _raise(error: Exception) -> None:
+def _raise(error):
     raise error
 
 
-def test_other_errors_stay_what_they_are(tmp_path: Path):
+def test_other_errors_stay_what_they_are(tmp_path):
     with (
         pytest.raises(ValueError, match="something else"),
         memory_explained(LOADING, Run(tmp_path)),
@@ -93,13 +86,11 @@ def test_other_errors_stay_what_they_are(tmp_path: Path):
         raise ValueError("something else")
 
 
-def test_a_training_that_ran_out_of_memory_goes_on(
-    bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_training_that_ran_out_of_memory_goes_on(bench, configure, monkeypatch):
     config = configure(rl={"steps": 4, "save_every": 2})
     loss = RlTrainer._compute_loss
 
-    def short_of_memory(self: Any, *arguments: Any) -> Any:
+    def short_of_memory(self, *arguments):
         if self.state.global_step == 3:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
         return loss(self, *arguments)
