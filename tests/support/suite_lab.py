@@ -1,13 +1,10 @@
 """A folder where suites of small trainings are typed, some of which die."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from sweep_lab import SweepLab
 
@@ -27,11 +24,11 @@ claims: grpo > base at pass@4
 class SuiteLab(SweepLab):
     """Types `sage suite`, whose tasks begin warm."""
 
-    def write(self, more: str = "") -> None:
+    def write(self, more=""):
         """The suite, with a line more."""
         (self.folder / "mine.yaml").write_text(SUITE.format(more=more))
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
+    def start(self, *words):
         """A command on the suite in a process group of its own."""
         verb, *further = words
         presets = ["--preset", "tiny", "--preset", "small.yaml"]
@@ -42,7 +39,7 @@ class SuiteLab(SweepLab):
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
 
-    def training(self) -> int | None:
+    def training(self):
         """The process that trains by RL, as it says itself while it lives; None where none does."""
         for held in self.folder.glob("runs/rl-*/.lock.lease"):
             with suppress(OSError, ValueError):
@@ -51,13 +48,13 @@ class SuiteLab(SweepLab):
                 return pid
         return None
 
-    def begun_tasks(self) -> int:
+    def begun_tasks(self):
         """How often a training was begun or taken up."""
         logs = self.folder.glob("runs/suites/mine-*/tasks/*.log")
         return sum(log.read_text().count("loading libraries") for log in logs)
 
 
-def measured(answer: dict[str, Any]) -> Any:
+def measured(answer):
     """The measurements of a suite's answer."""
     (chapter,) = answer["chapters"]
     return chapter["sections"]["measured"]
