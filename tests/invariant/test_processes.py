@@ -1,10 +1,10 @@
 """Two processes on gloo: the same batch and completions give the same loss, gradient, weights."""
 
-import json
-
 import pytest
 import torch
 from safetensors.torch import load_file
+
+from sage_cli.store.run import Run
 
 CASES = [
     ("grpo", "token", "dapo"), ("grpo", "random", "grpo"), ("per-token", "none", "grpo"),
@@ -62,10 +62,7 @@ def trained(base, start, two_processes, tmp_path_factory):
 @pytest.mark.parametrize("case", CASES)
 def test_two_processes_are_as_one(trained, case):
     folders = [trained / f"{'-'.join(case)}-of-{n}" for n in (1, 2)]
-    one, two = (
-        [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-        for folder in folders
-    )
+    one, two = (Run(folder).metrics.read() for folder in folders)
     assert [record["step"] for record in two] == [1, 2, 3]
     looked = [2, 3] if case == CASES[0] else []  # every second step, and the last
     assert [record["step"] for record in two if "eval/pass@1" in record] == looked

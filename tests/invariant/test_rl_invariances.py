@@ -1,7 +1,6 @@
 """Settings that must not matter, and those that must, on whole trainings' records."""
 
 from copy import deepcopy
-from typing import Any
 
 import pytest
 from resumed import SETTINGS
@@ -15,8 +14,6 @@ from sage_cli.settings.section import built_in
 from sage_cli.training import rl_trainer, shared_prompts
 from sage_cli.training.rl import grpo_arguments, prompt_rows
 from sage_cli.training.training import training_order
-
-Records = list[dict[str, Any]]
 
 
 def comparable(records):
@@ -93,7 +90,7 @@ GUIDED = [
 @pytest.mark.parametrize("name", GUIDED)
 def test_with_a_flat_guide_a_method_ends_as_plain_to_the_last_bit(bench, configure, name):
     settings = {"algo": name, **SETTINGS.get(name, {}), "stop_when_stuck": False}
-    settings |= {"micro_batch": 8, "steps_per_generation": 1, "iterations": 2}
+    settings |= {"micro_batch": 8, "steps_per_generation": 1, "iterations": 2, "steps": 3}
     if name == "80-20":
         settings["overlong_buffer"] = 0.5
     plain = bench.run(configure(rl=settings), "plain")
@@ -106,10 +103,10 @@ def test_with_a_flat_guide_a_method_ends_as_plain_to_the_last_bit(bench, configu
     # what a step draws: all of a generation's completions in its first step, none in the second
     drawn = [record["sampled/completions"] for record in plain]
     assert min(drawn[::2]) >= 16
-    assert drawn[1::2] == [0, 0]
+    assert drawn[1] == 0
     if name == "adaptive-entropy":
         coefficients = [record["entropy/coefficient"] for record in plain]
-        assert coefficients == pytest.approx([0.005, 0.01, 0.015, 0.02])
+        assert coefficients == pytest.approx([0.005, 0.01, 0.015])
 
 
 def test_adding_a_noisy_guide_leaves_the_first_completions_alone(bench, configure):

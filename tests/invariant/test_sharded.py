@@ -8,6 +8,7 @@ from safetensors.torch import load_file
 from sharded_run import SAVED, STEPS, train
 
 from sage_cli.methods.rlpr import ProbabilityReward
+from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import newest_sealed, step_of
 
 pytestmark = pytest.mark.skipif(
@@ -36,8 +37,7 @@ def test_a_sharded_training_goes_on_from_its_checkpoint(trained, kind):
     whole, resumed = (load_file(run / place / FILES[kind]) for place in ("whole", "model"))
     assert whole.keys() == resumed.keys()
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
-    steps = [json.loads(line)["step"] for line in (run / "metrics.jsonl").read_text().splitlines()]
-    assert steps == list(range(1, STEPS + 1))
+    assert [record["step"] for record in Run(run).metrics.read()] == list(range(1, STEPS + 1))
     assert 0 < SAVED < STEPS
 
 
@@ -54,19 +54,15 @@ def test_it_trains_what_one_process_trains(trained, base, tmp_path, kind, monkey
     train({"base": str(base), "folder": str(tmp_path), "kind": kind})
 
     def records(folder):
-        text = (folder / kind / "metrics.jsonl").read_text()
-        return [json.loads(line) for line in text.splitlines()]
+        return Run(folder / kind).metrics.read()
 
     def golds(folder):
         kept = folder / kind / f"checkpoints/checkpoint-{SAVED}/reward.json"
         return json.loads(kept.read_text())["golds_at_start"]
 
     for ours, theirs in zip(records(trained), records(tmp_path), strict=True):
-        of_kind = (
-            ("reward/paid", "reward/probability")
-            if kind == "rlpr"
-            else ("kl/reference", "kl/shaped")
-        )
+        own = {"rlpr": ("reward/paid", "reward/probability")}
+        of_kind = own.get(kind, ("kl/reference", "kl/shaped"))
         for key in ("reward", "loss", "entropy", "grad_norm", *of_kind):
             assert ours[key] == pytest.approx(theirs[key], abs=1e-5, rel=1e-4), key
     if kind == "rlpr":

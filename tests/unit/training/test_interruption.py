@@ -5,7 +5,6 @@ import itertools
 import os
 import shutil
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,7 +27,6 @@ SFT = SftSection(
     steps=8, batch_size=4, learning_rate=1e-2, optimizer="adamw", gradient_checkpointing=False,
     warmup_steps=1, save_every=100, seed=5,
 )  # fmt: skip
-Train = Callable[..., None]
 
 
 def signalling(step, *numbers):

@@ -132,7 +132,6 @@ def test_what_kernels_need_is_said_before_anything_is_trained(settings, package,
 
 def test_arguments_are_transformers_own():
     model = PretrainedModel(attention="flash_attention_2", kernels=True)
-    assert kernel_arguments(model) == {
-        "attn_implementation": "flash_attention_2", "use_kernels": True
-    }  # fmt: skip
+    both = {"attn_implementation": "flash_attention_2", "use_kernels": True}
+    assert kernel_arguments(model) == both
     assert kernel_arguments(PretrainedModel()) == {}

@@ -6,7 +6,6 @@ masks and normalisers are computed anew, one token at a time.
 
 from itertools import combinations, pairwise
 from math import comb, exp, log
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +17,6 @@ from sage_cli.methods.reweighted import Psr
 from sage_cli.models.loading import load_model
 
 PROMPTS, GROUP, LIMIT = 4, 4, 12
-Row = dict[str, Any]
 
 
 def group_advantages(rewards):
