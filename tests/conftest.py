@@ -1,24 +1,17 @@
 """Fixtures that every test may ask for, and the tier of tests that read published rows."""
 
-from __future__ import annotations
-
 import gc
 import os
-from collections.abc import Iterator
 from contextlib import chdir
 from importlib.metadata import EntryPoints, distributions, entry_points
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
 from sage_cli.grading import Grader
 from sage_cli.settings import own_code
-
-if TYPE_CHECKING:
-    from warm import Warm
 
 THEIRS = ("SAGE_", "WANDB_", "TRACKIO_", "OPTUNA_", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN",
           "RAY_", "SLURM_", "SBATCH_", "PG", "ACCELERATE_", "MASTER_", "TORCHELASTIC_", "LOCAL_",
@@ -35,7 +28,7 @@ THEIR_PLUGINS = {point for point in _POINTS if point.group.startswith("sage_cli.
 """What packages add to sage that whoever types the tests has installed, or left in examples/."""
 
 
-def _plugins(**chosen: str) -> EntryPoints:
+def _plugins(**chosen):
     """The entry points of the packages that tests add."""
     return EntryPoints(point for point in entry_points(**chosen) if point not in THEIR_PLUGINS)
 
@@ -66,20 +59,20 @@ _HERE = Path(__file__).resolve().parent
 _DESELECTED = pytest.StashKey[int]()
 
 
-def _shared() -> Path | None:
+def _shared():
     """The folder of published rows beside the checkout, or above it."""
     folders = (parent / "shared" for parent in _HERE.parents)
     return next((folder for folder in folders if (folder / "data").is_dir()), None)
 
 
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+def pytest_ignore_collect(collection_path, config):
     """Don't read what `-m "not slow"` leaves out whole: to load torch and TRL takes ten seconds."""
     wanted = config.getoption("markexpr") != "not slow" or not _is_heavy(collection_path)
     return None if wanted else True
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config, items):
     """Mark what reads published rows as `data`, and leave it out where there are none."""
     items.sort(key=_rank)  # long files first, so that both workers end at about the same time
     for item in items:
@@ -94,17 +87,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.stash[_DESELECTED] = len(reading)
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish():
     """Spare the garbage collector the libraries' objects: a training's end has it look at all."""
     gc.collect()
     gc.freeze()
 
 
-def _is_heavy(path: Path) -> bool:
+def _is_heavy(path):
     return any(path.is_relative_to(_HERE / "unit" / heavy) for heavy in HEAVY)
 
 
-def _rank(item: pytest.Item) -> int:
+def _rank(item):
     """Whole trainings and commands before units, units of training before the others."""
     tier = item.path.relative_to(_HERE).parts
     if tier[0] != "unit":
@@ -112,7 +105,7 @@ def _rank(item: pytest.Item) -> int:
     return len(TIERS) + 1 if tier[1] in ("training", "sampling") else len(TIERS) + 2
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_terminal_summary(terminalreporter):
     """Say in one line what was left out."""
     if count := terminalreporter.config.stash.get(_DESELECTED, 0):
         terminalreporter.write_line(
@@ -121,21 +114,21 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _nobodys_folder() -> Iterator[None]:
+def _nobodys_folder():
     """Shared fixtures begin in an empty folder: a checkout may have runs, presets and data."""
     with TemporaryDirectory() as folder, chdir(folder):
         yield
 
 
 @pytest.fixture(autouse=True)
-def _own_folder() -> Iterator[None]:
+def _own_folder():
     """A test begins in an empty folder of its own."""
     with TemporaryDirectory() as folder, chdir(folder):
         yield
 
 
 @pytest.fixture(scope="session")
-def shared() -> Path:
+def shared():
     """The folder of published rows; tests that ask for it are left out where it is absent."""
     folder = _shared()
     assert folder is not None
@@ -143,20 +136,20 @@ def shared() -> Path:
 
 
 @pytest.fixture(scope="session")
-def facts() -> Path:
+def facts():
     """The folder of numbers and answers that come with the project."""
     return _HERE / "data"
 
 
 @pytest.fixture(scope="session")
-def grader() -> Iterator[Grader]:
+def grader():
     """A strict grader; one worker for all tests that needn't kill it."""
     with Grader(workers=1, timeout_s=60) as shared_grader:
         yield shared_grader
 
 
 @pytest.fixture(scope="session")
-def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
+def warm(tmp_path_factory):
     """`sage` with the libraries loaded, for tests that aren't about a process's beginning.
 
     All workers of a session share what it takes.

@@ -164,18 +164,18 @@ def compare_files(
 
     Raises DataError where they have none.
     """
-    from sage_cli.evaluation import counted_files
+    from sage_cli.evaluation import imported
     from sage_cli.reports.comparison_report import comparison_document, unchecked_notes
 
     names = (*a, *b)
     with progress.doing("reading files"):
-        files = counted_files.read_counted_files(names, scores)
-        provenance = counted_files.provenance_of_files(files)
+        files = imported.read_counted_files(names, scores)
+        provenance = imported.provenance_of_files(files)
     refuse_twice(a, b, {name: (provenance.files or {})[str(Path(name))] for name in names})
-    shared, unmatched, matching = counted_files.shared_problems(files)
+    shared, unmatched, matching = imported.shared_problems(files)
     of_shared = [replace(file, counts=of) for file, of in zip(files, shared, strict=True)]
-    ks = counted_files.ks_of_files(of_shared, k, "1..n:pow2")
-    label = dict(zip(names, counted_files.file_labels(files), strict=True))
+    ks = imported.ks_of_files(of_shared, k, "1..n:pow2")
+    label = dict(zip(names, imported.file_labels(files), strict=True))
     counts = {
         label[name]: {files[0].task or "counts": [of_file]}
         for name, of_file in zip(names, shared, strict=True)
@@ -186,7 +186,7 @@ def compare_files(
             *sides, counts.__getitem__, ks, _resampling(config), labels=labels
         )
         unknown = [name for side in (a, b) if len(side) > 1 for name in side]
-        notes = [*unchecked_notes(unknown), *matching, *counted_files.file_notes(files)]
+        notes = [*unchecked_notes(unknown), *matching, *imported.file_notes(files)]
         document = comparison_document(comparisons, provenance, notes)
         document = replace(document, data={**document.data, "unmatched": unmatched})
         return document.write(_folder(config, comparisons, ks))

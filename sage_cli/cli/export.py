@@ -76,7 +76,6 @@ def _card(policy: Policy, config: SageConfig | None) -> str:
 
     pass@k is what its run has recorded of its end.
     """
-    from sage_cli.cli.export import model_card
     from sage_cli.store.run import evaluations
     from sage_cli.store.run_facts import RunFacts
 

@@ -22,7 +22,7 @@ from sage_cli.settings.judge_names import BUILT_IN_JUDGES, Extraction, GradingMo
 
 if TYPE_CHECKING:
     from sage_cli.config.schema import SageConfig
-    from sage_cli.evaluation.imported import ForeignFile
+    from sage_cli.evaluation.log_formats import ForeignFile
     from sage_cli.grading import Grade
 
 _SHOWN = 20

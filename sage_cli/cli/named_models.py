@@ -12,9 +12,8 @@ from typing import Any
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
-from sage_cli.evaluation import counted_files
+from sage_cli.evaluation import imported
 from sage_cli.evaluation.benchmarks import Benchmark, grader_of
-from sage_cli.evaluation.counted_files import file_labels
 from sage_cli.evaluation.evaluate import (
     Evaluated,
     Evaluation,
@@ -111,7 +110,7 @@ def measure_passk(models: NamedModels, progress: Progress, second: str | None = 
 
 
 def passk_of_files(
-    files: Sequence[counted_files.CountedFile],
+    files: Sequence[imported.CountedFile],
     labels: Labels,
     k: str | None,
     evaluation: EvaluationSection,
@@ -121,10 +120,13 @@ def passk_of_files(
 
     `k` says which ks the table shows, without it every k up to the smallest number of samples.
     """
-    ks = counted_files.ks_of_files(files, k, "1..n")
+    ks = imported.ks_of_files(files, k, "1..n")
     curve_at = curve_ks(min(int(file.counts.n_P.min()) for file in files), ks)
     typed = {Path(name): label for name, label in labels.items()}
-    names = [typed.get(file.path, own) for file, own in zip(files, file_labels(files), strict=True)]
+    names = [
+        typed.get(file.path, own)
+        for file, own in zip(files, imported.file_labels(files), strict=True)
+    ]
     if repeated := [name for name in names if names.count(name) > 1]:
         raise ConfigurationError(
             f"{len(repeated)} files would be called '{repeated[0]}'",
@@ -134,11 +136,11 @@ def passk_of_files(
         Line(name, file.task or "counted elsewhere", _curve([file.counts], curve_at, evaluation))
         for file, name in zip(files, names, strict=True)
     ]
-    provenance = counted_files.provenance_of_files(files)
+    provenance = imported.provenance_of_files(files)
     identity = identity_of("passk", [*(provenance.files or {}).values()])
     folder = report_folder(root, f"passk-{files[0].path.stem}-{identity[:8]}")
     document = passk_document(lines, provenance, ks)
-    return replace(document, notes=tuple(counted_files.file_notes(files))).write(folder)
+    return replace(document, notes=tuple(imported.file_notes(files))).write(folder)
 
 
 def _curve(counts: Sequence[Counts], ks: Sequence[int], evaluation: EvaluationSection) -> Curve:

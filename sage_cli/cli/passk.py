@@ -52,8 +52,8 @@ def command(
         parse_temperatures,
         passk_of_files,
     )
-    from sage_cli.evaluation.counted_files import read_counted_files
     from sage_cli.evaluation.evaluate import Evaluation
+    from sage_cli.evaluation.imported import read_counted_files
     from sage_cli.models.planned import plan_of
 
     refuse_gpu(gpu, dry_run)

@@ -146,7 +146,7 @@ def _bases(
     evaluation: Evaluation, names: Sequence[str], scores: Sequence[str]
 ) -> tuple[list[Counted], Provenance]:
     """Return each base's counts on each benchmark, and their provenance."""
-    from sage_cli.evaluation import counted_files
+    from sage_cli.evaluation import imported
     from sage_cli.evaluation.evaluate import provenance_of
     from sage_cli.evaluation.stored import PolicySamples, stored_counts
     from sage_cli.metrics import pooled
@@ -154,12 +154,12 @@ def _bases(
     from sage_cli.store.run import Runs
 
     files = [name for name in names if options.is_file(name)]
-    counted = counted_files.read_counted_files(files, scores)
+    counted = imported.read_counted_files(files, scores)
     bases = [
         (label, file.task or "counts", file.counts)
-        for label, file in zip(counted_files.file_labels(counted), counted, strict=True)
+        for label, file in zip(imported.file_labels(counted), counted, strict=True)
     ]
-    from_files = provenance = counted_files.provenance_of_files(counted)
+    from_files = provenance = imported.provenance_of_files(counted)
     if not names or len(files) < len(names):
         config, benchmarks = evaluation.config, evaluation.benchmarks
         root, models = config.run.root, [name for name in names if name not in files]

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from sage_cli.config.schema import SageConfig
-    from sage_cli.evaluation.imported import ForeignFile, Gathered
+    from sage_cli.evaluation.imported import Gathered
+    from sage_cli.evaluation.log_formats import ForeignFile
     from sage_cli.evaluation.stored import StoredAnswer
     from sage_cli.guides.guide import OptionalSignal
     from sage_cli.models.policy import Policy

@@ -1,4 +1,4 @@
-"""Samples of other programs: read from their files, and stored as a run's."""
+"""Samples of other programs and counts of files: stored as a run's, or counted as they are."""
 
 from __future__ import annotations
 
@@ -6,169 +6,41 @@ import hashlib
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from textwrap import shorten
+from typing import Any
+
+import numpy as np
 
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.evaluation.benchmarks import refuse_two_golds
+from sage_cli.evaluation.log_formats import (
+    ForeignFile,
+    ForeignSample,
+    Owners,
+    detected,
+    is_correct,
+    read_foreign,
+)
 from sage_cli.evaluation.stored import imported_set
 from sage_cli.file_hash import file_hash
 from sage_cli.grading.grader import check_golds
 from sage_cli.grading.grades import AnswerTags, extract
+from sage_cli.metrics import Counts, parse_ks
 from sage_cli.models.folders import WEIGHTS_FILE
 from sage_cli.models.policy import NO_GOLD, PROBLEMS
 from sage_cli.problems.problem import Problem, problem_id
-from sage_cli.problems.rows import Row, as_text
+from sage_cli.problems.rows import read_file
+from sage_cli.reports.document import Provenance
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.store.annotations import GradeStore
 from sage_cli.store.files import identity_of, write_json, write_text
-from sage_cli.store.run import IMPORTED, Run
+from sage_cli.store.run import IMPORTED, Run, surroundings
 from sage_cli.store.sample_parts import Completion, encodable
-
-Taken = TypeVar("Taken")
-
-SETTINGS = ("model", "temperature", "top_p", "max_tokens", "seed")
-"""Settings of sampling that matter for a comparison; a file may say some of them."""
-
-
-@dataclass(frozen=True, slots=True)
-class ForeignSample:
-    """A completion of a problem; None stands for what the file doesn't say.
-
-    `problem` is the program's own id. `text` is None for a choice by likelihoods. `right` is the
-    verdict, `extracted` the answer that it is about.
-    """
-
-    problem: str
-    question: str
-    text: str | None
-    gold: str | None = None
-    right: bool | None = None
-    extracted: str | None = None
-    tokens: int | None = None
-    finish_reason: Literal["stop", "length"] | None = None
-    seed: int | None = None
-
-    def encoded(self) -> ForeignSample:
-        """Return it with texts that can be encoded."""
-        names = ("problem", "question", "text", "gold", "extracted")
-        texts = {name: text for name in names if (text := getattr(self, name)) is not None}
-        changed: Any = {name: encodable(text) for name, text in texts.items()}
-        return self if changed == texts else replace(self, **changed)
-
-
-@dataclass(frozen=True)
-class ForeignFile:
-    """The samples of a file in its order.
-
-    `score` is the program's name of the verdict, `settings` what the file says of `SETTINGS` and
-    of the program, `notes` say what of the file was not taken.
-    """
-
-    program: str
-    samples: Sequence[ForeignSample]
-    score: str | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-
-    @property
-    def has_verdicts(self) -> bool:
-        """Return True if every sample has the program's verdict."""
-        return all(sample.right is not None for sample in self.samples)
-
-    @property
-    def has_golds(self) -> bool:
-        """Return True if every sample has a gold."""
-        return all(sample.gold is not None for sample in self.samples)
-
-    @property
-    def unknown(self) -> tuple[str, ...]:
-        """The names of what the file doesn't say."""
-        per_sample = {
-            "golds": self.has_golds,
-            "verdicts": self.has_verdicts,
-            "token counts": all(sample.tokens is not None for sample in self.samples),
-            "truncation": all(sample.finish_reason is not None for sample in self.samples),
-        }
-        absent = [name for name in SETTINGS if self.settings.get(name) is None]
-        return (*absent, *(name for name, stated in per_sample.items() if not stated))
-
-
-@contextmanager
-def whole(location: object, expected: str) -> Iterator[None]:
-    """Raise DataError where the block finds other values at `location` than a program writes."""
-    try:
-        yield
-    except DataError:
-        raise
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
-        kind = "" if isinstance(error, ValueError) else f"{type(error).__name__} "
-        raise DataError(f"{location} can't be read: {kind}{error}", expected) from error
-
-
-def of_each(
-    rows: Iterable[Row], take: Callable[[Row], Iterable[Taken]], expected: str
-) -> list[Taken]:
-    """Return all that `take` gives of the rows. Raises DataError that names a damaged row."""
-    taken: list[Taken] = []
-    for row in rows:
-        with whole(row[0], expected):
-            taken += take(row)
-    return taken
-
-
-def choose_score(
-    values: Iterable[tuple[str, object]], asked: str | None, location: str
-) -> tuple[str | None, list[str]]:
-    """Return the score called `asked`, by default the first verdict, with a note on the others.
-
-    A score with a value that is no verdict, as a BLEU of 12.3, an F1 of .37 or a word, says nothing
-    of right and wrong.
-    Raises DataError if such a score or one that is not there is asked for.
-    """
-    stated = [(name, value) for name, value in values if value is not None]
-    names = dict.fromkeys(name for name, _ in stated)
-    beyond = {name: str(value)[:60] for name, value in stated if verdict(value) is None}
-    if asked in beyond:
-        raise DataError(
-            f"{location}: {asked} is {beyond[asked]} for a sample, neither right nor wrong",
-            "a verdict is 1, 0 or -1: name another score, or leave out --score",
-        )
-    scores = [name for name in names if name not in beyond]
-    if asked is not None and asked not in scores:
-        raise DataError(
-            f"{location} has no score '{asked}'",
-            f"its scores are {', '.join(scores)}" if scores else "leave out --score",
-        )
-    chosen = asked or (scores[0] if scores else None)
-    others = [f"{name} (no verdict: {beyond[name]})" if name in beyond else name for name in names]
-    others = [other for other in others if other != chosen]
-    several = asked is None and len(scores) > 1
-    hint = f" ({chosen} is taken; --score NAME takes another)" if several else ""
-    return chosen, [f"scores not taken: {', '.join(others)}{hint}"] if others else []
-
-
-def verdict(value: object) -> bool | None:
-    """Return True for a score of 1, False for 0 and -1, None for what is no verdict."""
-    return value == 1 if isinstance(value, int | float) and value in (-1, 0, 1) else None
-
-
-def only(value: object, location: str, name: str) -> str:
-    """Return a text, or the one text in a list. Raises DataError for anything else."""
-    if isinstance(value, list | tuple) and len(value) == 1:
-        value = value[0]
-    if isinstance(value, list | tuple | dict):
-        raise DataError(
-            f"{location}: {name} holds {len(value)} values, not one",
-            "write rows as {question, gold, completion, correct}, with one gold a problem",
-        )
-    return as_text(value)
-
 
 _STORABLE = {"tokens": range(2**31), "seed": range(-(2**63), 2**63)}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,119}")
@@ -377,3 +249,238 @@ def _store_samples(root: Path, file: ForeignFile, samples: Gathered) -> None:
         graded = [(row, samples.samples[row.problem_id][row.index]) for row in rows]
         grades.add([(row, "right" if s.right else "wrong", s.extracted) for row, s in graded])
     grades.flush()
+
+
+EXPECTED = "a row is {problem, correct} for one sample, or {problem, n, c} for all samples of one"
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class CountedFile:
+    """A file's counts under the ids that it gives its problems.
+
+    `problems` are by id, none for a file of counts; `log` is what another program's file says
+    besides its samples.
+    """
+
+    path: Path
+    counts: Counts
+    problems: Mapping[str, Problem] = field(default_factory=dict)
+    log: ForeignFile = field(default_factory=lambda: ForeignFile("counts", ()))
+
+    @property
+    def task(self) -> str | None:
+        """The name of the benchmark, None where the file doesn't say it."""
+        return self.log.settings.get("task")
+
+    @property
+    def ids(self) -> dict[str, str]:
+        """The ids by question, whose blanks don't count."""
+        return {_words(row): id_ for id_, row in self.problems.items()}
+
+
+def read_counted_files(names: Sequence[str], scores: Sequence[str] = ()) -> list[CountedFile]:
+    """Return the files' counts under the named score, or a score for each file.
+
+    Raises DataError for a file that doesn't say of every sample whether it is right.
+    """
+    if len(scores) not in (0, 1, len(names)):
+        raise ConfigurationError(
+            f"--score names {len(scores)} scores for {len(names)} files",
+            "type it once for all files, or once for each in their order",
+        )
+    taken = scores if len(scores) == len(names) else [*scores, None][:1] * len(names)
+    return [_read(Path(name), score) for name, score in zip(names, taken, strict=True)]
+
+
+def _read(path: Path, score: str | None) -> CountedFile:
+    if not path.is_file():
+        raise DataError(f"there is no file {path}", "check the path; files stand beside no runs")
+    try:
+        detected(path)
+    except DataError:
+        if path.suffix not in (".json", ".jsonl", ".csv"):
+            raise
+        return CountedFile(path, read_counts(path))
+    log = read_foreign(path, score)
+    if not log.has_verdicts:
+        raise DataError(
+            f"{path} doesn't say which samples are right: "
+            + ("; ".join(log.notes) or f"not every row has {log.score or 'a score'}"),
+            "name a score of 0 and 1 with --score, or let sage's judge compare the golds: "
+            f"sage samples import {path} --as NAME",
+        )
+    samples = gathered(log, path)
+    problems = {str(row.meta["id"]): row for row in samples.problems.values()}
+    rows_by_problem = samples.samples.values()
+    n = [len(rows) for rows in rows_by_problem]
+    c = [sum(sample.right is True for sample in rows) for rows in rows_by_problem]
+    counts = Counts(tuple(problems), np.array(n), np.array(c))
+    return CountedFile(path, counts, problems, replace(log, samples=()))
+
+
+def read_counts(path: Path) -> Counts:
+    """Return the counts of a file whose rows are samples or counts; its columns say which.
+
+    `correct` is true/false or 1/0, or in JSON a list of them. JSON is a list of rows, or an
+    object whose `problems` is one. Raises DataError naming the malformed rows by number.
+    """
+    n: dict[str, int] = {}
+    c: dict[str, int] = {}
+    complaints = []
+    summarised: set[str] = set()
+    owners = Owners()
+    for location, row in read_file(path, inside="problems"):
+        try:
+            problem, samples, right, is_count = _counted(row)
+            if problem in summarised or (is_count and problem in n):
+                raise ValueError(f"problem '{problem}' was counted before")
+            owners.refuse_another(problem, row)
+        except ValueError as error:
+            complaints.append(f"{location}: {error}")
+            continue
+        if is_count:
+            summarised.add(problem)
+        n[problem] = n.get(problem, 0) + samples
+        c[problem] = c.get(problem, 0) + right
+    if complaints:
+        more = len(complaints) - _SHOWN
+        listed = complaints[:_SHOWN] + ([f"and {more} more"] if more > 0 else [])
+        raise DataError("\n".join(listed), EXPECTED)
+    if not n:
+        raise DataError(f"{path} holds no rows", EXPECTED)
+    return Counts(tuple(n), np.array([*n.values()]), np.array([*c.values()]))
+
+
+def _counted(row: Mapping[str, Any]) -> tuple[str, int, int, bool]:
+    """Problem, samples, right ones, and True if the row is the count of its problem."""
+    problem = row.get("problem")
+    if not isinstance(problem, str | int) or isinstance(problem, bool) or problem == "":
+        raise ValueError("no 'problem' (a name or a number)")
+    if "correct" in row:
+        given = row["correct"]
+        grades = [is_correct(value) for value in (given if isinstance(given, list) else [given])]
+        if not grades:
+            raise ValueError("'correct' is an empty list")
+        return str(problem), len(grades), sum(grades), False
+    n, c = _whole(row, "n"), _whole(row, "c")
+    if c > n:
+        raise ValueError(f"problem '{problem}': c = {c} is more than n = {n}")
+    if n == 0:
+        raise ValueError(f"problem '{problem}' has no samples (n = 0)")
+    return str(problem), n, c, True
+
+
+def _whole(row: Mapping[str, Any], name: str) -> int:
+    if row.get(name) in (None, ""):
+        raise ValueError(f"neither 'correct' nor '{name}'")
+    text = str(row[name]).strip()
+    if not text.isdecimal():
+        raise ValueError(f"{name} is {row[name]!r}, not a whole number")
+    return int(text)
+
+
+def file_labels(files: Sequence[CountedFile]) -> list[str]:
+    """Return the files' models where all are known and different, else the files' names."""
+    stems, paths = [file.path.stem for file in files], [str(file.path) for file in files]
+    models = [str(file.log.settings.get("model") or "").split("/")[-1] for file in files]
+    models = [model or stem for model, stem in zip(models, stems, strict=True)]
+    return next((names for names in (models, stems) if len({*names}) == len(names)), paths)
+
+
+def ks_of_files(files: Sequence[CountedFile], ks: str | None, default: str) -> tuple[int, ...]:
+    """Return the ks that are named, or those of `default`, in which `n` stands for the samples.
+
+    Raises ConfigurationError for a k that a file's samples don't allow.
+    """
+    fewest = min(files, key=lambda file: file.counts.n_P.min())
+    n, problem = min(zip(fewest.counts.n_P.tolist(), fewest.counts.problem_ids, strict=True))
+    *_, k = parsed = parse_ks(ks or default.replace("n", str(n)))
+    if k > n:
+        raise ConfigurationError(
+            f"pass@{k} is undefined with {n} sample{'s' * (n > 1)} of problem {_short(problem)} in "
+            f"{fewest.path} (k > n)",
+            f"ask for k up to {n}, or evaluate {k} times (in Inspect --epochs {k})",
+        )
+    return parsed
+
+
+def provenance_of_files(files: Sequence[CountedFile]) -> Provenance:
+    """Return the hashes of the files, and what is known before anything is measured."""
+    hashes = {str(file.path): file_hash(file.path) for file in files}
+    return replace(Provenance.here(surroundings()), files=hashes or None)
+
+
+def file_notes(files: Sequence[CountedFile]) -> list[str]:
+    """Return what differs between the files' evaluations, and what of each was not taken."""
+    stated = [{"score": file.log.score, **file.log.settings} for file in files]
+    notes = [
+        f"the files differ in {name}: {', '.join(str(settings.get(name)) for settings in stated)}"
+        for name in ("task", "score", "temperature", "top_p", "max_tokens")
+        if len({settings.get(name) for settings in stated} - {None}) > 1
+    ]
+    return notes + [f"{file.path}: {note}" for file in files for note in file.log.notes]
+
+
+def shared_problems(
+    files: Sequence[CountedFile],
+) -> tuple[list[Counts], dict[str, list[str]], list[str]]:
+    """Return each file's counts of the problems that all have, under the ids of the first.
+
+    Beside them the ids of the others by file, and notes. Raises DataError if they share nothing.
+    """
+    first = files[0]
+    matches = [_matches(first, other) for other in files]
+    ids = [id_ for id_ in first.counts.problem_ids if all(id_ in match for match in matches)]
+    if not ids:
+        fewest = min(matches, key=len)
+        listed = [first, files[matches.index(fewest)]]
+        texts = [_short(next(iter((*file.ids, *file.counts.problem_ids)))) for file in listed]
+        raise DataError(
+            f"{listed[0].path} and {listed[1].path} have no problem in common: they begin with "
+            f"'{texts[0]}' and '{texts[1]}'",
+            "name logs of one benchmark; questions may differ where every id has the same gold",
+        )
+    counts: list[Counts] = []
+    unmatched: dict[str, list[str]] = {}
+    notes, by_id = [], set()
+    for file, match in zip(files, matches, strict=True):
+        own = [match[id_] for id_ in ids]
+        row_of = {id_: index for index, id_ in enumerate(file.counts.problem_ids)}
+        rows, taken = [row_of[id_] for id_ in own], {*own}
+        counts.append(Counts(tuple(ids), file.counts.n_P[rows], file.counts.c_P[rows]))
+        if alone := [id_ for id_ in row_of if id_ not in taken]:
+            unmatched[str(file.path)] = alone
+            shown = [*map(_short, alone[:_SHOWN]), *["..."] * (len(alone) > _SHOWN)]
+            notes.append(f"left out of {file.path}: {len(alone):,} problems, {', '.join(shown)}")
+        pairs = {id_: (first.problems.get(id_), file.problems.get(match[id_])) for id_ in ids}
+        by_id |= {id_ for id_, (a, b) in pairs.items() if a and b and _words(a) != _words(b)}
+    if by_id:
+        notes.append(f"{len(by_id):,} problems matched by id and gold: other words in the question")
+    return counts, unmatched, notes
+
+
+def _matches(first: CountedFile, other: CountedFile) -> dict[str, str]:
+    """Return the other's id of each of the first's problems that it has.
+
+    Problems with the same question are the same. Ids alone are believed of files of counts; of
+    two logs with different questions, as under two prompts, where all golds agree and the tasks
+    have one name: ids are 1, 2, 3 in many benchmarks.
+    """
+    theirs = other.ids
+    same = {id_: theirs[words] for words, id_ in first.ids.items() if words in theirs}
+    known = {*other.counts.problem_ids} - {*same.values()}
+    rest = {id_: id_ for id_ in first.counts.problem_ids if id_ in known and id_ not in same}
+    if first.problems and other.problems:
+        golds = [(first.problems[id_].gold, other.problems[id_].gold) for id_ in rest]
+        if first.task != other.task or any(a != b or a == NO_GOLD for a, b in golds):
+            return same
+    return same | rest
+
+
+def _words(problem: Problem) -> str:
+    return " ".join(problem.question.split())
+
+
+def _short(text: str) -> str:
+    return shorten(text, 50, placeholder="...")

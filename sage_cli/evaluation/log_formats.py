@@ -12,25 +12,158 @@ import re
 import struct
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 import pyarrow as pa
 
 from sage_cli.errors import DataError
-from sage_cli.evaluation.imported import (
-    ForeignFile,
-    ForeignSample,
-    choose_score,
-    of_each,
-    only,
-    verdict,
-    whole,
-)
 from sage_cli.json_value import json_value
-from sage_cli.problems.rows import SUFFIXES, Row, read_file
+from sage_cli.problems.rows import SUFFIXES, Row, as_text, read_file
 from sage_cli.store.sample_parts import encodable
+
+Taken = TypeVar("Taken")
+
+SETTINGS = ("model", "temperature", "top_p", "max_tokens", "seed")
+"""Settings of sampling that matter for a comparison; a file may say some of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignSample:
+    """A completion of a problem; None stands for what the file doesn't say.
+
+    `problem` is the program's own id. `text` is None for a choice by likelihoods. `right` is the
+    verdict, `extracted` the answer that it is about.
+    """
+
+    problem: str
+    question: str
+    text: str | None
+    gold: str | None = None
+    right: bool | None = None
+    extracted: str | None = None
+    tokens: int | None = None
+    finish_reason: Literal["stop", "length"] | None = None
+    seed: int | None = None
+
+    def encoded(self) -> ForeignSample:
+        """Return it with texts that can be encoded."""
+        names = ("problem", "question", "text", "gold", "extracted")
+        texts = {name: text for name in names if (text := getattr(self, name)) is not None}
+        changed: Any = {name: encodable(text) for name, text in texts.items()}
+        return self if changed == texts else replace(self, **changed)
+
+
+@dataclass(frozen=True)
+class ForeignFile:
+    """The samples of a file in its order.
+
+    `score` is the program's name of the verdict, `settings` what the file says of `SETTINGS` and
+    of the program, `notes` say what of the file was not taken.
+    """
+
+    program: str
+    samples: Sequence[ForeignSample]
+    score: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def has_verdicts(self) -> bool:
+        """Return True if every sample has the program's verdict."""
+        return all(sample.right is not None for sample in self.samples)
+
+    @property
+    def has_golds(self) -> bool:
+        """Return True if every sample has a gold."""
+        return all(sample.gold is not None for sample in self.samples)
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """The names of what the file doesn't say."""
+        per_sample = {
+            "golds": self.has_golds,
+            "verdicts": self.has_verdicts,
+            "token counts": all(sample.tokens is not None for sample in self.samples),
+            "truncation": all(sample.finish_reason is not None for sample in self.samples),
+        }
+        absent = [name for name in SETTINGS if self.settings.get(name) is None]
+        return (*absent, *(name for name, stated in per_sample.items() if not stated))
+
+
+@contextmanager
+def whole(location: object, expected: str) -> Iterator[None]:
+    """Raise DataError where the block finds other values at `location` than a program writes."""
+    try:
+        yield
+    except DataError:
+        raise
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+        kind = "" if isinstance(error, ValueError) else f"{type(error).__name__} "
+        raise DataError(f"{location} can't be read: {kind}{error}", expected) from error
+
+
+def of_each(
+    rows: Iterable[Row], take: Callable[[Row], Iterable[Taken]], expected: str
+) -> list[Taken]:
+    """Return all that `take` gives of the rows. Raises DataError that names a damaged row."""
+    taken: list[Taken] = []
+    for row in rows:
+        with whole(row[0], expected):
+            taken += take(row)
+    return taken
+
+
+def choose_score(
+    values: Iterable[tuple[str, object]], asked: str | None, location: str
+) -> tuple[str | None, list[str]]:
+    """Return the score called `asked`, by default the first verdict, with a note on the others.
+
+    A score with a value that is no verdict, as a BLEU of 12.3, an F1 of .37 or a word, says nothing
+    of right and wrong.
+    Raises DataError if such a score or one that is not there is asked for.
+    """
+    stated = [(name, value) for name, value in values if value is not None]
+    names = dict.fromkeys(name for name, _ in stated)
+    beyond = {name: str(value)[:60] for name, value in stated if verdict(value) is None}
+    if asked in beyond:
+        raise DataError(
+            f"{location}: {asked} is {beyond[asked]} for a sample, neither right nor wrong",
+            "a verdict is 1, 0 or -1: name another score, or leave out --score",
+        )
+    scores = [name for name in names if name not in beyond]
+    if asked is not None and asked not in scores:
+        raise DataError(
+            f"{location} has no score '{asked}'",
+            f"its scores are {', '.join(scores)}" if scores else "leave out --score",
+        )
+    chosen = asked or (scores[0] if scores else None)
+    others = [f"{name} (no verdict: {beyond[name]})" if name in beyond else name for name in names]
+    others = [other for other in others if other != chosen]
+    several = asked is None and len(scores) > 1
+    hint = f" ({chosen} is taken; --score NAME takes another)" if several else ""
+    return chosen, [f"scores not taken: {', '.join(others)}{hint}"] if others else []
+
+
+def verdict(value: object) -> bool | None:
+    """Return True for a score of 1, False for 0 and -1, None for what is no verdict."""
+    return value == 1 if isinstance(value, int | float) and value in (-1, 0, 1) else None
+
+
+def only(value: object, location: str, name: str) -> str:
+    """Return a text, or the one text in a list. Raises DataError for anything else."""
+    if isinstance(value, list | tuple) and len(value) == 1:
+        value = value[0]
+    if isinstance(value, list | tuple | dict):
+        raise DataError(
+            f"{location}: {name} holds {len(value)} values, not one",
+            "write rows as {question, gold, completion, correct}, with one gold a problem",
+        )
+    return as_text(value)
+
 
 _LM_EVAL = {"doc_id", "arguments", "resps", "filtered_resps"}
 _LM_EVAL_ROW = (

@@ -1,38 +1,14 @@
 """Every built-in guide keeps the contract that users' own guides inherit."""
 
+from functools import partial
+
 import pytest
-from torch import Tensor
+from sage_examples.guide import Opening
 
 from sage_cli.errors import TrainingError
-from sage_cli.guides import Guide, RandomGuide, Signals, TokenGuide
+from sage_cli.guides import Guide, RandomGuide, TokenGuide
 from sage_cli.guides.guide_contract import GuideContract
 from sage_cli.settings.section import built_in
-
-
-class TestBuiltIn(GuideContract):
-    """Every guide in a file of the package, with its default settings."""
-
-    @pytest.fixture(autouse=True, params=[*built_in(Guide)])
-    def choose(self, request: pytest.FixtureRequest) -> None:
-        self.kind = built_in(Guide)[request.param]
-
-    def make(self) -> Guide:
-        return self.kind()
-
-
-class TestNoiseOnHalfOfTheTokens(GuideContract):
-    def make(self) -> Guide:
-        return RandomGuide(epsilon=(0.5, 0.1))
-
-
-class TestTokenRank(GuideContract):
-    def make(self) -> Guide:
-        return TokenGuide(norm="rank")
-
-
-class TestTokenZscore(GuideContract):
-    def make(self) -> Guide:
-        return TokenGuide(norm="zscore")
 
 
 class Surer(Guide):
@@ -43,14 +19,27 @@ class Surer(Guide):
     q_max: float = 2.0
     needs = frozenset({"token_ids_BT", "policy_entropy_BT", "reference_entropy_BT"})
 
-    def q(self, signals: Signals, step: int) -> Tensor:
+    def q(self, signals, step):
         surer_BT = (signals.policy_entropy_BT - signals.reference_entropy_BT).clamp(min=0)
         return 1 + self.strength * surer_BT * (signals.token_ids_BT != 3)
 
 
-class TestOfOnesOwnThatReadsBothModels(GuideContract):
-    def make(self) -> Guide:
-        return Surer()
+GUIDES = {
+    **built_in(Guide),
+    "noise on half of the tokens": partial(RandomGuide, epsilon=(0.5, 0.1)),
+    "ranks of tokens": partial(TokenGuide, norm="rank"),
+    "z-scores of tokens": partial(TokenGuide, norm="zscore"),
+    "of one's own, of both models": Surer,
+    "the example": partial(Opening, tokens=3, strength=0.2),
+}
+
+
+class TestEach(GuideContract):
+    """Every guide in a file of the package with its default settings, and others."""
+
+    @pytest.fixture(autouse=True, params=[*GUIDES])
+    def choose(self, request):
+        self.make = GUIDES[request.param]
 
 
 class Nosy(Surer):
@@ -59,7 +48,7 @@ class Nosy(Surer):
 
 def test_the_suite_finds_a_guide_that_reads_what_it_has_not_asked_for():
     class Suite(GuideContract):
-        def make(self) -> Guide:
+        def make(self):
             return Nosy()
 
     with pytest.raises(TrainingError, match=r"Nosy .*reads policy_entropy_BT and has not asked"):

@@ -1,8 +1,12 @@
-"""Every judge keeps the contract of judges."""
+"""Every judge of answers and every generator of problems keeps its contract."""
 
+from generator_contract import GeneratorContract
 from judge_contract import JudgeContract
 
-from sage_cli.grading.judges import Judge, PlainMathVerify, Roles, StrictMath
+from sage_cli.grading.judges import PlainMathVerify, Roles, StrictMath
+from sage_cli.problems.arithmetic import Arithmetic
+from sage_cli.problems.knights_knaves import KnightsKnaves
+from sage_cli.settings.sections.data import ArithmeticSection, KnightsKnavesSection
 
 
 class Mathematics(JudgeContract):
@@ -16,12 +20,12 @@ class TestStrictMath(Mathematics):
     near = (("1.6", "1.615"), ("2000", "1990"))  # one per cent is .016 and 20
     far = (("1.6", "1.62"), ("1e-8", "0"))
 
-    def make(self) -> Judge:
+    def make(self):
         return StrictMath()
 
 
 class TestPlainMathVerify(Mathematics):
-    def make(self) -> Judge:
+    def make(self):
         return PlainMathVerify()
 
 
@@ -30,5 +34,21 @@ class TestRoles(JudgeContract):
     wrong = ((golds[0], "Ann is a knight"), (golds[0], "Ann is a knight, Bob is a knight"))
     right = ((golds[0], "Bob: knave, Ann: knight"), (golds[1], "Ann and Bob are knaves"))
 
-    def make(self) -> Judge:
+    def make(self):
         return Roles()
+
+
+class TestArithmetic(GeneratorContract):
+    def make(self):
+        return Arithmetic(ArithmeticSection(high=40))
+
+    def changed(self):
+        return Arithmetic(ArithmeticSection(high=40, seed=1))
+
+
+class TestKnightsKnaves(GeneratorContract):
+    def make(self):
+        return KnightsKnaves(KnightsKnavesSection(people=(2, 3), per_size=5))
+
+    def changed(self):
+        return KnightsKnaves(KnightsKnavesSection(people=(2, 3), per_size=5, seed=1))

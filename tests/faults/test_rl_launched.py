@@ -109,8 +109,6 @@ def records(folder):
 
 SCRIPT = ["-c", "from sage_cli.cli.app import main; main()"]
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-
-
 NOISY = (
     "--guide", "random", "--set", "guide.epsilon=[1,1]", "--full", "--beta", "1", "--steps", "4",
 )  # fmt: skip

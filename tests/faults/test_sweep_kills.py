@@ -28,8 +28,6 @@ KILLS = int(os.environ.get("KILLS", "12"))
 ALWAYS = ["--set", "sweep.retries=1000", "--workers", "2"]
 MORE = 4
 """Trials that are added to the grid when all are done before the last kill."""
-
-
 ROLES = ("driver", "task", "watcher", "guard")
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 MARK = "KILLED_SWEEP"

@@ -1,12 +1,7 @@
 """The server backend against a small real HTTP server that can stumble, hang up and die."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 from endpoint import Endpoint, serving, text_for
@@ -14,13 +9,7 @@ from endpoint import Endpoint, serving, text_for
 from sage_cli.errors import SamplingError
 from sage_cli.evaluation.measure import fill
 from sage_cli.sampling import server as server_client
-from sage_cli.sampling.sampler import (
-    Sampler,
-    SampleRequest,
-    SamplerSetup,
-    SamplingParameters,
-    sample_seed,
-)
+from sage_cli.sampling.sampler import SampleRequest, SamplerSetup, SamplingParameters, sample_seed
 from sage_cli.sampling.sampler_contract import SamplerContract
 from sage_cli.sampling.server import ServerSampler
 from sage_cli.settings.sections.sampling import SamplingSection
@@ -30,27 +19,27 @@ PARAMETERS = SamplingParameters(0.7, 0.9, 40, 0.05, 16, "</SOLUTION>")
 
 
 @pytest.fixture(autouse=True)
-def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_pauses(monkeypatch):
     monkeypatch.setattr(server_client, "FIRST_PAUSE_S", 0.01)
 
 
 @pytest.fixture
-def endpoints() -> Iterator[list[Endpoint]]:
+def endpoints():
     made = [Endpoint(), Endpoint()]
     with serving(*made):
         yield made
 
 
-def sampler_of(*addresses: str, **more: Any) -> ServerSampler:
+def sampler_of(*addresses, **more):
     section = SamplingSection(servers=addresses, server_attempts=6, **more)
     return ServerSampler(SamplerSetup("models/tiny", PARAMETERS, section))
 
 
-def requests(problems: int, n: int) -> list[SampleRequest]:
+def requests(problems, n):
     return [SampleRequest(f"p{i}", f"{i}+{i}=", tuple(range(n)), 5) for i in range(problems)]
 
 
-def test_every_sample_is_asked_for_with_its_own_seed(endpoints: list[Endpoint]) -> None:
+def test_every_sample_is_asked_for_with_its_own_seed(endpoints):
     sampler = sampler_of(endpoints[0].address + "/v1/", endpoints[1].address, batch_rows=4)
     drawn = list(sampler.sample(requests(5, 8)))
     assert len({(completion.problem_id, completion.index) for completion in drawn}) == 40
@@ -62,28 +51,16 @@ def test_every_sample_is_asked_for_with_its_own_seed(endpoints: list[Endpoint]) 
     body = endpoints[0].bodies[0]
     asked = {key: body[key] for key in body if key not in ("prompt", "seed")}
     assert asked == {
-        "model": "tiny",
-        "n": 1,
-        "max_tokens": 16,
-        "temperature": 0.7,
-        "top_p": 0.9,
-        "top_k": 40,
-        "min_p": 0.05,
-        "repetition_penalty": 1.0,
-        "presence_penalty": 0.0,
-        "frequency_penalty": 0.0,
-        "stop": ["</SOLUTION>"],
-        "include_stop_str_in_output": True,
-        "add_special_tokens": False,
-    }
+        "model": "tiny", "n": 1, "max_tokens": 16, "temperature": 0.7, "top_p": 0.9, "top_k": 40,
+        "min_p": 0.05, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0,
+        "stop": ["</SOLUTION>"], "include_stop_str_in_output": True, "add_special_tokens": False,
+    }  # fmt: skip
     shares = [len(endpoint.bodies) for endpoint in endpoints]
     assert sum(shares) == 40
     assert min(shares) >= 10
 
 
-def test_servers_are_asked_on_while_the_caller_does_something_else(
-    endpoints: list[Endpoint],
-) -> None:
+def test_servers_are_asked_on_while_the_caller_does_something_else(endpoints):
     drawn = sampler_of(endpoints[0].address, batch_rows=1).sample(requests(1, 8))
     next(drawn)  # and nothing more: the caller is storing it
     until = time.monotonic() + 20
@@ -93,7 +70,7 @@ def test_servers_are_asked_on_while_the_caller_does_something_else(
     assert len(list(drawn)) == 7
 
 
-def test_requests_that_fail_are_tried_again(endpoints: list[Endpoint]) -> None:
+def test_requests_that_fail_are_tried_again(endpoints):
     for endpoint in endpoints:
         endpoint.stumbles = 3
     sampler = sampler_of(*(e.address for e in endpoints), batch_rows=3)
@@ -103,15 +80,13 @@ def test_requests_that_fail_are_tried_again(endpoints: list[Endpoint]) -> None:
     assert max(counts.values()) == 1
 
 
-def test_one_server_of_two_may_die(endpoints: list[Endpoint]) -> None:
+def test_one_server_of_two_may_die(endpoints):
     endpoints[0].dies_after = 4
     sampler = sampler_of(*(e.address for e in endpoints), batch_rows=4)
     assert len(list(sampler.sample(requests(4, 10)))) == 40
 
 
-def test_the_last_server_that_dies_is_named_and_the_rest_drawn_later(
-    endpoints: list[Endpoint], tmp_path: Path
-) -> None:
+def test_the_last_server_that_dies_is_named_and_the_rest_drawn_later(endpoints, tmp_path):
     samples = SampleSet(tmp_path, SampleIdentity("m", "t", {}, 5))
     prompts = {f"p{i}": f"{i}+{i}=" for i in range(4)}
     endpoints[0].dies_after = 17
@@ -127,22 +102,22 @@ def test_the_last_server_that_dies_is_named_and_the_rest_drawn_later(
     assert keys == [(problem, index) for problem in sorted(prompts) for index in range(10)]
 
 
-def test_a_server_that_is_not_there_is_named() -> None:
+def test_a_server_that_is_not_there_is_named():
     with pytest.raises(SamplingError, match=r"127\.0\.0\.1:9"):
         sampler_of("http://127.0.0.1:9")
 
 
 class TestServer(SamplerContract):
     @pytest.fixture(autouse=True)
-    def _endpoints(self, endpoints: list[Endpoint]) -> None:
+    def _endpoints(self, endpoints):
         self.addresses = [endpoint.address for endpoint in endpoints]
 
-    def make(self) -> Sampler:
+    def make(self):
         section = SamplingSection(servers=tuple(self.addresses), batch_rows=4)
         return ServerSampler(SamplerSetup("tiny", self.parameters, section))
 
 
-def test_closing_ends_the_connections(endpoints: list[Endpoint]) -> None:
+def test_closing_ends_the_connections(endpoints):
     with sampler_of(endpoints[0].address) as sampler:
         assert len(list(sampler.sample(requests(1, 1)))) == 1
     with pytest.raises(SamplingError, match="closed"):

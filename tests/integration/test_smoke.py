@@ -4,8 +4,6 @@ What a process boundary matters for (Ctrl-C, exit codes, a clean stdout) is type
 their own; the rest runs in this one, which has loaded the libraries already.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -16,17 +14,19 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
 import pytest
 import torch
 from offline_wandb import read_offline
 from small import write_small
+from toy_policy import timeless
 from typer.testing import CliRunner
 from warm import Warm
 
 from sage_cli.cli.app import app
 from sage_cli.store.files import portable, read_object
+from sage_cli.store.run import Run
 
 pytestmark = pytest.mark.slow
 
@@ -58,63 +58,56 @@ class Lab:
     folder: Path
     warm: Warm
 
-    def start(self, *words: str, cold: bool = False) -> subprocess.Popen[str]:
+    def start(self, *words, cold=False):
         """The command line in a process group of its own as a terminal gives it."""
         sage = str(Path(sys.executable).with_name("sage")) if cold else self.warm.sage
         return subprocess.Popen(
-            [sage, *words],
-            cwd=self.folder,
+            [sage, *words], cwd=self.folder, text=True, start_new_session=True,
             env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        )
+        )  # fmt: skip
 
-    def process(self, *words: str) -> Any:
+    def stopped(self, process, number, files):
+        """Send a command's group a signal once the files have five steps: what it printed."""
+        deadline = time.monotonic() + 240
+        while sum(len(path.read_text().splitlines()) for path in self.folder.glob(files)) < 5:
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        os.killpg(process.pid, number)
+        return "".join(process.communicate(timeout=120))
+
+    def process(self, *words):
         """Type a command with --json and return the one object on its stdout."""
         started = self.start(*words, "--json")
         out, errors = started.communicate(timeout=300)
         assert started.returncode == 0, errors
         return json.loads(out)
 
-    def here(self, *words: str, code: int = 0) -> str:
-        """Type a command in this process and return what it printed."""
+    def here(self, *words, code=0):
+        """Type a command in this process: its result, with what it printed."""
         with contextlib.chdir(self.folder):
-            result = CliRunner().invoke(app, list(words))
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
+            result = CliRunner().invoke(app, list(words), catch_exceptions=False)
         assert result.exit_code == code, result.output
-        return result.output
+        return result
 
-    def json(self, *words: str) -> Any:
-        """As `here`, with --json: the object that it printed last, after what goes to stderr."""
-        with contextlib.chdir(self.folder):
-            result = CliRunner().invoke(app, [*words, "--json"])
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        assert result.exit_code == 0, result.output
-        return json.loads(result.stdout)
+    def json(self, *words):
+        """As `here`, with --json: the object that it printed."""
+        return json.loads(self.here(*words, "--json").stdout)
 
-    def records(self, run: str) -> list[dict[str, Any]]:
+    def records(self, run):
         """metrics.jsonl of a run."""
-        text = (self.folder / "runs" / run / "metrics.jsonl").read_text()
-        return [json.loads(line) for line in text.splitlines()]
+        return Run(self.folder / "runs" / run).metrics.read()
 
 
-def untimed(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Records without timings."""
-    return [{k: v for k, v in r.items() if not k.startswith(("time/", "memory/"))} for r in records]
-
-
-def squeezed(said: str) -> str:
+def squeezed(said):
     """On one line, without the frames of panels."""
     return " ".join(said.replace("│", " ").split())
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory, warm: Warm) -> Any:
+def lab(tmp_path_factory, warm):
     folder = tmp_path_factory.mktemp("lab")
     write_small(folder, MORE)
     (folder / "space.yaml").write_text(SPACE)
@@ -124,68 +117,46 @@ def lab(tmp_path_factory: pytest.TempPathFactory, warm: Warm) -> Any:
     torch.set_num_threads(threads)
 
 
-@dataclass(frozen=True)
-class Interrupted:
-    """How a training ended that Ctrl-C met, what it left, and how it went on.
+@pytest.fixture(scope="module")
+def trained(lab):
+    """RL in an empty folder, interrupted after some steps, then the same command again.
 
     `base` is the manifest of the base that the first command trained on its way.
     """
-
-    code: int
-    output: str
-    status: str
-    steps_before: int
-    said_again: str
-    manifest: dict[str, Any]
-    base: dict[str, Any]
-
-
-@pytest.fixture(scope="module")
-def trained(lab: Lab) -> Interrupted:
-    """RL in an empty folder, interrupted after some steps, then the same command again."""
     started = lab.start(*RL, cold=True)
-    runs = lab.folder / "runs"
-    deadline = time.monotonic() + 240
-    while sum(len(path.read_text().splitlines()) for path in runs.glob("rl-*/metrics.jsonl")) < 5:
-        assert started.poll() is None, started.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    os.killpg(started.pid, signal.SIGINT)
-    out, errors = started.communicate(timeout=120)
-    (run,) = runs.glob("rl-*")
-    status = json.loads((run / "manifest.json").read_text())["status"]
-    before = len(lab.records(run.name))
+    output = lab.stopped(started, signal.SIGINT, "runs/rl-*/metrics.jsonl")
+    (run,) = map(Run, (lab.folder / "runs").glob("rl-*"))
+    left = {"status": run.status, "steps_before": len(run.metrics.read())}
     again = lab.start(*RL, "--json")
-    manifest, said = again.communicate(timeout=300)
-    assert again.returncode == 0, said
-    base = lab.json("sft", *PRESETS)
-    code = started.returncode
-    return Interrupted(code, out + errors, status, before, said, json.loads(manifest), base)
+    manifest, said_again = again.communicate(timeout=300)
+    assert again.returncode == 0, said_again
+    return SimpleNamespace(
+        code=started.returncode, output=output, said_again=said_again,
+        manifest=json.loads(manifest), base=lab.json("sft", *PRESETS), **left,
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def swept(lab: Lab, trained: Interrupted) -> Any:
+def swept(lab, trained):
     return lab.process(*SWEEP)
 
 
 @pytest.fixture(scope="module")
-def curves(lab: Lab, swept: Any) -> Any:
+def curves(lab, swept):
     return lab.json("passk", "--k", "1..8", "--n", "8")
 
 
-def test_a_missing_base_is_trained_first_and_once(lab: Lab, trained: Interrupted) -> None:
+def test_a_missing_base_is_trained_first_and_once(lab, trained):
     base = trained.base
     assert (base["kind"], base["status"], base["parent"]) == ("sft", "finished", None)
     assert len(list(lab.folder.glob("runs/sft-*"))) == 1
     records = lab.records(base["id"])
     assert [record["step"] for record in records] == list(range(1, 121))
     assert records[-1]["loss"] < 0.5 * records[0]["loss"]
-    assert "is trained already" in lab.here("sft", *PRESETS)
+    assert "is trained already" in lab.here("sft", *PRESETS).output
 
 
-def test_ctrl_c_leaves_a_run_that_the_same_command_continues(
-    lab: Lab, trained: Interrupted
-) -> None:
+def test_ctrl_c_leaves_a_run_that_the_same_command_continues(lab, trained):
     assert trained.code == 130
     assert "Traceback" not in trained.output
     saved = f"is saved at step {trained.steps_before}; the same command again continues"
@@ -204,23 +175,21 @@ def test_ctrl_c_leaves_a_run_that_the_same_command_continues(
     assert (mirror.job, mirror.config["rl"]["algo"]) == ("rl", "dapo")
 
 
-def test_the_same_command_again_finds_the_finished_run(lab: Lab, trained: Interrupted) -> None:
+def test_the_same_command_again_finds_the_finished_run(lab, trained):
     before = lab.records(trained.manifest["id"])
-    assert "is trained already" in lab.here(*RL)
+    assert "is trained already" in lab.here(*RL).output
     assert lab.records(trained.manifest["id"]) == before
 
 
-def test_starting_over_without_an_interruption_gives_the_same_records(
-    lab: Lab, trained: Interrupted, curves: Any
-) -> None:
+def test_starting_over_without_an_interruption_gives_the_same_records(lab, trained, curves):
     interrupted = lab.records(trained.manifest["id"])
     again = lab.json(*RL, "--fresh")
     assert again["id"] == trained.manifest["id"]
     assert again["created"] > trained.manifest["ended"]
-    assert untimed(lab.records(again["id"])) == untimed(interrupted)
+    assert timeless(lab.records(again["id"])) == timeless(interrupted)
 
 
-def test_adapters_on_a_base_from_scratch(lab: Lab, trained: Interrupted) -> None:
+def test_adapters_on_a_base_from_scratch(lab, trained):
     lora = ("--set", "model.tuning=lora", "--set", "model.lora.rank=2")
     command = ("rl", *PRESETS, "--guide", "branch", "--steps", "2", *lora)
     run = lab.json(*command)
@@ -230,11 +199,11 @@ def test_adapters_on_a_base_from_scratch(lab: Lab, trained: Interrupted) -> None
     measured = lab.json("passk", run["id"], "--n", "2", "--k", "1,2")
     assert [curve["policy"] for curve in measured["curves"]] == [run["id"]]
     refused = lab.here("rl", *PRESETS, "--init", run["id"], "--full", "--steps", "2", code=2)
-    assert "is a LoRA adapter" in refused
+    assert "is a LoRA adapter" in refused.output
     shutil.rmtree(folder.parent)
 
 
-def test_a_sweep_measures_every_trial(lab: Lab, trained: Interrupted, swept: Any) -> None:
+def test_a_sweep_measures_every_trial(lab, trained, swept):
     assert len(swept["trials"]) == 4
     assert {tuple(trial["settings"].values()) for trial in swept["trials"]} == {
         (0.1, 0.3), (0.1, 0.8), (0.5, 0.3), (0.5, 0.8),
@@ -250,14 +219,12 @@ def test_a_sweep_measures_every_trial(lab: Lab, trained: Interrupted, swept: Any
         tracking = json.loads((run / "config.json").read_text())["tracking"]
         assert tracking["group"] == folder.name  # one group in W&B
         assert len(lab.records(name)) == 2
-    again = lab.here(*SWEEP)
+    again = lab.here(*SWEEP).output
     assert "begun" not in again
     assert again.count("found in the store") == 0  # what the study knows isn't asked for again
 
 
-def test_passk_measures_the_latest_run_that_is_no_trial(
-    lab: Lab, trained: Interrupted, curves: Any
-) -> None:
+def test_passk_measures_the_latest_run_that_is_no_trial(lab, trained, curves):
     (curve,) = curves["curves"]
     assert curve["policy"] == trained.manifest["id"]
     assert curves["k"] == list(range(1, 9))
@@ -276,9 +243,7 @@ def test_passk_measures_the_latest_run_that_is_no_trial(
     assert {"passk.json", "passk.csv", "passk.png"} <= files
 
 
-def test_what_was_measured_is_kept_with_the_runs_and_mirrored(
-    lab: Lab, trained: Interrupted, swept: Any, curves: Any
-) -> None:
+def test_what_was_measured_is_kept_with_the_runs_and_mirrored(lab, trained, swept, curves):
     # a run that was started over has forgotten what the one before was found to be
     (curve,) = lab.json("passk", trained.manifest["id"], "--k", "1..8", "--n", "8")["curves"]
     assert curve["pass@k"] == curves["curves"][0]["pass@k"]
@@ -292,53 +257,27 @@ def test_what_was_measured_is_kept_with_the_runs_and_mirrored(
         assert kept["pass@8"] == pytest.approx(trial["values"]["pass@8"], abs=1e-12)
 
 
-def test_eval_and_more_samples_use_what_is_there(
-    lab: Lab, trained: Interrupted, curves: Any
-) -> None:
+def test_eval_and_more_samples_use_what_is_there(lab, trained, curves):
     name = trained.manifest["id"]
-    table = lab.here("eval", name, "--n", "8", "--k", "1,8")
+    table = lab.here("eval", name, "--n", "8", "--k", "1,8").output
     assert "n 8" in table
     assert f"sample {name}" not in table  # nothing was drawn
-    more = lab.here("passk", name, "--n", "12", "--k", "1..12")
+    more = lab.here("passk", name, "--n", "12", "--k", "1..12").output
     assert f"sample {name}: 48 samples, 32 done before" in more
     both = lab.json("passk", name, trained.base["id"], "--n", "8", "--k", "1,8")
     assert [curve["policy"] for curve in both["curves"]] == [name, trained.base["id"]]
     assert both["curves"][0]["pass@k"][0] == curves["curves"][0]["pass@k"][0]
 
 
-def test_runs_list_shows_them_all(lab: Lab, trained: Interrupted, swept: Any) -> None:
-    listed = {run["id"]: run for run in lab.json("runs", "list")["runs"]}
-    ours = [
-        trained.base["id"],
-        trained.manifest["id"],
-        *(trial["runs"][0] for trial in swept["trials"]),
-    ]
-    assert {listed[id_]["status"] for id_ in ours} == {"finished"}
-    assert {listed[id_]["parent"] for id_ in ours[1:]} == {trained.base["id"]}
-
-
-def test_sigterm_while_the_base_is_trained_saves_the_base(lab: Lab) -> None:
+def test_sigterm_while_the_base_is_trained_saves_the_base(lab):
     words = (*RL[:-2], "--runs", "stopped", "--steps", "2", "--set", "sft.steps=150")
-    started, runs = lab.start(*words), lab.folder / "stopped"
-    deadline = time.monotonic() + 240
-    while sum(len(path.read_text().splitlines()) for path in runs.glob("sft-*/metrics.jsonl")) < 5:
-        assert started.poll() is None, started.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    started.terminate()
-    out, errors = started.communicate(timeout=120)
-    assert started.returncode == 143, out + errors
-    (base,) = runs.glob("sft-*")
-    assert not list(runs.glob("rl-*"))
-    steps = len((base / "metrics.jsonl").read_text().splitlines())
+    started = lab.start(*words)
+    output = lab.stopped(started, signal.SIGTERM, "stopped/sft-*/metrics.jsonl")
+    assert started.returncode == 143, output
+    (base,) = map(Run, (lab.folder / "stopped").glob("sft-*"))
+    assert not list((lab.folder / "stopped").glob("rl-*"))
+    steps = len(base.metrics.read())
     assert 5 <= steps < 150
-    assert f"{base.name} is saved at step {steps};" in squeezed(out)
-    assert f"{base.name}: continues from step {steps}" in squeezed(lab.here(*words))
-    assert len((base / "metrics.jsonl").read_text().splitlines()) == 150
-
-
-def test_a_base_that_others_grew_from_is_not_trained_anew_silently(
-    lab: Lab, trained: Interrupted
-) -> None:
-    refused = squeezed(lab.here("sft", *PRESETS, "--fresh", code=2)).replace(" ", "")
-    assert trained.manifest["id"] in refused
+    assert f"{base.id} is saved at step {steps};" in squeezed(output)
+    assert f"{base.id}: continues from step {steps}" in squeezed(lab.here(*words).output)
+    assert len(base.metrics.read()) == 150

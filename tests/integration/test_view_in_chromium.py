@@ -1,17 +1,21 @@
-"""`sage view` in a real browser: every page, narrow and wide, dark and light, by keyboard alone."""
+"""`sage view` in a real browser: every page, narrow and wide, dark and light, by keyboard alone.
 
-from __future__ import annotations
+And what `--export` writes, opened from disk without a server.
+"""
 
+import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser import Browser, needs_driver, view
-from shown_runs import LONG, by_chance, hostile, stored_run, sweep
+from browser import chromium, needs_driver, view
+from shown_runs import LONG, by_chance, hostile, shown_runs, stored_run, sweep
+from typer.testing import CliRunner
 
+from sage_cli.cli.app import app
 from sage_cli.store.files import read_object, write_object
 from sage_cli.store.run import Run
+from sage_cli.view.page_file import write_page
 
 pytestmark = [needs_driver, pytest.mark.timeout(900)]
 BASE, BRANCH, PLAIN = "sft-arithmetic-aaaaaaaa", "rl-dapo-branch-bbbbbbbb", "rl-dapo-cccccccc"
@@ -19,13 +23,27 @@ POLICIES = f"policies={BASE},{BRANCH}"
 
 
 @pytest.fixture(scope="module")
-def address(root: Path) -> Iterator[str]:
+def root(tmp_path_factory):
+    """A folder of made-up runs with samples, a sweep and a suite."""
+    return shown_runs(tmp_path_factory.mktemp("shown") / "runs")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A headless browser, 1,280 pixels wide."""
+    with chromium() as window:
+        window.size(1280)
+        yield window
+
+
+@pytest.fixture(scope="module")
+def address(root):
     with view(root) as printed:
         yield printed
 
 
 @pytest.fixture
-def page(browser: Browser, address: str) -> Browser:
+def page(browser, address):
     """The table of runs, 1,280 pixels wide and light."""
     browser.size(1280)
     browser.open(address)
@@ -34,7 +52,7 @@ def page(browser: Browser, address: str) -> Browser:
 
 
 @pytest.fixture(scope="module")
-def problem(root: Path) -> str:
+def problem(root):
     """The problem whose first completion is hostile."""
     from sage_cli.view.api import Api
 
@@ -42,7 +60,7 @@ def problem(root: Path) -> str:
     return str(found["problems"][0]["problem"])
 
 
-def pages(problem: str) -> list[str]:
+def pages(problem):
     return [
         f"#/runs?{POLICIES}&sort=-reward", f"#/run?run={BRANCH}", "#/run?run=rl-torn-dddddddd",
         f"#/curves?runs={BRANCH},{PLAIN}&smooth=2", f"#/passk?{POLICIES}",
@@ -55,9 +73,8 @@ def pages(problem: str) -> list[str]:
 
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("dark", [False, True])
-def test_every_page_fits_and_is_accessible(
-    page: Browser, problem: str, width: int, dark: bool
-) -> None:
+def test_every_page_fits_is_accessible_and_runs_no_markup(page, problem, width, dark):
+    scripted = "[...document.querySelectorAll('main a')].some((a) => a.protocol === 'javascript:')"
     page.size(width, dark=dark)
     for where in pages(problem):
         page.go(where)
@@ -66,16 +83,13 @@ def test_every_page_fits_and_is_accessible(
         back = page.js("return getComputedStyle(document.body).backgroundColor")
         red = int(back.split("(")[1].split(",")[0])
         assert (red < 60) if dark else (red > 200), where
-    assert page.complaints() == []
-
-
-def test_markup_in_a_completion_is_text(page: Browser, problem: str) -> None:
-    scripted = "[...document.querySelectorAll('main a')].some((a) => a.protocol === 'javascript:')"
-    for where in pages(problem):
-        page.go(where)
         assert page.js("return document.title").endswith("sage view")
         assert page.all("main script, main img:not(.still), main iframe, main b") == [], where
         assert not page.js(f"return {scripted}"), where
+    assert page.complaints() == []
+
+
+def test_markup_in_a_completion_is_text(page, problem):
     page.go(f"#/problem?{POLICIES}&problem={problem}")
     text = page.text()
     assert "<script>document.title = 'owned'</script>" in text
@@ -83,7 +97,7 @@ def test_markup_in_a_completion_is_text(page: Browser, problem: str) -> None:
     assert page.complaints() == []
 
 
-def test_a_megabyte_in_a_line_is_shown_when_asked(page: Browser, problem: str) -> None:
+def test_a_megabyte_in_a_line_is_shown_when_asked(page, problem):
     page.go(f"#/samples?policy={BRANCH}&problem={problem}")
     button = next(one for one in page.all("button") if "1,000,000" in one.text)
     assert len(page.text("main")) < 100_000
@@ -102,12 +116,12 @@ def test_a_megabyte_in_a_line_is_shown_when_asked(page: Browser, problem: str) -
         "document.write('<b>written</b>')",
     ],
 )
-def test_the_browser_refuses_what_would_be_run(page: Browser, attack: str) -> None:
+def test_the_browser_refuses_what_would_be_run(page, attack):
     assert page.js(f"try {{ {attack}; return false }} catch {{ return true }}")
     assert page.js("return document.title").endswith("sage view")
 
 
-def test_by_the_keyboard_alone(page: Browser) -> None:
+def test_by_the_keyboard_alone(page, problem):
     page.press("\ue004")  # tab
     assert page.js("return document.activeElement.className") == "skip"
     page.press("\ue007")  # enter
@@ -133,23 +147,19 @@ def test_by_the_keyboard_alone(page: Browser) -> None:
     page.wait(lambda: page.all("dialog[open]"))
     page.press("\ue00c")  # escape
     page.wait(lambda: not page.all("dialog[open]"))
-
-
-def test_j_and_k_lead_from_problem_to_problem(page: Browser, problem: str) -> None:
     page.go(f"#/problem?{POLICIES}&problem={problem}")
     assert "1 of 6" in page.text()
-    page.press("j")
-    page.wait(lambda: "2 of 6" in page.text())
-    page.press("k")
-    page.wait(lambda: "1 of 6" in page.text())
+    for key, place in (("j", 2), ("k", 1)):
+        page.press(key)
+        page.wait(lambda place=place: f"{place} of 6" in page.text())
 
 
-def test_a_policy_has_one_colour_everywhere(page: Browser, problem: str) -> None:
+def test_a_policy_has_one_colour_everywhere(page, problem):
     named = (
         "const of = (name) => [...document.querySelectorAll('.run, .entry')].filter((one) =>"
         "name.test(one.textContent.trim())).map((one) => one.querySelector('line'));"
     )
-    found: set[str] = set()
+    found = set()
     for where in (
         f"#/runs?{POLICIES}", f"#/passk?{POLICIES}", f"#/problem?{POLICIES}&problem={problem}",
         "#/suite?suite=demo-12345678",
@@ -164,7 +174,7 @@ def test_a_policy_has_one_colour_everywhere(page: Browser, problem: str) -> None
     assert len(found) == 1
 
 
-def test_a_point_of_the_scatter_opens_its_problem(page: Browser) -> None:
+def test_a_point_of_the_scatter_opens_its_problem(page):
     page.go(f"#/passk?{POLICIES}")
     page.wait(lambda: page.all(".plot svg a"))
     assert len(page.all(".plot svg a")) == 6
@@ -174,7 +184,7 @@ def test_a_point_of_the_scatter_opens_its_problem(page: Browser) -> None:
 
 
 @pytest.mark.parametrize("ticked", [f"{BASE},{BRANCH}", f"{BRANCH},{BASE}"])
-def test_a_difference_is_of_a_policy_less_its_ancestor(page: Browser, ticked: str) -> None:
+def test_a_difference_is_of_a_policy_less_its_ancestor(page, ticked):
     page.go(f"#/passk?policies={ticked}")
     assert f"{BRANCH} less {BASE}" in page.text()
     page.go(f"#/problems?policies={ticked}")
@@ -187,7 +197,7 @@ def test_a_difference_is_of_a_policy_less_its_ancestor(page: Browser, ticked: st
     assert f"{BASE} less {BRANCH}" in page.text()
 
 
-def test_samples_show_question_and_gold(page: Browser, root: Path, problem: str) -> None:
+def test_samples_show_question_and_gold(page, root, problem):
     from sage_cli.view.api import Api
 
     page.go(f"#/samples?policy={BRANCH}&problem={problem}")
@@ -197,9 +207,7 @@ def test_samples_show_question_and_gold(page: Browser, root: Path, problem: str)
     assert problem not in page.text()
 
 
-def test_a_heat_map_has_values_on_its_axes_and_one_colour_for_the_indistinguishable(
-    page: Browser, root: Path
-) -> None:
+def test_a_heat_map_has_values_on_its_axes_and_one_colour_for_the_indistinguishable(page, root):
     folder = sweep(root, [BRANCH, PLAIN], "lr-12345678")
     report = read_object(folder / "sweep.json", "")
     report["space"][0] |= {"name": "lr", "key": "rl.learning_rate", "values": [1e-4, 4e-4]}
@@ -220,7 +228,7 @@ def test_a_heat_map_has_values_on_its_axes_and_one_colour_for_the_indistinguisha
     shutil.rmtree(folder)
 
 
-def test_filters_are_in_the_address(page: Browser) -> None:
+def test_filters_are_in_the_address(page):
     page.go(f"#/samples?policy={BRANCH}&grade=right&longest=12")
     assert set(page.texts(".grade")) == {"✓ right"}
     page.go("#/runs?filter=guide.name%3Dbranch&columns=guide.tau")
@@ -228,7 +236,7 @@ def test_filters_are_in_the_address(page: Browser) -> None:
     assert "0.465" in page.text()
 
 
-def test_chosen_runs_are_laid_beside_each_other(page: Browser) -> None:
+def test_chosen_runs_are_laid_beside_each_other(page):
     page.go(f"#/runs?policies={BRANCH},{PLAIN}")
     next(one for one in page.all(".choice a") if one.text == "How they differ").click()
     page.wait(lambda: page.text("h1") == "Runs beside each other")
@@ -238,7 +246,7 @@ def test_chosen_runs_are_laid_beside_each_other(page: Browser) -> None:
     assert "pass@1 on arithmetic" in page.texts("#scroll-figures tbody th")
 
 
-def test_a_run_that_grows_is_seen_to_grow(page: Browser, root: Path) -> None:
+def test_a_run_that_grows_is_seen_to_grow(page, root):
     page.go(f"#/run?run={PLAIN}")
     run = Run(root / PLAIN)
     assert "step" in page.text()
@@ -249,7 +257,7 @@ def test_a_run_that_grows_is_seen_to_grow(page: Browser, root: Path) -> None:
     assert page.js("return document.querySelector('#numbers-reward').open")  # as it was left
 
 
-def test_a_run_that_is_removed_while_it_is_shown(page: Browser, root: Path) -> None:
+def test_a_run_that_is_removed_while_it_is_shown(page, root):
     gone = stored_run(root, "gone", "e", by_chance(1), records=[{"step": 1, "reward": 1.0}])
     page.go(f"#/run?run={gone.id}")
     shutil.rmtree(gone.folder)
@@ -260,13 +268,13 @@ def test_a_run_that_is_removed_while_it_is_shown(page: Browser, root: Path) -> N
     assert page.all(".plot svg")  # the others are still shown
 
 
-def test_a_torn_run_is_named(page: Browser) -> None:
+def test_a_torn_run_is_named(page):
     page.go("#/run?run=rl-torn-dddddddd")
     assert "is torn or was edited" in page.text()
     assert "sage runs remove rl-torn-dddddddd" in page.text()
 
 
-def test_an_empty_folder_says_what_to_type(browser: Browser, tmp_path: Path) -> None:
+def test_an_empty_folder_says_what_to_type(browser, tmp_path):
     (tmp_path / "runs").mkdir()
     with view(tmp_path / "runs") as address:
         browser.size(1280)
@@ -277,7 +285,7 @@ def test_an_empty_folder_says_what_to_type(browser: Browser, tmp_path: Path) -> 
         browser.wait(lambda: "rl-new-ffffffff" in browser.text())
 
 
-def test_tables_and_pictures_are_saved_with_their_provenance(page: Browser) -> None:
+def test_tables_and_pictures_are_saved_with_their_provenance(page):
     page.go(f"#/passk?{POLICIES}")
     page.js(
         "window.saved = []; HTMLAnchorElement.prototype.click = () => {};"
@@ -294,7 +302,7 @@ def test_tables_and_pictures_are_saved_with_their_provenance(page: Browser) -> N
     assert f"{BASE},8," in csv
 
 
-def test_a_cell_that_a_spreadsheet_would_compute_begins_with_an_apostrophe(page: Browser) -> None:
+def test_a_cell_that_a_spreadsheet_would_compute_begins_with_an_apostrophe(page):
     cells = ["=HYPERLINK(1)", "+cmd", "-1+2", "@SUM(1)", "\t=1", "-0.5", "+1e3", "-", "a=b", -2.5]
     made = "const { csv } = await import('/download.js'); return csv(['=head'], [arguments[0]]);"
     text = page.js(f"return (async function () {{ {made} }})(...arguments)", cells)
@@ -303,7 +311,7 @@ def test_a_cell_that_a_spreadsheet_would_compute_begins_with_an_apostrophe(page:
     assert lines == ["'=head", ",".join([*expected, "a=b", "-2.5"])]
 
 
-def test_without_a_choice_the_latest_measured_policies_are_shown(page: Browser) -> None:
+def test_without_a_choice_the_latest_measured_policies_are_shown(page):
     page.go("#/problems")
     chips = page.texts(".chip")
     assert [BASE in chip or BRANCH in chip or PLAIN in chip for chip in chips] == [True] * 3
@@ -312,3 +320,105 @@ def test_without_a_choice_the_latest_measured_policies_are_shown(page: Browser) 
     assert "Choose a policy" not in page.text()
     page.go("#/passk")
     assert "Paired difference" in page.text()
+
+
+SUITE, SWEEP = "#/suite?suite=demo-12345678", "#/sweep?sweep=tau-rho-12345678"
+
+
+def export(root, folder, *words):
+    typed = ["view", *words, "--export", str(folder), "--runs", str(root), "--json"]
+    done = CliRunner().invoke(app, typed, catch_exceptions=False)
+    return Path(json.loads(done.stdout)["file"])
+
+
+@pytest.fixture(scope="module")
+def exported(root, tmp_path_factory):
+    """The page of all runs."""
+    return export(root, tmp_path_factory.mktemp("all") / "page")
+
+
+def held(browser):
+    """What the page that is open holds."""
+    return json.loads(browser.js("return document.getElementById('data').textContent"))
+
+
+def test_every_page_opens_from_disk(browser, exported):
+    browser.open(exported.as_uri())
+    problem = held(browser)["policies"][0]["samples"][0]["problem"]
+    both = f"policies={BASE},{BRANCH}"
+    for where in (
+        "#/runs", f"#/run?run={BRANCH}", f"#/curves?runs={BRANCH}", f"#/passk?{both}",
+        f"#/problems?{both}", f"#/problem?{both}&problem={problem}",
+        f"#/samples?policy={BRANCH}&grade=right", "#/sweeps", SWEEP,
+        "#/suites", SUITE, f"#/guide?run={BRANCH}", f"#/compare?runs={BASE},{BRANCH}",
+    ):  # fmt: skip
+        browser.go(where)
+        assert browser.all(".notice.bad") == [], (where, browser.text())
+        assert browser.all("main script, main img:not(.still), main b") == [], where
+        assert browser.violations() == [], where
+    assert browser.complaints() == []
+
+
+def test_it_begins_with_what_was_named(browser, root, tmp_path):
+    file = export(root, tmp_path / "page", BRANCH)
+    browser.open(file.as_uri())
+    assert browser.text("h1") == BRANCH  # begins with what was named
+    assert f"of {2 * 6 * 8} samples" in browser.text("#foot")
+    browser.go("#/runs")
+    assert BASE in browser.text()  # the run that it grew from comes along
+    assert "rl-dapo-cccccccc" not in browser.text()
+
+
+@pytest.fixture(scope="module")
+def own(root, tmp_path_factory):
+    """The pages that a suite's and a sweep's commands write."""
+    folder = tmp_path_factory.mktemp("own")
+    for kind, name in (("suite", "demo-12345678"), ("sweep", "tau-rho-12345678")):
+        write_page(root, folder / f"{kind}.html", kind, name)
+    return {file.stem: file for file in folder.iterdir()}
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("suite", ["a note with <b>markup</b>", "Where it came from", "abc"]),
+        ("sweep", ["sage rl --config", "the GPU is full", "Trials"]),
+    ],
+)
+def test_the_page_that_a_command_writes(browser, own, kind, said, width, dark):
+    browser.complaints()
+    browser.size(width, dark=dark)
+    browser.open(own[kind].as_uri())
+    browser.wait(browser.drawn)
+    for words in said:
+        assert words in browser.text(), words
+    assert browser.js("return document.documentElement.scrollWidth") <= width
+    assert browser.js("return document.title").endswith("sage view")  # no picture's script ran
+    assert browser.all("main script, main img:not(.still), main b") == []
+    assert browser.violations() == []
+    assert browser.complaints() == []
+
+
+def test_a_suites_pictures_are_shown(browser, own):
+    browser.size(1280)
+    browser.open(own["suite"].as_uri())
+    loaded = "[...document.querySelectorAll('img.still')].map((one) => one.naturalWidth)"
+    browser.wait(lambda: browser.js(f"return {loaded}") == [120])  # 90 points of 4/3 pixels
+    assert len(browser.all(".plot svg")) == 1  # curves are drawn by the page itself
+
+
+def test_a_difference_the_other_way_round(browser, exported):
+    browser.open(exported.as_uri())
+    (one, *_) = held(browser)["differences"]
+    script = (
+        "const [asked, done] = arguments; const data = document.getElementById('data').textContent;"
+        "import('sage/held.js').then(({answer}) =>"
+        "done(answer(JSON.parse(data), 'difference', asked, '')))"
+    )
+    asked = {"a": one["b"], "b": one["a"], "benchmark": one["benchmark"]}
+    turned = browser.driver.execute_async_script(script, asked)
+    assert turned["mean"] == [-value for value in one["mean"]]
+    assert turned["low"] == [-value for value in one["high"]]
+    assert turned["p"] == one["p"]

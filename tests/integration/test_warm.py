@@ -1,29 +1,24 @@
 """Warm processes are processes: what they are told, how they end, and that they end."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from warm import Warm
 
 ASLEEP = Path(__file__).resolve().parents[1] / "support/asleep.py"
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def start(warm: Warm, tmp_path: Path) -> Iterator[Callable[[], tuple[Any, dict[str, Any]]]]:
+def start(warm, tmp_path):
     """Start one that sleeps; its client, and what it says of itself."""
     started = []
 
-    def begin() -> tuple[subprocess.Popen[str], dict[str, Any]]:
+    def begin():
         client = subprocess.Popen(
             [warm.python, str(ASLEEP), "some", "words"], cwd=tmp_path, text=True,
             stdout=subprocess.PIPE, env={**os.environ, "SAID": "by the client"},
@@ -38,39 +33,32 @@ def start(warm: Warm, tmp_path: Path) -> Iterator[Callable[[], tuple[Any, dict[s
         client.communicate()
 
 
-def lives(process: int) -> bool:
-    return Path(f"/proc/{process}").exists()
-
-
-def test_it_is_told_what_its_client_is(start, tmp_path: Path) -> None:
+def test_it_is_told_what_its_client_is_and_its_client_ends_as_it_does(start, tmp_path):
     client, told = start()
-    assert told.pop("process") != client.pid
+    process = told.pop("process")
+    assert process != client.pid
     assert told == {
         "words": ["some", "words"], "folder": str(tmp_path), "said": "by the client", "torch": True,
     }  # fmt: skip
+    os.kill(process, signal.SIGKILL)
+    client.communicate(timeout=60)
+    assert client.returncode == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_it_ends_with_its_client(start, number: int) -> None:
+def test_it_ends_with_its_client(start, number):
     client, told = start()
     client.send_signal(number)
     client.communicate(timeout=60)  # its output ends when both are dead
     assert client.returncode == -number
     deadline = time.monotonic() + 60
-    while lives(told["process"]):
+    while Path(f"/proc/{told['process']}").exists():
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
 
-def test_its_client_ends_as_it_does(start) -> None:
-    client, told = start()
-    os.kill(told["process"], signal.SIGKILL)
-    client.communicate(timeout=60)
-    assert client.returncode == -signal.SIGKILL
-
-
-def test_a_command_prints_and_ends_as_one_that_begins_cold(warm: Warm, tmp_path: Path) -> None:
-    def typed(*words: str) -> list[tuple[int, str, str]]:
+def test_a_command_prints_and_ends_as_one_that_begins_cold(warm, tmp_path):
+    def typed(*words):
         commands = ([warm.sage, *words], [*warm.driver, *words])
         done = [
             subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)

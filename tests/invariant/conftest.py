@@ -1,34 +1,31 @@
 """What whole-run tests share: the toy policy, and processes of its trainings."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
-from collections.abc import Callable
+import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-from toy_policy import base, bench, configure, tokenizer
-from warm import Warm
+from toy_policy import base, bench, configure, start, tokenizer
 
-__all__ = ["base", "bench", "configure", "tokenizer"]
+__all__ = ["base", "bench", "configure", "start", "tokenizer"]
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
 
 
 @pytest.fixture(scope="session")
-def start(warm: Warm) -> Callable[..., subprocess.Popen[str]]:
-    """Start a process that carries out orders, with one thread: sums depend on how many there are.
+def two_processes(warm):
+    """Have two processes, which torchrun starts, carry out the orders of a script."""
 
-    Its output ends when it is dead.
-    """
-
-    def begin(*orders: dict[str, Any]) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [warm.python, str(SUPPORT / "toy_run.py"), json.dumps(orders)],
-            env={**os.environ, "OMP_NUM_THREADS": "1"}, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    def run(script, orders):
+        launcher = ["torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+        path = os.pathsep.join([str(SUPPORT), *filter(None, [os.environ.get("PYTHONPATH")])])
+        finished = subprocess.run(
+            [sys.executable, "-m", *launcher, str(SUPPORT / script), json.dumps(orders)],
+            env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1",
+                 "PYTHON_EXEC": warm.python},
+            capture_output=True, text=True, timeout=500,
         )  # fmt: skip
+        assert finished.returncode == 0, finished.stderr[-4000:]
 
-    return begin
+    return run

@@ -1,46 +1,27 @@
 """Two processes on gloo: the same batch and completions give the same loss, gradient, weights."""
 
-from __future__ import annotations
-
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 from safetensors.torch import load_file
-from warm import Warm
 
-SUPPORT = Path(__file__).resolve().parents[1] / "support"
+from sage_cli.store.run import Run
+
 CASES = [
-    ("grpo", "token", "dapo"),
-    ("grpo", "random", "grpo"),
-    ("per-token", "none", "grpo"),
-    ("pkpo", "branch", "dr_grpo"),
-    ("entropy-shaped", "branch", "dapo"),
-    ("pacs", "branch", ""),
-    ("dars", "branch", "dr_grpo"),
-    ("rlpr", "branch", "grpo"),
-    ("dph-rl", "none", "grpo"),
-    ("support-floor", "none", "grpo"),
-    ("alpha-dpg", "none", "dr_grpo"),
-    ("archer", "none", "dapo"),
-    ("rs-grpo", "none", "grpo"),
-    ("grpo", "rapo", "dr_grpo"),
-    ("bnpo", "branch", "dr_grpo"),
+    ("grpo", "token", "dapo"), ("grpo", "random", "grpo"), ("per-token", "none", "grpo"),
+    ("pkpo", "branch", "dr_grpo"), ("entropy-shaped", "branch", "dapo"), ("pacs", "branch", ""),
+    ("dars", "branch", "dr_grpo"), ("rlpr", "branch", "grpo"), ("dph-rl", "none", "grpo"),
+    ("support-floor", "none", "grpo"), ("alpha-dpg", "none", "dr_grpo"), ("archer", "none", "dapo"),
+    ("rs-grpo", "none", "grpo"), ("grpo", "rapo", "dr_grpo"), ("bnpo", "branch", "dr_grpo"),
     ("maxrl", "token", "grpo"),
-]
-ANCHORS: dict[str, dict[str, Any]] = {
+]  # fmt: skip
+ANCHORS = {
     "bnpo": {"rows": "informative", "ema": 0.8, "ema_every": 2, "reset_every": 2},
     "alpha-dpg": {"kl": "none"},
     "archer": {"tokens": "certain", "rows": "informative"},
     "maxrl": {"kl": "reverse", "estimator": "head", "head_tokens": 5},
 }
 """The anchor of a method's case."""
-OWN: dict[str, dict[str, Any]] = {
+OWN = {
     "pacs": {"iterations": 3},  # so that scores differ from 0
     "dars": {"most_rollouts": 10},
     "rlpr": {"reward_filter": 0.1},
@@ -53,39 +34,25 @@ OWN: dict[str, dict[str, Any]] = {
 """What a method sets besides."""
 
 
-def order(base: Path, folder: Path, case: tuple[str, str, str], processes: int) -> dict[str, Any]:
+def order(base, folder, case, processes):
     """The training of a case in so many processes."""
     algo, guide, loss = case
     rl = {"algo": algo, "steps": 3, "micro_batch": 4, "warmup_ratio": 0.0, **OWN.get(algo, {})}
     rl |= {"loss": loss} if loss else {}
     return {
-        "base": str(base),
-        "folder": str(folder),
-        "name": f"{'-'.join(case)}-of-{processes}",
-        "fixed": True,
-        "formed": algo == "rlpr",
-        "validates": case == CASES[0],
-        "sections": {
-            "guide": {"name": guide},
-            "rl": rl,
-            "anchor": ANCHORS.get(algo, {}),
-        },
-    }
+        "base": str(base), "folder": str(folder), "name": f"{'-'.join(case)}-of-{processes}",
+        "fixed": True, "formed": algo == "rlpr", "validates": case == CASES[0],
+        "sections": {"guide": {"name": guide}, "rl": rl, "anchor": ANCHORS.get(algo, {})},
+    }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def trained(base: Path, start: Any, warm: Warm, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained(base, start, two_processes, tmp_path_factory):
     """The folder of every case's training, in one process and in two."""
     folder = tmp_path_factory.mktemp("processes")
     alone, together = ([order(base, folder, case, n) for case in CASES] for n in (1, 2))
     process = start(*alone)
-    launcher = ["torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    command = [sys.executable, "-m", *launcher, str(SUPPORT / "toy_run.py"), json.dumps(together)]
-    path = os.pathsep.join([str(SUPPORT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    environment["PYTHON_EXEC"] = warm.python
-    finished = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=400)
-    assert finished.returncode == 0, finished.stderr[-3000:]
+    two_processes("toy_run.py", together)
     said, _ = process.communicate(timeout=300)
     assert process.returncode == 0, said[-3000:]
     return folder
@@ -93,12 +60,9 @@ def trained(base: Path, start: Any, warm: Warm, tmp_path_factory: pytest.TempPat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
-def test_two_processes_are_as_one(trained: Path, case: tuple[str, str, str]):
+def test_two_processes_are_as_one(trained, case):
     folders = [trained / f"{'-'.join(case)}-of-{n}" for n in (1, 2)]
-    one, two = (
-        [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-        for folder in folders
-    )
+    one, two = (Run(folder).metrics.read() for folder in folders)
     assert [record["step"] for record in two] == [1, 2, 3]
     looked = [2, 3] if case == CASES[0] else []  # every second step, and the last
     assert [record["step"] for record in two if "eval/pass@1" in record] == looked

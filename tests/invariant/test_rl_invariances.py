@@ -1,29 +1,27 @@
 """Settings that must not matter, and those that must, on whole trainings' records."""
 
-from __future__ import annotations
-
 from copy import deepcopy
-from typing import Any
 
 import pytest
-from toy_policy import PROMPTS, timeless
+from resumed import SETTINGS
+from toy_policy import PROMPTS, reference_completions, timeless, weights
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOTrainer
 
+from sage_cli.methods.method import Method
 from sage_cli.models.loading import load_model
+from sage_cli.settings.section import built_in
 from sage_cli.training import rl_trainer, shared_prompts
 from sage_cli.training.rl import grpo_arguments, prompt_rows
 from sage_cli.training.training import training_order
 
-Records = list[dict[str, Any]]
 
-
-def comparable(records: Records) -> Records:
+def comparable(records):
     """Records without timings and the guide's own keys."""
     return timeless(records, "guide/")
 
 
-def assert_close(first: Records, second: Records, tolerance: float) -> None:
+def assert_close(first, second, tolerance):
     assert len(first) == len(second)
     for one, other in zip(comparable(first), comparable(second), strict=True):
         assert one.keys() == other.keys()
@@ -31,65 +29,87 @@ def assert_close(first: Records, second: Records, tolerance: float) -> None:
             assert one[key] == pytest.approx(other[key], abs=tolerance, rel=tolerance), key
 
 
-@pytest.mark.parametrize(
-    "sections",
-    [
-        {"rl": {"loss": "dapo"}},
-        {"rl": {"loss": "bnpo"}},
-        {"rl": {"algo": "dars", "most_rollouts": 8}},
-        {"rl": {"algo": "pacs"}},
-        {"anchor": {"estimator": "head"}},
-        {"guide": {"name": "rapo"}},
-    ],
-    ids=["dapo", "bnpo", "dars", "pacs", "head", "rapo"],
-)
-def test_prompts_that_rows_share_change_rounding_alone(
-    bench: Any, configure: Any, sections: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-):
-    config = configure(**{**sections, "rl": {"steps": 2, **sections.get("rl", {})}})
-    shared = bench.run(config, "shared")
-    monkeypatch.setattr(shared_prompts, "can_share", lambda causal: False)
-    apart = bench.run(config, "apart")
-    assert_close(shared, apart, 1e-4)
+APART = (shared_prompts, "can_share", lambda causal: False)
+SHUFFLED = (rl_trainer, "regrouped", list)
+IN_PARTS = {"micro_batch": 4}
 
 
 @pytest.mark.parametrize(
-    "sections",
+    ("without", "sections"),
     [
-        {"rl": {"loss": loss, "steps_per_generation": 2}}
-        for loss in ("grpo", "dapo", "dr_grpo", "bnpo")
-    ]
-    + [
-        {"rl": {"algo": "80-20"}},
-        {"rl": {"entropy_coefficient": 1}},
-        {"rl": {"entropy_coefficient": 1, "entropy_target": 99}},
-        {"rl": {"algo": "gspo", "iterations": 2}},
-        {"rl": {"algo": "pacs", "iterations": 2}},
-        {"rl": {"algo": "dars", "most_rollouts": 8}},
-        {"rl": {"algo": "clip-cov"}},
-        {"anchor": {"estimator": "reward"}},
-        {"guide": {"name": "rapo"}},
+        (APART, {"rl": {"loss": "dapo"}}), (APART, {"rl": {"loss": "bnpo"}}),
+        (APART, {"rl": {"algo": "dars", "most_rollouts": 8}}), (APART, {"rl": {"algo": "pacs"}}),
+        (APART, {"anchor": {"estimator": "head"}}), (APART, {"guide": {"name": "rapo"}}),
+        *((SHUFFLED, {"rl": {"loss": loss, "steps_per_generation": 2, **IN_PARTS}})
+          for loss in ("grpo", "dapo", "dr_grpo", "bnpo")),
+        (SHUFFLED, {"rl": {"algo": "80-20", **IN_PARTS}}),
+        (SHUFFLED, {"rl": {"entropy_coefficient": 1, **IN_PARTS}}),
+        (SHUFFLED, {"rl": {"entropy_coefficient": 1, "entropy_target": 99, **IN_PARTS}}),
+        (SHUFFLED, {"rl": {"algo": "gspo", "iterations": 2, **IN_PARTS}}),
+        (SHUFFLED, {"rl": {"algo": "pacs", "iterations": 2, **IN_PARTS}}),
+        (SHUFFLED, {"rl": {"algo": "dars", "most_rollouts": 8, **IN_PARTS}}),
+        (SHUFFLED, {"rl": {"algo": "clip-cov", **IN_PARTS}}),
+        (SHUFFLED, {"anchor": {"estimator": "reward"}, "rl": IN_PARTS}),
+        (SHUFFLED, {"guide": {"name": "rapo"}, "rl": IN_PARTS}),
     ],
     ids=str,
-)
-def test_rows_beside_those_of_their_prompt_change_rounding_alone(
-    bench: Any, configure: Any, sections: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+)  # fmt: skip
+def test_rows_shared_with_or_beside_those_of_their_prompt_change_rounding_alone(
+    bench, configure, monkeypatch, without, sections
 ):
-    sections["rl"] = {"micro_batch": 4, "steps": 2} | sections.get("rl", {})
-    beside = bench.run(configure(**deepcopy(sections)), "beside")
-    monkeypatch.setattr(rl_trainer, "regrouped", list)
-    assert_close(beside, bench.run(configure(**sections), "as shuffled"), 1e-4)
+    sections = deepcopy(sections) | {"rl": {"steps": 2, **sections.get("rl", {})}}
+    usual = bench.run(configure(**deepcopy(sections)), "usual")
+    monkeypatch.setattr(*without)
+    assert_close(usual, bench.run(configure(**sections), "without"), 1e-4)
 
 
-@pytest.mark.parametrize("guide", ["random", "token"])
-def test_a_noisy_guide_without_strength_changes_nothing(bench: Any, configure: Any, guide: str):
+@pytest.mark.parametrize(
+    "guide",
+    [
+        {"name": "random", "epsilon": (0, 0)},
+        {"name": "token", "alpha": (0, 0), "sigma": (0, 0)},
+        {"name": "rapo", "phi_wrong": 1.0},
+    ],
+    ids=lambda guide: guide["name"],
+)
+def test_a_guide_without_strength_changes_nothing(bench, configure, guide):
     plain = bench.run(configure(), "plain")
-    off = {"random": {"epsilon": (0, 0)}, "token": {"alpha": (0, 0), "sigma": (0, 0)}}[guide]
-    still = bench.run(configure(guide={"name": guide} | off), "still")
+    still = bench.run(configure(guide=guide), "still")
     assert comparable(still) == comparable(plain)
 
 
-def test_adding_a_noisy_guide_leaves_the_first_completions_alone(bench: Any, configure: Any):
+ELSEWHERE = {"bnpo", "dr-grpo", "dph-rl", "support-floor"}
+"""Plain ones, and methods that take stored completions."""
+GUIDED = [
+    name
+    for name, method in built_in(Method).items()
+    if method.takes_a_guide and name not in ELSEWHERE
+]
+
+
+@pytest.mark.parametrize("name", GUIDED)
+def test_with_a_flat_guide_a_method_ends_as_plain_to_the_last_bit(bench, configure, name):
+    settings = {"algo": name, **SETTINGS.get(name, {}), "stop_when_stuck": False}
+    settings |= {"micro_batch": 8, "steps_per_generation": 1, "iterations": 2, "steps": 3}
+    if name == "80-20":
+        settings["overlong_buffer"] = 0.5
+    plain = bench.run(configure(rl=settings), "plain")
+    branch = {"name": "branch", "tau": 0.5}
+    flat = bench.run(configure(rl=settings, guide=branch | {"rho": 0.0}), "flat")
+    assert comparable(flat) == comparable(plain)
+    assert weights(bench.folder / "flat/model") == weights(bench.folder / "plain/model")
+    (steep,) = bench.run(configure(rl=settings | {"steps": 1}, guide=branch | {"rho": 3.0}), "on")
+    assert steep["loss"] != plain[0]["loss"]
+    # what a step draws: all of a generation's completions in its first step, none in the second
+    drawn = [record["sampled/completions"] for record in plain]
+    assert min(drawn[::2]) >= 16
+    assert drawn[1] == 0
+    if name == "adaptive-entropy":
+        coefficients = [record["entropy/coefficient"] for record in plain]
+        assert coefficients == pytest.approx([0.005, 0.01, 0.015])
+
+
+def test_adding_a_noisy_guide_leaves_the_first_completions_alone(bench, configure):
     first, *_ = bench.run(configure(), "plain")
     noisy, *_ = bench.run(configure(guide={"name": "random", "epsilon": (0.9, 0.9)}), "noisy")
     for key in ("entropy", "reward", "completions/length", "kl/reference"):
@@ -100,31 +120,33 @@ def test_adding_a_noisy_guide_leaves_the_first_completions_alone(bench: Any, con
 @pytest.mark.parametrize(
     ("loss", "guide"),
     [
-        ("grpo", "none"),
-        ("grpo", "branch"),
-        ("grpo", "random"),
-        ("dapo", "token"),
-        ("dr_grpo", "token"),
-        ("pacs", "token"),
-        ("dars", "none"),
-        ("dapo", "rapo"),
+        ("grpo", "none"), ("grpo", "branch"), ("grpo", "random"), ("dapo", "token"),
+        ("dr_grpo", "token"), ("pacs", "token"), ("dars", "none"), ("dapo", "rapo"),
+        ("dph-rl", "branch"),
     ],
-)
-def test_micro_batches_do_not_matter(bench: Any, configure: Any, loss: str, guide: str):
+)  # fmt: skip
+def test_micro_batches_do_not_matter(bench, configure, loss, guide):
     settings = {"branch": {"tau": 0.5}, "random": {"epsilon": (0.9, 0.5)}}
     section = {"name": guide} | settings.get(guide, {})
-    # under pacs the second step's scores come from another policy than the one that drew
-    own = {"pacs": {"iterations": 2}, "dars": {"most_rollouts": 10, "steps": 1}}
+    # in the second step pacs' scores come from another policy than the one that drew, and of dph-rl
+    # the divergence is above 0
+    own = {
+        "pacs": {"iterations": 2},
+        "dars": {"most_rollouts": 10, "steps": 1},
+        "dph-rl": {"weight": 3.0, "learning_rate": 1e-2, "warmup_ratio": 0.0},
+    }
     chosen = {"algo": loss, **own[loss]} if loss in own else {"loss": loss}
     rl = {"steps": 2, **chosen}
     runs = [
         bench.run(
             configure(guide=section, rl={**rl, "micro_batch": micro}),
             f"micro-{micro}",
+            reference_completions=reference_completions() if loss == "dph-rl" else None,
         )
-        for micro in (16, 4)
+        for micro in (16, 2)
     ]
     assert_close(*runs, tolerance=2e-5)
+    assert loss != "dph-rl" or runs[0][1]["divergence"] > 0.01
 
 
 @pytest.mark.parametrize("estimator", ["k3", "k3-corrected", "head", "reward"])
@@ -132,12 +154,10 @@ def test_micro_batches_do_not_matter(bench: Any, configure: Any, loss: str, guid
     "held", [{"rows": "informative"}, {"rows": "wrong"}, {"rows": "right"}, {"tokens": "certain"}],
     ids=lambda held: next(iter(held.values())),
 )  # fmt: skip
-def test_micro_batches_do_not_matter_to_the_tokens_that_are_held(
-    bench: Any, configure: Any, held: dict[str, str], estimator: str
-):
+def test_micro_batches_do_not_matter_to_the_tokens_that_are_held(bench, configure, held, estimator):
     """Groups have 4 completions, so with micro-batches of 2 each group is split."""
     anchor = {**held, "estimator": estimator, "beta": 0.5, "ema": 0.8}
-    rl = {"steps": 3, "learning_rate": 1e-2, "warmup_ratio": 0.0}
+    rl = {"steps": 2, "learning_rate": 1e-2, "warmup_ratio": 0.0}
     runs = [
         bench.run(configure(anchor=anchor, rl={**rl, "micro_batch": micro}), f"micro-{micro}")
         for micro in (16, 2)
@@ -152,17 +172,12 @@ def test_micro_batches_do_not_matter_to_the_tokens_that_are_held(
         ({}, 0, False),
         ({"loss": "dapo"}, 0, False),
         ({"entropy_coefficient": 0.1}, 0, True),
-        (
-            {"entropy_target": 5.0, "entropy_coefficient_step": 0.1},
-            1,
-            True,
-        ),  # its coefficient begins at 0
+        # its coefficient begins at 0
+        ({"entropy_target": 5.0, "entropy_coefficient_step": 0.1}, 1, True),
         ({"loss": "bnpo"}, 0, True),
     ],
 )
-def test_micro_batches_matter_where_the_methods_page_says(
-    bench: Any, configure: Any, rl: dict[str, Any], step: int, *, differ: bool
-):
+def test_micro_batches_matter_where_the_methods_page_says(bench, configure, rl, step, *, differ):
     """The gradient on the same completions, whose lengths differ."""
     norms = []
     for micro in (16, 4):
@@ -174,18 +189,18 @@ def test_micro_batches_matter_where_the_methods_page_says(
 
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("loss", ["grpo", "bnpo", "dapo", "dr_grpo"])
-def test_no_guide_is_trls_own_trainer(bench: Any, configure: Any, loss: str, masked: bool):
+def test_no_guide_is_trls_own_trainer(bench, configure, loss, masked):
     config = configure(rl={"loss": loss, "mask_truncated_completions": masked})
     ours = bench.run(config, "ours")
 
-    heard: Records = []
+    heard = []
 
     class Listener(TrainerCallback):
-        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+        def on_log(self, args, state, control, logs=None, **_):
             if "loss" in logs:
                 heard.append(dict(logs))
 
-    def grade(completions: list[str], gold: list[str], **_: Any) -> list[float]:
+    def grade(completions, gold, **_):
         grades = bench.grader(gold, completions)
         return [float(grade.status == "right") for grade in grades]
 
@@ -203,11 +218,7 @@ def test_no_guide_is_trls_own_trainer(bench: Any, configure: Any, loss: str, mas
     trainer.remove_callback(PrinterCallback)
     trainer.train()
     same = {
-        "loss": "loss",
-        "grad_norm": "grad_norm",
-        "learning_rate": "learning_rate",
-        "reward": "reward",
-        "entropy": "entropy",
+        **{key: key for key in ("loss", "grad_norm", "learning_rate", "reward", "entropy")},
         "kl/k3": "kl",
         "completions/length": "completions/mean_length",
         "completions/clipped": "completions/clipped_ratio",

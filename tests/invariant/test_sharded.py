@@ -1,24 +1,16 @@
 """FSDP 2 over two processes on gloo: the weights of one process, and checkpoints that resume."""
 
-from __future__ import annotations
-
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file
 from sharded_run import SAVED, STEPS, train
-from warm import Warm
 
 from sage_cli.methods.rlpr import ProbabilityReward
+from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import newest_sealed, step_of
 
-SUPPORT = Path(__file__).resolve().parents[1] / "support"
 pytestmark = pytest.mark.skipif(
     torch.cuda.device_count() == 1, reason="takes two GPUs, or none: then CPUs over gloo"
 )
@@ -27,25 +19,17 @@ FILES = dict.fromkeys(KINDS, "model.safetensors") | {"lora": "adapter_model.safe
 
 
 @pytest.fixture(scope="module")
-def trained(base: Path, warm: Warm, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained(base, two_processes, tmp_path_factory):
     """A folder where each kind was trained sharded, and taken up again in the middle."""
     folder = tmp_path_factory.mktemp("sharded")
-    orders = [
-        {"base": str(base), "folder": str(folder), "kind": kind, "resumed": True} for kind in KINDS
-    ]
-    launcher = ["torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    command = [sys.executable, "-m", *launcher, str(SUPPORT / "sharded_run.py"), json.dumps(orders)]
-    path = os.pathsep.join([str(SUPPORT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    environment["PYTHON_EXEC"] = warm.python
-    finished = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500)
-    assert finished.returncode == 0, finished.stderr[-4000:]
+    order = {"base": str(base), "folder": str(folder), "resumed": True}
+    two_processes("sharded_run.py", [{**order, "kind": kind} for kind in KINDS])
     return folder
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_sharded_training_goes_on_from_its_checkpoint(trained: Path, kind: str):
+def test_a_sharded_training_goes_on_from_its_checkpoint(trained, kind):
     run = trained / kind
     last = newest_sealed(run / "checkpoints")
     assert last is not None
@@ -53,17 +37,14 @@ def test_a_sharded_training_goes_on_from_its_checkpoint(trained: Path, kind: str
     whole, resumed = (load_file(run / place / FILES[kind]) for place in ("whole", "model"))
     assert whole.keys() == resumed.keys()
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
-    steps = [json.loads(line)["step"] for line in (run / "metrics.jsonl").read_text().splitlines()]
-    assert steps == list(range(1, STEPS + 1))
+    assert [record["step"] for record in Run(run).metrics.read()] == list(range(1, STEPS + 1))
     assert 0 < SAVED < STEPS
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(torch.cuda.is_available(), reason="in bfloat16 sums of another order differ")
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_trains_what_one_process_trains(
-    trained: Path, base: Path, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
-):
+def test_it_trains_what_one_process_trains(trained, base, tmp_path, kind, monkeypatch):
     """At step 0 the reference was checked; its divergence is the same at every step."""
     from trl import GRPOTrainer
 
@@ -72,21 +53,16 @@ def test_it_trains_what_one_process_trains(
     monkeypatch.setattr(GRPOTrainer, "formed", False, raising=False)
     train({"base": str(base), "folder": str(tmp_path), "kind": kind})
 
-    def records(folder: Path) -> list[dict[str, Any]]:
-        text = (folder / kind / "metrics.jsonl").read_text()
-        return [json.loads(line) for line in text.splitlines()]
+    def records(folder):
+        return Run(folder / kind).metrics.read()
 
-    def golds(folder: Path) -> list[float]:
+    def golds(folder):
         kept = folder / kind / f"checkpoints/checkpoint-{SAVED}/reward.json"
-        found: list[float] = json.loads(kept.read_text())["golds_at_start"]
-        return found
+        return json.loads(kept.read_text())["golds_at_start"]
 
     for ours, theirs in zip(records(trained), records(tmp_path), strict=True):
-        of_kind = (
-            ("reward/paid", "reward/probability")
-            if kind == "rlpr"
-            else ("kl/reference", "kl/shaped")
-        )
+        own = {"rlpr": ("reward/paid", "reward/probability")}
+        of_kind = own.get(kind, ("kl/reference", "kl/shaped"))
         for key in ("reward", "loss", "entropy", "grad_norm", *of_kind):
             assert ours[key] == pytest.approx(theirs[key], abs=1e-5, rel=1e-4), key
     if kind == "rlpr":

@@ -1,13 +1,10 @@
 """Validation changes nothing about a training, to the last bit."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
@@ -34,19 +31,15 @@ LOOKED_AT = {
 }
 
 
-def without_validation(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return timeless(records, "eval/")
-
-
-def validated(records: list[dict[str, Any]]) -> list[int]:
+def validated(records):
     return [record["step"] for record in records if "eval/pass@1" in record]
 
 
 @pytest.mark.parametrize(
     "case", ["plain", "guide", "micro-batches", "adapter", "iterations", "checkpointing"]
 )
-def test_weights_are_the_same_with_looks_and_without(bench: Any, configure: Any, case: str):
-    sections: dict[str, Any] = {
+def test_weights_are_the_same_with_looks_and_without(bench, configure, case):
+    sections = {
         "guide": {"guide": {"name": "random", "epsilon": (0.9, 0.5)}},
         "micro-batches": {"guide": {"name": "branch", "tau": 0.5}, "rl": {"micro_batch": 4}},
         "adapter": {"model": {"tuning": "lora"}},
@@ -56,7 +49,7 @@ def test_weights_are_the_same_with_looks_and_without(bench: Any, configure: Any,
     sections["rl"] = {"steps": 5, **sections.get("rl", {})}
     config = configure(**sections, **LOOKED_AT)
 
-    def given(**more: Any) -> dict[str, Any]:
+    def given(**more):
         fresh = {"model": adapted(bench, config), "reference": None} if case == "adapter" else {}
         return {**fresh, **more}
 
@@ -69,17 +62,17 @@ def test_weights_are_the_same_with_looks_and_without(bench: Any, configure: Any,
     assert validated(seen) == [2, 4, 5]  # every second, and the last
     assert validated(plain) == []
     assert {"eval/pass@1", "eval/pass@2", "eval/pass@4"} <= seen[-1].keys()
-    assert without_validation(seen) == without_validation(plain)
+    assert timeless(seen, "eval/") == timeless(plain, "eval/")
     assert weights(bench.folder / "seen" / "model") == weights(bench.folder / "plain" / "model")
 
 
-def test_a_look_leaves_modes_gradients_and_random_states_alone(bench: Any, configure: Any):
+def test_a_look_leaves_modes_gradients_and_random_states_alone(bench, configure):
     config = configure(**LOOKED_AT)
     model = load_model(bench.base).train()
     model.model.layers[0].eval()
     next(model.parameters()).requires_grad_(False)
 
-    def state() -> tuple[Any, ...]:
+    def state():
         modes = [module.training for module in model.modules()]
         open_ = [parameter.requires_grad for parameter in model.parameters()]
         settings = (model.config.use_cache, model.config._attn_implementation)
@@ -97,16 +90,14 @@ def test_a_look_leaves_modes_gradients_and_random_states_alone(bench: Any, confi
     assert heard[:20] == [(drawn, 20) for drawn in range(1, 21)]  # 5 problems x 4 samples
 
 
-def test_a_resumed_training_repeats_no_look_and_ends_with_the_same_weights(
-    bench: Any, configure: Any
-):
+def test_a_resumed_training_repeats_no_look_and_ends_with_the_same_weights(bench, configure):
     config = configure(rl={"steps": 5}, guide={"name": "token"}, **LOOKED_AT)
     bench.run(config, "plain")
-    calls: list[int] = []
+    calls = []
 
     with Validation(1, [APART], config, (1, 2, 4)) as validation:
 
-        def validate(model: Any) -> dict[str, float]:
+        def validate(model):
             calls.append(1)
             return validation.validate(model, bench.tokenizer, lambda *_: None)
 
@@ -123,10 +114,10 @@ def test_a_resumed_training_repeats_no_look_and_ends_with_the_same_weights(
         assert weights(bench.folder / name / "model") == weights(bench.folder / "plain" / "model")
 
 
-def test_a_training_that_is_to_stop_saves_before_it_looks_again(bench: Any, configure: Any):
-    heard: list[dict[str, Any]] = []
+def test_a_training_that_is_to_stop_saves_before_it_looks_again(bench, configure):
+    heard = []
 
-    def on_step(record: dict[str, Any]) -> None:
+    def on_step(record):
         heard.append(record)
         if record["step"] == 2:
             os.kill(os.getpid(), signal.SIGTERM)
@@ -138,10 +129,10 @@ def test_a_training_that_is_to_stop_saves_before_it_looks_again(bench: Any, conf
     assert validated(heard) == [1, 2]
 
 
-def test_a_look_sees_the_model_as_the_step_left_it(bench: Any, configure: Any):
-    seen: list[float] = []
+def test_a_look_sees_the_model_as_the_step_left_it(bench, configure):
+    seen = []
 
-    def validate(model: Any) -> dict[str, float]:
+    def validate(model):
         seen.append(float(sum(weight.detach().sum() for weight in model.parameters())))
         return {"eval/pass@1": seen[-1]}
 
@@ -154,7 +145,7 @@ def test_a_look_sees_the_model_as_the_step_left_it(bench: Any, configure: Any):
     assert len(set(seen)) == 2
 
 
-def test_a_problem_without_room_for_its_samples_is_refused_before(bench: Any, configure: Any):
+def test_a_problem_without_room_for_its_samples_is_refused_before(bench, configure):
     long = Benchmark("long.jsonl", (Problem("l1", "long", "1" * 56, "1"),), "math", None)
     config, policy = configure(**LOOKED_AT), Policy(str(bench.base))
     Validation(2, [long], config, (1,)).require_room(policy)  # 56 + 8 tokens in a context of 64

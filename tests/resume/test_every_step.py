@@ -1,9 +1,5 @@
 """Every method with its own steps a generation batch, stopped or killed after every step of two."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from resumed import CASES, NO_TIME, Training, formed, same_ends, stopping
 from toy_policy import KilledError, killing
@@ -17,7 +13,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_it_ends_as_undisturbed(bench: Any, case: str, monkeypatch: pytest.MonkeyPatch):
+def test_it_ends_as_undisturbed(bench, case, monkeypatch):
     monkeypatch.setattr(GRPOTrainer, "_generate_single_turn", formed())
     # otherwise a slow disk leaves saves out: they may take 5 % of the time
     monkeypatch.setattr(interruption, "SAVING_SHARE", 1.0)

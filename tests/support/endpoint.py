@@ -93,7 +93,7 @@ def serve(endpoint):
                 self.answer(*endpoint.says(body, usual_answer(endpoint, body)))
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     endpoint.address = f"http://127.0.0.1:{server.server_port}"
     return server
 

@@ -106,6 +106,11 @@ def log_softmax(logit_ZV):
     return shifted_ZV - np.log(np.exp(shifted_ZV).sum(axis=-1, keepdims=True))
 
 
+def close(found, expected, tolerance=1e-12):
+    """Compare by absolute differences."""
+    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance)
+
+
 def slope(value, by):
     """Return a sum's derivative, by autograd."""
     return torch.autograd.grad(value.sum(), by, retain_graph=True)[0].numpy()

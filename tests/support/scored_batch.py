@@ -37,48 +37,48 @@ def of_tokens(logps_BTV, batch):
     return logps_BTV.gather(2, batch["completion_ids"][..., None])[..., 0]
 
 
-def prepared(
-    bench,
-    configure,
-    *,
-    guide,
-    anchor,
-    rl=None,
-    section=None,
-    **further,
-):
-    """Return a trainer past its first step; `section` are settings of the model."""
+def prepared(bench, configure, *, guide, anchor, model):
+    """Return a trainer of the policy past its first step."""
     config = configure(
         guide=guide,
-        rl={"loss": "grpo", **(rl or {})},
+        rl={"loss": "grpo"},
         rollout={"temperature": TEMPERATURE, "min_p": 0.0},
         anchor=anchor,
-        model=section or {},
     )
-    trainer = bench.trainer(config, **further)
+    trainer = bench.trainer(config, model=model)
     trainer.state.global_step = 1
     trainer.current_gradient_accumulation_steps = 1
     trainer.model.train()
     return trainer
 
 
+def row_of(batch, i):
+    """Problem, prompt and completion of a row, without padding."""
+    prompt, completion = (
+        batch[f"{part}_ids"][i][batch[f"{part}_mask"][i].bool()].tolist()
+        for part in ("prompt", "completion")
+    )
+    return int(batch["prompt_row_B"][i]), prompt, completion
+
+
 def rows_of(trainer):
     """Number, problem, prompt and completion of each row of the generation batch, in order."""
-    rows = []
-    for batch in trainer._buffered_inputs:
-        for i, number in enumerate(batch["row_ids_B"].tolist()):
-            prompt, completion = (
-                batch[f"{part}_ids"][i][batch[f"{part}_mask"][i].bool()].tolist()
-                for part in ("prompt", "completion")
-            )
-            rows.append((number, int(batch["prompt_row_B"][i]), prompt, completion))
-    return sorted(rows)
+    return sorted(
+        (number, *row_of(batch, i))
+        for batch in trainer._buffered_inputs
+        for i, number in enumerate(batch["row_ids_B"].tolist())
+    )
 
 
 def log_chances(model, prompt, completion):
     """Return log pi of each token of a row without padding."""
     logits_TV = model(torch.tensor([prompt + completion])).logits[0, len(prompt) - 1 : -1]
     return logits_TV.log_softmax(-1)[range(len(completion)), completion]
+
+
+def gradients_of(model):
+    """Return the gradients by the weights' names, in double precision."""
+    return {name: weight.grad.double() for name, weight in model.named_parameters()}
 
 
 def assert_same_gradients(model, gradients, least=0.0):

@@ -1,5 +1,8 @@
 """A policy of a few thousand parameters, and tasks that it can learn or fail."""
 
+import json
+import os
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,6 +88,13 @@ class Bench:
         train_rl(config, inputs, run, on_step)
         return heard
 
+    def resumed(self, config, name, *steps, **changed):
+        """Die at each of these steps in turn, as a kill does, and then train to the end."""
+        for step in steps:
+            with pytest.raises(KilledError):
+                self.run(config, name, on_step=killing(step), **changed)
+        return self.run(config, name, **changed)
+
     def trainer(self, config, **changed):
         """The trainer of `run`, not yet trained."""
         inputs = self.inputs(**({"model": load_model(self.base)} | changed))
@@ -104,6 +114,23 @@ def bench(base, tokenizer, tmp_path):
 @pytest.fixture
 def configure():
     return configuration
+
+
+@pytest.fixture(scope="session")
+def start(warm):
+    """Start a process that carries out orders, with one thread: sums depend on how many there are.
+
+    Its output ends when it is dead.
+    """
+
+    def begin(*orders):
+        return subprocess.Popen(
+            [warm.python, str(Path(__file__).with_name("toy_run.py")), json.dumps(orders)],
+            env={**os.environ, "OMP_NUM_THREADS": "1"}, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+
+    return begin
 
 
 class KilledError(Exception):
@@ -135,13 +162,16 @@ def weights(folder):
 class StepsSeen(TrainerCallback):
     """Before each optimiser step the policy, in double precision, and its gradients by name.
 
-    The policy is a copy without the trainer's own forward; `also` gives what else is kept.
+    The policy is a copy without the trainer's own forward; `also` gives what else is kept. And the
+    record of each step.
     """
 
     def __init__(self, trainer, base, also=tuple):
         self.trainer, self.base, self.also = trainer, base, also
         self.steps = []
+        self.records = []
         trainer.add_callback(self)
+        trainer.writer.on_step = lambda record: self.records.append(dict(record))
 
     def on_pre_optimizer_step(self, *_, **__):
         model = self.trainer.accelerator.unwrap_model(self.trainer.model)

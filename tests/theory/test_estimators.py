@@ -5,14 +5,13 @@ On-policy and untruncated, with plain sums over tokens. A gradient is the diverg
 descended; the reward's is the same under all of them.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
 from enumeration import (
     Tree,
     ascend,
+    close,
     covering,
     entropies,
     k3_corrected,
@@ -38,10 +37,6 @@ every_guide = pytest.mark.parametrize(
     "log_q_BT", [RANDOM_BT, TOKEN_BT, BRANCH_BT], ids=["random", "token", "branch"]
 )
 every_estimator = pytest.mark.parametrize("estimator", ESTIMATORS)
-
-
-def close(found, expected):
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 
 def loss(estimator, logps_BT, reference_BT, log_q_BT):

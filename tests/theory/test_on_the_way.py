@@ -3,12 +3,10 @@
 With a_i = r_i - beta log pi_i / (q_i P_i), the logits move by pi_i (a_i - mean a) per step.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
-from enumeration import covering, log_softmax, slope, tilted
+from enumeration import close, covering, log_softmax, slope, tilted
 from scipy.integrate import solve_ivp
 
 from sage_cli.guides.divergences import k3
@@ -54,7 +52,7 @@ def test_two_right_answers_on_the_way(beta, log_q_B):
     ratio_B = log_B - torch.from_numpy(log_q_B + np.log(REFERENCE_B))
     value = log_B.exp() * (torch.from_numpy(RIGHT_B) - beta * ratio_B)
     pushed_B = push(logit_B.detach().numpy(), beta, log_q_B)
-    np.testing.assert_allclose(slope(value, logit_B), pushed_B, rtol=0, atol=1e-12)
+    close(slope(value, logit_B), pushed_B)
     assert pushed_B[FREQUENT] > pushed_B[RARE]
 
 
@@ -106,10 +104,10 @@ def test_k3_holds_a_rare_answer_on_the_way(log_q_B, latest):
     value = log_B.exp() * torch.from_numpy(RIGHT_B) - beta * torch.from_numpy(policy_B) * term_B
     z_B = np.log(policy_B)
     total_B = push(z_B, 0.0) + beta * pull(z_B, log_q_B)
-    np.testing.assert_allclose(slope(value, logit_B), total_B, rtol=0, atol=1e-12)
+    close(slope(value, logit_B), total_B)
     end_B = covering(RIGHT_B, np.exp(log_q_B) * REFERENCE_B, beta)
     z_B = np.log(end_B)
-    np.testing.assert_allclose(push(z_B, 0.0) + beta * pull(z_B, log_q_B), 0, rtol=0, atol=1e-12)
+    close(push(z_B, 0.0) + beta * pull(z_B, log_q_B), 0)
     masses = steps(10_000, beta, log_q_B, covers=True)[:, RARE]
     assert masses[-1] == pytest.approx(latest, rel=0.01)
     assert masses.min() > 0.0009

@@ -1,14 +1,12 @@
 """Guides and divergences token by token (Eqs. 5-12, 39): sums over completions and over states."""
 
-from __future__ import annotations
-
 import math
 from statistics import NormalDist
 
 import numpy as np
 import pytest
 import torch
-from enumeration import Tree, entropies, random_policy
+from enumeration import Tree, close, entropies, random_policy
 
 from sage_cli.guides import BranchGuide, RandomGuide, Signals, TokenGuide
 
@@ -19,10 +17,6 @@ POLICY_B, REFERENCE_B = TREE.masses(POLICY_ZV), TREE.masses(REFERENCE_ZV)
 GUIDES = [RandomGuide(epsilon=(0.5, 0.0)), TokenGuide(), BranchGuide(tau=0.5, rho=0.8)]
 """The tree's entropies reach log 3, so that branch's tau is lower."""
 every_guide = pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: type(guide).__name__)
-
-
-def close(found, expected, tolerance=1e-12):
-    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance)
 
 
 def test_the_enumeration_by_hand():

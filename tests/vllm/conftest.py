@@ -1,10 +1,7 @@
 """The real vLLM engine: collected only where vLLM is installed (`make test-vllm`)."""
 
-from __future__ import annotations
-
 import os
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +11,7 @@ os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 
 
-def policy(folder: Path, std: float) -> Path:
+def policy(folder, std):
     """Save random weights in a folder, large enough that answers differ from each other."""
     from random_model import random_model
 
@@ -28,12 +25,12 @@ def policy(folder: Path, std: float) -> Path:
 
 
 @pytest.fixture(scope="session")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """The folder of a small model."""
     return policy(tmp_path_factory.mktemp("model"), 0.15)
 
 
 @pytest.fixture(scope="session")
-def unsure(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def unsure(tmp_path_factory):
     """One with entropies high enough for min_p to leave something out."""
     return policy(tmp_path_factory.mktemp("policy"), 0.1)

@@ -1,11 +1,7 @@
 """TRL's colocated engine, the real one: seeded by us, and gone from the environment."""
 
-from __future__ import annotations
-
 import os
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
 from accelerate import Accelerator
@@ -23,16 +19,14 @@ from sage_cli.training.rollout_engine import (
 pytestmark = pytest.mark.timeout(1800)
 
 
-def test_a_colocated_engine_draws_for_each_row_and_leaves_no_trace(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_colocated_engine_draws_for_each_row_and_leaves_no_trace(folder, monkeypatch):
     """Without the hand-over of weights, which needs a GPU."""
     model, tokenizer = load_model(folder), load_tokenizer(folder)
     quick = partial(vllm_generation.LLM, enforce_eager=True, dtype="float32")
     monkeypatch.setattr(vllm_generation, "LLM", quick)
     before = dict(os.environ)
     with as_launched(), engine_as_asked(7, 3, "raw_logprobs"):
-        made: Any = VLLMGeneration(
+        made = VLLMGeneration(
             model, Accelerator(cpu=True), tokenizer, max_model_length=64, max_completion_length=12
         )
     for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",

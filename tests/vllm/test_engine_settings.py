@@ -1,13 +1,9 @@
 """`sampling.vllm` on the real engine: what reaches it, what is refused, what never leaks in."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Iterator
 from dataclasses import fields
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -26,24 +22,22 @@ SAMPLED = SamplingParameters(0.9, 1.0, 0, 0.0, 16, "</SOLUTION>")
 REQUESTS = [SampleRequest(f"p{a}", f"{a}*{a + 3}=?", tuple(range(4)), 7) for a in range(11, 17)]
 
 
-def setup(path: Path, **settings: Any) -> SamplerSetup:
+def setup(path, **settings):
     section = SamplingSection(backend="vllm", batch_rows=32, vllm=settings)
     return SamplerSetup(path, SAMPLED, section, dtype="float32")
 
 
 @pytest.fixture(scope="module")
-def engine(folder: Path) -> Iterator[VllmSampler]:
+def engine(folder):
     with VllmSampler(setup(folder, max_model_len=64)) as sampler:
         yield sampler
 
 
-def texts(sampler: VllmSampler) -> dict[tuple[str, int], str]:
+def texts(sampler):
     return {(one.problem_id, one.index): one.text for one in sampler.sample(REQUESTS)}
 
 
-def test_nothing_of_generation_config_json_changes_what_is_drawn(
-    engine: VllmSampler, folder: Path, tmp_path: Path
-) -> None:
+def test_nothing_of_generation_config_json_changes_what_is_drawn(engine, folder, tmp_path):
     tempting = tmp_path / "tempting"
     tempting.mkdir()
     for file in folder.iterdir():
@@ -55,7 +49,7 @@ def test_nothing_of_generation_config_json_changes_what_is_drawn(
         assert texts(sampler) == texts(engine)
 
 
-def test_an_adapter_of_any_rank_is_sampled_from(folder: Path, tmp_path: Path) -> None:
+def test_an_adapter_of_any_rank_is_sampled_from(folder, tmp_path):
     torch.manual_seed(1)
     model = get_peft_model(
         Qwen2ForCausalLM.from_pretrained(folder),
@@ -67,7 +61,7 @@ def test_an_adapter_of_any_rank_is_sampled_from(folder: Path, tmp_path: Path) ->
         assert len(texts(sampler)) == 24
 
 
-def test_prompts_without_room_for_an_answer_are_named(engine: VllmSampler) -> None:
+def test_prompts_without_room_for_an_answer_are_named(engine):
     long = SampleRequest("long", "1+" * 40, (0,), 7)
     drawn = []
     with pytest.raises(RefusedPromptsError, match="more than the context of 64"):
@@ -76,7 +70,7 @@ def test_prompts_without_room_for_an_answer_are_named(engine: VllmSampler) -> No
     assert "long" not in drawn
 
 
-def test_prompts_that_do_not_fit_into_one_step_wait_for_the_next(folder: Path) -> None:
+def test_prompts_that_do_not_fit_into_one_step_wait_for_the_next(folder):
     """A CPU's engine dies where it reads a part of a seeded request's prompt."""
     settings = {"max_model_len": 64, "max_num_batched_tokens": 64}
     with VllmSampler(setup(folder, **settings)) as sampler:
@@ -84,12 +78,12 @@ def test_prompts_that_do_not_fit_into_one_step_wait_for_the_next(folder: Path) -
 
 
 @pytest.mark.parametrize("settings", [{"max_model_length": 64}, {"tensor_parallel_size": 3}])
-def test_what_the_engine_refuses_is_an_error(folder: Path, settings: dict[str, int]) -> None:
+def test_what_the_engine_refuses_is_an_error(folder, settings):
     with pytest.raises(SamplingError, match="vLLM can't load"):
         VllmSampler(setup(folder, **settings))
 
 
-def test_what_is_known_of_vllm_is_so() -> None:
+def test_what_is_known_of_vllm_is_so():
     config = find_spec("vllm")
     assert config is not None
     assert config.origin is not None

@@ -4,23 +4,16 @@ Everything is as in a training but for the hand-over of weights, which needs a G
 the policy's own from its folder. What is expected is computed here in float64, from the formulas.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 from toy_policy import PROMPTS, parity_grader
 from transformers import AutoModelForCausalLM
 from trl.generation import vllm_generation
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.models.loading import load_model, load_tokenizer
-from sage_cli.settings.sections.sampling import LogprobsMode
 from sage_cli.store.run import Run
 from sage_cli.training.rl import RlInputs, build_trainer
 from sage_cli.training.rollout_engine import as_launched, engine_as_asked
@@ -31,7 +24,7 @@ pytestmark = pytest.mark.timeout(1800)
 MIN_P, BETA, RHO, TAU, ROWS = 0.01, 0.3, 0.3, 1.0, 16
 
 
-def configuration() -> SageConfig:
+def configuration():
     return SageConfig.model_validate(
         {
             "model": {"tuning": "full"},
@@ -47,7 +40,7 @@ def configuration() -> SageConfig:
 class Rollouts:
     """A trainer whose engine is vLLM, with a generation batch of its and what is so in float64."""
 
-    def __init__(self, folder: Path, mode: LogprobsMode) -> None:
+    def __init__(self, folder, mode):
         config = configuration()
         inputs = RlInputs(
             model=load_model(folder, trainable=True),
@@ -57,7 +50,7 @@ class Rollouts:
             grader=parity_grader,
         )
         with as_launched(), engine_as_asked(7, 0, mode):
-            self.trainer: Any = build_trainer(config, inputs, Run(folder / mode), lambda _: None)
+            self.trainer = build_trainer(config, inputs, Run(folder / mode), lambda _: None)
         self.trainer.vllm_generation.sync_weights = lambda: None  # the engine has these weights
         rows = [self.trainer.train_dataset[i // 4] for i in range(ROWS)]
         self.batch = self.trainer._generate_and_score_completions(rows)
@@ -66,21 +59,20 @@ class Rollouts:
         self.model = AutoModelForCausalLM.from_pretrained(folder).double().eval()
         self.logps_BTV = self._exact()
 
-    def _exact(self) -> Tensor:
+    def _exact(self):
         prompt, drawn = self.batch["prompt_ids"], self.batch["completion_ids"]
         ids = torch.cat([prompt, drawn], dim=1)
         attention = torch.cat([self.batch["prompt_mask"], self.batch["completion_mask"]], dim=1)
         logits = self.model(input_ids=ids, attention_mask=attention).logits
-        logps_BTV: Tensor = logits[:, prompt.shape[1] - 1 : -1].log_softmax(-1)
-        return logps_BTV
+        return logits[:, prompt.shape[1] - 1 : -1].log_softmax(-1)
 
-    def kept_mass(self) -> Tensor:
+    def kept_mass(self):
         """S, the probability of the tokens that min_p keeps."""
         p_BTV = self.logps_BTV.detach().exp()
         kept = p_BTV >= MIN_P * p_BTV.amax(dim=-1, keepdim=True)
         return (p_BTV * kept).sum(dim=-1)
 
-    def expected_gradient(self, ratio_BT: Tensor) -> dict[str, Tensor]:
+    def expected_gradient(self, ratio_BT):
         """Of -ratio A log pi (on-policy) and beta times k3 to q pi_ref, per row then over rows.
 
         The policy is its own reference: k3's d is log q alone; q = 1 + rho max(0, H - tau) <= 1.4.
@@ -98,7 +90,7 @@ class Rollouts:
         per_row.mean().backward(retain_graph=True)
         return {name: p.grad.clone() for name, p in self.model.named_parameters()}
 
-    def gradient(self) -> dict[str, Tensor]:
+    def gradient(self):
         trainer = self.trainer
         trainer.current_gradient_accumulation_steps = 1
         trainer.model.train()
@@ -108,7 +100,7 @@ class Rollouts:
 
 
 @pytest.fixture(scope="module")
-def quick_engine() -> Iterator[None]:
+def quick_engine():
     plain = vllm_generation.LLM
     vllm_generation.LLM = partial(plain, enforce_eager=True, dtype="float32")
     yield
@@ -116,17 +108,17 @@ def quick_engine() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module", params=["raw_logprobs", "processed_logprobs"])
-def rollouts(request: pytest.FixtureRequest, unsure: Path, quick_engine: None) -> Rollouts:
+def rollouts(request, unsure, quick_engine):
     return Rollouts(unsure, request.param)
 
 
-def distance(found: dict[str, Tensor], expected: dict[str, Tensor]) -> float:
+def distance(found, expected):
     """The difference's norm over the expected gradient's."""
     difference = sum((found[name] - expected[name]).square().sum() for name in expected)
     return float((difference / sum(g.square().sum() for g in expected.values())) ** 0.5)
 
 
-def test_the_ratio_the_kept_mass_and_the_gradient(rollouts: Rollouts) -> None:
+def test_the_ratio_the_kept_mass_and_the_gradient(rollouts):
     batch, mask_BT, kept_BT = rollouts.batch, rollouts.mask_BT, rollouts.kept_mass()
     chosen_BT = rollouts.logps_BTV.detach().gather(2, batch["completion_ids"][..., None])[..., 0]
     ratio_BT = batch["importance_sampling_ratio"].double()
@@ -150,5 +142,5 @@ def test_the_ratio_the_kept_mass_and_the_gradient(rollouts: Rollouts) -> None:
     assert distance(found, rollouts.expected_gradient(one_BT)) > 3e-3
 
 
-def test_a_training_asks_for_what_the_formulas_want() -> None:
+def test_a_training_asks_for_what_the_formulas_want():
     assert configuration().rollout.logprobs_mode == "raw_logprobs"

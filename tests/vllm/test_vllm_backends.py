@@ -1,13 +1,10 @@
 """The in-process engine and `vllm serve` with a small model: one sample set, filled by either."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import httpx
@@ -30,7 +27,6 @@ from sage_cli.sampling.sampler_contract import SamplerContract
 from sage_cli.sampling.server import ServerSampler
 from sage_cli.sampling.vllm_sampler import VllmSampler
 from sage_cli.settings.sections.sampling import SamplingSection
-from sage_cli.store.sample_parts import Completion
 from sage_cli.store.sample_set import SampleIdentity, SampleSet
 
 pytestmark = pytest.mark.timeout(1800)  # on a busy CPU an engine takes minutes to load
@@ -41,15 +37,13 @@ GREEDY = SamplingParameters(0.0, 1.0, 0, 0.0, 24, "</SOLUTION>")
 SEED = 7
 
 
-def setup(
-    path: Path, parameters: SamplingParameters, backend: str = "vllm", rows: int = 32
-) -> SamplerSetup:
+def setup(path, parameters, backend="vllm", rows=32):
     section = SamplingSection(backend=backend, batch_rows=rows)
     return SamplerSetup(path, parameters, section, dtype="float32")
 
 
 @pytest.fixture(scope="module")
-def adapter(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def adapter(folder, tmp_path_factory):
     path = tmp_path_factory.mktemp("adapter")
     torch.manual_seed(1)
     model = get_peft_model(
@@ -65,13 +59,13 @@ def adapter(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def engine(folder: Path) -> Iterator[VllmSampler]:
+def engine(folder):
     with VllmSampler(setup(folder, SAMPLED)) as sampler:
         yield sampler
 
 
 @pytest.fixture(scope="module")
-def server(folder: Path) -> Iterator[str]:
+def server(folder):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -94,25 +88,23 @@ def server(folder: Path) -> Iterator[str]:
         process.terminate()
 
 
-def requests(indices: Sequence[int], names: Sequence[str] = tuple(PROMPTS)) -> list[SampleRequest]:
+def requests(indices, names=tuple(PROMPTS)):
     return [SampleRequest(name, PROMPTS[name], tuple(indices), SEED) for name in names]
 
 
-def by_key(sampler: Sampler, wanted: Sequence[SampleRequest]) -> dict[tuple[str, int], Completion]:
+def by_key(sampler, wanted):
     drawn = list(sampler.sample(wanted))
     keyed = {(row.problem_id, row.index): row for row in drawn}
     assert len(keyed) == len(drawn) == sum(len(request.indices) for request in wanted)
     return keyed
 
 
-def share_equal(
-    a: dict[tuple[str, int], Completion], b: dict[tuple[str, int], Completion]
-) -> float:
+def share_equal(a, b):
     assert a.keys() == b.keys()
     return sum(a[key].text == b[key].text for key in a) / len(a)
 
 
-def test_a_sample_depends_on_its_seed_and_not_on_its_company(engine: VllmSampler) -> None:
+def test_a_sample_depends_on_its_seed_and_not_on_its_company(engine):
     together = by_key(engine, requests(range(16)))
     assert len({row.text for row in together.values()}) > 0.9 * len(together)
     alone = by_key(engine, requests([5], ["p13"]))
@@ -125,8 +117,8 @@ def test_a_sample_depends_on_its_seed_and_not_on_its_company(engine: VllmSampler
 
 
 def test_one_sample_set_is_filled_by_the_engine_and_then_by_a_server(
-    engine: VllmSampler, server: str, folder: Path, tmp_path: Path
-) -> None:
+    engine, server, folder, tmp_path
+):
     samples = SampleSet(tmp_path, SampleIdentity("m", "t", {}, SEED))
     assert fill(samples, PROMPTS, 8, engine) == 80
     section = SamplingSection(servers=(server,), batch_rows=16)
@@ -138,9 +130,7 @@ def test_one_sample_set_is_filled_by_the_engine_and_then_by_a_server(
 
 
 @pytest.mark.parametrize("which", ["folder", "adapter"])
-def test_greedy_text_equals_the_transformers_backend(
-    which: str, request: pytest.FixtureRequest
-) -> None:
+def test_greedy_text_equals_the_transformers_backend(which, request):
     path = request.getfixturevalue(which)
     drawn = []
     for backend in ("vllm", "transformers"):
@@ -152,14 +142,14 @@ def test_greedy_text_equals_the_transformers_backend(
 class LeftOpen(Sampler):
     """The module's engine, which takes half a minute to load; closing it is tested below."""
 
-    def __init__(self, engine: VllmSampler) -> None:
+    def __init__(self, engine):
         self.sample, self._engine = engine.sample, engine  # type: ignore[method-assign]
 
     @property
-    def provenance(self) -> Mapping[str, str]:
+    def provenance(self):
         return self._engine.provenance
 
-    def close(self) -> None: ...
+    def close(self): ...
 
 
 class TestVllm(SamplerContract):
@@ -167,14 +157,14 @@ class TestVllm(SamplerContract):
     deterministic_share = 0.85
 
     @pytest.fixture(autouse=True)
-    def _given(self, engine: VllmSampler) -> None:
+    def _given(self, engine):
         self.engine = engine
 
-    def make(self) -> Sampler:
+    def make(self):
         return LeftOpen(self.engine)
 
 
-def test_a_closed_engine_is_gone_and_says_so(folder: Path) -> None:
+def test_a_closed_engine_is_gone_and_says_so(folder):
     before = engines()
     sampler = VllmSampler(setup(folder, SAMPLED))
     (own,) = engines() - before
@@ -185,7 +175,7 @@ def test_a_closed_engine_is_gone_and_says_so(folder: Path) -> None:
         list(sampler.sample(requests([0])))
 
 
-def engines() -> set[int]:
+def engines():
     """This process's children that are engines and live; one that ended is a zombie for a while."""
     listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="utf-8")
     states = {int(pid): Path(f"/proc/{pid}/stat").read_text().split(") ") for pid in listed.split()}

@@ -99,12 +99,9 @@ def test_modes_by_hand(tmp_path):
     )
 
 
-def test_every_mode_of_a_generator_of_ours_has_words():
+def test_modes_have_words_and_need_problems_that_announce_them(tmp_path):
     kind = generator_with_modes("arithmetic")
     assert list(kind.mode_words) == list(kind.modes)
-
-
-def test_modes_need_problems_whose_completions_announce_them(tmp_path):
     assert generator_with_modes("arithmetic-dev") is Arithmetic
     for name in ("kk-generated", "aime", str(tmp_path / "mine.csv")):
         with pytest.raises(DataError, match="don't announce how they solve"):

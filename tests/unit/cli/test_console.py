@@ -187,6 +187,8 @@ def test_warnings_and_log_lines_are_shown_so_too(monkeypatch):
     prepare()
     said = warnings.formatwarning(HOSTILE, UserWarning, "f", 1)  # type: ignore[arg-type]
     assert not re.search(COMMANDS, said)
+    plain = warnings.formatwarning(UserWarning("no reward"), UserWarning, "rl.py", 7)
+    assert plain == "warning: no reward\n"
     assert logging.lastResort is not None
     assert isinstance(logging.lastResort.formatter, SafeFormatter)
     record = logging.LogRecord("x", 30, "f", 1, "%s is no part", (HOSTILE,), None)

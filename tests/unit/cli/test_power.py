@@ -9,8 +9,8 @@ from sage_cli.cli.named_models import passk_of_files
 from sage_cli.cli.power import power, whole_numbers
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
-from sage_cli.evaluation.counted_files import read_counted_files
 from sage_cli.evaluation.evaluate import Evaluation
+from sage_cli.evaluation.imported import read_counted_files
 from sage_cli.progress import Silent
 
 

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import warnings
 from pathlib import Path
 
 import pytest
@@ -15,11 +14,8 @@ HEAVY |= {"pandas"}
 OWN = {"sage_cli.config.schema", "numpy"}
 """Light beside those, but a third of what `--help` takes."""
 EACH = {f"sage_cli.cli.{name}" for name in COMMANDS}
-SETTINGS = {"sage_cli.config.schema"}
 PAPER = ["suite", "plan", "paper", "--preset", "qwen2.5-math-7b", "--runs", "/nonexistent"]
-PLANS = (
-    "rl --guide branch", "sft", "sweep", "passk", "demo", "rl --measure --gpu 80",
-)  # fmt: skip
+PLANS = ("rl --guide branch", "sft", "sweep", "passk", "demo", "rl --measure --gpu 80")
 
 
 @pytest.mark.parametrize(
@@ -28,7 +24,7 @@ PLANS = (
         ([["--help"]], set()),
         ([["runs", "list", "--runs", "/nonexistent"]], {"sage_cli.cli.runs"}),
         ([[name, "--help"] for name in COMMANDS], EACH),
-        ([["config", "show"], PAPER], EACH | SETTINGS),
+        ([["config", "show"], PAPER], EACH | {"sage_cli.config.schema"}),
         ([[*words.split(), "--dry-run"] for words in PLANS], EACH | OWN),
         ([["suite", "plan", "paper"], ["suite", "list"]], EACH | OWN),
     ],
@@ -66,13 +62,6 @@ def test_threads_wait_awake_only_where_nothing_else_runs(load, before, spin, tmp
     app.prepare(tmp_path / "loadavg")
     assert os.environ.get("GOMP_SPINCOUNT") == spin
     assert before or os.environ["OMP_WAIT_POLICY"] == "PASSIVE"
-
-
-def test_a_warning_is_a_line_of_its_words(tmp_path, monkeypatch):
-    monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)  # put back afterwards
-    app.prepare(tmp_path / "loadavg")
-    said = warnings.formatwarning(UserWarning("no reward"), UserWarning, "rl.py", 7)
-    assert said == "warning: no reward\n"
 
 
 def test_a_background_job_of_a_script_hears_sigint(monkeypatch):

@@ -91,10 +91,15 @@ def test_settings_of_another_version_are_named_as_such(stored, setting):
     assert "runs/ID/model" in old.value.next_step
 
 
-def test_a_typed_mistake_over_a_stored_configuration_is_the_typists():
+def test_typed_mistakes_are_the_typists_and_registered_names_need_no_consent():
     with pytest.raises(ConfigurationError) as mistaken:
         load(sets=["sweep.raced=true"], stored={"sweep": {"trials": 4}})
     assert "another version" not in str(mistaken.value)
+    stored = {"rl": {"rewards": [{"name": "grade"}, {"name": "brevity"}]},
+              "grading": {"judge": "roles"}}  # fmt: skip
+    config = load(stored=stored).config
+    assert (config.grading.judge, len(config.rl.rewards)) == ("roles", 2)
+    assert without_consent(stored) == stored
 
 
 TRUSTING = {"kind": "pretrained", "path": "some/model", "trust_remote_code": True}
@@ -195,11 +200,3 @@ def test_a_stored_configuration_has_no_function_of_its_own_run(own, setting):
     usual = {"grading.judge": "null", "rl.rewards": "grade"}[setting]
     assert load(stored=stored, sets=[f"{setting}={usual}"]).config
     assert without_consent(stored) == {section: {}}
-
-
-def test_registered_names_need_no_consent():
-    stored = {"rl": {"rewards": [{"name": "grade"}, {"name": "brevity"}]},
-              "grading": {"judge": "roles"}}  # fmt: skip
-    config = load(stored=stored).config
-    assert (config.grading.judge, len(config.rl.rewards)) == ("roles", 2)
-    assert without_consent(stored) == stored

@@ -63,55 +63,51 @@ def count(inputs):
 
 COUNTED = Analysis("counted", "how many problems there are", count)
 """
-ANALYSE = """
-from pathlib import Path
-from answered import Sample, answered, inputs
-from sage_cli.analysis.selection import find_analysis
-of = answered(Path("samples"), "a", {"p": [Sample()], "q": [Sample()]})
-print(find_analysis("counted").compute(inputs(of)).data)
+IMPORT = "from sage_cli.analysis.counted import COUNTED"
+PROGRAM = """
+import sys
+from sage_cli.cli.app import app
+for line in filter(None, sys.argv[1:]):
+    try:
+        app(line.split())
+    except SystemExit as end:
+        assert not end.code, line
+if "" in sys.argv:
+    from pathlib import Path
+    from answered import Sample, answered, inputs
+    from sage_cli.analysis.selection import find_analysis
+    of = answered(Path("samples"), "a", {"p": [Sample()], "q": [Sample()]})
+    print(find_analysis("counted").compute(inputs(of)).data)
 """
-
-
 ADDED = {
     "a guide": {"guides/steady.py": GUIDE},
     "a method": {"methods/halved.py": METHOD},
-    "a setting": {
-        "settings/sections/sampling.py": (SETTING[: SETTING.index("    patience")], SETTING)
-    },
-    "a benchmark": {
-        "problems/registry.py": ("_ENTRIES: tuple[DataSet | Group, ...] = (\n", BENCHMARK)
-    },
+    "a setting": {"settings/sections/sampling.py": (SETTING.partition("    patience")[0], SETTING)},
+    "a benchmark": {"problems/registry.py": (BENCHMARK.partition("    DataSet")[0], BENCHMARK)},
     "an analysis": {
         "analysis/counted.py": ANALYSIS,
-        "analysis/selection.py": (
-            "_ANALYSES = (",
-            "from sage_cli.analysis.counted import COUNTED\n_ANALYSES = (COUNTED, ",
-        ),
+        "analysis/selection.py": ("_ANALYSES = (", f"{IMPORT}\n_ANALYSES = (COUNTED, "),
     },
 }
-SAGE = "from sage_cli.cli.app import main; main()"
 RUN = {
-    "a guide": [
-        (SAGE, ("rl", "--guide", "steady", "--set", "guide.factor=1.2", "--dry-run"), "steady"),
-        (SAGE, ("config", "explain", "guide.factor"), "The factor."),
-    ],
-    "a method": [
-        (SAGE, ("rl", "--algo", "halved", "--set", "rl.share=0.25", "--dry-run"), "halved"),
-        (SAGE, ("config", "algos"), "half of the centred reward"),
-    ],
-    "a setting": [
-        (SAGE, ("config", "explain", "evaluation.patience"), "before a training ends"),
-        (SAGE, ("config", "show", "--set", "evaluation.patience=5", "--json"), '"patience": 5'),
-    ],
-    "a benchmark": [
-        (SAGE, ("data", "list"), "pub-quiz"),
-        (SAGE, ("data", "show", "pub-quiz"), "How many bones has a shark?"),
-    ],
-    "an analysis": [
-        (SAGE, ("analyze",), "how many problems there are"),
-        (ANALYSE, (), "{'problems': 2}"),
-    ],
-}
+    "a guide": {
+        "rl --guide steady --set guide.factor=1.2 --dry-run": "steady",
+        "config explain guide.factor": "The factor.",
+    },
+    "a method": {
+        "rl --algo halved --set rl.share=0.25 --dry-run": "halved",
+        "config algos": "half of the centred reward",
+    },
+    "a setting": {
+        "config explain evaluation.patience": "before a training ends",
+        "config show --set evaluation.patience=5 --json": '"patience": 5',
+    },
+    "a benchmark": {
+        "data list": "pub-quiz", "data show pub-quiz": "How many bones has a shark?",
+    },
+    "an analysis": {"analyze": "how many problems there are", "": "{'problems': 2}"},
+}  # fmt: skip
+"""Command lines and what is said; the empty one computes the analysis."""
 
 
 @pytest.fixture(scope="module")
@@ -136,11 +132,11 @@ def test_a_thing_is_added_where_the_table_says(thing, package, tmp_path):
     row = '{"problem": "How many bones has a shark?", "answer": "0"}\n'
     (tmp_path / "benchmarks/pub.jsonl").write_text(7 * row)
     paths = f"{package}:{REPOSITORY / 'tests/support'}"
-    for program, words, said in RUN[thing]:
-        done = subprocess.run(
-            [sys.executable, "-c", program, *words], cwd=tmp_path, capture_output=True, text=True,
-            env={"SAGE_DATA": str(tmp_path), "PYTHONPATH": paths, "PATH": "", "COLUMNS": "200",
-                 "HF_HUB_OFFLINE": "1"},
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *RUN[thing]], cwd=tmp_path, capture_output=True, text=True,
+        env={"SAGE_DATA": str(tmp_path), "PYTHONPATH": paths, "PATH": "", "COLUMNS": "200",
+             "HF_HUB_OFFLINE": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    for said in RUN[thing].values():
         assert said in done.stdout, done.stdout

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from sage_cli.errors import DataError
-from sage_cli.evaluation.counted_files import read_counts
+from sage_cli.evaluation.imported import read_counts
 
 EXPECTED = {"a": (3, 2), "7": (1, 0)}
 
@@ -70,23 +70,17 @@ def test_malformed_rows_are_named(name, text, said, tmp_path):
         read_counts(tmp_path / name)
 
 
-def test_all_malformed_rows_are_counted_and_some_shown(tmp_path):
+def test_all_malformed_rows_are_counted_and_other_files_read_or_named(tmp_path):
     path = tmp_path / "x.jsonl"
     path.write_text("\n".join(json.dumps({"problem": i, "correct": "?"}) for i in range(9)))
     with pytest.raises(DataError, match=r"line 5: .*\nand 4 more") as caught:
         read_counts(path)
     assert "line 6" not in caught.value.cause
-
-
-def test_a_missing_or_binary_file(tmp_path):
     with pytest.raises(DataError, match="there is no file"):
         read_counts(tmp_path / "none.csv")
     (tmp_path / "x.csv").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(DataError, match="isn't UTF-8"):
         read_counts(tmp_path / "x.csv")
-
-
-def test_a_spreadsheets_semicolons_are_read(tmp_path):
     file = tmp_path / "counts.csv"
     file.write_text("problem;n;c\na;4;1\nb;4;2\n")
     counts = read_counts(file)

@@ -50,10 +50,16 @@ def test_lm_evals_count_is_its_results_without_which_less_is_known(tmp_path):
     assert {"model", "seed"} <= set(read_foreign(alone).unknown)
 
 
-def test_repeats_of_lm_eval_have_no_verdict(tmp_path):
+def test_repeats_and_filters_without_names_of_lm_eval_have_no_verdict(tmp_path):
     found = read_foreign(rows(tmp_path / "s.jsonl", {**ROW, "resps": [["0", "1"]]}))
     assert [one.right for one in found.samples] == [None, None]
     assert "the repeats have no verdict" in found.notes[0]
+    # older logs have a row for each filter, and don't say which
+    row = {name: value for name, value in ROW.items() if name not in ("filter", "metrics")}
+    other = {**row, "filtered_resps": ["x"]}
+    second = {**row, "doc_id": 9, "resps": [["another"]]}
+    found = read_foreign(rows(tmp_path / "s.jsonl", row, second, other))
+    assert [sample.text for sample in found.samples] == [row["resps"][0][0], "another"]
 
 
 @pytest.mark.parametrize(("change", "right"), [
@@ -77,13 +83,17 @@ def test_repeats_count_where_a_score_is_of_all(tmp_path, change, right):
     assert bool(file.notes) == (right[0] is None)
 
 
-def test_a_filter_of_lm_eval_is_a_score(tmp_path):
+def test_a_filter_of_lm_eval_is_a_score_and_other_rows_are_named(tmp_path):
     other = {**ROW, "filter": "flexible", "exact_match": 1.0}
     file = rows(tmp_path / "s.jsonl", {**ROW, "exact_match": 0.0}, other)
     assert [one.right for one in read_foreign(file).samples] == [False]
     assert [one.right for one in read_foreign(file, "exact_match,flexible").samples] == [True]
     with pytest.raises(DataError, match="no score 'acc'"):
         read_foreign(file, "acc")
+    of_filter = {**ROW, "filter": "strict"}  # the other one is of no filter: not asked for
+    file = rows(tmp_path / "s.jsonl", of_filter, {"doc_id": 1, "foo": 2}, of_filter)
+    with pytest.raises(DataError, match=r"line 2 is no row of lm-eval's samples"):
+        read_foreign(file)
 
 
 @pytest.mark.parametrize("value", [0.37, 12.3, -4, float("nan"), float("inf")])
@@ -114,15 +124,6 @@ def test_inspects_scores_are_bounded_too(tmp_path, value, right):
     assert {sample.right for sample in read_foreign(path).samples} == {right}
 
 
-def test_filters_without_names_repeat_no_response(tmp_path):
-    """Older logs have a row for each filter, and don't say which."""
-    row = {name: value for name, value in ROW.items() if name not in ("filter", "metrics")}
-    other = {**row, "filtered_resps": ["x"]}
-    second = {**row, "doc_id": 9, "resps": [["another"]]}
-    found = read_foreign(rows(tmp_path / "s.jsonl", row, second, other))
-    assert [sample.text for sample in found.samples] == [row["resps"][0][0], "another"]
-
-
 def test_likelihoods_are_no_completions_and_requests_may_be_a_list(tmp_path):
     file = rows(tmp_path / "s.jsonl", {**ROW, "resps": [[["-1.5", "False"]], [["-2", "False"]]]})
     (sample,) = read_foreign(file).samples
@@ -144,13 +145,6 @@ def test_a_row_that_is_damaged_is_named(tmp_path, change):
         read_foreign(damaged)
     assert raised.value.next_step is not None
     assert " is as " in raised.value.next_step
-
-
-def test_a_row_that_is_none_of_lm_evals_is_not_left_out(tmp_path):
-    of_filter = {**ROW, "filter": "strict"}  # the other one is of no filter: not asked for
-    file = rows(tmp_path / "s.jsonl", of_filter, {"doc_id": 1, "foo": 2}, of_filter)
-    with pytest.raises(DataError, match=r"line 2 is no row of lm-eval's samples"):
-        read_foreign(file)
 
 
 def test_a_sample_may_lack_a_verdict_if_it_has_a_gold(tmp_path):
@@ -186,7 +180,7 @@ def test_lighteval_tells_samples_apart_where_its_mean_allows_it():
     assert _lighteval_verdicts("pass@k:k=2&n=2", 1.0, ["4", "5"], "4") == [None, None]
 
 
-def test_rows_of_ones_own(tmp_path):
+def test_rows_of_ones_own_and_where_their_answers_are(tmp_path):
     file = rows(
         tmp_path / "mine.jsonl",
         {"question": "q", "gold": 4, "completions": ["a", "b"], "correct": [True, 0], "seed": 5},
@@ -197,6 +191,17 @@ def test_rows_of_ones_own(tmp_path):
         ("a", True, 5), ("b", False, 5), ("c", False, None)
     ]  # fmt: skip
     assert found.samples[0].gold == "4"
+    row = {"problem": 1, "question": "q", "completion": "a", "correct": True}
+    file = rows(tmp_path / "mine.jsonl", row, {**row, "problem": 2})
+    whole = gathered(read_foreign(file), file)
+    assert (len(whole.problems), whole.left_out) == (1, 1)
+    assert [one.gold for one in whole.problems.values()] == [NO_GOLD]
+    row = {"question": "q", "gold": "4", "completion": "It is 4"}
+    plain = read_foreign(rows(tmp_path / "a.jsonl", row))
+    assert grading_settings(plain) == {"extract": "text", "mode": "math-verify"}
+    boxed = {**row, "completion": r"\boxed{4}", "correct": True}
+    found = grading_settings(read_foreign(rows(tmp_path / "b.jsonl", boxed)))
+    assert found == {"extract": "tags-then-boxed", "judge": "imported"}
 
 
 @pytest.mark.parametrize(("row", "why"), [
@@ -233,23 +238,6 @@ def test_a_number_that_can_not_be_stored_is_named(tmp_path, name, number):
         gathered(read_foreign(file), file)
     file = rows(tmp_path / "mine.jsonl", {**row, name: number - 1})
     assert gathered(read_foreign(file), file).n == 1
-
-
-def test_repeated_problems_are_left_out_and_absent_golds_marked(tmp_path):
-    row = {"problem": 1, "question": "q", "completion": "a", "correct": True}
-    file = rows(tmp_path / "mine.jsonl", row, {**row, "problem": 2})
-    whole = gathered(read_foreign(file), file)
-    assert (len(whole.problems), whole.left_out) == (1, 1)
-    assert [one.gold for one in whole.problems.values()] == [NO_GOLD]
-
-
-def test_where_answers_are_looked_for(tmp_path):
-    row = {"question": "q", "gold": "4", "completion": "It is 4"}
-    plain = read_foreign(rows(tmp_path / "a.jsonl", row))
-    assert grading_settings(plain) == {"extract": "text", "mode": "math-verify"}
-    boxed = {**row, "completion": r"\boxed{4}", "correct": True}
-    found = grading_settings(read_foreign(rows(tmp_path / "b.jsonl", boxed)))
-    assert found == {"extract": "tags-then-boxed", "judge": "imported"}
 
 
 def test_a_log_that_would_unpack_to_gigabytes_is_refused(tmp_path):

@@ -79,7 +79,12 @@ def test_how_samples_are_computed_does_not(folder, setting):
     assert key(folder, setting) == key(folder)
 
 
-def test_ends_of_sequence_are_part_of_it_and_other_generation_settings_are_not(folder):
+def test_server_names_ends_of_sequence_and_chat_templates_are_part_of_it(folder):
+    asked = "sampling.servers=[http://a]"
+    named = samples(folder, asked, "sampling.server_model=theirs").at(0).identity
+    assert named.sampling["server_model"] == "theirs"
+    other = key(folder, asked, "sampling.server_model=another")
+    assert len({named.key, other, key(folder, asked)}) == 3
     before = key(folder)
     (folder / "generation_config.json").write_text('{"eos_token_id": 1, "top_k": 50}')
     assert key(folder) == before
@@ -87,14 +92,9 @@ def test_ends_of_sequence_are_part_of_it_and_other_generation_settings_are_not(f
     more = key(folder)
     tokenizer(folder, eos_token="<|im_end|>")
     assert len({before, more, key(folder)}) == 3
-
-
-def test_a_model_served_under_a_name_of_its_own_has_sets_of_its_own(folder):
-    asked = "sampling.servers=[http://a]"
-    named = samples(folder, asked, "sampling.server_model=theirs").at(0).identity
-    assert named.sampling["server_model"] == "theirs"
-    other = key(folder, asked, "sampling.server_model=another")
-    assert len({named.key, other, key(folder, asked)}) == 3
+    tokenizer(folder, chat_template=None)
+    with pytest.raises(ConfigurationError, match=f"{folder} has no chat template"):
+        samples(folder, "prompt.format=chat")
 
 
 def test_a_servers_own_template_is_another_prompt(folder):
@@ -111,12 +111,6 @@ def test_a_servers_own_template_is_another_prompt(folder):
     )
     with pytest.raises(ConfigurationError, match=r"sends messages, and prompt\.format is 'plain'"):
         samples(folder, "sampling.server_form=chat")
-
-
-def test_a_folder_without_a_chat_template_is_named(folder):
-    tokenizer(folder, chat_template=None)
-    with pytest.raises(ConfigurationError, match=f"{folder} has no chat template"):
-        samples(folder, "prompt.format=chat")
 
 
 class Right(Scripted):

@@ -53,18 +53,17 @@ def chosen(folder, *sets):
     return [problem.gold for problem in training_problems(config, folder / "runs")]
 
 
-def test_a_range_of_the_ledgers_pass_rates(folder):
+def test_a_range_of_the_ledgers_pass_rates_is_planned_unless_it_is_empty(folder):
     # pass rates 0/4, 1/4, 2/4 and 4/4, of two visits together; ends belong to the range
     assert chosen(folder, "solved=.25...5", "solved_by=rl-met") == ["2", "3"]
     assert chosen(folder, "solved=0..0.3", "solved_by=rl-met") == ["1", "2"]
     assert chosen(folder) == list("12345")
-
-
-def test_a_plan_says_how_many_have_a_pass_rate(folder):
     config = configured(folder, "data.rl.solved=0..1", "data.rl.solved_by=rl-met")
     facts = pool_facts(config, folder / "runs")
     assert "4 of 5" in facts["problems"]
     assert "4 completions each; 1 have none" in facts["problems"]
+    with pytest.raises(ConfigurationError, match=r"has a pass rate in \.6\.\.0\.9.*0 to 1 on 4"):
+        chosen(folder, "solved=.6..0.9", "solved_by=rl-met")
 
 
 def store_samples(folder, seed, right):
@@ -98,11 +97,6 @@ def test_samples_of_all_seeds(folder):
     assert chosen(folder, "solved=.9..1", by) == ["1"]
     store_samples(folder, 3, 0)  # 2 of 4 over both seeds
     assert chosen(folder, "solved=.5...5", by) == ["1"]
-
-
-def test_a_pool_that_leaves_nothing(folder):
-    with pytest.raises(ConfigurationError, match=r"has a pass rate in \.6\.\.0\.9.*0 to 1 on 4"):
-        chosen(folder, "solved=.6..0.9", "solved_by=rl-met")
 
 
 def test_the_identity_is_of_the_rates_content(folder):

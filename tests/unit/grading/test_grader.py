@@ -21,15 +21,12 @@ def tagged(answer):
     return f"<SOLUTION>{answer}</SOLUTION>"
 
 
-def test_the_plain_function():
+def test_grades_are_plain_in_order_and_start_no_worker_for_numbers():
     assert grade("27", tagged("x=27")) == Grade("right", "x=27")
     assert grade("27", tagged("28")) == Grade("wrong", "28")
     assert grade("27", "27") == Grade("unparseable", None)
     assert grade(*SURD).status == "right"
     assert [grade("27", tagged(a)).reward for a in ("27", "28")] == [1.0, 0.0]
-
-
-def test_grades_come_in_order_and_no_worker_starts_for_numbers():
     answers = [str(number % 7) for number in range(500)]
     with Grader() as grader:
         grades = grader.grade_many([("3", tagged(answer)) for answer in answers])
@@ -80,23 +77,17 @@ def test_a_pair_is_judged_once_within_a_call_and_across_calls(monkeypatch):
     assert judged == ["3", "4"]
 
 
-def test_what_workers_judge_is_remembered_whatever_the_spaces_around_it(monkeypatch):
+def test_grades_are_remembered_within_bounds_and_a_bug_is_an_error(monkeypatch):
     with Grader() as grader:
         gold, answer = r"-\infty", r"\infty"
         first = grader.grade(gold, tagged(f" {answer} "))
         monkeypatch.setattr(grader.pool, "run", lambda *_: pytest.fail("judged again"))
         assert grader.grade(gold, tagged(answer)) == replace(first, extracted=answer)
         assert grader.grade(gold, tagged(f"\n{answer}")).status == first.status
-
-
-def test_the_memory_of_grades_is_bounded(monkeypatch):
     monkeypatch.setattr("sage_cli.grading.grader._REMEMBERED", 10)
     with Grader() as grader:
         grader.grade_many([("3", tagged(str(number))) for number in range(100)])
         assert len(grader._known) == 10
-
-
-def test_a_bug_in_a_judge_is_an_error_and_not_a_wrong(monkeypatch):
     with Grader() as grader:
         monkeypatch.setattr(type(grader._judge), "quick", lambda *_: 1 / 0)
         assert grader.grade("3", tagged("3")).status == "error"

@@ -56,7 +56,7 @@ def test_without_a_guide_or_at_1_nothing_is_shaped():
     assert summary["clamped"] == 0.0
 
 
-def test_the_guide_may_read_other_signals_than_are_shown():
+def test_a_guide_gets_ids_signals_grades_and_problems():
     reference = [(FIRST[0] - 1, FIRST[1] * 0), (SECOND[0], SECOND[1] + 1)]
     rows, _ = token_values(
         [FIRST, SECOND], BranchGuide(tau=0.6, rho=0.3, signal="reference"), 0, reference
@@ -66,6 +66,22 @@ def test_the_guide_may_read_other_signals_than_are_shown():
     assert rows[1].q_T == pytest.approx([1.4])
     assert rows[1].entropy_T == pytest.approx([1.2])
     assert rows[0].surprisal_T == pytest.approx([0.5, 2.0, 1.0])
+    reference = [(FIRST[0] - 1, FIRST[1] * 0), (SECOND[0], SECOND[1] + 1)]
+    rows, _ = token_values([FIRST, SECOND], Everything(), 0, reference, [[3, 0, 2], [1]])
+    # 1 + .4 + 1 + 3, 1 + 1.6 + 1 + 0, 1 + 3 + 1 + 2 | 1 - 1 + 0 + 1
+    assert rows[0].q_T == pytest.approx([5.4, 3.6, 7.0], abs=1e-5)
+    assert rows[1].q_T == pytest.approx([1.0], abs=1e-6)
+    with pytest.raises(TrainingError, match=r"Everything .* needs reference_entropy_BT, refer"):
+        token_values([FIRST], Everything(), 0, token_ids=[[3, 0, 2]])
+    with pytest.raises(TrainingError, match="there is no reference"):
+        token_values([FIRST], BranchGuide(signal="reference"), 0)
+    known = {"right_B": torch.tensor([True, False]), "problem_ids_B": ("a", "a")}
+    rows, _ = token_values([FIRST, SECOND], Grading(), 0, others=known)
+    assert [row.q_T for row in rows] == [(2.0, 2.0, 2.0), (1.0,)]
+    said = r"Rewarding .* needs group_right_B, rewards_B, which is not known here"
+    with pytest.raises(TrainingError, match=said) as refused:
+        token_values([FIRST, SECOND], Rewarding(), 0, others=known)
+    assert "rewards and groups are known in training alone" in refused.value.next_step
 
 
 TILTED = {"reference_tilted_logps_BT"}
@@ -84,18 +100,6 @@ class Everything(Guide):
         return 1 + difference_BT + apart_BT + signals.token_ids_BT
 
 
-def test_a_guide_gets_the_token_ids_and_both_models_signals():
-    reference = [(FIRST[0] - 1, FIRST[1] * 0), (SECOND[0], SECOND[1] + 1)]
-    rows, _ = token_values([FIRST, SECOND], Everything(), 0, reference, [[3, 0, 2], [1]])
-    # 1 + .4 + 1 + 3, 1 + 1.6 + 1 + 0, 1 + 3 + 1 + 2 | 1 - 1 + 0 + 1
-    assert rows[0].q_T == pytest.approx([5.4, 3.6, 7.0], abs=1e-5)
-    assert rows[1].q_T == pytest.approx([1.0], abs=1e-6)
-    with pytest.raises(TrainingError, match=r"Everything .* needs reference_entropy_BT, refer"):
-        token_values([FIRST], Everything(), 0, token_ids=[[3, 0, 2]])
-    with pytest.raises(TrainingError, match="there is no reference"):
-        token_values([FIRST], BranchGuide(signal="reference"), 0)
-
-
 class Grading(Guide):
     """Twice the anchor on right completions of problem a; asks for more with `needs`."""
 
@@ -109,16 +113,6 @@ class Grading(Guide):
 
 class Rewarding(Grading):
     needs = frozenset({"rewards_B", "group_right_B"})
-
-
-def test_grades_and_problems_are_known_and_rewards_and_groups_are_not():
-    known = {"right_B": torch.tensor([True, False]), "problem_ids_B": ("a", "a")}
-    rows, _ = token_values([FIRST, SECOND], Grading(), 0, others=known)
-    assert [row.q_T for row in rows] == [(2.0, 2.0, 2.0), (1.0,)]
-    said = r"Rewarding .* needs group_right_B, rewards_B, which is not known here"
-    with pytest.raises(TrainingError, match=said) as refused:
-        token_values([FIRST, SECOND], Rewarding(), 0, others=known)
-    assert "rewards and groups are known in training alone" in refused.value.next_step
 
 
 class Alternating(Guide):

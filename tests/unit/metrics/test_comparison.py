@@ -167,6 +167,11 @@ def test_equal_runs_differ_by_zero_with_an_honest_interval():
     np.testing.assert_array_equal(found.p_K, [1, 1])
     np.testing.assert_allclose(found.high_K, 1 - 0.025 ** (1 / 60), rtol=1e-12)
     np.testing.assert_allclose(found.low_K, -found.high_K, rtol=1e-12)
+    # All solve everything: 60 problems without a gap, as in a comparison of two models.
+    everything = [[counts(np.full(60, 4), 4)] for _ in range(2)]
+    found = method_difference(everything, everything, (1, 4))
+    np.testing.assert_array_equal(found.p_K, [1, 1])
+    np.testing.assert_allclose(found.high_K, 1 - 0.025 ** (1 / 60), rtol=1e-12)
 
 
 def test_the_safe_interval_is_gaffkes_alone_and_never_narrower():
@@ -343,11 +348,3 @@ def test_p_and_interval_agree_and_stay_possible():
         np.testing.assert_array_equal(outside_K, found.p_K <= 0.05)
         assert (found.low_K >= -1).all()
         assert (found.high_K <= 1).all()
-
-
-def test_runs_without_any_variance_still_have_an_interval():
-    # All solve everything: 60 problems without a gap, as in a comparison of two models.
-    everything = [[counts(np.full(60, 4), 4)] for _ in range(2)]
-    found = method_difference(everything, everything, (1, 4))
-    np.testing.assert_array_equal(found.p_K, [1, 1])
-    np.testing.assert_allclose(found.high_K, 1 - 0.025 ** (1 / 60), rtol=1e-12)

@@ -107,11 +107,17 @@ def test_right_or_wrong_gives_clopper_and_pearsons_interval(ones, problems):
     assert found.high_K[0] == pytest.approx(high, rel=0.01)
 
 
-def test_other_bounds_are_a_change_of_scale():
+def test_neither_other_bounds_nor_blocks_of_weights_change_anything(monkeypatch):
     values = np.random.default_rng(1).random(12)
     unit, wide = bounds_of(values), bounds_of(2 * values - 1, (-1, 1))
     np.testing.assert_allclose(wide.low_K, 2 * unit.low_K - 1, rtol=1e-9)
     np.testing.assert_allclose(wide.high_K, 2 * unit.high_K - 1, rtol=1e-9)
+    values_PK = np.random.default_rng(0).random((50, 2))
+    whole = gaffke(values_PK, (0, 1), Resampling(confidence=0.9, resamples=500, seed=1))
+    monkeypatch.setattr("sage_cli.metrics.intervals.BLOCK", 700)  # 13 rows, then a column
+    parts = gaffke(values_PK, (0, 1), Resampling(confidence=0.9, resamples=500, seed=1))
+    np.testing.assert_allclose(parts.low_K, whole.low_K, rtol=1e-12)
+    np.testing.assert_allclose(parts.high_K, whole.high_K, rtol=1e-12)
 
 
 @pytest.mark.parametrize("value", [0.0, 0.3, 1.0])
@@ -121,15 +127,6 @@ def test_values_alike_in_closed_form_are_the_limit_of_values_almost_alike(value)
     exact, drawn = bounds_of([value] * 30), bounds_of(almost)
     np.testing.assert_allclose(exact.low_K, drawn.low_K, rtol=0.01, atol=1e-9)
     np.testing.assert_allclose(exact.high_K, drawn.high_K, rtol=0.01, atol=1e-9)
-
-
-def test_blocks_of_weights_change_nothing(monkeypatch):
-    values_PK = np.random.default_rng(0).random((50, 2))
-    whole = gaffke(values_PK, (0, 1), Resampling(confidence=0.9, resamples=500, seed=1))
-    monkeypatch.setattr("sage_cli.metrics.intervals.BLOCK", 700)  # 13 rows, then a column
-    parts = gaffke(values_PK, (0, 1), Resampling(confidence=0.9, resamples=500, seed=1))
-    np.testing.assert_allclose(parts.low_K, whole.low_K, rtol=1e-12)
-    np.testing.assert_allclose(parts.high_K, whole.high_K, rtol=1e-12)
 
 
 def test_against_a_loop_over_resamples():

@@ -49,7 +49,7 @@ def test_objectives_weigh_benchmarks_alike_and_match_problems_by_name():
         objective_values(PASS_1, [[{"dev": counts((4, 1))}], [{"dev": turned}]])
 
 
-def test_one_run_has_the_band_of_its_curve_and_one_problem_no_interval():
+def test_intervals_are_bands_of_one_run_and_students_of_several():
     generator = np.random.default_rng(0)
     one = counts(*((16, c) for c in generator.integers(0, 17, 30)))
     found = objective_intervals(objective_values(parse_objective("pass@4"), [[{"dev": one}]]))
@@ -58,10 +58,7 @@ def test_one_run_has_the_band_of_its_curve_and_one_problem_no_interval():
     for seeds in (1, 2):
         model = [{"dev": counts((8, c))} for c in range(seeds)]
         assert np.isnan(objective_intervals(objective_values(PASS_1, [model]))).all()
-
-
-def test_several_runs_interval_is_student_s_with_the_noise_pooled_over_models():
-    """Every problem moves with its run: between problems nothing is left when runs are seen."""
+    # every problem moves with its run: between problems nothing is left when runs are seen
     runs = [[{"dev": counts((8, c), (8, c))} for c in seeds] for seeds in ((2, 4), (5, 5))]
     found = objective_intervals(objective_values(PASS_1, runs))
     # Means of the runs: 1/4, 1/2 and 5/8, 5/8. Within models: 2 * (1/8)^2 + 0 over 2 freedoms =
@@ -102,7 +99,7 @@ def values(models, k=1):
     return objective_values(parse_objective(f"pass@{k}"), [[{"dev": one}] for one in models])
 
 
-def test_the_clearly_worse_are_told_apart_and_the_others_are_not():
+def test_the_clearly_worse_are_told_apart_also_by_two_seeds():
     generator = np.random.default_rng(0)
     logit_P = generator.normal(-0.5, 1.5, P)
     models = [drawn(generator, logit_P + gain) for gain in (0.0, 0.02, -1.5, 0.01, -1.0)]
@@ -110,6 +107,10 @@ def test_the_clearly_worse_are_told_apart_and_the_others_are_not():
     assert set(found.indistinguishable) == {0, 1, 3}
     assert found.best in found.indistinguishable
     assert 0.001 < found.error < 0.05
+    # the noise is pooled over cells: by two cells alone, of 2 degrees, nothing ever would be
+    found = rank(with_seeds(np.random.default_rng(3), [0.0] * 8 + [-1.5], 2, 0.05))
+    assert 8 not in found.indistinguishable
+    assert len(found.indistinguishable) >= 7
 
 
 @pytest.mark.slow
@@ -146,13 +147,6 @@ def test_seeds_that_move_whole_runs_are_not_taken_for_differences_of_models():
     assert blind / repetitions > 0.5
 
 
-def test_nine_cells_of_two_seeds_still_tell_what_is_clearly_worse():
-    """The noise is pooled over cells: by two cells alone, of 2 degrees, nothing ever would be."""
-    found = rank(with_seeds(np.random.default_rng(3), [0.0] * 8 + [-1.5], 2, 0.05))
-    assert 8 not in found.indistinguishable
-    assert len(found.indistinguishable) >= 7
-
-
 def test_a_cell_of_one_seed_beside_cells_of_two_has_more_noise():
     generator = np.random.default_rng(4)
     found = with_seeds(generator, [0.0, -0.4, -0.4], 3, 0.2)
@@ -164,16 +158,13 @@ def test_a_cell_of_one_seed_beside_cells_of_two_has_more_noise():
     assert rank(lone).best == 0
 
 
-def test_equal_counts_and_one_problem_tell_nothing_apart():
+def test_equal_counts_and_one_problem_tell_nothing_apart_nor_does_a_front():
     one = Counts(("a", "b"), [4, 4], [1, 3])
     found = rank(values([one, one]))
     assert found.indistinguishable == (0, 1)
     assert np.isnan(found.error)
     found = rank(values([Counts(("a",), [4], [c]) for c in (0, 4)]))
     assert (found.best, found.indistinguishable) == (1, (0, 1))
-
-
-def test_the_front_is_what_no_other_beats():
     # (1, 5), (3, 3) and (5, 1) trade one for the other; (2, 2) is beaten by (3, 3), and (3, 1) by
     # it and (5, 1); of two equal ones neither beats the other.
     points = np.array([(1, 5), (3, 3), (2, 2), (5, 1), (3, 1), (5, 1)], float)

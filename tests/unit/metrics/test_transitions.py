@@ -22,7 +22,7 @@ def graded_rows(*rows, seed=0, ids="abcdefgh"):
     )
 
 
-def test_seeds_are_pooled_side_by_side_and_problems_keep_their_grades():
+def test_grades_are_pooled_by_seed_and_paired_where_samples_are_the_same():
     both = pooled([graded_rows("01", "11"), graded_rows("10", "00", seed=1)])
     assert both.grades is not None
     assert both.grades.seeds == (0, 1)
@@ -31,9 +31,6 @@ def test_seeds_are_pooled_side_by_side_and_problems_keep_their_grades():
     assert turned.grades is not None
     assert turned.grades.right_PN.astype(int).tolist() == [[1, 1, 0, 0], [0, 1, 1, 0]]
     assert pooled([graded_rows("01"), Counts(("a",), [2], [1])]).grades is None
-
-
-def test_grades_are_paired_where_seeds_and_samples_are_the_same():
     one = graded_rows("0110")
     pairs = paired_grades(one, graded_rows("0100"))
     assert pairs is not None

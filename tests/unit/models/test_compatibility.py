@@ -100,12 +100,19 @@ def test_a_run_of_another_model(run, runs, changed, said):
     assert said in refusal(named_policy(run.id, runs), config(*changed))
 
 
-def test_a_model_from_scratch_under_a_pretrained_configuration(run, runs, tmp_path):
+def test_models_of_another_kind_and_adapters_of_another_model_are_named(run, runs, tmp_path):
     sets = ["prompt.format=plain", "prompt.system=null"]
     paper = load(["qwen2.5-math-7b"], sets=sets).config
     adapter = adapter_on(run.model, tmp_path / "adapter")  # told by the run it was made for
     for policy in (named_policy(run.id, runs), Policy(str(adapter))):
         assert "kind scratch and pretrained" in refusal(policy, paper)
+    adapter = adapter_on(run.model, tmp_path / "adapter")
+    file = adapter / "adapter_config.json"
+    settings = json.loads(file.read_text())
+    file.write_text(json.dumps(settings | {"base_model_name_or_path": "Qwen/Other"}))
+    paper = load(["qwen2.5-math-7b"]).config
+    assert "path Qwen/Other and Qwen/Qwen2.5-Math-7B" in refusal(Policy(str(adapter)), paper)
+    assert "kind pretrained and scratch" in refusal(Policy(str(adapter)), config())
 
 
 def test_a_folder_and_an_adapters_base_of_another_shape(run, tmp_path):
@@ -116,16 +123,6 @@ def test_a_folder_and_an_adapters_base_of_another_shape(run, tmp_path):
     for base in (copied, run.model):
         adapter = adapter_on(base, tmp_path / f"adapter-{base.parent.name}")
         assert "hidden_size 16 and 32" in refusal(Policy(str(adapter)), wide)
-
-
-def test_an_adapter_of_another_model_of_the_hub(run, tmp_path):
-    adapter = adapter_on(run.model, tmp_path / "adapter")
-    file = adapter / "adapter_config.json"
-    settings = json.loads(file.read_text())
-    file.write_text(json.dumps(settings | {"base_model_name_or_path": "Qwen/Other"}))
-    paper = load(["qwen2.5-math-7b"]).config
-    assert "path Qwen/Other and Qwen/Qwen2.5-Math-7B" in refusal(Policy(str(adapter)), paper)
-    assert "kind pretrained and scratch" in refusal(Policy(str(adapter)), config())
 
 
 def _image_token(tokenizer):

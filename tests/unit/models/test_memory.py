@@ -107,7 +107,7 @@ def test_an_update_by_hand():
     assert layer_bytes(TOY_MEMORY, LORA) == 44 * 2 + 8 * 4
 
 
-def test_caches_and_drawing_by_hand():
+def test_caches_drawing_and_tiles_by_hand():
     shape = PUBLISHED["Qwen/Qwen2.5-Math-7B"]
     # 2 x 28 layers x 4 heads x 128 numbers of two bytes
     assert kv_cache(shape, rows=1, tokens=1, width=2) == 57_344
@@ -117,6 +117,10 @@ def test_caches_and_drawing_by_hand():
         "KV cache": 1008,
         "logits": 600,
     }
+    short = update(TOY_MEMORY, LORA, rows=1, prompt=0, completion=TILE_TOKENS)["logits"]
+    long = update(TOY_MEMORY, LORA, rows=2, prompt=0, completion=TILE_TOKENS)["logits"]
+    # the tile stays; the states and their gradient double
+    assert long - short == TILE_TOKENS * 4 * (2 + 4)
 
 
 def test_the_peak_is_what_stays_and_the_largest_phase_or_an_engine():
@@ -137,13 +141,6 @@ def test_the_peak_is_what_stays_and_the_largest_phase_or_an_engine():
     assert awake.peak == 4800 + 5000 + updating
     assert asleep.peak == 4800 + max(5000, updating)
     assert "vLLM" not in asleep.resident
-
-
-def test_logits_of_long_batches_are_tiles():
-    short = update(TOY_MEMORY, LORA, rows=1, prompt=0, completion=TILE_TOKENS)["logits"]
-    long = update(TOY_MEMORY, LORA, rows=2, prompt=0, completion=TILE_TOKENS)["logits"]
-    # the tile stays; the states and their gradient double
-    assert long - short == TILE_TOKENS * 4 * (2 + 4)
 
 
 @pytest.mark.parametrize("smaller", [{"rows": 4}, {"completion": 500}])

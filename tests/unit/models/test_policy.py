@@ -33,14 +33,13 @@ def model_folder(folder):
     return str(folder)
 
 
-def test_a_run_by_id_part_or_folder_is_its_model(runs):
+def test_a_run_by_id_part_or_folder_or_a_step_is_its_model(runs):
     run = runs.find("rl-dapo")
     for name in ("rl-dapo", run.id, str(run.folder), str(run.model)):
         policy = named_policy(name, runs)
         assert (policy.run, policy.path, policy.label) == (run, str(run.model), run.id)
-
-
-def test_checkpoints_by_step(runs):
+    (policy,) = chosen_policies([], runs)
+    assert policy.run == runs.find("rl-dapo")
     policy = named_policy("rl-dapo@10", runs)
     assert policy.path.endswith("checkpoints/checkpoint-10")
     assert policy.label == f"{policy.run.id}@10"
@@ -81,19 +80,11 @@ def test_two_models_never_share_a_curve(runs, tmp_path):
     assert same.path == one
 
 
-def test_without_names_the_latest_run_is_measured(runs):
-    (policy,) = chosen_policies([], runs)
-    assert policy.run == runs.find("rl-dapo")
-
-
-def test_a_folder_without_runs_is_named(tmp_path):
+def test_labels_follow_the_last_equals_sign_and_an_empty_folder_is_named(tmp_path):
     with pytest.raises(StoreError, match=f"{tmp_path}/nothing holds no finished run") as refusal:
         chosen_policies([], Runs(tmp_path / "nothing"))
     assert "`sage rl` trains one" in refusal.value.next_step
     assert not (tmp_path / "nothing").exists()
-
-
-def test_a_label_follows_the_last_equals_sign(tmp_path):
     assert split_label("rl-dapo") == ("rl-dapo", None)
     assert split_label("rl-dapo=DAPO, no KL") == ("rl-dapo", "DAPO, no KL")
     assert split_label("rl@40=early") == ("rl@40", "early")

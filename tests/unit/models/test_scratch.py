@@ -78,7 +78,7 @@ class TestBoth:
         )
 
 
-def test_characters_are_tokens_and_bpe_reads_any_unicode(tokenizers):
+def test_bpe_learns_from_its_texts_and_characters_are_tokens(tokenizers, built):
     text = "S:47*60=2820;"
     assert len(ids(tokenizers["characters"], text)) == len(text)
     # 94 printable characters, the space, four tags, end and padding
@@ -86,9 +86,6 @@ def test_characters_are_tokens_and_bpe_reads_any_unicode(tokenizers):
     text = "naïve 数学 ½"
     assert tokenizers["bpe"].decode(ids(tokenizers["bpe"], text)) == text
     assert len(character_tokenizer(["", "<a>"])) == len(character_tokenizer(["<a>"]))
-
-
-def test_bpe_learns_from_its_texts_only(tokenizers, built):
     tokenizer = tokenizers["bpe"]
     assert len(ids(tokenizer, "marbles")) < len("marbles")
     assert len(ids(tokenizer, "zyxwvut")) == len("zyxwvut")

@@ -57,7 +57,7 @@ def test_the_papers_setting_fits_an_h100_and_no_l4():
     assert "rl.micro_batch" in small[1].facts["does not fit"]
 
 
-def test_an_engines_share_and_cards_are_those_of_its_settings():
+def test_an_engine_has_the_share_of_a_card_that_its_settings_say():
     sets = ("sampling.vllm.gpu_memory_utilization=0.5", "sampling.vllm.tensor_parallel_size=2")
     said = stages(PAPER, 24, *sets)[2].facts["vLLM"]
     # 24 GB less 15,231,233,024 bytes of weights, by 2,560 tokens x 57,344 bytes
@@ -65,14 +65,18 @@ def test_an_engines_share_and_cards_are_those_of_its_settings():
     alone = stages(PAPER, 24, sets[0])[2].facts["vLLM"]
     assert alone.startswith("weights and one text of 2560 tokens take more than 50% of the GPU")
     assert stages(PAPER, 24, "sampling.backend=vllm")[2].facts["fits"] is True
-
-
-def test_where_servers_draw_no_card_is_needed():
     facts = stages(PAPER, 24, "sampling.servers=['http://a:1']")[2].facts
     assert facts == {"servers": "http://a:1; no model is loaded here"}
+    facts = stages(PAPER, 80, "rollout.backend=vllm")[1].facts
+    assert facts["vLLM, GiB"] == pytest.approx(0.3 * 80e9 / 2**30, rel=0.01)
+    # .6 of 80e9 bytes are 44.7 GiB beside 14.4 of weights, while 2 texts take less
+    facts = stages("r1-distill-qwen-7b", 80, "rollout.backend=vllm")[0].facts
+    assert facts["at the peak"] == "rollout"
+    assert facts["peak, GiB"] == pytest.approx(14.4 + 44.7, abs=0.1)
+    assert facts["fits"] is True
 
 
-def test_sharding_divides_what_a_card_holds():
+def test_sharding_divides_what_a_card_holds_and_its_advice_can_be_followed():
     sets = ("rl.processes=4", "rl.accelerate=zero3", "rl.micro_batch=4")
     preset = "qwen2.5-3b-instruct-full"
     alone, spread = (stages(preset, 40, *more)[0].facts for more in ((), sets))
@@ -82,9 +86,6 @@ def test_sharding_divides_what_a_card_holds():
         assert spread[part] == pytest.approx(alone[part] / 4, rel=0.01)
     # float32 weights of 4 bytes, and AdamW's two moments of 8 in all
     assert alone["optimizer, GiB"] == pytest.approx(2 * alone["weights, GiB"], rel=0.01)
-
-
-def test_the_advice_on_sharding_can_be_followed():
     training = stages(PAPER, 24)[1]
     advice = "rl.processes=2 with rl.accelerate=fsdp2 and rl.optimizer=adamw"
     assert advice in training.facts["does not fit"]
@@ -96,25 +97,9 @@ def test_the_advice_on_sharding_can_be_followed():
     assert "accelerate" not in alone
 
 
-def test_an_engine_takes_its_share_of_the_card():
-    facts = stages(PAPER, 80, "rollout.backend=vllm")[1].facts
-    assert facts["vLLM, GiB"] == pytest.approx(0.3 * 80e9 / 2**30, rel=0.01)
-
-
-def test_the_long_reasoning_preset_gives_its_engine_most_of_a_card_of_80_gb():
-    """.6 of 80e9 bytes are 44.7 GiB beside 14.4 of weights, while 2 texts take less."""
-    facts = stages("r1-distill-qwen-7b", 80, "rollout.backend=vllm")[0].facts
-    assert facts["at the peak"] == "rollout"
-    assert facts["peak, GiB"] == pytest.approx(14.4 + 44.7, abs=0.1)
-    assert facts["fits"] is True
-
-
-def test_an_unknown_model_is_named():
+def test_unknown_models_are_named_and_the_longest_prompt_is_counted():
     (_, training, _) = stages(PAPER, 80, "model.path=./nowhere")
     assert training.facts == {"unknown": "no config.json of ./nowhere is here that tells its sizes"}
-
-
-def test_the_longest_prompt_of_generated_problems_is_counted():
     # the laptop's problems are two two-digit numbers and an operation: 99*99=?
     assert prompt_tokens(load(("tiny",)).config) in (7, 8)
     assert prompt_tokens(load((PAPER,)).config) == 512

@@ -61,7 +61,7 @@ def test_data_folders_are_named_by_the_environment_and_copies_are_whole(tmp_path
         load_problems("aime", aime(tmp_path, count_2024=29))
 
 
-def test_parquet_in_place_of_jsonl(tmp_path):
+def test_copies_of_benchmarks_are_read_by_columns_of_their_own(tmp_path):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -69,9 +69,6 @@ def test_parquet_in_place_of_jsonl(tmp_path):
     (tmp_path / "benchmarks").mkdir()
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "benchmarks/amc23.parquet")
     assert [p.gold for p in load_problems("amc23", DataSection(root=tmp_path))][:3] == list("012")
-
-
-def test_level_5_is_chosen_from_math500_and_keeps_its_ids(tmp_path):
     rows = [
         {"problem": f"q{i}", "answer": str(i), "level": 5 if i < 134 else i % 4 + 1}
         for i in range(500)
@@ -81,9 +78,6 @@ def test_level_5_is_chosen_from_math500_and_keeps_its_ids(tmp_path):
     hard, everything = load_problems("math500-l5", data), load_problems("math500", data)
     assert [p.id for p in hard] == [p.id for p in everything[:134]]
     assert {p.meta["level"] for p in hard} == {5}
-
-
-def test_minerva_golds_stand_in_a_column_or_in_the_last_box(tmp_path):
     rows = [{"problem": f"q{i}", "solution": rf"\boxed{{0}} so \boxed{{{i}}}"} for i in range(271)]
     rows.append({"question": "q271", "answer": "x"})
     jsonl(tmp_path / "benchmarks/minerva_math.jsonl", *rows)
@@ -277,33 +271,22 @@ def openmath(folder):
 OPENMATH = {"name": "openmathreasoning-mini", "numeric_only": True, "max_prompt_share": 0.5}
 
 
-def test_numeric_answers_only_without_thinking_tags(tmp_path):
-    made = demonstrations(data(openmath(tmp_path), sft=OPENMATH))
-    assert [(d.question, d.working, d.answer, d.loss) for d in made] == [
+def test_demonstrations_have_numeric_answers_a_length_and_a_limit_and_no_thinking_tags(tmp_path):
+    named = data(openmath(tmp_path), sft=OPENMATH)
+    assert [(d.question, d.working, d.answer, d.loss) for d in demonstrations(named)] == [
         ("Q1?", "So 3.", "3", "completion"),
         ("Q3 and quite a long one?", "half", "0.5", "completion"),
         ("Q4?", "a thousand", "1e3", "completion"),
         ("Q1?", "Again 3.", "3", "completion"),
     ]
-
-
-def test_long_questions_are_left_out_when_tokens_can_be_counted(tmp_path):
     # half of 16 tokens, a character counting as one: only the question of 24 is too long
-    named = data(openmath(tmp_path), sft=OPENMATH)
     made = demonstrations(named, lambda shown: len(shown.question), max_length=16)
     assert [d.question for d in made] == ["Q1?", "Q4?", "Q1?"]
     assert len(demonstrations(named, max_length=16)) == 4
-
-
-def test_the_limit_counts_what_is_kept(tmp_path):
-    named = data(openmath(tmp_path), sft=OPENMATH | {"limit": 2})
-    assert [d.answer for d in demonstrations(named)] == ["3", "0.5"]
-
-
-def test_nothing_left_is_an_error(tmp_path):
-    named = data(openmath(tmp_path), sft=OPENMATH)
     with pytest.raises(ConfigurationError, match="no demonstration"):
         demonstrations(named, lambda shown: 100, max_length=8)
+    limited = data(tmp_path, sft=OPENMATH | {"limit": 2})  # which counts what is kept
+    assert [d.answer for d in demonstrations(limited)] == ["3", "0.5"]
 
 
 def test_arithmetic_demonstrations_are_as_many_as_the_steps_take():

@@ -56,11 +56,15 @@ def test_a_file_of_another_program_is_read_as_it_is(tmp_path, caplog, row, progr
     assert not {"prompt", "messages"} & problem.meta.keys()
 
 
-def test_named_columns_are_taken_as_they_are_named(tmp_path):
+def test_named_columns_are_taken_as_they_are_named_or_named_as_absent(tmp_path):
     row = {"prompt": [OTHER, ANSWER, USER], "extra": {"right": "5"}, "answer": "4"}
     fields = FieldsSection(question="prompt.0.content", gold="extra.right")
     (problem,) = load_problems(str(written(tmp_path, row)), DataSection(), fields)
     assert (problem.question, problem.gold) == ("5+4=?", "5")
+    fields = FieldsSection(question="prompt.-1.text", gold="answer")
+    row = {"prompt": [USER], "answer": "4"}
+    with pytest.raises(DataError, match=r"no column 'prompt.-1.text'"):
+        load_problems(str(written(tmp_path, row)), DataSection(), fields)
 
 
 def parts(*texts, **other):
@@ -136,11 +140,15 @@ def test_a_turn_of_another_role_is_never_the_question(tmp_path, path):
     assert problem.question == "2+2=?"
 
 
-def test_turns_that_are_left_out_are_said(tmp_path, caplog):
+def test_turns_left_out_and_questions_with_two_golds_are_said(tmp_path, caplog):
     rows = ({"prompt": [SYSTEM, USER], "answer": "4"}, {"prompt": [OTHER], "answer": "9"})
     load_problems(str(written(tmp_path, *rows)), DataSection())
     assert "left out of the question: system in 1 of 2 rows" in caplog.text
     assert "the question is prompt.-1.content, the gold answer" in caplog.text
+    rows = ({"question": "2+2=?", "gold": "4"}, {"question": "2+2=?\n", "gold": "5"})
+    data = DataSection.model_validate({"rl": {"name": str(written(tmp_path, *rows))}})
+    assert len(load_training_problems(data)) == 2
+    assert "one question with two golds" in caplog.text
 
 
 AT_THE_END = {"messages": [USER], "answer": "4"}
@@ -199,20 +207,6 @@ def test_a_json_array_is_read_and_so_are_lines(tmp_path):
         with pytest.raises(DataError) as refused:
             load_problems(str(file), DataSection())
         assert complaint in refused.value.cause
-
-
-def test_a_path_that_leads_nowhere_is_named(tmp_path):
-    fields = FieldsSection(question="prompt.-1.text", gold="answer")
-    row = {"prompt": [USER], "answer": "4"}
-    with pytest.raises(DataError, match=r"no column 'prompt.-1.text'"):
-        load_problems(str(written(tmp_path, row)), DataSection(), fields)
-
-
-def test_training_on_one_question_with_two_golds_is_said(tmp_path, caplog):
-    rows = ({"question": "2+2=?", "gold": "4"}, {"question": "2+2=?\n", "gold": "5"})
-    data = DataSection.model_validate({"rl": {"name": str(written(tmp_path, *rows))}})
-    assert len(load_training_problems(data)) == 2
-    assert "one question with two golds" in caplog.text
 
 
 @pytest.mark.parametrize(("read", "text", "gold"), [

@@ -198,14 +198,11 @@ def test_a_split_of_several_is_named(cached):
         assert training_identity(data)["problems"][0][0]["splits"] == ["test"]
 
 
-def test_the_form_of_a_known_program_is_found_in_a_data_set_of_the_hub(cached):
+def test_columns_of_the_hub_are_a_known_programs_or_named(cached):
     turns = [{"role": "system", "content": "s"}, {"role": "user", "content": "1+1=?"}]
     cached("my/chats", train=[{"prompt": turns, "answer": "2"}])
     (problem,) = load_training_problems(DataSection(rl={"name": "my/chats"}))
     assert (problem.question, problem.gold) == ("1+1=?", "2")
-
-
-def test_a_column_of_the_hub_that_is_not_there_is_named_with_those_that_are(cached):
     cached("my/sums", train=[ROW])
     with pytest.raises(
         DataError, match="my/sums, train, row 1 has no column 'question'"

@@ -89,15 +89,13 @@ def test_hash_changes_with_the_text_and_only_with_it():
     assert len(plain) == 1
 
 
-def test_chat_hash_follows_the_chat_template():
+def test_what_a_chat_template_is_and_is_given_is_part_of_the_hash():
     section = PromptSection(format="chat")
     other = Tokenizer()
     other.chat_template = "changed"
     first = PromptTemplate.from_section(section, Tokenizer())
     assert first.hash != PromptTemplate.from_section(section, other).hash
 
-
-def test_what_a_chat_template_is_given_is_part_of_the_prompt_and_of_its_hash():
     def made(**changes):
         return PromptTemplate.from_section(PromptSection(format="chat", **changes), Tokenizer())
 
@@ -126,7 +124,7 @@ def test_what_no_prompt_has_is_refused(section, complaint):
         PromptSection(**section)
 
 
-def test_a_tokenizer_without_a_chat_template_or_one_that_refuses_is_named():
+def test_chat_templates_that_are_absent_refuse_or_are_a_servers():
     bare = Tokenizer()
     bare.chat_template = None
     with pytest.raises(ConfigurationError, match="somebody/chat has no chat template"):
@@ -135,6 +133,7 @@ def test_a_tokenizer_without_a_chat_template_or_one_that_refuses_is_named():
     with pytest.raises(ConfigurationError, match=r"somebody/chat refuses .*not supported") as no:
         PromptTemplate.from_section(section, Tokenizer()).render("q")
     assert "prompt.system=off" in no.value.next_step
+    assert PromptTemplate(PromptSection(format="chat")).opened is None
 
 
 # what the generation prompts of published thinking models end with
@@ -173,10 +172,6 @@ def test_the_thought_that_a_chat_prompt_opens_is_known_from_its_files(template, 
 def test_a_reasoning_tag_may_be_that_of_a_thought(format_, tag, opened):
     section = PromptSection(format=format_, reasoning_open=tag)
     assert PromptTemplate.from_section(section, Tokenizer()).opened == opened
-
-
-def test_a_servers_own_chat_template_is_unknown():
-    assert PromptTemplate(PromptSection(format="chat")).opened is None
 
 
 def test_the_preset_of_r1_ends_no_thought_at_the_tag_that_its_system_prompt_names():

@@ -92,7 +92,7 @@ def test_measures_read_as_people_write_them(measure, text):
     assert str(measure) == text
 
 
-def test_markdown():
+def test_markdown_and_latex():
     assert to_markdown(TABLE_RENDER) == (
         "**A_1 & more**\n\n"
         "| model | aime pass@1 | aime pass@256 | k |\n"
@@ -101,6 +101,16 @@ def test_markdown():
         "| [b] (paper) | 0.500 | 0.250 [-0.100, 0.400] | 8 |\n"
         "\n5 % noise\n"
     )
+    assert to_latex(TABLE_RENDER) == "\n".join([
+        r"% needs \usepackage{booktabs}",
+        r"\begin{table}", r"\centering", r"\caption{A\_1 \& more}", r"\begin{tabular}{lrrr}",
+        r"\toprule",
+        r" & \multicolumn{2}{c}{aime} &  \\", r"\cmidrule(lr){2-3}",
+        r"model & pass@1 & pass@256 & k \\", r"\midrule",
+        r"grpo|x & 0.333 $\pm$ 0.013 & -- & 4 \\", r"\midrule",
+        r"[b] (paper) & 0.500 & 0.250 [-0.100, 0.400] & 8 \\",
+        r"\bottomrule", r"\end{tabular}", r"\par\footnotesize 5 \% noise", r"\end{table}", "",
+    ])  # fmt: skip
 
 
 def test_csv_has_every_number_in_full_in_its_own_column():
@@ -128,19 +138,6 @@ def test_strangers_names_stay_in_their_cells():
         ["x\ny a|b", "'=1+1"], ["one\r\ntwo|", "'@SUM(A1)"], ["'=HYPERLINK(\"http://x\")", "-1.5"],
         ["'+cmd|' /C calc'!A0", "'\t=1"], ["-", "3"], ["+", "'-b"],
     ]  # fmt: skip
-
-
-def test_latex():
-    assert to_latex(TABLE_RENDER) == "\n".join([
-        r"% needs \usepackage{booktabs}",
-        r"\begin{table}", r"\centering", r"\caption{A\_1 \& more}", r"\begin{tabular}{lrrr}",
-        r"\toprule",
-        r" & \multicolumn{2}{c}{aime} &  \\", r"\cmidrule(lr){2-3}",
-        r"model & pass@1 & pass@256 & k \\", r"\midrule",
-        r"grpo|x & 0.333 $\pm$ 0.013 & -- & 4 \\", r"\midrule",
-        r"[b] (paper) & 0.500 & 0.250 [-0.100, 0.400] & 8 \\",
-        r"\bottomrule", r"\end{tabular}", r"\par\footnotesize 5 \% noise", r"\end{table}", "",
-    ])  # fmt: skip
 
 
 def test_records_hold_numbers_and_none_and_every_row_fits():

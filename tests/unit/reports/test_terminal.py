@@ -22,10 +22,16 @@ TABLE = Table(
 )
 
 
-def shown(width):
+def printed(document, width, **how):
+    if isinstance(document, Table):
+        document = Document("x", "x", {}, tables=(document,))
     console = Console(file=io.StringIO(), width=width, color_system=None)
-    print_document(Document("x", "x", {}, tables=(TABLE,), notes=("[i], seed 0",)), console)
+    print_document(document, console, **how)
     return console.file.getvalue()
+
+
+def shown(width):
+    return printed(Document("x", "x", {}, tables=(TABLE,), notes=("[i], seed 0",)), width)
 
 
 def test_everything_is_shown_in_as_many_tables_as_the_width_takes():
@@ -50,16 +56,11 @@ def test_no_part_loses_its_right_border(width):
 
 def test_details_are_printed_where_they_are_asked_for():
     table = replace(TABLE, notes=("essential", Detail("Bloom 1995")))
-    document = Document("x", "x", {}, tables=(table,))
-    printed = {}
-    for details in (False, True):
-        console = Console(file=io.StringIO(), width=80, color_system=None)
-        print_document(document, console, details=details)
-        printed[details] = console.file.getvalue()
-    assert ("Bloom 1995" in printed[False], "Bloom 1995" in printed[True]) == (False, True)
-    assert "essential" in printed[False]
-    assert printed[False].endswith("more notes are in x.md; --notes prints them\n")
-    assert "more notes" not in printed[True]
+    plain, detailed = (printed(table, 80, details=details) for details in (False, True))
+    assert ("Bloom 1995" in plain, "Bloom 1995" in detailed) == (False, True)
+    assert "essential" in plain
+    assert plain.endswith("more notes are in x.md; --notes prints them\n")
+    assert "more notes" not in detailed
     assert "more notes" not in shown(120)
 
 
@@ -74,9 +75,7 @@ def test_a_comparison_of_two_runs_is_read_at_usual_widths(width):
     row = Row((8, *rest, difference, *map(Estimate, (0.166, 0.448, 0.810))))
     note = "95 % intervals over 60 problems, paired; about these two models"
     table = Table(" against ".join(RUNS), tuple(map(Column, names)), (row,), (note,))
-    console = Console(file=io.StringIO(), width=width, color_system=None)
-    print_document(Document("x", "x", {}, tables=(table,)), console)
-    lines = console.file.getvalue().splitlines()
+    lines = printed(table, width).splitlines()
     assert max(map(len, lines)) <= width
     assert lines[0] == " against ".join(RUNS)
     assert lines[-1] == note  # as wide as the terminal, also below a narrow table
@@ -99,7 +98,7 @@ def test_a_comparison_with_all_columns_is_one_table_of_100_columns(a, b):
     row = Row((256, *means, low, safe, Estimate(0.033), p, p))
     heads = tuple(map(Column, ("k", a, b)))
     table = Table(f"{a} against {b}", (*heads, *columns(DIFFERENCE_COLUMNS)), (row,))
-    lines = printed(table, 100)
+    lines = printed(table, 100).splitlines()
     assert sum(line.startswith("┏") for line in lines) == 1
     assert max(map(len, lines)) <= 100
     for part in (*a.split("-"), *b.split("-"), "+0.019 [-0.005, 0.042]", "[-0.012, 0.051]"):
@@ -112,15 +111,9 @@ def test_claims_are_one_table_of_100_columns(label):
     rest = ("these models: indistinguishable", "two models", gap, Estimate(0.042))
     rows = (Row((label, *rest, Estimate(0.3158, digits=4))),)
     heads = columns("claim, here, about, difference, detectable, p (Holm)")
-    lines = printed(Table("Claims", heads, rows), 100)
+    lines = printed(Table("Claims", heads, rows), 100).splitlines()
     assert sum(line.startswith("┏") for line in lines) == 1
     assert not any("continued" in line or "…" in line for line in lines)
-
-
-def printed(table, width):
-    console = Console(file=io.StringIO(), width=width, color_system=None)
-    print_document(Document("x", "x", {}, tables=(table,)), console)
-    return console.file.getvalue().splitlines()
 
 
 def sweep_shown(width):
@@ -133,9 +126,7 @@ def sweep_shown(width):
     lagged = "median: pass@1 0.212 at step 10 is below the median 0.300 of 4 trials"
     pruned = SweepTrial(at(GRID, 1.3, 0.3), "pruned", pruned=lagged)
     document = sweep_document(GRID, BOTH, [*trials, failed, pruned], Provenance())
-    console = Console(file=io.StringIO(), width=width, color_system=None)
-    print_document(document, console)
-    return console.file.getvalue().splitlines()
+    return printed(document, width).splitlines()
 
 
 @pytest.mark.parametrize(("width", "parts"), [(140, 1), (80, 1), (60, 3)])

@@ -29,7 +29,7 @@ def test_text_up_to_the_stop_is_kept_and_the_rest_cut(bpe):
     assert stopping.endings([]) == []
 
 
-def test_end_of_sequence_and_limit(tokenizer):
+def test_ends_limits_and_stops_that_are_not_ascii(tokenizer):
     eos = tokenizer.eos_token_id
     stopping = Stopping(tokenizer, [eos], len(tokenizer), ending_at(STOP, 4))
     three, four = tokenizer.encode("abc"), tokenizer.encode("abcd")
@@ -41,6 +41,8 @@ def test_end_of_sequence_and_limit(tokenizer):
     last_B = np.array([three[-1], eos, tokenizer.encode(STOP)[-1]])
     assert stopping.may_end(last_B, 3).tolist() == [False, True, True]
     assert stopping.may_end(last_B, 4).tolist() == [True, True, True]
+    stopping = Stopping(tokenizer, [], len(tokenizer), ending_at("。", 100))
+    assert stopping.may_end(np.arange(len(tokenizer)), 1).all()
 
 
 @settings(max_examples=200)
@@ -50,11 +52,6 @@ def test_no_token_that_completes_the_stop_is_overlooked(bpe, before, after):
     ids = bpe.encode(before + STOP + after)
     first = next(end for end in range(1, len(ids) + 1) if STOP in bpe.decode(ids[:end]))
     assert stopping.may_end(np.array([ids[first - 1]]), first).all()
-
-
-def test_with_a_stop_that_is_not_ascii_every_token_is_looked_at(tokenizer):
-    stopping = Stopping(tokenizer, [], len(tokenizer), ending_at("。", 100))
-    assert stopping.may_end(np.arange(len(tokenizer)), 1).all()
 
 
 QUOTED = "I place it between <SOLUTION> and </SOLUTION>. It is 42."

@@ -144,7 +144,7 @@ def test_table_8(facts, preset):
     assert load([preset], {"guide": {"name": "token"}}).config.guide.norm == "minmax"
 
 
-def test_table_7(facts):
+def test_table_7_and_the_papers_evaluation(facts):
     table = json.loads((facts / "paper_tables.json").read_text())["table7_sft"]
     config = load(["qwen2.5-math-7b"]).config
     sft, model = config.sft, config.model
@@ -167,9 +167,6 @@ def test_table_7(facts):
     source = config.data.sft
     assert (source.name, source.numeric_only) == ("openmathreasoning-mini", True)
     assert source.max_prompt_share == 0.5  # "no longer than half of max_seq_len"
-
-
-def test_the_papers_evaluation(facts):
     table = json.loads((facts / "paper_tables.json").read_text())["evaluation"]
     config = load(["qwen2.5-math-7b"]).config
     assert config.sampling.temperature == table["temperature"]
@@ -188,7 +185,7 @@ def preset(tmp_path):
     return write
 
 
-def test_a_preset_is_laid_over_the_one_that_it_extends(preset):
+def test_a_preset_is_laid_over_the_one_that_it_extends_once(preset):
     preset("below/base.yaml", "extends: tiny\nrl: {steps: 7, micro_batch: 32}\n")
     own = preset("own.yaml", "extends: below/base.yaml\nrl: {steps: 9}\n")
     loaded = load([own])
@@ -197,9 +194,6 @@ def test_a_preset_is_laid_over_the_one_that_it_extends(preset):
     assert loaded.origins["rl.steps"] == f"preset {own}"
     assert load([own]).config.model_dump() == load(["tiny", own]).config.model_dump()
     assert load(["qwen2.5-math-7b"], sets=[]).config != loaded.config
-
-
-def test_a_base_is_laid_once_and_what_is_typed_later_wins(preset):
     first = preset("first.yaml", "extends: tiny\nrl: {steps: 7}\n")
     second = preset("second.yaml", "extends: tiny\nsft: {steps: 8}\n")
     assert list(preset_layers([first, second])) == ["tiny", first, second]

@@ -31,7 +31,10 @@ def test_records_come_back_to_the_last_digit_and_by_step(metrics):
     metrics.append({"step": 5, "row": 2})
     assert metrics.last(5) == [{"step": 5, "row": 1}, {"step": 5, "row": 2}]
     assert metrics.last(6) == []  # it wrote none
-    assert MetricsFile(metrics.path.with_name("absent.jsonl")).last(4) == []
+    absent = MetricsFile(metrics.path.with_name("absent.jsonl"))
+    absent.rewind(3)
+    assert (absent.read(), absent.last(4), absent.latest()) == ([], [], {})
+    assert not absent.path.exists()
 
 
 @pytest.mark.parametrize(("step", "left"), [(0, []), (2, [1, 2]), (9, [1, 2, 3])])
@@ -102,11 +105,3 @@ def test_the_latest_record_of_a_long_file_is_that_of_all_its_lines(tmp_path, tor
     # no whole line in the end of the file: the one before it counts
     file.path.write_bytes(lines[0] + b"x" * 2 * END_BYTES)
     assert file.latest()["step"] == 0
-
-
-def test_a_run_that_has_not_begun_has_no_records(tmp_path):
-    file = MetricsFile(tmp_path / "metrics.jsonl")
-    file.rewind(3)
-    assert file.read() == []
-    assert file.latest() == {}
-    assert not file.path.exists()

@@ -1,10 +1,6 @@
 """What the seam hands to the trainer: prompts as the other commands read them."""
 
-from __future__ import annotations
-
 from copy import deepcopy
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -22,7 +18,7 @@ QUESTIONS = ["2*3=?", "12*4=?"]
 
 
 @pytest.fixture
-def with_bos(tokenizer: Any) -> Any:
+def with_bos(tokenizer):
     """A tokenizer that begins every text with a token of its own, and whose template does too."""
     tokenizer = deepcopy(tokenizer)
     bos = tokenizer.eos_token
@@ -33,11 +29,11 @@ def with_bos(tokenizer: Any) -> Any:
     return tokenizer
 
 
-def evaluated_ids(base: Path, tokenizer: Any, prompts: list[str]) -> list[list[int]]:
+def evaluated_ids(base, tokenizer, prompts):
     """The prompts' ids as evaluation gives them to the model, in their order."""
     model, seen = load_model(base).eval(), []
 
-    def watch(_module: Any, arguments: Any, named: Any) -> None:
+    def watch(_module, arguments, named):
         ids_BT = named["input_ids"] if "input_ids" in named else arguments[0]
         seen.extend(ids_BT.tolist())
 
@@ -50,9 +46,7 @@ def evaluated_ids(base: Path, tokenizer: Any, prompts: list[str]) -> list[list[i
     return seen
 
 
-def test_training_and_evaluation_read_the_same_prompt(
-    bench: Any, configure: Any, base: Path, with_bos: Any
-):
+def test_training_and_evaluation_read_the_same_prompt(bench, configure, base, with_bos):
     template = PromptTemplate.from_section(PromptSection(format="chat", system=None), with_bos)
     prompts = [template.render(question) for question in QUESTIONS]
     assert len(with_bos(prompts[0])["input_ids"]) == len("2*3=?") + 2  # what must not happen
@@ -76,7 +70,7 @@ def test_training_and_evaluation_read_the_same_prompt(
     assert evaluated_ids(base, with_bos, prompts) == learnt
 
 
-def test_bfloat16_products_leave_float32_weights(bench: Any, configure: Any):
+def test_bfloat16_products_leave_float32_weights(bench, configure):
     """What full tuning needs: updates aren't rounded away, and products are fast."""
     model = {"kind": "pretrained", "tuning": "full", "compute_dtype": "bfloat16"}
     trainer = bench.trainer(configure(model=model))

@@ -1,10 +1,6 @@
 """Groups of equal grades are replaced by fresh prompts, within bounds, the same after resume."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
@@ -23,34 +19,30 @@ class FakeTrainer:
     """Two rollouts per prompt; a prompt is right, wrong or mixed by its number modulo 3."""
 
     num_generations = 2
+    accelerator = SimpleNamespace(process_index=0)
+    state = SimpleNamespace(global_step=5)
 
-    class accelerator:  # noqa: N801
-        process_index = 0
-
-    class state:  # noqa: N801
-        global_step = 5
-
-    def __init__(self) -> None:
-        self.asked: list[list[int]] = []
-        self.away: list[int] = []
+    def __init__(self):
+        self.asked = []
+        self.away = []
         self.noted = SimpleNamespace(replaced=self._replaced)
 
-    def _replaced(self, rows: Any, drawn: Any, places: Sequence[int]) -> None:
+    def _replaced(self, rows, drawn, places):
         assert [f"text {row['row']}" for row in rows] == drawn[2]
         self.away += [rows[place]["row"] for place in places]
 
-    def generate_rows(self, rows: Sequence[dict[str, int]]) -> tuple[Any, ...]:
+    def generate_rows(self, rows):
         numbers = [row["row"] for row in rows]
         self.asked.append(numbers)
         return ([[n] for n in numbers], None, [f"text {n}" for n in numbers], {}, [])
 
-    def grade_rows(self, rows: Sequence[dict[str, int]], drawn: tuple[Any, ...]) -> torch.Tensor:
+    def grade_rows(self, rows, drawn):
         assert [f"text {row['row']}" for row in rows] == drawn[2]
         pairs = [(row["row"] % 3 == 0, row["row"] % 3 <= 1) for row in rows[::2]]
         return torch.tensor(pairs)  # 0: right, right; 1: wrong, right; 2: wrong, wrong
 
 
-def rows_of(*numbers: int) -> list[dict[str, int]]:
+def rows_of(*numbers):
     return [{"row": number} for number in numbers for _ in range(2)]
 
 
@@ -69,7 +61,7 @@ def test_stale_groups_are_replaced_until_none_is_left():
 
 
 @pytest.mark.parametrize("bound", [0, 1, 2])
-def test_the_bound_holds_and_discarded_groups_are_counted(bound: int):
+def test_the_bound_holds_and_discarded_groups_are_counted(bound):
     hopeless = Dataset.from_dict({"row": [3 * index for index in range(20)]})
     sampling = DynamicSampling(hopeless, bound=bound, seed=0)
     trainer = FakeTrainer()
@@ -86,7 +78,7 @@ def test_it_stops_where_no_fresh_prompt_is_left():
     assert sampling.record["groups/extra_generations"] == 0
 
 
-def picky(golds: Sequence[str], completions: Sequence[str]) -> list[Grade]:
+def picky(golds, completions):
     """A prompt can only be right where its gold is a multiple of three (9 of 15); then half are."""
     return [
         Grade("right" if int(gold) % 3 == 0 and sum(map(ord, text)) % 2 else "wrong", None)
@@ -94,7 +86,7 @@ def picky(golds: Sequence[str], completions: Sequence[str]) -> list[Grade]:
     ]
 
 
-def test_training_with_it_sees_fewer_equal_groups(bench: Any, configure: Any):
+def test_training_with_it_sees_fewer_equal_groups(bench, configure):
     bench.grader = picky
     rl = {"steps": 6, "warmup_ratio": 0.0}
     plain = bench.run(configure(rl=rl), "plain")
@@ -104,13 +96,13 @@ def test_training_with_it_sees_fewer_equal_groups(bench: Any, configure: Any):
     assert sum(record["groups/discarded"] for record in records) > 5
     assert all(record["groups/extra_generations"] <= 4 for record in records)
 
-    def equal(of: list[dict[str, Any]]) -> float:
+    def equal(of):
         return sum(record["groups/zero_variance"] for record in of) / len(of)
 
     assert equal(records) < equal(plain) - 0.2
 
 
-def test_overlong_punishment_moves_lengths_not_the_reward(bench: Any, configure: Any):
+def test_overlong_punishment_moves_lengths_not_the_reward(bench, configure):
     rl = {"steps": 3, "overlong_buffer": 0.5}
     records = bench.run(configure(rl=rl))
     for record in records:

@@ -1,36 +1,38 @@
 """Guides and methods of one's own, through the real trainer."""
 
-from __future__ import annotations
-
+import sys
 from importlib.metadata import EntryPoint
-from typing import Any, Literal
+from types import ModuleType, SimpleNamespace
+from typing import Literal
 
 import pytest
 import torch
-from torch import Tensor
+from scored_batch import row_of
 from toy_policy import PROMPTS, adapted, timeless
 from trl import GRPOTrainer
 
 from sage_cli.errors import TrainingError
-from sage_cli.guides import Guide, Signals
-from sage_cli.methods.formulas import AdvantageInputs, group_advantages
-from sage_cli.methods.method import PolicyGradient
+from sage_cli.guides import Guide
+from sage_cli.methods.formulas import group_advantages
+from sage_cli.methods.method import Method, PolicyGradient
 from sage_cli.models.loading import load_model
 from sage_cli.models.signals import batch_signals
+from sage_cli.progress import Silent
+from sage_cli.training import training
 
-SEEN: list[Any] = []
+SEEN = []
 
 
 @pytest.fixture(autouse=True)
-def package(monkeypatch: pytest.MonkeyPatch) -> None:
+def package(monkeypatch):
     """A package that registers the guides and methods of this file by their lower-case names."""
     kinds = {
-        "sage_cli.guides": (Tutor, Undefined),
+        "sage_cli.guides": (Tutor, Undefined, Unread),
         "sage_cli.methods": (ByGroup, ByToken, Hesitant, Infinite),
     }
     things = {thing.__name__: thing for kind in kinds.values() for thing in kind}
 
-    def entry_points(group: str, name: str | None = None) -> list[EntryPoint]:
+    def entry_points(group, name=None):
         found = [EntryPoint(t.__name__.lower(), f"p:{t.__name__}", group) for t in kinds[group]]
         return [point for point in found if name in (None, point.name)]
 
@@ -46,14 +48,10 @@ class Tutor(Guide):
     strength: float = 0.1
     q_min: float = 0.2
     q_max: float = 5.0
-    needs = frozenset(
-        {
-            "token_ids_BT", "policy_logps_BT", "policy_entropy_BT", "reference_logps_BT",
-            "reference_entropy_BT",
-        }
-    )  # fmt: skip
+    needs = frozenset({"token_ids_BT", "policy_logps_BT", "policy_entropy_BT",
+                       "reference_logps_BT", "reference_entropy_BT"})  # fmt: skip
 
-    def q(self, signals: Signals, step: int) -> Tensor:
+    def q(self, signals, step):
         SEEN.append(signals)
         surer_BT = (signals.policy_entropy_BT - signals.reference_entropy_BT).abs()
         apart_BT = (signals.policy_logps_BT - signals.reference_logps_BT).abs()
@@ -65,11 +63,12 @@ class Undefined(Guide):
     q_min: float = 0.2
     q_max: float = 5.0
 
-    def q(self, signals: Signals, step: int) -> Tensor:
+    def q(self, signals, step):
         return (signals.logps_BT - signals.reference_logps_BT) * torch.nan
 
 
 class Unread(Undefined):
+    name: Literal["unread"] = "unread"
     needs = frozenset({"reference_logps_BT"})
 
 
@@ -80,7 +79,7 @@ class ByGroup(PolicyGradient):
 class ByToken(PolicyGradient):
     algo: Literal["bytoken"] = "bytoken"
 
-    def advantages(self, inputs: AdvantageInputs) -> Tensor:
+    def advantages(self, inputs):
         advantages_B = group_advantages(inputs.rewards_PN).flatten()
         return advantages_B[:, None].expand(inputs.mask_BT.shape)
 
@@ -89,7 +88,7 @@ class Hesitant(ByToken):
     algo: Literal["hesitant"] = "hesitant"
     weight: float = 1.0
 
-    def advantages(self, inputs: AdvantageInputs) -> Tensor:
+    def advantages(self, inputs):
         SEEN.append(inputs)
         return super().advantages(inputs) * (1 + self.weight * inputs.entropy_BT)
 
@@ -97,20 +96,21 @@ class Hesitant(ByToken):
 class Infinite(PolicyGradient):
     algo: Literal["infinite"] = "infinite"
 
-    def advantages(self, inputs: AdvantageInputs) -> Tensor:
+    def advantages(self, inputs):
         return super().advantages(inputs) / 0
 
 
 @pytest.mark.parametrize("tuning", ["full", "lora"])
-def test_a_guide_reads_token_ids_and_both_models(bench: Any, configure: Any, tuning: str):
+def test_a_guide_reads_token_ids_and_both_models(bench, configure, tuning):
     config = configure(
         guide={"name": "tutor", "strength": 0.3, "q_max": 5.0},
         anchor={"reference": "base"},
         model={"kind": "pretrained", "tuning": tuning},
         rl={"steps": 1},
+        rollout={"temperature": 0.7},
     )
 
-    def policy() -> Any:
+    def policy():
         """Another model than the reference, so that all signals differ."""
         if tuning == "lora":
             return adapted(bench, config)
@@ -127,10 +127,10 @@ def test_a_guide_reads_token_ids_and_both_models(bench: Any, configure: Any, tun
     assert torch.equal(signals.token_ids_BT, batch["completion_ids"])
     models = {"policy": policy(), "reference": load_model(bench.base)}
     for row in range(len(mask_BT)):
-        prompt = batch["prompt_ids"][row][batch["prompt_mask"][row].bool()].tolist()
-        completion = batch["completion_ids"][row][mask_BT[row]].tolist()
+        _, prompt, completion = row_of(batch, row)
         for whose, model in models.items():
-            logps_T, entropy_T = batch_signals(model, [(prompt, completion)])[0]
+            # as a report of tokens computes them
+            logps_T, entropy_T = batch_signals(model, [(prompt, completion)], 0.7)[0]
             for kind, expected_T in (("logps", logps_T), ("entropy", entropy_T)):
                 found_T = getattr(signals, f"{whose}_{kind}_BT")[row][mask_BT[row]]
                 torch.testing.assert_close(found_T, expected_T, atol=1e-4, rtol=1e-4)
@@ -148,14 +148,12 @@ def test_a_guide_reads_token_ids_and_both_models(bench: Any, configure: Any, tun
         ({"name": "tutor"}, [True, True]),
     ],
 )
-def test_only_what_is_asked_for_is_computed(
-    bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch, guide: Any, expected: list[bool]
-):
+def test_only_what_is_asked_for_is_computed(bench, configure, monkeypatch, guide, expected):
     """Two passes in the first step: the reference's, with entropies or without, and the loss's."""
-    asked: list[bool] = []
+    asked = []
     plain = GRPOTrainer._get_per_token_logps_and_entropies
 
-    def counting(self: Any, *args: Any, **named: Any) -> Any:
+    def counting(self, *args, **named):
         asked.append(bool(named.get("compute_entropy")))
         return plain(self, *args, **named)
 
@@ -174,32 +172,19 @@ def test_only_what_is_asked_for_is_computed(
             {"guide": {"name": "undefined"}},
             "guide Undefined .*reads reference_logps_BT and has not",
         ),
-        (
-            {"rl": {"algo": "infinite"}},
-            r"method 'infinite' \(p:Infinite\) gives NaN or inf",
-        ),
+        ({"guide": {"name": "unread"}}, r"q of guide Unread \(.*\) is NaN for \d+ of the"),
+        ({"rl": {"algo": "infinite"}}, r"method 'infinite' \(p:Infinite\) gives NaN or inf"),
     ],
 )
-def test_nonsense_stops_the_first_step_by_name(
-    bench: Any, configure: Any, sections: dict[str, Any], complaint: str
-):
+def test_nonsense_stops_the_first_step_by_name(bench, configure, sections, complaint):
     with pytest.raises(TrainingError, match=complaint):
         bench.run(configure(**sections))
     assert not (bench.folder / "run/metrics.jsonl").exists()
 
 
-def test_a_guide_that_gives_nan_stops_the_first_step_by_name(bench: Any, configure: Any):
-    trainer = bench.trainer(configure(guide={"name": "undefined"}))
-    trainer.guide = Unread()
-    with pytest.raises(TrainingError, match=r"q of guide Unread \(.*\) is NaN for \d+ of the"):
-        trainer.train()
-
-
 @pytest.mark.parametrize(("algo", "estimator"), [("bygroup", "k3"), ("bytoken", "reward")])
-def test_the_groups_advantage_as_a_plugin_trains_as_trls_own(
-    bench: Any, configure: Any, algo: str, estimator: str
-):
-    def train(name: str) -> list[dict[str, Any]]:
+def test_the_groups_advantage_as_a_plugin_trains_as_trls_own(bench, configure, algo, estimator):
+    def train(name):
         rl = {"algo": name, "micro_batch": 8, "iterations": 2, "overlong_buffer": 0.2}
         return timeless(bench.run(configure(rl=rl, anchor={"estimator": estimator}), name))
 
@@ -207,11 +192,11 @@ def test_the_groups_advantage_as_a_plugin_trains_as_trls_own(
         assert ours == pytest.approx(theirs, abs=1e-5, rel=1e-4)
 
 
-def test_an_advantage_reads_the_policys_signals_and_shapes_each_token(bench: Any, configure: Any):
+def test_an_advantage_reads_the_policys_signals_and_shapes_each_token(bench, configure):
     # prompts of unequal length, which are padded on the left
     uneven = [("1*" * (i % 3) + text, problem) for i, (text, problem) in enumerate(PROMPTS)]
 
-    def first(name: str, weight: float) -> dict[str, Any]:
+    def first(name, weight):
         options = {"algo": "hesitant", "weight": weight}
         rl = {"steps": 1, "micro_batch": 4, **options}
         (record,) = bench.run(configure(rl=rl), name, prompts=uneven)
@@ -226,3 +211,18 @@ def test_an_advantage_reads_the_policys_signals_and_shapes_each_token(bench: Any
         assert entropy == pytest.approx(record["entropy"], rel=1e-5)
     assert shaped["reward"] == flat["reward"]
     assert abs(shaped["grad_norm"] - flat["grad_norm"]) > 1e-3
+
+
+class Mine(Method):
+    algo: Literal["mine"] = "mine"
+    trained_by = "my_package.training"
+
+
+def test_a_method_is_trained_by_the_module_that_it_names(monkeypatch):
+    given, job, run = [], SimpleNamespace(config=SimpleNamespace(rl=Mine())), object()
+    module = ModuleType("my_package.training")
+    module.train = lambda *arguments: given.extend(arguments)
+    monkeypatch.setitem(sys.modules, "my_package", ModuleType("my_package"))
+    monkeypatch.setitem(sys.modules, "my_package.training", module)
+    training.train(job, run, None, Silent())
+    assert given[:2] == [job, run]

@@ -1,11 +1,7 @@
 """The anchor in somebody's own TRL script: TRL's arguments, and what the guide adds to them."""
 
-from __future__ import annotations
-
 import runpy
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -23,18 +19,16 @@ ROWS = Dataset.from_list([{"prompt": f"{a}*{b}=?"} for a in range(2, 6) for b in
 BRANCH = BranchGuide(tau=1.0, rho=0.3)
 
 
-def even(completions: Sequence[str], **_columns: Any) -> list[float]:
+def even(completions, **_columns):
     """Pay 1 for a completion whose first character has an even code."""
     return [float(bool(text) and ord(text[0]) % 2 == 0) for text in completions]
 
 
 @pytest.fixture
-def trained(base: Path, tokenizer: Any, tmp_path: Path) -> Any:
+def trained(base, tokenizer, tmp_path):
     """Train the toy policy for three steps; return the trainer with its log history."""
 
-    def train(
-        trainer_class: type = GuidedGRPOTrainer, *, arguments: Any = None, **named: Any
-    ) -> Any:
+    def train(trainer_class=GuidedGRPOTrainer, *, arguments=None, **named):
         settings = {
             "beta": 0.3, "max_steps": 3, "logging_steps": 1, "learning_rate": 1e-2, "seed": 3,
             "per_device_train_batch_size": 8, "gradient_accumulation_steps": 2,
@@ -50,18 +44,16 @@ def trained(base: Path, tokenizer: Any, tmp_path: Path) -> Any:
     return train
 
 
-def weights(trainer: Any) -> list[torch.Tensor]:
+def weights(trainer):
     return [weight.detach() for weight in trainer.model.parameters()]
 
 
-def losses(trainer: Any) -> list[float]:
+def losses(trainer):
     return [row["loss"] for row in trainer.state.log_history if "loss" in row]
 
 
 @pytest.mark.parametrize(("estimator", "corrected"), [("k3", False), ("k3-corrected", True)])
-def test_without_a_guide_it_is_trls_trainer_up_to_rounding(
-    trained: Any, estimator: str, corrected: bool
-):
+def test_without_a_guide_it_is_trls_trainer_up_to_rounding(trained, estimator, corrected):
     # Adam would turn the sign of a gradient near 0 into a step of the whole learning rate
     plain = {"optim": "sgd"}
     theirs = trained(GRPOTrainer, arguments={"use_bias_correction_kl": corrected, **plain})
@@ -71,7 +63,7 @@ def test_without_a_guide_it_is_trls_trainer_up_to_rounding(
         torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-6)
 
 
-def test_a_guide_changes_the_loss_from_the_first_step(trained: Any):
+def test_a_guide_changes_the_loss_from_the_first_step(trained):
     plain, guided = trained(guide=NoGuide()), trained(guide=BRANCH)
     # the first batch is the same; before any update k3 of pi to pi is 0, and to q pi it is above
     assert losses(guided)[0] > losses(plain)[0]
@@ -81,16 +73,14 @@ def test_a_guide_changes_the_loss_from_the_first_step(trained: Any):
     assert "guide/q_mean" not in plain.state.log_history[0]
 
 
-def test_the_example_of_the_docs_trains(
-    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_example_of_the_docs_trains(base, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(EXAMPLE))["main"](str(base))
     assert (tmp_path / "guided" / "model.safetensors").is_file()
     assert len(EXAMPLE.read_text().splitlines()) <= 40
 
 
-def test_grades_choose_rows_and_reach_guides(trained: Any):
+def test_grades_choose_rows_and_reach_guides(trained):
     wrong = trained(rows="wrong", right_at=1.0)
     right = trained(rows="right", right_at=1.0)
     held = [trainer.state.log_history[0]["anchor/rows"] for trainer in (wrong, right)]
@@ -99,7 +89,7 @@ def test_grades_choose_rows_and_reach_guides(trained: Any):
     assert "guide/q_mean" in trained(guide=RapoGuide(), right_at=1.0).state.log_history[0]
 
 
-def test_a_schedule_has_the_length_that_epochs_give(trained: Any):
+def test_a_schedule_has_the_length_that_epochs_give(trained):
     # 16 prompts, 4 of them a step (8 rows x 2 / 4): an epoch has 4 steps
     trainer = trained(
         arguments={"max_steps": -1, "num_train_epochs": 1}, guide=BRANCH, schedule="cosine"
@@ -110,7 +100,7 @@ def test_a_schedule_has_the_length_that_epochs_give(trained: Any):
     assert trainer.state.log_history[3]["anchor/beta"] == pytest.approx(0.3 * 0.1464466, abs=1e-7)
 
 
-def test_evaluation_is_not_recorded_as_training(trained: Any):
+def test_evaluation_is_not_recorded_as_training(trained):
     evaluating = {"eval_strategy": "steps", "eval_steps": 1, "per_device_eval_batch_size": 8}
     trainer = trained(
         arguments=evaluating, guide=BRANCH, rows="wrong", right_at=1.0, eval_dataset=ROWS
@@ -133,9 +123,7 @@ def test_evaluation_is_not_recorded_as_training(trained: Any):
         (0.1, {"rows": "some"}, "rows is 'some'"),
     ],
 )
-def test_what_would_do_nothing_is_refused_before_a_model_is_loaded(
-    tmp_path: Path, beta: float, arguments: dict[str, Any], said: str
-):
+def test_what_would_do_nothing_is_refused_before_a_model_is_loaded(tmp_path, beta, arguments, said):
     args = GRPOConfig(str(tmp_path), beta=beta, use_cpu=True, bf16=False)
     with pytest.raises(ConfigurationError, match=said):
         GuidedGRPOTrainer("no/model", even, args, **arguments)

@@ -1,16 +1,16 @@
 """Guided retries: hints, pairs and right tries by hand, and DPO against numbers in float64.
 
-DPO's trainer is the real one, also killed, with full tuning and with adapters.
+DPO's trainer is the real one; `tests/unit/cli/test_guided.py` kills it.
 """
 
-from __future__ import annotations
-
+import itertools
 import json
 import math
 
 import pytest
 import torch
-from toy_policy import KilledError, adapted, killing, weights
+from scored_batch import assert_same_gradients, gradients_of, log_chances
+from toy_policy import adapted
 
 from sage_cli.config.load import load
 from sage_cli.errors import DataError, TrainingError
@@ -120,15 +120,6 @@ def moved(base, seed):
     return model
 
 
-def log_probability(model, prompt, completion):
-    """ln pi(completion | prompt), term by term."""
-    logits_TV = model(torch.tensor([prompt + completion])).logits[0]
-    total = 0.0
-    for place, token in enumerate(completion, start=len(prompt) - 1):
-        total = total + logits_TV[place, token] - torch.logsumexp(logits_TV[place], 0)
-    return total
-
-
 def by_hand(policy, reference, rows):
     """-ln s(beta ((ln pi - ln ref)(chosen) - (ln pi - ln ref)(rejected))), mean over pairs."""
     losses = []
@@ -136,8 +127,8 @@ def by_hand(policy, reference, rows):
         ratios = []
         for which in ("chosen_ids", "rejected_ids"):
             with torch.no_grad():
-                held = log_probability(reference, row["prompt_ids"], row[which])
-            ratios.append(log_probability(policy, row["prompt_ids"], row[which]) - held)
+                held = log_chances(reference, row["prompt_ids"], row[which]).sum()
+            ratios.append(log_chances(policy, row["prompt_ids"], row[which]).sum() - held)
         losses.append(torch.log1p(torch.exp(-BETA * (ratios[0] - ratios[1]))))
     return sum(losses) / len(losses)
 
@@ -157,12 +148,9 @@ def test_loss_and_gradient_are_those_of_float64(base, bench, configure, tokenize
     exact.backward()
     assert loss.item() == pytest.approx(exact.item(), rel=1e-5)
     assert abs(exact.item() - math.log(2)) > 0.05
-    gradients = dict(exact_policy.named_parameters())
-    largest = max(weight.grad.abs().max().item() for weight in gradients.values())
-    assert largest > 0.01
-    for name, weight in trainer.model.named_parameters():
-        difference = (weight.grad.double() - gradients[name].grad).abs().max().item()
-        assert difference < 1e-5 * largest, name
+    gradients = gradients_of(trainer.model)
+    assert_same_gradients(exact_policy, gradients, least=1e-7)
+    assert max(gradient.abs().max().item() for gradient in gradients.values()) > 0.01
 
 
 @pytest.mark.parametrize("tuning", ["full", "lora"])
@@ -177,8 +165,10 @@ def test_a_policy_that_is_its_reference_has_the_loss_ln_2(
         if hasattr(module, "attention_dropout"):
             module.attention_dropout = 0.2
     first = {"pairs/found": 6.0, "sampled/tokens": 90.0}
-    run = Run(tmp_path / "run")
-    train_preferences(ours, model, reference, tokenizer, PAIRS, run, heard.append, first)
+    run, looks = Run(tmp_path / "run"), itertools.count(1)
+    validator = Validator(2, lambda _: {"eval/pass@1": next(looks) / 10})
+    train_preferences(ours, model, reference, tokenizer, PAIRS, run, heard.append, first, validator)
+    assert [record.get("eval/pass@1") for record in heard] == [None, 0.1, None, 0.2, 0.3]
     assert heard[0]["loss"] == pytest.approx(math.log(2), abs=1e-6)
     assert heard[0]["pairs/margin"] == pytest.approx(0, abs=1e-6)
     assert [record["step"] for record in heard] == [1, 2, 3, 4, 5]
@@ -190,43 +180,6 @@ def test_a_policy_that_is_its_reference_has_the_loss_ln_2(
     assert run.metrics.read() == json.loads(json.dumps(heard))
     saved = {path.name for path in run.model.iterdir()}
     assert "ref" not in saved
-
-
-def test_a_killed_adapter_ends_as_an_undisturbed_one_to_the_bit(
-    bench, configure, tokenizer, tmp_path
-):
-    """Seven steps of three of six pairs: the kill is in the second pass over them."""
-    ours = config(configure, "lora", steps=7)
-
-    def train(name, on_step=lambda _: None):
-        run, model = Run(tmp_path / name), adapted(bench, configure())
-        train_preferences(ours, model, None, tokenizer, PAIRS, run, on_step, {"a": 1.0})
-        return run
-
-    whole = train("whole")
-    with pytest.raises(KilledError):
-        train("killed", killing(4))
-    killed = train("killed")
-    assert weights(killed.model) == weights(whole.model)
-    assert killed.metrics.read() == whole.metrics.read()
-    (killed.model / next(killed.model.glob("*.safetensors")).name).unlink()
-    assert weights(train("killed").model) == weights(whole.model)  # only its model was lacking
-
-
-def test_validations_are_recorded_where_they_are_due(base, configure, tokenizer, tmp_path):
-    seen = []
-
-    def validate(model):
-        seen.append(model)
-        return {"eval/pass@1": len(seen) / 10}
-
-    run = Run(tmp_path / "run")
-    train_preferences(
-        config(configure), load_model(base, trainable=True), load_model(base), tokenizer, PAIRS,
-        run, lambda _: None, {}, Validator(2, validate),
-    )  # fmt: skip
-    validated = {record["step"]: record.get("eval/pass@1") for record in run.metrics.read()}
-    assert validated == {1: None, 2: 0.1, 3: None, 4: 0.2, 5: 0.3}
 
 
 def test_prompts_have_no_hint_and_completions_end(configure, tokenizer):

@@ -1,11 +1,7 @@
 """Where our part of a training step waits for a GPU, counted on a CPU by what would wait."""
 
-from __future__ import annotations
-
 import traceback
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
@@ -27,11 +23,11 @@ class HostSyncs(TorchDispatchMode):
     what is computed of these alone.
     """
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
-        self.by_place: Counter[str] = Counter()
+        self.by_place = Counter()
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         name, output = str(func), func(*args, **(kwargs or {}))
         tensors = list(filter(torch.is_tensor, tree_leaves((args, kwargs))))
         if tensors and all(map(on_host, tensors)):
@@ -43,7 +39,7 @@ class HostSyncs(TorchDispatchMode):
             self.note(name)
         return output
 
-    def note(self, what: str) -> None:
+    def note(self, what):
         """Count a wait of the innermost library that asked, if that is ours."""
         for frame in reversed(traceback.extract_stack()):
             if any(library in frame.filename for library in LIBRARIES):
@@ -53,41 +49,41 @@ class HostSyncs(TorchDispatchMode):
                 return
 
 
-def on_host(tensor: torch.Tensor) -> bool:
+def on_host(tensor):
     return getattr(tensor, "on_host", False)
 
 
 @pytest.fixture
-def syncs(monkeypatch: pytest.MonkeyPatch) -> HostSyncs:
+def syncs(monkeypatch):
     counted = HostSyncs()
 
-    def changed(owner: Any, name: str, change: Callable[..., Any]) -> None:
+    def changed(owner, name, change):
         plain = getattr(owner, name)
         monkeypatch.setattr(owner, name, lambda *args, **kwargs: change(plain, *args, **kwargs))
 
-    def read(plain: Any, self: torch.Tensor, *args: Any) -> Any:
+    def read(plain, self, *args):
         if not on_host(self):
             counted.note(plain.__name__)
         return plain(self, *args)
 
-    def fetch(plain: Any, self: torch.Tensor) -> torch.Tensor:
+    def fetch(plain, self):
         copy = read(plain, self).view_as(self)
         copy.on_host = True
         return copy
 
-    def send(plain: Any, self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    def send(plain, self, *args, **kwargs):
         sent = plain(self, *args, **kwargs)
         if on_host(self) and ("device" in kwargs or not isinstance(args[0], torch.dtype)):
             sent = sent.view_as(self)
             sent.on_host = False
         return sent
 
-    def make(plain: Any, *args: Any, **kwargs: Any) -> torch.Tensor:
+    def make(plain, *args, **kwargs):
         made = plain(*args, **kwargs)
         made.on_host = kwargs.get("device") is None
         return made
 
-    def train(plain: Any, *args: Any, **kwargs: Any) -> Any:
+    def train(plain, *args, **kwargs):
         for name in READS:
             changed(torch.Tensor, name, read)
         for name in FROM_PYTHON:
@@ -103,8 +99,8 @@ def syncs(monkeypatch: pytest.MonkeyPatch) -> HostSyncs:
 
 @pytest.mark.parametrize("guide", ["none", "branch", "token", "random", "shuffled"])
 def test_a_step_waits_for_the_device_ten_times_whatever_its_micro_batches(
-    bench: Any, configure: Any, syncs: HostSyncs, guide: str
-) -> None:
+    bench, configure, syncs, guide
+):
     rl = {"steps": STEPS, "micro_batch": 16 // MICRO_BATCHES}
     bench.run(configure(rl=rl, guide={"name": guide}))
     assert 0 < sum(syncs.by_place.values()) <= 10 * STEPS, syncs.by_place

@@ -1,14 +1,11 @@
 """Signals to a training in this process: saved at the boundary, ended, gone on with."""
 
-from __future__ import annotations
-
 import errno
+import itertools
 import os
 import shutil
 import signal
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -30,13 +27,12 @@ SFT = SftSection(
     steps=8, batch_size=4, learning_rate=1e-2, optimizer="adamw", gradient_checkpointing=False,
     warmup_steps=1, save_every=100, seed=5,
 )  # fmt: skip
-Train = Callable[..., None]
 
 
-def signalling(step: int, *numbers: int) -> Callable[[Any], None]:
+def signalling(step, *numbers):
     """Hears steps, and sends this process signals at one of them."""
 
-    def on_step(record: Any) -> None:
+    def on_step(record):
         if record["step"] == step:
             for number in numbers:
                 os.kill(os.getpid(), number)
@@ -45,24 +41,24 @@ def signalling(step: int, *numbers: int) -> Callable[[Any], None]:
 
 
 @pytest.fixture(params=["sft", "rl"])
-def train(request: pytest.FixtureRequest, bench: Any, configure: Any) -> Train:
+def train(request, bench, configure):
     """Train 8 steps in the folder `name`; no checkpoint is due before the last step."""
 
-    def sft(name: str, on_step: Any = lambda _: None) -> None:
+    def sft(name, on_step=lambda _: None):
         run = Run(bench.folder / name)
         train_sft(SFT, load_model(bench.base), load_tokenizer(bench.base), EXAMPLES, run, on_step)
 
-    def rl(name: str, on_step: Any = lambda _: None) -> None:
+    def rl(name, on_step=lambda _: None):
         bench.run(configure(rl={"steps": 8, "save_every": 100}), name, on_step=on_step)
 
     return sft if request.param == "sft" else rl
 
 
-def records(run: Run) -> list[dict[str, Any]]:
+def records(run):
     return timeless(run.metrics.read())
 
 
-def test_a_signal_saves_at_the_next_boundary_and_nothing_is_lost(bench: Any, train: Train):
+def test_a_signal_saves_at_the_next_boundary_and_nothing_is_lost(bench, train):
     train("whole")
     # in the first, in the midst, in the last
     for step, number in ((1, signal.SIGINT), (5, signal.SIGTERM), (8, signal.SIGINT)):
@@ -79,17 +75,13 @@ def test_a_signal_saves_at_the_next_boundary_and_nothing_is_lost(bench: Any, tra
     train("torn")
     whole, torn = (Run(bench.folder / name) for name in ("whole", "torn"))
     assert records(torn) == records(whole)
-    assert (torn.model / "model.safetensors").read_bytes() == (
-        whole.model / "model.safetensors"
-    ).read_bytes()
+    assert weights(torn.model) == weights(whole.model)
 
 
-def test_a_signal_before_the_first_step_is_done_saves_that_step(
-    bench: Any, train: Train, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_signal_before_the_first_step_is_done_saves_that_step(bench, train, monkeypatch):
     step = Trainer.training_step
 
-    def signalled(self: Any, *arguments: Any, **named: Any) -> Any:
+    def signalled(self, *arguments, **named):
         os.kill(os.getpid(), signal.SIGTERM)
         return step(self, *arguments, **named)
 
@@ -100,54 +92,53 @@ def test_a_signal_before_the_first_step_is_done_saves_that_step(
     assert caught.value.saved == "torn is saved at step 1"
 
 
-def test_a_second_signal_ends_at_once(bench: Any, train: Train):
+def test_a_second_signal_ends_at_once(bench, train):
     with pytest.raises(Interrupted) as caught:
         train("torn", signalling(3, signal.SIGTERM, signal.SIGINT))
     assert (caught.value.exit_code, caught.value.saved) == (130, None)
     assert saved_step(bench.folder / "torn/checkpoints") == 0
 
 
-def test_a_second_signal_while_saving_leaves_what_was_saved_before(
-    bench: Any, train: Train, monkeypatch: pytest.MonkeyPatch
-):
+FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("trouble", ["a second signal", "a full disk"])
+def test_trouble_while_saving_leaves_what_was_saved_before(bench, train, monkeypatch, trouble):
     with pytest.raises(Interrupted):
         train("torn", signalling(2, signal.SIGINT))
-    assert saved_step(bench.folder / "torn/checkpoints") == 3
-    save = Trainer._save_optimizer_and_scheduler
+    save, checkpoints = Trainer._save_optimizer_and_scheduler, bench.folder / "torn/checkpoints"
 
-    def impatient(self: Any, folder: str) -> None:
+    def saving(self, folder):
+        if trouble == "a full disk":
+            raise FULL
         os.kill(os.getpid(), signal.SIGINT)
         save(self, folder)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Trainer, "_save_optimizer_and_scheduler", impatient)
-        with pytest.raises(Interrupted):
+        patched.setattr(Trainer, "_save_optimizer_and_scheduler", saving)
+        with pytest.raises((Interrupted, TrainingError)) as caught:
             train("torn", signalling(5, signal.SIGINT))
-    assert saved_step(bench.folder / "torn/checkpoints") == 3
+    assert saved_step(checkpoints) == 3
+    if trouble == "a full disk":
+        assert "is full: checkpoint-6 couldn't be written" in str(caught.value)
+        assert "resumes from the last checkpoint" in str(caught.value.next_step)
+        assert [path.name for path in checkpoints.iterdir()] == ["checkpoint-3"]
+    else:
+        assert (caught.value.exit_code, caught.value.saved) == (130, None)
     train("torn")
     assert len(Run(bench.folder / "torn").metrics.read()) == 8
 
 
-def full(*_: Any, **__: Any) -> None:
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+def test_a_full_disk_at_the_end_leaves_the_last_checkpoint(bench, train, monkeypatch):
+    save = PreTrainedModel.save_pretrained
 
+    def saving(self, folder, *arguments, **named):
+        if Path(folder).name == "model":
+            raise FULL
+        save(self, folder, *arguments, **named)
 
-def test_a_full_disk_while_saving_on_a_signal_is_said(
-    bench: Any, train: Train, monkeypatch: pytest.MonkeyPatch
-):
     with monkeypatch.context() as patched:
-        patched.setattr(Trainer, "_save_optimizer_and_scheduler", full)
-        with pytest.raises(TrainingError, match="is full: checkpoint-4 couldn't be written"):
-            train("torn", signalling(3, signal.SIGTERM))
-    assert list((bench.folder / "torn/checkpoints").iterdir()) == []
-    train("torn")
-
-
-def test_a_full_disk_at_the_end_leaves_the_last_checkpoint(
-    bench: Any, train: Train, monkeypatch: pytest.MonkeyPatch
-):
-    with monkeypatch.context() as patched:
-        patched.setattr("transformers.PreTrainedModel.save_pretrained", saving_but("model", full))
+        patched.setattr(PreTrainedModel, "save_pretrained", saving)
         with pytest.raises(TrainingError, match="is full: model couldn't be written") as caught:
             train("torn")
     assert "resumes from the last checkpoint" in str(caught.value.next_step)
@@ -155,17 +146,7 @@ def test_a_full_disk_at_the_end_leaves_the_last_checkpoint(
     assert len(Run(bench.folder / "torn").metrics.read()) == 8
 
 
-def saving_but(name: str, fail: Callable[..., None]) -> Callable[..., Any]:
-    """`save_pretrained` that fails in the folder `name`."""
-    save = PreTrainedModel.save_pretrained
-
-    def act(self: Any, folder: Any, *arguments: Any, **named: Any) -> Any:
-        (fail if Path(folder).name == name else save)(self, folder, *arguments, **named)
-
-    return act
-
-
-def test_the_boundary_is_a_generations_end(bench: Any, configure: Any, capfd: Any):
+def test_the_boundary_is_a_generations_end(bench, configure, capfd):
     """A record is heard when its step is done: at 1 of 6 steps to a batch 5 are left."""
     rl = {"steps": 15, "iterations": 3, "steps_per_generation": 2, "save_every": 99}
     config = configure(rl=rl)
@@ -179,14 +160,14 @@ def test_the_boundary_is_a_generations_end(bench: Any, configure: Any, capfd: An
     assert records(Run(bench.folder / "torn")) == records(Run(bench.folder / "whole"))
 
 
-def test_the_last_batch_may_be_short(capfd: Any):
+def test_the_last_batch_may_be_short(capfd):
     with StopSignals(patient=False, period=4) as signals:
         signals.done(8, steps=10)
         os.kill(os.getpid(), signal.SIGTERM)
     assert "saving in 2 steps" in capfd.readouterr().err
 
 
-def test_a_checkpoint_inside_a_generation_batch_is_refused_by_name(bench: Any, configure: Any):
+def test_a_checkpoint_inside_a_generation_batch_is_refused_by_name(bench, configure):
     """Between steps 3 and 4 of the batch of steps 3 to 4."""
     rl = {"steps": 6, "steps_per_generation": 2, "save_every": 2, "keep_checkpoints": None}
     bench.run(configure(rl=rl), "run")
@@ -205,7 +186,7 @@ def test_a_checkpoint_inside_a_generation_batch_is_refused_by_name(bench: Any, c
     assert records(run) == whole
 
 
-def test_the_last_step_may_lie_inside_a_batch(bench: Any, configure: Any):
+def test_the_last_step_may_lie_inside_a_batch(bench, configure):
     config = configure(rl={"steps": 3, "steps_per_generation": 2})
     bench.run(config, "run")
     before = weights(bench.folder / "run/model")
@@ -215,11 +196,11 @@ def test_the_last_step_may_lie_inside_a_batch(bench: Any, configure: Any):
 
 
 @pytest.fixture
-def sealed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def sealed(monkeypatch):
     """The names of the checkpoints that are sealed from now on."""
-    names: list[str] = []
+    names = []
 
-    def noted(checkpoint: Path, *also: Any, **words: Any) -> None:
+    def noted(checkpoint, *also, **words):
         names.append(checkpoint.name)
         seal(checkpoint, *also, **words)
 
@@ -227,41 +208,33 @@ def sealed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
+@pytest.mark.parametrize(
+    ("save_minutes", "save_s", "due"),
+    [
+        # looks: begun 0, steps 1 and 2 at 1 and 2 (due: saved, at 3), steps 3 and 4 at 4 and 5, ...
+        (2, 0.0, [2, 4, 6, 7]),
+        # each takes a tenth of the clock's minute: 19 tenths lie between two, not the asked half.
+        # Step 1 at 1 (due: saved, at 2), 2 at 3, 3 at 4 (1.9 minutes on: saved, at 5), ...
+        (0.5, 6.0, [1, 3, 5, 7]),
+    ],
+)
 def test_minutes_save_too_and_change_nothing(
-    bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch, sealed: list[str]
+    bench, configure, monkeypatch, sealed, save_minutes, save_s, due
 ):
     """A clock on which each look at it takes a minute: one is taken at every boundary and save."""
-    config = configure(rl={"steps": 7, "save_every": 99, "keep_checkpoints": 9})
-    bench.run(config, "whole")
+    rl = {"steps": 7, "save_every": 99, "keep_checkpoints": 9}
+    bench.run(configure(rl=rl), "whole")
     sealed.clear()
-    minutes = iter(range(10**6))
+    minutes, saves = itertools.count(), itertools.count()
     monkeypatch.setattr(interruption, "monotonic", lambda: 60.0 * next(minutes))
-    often = configure(rl={"steps": 7, "save_every": 99, "keep_checkpoints": 9, "save_minutes": 2})
-    bench.run(often, "saved")
-    # looks: begun 0, steps 1 and 2 at 1 and 2 (due: saved, at 3), steps 3 and 4 at 4 and 5, ...
-    assert sealed == ["checkpoint-2", "checkpoint-4", "checkpoint-6", "checkpoint-7"]
+    monkeypatch.setattr(interruption, "perf_counter", lambda: save_s * next(saves))
+    bench.run(configure(rl=rl | {"save_minutes": save_minutes}), "saved")
+    assert sealed == [f"checkpoint-{step}" for step in due]
     # none of them is one of every 99 steps: only the last stays
     assert [path.name for path in (bench.folder / "saved/checkpoints").iterdir()] == sealed[-1:]
     whole, saved = (Run(bench.folder / name) for name in ("whole", "saved"))
     assert records(saved) == records(whole)
-    assert (saved.model / "model.safetensors").read_bytes() == (
-        whole.model / "model.safetensors"
-    ).read_bytes()
-
-
-def test_checkpoints_that_take_long_are_fewer(
-    bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch, sealed: list[str]
-):
-    """Each takes a tenth of the clock's minute: 19 tenths lie between two, not the asked half."""
-    minutes = iter(range(10**6))
-    monkeypatch.setattr(interruption, "monotonic", lambda: 60.0 * next(minutes))
-    tenths = iter(range(10**6))
-    monkeypatch.setattr(interruption, "perf_counter", lambda: 6.0 * next(tenths))
-    rl = {"steps": 6, "save_every": 99, "keep_checkpoints": 9, "save_minutes": 0.5}
-    bench.run(configure(rl=rl))
-    # looks: begun 0, step 1 at 1 (due: saved, at 2), 2 at 3, 3 at 4 (1.9 minutes on: saved, at 5),
-    # 4 at 6, 5 at 7 (saved), 6 the last
-    assert sealed == ["checkpoint-1", "checkpoint-3", "checkpoint-5", "checkpoint-6"]
+    assert weights(saved.model) == weights(whole.model)
 
 
 def test_saving_takes_a_twentieth_of_the_time_at_most():
@@ -295,38 +268,22 @@ def test_under_a_launcher_one_notice_may_come_several_times():
             signal.signal(number, handler)
 
 
-def test_a_disk_that_fills_up_leaves_the_last_checkpoint(
-    bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch
-):
-    config = configure(rl={"steps": 3, "save_every": 1})
-    save = Trainer._save_optimizer_and_scheduler
-
-    def full_at_two(self: Any, folder: str) -> None:
-        if folder.endswith("-2"):
-            full()
-        save(self, folder)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Trainer, "_save_optimizer_and_scheduler", full_at_two)
-        with pytest.raises(TrainingError, match="is full: checkpoint-2") as caught:
-            bench.run(config)
-    assert "resumes from the last checkpoint" in str(caught.value.next_step)
-    assert [p.name for p in (bench.folder / "run/checkpoints").iterdir()] == ["checkpoint-1"]
-    assert [record["step"] for record in bench.run(config)] == [2, 3]
-
-
-def test_other_errors_while_saving_stay_what_they_are(
-    bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch
-):
-    def broken(self: Any, folder: str) -> None:
-        raise OSError(errno.EACCES, "Permission denied")
+@pytest.mark.parametrize(
+    ("number", "kind"), [(errno.EACCES, PermissionError), (errno.ENOSPC, TrainingError)]
+)
+def test_an_error_of_the_first_save(bench, configure, monkeypatch, number, kind):
+    def broken(self, folder):
+        raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(Trainer, "_save_optimizer_and_scheduler", broken)
-    with pytest.raises(PermissionError):
+    with pytest.raises(kind) as caught:
         bench.run(configure(rl={"steps": 1}))
+    if kind is TrainingError:  # the disk is full, and nothing was saved before
+        assert caught.value.next_step == "make room and run the same command again"
+        assert list((bench.folder / "run/checkpoints").iterdir()) == []
 
 
-def test_a_refused_run_writes_nothing(bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch):
+def test_a_refused_run_writes_nothing(bench, configure, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ConfigurationError):
         bench.run(configure(rollout={"backend": "vllm"}))

@@ -1,10 +1,5 @@
 """Attention, the head's type and the ratio's floor reach Transformers and TRL, and identities."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
@@ -27,24 +22,20 @@ from sage_cli.training.rollouts import sampled_rollouts
 FULL = {"kind": "pretrained", "tuning": "full"}
 
 
-def test_attention_is_that_of_policy_and_reference(bench: Any, configure: Any, base: Path):
+def test_attention_is_that_of_policy_and_reference(bench, configure, base, tokenizer):
     config = configure(model=FULL | {"path": str(base), "attention": "eager"})
     model, reference = policy_and_reference(config, Policy(str(base), section=config.model))
     trainer = bench.trainer(config, model=model, reference=reference)
-    found = [one.config._attn_implementation for one in (trainer.model, trainer.ref_model)]
-    assert found == ["eager", "eager"]
+    section = ScratchModel(kind="scratch", hidden=8, layers=1, heads=1, attention="eager")
+    models = (trainer.model, trainer.ref_model, build_scratch(section, tokenizer))
+    assert {model.config._attn_implementation for model in models} == {"eager"}
     assert load_model(base).config._attn_implementation == "sdpa"
 
 
-def test_a_model_from_scratch_has_it_too(tokenizer: Any):
-    section = ScratchModel(kind="scratch", hidden=8, layers=1, heads=1, attention="eager")
-    assert build_scratch(section, tokenizer).config._attn_implementation == "eager"
-
-
-def test_what_is_chosen_is_part_of_the_identity(configure: Any, base: Path, tmp_path: Path):
+def test_what_is_chosen_is_part_of_the_identity(configure, base, tmp_path):
     runs = Runs(tmp_path)
 
-    def names(rl: Any = None, floor: float | None = None, **model: Any) -> tuple[str, str]:
+    def names(rl=None, floor=None, **model):
         rollout = {"backend": "vllm", "vllm": {"importance_floor": floor}}
         config = configure(model=FULL | {"path": str(base)} | model, rl=rl or {}, rollout=rollout)
         policy = Policy(str(base))
@@ -59,8 +50,8 @@ def test_what_is_chosen_is_part_of_the_identity(configure: Any, base: Path, tmp_
     assert names(floor=0.5)[0] != rl
 
 
-def test_a_head_in_float32_changes_what_bfloat16_rounds(bench: Any, configure: Any, base: Path):
-    def first_batch(cast: bool, compute: str, estimator: str) -> Any:
+def test_a_head_in_float32_changes_what_bfloat16_rounds(bench, configure, base):
+    def first_batch(cast, compute, estimator):
         config = configure(
             model=FULL | {"compute_dtype": compute},
             rl={"cast_lm_head_to_fp32": cast},
@@ -92,7 +83,7 @@ def test_a_head_in_float32_changes_what_bfloat16_rounds(bench: Any, configure: A
 
 @pytest.mark.parametrize("tied", [True, False])
 def test_an_adapters_head_computes_in_float32_under_bfloat16_in_rollouts_too(
-    bench: Any, configure: Any, tokenizer: Any, tied: bool
+    bench, configure, tokenizer, tied
 ):
     config = configure(
         model={"compute_dtype": "bfloat16"},
@@ -111,7 +102,7 @@ def test_an_adapters_head_computes_in_float32_under_bfloat16_in_rollouts_too(
         assert torch.equal(logits, expected)
 
 
-def test_a_head_that_an_adapter_changes_is_refused_in_float32(tokenizer: Any):
+def test_a_head_that_an_adapter_changes_is_refused_in_float32(tokenizer):
     lora = LoraConfig(r=2, target_modules=["q_proj", "lm_head"])
     adapted = get_peft_model(random_model(tokenizer, tie_word_embeddings=False), lora)
     with pytest.raises(ConfigurationError, match="head's own weights"):
@@ -126,9 +117,7 @@ def test_a_head_that_an_adapter_changes_is_refused_in_float32(tokenizer: Any):
         ({"kernels": True}, "kernels"),
     ],
 )
-def test_what_kernels_need_is_said_before_anything_is_trained(
-    settings: dict[str, Any], package: str, monkeypatch: pytest.MonkeyPatch
-):
+def test_what_kernels_need_is_said_before_anything_is_trained(settings, package, monkeypatch):
     model = PretrainedModel.model_validate(settings)
     monkeypatch.setattr(hardware, "find_spec", lambda _: None)
     with pytest.raises(ConfigurationError, match=f"needs the package {package}, which is not"):
@@ -143,7 +132,6 @@ def test_what_kernels_need_is_said_before_anything_is_trained(
 
 def test_arguments_are_transformers_own():
     model = PretrainedModel(attention="flash_attention_2", kernels=True)
-    assert kernel_arguments(model) == {
-        "attn_implementation": "flash_attention_2", "use_kernels": True
-    }  # fmt: skip
+    both = {"attn_implementation": "flash_attention_2", "use_kernels": True}
+    assert kernel_arguments(model) == both
     assert kernel_arguments(PretrainedModel()) == {}

@@ -1,15 +1,12 @@
 """What a launched process says of a failure, once its launcher is gone."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -48,14 +45,11 @@ with run.recording({}, kind="rl"), launch.ended_with(lives):
     [("lives", 1, "failed"), ("gone", -signal.SIGKILL, "interrupted")],
 )
 def test_a_failure_after_the_launchers_death_says_nothing_of_the_training(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, launcher: str, code: int, status: str
+    tmp_path, monkeypatch, launcher, code, status
 ):
     monkeypatch.setenv(VARIABLE, str(tmp_path))
-    command = [sys.executable, "-c", FAILING, str(tmp_path)]
-    if launcher == "lives":
-        with command_lock(tmp_path):
-            ended = subprocess.run(command, capture_output=True, text=True, timeout=100)
-    else:
+    with command_lock(tmp_path) if launcher == "lives" else nullcontext():
+        command = [sys.executable, "-c", FAILING, str(tmp_path)]
         ended = subprocess.run(command, capture_output=True, text=True, timeout=100)
     assert ended.returncode == code, ended.stderr
     assert Run(tmp_path).status == status
@@ -67,10 +61,6 @@ KINDS = {
     "fsdp2": DistributedType.FSDP,
     "zero3": DistributedType.DEEPSPEED,
 }
-
-
-def test_the_shipped_configurations_are_these():
-    assert {file.stem for file in shipped("configs/accelerate").glob("*.yaml")} == set(KINDS)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -87,8 +77,8 @@ def test_accelerate_reads_the_shipped_configurations(name):
 def test_the_command_names_file_and_processes():
     file = accelerate_configuration("ddp")
     assert file == shipped("configs/accelerate") / "ddp.yaml"
-    command = launch_command(3, ["a.module", "run"], file)
-    assert command == [
+    assert {path.stem for path in file.parent.glob("*.yaml")} == set(KINDS)
+    assert launch_command(3, ["a.module", "run"], file) == [
         sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(file),
         "--num_processes", "3", "-m", "a.module", "run",
     ]  # fmt: skip
@@ -102,28 +92,20 @@ def test_a_file_of_ones_own(tmp_path):
         accelerate_configuration(str(tmp_path / "gone.yaml"))
 
 
-@pytest.mark.parametrize("kind", ["MULTI_CPU", "NO", None])
-def test_what_accelerate_would_start_as_one_process_is_refused(tmp_path, kind):
+@pytest.mark.parametrize(
+    ("written", "refusal"),
+    [
+        *((kind, "starts a single process") for kind in ("MULTI_CPU", "NO", None)),
+        pytest.param("zero3", r"zero3 \(DEEPSPEED\) shards a model over GPUs", marks=on_cpu),
+        pytest.param("fsdp2", r"fsdp2 \(FSDP\) shards a model over GPUs", marks=on_cpu),
+    ],
+)
+def test_what_accelerate_would_start_otherwise_is_refused(tmp_path, written, refusal):
+    """A file of one's own, or a shipped one, which would run as plain DDP on CPUs."""
     own = tmp_path / "own.yaml"
-    own.write_text(yaml.safe_dump({"distributed_type": kind} if kind else {"use_cpu": True}))
-    with pytest.raises(ConfigurationError, match="starts a single process"):
-        accelerate_configuration(str(own))
-
-
-@on_cpu
-@pytest.mark.parametrize(("name", "kind"), [("zero3", "DEEPSPEED"), ("fsdp2", "FSDP")])
-def test_what_accelerate_would_run_as_plain_ddp_on_cpus_is_refused(name, kind):
-    with pytest.raises(ConfigurationError, match=rf"{name} \({kind}\) shards a model over GPUs"):
-        accelerate_configuration(name)
-
-
-def test_a_process_that_fails_is_reported_with_its_log(tmp_path: Path):
-    command = [sys.executable, "-c", "import sys; print('the reason'); sys.exit(3)"]
-    run, log = Run(tmp_path), tmp_path / "processes.log"
-    with pytest.raises(TrainingError, match=r"exit code 3\)$") as caught:
-        run_together(command, 2, run, lambda _: None)
-    assert str(log) in str(caught.value.next_step)
-    assert log.read_text() == "the reason\n"
+    own.write_text(yaml.safe_dump({"distributed_type": written} if written else {"use_cpu": True}))
+    with pytest.raises(ConfigurationError, match=refusal):
+        accelerate_configuration(written if written in KINDS else str(own))
 
 
 FAILING_LAUNCH = """
@@ -135,11 +117,14 @@ sys.exit(2)
 """
 
 
-def test_why_the_run_failed_is_said_at_once(tmp_path: Path):
-    run = Run(tmp_path)
+def test_why_the_run_failed_is_said_at_once_and_the_log_is_named(tmp_path):
+    run, log = Run(tmp_path), tmp_path / "processes.log"
     run.note(started="before", status="failed", reason="something else")
-    with pytest.raises(TrainingError, match=r"exit code 3\)$"):  # before it began again
-        run_together([sys.executable, "-c", "raise SystemExit(3)"], 2, run, lambda _: None)
+    failing = "import sys; print('the reason'); sys.exit(3)"
+    with pytest.raises(TrainingError, match=r"exit code 3\)$") as caught:  # before it began again
+        run_together([sys.executable, "-c", failing], 2, run, lambda _: None)
+    assert str(log) in str(caught.value.next_step)
+    assert log.read_text() == "the reason\n"
     with pytest.raises(TrainingError, match=r"exit code 2\): the disk is full$"):
         run_together([sys.executable, "-c", FAILING_LAUNCH, str(tmp_path)], 2, run, lambda _: None)
 
@@ -163,35 +148,28 @@ time.sleep(60)
 """
 
 
-def waiting(run: Run, *words: str) -> list[str]:
+def waiting(run, *words):
     return [sys.executable, "-c", WAITING, str(run.folder), *words]
 
 
-def test_a_signal_is_passed_on_and_waited_for(tmp_path: Path, capfd: Any):
+@pytest.mark.parametrize("numbers", [[signal.SIGTERM], [signal.SIGINT] * 2], ids=["one", "two"])
+def test_a_signal_is_passed_on_and_waited_for_and_a_second_ends_all(tmp_path, capfd, numbers):
     run = Run(tmp_path)
 
-    def interrupt(_record: object) -> None:
-        os.kill(os.getpid(), signal.SIGTERM)
+    def interrupt(_record):
+        for number in numbers:
+            os.kill(os.getpid(), number)
 
+    words = ["obeys"] if len(numbers) == 1 else []
     with command_lock(tmp_path), pytest.raises(Interrupted) as caught:
-        run_together(waiting(run, "obeys"), 2, run, interrupt, 4)
-    # of four steps one is done
-    assert "SIGTERM: saving in 3 steps" in capfd.readouterr().err
-    assert (caught.value.exit_code, caught.value.saved) == (143, None)
-    assert run.status == "interrupted"
-    assert not (tmp_path / ".stop").exists()
-
-
-def test_a_second_signal_ends_the_processes_at_once(tmp_path: Path):
-    run = Run(tmp_path)
-
-    def interrupt(_record: object) -> None:
-        for _ in range(2):
-            os.kill(os.getpid(), signal.SIGINT)
-
-    with command_lock(tmp_path), pytest.raises(Interrupted):
-        run_together(waiting(run), 2, run, interrupt)
+        run_together(waiting(run, *words), 2, run, interrupt, 4)
     assert gone(run.metrics.read()[0]["pid"])
+    if words:
+        # of four steps one is done
+        assert "SIGTERM: saving in 3 steps" in capfd.readouterr().err
+        assert (caught.value.exit_code, caught.value.saved) == (143, None)
+        assert run.status == "interrupted"
+        assert not (tmp_path / ".stop").exists()
 
 
 LAUNCHING = """
@@ -208,7 +186,7 @@ with command_lock(run.folder):
 """
 
 
-def test_processes_die_with_the_command_that_launched_them(tmp_path: Path):
+def test_processes_die_with_the_command_that_launched_them(tmp_path):
     run = Run(tmp_path)
     command = [sys.executable, "-c", LAUNCHING, str(tmp_path), *waiting(run)]
     with subprocess.Popen(command) as launching:
@@ -232,7 +210,7 @@ time.sleep(60)
 """
 
 
-def test_a_process_ends_with_a_launcher_that_somebody_else_typed(tmp_path: Path):
+def test_a_process_ends_with_a_launcher_that_somebody_else_typed(tmp_path):
     """torchrun, srun and accelerate start each process themselves: they are its parents."""
     said = tmp_path / "pid"
     launcher = "import subprocess, sys; subprocess.run([sys.executable, '-c', *sys.argv[1:]])"
@@ -245,14 +223,14 @@ def test_a_process_ends_with_a_launcher_that_somebody_else_typed(tmp_path: Path)
     until(lambda: gone(child))
 
 
-def until(condition: Callable[[], bool]) -> None:
+def until(condition):
     deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
 
-def gone(pid: int) -> bool:
+def gone(pid):
     """Whether the process has ended; one that nobody has collected counts as ended."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

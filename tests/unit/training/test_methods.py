@@ -4,11 +4,8 @@ What the policy says of the tokens is taken from the trainer's own passes; advan
 masks and normalisers are computed anew, one token at a time.
 """
 
-from __future__ import annotations
-
 from itertools import combinations, pairwise
 from math import comb, exp, log
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,16 +17,15 @@ from sage_cli.methods.reweighted import Psr
 from sage_cli.models.loading import load_model
 
 PROMPTS, GROUP, LIMIT = 4, 4, 12
-Row = dict[str, Any]
 
 
-def group_advantages(rewards: list[float]) -> list[float]:
+def group_advantages(rewards):
     mean = sum(rewards) / GROUP
     deviation = (sum((one - mean) ** 2 for one in rewards) / (GROUP - 1)) ** 0.5
     return [(one - mean) / (deviation + 1e-4) for one in rewards]
 
 
-def best_of_two(rewards: list[float]) -> list[float]:
+def best_of_two(rewards):
     """Mean over the pairs with a completion of their normalised best grade."""
     pairs = {pair: max(rewards[i] for i in pair) for pair in combinations(range(GROUP), 2)}
     mean = sum(pairs.values()) / len(pairs)
@@ -38,28 +34,22 @@ def best_of_two(rewards: list[float]) -> list[float]:
     return [sum(one) / len(one) / deviation if deviation else 0.0 for one in of]
 
 
-def worth_in_pairs(rewards: list[float]) -> list[float]:
+def worth_in_pairs(rewards):
     """What the best of each pair loses without the completion, over all pairs, times the group."""
-    pairs = list(combinations(range(GROUP), 2))
-    return [
-        GROUP
-        * sum(
-            max(rewards[a], rewards[b]) - rewards[b if a == i else a]
-            for a, b in pairs
-            if i in (a, b)
-        )
-        / comb(GROUP, 2)
-        for i in range(GROUP)
-    ]
+    lost = [0.0] * GROUP
+    for a, b in combinations(range(GROUP), 2):
+        lost[a] += max(rewards[a], rewards[b]) - rewards[b]
+        lost[b] += max(rewards[a], rewards[b]) - rewards[a]
+    return [GROUP * loss / comb(GROUP, 2) for loss in lost]
 
 
-def scaled_by_success(rewards: list[float]) -> list[float]:
+def scaled_by_success(rewards):
     """Over the group's success rate: 1/p - 1 for the right ones, -1 for others."""
     p = sum(rewards) / GROUP
     return [(one - p) / (p + 1e-6) for one in rewards]
 
 
-def risk_seeking(rewards: list[float]) -> list[float]:
+def risk_seeking(rewards):
     mean = sum(exp(2 * one) for one in rewards) / GROUP
     return [(exp(2 * one) / mean - 1) / 2 for one in rewards]
 
@@ -75,7 +65,7 @@ BY_GROUP = {
 }
 
 
-def less_for_likely(rewards: list[float], logps: list[list[float]]) -> list[float]:
+def less_for_likely(rewards, logps):
     sums = [sum(one) for one in logps]
     ranks = [sum(other < mine for other in sums) for mine in sums]
     return group_advantages(
@@ -83,7 +73,7 @@ def less_for_likely(rewards: list[float], logps: list[list[float]]) -> list[floa
     )
 
 
-def more_for_rare(rewards: list[float], logps: list[list[float]]) -> list[float]:
+def more_for_rare(rewards, logps):
     rarity = [exp(-sum(one) / len(one)) * r for one, r in zip(logps, rewards, strict=True)]
     right = sum(rewards)
     return [
@@ -95,14 +85,14 @@ def more_for_rare(rewards: list[float], logps: list[list[float]]) -> list[float]
 BY_LIKELIHOOD = {"unlikeliness": less_for_likely, "ucpo": more_for_rare}
 
 
-def advantages_of(name: str, rewards: list[float], logps: list[list[float]]) -> list[float]:
+def advantages_of(name, rewards, logps):
     """The group's advantages; `logps` are its completions' tokens' when they were sampled."""
     if name in BY_LIKELIHOOD:
         return BY_LIKELIHOOD[name](rewards, logps)
     return BY_GROUP.get(name, group_advantages)(rewards)
 
 
-def token_advantages(name: str, rows: list[Row], clip: tuple[float, float]) -> list[list[float]]:
+def token_advantages(name, rows, clip):
     """Of each token, with everything else of the micro-batch at hand."""
     tokens = [(b, t) for b, row in enumerate(rows) for t in range(len(row["logp"]))]
     found = [[row["advantage"]] * len(row["logp"]) for row in rows]
@@ -150,16 +140,14 @@ def token_advantages(name: str, rows: list[Row], clip: tuple[float, float]) -> l
     return found
 
 
-def clipped(row: Row, t: int, clip: tuple[float, float]) -> bool:
+def clipped(row, t, clip):
     ratio = exp(row["logp"][t] - row["old"][t])
-    return (
-        ratio > 1 + clip[1]
-        if row["advantage"] > 0
-        else ratio < 1 - clip[0] and row["advantage"] < 0
-    )
+    if row["advantage"] > 0:
+        return ratio > 1 + clip[1]
+    return ratio < 1 - clip[0] and row["advantage"] < 0
 
 
-METHODS: dict[str, dict[str, Any]] = {
+METHODS = {
     "pass-at-k": {"k": 2},
     "pkpo": {"k": 2},
     "entropy-shaped": {},
@@ -172,21 +160,19 @@ METHODS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_loss_and_gradient_of_every_micro_batch_and_update(
-    bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch, name: str
-):
+def test_loss_and_gradient_of_every_micro_batch_and_update(bench, configure, monkeypatch, name):
     settings = {"dynamic_sampling": False} | METHODS[name]
     settings |= {"micro_batch": 8, "steps_per_generation": 1, "iterations": 2, "warmup_ratio": 0.0}
     config = configure(rl={"algo": name, "learning_rate": 1e-2, **settings}, anchor={"kl": "none"})
     rl = config.rl
     trainer = bench.trainer(config)
-    seen: dict[str, Any] = {"updates": 0, "moved": 0.0}
+    seen = {"updates": 0, "moved": 0.0}
     plain_pass, plain_loss = (
         GRPOTrainer._get_per_token_logps_and_entropies,
         GRPOTrainer._compute_loss,
     )
 
-    def passing(self: Any, *args: Any, **named: Any) -> Any:
+    def passing(self, *args, **named):
         found = plain_pass(self, *args, **(named | {"compute_entropy": True}))
         if self._buffered is None:
             seen.setdefault("first", []).append(found)
@@ -195,21 +181,21 @@ def test_loss_and_gradient_of_every_micro_batch_and_update(
             seen["now"] = found
         return found
 
-    def scoring(self: Any, inputs: Any) -> Any:
+    def scoring(self, inputs):
         seen["first"] = []
         seen["batch"] = plain_score(self, inputs)
         return seen["batch"]
 
     plain_score = GRPOTrainer._generate_and_score_completions
 
-    def computing(self: Any, model: Any, view: dict[str, Any]) -> Any:
+    def computing(self, model, view):
         loss = plain_loss(self, model, view)
         logps_BT = seen["now"][0]
         (gradient_BT,) = torch.autograd.grad(loss, logps_BT, retain_graph=True)
         check(loss.item(), gradient_BT.double(), view)
         return loss
 
-    def check(loss: float, gradient_BT: Any, view: dict[str, Any]) -> None:
+    def check(loss, gradient_BT, view):
         ids, lengths = view["row_ids_B"].tolist(), view["completion_mask"].sum(dim=1).tolist()
         logps_BT, entropy_BT = (one.detach().double() for one in seen["now"][:2])
         old_BT, old_entropy_BT = (one.double() for one in seen["first"][0][:2])
@@ -274,7 +260,7 @@ def test_loss_and_gradient_of_every_micro_batch_and_update(
     assert name != "archer" or seen["narrow"]
 
 
-def advantages_found(trainer: Any) -> dict[int, float]:
+def advantages_found(trainer):
     """The trainer's advantages by row."""
     return {
         i: advantage
@@ -285,7 +271,7 @@ def advantages_found(trainer: Any) -> dict[int, float]:
     }
 
 
-def test_mara_reads_the_reference_and_the_anchors_weight(bench: Any, configure: Any):
+def test_mara_reads_the_reference_and_the_anchors_weight(bench, configure):
     """The trainer's advantages, against the frozen model's own log-probabilities."""
     config = configure(
         rl={"algo": "mara", "steps": 1, "micro_batch": 8, "most_added": None},
@@ -310,13 +296,11 @@ def test_mara_reads_the_reference_and_the_anchors_weight(bench: Any, configure: 
     assert mixed > 0  # some group has right completions that differ in likelihood
 
 
-def test_a_method_reads_the_texts_and_problems_of_its_rows(
-    bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_method_reads_the_texts_and_problems_of_its_rows(bench, configure, monkeypatch):
     """In the rows' order: a text is graded as its row was, with its own problem's gold."""
-    seen: dict[str, Any] = {}
+    seen = {}
 
-    def advantages(self: Any, inputs: Any) -> Any:
+    def advantages(self, inputs):
         seen.update(texts=inputs.texts_B, ids=inputs.problem_ids_B, right=inputs.right_PN)
         return inputs.right_PN.flatten()
 
@@ -332,13 +316,13 @@ def test_a_method_reads_the_texts_and_problems_of_its_rows(
     assert 0 < sum(right) < len(right)
 
 
-def rank_of(hidden_TD: Any) -> float:
+def rank_of(hidden_TD):
     values = np.linalg.svd(hidden_TD - hidden_TD.mean(axis=0), compute_uv=False)
     shares = values[values > 1e-9] / values.sum()
     return exp(-sum(q * log(q) for q in shares))
 
 
-def test_effective_rank_measures_the_policys_hidden_states(bench: Any, configure: Any):
+def test_effective_rank_measures_the_policys_hidden_states(bench, configure):
     options = {"algo": "effective-rank", "stride": 3}
     trainer = bench.trainer(configure(rl={"steps": 1, "micro_batch": 8, **options}))
     trainer.train()

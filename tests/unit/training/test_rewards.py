@@ -1,23 +1,21 @@
-"""Calls of a reward function of one's own: arguments, what it returns, its time."""
-
-from __future__ import annotations
+"""Calls of a reward function of one's own, built-in rewards, and the sum of all."""
 
 import hashlib
+import math
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
+import torch
 
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, TrainingError
-from sage_cli.grading import Grade
-from sage_cli.grading.grader import Grader
 from sage_cli.problems.problem import Problem
 from sage_cli.settings.own_code import OwnFunction
 from sage_cli.settings.sections.training import Reward
 from sage_cli.training import rewards
 from sage_cli.training.rewards import (
     CalledReward,
+    Paid,
     Plurality,
     built_in,
     coin,
@@ -44,19 +42,13 @@ BATCH = {
 def called(tmp_path):
     """A reward of a file with this source."""
 
-    def make(source: str) -> CalledReward:
+    def make(source):
         (tmp_path / "mine.py").write_text(source)
         own = OwnFunction.parse(f"{tmp_path / 'mine.py'}:mine")
         columns = problem_columns(PROBLEMS)
         return CalledReward(f"reward 'mine' ({own.label})", own.module, own.load(), columns)
 
     return make
-
-
-def test_columns_of_the_source_question_gold_and_id():
-    assert problem_columns(PROBLEMS)[0] == {
-        "level": 3, "question": "1+1=?", "gold": "2", "problem_id": "p",
-    }  # fmt: skip
 
 
 def test_it_is_called_as_trl_calls_it(called):
@@ -148,12 +140,12 @@ def test_a_coin_is_a_hash_of_seed_step_problem_and_row():
     assert sum(thrown) / len(thrown) == pytest.approx(0.5, abs=0.015)
 
 
-def in_processes(monkeypatch: pytest.MonkeyPatch, reward: Any, count: int, **columns: Any) -> Any:
+def in_processes(monkeypatch, reward, count, **columns):
     """What a reward says of a batch that so many processes share."""
     size = len(columns["completions"]) // count
     whole = list(zip(columns["row"], columns["gold"], columns["completions"], strict=True))
     monkeypatch.setattr("accelerate.utils.gather_object", lambda _: whole)
-    said: list[float] = []
+    said = []
     for process in range(count):
         monkeypatch.setattr(rewards, "_first_row", lambda rows, number=process: number * rows)
         rows = slice(process * size, (process + 1) * size)
@@ -164,7 +156,7 @@ def in_processes(monkeypatch: pytest.MonkeyPatch, reward: Any, count: int, **col
     return said
 
 
-def test_a_coin_is_the_same_in_any_number_of_processes(monkeypatch: pytest.MonkeyPatch):
+def test_a_coin_is_the_same_in_any_number_of_processes(monkeypatch):
     random = built_in(Reward(name="random", p=0.3), load().config)
     batch = {"problem_id": ["p"] * 20 + ["q"] * 20, "completions": [""] * 40,
              "row": [0] * 40, "gold": [""] * 40}  # fmt: skip
@@ -190,10 +182,8 @@ def test_a_coin_is_the_same_in_any_number_of_processes(monkeypatch: pytest.Monke
         ([None, None], [0, 0]),
     ],
 )
-def test_the_most_frequent_answer_is_paid_whatever_is_right(
-    grader: Grader, monkeypatch: pytest.MonkeyPatch, answers: list[str | None], paid: list[int]
-):
-    def grade(golds: Any, completions: Any) -> list[Grade]:
+def test_the_most_frequent_answer_is_paid_whatever_is_right(grader, monkeypatch, answers, paid):
+    def grade(golds, completions):
         return grader.grade_many(list(zip(golds, completions, strict=True)))
 
     texts = ["so" if a is None else f"so <SOLUTION>{a}</SOLUTION>" for a in answers]
@@ -218,7 +208,7 @@ def test_the_most_frequent_answer_is_paid_whatever_is_right(
         (["rl.rewards=random", "rl.dynamic_sampling=true"], "rl.rewards doesn't pay the grade"),
     ],
 )  # fmt: skip
-def test_what_a_null_reward_can_not_be_is_named(sets: list[str], reason: str):
+def test_what_a_null_reward_can_not_be_is_named(sets, reason):
     with pytest.raises(ConfigurationError, match=reason):
         load(sets=sets)
 
@@ -227,3 +217,61 @@ def test_the_coins_p_is_part_of_a_run():
     said = [load(sets=[f"rl.rewards=[{{name: random, p: {p}}}]"]).config.rl for p in (0.3, 0.5)]
     assert said[0].determinants()["rewards"] != said[1].determinants()["rewards"]
     assert said[0].describe()["reward"] == "random (p 0.3)"
+
+
+NAN = math.nan
+
+
+def paid(*weights, graded=True):
+    names = ("grade", "brevity", "tests")[: len(weights)]
+    return Paid(names, weights, (), graded)
+
+
+def test_the_grade_alone_is_handed_through():
+    raw_BF = torch.tensor([[1.0], [0.0]])
+    usual = paid(1.0, graded=False)
+    assert usual.weighted(raw_BF, 2) is raw_BF
+    assert usual.record(raw_BF, raw_BF, 2) == {}
+
+
+def test_weights_and_absent_parts_by_hand():
+    """1 + .2 x .5 = 1.1; 0 + .2 x 1 = .2; 1 alone; -.5 of nothing is 0."""
+    raw_BF = torch.tensor([[1.0, 0.5, NAN], [0.0, 1.0, NAN], [1.0, NAN, 2.0], [0.0, NAN, NAN]])
+    weighted_BF = paid(1.0, 0.2, -0.5).weighted(raw_BF, 2)
+    torch.testing.assert_close(weighted_BF.sum(dim=1), torch.tensor([1.1, 0.2, 0.0, 0.0]))
+
+
+def test_a_completion_without_rewards_has_its_groups_mean():
+    """Of the first group .2 and .4 are known: the third gets .3. Of the second nothing is."""
+    raw_BF = torch.tensor([[0.0, 0.2], [1.0, 0.4], [1.0, NAN], [1.0, NAN], [0.0, NAN], [0.0, NAN]])
+    total_B = paid(0.0, 1.0).weighted(raw_BF, 3).sum(dim=1)
+    torch.testing.assert_close(total_B, torch.tensor([0.2, 0.4, 0.3, 0.0, 0.0, 0.0]))
+
+
+def test_a_punishment_of_length_says_nothing_of_a_completion():
+    """Of 1, 1 and 0 - .5 the mean is .5, which the third gets whatever its length."""
+    both = Paid(("tests", "overlong"), (1.0, 1.0), (), graded=True)
+    raw_BF = torch.tensor([[1.0, 0.0], [1.0, 0.0], [NAN, -0.25], [0.0, -0.5]])
+    total_B = both.weighted(raw_BF, 4).sum(dim=1)
+    torch.testing.assert_close(total_B, torch.tensor([1.0, 1.0, 0.5, -0.5]))
+
+
+def test_records_by_hand():
+    """Groups (1.1, 1.1) and (.2, 0): half are equal, the mean is 2.4 / 4."""
+    raw_BF = torch.tensor([[1.0, 0.5], [1.0, 0.5], [0.0, 1.0], [0.0, NAN]])
+    both = paid(1.0, 0.2)
+    found = both.record(raw_BF, both.weighted(raw_BF, 2), 2)
+    expected = {"reward/grade": 0.5, "reward/brevity": 2 / 3, "reward/total": 0.6,
+                "groups/zero_variance": 0.5}  # fmt: skip
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        assert math.isclose(found[name], value, rel_tol=1e-6)
+
+
+def test_a_grade_that_is_not_paid_is_no_part_of_the_reward():
+    raw_BF = torch.tensor([[1.0, NAN], [0.0, NAN]])
+    watched = paid(0.0, 1.0)
+    found = watched.record(raw_BF, watched.weighted(raw_BF, 2), 2)
+    assert found == {"reward/total": 0.0, "groups/zero_variance": 1.0}
+    assert watched.named(raw_BF[:1]) == [{"grade": 1.0, "brevity": None}]
+    assert paid(1.0, graded=False).named(raw_BF[:, :1]) == []

@@ -1,9 +1,6 @@
 """Trainings with rewards of one's own: the default to the bit, records, completions, resume."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
 
 import pytest
 from recorded import meaning
@@ -26,12 +23,12 @@ def failing(completions, **_):
 
 
 @pytest.fixture
-def mine(tmp_path: Path) -> str:
+def mine(tmp_path):
     (tmp_path / "mine.py").write_text(MINE)
     return str(tmp_path / "mine.py")
 
 
-def test_rewards_that_say_the_default_train_the_same(bench: Any, configure: Any, mine: str):
+def test_rewards_that_say_the_default_train_the_same(bench, configure, mine):
     usual = bench.run(configure(rl={"steps": 2}), "usual")
     bench.run(configure(rl={"steps": 2, "rewards": ["grade"]}), "said")
     watched = [{"name": "grade"}, {"name": f"{mine}:early", "weight": 0}]
@@ -42,7 +39,7 @@ def test_rewards_that_say_the_default_train_the_same(bench: Any, configure: Any,
     assert records[0]["reward/total"] == records[0]["reward/grade"] == usual[0]["reward"]
 
 
-def test_each_part_is_in_records_and_completions(bench: Any, configure: Any, mine: str):
+def test_each_part_is_in_records_and_completions(bench, configure, mine):
     rewards = [{"name": f"{mine}:early", "weight": 0.5}, "grade", "format", "brevity"]
     config = configure(rl={"steps": 2, "rewards": rewards}, tracking={"rollouts": "all"})
     records = bench.run(config)
@@ -64,7 +61,7 @@ def test_each_part_is_in_records_and_completions(bench: Any, configure: Any, min
     assert not [key for record in records for key in record if meaning(key) is None]
 
 
-def test_a_reward_is_maximised(bench: Any, configure: Any, mine: str):
+def test_a_reward_is_maximised(bench, configure, mine):
     """`early` pays for first characters of small codes, whatever their grade."""
     rl = {
         "steps": 15, "learning_rate": 1e-2, "stop_when_stuck": False, "rewards": f"{mine}:early",
@@ -74,16 +71,16 @@ def test_a_reward_is_maximised(bench: Any, configure: Any, mine: str):
     assert sum(means[-3:]) > sum(means[:3]) + 0.3
 
 
-def test_a_failing_reward_ends_the_training_by_name(bench: Any, configure: Any, mine: str):
+def test_a_failing_reward_ends_the_training_by_name(bench, configure, mine):
     with pytest.raises(TrainingError, match=r"returns 'yes' for completion 0 of 16") as failed:
         bench.run(configure(rl={"steps": 1, "rewards": f"{mine}:failing"}))
     assert "(mine.py, line 5)" in failed.value.cause
 
 
-def test_the_share_that_a_judge_says_is_paid(bench: Any, configure: Any):
+def test_the_share_that_a_judge_says_is_paid(bench, configure):
     """Of two right answers in four, and .5 twice: .75; the share of right ones stays .5."""
 
-    def grader(golds: Any, completions: Any) -> list[Grade]:
+    def grader(golds, completions):
         return [
             Grade.from_judged(1.0 if i % 2 else 0.5, text) for i, text in enumerate(completions)
         ]
@@ -94,19 +91,15 @@ def test_the_share_that_a_judge_says_is_paid(bench: Any, configure: Any):
     assert (record["grade/right"], record["grade/wrong"]) == (8, 8)
 
 
-def test_a_run_is_named_by_what_its_functions_say(tmp_path: Path, mine: str):
-    def run_of(*sets: str) -> str:
+def test_a_run_is_named_by_what_its_functions_say(tmp_path, mine):
+    def run_of(*sets):
         config = load(["tiny"], sets=sets).config
         return rl_run(config, Policy("some/model"), Runs(tmp_path), 1).id
 
-    try:
-        plain = run_of()
-        by_default = run_of("rl.rewards=[{name: grade, weight: 1}]")
-        first = run_of(f"rl.rewards=['grade', '{mine}:early']")
-        weighed = run_of(f"rl.rewards=['grade', {{name: '{mine}:early', weight: 2}}]")
-        Path(mine).write_text(MINE + "\n# changed\n")
-        changed = run_of(f"rl.rewards=['grade', '{mine}:early']")
-    finally:
-        Path(mine).write_text(MINE)
-    assert plain == by_default
+    plain = run_of()
+    first = run_of(f"rl.rewards=['grade', '{mine}:early']")
+    weighed = run_of(f"rl.rewards=['grade', {{name: '{mine}:early', weight: 2}}]")
+    Path(mine).write_text(MINE + "\n# changed\n")
+    changed = run_of(f"rl.rewards=['grade', '{mine}:early']")
+    assert plain == run_of("rl.rewards=[{name: grade, weight: 1}]")
     assert len({plain, first, weighed, changed}) == 4

@@ -1,13 +1,10 @@
 """The mapping to TRL's words."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -21,10 +18,8 @@ from sage_cli.guides import RandomGuide
 from sage_cli.methods.grpo import Grpo
 from sage_cli.models.loading import attach_lora, load_model
 from sage_cli.problems.template import PromptTemplate
-from sage_cli.sampling.sampler import SamplingParameters, Stopping
 from sage_cli.store.metrics import MetricsFile
 from sage_cli.store.run import Run
-from sage_cli.training.anchored_trainer import AnchoredTrainer
 from sage_cli.training.checkpoints import seal
 from sage_cli.training.rl import grpo_arguments, save_interval
 from sage_cli.training.rl_trainer import RlTrainer
@@ -34,7 +29,7 @@ SERVER = {"mode": "server", "server_url": "http://elsewhere:8000"}
 THEIRS = GRPOConfig(output_dir="out", use_cpu=True, bf16=False)
 
 
-def by_vllm(**vllm: Any) -> dict[str, Any]:
+def by_vllm(**vllm):
     return {"rollout": {"backend": "vllm", "vllm": vllm}}
 
 
@@ -127,7 +122,7 @@ def by_vllm(**vllm: Any) -> dict[str, Any]:
         (by_vllm(importance_correction="none"), {"vllm_importance_sampling_correction": False}),
     ],
 )  # fmt: skip
-def test_trl_is_told(configure: Any, sections: dict[str, Any], expected: dict[str, Any]):
+def test_trl_is_told(configure, sections, expected):
     found = grpo_arguments(configure(**sections), Path("out"))
     assert {name: getattr(found, name) for name in expected} == expected
 
@@ -151,17 +146,17 @@ def test_checkpoints_fall_on_generation_boundaries():
 )  # fmt: skip
 @pytest.mark.parametrize("vllm", [{}, SERVER])
 def test_vllm_ends_a_rollout_at_every_end_and_at_the_tag_where_that_is_asked_for(
-    bench: Any, configure: Any, monkeypatch: Any, vllm: Any, stops: bool, opened: Any, ended: Any
+    bench, configure, monkeypatch, vllm, stops, opened, ended
 ):
     """The tokenizer may end otherwise than the base, whose ends are all that the engine knows."""
     rollout = {"backend": "vllm", "vllm": vllm, "stop_at_answer": stops}
     monkeypatch.setattr(PromptTemplate, "opened", opened)
-    made: list[Any] = []
+    made = []
 
     class StoppedError(Exception):
         """The trainer is not built: it would load vLLM."""
 
-    def trainer(**given: Any) -> None:
+    def trainer(**given):
         made.append(given["args"])
         raise StoppedError
 
@@ -175,9 +170,7 @@ def test_vllm_ends_a_rollout_at_every_end_and_at_the_tag_where_that_is_asked_for
     assert made[0].generation_kwargs == {"stop_token_ids": ends, **ended}
 
 
-def test_an_engine_that_samples_past_the_closing_tag_is_cut_there(
-    bench: Any, configure: Any, monkeypatch: Any
-):
+def test_an_engine_that_samples_past_the_closing_tag_is_cut_there(bench, configure, monkeypatch):
     tokenizer = bench.tokenizer
     texts = ("1</SOLUTION>+2", "1+2")
     ids = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
@@ -194,26 +187,20 @@ def test_an_engine_that_samples_past_the_closing_tag_is_cut_there(
         assert cut_logps == (engine and [engine[0][: len(first)], engine[1]])
 
 
-def test_resume_is_bit_identical(bench: Any, configure: Any):
+def test_resume_is_bit_identical_and_rollouts_are_kept_at_their_steps(bench, configure):
     """With a guide that reads grades; `tests/invariant` has the others and the methods."""
-    config = configure(guide={"name": "rapo"}, rl={"steps": 5, "save_every": 2})
+    tracking = {"rollouts": 3, "rollouts_every": 2}
+    rl = {"steps": 5, "save_every": 2}
+    config = configure(guide={"name": "rapo"}, rl=rl, tracking=tracking)
     whole = bench.run(config, "whole")
-    for step in (3, 4):
-        with pytest.raises(KilledError):
-            bench.run(config, "torn", on_step=killing(step))
-    bench.run(config, "torn")
+    bench.resumed(config, "torn", 3, 5)  # both in the middle of what rollouts.jsonl holds by then
     assert weights(bench.folder / "torn/model") == weights(bench.folder / "whole/model")
     resumed = MetricsFile(bench.folder / "torn/metrics.jsonl").read()
     assert timeless(resumed) == json.loads(json.dumps(timeless(whole)))
     assert [record["step"] for record in resumed] == [1, 2, 3, 4, 5]
     assert not [key for record in resumed for key in record if meaning(key) is None]
-
-
-def test_rollouts_are_kept_at_their_steps_and_resumed(bench: Any, configure: Any):
-    tracking = {"rollouts": 3, "rollouts_every": 2}
-    config = configure(rl={"steps": 5, "save_every": 2}, tracking=tracking)
-    bench.run(config, "whole")
-    rows = Run(bench.folder / "whole").rollouts.read()
+    rows = Run(bench.folder / "torn").rollouts.read()
+    assert Run(bench.folder / "whole").rollouts.read() == rows
     assert [row["step"] for row in rows] == [1, 1, 1, 3, 3, 3, 5, 5, 5]
     golds = {text: problem.gold for text, problem in PROMPTS}
     for row in rows:
@@ -221,19 +208,9 @@ def test_rollouts_are_kept_at_their_steps_and_resumed(bench: Any, configure: Any
         (graded,) = parity_grader([row["gold"]], [row["completion"]])
         assert (row["grade"], row["reward"]) == (graded.status, float(graded.status == "right"))
     assert len({row["prompt"] for row in rows[:3]}) == 3
-    for step in (3, 5):  # both in the middle of what rollouts.jsonl holds by then
-        with pytest.raises(KilledError):
-            bench.run(config, "torn", on_step=killing(step))
-    bench.run(config, "torn")
-    assert Run(bench.folder / "torn").rollouts.read() == rows
 
 
-def test_no_rollouts_where_none_are_asked_for(bench: Any, configure: Any):
-    bench.run(configure(rl={"steps": 1}, tracking={"rollouts": 0}))
-    assert Run(bench.folder / "run").rollouts.read() == []
-
-
-def test_a_checkpoint_of_another_run_or_model_is_not_gone_on_from(bench: Any, configure: Any):
+def test_a_checkpoint_of_another_run_or_model_is_not_gone_on_from(bench, configure):
     bench.run(configure(rl={"steps": 2}), "theirs")
     with pytest.raises(KilledError):
         bench.run(configure(), "ours", on_step=killing(1))
@@ -253,23 +230,20 @@ def test_a_checkpoint_of_another_run_or_model_is_not_gone_on_from(bench: Any, co
     assert not (bench.folder / "ours/model").exists()
 
 
-def test_an_adapters_checkpoint_on_another_base_is_not_gone_on_from(
-    bench: Any, configure: Any, tmp_path: Path
-):
+def test_an_adapters_checkpoint_on_another_base_is_not_gone_on_from(bench, configure, tmp_path):
     config = configure(model={"kind": "pretrained", "tuning": "lora"})
     other = shutil.copytree(bench.base, tmp_path / "other")
-    for base, steps in ((bench.base, 3), (other, None)):
-        model = attach_lora(load_model(base), config.model.lora)
-        if steps:
-            with pytest.raises(KilledError):
-                bench.run(config, model=model, reference=None, on_step=killing(steps))
-        else:
-            with pytest.raises(StoreError, match=f"folder {bench.base} and {other}"):
-                bench.run(config, model=model, reference=None)
+    of_base, of_other = (
+        attach_lora(load_model(base), config.model.lora) for base in (bench.base, other)
+    )
+    with pytest.raises(KilledError):
+        bench.run(config, model=of_base, reference=None, on_step=killing(3))
+    with pytest.raises(StoreError, match=f"folder {bench.base} and {other}"):
+        bench.run(config, model=of_other, reference=None)
 
 
 @pytest.mark.filterwarnings("ignore:for 10 steps", "ignore:for 20 steps")
-def test_the_policy_learns_and_its_records_say_so(bench: Any, configure: Any):
+def test_the_policy_learns_and_its_records_say_so(bench, configure):
     rl = {"steps": 24, "learning_rate": 0.02, "save_every": 30, "stop_when_stuck": False}
     config = configure(rl=rl)
     records = bench.run(config)
@@ -287,7 +261,7 @@ def test_the_policy_learns_and_its_records_say_so(bench: Any, configure: Any):
         assert not any(key.startswith("guide/") for key in record)
 
 
-def test_branch_statistics_are_those_of_equation_11(bench: Any, configure: Any):
+def test_branch_statistics_are_those_of_equation_11(bench, configure):
     guide = {"name": "branch", "tau": 0.0, "rho": 0.1, "q_max": 1.5}  # 1 + .1 log 102 = 1.46
     (record,) = bench.run(configure(guide=guide, rl={"steps": 1}))
     assert record["guide/shaped"] == 1
@@ -301,23 +275,11 @@ def test_branch_statistics_are_those_of_equation_11(bench: Any, configure: Any):
     assert (record["entropy/p50"] >= 2) == (record["guide/clamped"] >= 0.5)
 
 
-def test_q_is_fixed_within_an_iteration(bench: Any, configure: Any):
-    # two passes over each generation: q stays although the policy (and its entropy) moves
-    guide = {"name": "branch", "tau": 2.0}
-    rl = {"steps": 4, "iterations": 2, "learning_rate": 0.02, "warmup_ratio": 0.0}
-    records = bench.run(configure(guide=guide, rl=rl))
-    q = [record["guide/q_mean"] for record in records]
-    assert q[0] == q[1] != q[2] == q[3]
-    assert records[0]["entropy"] != records[1]["entropy"]
-
-
-def test_two_steps_share_a_generation_and_take_half_of_it_each(
-    bench: Any, configure: Any, monkeypatch: Any
-):
-    taken: list[tuple[int, list[int]]] = []
+def test_two_steps_share_a_generation_and_take_half_of_it_each(bench, configure, monkeypatch):
+    taken = []
     plain = RlTrainer._compute_loss
 
-    def watched(self: Any, model: Any, inputs: dict[str, Any]) -> Any:
+    def watched(self, model, inputs):
         taken.append((self.state.global_step, inputs["row_ids_B"].tolist()))
         return plain(self, model, inputs)
 
@@ -335,10 +297,8 @@ def test_two_steps_share_a_generation_and_take_half_of_it_each(
     assert (rewards[0], rewards[2]) == (rewards[1], rewards[3])
     # the second step's policy is another than the one that drew its completions
     assert whole[0]["kl/reference"] == pytest.approx(0, abs=1e-6) != whole[1]["kl/reference"]
-    with pytest.raises(KilledError):
-        bench.run(config, "torn", on_step=killing(4))
-    assert [path.name for path in (bench.folder / "torn/checkpoints").iterdir()] == ["checkpoint-2"]
-    bench.run(config, "torn")
+    rest = bench.resumed(config, "torn", 4)
+    assert [record["step"] for record in rest] == [3, 4]  # saved where a generation ends
     assert weights(bench.folder / "torn/model") == weights(bench.folder / "whole/model")
 
 
@@ -350,31 +310,12 @@ def test_every_prompt_comes_once_an_epoch_however_steps_share_generations():
         assert sorted(order[:12]) == list(range(12))
 
 
-def test_all_checkpoints_are_kept_where_none_are_to_go(bench: Any, configure: Any):
-    bench.run(configure(rl={"steps": 4, "save_every": 1, "keep_checkpoints": None}))
+def test_all_checkpoints_and_no_rollouts_are_kept_where_that_is_asked_for(bench, configure):
+    rl = {"steps": 4, "save_every": 1, "keep_checkpoints": None}
+    bench.run(configure(rl=rl, tracking={"rollouts": 0}))
     kept = sorted(path.name for path in (bench.folder / "run/checkpoints").iterdir())
     assert kept == [f"checkpoint-{step}" for step in (1, 2, 3, 4)]
-
-
-def test_what_the_engine_ended_at_the_closing_tag_is_not_cut_off(
-    bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch
-):
-    trainer, eos = bench.trainer(configure()), bench.tokenizer.eos_token_id
-    ids_BT = torch.tensor([[5, eos], [5, 6], [5, 7]])
-    batch = {"completion_ids": ids_BT, "completion_mask": torch.ones_like(ids_BT)}
-    trainer.raw_BF = trainer.rewards_BF = torch.zeros(3, 1)
-    trainer._batch_record = {}
-    trainer.hooks.reward.completions = ["x", "x</SOLUTION>", "xy"]
-    grades_PN = torch.zeros(1, 3, dtype=torch.long)
-    # by end-of-sequence the first alone has ended; the engine that stops at texts ended the second
-    for stop, cut in ((None, 2 / 3), ("</SOLUTION>", 1 / 3)):
-        parameters = SamplingParameters(1.0, 1.0, 0, 0.0, 8, stop)
-        trainer.stopping = Stopping(bench.tokenizer, [eos], len(bench.tokenizer), parameters)
-        monkeypatch.setattr(
-            AnchoredTrainer, "_generate_and_score_completions", lambda *_: dict(batch)
-        )
-        described = trainer._describe(trainer._scored([{"row": 0}] * 3), grades_PN)
-        assert described["completions/clipped"] == pytest.approx(cut)
+    assert Run(bench.folder / "run").rollouts.read() == []
 
 
 @pytest.mark.parametrize(
@@ -383,14 +324,15 @@ def test_what_the_engine_ended_at_the_closing_tag_is_not_cut_off(
         ("optimiser_step", 1, [0, 0, 1, 1, 2, 2, 3, 3]),
         # two micro-batches a step: the call is step x 2 + place
         ("loss_call", 1, [0, 1, 2, 3, 4, 5, 6, 7]),
-        # q is computed on the first of two passes, at steps 0 and 2; the second pass counts too
+        # q is computed on the first of two passes, at steps 0 and 2, and stays although the policy
+        # moves; the second pass counts too
         ("loss_call", 2, [0, 1, 4, 5]),
     ],
 )
 def test_the_guides_clock_and_that_a_resumed_run_reads_it_on(
-    bench: Any, configure: Any, monkeypatch: Any, clock: str, iterations: int, expected: list[int]
+    bench, configure, monkeypatch, clock, iterations, expected
 ):
-    read: list[int] = []
+    read = []
     plain = RandomGuide.q
     monkeypatch.setattr(
         RandomGuide, "q", lambda self, s, step: [read.append(step), plain(self, s, step)][1]
@@ -410,27 +352,19 @@ def test_the_guides_clock_and_that_a_resumed_run_reads_it_on(
 
 
 @pytest.mark.parametrize("reference", ["initial", "base"])
-def test_lora_is_held_to_its_reference_and_resumes(bench: Any, configure: Any, reference: str):
+def test_lora_is_held_to_its_reference(bench, configure, reference):
     config = configure(
         model={"kind": "pretrained", "tuning": "lora"},
         anchor={"reference": reference, "beta": 0.1},
-        rl={"save_every": 2, "warmup_ratio": 0.0},
+        rl={"warmup_ratio": 0.0},
     )
-
-    def run(name: str, **changed: Any) -> list[dict[str, Any]]:
-        return bench.run(config, name, model=adapted(bench, config), reference=None, **changed)
-
-    records = run("whole")
+    start = adapted(bench, config).state_dict()
+    records = bench.run(config, model=adapted(bench, config), reference=None)
     if reference == "initial":
         assert records[0]["kl/reference"] == pytest.approx(0, abs=1e-6)
     else:
         assert records[0]["kl/reference"] > 0.01
-    with pytest.raises(KilledError):
-        run("torn", on_step=killing(3))
-    run("torn")
-    assert weights(bench.folder / "torn/model") == weights(bench.folder / "whole/model")
-    saved = load_file(bench.folder / "whole/model/adapter_model.safetensors")
-    start = adapted(bench, config).state_dict()
+    saved = load_file(bench.folder / "run/model/adapter_model.safetensors")
     assert all("lora_" in name for name in saved)
     assert any(
         not torch.equal(tensor, start[name.replace(".weight", ".default.weight")])
@@ -439,7 +373,7 @@ def test_lora_is_held_to_its_reference_and_resumes(bench: Any, configure: Any, r
 
 
 def test_an_adapter_trained_under_a_relative_path_names_its_base_absolutely(
-    bench: Any, configure: Any, monkeypatch: Any
+    bench, configure, monkeypatch
 ):
     monkeypatch.chdir(bench.base.parent)
     config = configure(model={"kind": "pretrained", "tuning": "lora"}, rl={"steps": 2})
@@ -450,9 +384,7 @@ def test_an_adapter_trained_under_a_relative_path_names_its_base_absolutely(
         assert saved["base_model_name_or_path"] == str(bench.base)
 
 
-def test_another_reference_than_the_policys_start_is_found_out(
-    bench: Any, configure: Any, tmp_path: Path
-):
+def test_another_reference_than_the_policys_start_is_found_out(bench, configure, tmp_path):
     other = load_model(bench.base)
     with torch.no_grad():
         other.lm_head.weight.mul_(3)

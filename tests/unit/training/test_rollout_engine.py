@@ -1,25 +1,25 @@
 """Rollouts through vLLM: refused where they can't be drawn, as long as needed, seeded, paired."""
 
-from __future__ import annotations
-
+import json
 import logging
 import os
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
 from accelerate import Accelerator
+from endpoint import Endpoint, serving
 from peft import LoraConfig, get_peft_model
 from random_model import of_architecture
 from trl.generation import vllm_generation
 from trl.generation.vllm_generation import VLLMGeneration
 
-from sage_cli.errors import ConfigurationError, TrainingError
+from sage_cli.errors import ConfigurationError, SamplingError, TrainingError
 from sage_cli.models.loading import attach_lora, load_model
+from sage_cli.models.policy import Policy
+from sage_cli.settings.passwords import VARIABLE
 from sage_cli.settings.sections.model import LoraSection
-from sage_cli.settings.sections.sampling import RolloutSection
+from sage_cli.settings.sections.sampling import SERVER_URL, RolloutSection
 from sage_cli.training import rollout_engine
 from sage_cli.training.rollout_engine import (
     adapted_layers,
@@ -33,14 +33,15 @@ from sage_cli.training.rollout_engine import (
     require_heads,
     settled_engine,
 )
+from sage_cli.training.rollouts import require_rollouts
 
 
-def rollout(backend: str = "vllm", **vllm: Any) -> RolloutSection:
+def rollout(backend="vllm", **vllm):
     return RolloutSection.model_validate({"backend": backend, "max_tokens": 100, "vllm": vllm})
 
 
 @pytest.fixture
-def gpu_with_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
+def gpu_with_vllm(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(rollout_engine, "find_spec", lambda _: object())
 
@@ -61,9 +62,8 @@ def gpu_with_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_the_engine_is_what_the_machine_can_run_or_is_refused(
-    monkeypatch: pytest.MonkeyPatch, gpu: bool, vllm: bool, launcher: str | None, asked: str,
-    settled: str,
-):  # fmt: skip
+    monkeypatch, gpu, vllm, launcher, asked, settled
+):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
     monkeypatch.setattr(rollout_engine, "find_spec", lambda _: object() if vllm else None)
     if launcher:
@@ -76,9 +76,7 @@ def test_the_engine_is_what_the_machine_can_run_or_is_refused(
     assert not launcher or "rollout.backend=transformers" in str(caught.value.next_step)
 
 
-def test_an_engine_is_in_the_trainings_processes_unless_it_is_a_servers(
-    gpu_with_vllm: None, monkeypatch: pytest.MonkeyPatch
-):
+def test_an_engine_is_in_the_trainings_processes_unless_it_is_a_servers(gpu_with_vllm, monkeypatch):
     assert is_colocated(rollout())
     assert is_colocated(rollout("auto"))
     assert not is_colocated(rollout("transformers"))
@@ -110,9 +108,7 @@ def test_the_context_holds_the_longest_prompt_and_a_completion():
 
 
 @pytest.mark.usefixtures("gpu_with_vllm")
-def test_auto_refuses_tempered_and_truncated_rollouts_where_it_is_vllm(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_auto_refuses_tempered_and_truncated_rollouts_where_it_is_vllm(monkeypatch):
     said = {"backend": "auto", "max_tokens": 100, "temperature": 0.8, "min_p": 0.01}
     with pytest.raises(ConfigurationError, match=r"at temperature 1, and temperature is 0\.8"):
         settled_engine(RolloutSection.model_validate(said), 1)
@@ -133,9 +129,7 @@ def test_an_engine_needs_as_many_processes_as_it_has_parts():
 
 
 @pytest.mark.parametrize("backend", ["transformers", "sampler"])
-def test_a_context_that_is_too_short_is_refused_by_every_backend(
-    bench: Any, configure: Any, backend: str
-):
+def test_a_context_that_is_too_short_is_refused_by_every_backend(bench, configure, backend):
     positions = load_model(bench.base).config.max_position_embeddings
     fits = configure(rollout={"backend": backend, "max_tokens": positions - 20})
     bench.trainer(fits)
@@ -143,8 +137,8 @@ def test_a_context_that_is_too_short_is_refused_by_every_backend(
         bench.trainer(configure(rollout={"backend": backend, "max_tokens": positions - 1}))
 
 
-def test_the_engine_is_seeded_by_seed_rank_and_step(monkeypatch: pytest.MonkeyPatch):
-    built: list[dict[str, Any]] = []
+def test_the_engine_is_seeded_by_seed_rank_and_step(monkeypatch):
+    built = []
     monkeypatch.setattr(vllm_generation, "LLM", lambda **k: built.append(k), raising=False)
     plain = vllm_generation.LLM
     for seed, rank, step in ((1, 0, 0), (2, 0, 0), (1, 1, 0), (1, 0, 50)):
@@ -158,7 +152,7 @@ def test_the_engine_is_seeded_by_seed_rank_and_step(monkeypatch: pytest.MonkeyPa
 
 
 def test_without_vllm_seeding_is_nothing_and_trls_advice_on_servers_is_not_passed_on(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch, caplog
 ):
     """TRL wants `processed` log-probabilities of every server, also where `raw` were asked for."""
     monkeypatch.delattr(vllm_generation, "LLM", raising=False)
@@ -171,9 +165,7 @@ def test_without_vllm_seeding_is_nothing_and_trls_advice_on_servers_is_not_passe
     assert caplog.messages == ["something else", "afterwards --logprobs-mode"]
 
 
-def test_a_process_does_not_take_itself_for_launched_because_of_its_engine(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_a_process_does_not_take_itself_for_launched_because_of_its_engine(monkeypatch):
     for name in ("LOCAL_RANK", "VLLM_ENABLE_V1_MULTIPROCESSING"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("WORLD_SIZE", "2")
@@ -189,22 +181,20 @@ def test_a_process_does_not_take_itself_for_launched_because_of_its_engine(
 class Echo:
     """What TRL's client is to it, with completions that are their prompts."""
 
-    def generate(self, prompts: list[list[int]], n: int, **_: Any) -> dict[str, Any]:
+    def generate(self, prompts, n, **_):
         completions = [ids for ids in prompts for _ in range(n)]
         return {"prompt_ids": prompts, "completion_ids": completions, "logprobs": None}
 
 
-def served(
-    rows: list[list[int]], monkeypatch: pytest.MonkeyPatch, *, row_by_row: bool
-) -> list[list[int]]:
+def served(rows, monkeypatch, *, row_by_row):
     """Whose completions TRL's own code gives to each process's rows, in groups of 4."""
-    told: list[Any] = []
+    told = []
 
-    def broadcast(objects: list[Any], from_process: int) -> None:
+    def broadcast(objects, from_process):
         told[:] = told or objects
         objects[:] = told
 
-    def gathered(own: list[Any]) -> list[Any]:
+    def gathered(own):
         return [None if own[0] is None else [row] for process in rows for row in process]
 
     monkeypatch.setattr(vllm_generation, "gather_object", gathered)
@@ -212,7 +202,7 @@ def served(
     monkeypatch.setattr(VLLMGeneration, "_init_vllm", lambda _: None)
     found = []
     for rank, mine in enumerate(rows):
-        made: Any = VLLMGeneration(None, Accelerator(cpu=True), None, mode="server")
+        made = VLLMGeneration(None, Accelerator(cpu=True), None, mode="server")
         made.accelerator = SimpleNamespace(process_index=rank, is_main_process=rank == 0)
         made.vllm_client = Echo()
         if row_by_row:
@@ -231,68 +221,61 @@ SECOND_STAGE = [[7, 7, 7, 7, 7, 8, 8, 8]]
 
 
 @pytest.mark.parametrize("rows", [REPLACED, SECOND_STAGE])
-def test_a_servers_completions_are_those_of_their_rows(
-    rows: list[list[int]], monkeypatch: pytest.MonkeyPatch
-):
+def test_a_servers_completions_are_those_of_their_rows(rows, monkeypatch):
     assert served(rows, monkeypatch, row_by_row=True) == rows
     alone = served(rows, monkeypatch, row_by_row=False)
     assert alone == [[7] * len(process) for process in rows]  # what it is there for
 
 
-def synced(model: Any, monkeypatch: pytest.MonkeyPatch, *, beside: bool) -> tuple[Any, bool]:
-    """The engine after 40 syncs of moving adapters, and whether the base is as it was."""
-    before, made = frozen(model), generation(model, monkeypatch)
-    if beside:
-        merge_beside(made)
-    for step in range(40):
-        move(model, step)
-        made.sync_weights()
-    after = frozen(model)
-    assert before.keys() == after.keys()
-    return made.llm, all(torch.equal(after[name], before[name]) for name in before)
-
-
-def test_syncs_leave_the_base_as_it_was_to_the_bit(base: Any, monkeypatch: pytest.MonkeyPatch):
-    """TRL's own merging moves it; both hand over the same names."""
-    model = coarse(base)
-    ours, kept = synced(model, monkeypatch, beside=True)
-    assert kept
-    adapted_ones = adapted_layers(model)
+def test_syncs_leave_the_base_as_it_was_to_the_bit(base, monkeypatch):
+    """TRL's own merging, of which the name of each weight is kept, moves it."""
+    engines = {}
+    for beside in (True, False):
+        model = coarse(base)
+        before, made = frozen(model), generation(model, monkeypatch)
+        if beside:
+            merge_beside(made)
+        for step in range(40):
+            move(model, step)
+            made.sync_weights()
+        after, engines[beside] = frozen(model), made.llm.weights
+        assert before.keys() == after.keys()
+        assert all(torch.equal(after[name], before[name]) for name in before) is beside
+        if beside:
+            adapted_ones = adapted_layers(model)
+    ours, theirs = engines[True], engines[False]
     for name, layer in adapted_ones.items():  # W + 2 B A: alpha 16 of rank 8
         b, a = layer.lora_B["default"].weight, layer.lora_A["default"].weight
         expected = (layer.base_layer.weight.float() + 2 * b @ a).bfloat16()
-        assert torch.equal(ours.weights[name], expected), name
-        assert not torch.equal(ours.weights[name], layer.base_layer.weight), name
-    theirs, kept = synced(coarse(base), monkeypatch, beside=False)
-    assert not kept
-    assert ours.weights.keys() == theirs.weights.keys()
-    unadapted = set(ours.weights) - set(adapted_ones)
-    assert all(torch.equal(ours.weights[name], theirs.weights[name]) for name in unadapted)
+        assert torch.equal(ours[name], expected), name
+        assert not torch.equal(ours[name], layer.base_layer.weight), name
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[name], theirs[name]) for name in set(ours) - set(adapted_ones))
 
 
 class Engine:
     """What vLLM is to TRL's weight sync: it is told weights by name, and keeps the last."""
 
-    def __init__(self) -> None:
-        self.weights: dict[str, torch.Tensor] = {}
+    def __init__(self):
+        self.weights = {}
         model = SimpleNamespace(load_weights=lambda pairs: self.weights.update(dict(pairs)))
         runner = SimpleNamespace(model_runner=SimpleNamespace(model=model))
         self.llm_engine = SimpleNamespace(model_executor=SimpleNamespace(driver_worker=runner))
 
-    def reset_prefix_cache(self) -> None: ...
+    def reset_prefix_cache(self): ...
 
 
-def generation(model: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+def generation(model, monkeypatch):
     """TRL's own, around an engine that isn't vLLM."""
 
-    def with_engine(self: Any) -> None:
+    def with_engine(self):
         self.llm = Engine()
 
     monkeypatch.setattr(VLLMGeneration, "_init_vllm", with_engine)
     return VLLMGeneration(model, Accelerator(cpu=True), None)
 
 
-def coarse(base: Any) -> Any:
+def coarse(base):
     """The toy policy in bfloat16, with an adapter in float32 as TRL trains it."""
     model = attach_lora(load_model(base, dtype="bfloat16"), LoraSection(), seed=1)
     for name, parameter in model.named_parameters():
@@ -301,11 +284,11 @@ def coarse(base: Any) -> Any:
     return model
 
 
-def frozen(model: Any) -> dict[str, torch.Tensor]:
+def frozen(model):
     return {n: p.detach().clone() for n, p in model.named_parameters() if "lora_" not in n}
 
 
-def move(model: Any, step: int) -> None:
+def move(model, step):
     """Another adapter at every step."""
     generator = torch.Generator().manual_seed(step)
     for name, parameter in model.named_parameters():
@@ -313,9 +296,7 @@ def move(model: Any, step: int) -> None:
             parameter.data.normal_(std=0.1, generator=generator)
 
 
-def test_a_policy_without_an_adapter_is_handed_over_as_trl_does_it(
-    base: Any, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_policy_without_an_adapter_is_handed_over_as_trl_does_it(base, monkeypatch):
     model = load_model(base)
     made = generation(model, monkeypatch)
     merge_beside(made)
@@ -323,15 +304,7 @@ def test_a_policy_without_an_adapter_is_handed_over_as_trl_does_it(
     assert made.llm.weights.keys() == dict(model.named_parameters()).keys()
 
 
-def test_an_adapter_that_is_not_plain_lora_is_refused(base: Any, monkeypatch: pytest.MonkeyPatch):
-    model = get_peft_model(load_model(base), LoraConfig(target_modules=["q_proj"], use_dora=True))
-    with pytest.raises(TrainingError, match=r"plain LoRA.*q_proj"):
-        merge_beside(generation(model, monkeypatch))
-
-
-def test_a_release_of_trl_that_merges_elsewhere_is_refused(
-    base: Any, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_release_of_trl_that_merges_elsewhere_is_refused(base, monkeypatch):
     monkeypatch.setattr(rollout_engine.inspect, "getsource", lambda _: "def other(self): ...")
     with pytest.raises(TrainingError, match="release of TRL"):
         merge_beside(generation(coarse(base), monkeypatch))
@@ -341,7 +314,7 @@ QV = ["q_proj", "v_proj"]
 EXPERTS = ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]
 
 
-def adapted(name: str, folder: Path, tokenizer: Any, **settings: Any) -> Any:
+def adapted(name, folder, tokenizer, **settings):
     """A policy with an adapter that says something, and TRL's copy of it for the reference."""
     of_architecture(name, tokenizer).save_pretrained(folder)
     tokens = settings.pop("tokens", 0)
@@ -368,9 +341,7 @@ def adapted(name: str, folder: Path, tokenizer: Any, **settings: Any) -> Any:
         ("gemma3-images", {"target_modules": r".*language_model.*q_proj"}),
     ],
 )
-def test_an_engine_is_given_what_the_policy_is(
-    name: str, settings: Any, tmp_path: Path, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
-):
+def test_an_engine_is_given_what_the_policy_is(name, settings, tmp_path, tokenizer, monkeypatch):
     model = adapted(name, tmp_path, tokenizer, **settings)
     made = generation(model, monkeypatch)
     merge_beside(made)
@@ -394,21 +365,19 @@ def test_an_engine_is_given_what_the_policy_is(
         ("qwen2-tied", {"target_modules": QV, "modules_to_save": ["lm_head"]}, "share their"),
         ("qwen2", {"target_modules": QV, "trainable_token_indices": [3]}, "embed_tokens"),
         ("qwen2", {"target_modules": QV, "tokens": 4}, "another vocabulary"),
+        ("qwen2", {"target_modules": ["q_proj"], "use_dora": True}, r"plain LoRA.*q_proj"),
     ],
 )
 def test_what_an_engine_cannot_be_given_is_refused(
-    name: str, settings: Any, why: str, tmp_path: Path, tokenizer: Any,
-    monkeypatch: pytest.MonkeyPatch,
-):  # fmt: skip
+    name, settings, why, tmp_path, tokenizer, monkeypatch
+):
     model = adapted(name, tmp_path, tokenizer, **settings)
     with pytest.raises(TrainingError, match=why) as refusal:
         merge_beside(generation(model, monkeypatch))
     assert "sage export" in str(refusal.value.next_step)
 
 
-def test_a_weight_that_is_not_handed_over_is_missed(
-    tmp_path: Path, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_weight_that_is_not_handed_over_is_missed(tmp_path, tokenizer, monkeypatch):
     model = adapted("qwen2", tmp_path, tokenizer, target_modules=QV)
     made = generation(model, monkeypatch)
     theirs = made._iter_named_params
@@ -416,3 +385,71 @@ def test_a_weight_that_is_not_handed_over_is_missed(
     merge_beside(made)
     with pytest.raises(TrainingError, match=r"layers\.1\.self_attn\.q_proj\.weight"):
         made.sync_weights()
+
+
+@pytest.fixture
+def start(tmp_path, gpu_with_vllm):
+    """A model of 6 heads, on a machine with a GPU and vLLM."""
+    (tmp_path / "config.json").write_text(json.dumps({"num_attention_heads": 6}))
+    return Policy(str(tmp_path))
+
+
+def by_vllm(min_p=0.01, temperature=1.0, **settings):
+    said = {"backend": "vllm", "min_p": min_p, "temperature": temperature, "vllm": settings}
+    return RolloutSection.model_validate(said)
+
+
+def test_heads_that_cannot_be_dealt_out(start, tmp_path):
+    require_rollouts(by_vllm(tensor_parallel=2), start, 4)
+    adapter = tmp_path / "adapter"
+    adapter.mkdir()
+    said = {"base_model_name_or_path": start.path}
+    (adapter / "adapter_config.json").write_text(json.dumps(said))
+    for policy in (start, Policy(str(adapter))):  # an adapter has its base's heads
+        with pytest.raises(ConfigurationError, match="4 doesn't divide the model's 6"):
+            require_rollouts(by_vllm(tensor_parallel=4), policy, 4)
+
+
+def test_a_server_that_serves_another_model_is_refused(start):
+    endpoint = Endpoint(models=[{"id": "other", "root": "models/other"}])
+    with serving(endpoint):
+        server = {"mode": "server", "server_url": endpoint.address}
+        with pytest.raises(SamplingError, match=r"serves other, and .* is meant") as caught:
+            require_rollouts(by_vllm(**server), start, 1)
+        assert "--set rollout.vllm.server_model=other" in str(caught.value.next_step)
+        require_rollouts(by_vllm(**server, server_model="other"), start, 1)
+        endpoint.models = [{"id": "policy", "root": start.path}]
+        require_rollouts(by_vllm(**server), start, 1)
+    with pytest.raises(SamplingError, match=r"127\.0\.0\.1:\d+ didn't answer"):
+        require_rollouts(by_vllm(**server), start, 1)
+
+
+def test_a_server_whose_probabilities_are_of_another_distribution_is_refused(start):
+    endpoint = Endpoint(models=[{"id": "policy", "root": start.path}])
+    with serving(endpoint):
+        server = {"mode": "server", "server_url": f"{endpoint.address}/v1"}
+        require_rollouts(by_vllm(**server), start, 1)  # it doesn't tell, which TRL refuses
+        endpoint.logprobs_mode = "processed_logprobs"
+        with pytest.raises(SamplingError, match="needs raw_logprobs") as caught:
+            require_rollouts(by_vllm(**server), start, 1)
+        assert "--logprobs-mode raw_logprobs" in str(caught.value.next_step)
+        require_rollouts(by_vllm(min_p=0, **server), start, 1)
+        require_rollouts(by_vllm(**server, importance_correction="none"), start, 1)
+        endpoint.logprobs_mode = "raw_logprobs"
+        require_rollouts(by_vllm(**server), start, 1)
+        require_rollouts(by_vllm(min_p=0, **server), start, 1)  # the same at temperature 1
+        with pytest.raises(SamplingError, match="needs processed_logprobs"):
+            require_rollouts(by_vllm(min_p=0, temperature=0.8, **server), start, 1)
+
+
+def test_a_server_that_nobody_typed_and_one_with_a_password_are_refused(start, monkeypatch):
+    """A stored configuration doesn't say where weights are handed over."""
+    stored = RolloutSection.model_validate(
+        {"backend": "vllm", "vllm": {"mode": "server"}}, context={SERVER_URL}
+    )
+    with pytest.raises(ConfigurationError, match="needs the server's address"):
+        require_rollouts(stored, start, 1)
+    monkeypatch.setenv(VARIABLE, '{"http://ann@h:1": "s3cret"}')
+    guarded = by_vllm(mode="server", server_url="http://ann@h:1")
+    with pytest.raises(ConfigurationError, match="was given with a password"):
+        require_rollouts(guarded, start, 1)

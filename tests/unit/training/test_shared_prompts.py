@@ -1,16 +1,11 @@
 """Completions scored alone: equal to TRL's own passes, each prompt computed once, or left apart."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any
 
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
-from torch import Tensor
-from transformers import AutoModelForCausalLM, PretrainedConfig
+from transformers import AutoModelForCausalLM
 from transformers.models.gemma2 import Gemma2Config
 from transformers.models.gpt2 import GPT2Config
 from transformers.models.llama import LlamaConfig
@@ -30,7 +25,7 @@ NAMES = [3, 3, 8, 3, 8, 8]
 """Six rows of two prompts, not in order."""
 
 
-def causal_model(config: PretrainedConfig, *, lora: float | None = None) -> Any:
+def causal_model(config, *, lora=None):
     """A model under TRL's fused head, with an adapter of that dropout if it is given."""
     torch.manual_seed(5)
     model = AutoModelForCausalLM.from_config(config)
@@ -45,7 +40,7 @@ def causal_model(config: PretrainedConfig, *, lora: float | None = None) -> Any:
     return model.train()
 
 
-def rows() -> tuple[Tensor, Tensor]:
+def rows():
     """Ids and mask: a prompt of the second name is shorter, and two completions end early."""
     generator = torch.Generator().manual_seed(1)
     prompts = {name: torch.randint(1, 53, (PROMPT,), generator=generator) for name in (3, 8)}
@@ -57,7 +52,7 @@ def rows() -> tuple[Tensor, Tensor]:
     return ids, mask
 
 
-def scored(model: Any, around: Any, **more: Any) -> tuple[Tensor, Tensor, Tensor]:
+def scored(model, around, **more):
     """Log-probabilities, entropies (B, T) and the gradient of their weighted sum."""
     ids, mask = rows()
     labels = ids.masked_fill(mask == 0, -100)
@@ -75,10 +70,10 @@ def scored(model: Any, around: Any, **more: Any) -> tuple[Tensor, Tensor, Tensor
 
 
 @contextmanager
-def counted(model: Any) -> Iterator[list[int]]:
+def counted(model):
     """Positions that the model's first layer computes in each of its calls."""
     causal = model.get_base_model() if hasattr(model, "get_base_model") else model
-    positions: list[int] = []
+    positions = []
     layers = getattr(causal.base_model, "layers", None) or causal.base_model.h
     hook = layers[0].register_forward_pre_hook(
         lambda _module, arguments: positions.append(arguments[0].shape[:2].numel())
@@ -96,9 +91,7 @@ def counted(model: Any) -> Iterator[list[int]]:
                     embd_pdrop=0), None),
     ],
 )  # fmt: skip
-def test_shared_prompts_give_what_rows_apart_give(
-    config: PretrainedConfig, lora: float | None
-) -> None:
+def test_shared_prompts_give_what_rows_apart_give(config, lora):
     model = causal_model(config, lora=lora)
     apart = scored(model, nullcontext())
     for names in (None, NAMES):
@@ -115,28 +108,26 @@ def test_shared_prompts_give_what_rows_apart_give(
 WINDOWS = {"sliding_window": 4}
 
 
-def rotary(kind: str, **factors: Any) -> LlamaConfig:
+def rotary(kind, **factors):
     """A configuration whose positions are encoded otherwise in texts of more than eight tokens."""
     rope = {"rope_type": kind, "rope_theta": 1e4, "original_max_position_embeddings": 8, **factors}
     return LlamaConfig(**SHAPE, max_position_embeddings=8, rope_parameters=rope)
 
 
 @pytest.mark.parametrize(
-    ("config", "lora", "checkpointing", "names"),
+    ("config", "checkpointing", "names"),
     [
-        (Gemma2Config(**SHAPE, **WINDOWS), None, False, NAMES),
-        (MistralConfig(**SHAPE, **WINDOWS), None, False, NAMES),
-        (rotary("dynamic", factor=4.0), None, False, NAMES),
-        (rotary("longrope", short_factor=[1.0, 1.0], long_factor=[3.0, 5.0]), None, False, NAMES),
-        (LLAMA, None, True, NAMES),
-        (LLAMA, None, False, [1, 2, 3, 4, 5, 6]),  # nothing is shared
-        (LLAMA, None, False, [3] * 6),  # an environment has added to one prompt of the data
+        (Gemma2Config(**SHAPE, **WINDOWS), False, NAMES),
+        (MistralConfig(**SHAPE, **WINDOWS), False, NAMES),
+        (rotary("dynamic", factor=4.0), False, NAMES),
+        (rotary("longrope", short_factor=[1.0, 1.0], long_factor=[3.0, 5.0]), False, NAMES),
+        (LLAMA, True, NAMES),
+        (LLAMA, False, [1, 2, 3, 4, 5, 6]),  # nothing is shared
+        (LLAMA, False, [3] * 6),  # an environment has added to one prompt of the data
     ],
 )
-def test_where_a_cache_cannot_stand_for_a_prompt_rows_stay_apart(
-    config: PretrainedConfig, lora: float | None, checkpointing: bool, names: list[int]
-) -> None:
-    model = causal_model(config, lora=lora)
+def test_where_a_cache_cannot_stand_for_a_prompt_rows_stay_apart(config, checkpointing, names):
+    model = causal_model(config)
     if checkpointing:
         model.gradient_checkpointing_enable()
     apart = scored(model, nullcontext())
@@ -147,7 +138,7 @@ def test_where_a_cache_cannot_stand_for_a_prompt_rows_stay_apart(
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
 
 
-def test_rows_with_dropout_have_their_own_noise() -> None:
+def test_rows_with_dropout_have_their_own_noise():
     model = causal_model(LLAMA, lora=0.5)
     with counted(model) as positions:
         scored(model, completions_alone(model, COMPLETION, NAMES))
@@ -160,11 +151,11 @@ def test_rows_with_dropout_have_their_own_noise() -> None:
     assert positions == [2 * 7, 6 * 4]
 
 
-def test_passes_over_parts_of_the_rows_take_their_names_in_turn() -> None:
+def test_passes_over_parts_of_the_rows_take_their_names_in_turn():
     model = causal_model(LLAMA).eval()
     ids, mask = rows()
 
-    def logps(parts: list[slice], names: list[int] | None) -> Tensor:
+    def logps(parts, names):
         with completions_alone(model, COMPLETION, names), torch.no_grad():
             outputs = [
                 model(input_ids=ids[part], attention_mask=mask[part], labels=ids[part],
@@ -180,7 +171,7 @@ def test_passes_over_parts_of_the_rows_take_their_names_in_turn() -> None:
     assert positions == [2 * 7, 4 * 4, 1 * 7, 2 * 4]
 
 
-def test_names_are_of_prompts_alone() -> None:
+def test_names_are_of_prompts_alone():
     chat = [{"role": "user", "content": "2+2=?"}]
     a, b, c, d = prompt_names(
         [{"prompt": "x", "row": 1}, {"prompt": "x", "row": 2}, {"prompt": chat}, {"prompt": chat}]
@@ -189,7 +180,7 @@ def test_names_are_of_prompts_alone() -> None:
     prompt_names([{"environment": "game"}])  # which has its own prompts
 
 
-def test_a_steps_rows_stand_beside_those_of_their_prompt() -> None:
+def test_a_steps_rows_stand_beside_those_of_their_prompt():
     names = torch.tensor([7, 5, 7, 6, 5, 6])
     order = [0, 2, 1, 4, 3, 5]  # 7 7 5 | 5 6 6
     whole = {

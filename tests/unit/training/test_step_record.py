@@ -1,29 +1,24 @@
-"""Statistics of a step, the engine's probabilities, phases, grades and checkpoints."""
-
-from __future__ import annotations
+"""Statistics of a step, the engine's probabilities, phases, grades, ledger and checkpoints."""
 
 import math
 import shutil
-from collections.abc import Sequence
 from contextlib import suppress
 from functools import wraps
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from recorded import meaning
-from torch import Tensor
-from torch.nn.functional import pad
+from scored_batch import log_chances
+from toy_policy import PROMPTS
 from trl import GRPOTrainer
 
 from sage_cli.errors import StoreError
-from sage_cli.grading import Grade
 from sage_cli.guides import BranchGuide, NoGuide
 from sage_cli.guides.token_values import entropy_percentiles, guide_statistics
-from sage_cli.methods.hooks import GradeReward
+from sage_cli.store.ledger import PromptRow
+from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import newest_sealed, refuse_foreign, rotate, seal
 from sage_cli.training.step_record import (
     PHASES,
@@ -31,6 +26,7 @@ from sage_cli.training.step_record import (
     TokenRecord,
     add_mismatch,
     batch_record,
+    merged,
     mismatch_statistics,
     peak_memory,
     rollout_rows,
@@ -38,11 +34,7 @@ from sage_cli.training.step_record import (
     unfinished,
 )
 
-
-class One:
-    num_processes = 1
-
-
+ONE = SimpleNamespace(num_processes=1)
 LOGPS_BT = torch.tensor([[1.1, 0.8, 9.0], [1.0, 0.5, 1.0]]).log()
 BATCH = {
     "completion_mask": torch.tensor([[1, 1, 0], [1, 1, 1]]),
@@ -51,10 +43,10 @@ BATCH = {
 """Ratios 1.1, .8 and 1, .5; a masked one and one that the engine left out."""
 
 
-def signals(*, whole: bool) -> dict[str, Tensor]:
+def signals(*, whole):
     record = TokenRecord()
     add_mismatch(record, BATCH, LOGPS_BT, whole=whole)
-    return record.drain(One())
+    return record.drain(ONE)
 
 
 def test_statistics_of_tokens_by_hand():
@@ -83,44 +75,33 @@ def test_ratios_of_completions_are_products_and_nothing_is_cut_without_a_cap():
     assert found["mismatch/difference_max"] == pytest.approx(math.log(2))  # of a token still
 
 
-def test_without_an_engine_nothing_is_said():
-    assert mismatch_statistics({}, 2.0) == {}
-
-
 def test_older_probabilities_are_the_drawing_policys():
     record = TokenRecord()
     add_mismatch(record, {**BATCH, "old_per_token_logps": LOGPS_BT}, LOGPS_BT + 1, whole=False)
-    assert mismatch_statistics(record.drain(One()), 2.0)["mismatch/ratio_max"] == pytest.approx(1.1)
+    assert mismatch_statistics(record.drain(ONE), 2.0)["mismatch/ratio_max"] == pytest.approx(1.1)
 
 
-def engine(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
+def engine(monkeypatch, share):
     """Have TRL take samples of `generate` for vLLM's, with probabilities times `share`."""
     plain = GRPOTrainer._generate_single_turn
 
     @wraps(plain)  # the seam is checked by its signature
-    def generate(trainer: Any, prompt_ids: list[list[int]], *rest: Any, **named: Any) -> Any:
+    def generate(trainer, prompt_ids, *rest, **named):
         trainer.use_vllm = False
         ids, _ = plain(trainer, prompt_ids, *rest, **named)
         trainer.use_vllm, trainer.vllm_importance_sampling_mode = True, "token_truncate"
-        logps = [
-            logps_of(trainer.model, prompt, drawn, trainer.temperature)
-            for prompt, drawn in zip(prompt_ids, ids, strict=True)
-        ]
+        with torch.no_grad():
+            logps = [
+                log_chances(trainer.model, prompt, drawn)
+                for prompt, drawn in zip(prompt_ids, ids, strict=True)
+            ]
         return ids, [(row + math.log(share)).tolist() for row in logps]
 
     monkeypatch.setattr(GRPOTrainer, "_generate_single_turn", generate)
 
 
-@torch.no_grad()
-def logps_of(model: Any, prompt: list[int], drawn: list[int], temperature: float) -> Tensor:
-    logits = model(torch.tensor([[*prompt, *drawn]])).logits[0, len(prompt) - 1 : -1]
-    return (logits / temperature).log_softmax(-1).gather(1, torch.tensor(drawn)[:, None])[:, 0]
-
-
 @pytest.mark.parametrize("iterations", [1, 2])
-def test_a_trainings_records_say_how_far_the_engine_is(
-    bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch, iterations: int
-):
+def test_a_trainings_records_say_how_far_the_engine_is(bench, configure, monkeypatch, iterations):
     engine(monkeypatch, 1 / 0.9)  # probabilities that are too large by the same factor
     rl = {"steps": 2, "iterations": iterations, "micro_batch": 8}
     records = bench.run(configure(rl=rl, rollout={"min_p": 0.05}))
@@ -132,17 +113,17 @@ def test_a_trainings_records_say_how_far_the_engine_is(
         assert record["mismatch/kl"] == pytest.approx(0.9 - math.log(0.9) - 1, abs=1e-5)
 
 
-def test_rollouts_without_log_probabilities_have_no_such_records(bench: Any, configure: Any):
+def test_rollouts_without_log_probabilities_have_no_such_records(bench, configure):
     records = bench.run(configure(rl={"steps": 1}, rollout={"min_p": 0.05}))
     assert not [key for key in records[0] if key.startswith("mismatch/")]
 
 
 def test_a_phase_inside_another_takes_its_time_away_from_it():
     now = [0.0]
-    settled: list[float] = []
+    settled = []
     phases = Phases(lambda: settled.append(now[0]), lambda: now[0])
 
-    def spend(seconds: float) -> None:
+    def spend(seconds):
         now[0] += seconds
 
     with phases.during("loss"):
@@ -162,25 +143,20 @@ def test_a_phase_inside_another_takes_its_time_away_from_it():
     assert phases.drain() == dict.fromkeys(PHASES, 0)
 
 
-@pytest.mark.parametrize("peaks", [[3.0], [3.0, 5.0]])
-def test_memory_is_the_highest_and_of_each_process(peaks: list[float]):
-    of_all = SimpleNamespace(device="cpu", gather=lambda _: torch.tensor(peaks))
-    found = peak_memory(of_all)
-    assert found["memory/peak_gib"] == max(peaks)
-    assert len(found) == (1 if len(peaks) == 1 else 3)
-
-
-def test_a_gpus_peak_is_the_steps(monkeypatch: pytest.MonkeyPatch):
-    reset: list[None] = []
+def test_memory_is_the_highest_and_of_each_process_and_a_gpus_is_the_steps(monkeypatch):
+    reset = []
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: 3 * 2**30)
     monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: reset.append(None))
     alone = SimpleNamespace(device="cpu", gather=lambda values: values)
     assert peak_memory(alone) == {"memory/peak_gib": 3.0}
     assert reset == [None]
+    of_two = SimpleNamespace(device="cpu", gather=lambda own: torch.cat([own, own + 2]))
+    own = {f"memory/peak_gib/{rank}": peak for rank, peak in enumerate((3.0, 5.0))}
+    assert peak_memory(of_two) == {"memory/peak_gib": 5.0, **own}
 
 
-def test_a_trainings_phases_are_its_steps(bench: Any, configure: Any):
+def test_a_trainings_phases_are_its_steps(bench, configure):
     """16 completions a step, drawn for two of them: what isn't drawn takes no time."""
     rl = {"iterations": 2, "advantage": "group"}
     records = bench.run(configure(rl=rl, anchor={"beta": 0.1}, guide={"name": "branch"}))
@@ -204,7 +180,6 @@ def test_a_trainings_phases_are_its_steps(bench: Any, configure: Any):
 
 def test_token_statistics_by_hand():
     record = TokenRecord()
-    one = SimpleNamespace(num_processes=1)
     mask_BT = torch.tensor([[1, 1, 0], [1, 0, 0]])
     record.add(
         mask_BT,
@@ -215,7 +190,7 @@ def test_token_statistics_by_hand():
         held=torch.tensor([[1.0, 0.0, 9.0], [1.0, 9.0, 9.0]]),
         equal=torch.tensor([[0.0, 0.0, 9.0], [1.0, 9.0, 9.0]]),
     )
-    found = token_statistics(record.drain(one), BranchGuide(q_max=1.4))
+    found = token_statistics(record.drain(ONE), BranchGuide(q_max=1.4))
     assert found["entropy"] == pytest.approx(2)
     assert found["entropy/p50"] == pytest.approx(2)
     assert found["entropy/p75"] == pytest.approx(2.5)
@@ -235,39 +210,13 @@ def test_token_statistics_by_hand():
     assert found["guide/shaped"] == pytest.approx(2 / 3)
     assert found["guide/clamped"] == pytest.approx(1 / 3)
     assert found["guide/log_q"] == pytest.approx(log_q)
-    assert math.isnan(token_statistics(record.drain(one), NoGuide())["entropy"])
+    assert math.isnan(token_statistics(record.drain(ONE), NoGuide())["entropy"])
 
 
 def test_percentiles_are_those_of_all_tokens_in_order():
     entropy_T = torch.rand(1001, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     expected = np.percentile(entropy_T.numpy(), [50, 75, 90, 95, 99])
     assert list(entropy_percentiles(entropy_T).values()) == pytest.approx(expected, rel=1e-12)
-
-
-@pytest.mark.parametrize("main", [True, False])
-def test_the_main_process_alone_has_the_signals_of_all(monkeypatch: pytest.MonkeyPatch, main: bool):
-    """Of two processes, with 2 tokens here and 3 there, of which there are two signals."""
-    theirs_T = torch.tensor([3.0, 4.0, 5.0, 30.0, 40.0, 50.0])
-    accelerator = SimpleNamespace(
-        num_processes=2,
-        is_main_process=main,
-        device="cpu",
-        gather=lambda counts: torch.cat([counts, torch.tensor([[3, 3]])]),
-        pad_across_processes=lambda values_T, dim: pad(values_T, (0, 2)),
-    )
-
-    def gather(values_T: Tensor, rows: list[Tensor] | None = None) -> None:
-        assert (rows is not None) == main
-        for row, sent in zip(rows or [], (values_T, theirs_T), strict=False):
-            row.copy_(sent)
-
-    monkeypatch.setattr(torch.distributed, "gather", gather)
-    record = TokenRecord()
-    entropy_BT = torch.tensor([[1.0, 2.0, 9.0]])
-    record.add(torch.tensor([[1, 1, 0]]), entropy=entropy_BT, logps=10 * entropy_BT)
-    found = {name: values_T.tolist() for name, values_T in record.drain(accelerator).items()}
-    all_T = [1.0, 2.0, 3.0, 4.0, 5.0] if main else []
-    assert found == {"entropy": all_T, "logps": [10 * value for value in all_T]}
 
 
 def test_percentiles_and_statistics_of_nothing_are_nan():
@@ -309,19 +258,7 @@ def test_unfinished_completions_do_not_end_in_an_end():
     assert unfinished(ids_BT, mask_BT, [9]).tolist() == [False, True, True]
 
 
-def test_rewards_are_one_for_right_and_zero_for_everything_else():
-    def grader(golds: Sequence[str], completions: Sequence[str]) -> list[Grade]:
-        pairs = zip(golds, completions, strict=True)
-        return [Grade("right" if gold == text else "timeout", None) for gold, text in pairs]
-
-    reward = GradeReward(grader)
-    assert reward.grade(["1", "2"], ["1", "1"]) == ["right", "timeout"]
-    assert reward.statuses == []
-    assert reward(completions=["1", "3"], gold=["2", "3"], prompts=[]) == [0.0, 1.0]
-    assert reward.statuses == ["timeout", "right"]
-
-
-def checkpoint(folder: Path, step: int, *, sealed: bool = True) -> Path:
+def checkpoint(folder, step, *, sealed=True):
     made = folder / f"checkpoint-{step}"
     made.mkdir(parents=True)
     (made / "weights").write_text("w" * step)
@@ -330,17 +267,18 @@ def checkpoint(folder: Path, step: int, *, sealed: bool = True) -> Path:
     return made
 
 
-def test_the_newest_whole_checkpoint_counts_and_torn_ones_go(tmp_path: Path):
+def test_the_newest_whole_checkpoint_counts_and_torn_ones_go(tmp_path):
     assert newest_sealed(tmp_path / "absent") is None
     checkpoint(tmp_path, 9)
     whole = checkpoint(tmp_path, 100)
     (checkpoint(tmp_path, 101) / "weights").write_text("short")
     checkpoint(tmp_path, 102, sealed=False)
+    (checkpoint(tmp_path, 103, sealed=False) / "sealed.json").write_text("{}")  # without sizes
     assert newest_sealed(tmp_path) == whole
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-100", "checkpoint-9"]
 
 
-def test_another_runs_checkpoint_is_refused_and_nothing_removed(tmp_path: Path):
+def test_another_runs_checkpoint_is_refused_and_nothing_removed(tmp_path):
     theirs, ours = tmp_path / "rl-theirs/checkpoints", tmp_path / "rl-ours/checkpoints"
     checkpoint(ours, 3, sealed=False)
     shutil.copytree(checkpoint(theirs, 5), ours / "checkpoint-5")
@@ -354,21 +292,6 @@ def test_another_runs_checkpoint_is_refused_and_nothing_removed(tmp_path: Path):
     assert newest_sealed(moved / "checkpoints") == moved / "checkpoints/checkpoint-5"
 
 
-def test_a_seal_without_sizes_does_not_count(tmp_path: Path):
-    made = checkpoint(tmp_path, 4, sealed=False)
-    (made / "sealed.json").write_text("{}")
-    assert newest_sealed(tmp_path) is None
-
-
-def test_rotation_keeps_the_last_by_step(tmp_path: Path):
-    for step in (8, 9, 10, 11):
-        checkpoint(tmp_path, step)
-    checkpoint(tmp_path, 12, sealed=False)
-    rotate(tmp_path, keep=2)
-    kept = sorted(path.name for path in tmp_path.iterdir())
-    assert kept == ["checkpoint-10", "checkpoint-11", "checkpoint-12"]
-
-
 @pytest.mark.parametrize(
     ("keep", "kept", "then"),
     [
@@ -378,17 +301,80 @@ def test_rotation_keeps_the_last_by_step(tmp_path: Path):
         (9, [10, 20, 30], [10, 20, 30, 31]),
     ],
 )
-def test_checkpoints_in_between_take_no_regular_ones_place(
-    tmp_path: Path, keep: int, kept: list[int], then: list[int]
-):
-    def steps() -> list[int]:
+def test_checkpoints_in_between_take_no_regular_ones_place(tmp_path, keep, kept, then):
+    def steps():
         return sorted(int(path.name.partition("-")[2]) for path in tmp_path.iterdir())
 
+    checkpoint(tmp_path, 99, sealed=False)  # which another process is writing
     for step in (7, 10, 12, 20, 21, 25, 30):
         checkpoint(tmp_path, step)
         rotate(tmp_path, keep, period=10)
         assert step in steps()
-    assert steps() == kept
+    assert steps() == [*kept, 99]
     checkpoint(tmp_path, 31)
     rotate(tmp_path, keep, period=10)
-    assert steps() == then
+    assert steps() == [*then, 99]
+
+
+def test_rows_of_a_problem_are_added_up_and_sorted():
+    rows = [
+        PromptRow("b", 1, 1, 0, 0, 0, 0, 7, 7, True),
+        PromptRow("a", 1, 0, 1, 0, 0, 0, 5, 0, True),
+        PromptRow("b", 1, 0, 0, 1, 0, 0, 2, 0, True),
+        PromptRow("b", 1, 0, 1, 0, 0, 0, 3, 0, False),
+    ]
+    assert merged(rows) == [
+        PromptRow("b", 1, 0, 1, 0, 0, 0, 3, 0, False),
+        PromptRow("a", 1, 0, 1, 0, 0, 0, 5, 0, True),
+        PromptRow("b", 2, 1, 0, 1, 0, 0, 9, 7, True),  # 7 + 2 tokens, 7 of them right
+    ]
+
+
+def kept_run(bench, configure, name="run", **rl):
+    """Return a run of two prompts a step that keeps every completion."""
+    settings = {"algo": "grpo", "prompts_per_step": 2, "rollouts_per_prompt": 2} | rl
+    tracking = {"rollouts": "all"}
+    bench.run(configure(rl=settings, tracking=tracking, anchor={"beta": 0.1}), name)
+    return Run(bench.folder / name)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_ledger_and_completions_agree_with_the_records(bench, configure, dynamic):
+    extra = {"dynamic_sampling": True, "max_extra_generations": 2} if dynamic else {}
+    run = kept_run(bench, configure, **extra)
+    ledger, completions = run.ledger.read().to_pylist(), run.completions().read().to_pylist()
+    for record in run.metrics.read():
+        own, rows = (
+            [row for row in table if row["step"] == record["step"]]
+            for table in (ledger, completions)
+        )
+        trained = [row for row in own if row["trained"]]
+        replaced = [row for row in own if not row["trained"]]
+        n = sum(row["n"] for row in trained)
+        assert n == 4
+        assert sum(row["right"] for row in trained) / n == pytest.approx(record["reward"])
+        assert sum(row["tokens"] for row in own) == record["sampled/tokens"]
+        assert sum(row["n"] for row in own) == record["sampled/completions"] == len(rows)
+        assert sum(row["n"] for row in replaced) == 2 * record.get("groups/discarded", 0)
+        equal = sum(row["right"] in (0, row["n"]) for row in trained) / len(trained)
+        assert equal == pytest.approx(record["groups/zero_variance"])
+        assert sum(len(row["ids"]) for row in rows) == record["sampled/tokens"]
+        taught = [row for row in rows if row["trained"]]
+        assert [row["rewards"] for row in taught] == [
+            [float(row["grade"] == "right")] for row in taught
+        ]
+        for first, second in zip(taught[::2], taught[1::2], strict=True):  # groups of two
+            assert first["problem"] == second["problem"]
+        for row in rows:
+            assert bench.tokenizer.decode(row["ids"], skip_special_tokens=True) == row["text"]
+            assert (row["rewards"] is None) == (not row["trained"])
+    assert {row["problem"] for row in ledger} <= {problem.id for _, problem in PROMPTS}
+    assert any(not row["trained"] for row in ledger) == dynamic
+
+
+def test_keeping_completions_changes_nothing(bench, configure):
+    kept = kept_run(bench, configure)
+    rl = {"prompts_per_step": 2, "rollouts_per_prompt": 2, "algo": "grpo"}
+    plain = bench.run(configure(rl=rl, anchor={"beta": 0.1}), "plain")
+    assert [row["loss"] for row in kept.metrics.read()] == [row["loss"] for row in plain]
+    assert not (bench.folder / "plain" / "completions").exists()

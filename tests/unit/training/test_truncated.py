@@ -1,11 +1,8 @@
 """`rl.mask_truncated_completions`: no loss reads truncated tokens, and groups count their rows."""
 
-from __future__ import annotations
-
 import math
 from copy import deepcopy
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
@@ -18,7 +15,7 @@ from sage_cli.settings.section import built_in
 from sage_cli.training import rl_trainer
 from sage_cli.training.rl_trainer import RlTrainer
 
-ONLINE: dict[str, dict[str, Any]] = {
+ONLINE = {
     name: {
         "rl": {"algo": name, **SETTINGS.get(name, {})},
         "anchor": {} if method.takes_a_guide else {"kl": method.kl_without_guide},
@@ -26,7 +23,7 @@ ONLINE: dict[str, dict[str, Any]] = {
     for name, method in built_in(Method).items()
     if issubclass(method, OnlineMethod) and name != "rlpr"  # which pays the toy policy nothing
 }
-SECTIONS: list[dict[str, Any]] = [
+SECTIONS = [
     *ONLINE.values(),
     *({"rl": {"loss": loss}} for loss in ("grpo", "bnpo", "dapo", "dr_grpo", "luspo")),
     {"rl": {"loss": "sapo"}},
@@ -39,19 +36,18 @@ SECTIONS: list[dict[str, Any]] = [
 FIGURES = ("loss", "grad_norm", "entropy", "kl/reference", "kl/k3", "guide/q_mean", "reward")
 
 
-def trained(bench: Any, config: Any, name: str) -> list[dict[str, Any]]:
+def trained(bench, config, name):
     """The records of a training that may take completions of the initial policy."""
     beforehand = reference_completions() if config.rl.samples_beforehand else None
-    records: list[dict[str, Any]] = bench.run(config, name, reference_completions=beforehand)
-    return records
+    return bench.run(config, name, reference_completions=beforehand)
 
 
-def masking(configure: Any, sections: dict[str, Any], *, masked: bool = True) -> Any:
+def masking(configure, sections, *, masked=True):
     rl = {"steps": 2, "mask_truncated_completions": masked} | deepcopy(sections.get("rl", {}))
     return configure(**{**sections, "rl": rl})
 
 
-def overwritten(self: RlTrainer, model: Any, inputs: dict[str, Any]) -> Any:
+def overwritten(self, model, inputs):
     """The loss of a micro-batch whose truncated completions hold other tokens."""
     for part in inputs.get("parts", [(1.0, inputs)]):
         part[1]["completion_ids"][part[1]["truncated_B"]] = 7
@@ -62,9 +58,7 @@ LOSS = RlTrainer._compute_loss
 
 
 @pytest.mark.parametrize("sections", SECTIONS, ids=str)
-def test_truncated_tokens_change_neither_loss_nor_gradient(
-    bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch, sections: dict[str, Any]
-) -> None:
+def test_truncated_tokens_change_neither_loss_nor_gradient(bench, configure, monkeypatch, sections):
     whole = trained(bench, masking(configure, sections), "whole")
     assert 0 < whole[0]["completions/clipped"] < 1
     assert whole[0]["grad_norm"] > 0
@@ -77,9 +71,7 @@ def test_truncated_tokens_change_neither_loss_nor_gradient(
             )  # fmt: skip
 
 
-def test_without_the_setting_they_change_both(
-    bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_setting_they_change_both(bench, configure, monkeypatch):
     whole = trained(bench, masking(configure, {}, masked=False), "whole")
     monkeypatch.setattr(RlTrainer, "_compute_loss", overwritten)
     other = trained(bench, masking(configure, {}, masked=False), "other")
@@ -87,7 +79,7 @@ def test_without_the_setting_they_change_both(
 
 
 @pytest.mark.parametrize("name", [name for name in ONLINE if name != "dars"])
-def test_their_rewards_count_in_their_groups(bench: Any, configure: Any, name: str) -> None:
+def test_their_rewards_count_in_their_groups(bench, configure, name):
     initial = {"reference_completions": reference_completions()}
     on, off = (
         generated(bench.trainer(masking(configure, ONLINE[name], masked=masked), **initial))
@@ -100,9 +92,7 @@ def test_their_rewards_count_in_their_groups(bench: Any, configure: Any, name: s
     assert on["num_items_in_batch"] == read < off["num_items_in_batch"]
 
 
-def test_a_completion_that_ends_at_a_stop_text_is_not_truncated(
-    bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_completion_that_ends_at_a_stop_text_is_not_truncated(bench, configure, monkeypatch):
     trainer = bench.trainer(masking(configure, {}))
     stopping = SimpleNamespace(stops=lambda text: len(text) % 2 == 0, cut=lambda ids, _: (ids, ""))
     monkeypatch.setattr(trainer, "stopping", stopping)
@@ -112,12 +102,14 @@ def test_a_completion_that_ends_at_a_stop_text_is_not_truncated(
     stopped_B = torch.tensor([len(text) % 2 == 0 for text in texts])
     assert (stopped_B & ~ended_B).sum() > 0
     assert torch.equal(batch["tool_mask"].any(dim=1), ended_B | stopped_B)
+    cut = (~(ended_B | stopped_B)).float().mean().item()
+    assert trainer._batch_record["completions/clipped"] == pytest.approx(cut)
 
 
 @pytest.mark.parametrize("sections", SECTIONS, ids=str)
 def test_a_batch_of_truncated_completions_alone_teaches_nothing(
-    bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch, sections: dict[str, Any]
-) -> None:
+    bench, configure, monkeypatch, sections
+):
     monkeypatch.setattr(
         rl_trainer, "unfinished", lambda ids, *_: torch.ones(len(ids), dtype=torch.bool)
     )

@@ -84,13 +84,10 @@ def test_why_a_task_failed(tmp_path, end, manifest, text, kind, reason):
         assert found.lines == tuple((text or "").splitlines())
 
 
-def test_only_the_last_lines_are_kept_without_colours_and_empty_ones(tmp_path):
+def test_failures_are_stored_with_their_last_lines_and_each_reason_once(tmp_path):
     log = tmp_path / "run.log"
     log.write_text("".join(f"\x1b[31mline {i}\x1b[0m\n\n" for i in range(5000)))
     assert last_lines(log) == tuple(f"line {i}" for i in range(5000 - LINES, 5000))
-
-
-def test_failures_are_stored_and_each_reason_told_once(tmp_path):
     file = tmp_path / "failures.json"
     assert stored_failures(file) == {}
     write_failures(file, {"rl-a": Failure(Kind.MEMORY, "2 GiB", ("a line",))})

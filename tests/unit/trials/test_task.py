@@ -35,7 +35,10 @@ def policy(tmp_path):
     return Policy(str(folder))
 
 
-def test_what_cannot_be_counted_is_unmeasured_or_an_error(config, policy):
+def test_benchmarks_are_read_once_and_what_cannot_be_counted_is_unmeasured(config, policy):
+    benchmarks = BenchmarkCache()
+    again = config.model_copy(deep=True)
+    assert benchmarks.load(config) is benchmarks.load(again)
     benchmarks = BenchmarkCache()
     assert stored_results(policy, config, benchmarks) is None
     assert stored_results(Policy("nobody/never-here"), config, benchmarks) is None
@@ -45,12 +48,6 @@ def test_what_cannot_be_counted_is_unmeasured_or_an_error(config, policy):
     (stored.folder / "set.json").write_text(json.dumps({"model": "another"}))
     with pytest.raises(StoreError, match="describes another set"):
         stored_results(policy, config, BenchmarkCache())
-
-
-def test_benchmarks_are_read_once(config):
-    benchmarks = BenchmarkCache()
-    again = config.model_copy(deep=True)
-    assert benchmarks.load(config) is benchmarks.load(again)
 
 
 def task(name, needs=None, state="to do"):

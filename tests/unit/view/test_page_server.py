@@ -114,7 +114,7 @@ def test_names_of_this_machine_are_its_own(host):
     assert Access(*ACCESS).knows(host)
 
 
-def test_what_is_served_says_what_the_page_may_do(client):
+def test_answers_are_sent_once_with_what_the_page_may_do(client):
     for where in ("/", "/api/runs", "/api/nothing", "/nothing"):
         policy = client.get(where).headers["content-security-policy"]
         scripts = next(one for one in policy.split("; ") if one.startswith("script-src"))
@@ -124,6 +124,20 @@ def test_what_is_served_says_what_the_page_may_do(client):
     assert client.get("/pages/run.js").status_code == 200
     for where in ("/../security.py", "/%2e%2e/security.py", "//etc/passwd", "/pages"):
         assert client.get(where).status_code == 404, where
+    tag = client.get("/api/runs").headers["etag"]
+    again = client.get("/api/runs", headers={"If-None-Match": tag})
+    assert again.status_code == 304
+    assert not again.content
+    wrong = client.get("/api/samples", params={"policy": "rl-dapo-cccccccc", "longest": "-1"})
+    assert wrong.status_code == 422
+    assert "longest is '-1'" in wrong.json()["error"]["cause"]
+    policy = "rl-dapo-cccccccc"
+    problem = client.get("/api/problems", params={"policies": policy}).json()["problems"][0]
+    asked = {"policy": policy, "problem": problem["problem"], "seed": "0", "index": "0"}
+    compute = {**asked, "compute": "1"}
+    assert client.post("/api/tokens", params=compute).status_code == 403  # as a form would ask
+    assert client.get("/api/tokens", params=compute).json()["tokens"] is None  # as a link would
+    assert WRITES == "x-sage-view"
 
 
 @pytest.mark.parametrize("id_", ["../runs/x", "..", ".", "", "a/b", "a\0b", ".staged", "/etc"])
@@ -132,26 +146,6 @@ def test_a_name_is_one_part_of_a_path(client, id_):
         answer = client.get(f"/api/{name}", params={name: id_})
         assert answer.status_code == 422, (name, id_)
         assert set(answer.json()["error"]) == {"cause", "next_step", "exit_code"}
-
-
-def test_answers_are_sent_once_and_wrong_parameters_named(client):
-    tag = client.get("/api/runs").headers["etag"]
-    again = client.get("/api/runs", headers={"If-None-Match": tag})
-    assert again.status_code == 304
-    assert not again.content
-    wrong = client.get("/api/samples", params={"policy": "rl-dapo-cccccccc", "longest": "-1"})
-    assert wrong.status_code == 422
-    assert "longest is '-1'" in wrong.json()["error"]["cause"]
-
-
-def test_only_the_page_may_have_something_computed(client):
-    policy = "rl-dapo-cccccccc"
-    problem = client.get("/api/problems", params={"policies": policy}).json()["problems"][0]
-    asked = {"policy": policy, "problem": problem["problem"], "seed": "0", "index": "0"}
-    compute = {**asked, "compute": "1"}
-    assert client.post("/api/tokens", params=compute).status_code == 403  # as a form would ask
-    assert client.get("/api/tokens", params=compute).json()["tokens"] is None  # as a link would
-    assert WRITES == "x-sage-view"
 
 
 def test_looking_writes_nothing(client, shown):

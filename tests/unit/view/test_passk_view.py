@@ -25,7 +25,7 @@ def test_curves_have_few_ks_and_the_settings_of_the_measurement(tmp_path):
     assert load(("tiny",)).config.evaluation.samples != SAMPLES
 
 
-def test_curves_of_policies_at_the_same_ks_on_what_most_share(api):
+def test_curves_differences_and_problems_of_policies_side_by_side(api):
     found = api.answer("passk", {"policies": f"{BASE},{PLAIN}"})
     assert found["k"] == list(range(1, SAMPLES + 1))
     base, plain = found["curves"]
@@ -40,19 +40,6 @@ def test_curves_of_policies_at_the_same_ks_on_what_most_share(api):
     found = api.answer("passk", {"policies": BASE, "benchmark": "aime"})
     assert found["curves"] == []
     assert "was not measured on aime: `sage passk" in found["absent"][0]["why"]
-
-
-def test_a_policy_that_was_not_measured_is_absent_with_the_command(tmp_path):
-    one = stored_run(tmp_path, "one", "a", by_chance(2))
-    other = stored_run(tmp_path, "other", "b")
-    found = Api(tmp_path).answer("passk", {"policies": f"{one.id},{other.id},nobody"})
-    assert [curve["policy"] for curve in found["curves"]] == [one.id]
-    why = {row["policy"]: row["why"] for row in found["absent"]}
-    assert "no sample is stored and graded" in why[other.id]
-    assert "there is no run 'nobody'" in why["nobody"]
-
-
-def test_paired_differences(api):
     found = api.answer("difference", {"a": PLAIN, "b": BASE, "benchmark": "arithmetic", "k": "1,8"})
     # 5/6 * (5/8 - 2/8), and nothing at k = 8
     assert found["mean"] == pytest.approx([5 / 16, 0])
@@ -64,13 +51,6 @@ def test_paired_differences(api):
         api.answer("difference", {"a": BASE, "b": "nobody", "benchmark": "arithmetic"})
     with pytest.raises(ConfigurationError, match="is named twice"):
         api.answer("difference", {"a": BASE, "b": BASE, "benchmark": "arithmetic"})
-
-
-BASE, PLAIN = "sft-arithmetic-aaaaaaaa", "rl-dapo-cccccccc"
-BOTH = f"{BASE},{PLAIN}"
-
-
-def test_problems_with_the_right_samples_of_each_policy_side_by_side(api):
     found = api.answer("problems", {"policies": BOTH})
     assert [row["right"][BASE] for row in found["problems"]] == [2, 2, 2, 2, 2, 0]
     assert [row["right"][PLAIN] for row in found["problems"]] == [5, 5, 5, 5, 5, 0]
@@ -86,3 +66,17 @@ def test_problems_with_the_right_samples_of_each_policy_side_by_side(api):
     assert found["gold"]
     with pytest.raises(StoreError, match="'nothing'"):
         api.answer("problem", {"policies": BOTH, "problem": "nothing"})
+
+
+def test_a_policy_that_was_not_measured_is_absent_with_the_command(tmp_path):
+    one = stored_run(tmp_path, "one", "a", by_chance(2))
+    other = stored_run(tmp_path, "other", "b")
+    found = Api(tmp_path).answer("passk", {"policies": f"{one.id},{other.id},nobody"})
+    assert [curve["policy"] for curve in found["curves"]] == [one.id]
+    why = {row["policy"]: row["why"] for row in found["absent"]}
+    assert "no sample is stored and graded" in why[other.id]
+    assert "there is no run 'nobody'" in why["nobody"]
+
+
+BASE, PLAIN = "sft-arithmetic-aaaaaaaa", "rl-dapo-cccccccc"
+BOTH = f"{BASE},{PLAIN}"

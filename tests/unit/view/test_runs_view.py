@@ -12,7 +12,7 @@ from sage_cli.view.api import Api
 BASE, BRANCH = "sft-arithmetic-aaaaaaaa", "rl-dapo-branch-bbbbbbbb"
 
 
-def test_what_a_run_is_made_of(api):
+def test_what_a_run_is_made_of_with_its_figures_by_step(api):
     found = api.answer("run", {"run": BRANCH})
     assert (found["method"]["rl.algo"], found["method"]["rl.steps"]) == ("dapo", 3)
     assert found["method"]["guide.name"] == "branch"
@@ -30,9 +30,6 @@ def test_what_a_run_is_made_of(api):
     assert found["method"] == {}
     with pytest.raises(StoreError, match="there is no run 'rl-none-00000000'"):
         api.answer("run", {"run": "rl-none-00000000"})
-
-
-def test_figures_rollouts_and_ledger_by_step(api):
     found = api.answer("records", {"run": BRANCH, "names": "reward,nothing"})
     assert found["steps"] == [1, 2, 3]
     assert found["values"]["reward"] == pytest.approx([0.2, 0.4, 0.6])

@@ -12,7 +12,7 @@ def asked(api, **values):
     return api.answer("samples", {"policy": PLAIN, **values})
 
 
-def test_samples_come_a_page_at_a_time_with_their_problems_and_grades(api):
+def test_samples_come_a_page_at_a_time_or_of_a_problem_long_ones_cut(api):
     first, second = asked(api, limit="20"), asked(api, limit="20", offset="20")
     assert first["total"] == PROBLEMS * SAMPLES
     places = [(row["problem"], row["index"]) for row in first["rows"] + second["rows"]]
@@ -26,6 +26,18 @@ def test_samples_come_a_page_at_a_time_with_their_problems_and_grades(api):
         assert (problem["question"], problem["gold"]) == (whole["question"], whole["gold"])
     # five right samples of each problem but the last
     assert asked(api)["grades"] == {"right": 5 * 5, "wrong": 48 - 25}
+    problem = asked(api)["rows"][0]["problem"]
+    found = asked(api, problem=problem, text="of 0")
+    assert found["candidates"] == SAMPLES
+    assert {row["problem"] for row in found["rows"]} == {problem}
+    problem = api.answer("samples", {"policy": BRANCH})["rows"][0]["problem"]
+    rows = api.answer("samples", {"policy": BRANCH, "problem": problem})["rows"]
+    assert len(rows[1]["text"]) == 20_000
+    assert rows[1]["characters"] == len(LONG)
+    place = {"policy": BRANCH, "problem": problem, "seed": "0", "index": "1"}
+    assert api.answer("sample", place)["text"] == LONG
+    with pytest.raises(StoreError, match="sample 99"):
+        api.answer("sample", {**place, "index": "99"})
 
 
 @pytest.mark.parametrize(("values", "total"), [
@@ -47,25 +59,7 @@ def test_filters(api, values, total):
     assert len(found["rows"]) == min(total, 25)
 
 
-def test_a_problem_alone(api):
-    problem = asked(api)["rows"][0]["problem"]
-    found = asked(api, problem=problem, text="of 0")
-    assert found["candidates"] == SAMPLES
-    assert {row["problem"] for row in found["rows"]} == {problem}
-
-
 def test_a_search_says_how_far_it_went(api, monkeypatch):
     monkeypatch.setattr("sage_cli.view.stored_samples.MOST_SEARCHED", 10)
     found = asked(api, text="completion")
     assert (found["candidates"], found["searched"], found["total"]) == (48, 10, 10)
-
-
-def test_a_long_text_is_cut_and_sent_whole_when_asked(api):
-    problem = api.answer("samples", {"policy": BRANCH})["rows"][0]["problem"]
-    rows = api.answer("samples", {"policy": BRANCH, "problem": problem})["rows"]
-    assert len(rows[1]["text"]) == 20_000
-    assert rows[1]["characters"] == len(LONG)
-    place = {"policy": BRANCH, "problem": problem, "seed": "0", "index": "1"}
-    assert api.answer("sample", place)["text"] == LONG
-    with pytest.raises(StoreError, match="sample 99"):
-        api.answer("sample", {**place, "index": "99"})

@@ -39,7 +39,7 @@ def asked(root):
     return {"policy": "rl-branch-bbbbbbbb", "problem": problem["problem"], "seed": "0"}
 
 
-def test_a_reading_is_stored_once_somebody_asks(root, asked):
+def test_a_reading_is_stored_once_asked_for_and_its_numbers_agree(root, asked):
     found = Api(root).answer("tokens", {**asked, "index": "3"})
     assert found["tokens"] is None
     assert found["reference"] == "sft-base-aaaaaaaa"
@@ -49,9 +49,6 @@ def test_a_reading_is_stored_once_somebody_asks(root, asked):
     assert again == made
     assert "".join(again["tokens"]).startswith("Completion 0 of 0")
     assert Api(root).answer("tokens", {**asked, "index": "1"})["tokens"] is None
-
-
-def test_its_numbers_agree_with_each_other(root, asked):
     found = Api(root).answer("tokens", {**asked, "index": "0", "compute": "1"})
     columns = [found[name] for name in ("surprisal", "entropy", "q", "log_ratio")]
     assert {len(column) for column in columns} == {len(found["tokens"])}
@@ -61,9 +58,6 @@ def test_its_numbers_agree_with_each_other(root, asked):
         assert q == pytest.approx(min(1.4, 1 + 0.5 * max(0.0, entropy - 1.0)), abs=1e-5)
         assert math.isfinite(log_ratio)
     assert any(log_ratio != 0 for log_ratio in found["log_ratio"])  # other weights
-
-
-def test_an_initial_policy_has_neither_guide_nor_reference(root, asked):
     values = {**asked, "policy": "sft-base-aaaaaaaa", "index": "0", "compute": "1"}
     found = Api(root).answer("tokens", values)
     assert found["surprisal"]

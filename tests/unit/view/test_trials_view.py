@@ -6,7 +6,7 @@ from sage_cli.trials.search.planned_sweep import SweepFolder
 from sage_cli.view.api import Api
 
 
-def test_a_sweep_with_its_report(api):
+def test_a_sweep_and_a_suite_with_their_reports(api):
     found = api.answer("sweep", {"sweep": "tau-rho-12345678"})
     assert found["sweep"]["trials"] == {"done": 4, "failed": 1, "left": 1}
     assert found["report"].trials[4].failure.log == ("<b>no</b> memory",)
@@ -19,6 +19,22 @@ def test_a_sweep_with_its_report(api):
     assert found["commands"]["1"].startswith("sage rl --config ")
     assert found["commands"]["1"].endswith(f"/runs/{run}/config.json")  # was there before it
     assert found["provenance"] == {"commit": "abc"}
+    found = api.answer("suite", {"suite": "demo-12345678"})
+    assert found["suite"]["claims"] == {"holds": 1}
+    assert found["suite"]["tasks"] == {"done": 1, "failed": 1, "to do": 1}
+    (chapter,) = found["report"]["chapters"]
+    claims, curves, runs = chapter["sections"]
+    assert claims["tables"][0]["rows"] == [["a > b", "holds", "0.010"]]
+    assert curves["k"] == [1, 8]
+    assert [one["name"] for one in runs["tables"][0]["columns"]][2] == "policy"
+    assert set(found["pictures"]) == {"claims-differences"}
+    assert found["policies"] == ["sft-arithmetic-aaaaaaaa", "rl-dapo-branch-bbbbbbbb"]
+    looks = api.runs.looks()
+    assert found["looks"]["base"] == looks["sft-arithmetic-aaaaaaaa"]
+    assert found["looks"]["dapo-branch"] == looks["rl-dapo-branch-bbbbbbbb"]
+    (failure,) = found["failures"]
+    assert (failure["kind"], failure["reason"]) == ("killed", "SIGKILL")
+    assert failure["log"][-1] == "<img src=x onerror=alert(1)>"
 
 
 def test_a_sweep_without_a_report_says_why(shown, tmp_path):
@@ -37,25 +53,6 @@ def test_a_sweep_without_a_report_says_why(shown, tmp_path):
     (folder / "state.json").write_text("{")
     (row,) = Api(root).answer("sweeps", {})["sweeps"]
     assert "is torn" in row["why_torn"]
-
-
-def test_a_suite(api):
-    found = api.answer("suite", {"suite": "demo-12345678"})
-    assert found["suite"]["claims"] == {"holds": 1}
-    assert found["suite"]["tasks"] == {"done": 1, "failed": 1, "to do": 1}
-    (chapter,) = found["report"]["chapters"]
-    claims, curves, runs = chapter["sections"]
-    assert claims["tables"][0]["rows"] == [["a > b", "holds", "0.010"]]
-    assert curves["k"] == [1, 8]
-    assert [one["name"] for one in runs["tables"][0]["columns"]][2] == "policy"
-    assert set(found["pictures"]) == {"claims-differences"}
-    assert found["policies"] == ["sft-arithmetic-aaaaaaaa", "rl-dapo-branch-bbbbbbbb"]
-    looks = api.runs.looks()
-    assert found["looks"]["base"] == looks["sft-arithmetic-aaaaaaaa"]
-    assert found["looks"]["dapo-branch"] == looks["rl-dapo-branch-bbbbbbbb"]
-    (failure,) = found["failures"]
-    assert (failure["kind"], failure["reason"]) == ("killed", "SIGKILL")
-    assert failure["log"][-1] == "<img src=x onerror=alert(1)>"
 
 
 def test_a_torn_report_of_a_suite_is_named(shown, tmp_path):

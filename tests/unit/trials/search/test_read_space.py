@@ -77,22 +77,19 @@ def test_factors_keep_six_digits_however_small_the_value(file, centre):
     assert rate.values == (0.3,)
 
 
-def test_factors_that_give_one_value_are_refused_by_name(file):
-    small = load(sets=["rl.learning_rate=1e-6"]).config
-    refusal = refused(times(file, 1, 2, 1.0000001), small)
-    assert refusal.cause.startswith("rate has the value 1e-06 2 times")
-
-
-def test_the_shipped_grid_around_the_configured_pair():
+def test_the_shipped_grid_is_around_the_configured_pair_by_factors_apart(file):
     space = read_space("tau, rho", BRANCH)
     points = list(space.points())
     # 0.465 x (2/3, 1, 5/3) and 0.775 x (1/3, 1, 5/3)
     assert [point["guide.tau"] for point in points[::3]] == pytest.approx([0.31, 0.465, 0.775])
     assert [point["guide.rho"] for point in points[:3]] == pytest.approx([0.258333, 0.775, 1.29167])
     assert len(points) == 9
+    small = load(sets=["rl.learning_rate=1e-6"]).config
+    refusal = refused(times(file, 1, 2, 1.0000001), small)
+    assert refusal.cause.startswith("rate has the value 1e-06 2 times")
 
 
-def test_a_space_brings_its_guide_along():
+def test_a_space_brings_its_guide_along_whose_settings_exist_with_it_alone():
     assert guide_of("tau,rho") == "branch"
     assert guide_of("tau=0.2:0.8,rho=0.1:1.0") == "branch"
     assert guide_of("alpha=1|2") == "token"
@@ -101,9 +98,6 @@ def test_a_space_brings_its_guide_along():
     assert guide_of("guide=token|branch,tau=1:2") is None
     assert guide_of("tua=1:2") is None  # read_space says what is wrong
     assert "the configuration has guide none" in refused("tau,rho", config()).cause
-
-
-def test_settings_of_a_guide_or_a_method_exist_with_it_alone():
     space = read_space("tau=0.1|0.2,guide=token|branch|none,q_min=0.5|0.6", config())
     conditions = {name: one.when for name, one in space.parameters.items()}
     assert conditions == {"guide": {}, "q_min": {}, "tau": {"guide.name": ("branch",)}}

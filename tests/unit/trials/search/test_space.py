@@ -47,7 +47,7 @@ def test_points_that_are_not_in_a_space(point):
     assert point not in space(**GUIDED)
 
 
-def test_parameters_hold_their_ends_and_nothing_of_another_kind():
+def test_parameters_hold_their_ends_and_are_listed_and_written():
     unit, ones = Range(key="a.b", range=(0, 1)), Values(key="a.b", values=(1, 2))
     held = [STEPS.holds(value) for value in (10, 40, 10.5, 41, 10**400)]
     assert held == [True, True, False, False, False]
@@ -55,9 +55,6 @@ def test_parameters_hold_their_ends_and_nothing_of_another_kind():
     assert [ones.holds(value) for value in (1.0, True)] == [True, False]
     assert point_key({"a": 1}) == point_key({"a": 1.0})
     assert point_key({"a": 1}) != point_key({"a": True})
-
-
-def test_spaces_are_listed_as_far_as_they_are_few():
     assert space(guide=GUIDE, steps=STEPS).size == 62  # 2 guides x 31 steps from 10 to 40
     assert len(space(guide=GUIDE, steps=STEPS).listed()) == 62
     for long in (LR, Range(key="rl.steps", range=(1, 1e30), integer=True)):
@@ -66,9 +63,6 @@ def test_spaces_are_listed_as_far_as_they_are_few():
     with pytest.raises(ConfigurationError, match="lr has a range") as caught:
         list(space(tau=STEPS, lr=LR).points())
     assert "lr=0.1|0.2|0.3" in caught.value.next_step
-
-
-def test_parameters_as_optuna_and_json_have_them():
     assert GUIDE.distribution == CategoricalDistribution(("token", "branch"))
     assert STEPS.distribution == IntDistribution(10, 40)
     assert LR.distribution == FloatDistribution(1e-5, 1.0, log=True)

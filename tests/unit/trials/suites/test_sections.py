@@ -87,13 +87,20 @@ def test_claims_are_decided_with_holms_p_over_the_claims():
         assert one.p_holm == pytest.approx(expected[place])
 
 
-def test_claims_stand_beside_the_printed_difference():
+def test_claims_stand_beside_the_printed_difference_and_an_average_decides():
     claims = ("grpo-branch > grpo at pass@256", "grpo-branch > grpo at pass@1 on aime")
     found = result(suite(published="table1", claims=claims), {**NEVER, **GRPO, **BRANCH})
     table = differences(found).tables[0]
     # (.427 + .965 + .794 - .407 - .96 - .775) / 3 = .0147; on AIME .063 - .053
     assert [str(row.cells[-1]) for row in table.rows] == ["+0.015", "+0.010"]
     assert table.rows[0].cells[0] == "grpo-branch > grpo at pass@256 (here pass@4)"
+    both = {
+        label: {"a": by["arithmetic"], "b": [[4] * 20]}
+        for label, by in {**NEVER, **GRPO, **BRANCH}.items()
+    }
+    found = result(suite(claims=("grpo-branch > base at pass@1",)), both)
+    (one,) = decide(found, contrasts(found))
+    assert one.difference.value == pytest.approx((0.75 + 0) / 2)
 
 
 def test_methods_of_several_seeds_are_compared_as_methods_also_with_a_base():
@@ -153,25 +160,12 @@ def test_seeds_of_every_method_tell_how_much_seeds_vary():
     assert beside.difference.low_K[0] < alone.difference.low_K[0]
 
 
-def test_several_benchmarks_have_an_average_which_decides():
-    both = {
-        label: {"a": by["arithmetic"], "b": [[4] * 20]}
-        for label, by in {**NEVER, **GRPO, **BRANCH}.items()
-    }
-    found = result(suite(claims=("grpo-branch > base at pass@1",)), both)
-    (one,) = decide(found, contrasts(found))
-    assert one.difference.value == pytest.approx((0.75 + 0) / 2)
-
-
-def test_curves_and_runs_name_the_methods():
+def test_curves_runs_and_compared_pairs_name_the_methods():
     found = result(suite(), {**NEVER, **GRPO})
     assert found.base is not None
     assert [one["policy"] for one in curves(found).data["curves"]] == ["initial policy", "grpo"]
     states = [row.cells[3] for row in runs(found).tables[0].rows]
     assert states == ["not trained yet"] * 3
-
-
-def test_every_method_is_compared_with_those_that_a_suite_names():
     found = result(suite(against=["grpo", "grpo-branch"]), {**NEVER, **GRPO, **BRANCH})
     document = differences(found)
     assert document.title == "Differences"

@@ -172,7 +172,7 @@ def cost_by_kind(found):
     return {task.kind: cost_of(task) for task in found.tasks}
 
 
-def test_costs_by_hand(tmp_path):
+def test_costs_by_hand_and_what_is_left_of_them(tmp_path):
     found = cost_by_kind(plan("table4", tmp_path, preset=PAPER))
     # 1,000 steps of 8 x 8 completions; 60 + 40 + 134 problems x 64 samples x 5 seeds
     measuring = 234 * 64 * 5
@@ -184,9 +184,6 @@ def test_costs_by_hand(tmp_path):
     found = [cost_of(task) for task in plan("figure4", tmp_path, preset=PAPER).tasks]
     assert "the problems of kk" in sum(found, Cost()).unknown
     assert "the steps of supervised warm-up" in sum(found, Cost()).unknown
-
-
-def test_of_a_finished_training_only_its_measurement_is_left(tmp_path):
     found = plan("table4", tmp_path, preset=PAPER)
     _, grpo, _ = found.parts[-1].replicates
     finished(grpo)
@@ -215,12 +212,16 @@ def test_what_failed_is_told_with_its_reason(tmp_path):
     assert {row.why for row in rows} == {"timeout: it took too long"}
 
 
-def test_methods_that_are_the_same_under_a_miniature_stand_once(tmp_path):
+def test_methods_that_are_the_same_stand_once_and_have_their_own_controls(tmp_path):
     found = result(plan("figure6", tmp_path, seeds=1))
     assert [row.label for row in found.methods] == ["base-1.5b", "grpo-1.5b", "branch-1.5b"]
     assert found.same == {
         "base-3b": "base-1.5b", "grpo-3b": "grpo-1.5b", "branch-3b": "branch-1.5b"
     }  # fmt: skip
+    suite = plan("figure6", tmp_path, preset=PAPER).suite
+    controls = {a: b.control for a, b in suite.methods.items() if b.control}
+    assert controls == {"branch-1.5b": "grpo-1.5b", "branch-3b": "grpo-3b"}
+    assert len(plan("anchors", tmp_path).suite.compared) == 6  # each control is in a claim
 
 
 FIGURES = {"samples": 256, "seeds": 1, "temperature": 1.0, "grading": "strict"}
@@ -332,10 +333,3 @@ def test_a_methods_own_control_is_the_same_without_the_guide(tmp_path, methods, 
     suite = plan(str(file), tmp_path).suite
     assert {a: b.control for a, b in suite.methods.items() if b.control} == controls
     assert suite.compared[: len(controls)] == tuple(controls.items())
-
-
-def test_models_of_a_shipped_suite_have_controls_of_their_own(tmp_path):
-    suite = plan("figure6", tmp_path, preset=PAPER).suite
-    controls = {a: b.control for a, b in suite.methods.items() if b.control}
-    assert controls == {"branch-1.5b": "grpo-1.5b", "branch-3b": "grpo-3b"}
-    assert len(plan("anchors", tmp_path).suite.compared) == 6  # each control is in a claim

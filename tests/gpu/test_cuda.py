@@ -1,15 +1,19 @@
-"""Training on a CUDA device: the anchor's records are finite, and a guide costs no memory."""
+"""On a CUDA device: records are finite, a guide costs no memory, a sampler halves its rows."""
 
-from __future__ import annotations
-
+import logging
 import math
-from typing import Any
 
 import pytest
 import torch
+from random_model import random_model
 from toy_policy import base, bench, configure, tokenizer
 
 from sage_cli.models.loading import release_memory
+from sage_cli.models.scratch import character_tokenizer
+from sage_cli.sampling import decoder
+from sage_cli.sampling.attention import free_bytes
+from sage_cli.sampling.decoder import TransformersSampler
+from sage_cli.sampling.sampler import SampleRequest, SamplingParameters
 
 __all__ = ["base", "bench", "configure", "tokenizer"]
 
@@ -22,7 +26,7 @@ STILL = {"learning_rate": 1e-30}
 BRANCH = {"name": "branch", "tau": 0.5, "rho": 0.5}
 
 
-def test_a_shaped_anchor_trains(bench: Any, configure: Any) -> None:
+def test_a_shaped_anchor_trains(bench, configure):
     records = bench.run(configure(guide=BRANCH, anchor={"beta": 0.1}))
     assert [record["step"] for record in records] == [1, 2, 3, 4]
     for record in records:
@@ -31,7 +35,7 @@ def test_a_shaped_anchor_trains(bench: Any, configure: Any) -> None:
     assert records[0]["guide/q_mean"] != 1
 
 
-def test_a_guide_that_does_nothing_changes_nothing(bench: Any, configure: Any) -> None:
+def test_a_guide_that_does_nothing_changes_nothing(bench, configure):
     """Within 1e-4: float32's rounding of a sum over 16 x 12 tokens of at most 5 nats is 6e-5.
 
     A guide that acts is far beyond: with q = 1.4 the term is beta (1.4 - 1 - log 1.4) = .006.
@@ -45,7 +49,7 @@ def test_a_guide_that_does_nothing_changes_nothing(bench: Any, configure: Any) -
     assert losses["idle"] == pytest.approx(losses["none"], abs=1e-4)
 
 
-def test_a_guide_takes_no_memory_to_speak_of(bench: Any, configure: Any) -> None:
+def test_a_guide_takes_no_memory_to_speak_of(bench, configure):
     """By the records: each begins the device's count anew, and the first has the making in it.
 
     Both train on the same completions, as memory follows their lengths. The guide's tensors are of
@@ -57,3 +61,37 @@ def test_a_guide_takes_no_memory_to_speak_of(bench: Any, configure: Any) -> None
         records = bench.run(configure(rl=STILL, guide=guide, anchor={"beta": 0.1}), name)
         peaks.append(max(record["memory/peak_gib"] for record in records[1:]))
     assert peaks[1] <= 1.02 * peaks[0]
+
+
+PARAMETERS = SamplingParameters(1.0, 1.0, 0, 0.0, 512, None)
+REQUESTS = [SampleRequest(f"p{i}", f"{i}+{i}=", tuple(range(64)), 5) for i in range(8)]
+ROOM_BYTES = 400 * 2**20
+
+
+@pytest.fixture
+def little_memory():
+    """So much memory and no more for what is allocated from here on."""
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.empty_cache()
+    share = (torch.cuda.memory_reserved() + ROOM_BYTES) / total
+    torch.cuda.set_per_process_memory_fraction(share)
+    yield
+    torch.cuda.set_per_process_memory_fraction(1.0)
+
+
+def test_rows_are_halved_where_memory_really_runs_out(little_memory, monkeypatch, caplog):
+    tokenizer = character_tokenizer(["<SOLUTION>", "</SOLUTION>"])
+    model = random_model(tokenizer, hidden_size=256, num_hidden_layers=4).to("cuda")
+    # as if memory had been free when it was asked, and taken by another process since
+    monkeypatch.setattr(decoder, "fitting_rows", lambda *_: None)
+    sampler = TransformersSampler(model, tokenizer, PARAMETERS, 512)
+    with caplog.at_level(logging.WARNING):
+        drawn = list(sampler.sample(REQUESTS))
+    assert len({(one.problem_id, one.index) for one in drawn}) == len(drawn) == 512
+    assert "memory ran out" in caplog.text
+
+
+def test_a_device_tells_what_is_free():
+    free = free_bytes(torch.device("cuda"))
+    assert free is not None
+    assert 0 < free <= torch.cuda.get_device_properties(0).total_memory
