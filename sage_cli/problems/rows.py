@@ -249,8 +249,8 @@ def _turns(values: Mapping[str, Any], column: str) -> tuple[list[str], str]:
     There are no roles where there is something else.
     """
     turns = _inside(values, column) if has(values, column) else None
-    for role, text in _TURN_FORMS.items() if isinstance(turns, list) else ():
-        if all(isinstance(turn, Mapping) and role in turn for turn in turns):
+    for role, text in _TURN_FORMS.items():
+        if isinstance(turns, list) and all(isinstance(t, Mapping) and role in t for t in turns):
             return [str(turn[role]) for turn in turns], text
     return [], ""
 
