@@ -417,7 +417,14 @@ def with_model_of(init: str | None, config: SageConfig) -> SageConfig:
     runs = Runs(config.run.root)
     if named_run(init, runs) is not None or named_policy(init, runs).own_settings:
         return config
-    return changed(config, {"model.kind": "pretrained", "model.path": init})
+    started = changed(config, {"model.kind": "pretrained", "model.path": init})
+    for name in ScratchModel.model_fields:
+        typed = any(layer.typed and layer.names(f"model.{name}") for layer in config._layers)
+        if typed and not hasattr(started.model, name):
+            raise ConfigurationError(
+                f"model.{name} would do nothing: {init} has its own config.json", "leave it out"
+            )
+    return started
 
 
 def unnamed_preset(init: str | None, config: SageConfig, *, named: bool) -> str | None:

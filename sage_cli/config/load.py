@@ -254,7 +254,7 @@ _OF_PRESETS = ("anchor.kl", "model.tuning")
 _CHOICES = ("rl.algo", "guide.name", *_OF_PRESETS)
 _TYPED = ("flag", "--set")
 _OF_SWEEPS = ("sweep", "executor")
-_OF_TRAINED = ("rl", "rollout", "anchor", "guide", *_OF_SWEEPS)
+_OF_TRAINED = ("rl", "rollout", "anchor", "guide", *BLOCKS, *_OF_SWEEPS)
 _MEASURING = ("eval", "passk", "compare", "power", "analyze", "samples show")
 
 

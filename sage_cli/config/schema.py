@@ -15,6 +15,7 @@ from sage_cli.guides import Guide, NoGuide
 from sage_cli.methods.grpo import Grpo
 from sage_cli.methods.method import Method, batch_of
 from sage_cli.settings.presets import (
+    BLOCKS,
     FSDP_2,
     ZERO_3,
     Sharding,
@@ -207,6 +208,11 @@ def unread(config: SageConfig, setting: str) -> tuple[str, Any, Any] | None:
 
     None if the setting is read. What contradicts whoever gives it is among `contradictions`.
     """
+    key, _, inside = setting.partition(".")
+    if key in BLOCKS:  # settings of one method or guide, as guides.branch.tau
+        reading, choice = inside.partition(".")[0], f"{BLOCKS[key]}.{UNIONS[BLOCKS[key]]}"
+        value = reduce(getattr, choice.split("."), config)
+        return None if value == reading else (choice, value, reading)
     for prefix, choice, reading, idle in _READ_WITH:
         if setting.startswith(prefix) and setting != choice:
             value = reduce(getattr, choice.split("."), config)

@@ -244,10 +244,7 @@ def _is_place(step: str, among: list[Any]) -> bool:
 
 
 def _turns(values: Mapping[str, Any], column: str) -> tuple[list[str], str]:
-    """Return the roles of the chat turns at `column` and the key of their texts.
-
-    There are no roles where there is something else.
-    """
+    """Return the roles of the chat turns at `column`, if any, and the key of their texts."""
     turns = _inside(values, column) if has(values, column) else None
     for role, text in _TURN_FORMS.items():
         if isinstance(turns, list) and all(isinstance(t, Mapping) and role in t for t in turns):

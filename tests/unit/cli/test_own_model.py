@@ -42,6 +42,8 @@ def test_what_is_typed_of_the_model_and_what_sage_exported_hold(sage, answer, ow
     sage("rl", "--set", f"model.path={own_model}", "--dry-run").refused(
         "add --set model.kind=pretrained"
     )
+    unread = ("--set", "model.hidden=64", "--dry-run")
+    sage("rl", "--init", own_model, *unread).refused("model.hidden would do nothing")
     (own_model / "sage.json").write_text('{"prompt": {"format": "plain"}}')
     typed = sage("rl", "--init", own_model, "--dry-run")
     assert typed.code == 0

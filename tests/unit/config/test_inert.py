@@ -40,6 +40,7 @@ def test_a_method_drops_the_settings_of_the_one_before_and_a_searched_choice_rea
     assert back == load(flags=algo("grpo")).config
     loaded = load(["tiny"], {"anchor": {"kl": "none"}}, ["anchor.beta=0.1"])
     refuse_unread(loaded, "sweep", searched=["anchor.kl"])
+    refuse_unread(load(sets=["guides.branch.tau=0.2"]), "sweep", searched=["guide.name"])
     with pytest.raises(ConfigurationError, match=r"anchor\.beta"):
         refuse_unread(loaded, "sweep", searched=["rl.learning_rate"])
 
@@ -118,6 +119,10 @@ CPU = "rollout.backend=sampler"
     ("power", ["guide.name=branch"], "no setting of guide"),
     ("grade", ["evaluation.samples=4"], "no setting of evaluation"),
     ("doctor", ["anchor.kl=none", "anchor.beta=0.1"], "anchor.kl is 'none'"),
+    ("rl", ["guides.branch.tau=0.2"], "guide.name is 'none'"),
+    ("rl", ["guide.name=token", "guides.branch.tau=0.2"], "guide.name is 'token'"),
+    ("rl", ["methods.dapo.learning_rate=1e-4"], "rl.algo is 'grpo'"),
+    ("passk", ["guides.branch.tau=0.2"], "no setting of guides"),
     ("doctor", ["sweep.trials=3"], "no setting of sweep"),
     ("samples tokens", ["sft.steps=9"], "no setting of sft"),
     ("data", ["rl.steps=9"], "no setting of rl"),
@@ -126,6 +131,8 @@ CPU = "rollout.backend=sampler"
     ("rl", ["anchor.kl=forward", "anchor.beta=0.1", "anchor.reference=initial"], None),
     ("rl", ["rollout.backend=auto", "rollout.vllm.importance_cap=3"], None),
     ("rl", ["guide.name=branch", "guide.q_min=0.5"], None),
+    ("rl", ["guide.name=branch", "guides.branch.tau=0.2"], None),
+    ("rl", ["rl.algo=dapo", "methods.dapo.learning_rate=1e-4"], None),
     ("rl", ["sft.steps=3"], None),
     ("rl", ["sft.steps=null", "sft.epochs=3"], None),
     ("sft", ["sft.steps=3", "evaluation.samples=8"], None),
