@@ -53,6 +53,7 @@ def _show(written: SuiteReport, plan: PlannedSuite) -> None:
         "a study of your own": ["init", "mystudy"],
     }
     lines = [
+        f"[dim]{escape(written.facts.get('measured', ''))}[/]",
         "\n[bold]What these policies show[/]",
         *(f"  {escape(claim['sentence'])}" for claim in sections["claims"].data["claims"]),
         "  [dim]one training of each: this compares these policies, not the methods[/]",

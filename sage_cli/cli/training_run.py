@@ -228,13 +228,12 @@ class SftTraining(TrainingRun):
 
     def describe(self) -> Described:
         """Describe the training, and how far the run is."""
-        check_rows(self.config.data, self.config.sft)
+        facts = sft_facts(self.config)
+        facts["demonstrations"] += check_rows(self.config.data, self.config.sft)
         section = self.config.model
         if not isinstance(section, ScratchModel):
             refuse_unfit_tokenizer(Policy(section.path, section=section), planned=True)
-        return Described(
-            "base: supervised warm-up", {**run_facts(self.planned), **sft_facts(self.config)}
-        )
+        return Described("base: supervised warm-up", {**run_facts(self.planned), **facts})
 
     def memory(self, gpu_gb: int) -> Described:
         """Lay the training's memory against GPUs of so many GB."""
@@ -477,17 +476,19 @@ class RlTraining(TrainingRun):
 
     def describe(self) -> Described:
         """Describe the training, how far the run is, and which reference samples are stored."""
-        check_rows(self.config.data)
-        _validation(self.config)
         config, root, rollout = self.config, self.config.run.root, self.config.rollout
+        unread = check_rows(config.data)
+        _validation(config)
+        self._require_sampled(rollout.backend, config.sampling.backend)
         facts = {
             **run_facts(self.planned),
             **rl_facts(config),
             **(pool_facts(config, root) if config.data.rl.solved_by else {}),
             **reference_facts(config, self.start.policy, root),
         }
+        facts["problems"] += unread
         obstacle = self.start.obstacle(rollout.max_tokens)
-        if obstacle and config.rl.online and rollout.backend in ("auto", "sampler"):
+        if obstacle and config.rl.online and rollout.backend == "auto":
             facts["without vLLM"] = f"{obstacle} (use rollout.backend=transformers)"
         return Described("RL", facts)
 
@@ -596,10 +597,15 @@ class RlTraining(TrainingRun):
 
         require_hardware(self.config.model, processes_here(self.config.rl.processes))
         require_optimizer(self.config.rl.optimizer, "rl.optimizer")
-        config, engine = self.config, settled_engine(self.config.rollout, self._processes)
-        if engine.backend == "sampler" and config.rl.online:
-            self.start.require_sampled(engine.max_tokens, "rollout.backend=transformers")
-        if self.evaluation is not None and chosen_backend(config.sampling) == "transformers":
+        engine = settled_engine(self.config.rollout, self._processes)
+        self._require_sampled(engine.backend, chosen_backend(self.config.sampling))
+
+    def _require_sampled(self, rollouts: str, samples: str) -> None:
+        """Raise ConfigurationError where these backends need our decoder, and it can't."""
+        config = self.config
+        if rollouts == "sampler" and config.rl.online:
+            self.start.require_sampled(config.rollout.max_tokens, "rollout.backend=transformers")
+        if self.evaluation is not None and samples == "transformers":
             reach = config.sampling.max_tokens
             self.start.require_sampled(reach, "sampling.backend=vllm or server")
 

@@ -174,10 +174,10 @@ class Grader:
         if grade.status == "timeout":
             return f"the comparison took more than {self.identity.timeout_s} s"
         if grade.status == "error":
-            if not isinstance(gold, str | int | float):
-                return f"the gold is no text or number: {str(gold)[:100]}"
-            if not gold_text(gold):
+            if not gold_text(gold) and isinstance(gold, str):
                 return "the gold is blank"
+            if not gold_text(gold):
+                return f"the gold is no text or finite number: {str(gold)[:100]}"
             if len(gold_text(gold)) > self._longest_gold:
                 return f"the gold has more than {self._longest_gold:,} characters"
             return f"judge '{self.identity.judge}' can't read the gold, or failed"

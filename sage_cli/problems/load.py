@@ -171,11 +171,17 @@ def is_here(name: str, data: DataSection, split: str | None = None) -> bool:
     return all(not isinstance(source, DataSet) or local_files(source, data) for source in sources)
 
 
-def check_rows(data: DataSection, sft: SftSection | None = None) -> None:
-    """Read files of `data.rl`, or of `data.sft` for `sft`. Raises what training would raise."""
+def check_rows(data: DataSection, sft: SftSection | None = None) -> str:
+    """Read files of `data.rl`, or of `data.sft` for `sft`; return a note where none is here.
+
+    Raises what training would raise.
+    """
     source = data.rl if sft is None else data.sft
-    if generated(source.name) is None and is_here(source.name, data, source.split):
+    if not is_here(source.name, data, source.split):
+        return " (not read: it has no local copy; `sage doctor` reads it)"
+    if generated(source.name) is None:
         _ = load_training_problems(data) if sft is None else load_demonstrations(data, sft)
+    return ""
 
 
 N = 13

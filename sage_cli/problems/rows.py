@@ -193,7 +193,13 @@ _UNNAMED = FieldsSection()
 _GOLDS = ("reward_model.ground_truth", "ground_truth", "answer", "solution", "gold")
 """Places of the right answer beside `prompt` or `messages`, the first that a row has filled. TRL's
 `solution` is a worked one where there is an `answer` too."""
-_TURNS_AS_TEXT = re.compile(r"""\[\s*\{\s*['"](?:role|content)['"]\s*:""")
+_QUESTIONS = ("question", "problem", "prompt", "messages", "conversations")
+"""Usual columns of the question, for the advice where none is named."""
+_TURNS_AS_TEXT = re.compile(
+    r"""\[\s*\{\s*['"](?:(?:role|content)['"]\s*:|from['"]\s*:\s*['"](?:human|gpt|system)['"])"""
+)
+_TURN_FORMS = {"role": "content", "from": "value"}
+"""The keys of a chat turn's role and its text; ShareGPT's are from and value."""
 
 log = logging.getLogger(__name__)
 
@@ -237,12 +243,16 @@ def _is_place(step: str, among: list[Any]) -> bool:
     return whole.isdecimal() and -len(among) <= int(step) < len(among)
 
 
-def _turns(values: Mapping[str, Any], column: str) -> list[Mapping[str, Any]]:
-    """Return the chat turns at `column`; empty where there is something else."""
+def _turns(values: Mapping[str, Any], column: str) -> tuple[list[str], str]:
+    """Return the roles of the chat turns at `column` and the key of their texts.
+
+    There are no roles where there is something else.
+    """
     turns = _inside(values, column) if has(values, column) else None
-    if not isinstance(turns, list):
-        return []
-    return turns if all(isinstance(turn, Mapping) and "role" in turn for turn in turns) else []
+    for role, text in _TURN_FORMS.items():
+        if isinstance(turns, list) and all(isinstance(t, Mapping) and role in t for t in turns):
+            return [str(turn[role]) for turn in turns], text
+    return [], ""
 
 
 def _asked(row: Row, column: str) -> tuple[str, list[str]]:
@@ -252,22 +262,24 @@ def _asked(row: Row, column: str) -> tuple[str, list[str]]:
     turn is named, or none is the user's.
     """
     where, values = row
-    above, _, place = column.removesuffix(".content").rpartition(".")
-    if turns := _turns(values, column):
-        above, asking = column, range(-1, -len(turns) - 1, -1)
-    elif column.endswith(".content") and (turns := _turns(values, above)):
+    above, (roles, text) = column, _turns(values, column)
+    asking = range(-1, -len(roles) - 1, -1)
+    if not roles:
+        path, _, key = column.rpartition(".")
+        above, _, place = path.rpartition(".")
+        roles, text = _turns(values, above)
+        if not roles or key != text:
+            return column, []
         asking = range(int(place), int(place) + 1)
-    else:
-        return column, []
-    index = next((index for index in asking if turns[index]["role"] == "user"), None)
+    index = next((index for index in asking if roles[index] in ("user", "human")), None)
     if index is None:
         raise DataError(
             f"{where}: {column} holds no turn of the user",
             f"mend or remove it; name the column {above} itself, and each row's question is the "
             "user's last turn",
         )
-    left_out = [str(turn["role"]) for turn in turns if turn is not turns[index]]
-    return f"{above}.{index}.content", left_out
+    left_out = [role for n, role in enumerate(roles) if n != index % len(roles)]
+    return f"{above}.{index}.{text}", left_out
 
 
 def _parts(content: Any) -> list[str]:
@@ -535,9 +547,9 @@ def _detected(layout: Layout, rows: Sequence[Mapping[str, Any]]) -> tuple[Layout
     if named or any(has(values, ours[0]) and has(values, ours[1]) for values in rows):
         return layout, None
     prompt = any(
-        _turns(values, "prompt") or isinstance(values.get("prompt"), str) for values in rows
+        _turns(values, "prompt")[0] or isinstance(values.get("prompt"), str) for values in rows
     )
-    messages = any(_turns(values, "messages") for values in rows)
+    messages = any(_turns(values, "messages")[0] for values in rows)
     gold = next((name for name in _GOLDS if any(_is_filled(values, name) for values in rows)), None)
     if not (prompt or messages) or gold is None:
         return layout, None
@@ -557,8 +569,11 @@ def _tops(path: str) -> tuple[str, str]:
 
 
 def _no_column(where: str, column: str, values: Mapping[str, Any]) -> DataError:
-    near = get_close_matches(column, values, n=1)
-    question, gold = [*values, "COLUMN", "COLUMN"][:2]
+    near = get_close_matches(column, values, n=1, cutoff=0.7)  # solution is near question by .63
+    others = [name for name in values if name not in _GOLDS]
+    question = next((name for name in (*_QUESTIONS, *others) if name in values), "COLUMN")
+    others = [name for name in values if name != question]
+    gold = next((name for name in (*_GOLDS, *others) if has(values, name)), "COLUMN")
     return DataError(
         f"{where} has no column '{column}'" + (f"; did you mean '{near[0]}'?" if near else ""),
         f"its columns are {', '.join(values)}; name those of a file, as "

@@ -6,6 +6,7 @@ import re
 from functools import lru_cache
 from html import unescape
 from itertools import pairwise
+from math import isfinite
 from unicodedata import normalize
 
 
@@ -233,7 +234,9 @@ _USELESS_SPACE = re.compile(r"(?<![0-9A-Za-z.]) | (?![0-9A-Za-z.])")
 
 
 def gold_text(gold: object) -> str:
-    """Return a gold as text: 27.0 is 27, and what is neither text nor a number is empty."""
+    """Return a gold as text: 27.0 is 27; empty for what is neither text nor a finite number."""
+    if isinstance(gold, float) and not isfinite(gold):
+        return ""  # JSON's NaN stands for a gold that is missing
     if isinstance(gold, float) and gold.is_integer() and abs(gold) < 1e15:
         return str(int(gold))
     return str(gold).strip() if isinstance(gold, str | int | float) else ""

@@ -250,4 +250,7 @@ def test_what_a_file_system_refuses_is_a_panel(sage, files, monkeypatch, number)
 
 def test_a_plan_asks_the_hub_for_nothing(sage):
     for command, sets in (("rl", ("--set", "data.rl.name=my/sums")), ("sft", ())):
-        assert sage(command, "-p", "qwen2.5-math-7b", *sets, "--dry-run").code == 0
+        typed = sage(command, "-p", "qwen2.5-math-7b", *sets, "--dry-run")
+        assert typed.code == 0
+        unread = "(not read: it has no local copy; `sage doctor` reads it)"
+        assert typed.words.count(unread) == typed.words.count("demonstrations") + bool(sets)

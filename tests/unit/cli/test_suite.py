@@ -1,8 +1,12 @@
 """`sage suite` and `sage samples`: what they say before anything is run."""
 
 import shlex
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+
+from sage_cli.cli.demo import _show
 
 PAPER = ("--preset", "qwen2.5-math-7b")
 
@@ -71,3 +75,15 @@ def test_the_command_of_a_search_is_that_of_the_suites_plan(sage, tmp_path):
         assert typed.code == 0, typed.words
         assert f"sweeps/{task['name']}" in typed.stdout
     sage("suite", "report", str(file)).refused("not tuned yet: a, b")
+
+
+def test_the_demo_says_how_its_table_was_measured(capsys):
+    claims = SimpleNamespace(name="claims", data={"claims": []}, tables=())
+    written = SimpleNamespace(
+        chapters=[SimpleNamespace(sections=[claims])],
+        facts={"measured": "temperature 1; n 4"},
+        report=SimpleNamespace(folder=Path("report")),
+    )
+    plan = SimpleNamespace(overrides=SimpleNamespace(sets=()), config=None, folder=Path("demo-1"))
+    _show(written, plan)
+    assert "temperature 1; n 4" in capsys.readouterr().out

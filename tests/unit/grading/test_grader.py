@@ -54,7 +54,7 @@ def test_grades_are_plain_in_order_and_start_no_worker_for_numbers():
     (27, tagged("27"), "right"),
     (27.0, tagged("27"), "right"),
     (0.5, tagged(r"\frac12"), "right"),
-    (float("nan"), tagged("27"), "wrong"),
+    (float("nan"), tagged("nan"), "error"),
     (["27"], tagged("27"), "error"),
 ])  # fmt: skip
 def test_bad_input_is_a_status(grader, gold, completion, expected):

@@ -117,19 +117,22 @@ def test_what_our_decoder_can_not_sample_is_said_before_anything_is_trained(
     model, config, obstacle
 ):
     (model / "config.json").write_text(json.dumps({"model_type": "qwen2", **config}))
-    sets = ["sft.enabled=false", "rollout.backend=sampler", "rl.optimizer=adamw"]
-    training = RlTraining.of(configured(model, *sets))
-    facts = plan_of(training.stages)[-1].facts
+    sets = ["sft.enabled=false", "rl.optimizer=adamw", "model.tuning=full"]
+    planned = RlTraining.of(configured(model, *sets, "rollout.backend=auto"))
+    facts = plan_of(planned.stages)[-1].facts
     assert ("without vLLM" in facts) == (obstacle is not None)
+    training = RlTraining.of(configured(model, *sets, "rollout.backend=sampler"))
     if obstacle is None:
+        plan_of(training.stages)
         training.start.require_sampled(48, "x")
         return
     assert obstacle in facts["without vLLM"]
-    with pytest.raises(ConfigurationError, match="sage's own decoder can't sample") as refusal:
-        training._require_machine()
-    assert obstacle in refusal.value.cause
-    assert "rollout.backend=transformers" in str(refusal.value.next_step)
-    assert "transformers" not in refusal.value.cause  # it is what the next step offers
+    for refuse in (training._require_machine, lambda: plan_of(training.stages)):
+        with pytest.raises(ConfigurationError, match="sage's own decoder can't sample") as refusal:
+            refuse()
+        assert obstacle in refusal.value.cause
+        assert "rollout.backend=transformers" in str(refusal.value.next_step)
+        assert "transformers" not in refusal.value.cause  # it is what the next step offers
 
 
 def test_an_unknown_model_has_no_obstacle():

@@ -73,6 +73,14 @@ def parts(*texts, **other):
     return {"role": "user", "content": [*content, *([other] if other else [])]}
 
 
+def shared_gpt(*turns):
+    """The turns in the form of ShareGPT."""
+    names = {"user": "human", "assistant": "gpt"}
+    return [
+        {"from": names.get(turn["role"], turn["role"]), "value": turn["content"]} for turn in turns
+    ]
+
+
 BOTH = [("2+2=?", "4"), ("5+4=?", "9")]
 
 
@@ -85,6 +93,8 @@ BOTH = [("2+2=?", "4"), ("5+4=?", "9")]
     ([{"prompt": "2+2=?", "answer": 4}, {"prompt": [OTHER], "answer": 9}], BOTH),
     ([{"prompt": "2+2=?", "answer": 4}, {"messages": [OTHER], "answer": 9}], BOTH),
     ([{"prompt": [parts("2+2", "=?")], "solution": "4"}], BOTH[:1]),
+    ([{"prompt": shared_gpt(SYSTEM, USER, ANSWER), "answer": "4"},
+     {"prompt": [OTHER], "answer": "9"}], BOTH),
     # a worked solution beside the answer, in whichever order
     ([{"prompt": "2+2=?", "solution": r"So \boxed{4}.", "answer": "4"}], BOTH[:1]),
     ([{"prompt": "2+2=?", "answer": None, "solution": "4"}], BOTH[:1]),
@@ -110,7 +120,9 @@ def test_each_row_is_read_by_its_own_form(tmp_path, rows, problems):
     ({"question": {"text": "a"}, "gold": "7"}, "question holds the dict {'text': 'a'}"),
     ({"question": str([SYSTEM, USER]), "gold": "7"}, "question holds chat turns written"),
     ({"question": json.dumps([USER]), "gold": "7"}, "question holds chat turns written"),
+    ({"question": json.dumps(shared_gpt(USER)), "gold": "7"}, "question holds chat turns written"),
     ({"question": [SYSTEM, ANSWER], "gold": "7"}, "question holds no turn of the user"),
+    ({"question": shared_gpt(SYSTEM, ANSWER), "gold": "7"}, "question holds no turn of the user"),
     ({"question": [parts("What?", type="image_url", image_url="x")], "gold": "7"},
      "line 2: question.-1.content holds the list"),
 ])  # fmt: skip
@@ -131,9 +143,13 @@ def test_the_path_to_type_stands_beside_the_complaint(tmp_path):
         assert problem.gold == "7"
 
 
-@pytest.mark.parametrize("path", ["prompt.0.content", "prompt.-1.content"])
+@pytest.mark.parametrize(
+    "path", ["prompt.0.content", "prompt.-1.content", "prompt.0.value", "prompt.-1.value"]
+)
 def test_a_turn_of_another_role_is_never_the_question(tmp_path, path):
-    file = written(tmp_path, {"prompt": [SYSTEM, USER, ANSWER], "gold": "4"})
+    turns = [SYSTEM, USER, ANSWER]
+    turns = shared_gpt(*turns) if path.endswith("value") else turns
+    file = written(tmp_path, {"prompt": turns, "gold": "4"})
     with pytest.raises(DataError, match=f"{path} holds no turn of the user"):
         load_problems(str(file), DataSection(), FieldsSection(question=path))
     (problem,) = load_problems(str(file), DataSection(), FieldsSection(question="prompt"))
@@ -149,6 +165,25 @@ def test_turns_left_out_and_questions_with_two_golds_are_said(tmp_path, caplog):
     data = DataSection.model_validate({"rl": {"name": str(written(tmp_path, *rows))}})
     assert len(load_training_problems(data)) == 2
     assert "one question with two golds" in caplog.text
+
+
+@pytest.mark.parametrize(("columns", "question", "gold"), [
+    (["problem", "solution", "answer"], "problem", "answer"),
+    (["solution", "problem", "answer"], "problem", "answer"),
+    (["problem", "solution"], "problem", "solution"),
+    (["answer", "query"], "query", "answer"),
+    (["conversations", "answer"], "conversations", "answer"),
+    (["id", "question", "ground_truth"], "question", "ground_truth"),
+    (["a", "b"], "a", "b"),
+    (["a"], "a", "COLUMN"),
+])  # fmt: skip
+def test_the_columns_to_name_are_those_that_usually_hold_them(tmp_path, columns, question, gold):
+    file = written(tmp_path, dict.fromkeys(columns, "x"))
+    with pytest.raises(DataError) as refused:
+        load_problems(str(file), DataSection())
+    assert "did you mean" not in refused.value.cause
+    assert f"fields.question={question} --set" in str(refused.value.next_step)
+    assert f"fields.gold={gold} " in str(refused.value.next_step)
 
 
 AT_THE_END = {"messages": [USER], "answer": "4"}
