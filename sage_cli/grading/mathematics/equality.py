@@ -28,6 +28,7 @@ from sage_cli.grading.mathematics.structure import (
     read_solutions,
     read_structure,
     same_items,
+    same_order,
     same_region,
     split,
     unnamed,
@@ -49,6 +50,8 @@ _UNORDERED = ("set", "list", "either")
 _ACCEPTED = {**dict.fromkeys(_UNORDERED, _UNORDERED), "()": ("list",)}
 """Kinds of answer that a kind of gold accepts: brackets may be left out, not exchanged."""
 _RATIO = re.compile(r"(\d{1,9}):(\d{1,9})")
+_SPAN = re.compile(r"(\d+(?:\.\d+)?(?:-\d+(?:\.\d+)?)+)(.*)", re.ASCII)
+_HYPHEN = re.compile(r"(?:[%°]| ?\\text ?\{[a-z ]*\})? ?(?:\\text ?\{ ?)?(?:-+|to) ?\}? ?(?=\d)")
 _OPPOSITE = str.maketrans("+-", "-+")
 _MODULUS = re.compile(r"\(?(?:\\[pb]?mod|\(mod|\\text ?\{ ?mod ?\}) ?\{?(\d{1,9})\}?\)?\Z")
 _DECIMAL = re.compile(r"(-?\d+(?:\.(\d+))?)(?:\.\.\.|\\ldots)?")
@@ -78,6 +81,8 @@ class Equality:
         """Return True if the answer equals the gold; both as written."""
         gold, answer = normalise(gold_text), normalise(answer_text)
         same = gold == answer != "" or self.equal(gold, stated(answer))
+        if not same_order(gold_text, gold, stated(answer)):
+            return False
         if same or "," not in answer_text:
             return same
         number, decimal = read_number(gold), with_point(answer_text)
@@ -116,6 +121,11 @@ class Equality:
             return True
         if (same := same_wording(gold, answer)) is not None:
             return same
+        span, other = (_SPAN.fullmatch(_HYPHEN.sub("-", text)) for text in (gold, answer))
+        # a range, a date, a score: nobody leaves such a sum uncomputed; in 5-3 m is m a variable
+        if span and (unit := read_unit(span[2], spoken=len(span[2]) > 3)) is not None:
+            own = read_unit(other[2], spoken=True) if other and other[1] == span[1] else None
+            return own is not None and same_unit(unit, own)
         if _REGION.search(gold) or _REGION.search(answer):
             regions = read_region(gold), read_region(answer)
             if regions[0] and regions[1]:
@@ -187,9 +197,7 @@ class Equality:
         if number is None or not same_unit(gold.unit, number.unit):
             return False
         # the percent sign may be left out: 25 beside 25%
-        percent = (
-            gold.unit == "%" and not number.unit and close(gold.bare, number.value, self.tolerance)
-        )
+        percent = not number.unit and close(gold.bare, number.value, self.tolerance)
         if not percent and not close(gold.value, number.value, self.tolerance):
             return False
         if name and before and is_name(before[0]) and before[0] != name:

@@ -61,7 +61,7 @@ class Number:
     @property
     def bare(self) -> Fraction:
         """The number as written, without the percent sign's hundredth."""
-        return self.value * 100 if self.unit == "%" else self.value
+        return self.value * 100 if "%" in self.unit.split() else self.value
 
 
 @lru_cache(maxsize=8192)
@@ -86,7 +86,7 @@ def read_number(text: str, *, spoken: bool = False) -> Number | None:
     unit = read_unit(rest, spoken=spoken)
     if unit is None:
         return None
-    return Number(sign * value / (100 if unit == "%" else 1), unit)
+    return Number(sign * value / (100 if "%" in unit.split() else 1), unit)
 
 
 def _without_parentheses(text: str) -> str:

@@ -24,9 +24,13 @@ _COUNTING = (
     "or and but only when is are was were be been am minus plus times over under than less more "
     "fewer greater least most below above between before after ago by to from into out about "
     "around approximately almost nearly roughly halves quarter dozen pair couple score gross lakh "
-    "crore bn mil mio grand hundred thousand myriad [a-z]*illion permille mille basis ppm fold "
+    "crore bn mil mio grand hundred thousand myriad [a-z]*illion permille mille basis ppm "
     "micro mod modulo remainder binary octal hexadecimal hex factorial choose root power conjugate "
     "added subtracted multiplied divided pi infinity "
+    r"(?<!of\s)(?-i:AD|BCE?|CE) googol(?:plex)? (?!mani|scaf|blind)[a-z]*fold ish odd nope nah nay "
+    "lie liar fake bogus hardly off discount(?:ed)? deficit short shortage shortfall loss losses "
+    "lost decreased? reduction reduced debt recurring repeat repeated repeating periodic bis "
+    "radical exponent mirrored reversed? inverted flipped rotated complement percentile logarithm "
     "[a-z]*(?:third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|eleventh|twelfth|teenth|tieth|hundredth|thousandth|illionth)"
 )
 
@@ -72,7 +76,7 @@ _OTHER_CHOICE = re.compile(
     r"(?<![A-Za-z\\])[A-J](?![A-Za-z])|^ ?(?:is|are|was|isn|can|could|may|might|seems)\b"
     r"|\b(?:wrong|incorrect)\b|∨"
 )
-_DATE = re.compile(r"\d{4}-\d\d?-\d\d?|\d\d?([-/.])\d\d?\1\d{4}")
+_DATE = re.compile(r"\d\d?([/.])\d\d?\1\d{4}")
 _TIME = re.compile(r"(\d\d?)(?::([0-5]\d)(?::([0-5]\d))?)?(am|pm|noon|midnight)?", re.ASCII)
 _BASED = re.compile(
     r"\(?(\d\w*|[A-F]+\w*(?=_\{?1[1-6])|[a-f]{2,}(?=_\{16\}))\)?"

@@ -205,7 +205,7 @@ def test_an_identity_has_what_decides_a_grade_and_nothing_else():
     assert Grader(boxed=True).identity == Grader(extract="boxed").identity
     assert Grader(boxed=True).grade("27", r"\boxed{27}") == Grade("right", "27")
     # whoever raises the pin raises GRADING_VERSION, and then this line
-    assert (GRADING_VERSION, version("math-verify")) == (5, "0.9.0")
+    assert (GRADING_VERSION, version("math-verify")) == (6, "0.9.0")
 
 
 SCRIPT = """

@@ -191,7 +191,7 @@ def test_the_identity_is_the_content(file, tmp_path):
     assert identities[0] == identities[1] != identities[2]
     assert identities[0].judge == "mine.py:close"
     with Grader(judge="math") as grader:
-        assert grader.identity.version == "5"
+        assert grader.identity.version == "6"
 
 
 def test_golds_may_be_no_answers_and_a_function_must_be_there(file, tmp_path):

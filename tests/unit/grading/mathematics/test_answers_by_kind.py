@@ -266,6 +266,45 @@ ANSWERS_AS_MODELS_WRITE_THEM = [
     (r"e\approx 0.6", [r"0.6", r"e\approx 0.60"], [r"e\approx 0.7"]),
 ]  # fmt: skip
 
+HYPHENS_WORDS_MATRICES = [
+    ("10-12", ["10 – 12", r"10\text{ to }12", "10--12", "10-12 years", "10 to 12"],
+     ["-2", "12-10", "2", "10-13", "-2 years", "10", "10-12-1"]),
+    (r"5-7\text{ years}", ["5-7", "5–7 years", r"5\text{-}7\text{ years}"], ["-2", "-2 years",
+     "5-7 days", "7-5 years"]),
+    ("5-7 apples", ["5–7 apples"], ["-2 apples", "-2"]),
+    (r"5\%-10\%", [r"5\% - 10\%", r"5\%\text{ to }10\%"], [r"-5\%", "-0.05", r"10\%-5\%"]),
+    ("1.5-2.5", ["1.5–2.5"], ["-1"]), ("555-1234", ["555–1234"], ["-679", "5551234"]),
+    ("02-14", ["02 - 14"], ["-12", "14-02"]), ("1-2-3", ["1–2–3"], ["-4", "3-2-1"]),
+    ("21-17", [r"\text{21-17}", "The score is 21-17"], ["4", "17-21"]),
+    ("-2", ["-2.0", "-2 apples"], ["10–12 apples"]), ("2^3-1", ["7", "2^3 - 1"], ["2^3"]),
+    ("x-3", ["-3+x"], ["3-x"]), ("5-3m", ["-3m+5"], ["2"]), ("2-3i", ["-3i+2"], ["-1"]),
+    ("10^3-1", ["999"], []), ("1-2^{-3}", [r"\frac78"], ["1-23"]),
+    (r"5-2\sqrt3", [r"-2\sqrt3+5"], []), ("(A+B)C^{-1}", ["(B+A)C^{-1}"], ["C^{-1}(A+B)"]),
+    ("27", ["27 apples", "27 years", "27 ads", "27 fish", "27 eggs", "27 manifolds", "27 people"],
+     ["27 percent off", "27 googol", "27 nope", "27 nah", "27 lies", "27 BC", "27 BCE", "27 AD",
+     "27 CE", "27 years BC", "27 off", "27 discount", "27 deficit", "27 short", "27 loss",
+     "27 losses", "27 shortfall", "27 decrease", "27 recurring", "27 repeating", "27 periodic",
+     "27 repeated", "27 bis", "27 exponent", "27 radical", "27 mirrored", "27 reversed",
+     "27 complement", "27 percentile", "27 twofold", "27 percent increase", "27 odd", "27 ish",
+     "27ish", "27-ish", r"27\text{ AD}"]),
+    (r"27\%", [r"27\%\text{ increase}", "27 percent of students", "27"], ["0.27 percent increase"]),
+    ("AD=27", ["27 is the length of AD", "27"], ["27 AD"]), (r"27\text{ BC}", ["27 BC"], ["-27"]),
+    ("A^{-1}B", [r"A^{-1}\cdot B", r"\mathbf{A}^{-1}\mathbf{B}"], ["BA^{-1}", r"\frac BA"]),
+    ("AB^{-1}", ["AB^{-1}"], ["B^{-1}A"]), ("PDP^{-1}", ["X=PDP^{-1}"], ["P^{-1}DP", "D"]),
+    ("A^TB", [r"A^{T}B", r"A^{\mathrm{T}}B"], ["BA^T", "B^TA"]), ("X^{T}X", ["X^TX"], ["XX^{T}"]),
+    ("(X^TX)^{-1}X^Ty", [r"w=(X^{T}X)^{-1}X^{T}y"], ["X^Ty(X^TX)^{-1}", "(XX^T)^{-1}X^Ty"]),
+    (r"w=(X^TX+\lambda I)^{-1}X^Ty", [r"(\lambda I+X^TX)^{-1}X^Ty"],
+     [r"X^Ty(X^TX+\lambda I)^{-1}"]),
+    (r"\mathbf{A}\mathbf{B}", ["AB", r"{\bf A}{\bf B}"], [r"\mathbf{B}\mathbf{A}", "BA"]),
+    (r"\frac{1}{n}X^TX+C", [r"C+\frac{X^TX}{n}"], [r"\frac1nXX^T+C"]),
+    ("x=A^{-1}b", ["A^{-1}b"], ["bA^{-1}"]), ("(AB)^{-1}", [], ["A^{-1}B^{-1}"]),
+    ("(RC)^{-1}", [r"\frac{1}{CR}"], []), ("PV=nRT", ["VP=RnT"], []), ("b-x^TA", ["-x^TA+b"], []),
+    (r"\mathbf{E}\cdot\mathbf{D}", [r"\mathbf{D}\cdot\mathbf{E}"], []), ("z^*w", ["wz^*"], []),
+    ("A_1^{-1}B_2", ["A_1^{-1}B_2"], ["B_2A_1^{-1}"]), (r"\Sigma^{-1}x", [], [r"x\Sigma^{-1}"]),
+    (r"8.3\text{ J K}^{-1}", ["8.3"], ["8.4"]), ("A^TB=C", ["C=A^TB"], ["BA^T=C"]),
+    (r"\frac{1}{R^{-1}+S^{-1}}", [r"\frac{RS}{R+S}"], []), ("P(1+r)^T", ["(1+r)^TP"], []),
+]  # fmt: skip
+
 EQUAL = [
     (r"-1 \le x < 2", r"x\ge -1 \text{ and } x<2"), (r"(-2,7)", r"]-2,7["),
     (r"(-\infty,3) \cup (1,5)", r"(-\infty,5)"), (r"(-\infty,3] \cup (3,5)", r"(-\infty,5)"),
@@ -390,6 +429,7 @@ UNEQUAL = [
 KINDS = [
     *REGIONS_RATIOS_MATRICES, *NOTATION_AND_WHAT_ALGEBRA_MISREADS, *RESIDUES_DECIMALS_DATES_NAMES,
     *VALUES_AND_EQUATIONS, *EQUATIONS_AND_REGIONS, *ANSWERS_AS_MODELS_WRITE_THEM,
+    *HYPHENS_WORDS_MATRICES,
 ]  # fmt: skip
 
 
