@@ -39,7 +39,10 @@ class TestEach(GuideContract):
 
     @pytest.fixture(autouse=True, params=[*GUIDES])
     def choose(self, request):
-        self.make = GUIDES[request.param]
+        self.name = request.param
+
+    def make(self):
+        return GUIDES[self.name]()
 
 
 class Nosy(Surer):
