@@ -171,8 +171,6 @@ def test_turns_left_out_and_questions_with_two_golds_are_said(tmp_path, caplog):
     (["problem", "solution", "answer"], "problem", "answer"),
     (["solution", "problem", "answer"], "problem", "answer"),
     (["problem", "solution"], "problem", "solution"),
-    (["answer", "query"], "query", "answer"),
-    (["conversations", "answer"], "conversations", "answer"),
     (["id", "question", "ground_truth"], "question", "ground_truth"),
     (["a", "b"], "a", "b"),
     (["a"], "a", "COLUMN"),
