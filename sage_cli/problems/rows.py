@@ -243,12 +243,20 @@ def _is_place(step: str, among: list[Any]) -> bool:
     return whole.isdecimal() and -len(among) <= int(step) < len(among)
 
 
+_SPEAKERS = {"human", "user", "gpt", "assistant", "system", "tool", "function", "observation"}
+
+
 def _turns(values: Mapping[str, Any], column: str) -> tuple[list[str], str]:
     """Return the roles of the chat turns at `column`, if any, and the key of their texts."""
     turns = _inside(values, column) if has(values, column) else None
     for role, text in _TURN_FORMS.items():
-        if isinstance(turns, list) and all(isinstance(t, Mapping) and role in t for t in turns):
-            return [str(turn[role]) for turn in turns], text
+        if not isinstance(turns, list) or not all(
+            isinstance(t, Mapping) and role in t for t in turns
+        ):
+            continue
+        roles = [str(turn[role]) for turn in turns]
+        if role == "role" or _SPEAKERS.issuperset(roles):  # `from` may say where a part is from
+            return roles, text
     return [], ""
 
 

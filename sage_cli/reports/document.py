@@ -185,7 +185,7 @@ def _grades(measured: SeedCounts) -> str:
     return counted
 
 
-FIGURES_VERSION = 7
+FIGURES_VERSION = 8
 """Raised when figures of the same data look different, so that stored ones are replaced."""
 
 

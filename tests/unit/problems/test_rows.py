@@ -133,6 +133,13 @@ def test_what_is_no_text_is_named_by_line_and_path(tmp_path, row, complaint):
     assert complaint in refused.value.cause
 
 
+def test_a_list_of_parts_that_say_where_they_are_from_is_no_chat(tmp_path):
+    row = {"parts": [{"from": "wiki", "value": "1+1=?"}], "gold": "2"}
+    fields = FieldsSection(question="parts.0.value")
+    (problem,) = load_problems(str(written(tmp_path, row)), DataSection(), fields)
+    assert problem.question == "1+1=?"
+
+
 def test_the_path_to_type_stands_beside_the_complaint(tmp_path):
     for gold, path in ((["7", "seven"], "gold.0"), ({"value": 7}, "gold.value")):
         file = written(tmp_path, {"question": "q", "gold": gold})

@@ -411,7 +411,6 @@ def test_records_of_one_name_are_of_their_benchmarks(run):
     ("org/set.v1", "org/set.v2"),
     ("mine.v1.jsonl", "mine.v2.jsonl"),
     ("mine.jsonl", "mine.jsonl:dev", "mine.jsonl:train"),
-    ("mine.jsonl", "mine.jsonl, right by a working"),
 ])  # fmt: skip
 def test_every_benchmark_has_a_file_that_its_whole_name_names(run, names):
     for number, name in enumerate(names):
