@@ -241,6 +241,25 @@ def test_what_trl_offers_besides(trainer_for, monkeypatch, rl):
     assert abs(found.item() - plain.item()) > 1e-4
 
 
+@pytest.mark.parametrize("estimator", ["k3", "reward"])
+def test_an_advantage_for_each_token_weighs_each_token(trainer_for, monkeypatch, estimator):
+    trainer = trainer_for("grpo", estimator=estimator)
+    batch, logps_BT, entropy_BT = batch_of(off_policy=True)
+    answer(monkeypatch, logps_BT, entropy_BT)
+    by_row = trainer._compute_loss(trainer.model, batch)
+    batch["advantages"] = batch["advantages"][:, None].expand(ROWS, TOKENS)
+    torch.testing.assert_close(trainer._compute_loss(trainer.model, batch), by_row)
+    (expected_BT,) = torch.autograd.grad(by_row, logps_BT)
+    batch["advantages"] = batch["advantages"].clone()
+    batch["advantages"][0, 2] = -2  # below 0 the ratio isn't clipped from above
+    changed = trainer._compute_loss(trainer.model, batch)
+    (found_BT,) = torch.autograd.grad(changed, logps_BT)
+    elsewhere_BT = torch.ones(ROWS, TOKENS, dtype=torch.bool)
+    elsewhere_BT[0, 2] = False
+    torch.testing.assert_close(found_BT[elsewhere_BT], expected_BT[elsewhere_BT])
+    assert found_BT[0, 2] != expected_BT[0, 2]
+
+
 def test_a_trl_that_breaks_the_seam_is_refused(monkeypatch):
     check_seam()
     monkeypatch.setattr(GRPOTrainer, "_compute_loss", lambda self, inputs: None)

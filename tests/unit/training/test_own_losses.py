@@ -1,5 +1,6 @@
 """Methods with losses of their own, in the trainer, against plain code in double precision."""
 
+import math
 from dataclasses import replace
 from functools import wraps
 from itertools import product
@@ -174,6 +175,14 @@ def test_no_pass_is_added_where_the_policy_is_the_one_that_drew(bench, configure
     assert [record["loss"] for record in records] == pytest.approx([0.693147] * 2, abs=1e-5)
 
 
+def test_pacs_learns_beside_a_guides_anchor(bench, configure):
+    rl = {"algo": "pacs", "steps": 12, "learning_rate": 0.01,
+          "warmup_ratio": 0.0, "save_every": 12}  # fmt: skip
+    records = bench.run(configure(rl=rl, guide={"name": "branch", "tau": 0.5}))
+    assert records[-1]["reward"] > records[0]["reward"] + 0.2
+    assert "kl/shaped" in records[0]
+
+
 LEAST = 1e-7
 """A step may have no group that teaches."""
 HELD = range(0, 12, 3)
@@ -195,8 +204,6 @@ INITIAL = stored(lambda row: ("7", "2+2", "4") if row in HELD else ("7", "9", "4
 # distinct right ones at 2 and 5, a quarter of eight; all right; none
 EIGHT = [("7", "9", "4", "7", "5", "2+2", "3", "1"), ("2", "4") * 4, ("7",) * 8]
 SELDOM = stored(lambda row: EIGHT[row % 3])
-"""Problems of which two initial samples in three are right (by the parity of the first character),
-the second one first; of the others one is."""
 
 
 def settings(**changed):
@@ -281,6 +288,13 @@ def test_with_no_problem_held_it_is_grpo_to_the_bit(bench, configure):
         config = configure(rl=rl, anchor={"kl": "none"})
         bench.run(config, name, reference=None, reference_completions=wrong)
     assert weights(bench.folder / "held/model") == weights(bench.folder / "plain/model")
+
+
+def test_updates_of_one_generation_and_a_guide_beside_it(bench, configure):
+    rl = settings(steps=4, iterations=2, weight=1.0)
+    guided = configure(rl=rl, guide={"name": "branch", "tau": 0.5})
+    records = bench.run(guided, reference_completions=INITIAL)
+    assert all(math.isfinite(record["loss"]) and "kl/shaped" in record for record in records)
 
 
 def test_rollouts_of_held_problems_teach_nothing(bench, configure):

@@ -50,6 +50,14 @@ def watched(bench, config, **changed):
     return seen
 
 
+def test_an_average_is_that_of_the_formula():
+    reference = {"w": torch.tensor([1.0], dtype=torch.float64)}
+    for policy in (2.0, 3.0, 4.0):
+        average(reference, {"w": torch.tensor([policy], dtype=torch.float64)}, 0.9)
+    # .9 + .2 = 1.1; .99 + .3 = 1.29; 1.161 + .4 = 1.561
+    assert reference["w"].item() == pytest.approx(1.561, abs=1e-12)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("ema", [0.9, 0.99])
 def test_a_reference_that_is_the_policy_or_keeps_all_of_itself_stays_so(dtype, ema):

@@ -275,6 +275,16 @@ def test_branch_statistics_are_those_of_equation_11(bench, configure):
     assert (record["entropy/p50"] >= 2) == (record["guide/clamped"] >= 0.5)
 
 
+def test_q_is_fixed_within_an_iteration(bench, configure):
+    # two passes over each generation: q stays although the policy (and its entropy) moves
+    guide = {"name": "branch", "tau": 2.0}
+    rl = {"steps": 4, "iterations": 2, "learning_rate": 0.02, "warmup_ratio": 0.0}
+    records = bench.run(configure(guide=guide, rl=rl))
+    q = [record["guide/q_mean"] for record in records]
+    assert q[0] == q[1] != q[2] == q[3]
+    assert records[0]["entropy"] != records[1]["entropy"]
+
+
 def test_two_steps_share_a_generation_and_take_half_of_it_each(bench, configure, monkeypatch):
     taken = []
     plain = RlTrainer._compute_loss

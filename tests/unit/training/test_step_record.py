@@ -11,6 +11,7 @@ import pytest
 import torch
 from recorded import meaning
 from scored_batch import log_chances
+from torch.nn.functional import pad
 from toy_policy import PROMPTS
 from trl import GRPOTrainer
 
@@ -217,6 +218,32 @@ def test_percentiles_are_those_of_all_tokens_in_order():
     entropy_T = torch.rand(1001, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     expected = np.percentile(entropy_T.numpy(), [50, 75, 90, 95, 99])
     assert list(entropy_percentiles(entropy_T).values()) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("main", [True, False])
+def test_the_main_process_alone_has_the_signals_of_all(monkeypatch, main):
+    """Of two processes, with 2 tokens here and 3 there, of which there are two signals."""
+    theirs_T = torch.tensor([3.0, 4.0, 5.0, 30.0, 40.0, 50.0])
+    accelerator = SimpleNamespace(
+        num_processes=2,
+        is_main_process=main,
+        device="cpu",
+        gather=lambda counts: torch.cat([counts, torch.tensor([[3, 3]])]),
+        pad_across_processes=lambda values_T, dim: pad(values_T, (0, 2)),
+    )
+
+    def gather(values_T, rows=None):
+        assert (rows is not None) == main
+        for row, sent in zip(rows or [], (values_T, theirs_T), strict=False):
+            row.copy_(sent)
+
+    monkeypatch.setattr(torch.distributed, "gather", gather)
+    record = TokenRecord()
+    entropy_BT = torch.tensor([[1.0, 2.0, 9.0]])
+    record.add(torch.tensor([[1, 1, 0]]), entropy=entropy_BT, logps=10 * entropy_BT)
+    found = {name: values_T.tolist() for name, values_T in record.drain(accelerator).items()}
+    all_T = [1.0, 2.0, 3.0, 4.0, 5.0] if main else []
+    assert found == {"entropy": all_T, "logps": [10 * value for value in all_T]}
 
 
 def test_percentiles_and_statistics_of_nothing_are_nan():
