@@ -52,7 +52,7 @@ IN_PARTS = {"micro_batch": 4}
         (SHUFFLED, {"anchor": {"estimator": "reward"}, "rl": IN_PARTS}),
         (SHUFFLED, {"guide": {"name": "rapo"}, "rl": IN_PARTS}),
     ],
-    ids=str,
+    ids=lambda value: value[1] if isinstance(value, tuple) else str(value),
 )  # fmt: skip
 def test_rows_shared_with_or_beside_those_of_their_prompt_change_rounding_alone(
     bench, configure, monkeypatch, without, sections
