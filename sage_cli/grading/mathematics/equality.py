@@ -51,7 +51,9 @@ _ACCEPTED = {**dict.fromkeys(_UNORDERED, _UNORDERED), "()": ("list",)}
 """Kinds of answer that a kind of gold accepts: brackets may be left out, not exchanged."""
 _RATIO = re.compile(r"(\d{1,9}):(\d{1,9})")
 _SPAN = re.compile(r"(\d+(?:\.\d+)?(?:-\d+(?:\.\d+)?)+)(.*)", re.ASCII)
-_HYPHEN = re.compile(r"(?:[%°]| ?\\text ?\{[a-z ]*\})? ?(?:\\text ?\{ ?)?(?:-+|to) ?\}? ?(?=\d)")
+_HYPHEN = re.compile(
+    r"(?:[%°]| ?\\text ?\{[a-z ]*\})? ?(?:\\text ?\{ ?)?(?:-{1,3}|to) ?\}? ?(?=\d)"
+)
 _OPPOSITE = str.maketrans("+-", "-+")
 _MODULUS = re.compile(r"\(?(?:\\[pb]?mod|\(mod|\\text ?\{ ?mod ?\}) ?\{?(\d{1,9})\}?\)?\Z")
 _DECIMAL = re.compile(r"(-?\d+(?:\.(\d+))?)(?:\.\.\.|\\ldots)?")

@@ -78,6 +78,10 @@ class Dying(Silent):
             raise KilledError
 
 
+SIZES = ("model.hidden=16", "model.layers=2", "model.heads=2", "model.feed_forward=32")
+"""Of an initial policy that is trained here."""
+
+
 def config(folder, *sets, tuning="full"):
     return load(
         flags={"rl": {"algo": "guided-dpo"}},
@@ -85,7 +89,6 @@ def config(folder, *sets, tuning="full"):
             "tracking.wandb=off", f"run.root={folder}/runs", f"model.tuning={tuning}",
             "data.arithmetic.low=2", "data.arithmetic.high=9", "data.arithmetic.held_out=4",
             "data.arithmetic.validation=4", "rl.steps=5", "rl.prompts_per_step=6",
-            "model.hidden=16", "model.layers=2", "model.heads=2", "model.feed_forward=32",
             "rl.rollouts_per_prompt=4", "rl.save_every=2", "grading.workers=1", *sets,
         ],
     ).config  # fmt: skip
@@ -172,7 +175,7 @@ def test_killed_in_retries_in_sft_and_in_dpo_it_ends_the_same_to_the_bit(
 def test_from_a_trained_base_dpo_goes_on_from_the_warm_up_and_from_no_other(
     tmp_path, sampler, tuning
 ):
-    settings = config(tmp_path, "sft.steps=2", "sft.save_every=2", tuning=tuning)
+    settings = config(tmp_path, "sft.steps=2", "sft.save_every=2", *SIZES, tuning=tuning)
     with pytest.raises(KilledError):
         train(settings, progress=Dying(4))
     (file,) = tmp_path.glob("runs/*/warm-up/model/*.safetensors")
@@ -201,7 +204,7 @@ def test_what_cannot_be_trained_so_is_refused_before_anything_is_drawn(
 
 
 def test_a_plan_says_what_would_be_tried_and_trained(tmp_path):
-    _, stage = plan_of(RlTraining.of(config(tmp_path)).stages)
+    _, stage = plan_of(RlTraining.of(config(tmp_path, *SIZES)).stages)
     facts = stage.facts
     assert facts["tries"] == "30 problems at most x 4 = 120 completions"
     assert "first 2 lines" in facts["retries"]
