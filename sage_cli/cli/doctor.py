@@ -130,7 +130,7 @@ def checks(config: SageConfig, init: str | None = None) -> Iterator[tuple[str, C
     yield "prompt template", lambda: _template(start, tokenizer)
     yield "answer", lambda: _answer(tokenizer(), config)
     if start.is_trained_here:
-        yield f"SFT data {config.data.sft.name}", lambda: _demonstrations(*inputs(), config)
+        yield f"SFT data {config.data.sft.name}", lambda: _demonstrations(inputs(), config)
     yield f"RL data {config.data.rl.name}", lambda: _problems(config)
     yield "golds", lambda: _golds(asked(), config)
     yield "characters", lambda: _characters(asked(), tokenizer())
@@ -223,11 +223,10 @@ def _answer(tokenizer: Any, config: SageConfig) -> str:
     return f"a right one of {len(ids[0])} tokens is graded {status}"
 
 
-def _demonstrations(
-    tokenizer: Any, _: PromptTemplate, examples: Sequence[Example], config: SageConfig
-) -> str:
+def _demonstrations(inputs: tuple[Any, PromptTemplate, list[Example]], config: SageConfig) -> str:
     from sage_cli.training.sft import tokenized
 
+    tokenizer, _, examples = inputs
     most = config.sft.max_length
     fitting = len(tokenized(examples, tokenizer, most)["input_ids"])
     return f"{fitting:,} of {len(examples):,} demonstrations fit in sft.max_length={most} tokens"

@@ -249,14 +249,13 @@ _SPEAKERS = {"human", "user", "gpt", "assistant", "system", "tool", "function", 
 def _turns(values: Mapping[str, Any], column: str) -> tuple[list[str], str]:
     """Return the roles of the chat turns at `column`, if any, and the key of their texts."""
     turns = _inside(values, column) if has(values, column) else None
+    if not isinstance(turns, list) or not all(isinstance(turn, Mapping) for turn in turns):
+        return [], ""
     for role, text in _TURN_FORMS.items():
-        if not isinstance(turns, list) or not all(
-            isinstance(t, Mapping) and role in t for t in turns
-        ):
-            continue
-        roles = [str(turn[role]) for turn in turns]
-        if role == "role" or _SPEAKERS.issuperset(roles):  # `from` may say where a part is from
-            return roles, text
+        if all(role in turn for turn in turns):
+            roles = [str(turn[role]) for turn in turns]
+            if role == "role" or _SPEAKERS.issuperset(roles):  # `from` may say where a part is from
+                return roles, text
     return [], ""
 
 

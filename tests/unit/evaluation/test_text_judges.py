@@ -11,9 +11,9 @@ from scripted import Scripted, solution
 from typer.testing import CliRunner
 
 from sage_cli.cli.app import app
-from sage_cli.cli.named_models import verdict_of
 from sage_cli.config.load import load
 from sage_cli.evaluation import measure
+from sage_cli.evaluation.text_judges import verdict_of
 from sage_cli.problems.arithmetic import Arithmetic, working_out
 
 SIZE = ["model.hidden=16", "model.layers=1", "model.heads=2", "model.feed_forward=32"]
