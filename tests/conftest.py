@@ -35,6 +35,9 @@ def _plugins(**chosen):
 
 own_code.entry_points = _plugins
 
+# no test takes the machine's power away, and to wait for the disk is half the time of a small run
+os.fsync = lambda _: None
+
 # how long an example takes says something of the machine, and nothing is timed in tests
 settings.register_profile("sage", deadline=None)
 settings.load_profile("sage")
