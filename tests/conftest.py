@@ -3,6 +3,7 @@
 import gc
 import os
 from contextlib import chdir
+from functools import cache
 from importlib.metadata import EntryPoints, distributions, entry_points
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -96,6 +97,7 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+@cache
 def _is_heavy(path):
     return any(path.is_relative_to(_HERE / "unit" / heavy) for heavy in HEAVY)
 
