@@ -25,7 +25,7 @@ MORE = """
 sft: {steps: 20, batch_size: 8, max_length: 48}
 rl: {steps: 2, prompts_per_step: 2, rollouts_per_prompt: 2, stop_when_stuck: false}
 evaluation: {samples: 4, k: 1..4, bootstrap: 100}
-sweep: {samples: 2, objective: [pass@1, pass@2], steps: 1}
+sweep: {samples: 2, objective: [pass@1, pass@2], steps: 2}
 tracking: {wandb: off}
 """
 PRESETS = ("-p", "tiny", "-p", "small.yaml")
@@ -122,17 +122,16 @@ def test_it_is_the_installed_one_that_runs(elsewhere, tmp_path):
 def test_the_readmes_training_its_measurement_and_a_sweep(elsewhere, tmp_path):
     write_small(tmp_path, MORE)
     typed = [
-        ["rl", "--algo", "dapo", "--guide", "branch", *PRESETS], ["passk", "--k", "1..4"],
+        ["rl", "--algo", "dapo", "--guide", "branch", "--tau", "0.3", *PRESETS],
+        ["passk", "--k", "1..4"],
         ["sweep", "--space", "tau,rho", *PRESETS, "--dry-run"],
-    ]  # fmt: skip
+    ]
     said = ran(elsewhere / "python", "-c", TYPED, json.dumps(typed), cwd=tmp_path).splitlines()
     trained, measured, planned = map(json.loads, said)
     assert trained["status"] == "finished"
     assert measured["k"] == [1, 2, 3, 4]
     assert planned["stages"][-1]["trials"] == 9
-    # whose tasks are processes of the installed package, too
-    swept = ran(
-        elsewhere / "sage", "sweep", "--space", "tau=0.3", *PRESETS, "--json", cwd=tmp_path
-    )
-    (trial,) = json.loads(swept)["trials"]
-    assert trial["settings"] == {"guide.tau": 0.3}
+    # whose trial is that training; it is measured by processes of the installed package, too
+    words = ["--space", "tau=0.3", "--set", "rl.algo=dapo", *PRESETS, "--json"]
+    (trial,) = json.loads(ran(elsewhere / "sage", "sweep", *words, cwd=tmp_path))["trials"]
+    assert (trial["settings"], trial["runs"]) == ({"guide.tau": 0.3}, [trained["id"]])

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 from accelerate.utils import imports
+from peft import PeftModel
 from random_model import random_model
 from transformers import TrainerCallback
 from transformers.trainer_utils import SaveStrategy
@@ -28,8 +29,10 @@ from sage_cli.store.run import Run
 from sage_cli.store.sample_parts import Completion
 from sage_cli.training.rl import RlInputs, build_trainer, train_rl
 
-# accelerate looks in every step whether PEFT is installed, and TRL loads the same reference again
+# accelerate looks in every step whether PEFT is installed, PEFT writes a card beside every adapter,
+# and TRL loads the same reference again
 imports._is_package_available = cache(imports._is_package_available)
+PeftModel.create_or_update_model_card = lambda *_: None
 _reference = cache(grpo_trainer.create_model_from_path)
 grpo_trainer.create_model_from_path = lambda *path, **how: deepcopy(_reference(*path, **how))
 
@@ -210,7 +213,7 @@ class StepsSeen(TrainerCallback):
 def adapted(bench, config):
     """The toy policy with an adapter that already says something, as after supervised warm-up."""
     torch.manual_seed(0)
-    model = attach_lora(load_model(bench.base), config.model.lora)
+    model = attach_lora(bench.policy(), config.model.lora)
     for name, parameter in model.named_parameters():
         if "lora_B" in name:
             torch.nn.init.normal_(parameter, std=1.0)
