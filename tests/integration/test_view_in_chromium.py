@@ -51,6 +51,15 @@ def page(browser, address):
     return browser
 
 
+@pytest.fixture
+def lively(browser, address):
+    """As `page`, and it looks for news every 0.3 seconds."""
+    with browser.hurried():
+        browser.size(1280)
+        browser.open(address)
+    return browser
+
+
 @pytest.fixture(scope="module")
 def problem(root):
     """The problem whose first completion is hostile."""
@@ -246,7 +255,8 @@ def test_chosen_runs_are_laid_beside_each_other(page):
     assert "pass@1 on arithmetic" in page.texts("#scroll-figures tbody th")
 
 
-def test_a_run_that_grows_is_seen_to_grow(page, root):
+def test_a_run_that_grows_is_seen_to_grow(lively, root):
+    page = lively
     page.go(f"#/run?run={PLAIN}")
     run = Run(root / PLAIN)
     assert "step" in page.text()
@@ -257,7 +267,8 @@ def test_a_run_that_grows_is_seen_to_grow(page, root):
     assert page.js("return document.querySelector('#numbers-reward').open")  # as it was left
 
 
-def test_a_run_that_is_removed_while_it_is_shown(page, root):
+def test_a_run_that_is_removed_while_it_is_shown(lively, root):
+    page = lively
     gone = stored_run(root, "gone", "e", by_chance(1), records=[{"step": 1, "reward": 1.0}])
     page.go(f"#/run?run={gone.id}")
     shutil.rmtree(gone.folder)
@@ -276,7 +287,7 @@ def test_a_torn_run_is_named(page):
 
 def test_an_empty_folder_says_what_to_type(browser, tmp_path):
     (tmp_path / "runs").mkdir()
-    with view(tmp_path / "runs") as address:
+    with view(tmp_path / "runs") as address, browser.hurried():
         browser.size(1280)
         browser.open(address)
         assert "No runs yet" in browser.text()
