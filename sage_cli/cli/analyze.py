@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sage_cli.evaluation.stored import PolicySamples
     from sage_cli.models.policy import Labels
     from sage_cli.reports.document import Document
-    from sage_cli.settings.sections.sampling import AnalysisOptions
+    from sage_cli.settings.sampling import AnalysisOptions
     from sage_cli.store.run import Run
 
 
@@ -75,7 +75,7 @@ def command(
     if name is None:
         _list(json)
         return
-    from sage_cli.settings.sections.sampling import AnalysisOptions
+    from sage_cli.settings.sampling import AnalysisOptions
 
     named, labels = options.labelled_names(names or [])
     flags = options.evaluation_flags(benchmark, None, n, seeds, limit, allow_template_mismatch)

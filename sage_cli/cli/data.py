@@ -24,7 +24,7 @@ from sage_cli.problems.load import (
 )
 from sage_cli.problems.registry import ENTRIES, Entry, find, require_known_revisions
 from sage_cli.problems.rows import DataSet, Group
-from sage_cli.settings.sections.data import DataSection
+from sage_cli.settings.inputs import DataSection
 
 if TYPE_CHECKING:
     from sage_cli.config.schema import SageConfig

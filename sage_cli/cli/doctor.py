@@ -157,7 +157,7 @@ def _model(start: InitialPolicy) -> str:
     from sage_cli.models.compatibility import refuse_unfit_tokenizer
     from sage_cli.models.folders import is_adapter, require_whole_weights
     from sage_cli.models.loading import attach_lora
-    from sage_cli.settings.sections.model import ScratchModel
+    from sage_cli.settings.inputs import ScratchModel
 
     model, policy = start.config.model, start.with_files
     if model.tuning == "lora" and policy is not None and not is_adapter(policy.files):
@@ -177,7 +177,7 @@ def _model(start: InitialPolicy) -> str:
 def _template(start: InitialPolicy, tokenizer: Callable[[], Any]) -> str:
     from sage_cli.models.folders import TokenizerFacts
     from sage_cli.problems.template import PromptTemplate
-    from sage_cli.settings.sections.model import ScratchModel
+    from sage_cli.settings.inputs import ScratchModel
 
     section = start.config.prompt
     if isinstance(start.config.model, ScratchModel) and start.init is None:
@@ -289,7 +289,7 @@ def _benchmarks(config: SageConfig) -> str:
 
 
 def _device(config: SageConfig) -> str:
-    from sage_cli.training.hardware import device, precision, require_kernels, require_optimizer
+    from sage_cli.training.trainer import device, precision, require_kernels, require_optimizer
 
     require_optimizer(config.rl.optimizer, "rl.optimizer")
     if config.sft.enabled:

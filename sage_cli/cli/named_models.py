@@ -26,7 +26,7 @@ from sage_cli.reports.document import Report, report_folder
 from sage_cli.reports.passk import Line, over_temperatures_document, passk_document
 from sage_cli.reports.published import published_scores
 from sage_cli.reports.scores import evaluation_document
-from sage_cli.settings.sections.sampling import EvaluationSection
+from sage_cli.settings.sampling import EvaluationSection
 from sage_cli.store.files import identity_of, key_of
 from sage_cli.store.run import Runs
 

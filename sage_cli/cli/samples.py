@@ -163,7 +163,7 @@ def import_(
     json: options.Json = False,
 ) -> None:
     """Store samples of another program; passk, compare, analyze and grade then take their name."""
-    from sage_cli.settings.sections.runs import default_root
+    from sage_cli.settings.runs import default_root
 
     with Live() as live:
         root = runs or default_root()

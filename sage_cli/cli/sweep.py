@@ -132,7 +132,7 @@ def _refuse_options(ctx: typer.Context) -> None:
 
 
 def _sweeps(root: Path | None) -> Sweeps:
-    from sage_cli.settings.sections.runs import default_root
+    from sage_cli.settings.runs import default_root
     from sage_cli.trials.search.planned_sweep import Sweeps
 
     return Sweeps(root or default_root())

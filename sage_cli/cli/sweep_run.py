@@ -15,7 +15,7 @@ from sage_cli.evaluation.benchmarks import refuse_trained
 from sage_cli.models.planned import Described, memory_of
 from sage_cli.problems.load import check_rows
 from sage_cli.progress import Progress
-from sage_cli.settings.sections.runs import ExecutorSection
+from sage_cli.settings.runs import ExecutorSection
 from sage_cli.store.locks import driver
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.training.rewards import require_plugins

@@ -51,12 +51,11 @@ from sage_cli.problems.problem import Demonstration
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress, Silent
 from sage_cli.sampling.sampler import chosen_backend, planned_obstacles
+from sage_cli.settings.inputs import ScratchModel, kernel_arguments, trained_dtype
 from sage_cli.settings.presets import DEFAULT_PRESET
-from sage_cli.settings.sections.model import ScratchModel, kernel_arguments, trained_dtype
 from sage_cli.store.locks import wait_for_writer
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.store.run import Origin, Run, Runs
-from sage_cli.training.callbacks import Watch, watched
 from sage_cli.training.launch import (
     accelerate_configuration,
     ended_with,
@@ -72,7 +71,15 @@ from sage_cli.training.launch import (
 )
 from sage_cli.training.rewards import require_plugins, require_rewards
 from sage_cli.training.rollouts import reference_facts, require_rollouts, sample_reference
-from sage_cli.training.training import Training, pool_facts, pool_identity, train, training_problems
+from sage_cli.training.training import (
+    Training,
+    Watch,
+    pool_facts,
+    pool_identity,
+    train,
+    training_problems,
+    watched,
+)
 
 if TYPE_CHECKING:
     from sage_cli.evaluation.evaluate import Evaluation
@@ -244,8 +251,8 @@ class SftTraining(TrainingRun):
         config = self.config
         progress.say(f"[bold]{self.planned.id}[/]: loading libraries and demonstrations")
         from sage_cli.training.checkpoints import refuse_foreign
-        from sage_cli.training.hardware import require_optimizer
         from sage_cli.training.sft import train_sft
+        from sage_cli.training.trainer import require_optimizer
 
         require_optimizer(config.sft.optimizer, "sft.optimizer")
         if resumed is not None:
@@ -599,8 +606,8 @@ class RlTraining(TrainingRun):
             )
 
     def _require_machine(self) -> None:
-        from sage_cli.training.hardware import require_hardware, require_optimizer
         from sage_cli.training.rollout_engine import settled_engine
+        from sage_cli.training.trainer import require_hardware, require_optimizer
 
         require_hardware(self.config.model, processes_here(self.config.rl.processes))
         require_optimizer(self.config.rl.optimizer, "rl.optimizer")

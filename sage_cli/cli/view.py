@@ -39,7 +39,7 @@ def command(
 ) -> None:
     """Look at runs, samples, sweeps and suites in a browser; nothing is changed."""
     from sage_cli.cli.app import ask_nobody
-    from sage_cli.settings.sections.runs import default_root
+    from sage_cli.settings.runs import default_root
 
     ask_nobody()  # it shows what is on this machine
     root = runs or default_root()

@@ -5,16 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from sage_cli.config.schema import SageConfig
-from sage_cli.settings.compat import OFFICIAL
-from sage_cli.settings.presets import accelerate_file
-from sage_cli.settings.sections.model import (
-    PretrainedModel,
-    ScratchModel,
-    kernel_arguments,
-    trained_dtype,
-)
-from sage_cli.settings.sections.sampling import DecodingSection, RolloutSection
-from sage_cli.settings.sections.training import AnchorSection
+from sage_cli.settings.inputs import PretrainedModel, ScratchModel, kernel_arguments, trained_dtype
+from sage_cli.settings.presets import OFFICIAL, accelerate_file
+from sage_cli.settings.sampling import DecodingSection, RolloutSection
+from sage_cli.settings.training import AnchorSection
 
 ESTIMATORS = {
     "k3": "k3 as a loss term (the authors'): the pull towards q pi_ref at each state",

@@ -37,7 +37,7 @@ from sage_cli.reports.document import (
     report_folder,
 )
 from sage_cli.reports.passk import OverTemperatures
-from sage_cli.settings.judge_names import IMPORTED_JUDGE
+from sage_cli.solution_text import IMPORTED_JUDGE
 from sage_cli.store.files import file_stems, identity_of
 from sage_cli.store.locks import writer
 from sage_cli.store.mirrors import Follower, mirrors_of

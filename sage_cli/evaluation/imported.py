@@ -36,7 +36,7 @@ from sage_cli.models.policy import NO_GOLD, PROBLEMS
 from sage_cli.problems.problem import Problem, problem_id
 from sage_cli.problems.rows import read_file
 from sage_cli.reports.document import Provenance
-from sage_cli.settings.judge_names import IMPORTED_JUDGE
+from sage_cli.solution_text import IMPORTED_JUDGE
 from sage_cli.store.annotations import GradeStore
 from sage_cli.store.files import identity_of, write_json, write_text
 from sage_cli.store.run import IMPORTED, Run, surroundings

@@ -23,8 +23,8 @@ from sage_cli.problems.registry import generated
 from sage_cli.progress import Progress
 from sage_cli.reports.document import SeedCounts
 from sage_cli.sampling.sampler import SampleRequest, SamplerSetup, SamplingParameters, build_sampler
+from sage_cli.settings.inputs import PromptSection
 from sage_cli.settings.own_code import names_code
-from sage_cli.settings.sections.model import PromptSection
 from sage_cli.solution_text import CLOSE, is_open
 from sage_cli.store.annotations import GradeStore
 

@@ -25,12 +25,7 @@ from sage_cli.models.folders import (
 )
 from sage_cli.models.policy import Policy
 from sage_cli.problems.template import PromptTemplate
-from sage_cli.settings.sections.model import (
-    ModelSection,
-    PretrainedModel,
-    PromptSection,
-    ScratchModel,
-)
+from sage_cli.settings.inputs import ModelSection, PretrainedModel, PromptSection, ScratchModel
 from sage_cli.store.run import Run, Runs, run_of
 
 _MODEL: TypeAdapter[PretrainedModel | ScratchModel] = TypeAdapter(ModelSection)

@@ -26,12 +26,7 @@ from sage_cli.models.folders import (
 )
 from sage_cli.models.policy import Policy, named_policy
 from sage_cli.problems.load import demonstrations_identity, training_identity
-from sage_cli.settings.sections.model import (
-    PretrainedModel,
-    ScratchModel,
-    kernel_arguments,
-    trained_dtype,
-)
+from sage_cli.settings.inputs import PretrainedModel, ScratchModel, kernel_arguments, trained_dtype
 from sage_cli.store.files import identity_of
 from sage_cli.store.run import FAILED, FINISHED, PRUNED, TORN, Run, Runs, run_of
 

@@ -27,9 +27,9 @@ from sage_cli.models.folders import (
     tokenizer_facts,
     whole_model,
 )
+from sage_cli.settings.inputs import PretrainedModel, ScratchModel
 from sage_cli.settings.presets import preset_for
-from sage_cli.settings.sections.model import PretrainedModel, ScratchModel
-from sage_cli.settings.sections.sampling import DecodingSection
+from sage_cli.settings.sampling import DecodingSection
 from sage_cli.store.run import IMPORTED, SEAL, Run, Runs, run_of
 
 SAGE_FILE = "sage.json"

@@ -37,8 +37,8 @@ from sage_cli.problems.rows import (
     is_of_part,
     read_file,
 )
-from sage_cli.settings.sections.data import DataSection, FieldsSection, SourceSection
-from sage_cli.settings.sections.training import SftSection
+from sage_cli.settings.inputs import DataSection, FieldsSection, SourceSection
+from sage_cli.settings.training import SftSection
 from sage_cli.solution_text import unmarked
 
 log = logging.getLogger(__name__)

@@ -23,7 +23,7 @@ from sage_cli.problems.rows import (
     integer,
     whole,
 )
-from sage_cli.settings.sections.data import DataSection
+from sage_cli.settings.inputs import DataSection
 
 _MATH500 = DataSet(
     "math500", "MATH-500", "HuggingFaceH4/MATH-500", ("test",), ("benchmarks/math500.jsonl",),

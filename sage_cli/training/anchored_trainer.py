@@ -32,9 +32,16 @@ from sage_cli.guides.divergences import (
 from sage_cli.guides.guide import OptionalSignal
 from sage_cli.methods.hooks import learned_tokens
 from sage_cli.models.loading import causal_of, changes_weights, switch_off_own_dropout
-from sage_cli.settings.sections.training import AnchorSection
-from sage_cli.training.anchor_signals import ExactHead, Tilted, known_of_rows, tilted_name, tilting
-from sage_cli.training.shared_prompts import completions_alone, prompt_names
+from sage_cli.settings.training import AnchorSection
+from sage_cli.training.passes import (
+    ExactHead,
+    Tilted,
+    completions_alone,
+    known_of_rows,
+    prompt_names,
+    tilted_name,
+    tilting,
+)
 from sage_cli.training.step_record import TokenRecord
 
 _EXPECTED = {

@@ -31,26 +31,26 @@ from sage_cli.models.policy import Policy
 from sage_cli.problems.problem import Problem, problem_id
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
-from sage_cli.settings.sections.training import SftSection
+from sage_cli.settings.training import SftSection
 from sage_cli.store.run import Origin, Run
 from sage_cli.store.sample_parts import Completion
-from sage_cli.training.callbacks import OnStep
 from sage_cli.training.checkpoints import prepare_resume
-from sage_cli.training.hardware import common_arguments, scheduler_name
-from sage_cli.training.interruption import (
+from sage_cli.training.sft import Example, train_sft
+from sage_cli.training.trainer import (
     LOADING,
     MemoryNeed,
     SealedCheckpoints,
     carry_out,
+    common_arguments,
     memory_explained,
     save_policy,
+    scheduler_name,
 )
-from sage_cli.training.sft import Example, train_sft
-from sage_cli.training.training import Training, Validator, permutations, training_order
+from sage_cli.training.training import OnStep, Training, Validator, permutations, training_order
 from sage_cli.training.validation import validating
 
 if TYPE_CHECKING:
-    from sage_cli.training.callbacks import Watch
+    from sage_cli.training.training import Watch
 
 _UNBOUND = 1 << 30
 """Tokens that no completion of a policy has: SFT leaves none of its own out."""

@@ -21,7 +21,7 @@ from transformers import TrainerCallback
 from sage_cli.errors import TrainingError
 from sage_cli.guides.divergences import forward_cross_entropy
 from sage_cli.problems.problem import Problem
-from sage_cli.settings.sections.training import AnchorSection
+from sage_cli.settings.training import AnchorSection
 from sage_cli.store.sample_parts import Completion, token_ids
 
 FILE = "reference.safetensors"

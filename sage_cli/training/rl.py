@@ -29,20 +29,11 @@ from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
 from sage_cli.sampling.sampler import SamplingParameters, Stopping, eos_ids
-from sage_cli.settings.sections.model import PretrainedModel
-from sage_cli.settings.sections.sampling import RolloutSection, VllmRolloutSection
+from sage_cli.settings.inputs import PretrainedModel
+from sage_cli.settings.sampling import RolloutSection, VllmRolloutSection
 from sage_cli.store.run import Run
 from sage_cli.store.sample_parts import Completion
-from sage_cli.training.callbacks import OnStep, Watch
 from sage_cli.training.checkpoints import prepare_resume, step_of
-from sage_cli.training.hardware import common_arguments, scheduler_name, without_cpu_number
-from sage_cli.training.interruption import (
-    LOADING,
-    MemoryNeed,
-    carry_out,
-    memory_explained,
-    save_policy,
-)
 from sage_cli.training.launch import join_processes, world_size
 from sage_cli.training.reference import ReferenceCompletions
 from sage_cli.training.rewards import paid_rewards
@@ -55,10 +46,22 @@ from sage_cli.training.rollout_engine import (
 )
 from sage_cli.training.rollouts import reference_completions, sampled_rollouts, samples_beforehand
 from sage_cli.training.step_record import Noted, StepWriter
+from sage_cli.training.trainer import (
+    LOADING,
+    MemoryNeed,
+    carry_out,
+    common_arguments,
+    memory_explained,
+    save_policy,
+    scheduler_name,
+    without_cpu_number,
+)
 from sage_cli.training.training import (
+    OnStep,
     SampleRollouts,
     Training,
     Validator,
+    Watch,
     rows_seen,
     training_order,
 )

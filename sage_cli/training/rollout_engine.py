@@ -20,7 +20,7 @@ from trl.generation import vllm_generation
 from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.models.folders import model_config
 from sage_cli.models.loading import changes_weights
-from sage_cli.settings.sections.sampling import Backend, LogprobsMode, RolloutSection
+from sage_cli.settings.sampling import Backend, LogprobsMode, RolloutSection
 from sage_cli.training.launch import holds_all_weights
 
 _INSTEAD = "use --set rollout.backend=transformers"

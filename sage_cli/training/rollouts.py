@@ -18,7 +18,7 @@ from sage_cli.problems.problem import Problem
 from sage_cli.progress import Progress
 from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.settings.passwords import secrets_of
-from sage_cli.settings.sections.sampling import NO_SERVER, LogprobsMode, RolloutSection
+from sage_cli.settings.sampling import NO_SERVER, LogprobsMode, RolloutSection
 from sage_cli.training.training import SampleRollouts, Training, rows_seen, training_problems
 
 if TYPE_CHECKING:
