@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sage_cli.cli import options
-from sage_cli.cli.console import console, emit, show_report
-from sage_cli.cli.live import Live
+from sage_cli.cli.console import Live, console, emit, show_report
 from sage_cli.errors import DataError, StoreError
 from sage_cli.progress import Progress
 from sage_cli.store.files import identity_of

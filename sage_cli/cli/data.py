@@ -12,8 +12,7 @@ from rich.table import Table
 
 from sage_cli.cli import options
 from sage_cli.cli.app import new_app
-from sage_cli.cli.console import console, emit, show_report
-from sage_cli.cli.live import Live, doing
+from sage_cli.cli.console import Live, console, doing, emit, show_report
 from sage_cli.errors import ConfigurationError, SageError
 from sage_cli.problems.load import (
     duplicates,

@@ -11,8 +11,7 @@ import typer
 from rich.text import Text
 
 from sage_cli.cli import options
-from sage_cli.cli.console import console, emit
-from sage_cli.cli.live import doing
+from sage_cli.cli.console import console, doing, emit
 from sage_cli.errors import EXIT_OTHER, ConfigurationError, SageError
 
 if TYPE_CHECKING:
@@ -302,7 +301,7 @@ def _rollouts(start: InitialPolicy) -> str:
     config = start.config
     backend, processes = config.rollout.backend, config.rl.processes
     if config.rollout.may_use_vllm:  # the others are always here
-        from sage_cli.training.rollout_engine import settled_engine
+        from sage_cli.training.rollouts import settled_engine
 
         backend = settled_engine(config.rollout, processes).backend
     if config.rl.accelerate is not None:
@@ -348,7 +347,7 @@ def described_lengths(
     one's own may have golds that are no answers, so that they aren't counted.
     """
     from sage_cli.problems.template import PromptTemplate
-    from sage_cli.training.rollout_engine import context_length
+    from sage_cli.training.rollouts import context_length
 
     template = PromptTemplate.from_section(config.prompt, tokenizer)
     most = config.rollout.max_tokens

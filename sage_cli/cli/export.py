@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 import yaml
 
-from sage_cli.cli.console import console, emit
-from sage_cli.cli.live import Live
+from sage_cli.cli.console import Live, console, emit
 from sage_cli.cli.options import Json, RunRoot
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.progress import Progress

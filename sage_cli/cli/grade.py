@@ -13,8 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sage_cli.cli import options
-from sage_cli.cli.console import console, emit
-from sage_cli.cli.live import Live
+from sage_cli.cli.console import Live, console, emit
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.json_value import json_value
 from sage_cli.progress import Progress
@@ -23,7 +22,7 @@ from sage_cli.solution_text import BUILT_IN_JUDGES, Extraction, GradingMode
 if TYPE_CHECKING:
     from sage_cli.config.schema import SageConfig
     from sage_cli.evaluation.log_formats import ForeignFile
-    from sage_cli.grading import Grade
+    from sage_cli.grading.grades import Grade
 
 _SHOWN = 20
 _EXTRACT = "Where a completion's answer is (default: grading.extract, or the prompt's)."
@@ -240,7 +239,7 @@ def grade_log(
 
     Raises DataError if the file has no golds or no completions.
     """
-    from sage_cli.grading import Grade
+    from sage_cli.grading.grades import Grade
     from sage_cli.solution_text import IMPORTED_JUDGE
 
     if not log.has_golds or any(sample.text is None for sample in log.samples):

@@ -11,8 +11,15 @@ from rich.table import Table
 
 from sage_cli.cli import options
 from sage_cli.cli.app import new_app
-from sage_cli.cli.console import console, emit, name_column, refuse_gpu, show_plan, show_report
-from sage_cli.cli.live import Live
+from sage_cli.cli.console import (
+    Live,
+    console,
+    emit,
+    name_column,
+    refuse_gpu,
+    show_plan,
+    show_report,
+)
 from sage_cli.cli.options import METHOD, option
 from sage_cli.cli.rl import Compat
 

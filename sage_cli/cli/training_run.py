@@ -13,7 +13,6 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from sage_cli.config.consent import consents
-from sage_cli.config.describe import remarks, rl_facts, sft_facts
 from sage_cli.config.load import changed, require_named_model
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import AbsentModelError, BusyError, ConfigurationError, StoreError
@@ -41,8 +40,11 @@ from sage_cli.models.planned import (
     base_facts,
     planned_base,
     reference_policy,
+    remarks,
+    rl_facts,
     rl_run,
     run_facts,
+    sft_facts,
     sft_run,
 )
 from sage_cli.models.policy import Policy, named_policy, named_run
@@ -589,7 +591,7 @@ class RlTraining(TrainingRun):
         To several where several are asked for, and to one where its rollout engine would hold
         memory of the GPU that the evaluation's engine needs: only the end of a process frees it.
         """
-        from sage_cli.training.rollout_engine import is_colocated
+        from sage_cli.training.rollouts import is_colocated
 
         needs_gpu = self.evaluation is not None and is_colocated(self.config.rollout)
         return needs_gpu or self.config.rl.processes > 1
@@ -606,7 +608,7 @@ class RlTraining(TrainingRun):
             )
 
     def _require_machine(self) -> None:
-        from sage_cli.training.rollout_engine import settled_engine
+        from sage_cli.training.rollouts import settled_engine
         from sage_cli.training.trainer import require_hardware, require_optimizer
 
         require_hardware(self.config.model, processes_here(self.config.rl.processes))

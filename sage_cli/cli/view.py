@@ -105,7 +105,7 @@ def named(root: Path, name: str | None) -> tuple[Kind | None, str]:
 
 
 def _export(root: Path, kind: Kind | None, name: str, folder: Path, json: bool) -> None:
-    from sage_cli.cli.live import doing
+    from sage_cli.cli.console import doing
     from sage_cli.view.page_file import write_export
 
     with doing("writing the page"):

@@ -24,7 +24,7 @@ from sage_cli.settings.sampling import EvaluationSection, GradingSection
 from sage_cli.solution_text import IMPORTED_JUDGE
 
 if TYPE_CHECKING:
-    from sage_cli.grading import Grader
+    from sage_cli.grading.grader import Grader
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ def grader_of(
     sees_text: bool = False,
 ) -> Grader:
     """A grader with a judge, its relative tolerance unless `grading` has one, and tags."""
-    from sage_cli.grading import Grader  # a plan grades nothing
+    from sage_cli.grading.grader import Grader  # a plan grades nothing
 
     return Grader(
         workers=grading.workers,

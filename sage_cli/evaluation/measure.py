@@ -29,7 +29,8 @@ from sage_cli.store.sample_parts import FINISH_REASONS, Completion, encodable
 from sage_cli.store.sample_set import SampleSet
 
 if TYPE_CHECKING:
-    from sage_cli.grading import Grade, Grader
+    from sage_cli.grading.grader import Grader
+    from sage_cli.grading.grades import Grade
 
 OnStored = Callable[[list[Completion]], None]
 

@@ -13,8 +13,7 @@ from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.metrics import Counts
 from sage_cli.metrics.counts import SampleGrades
-from sage_cli.models.compatibility import refuse_other_template
-from sage_cli.models.policy import Policy
+from sage_cli.models.policy import Policy, refuse_other_template
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress

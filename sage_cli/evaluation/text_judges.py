@@ -15,8 +15,7 @@ from sage_cli.evaluation.benchmarks import Benchmark, grader_of
 from sage_cli.evaluation.evaluate import Evaluated, Evaluation
 from sage_cli.evaluation.measure import Measurements
 from sage_cli.evaluation.stored import PolicySamples, seed_counts
-from sage_cli.grading import GRADING_VERSION
-from sage_cli.grading.grades import Status
+from sage_cli.grading.grades import GRADING_VERSION, Status
 from sage_cli.grading.judges import label_of
 from sage_cli.problems.problem import Generator, Problem
 from sage_cli.problems.registry import generated

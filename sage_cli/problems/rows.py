@@ -49,12 +49,6 @@ HELD_OUT = 10
 """A file's part `:dev` has about one in so many of its questions."""
 
 
-def file_and_part(name: str) -> tuple[str, str]:
-    """Return `train.jsonl` and `dev` of `train.jsonl:dev`; a whole file has the part ''."""
-    file, _, part = name.rpartition(":")
-    return (file, part) if part in ("dev", "train") and file else (name, "")
-
-
 def is_of_part(question: str, part: str) -> bool:
     """Return True if a file's part has the question, whatever row it is in."""
     held_out = int(problem_id("", question, ""), 16) % HELD_OUT == 0

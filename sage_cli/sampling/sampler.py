@@ -236,7 +236,7 @@ def chosen_backend(section: SamplingSection) -> str:
         return "server"
     from sage_cli.sampling.vllm_sampler import vllm_obstacle
 
-    return "vllm" if vllm_obstacle() is None and _has_gpu() else "transformers"
+    return "vllm" if _has_gpu() and vllm_obstacle() is None else "transformers"
 
 
 def _has_gpu() -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from sage_cli.errors import TrainingError
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for, judge_of
 from sage_cli.evaluation.measure import PolicySampler, sample_and_grade
 from sage_cli.evaluation.stored import PolicySamples
-from sage_cli.grading import Grader
+from sage_cli.grading.grader import Grader
 from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.models.loading import release_memory, switch_off_own_dropout
 from sage_cli.models.planned import policy_and_reference
@@ -47,7 +48,6 @@ from sage_cli.training.trainer import (
     scheduler_name,
 )
 from sage_cli.training.training import OnStep, Training, Validator, permutations, training_order
-from sage_cli.training.validation import validating
 
 if TYPE_CHECKING:
     from sage_cli.training.training import Watch
@@ -132,7 +132,9 @@ def train(training: Training, run: Run, watch: Watch | None, progress: Progress)
         trained, first["sft/loss"] = warm_up.model, warm_up.metrics.read()[-1]["loss"]
     reference = load(trained) if config.model.tuning == "full" else None
     model, pairs, on_step = load(trained), learnt.pairs, watch.on_step
-    with validating(training.validation, tokenizer, watch.on_validation) as validator:
+    validation = training.validation
+    validating = validation.begun(tokenizer, watch.on_validation) if validation else nullcontext()
+    with validating as validator:
         train_preferences(
             config, model, reference, tokenizer, pairs, run, on_step, first, validator
         )

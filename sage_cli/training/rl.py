@@ -19,8 +19,7 @@ from trl.rewards import get_soft_overlong_punishment
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import TrainingError
 from sage_cli.evaluation.benchmarks import grader_for
-from sage_cli.grading import Grade
-from sage_cli.grading.grades import AnswerTags, answer_begin
+from sage_cli.grading.grades import AnswerTags, Grade, answer_begin
 from sage_cli.methods.hooks import GradeCompletions, Setup
 from sage_cli.methods.method import Method, OnlineMethod, batch_of
 from sage_cli.models.loading import context_of, keep_tags
@@ -38,13 +37,15 @@ from sage_cli.training.launch import join_processes, world_size
 from sage_cli.training.reference import ReferenceCompletions
 from sage_cli.training.rewards import paid_rewards
 from sage_cli.training.rl_trainer import RlTrainer
-from sage_cli.training.rollout_engine import (
+from sage_cli.training.rollouts import (
     as_launched,
     context_length,
     engine_as_asked,
+    reference_completions,
+    sampled_rollouts,
+    samples_beforehand,
     settled_engine,
 )
-from sage_cli.training.rollouts import reference_completions, sampled_rollouts, samples_beforehand
 from sage_cli.training.step_record import Noted, StepWriter
 from sage_cli.training.trainer import (
     LOADING,
@@ -65,7 +66,6 @@ from sage_cli.training.training import (
     rows_seen,
     training_order,
 )
-from sage_cli.training.validation import validating
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,9 @@ def train(training: Training, run: Run, watch: Watch | None, _progress: Progress
     with ExitStack() as stack:
         grader = stack.enter_context(grader_for(config.data.rl.name, config.grading, config.prompt))
         on_sampled = watch.on_validation if watch else _nobody
-        validator = stack.enter_context(validating(training.validation, tokenizer, on_sampled))
+        validator = None
+        if training.validation:
+            validator = stack.enter_context(training.validation.begun(tokenizer, on_sampled))
 
         def grades(golds: Sequence[str], completions: Sequence[str]) -> list[Grade]:
             opened = template.opened or ""

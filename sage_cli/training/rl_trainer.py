@@ -37,7 +37,7 @@ from sage_cli.training.reference import (
     forward_kl_loss,
 )
 from sage_cli.training.rewards import Paid, raise_failures
-from sage_cli.training.rollout_engine import ask_for_each_row, merge_beside
+from sage_cli.training.rollouts import ask_for_each_row, merge_beside
 from sage_cli.training.step_record import (
     COMPLETION_TEXTS,
     Noted,

@@ -15,7 +15,7 @@ from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.models.loading import context_of
 from sage_cli.settings.inputs import ComputeDtype
 from sage_cli.settings.training import SftSection
-from sage_cli.store.metrics import MetricsFile
+from sage_cli.store.files import MetricsFile
 from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import newest_sealed, step_of
 from sage_cli.training.trainer import (

@@ -14,13 +14,12 @@ from shown_runs import weightless
 from typer.testing import CliRunner
 
 from sage_cli.cli.app import app
-from sage_cli.cli.named_models import NamedModels, measure_table
 from sage_cli.cli.power import power
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation import measure as drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
-from sage_cli.evaluation.evaluate import Evaluation
+from sage_cli.evaluation.evaluate import Evaluation, NamedModels, measure_table
 from sage_cli.evaluation.measure import measure
 from sage_cli.evaluation.stored import PolicySamples, stored_counts
 from sage_cli.models.policy import Policy

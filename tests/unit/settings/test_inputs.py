@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sage_cli.config.describe import rl_facts, sft_facts
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
+from sage_cli.models.planned import rl_facts, sft_facts
 from sage_cli.settings.inputs import PretrainedModel, ScratchModel, sampled_dtype, trained_dtype
 
 FULL = ["model.kind=pretrained", "model.tuning=full", "sft.enabled=false"]

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sage_cli.config.describe import rl_facts
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
+from sage_cli.models.planned import rl_facts
 from sage_cli.settings.sampling import RolloutSection, capped_ks, curve_ks, parse_ks
 
 SERVER = ("rollout.vllm.mode=server", "rollout.vllm.server_url=http://gpu7:8000")
