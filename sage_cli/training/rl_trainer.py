@@ -27,15 +27,9 @@ from sage_cli.sampling.sampler import Stopping
 from sage_cli.settings.own_code import load_plugin
 from sage_cli.settings.training import AnchorSection
 from sage_cli.store.files import read_object, write_json
-from sage_cli.training.anchored_trainer import AnchoredTrainer
+from sage_cli.training.anchored_trainer import AnchoredTrainer, check_reference, choose_reference
 from sage_cli.training.passes import RowSignals, regrouped, whole_texts
-from sage_cli.training.reference import (
-    MovingReference,
-    ReferenceCompletions,
-    check_reference,
-    choose_reference,
-    forward_kl_loss,
-)
+from sage_cli.training.reference import MovingReference, ReferenceCompletions, forward_kl_loss
 from sage_cli.training.rewards import Paid, raise_failures
 from sage_cli.training.rollouts import ask_for_each_row, merge_beside
 from sage_cli.training.step_record import (
