@@ -219,7 +219,7 @@ def load_for_measuring(
     from sage_cli.store.run import Runs
 
     root = runs_root(preset or (), runs, sets or ())
-    refuse_other_path(names, sets or ())
+    refuse_other_path(names, sets or (), Runs(root))
     stored = None if config is None else read_layer(config)
     if config is None and not preset:
         stored = _own_settings(names, sets or (), Runs(root))
