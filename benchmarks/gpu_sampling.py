@@ -40,7 +40,7 @@ def vllm(size: Size, folder: Path) -> dict[str, Any]:
     from sage_cli.evaluation.measure import fill
     from sage_cli.sampling.sampler import SamplerSetup, sample_seed
     from sage_cli.sampling.vllm_sampler import ON_CPU, VllmSampler
-    from sage_cli.settings.sections.sampling import SamplingSection
+    from sage_cli.settings.sampling import SamplingSection
     from sage_cli.store.sample_set import SampleIdentity, SampleSet
 
     path, requests = saved_model(size, folder), sample_requests(size)

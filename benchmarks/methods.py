@@ -30,7 +30,7 @@ from rl_step import (
 )
 
 from sage_cli.methods.method import Method, PolicyGradient
-from sage_cli.settings.sections.training import AnchorSection
+from sage_cli.settings.training import AnchorSection
 
 
 def advantaged(name: str) -> Change:

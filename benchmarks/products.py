@@ -29,10 +29,10 @@ from sage_cli.models.loading import causal_of, load_model, load_tokenizer
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.sampling import decoder
 from sage_cli.sampling.sampler import SampleRequest, SamplingParameters
-from sage_cli.settings.sections.model import PromptSection
-from sage_cli.settings.sections.sampling import RolloutSection
+from sage_cli.settings.inputs import PromptSection
+from sage_cli.settings.sampling import RolloutSection
 from sage_cli.training.anchored_trainer import compute_logits_in_float32
-from sage_cli.training.shared_prompts import completions_alone
+from sage_cli.training.passes import completions_alone
 
 Key = tuple[str, int]
 """A problem and the index of a completion."""

@@ -37,7 +37,7 @@ import httpx
 from sage_cli.sampling.sampler import SampleRequest, SamplerSetup, SamplingParameters, sample_seed
 from sage_cli.sampling.server import ServerSampler
 from sage_cli.sampling.server_api import IDLE_S, Completions, sampling_fields
-from sage_cli.settings.sections.sampling import SamplingSection
+from sage_cli.settings.sampling import SamplingSection
 
 GOAL = 0.95
 PARAMETERS = SamplingParameters(1.0, 1.0, 0, 0.0, 64, None)
@@ -121,7 +121,7 @@ def vllm(hidden: int) -> Iterator[tuple[str, str]]:
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
     from random_model import save_scratch
 
-    from sage_cli.settings.sections.model import ScratchModel
+    from sage_cli.settings.inputs import ScratchModel
 
     section = ScratchModel(
         kind="scratch", hidden=hidden, layers=2, heads=hidden // 32, feed_forward=2 * hidden

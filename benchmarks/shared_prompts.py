@@ -36,8 +36,8 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.models.loading import attach_lora, load_model
 from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.training import anchored_trainer
+from sage_cli.training.passes import completions_alone
 from sage_cli.training.rollouts import sampled_rollouts
-from sage_cli.training.shared_prompts import completions_alone
 
 SMOLLM2_135M = LlamaConfig(
     vocab_size=49152, hidden_size=576, intermediate_size=1536, num_hidden_layers=30,

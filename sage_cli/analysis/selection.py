@@ -34,7 +34,7 @@ from sage_cli.models.policy import (
     named_run,
     refuse_equal_labels,
 )
-from sage_cli.settings.sections.sampling import AnalysisOptions, SamplingSection
+from sage_cli.settings.sampling import AnalysisOptions, SamplingSection
 from sage_cli.store.run import Run, Runs
 
 _ANALYSES = (PATTERNS, PERPLEXITY, SUPPORT, DIVERSITY, ENTROPY, MAJORITY, LENGTHS)

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sage_cli.cli import options
-from sage_cli.cli.console import console, emit, show_report
-from sage_cli.cli.live import Live
+from sage_cli.cli.console import Live, console, emit, show_report
 from sage_cli.errors import DataError, StoreError
 from sage_cli.progress import Progress
 from sage_cli.store.files import identity_of
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from sage_cli.evaluation.stored import PolicySamples
     from sage_cli.models.policy import Labels
     from sage_cli.reports.document import Document
-    from sage_cli.settings.sections.sampling import AnalysisOptions
+    from sage_cli.settings.sampling import AnalysisOptions
     from sage_cli.store.run import Run
 
 
@@ -75,7 +74,7 @@ def command(
     if name is None:
         _list(json)
         return
-    from sage_cli.settings.sections.sampling import AnalysisOptions
+    from sage_cli.settings.sampling import AnalysisOptions
 
     named, labels = options.labelled_names(names or [])
     flags = options.evaluation_flags(benchmark, None, n, seeds, limit, allow_template_mismatch)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sage_cli.cli import options
-from sage_cli.cli.console import Notes, show_report
-from sage_cli.cli.live import Live
+from sage_cli.cli.console import Live, Notes, show_report
 from sage_cli.errors import ConfigurationError
 from sage_cli.progress import Progress
 

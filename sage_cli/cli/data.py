@@ -12,8 +12,7 @@ from rich.table import Table
 
 from sage_cli.cli import options
 from sage_cli.cli.app import new_app
-from sage_cli.cli.console import console, emit, show_report
-from sage_cli.cli.live import Live, doing
+from sage_cli.cli.console import Live, console, doing, emit, show_report
 from sage_cli.errors import ConfigurationError, SageError
 from sage_cli.problems.load import (
     duplicates,
@@ -24,7 +23,7 @@ from sage_cli.problems.load import (
 )
 from sage_cli.problems.registry import ENTRIES, Entry, find, require_known_revisions
 from sage_cli.problems.rows import DataSet, Group
-from sage_cli.settings.sections.data import DataSection
+from sage_cli.settings.inputs import DataSection
 
 if TYPE_CHECKING:
     from sage_cli.config.schema import SageConfig

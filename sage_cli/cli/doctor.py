@@ -11,8 +11,7 @@ import typer
 from rich.text import Text
 
 from sage_cli.cli import options
-from sage_cli.cli.console import console, emit
-from sage_cli.cli.live import doing
+from sage_cli.cli.console import console, doing, emit
 from sage_cli.errors import EXIT_OTHER, ConfigurationError, SageError
 
 if TYPE_CHECKING:
@@ -157,7 +156,7 @@ def _model(start: InitialPolicy) -> str:
     from sage_cli.models.compatibility import refuse_unfit_tokenizer
     from sage_cli.models.folders import is_adapter, require_whole_weights
     from sage_cli.models.loading import attach_lora
-    from sage_cli.settings.sections.model import ScratchModel
+    from sage_cli.settings.inputs import ScratchModel
 
     model, policy = start.config.model, start.with_files
     if model.tuning == "lora" and policy is not None and not is_adapter(policy.files):
@@ -177,7 +176,7 @@ def _model(start: InitialPolicy) -> str:
 def _template(start: InitialPolicy, tokenizer: Callable[[], Any]) -> str:
     from sage_cli.models.folders import TokenizerFacts
     from sage_cli.problems.template import PromptTemplate
-    from sage_cli.settings.sections.model import ScratchModel
+    from sage_cli.settings.inputs import ScratchModel
 
     section = start.config.prompt
     if isinstance(start.config.model, ScratchModel) and start.init is None:
@@ -289,7 +288,7 @@ def _benchmarks(config: SageConfig) -> str:
 
 
 def _device(config: SageConfig) -> str:
-    from sage_cli.training.hardware import device, precision, require_kernels, require_optimizer
+    from sage_cli.training.trainer import device, precision, require_kernels, require_optimizer
 
     require_optimizer(config.rl.optimizer, "rl.optimizer")
     if config.sft.enabled:
@@ -302,7 +301,7 @@ def _rollouts(start: InitialPolicy) -> str:
     config = start.config
     backend, processes = config.rollout.backend, config.rl.processes
     if config.rollout.may_use_vllm:  # the others are always here
-        from sage_cli.training.rollout_engine import settled_engine
+        from sage_cli.training.rollouts import settled_engine
 
         backend = settled_engine(config.rollout, processes).backend
     if config.rl.accelerate is not None:
@@ -348,7 +347,7 @@ def described_lengths(
     one's own may have golds that are no answers, so that they aren't counted.
     """
     from sage_cli.problems.template import PromptTemplate
-    from sage_cli.training.rollout_engine import context_length
+    from sage_cli.training.rollouts import context_length
 
     template = PromptTemplate.from_section(config.prompt, tokenizer)
     most = config.rollout.max_tokens

@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from sage_cli.cli import options
-from sage_cli.cli.console import refuse_gpu, show_plan, show_report
-from sage_cli.cli.live import Live
+from sage_cli.cli.console import Live, refuse_gpu, show_plan, show_report
 
 PAPERS_SEEDS = 5
 """Not printed, but the only number that all means and deviations of Tables 1 and 3 can be of."""
@@ -42,8 +41,7 @@ def command(
     json: options.Json = False,
 ) -> None:
     """Tabulate pass@k of runs or models over benchmarks and seeds."""
-    from sage_cli.cli.named_models import NamedModels, measure_table
-    from sage_cli.evaluation.evaluate import Evaluation
+    from sage_cli.evaluation.evaluate import Evaluation, NamedModels, measure_table
     from sage_cli.models.planned import plan_of
 
     refuse_gpu(gpu, dry_run)

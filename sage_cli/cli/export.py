@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 import yaml
 
-from sage_cli.cli.console import console, emit
-from sage_cli.cli.live import Live
+from sage_cli.cli.console import Live, console, emit
 from sage_cli.cli.options import Json, RunRoot
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.progress import Progress
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
     from sage_cli.config.schema import SageConfig
     from sage_cli.models.policy import Policy
-    from sage_cli.settings.sections.model import PretrainedModel, PromptSection
+    from sage_cli.settings.inputs import PretrainedModel, PromptSection
     from sage_cli.store.run import Run
 
 
@@ -54,7 +53,7 @@ def command(
     json: Json = False,
 ) -> None:
     """Write a Hugging Face folder that vLLM serves, the adapter merged, with a model card."""
-    from sage_cli.settings.sections.runs import default_root
+    from sage_cli.settings.runs import default_root
 
     root = runs or default_root()
     if to is not None:
@@ -96,7 +95,7 @@ def _card(policy: Policy, config: SageConfig | None) -> str:
 def _own(run: Run) -> dict[str, str]:
     """Return a run's own judge, and its rewards as a sum where a function is among them."""
     from sage_cli.config.consent import REWARDS, own_functions
-    from sage_cli.settings.sections.training import Reward, in_words
+    from sage_cli.settings.training import Reward, in_words
 
     code = own_functions(run.config)
     if REWARDS in code:
@@ -259,7 +258,7 @@ def _typed(name: str, sets: Sequence[str]) -> PretrainedModel:
     """Return how to load the model `name`. Raises ConfigurationError for other settings."""
     from sage_cli.config.consent import CONSENT
     from sage_cli.config.load import load
-    from sage_cli.settings.sections.model import PretrainedModel
+    from sage_cli.settings.inputs import PretrainedModel
 
     accepted = ("model.revision", CONSENT)
     for text in sets:

@@ -214,12 +214,12 @@ def load_for_measuring(
     from sage_cli.config.consent import JUDGE, require_functions, without_consent
     from sage_cli.config.load import load, refuse_unread, runs_root
     from sage_cli.models.policy import refuse_other_path
-    from sage_cli.settings.ks import capped_ks, parse_ks
     from sage_cli.settings.presets import read_layer
+    from sage_cli.settings.sampling import capped_ks, parse_ks
     from sage_cli.store.run import Runs
 
     root = runs_root(preset or (), runs, sets or ())
-    refuse_other_path(names, sets or ())
+    refuse_other_path(names, sets or (), Runs(root))
     stored = None if config is None else read_layer(config)
     if config is None and not preset:
         stored = _own_settings(names, sets or (), Runs(root))

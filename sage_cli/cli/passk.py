@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from sage_cli.cli import options
-from sage_cli.cli.console import refuse_gpu, show_plan, show_report
-from sage_cli.cli.live import Live, doing
+from sage_cli.cli.console import Live, doing, refuse_gpu, show_plan, show_report
 from sage_cli.errors import ConfigurationError
 
 
@@ -45,15 +44,14 @@ def command(
     `--json` has `k`, a list, and `curves` as {"policy": "rl-grpo-0123abcd", "benchmark": "aime24",
     "pass@k": [0.1, 0.15], "low": [0.06, 0.1], "high": [0.15, 0.2], ...}, a value for each k.
     """
-    from sage_cli.cli.named_models import (
+    from sage_cli.evaluation.evaluate import (
+        Evaluation,
         NamedModels,
         measure_over_temperatures,
         measure_passk,
         parse_temperatures,
-        passk_of_files,
     )
-    from sage_cli.evaluation.evaluate import Evaluation
-    from sage_cli.evaluation.imported import read_counted_files
+    from sage_cli.evaluation.imported import passk_of_files, read_counted_files
     from sage_cli.models.planned import plan_of
 
     refuse_gpu(gpu, dry_run)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sage_cli.cli import options
-from sage_cli.cli.console import show_report
-from sage_cli.cli.live import Live
+from sage_cli.cli.console import Live, show_report
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.progress import Progress
 from sage_cli.store.files import file_stems, identity_of, portable

@@ -49,7 +49,7 @@ def command(
     json: options.Json = False,
 ) -> None:
     """Train a policy by RL whose KL anchor is shaped by a guide."""
-    from sage_cli.cli.live import Live
+    from sage_cli.cli.console import Live
     from sage_cli.cli.training_run import RlTraining, unnamed_preset
     from sage_cli.models.planned import plan_of
 

@@ -14,8 +14,7 @@ from rich.text import Text
 
 from sage_cli.cli import options
 from sage_cli.cli.app import new_app
-from sage_cli.cli.console import console, emit, visible
-from sage_cli.cli.live import Live, doing
+from sage_cli.cli.console import Live, console, doing, emit, visible
 from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.progress import Progress
 
@@ -163,7 +162,7 @@ def import_(
     json: options.Json = False,
 ) -> None:
     """Store samples of another program; passk, compare, analyze and grade then take their name."""
-    from sage_cli.settings.sections.runs import default_root
+    from sage_cli.settings.runs import default_root
 
     with Live() as live:
         root = runs or default_root()

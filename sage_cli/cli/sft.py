@@ -25,7 +25,7 @@ def command(
     json: options.Json = False,
 ) -> None:
     """Train the initial policy by supervised fine-tuning, or reuse its finished run."""
-    from sage_cli.cli.live import Live
+    from sage_cli.cli.console import Live
     from sage_cli.cli.training_run import SftTraining
     from sage_cli.models.planned import plan_of
 

@@ -11,8 +11,7 @@ from rich.table import Table
 
 from sage_cli.cli import options
 from sage_cli.cli.app import new_app
-from sage_cli.cli.console import console, emit
-from sage_cli.cli.live import Live, doing
+from sage_cli.cli.console import Live, console, doing, emit
 
 if TYPE_CHECKING:
     from sage_cli.trials.suites.report import SuiteReport

@@ -11,8 +11,15 @@ from rich.table import Table
 
 from sage_cli.cli import options
 from sage_cli.cli.app import new_app
-from sage_cli.cli.console import console, emit, name_column, refuse_gpu, show_plan, show_report
-from sage_cli.cli.live import Live
+from sage_cli.cli.console import (
+    Live,
+    console,
+    emit,
+    name_column,
+    refuse_gpu,
+    show_plan,
+    show_report,
+)
 from sage_cli.cli.options import METHOD, option
 from sage_cli.cli.rl import Compat
 
@@ -132,7 +139,7 @@ def _refuse_options(ctx: typer.Context) -> None:
 
 
 def _sweeps(root: Path | None) -> Sweeps:
-    from sage_cli.settings.sections.runs import default_root
+    from sage_cli.settings.runs import default_root
     from sage_cli.trials.search.planned_sweep import Sweeps
 
     return Sweeps(root or default_root())

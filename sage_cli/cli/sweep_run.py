@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 
 from sage_cli.cli.training_run import RlTraining
-from sage_cli.config.describe import evaluation_facts, rl_facts
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.evaluation.benchmarks import refuse_trained
-from sage_cli.models.planned import Described, memory_of
+from sage_cli.models.planned import Described, evaluation_facts, memory_of, rl_facts
 from sage_cli.problems.load import check_rows
 from sage_cli.progress import Progress
-from sage_cli.settings.sections.runs import ExecutorSection
+from sage_cli.settings.runs import ExecutorSection
 from sage_cli.store.locks import driver
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.training.rewards import require_plugins

@@ -13,7 +13,6 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from sage_cli.config.consent import consents
-from sage_cli.config.describe import remarks, rl_facts, sft_facts
 from sage_cli.config.load import changed, require_named_model
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import AbsentModelError, BusyError, ConfigurationError, StoreError
@@ -41,8 +40,11 @@ from sage_cli.models.planned import (
     base_facts,
     planned_base,
     reference_policy,
+    remarks,
+    rl_facts,
     rl_run,
     run_facts,
+    sft_facts,
     sft_run,
 )
 from sage_cli.models.policy import Policy, named_policy, named_run
@@ -51,12 +53,11 @@ from sage_cli.problems.problem import Demonstration
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress, Silent
 from sage_cli.sampling.sampler import chosen_backend, planned_obstacles
+from sage_cli.settings.inputs import ScratchModel, kernel_arguments, trained_dtype
 from sage_cli.settings.presets import DEFAULT_PRESET
-from sage_cli.settings.sections.model import ScratchModel, kernel_arguments, trained_dtype
 from sage_cli.store.locks import wait_for_writer
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.store.run import Origin, Run, Runs
-from sage_cli.training.callbacks import Watch, watched
 from sage_cli.training.launch import (
     accelerate_configuration,
     ended_with,
@@ -72,7 +73,15 @@ from sage_cli.training.launch import (
 )
 from sage_cli.training.rewards import require_plugins, require_rewards
 from sage_cli.training.rollouts import reference_facts, require_rollouts, sample_reference
-from sage_cli.training.training import Training, pool_facts, pool_identity, train, training_problems
+from sage_cli.training.training import (
+    Training,
+    Watch,
+    pool_facts,
+    pool_identity,
+    train,
+    training_problems,
+    watched,
+)
 
 if TYPE_CHECKING:
     from sage_cli.evaluation.evaluate import Evaluation
@@ -244,8 +253,8 @@ class SftTraining(TrainingRun):
         config = self.config
         progress.say(f"[bold]{self.planned.id}[/]: loading libraries and demonstrations")
         from sage_cli.training.checkpoints import refuse_foreign
-        from sage_cli.training.hardware import require_optimizer
         from sage_cli.training.sft import train_sft
+        from sage_cli.training.trainer import require_optimizer
 
         require_optimizer(config.sft.optimizer, "sft.optimizer")
         if resumed is not None:
@@ -582,7 +591,7 @@ class RlTraining(TrainingRun):
         To several where several are asked for, and to one where its rollout engine would hold
         memory of the GPU that the evaluation's engine needs: only the end of a process frees it.
         """
-        from sage_cli.training.rollout_engine import is_colocated
+        from sage_cli.training.rollouts import is_colocated
 
         needs_gpu = self.evaluation is not None and is_colocated(self.config.rollout)
         return needs_gpu or self.config.rl.processes > 1
@@ -599,8 +608,8 @@ class RlTraining(TrainingRun):
             )
 
     def _require_machine(self) -> None:
-        from sage_cli.training.hardware import require_hardware, require_optimizer
-        from sage_cli.training.rollout_engine import settled_engine
+        from sage_cli.training.rollouts import settled_engine
+        from sage_cli.training.trainer import require_hardware, require_optimizer
 
         require_hardware(self.config.model, processes_here(self.config.rl.processes))
         require_optimizer(self.config.rl.optimizer, "rl.optimizer")

@@ -39,7 +39,7 @@ def command(
 ) -> None:
     """Look at runs, samples, sweeps and suites in a browser; nothing is changed."""
     from sage_cli.cli.app import ask_nobody
-    from sage_cli.settings.sections.runs import default_root
+    from sage_cli.settings.runs import default_root
 
     ask_nobody()  # it shows what is on this machine
     root = runs or default_root()
@@ -105,7 +105,7 @@ def named(root: Path, name: str | None) -> tuple[Kind | None, str]:
 
 
 def _export(root: Path, kind: Kind | None, name: str, folder: Path, json: bool) -> None:
-    from sage_cli.cli.live import doing
+    from sage_cli.cli.console import doing
     from sage_cli.view.page_file import write_export
 
     with doing("writing the page"):

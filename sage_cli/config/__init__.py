@@ -3,5 +3,5 @@
 `schema` puts the sections of `sage_cli.settings` together, refuses what contradicts, and lists
 every setting by name. `load` merges presets, flags and `--set` into a configuration; `explain` says
 what a setting means, and what is wrong with a configuration. `consent` keeps stored files from
-running code and naming servers. `describe` puts a configuration into words.
+running code and naming servers.
 """

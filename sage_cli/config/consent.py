@@ -9,9 +9,9 @@ from typing import Any
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.json_value import leaves, value_at
+from sage_cli.settings.inputs import PretrainedModel, ScratchModel
 from sage_cli.settings.own_code import names_code
-from sage_cli.settings.sections.model import PretrainedModel, ScratchModel
-from sage_cli.settings.sections.sampling import DecodingSection, SamplingSection
+from sage_cli.settings.sampling import DecodingSection, SamplingSection
 
 _KEPT_OF_SAMPLING = {*DecodingSection.model_fields, "stop_at_answer", "batch_rows",
                      "vllm.tensor_parallel_size", "vllm.max_model_len",

@@ -28,18 +28,20 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.json_value import leaves, value_at
 from sage_cli.methods.grpo import Grpo
 from sage_cli.methods.method import Method
-from sage_cli.settings.compat import OFFICIAL, WARM_UP, official_settings
 from sage_cli.settings.own_code import AS_STORED
 from sage_cli.settings.passwords import taken
 from sage_cli.settings.presets import (
     BLOCKS,
     DEFAULT_PRESET,
+    OFFICIAL,
+    WARM_UP,
+    official_settings,
     preset_layers,
     preset_names,
     yaml_value,
 )
-from sage_cli.settings.sections.runs import default_root
-from sage_cli.settings.sections.sampling import SERVER_URL
+from sage_cli.settings.runs import default_root
+from sage_cli.settings.sampling import SERVER_URL
 
 STORED = "stored configuration"
 PRESET = "preset "

@@ -14,6 +14,14 @@ from sage_cli.errors import ConfigurationError, SageError
 from sage_cli.guides import Guide, NoGuide
 from sage_cli.methods.grpo import Grpo
 from sage_cli.methods.method import Method, batch_of
+from sage_cli.settings.inputs import (
+    DataSection,
+    ModelSection,
+    PretrainedModel,
+    PromptSection,
+    ScratchModel,
+    trained_dtype,
+)
 from sage_cli.settings.presets import (
     BLOCKS,
     FSDP_2,
@@ -23,28 +31,15 @@ from sage_cli.settings.presets import (
     read_yaml,
     sharding_of,
 )
-from sage_cli.settings.section import COSMETIC, Extensible, Section, in_file, is_cosmetic
-from sage_cli.settings.sections.data import DataSection
-from sage_cli.settings.sections.model import (
-    ModelSection,
-    PretrainedModel,
-    PromptSection,
-    ScratchModel,
-    trained_dtype,
-)
-from sage_cli.settings.sections.runs import (
-    ExecutorSection,
-    RunSection,
-    SweepSection,
-    TrackingSection,
-)
-from sage_cli.settings.sections.sampling import (
+from sage_cli.settings.runs import ExecutorSection, RunSection, SweepSection, TrackingSection
+from sage_cli.settings.sampling import (
     EvaluationSection,
     GradingSection,
     RolloutSection,
     SamplingSection,
 )
-from sage_cli.settings.sections.training import PLURALITY, AnchorSection, SftSection
+from sage_cli.settings.section import COSMETIC, Extensible, Section, in_file, is_cosmetic
+from sage_cli.settings.training import PLURALITY, AnchorSection, SftSection
 
 if TYPE_CHECKING:
     from sage_cli.config.load import Layer

@@ -18,14 +18,13 @@ from sage_cli.problems.load import benchmark_names, load_problems, load_training
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.registry import find, generated, is_file_name, shown_name, source_of
 from sage_cli.problems.rows import Group
-from sage_cli.settings.judge_names import IMPORTED_JUDGE
+from sage_cli.settings.inputs import DataSection, PromptSection
 from sage_cli.settings.own_code import names_code
-from sage_cli.settings.sections.data import DataSection
-from sage_cli.settings.sections.model import PromptSection
-from sage_cli.settings.sections.sampling import EvaluationSection, GradingSection
+from sage_cli.settings.sampling import EvaluationSection, GradingSection
+from sage_cli.solution_text import IMPORTED_JUDGE
 
 if TYPE_CHECKING:
-    from sage_cli.grading import Grader
+    from sage_cli.grading.grader import Grader
 
 
 @dataclass(frozen=True)
@@ -193,7 +192,7 @@ def grader_of(
     sees_text: bool = False,
 ) -> Grader:
     """A grader with a judge, its relative tolerance unless `grading` has one, and tags."""
-    from sage_cli.grading import Grader  # a plan grades nothing
+    from sage_cli.grading.grader import Grader  # a plan grades nothing
 
     return Grader(
         workers=grading.workers,

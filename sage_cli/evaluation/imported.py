@@ -30,13 +30,16 @@ from sage_cli.evaluation.stored import imported_set
 from sage_cli.file_hash import file_hash
 from sage_cli.grading.grader import check_golds
 from sage_cli.grading.grades import AnswerTags, extract
-from sage_cli.metrics import Counts, parse_ks
+from sage_cli.metrics import Counts, curve, curve_ks, parse_ks
+from sage_cli.metrics.intervals import Resampling
 from sage_cli.models.folders import WEIGHTS_FILE
-from sage_cli.models.policy import NO_GOLD, PROBLEMS
+from sage_cli.models.policy import NO_GOLD, PROBLEMS, Labels
 from sage_cli.problems.problem import Problem, problem_id
 from sage_cli.problems.rows import read_file
-from sage_cli.reports.document import Provenance
-from sage_cli.settings.judge_names import IMPORTED_JUDGE
+from sage_cli.reports.document import Provenance, Report, report_folder
+from sage_cli.reports.passk import Line, passk_document
+from sage_cli.settings.sampling import EvaluationSection
+from sage_cli.solution_text import IMPORTED_JUDGE
 from sage_cli.store.annotations import GradeStore
 from sage_cli.store.files import identity_of, write_json, write_text
 from sage_cli.store.run import IMPORTED, Run, surroundings
@@ -420,6 +423,38 @@ def file_notes(files: Sequence[CountedFile]) -> list[str]:
         if len({settings.get(name) for settings in stated} - {None}) > 1
     ]
     return notes + [f"{file.path}: {note}" for file in files for note in file.log.notes]
+
+
+def passk_of_files(
+    files: Sequence[CountedFile],
+    labels: Labels,
+    k: str | None,
+    evaluation: EvaluationSection,
+    root: Path,
+) -> Report:
+    """Curves from anybody's counts or samples, one file a curve; no model is needed.
+
+    `k` says which ks the table shows, without it every k up to the smallest number of samples.
+    """
+    ks = ks_of_files(files, k, "1..n")
+    curve_at = curve_ks(min(int(file.counts.n_P.min()) for file in files), ks)
+    typed = {Path(name): label for name, label in labels.items()}
+    names = [typed.get(file.path, own) for file, own in zip(files, file_labels(files), strict=True)]
+    if repeated := [name for name in names if names.count(name) > 1]:
+        raise ConfigurationError(
+            f"{len(repeated)} files would be called '{repeated[0]}'",
+            "name each file once, or label it as FILE=Label",
+        )
+    resampling = Resampling(evaluation.confidence, evaluation.bootstrap)
+    lines = [
+        Line(name, file.task or "counted elsewhere", curve([file.counts], curve_at, resampling))
+        for file, name in zip(files, names, strict=True)
+    ]
+    provenance = provenance_of_files(files)
+    identity = identity_of("passk", [*(provenance.files or {}).values()])
+    folder = report_folder(root, f"passk-{files[0].path.stem}-{identity[:8]}")
+    document = passk_document(lines, provenance, ks)
+    return replace(document, notes=tuple(file_notes(files))).write(folder)
 
 
 def shared_problems(

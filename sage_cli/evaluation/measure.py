@@ -23,13 +23,14 @@ from sage_cli.progress import Progress
 from sage_cli.reports.document import SeedCounts
 from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplerSetup, build_sampler
 from sage_cli.settings.own_code import named
-from sage_cli.settings.sections.sampling import SamplingSection
+from sage_cli.settings.sampling import SamplingSection
 from sage_cli.store.annotations import GradeStore
 from sage_cli.store.sample_parts import FINISH_REASONS, Completion, encodable
 from sage_cli.store.sample_set import SampleSet
 
 if TYPE_CHECKING:
-    from sage_cli.grading import Grade, Grader
+    from sage_cli.grading.grader import Grader
+    from sage_cli.grading.grades import Grade
 
 OnStored = Callable[[list[Completion]], None]
 

@@ -13,16 +13,15 @@ from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.metrics import Counts
 from sage_cli.metrics.counts import SampleGrades
-from sage_cli.models.compatibility import refuse_other_template
-from sage_cli.models.policy import Policy
+from sage_cli.models.policy import Policy, refuse_other_template
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
 from sage_cli.reports.document import SeedCounts
 from sage_cli.sampling.sampler import SamplingParameters
-from sage_cli.settings.judge_names import IMPORTED_JUDGE
-from sage_cli.settings.sections.model import PromptSection, sampled_dtype
-from sage_cli.settings.sections.sampling import DecodingSection
+from sage_cli.settings.inputs import PromptSection, sampled_dtype
+from sage_cli.settings.sampling import DecodingSection
+from sage_cli.solution_text import IMPORTED_JUDGE
 from sage_cli.store.annotations import GradeStore
 from sage_cli.store.run import IMPORTED
 from sage_cli.store.sample_parts import Completion, Tally

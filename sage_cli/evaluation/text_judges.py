@@ -15,16 +15,15 @@ from sage_cli.evaluation.benchmarks import Benchmark, grader_of
 from sage_cli.evaluation.evaluate import Evaluated, Evaluation
 from sage_cli.evaluation.measure import Measurements
 from sage_cli.evaluation.stored import PolicySamples, seed_counts
-from sage_cli.grading import GRADING_VERSION
-from sage_cli.grading.grades import Status
+from sage_cli.grading.grades import GRADING_VERSION, Status
 from sage_cli.grading.judges import label_of
 from sage_cli.problems.problem import Generator, Problem
 from sage_cli.problems.registry import generated
 from sage_cli.progress import Progress
 from sage_cli.reports.document import SeedCounts
 from sage_cli.sampling.sampler import SampleRequest, SamplerSetup, SamplingParameters, build_sampler
+from sage_cli.settings.inputs import PromptSection
 from sage_cli.settings.own_code import names_code
-from sage_cli.settings.sections.model import PromptSection
 from sage_cli.solution_text import CLOSE, is_open
 from sage_cli.store.annotations import GradeStore
 

@@ -1,7 +1,7 @@
 """Completion to grade.
 
 `grades.py` finds the answer, a judge (`judges.py`) compares it with the gold, by the rules of
-`mathematics/` for formulas, and in a process of `workers.py` if that may take long.
+`mathematics/` for formulas, and in a process of `worker.py` if that may take long.
 """
 
 from importlib import import_module

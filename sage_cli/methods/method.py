@@ -16,7 +16,7 @@ from pydantic import ConfigDict, Field
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.own_code import load_plugin
 from sage_cli.settings.section import COSMETIC, WHERE_SET, Extensible
-from sage_cli.settings.sections.training import (
+from sage_cli.settings.training import (
     GRADE,
     THE_GRADE,
     AnchorSection,
@@ -35,9 +35,8 @@ if TYPE_CHECKING:
     from sage_cli.guides import Guide
     from sage_cli.methods.formulas import AdvantageInputs, Update
     from sage_cli.methods.hooks import Hooks, Setup
-    from sage_cli.settings.sections.data import DataSection, SourceSection
-    from sage_cli.settings.sections.model import ModelSection, PromptSection
-    from sage_cli.settings.sections.sampling import RolloutSection
+    from sage_cli.settings.inputs import DataSection, ModelSection, PromptSection, SourceSection
+    from sage_cli.settings.sampling import RolloutSection
 
 Loss = Literal["grpo", "bnpo", "dapo", "dr_grpo", "cispo", "sapo", "luspo"]
 CLIPPING = ("grpo", "bnpo", "dapo", "dr_grpo", "luspo")
@@ -81,7 +80,7 @@ class Method(Extensible):
     algo: str = "grpo"
     """The method; `sage config algos` lists them."""
     compat: Literal["none", "official"] = Field("none", json_schema_extra=COSMETIC)
-    """`official` fills in the authors' values where they differ (`sage_cli.settings.compat`)."""
+    """`official` fills in the authors' values where they differ (`sage_cli.settings.presets`)."""
     steps: int = Field(1000, ge=1)
     """Optimiser steps."""
     prompts_per_step: int = Field(8, ge=1)

@@ -20,11 +20,10 @@ from torch import Tensor
 from sage_cli.guides import NoGuide
 from sage_cli.methods.formulas import AdvantageInputs, Texts, Update, checked
 from sage_cli.methods.method import Method, OnlineMethod
+from sage_cli.settings.inputs import DataSection, PretrainedModel, PromptSection
+from sage_cli.settings.sampling import RolloutSection
 from sage_cli.settings.section import docstrings
-from sage_cli.settings.sections.data import DataSection
-from sage_cli.settings.sections.model import PretrainedModel, PromptSection
-from sage_cli.settings.sections.sampling import RolloutSection
-from sage_cli.settings.sections.training import AnchorSection
+from sage_cli.settings.training import AnchorSection
 
 PROMPTS, COMPLETIONS, TOKENS, STEP, STEPS = 5, 4, 9, 3, 10
 EQUAL_GROUPS = (0, 3)

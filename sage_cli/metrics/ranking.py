@@ -18,7 +18,7 @@ from sage_cli.metrics.intervals import (
     two_sided_p,
     two_sided_reach,
 )
-from sage_cli.settings.sections.runs import Objective
+from sage_cli.settings.runs import Objective
 
 CountsBySeed = Sequence[Mapping[str, Counts]]
 """A model's measurements: for each training seed, benchmark -> counts."""

@@ -23,39 +23,12 @@ from sage_cli.models.folders import (
     model_config,
     stored_tokens,
 )
-from sage_cli.models.policy import Policy
+from sage_cli.models.policy import Policy, refuse_other_template
 from sage_cli.problems.template import PromptTemplate
-from sage_cli.settings.sections.model import (
-    ModelSection,
-    PretrainedModel,
-    PromptSection,
-    ScratchModel,
-)
+from sage_cli.settings.inputs import ModelSection, PretrainedModel, PromptSection, ScratchModel
 from sage_cli.store.run import Run, Runs, run_of
 
 _MODEL: TypeAdapter[PretrainedModel | ScratchModel] = TypeAdapter(ModelSection)
-
-
-def refuse_other_template(
-    policy: Policy, template: PromptTemplate, *, allowed: bool, use: str
-) -> None:
-    """Refuse to use a model under another prompt than it was trained with, unless `allowed`.
-
-    `use` is what is being done, as "this evaluation".
-    """
-    trained = policy.template
-    if trained in (None, template.hash) or allowed:
-        return
-    unsaid = PromptSection().model_dump(mode="json")
-    before = {**unsaid, **(policy.own_settings.get("prompt") or {})}
-    now = template.section.model_dump(mode="json")
-    keys = [f"prompt.{key}" for key in unsaid if before[key] != now[key]]
-    raise ConfigurationError(
-        f"{policy.label} was trained with prompt template {trained}, and {use} uses "
-        f"{template.hash} ({', '.join(keys) or 'the tokenizer'} differs): results would "
-        "differ for that alone",
-        "drop the other prompt settings, or say --allow-template-mismatch",
-    )
 
 
 def refuse_unfit_start(

@@ -24,7 +24,7 @@ from sage_cli.models.folders import (
     tokenizer_facts,
     without_weights,
 )
-from sage_cli.settings.sections.model import LoraSection, PromptSection
+from sage_cli.settings.inputs import LoraSection, PromptSection
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast

@@ -13,13 +13,8 @@ from sage_cli.models.folders import model_config
 from sage_cli.models.planned import Described
 from sage_cli.problems.load import load_training_problems
 from sage_cli.problems.template import PromptTemplate
+from sage_cli.settings.inputs import PretrainedModel, ScratchModel, sampled_dtype, trained_dtype
 from sage_cli.settings.presets import sharding_of
-from sage_cli.settings.sections.model import (
-    PretrainedModel,
-    ScratchModel,
-    sampled_dtype,
-    trained_dtype,
-)
 
 Model = PretrainedModel | ScratchModel
 CHARACTERS, TAGS_AND_ENDS = 95, 6

@@ -1,6 +1,7 @@
 """Plans: the stages of a command in words, and the run of a configuration before it is trained.
 
-A run is known from its settings and its parent alone.
+At the end are facts and warnings about a configuration. A run is known from its settings and its
+parent alone.
 
 No weights are read, so that a plan can say exactly what is done and what is missing. What the
 weights really were is noted when a run ends (`sage_cli.models.compatibility`).
@@ -26,12 +27,10 @@ from sage_cli.models.folders import (
 )
 from sage_cli.models.policy import Policy, named_policy
 from sage_cli.problems.load import demonstrations_identity, training_identity
-from sage_cli.settings.sections.model import (
-    PretrainedModel,
-    ScratchModel,
-    kernel_arguments,
-    trained_dtype,
-)
+from sage_cli.settings.inputs import PretrainedModel, ScratchModel, kernel_arguments, trained_dtype
+from sage_cli.settings.presets import OFFICIAL, accelerate_file
+from sage_cli.settings.sampling import DecodingSection, RolloutSection
+from sage_cli.settings.training import AnchorSection
 from sage_cli.store.files import identity_of
 from sage_cli.store.run import FAILED, FINISHED, PRUNED, TORN, Run, Runs, run_of
 
@@ -232,3 +231,166 @@ def policy_and_reference(config: SageConfig, base: Policy) -> tuple[Any, Path | 
         held = config.anchor.kl == "reverse" or config.rl.keeps_reference
         return model, reference_policy(base, config).folder if held else None
     return (model if has_adapter else attach_lora(model, config.model.lora)), None
+
+
+ESTIMATORS = {
+    "k3": "k3 as a loss term (the authors'): the pull towards q pi_ref at each state",
+    "k3-corrected": "k3 times the importance ratio: the exact reverse KL of each token",
+    "head": "exact over the likeliest tokens of a state: the reverse KL of each token",
+    "reward": "log-ratio as reward-to-go: the exact gradient of the sequence's pseudo-KL (Eq. 6)",
+}
+
+
+def remarks(config: SageConfig) -> list[str]:
+    """Return sentences on divergence, estimator and reference, and warnings."""
+    sentences, model = [], config.model
+    if config.rl.compat == OFFICIAL:
+        sentences.append(
+            "compat official: the authors' settings where they differ, as docs/fidelity.md lists"
+        )
+    sentences += [*config.rl.warnings(), *_of_the_anchor(config)]
+    if model.tuning == "lora" and model.lora.dropout:
+        sentences.append(
+            f"model.lora.dropout {model.lora.dropout:g} doesn't act in RL, which trains without "
+            "dropout"
+        )
+    return sentences
+
+
+def _of_the_anchor(config: SageConfig) -> list[str]:
+    anchor = config.anchor
+    if not config.rl.takes_a_guide:  # it has something else that holds it
+        return []
+    if anchor.kl == "none" or anchor.beta == 0:
+        return ["no KL anchor: no reference is loaded"]
+    if anchor.kl == "forward":
+        return [
+            f"forward KL, beta {beta_in_words(anchor)}: cross-entropy on "
+            f"{anchor.reference_samples} completions per prompt of the reference "
+            f"({anchor.reference})"
+        ]
+    sentences = [
+        f"reverse KL, beta {beta_in_words(anchor)}, reference: {anchor.reference}; "
+        f"estimator {anchor.estimator}: {ESTIMATORS[anchor.estimator]}",
+        *anchor.changes,
+    ]
+    guided = config.guide.name != "none"
+    if guided and config.guide.of_states and anchor.estimator in ("k3-corrected", "head"):
+        sentences.append(
+            f"warning: {config.guide.name} depends on the state alone and drops out in expectation "
+            f"under {anchor.estimator}: it only adds variance (use anchor.estimator=k3 or reward)"
+        )
+    if anchor.estimator == "head" and config.rollout.truncates:
+        sentences.append(
+            "warning: rollouts leave out unlikely tokens (rollout.top_p, top_k or min_p), of "
+            "which head then estimates nothing past its anchor.head_tokens"
+        )
+    return sentences
+
+
+def beta_in_words(anchor: AnchorSection) -> str:
+    """Return the anchor's weight, and where it goes."""
+    return f"{anchor.beta:g}" + (" falling to 0" if anchor.schedule == "cosine" else "")
+
+
+def sft_facts(config: SageConfig) -> dict[str, Any]:
+    """Return the facts of a supervised warm-up."""
+    section, model = config.sft, config.model
+    length = f"{section.steps} steps" if section.steps else f"{section.epochs} epochs"
+    return {
+        "model": model.path if isinstance(model, PretrainedModel) else "from scratch",
+        "tuning": _tuning(model) if isinstance(model, PretrainedModel) else "full",
+        "weights": _weights(model),
+        "demonstrations": config.data.sft.name,
+        "length": f"{length}, {section.batch_size} rows a step",
+        "learning rate": f"{section.learning_rate:g}, {section.scheduler}",
+        "optimizer": section.optimizer,
+        "seed": section.seed,
+    }
+
+
+def rl_facts(config: SageConfig) -> dict[str, Any]:
+    """Return the facts of a training by RL: objective, anchor, batch arithmetic, amounts."""
+    rl, rollout, limit = config.rl, config.rollout, config.data.rl.limit
+    launched = f", launched by {accelerate_file(rl.accelerate)}" if rl.accelerate else ""
+    return {
+        "algorithm": f"{rl.algo} ({rl.source})",
+        "compat": rl.compat,
+        **rl.describe(),
+        **(_anchor_facts(config) if rl.takes_a_guide else {}),
+        "tuning": _tuning(config.model),
+        "weights": _weights(config.model),
+        "problems": config.data.rl.name + (f", first {limit:,}" if limit else ""),
+        **rl.amounts(rollout.max_tokens),
+        "rollout": _decoding(rollout) + (f", {_engine(rollout)}" if rl.online else ""),
+        "learning rate": f"{rl.peak_rate:g}, {rl.scheduler}, "
+        f"warm-up {rl.warmup_ratio:g} of the steps",
+        "weight decay": f"{rl.weight_decay:g}",
+        "optimizer": rl.optimizer,
+        "processes": f"{rl.processes}{launched}",
+        "seed": rl.seed,
+    }
+
+
+def _anchor_facts(config: SageConfig) -> dict[str, str]:
+    anchor, guide = config.anchor, config.guide
+    parts = [
+        f"{anchor.kl} KL",
+        f"beta {beta_in_words(anchor)}",
+        f"estimator {anchor.estimator}",
+        f"reference {anchor.reference}",
+        *anchor.changes,
+    ]
+    return {
+        "anchor": "none" if anchor.kl == "none" else ", ".join(parts),
+        "guide": guide.describe() if guide.name != "none" else "none",
+    }
+
+
+def _decoding(section: DecodingSection) -> str:
+    return (
+        f"temperature {section.temperature:g}, min_p {section.min_p:g}, "
+        f"{section.max_tokens} new tokens"
+    )
+
+
+def evaluation_facts(config: SageConfig) -> dict[str, Any]:
+    """Return the facts of a measurement: benchmarks, samples, k, sampling and grading."""
+    evaluation, sampling = config.evaluation, config.sampling
+    seeds = f", by each of {evaluation.seeds} seeds" if evaluation.seeds > 1 else ""
+    return {
+        "benchmarks": evaluation.benchmark,
+        "samples": f"{evaluation.samples} per problem{seeds}",
+        "k": evaluation.k,
+        "sampling": f"{_decoding(sampling)}, backend {sampling.backend}",
+        "grading": f"{config.grading.mode}, answers from "
+        + (config.grading.extract or config.prompt.answer),
+    }
+
+
+def _engine(rollout: RolloutSection) -> str:
+    if not rollout.may_use_vllm:
+        return rollout.backend
+    vllm = rollout.vllm
+    mode = f"in {vllm.server_url}" if vllm.mode == "server" else "colocated"
+    if vllm.mode == "colocate" and vllm.tensor_parallel > 1:
+        mode += f" over {vllm.tensor_parallel} GPUs each"
+    engine = f"vLLM {mode}, importance correction {vllm.importance_correction}"
+    if vllm.importance_correction != "none":
+        engine += f" by {rollout.logprobs_mode.replace('_logprobs', '')} log-probabilities"
+    return engine if rollout.backend == "vllm" else f"{engine}; without a GPU the sampler of passk"
+
+
+def _weights(model: PretrainedModel | ScratchModel) -> str:
+    weights, products = trained_dtype(model), model.compute_dtype
+    kept = "as stored" if weights == "auto" else weights
+    product_dtype = "bfloat16 where the GPU has it" if products == "auto" else products
+    chosen = "".join(f", {name} {value}" for name, value in kernel_arguments(model).items())
+    return f"{kept}, products in {product_dtype}{chosen}"
+
+
+def _tuning(model: PretrainedModel | ScratchModel) -> str:
+    if model.tuning == "full":
+        return "full"
+    lora = model.lora
+    return f"LoRA r = {lora.rank}, alpha = {lora.alpha}, {', '.join(lora.targets)}"

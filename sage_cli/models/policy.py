@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sage_cli.config.consent import HOW_TO_CONSENT, asks_for_code, consents
 from sage_cli.errors import AbsentModelError, ConfigurationError, StoreError
@@ -27,10 +27,13 @@ from sage_cli.models.folders import (
     tokenizer_facts,
     whole_model,
 )
+from sage_cli.settings.inputs import PretrainedModel, PromptSection, ScratchModel
 from sage_cli.settings.presets import preset_for
-from sage_cli.settings.sections.model import PretrainedModel, ScratchModel
-from sage_cli.settings.sections.sampling import DecodingSection
+from sage_cli.settings.sampling import DecodingSection
 from sage_cli.store.run import IMPORTED, SEAL, Run, Runs, run_of
+
+if TYPE_CHECKING:
+    from sage_cli.problems.template import PromptTemplate
 
 SAGE_FILE = "sage.json"
 _LOADED = (".safetensors", ".json", ".jinja", ".model", ".txt")
@@ -70,10 +73,13 @@ def require_prompt(names: Sequence[str], sets: Sequence[str], *, others_settings
     )
 
 
-def refuse_other_path(names: Sequence[str], sets: Sequence[str]) -> None:
-    """Refuse a `model.path` that isn't what is measured."""
+def refuse_other_path(names: Sequence[str], sets: Sequence[str], runs: Runs) -> None:
+    """Refuse a `model.path` that is neither what is measured nor what a measured run began from."""
     path = set_path(sets)
     if names and path is not None and path not in names:
+        made_by = (named_run(name, runs) for name in names)
+        if path in [run.config["model"].get("path") for run in made_by if run is not None]:
+            return
         raise ConfigurationError(
             f"model.path is '{path}', and {', '.join(names)} is to be measured",
             f"name the model to measure in their place: {path}",
@@ -478,3 +484,25 @@ def _checkpoint(run: Run, step: str, consent: bool) -> Policy:
         raise StoreError(f"{run.id} has no checkpoint at step '{step}'; it keeps {listed}")
     folder = run.checkpoints / f"checkpoint-{step}"
     return Policy(str(folder), run, checkpoint=int(step), consent=consent)
+
+
+def refuse_other_template(
+    policy: Policy, template: PromptTemplate, *, allowed: bool, use: str
+) -> None:
+    """Refuse to use a model under another prompt than it was trained with, unless `allowed`.
+
+    `use` is what is being done, as "this evaluation".
+    """
+    trained = policy.template
+    if trained in (None, template.hash) or allowed:
+        return
+    unsaid = PromptSection().model_dump(mode="json")
+    before = {**unsaid, **(policy.own_settings.get("prompt") or {})}
+    now = template.section.model_dump(mode="json")
+    keys = [f"prompt.{key}" for key in unsaid if before[key] != now[key]]
+    raise ConfigurationError(
+        f"{policy.label} was trained with prompt template {trained}, and {use} uses "
+        f"{template.hash} ({', '.join(keys) or 'the tokenizer'} differs): results would "
+        "differ for that alone",
+        "drop the other prompt settings, or say --allow-template-mismatch",
+    )

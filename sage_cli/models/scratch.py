@@ -14,7 +14,7 @@ import torch
 from tokenizers import AddedToken, trainers
 from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
 
-from sage_cli.settings.sections.model import ScratchModel
+from sage_cli.settings.inputs import ScratchModel
 
 
 def build_scratch(section: ScratchModel, tokenizer: Qwen2Tokenizer) -> Qwen2ForCausalLM:

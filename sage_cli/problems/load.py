@@ -21,24 +21,16 @@ from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.problems.problem import Demonstration, Generated, Generator, Problem
 from sage_cli.problems.registry import (
     Member,
+    file_and_part,
     generated,
     is_file_name,
     members,
     require_known_revisions,
     trained_on,
 )
-from sage_cli.problems.rows import (
-    DataSet,
-    Layout,
-    Row,
-    content,
-    file_and_part,
-    is_number,
-    is_of_part,
-    read_file,
-)
-from sage_cli.settings.sections.data import DataSection, FieldsSection, SourceSection
-from sage_cli.settings.sections.training import SftSection
+from sage_cli.problems.rows import DataSet, Layout, Row, content, is_number, is_of_part, read_file
+from sage_cli.settings.inputs import DataSection, FieldsSection, SourceSection
+from sage_cli.settings.training import SftSection
 from sage_cli.solution_text import unmarked
 
 log = logging.getLogger(__name__)

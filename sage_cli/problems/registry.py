@@ -18,12 +18,11 @@ from sage_cli.problems.rows import (
     Group,
     after_hashes,
     before_unit,
-    file_and_part,
     in_last_box,
     integer,
     whole,
 )
-from sage_cli.settings.sections.data import DataSection
+from sage_cli.settings.inputs import DataSection
 
 _MATH500 = DataSet(
     "math500", "MATH-500", "HuggingFaceH4/MATH-500", ("test",), ("benchmarks/math500.jsonl",),
@@ -238,6 +237,12 @@ def generated(name: str) -> Generated | None:
     """Return the generator's split that `name` is; None for files, data sets and groups."""
     entry = None if is_file_name(name) else find(name)
     return entry if isinstance(entry, Generated) else None
+
+
+def file_and_part(name: str) -> tuple[str, str]:
+    """Return `train.jsonl` and `dev` of `train.jsonl:dev`; a whole file has the part ''."""
+    file, _, part = name.rpartition(":")
+    return (file, part) if part in ("dev", "train") and file else (name, "")
 
 
 def is_file_name(name: str) -> bool:

@@ -21,9 +21,8 @@ from sage_cli.errors import DataError
 from sage_cli.file_hash import file_hash
 from sage_cli.json_value import json_value
 from sage_cli.problems.problem import Problem, problem_id
-from sage_cli.settings.judge_names import any_of
-from sage_cli.settings.sections.data import FieldsSection
-from sage_cli.solution_text import last_boxed
+from sage_cli.settings.inputs import FieldsSection
+from sage_cli.solution_text import any_of, last_boxed
 
 DELIMITERS = (",", ";", "\t")
 
@@ -48,12 +47,6 @@ def read_file(path: Path, inside: str | None = None) -> Iterator[Row]:
 
 HELD_OUT = 10
 """A file's part `:dev` has about one in so many of its questions."""
-
-
-def file_and_part(name: str) -> tuple[str, str]:
-    """Return `train.jsonl` and `dev` of `train.jsonl:dev`; a whole file has the part ''."""
-    file, _, part = name.rpartition(":")
-    return (file, part) if part in ("dev", "train") and file else (name, "")
 
 
 def is_of_part(question: str, part: str) -> bool:

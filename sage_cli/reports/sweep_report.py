@@ -29,7 +29,7 @@ from sage_cli.metrics.ranking import (
 from sage_cli.reports.document import Document, Figure, Provenance
 from sage_cli.reports.figures import FAINT, GRID, INK, drawing, say
 from sage_cli.reports.tables import UNDEFINED, Cell, Column, Estimate, Row, Table
-from sage_cli.settings.sections.runs import Objective
+from sage_cli.settings.runs import Objective
 
 Value = float | int | str | bool
 State = Literal["done", "missing", "failed", "pruned", "running", "left"]

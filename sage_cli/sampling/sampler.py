@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from sage_cli.problems.template import PromptTemplate
+from sage_cli.settings.inputs import PromptSection
 from sage_cli.settings.own_code import in_words, load_plugin
-from sage_cli.settings.sections.model import PromptSection
-from sage_cli.settings.sections.sampling import SAMPLER_GROUP, DecodingSection, SamplingSection
+from sage_cli.settings.sampling import SAMPLER_GROUP, DecodingSection, SamplingSection
 from sage_cli.solution_text import stop_end
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ def chosen_backend(section: SamplingSection) -> str:
         return "server"
     from sage_cli.sampling.vllm_sampler import vllm_obstacle
 
-    return "vllm" if vllm_obstacle() is None and _has_gpu() else "transformers"
+    return "vllm" if _has_gpu() and vllm_obstacle() is None else "transformers"
 
 
 def _has_gpu() -> bool:

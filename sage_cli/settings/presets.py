@@ -1,10 +1,13 @@
-"""Find and read YAML: what ships by its name, a file by its path; how accelerate's files shard."""
+"""Find and read YAML: what ships by its name, a file by its path; how accelerate's files shard.
+
+At the end is `compat: official` of `rl` and of `evaluation`: where the authors' code differs.
+"""
 
 from __future__ import annotations
 
 import json
 import sysconfig
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
@@ -196,3 +199,88 @@ def sharding_of(accelerate: str | None) -> Sharding | None:
     inside = settings.get(section)
     level_set = inside.get(level, default) if isinstance(inside, Mapping) else default
     return Sharding(kind, int(level_set) if str(level_set).isdigit() else default)
+
+
+OFFICIAL = "official"
+OFFICIAL_SYSTEM_PROMPT = (
+    "You are given a problem.\nThink about the problem and provide your working out.\n"
+    "Place it between <start_working_out> and <end_working_out>.\n"
+    "Then, provide your solution between <SOLUTION></SOLUTION>"
+)
+"""The wording of the authors' code; Appendix E.4 words it a little differently."""
+WARM_UP = "warm-up"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One setting and the authors' value of it.
+
+    `concerns` names the choices (an algorithm, guides, a tuning, prompt formats, or `warm-up`: a
+    published model that is first trained on demonstrations) to which the setting matters; empty
+    where it matters to every run.
+    """
+
+    setting: str
+    value: Any
+    concerns: tuple[str, ...] = ()
+
+
+_GRADING = (
+    # Math-Verify is given the completion, not what stands between the tags
+    Difference("grading.mode", "math-verify"),
+    Difference("grading.extract", "text"),
+    Difference("grading.unfinished", "graded"),
+)
+
+DIFFERENCES = (
+    # older TRL switched the adapter off for the reference; TRL 1 copies it. Of a model that is
+    # tuned in full it loads the reference by name: as published
+    Difference("anchor.reference", "base", ("lora", WARM_UP)),
+    # one counter, moved on by each call of the loss
+    Difference("guide.schedule_clock", "loss_call", ("random", "token")),
+    # Table 8's batch of 8 is 8 completions
+    Difference("rl.prompts_per_step", 1),
+    # generation batches of 16 completions, optimiser batches of 8
+    Difference("rl.steps_per_generation", 2),
+    # Transformers' "constant", which ignores the warm-up ratio beside it
+    Difference("rl.scheduler", "constant"),
+    Difference("rl.warmup_ratio", 0.0),
+    Difference("data.rl.limit", None),
+    Difference("prompt.system", OFFICIAL_SYSTEM_PROMPT, ("paper", "chat")),
+    # what stands where their configuration names no length, as for the base model
+    Difference("rollout.max_tokens", 1024, (WARM_UP,)),
+    Difference("data.sft.measured", "conversation", (WARM_UP,)),
+    Difference("sft.loss", "text", (WARM_UP,)),
+    Difference("sft.seed", 42, (WARM_UP,)),
+    # their DAPO sets epsilon_high and nothing else of it
+    Difference("rl.dynamic_sampling", False, ("dapo",)),
+    Difference("rl.overlong_buffer", None, ("dapo",)),
+    *_GRADING,
+)
+"""What docs/fidelity.md lists under `--compat official`."""
+
+
+EVALUATION_DIFFERENCES = (
+    # what their evaluation asks; the wording is known in substance only
+    Difference(
+        "prompt.user",
+        "Problem: {question}\nSolve the problem step by step and give a final numerical answer.",
+    ),
+    Difference("evaluation.allow_template_mismatch", True),  # they train without that turn
+    Difference("sampling.top_p", 0.95),
+    Difference("sampling.min_p", 0.0),
+    Difference("sampling.stop_at_answer", False),
+    Difference("grading.tolerance", 0.0),  # Minerva's as well
+    *_GRADING,
+)
+"""What docs/fidelity.md lists under an evaluation with `--compat official`."""
+
+
+def official_settings(choices: Iterable[str], section: str = "rl") -> dict[str, Any]:
+    """Return the authors' values by dotted name, for a run of these choices or an evaluation."""
+    chosen = set(choices)
+    return {
+        difference.setting: difference.value
+        for difference in (DIFFERENCES if section == "rl" else EVALUATION_DIFFERENCES)
+        if not difference.concerns or chosen.intersection(difference.concerns)
+    }

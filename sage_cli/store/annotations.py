@@ -16,16 +16,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sage_cli.store.arrow_tables import (
+from sage_cli.store.files import key_of, write_json
+from sage_cli.store.sample_parts import (
+    Completion,
+    Integers,
+    Inventory,
+    Mask,
+    Tally,
     as_column,
     as_numpy,
     empty_table,
     joined,
     read_sealed,
+    tally_of,
     write_sealed,
 )
-from sage_cli.store.files import key_of, write_json
-from sage_cli.store.sample_parts import Completion, Integers, Inventory, Mask, Tally, tally_of
 from sage_cli.store.sample_set import SampleSet
 
 _NAME = pa.dictionary(pa.int32(), pa.string())

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from sage_cli.config.consent import without_services
 from sage_cli.errors import ConfigurationError
-from sage_cli.settings.sections.runs import TrackingSection
+from sage_cli.settings.runs import TrackingSection
 from sage_cli.store.run import Run, evaluation_figures
 
 log = logging.getLogger(__name__)

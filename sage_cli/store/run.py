@@ -33,6 +33,7 @@ from sage_cli.errors import (
 from sage_cli.file_hash import changed_files, sealed_hashes
 from sage_cli.store.files import (
     EIGHT_DIGITS,
+    MetricsFile,
     TornError,
     name_once,
     portable,
@@ -42,7 +43,6 @@ from sage_cli.store.files import (
     write_object,
 )
 from sage_cli.store.locks import LAUNCHER, PATIENCE_S, Lease, is_held, locked, now_s, writer
-from sage_cli.store.metrics import MetricsFile
 
 if TYPE_CHECKING:
     from sage_cli.store.ledger import TrainingCompletions, TrainingLedger

@@ -21,7 +21,6 @@ import numpy as np
 
 from sage_cli.errors import StoreError
 from sage_cli.json_value import json_value
-from sage_cli.store.arrow_tables import as_column
 from sage_cli.store.files import (
     TornError,
     key_of,
@@ -40,6 +39,7 @@ from sage_cli.store.sample_parts import (
     DamagedPartError,
     Inventory,
     Mask,
+    as_column,
     completions_of,
     load_index,
     name_strangers,

@@ -17,7 +17,7 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.guides import Guide, NoGuide
 from sage_cli.guides.divergences import AnchorSchedule
 from sage_cli.guides.guide import ROW_SIGNALS
-from sage_cli.settings.sections.training import AnchorSection, Rows
+from sage_cli.settings.training import AnchorSection, Rows
 from sage_cli.training.anchored_trainer import AnchoredTrainer
 from sage_cli.training.step_record import TokenRecord, token_statistics
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from sage_cli.errors import TrainingError
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for, judge_of
 from sage_cli.evaluation.measure import PolicySampler, sample_and_grade
 from sage_cli.evaluation.stored import PolicySamples
-from sage_cli.grading import Grader
+from sage_cli.grading.grader import Grader
 from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.models.loading import release_memory, switch_off_own_dropout
 from sage_cli.models.planned import policy_and_reference
@@ -31,26 +32,25 @@ from sage_cli.models.policy import Policy
 from sage_cli.problems.problem import Problem, problem_id
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
-from sage_cli.settings.sections.training import SftSection
+from sage_cli.settings.training import SftSection
 from sage_cli.store.run import Origin, Run
 from sage_cli.store.sample_parts import Completion
-from sage_cli.training.callbacks import OnStep
 from sage_cli.training.checkpoints import prepare_resume
-from sage_cli.training.hardware import common_arguments, scheduler_name
-from sage_cli.training.interruption import (
+from sage_cli.training.sft import Example, train_sft
+from sage_cli.training.trainer import (
     LOADING,
     MemoryNeed,
     SealedCheckpoints,
     carry_out,
+    common_arguments,
     memory_explained,
     save_policy,
+    scheduler_name,
 )
-from sage_cli.training.sft import Example, train_sft
-from sage_cli.training.training import Training, Validator, permutations, training_order
-from sage_cli.training.validation import validating
+from sage_cli.training.training import OnStep, Training, Validator, permutations, training_order
 
 if TYPE_CHECKING:
-    from sage_cli.training.callbacks import Watch
+    from sage_cli.training.training import Watch
 
 _UNBOUND = 1 << 30
 """Tokens that no completion of a policy has: SFT leaves none of its own out."""
@@ -132,7 +132,9 @@ def train(training: Training, run: Run, watch: Watch | None, progress: Progress)
         trained, first["sft/loss"] = warm_up.model, warm_up.metrics.read()[-1]["loss"]
     reference = load(trained) if config.model.tuning == "full" else None
     model, pairs, on_step = load(trained), learnt.pairs, watch.on_step
-    with validating(training.validation, tokenizer, watch.on_validation) as validator:
+    validation = training.validation
+    validating = validation.begun(tokenizer, watch.on_validation) if validation else nullcontext()
+    with validating as validator:
         train_preferences(
             config, model, reference, tokenizer, pairs, run, on_step, first, validator
         )

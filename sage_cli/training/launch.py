@@ -29,12 +29,12 @@ from sage_cli.settings.presets import (
     distributed_type,
     read_yaml,
 )
-from sage_cli.settings.sections.runs import TrackingSection
+from sage_cli.settings.runs import TrackingSection
 from sage_cli.store.files import private, write_json
 from sage_cli.store.locks import LAUNCHER, is_locked, writer
 from sage_cli.store.run import FAILED, Run
-from sage_cli.training.callbacks import OnStep, watched
 from sage_cli.training.checkpoints import interrupted, prepare_resume
+from sage_cli.training.training import OnStep, watched
 
 if TYPE_CHECKING:
     from accelerate import PartialState

@@ -20,9 +20,9 @@ from sage_cli.grading.grades import AnswerTags, extract
 from sage_cli.methods.hooks import GradeCompletions, GradeReward
 from sage_cli.methods.method import OnlineMethod
 from sage_cli.problems.problem import Problem
+from sage_cli.settings.inputs import PromptSection
 from sage_cli.settings.own_code import OwnFunction, blamed, names_code
-from sage_cli.settings.sections.model import PromptSection
-from sage_cli.settings.sections.training import GRADE, PLURALITY, RANDOM, Reward, are_usual
+from sage_cli.settings.training import GRADE, PLURALITY, RANDOM, Reward, are_usual
 
 if TYPE_CHECKING:
     from torch import Tensor

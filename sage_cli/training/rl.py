@@ -19,8 +19,7 @@ from trl.rewards import get_soft_overlong_punishment
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import TrainingError
 from sage_cli.evaluation.benchmarks import grader_for
-from sage_cli.grading import Grade
-from sage_cli.grading.grades import AnswerTags, answer_begin
+from sage_cli.grading.grades import AnswerTags, Grade, answer_begin
 from sage_cli.methods.hooks import GradeCompletions, Setup
 from sage_cli.methods.method import Method, OnlineMethod, batch_of
 from sage_cli.models.loading import context_of, keep_tags
@@ -29,40 +28,44 @@ from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
 from sage_cli.sampling.sampler import SamplingParameters, Stopping, eos_ids
-from sage_cli.settings.sections.model import PretrainedModel
-from sage_cli.settings.sections.sampling import RolloutSection, VllmRolloutSection
+from sage_cli.settings.inputs import PretrainedModel
+from sage_cli.settings.sampling import RolloutSection, VllmRolloutSection
 from sage_cli.store.run import Run
 from sage_cli.store.sample_parts import Completion
-from sage_cli.training.callbacks import OnStep, Watch
 from sage_cli.training.checkpoints import prepare_resume, step_of
-from sage_cli.training.hardware import common_arguments, scheduler_name, without_cpu_number
-from sage_cli.training.interruption import (
-    LOADING,
-    MemoryNeed,
-    carry_out,
-    memory_explained,
-    save_policy,
-)
 from sage_cli.training.launch import join_processes, world_size
 from sage_cli.training.reference import ReferenceCompletions
 from sage_cli.training.rewards import paid_rewards
 from sage_cli.training.rl_trainer import RlTrainer
-from sage_cli.training.rollout_engine import (
+from sage_cli.training.rollouts import (
     as_launched,
     context_length,
     engine_as_asked,
+    reference_completions,
+    sampled_rollouts,
+    samples_beforehand,
     settled_engine,
 )
-from sage_cli.training.rollouts import reference_completions, sampled_rollouts, samples_beforehand
 from sage_cli.training.step_record import Noted, StepWriter
+from sage_cli.training.trainer import (
+    LOADING,
+    MemoryNeed,
+    carry_out,
+    common_arguments,
+    memory_explained,
+    save_policy,
+    scheduler_name,
+    without_cpu_number,
+)
 from sage_cli.training.training import (
+    OnStep,
     SampleRollouts,
     Training,
     Validator,
+    Watch,
     rows_seen,
     training_order,
 )
-from sage_cli.training.validation import validating
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,9 @@ def train(training: Training, run: Run, watch: Watch | None, _progress: Progress
     with ExitStack() as stack:
         grader = stack.enter_context(grader_for(config.data.rl.name, config.grading, config.prompt))
         on_sampled = watch.on_validation if watch else _nobody
-        validator = stack.enter_context(validating(training.validation, tokenizer, on_sampled))
+        validator = None
+        if training.validation:
+            validator = stack.enter_context(training.validation.begun(tokenizer, on_sampled))
 
         def grades(golds: Sequence[str], completions: Sequence[str]) -> list[Grade]:
             opened = template.opened or ""

@@ -25,21 +25,13 @@ from sage_cli.methods.method import OnlineMethod
 from sage_cli.models.loading import causal_of
 from sage_cli.sampling.sampler import Stopping
 from sage_cli.settings.own_code import load_plugin
-from sage_cli.settings.sections.training import AnchorSection
+from sage_cli.settings.training import AnchorSection
 from sage_cli.store.files import read_object, write_json
-from sage_cli.training.anchor_signals import RowSignals, whole_texts
-from sage_cli.training.anchored_trainer import AnchoredTrainer
-from sage_cli.training.interruption import SealedCheckpoints
-from sage_cli.training.reference import (
-    MovingReference,
-    ReferenceCompletions,
-    check_reference,
-    choose_reference,
-    forward_kl_loss,
-)
+from sage_cli.training.anchored_trainer import AnchoredTrainer, check_reference, choose_reference
+from sage_cli.training.passes import RowSignals, regrouped, whole_texts
+from sage_cli.training.reference import MovingReference, ReferenceCompletions, forward_kl_loss
 from sage_cli.training.rewards import Paid, raise_failures
-from sage_cli.training.rollout_engine import ask_for_each_row, merge_beside
-from sage_cli.training.shared_prompts import regrouped
+from sage_cli.training.rollouts import ask_for_each_row, merge_beside
 from sage_cli.training.step_record import (
     COMPLETION_TEXTS,
     Noted,
@@ -54,6 +46,7 @@ from sage_cli.training.step_record import (
     token_statistics,
     unfinished,
 )
+from sage_cli.training.trainer import SealedCheckpoints
 from sage_cli.training.training import Ids, SampleRollouts, Validator
 
 _ADVANTAGE, _REWARD = "advantage.json", "reward.json"

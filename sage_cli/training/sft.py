@@ -13,14 +13,19 @@ from trl import SFTConfig, SFTTrainer
 
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.models.loading import context_of
-from sage_cli.settings.sections.model import ComputeDtype
-from sage_cli.settings.sections.training import SftSection
-from sage_cli.store.metrics import MetricsFile
+from sage_cli.settings.inputs import ComputeDtype
+from sage_cli.settings.training import SftSection
+from sage_cli.store.files import MetricsFile
 from sage_cli.store.run import Run
-from sage_cli.training.callbacks import OnStep
 from sage_cli.training.checkpoints import newest_sealed, step_of
-from sage_cli.training.hardware import common_arguments
-from sage_cli.training.interruption import MemoryNeed, SealedCheckpoints, carry_out, disk_explained
+from sage_cli.training.trainer import (
+    MemoryNeed,
+    SealedCheckpoints,
+    carry_out,
+    common_arguments,
+    disk_explained,
+)
+from sage_cli.training.training import OnStep
 
 IGNORED = -100
 

@@ -22,11 +22,11 @@ from sage_cli.guides.divergences import k3, log_ratio
 from sage_cli.guides.guide import require_finite
 from sage_cli.guides.token_values import entropy_percentiles, guide_statistics
 from sage_cli.methods.hooks import Generated, GradeReward, Row
-from sage_cli.settings.sections.runs import TrackingSection
+from sage_cli.settings.runs import TrackingSection
 from sage_cli.store.ledger import PromptRow, Sampled, TrainingCompletions, TrainingLedger
 from sage_cli.store.run import Run
 from sage_cli.store.run_facts import PHASES
-from sage_cli.training.callbacks import OnStep, Safeguards
+from sage_cli.training.training import OnStep, Safeguards
 
 _NOISE = 1e-9
 """Nats a token below which a divergence is rounding: before the first update there is none."""

@@ -23,7 +23,7 @@ from sage_cli.evaluation.benchmarks import (
     refuse_unnamed,
 )
 from sage_cli.evaluation.measure import grade_rows
-from sage_cli.grading import Grader
+from sage_cli.grading.grader import Grader
 from sage_cli.metrics import parse_ks, pass_at_k
 from sage_cli.models.policy import Policy
 from sage_cli.problems.template import PromptTemplate
@@ -53,6 +53,13 @@ class Validation:
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
+
+    @contextmanager
+    def begun(self, tokenizer: Any, on_sampled: OnSampled) -> Iterator[Validator]:
+        """Yield the validator of policies with this tokenizer; graders end with the block."""
+        with self:
+            measure = partial(self.validate, tokenizer=tokenizer, on_sampled=on_sampled)
+            yield Validator(self.interval, measure)
 
     def require_room(self, policy: Policy) -> None:
         """Raise ConfigurationError where a problem leaves no room for its samples."""
@@ -155,16 +162,3 @@ def configured_validation(config: SageConfig) -> Validation | None:
     searched = {k for objective in sweep.objectives for k in objective.weights if k <= n}
     ks = tuple(sorted({*parse_ks(f"1..{n}:pow2", n), *searched}))
     return Validation(evaluation.every, benchmarks, config, ks)
-
-
-@contextmanager
-def validating(
-    validation: Validation | None, tokenizer: Any, on_sampled: OnSampled
-) -> Iterator[Validator | None]:
-    """Yield the validator of policies with this tokenizer; None without a validation."""
-    if validation is None:
-        yield None
-        return
-    with validation:
-        measure = partial(validation.validate, tokenizer=tokenizer, on_sampled=on_sampled)
-        yield Validator(validation.interval, measure)

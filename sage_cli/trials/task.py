@@ -25,7 +25,7 @@ from sage_cli.models.policy import Policy, checkpoint_steps, named_policies
 from sage_cli.problems.load import benchmark_names, is_here, load_problems
 from sage_cli.problems.registry import find, is_file_name
 from sage_cli.problems.rows import DataSet, Group
-from sage_cli.settings.sections.data import DataSection
+from sage_cli.settings.inputs import DataSection
 from sage_cli.store.files import TornError, identity_of, name_once, read_object, write_object
 from sage_cli.store.run import Run, Runs
 from sage_cli.trials.executors.executor import Command, Resources, local_places, task_resources

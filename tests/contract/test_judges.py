@@ -6,7 +6,7 @@ from judge_contract import JudgeContract
 from sage_cli.grading.judges import PlainMathVerify, Roles, StrictMath
 from sage_cli.problems.arithmetic import Arithmetic
 from sage_cli.problems.knights_knaves import KnightsKnaves
-from sage_cli.settings.sections.data import ArithmeticSection, KnightsKnavesSection
+from sage_cli.settings.inputs import ArithmeticSection, KnightsKnavesSection
 
 
 class Mathematics(JudgeContract):

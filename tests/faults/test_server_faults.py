@@ -21,9 +21,9 @@ from sage_cli.sampling.sampler import SampleRequest, SamplerSetup, SamplingParam
 from sage_cli.sampling.sampler_contract import SamplerContract
 from sage_cli.sampling.server import HOPELESS, ServerSampler
 from sage_cli.sampling.server_api import Chat, Login, ServerHttp
+from sage_cli.settings.inputs import PromptSection
 from sage_cli.settings.passwords import VARIABLE
-from sage_cli.settings.sections.model import PromptSection
-from sage_cli.settings.sections.sampling import SamplingSection
+from sage_cli.settings.sampling import SamplingSection
 from sage_cli.store.sample_set import SampleIdentity, SampleSet
 
 OFF = SamplingParameters(0.7, 1.0, 0, 0.0, 16, None)

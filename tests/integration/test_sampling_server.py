@@ -12,7 +12,7 @@ from sage_cli.sampling import server as server_client
 from sage_cli.sampling.sampler import SampleRequest, SamplerSetup, SamplingParameters, sample_seed
 from sage_cli.sampling.sampler_contract import SamplerContract
 from sage_cli.sampling.server import ServerSampler
-from sage_cli.settings.sections.sampling import SamplingSection
+from sage_cli.settings.sampling import SamplingSection
 from sage_cli.store.sample_set import SampleIdentity, SampleSet
 
 PARAMETERS = SamplingParameters(0.7, 0.9, 40, 0.05, 16, "</SOLUTION>")

@@ -13,7 +13,7 @@ from trl import GRPOTrainer
 
 from sage_cli.methods.method import Method
 from sage_cli.models.loading import load_model
-from sage_cli.settings.compat import WARM_UP, official_settings
+from sage_cli.settings.presets import WARM_UP, official_settings
 from sage_cli.settings.section import built_in
 from sage_cli.store.run import Run
 from sage_cli.training.guided_retries import Pair, train_preferences

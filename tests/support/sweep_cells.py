@@ -16,7 +16,7 @@ from sage_cli.reports.sweep_report import (
     document_of,
     sweep_result,
 )
-from sage_cli.settings.sections.runs import parse_objective
+from sage_cli.settings.runs import parse_objective
 from sage_cli.store.files import write_json
 
 P, N = 40, 64

@@ -23,8 +23,7 @@ from sage_cli.methods.dars import SecondStage
 from sage_cli.methods.formulas import group_advantages
 from sage_cli.methods.method import Method, PolicyGradient
 from sage_cli.settings import own_code
-from sage_cli.training.callbacks import Safeguards
-from sage_cli.training.training import Validator
+from sage_cli.training.training import Safeguards, Validator
 
 TAGS = ["<SOLUTION>", "</SOLUTION>"]
 

@@ -16,7 +16,7 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.models.loading import load_model, load_tokenizer
 from sage_cli.store.run import Run
 from sage_cli.training.rl import RlInputs, build_trainer
-from sage_cli.training.rollout_engine import as_launched, engine_as_asked
+from sage_cli.training.rollouts import as_launched, engine_as_asked
 from sage_cli.training.step_record import mismatch_statistics
 
 pytestmark = pytest.mark.timeout(1800)

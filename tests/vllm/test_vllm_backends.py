@@ -26,7 +26,7 @@ from sage_cli.sampling.sampler import (
 from sage_cli.sampling.sampler_contract import SamplerContract
 from sage_cli.sampling.server import ServerSampler
 from sage_cli.sampling.vllm_sampler import VllmSampler
-from sage_cli.settings.sections.sampling import SamplingSection
+from sage_cli.settings.sampling import SamplingSection
 from sage_cli.store.sample_set import SampleIdentity, SampleSet
 
 pytestmark = pytest.mark.timeout(1800)  # on a busy CPU an engine takes minutes to load

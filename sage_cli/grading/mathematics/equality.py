@@ -17,8 +17,16 @@ from sage_cli.grading.mathematics.notation import (
     is_symbol,
     letters,
     normalise,
+    same_wording,
+    stated,
 )
-from sage_cli.grading.mathematics.numbers import Number, read_number, with_point
+from sage_cli.grading.mathematics.numbers import (
+    Number,
+    read_number,
+    read_unit,
+    same_unit,
+    with_point,
+)
 from sage_cli.grading.mathematics.structure import (
     Solutions,
     Structure,
@@ -33,9 +41,7 @@ from sage_cli.grading.mathematics.structure import (
     split,
     unnamed,
 )
-from sage_cli.grading.mathematics.units import read_unit, same_unit
 from sage_cli.grading.mathematics.values import close, is_real
-from sage_cli.grading.mathematics.wording import same_wording, stated
 
 Prove = Callable[[str, str], bool]
 """(gold, answer), normalised, -> True if algebra finds them equal."""

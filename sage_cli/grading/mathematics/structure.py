@@ -10,9 +10,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 from sage_cli.grading.mathematics.expression import constant
-from sage_cli.grading.mathematics.notation import closing, is_quantity, is_symbol, unwrapped
+from sage_cli.grading.mathematics.notation import TEXT, closing, is_quantity, is_symbol, unwrapped
 from sage_cli.grading.mathematics.values import Value, close, is_real
-from sage_cli.grading.mathematics.wording import TEXT
 
 _ENVIRONMENT = re.compile(
     r"([^=]*?)[\[(]?\\begin ?\{([pb]?matrix|smallmatrix|array)\}(?:\{[lcr|]*\})?(.*)"

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
 from sage_cli.errors import ConfigurationError, ExecutorError
-from sage_cli.settings.sections.runs import ExecutorSection
+from sage_cli.settings.runs import ExecutorSection
 from sage_cli.store.files import private
 from sage_cli.trials.executors import process_guard
 

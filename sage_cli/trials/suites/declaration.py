@@ -24,8 +24,8 @@ from sage_cli.config.schema import setting, settings
 from sage_cli.errors import ConfigurationError, did_you_mean
 from sage_cli.reports.published import published_rows
 from sage_cli.settings.presets import read_yaml, shipped
+from sage_cli.settings.sampling import AnalysisOptions
 from sage_cli.settings.section import Listed, Section
-from sage_cli.settings.sections.sampling import AnalysisOptions
 
 if TYPE_CHECKING:
     from sage_cli.metrics import About

@@ -12,7 +12,7 @@ from sage_cli.evaluation import measure as drawing
 from sage_cli.models.planned import plan_of
 from sage_cli.progress import Silent
 from sage_cli.store.sample_parts import Completion
-from sage_cli.training import interruption
+from sage_cli.training import trainer
 
 __all__ = ["base", "tokenizer"]
 pytestmark = pytest.mark.slow
@@ -154,12 +154,12 @@ def test_killed_in_retries_in_sft_and_in_dpo_it_ends_the_same_to_the_bit(
         train(settings, base)
     sampler.most = 1 << 30
 
-    def sealed_and_killed(checkpoint, lease, seal=interruption.seal):
+    def sealed_and_killed(checkpoint, lease, seal=trainer.seal):
         seal(checkpoint, lease)
         raise KilledError
 
     with monkeypatch.context() as patch:
-        patch.setattr(interruption, "seal", sealed_and_killed)
+        patch.setattr(trainer, "seal", sealed_and_killed)
         with pytest.raises(KilledError):
             train(settings, base)
     with pytest.raises(KilledError):

@@ -5,12 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from sage_cli.cli.named_models import passk_of_files
 from sage_cli.cli.power import power, whole_numbers
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.evaluate import Evaluation
-from sage_cli.evaluation.imported import read_counted_files
+from sage_cli.evaluation.imported import passk_of_files, read_counted_files
 from sage_cli.progress import Silent
 
 

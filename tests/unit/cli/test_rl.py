@@ -151,7 +151,7 @@ def test_an_engines_memory_ends_with_the_process_that_trains(
 ):
     """What is measured afterwards needs the GPU that a colocated engine would still hold."""
     where = []
-    monkeypatch.setattr("sage_cli.training.rollout_engine.is_colocated", lambda _: True)
+    monkeypatch.setattr("sage_cli.training.rollouts.is_colocated", lambda _: True)
     monkeypatch.setattr(f"{RL}.train_together", lambda *_: where.append("a process of its own"))
     monkeypatch.setattr(Policy, "tokenizer_facts", TokenizerFacts("<eos>", None, "scratch"))
     monkeypatch.setattr(f"{RL}.RlTraining.train_here", lambda *_: where.append("here"))

@@ -17,7 +17,7 @@ from sage_cli.models.loading import attach_lora, load_model, load_tokenizer
 from sage_cli.models.policy import Policy
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Silent
-from sage_cli.settings.sections.model import LoraSection
+from sage_cli.settings.inputs import LoraSection
 from sage_cli.store.run import Runs
 from sage_cli.store.sample_parts import Completion, token_ids
 

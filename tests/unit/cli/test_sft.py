@@ -16,8 +16,7 @@ from sage_cli.models.planned import sft_run
 from sage_cli.progress import Silent
 from sage_cli.store.locks import writer
 from sage_cli.store.run import Runs
-from sage_cli.training import hardware
-from sage_cli.training import sft as trainer
+from sage_cli.training import sft, trainer
 
 SMALL = ["model.hidden=16", "model.layers=1", "model.heads=2", "model.feed_forward=32"]
 
@@ -88,7 +87,7 @@ def test_the_length_that_counts_is_the_questions_or_the_conversations(folder, ro
 @pytest.mark.parametrize(("setting", "loss"), [(None, "completion"), ("text", "text")])
 def test_what_the_loss_covers_is_a_setting(folder, rows, monkeypatch, setting, loss):
     seen = []
-    monkeypatch.setattr(trainer, "train_sft", lambda *arguments: seen.extend(arguments[3]))
+    monkeypatch.setattr(sft, "train_sft", lambda *arguments: seen.extend(arguments[3]))
     monkeypatch.setattr(training_run, "note_weights", lambda run: None)
     sets = ["sft.optimizer=adamw", *([f"sft.loss={setting}"] if setting else [])]
     SftTraining.of(config(folder, rows, *sets)).carry_out(Silent())
@@ -100,7 +99,7 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_written(
 ):
     with pytest.raises(ConfigurationError, match=r"sft\.enabled is false"):
         SftTraining.of(config(folder, rows, "sft.enabled=false"))
-    monkeypatch.setattr(hardware, "find_spec", lambda _: None)
+    monkeypatch.setattr(trainer, "find_spec", lambda _: None)
     monkeypatch.setattr(training_run, "sft_inputs", lambda *_: pytest.fail("the training began"))
     eight_bit = SftTraining.of(config(folder, rows, "sft.optimizer=adamw_8bit"))
     with pytest.raises(ConfigurationError, match="needs the package bitsandbytes"):

@@ -10,7 +10,7 @@ from sage_cli.cli.suite_run import FRESH, plan_suite, planned_tuned
 from sage_cli.errors import ConfigurationError
 from sage_cli.reports.document import Provenance
 from sage_cli.reports.sweep_report import Axis
-from sage_cli.settings.sections.runs import parse_objective
+from sage_cli.settings.runs import parse_objective
 from sage_cli.trials.search.planned_sweep import sweep_folder
 from sage_cli.trials.suites.trials import Overrides, planned
 from sage_cli.trials.task import cost

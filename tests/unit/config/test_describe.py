@@ -2,8 +2,8 @@
 
 import pytest
 
-from sage_cli.config.describe import remarks
 from sage_cli.config.schema import SageConfig
+from sage_cli.models.planned import remarks
 
 
 def said(**sections):

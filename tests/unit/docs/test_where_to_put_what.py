@@ -82,7 +82,7 @@ if "" in sys.argv:
 ADDED = {
     "a guide": {"guides/steady.py": GUIDE},
     "a method": {"methods/halved.py": METHOD},
-    "a setting": {"settings/sections/sampling.py": (SETTING.partition("    patience")[0], SETTING)},
+    "a setting": {"settings/sampling.py": (SETTING.partition("    patience")[0], SETTING)},
     "a benchmark": {"problems/registry.py": (BENCHMARK.partition("    DataSet")[0], BENCHMARK)},
     "an analysis": {
         "analysis/counted.py": ANALYSIS,

@@ -128,7 +128,7 @@ def test_a_difference_is_of_the_samples_that_both_judges_find_right(passk, tmp_p
 def test_a_function_sees_question_completion_and_gold_once(passk, monkeypatch):
     expected = {"m": BY_ANSWER, "m, right by mine.py:judge": pytest.approx([0.5, 5 / 6])}
     assert curves(passk("--grade", "mine.py:judge")) == expected
-    monkeypatch.setattr("sage_cli.grading.workers.WorkerPool.run", None)  # stored
+    monkeypatch.setattr("sage_cli.grading.grader.WorkerPool.run", None)  # stored
     assert curves(passk("--grade", "mine.py:judge")) == expected
     assert curves(passk()) == {"m": BY_ANSWER}
 

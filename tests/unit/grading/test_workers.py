@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sage_cli.grading import Grader
-from sage_cli.grading.workers import WorkerProcess
+from sage_cli.grading.grader import WorkerProcess
 
 
 def surd(number):

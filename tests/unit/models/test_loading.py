@@ -16,12 +16,7 @@ from sage_cli.models.folders import fingerprint
 from sage_cli.models.loading import attach_lora, load_model, load_tokenizer
 from sage_cli.models.policy import Policy
 from sage_cli.models.scratch import build_scratch, build_tokenizer
-from sage_cli.settings.sections.model import (
-    LoraSection,
-    PretrainedModel,
-    ScratchModel,
-    trained_dtype,
-)
+from sage_cli.settings.inputs import LoraSection, PretrainedModel, ScratchModel, trained_dtype
 
 TAGS = ("<a>", "</a>")
 SMALL = ScratchModel(kind="scratch", hidden=16, layers=1, heads=2, feed_forward=32, seed=3)

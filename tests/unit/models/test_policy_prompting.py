@@ -111,6 +111,19 @@ def test_a_path_that_is_set_is_the_model_that_is_measured(runs, tmp_path):
         settings("rl-dapo", sets=sets)
 
 
+def test_the_path_that_a_run_began_from_may_be_typed_beside_it(runs, tmp_path):
+    """As a suite's plan prints it: `sage eval RUN --preset NAME --set model.path=FOLDER`."""
+    theirs = model(tmp_path / "theirs")
+    sets = ["model.kind=pretrained", f"model.path={theirs}"]
+    with runs.at("sft", "theirs", "2" * 8).recording(
+        load(sets=sets).config.model_dump(mode="json"), kind="sft"
+    ):
+        pass
+    assert settings("sft-theirs", preset=["tiny"], sets=sets).model.path == theirs
+    with pytest.raises(ConfigurationError, match=f"model.path is '{theirs}', and rl-dapo is to be"):
+        settings("rl-dapo", preset=["tiny"], sets=sets)
+
+
 def test_names_of_the_hub_and_names_that_are_none(runs, tmp_path):
     (tmp_path / "org").mkdir()
     policy = named_policy("Qwen/Qwen2.5-Math-1.5B", runs)

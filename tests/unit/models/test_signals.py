@@ -8,7 +8,7 @@ import torch
 
 from sage_cli.models.scratch import build_scratch, build_tokenizer
 from sage_cli.models.signals import batch_signals
-from sage_cli.settings.sections.model import ScratchModel
+from sage_cli.settings.inputs import ScratchModel
 
 SMALL = ScratchModel(kind="scratch", hidden=16, layers=1, heads=2, feed_forward=32, seed=3)
 

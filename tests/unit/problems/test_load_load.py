@@ -16,8 +16,8 @@ from sage_cli.problems.load import (
     read_problems,
 )
 from sage_cli.problems.problem import Problem, problem_id
-from sage_cli.settings.sections.data import DataSection, FieldsSection
-from sage_cli.settings.sections.training import SftSection
+from sage_cli.settings.inputs import DataSection, FieldsSection
+from sage_cli.settings.training import SftSection
 
 
 def jsonl(path, *rows):

@@ -8,8 +8,8 @@ import pytest
 
 from sage_cli.problems.load import load_demonstrations, load_problems
 from sage_cli.problems.problem import Problem
-from sage_cli.settings.sections.data import ArithmeticSection, DataSection, SourceSection
-from sage_cli.settings.sections.training import SftSection
+from sage_cli.settings.inputs import ArithmeticSection, DataSection, SourceSection
+from sage_cli.settings.training import SftSection
 
 FEW = DataSection(arithmetic=ArithmeticSection(held_out=60, validation=60))
 OTHER = DataSection(

@@ -16,7 +16,7 @@ from sage_cli.models.folders import tokenizer_facts
 from sage_cli.models.loading import keep_tags, load_tokenizer
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.sampling.sampler import Ending, SamplingParameters, Stopping
-from sage_cli.settings.sections.model import PromptSection
+from sage_cli.settings.inputs import PromptSection
 from sage_cli.training.sft import IGNORED, Example, tokenized
 
 FOLDER = Path(__file__).resolve().parents[3] / ".tokenizers"

@@ -22,8 +22,8 @@ from sage_cli.problems.load import (
 from sage_cli.problems.problem import problem_id
 from sage_cli.problems.registry import ENTRIES, data_set, members
 from sage_cli.problems.rows import DataSet
-from sage_cli.settings.sections.data import DataSection
-from sage_cli.settings.sections.training import SftSection
+from sage_cli.settings.inputs import DataSection
+from sage_cli.settings.training import SftSection
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

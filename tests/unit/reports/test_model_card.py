@@ -9,7 +9,7 @@ from random_model import save_scratch
 from sage_cli.cli.export import export, model_card, push, require_hub_name
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.progress import Silent
-from sage_cli.settings.sections.model import ScratchModel
+from sage_cli.settings.inputs import ScratchModel
 from sage_cli.store.files import write_json
 from sage_cli.store.run import Runs, record_evaluation
 

@@ -28,7 +28,7 @@ from sage_cli.sampling.sampler import (
     build_sampler,
     sample_seed,
 )
-from sage_cli.settings.sections.sampling import SamplingSection
+from sage_cli.settings.sampling import SamplingSection
 
 
 def parameters(temperature=1.0, top_p=1.0, top_k=0, min_p=0.0):

@@ -5,7 +5,7 @@ from sage_examples.sampler import OneByOne
 
 from sage_cli.sampling.sampler import SamplerSetup
 from sage_cli.sampling.sampler_contract import SamplerContract
-from sage_cli.settings.sections.sampling import SamplingSection
+from sage_cli.settings.sampling import SamplingSection
 
 
 class TestOneByOne(SamplerContract):

@@ -25,8 +25,8 @@ from sage_cli.sampling.sampler import (
     chosen_backend,
     sample_seed,
 )
-from sage_cli.settings.sections.model import PromptSection
-from sage_cli.settings.sections.sampling import SamplingSection
+from sage_cli.settings.inputs import PromptSection
+from sage_cli.settings.sampling import SamplingSection
 from sage_cli.store.sample_parts import Completion
 
 SECTION = SamplingSection(temperature=0.0, max_tokens=12, batch_rows=8)

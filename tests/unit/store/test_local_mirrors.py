@@ -3,7 +3,7 @@
 import pytest
 from mirrored_run import resume_at, train
 
-from sage_cli.settings.sections.runs import TrackingSection
+from sage_cli.settings.runs import TrackingSection
 from sage_cli.store.mirrors import mirrors_of
 from sage_cli.store.run import record_evaluation
 

@@ -18,6 +18,7 @@ import pytest
 
 from sage_cli.errors import StoreError
 from sage_cli.store import locks
+from sage_cli.store.files import MetricsFile
 from sage_cli.store.locks import (
     EXPIRY_S,
     LAUNCHER,
@@ -30,7 +31,6 @@ from sage_cli.store.locks import (
     locked,
     writer,
 )
-from sage_cli.store.metrics import MetricsFile
 from sage_cli.store.run import require_storage
 
 HOLD = """

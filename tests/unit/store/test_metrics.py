@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sage_cli.store.metrics import END_BYTES, MetricsFile
+from sage_cli.store.files import END_BYTES, MetricsFile
 
 
 @pytest.fixture

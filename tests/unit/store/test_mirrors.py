@@ -3,7 +3,7 @@
 import pytest
 from mirrored_run import rollout
 
-from sage_cli.settings.sections.runs import TrackingSection
+from sage_cli.settings.runs import TrackingSection
 from sage_cli.store import mirrors as mirrors
 from sage_cli.store.mirrors import Follower
 from sage_cli.store.run import record_evaluation

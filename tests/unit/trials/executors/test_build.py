@@ -5,7 +5,7 @@ import os
 import pytest
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.settings.sections.runs import ExecutorSection
+from sage_cli.settings.runs import ExecutorSection
 from sage_cli.trials.executors import executor
 from sage_cli.trials.executors.executor import Resources, build_executor, task_resources
 

@@ -12,7 +12,7 @@ from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
 from sage_cli.metrics import Counts
 from sage_cli.progress import Silent
-from sage_cli.store.metrics import MetricsFile
+from sage_cli.store.files import MetricsFile
 from sage_cli.store.run import Run
 from sage_cli.trials.executors.executor import Command, LocalExecutor, Resources
 from sage_cli.trials.queue import Failure, Kind, TaskQueue

@@ -1,4 +1,6 @@
-"""The last box, by hand and against a slow reading of the same rule."""
+"""The last box, by hand and against a slow reading of the same rule; thoughts and stop texts."""
+
+from __future__ import annotations
 
 import pytest
 from hypothesis import given
@@ -6,7 +8,7 @@ from hypothesis import strategies as st
 
 from sage_cli.grading.grades import AnswerTags, extract
 from sage_cli.problems.rows import in_last_box
-from sage_cli.solution_text import last_boxed
+from sage_cli.solution_text import is_open, last_boxed, stop_end
 
 
 @pytest.mark.parametrize(("text", "contents"), [
@@ -64,3 +66,22 @@ def test_golds_and_completions_are_read_alike(units):
     text = "".join(units)
     answer = extract(text, AnswerTags(), "boxed")
     assert in_last_box(text) == ((answer or "").strip() or None)
+
+
+@pytest.mark.parametrize(("text", "opened"), [
+    ("", False), ("42", False), ("<think>", True), ("<think>a</think>b", False),
+    ("a</think>b", False),  # the prompt opened it
+    ("<think>a</think>b<think>c", True), ("</think><think>", True),
+])  # fmt: skip
+def test_a_thought_is_open_until_it_is_closed(text, opened):
+    assert is_open(text) is opened
+
+
+@pytest.mark.parametrize(("text", "end"), [
+    ("ab|c|", 3), ("abc", None), ("<think>|</think>", None), ("<think>|", None),
+    ("<think>|</think>a|b", 18), ("|<think>", 1), ("a</think>|", 10),
+    ("<think>|</think><think>|</think>|", 33), ("", None),
+])  # fmt: skip
+def test_the_first_stop_text_outside_thoughts_is_heard(text, end):
+    assert stop_end(text, "|") == end
+    assert stop_end(text, None) is None

@@ -17,11 +17,11 @@ from trl.generation.vllm_generation import VLLMGeneration
 from sage_cli.errors import ConfigurationError, SamplingError, TrainingError
 from sage_cli.models.loading import attach_lora, load_model
 from sage_cli.models.policy import Policy
+from sage_cli.settings.inputs import LoraSection
 from sage_cli.settings.passwords import VARIABLE
-from sage_cli.settings.sections.model import LoraSection
-from sage_cli.settings.sections.sampling import SERVER_URL, RolloutSection
-from sage_cli.training import rollout_engine
-from sage_cli.training.rollout_engine import (
+from sage_cli.settings.sampling import SERVER_URL, RolloutSection
+from sage_cli.training import rollouts
+from sage_cli.training.rollouts import (
     adapted_layers,
     as_launched,
     ask_for_each_row,
@@ -31,9 +31,9 @@ from sage_cli.training.rollout_engine import (
     is_colocated,
     merge_beside,
     require_heads,
+    require_rollouts,
     settled_engine,
 )
-from sage_cli.training.rollouts import require_rollouts
 
 
 def rollout(backend="vllm", **vllm):
@@ -43,7 +43,7 @@ def rollout(backend="vllm", **vllm):
 @pytest.fixture
 def gpu_with_vllm(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(rollout_engine, "find_spec", lambda _: object())
+    monkeypatch.setattr(rollouts, "find_spec", lambda _: object())
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_the_engine_is_what_the_machine_can_run_or_is_refused(
     monkeypatch, gpu, vllm, launcher, asked, settled
 ):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
-    monkeypatch.setattr(rollout_engine, "find_spec", lambda _: object() if vllm else None)
+    monkeypatch.setattr(rollouts, "find_spec", lambda _: object() if vllm else None)
     if launcher:
         monkeypatch.setenv(f"ACCELERATE_USE_{launcher}", "true")
     if " " not in settled:
@@ -305,7 +305,7 @@ def test_a_policy_without_an_adapter_is_handed_over_as_trl_does_it(base, monkeyp
 
 
 def test_a_release_of_trl_that_merges_elsewhere_is_refused(base, monkeypatch):
-    monkeypatch.setattr(rollout_engine.inspect, "getsource", lambda _: "def other(self): ...")
+    monkeypatch.setattr(rollouts.inspect, "getsource", lambda _: "def other(self): ...")
     with pytest.raises(TrainingError, match="release of TRL"):
         merge_beside(generation(coarse(base), monkeypatch))
 

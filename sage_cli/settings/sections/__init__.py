@@ -1,1 +1,0 @@
-"""One section of the configuration a file, with its checks."""
