@@ -17,8 +17,7 @@ import numpy as np
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks, refuse_unnamed
-from sage_cli.evaluation.measure import Measurements, measure
-from sage_cli.evaluation.stored import PolicySamples, missing, stored_counts
+from sage_cli.evaluation.samples import Measurements, PolicySamples, measure, missing, stored_counts
 from sage_cli.metrics import curve, curve_ks, parse_ks
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.intervals import Resampling, pass_matrix
