@@ -38,11 +38,11 @@ from sage_cli.reports.document import (
 from sage_cli.reports.passk import (
     Line,
     OverTemperatures,
+    evaluation_document,
     over_temperatures_document,
     passk_document,
 )
 from sage_cli.reports.published import published_scores
-from sage_cli.reports.scores import evaluation_document
 from sage_cli.solution_text import IMPORTED_JUDGE
 from sage_cli.store.files import file_stems, identity_of, key_of
 from sage_cli.store.locks import writer

@@ -353,7 +353,7 @@ def _logits(model: MemoryModel, cohorts: list[Cohort]) -> Tensor:
     tokens_B = np.concatenate([cohort.last_tokens for cohort in cohorts])
     positions_B = np.concatenate([cohort.positions for cohort in cohorts])
     for cohort in cohorts:
-        cohort.memory.own.make_room()
+        cohort.memory.own.make_room(1, cohort.memory.own.length + 1)
     logits_BV = model.logits(
         SideBySide([c.memory for c in cohorts], [c.rows for c in cohorts]),
         torch.from_numpy(tokens_B).unsqueeze(1).to(model.device),
