@@ -3,8 +3,6 @@
 Then what guides ask for, in real trainings: the tilted reference, grades, rewards, groups.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 import weakref
