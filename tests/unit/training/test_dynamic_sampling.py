@@ -90,9 +90,8 @@ def test_training_with_it_sees_fewer_equal_groups(bench, configure):
     bench.grader = picky
     rl = {"steps": 6, "warmup_ratio": 0.0}
     plain = bench.records(configure(rl=rl))
-    records = bench.records(
-        configure(rl=rl | {"dynamic_sampling": True, "max_extra_generations": 4})
-    )
+    dynamic = rl | {"dynamic_sampling": True, "max_extra_generations": 4}
+    records = bench.records(configure(rl=dynamic))
     assert sum(record["groups/discarded"] for record in records) > 5
     assert all(record["groups/extra_generations"] <= 4 for record in records)
 

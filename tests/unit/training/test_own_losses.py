@@ -125,9 +125,8 @@ def test_never_more_rows_at_once_than_without_it(hard, configure, monkeypatch):
 
     monkeypatch.setattr(RlTrainer, "_generate", generating)
     monkeypatch.setattr(GRPOTrainer, "_get_per_token_logps_and_entropies", passing)
-    records = hard.records(
-        configure(rl={**DARS, "allocation": "hw", "most_rollouts": 30, "steps": 2})
-    )
+    rl = {**DARS, "allocation": "hw", "most_rollouts": 30, "steps": 2}
+    records = hard.records(configure(rl=rl))
     assert records[0]["rollouts/extra"] > 16
     assert max(drawn) == 16
     assert max(passed) == 4
