@@ -31,7 +31,7 @@ from sage_cli.store.run import Run
 pytestmark = pytest.mark.slow
 
 MORE = """
-sft: {steps: 120, batch_size: 32, max_length: 48, learning_rate: 1.0e-2, save_every: 1000}
+sft: {steps: 60, batch_size: 32, max_length: 48, learning_rate: 1.0e-2, save_every: 1000}
 rl: {steps: 12, prompts_per_step: 4, rollouts_per_prompt: 4, save_every: 2, stop_when_stuck: false}
 anchor: {beta: 0.4}
 evaluation: {samples: 8, k: 1..8, bootstrap: 100}
@@ -151,7 +151,7 @@ def test_a_missing_base_is_trained_first_and_once(lab, trained):
     assert (base["kind"], base["status"], base["parent"]) == ("sft", "finished", None)
     assert len(list(lab.folder.glob("runs/sft-*"))) == 1
     records = lab.records(base["id"])
-    assert [record["step"] for record in records] == list(range(1, 121))
+    assert [record["step"] for record in records] == list(range(1, 61))
     assert records[-1]["loss"] < 0.5 * records[0]["loss"]
     assert "is trained already" in lab.here("sft", *PRESETS).output
 

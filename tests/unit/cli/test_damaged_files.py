@@ -10,6 +10,7 @@ from sage_cli.config.load import load
 from sage_cli.errors import SageError
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.models.folders import fingerprint
+from sage_cli.reports import passk as passk_report
 from sage_cli.store.files import warn_once
 from sage_cli.store.run import Run
 from sage_cli.store.run_facts import Entry
@@ -170,7 +171,10 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_damaged_file_is_named_or_without_effect(kind, stored, sage, tmp_path, caplog):
+def test_a_damaged_file_is_named_or_without_effect(
+    kind, stored, sage, tmp_path, caplog, monkeypatch
+):
+    monkeypatch.setattr(passk_report, "draw_curves", lambda *_: None)  # no picture is looked at
     root = tmp_path / "empty" / "runs"
     shutil.copytree(stored, root)
     where, read = KINDS[kind]
