@@ -26,7 +26,7 @@ from browser import Browser, chromium, served
 from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
 from sage_cli.evaluation.benchmarks import grader_for, load_benchmarks
-from sage_cli.evaluation.stored import PolicySamples
+from sage_cli.evaluation.samples import PolicySamples
 from sage_cli.models.policy import Policy
 from sage_cli.store.annotations import GradeStore
 from sage_cli.store.files import write_json, write_object

@@ -3,6 +3,7 @@
 import gc
 import os
 from contextlib import chdir
+from functools import cache
 from importlib.metadata import EntryPoints, distributions, entry_points
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -34,6 +35,9 @@ def _plugins(**chosen):
 
 
 own_code.entry_points = _plugins
+
+# no test takes the machine's power away, and to wait for the disk is half the time of a small run
+os.fsync = lambda _: None
 
 # how long an example takes says something of the machine, and nothing is timed in tests
 settings.register_profile("sage", deadline=None)
@@ -93,6 +97,7 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+@cache
 def _is_heavy(path):
     return any(path.is_relative_to(_HERE / "unit" / heavy) for heavy in HEAVY)
 

@@ -234,16 +234,13 @@ class PolicyMeans:
             policy: gap(values[policy], values[first], self.options) for policy in others
         }
 
-    def tables(
-        self, title: str, notes: Sequence[str] = (), heading: str | None = None
-    ) -> tuple[Table, ...]:
+    def tables(self, title: str, notes: Sequence[str] = ()) -> tuple[Table, ...]:
         """Return a table of means, and one of differences, with `notes`, if there are any."""
-        heading = heading or self.item
-        table = wide_table(title, heading, self.means)
+        table = wide_table(title, self.item, self.means)
         if not _policies(self.differences):
             return (table,)
         first = _policies(self.means)[0]
-        return table, wide_table(f"less {first}", heading, self.differences, notes)
+        return table, wide_table(f"less {first}", self.item, self.differences, notes)
 
     def sheet(self, value: str) -> Table:
         """Return the means as rows of a CSV file."""

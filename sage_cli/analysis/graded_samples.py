@@ -15,7 +15,7 @@ import numpy as np
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import Benchmark
-from sage_cli.evaluation.stored import PolicySamples, counts_of, stored_grades
+from sage_cli.evaluation.samples import PolicySamples, counts_of, stored_grades
 from sage_cli.grading.grades import Grade
 from sage_cli.metrics import Counts, pooled
 from sage_cli.metrics.counts import RIGHT, FloatArray, entropy_of_counts

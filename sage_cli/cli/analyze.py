@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sage_cli.config.schema import SageConfig
     from sage_cli.evaluation.benchmarks import Benchmark
     from sage_cli.evaluation.evaluate import Evaluation
-    from sage_cli.evaluation.stored import PolicySamples
+    from sage_cli.evaluation.samples import PolicySamples
     from sage_cli.models.policy import Labels
     from sage_cli.reports.document import Document
     from sage_cli.settings.sampling import AnalysisOptions
@@ -157,7 +157,7 @@ class Analysing:
     def samples(self) -> list[PolicySamples]:
         """Return the samples of the named policies, after the base if one is needed or named."""
         from sage_cli.analysis.selection import with_base
-        from sage_cli.evaluation.stored import PolicySamples
+        from sage_cli.evaluation.samples import PolicySamples
         from sage_cli.models.policy import chosen_policies
         from sage_cli.store.run import Runs
 
@@ -253,7 +253,7 @@ def _of_samples(asked: Analysing, progress: Progress) -> Inputs:
 
 
 def _require_samples(asked: Analysing) -> None:
-    from sage_cli.evaluation.stored import missing
+    from sage_cli.evaluation.samples import missing
 
     policies = [own.policy for own in asked.samples]
     lines = [

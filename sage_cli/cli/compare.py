@@ -91,7 +91,7 @@ def compare(
 
     With `second`, a judge of texts, a sample is right that both judges find right.
     """
-    from sage_cli.evaluation.stored import missing
+    from sage_cli.evaluation.samples import missing
     from sage_cli.evaluation.text_judges import judged_again, text_judges
     from sage_cli.models.compatibility import own_controls, refuse_several_methods, unchecked
     from sage_cli.models.policy import named_policy, refuse_equal_labels

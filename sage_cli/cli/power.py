@@ -147,7 +147,7 @@ def _bases(
     """Return each base's counts on each benchmark, and their provenance."""
     from sage_cli.evaluation import imported
     from sage_cli.evaluation.evaluate import provenance_of
-    from sage_cli.evaluation.stored import PolicySamples, stored_counts
+    from sage_cli.evaluation.samples import PolicySamples, stored_counts
     from sage_cli.metrics import pooled
     from sage_cli.models.policy import chosen_policies
     from sage_cli.store.run import Runs

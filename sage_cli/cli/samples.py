@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sage_cli.config.schema import SageConfig
     from sage_cli.evaluation.imported import Gathered
     from sage_cli.evaluation.log_formats import ForeignFile
-    from sage_cli.evaluation.stored import StoredAnswer
+    from sage_cli.evaluation.samples import StoredAnswer
     from sage_cli.guides.guide import OptionalSignal
     from sage_cli.models.policy import Policy
     from sage_cli.reports.token_report import TokenReport
@@ -219,7 +219,7 @@ def samples_show(
     `problem` is a prefix of an id. Raises StoreError if no such completion is stored.
     """
     from sage_cli.evaluation.evaluate import Evaluation
-    from sage_cli.evaluation.stored import PolicySamples, stored_answers
+    from sage_cli.evaluation.samples import PolicySamples, stored_answers
     from sage_cli.models.policy import named_policy
     from sage_cli.store.run import Runs
 
@@ -369,8 +369,7 @@ def token_report(
 
     from sage_cli.analysis.scoring import Forward
     from sage_cli.evaluation.benchmarks import load_benchmarks
-    from sage_cli.evaluation.measure import PolicySampler, grade_rows
-    from sage_cli.evaluation.stored import PolicySamples
+    from sage_cli.evaluation.samples import PolicySampler, PolicySamples, grade_rows
     from sage_cli.guides.token_values import token_values
     from sage_cli.methods.method import batch_of
     from sage_cli.models.planned import reference_of

@@ -17,8 +17,7 @@ import numpy as np
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks, refuse_unnamed
-from sage_cli.evaluation.measure import Measurements, measure
-from sage_cli.evaluation.stored import PolicySamples, missing, stored_counts
+from sage_cli.evaluation.samples import Measurements, PolicySamples, measure, missing, stored_counts
 from sage_cli.metrics import curve, curve_ks, parse_ks
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.intervals import Resampling, pass_matrix
@@ -39,11 +38,11 @@ from sage_cli.reports.document import (
 from sage_cli.reports.passk import (
     Line,
     OverTemperatures,
+    evaluation_document,
     over_temperatures_document,
     passk_document,
 )
 from sage_cli.reports.published import published_scores
-from sage_cli.reports.scores import evaluation_document
 from sage_cli.solution_text import IMPORTED_JUDGE
 from sage_cli.store.files import file_stems, identity_of, key_of
 from sage_cli.store.locks import writer

@@ -26,7 +26,7 @@ from sage_cli.evaluation.log_formats import (
     is_correct,
     read_foreign,
 )
-from sage_cli.evaluation.stored import imported_set
+from sage_cli.evaluation.samples import imported_set
 from sage_cli.file_hash import file_hash
 from sage_cli.grading.grader import check_golds
 from sage_cli.grading.grades import AnswerTags, extract

@@ -15,8 +15,7 @@ from sage_cli.config.load import changed
 from sage_cli.config.schema import SageConfig
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.evaluate import provenance_of
-from sage_cli.evaluation.measure import measure
-from sage_cli.evaluation.stored import PolicySamples, stored_answers
+from sage_cli.evaluation.samples import PolicySamples, measure, stored_answers
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.intervals import Resampling, gaffke
 from sage_cli.models.policy import Policy

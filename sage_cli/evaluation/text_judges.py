@@ -13,8 +13,7 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import Benchmark, grader_of
 from sage_cli.evaluation.evaluate import Evaluated, Evaluation
-from sage_cli.evaluation.measure import Measurements
-from sage_cli.evaluation.stored import PolicySamples, seed_counts
+from sage_cli.evaluation.samples import Measurements, PolicySamples, seed_counts
 from sage_cli.grading.grades import GRADING_VERSION, Status
 from sage_cli.grading.judges import label_of
 from sage_cli.problems.problem import Generator, Problem

@@ -275,11 +275,7 @@ def _shared() -> Grader:
 
 
 def check_golds(
-    golds: Iterable[tuple[str, object]],
-    *,
-    judge: str = "math",
-    mode: str = "strict",
-    tolerance: float | None = None,
+    golds: Iterable[tuple[str, object]], *, judge: str = "math", tolerance: float | None = None
 ) -> list[str]:
     """Return the ids of the (id, gold) pairs whose gold, as an answer, is not graded `right`.
 
@@ -289,7 +285,7 @@ def check_golds(
     is_function = names_code(judge)
     golds = [(id_, single) for id_, gold in golds for single in each_gold(gold_text(gold))]
     tags = AnswerTags()
-    with Grader(judge=judge, mode=mode, tolerance=tolerance) as grader:
+    with Grader(judge=judge, tolerance=tolerance) as grader:
         grades = grader.grade_many((gold, f"{tags.open}{gold}{tags.close}") for _, gold in golds)
     pairs = zip(golds, grades, strict=True)
     unfit = [

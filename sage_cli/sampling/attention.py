@@ -240,11 +240,7 @@ class OwnTokens:
     def begin(self, rows: int) -> None:
         """Remove all tokens and make room for `rows` rows."""
         self.length = 0
-        self._make_room(rows, 0)
-
-    def make_room(self) -> None:
-        """Make room for one more token."""
-        self._make_room(1, self.length + 1)
+        self.make_room(rows, 0)
 
     def put(self, layer: int, k_BHD: Tensor, v_BHD: Tensor) -> tuple[Tensor, Tensor]:
         """Store one token of every row; return keys and values up to it, (B, H, T, D).
@@ -261,7 +257,7 @@ class OwnTokens:
 
     def take(self, sources_B: Indices) -> None:
         """Row b becomes what row `sources_B[b]` was; a row may be taken several times."""
-        self._make_room(len(sources_B), self.length)
+        self.make_room(len(sources_B), self.length)
         changed = np.flatnonzero(sources_B != np.arange(len(sources_B)))
         if not len(changed):
             return
@@ -270,7 +266,8 @@ class OwnTokens:
         for buffer_YBHTD in (self._keys_YBHTD, self._values_YBHTD):
             buffer_YBHTD[:, to, :, : self.length] = buffer_YBHTD[:, origin, :, : self.length]
 
-    def _make_room(self, rows: int, tokens: int) -> None:
+    def make_room(self, rows: int, tokens: int) -> None:
+        """Make room for so many rows and tokens."""
         _, held_rows, _, held_tokens, _ = self._keys_YBHTD.shape
         more_rows = max(rows - held_rows, held_rows) if rows > held_rows else 0
         more_tokens = max(BLOCK, held_tokens // 2) if tokens > held_tokens else 0

@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from sage_cli.errors import DivergedError, RefusedPromptsError, SamplingError
+from sage_cli.guides.guide import GOLDEN, mixed, shifted
 from sage_cli.models.loading import context_of, release_memory
 from sage_cli.sampling.attention import (
     CohortMemory,
@@ -46,7 +47,6 @@ from sage_cli.sampling.sampler import (
     sample_seed,
     too_long,
 )
-from sage_cli.splitmix import GOLDEN, mixed, shifted
 from sage_cli.store.sample_parts import Completion
 
 if TYPE_CHECKING:
@@ -381,7 +381,7 @@ def _logits(model: MemoryModel, cohorts: list[Cohort]) -> Tensor:
     tokens_B = np.concatenate([cohort.last_tokens for cohort in cohorts])
     positions_B = np.concatenate([cohort.positions for cohort in cohorts])
     for cohort in cohorts:
-        cohort.memory.own.make_room()
+        cohort.memory.own.make_room(1, cohort.memory.own.length + 1)
     logits_BV = model.logits(
         SideBySide([c.memory for c in cohorts], [c.rows for c in cohorts]),
         torch.from_numpy(tokens_B).unsqueeze(1).to(model.device),

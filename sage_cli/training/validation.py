@@ -22,7 +22,7 @@ from sage_cli.evaluation.benchmarks import (
     refuse_trained,
     refuse_unnamed,
 )
-from sage_cli.evaluation.measure import grade_rows
+from sage_cli.evaluation.samples import grade_rows
 from sage_cli.grading.grader import Grader
 from sage_cli.metrics import parse_ks, pass_at_k
 from sage_cli.models.policy import Policy

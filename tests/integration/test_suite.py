@@ -1,6 +1,7 @@
 """Suites of real, small trainings: run again, with a method that fails, and tuned."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from suite_lab import SuiteLab, measured
@@ -10,8 +11,14 @@ BROKEN = "broken: {of: grpo/faulty, settings: {guide.tau: 2, guide.rho: 0.8}}"
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory, warm):
-    return SuiteLab(tmp_path_factory.mktemp("suite"), warm)
+def typed(warm):
+    """Commands that begin warm themselves: none of them is killed here."""
+    return SimpleNamespace(driver=[warm.sage])
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory, typed):
+    return SuiteLab(tmp_path_factory.mktemp("suite"), typed)
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +62,8 @@ tune: {space: "learning_rate=1e-4:1e-2:log", trials: 2, steps: 2}
 
 
 @pytest.mark.timeout(3600)
-def test_a_tuned_method_is_searched_and_then_trained_at_its_point(tmp_path, warm):
-    tuned = SuiteLab(tmp_path, warm)
+def test_a_tuned_method_is_searched_and_then_trained_at_its_point(tmp_path, typed):
+    tuned = SuiteLab(tmp_path, typed)
     (tmp_path / "mine.yaml").write_text(TUNED)
     (chapter,) = tuned.run("run")["chapters"]
     tried = chapter["sections"]["tuning"]["trials"]

@@ -51,6 +51,15 @@ def page(browser, address):
     return browser
 
 
+@pytest.fixture
+def lively(browser, address):
+    """As `page`, and it looks for news every 0.3 seconds."""
+    with browser.hurried():
+        browser.size(1280)
+        browser.open(address)
+    return browser
+
+
 @pytest.fixture(scope="module")
 def problem(root):
     """The problem whose first completion is hostile."""
@@ -246,26 +255,26 @@ def test_chosen_runs_are_laid_beside_each_other(page):
     assert "pass@1 on arithmetic" in page.texts("#scroll-figures tbody th")
 
 
-def test_a_run_that_grows_is_seen_to_grow(page, root):
-    page.go(f"#/run?run={PLAIN}")
+def test_a_run_that_grows_is_seen_to_grow(lively, root):
+    lively.go(f"#/run?run={PLAIN}")
     run = Run(root / PLAIN)
-    assert "step" in page.text()
-    page.js("document.querySelector('#numbers-reward').open = true")
-    rows = len(page.all("#scroll-reward tbody tr"))
+    assert "step" in lively.text()
+    lively.js("document.querySelector('#numbers-reward').open = true")
+    rows = len(lively.all("#scroll-reward tbody tr"))
     run.metrics.append({"step": 4, "of": 4, "reward": 0.9, "loss": 0.1})
-    page.wait(lambda: len(page.all("#scroll-reward tbody tr")) == rows + 1)
-    assert page.js("return document.querySelector('#numbers-reward').open")  # as it was left
+    lively.wait(lambda: len(lively.all("#scroll-reward tbody tr")) == rows + 1)
+    assert lively.js("return document.querySelector('#numbers-reward').open")  # as it was left
 
 
-def test_a_run_that_is_removed_while_it_is_shown(page, root):
+def test_a_run_that_is_removed_while_it_is_shown(lively, root):
     gone = stored_run(root, "gone", "e", by_chance(1), records=[{"step": 1, "reward": 1.0}])
-    page.go(f"#/run?run={gone.id}")
+    lively.go(f"#/run?run={gone.id}")
     shutil.rmtree(gone.folder)
-    page.wait(lambda: "there is no run" in page.text())
-    assert "may have been removed" in page.text()
-    page.go(f"#/passk?policies={gone.id},{BASE}")
-    assert "there is no run" in page.text()
-    assert page.all(".plot svg")  # the others are still shown
+    lively.wait(lambda: "there is no run" in lively.text())
+    assert "may have been removed" in lively.text()
+    lively.go(f"#/passk?policies={gone.id},{BASE}")
+    assert "there is no run" in lively.text()
+    assert lively.all(".plot svg")  # the others are still shown
 
 
 def test_a_torn_run_is_named(page):
@@ -276,7 +285,7 @@ def test_a_torn_run_is_named(page):
 
 def test_an_empty_folder_says_what_to_type(browser, tmp_path):
     (tmp_path / "runs").mkdir()
-    with view(tmp_path / "runs") as address:
+    with view(tmp_path / "runs") as address, browser.hurried():
         browser.size(1280)
         browser.open(address)
         assert "No runs yet" in browser.text()

@@ -25,10 +25,20 @@ MORE = """
 sft: {steps: 20, batch_size: 8, max_length: 48}
 rl: {steps: 2, prompts_per_step: 2, rollouts_per_prompt: 2, stop_when_stuck: false}
 evaluation: {samples: 4, k: 1..4, bootstrap: 100}
-sweep: {samples: 2, objective: [pass@1, pass@2], steps: 1}
+sweep: {samples: 2, objective: [pass@1, pass@2], steps: 2}
 tracking: {wandb: off}
 """
 PRESETS = ("-p", "tiny", "-p", "small.yaml")
+TYPED = """
+import json, sys
+from typer.testing import CliRunner
+from sage_cli.cli.app import app
+for words in json.loads(sys.argv[1]):
+    result = CliRunner().invoke(app, [*words, "--json"])
+    assert result.exit_code == 0, result.output
+    print(json.dumps(json.loads(result.stdout)))
+"""
+"""Commands of the installed package in one process, which loads torch once."""
 
 
 def ran(*words, cwd, **environment):
@@ -109,25 +119,19 @@ def test_it_is_the_installed_one_that_runs(elsewhere, tmp_path):
     assert "table1" in {suite["name"] for suite in suites["suites"]}
 
 
-@pytest.fixture(scope="module")
-def sage(elsewhere, tmp_path_factory):
-    """Type a command of the installed package in one folder; what it says as JSON."""
-    folder = tmp_path_factory.mktemp("typed")
-    write_small(folder, MORE)
-
-    def type_(*words):
-        return json.loads(ran(elsewhere / "sage", *words, "--json", cwd=folder))
-
-    return type_
-
-
-def test_the_readmes_training_and_its_measurement(sage):
-    assert sage("rl", "--algo", "dapo", "--guide", "branch", *PRESETS)["status"] == "finished"
-    assert sage("passk", "--k", "1..4")["k"] == [1, 2, 3, 4]
-
-
-def test_the_readmes_sweep(sage):
-    planned = sage("sweep", "--space", "tau,rho", *PRESETS, "--dry-run")
+def test_the_readmes_training_its_measurement_and_a_sweep(elsewhere, tmp_path):
+    write_small(tmp_path, MORE)
+    typed = [
+        ["rl", "--algo", "dapo", "--guide", "branch", "--tau", "0.3", *PRESETS],
+        ["passk", "--k", "1..4"],
+        ["sweep", "--space", "tau,rho", *PRESETS, "--dry-run"],
+    ]
+    said = ran(elsewhere / "python", "-c", TYPED, json.dumps(typed), cwd=tmp_path).splitlines()
+    trained, measured, planned = map(json.loads, said)
+    assert trained["status"] == "finished"
+    assert measured["k"] == [1, 2, 3, 4]
     assert planned["stages"][-1]["trials"] == 9
-    (trial,) = sage("sweep", "--space", "tau=0.3", *PRESETS)["trials"]
-    assert trial["settings"] == {"guide.tau": 0.3}
+    # whose trial is that training; it is measured by processes of the installed package, too
+    words = ["--space", "tau=0.3", "--set", "rl.algo=dapo", *PRESETS, "--json"]
+    (trial,) = json.loads(ran(elsewhere / "sage", "sweep", *words, cwd=tmp_path))["trials"]
+    assert (trial["settings"], trial["runs"]) == ({"guide.tau": 0.3}, [trained["id"]])

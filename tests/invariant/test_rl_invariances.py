@@ -3,13 +3,13 @@
 from copy import deepcopy
 
 import pytest
+import torch
 from resumed import SETTINGS
-from toy_policy import PROMPTS, reference_completions, timeless, weights
+from toy_policy import PROMPTS, reference_completions, timeless
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOTrainer
 
 from sage_cli.methods.method import Method
-from sage_cli.models.loading import load_model
 from sage_cli.settings.section import built_in
 from sage_cli.training import passes, rl_trainer
 from sage_cli.training.rl import grpo_arguments, prompt_rows
@@ -58,9 +58,9 @@ def test_rows_shared_with_or_beside_those_of_their_prompt_change_rounding_alone(
     bench, configure, monkeypatch, without, sections
 ):
     sections = deepcopy(sections) | {"rl": {"steps": 2, **sections.get("rl", {})}}
-    usual = bench.run(configure(**deepcopy(sections)), "usual")
+    usual = bench.records(configure(**deepcopy(sections)))
     monkeypatch.setattr(*without)
-    assert_close(usual, bench.run(configure(**sections), "without"), 1e-4)
+    assert_close(usual, bench.records(configure(**sections)), 1e-4)
 
 
 @pytest.mark.parametrize(
@@ -73,8 +73,8 @@ def test_rows_shared_with_or_beside_those_of_their_prompt_change_rounding_alone(
     ids=lambda guide: guide["name"],
 )
 def test_a_guide_without_strength_changes_nothing(bench, configure, guide):
-    plain = bench.run(configure(), "plain")
-    still = bench.run(configure(guide=guide), "still")
+    plain = bench.records(configure())
+    still = bench.records(configure(guide=guide))
     assert comparable(still) == comparable(plain)
 
 
@@ -93,12 +93,12 @@ def test_with_a_flat_guide_a_method_ends_as_plain_to_the_last_bit(bench, configu
     settings |= {"micro_batch": 8, "steps_per_generation": 1, "iterations": 2, "steps": 3}
     if name == "80-20":
         settings["overlong_buffer"] = 0.5
-    plain = bench.run(configure(rl=settings), "plain")
-    branch = {"name": "branch", "tau": 0.5}
-    flat = bench.run(configure(rl=settings, guide=branch | {"rho": 0.0}), "flat")
+    branch, models = {"name": "branch", "tau": 0.5}, [bench.policy(), bench.policy()]
+    plain = bench.records(configure(rl=settings), model=models[0])
+    flat = bench.records(configure(rl=settings, guide=branch | {"rho": 0.0}), model=models[1])
     assert comparable(flat) == comparable(plain)
-    assert weights(bench.folder / "flat/model") == weights(bench.folder / "plain/model")
-    (steep,) = bench.run(configure(rl=settings | {"steps": 1}, guide=branch | {"rho": 3.0}), "on")
+    assert all(map(torch.equal, *(model.parameters() for model in models)))
+    (steep,) = bench.records(configure(rl=settings | {"steps": 1}, guide=branch | {"rho": 3.0}))
     assert steep["loss"] != plain[0]["loss"]
     # what a step draws: all of a generation's completions in its first step, none in the second
     drawn = [record["sampled/completions"] for record in plain]
@@ -110,8 +110,8 @@ def test_with_a_flat_guide_a_method_ends_as_plain_to_the_last_bit(bench, configu
 
 
 def test_adding_a_noisy_guide_leaves_the_first_completions_alone(bench, configure):
-    first, *_ = bench.run(configure(), "plain")
-    noisy, *_ = bench.run(configure(guide={"name": "random", "epsilon": (0.9, 0.9)}), "noisy")
+    first, *_ = bench.records(configure())
+    noisy, *_ = bench.records(configure(guide={"name": "random", "epsilon": (0.9, 0.9)}))
     for key in ("entropy", "reward", "completions/length", "kl/reference"):
         assert noisy[key] == first[key]
     assert noisy["kl/k3"] != first["kl/k3"]
@@ -138,9 +138,8 @@ def test_micro_batches_do_not_matter(bench, configure, loss, guide):
     chosen = {"algo": loss, **own[loss]} if loss in own else {"loss": loss}
     rl = {"steps": 2, **chosen}
     runs = [
-        bench.run(
+        bench.records(
             configure(guide=section, rl={**rl, "micro_batch": micro}),
-            f"micro-{micro}",
             reference_completions=reference_completions() if loss == "dph-rl" else None,
         )
         for micro in (16, 2)
@@ -159,7 +158,7 @@ def test_micro_batches_do_not_matter_to_the_tokens_that_are_held(bench, configur
     anchor = {**held, "estimator": estimator, "beta": 0.5, "ema": 0.8}
     rl = {"steps": 2, "learning_rate": 1e-2, "warmup_ratio": 0.0}
     runs = [
-        bench.run(configure(anchor=anchor, rl={**rl, "micro_batch": micro}), f"micro-{micro}")
+        bench.records(configure(anchor=anchor, rl={**rl, "micro_batch": micro}))
         for micro in (16, 2)
     ]
     assert_close(*runs, tolerance=2e-5)
@@ -183,7 +182,7 @@ def test_micro_batches_matter_where_the_methods_page_says(bench, configure, rl, 
     for micro in (16, 4):
         section = {"steps": 2, "micro_batch": micro, "learning_rate": 1e-2, "warmup_ratio": 0.0}
         config = configure(rl=section | rl, anchor={"kl": "none"})
-        norms.append(bench.run(config, f"of-{micro}")[step]["grad_norm"])
+        norms.append(bench.records(config)[step]["grad_norm"])
     assert (abs(norms[0] / norms[1] - 1) > 2e-5) is differ
 
 
@@ -191,7 +190,7 @@ def test_micro_batches_matter_where_the_methods_page_says(bench, configure, rl, 
 @pytest.mark.parametrize("loss", ["grpo", "bnpo", "dapo", "dr_grpo"])
 def test_no_guide_is_trls_own_trainer(bench, configure, loss, masked):
     config = configure(rl={"loss": loss, "mask_truncated_completions": masked})
-    ours = bench.run(config, "ours")
+    ours = bench.records(config)
 
     heard = []
 
@@ -208,7 +207,7 @@ def test_no_guide_is_trls_own_trainer(bench, configure, loss, masked):
     arguments = grpo_arguments(config, bench.folder / "theirs")
     arguments.mask_truncated_completions = masked
     trainer = GRPOTrainer(
-        model=load_model(bench.base),
+        model=bench.policy(),
         reward_funcs=[grade],
         args=arguments,
         train_dataset=rows.select(training_order(len(rows), config.rl)),

@@ -25,16 +25,7 @@ class Sample(NamedTuple):
     entropy: float = 0.0
 
 
-def answered(
-    root,
-    policy,
-    samples,
-    meta=None,
-    benchmark="arithmetic",
-    *,
-    parts=1,
-    seed=0,
-):
+def answered(root, policy, samples, meta=None, benchmark="arithmetic", *, parts=1, seed=0):
     """Samples by problem, stored in so many parts, judged and read."""
     problems = tuple(
         Problem(id_, benchmark, f"{id_}?", "1", (meta or {}).get(id_, {})) for id_ in samples

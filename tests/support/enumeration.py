@@ -161,12 +161,7 @@ def covering_level(reward_B, anchor_B, beta):
     return top + high
 
 
-def k3_corrected(
-    logps_BT,
-    reference_logps_BT,
-    old_logps_BT,
-    log_q_BT=0,
-):
+def k3_corrected(logps_BT, reference_logps_BT, old_logps_BT, log_q_BT=0):
     """k3 times the importance ratio pi / pi_old, with gradient through both.
 
     On-policy its expected gradient is the exact per-token reverse KL's; a guide that depends on

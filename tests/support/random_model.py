@@ -9,14 +9,7 @@ from transformers import AutoModelForCausalLM, Qwen2Config
 from sage_cli.models.scratch import build_scratch, build_tokenizer
 
 
-def random_model(
-    tokenizer,
-    architecture=Qwen2Config,
-    *,
-    seed=0,
-    std=0.3,
-    **changes,
-):
+def random_model(tokenizer, architecture=Qwen2Config, *, seed=0, std=0.3, **changes):
     """A model for `tokenizer`; with weights of deviation `std` its greedy answers differ.
 
     `std=None` leaves the weights as the architecture draws them.

@@ -37,13 +37,7 @@ def at(axes, *values):
     return dict(zip((axis.key for axis in axes), values, strict=False))
 
 
-def sweep_document(
-    axes,
-    objectives,
-    trials,
-    provenance,
-    **about,
-):
+def sweep_document(axes, objectives, trials, provenance, **about):
     return document_of(sweep_result(axes, objectives, trials, **about), provenance)
 
 
@@ -54,13 +48,7 @@ def drawn(seed, gain):
     return Counts(tuple(f"p{i}" for i in range(P)), np.full(P, N), c_P)
 
 
-def done(
-    settings,
-    seed,
-    gain=0.0,
-    seeds=1,
-    objectives=(PASS_1,),
-):
+def done(settings, seed, gain=0.0, seeds=1, objectives=(PASS_1,)):
     """A measured trial; its runs are named by `seed`."""
     counts = tuple({"dev": drawn(100 * seed + one, gain)} for one in range(seeds))
     values = {
@@ -78,13 +66,7 @@ TRIALS = (
 )
 
 
-def sweep_folder(
-    root,
-    name,
-    trials=TRIALS,
-    objectives=(PASS_1,),
-    **report,
-):
+def sweep_folder(root, name, trials=TRIALS, objectives=(PASS_1,), **report):
     """`root`/sweeps/`name` with its report, its state and its configuration.
 
     Without pictures, which nobody who lists or shows sweeps looks at.

@@ -4,14 +4,21 @@ import json
 import os
 import subprocess
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import pytest
 import torch
+from accelerate.utils import imports
+from peft import PeftModel
 from random_model import random_model
 from transformers import TrainerCallback
+from transformers.trainer_utils import SaveStrategy
+from trl.trainer import grpo_trainer
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.grading import Grade
@@ -21,6 +28,13 @@ from sage_cli.problems.problem import Problem
 from sage_cli.store.run import Run
 from sage_cli.store.sample_parts import Completion
 from sage_cli.training.rl import RlInputs, build_trainer, train_rl
+
+# accelerate looks in every step whether PEFT is installed, PEFT writes a card beside every adapter,
+# and TRL loads the same reference again
+imports._is_package_available = cache(imports._is_package_available)
+PeftModel.create_or_update_model_card = lambda *_: None
+_reference = cache(grpo_trainer.create_model_from_path)
+grpo_trainer.create_model_from_path = lambda *path, **how: deepcopy(_reference(*path, **how))
 
 
 def parity_grader(golds, completions):
@@ -69,6 +83,11 @@ def configuration(**sections):
     return SageConfig.model_validate({**changed, **sections})
 
 
+@cache
+def _loaded(base):
+    return load_model(base, trainable=True)
+
+
 @dataclass
 class Bench:
     """Runs `train_rl` on the toy policy and keeps what the display would have heard."""
@@ -82,10 +101,16 @@ class Bench:
         """`changed`: another `on_step`, or other fields of RlInputs."""
         heard = []
         on_step = changed.pop("on_step", lambda record: heard.append(dict(record)))
-        if "model" not in changed:
-            changed["model"] = load_model(self.base, trainable=True)
-        inputs, run = self.inputs(**changed), Run(self.folder / name)
-        train_rl(config, inputs, run, on_step)
+        train_rl(config, self.inputs(**changed), Run(self.folder / name), on_step)
+        return heard
+
+    def records(self, config, **changed):
+        """What `run` hears, of a training that leaves neither checkpoints nor a policy."""
+        heard, run = [], Run(Path(mkdtemp(dir=self.folder)))
+        inputs = self.inputs(**changed)
+        trainer = build_trainer(config, inputs, run, lambda record: heard.append(dict(record)))
+        trainer.args.save_strategy = SaveStrategy.NO
+        trainer.train()
         return heard
 
     def resumed(self, config, name, *steps, **changed):
@@ -97,13 +122,17 @@ class Bench:
 
     def trainer(self, config, **changed):
         """The trainer of `run`, not yet trained."""
-        inputs = self.inputs(**({"model": load_model(self.base)} | changed))
-        run = Run(self.folder)
-        return build_trainer(config, inputs, run, lambda _: None)
+        return build_trainer(config, self.inputs(**changed), Run(self.folder), lambda _: None)
 
     def inputs(self, **changed):
         given = {"reference": self.base, "tokenizer": self.tokenizer, "prompts": PROMPTS}
+        if "model" not in changed:
+            changed["model"] = self.policy()
         return RlInputs(**{**given, "grader": self.grader, **changed})
+
+    def policy(self):
+        """The toy policy, to be trained."""
+        return deepcopy(_loaded(self.base))
 
 
 @pytest.fixture
@@ -184,7 +213,7 @@ class StepsSeen(TrainerCallback):
 def adapted(bench, config):
     """The toy policy with an adapter that already says something, as after supervised warm-up."""
     torch.manual_seed(0)
-    model = attach_lora(load_model(bench.base), config.model.lora)
+    model = attach_lora(bench.policy(), config.model.lora)
     for name, parameter in model.named_parameters():
         if "lora_B" in name:
             torch.nn.init.normal_(parameter, std=1.0)

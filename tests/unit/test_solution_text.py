@@ -1,7 +1,5 @@
 """The last box, by hand and against a slow reading of the same rule; thoughts and stop texts."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -14,7 +14,7 @@ from peft import LoraConfig, get_peft_model
 from transformers import Qwen2ForCausalLM
 
 from sage_cli.errors import SamplingError
-from sage_cli.evaluation.measure import fill
+from sage_cli.evaluation.samples import fill
 from sage_cli.models.loading import load_tokenizer
 from sage_cli.sampling.sampler import (
     Sampler,

@@ -26,6 +26,7 @@ from sage_cli.grading.mathematics.numbers import (
     read_unit,
     same_unit,
     with_point,
+    within,
 )
 from sage_cli.grading.mathematics.structure import (
     Solutions,
@@ -205,8 +206,8 @@ class Equality:
         if number is None or not same_unit(gold.unit, number.unit):
             return False
         # the percent sign may be left out: 25 beside 25%
-        percent = not number.unit and close(gold.bare, number.value, self.tolerance)
-        if not percent and not close(gold.value, number.value, self.tolerance):
+        percent = not number.unit and within(gold.bare, number.value, self.tolerance)
+        if not percent and not within(gold.value, number.value, self.tolerance):
             return False
         if name and before and is_name(before[0]) and before[0] != name:
             return False

@@ -269,6 +269,11 @@ class Number:
         return self.value * 100 if "%" in self.unit.split() else self.value
 
 
+def within(gold: Fraction, answer: Fraction, tolerance: float | None) -> bool:
+    """Return True if the answer equals the gold, up to a share of it if there is a tolerance."""
+    return abs(gold - answer) <= Fraction(tolerance or 0) * abs(gold)
+
+
 @lru_cache(maxsize=8192)
 def read_number(text: str, *, spoken: bool = False) -> Number | None:
     """The number that the normalised `text` is, with at most a unit behind it; None otherwise.

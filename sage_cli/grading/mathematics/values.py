@@ -16,6 +16,8 @@ from zlib import crc32
 
 from mpmath.ctx_mp import MPContext
 
+from sage_cli.grading.mathematics.numbers import within
+
 Value = Any
 """A Fraction, or a real or complex float of mpmath."""
 
@@ -222,7 +224,7 @@ def equal_bits(value: Value, other: Value) -> float:
 def close(gold: Value, answer: Value, tolerance: float | None) -> bool:
     """Equality within a relative tolerance of the gold; without one, exact where both are exact."""
     if isinstance(gold, Fraction) and isinstance(answer, Fraction):
-        return abs(gold - answer) <= Fraction(tolerance or 0) * abs(gold)
+        return within(gold, answer, tolerance)
     with LOCK:
         difference = abs(as_float(gold) - as_float(answer))
         return bool(difference <= (tolerance or _RELATIVE) * abs(as_float(gold)))

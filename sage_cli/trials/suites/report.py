@@ -25,9 +25,8 @@ from sage_cli.reports.document import (
     record,
     shown_report,
 )
-from sage_cli.reports.passk import Line, passk_document
+from sage_cli.reports.passk import Line, evaluation_table, passk_document, score
 from sage_cli.reports.published import evaluation_tables, other_table, published, published_scores
-from sage_cli.reports.scores import evaluation_table, score
 from sage_cli.reports.tables import Cell, Column, Estimate, Row, Table, columns, to_records
 from sage_cli.store.files import compact_json, with_checksum, write_text
 from sage_cli.store.run import surroundings

@@ -9,10 +9,9 @@ from scripted import Scripted
 
 from sage_cli.analysis import scoring
 from sage_cli.config.load import load
-from sage_cli.evaluation import measure as drawing
+from sage_cli.evaluation import samples as drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
-from sage_cli.evaluation.measure import measure
-from sage_cli.evaluation.stored import PolicySamples
+from sage_cli.evaluation.samples import PolicySamples, measure
 from sage_cli.models.loading import load_model, load_tokenizer
 from sage_cli.models.policy import Policy
 from sage_cli.progress import Silent

@@ -12,10 +12,7 @@ from sage_cli.reports.document import Document, Provenance
 from sage_cli.reports.sweep_report import Axis
 from sage_cli.trials.suites.trials import Overrides, planned
 
-AXES = (
-    Axis("tau", "guide.tau", (0.8, 1.2, 2.0)),
-    Axis("rho", "guide.rho", (0.1, 0.3, 0.5)),
-)
+AXES = (Axis("tau", "guide.tau", (0.8, 1.2, 2.0)), Axis("rho", "guide.rho", (0.1, 0.3, 0.5)))
 PRINTED = "Published: table6, Qwen2.5-Math-7B-Base"
 
 

@@ -4,7 +4,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from shutil import copytree, ignore_patterns
+from shutil import copytree
 
 import pytest
 
@@ -115,7 +115,7 @@ def package(tmp_path_factory):
     """A copy of the code that a test may add to."""
     folder = tmp_path_factory.mktemp("checkout")
     for part in ("sage_cli", "configs", "sweeps"):
-        copytree(REPOSITORY / part, folder / part, ignore=ignore_patterns("__pycache__"))
+        copytree(REPOSITORY / part, folder / part)  # what is compiled, too: times of files stay
     return folder
 
 

@@ -238,15 +238,15 @@ PAGES = BLOCK_MB * 1024 // PAGE_KB
 
 PROGRAM = f"""
 import resource, sys
-import torch
+import numpy
 from sage_cli.models.loading import keep_freed_memory, load_model
 
 def faults():
     for _ in range(2):  # the first blocks are new in any case
-        torch.ones({BLOCK_MB}, 2**18)
+        numpy.ones(({BLOCK_MB}, 2**17))
     begun = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range({TIMES}):
-        torch.ones({BLOCK_MB}, 2**18)
+        numpy.ones(({BLOCK_MB}, 2**17))
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - begun
 
 before = faults()

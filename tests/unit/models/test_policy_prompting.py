@@ -9,7 +9,7 @@ import pytest
 from sage_cli.cli.options import load_for_measuring, measured_names
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, DataError, StoreError
-from sage_cli.evaluation.stored import PolicySamples
+from sage_cli.evaluation.samples import PolicySamples
 from sage_cli.models.folders import fingerprint
 from sage_cli.models.policy import named_policy
 from sage_cli.store.run import Runs
@@ -156,7 +156,7 @@ import json
 from pathlib import Path
 from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
-from sage_cli.evaluation.stored import PolicySamples
+from sage_cli.evaluation.samples import PolicySamples
 from sage_cli.models.folders import fingerprint
 from sage_cli.models.policy import named_policy
 from sage_cli.store.run import Runs

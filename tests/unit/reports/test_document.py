@@ -154,7 +154,7 @@ def test_data_can_not_take_the_documents_own_keys(key):
 def test_documents_are_built_without_what_only_figures_need():
     program = (
         "import sys\n"
-        "from sage_cli.reports import comparison_report, passk, scores\n"
+        "from sage_cli.reports import comparison_report, passk\n"
         "from sage_cli.reports import sweep_report, tables\n"
         "print([m for m in ('matplotlib', 'torch', 'scipy', 'jinja2') if m in sys.modules])"
     )

@@ -8,8 +8,8 @@ import pytest
 
 from sage_cli.cli.eval import PAPERS_SEEDS, command
 from sage_cli.errors import ConfigurationError
+from sage_cli.reports.passk import evaluation_table
 from sage_cli.reports.published import evaluation_tables, published, published_scores
-from sage_cli.reports.scores import evaluation_table
 from sage_cli.reports.tables import Estimate
 
 PRINTED = {

@@ -1,7 +1,5 @@
 """Types of weights and of products, and full tuning in types too coarse for it."""
 
-from __future__ import annotations
-
 import pytest
 
 from sage_cli.config.load import load

@@ -1,7 +1,5 @@
 """`rollout`: the engine's settings, what they refuse, and what they were called before."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -89,10 +89,9 @@ def picky(golds, completions):
 def test_training_with_it_sees_fewer_equal_groups(bench, configure):
     bench.grader = picky
     rl = {"steps": 6, "warmup_ratio": 0.0}
-    plain = bench.run(configure(rl=rl), "plain")
-    records = bench.run(
-        configure(rl=rl | {"dynamic_sampling": True, "max_extra_generations": 4}), "dynamic"
-    )
+    plain = bench.records(configure(rl=rl))
+    dynamic = rl | {"dynamic_sampling": True, "max_extra_generations": 4}
+    records = bench.records(configure(rl=dynamic))
     assert sum(record["groups/discarded"] for record in records) > 5
     assert all(record["groups/extra_generations"] <= 4 for record in records)
 
@@ -104,7 +103,7 @@ def test_training_with_it_sees_fewer_equal_groups(bench, configure):
 
 def test_overlong_punishment_moves_lengths_not_the_reward(bench, configure):
     rl = {"steps": 3, "overlong_buffer": 0.5}
-    records = bench.run(configure(rl=rl))
+    records = bench.records(configure(rl=rl))
     for record in records:
         assert record["reward"] == pytest.approx(record["grade/right"] / 16)
         assert -1 <= record["reward/overlong"] < 0

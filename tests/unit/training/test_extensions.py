@@ -186,7 +186,7 @@ def test_nonsense_stops_the_first_step_by_name(bench, configure, sections, compl
 def test_the_groups_advantage_as_a_plugin_trains_as_trls_own(bench, configure, algo, estimator):
     def train(name):
         rl = {"algo": name, "micro_batch": 8, "iterations": 2, "overlong_buffer": 0.2}
-        return timeless(bench.run(configure(rl=rl, anchor={"estimator": estimator}), name))
+        return timeless(bench.records(configure(rl=rl, anchor={"estimator": estimator})))
 
     for ours, theirs in zip(train(algo), train("grpo"), strict=True):
         assert ours == pytest.approx(theirs, abs=1e-5, rel=1e-4)
@@ -196,13 +196,13 @@ def test_an_advantage_reads_the_policys_signals_and_shapes_each_token(bench, con
     # prompts of unequal length, which are padded on the left
     uneven = [("1*" * (i % 3) + text, problem) for i, (text, problem) in enumerate(PROMPTS)]
 
-    def first(name, weight):
+    def first(weight):
         options = {"algo": "hesitant", "weight": weight}
         rl = {"steps": 1, "micro_batch": 4, **options}
-        (record,) = bench.run(configure(rl=rl), name, prompts=uneven)
+        (record,) = bench.records(configure(rl=rl), prompts=uneven)
         return record
 
-    flat, shaped = first("flat", 0.0), first("shaped", 0.5)
+    flat, shaped = first(0.0), first(0.5)
     for inputs, record in zip(SEEN, (flat, shaped), strict=True):
         assert (inputs.step, inputs.steps) == (0, 1)
         assert inputs.right_PN.mean().item() == record["reward"]

@@ -95,7 +95,7 @@ def test_an_adapters_head_computes_in_float32_under_bfloat16_in_rollouts_too(
     head.register_forward_hook(lambda _, inputs, output: passes.append((inputs[0], output)))
     parameters = rollout_parameters(config.rollout, PromptTemplate(config.prompt, ""))
     sample = sampled_rollouts(parameters, 7, tokenizer)
-    bench.run(config, model=model, reference=None, sample=sample)
+    bench.records(config, model=model, reference=None, sample=sample)
     assert len(passes) > 3
     for states, logits in passes:
         expected = torch.nn.functional.linear(states.float(), head.weight)

@@ -125,7 +125,8 @@ def test_never_more_rows_at_once_than_without_it(hard, configure, monkeypatch):
 
     monkeypatch.setattr(RlTrainer, "_generate", generating)
     monkeypatch.setattr(GRPOTrainer, "_get_per_token_logps_and_entropies", passing)
-    records = hard.run(configure(rl={**DARS, "allocation": "hw", "most_rollouts": 30, "steps": 2}))
+    rl = {**DARS, "allocation": "hw", "most_rollouts": 30, "steps": 2}
+    records = hard.records(configure(rl=rl))
     assert records[0]["rollouts/extra"] > 16
     assert max(drawn) == 16
     assert max(passed) == 4
@@ -170,7 +171,7 @@ def test_two_updates_of_a_generation_have_the_loss_and_gradient_of_the_paper(ben
 def test_no_pass_is_added_where_the_policy_is_the_one_that_drew(bench, configure, monkeypatch):
     monkeypatch.setattr(PacsLoss, "_score", None)  # can't be called
     rl = {"algo": "pacs", "steps": 2, "learning_rate": 1e-2}
-    records = bench.run(configure(rl=rl, anchor={"kl": "none"}))
+    records = bench.records(configure(rl=rl, anchor={"kl": "none"}))
     # scores 0: each completion's loss is ln 2, and weights of a group have mean 1
     assert [record["loss"] for record in records] == pytest.approx([0.693147] * 2, abs=1e-5)
 
@@ -178,7 +179,7 @@ def test_no_pass_is_added_where_the_policy_is_the_one_that_drew(bench, configure
 def test_pacs_learns_beside_a_guides_anchor(bench, configure):
     rl = {"algo": "pacs", "steps": 12, "learning_rate": 0.01,
           "warmup_ratio": 0.0, "save_every": 12}  # fmt: skip
-    records = bench.run(configure(rl=rl, guide={"name": "branch", "tau": 0.5}))
+    records = bench.records(configure(rl=rl, guide={"name": "branch", "tau": 0.5}))
     assert records[-1]["reward"] > records[0]["reward"] + 0.2
     assert "kl/shaped" in records[0]
 
@@ -293,7 +294,7 @@ def test_with_no_problem_held_it_is_grpo_to_the_bit(bench, configure):
 def test_updates_of_one_generation_and_a_guide_beside_it(bench, configure):
     rl = settings(steps=4, iterations=2, weight=1.0)
     guided = configure(rl=rl, guide={"name": "branch", "tau": 0.5})
-    records = bench.run(guided, reference_completions=INITIAL)
+    records = bench.records(guided, reference_completions=INITIAL)
     assert all(math.isfinite(record["loss"]) and "kl/shaped" in record for record in records)
 
 

@@ -3,8 +3,6 @@
 Then what guides ask for, in real trainings: the tilted reference, grades, rewards, groups.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 import weakref
@@ -358,7 +356,7 @@ def test_rows_know_their_grade_group_and_problem(bench, configure, monkeypatch, 
 
     noted = guide
     monkeypatch.setattr(AnchoredTrainer, "__init__", knowing)
-    bench.run(configure(rl={"steps": 2, "loss": "dr_grpo", **rl}))
+    bench.records(configure(rl={"steps": 2, "loss": "dr_grpo", **rl}))
     ids = {problem.id for _, problem in PROMPTS}
     first = {}
     rows = [row for row in guide.seen if sum(row[6])]
@@ -444,7 +442,7 @@ def test_exact_head_loss_and_gradient_equal_the_formulas_in_double_precision(
     ids=["parts", "dars"],
 )  # fmt: skip
 def test_it_trains_and_records_what_it_held(bench, configure, rl):
-    records = bench.run(configure(rl={"steps": 4, "loss": "dr_grpo", **rl}, anchor=WITH_HEAD))
+    records = bench.records(configure(rl={"steps": 4, "loss": "dr_grpo", **rl}, anchor=WITH_HEAD))
     assert all(0 < record["anchor/head_mass"] <= 1 + 1e-6 for record in records)
     assert abs(records[0]["kl/head"]) < 1e-6 < abs(records[-1]["kl/head"])
 

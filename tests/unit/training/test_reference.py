@@ -113,8 +113,8 @@ def test_a_reset_within_a_batch_is_one_at_its_end(bench, configure):
 def test_after_a_reset_the_divergence_is_from_the_new_reference_and_rates_go_on(bench, configure):
     """Steps are on-policy here: in the step after a reset both are the same."""
     rl = {"steps": 4, "warmup_ratio": 0}
-    plain = bench.run(configure(rl=rl), "plain")
-    records = bench.run(configure(anchor={"reset_every": 2}, rl=rl))
+    plain = bench.records(configure(rl=rl))
+    records = bench.records(configure(anchor={"reset_every": 2}, rl=rl))
     found = [record["kl/k3"] for record in records]
     assert found[0] == pytest.approx(0, abs=1e-9)
     assert found[1] > 1e-6
@@ -172,7 +172,7 @@ def test_the_tolerance_follows_the_arithmetic(
 ):
     model = {"kind": "pretrained", "tuning": "full", "compute_dtype": compute_dtype}
     config = configure(model=model, rl={"steps": 1})
-    (record,) = bench.run(config, "near", reference=shifted(bench.base, tmp_path / "n", accepted))
+    (record,) = bench.records(config, reference=shifted(bench.base, tmp_path / "n", accepted))
     assert abs(record["kl/reference"]) < 0.05
     with pytest.raises(TrainingError, match=r"differ .* nats a token \(tolerance"):
         bench.run(config, "far", reference=shifted(bench.base, tmp_path / "f", refused))
@@ -199,7 +199,7 @@ def test_after_warm_up_with_dropout_policy_and_reference_are_one_network(
     policy = load_model(warm_up.model, trainable=True)
     assert {value for value in dropouts(policy) if value} == kept
     settings = {"model": {"kind": "pretrained", "tuning": tuning, "lora": {"dropout": 0.1}}}
-    records = bench.run(configure(**settings), model=policy, reference=warm_up.model)
+    records = bench.records(configure(**settings), model=policy, reference=warm_up.model)
     assert records[0]["kl/reference"] == pytest.approx(0, abs=1e-6)
     assert records[-1]["kl/reference"] != 0
     assert not any(dropouts(policy))
@@ -250,7 +250,7 @@ def test_a_reference_that_stops_at_the_tag_teaches_no_token_after_it(bench, conf
     }
     rl = {"steps": 12, "learning_rate": 0.02, "warmup_ratio": 0.0, "save_every": 12}
     config = configure(anchor={"kl": "forward", "beta": 5.0}, rl=rl)
-    records = bench.run(config, reference=None, reference_completions=drawn)
+    records = bench.records(config, reference=None, reference_completions=drawn)
     # the tag alone is learnt: cross-entropy falls to nearly 0, which end-of-sequence after it, a
     # second token, would be part of
     assert records[-1]["kl/forward"] < 0.5 < 1.5 < records[0]["kl/forward"]
@@ -298,7 +298,7 @@ def test_completions_are_needed_of_the_problems_that_steps_see(bench, configure,
     rows = rows_seen(len(PROMPTS), config.rl)
     assert len(rows) == (4 if rl.get("iterations") else 8)
     drawn = {PROMPTS[row][1].id: reference_completions()[PROMPTS[row][1].id] for row in rows}
-    records = bench.run(config, reference=None, reference_completions=drawn)
+    records = bench.records(config, reference=None, reference_completions=drawn)
     assert len([record["kl/forward"] for record in records]) == 4
     missing = PROMPTS[rows[-1]][1].id
     del drawn[missing]

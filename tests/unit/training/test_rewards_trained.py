@@ -66,7 +66,7 @@ def test_a_reward_is_maximised(bench, configure, mine):
     rl = {
         "steps": 15, "learning_rate": 1e-2, "stop_when_stuck": False, "rewards": f"{mine}:early",
     }  # fmt: skip
-    records = bench.run(configure(rl=rl, anchor={"kl": "none"}))
+    records = bench.records(configure(rl=rl, anchor={"kl": "none"}))
     means = [record["reward/early"] for record in records]
     assert sum(means[-3:]) > sum(means[:3]) + 0.3
 
@@ -86,7 +86,7 @@ def test_the_share_that_a_judge_says_is_paid(bench, configure):
         ]
 
     config = configure(rl={"steps": 1}, grading={"judge": "roles"})
-    (record,) = bench.run(config, grader=grader)
+    (record,) = bench.records(config, grader=grader)
     assert (record["reward"], record["reward/grade"], record["reward/total"]) == (0.5, 0.75, 0.75)
     assert (record["grade/right"], record["grade/wrong"]) == (8, 8)
 

@@ -263,12 +263,12 @@ def test_the_policy_learns_and_its_records_say_so(bench, configure):
 
 def test_branch_statistics_are_those_of_equation_11(bench, configure):
     guide = {"name": "branch", "tau": 0.0, "rho": 0.1, "q_max": 1.5}  # 1 + .1 log 102 = 1.46
-    (record,) = bench.run(configure(guide=guide, rl={"steps": 1}))
+    (record,) = bench.records(configure(guide=guide, rl={"steps": 1}))
     assert record["guide/shaped"] == 1
     assert record["guide/q_mean"] == pytest.approx(1 + 0.1 * record["entropy"], abs=1e-6)
     assert record["guide/clamped"] == 0
     assert record["kl/shaped"] == pytest.approx(record["kl/reference"] - record["guide/log_q"])
-    (record,) = bench.run(configure(guide=guide | {"q_max": 1.2}, rl={"steps": 1}), "clamped")
+    (record,) = bench.records(configure(guide=guide | {"q_max": 1.2}, rl={"steps": 1}))
     # q is clamped where H >= 2
     assert record["guide/q_max"] == pytest.approx(1.2)
     assert 0.05 < record["guide/clamped"] < 1
@@ -279,7 +279,7 @@ def test_q_is_fixed_within_an_iteration(bench, configure):
     # two passes over each generation: q stays although the policy (and its entropy) moves
     guide = {"name": "branch", "tau": 2.0}
     rl = {"steps": 4, "iterations": 2, "learning_rate": 0.02, "warmup_ratio": 0.0}
-    records = bench.run(configure(guide=guide, rl=rl))
+    records = bench.records(configure(guide=guide, rl=rl))
     q = [record["guide/q_mean"] for record in records]
     assert q[0] == q[1] != q[2] == q[3]
     assert records[0]["entropy"] != records[1]["entropy"]

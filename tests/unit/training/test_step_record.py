@@ -105,7 +105,7 @@ def engine(monkeypatch, share):
 def test_a_trainings_records_say_how_far_the_engine_is(bench, configure, monkeypatch, iterations):
     engine(monkeypatch, 1 / 0.9)  # probabilities that are too large by the same factor
     rl = {"steps": 2, "iterations": iterations, "micro_batch": 8}
-    records = bench.run(configure(rl=rl, rollout={"min_p": 0.05}))
+    records = bench.records(configure(rl=rl, rollout={"min_p": 0.05}))
     for record in records:
         assert record["mismatch/ratio_mean"] == pytest.approx(0.9, abs=1e-5)
         assert record["mismatch/ratio_max"] == pytest.approx(0.9, abs=1e-4)
@@ -115,7 +115,7 @@ def test_a_trainings_records_say_how_far_the_engine_is(bench, configure, monkeyp
 
 
 def test_rollouts_without_log_probabilities_have_no_such_records(bench, configure):
-    records = bench.run(configure(rl={"steps": 1}, rollout={"min_p": 0.05}))
+    records = bench.records(configure(rl={"steps": 1}, rollout={"min_p": 0.05}))
     assert not [key for key in records[0] if key.startswith("mismatch/")]
 
 
@@ -160,7 +160,7 @@ def test_memory_is_the_highest_and_of_each_process_and_a_gpus_is_the_steps(monke
 def test_a_trainings_phases_are_its_steps(bench, configure):
     """16 completions a step, drawn for two of them: what isn't drawn takes no time."""
     rl = {"iterations": 2, "advantage": "group"}
-    records = bench.run(configure(rl=rl, anchor={"beta": 0.1}, guide={"name": "branch"}))
+    records = bench.records(configure(rl=rl, anchor={"beta": 0.1}, guide={"name": "branch"}))
     for record in records:
         phases = [record[f"time/{phase}_s"] for phase in PHASES]
         assert sum(phases) <= record["time/step_s"]

@@ -3,8 +3,6 @@
 Before that: what a machine computes in, its optimiser, and that a lack of memory is explained.
 """
 
-from __future__ import annotations
-
 import errno
 import itertools
 import os

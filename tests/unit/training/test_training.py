@@ -59,4 +59,4 @@ def test_a_training_that_cannot_learn_is_stopped(bench, configure):
         pytest.warns(UserWarning, match="nothing to learn from"),
         pytest.raises(TrainingError, match="only equal rewards"),
     ):
-        bench.run(configure(rl={"steps": 40, "save_every": 40, **small}))
+        bench.records(configure(rl={"steps": 40, "save_every": 40, **small}))

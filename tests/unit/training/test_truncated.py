@@ -36,10 +36,10 @@ SECTIONS = [
 FIGURES = ("loss", "grad_norm", "entropy", "kl/reference", "kl/k3", "guide/q_mean", "reward")
 
 
-def trained(bench, config, name):
+def trained(bench, config):
     """The records of a training that may take completions of the initial policy."""
     beforehand = reference_completions() if config.rl.samples_beforehand else None
-    return bench.run(config, name, reference_completions=beforehand)
+    return bench.records(config, reference_completions=beforehand)
 
 
 def masking(configure, sections, *, masked=True):
@@ -59,11 +59,11 @@ LOSS = RlTrainer._compute_loss
 
 @pytest.mark.parametrize("sections", SECTIONS, ids=str)
 def test_truncated_tokens_change_neither_loss_nor_gradient(bench, configure, monkeypatch, sections):
-    whole = trained(bench, masking(configure, sections), "whole")
+    whole = trained(bench, masking(configure, sections))
     assert 0 < whole[0]["completions/clipped"] < 1
     assert whole[0]["grad_norm"] > 0
     monkeypatch.setattr(RlTrainer, "_compute_loss", overwritten)
-    other = trained(bench, masking(configure, sections), "other")
+    other = trained(bench, masking(configure, sections))
     for step, (record, changed) in enumerate(zip(whole, other, strict=True)):
         for name in FIGURES:
             assert changed.get(name, 0) == pytest.approx(record.get(name, 0), rel=1e-4, abs=1e-6), (
@@ -72,9 +72,9 @@ def test_truncated_tokens_change_neither_loss_nor_gradient(bench, configure, mon
 
 
 def test_without_the_setting_they_change_both(bench, configure, monkeypatch):
-    whole = trained(bench, masking(configure, {}, masked=False), "whole")
+    whole = trained(bench, masking(configure, {}, masked=False))
     monkeypatch.setattr(RlTrainer, "_compute_loss", overwritten)
-    other = trained(bench, masking(configure, {}, masked=False), "other")
+    other = trained(bench, masking(configure, {}, masked=False))
     assert abs(whole[0]["grad_norm"] / other[0]["grad_norm"] - 1) > 1e-3
 
 
@@ -114,6 +114,6 @@ def test_a_batch_of_truncated_completions_alone_teaches_nothing(
         rl_trainer, "unfinished", lambda ids, *_: torch.ones(len(ids), dtype=torch.bool)
     )
     one = {**sections, "rl": sections.get("rl", {}) | {"steps": 1}}
-    (record,) = trained(bench, masking(configure, one), "run")
+    (record,) = trained(bench, masking(configure, one))
     assert record["grad_norm"] == 0
     assert math.isfinite(record["loss"])

@@ -1,7 +1,5 @@
 """What may stand on the left of an equals sign; answers that are words, and words around them."""
 
-from __future__ import annotations
-
 import pytest
 
 from sage_cli.grading.mathematics.notation import is_name, is_quantity, is_symbol, normalise

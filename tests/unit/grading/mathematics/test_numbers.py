@@ -1,7 +1,5 @@
 """Numbers, read exactly, and units by size and dimension, each factor from its definition."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import pytest
