@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from sage_cli.errors import DivergedError, RefusedPromptsError, SamplingError
 from sage_cli.guides.guide import GOLDEN, mixed, shifted
@@ -90,10 +91,37 @@ def choose(
     require_finite(logits_BV)
     if p.temperature == 0:
         return logits_BV.argmax(dim=-1, keepdim=True).expand(uniforms_BN.shape)
-    weights_BV = kept_weights(logits_BV, p)
-    cumulative_BV = weights_BV.cumsum(dim=-1, dtype=torch.float64)
-    targets_BN = torch.from_numpy(uniforms_BN).to(logits_BV.device) * cumulative_BV[:, -1:]
-    return torch.searchsorted(cumulative_BV, targets_BN, right=True)
+    numbers_BN = torch.from_numpy(uniforms_BN).to(logits_BV.device)
+    # on a CPU a few rows at a time, whose weights stay in its cache
+    rows = len(logits_BV) if logits_BV.is_cuda else max(1, _CACHED // logits_BV.shape[-1])
+    parts = zip(torch.split(logits_BV, rows), torch.split(numbers_BN, rows), strict=True)
+    return torch.cat([_inverted(kept_weights(logits, p), numbers) for logits, numbers in parts])
+
+
+_CACHED, _BLOCK = 2**21, 128
+
+
+def _inverted(weights_BV: Tensor, numbers_BN: Tensor) -> Tensor:
+    """Return the first token whose cumulative weight exceeds each number of the total, (B, N).
+
+    A large vocabulary is summed by blocks of tokens: cumulative weights are needed in one of them.
+    """
+    vocabulary = weights_BV.shape[-1]
+    if vocabulary < _BLOCK**2:
+        ends_BV = weights_BV.cumsum(dim=-1, dtype=torch.float64)
+        return torch.searchsorted(ends_BV, numbers_BN * ends_BV[:, -1:], right=True)
+    if vocabulary % _BLOCK:
+        weights_BV = pad(weights_BV, (0, -vocabulary % _BLOCK))
+    blocks_BKC = weights_BV.view(len(weights_BV), -1, _BLOCK)
+    ends_BK = blocks_BKC.sum(dim=-1, dtype=torch.float64).cumsum(dim=-1)
+    targets_BN = numbers_BN * ends_BK[:, -1:]
+    chosen_BN = torch.searchsorted(ends_BK, targets_BN, right=True)
+    left_BN = targets_BN - pad(ends_BK, (1, 0)).gather(1, chosen_BN)
+    block_BNC = blocks_BKC.gather(1, chosen_BN[..., None].expand(-1, -1, _BLOCK))
+    ends_BNC = block_BNC.cumsum(dim=-1, dtype=torch.float64)
+    # a block's sum and its last cumulative weight are rounded differently: no token lies behind it
+    left_BN1 = torch.minimum(left_BN[..., None], ends_BNC[..., -1:] * (1 - 2**-52))
+    return chosen_BN * _BLOCK + torch.searchsorted(ends_BNC, left_BN1, right=True)[..., 0]
 
 
 def require_finite(logits_BV: Tensor) -> None:

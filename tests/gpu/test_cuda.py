@@ -81,7 +81,8 @@ def little_memory():
 
 def test_rows_are_halved_where_memory_really_runs_out(little_memory, monkeypatch, caplog):
     tokenizer = character_tokenizer(["<SOLUTION>", "</SOLUTION>"])
-    model = random_model(tokenizer, hidden_size=256, num_hidden_layers=4).to("cuda")
+    sizes = {"hidden_size": 256, "num_hidden_layers": 4, "max_position_embeddings": 1024}
+    model = random_model(tokenizer, **sizes).to("cuda")
     # as if memory had been free when it was asked, and taken by another process since
     monkeypatch.setattr(decoder, "fitting_rows", lambda *_: None)
     sampler = TransformersSampler(model, tokenizer, PARAMETERS, 512)

@@ -20,7 +20,13 @@ from transformers.generation.logits_process import (
 )
 
 from sage_cli.errors import DivergedError, RefusedPromptsError, SamplingError
-from sage_cli.sampling.decoder import TransformersSampler, choose, choose_by_sample, uniforms
+from sage_cli.sampling.decoder import (
+    TransformersSampler,
+    choose,
+    choose_by_sample,
+    kept_weights,
+    uniforms,
+)
 from sage_cli.sampling.sampler import (
     SampleRequest,
     SamplerSetup,
@@ -89,6 +95,27 @@ def test_the_extreme_uniforms_choose_possible_tokens(logits, min_p):
     weights_V = (logits_BV[0] - logits_BV[0].max()).exp()
     assert (weights_V[drawn_BN] > 0).all()
     assert (weights_V[drawn_BN] >= min_p).all()
+
+
+@pytest.mark.parametrize("vocabulary", [16_383, 16_384, 20_011])
+@pytest.mark.parametrize(("spread", "min_p"), [(1.0, 0.0), (6.0, 0.0), (6.0, 0.3), (2000.0, 0.0)])
+def test_a_large_vocabulary_is_inverted_as_by_its_cumulative_distribution(
+    vocabulary, spread, min_p
+):
+    torch.manual_seed(0)
+    logits_BV = spread * torch.randn(3, vocabulary)
+    logits_BV[2, -1] = 1e4  # all the weight is the last token's
+    edges = [0.0, 2.0**-60, 0.5, 1 - 2.0**-52]
+    numbers_BN = np.array([[*edges, *np.random.default_rng(row).random(400)] for row in range(3)])
+    weights_BV = kept_weights(logits_BV, parameters(min_p=min_p)).double().numpy()
+    ends_BV = np.cumsum(weights_BV, axis=1)
+    targets_BN = numbers_BN * ends_BV[:, -1:]
+    expected_BN = [np.searchsorted(*row, "right") for row in zip(ends_BV, targets_BN, strict=True)]
+    chosen_BN = choose(logits_BV, numbers_BN, parameters(min_p=min_p)).numpy()
+    assert (np.take_along_axis(weights_BV, chosen_BN, 1) > 0).all()
+    # at the very edges, sums in another order may end a token earlier
+    assert (chosen_BN[:, 4:] == np.array(expected_BN)[:, 4:]).all()
+    assert (chosen_BN[2] == vocabulary - 1).all()
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
