@@ -5,7 +5,7 @@ import os
 import subprocess
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
@@ -106,9 +106,8 @@ class Bench:
 
     def records(self, config, **changed):
         """What `run` hears, of a training that leaves neither checkpoints nor a policy."""
-        heard, run = [], Run(Path(mkdtemp(dir=self.folder)))
-        inputs = self.inputs(**changed)
-        trainer = build_trainer(config, inputs, run, lambda record: heard.append(dict(record)))
+        heard, alone = [], replace(self, folder=Path(mkdtemp(dir=self.folder)))
+        trainer = alone.trainer(config, lambda record: heard.append(dict(record)), **changed)
         trainer.args.save_strategy = SaveStrategy.NO
         trainer.train()
         return heard
@@ -120,9 +119,9 @@ class Bench:
                 self.run(config, name, on_step=killing(step), **changed)
         return self.run(config, name, **changed)
 
-    def trainer(self, config, **changed):
+    def trainer(self, config, on_step=lambda _: None, **changed):
         """The trainer of `run`, not yet trained."""
-        return build_trainer(config, self.inputs(**changed), Run(self.folder), lambda _: None)
+        return build_trainer(config, self.inputs(**changed), Run(self.folder), on_step)
 
     def inputs(self, **changed):
         given = {"reference": self.base, "tokenizer": self.tokenizer, "prompts": PROMPTS}

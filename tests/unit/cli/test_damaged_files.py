@@ -171,9 +171,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_damaged_file_is_named_or_without_effect(
-    kind, stored, sage, tmp_path, caplog, monkeypatch
-):
+def test_a_damaged_file_is_named_or_harmless(kind, stored, sage, tmp_path, caplog, monkeypatch):
     monkeypatch.setattr(passk_report, "draw_curves", lambda *_: None)  # no picture is looked at
     root = tmp_path / "empty" / "runs"
     shutil.copytree(stored, root)

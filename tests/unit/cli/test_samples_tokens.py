@@ -85,8 +85,7 @@ def test_mistakes_are_named(sage, run):
     (trained.folder / "config.json").write_text(json.dumps(settings))
     trained.note(files=None)  # as if it had been trained so
     sage("samples", "tokens", "rl-x", "--limit", "1").refused(
-        "no installed package registers the guide 'gone'",
-        "install the package that it comes from",
+        "no installed package registers the guide 'gone'", "install the package that it comes from"
     )
 
 
