@@ -21,7 +21,6 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from sage_cli.errors import DivergedError, RefusedPromptsError, SamplingError
-from sage_cli.guides.guide import GOLDEN, mixed, shifted
 from sage_cli.models.loading import context_of, release_memory
 from sage_cli.sampling.attention import (
     CohortMemory,
@@ -47,6 +46,7 @@ from sage_cli.sampling.sampler import (
     sample_seed,
     too_long,
 )
+from sage_cli.splitmix import GOLDEN, mixed, shifted
 from sage_cli.store.sample_parts import Completion
 
 if TYPE_CHECKING:
