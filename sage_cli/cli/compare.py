@@ -96,6 +96,7 @@ def compare(
     from sage_cli.models.compatibility import own_controls, refuse_several_methods, unchecked
     from sage_cli.models.policy import named_policy, refuse_equal_labels
     from sage_cli.reports.comparison_report import comparison_document, unchecked_notes, with_own
+    from sage_cli.reports.document import grade_notes, is_mostly_unread
     from sage_cli.store.run import Runs
 
     model, runs = evaluation.config.model, Runs(evaluation.config.run.root)
@@ -141,7 +142,9 @@ def compare(
         counts_of, resampling = counts.__getitem__, _resampling(config)
         comparisons = compare_named(a, b, counts_of, ks, resampling, labels=labels, bases=bases)
         unknown = [label for side in sides for label in unchecked(side, runs)]
-        notes = [*(() if controls else notes), *unchecked_notes(unknown)]
+        unread = [seed for seeds in measured.values() for seed in seeds if is_mostly_unread(seed)]
+        own_notes = () if controls else notes
+        notes = [*own_notes, *unchecked_notes(unknown), *grade_notes(unread)]
         document = comparison_document(comparisons, evaluated.provenance, notes)
         if less := [policy.word for policy in controls]:
             guided, called = a if pair is sides else b, (None, f"its own control {_label(less)}")

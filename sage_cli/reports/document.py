@@ -174,6 +174,11 @@ def grade_notes(measured: Sequence[SeedCounts]) -> tuple[str, ...]:
     )
 
 
+def is_mostly_unread(measured: SeedCounts) -> bool:
+    """Return True if no answer was read from half of the samples or more."""
+    return 2 * measured.statuses.get("unparseable", 0) >= sum(measured.statuses.values())
+
+
 def _grades(measured: SeedCounts) -> str:
     """Return the numbers of grades, in the order of `STATUSES`."""
     given = sorted(measured.statuses, key=lambda status: (*STATUSES, status).index(status))

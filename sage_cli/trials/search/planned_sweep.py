@@ -388,7 +388,7 @@ class Sweep:
         title, group = describe(point), {**point, "tracking.group": self.folder.name}
         replicates = (
             Replicate(
-                title + (f", seed {seed + 1}" if seed else ""),
+                title + (f", seed {self.shared.rl.seed + seed}" if seed else ""),
                 seed,
                 point_config(self.shared, group, seed),
             )

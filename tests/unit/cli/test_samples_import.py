@@ -63,7 +63,12 @@ def test_two_files_of_the_same_problems_are_compared(sage, answer, theirs):
     write("ours.jsonl", *rows)
     sage("samples", "import", "ours.jsonl", "--as", "ours")
     # the first samples alone: 12 and nothing else is right of theirs, too
-    assert answer("compare", "theirs", "ours", "--n", "1", "--k", "1")["name"] == "compare"
+    typed = ("compare", "theirs", "ours", "--n", "1", "--k", "1")
+    assert answer(*typed)["name"] == "compare"
+    assert "unparseable" not in sage(*typed).words
+    # sage's judge looks between tags, where the samples of another program have nothing
+    unread = sage(*typed, "--set", "grading.judge=math", "--set", "grading.extract=tags").words
+    assert "ours on runs/theirs/problems.jsonl, evaluation seed 0: 3 unparseable" in unread
     sage("compare", "theirs", "ours").refused("9 of the samples asked for are not in it")
 
 
