@@ -77,9 +77,10 @@ def show(
             emit({"completions": rows})
             return
         for row in rows:
-            paid = "" if row["trained"] else ", replaced"
+            told = [f"gold {row['gold']}", *([] if row["trained"] else ["replaced"])]
+            told += [f"{name} {part:+.3g}" for name, part in (row["rewards"] or {}).items()]
             about = f"step {row['step']}, problem {row['problem']}"
-            _print(row["grade"], f"gold {row['gold']}{paid}", about, row["prompt"], row["text"])
+            _print(row["grade"], ", ".join(told), about, row["prompt"], row["text"])
         return
     with doing(f"looking for stored completions of {run}"):
         samples = samples_show(settings, run, problem, grade, limit)
@@ -206,7 +207,7 @@ def _print_tokens(report: TokenReport) -> None:
     console.print(to_rich(report))
 
 
-KEPT = ("step", "problem", "prompt", "gold", "text", "grade", "trained")
+KEPT = ("step", "problem", "prompt", "gold", "text", "grade", "rewards", "trained")
 """What is told of a completion that a training sampled. It was not trained on where dynamic
 sampling replaced its group."""
 
@@ -259,8 +260,10 @@ def training_show(
 ) -> list[dict[str, Any]]:
     """Return at most `limit` completions of a training, in the order in which it sampled them.
 
-    Raises StoreError if none of these is kept.
+    Their `rewards` are the weighted parts by name, or None. Raises StoreError if none is kept.
     """
+    from sage_cli.settings.training import part_names
+
     if not (rows := run.completions().read().to_pylist()):
         raise StoreError(
             f"{run.id} has not kept the completions of its training",
@@ -273,7 +276,12 @@ def training_show(
         and grade in (None, row["grade"])
         and step in (None, row["step"])
     )
-    matching = [{name: row[name] for name in KEPT} for row in islice(wanted, limit)]
+    names = part_names(run.config.get("rl", {}).get("rewards", ()))
+    matching = [
+        {name: row[name] for name in KEPT}
+        | {"rewards": row["rewards"] and dict(zip(names, row["rewards"], strict=False))}
+        for row in islice(wanted, limit)
+    ]
     if not matching:
         raise StoreError(
             f"none of the {len(rows):,} completions of {run.id} is like that",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
@@ -64,7 +64,8 @@ GRADE, RANDOM, PLURALITY = "grade", "random", "plurality"
 BUILT_IN_REWARDS = (GRADE, "format", "brevity", RANDOM, PLURALITY)
 """The grade; whether the answer stands where the prompt asks for it; how much of the length is
 left; a coin; whether the answer is the group's most frequent."""
-_TAKEN = ("total", "overlong")
+OVERLONG = "overlong"
+_TAKEN = ("total", OVERLONG)
 """Names of other parts of the reward in a run's records."""
 
 
@@ -96,7 +97,7 @@ class Reward(Section):
     @property
     def label(self) -> str:
         """Its name in records: of a function of one's own the function's."""
-        return OwnFunction.parse(self.name).name if names_code(self.name) else self.name
+        return _label(self.name)
 
     def determinants(self) -> dict[str, Any]:
         """Name, weight and p of a coin; code by the content of its file."""
@@ -114,6 +115,16 @@ def _listed(given: Any) -> Any:
 
 Rewards = Annotated[tuple[Reward, ...], BeforeValidator(_listed)]
 THE_GRADE = (Reward(name=GRADE),)
+
+
+def _label(name: str) -> str:
+    return OwnFunction.parse(name).name if names_code(name) else name
+
+
+def part_names(rewards: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the names of the parts that are stored of a completion, of a stored `rl.rewards`."""
+    labels = [_label(reward["name"]) for reward in rewards]
+    return [*labels, *([] if GRADE in labels else [GRADE]), OVERLONG]
 
 
 def are_usual(rewards: Sequence[Reward]) -> bool:

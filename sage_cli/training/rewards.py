@@ -22,7 +22,7 @@ from sage_cli.methods.method import OnlineMethod
 from sage_cli.problems.problem import Problem
 from sage_cli.settings.inputs import PromptSection
 from sage_cli.settings.own_code import OwnFunction, blamed, names_code
-from sage_cli.settings.training import GRADE, PLURALITY, RANDOM, Reward, are_usual
+from sage_cli.settings.training import GRADE, OVERLONG, PLURALITY, RANDOM, Reward, are_usual
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -328,9 +328,6 @@ def raise_failures(functions: Sequence[Callable[..., Any]]) -> None:
     failures = [reward for reward in gather_object(mine) if reward is not None] if mine else []
     if failures:
         raise TrainingError(*failures[0])
-
-
-OVERLONG = "overlong"
 
 
 @dataclass(frozen=True)

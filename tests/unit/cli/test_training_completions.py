@@ -18,7 +18,8 @@ def kept(sage, tmp_path):
     for name in ("kept", "bare"):
         run = Run(tmp_path / f"empty/runs/rl-{name}")
         write_json(run.folder / "manifest.json", {"status": "finished", "kind": "rl"})
-        write_json(run.folder / "config.json", {})
+        paid = [{"name": "format", "weight": 0.5}, {"name": "mine.py:concise", "weight": 0.1}]
+        write_json(run.folder / "config.json", {"rl": {"rewards": paid}})
     completions = Run(tmp_path / "empty/runs/rl-kept").completions()
     completions.add(sampled(1, TEXTS, ["right", "right", "wrong"], trained=True))
     completions.add(sampled(2, TEXTS[2:], ["wrong"], trained=False))
@@ -29,7 +30,7 @@ def sampled(step, texts, grades, *, trained):
     count = len(texts)
     return Sampled(
         step, ["p1"] * count, ["3*4=?"] * count, ["12"] * count, texts, grades,
-        trained, [[0, 0]] * count,
+        trained, [[0, 0]] * count, [[0.5, 0.03, 0.0, -1.0]] * count if trained else None,
     )  # fmt: skip
 
 
@@ -39,9 +40,13 @@ def test_completions_of_a_step_and_a_grade(sage):
     assert [(row["step"], row["text"], row["trained"]) for row in rows] == [
         (1, TEXTS[2], True), (2, TEXTS[2], False),
     ]  # fmt: skip
+    parts = {"format": 0.5, "concise": 0.03, "grade": 0.0, "overlong": -1.0}
+    assert [row["rewards"] for row in rows] == [pytest.approx(parts), None]
     shown = sage("samples", "show", "kept", "--training", "--step", "2").words
     assert "replaced" in shown
     assert "3*4=?" in shown
+    first = sage("samples", "show", "kept", "--training", "--step", "1").words
+    assert "gold 12, format +0.5, concise +0.03, grade +0, overlong -1" in first
 
 
 @pytest.mark.parametrize(
