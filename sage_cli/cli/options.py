@@ -208,14 +208,14 @@ def load_for_measuring(
     That is a run's stored configuration (of the latest run, where no model is named), or the
     `sage.json` of an exported model. Flags and `--set` lie over it. Where only n was typed, the ks
     that nobody asked for end there. Refuses here, before anything is trained or sampled: a model
-    that nobody says how to prompt, `model.path` beside other names, k > n, and a value that
+    that nobody says how to prompt, `model.path` beside others' names, k > n, and a value that
     `command` never reads.
     """
     from sage_cli.config.consent import JUDGE, require_functions, without_consent
     from sage_cli.config.load import load, refuse_unread, runs_root
     from sage_cli.models.policy import refuse_other_path
+    from sage_cli.settings.ks import capped_ks, parse_ks
     from sage_cli.settings.presets import read_layer
-    from sage_cli.settings.sampling import capped_ks, parse_ks
     from sage_cli.store.run import Runs
 
     root = runs_root(preset or (), runs, sets or ())

@@ -77,10 +77,10 @@ def show(
             emit({"completions": rows})
             return
         for row in rows:
-            told = [f"gold {row['gold']}", *([] if row["trained"] else ["replaced"])]
-            told += [f"{name} {part:+.3g}" for name, part in (row["rewards"] or {}).items()]
+            notes = [f"gold {row['gold']}", *([] if row["trained"] else ["replaced"])]
+            notes += [f"{name} {part:+.3g}" for name, part in (row["rewards"] or {}).items()]
             about = f"step {row['step']}, problem {row['problem']}"
-            _print(row["grade"], ", ".join(told), about, row["prompt"], row["text"])
+            _print(row["grade"], ", ".join(notes), about, row["prompt"], row["text"])
         return
     with doing(f"looking for stored completions of {run}"):
         samples = samples_show(settings, run, problem, grade, limit)

@@ -16,7 +16,7 @@ from sage_cli.metrics.comparison import (
 )
 from sage_cli.metrics.counts import Counts, pass_at_k, pooled
 from sage_cli.metrics.intervals import Curve, curve
-from sage_cli.settings.sampling import curve_ks, parse_ks
+from sage_cli.settings.ks import curve_ks, parse_ks
 
 __all__ = [
     "About",

@@ -43,7 +43,7 @@ from sage_cli.metrics.intervals import (
     two_sided_reach,
     wider,
 )
-from sage_cli.settings.sampling import curve_ks
+from sage_cli.settings.ks import curve_ks
 
 SideRuns = Sequence[Sequence[Counts]]
 """One side: for each training seed its counts, one for each evaluation seed."""

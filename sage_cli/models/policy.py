@@ -74,11 +74,12 @@ def require_prompt(names: Sequence[str], sets: Sequence[str], *, others_settings
 
 
 def refuse_other_path(names: Sequence[str], sets: Sequence[str], runs: Runs) -> None:
-    """Refuse a `model.path` that is neither what is measured nor what a measured run began from."""
+    """Refuse a `model.path` that is neither what is measured nor the setting of a measured run."""
     path = set_path(sets)
     if names and path is not None and path not in names:
         made_by = (named_run(name, runs) for name in names)
-        if path in [run.config["model"].get("path") for run in made_by if run is not None]:
+        trained = [run for run in made_by if run and run.manifest.get("kind") != IMPORTED]
+        if path in [run.config["model"].get("path") for run in trained]:
             return
         raise ConfigurationError(
             f"model.path is '{path}', and {', '.join(names)} is to be measured",

@@ -49,8 +49,10 @@ class Browser:
         source = "const plain = setInterval; window.setInterval = (f, ms) => plain(f, ms / 10)"
         add, remove = (f"Page.{verb}ScriptToEvaluateOnNewDocument" for verb in ("add", "remove"))
         script = self.driver.execute_cdp_cmd(add, {"source": source})
-        yield
-        self.driver.execute_cdp_cmd(remove, script)
+        try:
+            yield
+        finally:
+            self.driver.execute_cdp_cmd(remove, script)
 
     def go(self, hash_):
         """Lead the page to an address of its own, and wait until it shows that."""

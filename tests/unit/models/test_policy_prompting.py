@@ -122,6 +122,9 @@ def test_the_path_that_a_run_began_from_may_be_typed_beside_it(runs, tmp_path):
     assert settings("sft-theirs", preset=["tiny"], sets=sets).model.path == theirs
     with pytest.raises(ConfigurationError, match=f"model.path is '{theirs}', and rl-dapo is to be"):
         settings("rl-dapo", preset=["tiny"], sets=sets)
+    runs.find("sft-theirs").note(kind="imported")  # whose configuration is nobody's choice
+    with pytest.raises(ConfigurationError, match="and sft-theirs is to be"):
+        settings("sft-theirs", preset=["tiny"], sets=sets)
 
 
 def test_names_of_the_hub_and_names_that_are_none(runs, tmp_path):

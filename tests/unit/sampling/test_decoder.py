@@ -20,6 +20,7 @@ from transformers.generation.logits_process import (
 )
 
 from sage_cli.errors import DivergedError, RefusedPromptsError, SamplingError
+from sage_cli.sampling import decoder
 from sage_cli.sampling.decoder import (
     TransformersSampler,
     choose,
@@ -97,16 +98,18 @@ def test_the_extreme_uniforms_choose_possible_tokens(logits, min_p):
     assert (weights_V[drawn_BN] >= min_p).all()
 
 
+@pytest.mark.parametrize("cached", [1, 50_000, 2**21])  # rows at a time: 1, 2 or 3, all
 @pytest.mark.parametrize("vocabulary", [16_383, 16_384, 20_011])
-@pytest.mark.parametrize(("spread", "min_p"), [(1.0, 0.0), (6.0, 0.0), (6.0, 0.3), (2000.0, 0.0)])
+@pytest.mark.parametrize(("spread", "min_p"), [(1.0, 0.0), (6.0, 0.3), (2000.0, 0.0)])
 def test_a_large_vocabulary_is_inverted_as_by_its_cumulative_distribution(
-    vocabulary, spread, min_p
+    vocabulary, spread, min_p, cached, monkeypatch
 ):
+    monkeypatch.setattr(decoder, "_CACHED", cached)
     torch.manual_seed(0)
-    logits_BV = spread * torch.randn(3, vocabulary)
+    logits_BV = spread * torch.randn(4, vocabulary)
     logits_BV[2, -1] = 1e4  # all the weight is the last token's
     edges = [0.0, 2.0**-60, 0.5, 1 - 2.0**-52]
-    numbers_BN = np.array([[*edges, *np.random.default_rng(row).random(400)] for row in range(3)])
+    numbers_BN = np.array([[*edges, *np.random.default_rng(row).random(400)] for row in range(4)])
     weights_BV = kept_weights(logits_BV, parameters(min_p=min_p)).double().numpy()
     ends_BV = np.cumsum(weights_BV, axis=1)
     targets_BN = numbers_BN * ends_BV[:, -1:]
@@ -116,6 +119,16 @@ def test_a_large_vocabulary_is_inverted_as_by_its_cumulative_distribution(
     # at the very edges, sums in another order may end a token earlier
     assert (chosen_BN[:, 4:] == np.array(expected_BN)[:, 4:]).all()
     assert (chosen_BN[2] == vocabulary - 1).all()
+
+
+def test_the_last_number_chooses_no_token_behind_the_last_block():
+    """Weights of a wide range in the last block: its sum and cumulative sum are rounded apart."""
+    torch.manual_seed(0)
+    logits_BV = torch.full((500, 16_384), -torch.inf)
+    logits_BV[:, -128:] = -20 * torch.rand(500, 128)
+    logits_BV[:, -128] = 0.0
+    chosen_B1 = choose(logits_BV, np.full((500, 1), 1 - 2.0**-52), parameters())
+    assert int(chosen_B1.max()) < 16_384
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])

@@ -1,0 +1,84 @@
+"""The grammar of `--k`: `1..256`, `1,8,64`, `1..256:pow2`, and commas between any of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from sage_cli.errors import ConfigurationError
+
+TOKEN = re.compile(r"(?P<first>\d+)(\.\.(?P<last>\d+)(:(?P<step>\w+))?)?")
+LARGEST_K = 1_000_000
+EVERY_K_UP_TO = 256
+"""Beyond, a curve is so smooth in log k that the powers of two tell it."""
+GRAMMAR = "write ks as 1..256, 1,8,64 or 1..256:pow2"
+
+
+def parse_ks(text: str, n: int | None = None, option: str = "--n") -> tuple[int, ...]:
+    """Return the ks that `text` names, ascending and without repetition.
+
+    `a..b` is every k from a to b, `a..b:pow2` the powers of two among them. With `n`, the number
+    of samples per problem that `option` sets, k > n is refused. Raises ConfigurationError naming
+    the token.
+    """
+    ks: set[int] = set()
+    for token in text.split(","):
+        ks.update(_expand(token.strip(), n, option))
+    return tuple(sorted(ks))
+
+
+def capped_ks(text: str, n: int) -> str:
+    """`text` with every k and every range's end above `n` brought down to it: 1..256 to 1..64.
+
+    What is no k or range stays as it is, for `parse_ks` to refuse.
+    """
+    return ",".join(_capped(token.strip(), n) for token in text.split(","))
+
+
+def _capped(token: str, n: int) -> str:
+    first, *more = token.split("..", 1)
+    last, *step = more[0].split(":", 1) if more else (first,)
+    if not (first.isdecimal() and last.isdecimal()) or int(last) <= n:
+        return token
+    if int(first) >= n or (step and 1 << n.bit_length() - 1 < int(first)):
+        return str(n)
+    return ":".join([f"{first}..{n}", *step])
+
+
+def curve_ks(n: int, asked: Sequence[int] = ()) -> tuple[int, ...]:
+    """Return the ks of a curve over n samples: all up to 256, powers of two, those asked for.
+
+    A curve is drawn and a crossing found on these, whichever ks a table is to show: a straight
+    line from k = 1 to 256 is no curve, and crosses another one elsewhere.
+    """
+    powers = (1 << bit for bit in range(n.bit_length()))
+    return tuple(sorted({*range(1, min(n, EVERY_K_UP_TO) + 1), *powers, *asked}))
+
+
+def _expand(token: str, n: int | None, option: str) -> list[int]:
+    match = TOKEN.fullmatch(token)
+    if match is None:
+        raise ConfigurationError(f"'{token}' is not a k or a range of ks", GRAMMAR)
+    first = int(match["first"])
+    last = first if match["last"] is None else int(match["last"])
+    if match["step"] not in (None, "pow2"):
+        raise ConfigurationError(
+            f"'{token}': the only step is pow2, not '{match['step']}'", GRAMMAR
+        )
+    if first < 1:
+        raise ConfigurationError(f"'{token}': k starts at 1", GRAMMAR)
+    if last < first:
+        raise ConfigurationError(f"'{token}': the range ends before it begins", GRAMMAR)
+    if n is not None and last > n:
+        raise ConfigurationError(
+            f"'{token}': pass@{last} is undefined with {n} samples per problem (k > n)",
+            f"ask for k up to {n}, or sample more: {option} {last}",
+        )
+    if last > LARGEST_K:
+        raise ConfigurationError(f"'{token}': k is at most {LARGEST_K:,}", GRAMMAR)
+    if match["step"] is None:
+        return list(range(first, last + 1))
+    powers = [1 << bit for bit in range(last.bit_length()) if first <= 1 << bit <= last]
+    if not powers:
+        raise ConfigurationError(f"'{token}': no power of two lies in this range", GRAMMAR)
+    return powers
