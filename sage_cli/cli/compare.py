@@ -122,7 +122,8 @@ def compare(
         if notes:
             break
     with progress.doing(f"reading {config.evaluation.benchmark}"):
-        benchmarks, judges = evaluation.benchmarks, text_judges(second, evaluation)
+        benchmarks = evaluation.benchmarks
+        judges = [] if second is None else text_judges(second, evaluation)
     stored = missing(controls, benchmarks, config, runs.root)
     if any(row.graded < row.needed for row in stored):  # nothing is sampled that nobody named
         controls = []

@@ -360,7 +360,7 @@ def measure_passk(models: NamedModels, progress: Progress, second: str | None = 
     """
     from sage_cli.evaluation.text_judges import judged_again, text_judges
 
-    judges = text_judges(second, models.evaluation)
+    judges = [] if second is None else text_judges(second, models.evaluation)
     evaluated = models.measure(progress)
     again = judged_again(evaluated, judges, progress) if judges else {}
     ks, evaluation = models.evaluation.ks, models.evaluation.config.evaluation

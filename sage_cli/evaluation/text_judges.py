@@ -113,10 +113,8 @@ def verdict_of(reply: str) -> Status:
     return "right" if verdicts == {"right"} else "wrong" if verdicts == {"wrong"} else "error"
 
 
-def text_judges(name: str | None, evaluation: Evaluation) -> list[tuple[Benchmark, TextJudge]]:
-    """Return each benchmark with the judge of texts called `name`; without a name none."""
-    if name is None:
-        return []
+def text_judges(name: str, evaluation: Evaluation) -> list[tuple[Benchmark, TextJudge]]:
+    """Return each benchmark with the judge of texts called `name`."""
     return [(each, text_judge(name, each, evaluation.config)) for each in evaluation.benchmarks]
 
 

@@ -193,6 +193,7 @@ def test_a_reply_is_read_by_its_verdict_line_alone(reply, grade):
 
 @pytest.mark.parametrize(("more", "why"), [
     (("--grade", "workings"), "no judge of texts is called 'workings'"),
+    (("--grade", ""), "no judge of texts is called ''"),
     (("--grade", "working", "-b", "kk-generated"), "'working', where kk-generated is answered"),
     (("--grade", "none.py:judge"), "there is no Python file none.py"),
     (("--grade", "mine.py:other"), "it defines judge, broken"),
