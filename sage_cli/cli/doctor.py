@@ -73,7 +73,9 @@ def command(
     elif obstacles:
         console.print(f"\n{name} can't run here: {len(obstacles)} of {len(findings)} checks fail")
     else:
-        console.print(f"\n{name} can run here")
+        warned = sum(finding.mend is not None for finding in findings)
+        but = f", but {warned} of {len(findings)} checks warn" if warned else ""
+        console.print(f"\n{name} can run here{but}")
     if note and not json:
         console.print(note)
     if obstacles:

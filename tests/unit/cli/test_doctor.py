@@ -60,6 +60,7 @@ def test_a_model_that_is_named_stands_for_the_presets_own(sage, model):
     typed = sage(*words, "--set", "prompt.answer_open=⟨A⟩", "--set", "prompt.answer_close=⟨/A⟩")
     assert "! answer a right answer, " in typed.words
     assert "is read as '<start_working_out>3 + 4<end_working_out>A7/A'" in typed.words
+    assert "tiny can run here, but 1 of " in typed.words
     assert "✓ answer a right one of" in sage(*words).words
 
 
