@@ -17,7 +17,7 @@ from sage_cli.cli.console import Live, console, emit
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.json_value import json_value
 from sage_cli.progress import Progress
-from sage_cli.solution_text import BUILT_IN_JUDGES, Extraction, GradingMode
+from sage_cli.settings.judge_names import BUILT_IN_JUDGES, Extraction, GradingMode
 
 if TYPE_CHECKING:
     from sage_cli.config.schema import SageConfig
@@ -52,7 +52,7 @@ def command(
 ) -> None:
     """Grade a file; --mode both shows where the strict judge and plain Math-Verify differ."""
     from sage_cli.evaluation.imported import grading_settings
-    from sage_cli.solution_text import MODES
+    from sage_cli.settings.judge_names import MODES
 
     typed = {"extract": extract, "mode": None if mode == "both" else mode, "judge": judge}
     flags = {"grading": {name: value for name, value in typed.items() if value}}
@@ -240,7 +240,7 @@ def grade_log(
     Raises DataError if the file has no golds or no completions.
     """
     from sage_cli.grading.grades import Grade
-    from sage_cli.solution_text import IMPORTED_JUDGE
+    from sage_cli.settings.judge_names import IMPORTED_JUDGE
 
     if not log.has_golds or any(sample.text is None for sample in log.samples):
         raise DataError(

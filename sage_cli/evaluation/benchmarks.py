@@ -19,9 +19,9 @@ from sage_cli.problems.problem import Problem
 from sage_cli.problems.registry import find, generated, is_file_name, shown_name, source_of
 from sage_cli.problems.rows import Group
 from sage_cli.settings.inputs import DataSection, PromptSection
+from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.settings.own_code import names_code
 from sage_cli.settings.sampling import EvaluationSection, GradingSection
-from sage_cli.solution_text import IMPORTED_JUDGE
 
 if TYPE_CHECKING:
     from sage_cli.grading.grader import Grader

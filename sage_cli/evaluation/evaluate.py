@@ -43,7 +43,7 @@ from sage_cli.reports.passk import (
     passk_document,
 )
 from sage_cli.reports.published import published_scores
-from sage_cli.solution_text import IMPORTED_JUDGE
+from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.store.files import file_stems, identity_of, key_of
 from sage_cli.store.locks import writer
 from sage_cli.store.mirrors import Follower, mirrors_of

@@ -38,8 +38,8 @@ from sage_cli.problems.problem import Problem, problem_id
 from sage_cli.problems.rows import read_file
 from sage_cli.reports.document import Provenance, Report, report_folder
 from sage_cli.reports.passk import Line, passk_document
+from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.settings.sampling import EvaluationSection
-from sage_cli.solution_text import IMPORTED_JUDGE
 from sage_cli.store.annotations import GradeStore
 from sage_cli.store.files import identity_of, write_json, write_text
 from sage_cli.store.run import IMPORTED, Run, surroundings

@@ -35,9 +35,9 @@ from sage_cli.sampling.sampler import (
     build_sampler,
 )
 from sage_cli.settings.inputs import PromptSection, sampled_dtype
+from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.settings.own_code import named
 from sage_cli.settings.sampling import DecodingSection, SamplingSection
-from sage_cli.solution_text import IMPORTED_JUDGE
 from sage_cli.store.annotations import GradeStore
 from sage_cli.store.run import IMPORTED
 from sage_cli.store.sample_parts import FINISH_REASONS, Completion, Tally, encodable

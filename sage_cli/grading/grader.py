@@ -33,8 +33,9 @@ from sage_cli.grading.grades import (
 )
 from sage_cli.grading.judges import find_judge, label_of
 from sage_cli.grading.mathematics.notation import MAX_LENGTH, gold_text
+from sage_cli.settings.judge_names import Extraction, Unfinished, each_gold
 from sage_cli.settings.own_code import OwnFunction, names_code
-from sage_cli.solution_text import CLOSE, Extraction, Unfinished, each_gold, is_open
+from sage_cli.solution_text import CLOSE, is_open
 
 _REMEMBERED = 65_536
 _MAX_TEXT = 100_000
@@ -294,7 +295,7 @@ def check_golds(
     return list(dict.fromkeys(unfit))
 
 
-_PACKAGE_ROOT = str(Path(__file__).resolve().parents[3])
+_PACKAGE_ROOT = str(Path(__file__).resolve().parents[2])
 _WORKER = "sage_cli.grading.worker"
 _START_S = 120.0
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
-from sage_cli.solution_text import IMPORTED_JUDGE, Extraction, last_boxes
+from sage_cli.settings.judge_names import IMPORTED_JUDGE, Extraction
+from sage_cli.solution_text import last_boxes
 
 Status = Literal["right", "wrong", "unparseable", "timeout", "error"]
 """`unparseable`: the answer is missing, empty or unreadable. `timeout`: its time is used up.

@@ -12,8 +12,14 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.grading.grades import Judged, Status
 from sage_cli.grading.mathematics.equality import Equality
 from sage_cli.grading.mathematics.notation import DENIES, latex, normalise
+from sage_cli.settings.judge_names import (
+    BUILT_IN_JUDGES,
+    EXTRACTIONS,
+    IMPORTED_JUDGE,
+    MODES,
+    Extraction,
+)
 from sage_cli.settings.own_code import OwnFunction, blamed, names_code
-from sage_cli.solution_text import BUILT_IN_JUDGES, EXTRACTIONS, IMPORTED_JUDGE, MODES, Extraction
 
 
 class Judge:

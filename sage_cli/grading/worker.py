@@ -21,7 +21,7 @@ from typing import Any, cast
 
 from sage_cli.errors import SageError
 from sage_cli.grading.judges import Judge, find_judge
-from sage_cli.solution_text import Extraction
+from sage_cli.settings.judge_names import Extraction
 
 _GRACE_S = 2
 

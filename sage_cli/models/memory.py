@@ -253,7 +253,8 @@ def sampling(shape: Shape, width: int, rows: int, prompt: int, completion: int) 
     """Return what a batch of `rows` texts takes while its last token is sampled.
 
     Logits in the products' type and in float32, their exponentials, and the cumulative sums of
-    these in float64; one layer's keys and values are there twice while a token is appended.
+    these in float64, a bound for vocabularies that are summed by blocks; one layer's keys and
+    values are there twice while a token is appended.
     """
     tokens = prompt + completion
     cache = kv_cache(shape, rows, tokens, width)

@@ -14,6 +14,13 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from sage_cli.errors import ConfigurationError
 from sage_cli.json_value import is_number
 from sage_cli.settings.inputs import FieldsSection
+from sage_cli.settings.judge_names import (
+    BUILT_IN_JUDGES,
+    IMPORTED_JUDGE,
+    Extraction,
+    GradingMode,
+    Unfinished,
+)
 from sage_cli.settings.own_code import (
     OwnFunction,
     is_to_be_checked,
@@ -22,13 +29,6 @@ from sage_cli.settings.own_code import (
     require_name,
 )
 from sage_cli.settings.section import COSMETIC, WHERE_SET, Listed, Section
-from sage_cli.solution_text import (
-    BUILT_IN_JUDGES,
-    IMPORTED_JUDGE,
-    Extraction,
-    GradingMode,
-    Unfinished,
-)
 
 DECIDED_ELSEWHERE = {
     "model": "the command's model",

@@ -31,7 +31,7 @@ from sage_cli.problems.load import benchmark_names, load_training_problems
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.registry import shown_name
 from sage_cli.reports.figures import COLOURS
-from sage_cli.solution_text import IMPORTED_JUDGE
+from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.store.annotations import GradeStore
 from sage_cli.store.files import key_of, warn_once
 from sage_cli.store.run import COUNTED, FOLDER, RUNNING, Run, Runs, evaluations

@@ -10,7 +10,7 @@ from sage_cli.grading import Grade, Grader
 from sage_cli.grading.grader import check_golds
 from sage_cli.grading.grades import status_of
 from sage_cli.grading.judges import Roles, find_judge
-from sage_cli.solution_text import BUILT_IN_JUDGES, MODES
+from sage_cli.settings.judge_names import BUILT_IN_JUDGES, MODES
 
 GOLD = "Ann is a knight, Bob is a knave, and Zoe is a knave."
 

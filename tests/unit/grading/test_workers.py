@@ -145,3 +145,14 @@ def test_workers_that_cannot_start_are_errors(monkeypatch, interpreter):
     monkeypatch.setattr(sys, "executable", interpreter)
     with Grader(workers=1, timeout_s=60) as grader:
         assert grader.grade(*SURD).status == "error"
+
+
+def test_a_worker_finds_the_package_where_it_is_not_installed():
+    worker = WorkerProcess(1024, "math", "strict")
+    try:
+        environment = Path(f"/proc/{worker.pid}/environ").read_text().split("\0")
+    finally:
+        worker.kill()
+    (path,) = [line for line in environment if line.startswith("PYTHONPATH=")]
+    first = path.removeprefix("PYTHONPATH=").split(os.pathsep)[0]
+    assert (Path(first) / "sage_cli/grading/worker.py").is_file()
