@@ -33,6 +33,9 @@ SIZES = {
     "qwen2.5-1.5b": Size(
         PUBLISHED["Qwen/Qwen2.5-Math-1.5B-Instruct"], "bfloat16", 8, 8, 256, 1024, 256, 3
     ),
+    "smollm2-135m": Size(
+        PUBLISHED["HuggingFaceTB/SmolLM2-135M-Instruct"], "float32", 8, 8, 48, 48, 2048, 3
+    ),
     "toy": Size(Shape(128, 256, 2, 4, 2, 32, 200, True, True), "float32", 2, 2, 8, 8, 8, 1),
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +20,43 @@ from gpu_models import (
 
 
 def transformers_sampler(size: Size, _: Path) -> dict[str, Any]:
-    """Tokens a second of our own decoding loop."""
+    """Tokens a second of our own decoding loop, recorded as graphs or not, and of `generate`."""
+    import torch
+
     from sage_cli.sampling.decoder import TransformersSampler
 
     model, requests = random_model(size).eval(), sample_requests(size)
+    ids = [tokenizer()(request.prompt)["input_ids"] for request in requests]
+    repeated = [row for row, r in zip(ids, requests, strict=True) for _ in r.indices]
+    widest = max(map(len, repeated))
+    padded = torch.tensor([[0] * (widest - len(row)) + row for row in repeated])
+    seen = torch.tensor([[0] * (widest - len(row)) + [1] * len(row) for row in repeated])
 
-    def drawn(max_tokens: int) -> dict[str, Any]:
+    def drawn(max_tokens: int, graphs: bool) -> float:
         parameters = replace(drawing_parameters(size), max_tokens=max_tokens)
-        sampler = TransformersSampler(model, tokenizer(), parameters, 256)
-        return _drawn(lambda: list(sampler.sample(requests)))
+        sampler = TransformersSampler(model, tokenizer(), parameters, 256, graphs)
+        return float(_drawn(lambda: list(sampler.sample(requests)))["tokens per s"])
 
-    drawn(4)  # loads the kernels
-    return drawn(size.new_tokens)
+    def generated(max_tokens: int) -> float:
+        began, inputs = time.perf_counter(), (padded.to(model.device), seen.to(model.device))
+        tokens = model.generate(
+            inputs[0],
+            attention_mask=inputs[1],
+            do_sample=True,
+            top_k=0,
+            min_new_tokens=max_tokens,
+            max_new_tokens=max_tokens,
+        )
+        return tokens[:, widest:].numel() / (time.perf_counter() - began)
+
+    ways = {
+        "recorded, tokens per s": partial(drawn, graphs=True),
+        "launched, tokens per s": partial(drawn, graphs=False),
+        "generate, tokens per s": generated,
+    }
+    for way in ways.values():
+        way(4)  # loads the kernels
+    return {name: way(size.new_tokens) for name, way in ways.items()}
 
 
 def vllm(size: Size, folder: Path) -> dict[str, Any]:

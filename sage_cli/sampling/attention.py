@@ -100,14 +100,14 @@ def ranks(groups_B: Indices, groups: int) -> tuple[Indices, int]:
 
 @dataclass(frozen=True, eq=False)
 class PromptMemory:
-    """One prompt's keys and values, (H, T, D) in each layer."""
+    """One prompt's keys and values in all layers."""
 
-    keys_Y: list[Tensor]
-    values_Y: list[Tensor]
+    keys_YHTD: Tensor
+    values_YHTD: Tensor
 
 
 class PrefillMemory:
-    """Attention during the prefill of prompts of one length.
+    """Attention during the prefill of prompts, which begin in the first column.
 
     It records keys and values (B, H, T, D) by layer, and the `order` in which layers attend.
     """
@@ -116,12 +116,13 @@ class PrefillMemory:
         self.order: list[int] = []
         self.layers: dict[int, tuple[Tensor, Tensor]] = {}
 
-    def prompt(self, row: int) -> PromptMemory:
-        """Return the memory of the prompt in `row`."""
-        layers = self.layers.values()
-        return PromptMemory(
-            [keys[row] for keys, _ in layers], [values[row] for _, values in layers]
-        )
+    def prompts(self, lengths: Sequence[int]) -> list[PromptMemory]:
+        """Return the memory of each row's prompt, of so many tokens."""
+        keys_YBHTD, values_YBHTD = map(torch.stack, zip(*self.layers.values(), strict=True))
+        return [
+            PromptMemory(keys_YBHTD[:, row, :, :length], values_YBHTD[:, row, :, :length])
+            for row, length in enumerate(lengths)
+        ]
 
     def attend(self, layer: int, q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor) -> Tensor:
         """Return the causal attention within each prompt."""
@@ -141,9 +142,9 @@ class SharedPrompts:
     """
 
     def __init__(self, prompts: Sequence[PromptMemory], groups_B: Indices) -> None:
-        lengths = [prompt.keys_Y[0].shape[1] for prompt in prompts]
-        self._keys_YGHTD = _stack([prompt.keys_Y for prompt in prompts], max(lengths))
-        self._values_YGHTD = _stack([prompt.values_Y for prompt in prompts], max(lengths))
+        lengths = [prompt.keys_YHTD.shape[2] for prompt in prompts]
+        self._keys_YGHTD = _stack([prompt.keys_YHTD for prompt in prompts], max(lengths))
+        self._values_YGHTD = _stack([prompt.values_YHTD for prompt in prompts], max(lengths))
         self._bias_G11T = _padding_bias(lengths, self._keys_YGHTD)
         self._problems = len(prompts)
         self._place(groups_B)
@@ -187,10 +188,10 @@ class SharedPrompts:
         return x_BHQD[self._slots_B] if self._problems > 1 else x_BHQD
 
 
-def _stack(prompts: list[list[Tensor]], length: int) -> Tensor:
+def _stack(prompts: list[Tensor], length: int) -> Tensor:
     """Return the prompts, padded on the left, as (Y, G, H, T, D)."""
-    padded = [[pad(x_HTD, (0, 0, length - x_HTD.shape[1], 0)) for x_HTD in p] for p in prompts]
-    return torch.stack([torch.stack(layers) for layers in padded], dim=1)
+    padded = [pad(x_YHTD, (0, 0, length - x_YHTD.shape[2], 0)) for x_YHTD in prompts]
+    return torch.stack(padded, dim=1)
 
 
 def _padding_bias(lengths: list[int], like: Tensor) -> Tensor | None:
@@ -225,10 +226,10 @@ class OwnTokens:
     """
 
     def __init__(self, like: PromptMemory) -> None:
-        (heads, _, key_size), value_size = like.keys_Y[0].shape, like.values_Y[0].shape[-1]
-        shape = (len(like.keys_Y), ROWS, heads, BLOCK)
-        self._keys_YBHTD = like.keys_Y[0].new_zeros((*shape, key_size))
-        self._values_YBHTD = like.values_Y[0].new_zeros((*shape, value_size))
+        (layers, heads, _, key_size), value_size = like.keys_YHTD.shape, like.values_YHTD.shape[-1]
+        shape = (layers, ROWS, heads, BLOCK)
+        self._keys_YBHTD = like.keys_YHTD.new_zeros((*shape, key_size))
+        self._values_YBHTD = like.values_YHTD.new_zeros((*shape, value_size))
         self._least = -(-_SLOW_PRODUCT // min(key_size, value_size))
         self.length = 0
 
@@ -335,7 +336,7 @@ class MemoryModel:
     """
 
     def __init__(self, model: Any, reach: int) -> None:
-        self._model, self._reach = model, reach
+        self._model, self.reach = model, reach
         whole = causal_of(model)
         self.device, self.name = model.device, type(whole).__name__
         self.layers = int(model.config.get_text_config().num_hidden_layers)
@@ -355,10 +356,24 @@ class MemoryModel:
         finally:
             self._model.set_attn_implementation(before)
 
-    def logits(self, memory: AttentionMemory, ids_BT: Tensor, **inputs: Any) -> Tensor:
-        """Return the logits (B, V) after each row's last token, by a forward pass with `memory`."""
-        if "logits_to_keep" in self._takes:
+    def logits(
+        self,
+        memory: AttentionMemory,
+        ids_BT: Tensor,
+        lengths: Sequence[int] | None = None,
+        **inputs: Any,
+    ) -> Tensor:
+        """Return the logits (B, V) after each row's last token, by a forward pass with `memory`.
+
+        `lengths` are the rows' numbers of tokens, if not all have T; what follows is padding.
+        """
+        keeps, last_B = "logits_to_keep" in self._takes, [length - 1 for length in lengths or ()]
+        if keeps and lengths is None:
             inputs["logits_to_keep"] = 1
+        elif keeps:
+            kept = sorted({*last_B})
+            inputs["logits_to_keep"] = torch.tensor(kept, device=self.device)
+            last_B = [kept.index(last) for last in last_B]
         now = _NOW.set((self, memory))
         try:
             output = self._model(input_ids=ids_BT, use_cache=False, **inputs)
@@ -366,7 +381,9 @@ class MemoryModel:
             raise self.unfit(f"can't attend otherwise than it does ({error})") from error
         finally:
             _NOW.reset(now)
-        logits_BV: Tensor = output.logits[:, -1]
+        logits_BV: Tensor = (
+            output.logits[:, -1] if lengths is None else output.logits[range(len(last_B)), last_B]
+        )
         return logits_BV
 
     def unfit(self, reason: str) -> SamplingError:
@@ -382,9 +399,11 @@ class MemoryModel:
         `mask_function(batch, head, query, key)` is True for keys that a query sees. The last query
         and the first one decide: what hides nothing from these hides nothing from the others.
         """
-        if mask_function is causal_mask_function:
+        # a step that is recorded as a CUDA graph was run and checked before
+        recorded = self.device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+        if mask_function is causal_mask_function or recorded:
             return
-        all_T = torch.arange(self._reach, device=self.device)
+        all_T = torch.arange(self.reach, device=self.device)
         zero = all_T[0]
         last_sees_all = bool(mask_function(zero, zero, all_T[-1], all_T).all())
         first_sees_itself_alone = not mask_function(zero, zero, zero, all_T[1:]).any()
@@ -396,11 +415,11 @@ class MemoryModel:
 
     def require_no_window(self, window: int | None) -> None:
         """Raise SamplingError if the attention function has a sliding window below the reach."""
-        if window is not None and window < self._reach:
+        if window is not None and window < self.reach:
             raise self._too_short(f"windows of {window} tokens")
 
     def _too_short(self, windows: str) -> SamplingError:
-        return self.unfit(f"attends in {windows}, and a text may have {self._reach}")
+        return self.unfit(f"attends in {windows}, and a text may have {self.reach}")
 
 
 def obstacles(model: Any, reach: int) -> Iterator[str]:

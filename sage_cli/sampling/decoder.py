@@ -8,11 +8,12 @@ that a sample falls into nor how often it starts again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
-from itertools import chain, groupby, islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from sage_cli.sampling.attention import (
     ranks,
     threads_for,
 )
+from sage_cli.sampling.graphs import FixedMemory
 from sage_cli.sampling.sampler import (
     Ending,
     Sampler,
@@ -173,30 +175,51 @@ class Prompt:
 
 
 def prefill(
-    model: MemoryModel, needed: Collection[Ids], cached: Mapping[Ids, Prompt]
+    model: MemoryModel, needed: Collection[Ids], cached: Mapping[Ids, Prompt], mixed: bool = False
 ) -> dict[Ids, Prompt]:
     """Return the wanted prompts by their token ids, after the prefill of those not in `cached`.
+
+    With `mixed`, prompts of several lengths are padded to one pass.
 
     Raises SamplingError for a model whose attention cannot be replaced.
     """
     prompts = {ids: cached[ids] for ids in needed if ids in cached}
     missing = sorted((ids for ids in needed if ids not in cached), key=len)
-    for length, group in groupby(missing, key=len):
-        same_length, size = list(group), max(1, PREFILL_TOKENS // length)
-        for start in range(0, len(same_length), size):
-            batch = _prefilled(model, same_length[start : start + size])
-            prompts |= {prompt.ids: prompt for prompt in batch}
+    for batch in _batches(missing, mixed):
+        prompts |= {prompt.ids: prompt for prompt in _prefilled(model, batch)}
     return prompts
 
 
+def _batches(prompts: Sequence[Ids], mixed: bool) -> Iterator[list[Ids]]:
+    """Yield the prompts, which are sorted by length, in batches; of one length unless `mixed`."""
+    batch: list[Ids] = []
+    lengths: set[int] = set()
+    for ids in prompts:
+        rows, lengths = len(batch) + 1, lengths | {len(ids)}
+        # the head computes each row's logits after each of the lengths
+        unequal = len(lengths) > 1 and (not mixed or rows * len(lengths) > _MIXED_LOGITS)
+        if batch and (unequal or rows * len(ids) > PREFILL_TOKENS):
+            yield batch
+            batch, lengths = [], {len(ids)}
+        batch.append(ids)
+    if batch:
+        yield batch
+
+
+_MIXED_LOGITS = 256
+
+
 def _prefilled(model: MemoryModel, batch: list[Ids]) -> Iterator[Prompt]:
-    """Yield prompts of one length, computed in one forward pass."""
-    memory = PrefillMemory()
-    logits_BV = model.logits(memory, torch.tensor(batch, device=model.device))
+    """Yield prompts, the longest last, computed in one forward pass."""
+    memory, lengths = PrefillMemory(), [len(ids) for ids in batch]
+    padded = [(*ids, *[0] * (lengths[-1] - len(ids))) for ids in batch]
+    ids_BT = torch.tensor(padded, device=model.device)
+    logits_BV = model.logits(memory, ids_BT, lengths if lengths[0] < lengths[-1] else None)
     if memory.order != list(range(model.layers)):  # layers were skipped or repeated
         raise model.unfit("has layers whose attention can't be replaced")
-    for row, ids in enumerate(batch):
-        yield Prompt(ids, memory.prompt(row), logits_BV[row])
+    memories = memory.prompts(lengths)
+    for ids, prompt, logits_V in zip(batch, memories, logits_BV, strict=True):
+        yield Prompt(ids, prompt, logits_V)
 
 
 class Cohort:
@@ -207,7 +230,9 @@ class Cohort:
     """
 
     def __init__(
-        self, samples: Sequence[tuple[Prompt, SampleRequest, int]], buffer: OwnTokens
+        self,
+        samples: Sequence[tuple[Prompt, SampleRequest, int]],
+        memory_for: Callable[[list[PromptMemory]], CohortMemory | FixedMemory],
     ) -> None:
         prompts = {prompt: row for row, prompt in enumerate(dict.fromkeys(s[0] for s in samples))}
         self.samples = [(request, prompt.ids, index) for prompt, request, index in samples]
@@ -215,10 +240,7 @@ class Cohort:
         self.seeds_S = np.array(
             [sample_seed(r.seed, r.problem_id, index) for _, r, index in samples], dtype=np.uint64
         )
-        memories = [prompt.memory for prompt in prompts]
-        shared = SharedPrompts(memories, np.arange(len(prompts)))
-        buffer.begin(len(prompts))
-        self.memory = CohortMemory(shared, buffer)
+        self.memory = memory_for([prompt.memory for prompt in prompts])
         self.first_logits_BV = torch.stack([prompt.logits_V for prompt in prompts])
         self._starts_B: Indices = np.array([len(prompt.ids) for prompt in prompts])
         self._tokens_BT = np.zeros((len(prompts), 32), dtype=np.int64)
@@ -325,15 +347,19 @@ class _Flight:
     """Waiting samples, and the cohorts in flight with at most `rows` rows together.
 
     `most` bounds the samples in flight. It starts at several times `rows`, because samples that
-    share rows cost nothing more, and is halved whenever too few do.
+    share rows cost nothing more, and is halved whenever too few do. With `fixed` memory one cohort
+    is in flight, with at most a sample for each row.
     """
 
-    def __init__(self, tokenized: Sequence[tuple[SampleRequest, Ids]], rows: int) -> None:
+    def __init__(
+        self, tokenized: Sequence[tuple[SampleRequest, Ids]], rows: int, fixed: bool
+    ) -> None:
         self.waiting: Iterator[_Sample] = (
             (request, ids, index) for request, ids in tokenized for index in request.indices
         )
         self.left = sum(len(request.indices) for request, _ in tokenized)
         self.cohorts: list[Cohort] = []
+        self._fixed = fixed
         self.clear(rows)
 
     def clear(self, rows: int) -> None:
@@ -341,6 +367,7 @@ class _Flight:
         self.rows, self.most = rows, COHORTS * rows
         self.cohorts = []
         self.spare: list[OwnTokens] = []
+        self.fixed: FixedMemory | None = None
         self.prompts: dict[Ids, Prompt] = {}
         self.taken: list[_Sample] = []
 
@@ -348,12 +375,24 @@ class _Flight:
     def admits(self) -> int:
         """The size of the next cohort; 0 if there is no room or no waiting sample."""
         size = min(max(1, self.most // COHORTS), self.left)
+        if self._fixed and self.cohorts:
+            return 0
         return size if self.most - sum(map(len, self.cohorts)) >= size else 0
 
     def take(self, size: int) -> list[_Sample]:
         """Return the next samples, which wait again if the running step fails."""
         self.taken, self.left = list(islice(self.waiting, size)), self.left - size
         return self.taken
+
+    def memory(self, model: MemoryModel, prompts: list[PromptMemory]) -> CohortMemory | FixedMemory:
+        """Return the memory of a new cohort, whose rows are these prompts."""
+        if self._fixed:
+            self.fixed = self.fixed or FixedMemory(model, len(self.taken), prompts[0])
+            self.fixed.begin(prompts)
+            return self.fixed
+        buffer = self.spare.pop() if self.spare else OwnTokens(prompts[0])
+        buffer.begin(len(prompts))
+        return CohortMemory(SharedPrompts(prompts, np.arange(len(prompts))), buffer)
 
     def give_back(self, samples: list[_Sample]) -> None:
         """Let samples wait again, before all others; a sample does not depend on its turn."""
@@ -371,8 +410,9 @@ class _Flight:
     def drop_ended(self) -> None:
         """Remove cohorts without samples, but keep their buffers for the next ones."""
         # a buffer that has grown beyond a cohort's usual share would hold memory for nothing
-        ended = [cohort.memory.own for cohort in self.cohorts if not len(cohort)]
-        self.spare += [buffer for buffer in ended if buffer.capacity <= self.rows // COHORTS]
+        ended = [cohort.memory for cohort in self.cohorts if not len(cohort)]
+        buffers = [memory.own for memory in ended if isinstance(memory, CohortMemory)]
+        self.spare += [buffer for buffer in buffers if buffer.capacity <= self.rows // COHORTS]
         self.cohorts = [cohort for cohort in self.cohorts if len(cohort)]
 
 
@@ -380,15 +420,18 @@ def _logits(model: MemoryModel, cohorts: list[Cohort]) -> Tensor:
     """Return the logits (B, V) after each row's last token, which the memories store."""
     tokens_B = np.concatenate([cohort.last_tokens for cohort in cohorts])
     positions_B = np.concatenate([cohort.positions for cohort in cohorts])
-    for cohort in cohorts:
-        cohort.memory.own.make_room(1, cohort.memory.own.length + 1)
+    if isinstance(fixed := cohorts[0].memory, FixedMemory):
+        return fixed.logits(tokens_B, positions_B)
+    memories = [c.memory for c in cohorts if isinstance(c.memory, CohortMemory)]
+    for memory in memories:
+        memory.own.make_room(1, memory.own.length + 1)
     logits_BV = model.logits(
-        SideBySide([c.memory for c in cohorts], [c.rows for c in cohorts]),
+        SideBySide(memories, [cohort.rows for cohort in cohorts]),
         torch.from_numpy(tokens_B).unsqueeze(1).to(model.device),
         position_ids=torch.from_numpy(positions_B).unsqueeze(1).to(model.device),
     )
-    for cohort in cohorts:
-        cohort.memory.own.length += 1
+    for memory in memories:
+        memory.own.length += 1
     return logits_BV
 
 
@@ -396,6 +439,8 @@ class TransformersSampler(Sampler):
     """Samples from a loaded model, with or without LoRA adapters, and its tokenizer.
 
     At most `batch_rows` rows are in a forward pass; their number is halved when memory runs out.
+    With `graphs`, which a GPU has if nothing else is said, steps are recorded as CUDA graphs, and
+    a batch ends before the next begins.
     """
 
     def __init__(
@@ -404,9 +449,11 @@ class TransformersSampler(Sampler):
         tokenizer: PreTrainedTokenizerBase,
         parameters: SamplingParameters,
         batch_rows: int = 256,
+        graphs: bool | None = None,
     ) -> None:
         self._model, self._tokenizer, self._device = model, tokenizer, model.device.type
         self._parameters, self._batch_rows = parameters, batch_rows
+        self._graphs = self._device == "cuda" if graphs is None else graphs
         vocabulary = model.config.get_text_config().vocab_size
         of_model = getattr(model.generation_config, "eos_token_id", None)
         ends = eos_ids(of_model, tokenizer)
@@ -479,7 +526,8 @@ class TransformersSampler(Sampler):
         flight wait again, with half as many rows. `fitting` estimates how many rows fit into
         memory. Raises SamplingError if not even one does.
         """
-        flight = _Flight(tokenized, min(self._batch_rows, fitting or self._batch_rows))
+        rows = min(self._batch_rows, fitting or self._batch_rows)
+        flight = _Flight(tokenized, rows, self._graphs)
         while flight.left or flight.cohorts:
             if not (size := flight.admits):
                 flight.evict()
@@ -499,10 +547,11 @@ class TransformersSampler(Sampler):
 
     def _admit(self, model: MemoryModel, flight: _Flight, size: int) -> list[Completion]:
         taken = flight.take(size)
-        flight.prompts = prefill(model, {ids for _, ids, _ in taken}, flight.prompts)
+        needed = {ids for _, ids, _ in taken}
+        # padding costs a CPU time, and many small passes cost a GPU more
+        flight.prompts = prefill(model, needed, flight.prompts, mixed=self._graphs)
         samples = [(flight.prompts[ids], request, index) for request, ids, index in taken]
-        buffer = flight.spare.pop() if flight.spare else OwnTokens(samples[0][0].memory)
-        cohort = Cohort(samples, buffer)
+        cohort = Cohort(samples, partial(flight.memory, model))
         ended = self._advance([cohort], cohort.first_logits_BV)
         flight.cohorts.append(cohort)
         return ended

@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
 from random_model import random_model
 from toy_policy import base, bench, configure, tokenizer
 
@@ -96,3 +97,35 @@ def test_a_device_tells_what_is_free():
     free = free_bytes(torch.device("cuda"))
     assert free is not None
     assert 0 < free <= torch.cuda.get_device_properties(0).total_memory
+
+
+def test_recorded_steps_give_the_tokens_of_steps_that_are_launched(monkeypatch):
+    """Also after the adapter's weights have changed, which a graph reads where they lay."""
+    tokenizer = character_tokenizer(["<SOLUTION>", "</SOLUTION>"])
+    adapter = LoraConfig(target_modules=["q_proj", "up_proj"], init_lora_weights=False)
+    model = get_peft_model(random_model(tokenizer), adapter).to("cuda").eval()
+    parameters = SamplingParameters(1.0, 1.0, 0, 0.0, 40, None)
+    replays = []
+    replay = torch.cuda.CUDAGraph.replay
+    monkeypatch.setattr(torch.cuda.CUDAGraph, "replay", lambda g: (replays.append(1), replay(g)))
+    texts = []
+    for _ in range(2):
+        drawn = {
+            graphs: {
+                (row.problem_id, row.index): row.token_ids
+                for row in TransformersSampler(model, tokenizer, parameters, 100, graphs).sample(
+                    REQUESTS
+                )
+            }
+            for graphs in (False, True)
+        }
+        # float32's rounding moves a probability by 1e-6 and so one of 20,000 tokens at most
+        same = sum(drawn[True][key] == drawn[False][key] for key in drawn[False])
+        assert same >= 510
+        texts.append(drawn[True])
+        with torch.no_grad():
+            for name, weight in model.named_parameters():
+                if "lora_B" in name:
+                    weight.mul_(-1)
+    assert texts[0] != texts[1]
+    assert len(replays) > 200

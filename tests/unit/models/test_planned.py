@@ -11,7 +11,7 @@ from random_model import save_scratch
 
 from sage_cli.config.consent import consents
 from sage_cli.config.load import load
-from sage_cli.errors import ConfigurationError, DataError, StoreError
+from sage_cli.errors import ConfigurationError, DataError, SageError, StoreError
 from sage_cli.models.compatibility import note_weights, require_same_parent
 from sage_cli.models.folders import fingerprint
 from sage_cli.models.loading import attach_lora, load_model, load_tokenizer
@@ -140,6 +140,17 @@ def test_changed_weights_are_refused_by_name(runs):
     for use in (changed.require_own, lambda: changed.tokenizer, changed.model):
         with pytest.raises(StoreError, match=f"{run.model}/model.safetensors has been changed"):
             use()
+
+
+def test_removed_weights_keep_their_fingerprint_and_can_not_be_loaded(runs):
+    run = sft_run(config(), runs)
+    finish(run)
+    before = Policy.of_run(run).fingerprint
+    (run.model / "model.safetensors").unlink()
+    removed = Policy.of_run(run)
+    assert removed.fingerprint == before
+    with pytest.raises(SageError, match=str(run.model)):
+        removed.model()
 
 
 def test_a_child_that_meets_other_weights_of_its_parent_refuses(runs):

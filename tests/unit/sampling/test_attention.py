@@ -50,9 +50,9 @@ def cpu_error():
     )
 
 
-def draw(model, tokenizer):
+def draw(model, tokenizer, graphs=False):
     """Every sample once, or this fails."""
-    drawn = list(TransformersSampler(model, tokenizer, SAMPLED, ROWS).sample(REQUESTS))
+    drawn = list(TransformersSampler(model, tokenizer, SAMPLED, ROWS, graphs).sample(REQUESTS))
     keyed = {(one.problem_id, one.index): one for one in drawn}
     assert len(keyed) == len(drawn) == 48
     return keyed
@@ -78,12 +78,16 @@ def failing(method, error, *calls):
     return tried
 
 
-@pytest.mark.parametrize("error", [cuda_error(), cpu_error()])
-def test_rows_are_halved_and_nothing_is_lost(error, model, tokenizer, whole, monkeypatch, caplog):
+@pytest.mark.parametrize(
+    ("error", "graphs"), [(cuda_error(), False), (cpu_error(), False), (cuda_error(), True)]
+)
+def test_rows_are_halved_and_nothing_is_lost(
+    error, graphs, model, tokenizer, whole, monkeypatch, caplog
+):
     # once while prompts are read, twice in the midst of drawing
     monkeypatch.setattr(MemoryModel, "logits", failing(MemoryModel.logits, error, 1, 7, 13))
     with caplog.at_level(logging.WARNING):
-        assert draw(model, tokenizer) == whole
+        assert draw(model, tokenizer, graphs) == whole
     said = [record.getMessage() for record in caplog.records]
     assert [line.split(" with ")[1] for line in said] == [
         f"{rows} rows at once from here on" for rows in (8, 4, 2)

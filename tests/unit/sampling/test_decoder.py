@@ -171,8 +171,8 @@ def requests(n):
     ]
 
 
-def draw(model, tokenizer, parameters, wanted, batch_rows):
-    sampler = TransformersSampler(model, tokenizer, parameters, batch_rows)
+def draw(model, tokenizer, parameters, wanted, batch_rows, graphs=False):
+    sampler = TransformersSampler(model, tokenizer, parameters, batch_rows, graphs)
     drawn = list(sampler.sample(wanted))
     by_key = {(completion.problem_id, completion.index): completion for completion in drawn}
     assert len(by_key) == len(drawn)
@@ -212,9 +212,9 @@ def without_cache(model, tokenizer, prompt, key, parameters):
     return text
 
 
-@pytest.mark.parametrize("batch_rows", [3, 64])
-def test_greedy_text_equals_generate(any_model, tokenizer, batch_rows):
-    drawn = draw(any_model, tokenizer, GREEDY, requests(n=3), batch_rows)
+@pytest.mark.parametrize(("batch_rows", "graphs"), [(3, False), (64, False), (3, True), (64, True)])
+def test_greedy_text_equals_generate(any_model, tokenizer, batch_rows, graphs):
+    drawn = draw(any_model, tokenizer, GREEDY, requests(n=3), batch_rows, graphs)
     assert len(drawn) == 3 * len(PROMPTS)
     for number, prompt in enumerate(PROMPTS):
         text, tokens = generated(any_model, tokenizer, prompt)
@@ -225,8 +225,9 @@ def test_greedy_text_equals_generate(any_model, tokenizer, batch_rows):
     assert reasons.get("length", GREEDY.max_tokens) == GREEDY.max_tokens
 
 
-def test_sampled_text_equals_a_loop_without_cache(any_model, tokenizer):
-    drawn = draw(any_model, tokenizer, SAMPLED, requests(n=3), batch_rows=7)
+@pytest.mark.parametrize("graphs", [False, True])
+def test_sampled_text_equals_a_loop_without_cache(any_model, tokenizer, graphs):
+    drawn = draw(any_model, tokenizer, SAMPLED, requests(n=3), 7, graphs)
     for number, prompt in enumerate(PROMPTS):
         texts = set()
         for index in range(3):
