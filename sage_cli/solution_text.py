@@ -1,11 +1,15 @@
-r"""The marks in a solution's text: thoughts between <think> and </think>, and \boxed{...}.
+r"""The marks in the text of a solution or a gold: <think> and </think>, \boxed{...}, `any of`.
 
 No answer stands in a thought, and no stop text ends one. Solutions are published or sampled.
 """
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Sequence
+
+from sage_cli.json_value import json_value
 
 OPEN, CLOSE = "<think>", "</think>"
 
@@ -129,3 +133,22 @@ def _closed_boxes(text: str, begin: int) -> list[Span]:
             if begin and not open_braces:
                 break
     return closed
+
+
+_ANY_OF = "any of "
+
+
+def any_of(golds: Sequence[str]) -> str:
+    """Return one gold for several of which any is right, as `any of ["7", "seven"]`."""
+    distinct = list(dict.fromkeys(golds))
+    return distinct[0] if len(distinct) == 1 else _ANY_OF + json.dumps(distinct, ensure_ascii=False)
+
+
+def each_gold(gold: str) -> tuple[str, ...]:
+    """Return the golds that `any_of` put together; any other gold alone."""
+    if not gold.startswith(f'{_ANY_OF}["'):
+        return (gold,)
+    try:
+        return tuple(map(str, json_value(gold.removeprefix(_ANY_OF))))
+    except ValueError:
+        return (gold,)

@@ -241,7 +241,9 @@ class SftTraining(TrainingRun):
         facts["demonstrations"] += check_rows(self.config.data, self.config.sft)
         section = self.config.model
         if not isinstance(section, ScratchModel):
-            refuse_unfit_tokenizer(Policy(section.path, section=section), planned=True)
+            refuse_unfit_tokenizer(
+                Policy(section.path, section=section), planned=self.config.prompt
+            )
         return Described("base: supervised warm-up", {**run_facts(self.planned), **facts})
 
     def memory(self, gpu_gb: int) -> Described:
@@ -382,7 +384,7 @@ class InitialPolicy(Stage):
         """Describe where the policy is from, and how far its training is."""
         if self.is_trained_here:
             return self._training.describe()
-        refuse_unfit_tokenizer(self.policy, planned=True)
+        refuse_unfit_tokenizer(self.policy, planned=self.config.prompt)
         if self.init is not None:
             return Described("start", {"policy": self.policy.label})
         return Described("base", base_facts(self.policy))

@@ -33,9 +33,9 @@ from sage_cli.grading.grades import (
 )
 from sage_cli.grading.judges import find_judge, label_of
 from sage_cli.grading.mathematics.notation import MAX_LENGTH, gold_text
-from sage_cli.settings.judge_names import Extraction, Unfinished, each_gold
+from sage_cli.settings.judge_names import Extraction, Unfinished
 from sage_cli.settings.own_code import OwnFunction, names_code
-from sage_cli.solution_text import CLOSE, is_open
+from sage_cli.solution_text import CLOSE, each_gold, is_open
 
 _REMEMBERED = 65_536
 _MAX_TEXT = 100_000

@@ -15,7 +15,7 @@ from pydantic import Field
 from sage_cli.errors import DataError, StoreError
 from sage_cli.methods.hooks import Batch, GradeReward, Hooks, Setup, Trainer, logps_after, share_of
 from sage_cli.methods.method import Beside, PlainAdvantages
-from sage_cli.settings.judge_names import each_gold
+from sage_cli.solution_text import each_gold
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -56,13 +56,14 @@ def refuse_unfit_start(
     refuse_other_template(policy, template, allowed=other_template, use="this training")
 
 
-def refuse_unfit_tokenizer(policy: Policy, *, planned: bool = False) -> None:
+def refuse_unfit_tokenizer(policy: Policy, *, planned: PromptSection | None = None) -> None:
     """Refuse to train with tokens beyond the model's vocabulary, or without an end of sequence.
 
     Special tokens that no prompt has may lie beyond: Gemma 3's models of text have one for images.
-    `planned` asks files alone, and lets pass what they don't tell.
+    A plan gives its prompt as `planned`: then files alone are asked, for the prompt's template
+    too, and what they don't tell passes.
     """
-    if planned:
+    if planned is not None:
         stored = stored_tokens(policy.files) if policy.is_here else None
         if stored is None:
             return
@@ -88,6 +89,8 @@ def refuse_unfit_tokenizer(policy: Policy, *, planned: bool = False) -> None:
             f"the tokenizer of {policy.label} has no end-of-sequence token, so no text would end",
             "name one as eos_token in its tokenizer_config.json",
         )
+    if planned is not None:
+        PromptTemplate.from_section(planned, policy.tokenizer_facts)
 
 
 def refuse_adapter_in_full_tuning(policy: Policy, tuning: str) -> None:

@@ -15,8 +15,8 @@ from pydantic import ValidationError
 
 from sage_cli.errors import ConfigurationError, DataError, did_you_mean
 from sage_cli.settings.inputs import DataSection
-from sage_cli.settings.judge_names import each_gold
 from sage_cli.settings.section import Section
+from sage_cli.solution_text import each_gold
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,7 @@ from sage_cli.file_hash import file_hash
 from sage_cli.json_value import json_value
 from sage_cli.problems.problem import Problem, problem_id
 from sage_cli.settings.inputs import FieldsSection
-from sage_cli.settings.judge_names import any_of
-from sage_cli.solution_text import last_boxed
+from sage_cli.solution_text import any_of, last_boxed
 
 DELIMITERS = (",", ";", "\t")
 

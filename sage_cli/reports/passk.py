@@ -74,6 +74,7 @@ def passk_document(
     for line in lines:
         panels.setdefault(line.benchmark, {})[line.policy] = line.curve
     ks = lines[0].curve.ks
+    measured = [counted for line in lines for counted in line.measured]
     return Document(
         name="passk",
         title=f"pass@k on {', '.join(panels)}",
@@ -89,8 +90,14 @@ def passk_document(
         ),
         sheets={"passk": _every_k(lines)},
         figures=(Figure("passk", partial(draw_curves, panels)),),
-        notes=grade_notes([counted for line in lines for counted in line.measured]),
+        notes=(*grade_notes(measured), *_unsure(measured, max(ks if shown is None else shown))),
     )
+
+
+def _unsure(measured: Sequence[SeedCounts], k: int) -> tuple[str, ...]:
+    """Return a note if `k` is above half of a problem's samples: its error can't be estimated."""
+    n = min((int(counted.counts.n_P.min()) for counted in measured), default=2 * k)
+    return (f"k above {n // 2}, half of n, is to look at only",) if 2 * k > n else ()
 
 
 def passk_table(benchmark: str, curves: Mapping[str, Curve], ks: Sequence[int]) -> Table:

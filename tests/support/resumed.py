@@ -12,7 +12,6 @@ from toy_run import TAGS
 from trl import GRPOTrainer
 
 from sage_cli.methods.method import Method
-from sage_cli.models.loading import load_model
 from sage_cli.settings.presets import WARM_UP, official_settings
 from sage_cli.settings.section import built_in
 from sage_cli.store.run import Run
@@ -68,7 +67,7 @@ class Training:
         own = {"algo": self.case, "stop_when_stuck": False, **SETTINGS.get(self.case, {})}
         anchor = dict(built_in(Method)[self.case].anchored) | ({"kl": "none"} if unguided else {})
         guide = {"name": "none" if unguided else "random"}
-        kept = {"tracking": {"rollouts": "all"}}
+        kept = {"tracking": {"rollouts": "all"}, "model": {"lora": {"targets": ["q_proj"]}}}
         return configuration(rl=own | rl, anchor=anchor, guide=guide, **kept)
 
     def run(self, name, on_step=lambda _: None, **rl):
@@ -76,25 +75,23 @@ class Training:
         config = self.configuration(**{"steps": self.steps, "save_every": 999, **rl})
         run = Run(self.bench.folder / name)
         if config.rl.algo == "guided-dpo":
-            model, reference, tokenizer = self._load(None), self._load(None), self.bench.tokenizer
+            model, reference = self.bench.policy(), self.bench.policy()
+            tokenizer = self.bench.tokenizer
             train_preferences(config, model, reference, tokenizer, PAIRS, run, on_step, {})
         else:
             lora = config.model.tuning == "lora"
-            model = adapted(self.bench, config) if lora else self._load(None)
+            model = adapted(self.bench, config) if lora else self.bench.policy()
             drawn = reference_completions() if config.rl.samples_beforehand else None
             given = {"model": model, "reference_completions": drawn}
             self.bench.run(config, name, on_step=on_step, **given)
         return run
 
-    def _load(self, _folder):
-        return load_model(self.bench.base, trainable=True)
-
 
 def _moving(case):
     """Averages and a reset between them, so that every checkpoint has another reference."""
-    model = {"model": {"tuning": "lora", "lora": {"dropout": 0.0}}} if case == MOVING_LORA else {}
     anchor = {"ema": 0.6, "reset_every": 3, "rows": "informative"}
-    return {"anchor": anchor, "guide": {"name": "random"}, **model}
+    model = {"tuning": "lora" if case == MOVING_LORA else "full"}
+    return {"anchor": anchor, "guide": {"name": "random"}, "model": model}
 
 
 def _official(rl):

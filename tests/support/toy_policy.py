@@ -1,5 +1,6 @@
 """A policy of a few thousand parameters, and tasks that it can learn or fail."""
 
+import inspect
 import json
 import os
 import subprocess
@@ -13,7 +14,9 @@ from typing import Any
 
 import pytest
 import torch
-from accelerate.utils import imports
+from accelerate.utils import imports, memory, other
+from datasets import arrow_dataset
+from datasets.fingerprint import generate_random_fingerprint
 from peft import PeftModel
 from random_model import random_model
 from transformers import TrainerCallback
@@ -29,12 +32,21 @@ from sage_cli.store.run import Run
 from sage_cli.store.sample_parts import Completion
 from sage_cli.training.rl import RlInputs, build_trainer, train_rl
 
-# accelerate looks in every step whether PEFT is installed, PEFT writes a card beside every adapter,
-# and TRL loads the same reference again
+# a third of a small training's time: accelerate looks in every step for PEFT and compiled layers
+# and collects garbage at the end, PEFT writes a card beside every adapter, TRL loads the same
+# reference again, its source is parsed for every trainer, rows are hashed for a cache that nobody
+# reads, and devices that aren't there note who seeds them
 imports._is_package_available = cache(imports._is_package_available)
+other.has_compiled_regions = lambda _: False
+memory.clear_device_cache = lambda **_: None
 PeftModel.create_or_update_model_card = lambda *_: None
 _reference = cache(grpo_trainer.create_model_from_path)
 grpo_trainer.create_model_from_path = lambda *path, **how: deepcopy(_reference(*path, **how))
+inspect.getsource = cache(inspect.getsource)
+arrow_dataset.generate_fingerprint = lambda _: generate_random_fingerprint()
+if not torch.accelerator.is_available():
+    torch.cuda.manual_seed_all = torch.xpu.manual_seed_all = lambda _: None
+    torch.mtia.manual_seed_all = lambda _: None
 
 
 def parity_grader(golds, completions):

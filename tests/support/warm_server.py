@@ -6,6 +6,7 @@ started afresh: modules are loaded already, and Python's hashes of strings are t
 The server ends when nobody holds a lease any more, or whoever started it is gone before that.
 """
 
+import atexit
 import gc
 import importlib
 import json
@@ -176,11 +177,29 @@ def main(path):
     if (asked := server.next_command()) is None:
         return
     become(asked, temporary)
-    if sys.argv[0] == "-m":
-        sys.argv[:2] = ["sage"]
-        importlib.import_module("sage_cli.cli.app").main()
-    else:
-        runpy.run_path(sys.argv[0], run_name="__main__")
+    status = None
+    atexit.register(lambda: leave(status))  # first, so it is the last that is called
+    try:
+        if sys.argv[0] == "-m":
+            sys.argv[:2] = ["sage"]
+            importlib.import_module("sage_cli.cli.app").main()
+        else:
+            runpy.run_path(sys.argv[0], run_name="__main__")
+        status = 0
+    except SystemExit as ended:
+        status = ended.code or 0
+        raise
+
+
+def leave(status):
+    """End at once: an interpreter that is taken apart writes to all pages that the server shares.
+
+    What ends otherwise than by `sys.exit` with a number is taken apart: its traceback is shown.
+    """
+    if isinstance(status, int):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
 
 
 if __name__ == "__main__":

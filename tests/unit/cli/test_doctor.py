@@ -12,7 +12,7 @@ from sage_cli.evaluation.benchmarks import described_golds
 from sage_cli.models.scratch import character_tokenizer
 from sage_cli.problems.problem import Problem
 from sage_cli.settings.inputs import ScratchModel
-from sage_cli.settings.judge_names import any_of
+from sage_cli.solution_text import any_of
 from sage_cli.store import mirrors
 from sage_cli.trials.executors import executor
 

@@ -12,7 +12,7 @@ import pytest
 from sage_cli.errors import ConfigurationError
 from sage_cli.grading import GRADING_VERSION, Grade, Grader, GraderIdentity, grade
 from sage_cli.grading.grader import check_golds
-from sage_cli.settings.judge_names import any_of
+from sage_cli.solution_text import any_of
 
 SURD = (r"\sqrt{452}", r"<SOLUTION>2\sqrt{113}</SOLUTION>")  # equal
 

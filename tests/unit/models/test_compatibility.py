@@ -26,6 +26,7 @@ from sage_cli.models.loading import attach_lora, load_model, load_tokenizer
 from sage_cli.models.policy import Policy, named_policy
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Silent
+from sage_cli.settings.inputs import PromptSection
 from sage_cli.store.run import Runs
 
 SIZE = ["model.hidden=16", "model.layers=1", "model.heads=2", "model.feed_forward=32"]
@@ -155,7 +156,7 @@ def test_a_tokenizer_that_its_model_cannot_follow(run, tmp_path, by, enlarge, se
     file = copied / "tokenizer_config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | settings))
     starts = {
-        "files": partial(refuse_unfit_tokenizer, planned=True),
+        "files": partial(refuse_unfit_tokenizer, planned=PromptSection()),
         "library": refuse_unfit_tokenizer,
     }
     sets = ["model.kind=pretrained", f"model.path={copied}", f"run.root={tmp_path}"]
@@ -179,9 +180,17 @@ def test_an_adapter_that_brings_embeddings_of_its_tokenizers_size(run, tmp_path)
     resized = get_peft_model(model, LoraConfig(target_modules=["q_proj"], task_type="CAUSAL_LM"))
     resized.save_pretrained(tmp_path / "adapter")
     tokenizer.save_pretrained(tmp_path / "adapter")
-    for planned in (False, True):
+    for planned in (None, PromptSection()):
         refuse_unfit_tokenizer(Policy(str(tmp_path / "adapter")), planned=planned)
     assert len(load_model(tmp_path / "adapter").get_input_embeddings().weight) == 106
+
+
+def test_a_plan_refuses_a_chat_prompt_without_a_template(run, tmp_path):
+    sets = ["model.kind=pretrained", f"model.path={run.model}", f"run.root={tmp_path}"]
+    chat = load(sets=[*sets, "prompt.format=chat"]).config
+    for start in (RlTraining.of(chat, init=str(run.model)).start, SftTraining.of(chat)):
+        with pytest.raises(ConfigurationError, match="has no chat template"):
+            start.describe()
 
 
 def test_rl_refuses_before_it_writes(run, runs):

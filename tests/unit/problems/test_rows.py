@@ -18,7 +18,7 @@ from sage_cli.problems.rows import (
     value_at,
 )
 from sage_cli.settings.inputs import DataSection, FieldsSection
-from sage_cli.settings.judge_names import each_gold
+from sage_cli.solution_text import each_gold
 
 USER = {"role": "user", "content": "2+2=?"}
 SYSTEM = {"role": "system", "content": "Be brief."}

@@ -49,7 +49,9 @@ def test_people_read_the_powers_of_two_with_a_column_per_policy():
     assert document.notes == (
         "base on aime, evaluation seed 7: 5 right, 3 wrong; 2 of them truncated, 1 of these right "
         "(20 % of the right ones)",
+        "k above 2, half of n, is to look at only",
     )
+    assert len(passk_document(LINES, Provenance(), shown=(1, 2)).notes) == 1
 
 
 def test_grades_are_in_one_order_and_powers_of_two_are_shown():
