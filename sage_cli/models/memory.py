@@ -286,7 +286,8 @@ def training_memory(
     if engine and sleeps:
         phases["rollout"] = of_engine
     if not engine:
-        phases["rollout"] = sampling(shape, setup.product_bytes, rollouts, prompt, completion)
+        # attention and logits are float32 inside the trainer's autocast
+        phases["rollout"] = sampling(shape, 4, rollouts, prompt, completion)
     return Memory(resident, phases)
 
 

@@ -284,9 +284,10 @@ class Policy:
                 )
             return fingerprint(folder, self._revision)
         left = self.run.manifest.get("weights")
-        if left is not None and not any(folder.glob("*.safetensors")):
-            # removed to save space: its samples are still its own, and nothing else is loaded
-            self.run.require_unchanged("config.json")
+        # PEFT would load an adapter from the other file, too
+        files = [*folder.glob("*.safetensors"), *folder.glob("adapter_model.bin")]
+        if left is not None and not files:  # removed to save space: its samples are still its own
+            self.run.require_unchanged("config.json", "model", removed=".safetensors")
             return str(left)
         self.run.require_unchanged("config.json", "model")
         there = fingerprint(folder, self._revision)

@@ -1,7 +1,8 @@
 """Attention by memory of our own: a prompt's keys and values once, for all rows that continue it.
 
 A cache of Transformers holds the prompt once a row. Here a model attends through `MemoryModel` to
-`SharedPrompts` and `OwnTokens` instead; `obstacles` names the models for which that would be wrong.
+`SharedPrompts` and `OwnTokens` instead, or on a GPU to `graphs.FixedMemory`; `obstacles` names the
+models for which that would be wrong.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from sage_cli.models.memory import sampling, shape_in
 from sage_cli.sampling.sampler import length_obstacles
 
 USED = 0.9
-"""Share of the free memory for rows: buffers grow by doubling."""
+"""Share of the free memory for rows: buffers grow by doubling, and graphs hold logits."""
 PARAMETERS_PER_THREAD = 1_000_000
 _CPU = "DefaultCPUAllocator"
 """In torch's message when the system has no memory; CUDA has an error class."""
@@ -42,7 +43,9 @@ def fitting_rows(model: Any, prompt: int, completion: int) -> int | None:
     free = free_bytes(model.device)
     if shape is None or free is None:
         return None
-    row = sum(sampling(shape, model.dtype.itemsize, 1, prompt, completion).values())
+    # attention inside an autocast is float32
+    width = 4 if torch.is_autocast_enabled(model.device.type) else model.dtype.itemsize
+    row = sum(sampling(shape, width, 1, prompt, completion).values())
     return max(1, int(USED * free / row))
 
 

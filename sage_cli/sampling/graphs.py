@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,6 +22,8 @@ log = logging.getLogger(__name__)
 
 _FEWER, _LEAST = 4, 16
 """Steps have `rows` rows, a quarter of them and so on, but at least 16: a graph for each."""
+_PARTS = 8
+"""Rows are moved in so many parts: a copy of all would be as large as the memory."""
 
 
 class FixedMemory:
@@ -35,6 +39,7 @@ class FixedMemory:
         shape = (layers, rows, heads, model.reach)
         self._keys_YBHTD = like.keys_YHTD.new_zeros((*shape, key_size))
         self._values_YBHTD = like.values_YHTD.new_zeros((*shape, value_size))
+        self._filled = 0
         self._columns_T = torch.arange(model.reach, device=model.device)
         self._inputs_2B1 = torch.zeros((2, rows, 1), dtype=torch.int64, device=model.device)
         self._pool = torch.cuda.graph_pool_handle() if model.device.type == "cuda" else None
@@ -43,26 +48,30 @@ class FixedMemory:
 
     def begin(self, prompts: Sequence[PromptMemory]) -> None:
         """Give each prompt a row, in their order."""
+        self._filled = max(prompt.keys_YHTD.shape[2] for prompt in prompts)
         for row, prompt in enumerate(prompts):
             length = prompt.keys_YHTD.shape[2]
             self._keys_YBHTD[:, row, :, :length] = prompt.keys_YHTD
             self._values_YBHTD[:, row, :, :length] = prompt.values_YHTD
 
     def take(self, sources_B: Indices) -> None:
-        """Row b becomes what row `sources_B[b]` was; a row may be taken several times."""
+        """Row b becomes what row `sources_B[b]` was; no row that changes is another's source."""
         changed = np.flatnonzero(sources_B != np.arange(len(sources_B)))
-        if len(changed):
-            moves = torch.from_numpy(np.stack([changed, sources_B[changed]]))
-            to, origin = moves.to(self._model.device)
+        part = -(-self.rows // _PARTS)
+        for start in range(0, len(changed), part):
+            to_B = changed[start : start + part]
+            moves_2B = torch.from_numpy(np.stack([to_B, sources_B[to_B]]))
+            to, origin = moves_2B.to(self._model.device)
             for buffer_YBHTD in (self._keys_YBHTD, self._values_YBHTD):
-                buffer_YBHTD[:, to] = buffer_YBHTD[:, origin]
+                filled_YBHTD = buffer_YBHTD[..., : self._filled, :]
+                filled_YBHTD[:, to] = filled_YBHTD[:, origin]
 
     def logits(self, tokens_B: Indices, positions_B: Indices) -> Tensor:
         """Return the logits (B, V) after each row's token, which the memory stores.
 
         They are overwritten by the next call.
         """
-        count = len(tokens_B)
+        count, self._filled = len(tokens_B), int(positions_B.max()) + 1
         inputs_2B1 = torch.from_numpy(np.stack([tokens_B, positions_B])).unsqueeze(-1)
         self._inputs_2B1[:, :count] = inputs_2B1.to(self._model.device)
         rows = self.rows
@@ -73,7 +82,7 @@ class FixedMemory:
             graph.replay()
         else:
             if self._pool and rows in self._known:  # has loaded its kernels, and recurs
-                self._record(rows)
+                self._record(rows, self._pool)
             self._known.add(rows)
             logits_BV = self._step(rows)
         return logits_BV[:count]
@@ -100,13 +109,19 @@ class FixedMemory:
         with torch.autocast(device, dtype, enabled=enabled, cache_enabled=False):
             return self._model.logits(self, tokens_B1, position_ids=positions_B1)
 
-    def _record(self, rows: int) -> None:
+    def _record(self, rows: int, pool: Any) -> None:
         """Record a step of so many rows, without running it, if the model's kernels allow it."""
-        graph = torch.cuda.CUDAGraph()
+        graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
         try:
-            with torch.cuda.graph(graph, self._pool, capture_error_mode="thread_local"):
+            with torch.cuda.graph(graph, pool, capture_error_mode="thread_local"):
                 logits_BV = self._step(rows)
         except RuntimeError as error:  # it waits for the GPU in between, as experts may
+            # torch leaves its stream and, unless the recording could be ended, its pool in use:
+            # then nothing that is freed would be given back to the GPU any more
+            torch.cuda.set_stream(stream)
+            with suppress(RuntimeError):
+                torch._C._cuda_endAllocateToPool(stream.device_index, pool)
+                torch._C._cuda_releasePool(stream.device_index, pool)
             if is_out_of_memory(error):
                 raise
             log.info("decoding steps aren't recorded as CUDA graphs: %s", error)

@@ -326,15 +326,19 @@ class Run:
         if (torn := self.torn) is not None:
             raise torn
 
-    def changed(self, *parts: str) -> list[str]:
-        """Return the files of these `SEALED` parts that aren't what the run ended with."""
+    def changed(self, *parts: str, removed: str = "/") -> list[str]:
+        """Return the files of these `SEALED` parts that aren't what the run ended with.
+
+        Those whose names end with `removed` are passed over.
+        """
         sealed = self.known.get("files") or {}
-        wanted = {name: sealed[name] for name in sealed if name.partition("/")[0] in parts}
+        names = [name for name in sealed if not name.endswith(removed)]
+        wanted = {name: sealed[name] for name in names if name.partition("/")[0] in parts}
         return changed_files(self.folder, wanted)
 
-    def require_unchanged(self, *parts: str) -> None:
-        """Raise StoreError if a file of these `SEALED` parts isn't what the run ended with."""
-        if changed := self.changed(*parts):
+    def require_unchanged(self, *parts: str, removed: str = "/") -> None:
+        """Raise StoreError if a file that `changed` looks at isn't what the run ended with."""
+        if changed := self.changed(*parts, removed=removed):
             raise StoreError(
                 f"{self.folder / changed[0]} has been changed since its run ended: what is "
                 "measured or trained from it would go by another model's name",

@@ -99,33 +99,47 @@ def test_a_device_tells_what_is_free():
     assert 0 < free <= torch.cuda.get_device_properties(0).total_memory
 
 
+def tokens(model, tokenizer, graphs):
+    parameters = SamplingParameters(1.0, 1.0, 0, 0.0, 40, None)
+    rows = TransformersSampler(model, tokenizer, parameters, 100, graphs).sample(REQUESTS)
+    return {(row.problem_id, row.index): row.token_ids for row in rows}
+
+
 def test_recorded_steps_give_the_tokens_of_steps_that_are_launched(monkeypatch):
     """Also after the adapter's weights have changed, which a graph reads where they lay."""
     tokenizer = character_tokenizer(["<SOLUTION>", "</SOLUTION>"])
     adapter = LoraConfig(target_modules=["q_proj", "up_proj"], init_lora_weights=False)
     model = get_peft_model(random_model(tokenizer), adapter).to("cuda").eval()
-    parameters = SamplingParameters(1.0, 1.0, 0, 0.0, 40, None)
     replays = []
     replay = torch.cuda.CUDAGraph.replay
     monkeypatch.setattr(torch.cuda.CUDAGraph, "replay", lambda g: (replays.append(1), replay(g)))
     texts = []
     for _ in range(2):
-        drawn = {
-            graphs: {
-                (row.problem_id, row.index): row.token_ids
-                for row in TransformersSampler(model, tokenizer, parameters, 100, graphs).sample(
-                    REQUESTS
-                )
-            }
-            for graphs in (False, True)
-        }
+        launched, recorded = (tokens(model, tokenizer, graphs) for graphs in (False, True))
         # float32's rounding moves a probability by 1e-6 and so one of 20,000 tokens at most
-        same = sum(drawn[True][key] == drawn[False][key] for key in drawn[False])
-        assert same >= 510
-        texts.append(drawn[True])
+        assert sum(recorded[key] == launched[key] for key in launched) >= 510
+        texts.append(recorded)
         with torch.no_grad():
             for name, weight in model.named_parameters():
                 if "lora_B" in name:
                     weight.mul_(-1)
     assert texts[0] != texts[1]
     assert len(replays) > 200
+
+
+def test_a_model_that_waits_for_the_gpu_is_sampled_and_its_memory_is_given_back(caplog):
+    """As experts may: what torch had begun for the recording that fails is ended."""
+    tokenizer = character_tokenizer(["<SOLUTION>", "</SOLUTION>"])
+    model = random_model(tokenizer).to("cuda")
+    launched, stream = tokens(model, tokenizer, graphs=False), torch.cuda.current_stream()
+    model.lm_head.register_forward_pre_hook(lambda *_: torch.cuda.current_stream().synchronize())
+    with caplog.at_level(logging.INFO):
+        waiting = tokens(model, tokenizer, graphs=True)
+    assert "aren't recorded" in caplog.text
+    assert sum(waiting[key] == launched[key] for key in launched) >= 510
+    assert torch.cuda.current_stream() == stream
+    release_memory()
+    held = torch.cuda.memory_reserved()
+    torch.ones(2**28, dtype=torch.uint8, device="cuda")
+    release_memory()
+    assert torch.cuda.memory_reserved() <= held

@@ -153,6 +153,18 @@ def test_removed_weights_keep_their_fingerprint_and_can_not_be_loaded(runs):
         removed.model()
 
 
+@pytest.mark.parametrize("name", ["tokenizer.json", "adapter_model.bin"])
+def test_without_its_weights_what_a_run_would_load_is_still_its_own(name, runs):
+    run = sft_run(config(), runs)
+    run.model.mkdir(parents=True)
+    (run.model / "tokenizer.json").write_text("{}")
+    finish(run)
+    (run.model / "model.safetensors").unlink()
+    (run.model / name).write_text("others")
+    with pytest.raises(StoreError, match="has been changed"):
+        Policy.of_run(run).require_own()
+
+
 def test_a_child_that_meets_other_weights_of_its_parent_refuses(runs):
     parent, child = sft_run(config(), runs), runs.at("rl", "x", "1" * 16)
     finish(parent)
