@@ -6,6 +6,7 @@ import subprocess
 import sys
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 
 from sage_cli.cli.app import app
 from sage_cli.cli.console import console
+from sage_cli.problems import arithmetic
 from sage_cli.progress import Silent
 
 PROGRAM = """
@@ -52,6 +54,10 @@ class Typed:
         assert self.code == 2, self.words
         for words in said:
             assert words in self.words
+
+
+# commands make the same problems hundreds of times
+arithmetic._problem = cache(arithmetic._problem)
 
 
 @pytest.fixture
