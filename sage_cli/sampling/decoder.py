@@ -552,6 +552,8 @@ class TransformersSampler(Sampler):
         flight.prompts = prefill(model, needed, flight.prompts, mixed=self._graphs)
         samples = [(flight.prompts[ids], request, index) for request, ids, index in taken]
         cohort = Cohort(samples, partial(flight.memory, model))
+        if self._graphs:  # the rows hold them; the next batch may begin with the last one
+            flight.prompts = {ids: flight.prompts[ids] for _, ids, _ in taken[-1:]}
         ended = self._advance([cohort], cohort.first_logits_BV)
         flight.cohorts.append(cohort)
         return ended
