@@ -91,10 +91,15 @@ def pytest_collection_modifyitems(config, items):
         config.stash[_DESELECTED] = len(reading)
 
 
-def pytest_collection_finish():
-    """Spare the garbage collector the libraries' objects: a training's end has it look at all."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Spare the garbage collector the libraries' objects, while they are loaded and afterwards."""
+    gc.disable()
+    collected = yield
     gc.collect()
     gc.freeze()
+    gc.enable()
+    return collected
 
 
 @cache

@@ -66,18 +66,21 @@ COUNTED = Analysis("counted", "how many problems there are", count)
 IMPORT = "from sage_cli.analysis.counted import COUNTED"
 PROGRAM = """
 import sys
+from pathlib import Path
 from sage_cli.cli.app import app
-for line in filter(None, sys.argv[1:]):
-    try:
-        app(line.split())
-    except SystemExit as end:
-        assert not end.code, line
-if "" in sys.argv:
-    from pathlib import Path
+
+def compute():
     from answered import Sample, answered, inputs
     from sage_cli.analysis.selection import find_analysis
     of = answered(Path("samples"), "a", {"p": [Sample()], "q": [Sample()]})
     print(find_analysis("counted").compute(inputs(of)).data)
+
+for line in sys.argv[1:]:
+    print(end="\\0", flush=True)
+    try:
+        app(line.split()) if line else compute()
+    except SystemExit as end:
+        assert not end.code, line
 """
 ADDED = {
     "a guide": {"guides/steady.py": GUIDE},
@@ -111,32 +114,33 @@ RUN = {
 
 
 @pytest.fixture(scope="module")
-def package(tmp_path_factory):
-    """A copy of the code that a test may add to."""
+def printed(tmp_path_factory):
+    """Add all things to a copy of the code, and return what each command line then prints."""
     folder = tmp_path_factory.mktemp("checkout")
     for part in ("sage_cli", "configs", "sweeps"):
         copytree(REPOSITORY / part, folder / part)  # what is compiled, too: times of files stay
-    return folder
-
-
-@pytest.mark.parametrize("thing", ADDED)
-def test_a_thing_is_added_where_the_table_says(thing, package, tmp_path):
-    places = re.findall(r"`([\w/]+(?:/|\.py))`", ROWS[thing])
-    for name, content in ADDED[thing].items():
-        assert any(name == place or name.startswith(place) for place in places), name
-        file = package / "sage_cli" / name
+    for name, content in (item for files in ADDED.values() for item in files.items()):
+        file = folder / "sage_cli" / name
         text = content if isinstance(content, str) else file.read_text().replace(*content)
         assert not file.exists() or text != file.read_text()
         file.write_text(text.replace("'''", chr(34) * 3))
-    (tmp_path / "benchmarks").mkdir()
+    (folder / "benchmarks").mkdir()
     row = '{"problem": "How many bones has a shark?", "answer": "0"}\n'
-    (tmp_path / "benchmarks/pub.jsonl").write_text(7 * row)
-    paths = f"{package}:{REPOSITORY / 'tests/support'}"
+    (folder / "benchmarks/pub.jsonl").write_text(7 * row)
+    lines = [line for run in RUN.values() for line in run]
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *RUN[thing]], cwd=tmp_path, capture_output=True, text=True,
-        env={"SAGE_DATA": str(tmp_path), "PYTHONPATH": paths, "PATH": "", "COLUMNS": "200",
-             "HF_HUB_OFFLINE": "1"},
+        [sys.executable, "-c", PROGRAM, *lines], cwd=folder, capture_output=True, text=True,
+        env={"SAGE_DATA": str(folder), "PYTHONPATH": f"{folder}:{REPOSITORY / 'tests/support'}",
+             "PATH": "", "COLUMNS": "200", "HF_HUB_OFFLINE": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    for said in RUN[thing].values():
-        assert said in done.stdout, done.stdout
+    return dict(zip(lines, done.stdout.split("\0")[1:], strict=True))
+
+
+@pytest.mark.parametrize("thing", ADDED)
+def test_a_thing_is_added_where_the_table_says(thing, printed):
+    places = re.findall(r"`([\w/]+(?:/|\.py))`", ROWS[thing])
+    for name in ADDED[thing]:
+        assert any(name == place or name.startswith(place) for place in places), name
+    for line, words in RUN[thing].items():
+        assert words in printed[line], line

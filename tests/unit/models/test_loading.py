@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import page_faults
 import pytest
 import torch
 from random_model import save_scratch
@@ -232,49 +233,24 @@ def test_a_damaged_folder_is_named(copy, load, damage, cause):
     assert "folder" in str(caught.value.next_step)
 
 
-PAGE_KB, BLOCK_MB, TIMES = os.sysconf("SC_PAGE_SIZE") // 1024, 100, 4
-PAGES = BLOCK_MB * 1024 // PAGE_KB
-"""Of one block: 25,600 of 4 KB."""
-
-PROGRAM = f"""
-import resource, sys
-import numpy
-from sage_cli.models.loading import keep_freed_memory, load_model
-
-def faults():
-    for _ in range(2):  # the first blocks are new in any case
-        numpy.ones(({BLOCK_MB}, 2**17))
-    begun = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    for _ in range({TIMES}):
-        numpy.ones(({BLOCK_MB}, 2**17))
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - begun
-
-before = faults()
-load_model(*sys.argv[1:]) if sys.argv[1:] else keep_freed_memory()
-print(before, faults(), keep_freed_memory())
-"""
-
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="glibc's allocator")
 
 
-def faults(*folder, **environment):
-    """Pages that the system gave anew while a block was asked for and freed four times.
-
-    Before a model was loaded, or memory kept, and afterwards; and whether it is kept.
-    """
+def faults(python, *folder, **environment):
+    """What page_faults.py prints."""
     told = ("MALLOC_", "GLIBC_TUNABLES")
     ours = {name: value for name, value in os.environ.items() if not name.startswith(told)}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *map(str, folder)], capture_output=True, text=True,
+        [python, page_faults.__file__, *map(str, folder)], capture_output=True, text=True,
         env={**ours, "OMP_NUM_THREADS": "1", **environment}, check=True,
     )  # fmt: skip
     before, after, kept = done.stdout.split()
     return int(before), int(after), kept == "True"
 
 
-def test_a_process_that_loads_a_model_keeps_its_memory_unless_the_environment_says(folder):
-    fetched = TIMES * PAGES / 512  # even where a page has 2 MB
-    before, after, kept = faults(folder)
+def test_a_process_that_loads_a_model_keeps_its_memory_unless_the_environment_says(folder, warm):
+    fetched = page_faults.TIMES * page_faults.BLOCK_MB // 2  # even where a page has 2 MB
+    before, after, kept = faults(warm.python, folder)
     assert (before >= fetched, after < 100, kept) == (True, True, True)
-    _, after, kept = faults(MALLOC_MMAP_THRESHOLD_="1048576")
+    _, after, kept = faults(sys.executable, MALLOC_MMAP_THRESHOLD_="1048576")
     assert (after >= fetched, kept) == (True, False)
