@@ -501,13 +501,13 @@ class TransformersSampler(Sampler):
         longest = len(tokenized[-1][1])
         # the last sampled token is not an input
         model = MemoryModel(self._model, longest + self._parameters.max_tokens - 1)
-        fitting = fitting_rows(self._model, longest, self._parameters.max_tokens)
         with (
             without_dropout(self._model),
             model.attending(),
             threads_for(self._model),
             cast_once(self._model),
         ):
+            fitting = fitting_rows(self._model, longest, self._parameters.max_tokens)
             for ended in self._run(model, tokenized, fitting):
                 yield from ended
 

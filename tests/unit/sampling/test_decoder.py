@@ -24,6 +24,7 @@ from sage_cli.errors import DivergedError, RefusedPromptsError, SamplingError
 from sage_cli.sampling import decoder
 from sage_cli.sampling.decoder import (
     TransformersSampler,
+    _batches,
     _Flight,
     choose,
     choose_by_sample,
@@ -324,6 +325,16 @@ def test_a_fixed_memory_has_two_numbers_of_rows_and_keeps_an_autocast(make_model
     # four prompts in a pass; then 70 samples and the other 10 have 70 rows or a quarter
     sizes = {(4, True), (17, False), (70, False)}
     assert set(passes) == {(rows, True, torch.bfloat16, cached) for rows, cached in sizes}
+
+
+def test_passes_over_prompts_are_bounded_in_tokens_and_in_logits(monkeypatch):
+    monkeypatch.setattr(decoder, "PREFILL_TOKENS", 12)
+    monkeypatch.setattr(decoder, "_MIXED_LOGITS", 6)
+    prompts = [(0,) * length for length in (1, 1, 2, 2, 3, 5, 20)]
+    passes = {mixed: [[*map(len, b)] for b in _batches(prompts, mixed)] for mixed in (True, False)}
+    # a fourth prompt in the first pass would be 4 x 2 logits, 20 beside 5 are 2 x 20 tokens
+    assert passes[True] == [[1, 1, 2], [2, 3], [5], [20]]
+    assert passes[False] == [[1, 1], [2, 2], [3], [5], [20]]
 
 
 def test_little_memory_is_in_use_beside_a_fixed_one(model, tokenizer, monkeypatch):
