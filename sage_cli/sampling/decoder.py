@@ -501,13 +501,13 @@ class TransformersSampler(Sampler):
         longest = len(tokenized[-1][1])
         # the last sampled token is not an input
         model = MemoryModel(self._model, longest + self._parameters.max_tokens - 1)
-        fitting = fitting_rows(self._model, longest, self._parameters.max_tokens)
         with (
             without_dropout(self._model),
             model.attending(),
             threads_for(self._model),
             cast_once(self._model),
         ):
+            fitting = fitting_rows(self._model, longest, self._parameters.max_tokens)
             for ended in self._run(model, tokenized, fitting):
                 yield from ended
 
@@ -552,6 +552,8 @@ class TransformersSampler(Sampler):
         flight.prompts = prefill(model, needed, flight.prompts, mixed=self._graphs)
         samples = [(flight.prompts[ids], request, index) for request, ids, index in taken]
         cohort = Cohort(samples, partial(flight.memory, model))
+        if self._graphs:  # the rows hold them; the next batch may begin with the last one
+            flight.prompts = {ids: flight.prompts[ids] for _, ids, _ in taken[-1:]}
         ended = self._advance([cohort], cohort.first_logits_BV)
         flight.cohorts.append(cohort)
         return ended

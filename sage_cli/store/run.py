@@ -327,10 +327,7 @@ class Run:
             raise torn
 
     def changed(self, *parts: str, removed: str = "/") -> list[str]:
-        """Return the files of these `SEALED` parts that aren't what the run ended with.
-
-        Those whose names end with `removed` are passed over.
-        """
+        """Return the files of these `SEALED` parts, but for `*removed`, that have been changed."""
         sealed = self.known.get("files") or {}
         names = [name for name in sealed if not name.endswith(removed)]
         wanted = {name: sealed[name] for name in names if name.partition("/")[0] in parts}

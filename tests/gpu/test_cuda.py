@@ -128,7 +128,7 @@ def test_recorded_steps_give_the_tokens_of_steps_that_are_launched(monkeypatch):
 
 
 def test_a_model_that_waits_for_the_gpu_is_sampled_and_its_memory_is_given_back(caplog):
-    """As experts may: what torch had begun for the recording that fails is ended."""
+    """As experts may: torch would leave a recording that failed half ended."""
     tokenizer = character_tokenizer(["<SOLUTION>", "</SOLUTION>"])
     model = random_model(tokenizer).to("cuda")
     launched, stream = tokens(model, tokenizer, graphs=False), torch.cuda.current_stream()
@@ -138,8 +138,6 @@ def test_a_model_that_waits_for_the_gpu_is_sampled_and_its_memory_is_given_back(
     assert "aren't recorded" in caplog.text
     assert sum(waiting[key] == launched[key] for key in launched) >= 510
     assert torch.cuda.current_stream() == stream
-    release_memory()
-    held = torch.cuda.memory_reserved()
     torch.ones(2**28, dtype=torch.uint8, device="cuda")
     release_memory()
-    assert torch.cuda.memory_reserved() <= held
+    assert torch.cuda.memory_reserved() < 2**28

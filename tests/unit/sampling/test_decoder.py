@@ -9,7 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from peft import LoraConfig, get_peft_model
-from random_model import of_architecture
+from random_model import generated, of_architecture
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import GenerationConfig
 from transformers.generation.logits_process import (
     LogitsProcessorList,
@@ -23,6 +24,8 @@ from sage_cli.errors import DivergedError, RefusedPromptsError, SamplingError
 from sage_cli.sampling import decoder
 from sage_cli.sampling.decoder import (
     TransformersSampler,
+    _batches,
+    _Flight,
     choose,
     choose_by_sample,
     kept_weights,
@@ -161,6 +164,7 @@ def test_samples_that_share_a_row_draw_as_if_each_had_its_own(samples):
 
 PROMPTS = ["1+1=", "12*34=?", "x*y<SOLUTION>z", "12*34=!"]
 GREEDY = SamplingParameters(0.0, 1.0, 0, 0.0, 36, "</SOLUTION>")
+ENDS = (36, ["</SOLUTION>"])
 SAMPLED = SamplingParameters(0.8, 0.95, 30, 0.02, 20, "</SOLUTION>")
 SEED = 3
 
@@ -177,21 +181,6 @@ def draw(model, tokenizer, parameters, wanted, batch_rows, graphs=False):
     by_key = {(completion.problem_id, completion.index): completion for completion in drawn}
     assert len(by_key) == len(drawn)
     return by_key
-
-
-def generated(model, tokenizer, prompt):
-    """Text and number of tokens by transformers' own greedy loop."""
-    ids_1T = tokenizer(prompt, return_tensors="pt", add_special_tokens=False)["input_ids"]
-    stop = tokenizer.convert_tokens_to_ids("</SOLUTION>")
-    output_1T = model.generate(
-        ids_1T,
-        attention_mask=torch.ones_like(ids_1T),
-        do_sample=False,
-        max_new_tokens=GREEDY.max_tokens,
-        eos_token_id=[tokenizer.eos_token_id, stop],
-    )
-    new_T = output_1T[0, ids_1T.shape[1] :]
-    return tokenizer.decode(new_T, skip_special_tokens=True), len(new_T)
 
 
 def without_cache(model, tokenizer, prompt, key, parameters):
@@ -217,7 +206,7 @@ def test_greedy_text_equals_generate(any_model, tokenizer, batch_rows, graphs):
     drawn = draw(any_model, tokenizer, GREEDY, requests(n=3), batch_rows, graphs)
     assert len(drawn) == 3 * len(PROMPTS)
     for number, prompt in enumerate(PROMPTS):
-        text, tokens = generated(any_model, tokenizer, prompt)
+        text, tokens = generated(any_model, tokenizer, prompt, *ENDS)
         for index in range(3):
             completion = drawn[f"p{number}", index]
             assert (completion.text, completion.tokens) == (text, tokens)
@@ -248,7 +237,7 @@ def test_an_adapter_is_part_of_the_model(make_model, tokenizer):
     ).eval()
     drawn = draw(adapted, tokenizer, GREEDY, requests(n=2), batch_rows=8)
     for number, prompt in enumerate(PROMPTS):
-        assert drawn[f"p{number}", 1].text == generated(adapted, tokenizer, prompt)[0]
+        assert drawn[f"p{number}", 1].text == generated(adapted, tokenizer, prompt, *ENDS)[0]
     assert drawn != draw(plain, tokenizer, GREEDY, requests(n=2), batch_rows=8)
 
 
@@ -256,13 +245,8 @@ def test_a_stop_text_of_several_tokens_ends_the_completion(model, tokenizer):
     free = SamplingParameters(1.0, 1.0, 0, 0.0, 30, None)
     long = draw(model, tokenizer, free, requests(n=12), batch_rows=64)
     stop = max(long.values(), key=lambda completion: completion.tokens).text[9:12]
-    stopped = draw(
-        model,
-        tokenizer,
-        SamplingParameters(1.0, 1.0, 0, 0.0, 30, stop),
-        requests(n=12),
-        batch_rows=64,
-    )
+    stopping = SamplingParameters(1.0, 1.0, 0, 0.0, 30, stop)
+    stopped = draw(model, tokenizer, stopping, requests(n=12), batch_rows=64)
     ended = 0
     for key, completion in stopped.items():
         at = long[key].text.find(stop)
@@ -322,6 +306,53 @@ def test_no_forward_pass_has_more_rows_than_asked_for(make_model, tokenizer, bat
     counting = Counting(model)
     assert draw(model, tokenizer, hot, requests(n=12), batch_rows) == expected
     assert max(counting.rows) == batch_rows
+
+
+def test_a_fixed_memory_has_two_numbers_of_rows_and_keeps_an_autocast(make_model, tokenizer):
+    """Without the cache of casts, which graphs would read where it no longer holds them."""
+    model, passes = make_model(), []
+    hot = SamplingParameters(1.5, 1.0, 0, 0.0, 30, "</SOLUTION>")
+
+    def note(_, __, given):
+        cached, type_ = torch.is_autocast_cache_enabled(), torch.get_autocast_dtype("cpu")
+        passes.append((len(given["input_ids"]), torch.is_autocast_enabled("cpu"), type_, cached))
+
+    model.register_forward_pre_hook(note, with_kwargs=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        expected = draw(model, tokenizer, hot, requests(n=20), batch_rows=500)
+        passes.clear()
+        assert draw(model, tokenizer, hot, requests(n=20), 70, graphs=True) == expected
+    # four prompts in a pass; then 70 samples and the other 10 have 70 rows or a quarter
+    sizes = {(4, True), (17, False), (70, False)}
+    assert set(passes) == {(rows, True, torch.bfloat16, cached) for rows, cached in sizes}
+
+
+def test_passes_over_prompts_are_bounded_in_tokens_and_in_logits(monkeypatch):
+    monkeypatch.setattr(decoder, "PREFILL_TOKENS", 12)
+    monkeypatch.setattr(decoder, "_MIXED_LOGITS", 6)
+    prompts = [(0,) * length for length in (1, 1, 2, 2, 3, 5, 20)]
+    passes = {mixed: [[*map(len, b)] for b in _batches(prompts, mixed)] for mixed in (True, False)}
+    # a fourth prompt in the first pass would be 4 x 2 logits, 20 beside 5 are 2 x 20 tokens
+    assert passes[True] == [[1, 1, 2], [2, 3], [5], [20]]
+    assert passes[False] == [[1, 1], [2, 2], [3], [5], [20]]
+
+
+def test_little_memory_is_in_use_beside_a_fixed_one(model, tokenizer, monkeypatch):
+    """Rows are planned for one: prompts go, and rows that part are copied by eighths."""
+    copies, prompts = [], []
+
+    class Copies(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            result = function(*args, **(kwargs or {}))
+            copies.append(result.numel() if function is torch.ops.aten.index.Tensor else 0)
+            return result
+
+    monkeypatch.setattr(_Flight, "drop_ended", lambda flight: prompts.append(len(flight.prompts)))
+    completions = TransformersSampler(model, tokenizer, SAMPLED, 64, True).sample(requests(n=16))
+    with Copies():
+        next(completions)
+    assert prompts[0] == 1  # the last, with which the next batch may begin
+    assert max(copies) == 2 * 8 * 4 * 8 * 8  # layers, rows of 64, heads, columns of 27, numbers
 
 
 def test_requests_of_several_seeds_and_the_same_prompt_share_its_reading(make_model, tokenizer):
