@@ -1,7 +1,4 @@
-"""Pages that the system gives anew while a block is asked for and freed: page_faults.py [MODEL].
-
-Before the model is loaded, or memory kept, and afterwards; and whether it is kept.
-"""
+"""New pages for a block before memory is kept and after, and whether: page_faults.py [MODEL]."""
 
 import resource
 import sys

@@ -194,10 +194,7 @@ def main(path):
 
 
 def leave(status):
-    """End at once: an interpreter that is taken apart writes to all pages that the server shares.
-
-    What ends otherwise than by `sys.exit` with a number is taken apart: its traceback is shown.
-    """
+    """End at once: an interpreter that is taken apart copies all pages that it shares."""
     if isinstance(status, int):
         sys.stdout.flush()
         sys.stderr.flush()

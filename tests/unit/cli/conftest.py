@@ -56,8 +56,7 @@ class Typed:
             assert words in self.words
 
 
-# commands make the same problems hundreds of times
-arithmetic._problem = cache(arithmetic._problem)
+arithmetic._problem = cache(arithmetic._problem)  # commands make the same hundreds of times
 
 
 @pytest.fixture
