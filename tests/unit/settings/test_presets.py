@@ -112,6 +112,10 @@ def test_the_defaults_are_the_papers_preset():
         assert {key: own[key] for key in said} == said
 
 
+SHARED = ("learning_rate", "weight_decay", "optimizer", "seed")
+"""Settings of SFT and RL that the paper's tables have under our names."""
+
+
 @pytest.mark.parametrize("preset", PAPERS)
 def test_table_8(facts, preset):
     table = json.loads((facts / "paper_tables.json").read_text())["table8_rl"]
@@ -119,18 +123,12 @@ def test_table_8(facts, preset):
     rl, rollout = config.rl, config.rollout
     assert (config.data.rl.name, config.data.rl.limit) == ("dapo-math-17k", 2000)
     assert "2000 rows of DAPO-Math-17K" in table["data"]
-    assert rl.steps == table["steps"]
-    assert rl.prompts_per_step == table["batch_size"]
-    assert rl.rollouts_per_prompt == table["rollouts_per_prompt"]
-    assert rollout.temperature == table["temperature"]
-    assert (rollout.min_p, rollout.top_p) == (table["min_p"], table["top_p"])
+    names = {name: name for name in ("steps", "rollouts_per_prompt", "warmup_ratio", *SHARED)}
+    names |= {"prompts_per_step": "batch_size", "scheduler": "lr_scheduler"}
+    assert {own: getattr(rl, own) for own in names} == {own: table[names[own]] for own in names}
+    assert (rollout.temperature, rollout.min_p) == (table["temperature"], table["min_p"])
+    assert rollout.top_p == table["top_p"]
     assert (rollout.top_k, table["top_k"]) == (0, -1)  # both mean off, in two libraries' words
-    assert rl.learning_rate == table["learning_rate"]
-    assert rl.weight_decay == table["weight_decay"]
-    assert rl.scheduler == table["lr_scheduler"]
-    assert rl.warmup_ratio == table["warmup_ratio"]
-    assert rl.optimizer == table["optimizer"]
-    assert rl.seed == table["seed"]
     assert config.anchor.beta == table["kl_coefficient_beta"]
     assert rl.epsilon_low == rl.epsilon_high == table["epsilon"]
     dapo = load([preset], {"rl": {"algo": "dapo"}}).config.rl
@@ -154,16 +152,10 @@ def test_table_7_and_the_papers_evaluation(facts):
     assert {target.split("_")[0] for target in model.lora.targets} == {
         "q", "k", "v", "o", "gate", "up", "down",
     }  # fmt: skip
-    assert sft.max_length == table["max_seq_len"]
-    assert sft.epochs == table["epochs"]
     assert sft.steps is None
-    assert sft.batch_size == table["batch_size"]
-    assert sft.learning_rate == table["learning_rate"]
-    assert sft.optimizer == table["optimizer"]
-    assert sft.weight_decay == table["weight_decay"]
-    assert sft.scheduler == table["lr_scheduler"]
-    assert sft.warmup_steps == table["warmup_steps"]
-    assert sft.seed == table["seed"]
+    names = {name: name for name in ("epochs", "batch_size", "warmup_steps", *SHARED)}
+    names |= {"max_length": "max_seq_len", "scheduler": "lr_scheduler"}
+    assert {own: getattr(sft, own) for own in names} == {own: table[names[own]] for own in names}
     source = config.data.sft
     assert (source.name, source.numeric_only) == ("openmathreasoning-mini", True)
     assert source.max_prompt_share == 0.5  # "no longer than half of max_seq_len"
