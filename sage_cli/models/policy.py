@@ -287,7 +287,7 @@ class Policy:
         # PEFT would load an adapter from the other file, too
         files = [*folder.glob("*.safetensors"), *folder.glob("adapter_model.bin")]
         if left is not None and not files:  # removed to save space: its samples are still its own
-            self.run.require_unchanged("config.json", "model", removed=".safetensors")
+            self.run.require_unchanged("config.json", "model", removed=(".safetensors",))
             return str(left)
         self.run.require_unchanged("config.json", "model")
         there = fingerprint(folder, self._revision)

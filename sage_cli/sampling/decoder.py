@@ -8,10 +8,9 @@ that a sample falls into nor how often it starts again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from importlib.metadata import version
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
@@ -207,6 +206,7 @@ def _batches(prompts: Sequence[Ids], mixed: bool) -> Iterator[list[Ids]]:
 
 
 _MIXED_LOGITS = 256
+"""Rows times lengths in a pass over prompts of several lengths: so many logits (V,) there are."""
 
 
 def _prefilled(model: MemoryModel, batch: list[Ids]) -> Iterator[Prompt]:
@@ -232,15 +232,16 @@ class Cohort:
     def __init__(
         self,
         samples: Sequence[tuple[Prompt, SampleRequest, int]],
-        memory_for: Callable[[list[PromptMemory]], CohortMemory | FixedMemory],
+        memory: CohortMemory | FixedMemory,
     ) -> None:
+        """Begin with a row for each prompt, in their order, as `memory` does."""
         prompts = {prompt: row for row, prompt in enumerate(dict.fromkeys(s[0] for s in samples))}
         self.samples = [(request, prompt.ids, index) for prompt, request, index in samples]
         self.rows_S: Indices = np.array([prompts[prompt] for prompt, _, _ in samples])
         self.seeds_S = np.array(
             [sample_seed(r.seed, r.problem_id, index) for _, r, index in samples], dtype=np.uint64
         )
-        self.memory = memory_for([prompt.memory for prompt in prompts])
+        self.memory = memory
         self.first_logits_BV = torch.stack([prompt.logits_V for prompt in prompts])
         self._starts_B: Indices = np.array([len(prompt.ids) for prompt in prompts])
         self._tokens_BT = np.zeros((len(prompts), 32), dtype=np.int64)
@@ -374,9 +375,9 @@ class _Flight:
     @property
     def admits(self) -> int:
         """The size of the next cohort; 0 if there is no room or no waiting sample."""
-        size = min(max(1, self.most // COHORTS), self.left)
         if self._fixed and self.cohorts:
             return 0
+        size = min(max(1, self.most // COHORTS), self.left)
         return size if self.most - sum(map(len, self.cohorts)) >= size else 0
 
     def take(self, size: int) -> list[_Sample]:
@@ -551,7 +552,8 @@ class TransformersSampler(Sampler):
         # padding costs a CPU time, and many small passes cost a GPU more
         flight.prompts = prefill(model, needed, flight.prompts, mixed=self._graphs)
         samples = [(flight.prompts[ids], request, index) for request, ids, index in taken]
-        cohort = Cohort(samples, partial(flight.memory, model))
+        prompts = dict.fromkeys(prompt for prompt, _, _ in samples)
+        cohort = Cohort(samples, flight.memory(model, [prompt.memory for prompt in prompts]))
         if self._graphs:  # the rows hold them; the next batch may begin with the last one
             flight.prompts = {ids: flight.prompts[ids] for _, ids, _ in taken[-1:]}
         ended = self._advance([cohort], cohort.first_logits_BV)

@@ -326,14 +326,17 @@ class Run:
         if (torn := self.torn) is not None:
             raise torn
 
-    def changed(self, *parts: str, removed: str = "/") -> list[str]:
-        """Return the files of these `SEALED` parts, but for `*removed`, that have been changed."""
+    def changed(self, *parts: str, removed: tuple[str, ...] = ()) -> list[str]:
+        """Return the files of these `SEALED` parts that aren't what the run ended with.
+
+        Files whose names end with one of `removed` may be absent or others.
+        """
         sealed = self.known.get("files") or {}
         names = [name for name in sealed if not name.endswith(removed)]
         wanted = {name: sealed[name] for name in names if name.partition("/")[0] in parts}
         return changed_files(self.folder, wanted)
 
-    def require_unchanged(self, *parts: str, removed: str = "/") -> None:
+    def require_unchanged(self, *parts: str, removed: tuple[str, ...] = ()) -> None:
         """Raise StoreError if a file that `changed` looks at isn't what the run ended with."""
         if changed := self.changed(*parts, removed=removed):
             raise StoreError(
