@@ -3,11 +3,13 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
+from warm_server import Server
 
 ASLEEP = Path(__file__).resolve().parents[1] / "support/asleep.py"
 pytestmark = pytest.mark.slow
@@ -55,6 +57,13 @@ def test_it_ends_with_its_client(start, number):
     while Path(f"/proc/{told['process']}").exists():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def test_the_server_outlives_a_client_that_dies_as_its_command_ends():
+    """It may learn of both at once, and has then closed the connection when it looks at it."""
+    client, _ = socket.socketpair()
+    client.close()
+    Server.hand_on(None, client, os.getpid())  # this process goes on, too
 
 
 def test_a_command_prints_and_ends_as_one_that_begins_cold(warm, tmp_path):

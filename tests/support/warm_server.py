@@ -70,8 +70,9 @@ class Server:
         head, descriptors, _, _ = socket.recv_fds(client, 4, 3)
         if head == LEASE:
             self.leases, self.leased = self.leases + 1, True
-            client.sendall(LEASE)
             self.selector.register(client, selectors.EVENT_READ, self.give_back)
+            with suppress(BrokenPipeError):
+                client.sendall(LEASE)
             return None
         body = b""
         while head and len(body) < struct.unpack("I", head)[0]:
@@ -96,14 +97,17 @@ class Server:
 
     def hand_on(self, client, process):
         """Hand on the signals that reached the client; kill its process where it is dead."""
+        if client.fileno() < 0:  # `reap` came first in this round: both ended at once
+            return
         numbers = b""
         with suppress(ConnectionResetError):
             numbers = client.recv(16)
         with suppress(ProcessLookupError):
-            for number in numbers:
+            for number in numbers or [signal.SIGKILL]:
                 os.kill(process, number)
-            if not numbers:
-                self.selector.unregister(client)
+        if not numbers:
+            self.selector.unregister(client)
+            with suppress(ProcessLookupError):  # it may not have its session yet
                 os.killpg(process, signal.SIGKILL)
 
     def reap(self, awake):
