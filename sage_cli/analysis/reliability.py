@@ -8,10 +8,11 @@ import numpy as np
 
 from sage_cli.analysis.analysis import Analysis, Inputs, PolicyMeans
 from sage_cli.analysis.graded_samples import Answers
-from sage_cli.metrics import parse_ks, pass_at_k
+from sage_cli.metrics import pass_at_k
 from sage_cli.metrics.counts import FloatArray, all_right_at_k, covered_at, g_pass_at_k, maj_at_k
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_dot_plot, draw_lines
+from sage_cli.settings.sampling import parse_ks
 
 
 def majority(inputs: Inputs) -> Document:

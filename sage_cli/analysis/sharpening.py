@@ -10,12 +10,13 @@ import numpy as np
 from sage_cli.analysis.analysis import Analysis, Inputs, Options, share_over_problems
 from sage_cli.analysis.graded_samples import Answers
 from sage_cli.errors import DataError
-from sage_cli.metrics import parse_ks, pass_at_k
+from sage_cli.metrics import pass_at_k
 from sage_cli.metrics.counts import BoolArray, FloatArray, effective_size, reweighted_pass_at_k
 from sage_cli.metrics.equal_accuracy import Points, equal_accuracy
 from sage_cli.reports.document import Document
 from sage_cli.reports.passk import gap_cells
 from sage_cli.reports.tables import Estimate, Row, Table, columns, to_records
+from sage_cli.settings.sampling import parse_ks
 
 LEAST_SIZE = 10.0
 """An effective sample size below it is refused."""

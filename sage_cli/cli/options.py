@@ -214,8 +214,8 @@ def load_for_measuring(
     from sage_cli.config.consent import JUDGE, require_functions, without_consent
     from sage_cli.config.load import load, refuse_unread, runs_root
     from sage_cli.models.policy import refuse_other_path
-    from sage_cli.settings.ks import capped_ks, parse_ks
     from sage_cli.settings.presets import read_layer
+    from sage_cli.settings.sampling import capped_ks, parse_ks
     from sage_cli.store.run import Runs
 
     root = runs_root(preset or (), runs, sets or ())

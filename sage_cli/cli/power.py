@@ -97,9 +97,9 @@ def power(
     as were counted, twice and four times that; without `samples`, 64, 256 and 1,024; without `k`, 1
     and the powers of 16 up to the counted samples and those of the designs.
     """
-    from sage_cli.metrics import parse_ks
     from sage_cli.metrics.power import Design
     from sage_cli.reports.document import report_folder
+    from sage_cli.settings.sampling import parse_ks
 
     n = whole_numbers("--samples", samples) if samples else SAMPLES
     s = whole_numbers("--seeds", seeds)

@@ -14,7 +14,7 @@ from sage_cli.models.folders import pinned_revision
 from sage_cli.problems.load import benchmark_names, check_rows
 from sage_cli.progress import Progress
 from sage_cli.settings.inputs import PretrainedModel
-from sage_cli.settings.ks import capped_ks
+from sage_cli.settings.sampling import capped_ks
 from sage_cli.store.locks import writer
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.trials.executors.executor import Resources, build_executor

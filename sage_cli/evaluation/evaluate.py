@@ -18,7 +18,7 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks, refuse_unnamed
 from sage_cli.evaluation.samples import Measurements, PolicySamples, measure, missing, stored_counts
-from sage_cli.metrics import curve, curve_ks, parse_ks
+from sage_cli.metrics import curve, curve_ks
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.intervals import Resampling, pass_matrix
 from sage_cli.models.memory import sampling_memory
@@ -44,6 +44,7 @@ from sage_cli.reports.passk import (
 )
 from sage_cli.reports.published import published_scores
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
+from sage_cli.settings.sampling import parse_ks
 from sage_cli.store.files import file_stems, identity_of, key_of
 from sage_cli.store.locks import writer
 from sage_cli.store.mirrors import Follower, mirrors_of

@@ -30,7 +30,7 @@ from sage_cli.evaluation.samples import imported_set
 from sage_cli.file_hash import file_hash
 from sage_cli.grading.grader import check_golds
 from sage_cli.grading.grades import AnswerTags, extract
-from sage_cli.metrics import Counts, curve, curve_ks, parse_ks
+from sage_cli.metrics import Counts, curve, curve_ks
 from sage_cli.metrics.intervals import Resampling
 from sage_cli.models.folders import WEIGHTS_FILE
 from sage_cli.models.policy import NO_GOLD, PROBLEMS, Labels
@@ -39,7 +39,7 @@ from sage_cli.problems.rows import read_file
 from sage_cli.reports.document import Provenance, Report, report_folder
 from sage_cli.reports.passk import Line, passk_document
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
-from sage_cli.settings.sampling import EvaluationSection
+from sage_cli.settings.sampling import EvaluationSection, parse_ks
 from sage_cli.store.annotations import GradeStore
 from sage_cli.store.files import identity_of, write_json, write_text
 from sage_cli.store.run import IMPORTED, Run, surroundings

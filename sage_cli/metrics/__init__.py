@@ -14,9 +14,8 @@ from sage_cli.metrics.comparison import (
     method_difference,
     paired_difference,
 )
-from sage_cli.metrics.counts import Counts, pass_at_k, pooled
+from sage_cli.metrics.counts import Counts, curve_ks, pass_at_k, pooled
 from sage_cli.metrics.intervals import Curve, curve
-from sage_cli.settings.ks import curve_ks, parse_ks
 
 __all__ = [
     "About",
@@ -35,7 +34,6 @@ __all__ = [
     "find_crossing",
     "method_difference",
     "paired_difference",
-    "parse_ks",
     "pass_at_k",
     "pooled",
 ]

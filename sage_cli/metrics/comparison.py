@@ -20,6 +20,7 @@ from sage_cli.metrics.counts import (
     Evaluations,
     FloatArray,
     IntArray,
+    curve_ks,
     each_seed,
     pooled,
 )
@@ -43,7 +44,6 @@ from sage_cli.metrics.intervals import (
     two_sided_reach,
     wider,
 )
-from sage_cli.settings.ks import curve_ks
 
 SideRuns = Sequence[Sequence[Counts]]
 """One side: for each training seed its counts, one for each evaluation seed."""

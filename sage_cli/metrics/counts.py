@@ -15,6 +15,8 @@ from sage_cli.errors import MetricError
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
+EVERY_K_UP_TO = 256
+"""Beyond, a curve is so smooth in log k that the powers of two tell it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +144,16 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: ArrayLike) -> Any:
     pass_UK = np.ascontiguousarray(pass_KU[order_K.ravel()].T)
     result = pass_UK.take(place_P.ravel(), axis=0).reshape(shape)
     return float(result) if shape == () else result
+
+
+def curve_ks(n: int, asked: Sequence[int] = ()) -> tuple[int, ...]:
+    """Return the ks of a curve over n samples: all up to 256, powers of two, those asked for.
+
+    A curve is drawn and a crossing found on these, whichever ks a table is to show: a straight
+    line from k = 1 to 256 is no curve, and crosses another one elsewhere.
+    """
+    powers = (1 << bit for bit in range(n.bit_length()))
+    return tuple(sorted({*range(1, min(n, EVERY_K_UP_TO) + 1), *powers, *asked}))
 
 
 def effective_size(log_weight_N: FloatArray) -> float:

@@ -1,10 +1,8 @@
-"""How completions are sampled, in training and in evaluation, graded and counted.
-
-The grammar of `--k`: `1..256`, `1,8,64`, `1..256:pow2`, and commas between any of them.
-"""
+"""How completions are sampled, in training and in evaluation, graded and counted."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -333,6 +331,71 @@ class RolloutSection(DecodingSection):
                 f"the completion is {self.max_tokens} (raise vllm.max_model_len, or leave it out)"
             )
         return self
+
+
+_TOKEN = re.compile(r"(?P<first>\d+)(\.\.(?P<last>\d+)(:(?P<step>\w+))?)?")
+_LARGEST_K = 1_000_000
+_GRAMMAR = "write ks as 1..256, 1,8,64 or 1..256:pow2"
+
+
+def parse_ks(text: str, n: int | None = None, option: str = "--n") -> tuple[int, ...]:
+    """Return the ks that `text` names, ascending and without repetition.
+
+    `a..b` is every k from a to b, `a..b:pow2` the powers of two among them; commas stand between
+    ks and ranges. With `n`, the number of samples per problem that `option` sets, k > n is refused.
+    Raises ConfigurationError naming the token.
+    """
+    ks: set[int] = set()
+    for token in text.split(","):
+        ks.update(_expand(token.strip(), n, option))
+    return tuple(sorted(ks))
+
+
+def capped_ks(text: str, n: int) -> str:
+    """`text` with every k and every range's end above `n` brought down to it: 1..256 to 1..64.
+
+    What is no k or range stays as it is, for `parse_ks` to refuse.
+    """
+    return ",".join(_capped(token.strip(), n) for token in text.split(","))
+
+
+def _capped(token: str, n: int) -> str:
+    first, *more = token.split("..", 1)
+    last, *step = more[0].split(":", 1) if more else (first,)
+    if not (first.isdecimal() and last.isdecimal()) or int(last) <= n:
+        return token
+    if int(first) >= n or (step and 1 << n.bit_length() - 1 < int(first)):
+        return str(n)
+    return ":".join([f"{first}..{n}", *step])
+
+
+def _expand(token: str, n: int | None, option: str) -> list[int]:
+    match = _TOKEN.fullmatch(token)
+    if match is None:
+        raise ConfigurationError(f"'{token}' is not a k or a range of ks", _GRAMMAR)
+    first = int(match["first"])
+    last = first if match["last"] is None else int(match["last"])
+    if match["step"] not in (None, "pow2"):
+        raise ConfigurationError(
+            f"'{token}': the only step is pow2, not '{match['step']}'", _GRAMMAR
+        )
+    if first < 1:
+        raise ConfigurationError(f"'{token}': k starts at 1", _GRAMMAR)
+    if last < first:
+        raise ConfigurationError(f"'{token}': the range ends before it begins", _GRAMMAR)
+    if n is not None and last > n:
+        raise ConfigurationError(
+            f"'{token}': pass@{last} is undefined with {n} samples per problem (k > n)",
+            f"ask for k up to {n}, or sample more: {option} {last}",
+        )
+    if last > _LARGEST_K:
+        raise ConfigurationError(f"'{token}': k is at most {_LARGEST_K:,}", _GRAMMAR)
+    if match["step"] is None:
+        return list(range(first, last + 1))
+    powers = [1 << bit for bit in range(last.bit_length()) if first <= 1 << bit <= last]
+    if not powers:
+        raise ConfigurationError(f"'{token}': no power of two lies in this range", _GRAMMAR)
+    return powers
 
 
 class EvaluationSection(Section):

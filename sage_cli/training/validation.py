@@ -24,9 +24,10 @@ from sage_cli.evaluation.benchmarks import (
 )
 from sage_cli.evaluation.samples import grade_rows
 from sage_cli.grading.grader import Grader
-from sage_cli.metrics import parse_ks, pass_at_k
+from sage_cli.metrics import pass_at_k
 from sage_cli.models.policy import Policy
 from sage_cli.problems.template import PromptTemplate
+from sage_cli.settings.sampling import parse_ks
 from sage_cli.store.sample_parts import Completion
 from sage_cli.training.training import Validator
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sage_cli.errors import ConfigurationError, SageError
-from sage_cli.metrics import About, Counts, Side, parse_ks, pooled
+from sage_cli.metrics import About, Counts, Side, pooled
 from sage_cli.metrics.comparison import by_run
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.intervals import Resampling, holm
@@ -36,6 +36,7 @@ from sage_cli.reports.figures import draw_dot_plot
 from sage_cli.reports.passk import powers_of_two
 from sage_cli.reports.published import evaluation_tables, published_scores
 from sage_cli.reports.tables import UNDEFINED, Estimate, Row, Table, columns, to_records
+from sage_cli.settings.sampling import parse_ks
 from sage_cli.store.files import replacing
 from sage_cli.store.run import evaluation_figures, name_in
 from sage_cli.trials.suites.declaration import (

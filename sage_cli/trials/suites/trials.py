@@ -15,7 +15,7 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.json_value import leaves
 from sage_cli.reports.tables import seeded
 from sage_cli.settings.inputs import PretrainedModel
-from sage_cli.settings.ks import capped_ks
+from sage_cli.settings.sampling import capped_ks
 from sage_cli.store.files import identity_of
 from sage_cli.trials.suites.declaration import (
     PAPERS_PRESET,

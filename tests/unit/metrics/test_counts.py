@@ -17,6 +17,7 @@ from sage_cli.metrics.counts import (
     RIGHT,
     all_right_at_k,
     covered_at,
+    curve_ks,
     distinct_of,
     entropy_of_counts,
     g_pass_at_k,
@@ -42,6 +43,12 @@ def test_counts_are_ordered_and_pooled_by_id_and_frozen():
     assert counts.n_P.tolist() == [4, 4]
     with pytest.raises(ValueError, match="read-only"):
         counts.c_P[0] = 2
+
+
+def test_the_ks_of_a_curve_end_at_n():
+    assert curve_ks(5) == (1, 2, 3, 4, 5)
+    assert curve_ks(1000, (300,)) == (*range(1, 257), 300, 512)
+    assert curve_ks(0) == ()
 
 
 @pytest.mark.parametrize(("ids", "n", "c", "said"), [

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure as MatplotlibFigure
 
-from sage_cli.metrics import Counts, curve, paired_difference, parse_ks
+from sage_cli.metrics import Counts, curve, paired_difference
 from sage_cli.reports.figures import Legend, _limits, draw_curves, heights, outputs, series_styles
 from sage_cli.reports.tables import Estimate, by_method, seeded
+from sage_cli.settings.sampling import parse_ks
 
 
 def test_seeds_of_a_method_belong_together_in_the_order_in_which_they_are_shown():

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.planned import rl_facts
-from sage_cli.settings.ks import capped_ks, curve_ks, parse_ks
-from sage_cli.settings.sampling import RolloutSection
+from sage_cli.settings.sampling import RolloutSection, capped_ks, parse_ks
 
 SERVER = ("rollout.vllm.mode=server", "rollout.vllm.server_url=http://gpu7:8000")
 
@@ -111,10 +110,7 @@ def test_errors_name_the_token(text, said):
         parse_ks(text)
 
 
-def test_the_ks_of_a_curve_end_at_n():
-    assert curve_ks(5) == (1, 2, 3, 4, 5)
-    assert curve_ks(1000, (300,)) == (*range(1, 257), 300, 512)
-    assert curve_ks(0) == ()
+def test_ks_end_at_n():
     assert parse_ks("1..64", n=64)[-1] == 64
     with pytest.raises(ConfigurationError, match="pass@256 is undefined with 64 samples") as caught:
         parse_ks("1,1..256:pow2", n=64)
