@@ -80,7 +80,7 @@ def _snapshot(name: str, revision: str | None) -> Path | str:
         return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
-ADAPTER_FILE = "adapter_config.json"
+ADAPTER_FILE, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 WEIGHTS_FILE = "weights-left-out.json"
 """Stands for the weights of a run of imported samples, and holds its fingerprint."""
 _BASE = "base_model_name_or_path"
@@ -233,7 +233,7 @@ def adapter_base(folder: Path) -> str:
 def embedding_rows(adapter: Path) -> int | None:
     """Return the vocabulary of the embedding or head that an adapter brings; None without one."""
     try:
-        _, tensors = _header(adapter / "adapter_model.safetensors")
+        _, tensors = _header(adapter / ADAPTER_WEIGHTS)
     except (OSError, ValueError):
         return None
     layers = ("embed_tokens.weight", "wte.weight", "embed_in.weight", "lm_head.weight")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from sage_cli.config.consent import HOW_TO_CONSENT
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.models.folders import (
+    ADAPTER_WEIGHTS,
     adapter_base,
     embedding_rows,
     is_adapter,
@@ -129,6 +130,12 @@ def load_model(
         )
     keep_freed_memory()
     has_adapter = is_adapter(Path(path))
+    if has_adapter and not (Path(path) / ADAPTER_WEIGHTS).is_file():  # PEFT would ask the Hub
+        raise DataError(
+            f"no model can be loaded from {path}: it describes an adapter, whose weights "
+            f"({ADAPTER_WEIGHTS}) aren't there",
+            "copy them into the folder, or name the model itself",
+        )
     with _loading("model", path, "a Hugging Face folder with config.json and *.safetensors"):
         base = adapter_base(Path(path)) if has_adapter else str(path)
         model = AutoModelForCausalLM.from_pretrained(

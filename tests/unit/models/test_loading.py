@@ -219,6 +219,7 @@ NO_MODEL = "no model can be loaded from"
     (load_model, pickled, NO_MODEL),
     (load_model, overwritten("config.json", "{not json"), NO_MODEL),
     (load_model, overwritten("adapter_config.json", "{not json"), NO_MODEL),
+    (load_model, overwritten("adapter_config.json", "{}"), r"weights \(adapter_model\.saf"),
     (load_model, configured(dtype="float2"), NO_MODEL),
     (load_model, configured(hidden_size="wide"), NO_MODEL),
     (load_model, configured(hidden_size=None), NO_MODEL),
