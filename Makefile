@@ -37,7 +37,7 @@ test-faults: $(VENV)/.installed-dev
 
 # Interruptions once more as a background job of a script: shells start it with SIGINT ignored.
 test-interrupted: $(VENV)/.installed-dev
-	trap '' INT; $(PYTEST) tests/faults/test_training_kills.py tests/unit/training/test_trainer.py \
+	trap '' INT; $(PYTEST) tests/faults/test_training_kills.py tests/unit/training/test_base_trainer.py \
 	    tests/faults/test_rl_launched.py::test_interrupted_processes_lose_nothing_and_end_as_one \
 	    tests/cluster/test_ray_executor.py::test_a_task_that_is_cancelled_while_it_is_started_may_save
 

@@ -290,7 +290,7 @@ def _benchmarks(config: SageConfig) -> str:
 
 
 def _device(config: SageConfig) -> str:
-    from sage_cli.training.trainer import device, precision, require_kernels, require_optimizer
+    from sage_cli.training.base_trainer import device, precision, require_kernels, require_optimizer
 
     require_optimizer(config.rl.optimizer, "rl.optimizer")
     if config.sft.enabled:

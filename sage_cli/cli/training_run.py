@@ -254,9 +254,9 @@ class SftTraining(TrainingRun):
         """Load demonstrations and model, and return the function that trains the model."""
         config = self.config
         progress.say(f"[bold]{self.planned.id}[/]: loading libraries and demonstrations")
+        from sage_cli.training.base_trainer import require_optimizer
         from sage_cli.training.checkpoints import refuse_foreign
         from sage_cli.training.sft import train_sft
-        from sage_cli.training.trainer import require_optimizer
 
         require_optimizer(config.sft.optimizer, "sft.optimizer")
         if resumed is not None:
@@ -610,8 +610,8 @@ class RlTraining(TrainingRun):
             )
 
     def _require_machine(self) -> None:
+        from sage_cli.training.base_trainer import require_hardware, require_optimizer
         from sage_cli.training.rollouts import settled_engine
-        from sage_cli.training.trainer import require_hardware, require_optimizer
 
         require_hardware(self.config.model, processes_here(self.config.rl.processes))
         require_optimizer(self.config.rl.optimizer, "rl.optimizer")

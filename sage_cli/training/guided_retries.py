@@ -34,9 +34,7 @@ from sage_cli.progress import Progress
 from sage_cli.settings.training import SftSection
 from sage_cli.store.run import Origin, Run
 from sage_cli.store.sample_parts import Completion
-from sage_cli.training.checkpoints import prepare_resume
-from sage_cli.training.sft import Example, train_sft
-from sage_cli.training.trainer import (
+from sage_cli.training.base_trainer import (
     LOADING,
     MemoryNeed,
     SealedCheckpoints,
@@ -46,6 +44,8 @@ from sage_cli.training.trainer import (
     save_policy,
     scheduler_name,
 )
+from sage_cli.training.checkpoints import prepare_resume
+from sage_cli.training.sft import Example, train_sft
 from sage_cli.training.training import OnStep, Training, Validator, permutations, training_order
 
 if TYPE_CHECKING:

@@ -32,6 +32,16 @@ from sage_cli.settings.inputs import PretrainedModel
 from sage_cli.settings.sampling import RolloutSection, VllmRolloutSection
 from sage_cli.store.run import Run
 from sage_cli.store.sample_parts import Completion
+from sage_cli.training.base_trainer import (
+    LOADING,
+    MemoryNeed,
+    carry_out,
+    common_arguments,
+    memory_explained,
+    save_policy,
+    scheduler_name,
+    without_cpu_number,
+)
 from sage_cli.training.checkpoints import prepare_resume, step_of
 from sage_cli.training.launch import join_processes, world_size
 from sage_cli.training.reference import ReferenceCompletions
@@ -47,16 +57,6 @@ from sage_cli.training.rollouts import (
     settled_engine,
 )
 from sage_cli.training.step_record import Noted, StepWriter
-from sage_cli.training.trainer import (
-    LOADING,
-    MemoryNeed,
-    carry_out,
-    common_arguments,
-    memory_explained,
-    save_policy,
-    scheduler_name,
-    without_cpu_number,
-)
 from sage_cli.training.training import (
     OnStep,
     SampleRollouts,

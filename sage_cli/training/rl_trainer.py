@@ -28,6 +28,7 @@ from sage_cli.settings.own_code import load_plugin
 from sage_cli.settings.training import AnchorSection
 from sage_cli.store.files import read_object, write_json
 from sage_cli.training.anchored_trainer import AnchoredTrainer, check_reference, choose_reference
+from sage_cli.training.base_trainer import SealedCheckpoints
 from sage_cli.training.passes import RowSignals, regrouped, whole_texts
 from sage_cli.training.reference import MovingReference, ReferenceCompletions, forward_kl_loss
 from sage_cli.training.rewards import Paid, raise_failures
@@ -46,7 +47,6 @@ from sage_cli.training.step_record import (
     token_statistics,
     unfinished,
 )
-from sage_cli.training.trainer import SealedCheckpoints
 from sage_cli.training.training import Ids, SampleRollouts, Validator
 
 _ADVANTAGE, _REWARD = "advantage.json", "reward.json"

@@ -17,14 +17,14 @@ from sage_cli.settings.inputs import ComputeDtype
 from sage_cli.settings.training import SftSection
 from sage_cli.store.files import MetricsFile
 from sage_cli.store.run import Run
-from sage_cli.training.checkpoints import newest_sealed, step_of
-from sage_cli.training.trainer import (
+from sage_cli.training.base_trainer import (
     MemoryNeed,
     SealedCheckpoints,
     carry_out,
     common_arguments,
     disk_explained,
 )
+from sage_cli.training.checkpoints import newest_sealed, step_of
 from sage_cli.training.training import OnStep
 
 IGNORED = -100

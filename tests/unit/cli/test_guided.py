@@ -12,7 +12,7 @@ from sage_cli.evaluation import samples as drawing
 from sage_cli.models.planned import plan_of
 from sage_cli.progress import Silent
 from sage_cli.store.sample_parts import Completion
-from sage_cli.training import trainer
+from sage_cli.training import base_trainer
 
 __all__ = ["base", "tokenizer"]
 pytestmark = pytest.mark.slow
@@ -154,12 +154,12 @@ def test_killed_in_retries_in_sft_and_in_dpo_it_ends_the_same_to_the_bit(
         train(settings, base)
     sampler.most = 1 << 30
 
-    def sealed_and_killed(checkpoint, lease, seal=trainer.seal):
+    def sealed_and_killed(checkpoint, lease, seal=base_trainer.seal):
         seal(checkpoint, lease)
         raise KilledError
 
     with monkeypatch.context() as patch:
-        patch.setattr(trainer, "seal", sealed_and_killed)
+        patch.setattr(base_trainer, "seal", sealed_and_killed)
         with pytest.raises(KilledError):
             train(settings, base)
     with pytest.raises(KilledError):

@@ -13,11 +13,11 @@ from sage_cli.models.scratch import build_scratch
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.settings.inputs import PretrainedModel, ScratchModel, kernel_arguments
 from sage_cli.store.run import Runs
-from sage_cli.training import trainer
+from sage_cli.training import base_trainer
 from sage_cli.training.anchored_trainer import compute_logits_in_float32
+from sage_cli.training.base_trainer import require_kernels
 from sage_cli.training.rl import rollout_parameters
 from sage_cli.training.rollouts import sampled_rollouts
-from sage_cli.training.trainer import require_kernels
 
 FULL = {"kind": "pretrained", "tuning": "full"}
 
@@ -119,10 +119,10 @@ def test_a_head_that_an_adapter_changes_is_refused_in_float32(tokenizer):
 )
 def test_what_kernels_need_is_said_before_anything_is_trained(settings, package, monkeypatch):
     model = PretrainedModel.model_validate(settings)
-    monkeypatch.setattr(trainer, "find_spec", lambda _: None)
+    monkeypatch.setattr(base_trainer, "find_spec", lambda _: None)
     with pytest.raises(ConfigurationError, match=f"needs the package {package}, which is not"):
         require_kernels(model)
-    monkeypatch.setattr(trainer, "find_spec", lambda name: name == package)
+    monkeypatch.setattr(base_trainer, "find_spec", lambda name: name == package)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ConfigurationError, match="runs on a GPU, and there is none"):
         require_kernels(model)

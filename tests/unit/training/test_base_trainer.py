@@ -30,13 +30,8 @@ from sage_cli.models.loading import load_model, load_tokenizer
 from sage_cli.settings.inputs import PretrainedModel
 from sage_cli.settings.training import SftSection
 from sage_cli.store.run import Run
-from sage_cli.training import trainer
-from sage_cli.training.checkpoints import saved_step, seal
-from sage_cli.training.launch import StopSignals
-from sage_cli.training.rl import memory_need
-from sage_cli.training.rl_trainer import RlTrainer
-from sage_cli.training.sft import Example, sft_memory_need, train_sft
-from sage_cli.training.trainer import (
+from sage_cli.training import base_trainer
+from sage_cli.training.base_trainer import (
     LOADING,
     OPTIMIZERS,
     memory_explained,
@@ -45,6 +40,11 @@ from sage_cli.training.trainer import (
     require_optimizer,
     wait_s,
 )
+from sage_cli.training.checkpoints import saved_step, seal
+from sage_cli.training.launch import StopSignals
+from sage_cli.training.rl import memory_need
+from sage_cli.training.rl_trainer import RlTrainer
+from sage_cli.training.sft import Example, sft_memory_need, train_sft
 
 
 def on(monkeypatch, *, gpu, bf16=False):
@@ -96,7 +96,7 @@ def test_what_a_gpu_lacks_is_named(monkeypatch, gpu, has_bf16, settings, process
 
 
 def test_without_bitsandbytes_its_extra_is_named(monkeypatch):
-    monkeypatch.setattr(trainer, "find_spec", lambda _: None)
+    monkeypatch.setattr(base_trainer, "find_spec", lambda _: None)
     with pytest.raises(ConfigurationError, match="needs the package bitsandbytes") as caught:
         require_optimizer("adamw_8bit", "rl.optimizer")
     assert "pip install 'sage-rlvr[8bit]'" in caught.value.next_step
@@ -106,7 +106,7 @@ def test_without_bitsandbytes_its_extra_is_named(monkeypatch):
 
 
 def test_the_8_bit_optimiser_needs_a_gpu(monkeypatch):
-    monkeypatch.setattr(trainer, "find_spec", lambda name: name)
+    monkeypatch.setattr(base_trainer, "find_spec", lambda name: name)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ConfigurationError, match="needs a GPU, and this machine has none"):
         require_optimizer("adamw_8bit", "rl.optimizer")
@@ -384,7 +384,7 @@ def sealed(monkeypatch):
         names.append(checkpoint.name)
         seal(checkpoint, *also, **words)
 
-    monkeypatch.setattr(trainer, "seal", noted)
+    monkeypatch.setattr(base_trainer, "seal", noted)
     return names
 
 
@@ -406,8 +406,8 @@ def test_minutes_save_too_and_change_nothing(
     bench.run(configure(rl=rl), "whole")
     sealed.clear()
     minutes, saves = itertools.count(), itertools.count()
-    monkeypatch.setattr(trainer, "monotonic", lambda: 60.0 * next(minutes))
-    monkeypatch.setattr(trainer, "perf_counter", lambda: save_s * next(saves))
+    monkeypatch.setattr(base_trainer, "monotonic", lambda: 60.0 * next(minutes))
+    monkeypatch.setattr(base_trainer, "perf_counter", lambda: save_s * next(saves))
     bench.run(configure(rl=rl | {"save_minutes": save_minutes}), "saved")
     assert sealed == [f"checkpoint-{step}" for step in due]
     # none of them is one of every 99 steps: only the last stays
