@@ -49,7 +49,7 @@ def random_model(size: Size) -> Any:
     """The shape with random weights, made where it will be; its end of sequence hardly comes."""
     import torch
 
-    from sage_cli.models.scratch import random_qwen2
+    from sage_cli.models.loading import random_qwen2
 
     shape = size.shape
     with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
@@ -70,7 +70,7 @@ def random_model(size: Size) -> Any:
 
 def tokenizer() -> Any:
     """One token per character; a model's other tokens read as nothing."""
-    from sage_cli.models.scratch import character_tokenizer
+    from sage_cli.models.tokenizer import character_tokenizer
 
     return character_tokenizer(["<SOLUTION>", "</SOLUTION>"])
 

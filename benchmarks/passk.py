@@ -41,7 +41,7 @@ def sage_command(given: argparse.Namespace, root: Path, problems: int) -> list[s
 def write_task(given: argparse.Namespace, file: Path) -> dict[str, Any]:
     """Prompts, golds and settings for the loops, as `sage` would have them."""
     from sage_cli.config.load import load
-    from sage_cli.models.loading import load_tokenizer
+    from sage_cli.models.tokenizer import load_tokenizer
     from sage_cli.problems.load import load_problems
     from sage_cli.problems.template import PromptTemplate
 
@@ -102,7 +102,8 @@ def floor(model_path: str, root: Path) -> None:
     """Print the seconds that the multiplications alone need."""
     import torch
 
-    from sage_cli.models.loading import load_model, load_tokenizer
+    from sage_cli.models.loading import load_model
+    from sage_cli.models.tokenizer import load_tokenizer
     from sage_cli.store.sample_parts import read_part
 
     model, tokenizer = load_model(model_path), load_tokenizer(model_path)

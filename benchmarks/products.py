@@ -25,7 +25,8 @@ from torch.nn.utils.rnn import pad_sequence
 from trl.trainer.utils import add_fused_lm_head
 
 from sage_cli.guides import BranchGuide
-from sage_cli.models.loading import causal_of, load_model, load_tokenizer
+from sage_cli.models.loading import causal_of, load_model
+from sage_cli.models.tokenizer import load_tokenizer
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.sampling import decoder
 from sage_cli.sampling.sampler import SampleRequest, SamplingParameters

@@ -39,7 +39,8 @@ from random_model import save_scratch
 from sage_cli.config.schema import SageConfig
 from sage_cli.grading import Grade
 from sage_cli.guides import BranchGuide, Guide, NoGuide
-from sage_cli.models.loading import load_model, load_tokenizer
+from sage_cli.models.loading import load_model
+from sage_cli.models.tokenizer import load_tokenizer
 from sage_cli.problems.problem import Problem
 from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.store.run import Run

@@ -195,7 +195,7 @@ def _answer(tokenizer: Any, config: SageConfig) -> str:
     Raises ConfigurationError where it isn't right, or the prompt opens no turn for it.
     """
     from sage_cli.evaluation.benchmarks import grader_of
-    from sage_cli.models.loading import keep_tags
+    from sage_cli.models.tokenizer import keep_tags
     from sage_cli.problems.template import PromptTemplate
     from sage_cli.solution_text import CLOSE
 

@@ -280,7 +280,7 @@ class SftTraining(TrainingRun):
 
 def sft_inputs(config: SageConfig) -> tuple[Any, PromptTemplate, list[Example]]:
     """The tokenizer, the prompt template and the texts that SFT trains on, without weights."""
-    from sage_cli.models.scratch import build_tokenizer
+    from sage_cli.models.tokenizer import build_tokenizer
     from sage_cli.training.sft import Example
 
     section = config.model
@@ -313,8 +313,7 @@ def _texts(template: PromptTemplate, shown: Demonstration) -> tuple[str, str]:
 
 
 def _start(config: SageConfig, tokenizer: Any) -> Any:
-    from sage_cli.models.loading import attach_lora
-    from sage_cli.models.scratch import build_scratch
+    from sage_cli.models.loading import attach_lora, build_scratch
 
     section = config.model
     if isinstance(section, ScratchModel):

@@ -10,12 +10,14 @@ import hashlib
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from sage_cli.config.consent import HOW_TO_CONSENT
 from sage_cli.errors import AbsentModelError, DataError
 from sage_cli.file_hash import file_hash
 from sage_cli.json_value import json_value
@@ -463,3 +465,17 @@ def differences(theirs: Facts, ours: Facts) -> list[str]:
         for name in theirs
         if name in ours and theirs[name] != ours[name]
     ]
+
+
+@contextmanager
+def load_explained(kind: str, path: str | Path, expected: str) -> Iterator[None]:
+    """Raise DataError where loading fails, and how to consent where that takes a model's code."""
+    try:
+        yield
+    except Exception as error:  # loaders fail in a dozen unrelated classes
+        cause = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        consent = HOW_TO_CONSENT if "trust_remote_code" in str(error) else None
+        raise DataError(
+            f"no {kind} can be loaded from {path}: {cause}",
+            consent or f"name {expected}, or a model of the Hub",
+        ) from error

@@ -1,34 +1,31 @@
-"""Load tokenizers and models from the Hub or from folders; attach adapters; keep freed memory."""
+"""Load models from the Hub or from folders, or make them; attach adapters; keep freed memory."""
 
 from __future__ import annotations
 
 import ctypes
 import gc
-import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sage_cli.config.consent import HOW_TO_CONSENT
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.models.folders import (
     ADAPTER_WEIGHTS,
     adapter_base,
     embedding_rows,
     is_adapter,
+    load_explained,
     model_files,
     pinned_revision,
-    tokenizer_facts,
     without_weights,
 )
-from sage_cli.settings.inputs import LoraSection, PromptSection
+from sage_cli.settings.inputs import LoraSection, ScratchModel
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
+    from transformers import Qwen2ForCausalLM, Qwen2Tokenizer
 
 _SAID = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_MAX_", "GLIBC_TUNABLES")
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
@@ -52,57 +49,6 @@ def keep_freed_memory() -> bool:
     if mallopt is None:  # musl
         return False
     return all([mallopt(_MMAP_THRESHOLD, _KEPT_BLOCK) == 1, mallopt(_TRIM_THRESHOLD, _KEPT) == 1])
-
-
-TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "tokenizer.model", "vocab.txt")
-"""Without any of these Transformers makes up an empty tokenizer and says nothing."""
-
-
-def load_tokenizer(
-    path: str | Path, *, revision: str | None = None, trust_remote_code: bool = False
-) -> PreTrainedTokenizerFast:
-    """Return the tokenizer beside a model, padding on the left and with a padding token.
-
-    Raises DataError when the folder has none.
-    """
-    from transformers import AutoTokenizer, PreTrainedTokenizerFast
-
-    facts, folder = tokenizer_facts(model_files(str(path), revision)), Path(path)
-    if folder.is_dir() and not any((folder / name).is_file() for name in TOKENIZER_FILES):
-        raise DataError(
-            f"no tokenizer can be loaded from {path}: it holds none of "
-            + ", ".join(TOKENIZER_FILES),
-            "name a folder that holds tokenizer.json, or a model of the Hub",
-        )
-    with _loading("tokenizer", path, "a folder that holds tokenizer.json"):
-        given = {
-            "revision": pinned_revision(str(path), revision),
-            "trust_remote_code": trust_remote_code,
-        }
-        tokenizer = AutoTokenizer.from_pretrained(str(path), **given)
-        # a byte-level tokenizer.json whose class is called Llama's is read as SentencePiece's
-        if " " not in tokenizer.decode(tokenizer("a a", add_special_tokens=False)["input_ids"]):
-            tokenizer = PreTrainedTokenizerFast.from_pretrained(str(path), **given)
-    tokenizer.padding_side = "left"
-    if tokenizer.pad_token is None:
-        tokenizer.pad_token = tokenizer.eos_token
-    if facts and facts.begins_with_bos and not tokenizer("")["input_ids"]:
-        tokenizer.add_bos_token = True  # Transformers 5 leaves the entry out beside tokenizer.json
-    return tokenizer
-
-
-def keep_tags(tokenizer: Any, prompt: PromptSection) -> None:
-    """Make the prompt's tags ordinary tokens of `tokenizer`: decoding leaves out special ones."""
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    added = tokenizer.added_tokens_decoder.values()
-    if backend is None or not any(
-        token.special and token.content in prompt.tags for token in added
-    ):
-        return
-    state = json.loads(backend.to_str())
-    for token in state["added_tokens"]:
-        token["special"] = token["special"] and token["content"] not in prompt.tags
-    tokenizer._tokenizer = type(backend).from_str(json.dumps(state))
 
 
 def load_model(
@@ -136,7 +82,7 @@ def load_model(
             f"({ADAPTER_WEIGHTS}) aren't there",
             "copy them into the folder, or name the model itself",
         )
-    with _loading("model", path, "a Hugging Face folder with config.json and *.safetensors"):
+    with load_explained("model", path, "a Hugging Face folder with config.json and *.safetensors"):
         base = adapter_base(Path(path)) if has_adapter else str(path)
         model = AutoModelForCausalLM.from_pretrained(
             base,
@@ -159,6 +105,42 @@ def load_model(
     return model
 
 
+def build_scratch(section: ScratchModel, tokenizer: Qwen2Tokenizer) -> Qwen2ForCausalLM:
+    """Return the model that `section` describes, with random weights sampled from its seed."""
+    import torch
+
+    model = random_qwen2(
+        tokenizer,
+        seed=section.seed,
+        hidden_size=section.hidden,
+        intermediate_size=section.feed_forward,
+        num_hidden_layers=section.layers,
+        num_attention_heads=section.heads,
+        num_key_value_heads=section.heads,
+        max_position_embeddings=section.max_positions,
+        tie_word_embeddings=section.tie_embeddings,
+    )
+    if section.attention is not None:
+        model.set_attn_implementation(section.attention)
+    return model.to(getattr(torch, section.dtype))
+
+
+def random_qwen2(tokenizer: Qwen2Tokenizer, *, seed: int, **sizes: Any) -> Qwen2ForCausalLM:
+    """A Qwen2 model with random weights for `tokenizer`'s vocabulary; `sizes` as Qwen2Config's."""
+    import torch
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    ends = {
+        "bos_token_id": None,
+        "eos_token_id": tokenizer.eos_token_id,
+        "pad_token_id": tokenizer.pad_token_id,
+    }
+    config = Qwen2Config(**{"vocab_size": len(tokenizer)} | sizes, **ends)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return Qwen2ForCausalLM(config)
+
+
 def causal_of(model: Any) -> Any:
     """Return the causal language model inside an adapter; one without an adapter as it is."""
     return model.get_base_model() if hasattr(model, "get_base_model") else model
@@ -170,7 +152,8 @@ def outline(path: str | Path, *, trust_remote_code: bool = False) -> Any:
     from transformers import AutoConfig, AutoModelForCausalLM
 
     whole = model_files(adapter_base(Path(path))) if is_adapter(Path(path)) else path
-    with _loading("model", path, "a Hugging Face folder with config.json"), torch.device("meta"):
+    expected = "a Hugging Face folder with config.json"
+    with load_explained("model", path, expected), torch.device("meta"):
         config = AutoConfig.from_pretrained(str(whole), trust_remote_code=trust_remote_code)
         return AutoModelForCausalLM.from_config(config, trust_remote_code=trust_remote_code)
 
@@ -303,20 +286,6 @@ def _name_base(adapted: Any, base: str) -> None:
         settings.base_model_name_or_path = path
         if isinstance(settings.target_modules, set):
             settings.target_modules = sorted(settings.target_modules)
-
-
-@contextmanager
-def _loading(kind: str, path: str | Path, expected: str) -> Iterator[None]:
-    """Raise DataError where loading fails; the next step where it takes code of the model's own."""
-    try:
-        yield
-    except Exception as error:  # loaders fail in a dozen unrelated classes
-        cause = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        consent = HOW_TO_CONSENT if "trust_remote_code" in str(error) else None
-        raise DataError(
-            f"no {kind} can be loaded from {path}: {cause}",
-            consent or f"name {expected}, or a model of the Hub",
-        ) from error
 
 
 def switch_off_own_dropout(model: Any) -> None:

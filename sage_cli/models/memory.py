@@ -18,7 +18,7 @@ from sage_cli.settings.presets import sharding_of
 
 Model = PretrainedModel | ScratchModel
 CHARACTERS, TAGS_AND_ENDS = 95, 6
-"""Printable characters; four tags, end and padding (`sage_cli.models.scratch`)."""
+"""Printable characters; four tags, end and padding (`sage_cli.models.tokenizer`)."""
 
 
 @dataclass(frozen=True)

@@ -333,7 +333,7 @@ class Policy:
     def tokenizer(self) -> Any:
         """Its tokenizer. Raises StoreError as `require_own` does."""
         self.require_own()
-        from sage_cli.models.loading import load_tokenizer
+        from sage_cli.models.tokenizer import load_tokenizer
 
         return load_tokenizer(self.path, **self.loading)
 

@@ -137,7 +137,7 @@ class SamplerSetup:
 
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """Load the model's tokenizer. Raises DataError if there is none."""
-        from sage_cli.models.loading import keep_tags, load_tokenizer
+        from sage_cli.models.tokenizer import keep_tags, load_tokenizer
 
         tokenizer = load_tokenizer(
             self.model, revision=self.revision, trust_remote_code=self.trust_remote_code

@@ -22,8 +22,9 @@ from sage_cli.evaluation.benchmarks import grader_for
 from sage_cli.grading.grades import AnswerTags, Grade, answer_begin
 from sage_cli.methods.hooks import GradeCompletions, Setup
 from sage_cli.methods.method import Method, OnlineMethod, batch_of
-from sage_cli.models.loading import context_of, keep_tags
+from sage_cli.models.loading import context_of
 from sage_cli.models.planned import policy_and_reference
+from sage_cli.models.tokenizer import keep_tags
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress

@@ -13,7 +13,7 @@ import signalling_writer
 from random_model import random_model
 from signalling_writer import CHUNK, FLUSH_ROWS, IDENTITY, PROMPTS, N
 
-from sage_cli.models.scratch import character_tokenizer
+from sage_cli.models.tokenizer import character_tokenizer
 from sage_cli.store.sample_set import SampleIdentity, SampleSet
 
 PATIENCE_S = 300

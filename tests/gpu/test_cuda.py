@@ -10,7 +10,7 @@ from random_model import random_model
 from toy_policy import base, bench, configure, tokenizer
 
 from sage_cli.models.loading import release_memory
-from sage_cli.models.scratch import character_tokenizer
+from sage_cli.models.tokenizer import character_tokenizer
 from sage_cli.sampling import decoder
 from sage_cli.sampling.attention import free_bytes
 from sage_cli.sampling.decoder import TransformersSampler

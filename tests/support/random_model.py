@@ -6,7 +6,8 @@ import torch
 import transformers
 from transformers import AutoModelForCausalLM, Qwen2Config
 
-from sage_cli.models.scratch import build_scratch, build_tokenizer
+from sage_cli.models.loading import build_scratch
+from sage_cli.models.tokenizer import build_tokenizer
 
 
 def random_model(tokenizer, architecture=Qwen2Config, *, seed=0, std=0.3, **changes):

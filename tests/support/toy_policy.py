@@ -26,7 +26,7 @@ from trl.trainer import grpo_trainer
 from sage_cli.config.schema import SageConfig
 from sage_cli.grading import Grade
 from sage_cli.models.loading import attach_lora, load_model
-from sage_cli.models.scratch import character_tokenizer
+from sage_cli.models.tokenizer import character_tokenizer
 from sage_cli.problems.problem import Problem
 from sage_cli.store.run import Run
 from sage_cli.store.sample_parts import Completion

@@ -15,7 +15,7 @@ def policy(folder, std):
     """Save random weights in a folder, large enough that answers differ from each other."""
     from random_model import random_model
 
-    from sage_cli.models.scratch import character_tokenizer
+    from sage_cli.models.tokenizer import character_tokenizer
 
     tokenizer = character_tokenizer(["<SOLUTION>", "</SOLUTION>"])
     sizes = {"hidden_size": 128, "intermediate_size": 256, "num_key_value_heads": 2}

@@ -8,7 +8,8 @@ from accelerate import Accelerator
 from trl.generation import vllm_generation
 from trl.generation.vllm_generation import VLLMGeneration
 
-from sage_cli.models.loading import load_model, load_tokenizer
+from sage_cli.models.loading import load_model
+from sage_cli.models.tokenizer import load_tokenizer
 from sage_cli.training.rollouts import as_launched, ask_for_each_row, engine_as_asked, engine_seed
 
 pytestmark = pytest.mark.timeout(1800)

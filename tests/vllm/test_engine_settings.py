@@ -11,7 +11,7 @@ from peft import LoraConfig, get_peft_model
 from transformers import Qwen2ForCausalLM
 
 from sage_cli.errors import RefusedPromptsError, SamplingError
-from sage_cli.models.loading import load_tokenizer
+from sage_cli.models.tokenizer import load_tokenizer
 from sage_cli.sampling.sampler import SampleRequest, SamplerSetup, SamplingParameters
 from sage_cli.sampling.vllm_sampler import LORA_RANKS, VllmSampler
 from sage_cli.settings.sampling import DECIDED_ELSEWHERE, OF_ANOTHER_MODEL, SamplingSection

@@ -13,7 +13,8 @@ from transformers import AutoModelForCausalLM
 from trl.generation import vllm_generation
 
 from sage_cli.config.schema import SageConfig
-from sage_cli.models.loading import load_model, load_tokenizer
+from sage_cli.models.loading import load_model
+from sage_cli.models.tokenizer import load_tokenizer
 from sage_cli.store.run import Run
 from sage_cli.training.rl import RlInputs, build_trainer
 from sage_cli.training.rollouts import as_launched, engine_as_asked

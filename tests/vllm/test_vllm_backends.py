@@ -15,7 +15,7 @@ from transformers import Qwen2ForCausalLM
 
 from sage_cli.errors import SamplingError
 from sage_cli.evaluation.samples import fill
-from sage_cli.models.loading import load_tokenizer
+from sage_cli.models.tokenizer import load_tokenizer
 from sage_cli.sampling.sampler import (
     Sampler,
     SampleRequest,

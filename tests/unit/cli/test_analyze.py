@@ -12,8 +12,9 @@ from sage_cli.config.load import load
 from sage_cli.evaluation import samples as drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.samples import PolicySamples, measure
-from sage_cli.models.loading import load_model, load_tokenizer
+from sage_cli.models.loading import load_model
 from sage_cli.models.policy import Policy
+from sage_cli.models.tokenizer import load_tokenizer
 from sage_cli.progress import Silent
 
 SIZE = ["model.hidden=16", "model.layers=1", "model.heads=2", "model.feed_forward=32"]

@@ -12,7 +12,7 @@ from scripted import Scripted
 
 from sage_cli.evaluation import samples
 from sage_cli.evaluation.probe import continues, cut, with_fresh_numbers
-from sage_cli.models.scratch import character_tokenizer
+from sage_cli.models.tokenizer import character_tokenizer
 from sage_cli.problems.problem import Problem
 
 Sage = Callable[..., Any]

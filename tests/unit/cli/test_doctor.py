@@ -9,7 +9,7 @@ from sage_cli.cli.doctor import described_lengths
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation.benchmarks import described_golds
-from sage_cli.models.scratch import character_tokenizer
+from sage_cli.models.tokenizer import character_tokenizer
 from sage_cli.problems.problem import Problem
 from sage_cli.settings.inputs import ScratchModel
 from sage_cli.solution_text import any_of

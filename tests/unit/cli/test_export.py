@@ -14,8 +14,8 @@ from sage_cli.cli.export import export
 from sage_cli.errors import StoreError
 from sage_cli.models import loading
 from sage_cli.models.folders import fingerprint
-from sage_cli.models.loading import attach_lora, load_model, load_tokenizer
-from sage_cli.models.scratch import character_tokenizer
+from sage_cli.models.loading import attach_lora, load_model
+from sage_cli.models.tokenizer import character_tokenizer, load_tokenizer
 from sage_cli.progress import Silent
 from sage_cli.settings.inputs import LoraSection, ScratchModel
 from sage_cli.store.run import SEAL, Runs

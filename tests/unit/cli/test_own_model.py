@@ -6,7 +6,7 @@ import pytest
 from random_model import of_architecture, random_model
 from transformers import LlamaConfig
 
-from sage_cli.models.scratch import character_tokenizer
+from sage_cli.models.tokenizer import character_tokenizer
 
 
 @pytest.fixture

@@ -13,8 +13,9 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation import samples as drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.samples import PolicySamples
-from sage_cli.models.loading import attach_lora, load_model, load_tokenizer
+from sage_cli.models.loading import attach_lora, load_model
 from sage_cli.models.policy import Policy
+from sage_cli.models.tokenizer import load_tokenizer
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Silent
 from sage_cli.settings.inputs import LoraSection

@@ -22,8 +22,9 @@ from sage_cli.models.compatibility import (
     refuse_unfit_tokenizer,
     unchecked,
 )
-from sage_cli.models.loading import attach_lora, load_model, load_tokenizer
+from sage_cli.models.loading import attach_lora, load_model
 from sage_cli.models.policy import Policy, named_policy
+from sage_cli.models.tokenizer import load_tokenizer
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Silent
 from sage_cli.settings.inputs import PromptSection

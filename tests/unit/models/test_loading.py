@@ -14,9 +14,9 @@ from random_model import save_scratch
 
 from sage_cli.errors import DataError
 from sage_cli.models.folders import fingerprint
-from sage_cli.models.loading import attach_lora, load_model, load_tokenizer
+from sage_cli.models.loading import attach_lora, build_scratch, load_model
 from sage_cli.models.policy import Policy
-from sage_cli.models.scratch import build_scratch, build_tokenizer
+from sage_cli.models.tokenizer import build_tokenizer, load_tokenizer
 from sage_cli.settings.inputs import LoraSection, PretrainedModel, ScratchModel, trained_dtype
 
 TAGS = ("<a>", "</a>")

@@ -15,7 +15,7 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError, SageError, StoreError
 from sage_cli.models.compatibility import note_weights, require_same_parent
 from sage_cli.models.folders import fingerprint
-from sage_cli.models.loading import attach_lora, load_model, load_tokenizer
+from sage_cli.models.loading import attach_lora, load_model
 from sage_cli.models.planned import (
     planned_base,
     policy_and_reference,
@@ -26,6 +26,7 @@ from sage_cli.models.planned import (
     state,
 )
 from sage_cli.models.policy import Policy
+from sage_cli.models.tokenizer import load_tokenizer
 from sage_cli.store.run import Run, Runs
 from sage_cli.training.rollouts import reference_samples
 

@@ -6,8 +6,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from sage_cli.models.scratch import build_scratch, build_tokenizer
+from sage_cli.models.loading import build_scratch
 from sage_cli.models.signals import batch_signals
+from sage_cli.models.tokenizer import build_tokenizer
 from sage_cli.settings.inputs import ScratchModel
 
 SMALL = ScratchModel(kind="scratch", hidden=16, layers=1, heads=2, feed_forward=32, seed=3)

@@ -13,7 +13,7 @@ from tokenizers import AddedToken
 
 from sage_cli.grading import Grader
 from sage_cli.models.folders import tokenizer_facts
-from sage_cli.models.loading import keep_tags, load_tokenizer
+from sage_cli.models.tokenizer import keep_tags, load_tokenizer
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.sampling.sampler import Ending, SamplingParameters, Stopping
 from sage_cli.settings.inputs import PromptSection

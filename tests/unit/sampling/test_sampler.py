@@ -13,7 +13,7 @@ from peft import LoraConfig, get_peft_model
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError, SamplingError
-from sage_cli.models.loading import load_tokenizer
+from sage_cli.models.tokenizer import load_tokenizer
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.sampling import vllm_sampler
 from sage_cli.sampling.sampler import (

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sage_cli.models.scratch import bpe_tokenizer
+from sage_cli.models.tokenizer import bpe_tokenizer
 from sage_cli.sampling.sampler import Ending, SamplingParameters, Stopping
 
 STOP = "</SOLUTION>"

@@ -26,7 +26,8 @@ from sage_cli.errors import (
     StoreError,
     TrainingError,
 )
-from sage_cli.models.loading import load_model, load_tokenizer
+from sage_cli.models.loading import load_model
+from sage_cli.models.tokenizer import load_tokenizer
 from sage_cli.settings.inputs import PretrainedModel
 from sage_cli.settings.training import SftSection
 from sage_cli.store.run import Run

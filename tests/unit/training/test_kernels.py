@@ -6,10 +6,9 @@ from peft import LoraConfig, get_peft_model
 from random_model import random_model
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.models.loading import attach_lora, load_model
+from sage_cli.models.loading import attach_lora, build_scratch, load_model
 from sage_cli.models.planned import policy_and_reference, rl_run, sft_run
 from sage_cli.models.policy import Policy
-from sage_cli.models.scratch import build_scratch
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.settings.inputs import PretrainedModel, ScratchModel, kernel_arguments
 from sage_cli.store.run import Runs

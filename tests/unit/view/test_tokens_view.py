@@ -6,7 +6,7 @@ import pytest
 from random_model import random_model
 from shown_runs import by_chance, stored_run
 
-from sage_cli.models.scratch import character_tokenizer
+from sage_cli.models.tokenizer import character_tokenizer
 from sage_cli.view.api import Api
 
 TAGS = ("<start_working_out>", "<end_working_out>", "<SOLUTION>", "</SOLUTION>")

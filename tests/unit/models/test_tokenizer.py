@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sage_cli.models.loading import load_tokenizer
-from sage_cli.models.scratch import END, PAD, bpe_tokenizer, character_tokenizer
+from sage_cli.models.tokenizer import END, PAD, bpe_tokenizer, character_tokenizer, load_tokenizer
 
 TAGS = ("<start_working_out>", "<end_working_out>", "<SOLUTION>", "</SOLUTION>")
 TEXTS = [
