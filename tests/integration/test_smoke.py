@@ -175,12 +175,6 @@ def test_ctrl_c_leaves_a_run_that_the_same_command_continues(lab, trained):
     assert (mirror.job, mirror.config["rl"]["algo"]) == ("rl", "dapo")
 
 
-def test_the_same_command_again_finds_the_finished_run(lab, trained):
-    before = lab.records(trained.manifest["id"])
-    assert "is trained already" in lab.here(*RL).output
-    assert lab.records(trained.manifest["id"]) == before
-
-
 def test_starting_over_without_an_interruption_gives_the_same_records(lab, trained, curves):
     interrupted = lab.records(trained.manifest["id"])
     again = lab.json(*RL, "--fresh")

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -36,7 +35,6 @@ KINDS = {
     },
 }  # fmt: skip
 METRICS = {"generated": "exact_match", "repeated": "exact_match", "choice": "acc"}
-Evaluated = Callable[[str, str], tuple[Path, float]]
 
 
 def program(release, name):

@@ -10,7 +10,6 @@ import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -165,9 +164,3 @@ def served(root):
     finally:
         process.terminate()
         process.communicate(timeout=30)
-
-
-def origin(address):
-    """Return scheme, host and port of an address."""
-    parts = urlsplit(address)
-    return f"{parts.scheme}://{parts.netloc}"

@@ -2,7 +2,6 @@
 
 import os
 import signal
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any
@@ -17,7 +16,6 @@ from sage_cli.settings.section import built_in
 from sage_cli.store.run import Run
 from sage_cli.training.guided_retries import Pair, train_preferences
 
-OnStep = Callable[[dict[str, Any]], None]
 OFFICIAL, MOVING, MOVING_LORA = "official", "moving reference", "moving reference, LoRA"
 CASES = (*built_in(Method), OFFICIAL, MOVING, MOVING_LORA)
 """Every method, GRPO by `--compat official`, and with a reference that follows the policy."""

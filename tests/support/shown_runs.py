@@ -1,7 +1,5 @@
 """Runs with samples, a sweep and a suite for `sage view`, made up without a model."""
 
-from collections.abc import Callable
-
 from sage_cli.config.load import load
 from sage_cli.evaluation.benchmarks import grader_for, load_benchmarks
 from sage_cli.evaluation.evaluate import figures
@@ -36,9 +34,6 @@ HOSTILE = (
 )
 LONG = "a" * 1_000_000
 
-Text = Callable[[int, int], tuple[str, str]]
-"""Place of a problem and of a sample -> a completion and its grade."""
-
 
 def by_chance(share):
     """The first `share` samples of each problem but the last are right."""
@@ -71,7 +66,8 @@ def stored_run(
 ):
     """A finished run below `root`, with samples if `text` is given.
 
-    `model` writes its model; without it the model has no weights.
+    `text` gives a completion and its grade by a problem's place and a sample's. `model` writes its
+    model; without it the model has no weights.
     """
     config = load(("tiny",), {**SETTINGS, **(settings or {})}).config
     run = Runs(root).at(kind, label, identity * 8)

@@ -1,16 +1,11 @@
 """Results of suites without a training: trials of a shipped suite, and counts made up."""
 
-from collections.abc import Mapping, Sequence
-
 import numpy as np
 
 from sage_cli.metrics import Counts
 from sage_cli.reports.document import SeedCounts
 from sage_cli.trials.suites.results import MethodResult, PartResult
 from sage_cli.trials.suites.trials import Overrides, trials_of, with_controls
-
-Right = Mapping[str, Sequence[Sequence[int]]]
-"""Benchmark -> for each training seed the right ones of n samples, problem by problem."""
 
 
 def measured(policy, benchmark, right, n):
@@ -21,7 +16,10 @@ def measured(policy, benchmark, right, n):
 
 
 def result(suite, right, n=4, sets=()):
-    """Methods that `right` doesn't name have failed; a method may have fewer seeds than others."""
+    """Methods that `right` doesn't name have failed; a method may have fewer seeds than others.
+
+    It has by method and benchmark, for each training seed, the right ones of n samples by problem.
+    """
     seeds = max((len(next(iter(by.values()))) for by in right.values()), default=1)
     overrides = Overrides(("tiny",), (f"evaluation.samples={n}", *sets), seeds)
     methods = []

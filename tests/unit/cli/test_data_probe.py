@@ -1,9 +1,7 @@
 """`sage data probe`: a benchmark that half was learnt by heart, and the same with fresh numbers."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -15,7 +13,6 @@ from sage_cli.evaluation.probe import continues, cut, with_fresh_numbers
 from sage_cli.models.tokenizer import character_tokenizer
 from sage_cli.problems.problem import Problem
 
-Sage = Callable[..., Any]
 QUESTIONS = [
     "Ann has 12 apples for her two sisters, and Bob takes 5 of them. How many are left?",
     "A train of 31 wagons goes through a long tunnel and loses 14 in it. How long is it?",

@@ -137,14 +137,6 @@ def test_a_torn_run_is_listed_named_and_removed(sage, family, file):
     assert sage("runs", "show", policy.id).code == 2
 
 
-def test_a_line_of_the_records_that_is_torn_costs_itself(sage, family):
-    torn = (b"\xff", b"[" * 100_000, b'{"reward": 1}')
-    with family[1].metrics.path.open("ab") as records:
-        records.writelines(line + b"\n" for line in torn)
-    assert f"{family[1].id} finished 2" in sage("runs", "list").words
-    assert sage("runs", "show", "rl", "--json").answer["last"] == {"step": 2, "reward": 0.5}
-
-
 def test_no_runs_yet(sage):
     assert "no runs yet" in sage("runs", "list").words
     assert rows(sage) == []

@@ -1,8 +1,5 @@
 """What an evaluation records with the runs that it measured."""
 
-import json
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import wandb
@@ -10,14 +7,13 @@ from mirrored_run import train
 from offline_wandb import read_offline
 
 from sage_cli.config.load import changed, load
-from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.evaluate import Evaluation, record_evaluations
 from sage_cli.metrics import Counts
 from sage_cli.models.policy import Policy
 from sage_cli.progress import Silent
 from sage_cli.reports.document import SeedCounts
 from sage_cli.store.locks import writer
-from sage_cli.store.run import Runs, evaluation_figures, name_in, record_evaluation
+from sage_cli.store.run import Runs, evaluation_figures
 
 
 @pytest.fixture
@@ -82,50 +78,12 @@ def test_every_measurement_of_runs_is_kept(trained, monkeypatch):
     assert evaluation_figures(run)["eval/amc23/pass@1"] == 0.25
 
 
-def test_a_named_benchmark_has_a_file_that_any_shell_takes(trained):
-    run, name = trained[0], "arithmetic:held_out=60"
-    record_evaluation(run, name, {"pass@1": 0.5, "problems": 60}, "0" * 16)
-    (file,) = (run.folder / "evaluations").iterdir()
-    assert file.name == "arithmetic-held_out-60.json"
-    assert name_in(evaluation_figures(run), name) == file.stem
-
-
-def test_two_files_of_one_name_are_both_kept_and_told_apart(trained, tmp_path):
-    run, config = trained
-    files = [tmp_path / folder / "test.jsonl" for folder in "ab"]
-    for number, file in enumerate(files):
-        file.parent.mkdir()
-        file.write_text(json.dumps({"question": f"{number}+1=?", "gold": str(number + 1)}) + "\n")
-    asked = changed(config, {"evaluation.benchmark": ",".join(map(str, files))})
-    benchmarks = load_benchmarks(asked.evaluation, asked.data)
-    policy = Policy(str(run.model), run)
-    for benchmark, right in zip(benchmarks, ([1, 1], [2, 2]), strict=True):
-        keep(config, policy, measured(policy, right, benchmark=benchmark.name), benchmarks)
-    found = evaluation_figures(run)
-    first, second = (name_in(found, str(file)) for file in files)
-    assert (first, second) == ("test", f"test-{benchmarks[1].content[:8]}")
-    assert [found[f"eval/{name}/pass@1"] for name in (first, second)] == [0.25, 0.5]
-
-
 def test_the_same_figures_leave_the_mirrors_alone(trained, monkeypatch):
     run, config = trained
     policy = Policy(str(run.model), run)
     keep(config, policy, measured(policy, [2, 0]))
     monkeypatch.setattr(wandb, "init", lambda **_: pytest.fail("W&B was started"))
     keep(config, policy, measured(policy, [2, 0]))
-
-
-def test_a_quick_look_replaces_neither_the_figures_nor_the_mirrors(trained, monkeypatch):
-    run, config = trained
-    policy = Policy(str(run.model), run)
-    keep(config, policy, measured(policy, [2, 0]))  # 2 problems x 4 samples
-    kept = evaluation_figures(run)
-    monkeypatch.setattr(wandb, "init", lambda **_: pytest.fail("W&B was started"))
-    quick = changed(config, {"evaluation.samples": 2, "evaluation.k": "1,2"})
-    one = measured(policy, [4, 4])[("amc23", policy.label)][0]
-    counts = Counts(("a",), np.array([2]), np.array([2]))
-    keep(quick, policy, {("amc23", policy.label): [replace(one, counts=counts)]})
-    assert evaluation_figures(run) == kept
 
 
 def test_checkpoints_and_models_that_are_no_runs_are_passed_over(trained, monkeypatch, tmp_path):

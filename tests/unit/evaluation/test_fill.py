@@ -60,13 +60,6 @@ def test_the_samples_of_a_damaged_part_are_drawn_again_and_the_part_named(sample
     assert part.name in caplog.text
 
 
-def test_requests_carry_the_sets_seed(samples):
-    sampler = Answering()
-    fill(samples, PROMPTS, 2, sampler)
-    assert {request.seed for request in sampler.asked} == {5}
-    assert {row.seed for row in samples.completions()} == {5}
-
-
 def test_a_sampler_that_leaves_samples_out_is_an_error_and_no_endless_loop(samples):
     class Leaky(Answering):
         def sample(self, requests):
@@ -75,12 +68,6 @@ def test_a_sampler_that_leaves_samples_out_is_an_error_and_no_endless_loop(sampl
     with pytest.raises(SamplingError, match="left out 2 of the requested samples"):
         fill(samples, PROMPTS, 4, Leaky())
     assert fill(samples, PROMPTS, 4, Answering()) == 2
-
-
-def test_fresh_completions_are_reported_once_they_are_stored(samples):
-    reported = []
-    fill(samples, PROMPTS, 3, Answering(), reported.extend)
-    assert reported == list(samples.completions())
 
 
 def test_sample_seeds_differ_by_seed_problem_and_index_alone():

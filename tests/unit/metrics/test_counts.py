@@ -78,16 +78,10 @@ def test_equals_exact_arithmetic_for_every_small_case():
 
 @given(st.data())
 def test_equals_exact_arithmetic_for_random_n(data):
-    n = data.draw(st.integers(1, 4096))
+    n = data.draw(st.integers(1, 10_000))
     c = data.draw(st.integers(0, n))
     k = data.draw(st.integers(1, n))
     assert pass_at_k(n, c, k) == pytest.approx(float(exact(n, c, k)), rel=1e-12, abs=0)
-
-
-@pytest.mark.parametrize(("c", "k"), [(1, 1), (1, 9_999), (3, 5_000), (9_000, 2), (17, 333)])
-def test_is_stable_at_ten_thousand_samples(c, k):
-    expected = float(exact(10_000, c, k))
-    assert pass_at_k(10_000, c, k) == pytest.approx(expected, rel=1e-12, abs=0)
 
 
 @given(st.integers(1, 300), st.data())

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
-from random_model import ARCHITECTURES, of_architecture
+from random_model import of_architecture
 from transformers import AutoModelForCausalLM, GenerationConfig
 
 from sage_cli.errors import ConfigurationError, DataError
@@ -15,7 +15,6 @@ from sage_cli.settings.inputs import LoraSection
 from sage_cli.store.run import Runs
 
 TOKENIZER = character_tokenizer(["<SOLUTION>", "</SOLUTION>"])
-ALL = ("gemma3-images", *ARCHITECTURES)
 ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
 GATED = ("gate_proj", "up_proj", "down_proj")
 

@@ -252,10 +252,6 @@ def test_a_json_array_is_read_and_so_are_lines(tmp_path):
 @pytest.mark.parametrize(("read", "text", "gold"), [
     *((as_text, *case) for case in ((27.0, "27"), (-1.0, "-1"), (0.26, "0.26"), (7, "7"),
      (" a ", "a"), (None, ""))),
-    (in_last_box, r"so \boxed{1.6} cm", "1.6"),
-    (in_last_box, r"\boxed{1} then \boxed{\frac{a}{b}}.", r"\frac{a}{b}"),
-    (in_last_box, r"\boxed{1} then \boxed{2", None),  # the last one never closes
-    (in_last_box, r"\boxed{\text{a \{ b\}}}", r"\text{a \{ b\}}"),
     (in_last_box, r"\boxed{ }", None),
     (in_last_box, r"\boxed{ 3 }", "3"),
     (in_last_box, r"so \boxed {3} or \fbox{4}", "4"),

@@ -3,8 +3,6 @@
 import pytest
 from mirrored_run import rollout
 
-from sage_cli.settings.runs import TrackingSection
-from sage_cli.store import mirrors as mirrors
 from sage_cli.store.mirrors import Follower
 from sage_cli.store.run import record_evaluation
 
@@ -97,6 +95,3 @@ def test_a_training_without_a_single_step_opens_nothing(run):
     mirror = Remembering()
     Follower(mirror, run).close()
     assert mirror.calls == []
-
-
-OFFLINE = TrackingSection()

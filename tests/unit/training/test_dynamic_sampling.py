@@ -6,7 +6,6 @@ import pytest
 import torch
 from datasets import Dataset
 
-from sage_cli.grading import Grade
 from sage_cli.methods.hooks import DynamicSampling, equal_groups
 
 
@@ -76,29 +75,6 @@ def test_it_stops_where_no_fresh_prompt_is_left():
     trainer = FakeTrainer()
     sampling.sample(trainer, rows_of(0, 1))
     assert sampling.record["groups/extra_generations"] == 0
-
-
-def picky(golds, completions):
-    """A prompt can only be right where its gold is a multiple of three (9 of 15); then half are."""
-    return [
-        Grade("right" if int(gold) % 3 == 0 and sum(map(ord, text)) % 2 else "wrong", None)
-        for gold, text in zip(golds, completions, strict=True)
-    ]
-
-
-def test_training_with_it_sees_fewer_equal_groups(bench, configure):
-    bench.grader = picky
-    rl = {"steps": 6, "warmup_ratio": 0.0}
-    plain = bench.records(configure(rl=rl))
-    dynamic = rl | {"dynamic_sampling": True, "max_extra_generations": 4}
-    records = bench.records(configure(rl=dynamic))
-    assert sum(record["groups/discarded"] for record in records) > 5
-    assert all(record["groups/extra_generations"] <= 4 for record in records)
-
-    def equal(of):
-        return sum(record["groups/zero_variance"] for record in of) / len(of)
-
-    assert equal(records) < equal(plain) - 0.2
 
 
 def test_overlong_punishment_moves_lengths_not_the_reward(bench, configure):

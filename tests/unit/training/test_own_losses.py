@@ -176,14 +176,6 @@ def test_no_pass_is_added_where_the_policy_is_the_one_that_drew(bench, configure
     assert [record["loss"] for record in records] == pytest.approx([0.693147] * 2, abs=1e-5)
 
 
-def test_pacs_learns_beside_a_guides_anchor(bench, configure):
-    rl = {"algo": "pacs", "steps": 12, "learning_rate": 0.01,
-          "warmup_ratio": 0.0, "save_every": 12}  # fmt: skip
-    records = bench.records(configure(rl=rl, guide={"name": "branch", "tau": 0.5}))
-    assert records[-1]["reward"] > records[0]["reward"] + 0.2
-    assert "kl/shaped" in records[0]
-
-
 LEAST = 1e-7
 """A step may have no group that teaches."""
 HELD = range(0, 12, 3)

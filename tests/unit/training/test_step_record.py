@@ -383,6 +383,8 @@ def test_ledger_and_completions_agree_with_the_records(bench, configure, dynamic
         assert sum(row["tokens"] for row in own) == record["sampled/tokens"]
         assert sum(row["n"] for row in own) == record["sampled/completions"] == len(rows)
         assert sum(row["n"] for row in replaced) == 2 * record.get("groups/discarded", 0)
+        assert record.get("groups/extra_generations", 0) <= 2
+        assert not {row["problem"] for row in replaced} & {row["problem"] for row in trained}
         equal = sum(row["right"] in (0, row["n"]) for row in trained) / len(trained)
         assert equal == pytest.approx(record["groups/zero_variance"])
         assert sum(len(row["ids"]) for row in rows) == record["sampled/tokens"]
