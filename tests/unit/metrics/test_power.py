@@ -90,6 +90,24 @@ def test_the_average_of_benchmarks_adds_their_variances():
     )
 
 
+def test_training_seeds_are_part_of_the_error():
+    """Simulated: the error is the deviation that repetitions show, with three seeds a side."""
+    generator = np.random.default_rng(5)
+    repetitions, P, T = 200, 40, 3
+    means, errors = [], []
+    for _ in range(repetitions):
+        logit_P = generator.normal(-1, 1.5, P)
+        sides = [
+            [[drawn(generator, logit_P + generator.normal(0, 0.4))] for _ in range(T)]
+            for _ in range(2)
+        ]
+        found = precision([(sides[0], sides[1])], (1,))
+        means.append(found.mean_K[0])
+        errors.append(found.error_K[0] ** 2)
+    # the deviation of 200 repetitions is known to within 1 / sqrt(400) = 5 %
+    assert np.sqrt(np.mean(errors)) == pytest.approx(np.std(means, ddof=1), rel=0.15)
+
+
 @pytest.mark.parametrize(
     ("a_gains", "b_gains"),
     [((0.0, 0.0), (0.0, 0.0)), ((0.0, 0.2), (0.0, 0.2)), ((0.2, 0.5, 0.8), (0.0,)),
