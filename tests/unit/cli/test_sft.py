@@ -16,7 +16,7 @@ from sage_cli.models.planned import sft_run
 from sage_cli.progress import Silent
 from sage_cli.store.locks import writer
 from sage_cli.store.run import Runs
-from sage_cli.training import sft, trainer
+from sage_cli.training import base_trainer, sft
 
 SMALL = ["model.hidden=16", "model.layers=1", "model.heads=2", "model.feed_forward=32"]
 
@@ -99,7 +99,7 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_written(
 ):
     with pytest.raises(ConfigurationError, match=r"sft\.enabled is false"):
         SftTraining.of(config(folder, rows, "sft.enabled=false"))
-    monkeypatch.setattr(trainer, "find_spec", lambda _: None)
+    monkeypatch.setattr(base_trainer, "find_spec", lambda _: None)
     monkeypatch.setattr(training_run, "sft_inputs", lambda *_: pytest.fail("the training began"))
     eight_bit = SftTraining.of(config(folder, rows, "sft.optimizer=adamw_8bit"))
     with pytest.raises(ConfigurationError, match="needs the package bitsandbytes"):
