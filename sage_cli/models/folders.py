@@ -469,7 +469,7 @@ def differences(theirs: Facts, ours: Facts) -> list[str]:
 
 @contextmanager
 def load_explained(kind: str, path: str | Path, expected: str) -> Iterator[None]:
-    """Raise DataError where loading fails, and how to consent where that takes a model's code."""
+    """Raise DataError where loading fails. Its next step may be to consent to the model's code."""
     try:
         yield
     except Exception as error:  # loaders fail in a dozen unrelated classes
