@@ -8,11 +8,10 @@ import numpy as np
 
 from sage_cli.analysis.analysis import Analysis, Inputs, PolicyMeans
 from sage_cli.analysis.graded_samples import Answers
-from sage_cli.metrics import pass_at_k
+from sage_cli.metrics import pass_at_k, powers_up_to
 from sage_cli.metrics.counts import FloatArray, all_right_at_k, covered_at, g_pass_at_k, maj_at_k
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_dot_plot, draw_lines
-from sage_cli.settings.sampling import parse_ks
 
 
 def majority(inputs: Inputs) -> Document:
@@ -21,7 +20,7 @@ def majority(inputs: Inputs) -> Document:
     panels: dict[str, dict[str, tuple[FloatArray, FloatArray]]] = {}
     for benchmark, answers in inputs.answers.items():
         n = min(int(graded.counts.n_P.min()) for graded in answers)
-        ks = parse_ks(f"1..{n}:pow2", n)
+        ks = powers_up_to(n)
         curves: dict[str, dict[str, FloatArray]] = {"maj": {}, "pass": {}}
         for graded in answers:
             votes, counts = graded.final_answers().values(), graded.counts
@@ -82,7 +81,7 @@ def reliability(inputs: Inputs) -> Document:
 def _add(means: PolicyMeans, benchmark: str, answers: tuple[Answers, ...]) -> None:
     counts = {graded.policy: (graded.counts.n_P, graded.counts.c_P) for graded in answers}
     n = min(int(n_P.min()) for n_P, _ in counts.values())
-    ks = parse_ks(f"1..{min(n, MOST)}:pow2", n)
+    ks = powers_up_to(min(n, MOST))
     for column, k in enumerate(ks):
         values = {p: all_right_at_k(*n_c, ks)[:, column] for p, n_c in counts.items()}
         means.add(benchmark, f"pass^{k}", values)

@@ -10,13 +10,12 @@ import numpy as np
 from sage_cli.analysis.analysis import Analysis, Inputs, Options, share_over_problems
 from sage_cli.analysis.graded_samples import Answers
 from sage_cli.errors import DataError
-from sage_cli.metrics import pass_at_k
+from sage_cli.metrics import pass_at_k, powers_up_to
 from sage_cli.metrics.counts import BoolArray, FloatArray, effective_size, reweighted_pass_at_k
 from sage_cli.metrics.equal_accuracy import Points, equal_accuracy
 from sage_cli.reports.document import Document
 from sage_cli.reports.passk import gap_cells
 from sage_cli.reports.tables import Estimate, Row, Table, columns, to_records
-from sage_cli.settings.sampling import parse_ks
 
 LEAST_SIZE = 10.0
 """An effective sample size below it is refused."""
@@ -56,7 +55,7 @@ class Sharpened:
         size_P = np.array([effective_size(log_weight_N) for log_weight_N, _ in weighed])
         size = float(len(size_P) / (1 / size_P).sum()) if size_P.all() else 0.0
         most = min(int(size / 2), *(len(right_N) for _, right_N in samples))
-        ks = parse_ks(f"1..{most}:pow2", most) if size >= LEAST_SIZE else ()
+        ks = powers_up_to(most) if size >= LEAST_SIZE else ()
         passed_PK = np.stack([reweighted_pass_at_k(*of, ks) for of in weighed])
         return cls(alpha, size, float(size_P.min()), ks, passed_PK)
 
@@ -114,7 +113,7 @@ def _equal_table(
     rows = []
     for run in runs:
         most = min(int(run.counts.n_P.min()), max(curves[1].ks, default=1))
-        for k in parse_ks(f"1..{most}:pow2", most)[1:]:
+        for k in powers_up_to(most)[1:]:
             # as over temperatures: pass@1 falls along the curve
             along = [curve for curve in reversed(curves) if k in curve.ks]
             own_P2 = pass_at_k(run.counts.n_P, run.counts.c_P, [1, k])

@@ -18,7 +18,7 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks, refuse_unnamed
 from sage_cli.evaluation.samples import Measurements, PolicySamples, measure, missing, stored_counts
-from sage_cli.metrics import curve, curve_ks
+from sage_cli.metrics import curve, curve_ks, powers_up_to
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.intervals import Resampling, pass_matrix
 from sage_cli.models.memory import sampling_memory
@@ -178,7 +178,7 @@ def record_evaluations(
 def figures(seeds: Sequence[SeedCounts], config: SageConfig) -> dict[str, Any]:
     """Mean pass@k at the powers of two, and how it was measured."""
     n = config.evaluation.samples
-    ks = parse_ks(f"1..{n}:pow2", n)
+    ks = powers_up_to(n)
     mean_K = pass_matrix([seed.counts for seed in seeds], ks).mean(axis=0)
     return {
         **{f"pass@{k}": float(mean) for k, mean in zip(ks, mean_K, strict=True)},

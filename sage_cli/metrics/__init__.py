@@ -14,7 +14,7 @@ from sage_cli.metrics.comparison import (
     method_difference,
     paired_difference,
 )
-from sage_cli.metrics.counts import Counts, curve_ks, pass_at_k, pooled
+from sage_cli.metrics.counts import Counts, curve_ks, pass_at_k, pooled, powers_up_to
 from sage_cli.metrics.intervals import Curve, curve
 
 __all__ = [
@@ -36,4 +36,5 @@ __all__ = [
     "paired_difference",
     "pass_at_k",
     "pooled",
+    "powers_up_to",
 ]

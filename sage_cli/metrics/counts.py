@@ -146,14 +146,18 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: ArrayLike) -> Any:
     return float(result) if shape == () else result
 
 
+def powers_up_to(n: int) -> tuple[int, ...]:
+    """Return the powers of two from 1 to n: the ks at which figures are recorded and compared."""
+    return tuple(1 << bit for bit in range(n.bit_length()))
+
+
 def curve_ks(n: int, asked: Sequence[int] = ()) -> tuple[int, ...]:
     """Return the ks of a curve over n samples: all up to 256, powers of two, those asked for.
 
     A curve is drawn and a crossing found on these, whichever ks a table is to show: a straight
     line from k = 1 to 256 is no curve, and crosses another one elsewhere.
     """
-    powers = (1 << bit for bit in range(n.bit_length()))
-    return tuple(sorted({*range(1, min(n, EVERY_K_UP_TO) + 1), *powers, *asked}))
+    return tuple(sorted({*range(1, min(n, EVERY_K_UP_TO) + 1), *powers_up_to(n), *asked}))
 
 
 def effective_size(log_weight_N: FloatArray) -> float:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sage_cli.metrics import Curve, Difference
+from sage_cli.metrics import Curve, Difference, powers_up_to
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.tables import Estimate, by_method
 from sage_cli.store.files import replacing
@@ -392,7 +392,7 @@ def _frame(axes: Any, curves: Sequence[Curve]) -> None:
     first, last = min(c.ks[0] for c in curves), max(c.ks[-1] for c in curves)
     axes.set_xscale("log", base=2)
     axes.set_xlim(first / 2**0.15, last * 2**0.15)
-    powers = [1 << bit for bit in range(last.bit_length()) if first <= 1 << bit]
+    powers = [k for k in powers_up_to(last) if first <= k]
     axes.xaxis.set_major_locator(FixedLocator(powers or [first]))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda k, _: f"{k:.0f}"))
     axes.xaxis.set_minor_locator(NullLocator())

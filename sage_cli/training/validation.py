@@ -24,10 +24,9 @@ from sage_cli.evaluation.benchmarks import (
 )
 from sage_cli.evaluation.samples import grade_rows
 from sage_cli.grading.grader import Grader
-from sage_cli.metrics import pass_at_k
+from sage_cli.metrics import pass_at_k, powers_up_to
 from sage_cli.models.policy import Policy
 from sage_cli.problems.template import PromptTemplate
-from sage_cli.settings.sampling import parse_ks
 from sage_cli.store.sample_parts import Completion
 from sage_cli.training.training import Validator
 
@@ -161,5 +160,5 @@ def configured_validation(config: SageConfig) -> Validation | None:
     refuse_trained(benchmarks, config.data, setting)
     n = evaluation.validation_samples
     searched = {k for objective in sweep.objectives for k in objective.weights if k <= n}
-    ks = tuple(sorted({*parse_ks(f"1..{n}:pow2", n), *searched}))
+    ks = tuple(sorted({*powers_up_to(n), *searched}))
     return Validation(evaluation.every, benchmarks, config, ks)

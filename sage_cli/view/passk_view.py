@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from sage_cli.errors import StoreError
 from sage_cli.evaluation.evaluate import provenance_of
-from sage_cli.metrics import curve, paired_difference
+from sage_cli.metrics import curve, paired_difference, powers_up_to
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.intervals import Resampling
 from sage_cli.reports.document import SeedCounts
@@ -68,8 +68,7 @@ def curve_points(n: int, typed: str | None = None) -> tuple[int, ...]:
     if typed:
         return parse_ks(typed, n)
     spaced = np.unique(np.round(np.geomspace(1, n, MOST_KS)).astype(int)).tolist()
-    powers = [1 << exponent for exponent in range(n.bit_length()) if 1 << exponent <= n]
-    return tuple(sorted({*spaced, *powers, n}))
+    return tuple(sorted({*spaced, *powers_up_to(n), n}))
 
 
 def passk_view(policies: ShownPolicies, typed: str | None) -> PasskView:

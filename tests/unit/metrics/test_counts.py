@@ -22,6 +22,7 @@ from sage_cli.metrics.counts import (
     entropy_of_counts,
     g_pass_at_k,
     maj_at_k,
+    powers_up_to,
 )
 
 
@@ -49,6 +50,7 @@ def test_the_ks_of_a_curve_end_at_n():
     assert curve_ks(5) == (1, 2, 3, 4, 5)
     assert curve_ks(1000, (300,)) == (*range(1, 257), 300, 512)
     assert curve_ks(0) == ()
+    assert [powers_up_to(n) for n in (1, 7, 8)] == [(1,), (1, 2, 4), (1, 2, 4, 8)]
 
 
 @pytest.mark.parametrize(("ids", "n", "c", "said"), [
