@@ -18,7 +18,7 @@ from textwrap import shorten
 from typing import Any, TextIO
 
 from sage_cli.errors import DataError
-from sage_cli.file_hash import file_hash
+from sage_cli.file_hash import read_hash
 from sage_cli.json_value import json_value
 from sage_cli.problems.problem import Problem, problem_id
 from sage_cli.settings.inputs import FieldsSection
@@ -58,7 +58,7 @@ def is_of_part(question: str, part: str) -> bool:
 def content(path: Path) -> str:
     """Return the SHA-256 of a file's content. Raises DataError when it isn't there."""
     _require(path)
-    return file_hash(path)
+    return read_hash(path)
 
 
 def _require(path: Path) -> None:
