@@ -22,7 +22,8 @@ import pyarrow as pa
 
 from sage_cli.errors import DataError
 from sage_cli.json_value import json_value
-from sage_cli.problems.rows import SUFFIXES, Row, as_text, read_file
+from sage_cli.problems.rows import SUFFIXES, Row, read_file
+from sage_cli.problems.values import as_text
 from sage_cli.store.sample_parts import encodable
 
 Taken = TypeVar("Taken")
