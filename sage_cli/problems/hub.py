@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sage_cli.errors import DataError
 from sage_cli.problems.data_set import DataSet
-from sage_cli.problems.rows import Row
+from sage_cli.problems.row_files import Row
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from sage_cli.errors import DataError
 from sage_cli.problems.data_set import DataSet
 from sage_cli.problems.golds import GoldRule, whole
 from sage_cli.problems.problem import Problem, problem_id
-from sage_cli.problems.rows import Row
+from sage_cli.problems.row_files import Row
 from sage_cli.problems.values import (
     TURNS_AS_TEXT,
     chat_turns,

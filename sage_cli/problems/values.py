@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from decimal import Decimal
-from math import isfinite
 from textwrap import shorten
 from typing import Any
 
 from sage_cli.errors import DataError
-from sage_cli.problems.rows import Row
+from sage_cli.problems.row_files import Row, as_text
 
 TURNS_AS_TEXT = re.compile(
     r"""\[\s*\{\s*['"](?:(?:role|content)['"]\s*:|from['"]\s*:\s*['"](?:human|gpt|system)['"])"""
@@ -121,18 +119,6 @@ def text_at(row: Row, path: str) -> str:
             f"name what is inside, as {path}.{inner}, by evaluation.fields (for training "
             "data.rl.fields, data.sft.fields); fields.any_of=true takes all golds of a list",
         ) from None
-
-
-def as_text(value: Any) -> str:
-    """Return a text, a number or a boolean as text; AMC23 stores floats, and 27.0 reads as 27.
-
-    Empty for what is missing, which pandas writes as NaN. Raises TypeError for anything else.
-    """
-    if isinstance(value, float):
-        return str(int(value)) if value.is_integer() else str(value) if isfinite(value) else ""
-    if not isinstance(value, str | int | Decimal | None):
-        raise TypeError
-    return "" if value is None else str(value).strip()
 
 
 def is_filled(values: Mapping[str, Any], path: str) -> bool:

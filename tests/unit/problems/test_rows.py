@@ -9,7 +9,8 @@ from sage_cli.errors import DataError
 from sage_cli.problems.golds import after_hashes, before_unit, in_last_box, integer, is_number
 from sage_cli.problems.identity import problems_identity
 from sage_cli.problems.load import load_problems, load_training_problems
-from sage_cli.problems.values import as_text, has, value_at
+from sage_cli.problems.row_files import as_text
+from sage_cli.problems.values import has, value_at
 from sage_cli.settings.inputs import DataSection, FieldsSection
 from sage_cli.solution_text import each_gold
 

@@ -6,19 +6,19 @@ import csv
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from decimal import Decimal
+from math import isfinite
 from pathlib import Path
 from typing import Any, TextIO
 
 from sage_cli.errors import DataError
 from sage_cli.file_hash import file_hash
 from sage_cli.json_value import json_value
-from sage_cli.problems.problem import problem_id
 
 DELIMITERS = (",", ";", "\t")
+
 Row = tuple[str, dict[str, Any]]
 """Where a row stands (`FILE, line 7`) and what it holds."""
-HELD_OUT = 10
-"""A file's part `:dev` has about one in so many of its questions."""
 
 
 def read_file(path: Path, inside: str | None = None) -> Iterator[Row]:
@@ -34,12 +34,6 @@ def read_file(path: Path, inside: str | None = None) -> Iterator[Row]:
             f"name a file that ends in {', '.join(SUFFIXES)}",
         )
     return _json(path, inside) if path.suffix == ".json" else _READERS[path.suffix](path)
-
-
-def is_of_part(question: str, part: str) -> bool:
-    """Return True if a file's part has the question, whatever row it is in."""
-    held_out = int(problem_id("", question, ""), 16) % HELD_OUT == 0
-    return not part or held_out == (part == "dev")
 
 
 def content(path: Path) -> str:
@@ -168,3 +162,15 @@ _READERS: Mapping[str, Callable[[Path], Iterator[Row]]] = {
     ".parquet": _parquet,
 }
 SUFFIXES = tuple(_READERS)
+
+
+def as_text(value: Any) -> str:
+    """Return a text, a number or a boolean as text; AMC23 stores floats, and 27.0 reads as 27.
+
+    Empty for what is missing, which pandas writes as NaN. Raises TypeError for anything else.
+    """
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() else str(value) if isfinite(value) else ""
+    if not isinstance(value, str | int | Decimal | None):
+        raise TypeError
+    return "" if value is None else str(value).strip()
