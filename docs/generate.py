@@ -17,6 +17,7 @@ from typing import Any
 from sage_cli.cli.app import COMMANDS, command_named
 from sage_cli.config.explain import Meaning, meanings_of
 from sage_cli.config.schema import settings
+from sage_cli.evaluation.logs.registry import programs
 from sage_cli.methods.method import Method
 from sage_cli.settings import own_code
 from sage_cli.settings.section import built_in
@@ -46,6 +47,7 @@ def files() -> dict[str, str]:
     made = {
         "commands.md": "\n".join(_commands()),
         "settings.md": "\n".join(_settings()),
+        "logs.md": "\n".join(_logs()),
     }
     return {f"{REFERENCE}/{name}": MADE + text.rstrip() + "\n" for name, text in made.items()}
 
@@ -99,6 +101,17 @@ def _settings() -> Iterator[str]:
         yield from dict.fromkeys(
             map(_setting, meanings)
         )  # members of a union often share a section
+
+
+def _logs() -> Iterator[str]:
+    yield (
+        "# Files of other programs\n\n`sage passk`, `compare`, `power`, `grade` and "
+        "`samples import` detect which program wrote a file.\n"
+    )
+    yield "| format | program | file | a sample is | its verdict |\n|---|---|---|---|---|"
+    for program in programs():
+        cells = (f"`{program.name}`", program.title, program.file, program.sample, program.verdict)
+        yield f"| {' | '.join(map(_cell, cells))} |"
 
 
 def _setting(one: Meaning) -> str:

@@ -13,6 +13,7 @@ import typer
 from sage_cli.cli import options
 from sage_cli.cli.console import Live, Notes, show_report
 from sage_cli.errors import ConfigurationError
+from sage_cli.evaluation.logs.registry import program_titles
 from sage_cli.progress import Progress
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     """Name of a run -> benchmark -> counts of each evaluation seed."""
 
 HELP = (
-    "A run, model folder, or file: a log of Inspect, lm-eval or lighteval, samples or counts; "
+    f"A run, model folder, or file: a log of {program_titles()}, samples or counts; "
     "training seeds as A1,A2,A3; A=Label labels it."
 )
 

@@ -15,13 +15,14 @@ from rich.table import Table
 from sage_cli.cli import options
 from sage_cli.cli.console import Live, console, emit
 from sage_cli.errors import ConfigurationError, DataError
+from sage_cli.evaluation.logs.registry import program_titles
 from sage_cli.json_value import json_value
 from sage_cli.progress import Progress
 from sage_cli.settings.judge_names import BUILT_IN_JUDGES, Extraction, GradingMode
 
 if TYPE_CHECKING:
     from sage_cli.config.schema import SageConfig
-    from sage_cli.evaluation.log_formats import ForeignFile
+    from sage_cli.evaluation.logs.log import Log
     from sage_cli.grading.grades import Grade
 
 _SHOWN = 20
@@ -36,8 +37,7 @@ def command(
     file: Annotated[
         Path,
         typer.Argument(
-            help="JSONL: gold, and completion or completions; or a log of Inspect, lm-eval or "
-            "lighteval."
+            help=f"JSONL: gold, and completion or completions; or a log of {program_titles()}."
         ),
     ],
     mode: Annotated[
@@ -84,14 +84,14 @@ def judge_of(config: SageConfig) -> str:
     return config.grading.judge or "math"
 
 
-def _log(path: Path) -> ForeignFile | None:
+def _log(path: Path) -> Log | None:
     """Return the samples of another program's file; None for rows of one's own without verdicts."""
-    from sage_cli.evaluation.log_formats import detected, read_foreign
+    from sage_cli.evaluation.logs.registry import detect_program, read_log
 
     is_jsonl = path.suffix not in (".eval", ".parquet")
     try:
-        is_jsonl = is_jsonl and detected(path) == "jsonl"
-        log = read_foreign(path)
+        is_jsonl = is_jsonl and detect_program(path).name == "jsonl"
+        log = read_log(path)
     except DataError:
         if not is_jsonl:
             raise
@@ -234,7 +234,7 @@ def grade_file(
 
 
 def grade_log(
-    log: ForeignFile, path: Path, config: SageConfig, modes: tuple[str, ...], progress: Progress
+    log: Log, path: Path, config: SageConfig, modes: tuple[str, ...], progress: Progress
 ) -> GradedFile:
     """Grade another program's samples by a judge of ours, beside the verdicts that came with them.
 
@@ -255,7 +255,8 @@ def grade_log(
     grades = _graded(items, config, modes, progress)
     if log.has_verdicts:
         grades[IMPORTED_JUDGE] = [
-            Grade("right" if sample.right else "wrong", sample.extracted) for sample in log.samples
+            Grade("right" if sample.correct else "wrong", sample.extracted)
+            for sample in log.samples
         ]
     return GradedFile(items, grades, [])
 

@@ -9,6 +9,7 @@ import typer
 from sage_cli.cli import options
 from sage_cli.cli.console import Live, doing, refuse_gpu, show_plan, show_report
 from sage_cli.errors import ConfigurationError
+from sage_cli.evaluation.logs.registry import program_titles
 
 
 def command(
@@ -16,7 +17,7 @@ def command(
         list[str] | None,
         typer.Argument(
             help="Runs, RUN@step, RUN@all, model folders, ORG/MODEL of the Hub; or files alone: "
-            "logs of Inspect, lm-eval or lighteval, samples or counts as JSON, JSONL or CSV."
+            f"logs of {program_titles()}, samples or counts as JSON, JSONL or CSV."
         ),
     ] = None,
     benchmark: options.BenchmarkNames = None,

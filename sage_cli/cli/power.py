@@ -13,6 +13,7 @@ import typer
 from sage_cli.cli import options
 from sage_cli.cli.console import Live, show_report
 from sage_cli.errors import ConfigurationError, StoreError
+from sage_cli.evaluation.logs.registry import program_titles
 from sage_cli.progress import Progress
 from sage_cli.store.files import file_stems, identity_of, portable
 
@@ -32,8 +33,8 @@ def command(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Bases: logs of Inspect, lm-eval or lighteval, samples or counts in files, or "
-            "runs and models with stored samples."
+            help=f"Bases: logs of {program_titles()}, samples or counts in files, or runs and "
+            "models with stored samples."
         ),
     ] = None,
     problems: Annotated[

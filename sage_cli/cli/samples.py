@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from sage_cli.config.schema import SageConfig
     from sage_cli.evaluation.imported import Gathered
-    from sage_cli.evaluation.log_formats import ForeignFile
+    from sage_cli.evaluation.logs.log import Log
     from sage_cli.evaluation.samples import StoredAnswer
     from sage_cli.guides.guide import OptionalSignal
     from sage_cli.models.policy import Policy
@@ -295,7 +295,7 @@ class Imported:
     """The run of imported samples, and what was read; `was_there` if it had been stored before."""
 
     run: Run
-    file: ForeignFile
+    file: Log
     samples: Gathered
     was_there: bool
 
@@ -348,10 +348,10 @@ def import_samples(
     What can't be used is an error before anything is written.
     """
     from sage_cli.evaluation.imported import gathered, imported_run, refuse_unreadable, store
-    from sage_cli.evaluation.log_formats import read_foreign
+    from sage_cli.evaluation.logs.registry import read_log
 
     with progress.doing(f"reading {path}"):
-        file = read_foreign(path, score)
+        file = read_log(path, score)
         samples = gathered(file, path)
         run = imported_run(root, name, samples)
     with progress.doing("reading the golds"):

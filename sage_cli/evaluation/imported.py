@@ -18,14 +18,9 @@ import numpy as np
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.evaluation.benchmarks import refuse_two_golds
-from sage_cli.evaluation.log_formats import (
-    ForeignFile,
-    ForeignSample,
-    Owners,
-    detected,
-    is_correct,
-    read_foreign,
-)
+from sage_cli.evaluation.logs.log import Log, LogSample
+from sage_cli.evaluation.logs.plain_rows import Owners, is_correct
+from sage_cli.evaluation.logs.registry import detect_program, read_log
 from sage_cli.evaluation.samples import imported_set
 from sage_cli.file_hash import file_hash
 from sage_cli.grading.grader import check_golds
@@ -35,7 +30,7 @@ from sage_cli.metrics.intervals import Resampling
 from sage_cli.models.folders import WEIGHTS_FILE
 from sage_cli.models.policy import NO_GOLD, PROBLEMS, Labels
 from sage_cli.problems.problem import Problem, problem_id
-from sage_cli.problems.rows import read_file
+from sage_cli.problems.row_files import read_file
 from sage_cli.reports.document import Provenance, Report, report_folder
 from sage_cli.reports.passk import Line, passk_document
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
@@ -58,7 +53,7 @@ class Gathered:
     """
 
     problems: Mapping[str, Problem]
-    samples: Mapping[str, Sequence[ForeignSample]]
+    samples: Mapping[str, Sequence[LogSample]]
     left_out: int
 
     @property
@@ -84,7 +79,7 @@ class Gathered:
     def right(self) -> int:
         """The samples that the program found right."""
         return sum(
-            bool(sample.right) for of_problem in self.samples.values() for sample in of_problem
+            bool(sample.correct) for of_problem in self.samples.values() for sample in of_problem
         )
 
     def in_words(self) -> str:
@@ -93,7 +88,7 @@ class Gathered:
         return f"{len(self.problems):,} problems x {several} samples"
 
 
-def gathered(file: ForeignFile, path: object) -> Gathered:
+def gathered(file: Log, path: object) -> Gathered:
     """Return a file's samples by problem.
 
     Raises DataError for a problem without question, for an id or a question with two golds, for a
@@ -107,7 +102,7 @@ def gathered(file: ForeignFile, path: object) -> Gathered:
         )
     key_of: dict[str, str] = {}
     problems: dict[str, Problem] = {}
-    samples: defaultdict[str, list[ForeignSample]] = defaultdict(list)
+    samples: defaultdict[str, list[LogSample]] = defaultdict(list)
     owner: dict[str, str] = {}
     left_out = 0
     for sample in file.samples:
@@ -126,7 +121,7 @@ def gathered(file: ForeignFile, path: object) -> Gathered:
     return Gathered(problems, samples, left_out)
 
 
-def _problem(sample: ForeignSample, path: object) -> Problem:
+def _problem(sample: LogSample, path: object) -> Problem:
     for name, storable in _STORABLE.items():
         value = getattr(sample, name)
         if not (value is None or (isinstance(value, int) and value in storable)):
@@ -142,7 +137,7 @@ def _problem(sample: ForeignSample, path: object) -> Problem:
     return Problem(id_, PROBLEMS, question, gold, {"id": sample.problem})
 
 
-def grading_settings(file: ForeignFile) -> dict[str, str]:
+def grading_settings(file: Log) -> dict[str, str]:
     r"""Return the settings of `grading` under which the samples count.
 
     The program's own verdicts where each sample has one. A judge of ours looks for the answer in
@@ -178,7 +173,7 @@ def imported_run(root: Path, name: str, samples: Gathered) -> Run:
     return run
 
 
-def refuse_unreadable(file: ForeignFile, samples: Gathered, path: Path) -> None:
+def refuse_unreadable(file: Log, samples: Gathered, path: Path) -> None:
     """Raise DataError for samples without texts, and golds to compare that `math` can't read."""
     if any(sample.text is None for sample in file.samples):
         raise DataError(
@@ -196,7 +191,7 @@ def refuse_unreadable(file: ForeignFile, samples: Gathered, path: Path) -> None:
         )
 
 
-def store(run: Run, path: Path, file: ForeignFile, samples: Gathered) -> None:
+def store(run: Run, path: Path, file: Log, samples: Gathered) -> None:
     """Write the run: its problems, samples, verdicts as grades, and where all that came from."""
     name = encodable(path.name)
     about = {
@@ -232,7 +227,7 @@ def store(run: Run, path: Path, file: ForeignFile, samples: Gathered) -> None:
         _store_samples(run.folder.parent, file, samples)
 
 
-def _store_samples(root: Path, file: ForeignFile, samples: Gathered) -> None:
+def _store_samples(root: Path, file: Log, samples: Gathered) -> None:
     """Store completions and, where each has one, verdicts; what is there is not written again."""
     stored = imported_set(root, samples.fingerprint)
     with stored.writing({"engine": f"imported from {file.program}"}) as writer:
@@ -250,7 +245,7 @@ def _store_samples(root: Path, file: ForeignFile, samples: Gathered) -> None:
     grades = GradeStore(stored, {"judge": IMPORTED_JUDGE})
     for rows in grades.missing(samples.problems, samples.most):
         graded = [(row, samples.samples[row.problem_id][row.index]) for row in rows]
-        grades.add([(row, "right" if s.right else "wrong", s.extracted) for row, s in graded])
+        grades.add([(row, "right" if s.correct else "wrong", s.extracted) for row, s in graded])
     grades.flush()
 
 
@@ -269,7 +264,7 @@ class CountedFile:
     path: Path
     counts: Counts
     problems: Mapping[str, Problem] = field(default_factory=dict)
-    log: ForeignFile = field(default_factory=lambda: ForeignFile("counts", ()))
+    log: Log = field(default_factory=lambda: Log("counts", ()))
 
     @property
     def task(self) -> str | None:
@@ -300,12 +295,12 @@ def _read(path: Path, score: str | None) -> CountedFile:
     if not path.is_file():
         raise DataError(f"there is no file {path}", "check the path; files stand beside no runs")
     try:
-        detected(path)
+        detect_program(path)
     except DataError:
         if path.suffix not in (".json", ".jsonl", ".csv"):
             raise
         return CountedFile(path, read_counts(path))
-    log = read_foreign(path, score)
+    log = read_log(path, score)
     if not log.has_verdicts:
         raise DataError(
             f"{path} doesn't say which samples are right: "
@@ -317,7 +312,7 @@ def _read(path: Path, score: str | None) -> CountedFile:
     problems = {str(row.meta["id"]): row for row in samples.problems.values()}
     rows_by_problem = samples.samples.values()
     n = [len(rows) for rows in rows_by_problem]
-    c = [sum(sample.right is True for sample in rows) for rows in rows_by_problem]
+    c = [sum(sample.correct is True for sample in rows) for rows in rows_by_problem]
     counts = Counts(tuple(problems), np.array(n), np.array(c))
     return CountedFile(path, counts, problems, replace(log, samples=()))
 

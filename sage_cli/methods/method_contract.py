@@ -29,6 +29,8 @@ PROMPTS, COMPLETIONS, TOKENS, STEP, STEPS = 5, 4, 9, 3, 10
 EQUAL_GROUPS = (0, 3)
 """Prompts whose completions are all wrong, and all right."""
 ROWS = 6
+ROUNDED = 1e-6
+"""How far from 0 an advantage may be that is 0 but for the rounding of a product."""
 _READ = ("rewards_PN", "right_PN", "mask_BT", "logps_BT", "entropy_BT")
 _READ_AGAIN = ("advantages_BT", "logps_BT", "old_logps_BT", "entropy_BT", "mask_BT")
 
@@ -145,7 +147,8 @@ class MethodContract(ABC):
             of_groups = self.advantages(inputs).reshape(PROMPTS, COMPLETIONS, -1)
             mask = inputs.mask_BT.reshape(PROMPTS, COMPLETIONS, TOKENS)
             for prompt in EQUAL_GROUPS:
-                assert (of_groups[prompt] * mask[prompt] == 0).all()
+                # a method may compute its zero as a product, which a processor may round
+                assert (of_groups[prompt] * mask[prompt]).abs().max() <= ROUNDED
 
     def test_prompts_may_come_in_any_order(self) -> None:
         """The order of groups does not change advantages."""

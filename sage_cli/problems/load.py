@@ -28,7 +28,8 @@ from sage_cli.problems.registry import (
     require_known_revisions,
     trained_on,
 )
-from sage_cli.problems.rows import DataSet, Layout, Row, content, is_number, is_of_part, read_file
+from sage_cli.problems.row_files import Row, content, read_file
+from sage_cli.problems.rows import DataSet, Layout, is_number, is_of_part
 from sage_cli.settings.inputs import DataSection, FieldsSection, SourceSection
 from sage_cli.settings.training import SftSection
 from sage_cli.solution_text import unmarked

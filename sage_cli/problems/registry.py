@@ -12,8 +12,8 @@ from sage_cli.errors import DataError
 from sage_cli.problems.arithmetic import Arithmetic
 from sage_cli.problems.knights_knaves import KnightsKnaves
 from sage_cli.problems.problem import SPLITS, Generated, Generator
+from sage_cli.problems.row_files import SUFFIXES
 from sage_cli.problems.rows import (
-    SUFFIXES,
     DataSet,
     Group,
     after_hashes,

@@ -119,7 +119,7 @@ def say(
 
 
 INITIAL_COLOUR = "#000000"
-_INITIAL = re.compile(r"base|initial policy|sft-.*")
+_INITIAL = re.compile(r"base|initial policy|SFT model|sft-.*")
 """The names of a policy before RL in suites, and its runs' ids."""
 MARKERS = "o^sDvPX<>ph*d"
 """Point markers of about equal visual weight."""
@@ -345,7 +345,7 @@ def draw_curves(
             axes.set_ylim(*_limits(list(curves.values()), 0.0))
         if differences:
             for axes, (benchmark, curves) in zip(rows[1], panels.items(), strict=True):
-                _draw_difference(axes, differences[benchmark], " less ".join(curves))
+                _draw_difference(axes, differences[benchmark], " − ".join(curves))
             rows[1][0].set_ylabel("difference")
         for axes, curves in zip(rows[-1], panels.values(), strict=True):
             _frame(axes, list(curves.values()))
@@ -411,9 +411,9 @@ def _limits(curves: Sequence[Curve | Difference], least: float) -> tuple[float, 
 def _note(curves: Sequence[Curve]) -> str:
     problems = sorted({curve.problems for curve in curves})
     confidence = sorted({curve.confidence for curve in curves})
-    bands = " or ".join(f"{100 * share:g} %" for share in confidence)
+    bands = " or ".join(f"{100 * share:g}%" for share in confidence)
     count = " or ".join(map(str, problems))
-    return f"{count} problems; bands: {bands}, over problems"
+    return f"{count} problems; pointwise {bands} bands"
 
 
 DotPanels = Mapping[str, Mapping[str, Mapping[str, Estimate]]]

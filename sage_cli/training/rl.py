@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from sage_cli.methods.method import Method, OnlineMethod, batch_of
 from sage_cli.models.loading import context_of
 from sage_cli.models.planned import policy_and_reference
 from sage_cli.models.tokenizer import keep_tags
+from sage_cli.models.verification import verify_weights
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
@@ -148,7 +149,9 @@ def train_rl(config: SageConfig, inputs: RlInputs, run: Run, on_step: OnStep) ->
         checkpoint = prepare_resume(run, config.rl, inputs.model)
     done = step_of(checkpoint) if checkpoint else 0
     engine = engine_as_asked(config.rl.seed, done, config.rollout.logprobs_mode)
-    with as_launched(), engine, memory_explained(LOADING, run):
+    # TRL loads the reference itself
+    reference = verify_weights(inputs.reference) if inputs.reference else nullcontext()
+    with as_launched(), engine, memory_explained(LOADING, run), reference:
         trainer = build_trainer(config, inputs, run, on_step)
     # a checkpoint inside a generation batch would lose the batch's other completions
     period, need = config.rl.steps_per_batch, memory_need(config)

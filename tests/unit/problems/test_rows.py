@@ -7,9 +7,9 @@ import pytest
 
 from sage_cli.errors import DataError
 from sage_cli.problems.load import load_problems, load_training_problems, problems_identity
+from sage_cli.problems.row_files import as_text
 from sage_cli.problems.rows import (
     after_hashes,
-    as_text,
     before_unit,
     has,
     in_last_box,

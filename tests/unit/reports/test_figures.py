@@ -98,7 +98,7 @@ def test_draws_png_and_svg_with_every_label_and_power_of_two(panel, tmp_path):
     drawn = svg.read_text()  # text is drawn as outlines, each with its words in a comment
     for words in ("AIME", "base", "cost $1 and $2", "pass@k", "1", "2", "4", "8", "16", "32", "64"):
         assert f"<!-- {words} -->" in drawn, words
-    assert "<!-- 30 problems; bands: 95 %, over problems -->" in drawn
+    assert "<!-- 30 problems; pointwise 95% bands -->" in drawn
     assert sorted(path.name for path in png.parent.iterdir()) == [png.name, svg.name]
 
 
@@ -145,7 +145,7 @@ def test_a_difference_has_a_panel_of_its_own_below_the_curves(panels, ks, tmp_pa
     _, svg = outputs(tmp_path / "x")
     drawn = svg.read_text()
     assert drawn.count("<!-- difference -->") == 1
-    assert drawn.count("<!-- grpo less base -->") == panels
+    assert drawn.count("<!-- grpo − base -->") == panels
     assert drawn.count("<!-- k (samples per problem) -->") == panels  # below the lower one alone
 
 

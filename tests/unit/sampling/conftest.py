@@ -26,7 +26,7 @@ def model(make_model):
     return make_model()
 
 
-@pytest.fixture(scope="session", params=["qwen2", "grouped queries", "llama"])
+@pytest.fixture(scope="module", params=["qwen2", "grouped queries", "llama"])
 def any_model(request, make_model):
     changes = {
         "qwen2": {},

@@ -319,8 +319,9 @@ def test_an_adapters_reference_is_tilted_or_has_the_head(bench, configure, refer
         uniform = -math.log(logps_BTV.shape[-1])  # over the vocabulary
         uniform_T = torch.full((int(mask_BT.sum()),), uniform)
         torch.testing.assert_close(batch["tilted_0_BT"][mask_BT], uniform_T, atol=1e-3, rtol=0)
+    # an adapter of random weights amplifies a unit's rounding some thousandfold at a few tokens
     torch.testing.assert_close(
-        found[mask_BT].double(), expected[mask_BT], atol=1e-3 if head else 1e-4, rtol=0
+        found[mask_BT].double(), expected[mask_BT], atol=5e-3 if head else 1e-3, rtol=0
     )
 
 

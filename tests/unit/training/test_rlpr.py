@@ -124,9 +124,12 @@ def test_golds_are_read_at_the_start_as_in_training(bench, configure, compute_dt
     settings = {"model": {"compute_dtype": compute_dtype}, "anchor": {"kl": "none"}}
     bench.run(configure(rl={**RL, "steps": 1}, **settings), model=model)
     assert len(read) == 16
+    # read in batches of different rows, for which a processor may round a bfloat16 product by
+    # another unit of 2**-8, that is .4 % of a log-probability of about 5
+    rel = 1e-6 if compute_dtype == "float32" else 0.02
     for chance, at_start in read:
         assert chance > 0.002
-        assert chance == pytest.approx(at_start, rel=1e-6)
+        assert chance == pytest.approx(at_start, rel=rel)
 
 
 def test_the_start_is_kept_in_checkpoints_alone(bench, configure):

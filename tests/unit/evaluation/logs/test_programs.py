@@ -9,10 +9,11 @@ import pytest
 
 from sage_cli.errors import DataError
 from sage_cli.evaluation.imported import gathered, grading_settings
-from sage_cli.evaluation.log_formats import _lighteval_verdicts, detected, read_foreign
+from sage_cli.evaluation.logs.lighteval import _lighteval_verdicts
+from sage_cli.evaluation.logs.registry import detect_program, read_log
 from sage_cli.models.policy import NO_GOLD
 
-WRITTEN = Path(__file__).resolve().parents[2] / "data/imported"
+WRITTEN = Path(__file__).resolve().parents[3] / "data/imported"
 LM_EVAL = WRITTEN / "samples_toy_2026-11-25T00-00-00.000000.jsonl"
 ROW = json.loads(LM_EVAL.read_text().splitlines()[0])
 RESULTS = WRITTEN / "results_2026-11-25T00-00-00.000000.json"
@@ -31,9 +32,9 @@ def rows(path, *values):
     (LM_EVAL.name, "lm-eval", 25, 2, {"model": "acme/toy", "seed": 3, "max_tokens": 1}),
 ])  # fmt: skip
 def test_a_file_is_detected_and_its_count_is_its_programs(file, program, samples, right, settings):
-    found = read_foreign(WRITTEN / file)
-    assert (found.program, detected(WRITTEN / file)) == (program, program)
-    assert (len(found.samples), sum(bool(one.right) for one in found.samples)) == (samples, right)
+    found = read_log(WRITTEN / file)
+    assert (found.program, detect_program(WRITTEN / file).name) == (program, program)
+    assert (len(found.samples), sum(bool(one.correct) for one in found.samples)) == (samples, right)
     assert found.has_verdicts
     assert found.has_golds
     assert settings.items() <= found.settings.items()
@@ -42,23 +43,23 @@ def test_a_file_is_detected_and_its_count_is_its_programs(file, program, samples
 
 def test_lm_evals_count_is_its_results_without_which_less_is_known(tmp_path):
     said = json.loads(RESULTS.read_text())["results"]["toy"]
-    found = read_foreign(LM_EVAL, "exact_match,none")
-    assert sum(bool(one.right) for one in found.samples) == said["exact_match,none"] * 25
+    found = read_log(LM_EVAL, "exact_match,none")
+    assert sum(bool(one.correct) for one in found.samples) == said["exact_match,none"] * 25
     assert found.unknown == ("top_p", "token counts", "truncation")
     alone = tmp_path / LM_EVAL.name
     alone.write_bytes(LM_EVAL.read_bytes())
-    assert {"model", "seed"} <= set(read_foreign(alone).unknown)
+    assert {"model", "seed"} <= set(read_log(alone).unknown)
 
 
 def test_repeats_and_filters_without_names_of_lm_eval_have_no_verdict(tmp_path):
-    found = read_foreign(rows(tmp_path / "s.jsonl", {**ROW, "resps": [["0", "1"]]}))
-    assert [one.right for one in found.samples] == [None, None]
+    found = read_log(rows(tmp_path / "s.jsonl", {**ROW, "resps": [["0", "1"]]}))
+    assert [one.correct for one in found.samples] == [None, None]
     assert "the repeats have no verdict" in found.notes[0]
     # older logs have a row for each filter, and don't say which
     row = {name: value for name, value in ROW.items() if name not in ("filter", "metrics")}
     other = {**row, "filtered_resps": ["x"]}
     second = {**row, "doc_id": 9, "resps": [["another"]]}
-    found = read_foreign(rows(tmp_path / "s.jsonl", row, second, other))
+    found = read_log(rows(tmp_path / "s.jsonl", row, second, other))
     assert [sample.text for sample in found.samples] == [row["resps"][0][0], "another"]
 
 
@@ -76,8 +77,8 @@ def test_repeats_and_filters_without_names_of_lm_eval_have_no_verdict(tmp_path):
 ])  # fmt: skip
 def test_repeats_count_where_a_score_is_of_all(tmp_path, change, right):
     row = ROW | {"resps": [["0", "1", "1", "1"]]}
-    file = read_foreign(rows(tmp_path / "s.jsonl", row | {"filtered_resps": row["resps"]} | change))
-    assert [sample.right for sample in file.samples] == right
+    file = read_log(rows(tmp_path / "s.jsonl", row | {"filtered_resps": row["resps"]} | change))
+    assert [sample.correct for sample in file.samples] == right
     # it isn't known which text is right
     assert all(sample.text is None for sample in file.samples) == (right[0] is not None)
     assert bool(file.notes) == (right[0] is None)
@@ -86,29 +87,29 @@ def test_repeats_count_where_a_score_is_of_all(tmp_path, change, right):
 def test_a_filter_of_lm_eval_is_a_score_and_other_rows_are_named(tmp_path):
     other = {**ROW, "filter": "flexible", "exact_match": 1.0}
     file = rows(tmp_path / "s.jsonl", {**ROW, "exact_match": 0.0}, other)
-    assert [one.right for one in read_foreign(file).samples] == [False]
-    assert [one.right for one in read_foreign(file, "exact_match,flexible").samples] == [True]
+    assert [one.correct for one in read_log(file).samples] == [False]
+    assert [one.correct for one in read_log(file, "exact_match,flexible").samples] == [True]
     with pytest.raises(DataError, match="no score 'acc'"):
-        read_foreign(file, "acc")
+        read_log(file, "acc")
     of_filter = {**ROW, "filter": "strict"}  # the other one is of no filter: not asked for
     file = rows(tmp_path / "s.jsonl", of_filter, {"doc_id": 1, "foo": 2}, of_filter)
     with pytest.raises(DataError, match=r"line 2 is no row of lm-eval's samples"):
-        read_foreign(file)
+        read_log(file)
 
 
 @pytest.mark.parametrize("value", [0.37, 12.3, -4, float("nan"), float("inf")])
 def test_a_score_beside_0_and_1_is_no_verdict(tmp_path, value):
     row = ROW | {"metrics": ["bleu", "exact_match"], "exact_match": 1.0}
     file = rows(tmp_path / "s.jsonl", {**row, "bleu": 1}, {**row, "doc_id": 9, "bleu": value})
-    found = read_foreign(file)
-    assert (found.score, [sample.right for sample in found.samples]) == (
+    found = read_log(file)
+    assert (found.score, [sample.correct for sample in found.samples]) == (
         "exact_match,none", [True, True],
     )  # fmt: skip
     assert found.notes == (f"scores not taken: bleu,none (no verdict: {value})",)
     with pytest.raises(DataError, match=r"bleu,none is .* neither right nor wrong"):
-        read_foreign(file, "bleu,none")
+        read_log(file, "bleu,none")
     alone = rows(tmp_path / "a.jsonl", {**row, "metrics": ["bleu"], "bleu": value})
-    assert [sample.right for sample in read_foreign(alone).samples] == [None]
+    assert [sample.correct for sample in read_log(alone).samples] == [None]
 
 
 @pytest.mark.parametrize(
@@ -121,18 +122,18 @@ def test_inspects_scores_are_bounded_too(tmp_path, value, right):
     log = {"eval": {}, "status": "success", "samples": [sample]}
     path = tmp_path / "log.json"
     path.write_text(json.dumps(log))
-    assert {sample.right for sample in read_foreign(path).samples} == {right}
+    assert {sample.correct for sample in read_log(path).samples} == {right}
 
 
 def test_likelihoods_are_no_completions_and_requests_may_be_a_list(tmp_path):
     file = rows(tmp_path / "s.jsonl", {**ROW, "resps": [[["-1.5", "False"]], [["-2", "False"]]]})
-    (sample,) = read_foreign(file).samples
-    assert (sample.text, sample.right) == (None, ROW["exact_match"] == 1)
+    (sample,) = read_log(file).samples
+    assert (sample.text, sample.correct) == (None, ROW["exact_match"] == 1)
     (request,) = ROW["arguments"].values()
     file = rows(tmp_path / "s.jsonl", {**ROW, "arguments": [list(request.values())]})
-    (found,) = read_foreign(file).samples
+    (found,) = read_log(file).samples
     assert found.question == request["arg_0"]
-    said = read_foreign(file).settings
+    said = read_log(file).settings
     assert said == {**said, "max_tokens": 1, "temperature": request["arg_1"].get("temperature", 0)}
 
 
@@ -142,7 +143,7 @@ def test_likelihoods_are_no_completions_and_requests_may_be_a_list(tmp_path):
 def test_a_row_that_is_damaged_is_named(tmp_path, change):
     damaged = rows(tmp_path / "s.jsonl", ROW, {**ROW, **change})
     with pytest.raises(DataError, match=r"s\.jsonl, line 2 can't be read") as raised:
-        read_foreign(damaged)
+        read_log(damaged)
     assert raised.value.next_step is not None
     assert " is as " in raised.value.next_step
 
@@ -150,10 +151,10 @@ def test_a_row_that_is_damaged_is_named(tmp_path, change):
 def test_a_sample_may_lack_a_verdict_if_it_has_a_gold(tmp_path):
     row = {"question": "q", "gold": "4", "completion": "a", "correct": None}
     file = rows(tmp_path / "s.jsonl", row)
-    assert [one.right for one in read_foreign(file).samples] == [None]
+    assert [one.correct for one in read_log(file).samples] == [None]
     file = rows(tmp_path / "mine.jsonl", {"question": "q", "completion": "a"})
     with pytest.raises(DataError, match="neither a verdict nor a gold"):
-        gathered(read_foreign(file), file)
+        gathered(read_log(file), file)
 
 
 @pytest.mark.parametrize(("change", "why"), [
@@ -168,7 +169,7 @@ def test_a_document_of_lighteval_that_is_damaged_is_named(tmp_path, change, why)
         "metric": {"em": 1.0},
     }
     with pytest.raises(DataError, match=f"line 2.*{why}"):
-        read_foreign(rows(tmp_path / "s.jsonl", first, {**first, **change}))
+        read_log(rows(tmp_path / "s.jsonl", first, {**first, **change}))
 
 
 def test_lighteval_tells_samples_apart_where_its_mean_allows_it():
@@ -186,21 +187,21 @@ def test_rows_of_ones_own_and_where_their_answers_are(tmp_path):
         {"question": "q", "gold": 4, "completions": ["a", "b"], "correct": [True, 0], "seed": 5},
         {"question": "r", "gold": "5", "completion": "c", "correct": "false"},
     )
-    found = read_foreign(file)
-    assert [(one.text, one.right, one.seed) for one in found.samples] == [
+    found = read_log(file)
+    assert [(one.text, one.correct, one.seed) for one in found.samples] == [
         ("a", True, 5), ("b", False, 5), ("c", False, None)
     ]  # fmt: skip
     assert found.samples[0].gold == "4"
     row = {"problem": 1, "question": "q", "completion": "a", "correct": True}
     file = rows(tmp_path / "mine.jsonl", row, {**row, "problem": 2})
-    whole = gathered(read_foreign(file), file)
+    whole = gathered(read_log(file), file)
     assert (len(whole.problems), whole.left_out) == (1, 1)
     assert [one.gold for one in whole.problems.values()] == [NO_GOLD]
     row = {"question": "q", "gold": "4", "completion": "It is 4"}
-    plain = read_foreign(rows(tmp_path / "a.jsonl", row))
+    plain = read_log(rows(tmp_path / "a.jsonl", row))
     assert grading_settings(plain) == {"extract": "text", "mode": "math-verify"}
     boxed = {**row, "completion": r"\boxed{4}", "correct": True}
-    found = grading_settings(read_foreign(rows(tmp_path / "b.jsonl", boxed)))
+    found = grading_settings(read_log(rows(tmp_path / "b.jsonl", boxed)))
     assert found == {"extract": "tags-then-boxed", "judge": "imported"}
 
 
@@ -215,7 +216,7 @@ def test_rows_of_ones_own_and_where_their_answers_are(tmp_path):
 def test_a_row_that_is_none_is_named(tmp_path, row, why):
     first = {"question": "p", "completion": "b", "correct": True}
     with pytest.raises(DataError, match=f"line 2.*{why}"):
-        read_foreign(rows(tmp_path / "mine.jsonl", first, row))
+        read_log(rows(tmp_path / "mine.jsonl", first, row))
 
 
 @pytest.mark.parametrize(("second", "why"), [
@@ -227,7 +228,7 @@ def test_contradictions_are_named(tmp_path, second, why):
     first = {"problem": "1", "question": "q", "gold": "4", "completion": "a", "correct": True}
     file = rows(tmp_path / "mine.jsonl", first, {**first, **second})
     with pytest.raises(DataError, match=why):
-        gathered(read_foreign(file), file)
+        gathered(read_log(file), file)
 
 
 @pytest.mark.parametrize(("name", "number"), [("tokens", 2**31), ("seed", 2**63)])
@@ -235,9 +236,9 @@ def test_a_number_that_can_not_be_stored_is_named(tmp_path, name, number):
     row = {"question": "q", "completion": "a", "correct": True}
     file = rows(tmp_path / "mine.jsonl", {**row, name: number})
     with pytest.raises(DataError, match=f"problem q has {name} {number}"):
-        gathered(read_foreign(file), file)
+        gathered(read_log(file), file)
     file = rows(tmp_path / "mine.jsonl", {**row, name: number - 1})
-    assert gathered(read_foreign(file), file).n == 1
+    assert gathered(read_log(file), file).n == 1
 
 
 def test_a_log_that_would_unpack_to_gigabytes_is_refused(tmp_path):
@@ -249,7 +250,7 @@ def test_a_log_that_would_unpack_to_gigabytes_is_refused(tmp_path):
     struct.pack_into("<I", content, place + 24, 2**31)
     bomb.write_bytes(content)
     with pytest.raises(DataError, match="would unpack to"):
-        read_foreign(bomb)
+        read_log(bomb)
 
 
 def test_damaged_unfinished_and_unknown_forms_are_named(tmp_path):
@@ -257,13 +258,13 @@ def test_damaged_unfinished_and_unknown_forms_are_named(tmp_path):
     with zipfile.ZipFile(torn, "w") as archive:
         archive.writestr("_journal/start.json", "{}")
     with pytest.raises(DataError, match="not finished"):
-        read_foreign(torn)
+        read_log(torn)
     file = tmp_path / "log.json"
     file.write_text('{"eval": {}, "status": "success", "samples": [{"id": 1}]}')
     with pytest.raises(DataError, match="json can't be read: KeyError"):
-        read_foreign(file)
+        read_log(file)
     for values, begins in (([{"foo": 1}], "foo"), ([], "nothing")):
         with pytest.raises(
             DataError, match=rf"a\.jsonl has the form of no .* begins with {begins}"
         ):
-            read_foreign(rows(tmp_path / "a.jsonl", *values))
+            read_log(rows(tmp_path / "a.jsonl", *values))

@@ -1,0 +1,1 @@
+"""Logs of other programs: one file per program, with its name, its recogniser and its reader."""

@@ -1,0 +1,127 @@
+"""lm-eval's `--log_samples`: `samples_TASK_DATE.jsonl`, a row per document and filter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sage_cli.errors import DataError
+from sage_cli.evaluation.logs.log import Log, LogSample
+from sage_cli.evaluation.logs.program import Program
+from sage_cli.evaluation.logs.scores import choose_score, verdict_of
+from sage_cli.evaluation.logs.source import Source, results_beside, single_text, take_each
+
+if TYPE_CHECKING:
+    from sage_cli.problems.row_files import Row
+
+_LM_EVAL = {"doc_id", "arguments", "resps", "filtered_resps"}
+_LM_EVAL_ROW = (
+    'a row is as lm-eval logs it: {"doc_id": 0, "arguments": {"gen_args_0": {"arg_0": "2+2=?", '
+    '"arg_1": {"temperature": 0.8}}}, "resps": [["4"]], "filtered_resps": ["4"], ...}'
+)
+_LM_EVAL_MEANS = ("pass@1", "pass_at_1")
+"""Scores that are the share of right responses, where a filter passes all of a document's."""
+_LM_EVAL_NAME = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl")
+
+
+def _read(source: Source, score: str | None) -> Log:
+    """Return the samples of a task under one score, `METRIC,FILTER` as lm-eval's results name it.
+
+    Of repeats, lm-eval scores one response, or says by their pass@1 how many are right.
+    """
+    rows = list(source.rows())
+    for location, values in rows:  # one without its filter would be left out as another's
+        if not _LM_EVAL.issubset(values):
+            raise DataError(f"{location} is no row of lm-eval's samples", _LM_EVAL_ROW)
+    scores = take_each(rows, lambda row: _lm_eval_scores(row[1]), _LM_EVAL_ROW)
+    chosen, notes = choose_score(scores, score, str(source))
+    metric, _, of_filter = (chosen or "").rpartition(",")
+    taken = [row for row in rows if row[1].get("filter", "none") == of_filter or not chosen]
+    if not chosen:  # the rows of several filters hold the same response
+        responses = ((row, row[1].get("doc_id"), row[1].get("resps")) for row in taken)
+        taken = list({(str(id_), str(texts)): row for row, id_, texts in responses}.values())
+    samples = take_each(taken, lambda row: _lm_eval_samples(row, metric), _LM_EVAL_ROW)
+    if any(sample.correct is None for sample in samples) and len(samples) > len(taken):
+        notes.append("lm-eval scored one response of each document: the repeats have no verdict")
+    return Log("lm-eval", samples, chosen, _lm_eval_settings(source.path, taken), tuple(notes))
+
+
+def _lm_eval_scores(values: Mapping[str, Any]) -> list[tuple[str, object]]:
+    of_filter = values.get("filter", "none")
+    # a share of the responses is no verdict on one, but tells of all: it may be chosen like one
+    return [
+        (f"{name},{of_filter}", 1 if name in _LM_EVAL_MEANS else values.get(name))
+        for name in values.get("metrics") or ()
+    ]
+
+
+def _lm_eval_samples(row: Row, metric: str) -> Iterator[LogSample]:
+    location, values = row
+    texts = [text for of_request in values["resps"] for text in of_request]
+    if not texts or not all(isinstance(text, str) for text in texts):
+        texts = [None]  # answered by likelihoods: the score is the choice's
+    question, _ = _lm_eval_request(values)
+    target = values.get("target")
+    gold = None if target in (None, "") else single_text(target, location, "target")
+    filtered = values["filtered_resps"]
+    answer = filtered[0] if len(filtered) == 1 and isinstance(filtered[0], str) else None
+    # the mean of a filter that takes some responses alone says nothing of the others
+    passed = metric in _LM_EVAL_MEANS and isinstance(filtered[0], list)
+    passed = passed and len(filtered[0]) == len(texts)
+    right = round(values[metric] * len(texts), 6) if passed else -1
+    for number, text in enumerate(texts):
+        if len(texts) > 1 and right in range(len(texts) + 1):  # which are right isn't known
+            yield LogSample(str(values["doc_id"]), question, None, gold, number < right)
+            continue
+        scored = len(texts) == 1
+        yield LogSample(
+            str(values["doc_id"]), question, text, gold,
+            verdict_of(values.get(metric)) if scored else None,
+            answer if scored or (number == 0 and answer == text) else None,
+        )  # fmt: skip
+
+
+def _lm_eval_request(values: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """Return the prompt and the settings of a row's first request.
+
+    Requests are a list in the rows of `simple_evaluate`, and in those of older files.
+    """
+    requests = values["arguments"]
+    first = (requests if isinstance(requests, list) else list(requests.values()))[0]
+    prompt, *others = first.values() if isinstance(first, Mapping) else first
+    asked = others[0] if others and isinstance(others[0], Mapping) else {}
+    return str(prompt), asked
+
+
+def _lm_eval_settings(path: Path, rows: list[Row]) -> dict[str, Any]:
+    """Return the settings in the rows, and in the results of the same evaluation beside them."""
+    name = _LM_EVAL_NAME.fullmatch(path.name)
+    _, asked = _lm_eval_request(rows[0][1])
+    sampled = asked.get("do_sample", bool(asked.get("temperature")))
+
+    def beside(stored: Any) -> dict[str, Any]:
+        config, version = stored["config"], stored.get("lm_eval_version")
+        model = config.get("model_args") or {}
+        model = model.get("pretrained") if isinstance(model, Mapping) else str(model)
+        return {"model": model, "seed": config.get("torch_seed"), "version": version}
+
+    return {
+        "task": name["task"] if name else None,
+        "temperature": asked.get("temperature") if sampled else 0,
+        "top_p": asked.get("top_p"),
+        "max_tokens": asked.get("max_gen_toks"),
+        **(results_beside(path.with_name(f"results_{name['date']}.json"), beside) if name else {}),
+    }
+
+
+PROGRAM = Program(
+    name="lm-eval",
+    title="lm-eval",
+    file="`samples_TASK_DATE.jsonl` of `--log_samples`",
+    sample="a response",
+    verdict="a metric and filter, such as `exact_match,none`; repeats have none",
+    recognise=lambda source: _LM_EVAL.issubset(source.first),
+    read=_read,
+)

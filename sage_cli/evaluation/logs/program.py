@@ -1,0 +1,29 @@
+"""A program whose files are read: its name, its recogniser, its reader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sage_cli.evaluation.logs.log import Log
+    from sage_cli.evaluation.logs.source import Source
+
+
+@dataclass(frozen=True)
+class Program:
+    """How the files of a program are recognised, read and described.
+
+    `name` is what reports and stored runs call it, `title` what its users do. `file`, `sample` and
+    `verdict` describe its files in help and docs. `recognise` is asked before anything but the
+    first row is read; `read` returns the samples under the named score, by default the first.
+    """
+
+    name: str
+    title: str
+    file: str
+    sample: str
+    verdict: str
+    recognise: Callable[[Source], bool]
+    read: Callable[[Source, str | None], Log]

@@ -1,0 +1,64 @@
+"""The programs whose files are read, found in this folder."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from pkgutil import iter_modules
+
+from sage_cli.errors import DataError
+from sage_cli.evaluation.logs.log import Log
+from sage_cli.evaluation.logs.program import Program
+from sage_cli.evaluation.logs.source import Source
+
+_PLAIN = "jsonl"
+"""Rows of one's own, which are tried last: any program may call a column `question`."""
+
+
+@cache
+def programs() -> tuple[Program, ...]:
+    """Return the `PROGRAM` of each file of this folder, in the order in which they are tried."""
+    folder = Path(__file__).parent
+    modules = (
+        import_module(f"{__package__}.{module.name}") for module in iter_modules([str(folder)])
+    )
+    listed = [module.PROGRAM for module in modules if hasattr(module, "PROGRAM")]
+    return tuple(sorted(listed, key=lambda program: (program.name == _PLAIN, program.name)))
+
+
+def program_titles() -> str:
+    """Return the programs' names for a sentence: `logs of A, B or C`."""
+    *titles, last = [program.title for program in programs() if program.name != _PLAIN]
+    return f"{', '.join(titles)} or {last}"
+
+
+def detect_program(path: Path) -> Program:
+    """Return the program that wrote a file. Raises DataError where it has no known form."""
+    return _recognised(Source(path))
+
+
+def _recognised(source: Source) -> Program:
+    program = next((program for program in programs() if program.recognise(source)), None)
+    if program is None:
+        raise DataError(
+            f"{source} has the form of no program that is known; it begins with "
+            f"{', '.join(map(str, islice(source.first, 8))) or 'nothing'}",
+            'write rows as {"question": ..., "gold": ..., "completion": ...}',
+        )
+    return program
+
+
+def read_log(path: Path, score: str | None = None) -> Log:
+    """Return the samples of a file of the program whose form it has.
+
+    Raises DataError for a file that isn't there, of no known form, or without samples.
+    """
+    if not path.is_file():
+        raise DataError(f"there is no file {path}", "check the path")
+    source = Source(path)
+    log = _recognised(source).read(source, score)
+    if not log.samples:
+        raise DataError(f"{path} holds no samples")
+    return log.encoded()

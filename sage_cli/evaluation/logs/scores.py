@@ -1,0 +1,43 @@
+"""Which score of a log says what is correct."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sage_cli.errors import DataError
+
+
+def choose_score(
+    values: Iterable[tuple[str, object]], asked: str | None, location: str
+) -> tuple[str | None, list[str]]:
+    """Return the score called `asked`, by default the first verdict, with a note on the others.
+
+    A score with a value that is no verdict, such as a BLEU of 12.3, an F1 of .37 or a word, doesn't
+    say what is correct.
+    Raises DataError if such a score or one that is not there is asked for.
+    """
+    stated = [(name, value) for name, value in values if value is not None]
+    names = dict.fromkeys(name for name, _ in stated)
+    beyond = {name: str(value)[:60] for name, value in stated if verdict_of(value) is None}
+    if asked in beyond:
+        raise DataError(
+            f"{location}: {asked} is {beyond[asked]} for a sample, neither right nor wrong",
+            "a verdict is 1, 0 or -1: name another score, or leave out --score",
+        )
+    scores = [name for name in names if name not in beyond]
+    if asked is not None and asked not in scores:
+        raise DataError(
+            f"{location} has no score '{asked}'",
+            f"its scores are {', '.join(scores)}" if scores else "leave out --score",
+        )
+    chosen = asked or (scores[0] if scores else None)
+    others = [f"{name} (no verdict: {beyond[name]})" if name in beyond else name for name in names]
+    others = [other for other in others if other != chosen]
+    several = asked is None and len(scores) > 1
+    hint = f" ({chosen} is taken; --score NAME takes another)" if several else ""
+    return chosen, [f"scores not taken: {', '.join(others)}{hint}"] if others else []
+
+
+def verdict_of(value: object) -> bool | None:
+    """Return True for a score of 1, False for 0 and -1, None for what is no verdict."""
+    return value == 1 if isinstance(value, int | float) and value in (-1, 0, 1) else None
