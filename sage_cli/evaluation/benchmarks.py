@@ -45,6 +45,11 @@ class Benchmark:
         """Gold by problem id, in the problems' order."""
         return {problem.id: problem.gold for problem in self.problems}
 
+    @cached_property
+    def questions(self) -> dict[str, str]:
+        """Question by problem id."""
+        return {problem.id: problem.question for problem in self.problems}
+
     def grader(self, grading: GradingSection, prompt: PromptSection) -> Grader:
         """A grader (a context manager) with its judge and tolerance and the prompt's tags."""
         return grader_of(self.judge, self.tolerance, grading, prompt)
@@ -207,6 +212,17 @@ def grader_of(
         unfinished=grading.unfinished,
         sees_text=sees_text,
     )
+
+
+def questions_by_gold(problems: Sequence[Problem]) -> dict[str, str]:
+    """Return the question of each gold, and all of them where several problems have one gold.
+
+    So an amount that any of them says is an answer to none.
+    """
+    questions: dict[str, list[str]] = {}
+    for problem in problems:
+        questions.setdefault(problem.gold, []).append(problem.question)
+    return {gold: "\n".join(asked) for gold, asked in questions.items()}
 
 
 def origins(problems: Sequence[Problem]) -> list[str]:
