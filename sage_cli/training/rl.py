@@ -18,7 +18,7 @@ from trl.rewards import get_soft_overlong_punishment
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import TrainingError
-from sage_cli.evaluation.benchmarks import grader_for
+from sage_cli.evaluation.benchmarks import grader_for, questions_by_gold
 from sage_cli.grading.grades import AnswerTags, Grade, answer_begin
 from sage_cli.methods.hooks import GradeCompletions, Setup
 from sage_cli.methods.method import Method, OnlineMethod, batch_of
@@ -109,10 +109,13 @@ def train(training: Training, run: Run, watch: Watch | None, _progress: Progress
         if training.validation:
             validator = stack.enter_context(training.validation.begun(tokenizer, on_sampled))
 
+        questions = questions_by_gold(training.problems)
+
         def grades(golds: Sequence[str], completions: Sequence[str]) -> list[Grade]:
             opened = template.opened or ""
             texts = [opened + completion for completion in completions]
-            return grader.grade_many(list(zip(golds, texts, strict=True)))
+            asked = map(questions.get, golds)
+            return grader.grade_many(list(zip(golds, texts, strict=True)), asked)
 
         inputs = RlInputs(
             model=model,
