@@ -1,7 +1,9 @@
 """The content hash of a file, computed once for as long as the file stays the same.
 
 Hashes are remembered by (path, size, modification time) in the user's cache folder, so that a
-command that loads no model doesn't read fifteen gigabytes of weights to name them.
+command that loads no model doesn't read fifteen gigabytes of weights to name them. A byte that rots
+on the disk changes neither size nor time, and a backup that is restored may have both: whoever uses
+the content itself reads it again (`read_hash`, `models/verification.py`).
 """
 
 from __future__ import annotations
@@ -25,20 +27,50 @@ _writing = Lock()
 """Held while an entry is added, or threads would write the cache without each other's entries."""
 
 
+_read_here: set[tuple[str, int, int]] = set()
+"""Path, size and modification time of the files whose hashes this process has computed itself."""
+
+
 def file_hash(path: Path) -> str:
-    """The SHA-256 of a file's content in hexadecimal digits. Raises OSError as reading does."""
-    status = path.stat()
-    if status.st_size < _SMALL:
-        return content_hash(path)
-    key = str(path.resolve())
-    state = [status.st_size, status.st_mtime_ns]
-    entries = _remembered_in(cache_file())
-    if key in entries and entries[key][:2] == state:
-        return str(entries[key][2])
+    """Return the SHA-256 of a file's content in hexadecimal digits, if need be without reading it.
+
+    Raises OSError as reading does.
+    """
+    return remembered_hash(path) or rehash(path)
+
+
+def read_hash(path: Path) -> str:
+    """Return the SHA-256 of a file that is about to be used, read at least once in this process.
+
+    Raises OSError.
+    """
+    return file_hash(path) if _state(path) in _read_here else rehash(path)
+
+
+def remembered_hash(path: Path) -> str | None:
+    """Return the hash of a file that has kept its size and time since it was read; else None.
+
+    Files that are read faster than that are never remembered. Raises OSError.
+    """
+    key, *state = _state(path)
+    entry = _remembered_in(cache_file()).get(key)
+    return str(entry[2]) if entry is not None and entry[:2] == state else None
+
+
+def rehash(path: Path) -> str:
+    """Read a file and return its SHA-256, which is remembered in place of an earlier one."""
+    key, size, time = _state(path)
     digest = content_hash(path)
-    entries[key] = [*state, digest]
-    _remember(key, entries[key])
+    if size >= _SMALL:
+        _read_here.add((key, size, time))
+        entry = _remembered_in(cache_file())[key] = [size, time, digest]
+        _remember(key, entry)
     return digest
+
+
+def _state(path: Path) -> tuple[str, int, int]:
+    status = path.stat()
+    return str(path.resolve()), status.st_size, status.st_mtime_ns
 
 
 def sealed_hashes(
@@ -55,11 +87,15 @@ def sealed_hashes(
 def changed_files(
     folder: Path, sealed: Mapping[str, Any], hash_of: Callable[[Path], str] = file_hash
 ) -> list[str]:
-    """Return the names in `sealed_hashes` of files that `folder` lacks or whose content differs."""
+    """Return the names in `sealed_hashes` of files that `folder` lacks or whose content differs.
+
+    No file is blamed for what was only remembered of it: it may have been repaired meanwhile.
+    """
 
     def differs(name: str) -> bool:
+        path, wanted = folder / name, str(sealed[name])
         try:
-            return hash_of(folder / name) != str(sealed[name])
+            return hash_of(path) != wanted and rehash(path) != wanted
         except OSError:
             return True
 

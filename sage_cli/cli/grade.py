@@ -166,6 +166,7 @@ class Item:
     index: int
     gold: object
     completion: object
+    question: str | None = None
 
 
 @dataclass(frozen=True)
@@ -248,7 +249,8 @@ def grade_log(
             f"`sage passk {path}` counts the verdicts that came with it",
         )
     items = [
-        Item(number, 0, sample.gold, sample.text) for number, sample in enumerate(log.samples, 1)
+        Item(number, 0, sample.gold, sample.text, sample.question)
+        for number, sample in enumerate(log.samples, 1)
     ]
     grades = _graded(items, config, modes, progress)
     if log.has_verdicts:
@@ -274,7 +276,10 @@ def _graded(
             grades[mode] = []
             for start in range(0, len(items), _AT_ONCE):
                 part = items[start : start + _AT_ONCE]
-                grades[mode] += grader.grade_many((item.gold, item.completion) for item in part)
+                grades[mode] += grader.grade_many(
+                    [(item.gold, item.completion) for item in part],
+                    [item.question for item in part],
+                )
                 progress.advance(len(part))
         progress.end()
     return grades
@@ -296,14 +301,16 @@ def _row(number: int, line: bytes) -> Iterator[Item | Malformed]:
     except ValueError as error:
         yield Malformed(number, f"not JSON: {str(error)[:200]}")
         return
+    question = row.get("question") if isinstance(row, dict) else None
+    question = question if isinstance(question, str) else None
     if not isinstance(row, dict):
         yield Malformed(number, "not an object")
     elif "gold" not in row:
         yield Malformed(number, "no field 'gold'")
     elif isinstance(row.get("completions"), list):
         for index, completion in enumerate(row["completions"]):
-            yield Item(number, index, row["gold"], completion)
+            yield Item(number, index, row["gold"], completion, question)
     elif "completion" in row:
-        yield Item(number, 0, row["gold"], row["completion"])
+        yield Item(number, 0, row["gold"], row["completion"], question)
     else:
         yield Malformed(number, "no field 'completion', and no list 'completions'")

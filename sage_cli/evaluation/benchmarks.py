@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.models.policy import NO_GOLD
+from sage_cli.problems.data_set import Group
 from sage_cli.problems.load import benchmark_names, load_problems, load_training_problems, two_golds
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.registry import find, generated, is_file_name, shown_name, source_of
-from sage_cli.problems.rows import Group
 from sage_cli.settings.inputs import DataSection, PromptSection
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.settings.own_code import names_code
@@ -44,6 +44,11 @@ class Benchmark:
     def golds(self) -> dict[str, str]:
         """Gold by problem id, in the problems' order."""
         return {problem.id: problem.gold for problem in self.problems}
+
+    @cached_property
+    def questions(self) -> dict[str, str]:
+        """Question by problem id."""
+        return {problem.id: problem.question for problem in self.problems}
 
     def grader(self, grading: GradingSection, prompt: PromptSection) -> Grader:
         """A grader (a context manager) with its judge and tolerance and the prompt's tags."""
@@ -207,6 +212,17 @@ def grader_of(
         unfinished=grading.unfinished,
         sees_text=sees_text,
     )
+
+
+def questions_by_gold(problems: Sequence[Problem]) -> dict[str, str]:
+    """Return the question of each gold, and all of them where several problems have one gold.
+
+    So an amount that any of them says is an answer to none.
+    """
+    questions: dict[str, list[str]] = {}
+    for problem in problems:
+        questions.setdefault(problem.gold, []).append(problem.question)
+    return {gold: "\n".join(asked) for gold, asked in questions.items()}
 
 
 def origins(problems: Sequence[Problem]) -> list[str]:

@@ -550,7 +550,8 @@ def grade_rows(
 ) -> list[Grade]:
     """The grades of a benchmark's completions; `opened` is the template's."""
     return grader.grade_many(
-        [(benchmark.golds[row.problem_id], f"{opened or ''}{row.text}") for row in rows]
+        [(benchmark.golds[row.problem_id], f"{opened or ''}{row.text}") for row in rows],
+        [benchmark.questions[row.problem_id] for row in rows],
     )
 
 

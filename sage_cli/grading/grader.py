@@ -20,7 +20,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sage_cli.grading.grades import (
     GRADING_VERSION,
@@ -44,7 +44,15 @@ own is given: a program, or tests."""
 _GRACE_S = 1.0
 """Time of a worker beyond its own whole-second alarms before it is killed."""
 
-Pair = tuple[str, str]
+
+class Case(NamedTuple):
+    """What is judged: `question` is "" unless the judge reads it."""
+
+    gold: str
+    answer: str
+    question: str = ""
+
+
 log = logging.getLogger(__name__)
 
 
@@ -103,7 +111,7 @@ class Grader:
         is_function = names_code(judge)
         self._longest = _MAX_TEXT if place == "text" or is_function else MAX_LENGTH
         self._longest_gold = _MAX_TEXT if is_function else MAX_LENGTH
-        self._known: OrderedDict[Pair, Judged] = OrderedDict()
+        self._known: OrderedDict[Case, Judged] = OrderedDict()
         self._lock = threading.Lock()
         self._judge_failed = False
 
@@ -117,19 +125,30 @@ class Grader:
         """End the worker processes."""
         self.pool.close()
 
-    def grade_many(self, pairs: Iterable[tuple[object, object]]) -> list[Grade]:
+    def grade_many(
+        self,
+        pairs: Iterable[tuple[object, object]],
+        questions: Iterable[str | None] | None = None,
+    ) -> list[Grade]:
         """Return a grade for each (gold, completion), in order; never raises, whatever they are.
 
-        Of several golds, of which any is right, the best grade counts.
+        Of several golds, of which any is right, the best grade counts. `questions` has one for each
+        pair, None where it is unknown: an amount that the question says in another unit than the
+        gold's is no answer to it.
         """
         pairs = list(pairs)
-        asked = [(each_gold(gold_text(gold)), completion) for gold, completion in pairs]
-        grades = iter(self._graded([(gold, text) for golds, text in asked for gold in golds]))
+        asked = [None] * len(pairs) if questions is None else list(questions)
+        rows = [
+            (each_gold(gold_text(gold)), completion, question or "")
+            for (gold, completion), question in zip(pairs, asked, strict=True)
+        ]
+        each = [(gold, text, question) for golds, text, question in rows for gold in golds]
+        grades = iter(self._graded(each))
         best = (
             next(grades)
             if len(golds) == 1
             else max((next(grades) for _ in golds), key=attrgetter("reward"))
-            for golds, _ in asked
+            for golds, *_ in rows
         )
         return [
             replace(grade, reason=self._reason(*pair, grade))
@@ -138,37 +157,45 @@ class Grader:
             for pair, grade in zip(pairs, best, strict=True)
         ]
 
-    def _graded(self, pairs: Sequence[tuple[str, object]]) -> list[Grade]:
-        """Return a grade for each pair; equal (gold, answer) pairs are judged once."""
-        read = [(gold, self._extracted(completion)) for gold, completion in pairs]
-        judged: dict[Pair, Judged | None] = {}
-        for gold, answer in read:
-            if answer is not None and (gold, answer) not in judged:
-                judged[gold, answer] = self._quick(gold, answer)
-        undecided = [pair for pair, status in judged.items() if status is None]
-        for pair, status in zip(undecided, self._full(undecided), strict=True):
-            judged[pair] = status
+    def _graded(self, rows: Sequence[tuple[str, object, str]]) -> list[Grade]:
+        """Return a grade for each (gold, completion, question); equal cases are judged once."""
+        cases = [self._case(*row) for row in rows]
+        judged: dict[Case, Judged | None] = {}
+        for case in cases:
+            if case is not None and case not in judged:
+                judged[case] = self._quick(case)
+        undecided = [case for case, status in judged.items() if status is None]
+        for case, status in zip(undecided, self._full(undecided), strict=True):
+            judged[case] = status
             if status != "error":
-                self._remember((pair[0], pair[1].strip()), status)
+                self._remember(case, status)
         searched = self._place == "text"  # a whole text that was searched is no answer
         grades = {
-            pair: Grade.from_judged(
-                "error" if status is None else status, None if searched else pair[1]
+            case: Grade.from_judged(
+                "error" if status is None else status, None if searched else case.answer
             )
-            for pair, status in judged.items()
+            for case, status in judged.items()
         }
         return [
             Grade(
                 ("wrong" if self._is_cut(completion) else "unparseable") if gold else "error", None
             )
-            if answer is None
-            else grades[gold, answer]
-            for (gold, answer), (_, completion) in zip(read, pairs, strict=True)
+            if case is None
+            else grades[case]
+            for case, (gold, completion, _) in zip(cases, rows, strict=True)
         ]
 
-    def grade(self, gold: object, completion: object) -> Grade:
+    def _case(self, gold: str, completion: object, question: str) -> Case | None:
+        """Return what is judged; None where the completion has no answer."""
+        answer = self._extracted(completion)
+        if answer is None:
+            return None
+        reads = question and gold and len(gold) <= self._longest_gold
+        return Case(gold, answer, question if reads and self._judge.reads_question(gold) else "")
+
+    def grade(self, gold: object, completion: object, question: str | None = None) -> Grade:
         """Return the grade of one completion."""
-        return self.grade_many([(gold, completion)])[0]
+        return self.grade_many([(gold, completion)], [question])[0]
 
     def _extracted(self, completion: object) -> str | None:
         if not isinstance(completion, str) or self._is_cut(completion):
@@ -210,32 +237,39 @@ class Grader:
         wrong = self.identity.unfinished == "wrong"
         return wrong and isinstance(completion, str) and is_open(completion)
 
-    def _quick(self, gold: str, answer: str) -> Judged | None:
+    def _quick(self, case: Case) -> Judged | None:
+        gold, answer, question = case
         if not gold or len(gold) > self._longest_gold:
             return "error"
         answer = answer.strip()
         if not answer or len(answer) > self._longest:
             return "unparseable"
         with self._lock:
-            remembered = self._known.get((gold, answer))
+            remembered = self._known.get(Case(gold, answer, question))
         if remembered is not None:
             return remembered
         try:
-            judged = self._judge.quick(gold, answer, self.identity.tolerance)
+            judged = self._judge.quick(gold, answer, self.identity.tolerance, question)
         except Exception as error:  # is a status, counted, and doesn't end a training
             self._report_failing_judge(f"{type(error).__name__}: {error}")
             return "error"
         if judged is not None:
-            self._remember((gold, answer), judged)
+            self._remember(case, judged)
         return judged
 
-    def _full(self, pairs: list[Pair]) -> list[Judged]:
-        if not pairs:
+    def _full(self, cases: list[Case]) -> list[Judged]:
+        if not cases:
             return []
         timeout_s, tolerance = self.identity.timeout_s, self.identity.tolerance
         tasks = [
-            {"gold": gold, "answer": answer.strip(), "tolerance": tolerance, "timeout_s": timeout_s}
-            for gold, answer in pairs
+            {
+                "gold": gold,
+                "answer": answer.strip(),
+                "tolerance": tolerance,
+                "timeout_s": timeout_s,
+                "question": question,
+            }
+            for gold, answer, question in cases
         ]
         judged = self.pool.run(tasks, timeout_s + _GRACE_S)
         if self.pool.failure is not None:
@@ -252,22 +286,22 @@ class Grader:
                 reason,
             )
 
-    def _remember(self, pair: Pair, judged: Judged) -> None:
-        if len(pair[1]) > MAX_LENGTH:
+    def _remember(self, case: Case, judged: Judged) -> None:
+        if len(case.answer) > MAX_LENGTH:
             return
         with self._lock:
-            self._known[pair] = judged
+            self._known[case._replace(answer=case.answer.strip())] = judged
             if len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
 
 
-def grade(gold: object, completion: object) -> Grade:
+def grade(gold: object, completion: object, question: str | None = None) -> Grade:
     """Return the grade of a completion: strict mathematics between <SOLUTION> tags.
 
     Pairs that exact comparison can't decide go to a worker process that is started once and
     shared. For other tags, judges, modes or many completions use a `Grader`.
     """
-    return _shared().grade(gold, completion)
+    return _shared().grade(gold, completion, question)
 
 
 @lru_cache(maxsize=1)

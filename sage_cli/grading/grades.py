@@ -16,7 +16,7 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 Judged = Status | float
 """What a judge says of an answer: a status, or the share in [0, 1] of it that is right."""
 
-GRADING_VERSION = 6
+GRADING_VERSION = 7
 """Raised when a gold and a completion may get another grade than before: by a changed rule of
 extraction, normalisation or judgement, or by a new Math-Verify. Older stored grades are unused."""
 

@@ -12,6 +12,7 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.grading.grades import Judged, Status
 from sage_cli.grading.mathematics.equality import Equality
 from sage_cli.grading.mathematics.notation import DENIES, latex, normalise
+from sage_cli.grading.mathematics.quantities import read_quantity
 from sage_cli.settings.judge_names import (
     BUILT_IN_JUDGES,
     EXTRACTIONS,
@@ -31,19 +32,37 @@ class Judge:
     which finds the judge by name.
     """
 
-    def quick(self, gold: str, answer: str, tolerance: float | None) -> Judged | None:  # noqa: ARG002
+    def reads_question(self, gold: str) -> bool:  # noqa: ARG002
+        """Return True if an answer may be judged otherwise in view of another question."""
+        return False
+
+    def quick(
+        self,
+        gold: str,  # noqa: ARG002
+        answer: str,  # noqa: ARG002
+        tolerance: float | None,  # noqa: ARG002
+        question: str = "",  # noqa: ARG002
+    ) -> Judged | None:
         """Return the status if any text allows it in well under a millisecond, else None.
 
-        `tolerance` is relative and None where answers must be exact.
+        `tolerance` is relative and None where answers must be exact. `question` is "" where it
+        isn't known, and where `reads_question` says that it doesn't count.
         """
         return None
 
-    def full(self, gold: str, answer: str, tolerance: float | None, deadline: float) -> Judged:  # noqa: ARG002
+    def full(
+        self,
+        gold: str,
+        answer: str,
+        tolerance: float | None,
+        deadline: float,  # noqa: ARG002
+        question: str = "",
+    ) -> Judged:
         """Return the status, at whatever cost; the process is killed after `deadline`.
 
         `deadline` is of time.monotonic. TimeoutError counts as `timeout`, any other as `error`.
         """
-        status = self.quick(gold, answer, tolerance)
+        status = self.quick(gold, answer, tolerance, question)
         return "error" if status is None else status
 
     def warm_up(self) -> None:
@@ -61,14 +80,22 @@ class _WithMathVerify(Judge):
 class StrictMath(_WithMathVerify):
     """Exact comparison first; Math-Verify decides the rest, behind guards."""
 
-    def quick(self, gold: str, answer: str, tolerance: float | None) -> Status | None:
+    def reads_question(self, gold: str) -> bool:
+        """Return True for an amount with a unit, and for an angle."""
+        return read_quantity(normalise(gold).rpartition("=")[2]) is not None
+
+    def quick(
+        self, gold: str, answer: str, tolerance: float | None, question: str = ""
+    ) -> Status | None:
         """Return the status unless it takes computer algebra."""
         if not normalise(answer):
             return "unparseable"
-        equal = Equality(tolerance)(gold, answer)
+        equal = Equality(tolerance, question=question)(gold, answer)
         return None if equal is None else _status(equal)
 
-    def full(self, gold: str, answer: str, tolerance: float | None, deadline: float) -> Status:
+    def full(
+        self, gold: str, answer: str, tolerance: float | None, deadline: float, question: str = ""
+    ) -> Status:
         """Return the status, with Math-Verify where exact comparison leaves it open."""
         from sage_cli.grading.mathematics import mathverify
 
@@ -79,7 +106,7 @@ class StrictMath(_WithMathVerify):
             return mathverify.equal(latex(gold), latex(answer), deadline)
 
         try:
-            return _status(bool(Equality(tolerance, prove)(gold, answer)))
+            return _status(bool(Equality(tolerance, prove, question)(gold, answer)))
         except mathverify.UnreadableError:
             return "unparseable"
 
@@ -89,7 +116,14 @@ class PlainMathVerify(_WithMathVerify):
 
     _search = False
 
-    def full(self, gold: str, answer: str, tolerance: float | None, deadline: float) -> Status:  # noqa: ARG002
+    def full(
+        self,
+        gold: str,
+        answer: str,
+        tolerance: float | None,  # noqa: ARG002
+        deadline: float,
+        question: str = "",  # noqa: ARG002
+    ) -> Status:
         """Return Math-Verify's status."""
         from sage_cli.grading.mathematics import mathverify
 
@@ -113,7 +147,13 @@ _DECORATION = re.compile(r"\\(?:text(?:bf|it|rm)?|mathrm|boxed)\b|[*{}$`\"]")
 class Roles(Judge):
     """Right if every name has its role; wrong if one is missing, different or contradicted."""
 
-    def quick(self, gold: str, answer: str, tolerance: float | None) -> Status | None:  # noqa: ARG002
+    def quick(
+        self,
+        gold: str,
+        answer: str,
+        tolerance: float | None,  # noqa: ARG002
+        question: str = "",  # noqa: ARG002
+    ) -> Status | None:
         """Return the status, always."""
         roles = read_gold(gold)
         if not roles:
@@ -196,7 +236,14 @@ class FunctionJudge(Judge):
         except ConfigurationError as error:
             self._refused = error
 
-    def full(self, gold: str, answer: str, tolerance: float | None, deadline: float) -> Judged:  # noqa: ARG002
+    def full(
+        self,
+        gold: str,
+        answer: str,
+        tolerance: float | None,  # noqa: ARG002
+        deadline: float,  # noqa: ARG002
+        question: str = "",  # noqa: ARG002
+    ) -> Judged:
         """Return what the function says.
 
         Raises ConfigurationError, with the line, for what it raises and for what is neither.
@@ -230,7 +277,13 @@ class FunctionJudge(Judge):
 class Verdicts(Judge):
     """Gives `error`: only an imported sample has a verdict, which is read and not judged."""
 
-    def quick(self, gold: str, answer: str, tolerance: float | None) -> Status:  # noqa: ARG002
+    def quick(
+        self,
+        gold: str,  # noqa: ARG002
+        answer: str,  # noqa: ARG002
+        tolerance: float | None,  # noqa: ARG002
+        question: str = "",  # noqa: ARG002
+    ) -> Status:
         """Return `error`."""
         return "error"
 

@@ -52,7 +52,9 @@ def _judged(judge: Judge, task: dict[str, Any]) -> dict[str, Any]:
     signal.setitimer(signal.ITIMER_PROF, task["timeout_s"] + _GRACE_S)
     try:
         deadline = time.monotonic() + task["timeout_s"]
-        judged = judge.full(task["gold"], task["answer"], task["tolerance"], deadline)
+        judged = judge.full(
+            task["gold"], task["answer"], task["tolerance"], deadline, task["question"]
+        )
         return {"judged": judged}
     except TimeoutError:
         return {"judged": "timeout"}

@@ -21,18 +21,11 @@ def two_sided_p(t_K: FloatArray, freedom_K: FloatArray) -> FloatArray:
     return np.asarray(2 * stdtr(freedom_K, -np.abs(t_K)))
 
 
-def two_sided_reach(alpha: float, freedom_K: FloatArray) -> FloatArray:
+def two_sided_reach(alpha: ArrayLike, freedom_K: ArrayLike) -> FloatArray:
     """The t that |T| exceeds with probability `alpha`: 2.776 for 5 % and 4 degrees of freedom."""
     from scipy.special import stdtrit
 
-    return np.asarray(-stdtrit(freedom_K, alpha / 2))
-
-
-def freedom_of(alpha: float, reach_K: FloatArray) -> FloatArray:
-    """The degrees of freedom with which |T| exceeds `reach` with probability `alpha`."""
-    from scipy.special import stdtridf
-
-    return np.asarray(stdtridf(1 - alpha / 2, reach_K))
+    return np.asarray(-stdtrit(freedom_K, np.asarray(alpha) / 2))
 
 
 def log_choose(n: ArrayLike, k: ArrayLike) -> FloatArray:
@@ -317,14 +310,17 @@ class Curve:
 
 
 def pass_matrix(counts: Evaluations, ks: Sequence[int]) -> FloatArray:
-    """pass@k per problem, shape (P, K), averaged over seeds where several are given.
+    """pass@k per problem in the order of their ids, (P, K), averaged over seeds if several.
 
     Seeds are averaged after estimating, not pooled before, so that each seed is one evaluation.
+    Resampled problems are drawn by their place: in the order of ids, intervals don't depend on the
+    order in which a file has its problems.
     """
     seeds = each_seed(counts)
     if not seeds or not len(seeds[0]):
         raise MetricError("no problem was counted, so there is no pass@k")
-    ordered = [seed.ordered(seeds[0].problem_ids) for seed in seeds]
+    ids = sorted(seeds[0].problem_ids)
+    ordered = [seed.ordered(ids) for seed in seeds]
     mean_PK: FloatArray = sum(pass_at_k(seed.n_P, seed.c_P, ks) for seed in ordered) / len(seeds)
     return mean_PK
 

@@ -266,8 +266,14 @@ def model_files(path: str, revision: str | None = None) -> Path:
 
 def pinned_revision(path: str, revision: str | None) -> str | None:
     """The commit of a Hub model, as far as cache or Hub tell; `revision` itself for a folder."""
-    snapshot = None if Path(path).is_dir() else _snapshot(path, revision)
-    return snapshot.name if isinstance(snapshot, Path) else revision
+    snapshot = None if Path(path).is_dir() else cached_snapshot(path, revision)
+    return revision if snapshot is None else snapshot.name
+
+
+def cached_snapshot(name: str, revision: str | None) -> Path | None:
+    """Return the cached folder of a Hub model's commit; None if it can't be had."""
+    snapshot = _snapshot(name, revision)
+    return snapshot if isinstance(snapshot, Path) else None
 
 
 def read_json(file: Path) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from sage_cli.models.folders import (
     pinned_revision,
     without_weights,
 )
+from sage_cli.models.verification import verify_weights
 from sage_cli.settings.inputs import LoraSection, ScratchModel
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ def load_model(
     """Return a causal language model, with the LoRA adapter that its folder may hold.
 
     Only safetensors are read. `trainable` leaves the adapter's weights open to gradients; `kernels`
-    are `kernel_arguments`. Raises DataError when there is no model at `path`.
+    are `kernel_arguments`. Raises DataError when there is no model at `path`, and StoreError if its
+    content isn't what was recorded of it (`verify_weights`).
     """
     import torch
     from transformers import AutoModelForCausalLM
@@ -82,7 +84,8 @@ def load_model(
             f"({ADAPTER_WEIGHTS}) aren't there",
             "copy them into the folder, or name the model itself",
         )
-    with load_explained("model", path, "a Hugging Face folder with config.json and *.safetensors"):
+    expected = "a Hugging Face folder with config.json and *.safetensors"
+    with verify_weights(path, revision), load_explained("model", path, expected):
         base = adapter_base(Path(path)) if has_adapter else str(path)
         model = AutoModelForCausalLM.from_pretrained(
             base,

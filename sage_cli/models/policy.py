@@ -27,6 +27,7 @@ from sage_cli.models.folders import (
     tokenizer_facts,
     whole_model,
 )
+from sage_cli.models.verification import sealed_to_load
 from sage_cli.settings.inputs import PretrainedModel, PromptSection, ScratchModel
 from sage_cli.settings.presets import preset_for
 from sage_cli.settings.sampling import DecodingSection
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from sage_cli.problems.template import PromptTemplate
 
 SAGE_FILE = "sage.json"
-_LOADED = (".safetensors", ".json", ".jinja", ".model", ".txt")
-"""How the files of a checkpoint end that models and tokenizers are loaded from."""
 
 
 def settings_to_export(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -275,9 +274,7 @@ class Policy:
         if is_adapter(folder) and (base := run_of(Path(adapter_base(folder)))) is not None:
             Policy.of_run(base).require_own()
         if self.checkpoint is not None:
-            sealed = read_json(folder / SEAL).get("files", {})
-            loaded = {name: sealed[name] for name in sealed if name.endswith(_LOADED)}
-            if changed := changed_files(folder, loaded):
+            if changed := changed_files(folder, sealed_to_load(folder)):
                 raise StoreError(
                     f"{folder / changed[0]} isn't what the training saved",
                     "restore it, or remove the checkpoint",

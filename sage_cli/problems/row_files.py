@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from sage_cli.errors import DataError
-from sage_cli.file_hash import file_hash
+from sage_cli.file_hash import read_hash
 from sage_cli.json_value import json_value
 
 DELIMITERS = (",", ";", "\t")
@@ -39,7 +39,7 @@ def read_file(path: Path, inside: str | None = None) -> Iterator[Row]:
 def content(path: Path) -> str:
     """Return the SHA-256 of a file's content. Raises DataError when it isn't there."""
     _require(path)
-    return file_hash(path)
+    return read_hash(path)
 
 
 def _require(path: Path) -> None:

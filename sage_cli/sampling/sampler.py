@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
+from sage_cli.models.verification import verify_weights
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.settings.inputs import PromptSection
 from sage_cli.settings.own_code import in_words, load_plugin
@@ -168,8 +169,9 @@ def too_long(tokens: int, new: int, context: int | None) -> str | None:
 def build_sampler(setup: SamplerSetup) -> Sampler:
     """Return the sampler of `setup`, with its model loaded unless servers sample.
 
-    Raises DataError without a model or tokenizer, SamplingError if the backend cannot run here or a
-    server serves another model, ConfigurationError if a registered factory makes no sampler.
+    Raises DataError without a model or tokenizer, StoreError if the model isn't what was recorded
+    of it, SamplingError if the backend cannot run here or a server serves another model,
+    ConfigurationError if a registered factory makes no sampler.
     """
     match chosen_backend(setup.section):
         case "server":
@@ -179,11 +181,13 @@ def build_sampler(setup: SamplerSetup) -> Sampler:
         case "vllm":
             from sage_cli.sampling.vllm_sampler import VllmSampler
 
-            return VllmSampler(setup)
+            with verify_weights(setup.model, setup.revision):
+                return VllmSampler(setup)
         case "transformers":
             return _transformers(setup)
         case name:
-            return _plugin(name, setup)
+            with verify_weights(setup.model, setup.revision):
+                return _plugin(name, setup)
 
 
 _WINDOWS = ("sliding_attention", "chunked_attention")

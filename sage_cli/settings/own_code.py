@@ -18,7 +18,7 @@ from traceback import extract_tb
 from typing import TYPE_CHECKING, Any
 
 from sage_cli.errors import ConfigurationError, SageError
-from sage_cli.file_hash import file_hash
+from sage_cli.file_hash import read_hash
 
 if TYPE_CHECKING:
     from pydantic import ValidationInfo
@@ -212,7 +212,7 @@ class OwnFunction:
     @property
     def identity(self) -> str:
         """Its label with the hash of its file's bytes; what the file imports is no part of it."""
-        return f"{self.label} sha256:{file_hash(self.file)[:_DIGITS]}"
+        return f"{self.label} sha256:{read_hash(self.file)[:_DIGITS]}"
 
     def require(self) -> None:
         """Raise ConfigurationError unless its file is there and defines it; nothing is run."""
@@ -258,7 +258,7 @@ class OwnFunction:
     @property
     def module(self) -> str:
         """The name under which its module is loaded."""
-        return f"sage_own_{self.file.stem}_{file_hash(self.file)[:_DIGITS]}"
+        return f"sage_own_{self.file.stem}_{read_hash(self.file)[:_DIGITS]}"
 
 
 def _run_file(file: Path, module_name: str) -> None:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,13 +18,14 @@ from trl.rewards import get_soft_overlong_punishment
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import TrainingError
-from sage_cli.evaluation.benchmarks import grader_for
+from sage_cli.evaluation.benchmarks import grader_for, questions_by_gold
 from sage_cli.grading.grades import AnswerTags, Grade, answer_begin
 from sage_cli.methods.hooks import GradeCompletions, Setup
 from sage_cli.methods.method import Method, OnlineMethod, batch_of
 from sage_cli.models.loading import context_of
 from sage_cli.models.planned import policy_and_reference
 from sage_cli.models.tokenizer import keep_tags
+from sage_cli.models.verification import verify_weights
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
@@ -108,10 +109,13 @@ def train(training: Training, run: Run, watch: Watch | None, _progress: Progress
         if training.validation:
             validator = stack.enter_context(training.validation.begun(tokenizer, on_sampled))
 
+        questions = questions_by_gold(training.problems)
+
         def grades(golds: Sequence[str], completions: Sequence[str]) -> list[Grade]:
             opened = template.opened or ""
             texts = [opened + completion for completion in completions]
-            return grader.grade_many(list(zip(golds, texts, strict=True)))
+            asked = map(questions.get, golds)
+            return grader.grade_many(list(zip(golds, texts, strict=True)), asked)
 
         inputs = RlInputs(
             model=model,
@@ -145,7 +149,9 @@ def train_rl(config: SageConfig, inputs: RlInputs, run: Run, on_step: OnStep) ->
         checkpoint = prepare_resume(run, config.rl, inputs.model)
     done = step_of(checkpoint) if checkpoint else 0
     engine = engine_as_asked(config.rl.seed, done, config.rollout.logprobs_mode)
-    with as_launched(), engine, memory_explained(LOADING, run):
+    # TRL loads the reference itself
+    reference = verify_weights(inputs.reference) if inputs.reference else nullcontext()
+    with as_launched(), engine, memory_explained(LOADING, run), reference:
         trainer = build_trainer(config, inputs, run, on_step)
     # a checkpoint inside a generation batch would lose the batch's other completions
     period, need = config.rl.steps_per_batch, memory_need(config)

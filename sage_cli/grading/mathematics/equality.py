@@ -28,6 +28,7 @@ from sage_cli.grading.mathematics.numbers import (
     with_point,
     within,
 )
+from sage_cli.grading.mathematics.quantities import read_quantity, same_amount, without_unit
 from sage_cli.grading.mathematics.structure import (
     Solutions,
     Structure,
@@ -81,10 +82,14 @@ _MISREAD = re.compile(
 
 @dataclass(frozen=True)
 class Equality:
-    """The comparison of answers: with a relative tolerance or exact, with algebra or without."""
+    """The comparison of answers: with a relative tolerance or exact, with algebra or without.
+
+    An amount that the `question` says is no answer to a gold in another unit.
+    """
 
     tolerance: float | None = None
     prove: Prove | None = None
+    question: str = ""
 
     def __call__(self, gold_text: str, answer_text: str) -> bool | None:
         """Return True if the answer equals the gold; both as written."""
@@ -118,6 +123,8 @@ class Equality:
             return self._same_residue(gold, answer)
         if "≈" in gold or "≈" in answer:
             return self._same_rounded(gold, answer)
+        if (same := self._same_quantity(gold, answer)) is not None:
+            return same
         name, number = _named_number(gold)
         if number is not None:
             is_right = self._is_number(name, number, answer)
@@ -185,6 +192,26 @@ class Equality:
         if value or self.tolerance is None:
             return bool(decimal and value) and self.equal(gold, value)
         return self.equal(gold, decimal)
+
+    def _same_quantity(self, gold: str, answer: str) -> bool | None:
+        """Return True if the answer is the gold's amount in another unit, as 2500 g for 2.5 kg.
+
+        False if it is the amount as the question says it, None if this rule doesn't decide.
+        """
+        name, _, last = gold.rpartition("=")
+        quantity = read_quantity(last)
+        if quantity is None:
+            return None
+        *before, last = split(answer, "=")
+        if name and before and is_name(before[0]) and before[0] != name:
+            return None
+        values = [*(member for member in before if not is_name(member)), last]
+        amounts = [read_quantity(member, spoken=True) for member in values]
+        same = [
+            amount and same_amount(quantity, amount, self.question, self.tolerance)
+            for amount in amounts
+        ]
+        return None if None in same else all(same)
 
     def _is_number(self, name: str, gold: Number, answer: str) -> bool:
         """Return True if the answer is the number, once or repeated."""
@@ -281,7 +308,7 @@ class Equality:
             if compare(gold, answer) or "π" in _DENOMINATOR.sub(r"\1", gold + answer):
                 return compare(gold, answer)
             gold, answer = gold.replace("°", ""), answer.replace("°", "")
-        (gold, gold_unit), (answer, unit) = _without_unit(gold), _without_unit(answer)
+        (gold, gold_unit), (answer, unit) = without_unit(gold), without_unit(answer)
         if not same_unit(gold_unit, unit):
             return False
         if gold == answer:
@@ -401,13 +428,6 @@ def _as_fraction(text: str) -> str:
     return (
         f"{ratio[1]}/{ratio[2]}" if ratio and math.gcd(int(ratio[1]), int(ratio[2])) == 1 else text
     )
-
-
-def _without_unit(text: str) -> tuple[str, str]:
-    r"""`text` without the unit at its end, and the unit: 7\pi\text{ cm}^2 is 7\pi and cm^2."""
-    begin = text.find(r"\text{")
-    unit = read_unit(text[begin:]) if begin > 0 and text[begin - 1] not in "_^{" else None
-    return (text[:begin].strip(), unit) if unit else (text, "")
 
 
 def _with_distinct_letters(gold: str, answer: str) -> tuple[str, str]:

@@ -24,12 +24,14 @@ _UNITS = {
     "inch": ("in inches", "0.0254 length"), "foot": ("ft feet", "0.3048 length"),
     "yard": ("yd yds", "0.9144 length"), "mile": ("mi", "1609.344 length"),
     "parsec": ("pc", "1 parsec"), "acre": ("", "4046.8564224 length^2"),
+    "hectare": ("ha", "1e4 length^2"),
     "liter": ("l L litre", "1e-3 length^3"), "gallon": ("gal", "1 gallon"),
+    "quart": ("qt", "1/4 gallon"), "pint": ("pt", "1/8 gallon"), "cup": ("", "1/16 gallon"),
     "gram": ("g", "1e-3 mass"), "ounce": ("oz", "0.028349523125 mass"),
     "pound": ("lb lbs GBP", "1 pound"), "ton": ("tonne", "1 ton"), "mole": ("mol", "1 mole"),
     "second": ("s sec secs", "1 time"), "minute": ("min mins", "60 time"),
     "hour": ("h hr hrs", "3600 time"), "day": ("", "86400 time"), "week": ("", "604800 time"),
-    "month": ("", "1 month"), "year": ("yr yrs", "1 year"), "hertz": ("Hz", "1 time^-1"),
+    "month": ("", "1 month"), "year": ("yr yrs", "12 month"), "hertz": ("Hz", "1 time^-1"),
     "mph": ("", "0.44704 length time^-1"), "kmh": ("kmph kph", "1000/3600 length time^-1"),
     "newton": ("N", "1 mass length time^-2"), "pascal": ("Pa", "1 mass length^-1 time^-2"),
     "joule": ("J", "1 mass length^2 time^-2"), "erg": ("", "1e-7 mass length^2 time^-2"),
@@ -62,6 +64,8 @@ _PREFIXED = words(
     "meter parsec liter gram mole second year hertz newton pascal joule watt calorie ampere "
     "coulomb farad volt tesla henry ohm electronvolt bit byte kelvin"
 )
+Dimensions = frozenset[tuple[str, int]]
+"""Base dimensions with their exponents."""
 _CUSTOMARY = words("mm cm km kg ml mL kN kW")
 _POWERS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
 _TEMPERATURES = {
@@ -84,6 +88,9 @@ _WORD = re.compile(r"[A-Za-z]+")
 _SHAPE = re.compile(r"(?:[A-Za-z°%]|\^\{?-?[1-9]\}?|[ ./*'-])*")
 _TOKEN = re.compile(r"[A-Za-z]+|[°%/]|\^\{?-?[1-9]\}?")
 _OF_THE_SUN = re.compile(r"[MLR]_\{? ?(?:\\odot|\\text\{ ?sun ?\}) ?\}?")
+_UNIT_GROUP = r"((?:[^{}\d]|\{[^{}]*\}|\^\d)+)"
+_UNIT_FRACTION = re.compile(rf"\\frac ?\{{{_UNIT_GROUP}\}} ?\{{{_UNIT_GROUP}\}}")
+r"""\frac{\text{km}}{\text{h}}"""
 _SECANT = re.compile(r"\\sec\s*$")
 
 
@@ -130,13 +137,14 @@ def _written_out(text: str) -> str:
     text = re.sub(r"\\mu ?(\\text ?\{)? ?(?=[A-Za-z])", r"\1micro", text)
     for command, word in _COMMANDS.items():
         text = text.replace(command, word)
+    text = _UNIT_FRACTION.sub(r"\1/\2", text)
     text = re.sub(r"^\s*(?:\[(.*)\]|\((.*)\))$", r"\1\2", text)
     return re.sub(r"(?<![A-Za-z^_ ])\{ ?([A-Za-z]*) ?\}", r"\\text{\1}", text)
 
 
 def same_unit(gold: str, answer: str) -> bool:
     """Return False only where both are known units of another size or dimension."""
-    sizes = _size(gold), _size(answer)
+    sizes = unit_size(gold), unit_size(answer)
     return None in sizes or not gold or not answer or sizes[0] == sizes[1]
 
 
@@ -146,7 +154,12 @@ def _is_symbol(word: str) -> bool:
 
 
 def _is_known(word: str) -> bool:
-    return _size(_name(word)) is not None or word in _POWERS or word == "per"
+    return is_unit(word) or word in _POWERS or word == "per"
+
+
+def is_unit(word: str) -> bool:
+    """Return True for the name of a unit whose size is known: kg, miles, hour."""
+    return unit_size(_name(word)) is not None
 
 
 @lru_cache(maxsize=4096)
@@ -192,7 +205,7 @@ def _powers(text: str) -> Counter[str] | None:
 
 
 @lru_cache(maxsize=4096)
-def _size(unit: str) -> tuple[Fraction, frozenset[tuple[str, int]]] | None:
+def unit_size(unit: str) -> tuple[Fraction, Dimensions] | None:
     """The factor and the base dimensions of a unit as `read_unit` gives it; None if unknown."""
     factor, dimensions = Fraction(1), Counter[str]()
     for name, exponent in map(_factor, unit.split()):
@@ -223,6 +236,12 @@ _SIGNED = rf"[+-]? ?{_DECIMAL}"
 _POWER = r"10\^(?:\{ ?([+-]?\d+) ?\}|\( ?([+-]?\d+) ?\)|([+-]?\d+))"
 _TOP = rf"(?:\{{ ?({_SIGNED}) ?\}}|(\d))"
 _FRACTION = re.compile(rf"\\frac ?{_TOP} ?{_TOP}", re.ASCII)
+_OVER_UNIT = re.compile(
+    rf"\\frac ?\{{ ?({_DECIMAL}) ?(\\text ?\{{[^{{}}]*\}}(?:\^\d)?)\}} ?"
+    r"\{ ?(\\text ?\{[^{}]*\}(?:\^\d)?)\}",
+    re.ASCII,
+)
+r"""\frac{45\text{ km}}{\text{h}}"""
 _SLASHED = re.compile(rf"({_DECIMAL}) ?/ ?({_DECIMAL})", re.ASCII)
 _MIXED_SLASHED = re.compile(r"(\d+) (\d+) ?/ ?(\d+)", re.ASCII)
 _REPEATING = re.compile(
@@ -313,6 +332,8 @@ def _unsigned(text: str) -> tuple[Fraction, str] | None:
     if match := _FRACTION.match(text):
         top, bottom = match[1] or match[2], match[3] or match[4]
         return _ratio(top, bottom, text[match.end() :])
+    if match := _OVER_UNIT.match(text):
+        return Fraction(match[1]), f"{match[2]}/{match[3]}{text[match.end() :]}"
     if match := _REPEATING.match(text):
         period = "".join(digits for digits in match.groups()[2:] if digits)
         return _repeated(match[1], match[2], period), text[match.end() :]

@@ -67,14 +67,24 @@ def test_a_pair_is_judged_once_within_a_call_and_across_calls(monkeypatch):
         judged = []
         quick = type(grader._judge).quick
 
-        def counting(self, gold, answer, tolerance):
+        def counting(self, gold, answer, *others):
             judged.append(answer)
-            return quick(self, gold, answer, tolerance)
+            return quick(self, gold, answer, *others)
 
         monkeypatch.setattr(type(grader._judge), "quick", counting)
         grader.grade_many([("3", tagged("3"))] * 50 + [("3", f"so {tagged('4')}")] * 50)
         grader.grade_many([("3", tagged("4"))])
     assert judged == ["3", "4"]
+
+
+def test_a_pair_is_judged_for_each_question_that_counts(grader):
+    pairs = [("2500 grams", tagged("2.5 kg"))] * 4 + [("x+1", tagged("1+x"))]
+    questions = [None, "Convert 2.5 kg to grams.", "How heavy is it?", "", "How many kg?"]
+    statuses = [grade.status for grade in grader.grade_many(pairs, questions)]
+    assert statuses == ["right", "wrong", "right", "right", "right"]
+    assert grader.grade(*pairs[0], questions[1]).status == "wrong"
+    with pytest.raises(ValueError, match="argument"):
+        grader.grade_many(pairs, questions[:2])
 
 
 def test_grades_are_remembered_within_bounds_and_a_bug_is_an_error(monkeypatch):
@@ -205,7 +215,7 @@ def test_an_identity_has_what_decides_a_grade_and_nothing_else():
     assert Grader(boxed=True).identity == Grader(extract="boxed").identity
     assert Grader(boxed=True).grade("27", r"\boxed{27}") == Grade("right", "27")
     # whoever raises the pin raises GRADING_VERSION, and then this line
-    assert (GRADING_VERSION, version("math-verify")) == (6, "0.9.0")
+    assert (GRADING_VERSION, version("math-verify")) == (7, "0.9.0")
 
 
 SCRIPT = """

@@ -95,7 +95,7 @@ CASES = [
     ("m", ["m"], ["M"]),
     (r"\alpha", [r"\alpha", "α"], ["a"]),
     (r"\sqrt{2} \cos (2 t-\pi / 4)", [r"\sqrt2\cos(2t-\frac{\pi}{4})", r"\cos 2t+\sin 2t"], []),
-    (r"30^\circ", ["30", "30 degrees", "30°"], [r"\frac{\pi}{6}", r"150^\circ"]),
+    (r"30^\circ", ["30", "30 degrees", "30°", r"\frac{\pi}{6}"], [r"\frac{\pi}{3}", r"150^\circ"]),
     (r"\infty", [r"\infty", "infinity"], ["5"]),
     (r"\text{4:30 p.m.}", [], ["4:30"]),
     ("2220", [], ["2220_{10}"]),

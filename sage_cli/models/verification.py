@@ -1,0 +1,133 @@
+"""The weights that are loaded, compared with the hashes that were recorded of them.
+
+Commands that load nothing believe the cache of hashes (`file_hash.py`). Where weights are loaded,
+their content is hashed: a byte that rotted on the disk, or came with a backup of the same size and
+time, changes results and is noticed by nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+
+from sage_cli.errors import StoreError
+from sage_cli.file_hash import remembered_hash
+from sage_cli.models.folders import adapter_base, cached_snapshot, is_adapter, read_json
+from sage_cli.store.run import SEAL, run_of
+
+_AT_ONCE = 4
+"""Files that are read at once: the loader reads too, and needs the cores."""
+_CHUNK = 1 << 20
+"""Bytes between two looks at whether the hash is still wanted."""
+_LOADED = (".safetensors", ".json", ".jinja", ".model", ".txt")
+"""The endings of the files of a checkpoint that models and tokenizers are loaded from."""
+_SHA256 = re.compile("[0-9a-f]{64}")
+"""The name of a large file in the Hub's cache."""
+
+
+@dataclass(frozen=True)
+class RecordedFile:
+    """A file of a model with the SHA-256 that it had, and what to do if it has another now."""
+
+    path: Path
+    sha256: str
+    next_step: str
+
+
+@contextmanager
+def verify_weights(path: str | Path, revision: str | None = None) -> Iterator[None]:
+    """Hash a model's files in threads while the block loads them; an adapter's base's, too.
+
+    Of several processes of a machine the first one does so. Raises StoreError, at the block's end
+    or in place of its error, if a file's content isn't what was recorded of it.
+    """
+    if os.environ.get("LOCAL_RANK", "0") != "0":
+        yield
+        return
+    left = Event()
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        try:
+            files = list(recorded_files(path, revision))
+            hashes = [threads.submit(_hash, file.path, left) for file in files]
+
+            def check() -> None:
+                for file, sha256 in zip(files, hashes, strict=True):
+                    if sha256.result() != file.sha256:
+                        raise StoreError(
+                            f"{file.path} is damaged, or was changed: its content isn't what was "
+                            "recorded of it",
+                            file.next_step,
+                        )
+
+            try:
+                yield
+            except Exception:
+                check()  # a damaged file explains better why loading failed
+                raise
+            check()
+        finally:
+            left.set()  # Ctrl-C doesn't wait for gigabytes
+
+
+def recorded_files(path: str | Path, revision: str | None = None) -> Iterator[RecordedFile]:
+    """Yield the files of the model at `path` whose hashes are known, an adapter's base's first.
+
+    The manifest has those of a run's model, the seal those of a checkpoint. The Hub's cache names
+    large files by their hashes. Of any other file that hash counts by which this command, or an
+    earlier one, told what model it is.
+    """
+    folder = Path(path) if Path(path).is_dir() else cached_snapshot(str(path), revision)
+    if folder is None:
+        return
+    if is_adapter(folder):
+        yield from recorded_files(adapter_base(folder), revision)
+    if run := run_of(folder) if folder.name == "model" else None:
+        files = run.known.get("files") or {}
+        recorded = {name[6:]: files[name] for name in files if name.startswith("model/")}
+        next_step = "restore the file, or train the run again with --fresh"
+    else:
+        recorded = sealed_to_load(folder)
+        next_step = "restore the file, or remove the checkpoint"
+    for name, sha256 in recorded.items():
+        yield RecordedFile(folder / name, str(sha256), next_step)
+    if not recorded:
+        yield from filter(None, map(_recorded_elsewhere, sorted(folder.iterdir())))
+
+
+def sealed_to_load(checkpoint: Path) -> dict[str, str]:
+    """Return the hashes in a checkpoint's seal of what is loaded as a model; empty without one."""
+    sealed = read_json(checkpoint / SEAL).get("files") or {}
+    return {name: str(sealed[name]) for name in sealed if name.endswith(_LOADED)}
+
+
+def _recorded_elsewhere(file: Path) -> RecordedFile | None:
+    """Return a file with its hash by the Hub's cache or by ours; None if neither has one."""
+    if not file.name.endswith(_LOADED) or not file.is_file():
+        return None
+    stored = file.resolve()
+    if _SHA256.fullmatch(stored.name):
+        return RecordedFile(stored, stored.name, "remove the file, and fetch the model again")
+    if (sha256 := remembered_hash(file)) is None:
+        return None
+    return RecordedFile(file, sha256, f"restore the file; if the change is meant, `touch {file}`")
+
+
+def _hash(path: Path, left: Event) -> str | None:
+    """Return the SHA-256 of a file; None if it can't be read, or once the block was `left`."""
+    digest, buffer = hashlib.sha256(), memoryview(bytearray(_CHUNK))
+    try:
+        with path.open("rb", buffering=0) as file:
+            while size := file.readinto(buffer):
+                digest.update(buffer[:size])
+                if left.is_set():
+                    return None
+    except OSError:
+        return None
+    return digest.hexdigest()
