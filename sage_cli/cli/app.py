@@ -5,7 +5,6 @@ A command ends with a panel for a user's mistake, and with a way to resume when 
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import signal
@@ -35,10 +34,11 @@ from sage_cli.cli.console import (
 from sage_cli.errors import (
     EXIT_INTERRUPTED,
     EXIT_OTHER,
+    SURROUNDINGS,
     ConfigurationError,
     Interrupted,
     SageError,
-    StoreError,
+    SurroundingsError,
 )
 from sage_cli.settings.passwords import without_passwords, word_without_passwords
 
@@ -89,9 +89,6 @@ def ask_nobody() -> None:
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 
-SURROUNDINGS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
-"""Errors of a file system that no program can help: it is full, or somebody else's."""
-
 TRAINING_LIBRARIES = {"torch", "transformers", "trl", "peft", "accelerate", "datasets", "wandb"}
 """What the extra `train` installs besides the base installation, which measures."""
 
@@ -136,15 +133,19 @@ class SageGroup(TyperGroup):
             error.message = visible(without_passwords(error.message)) + _here(error)
             emit_error(error.format_message(), None, error.exit_code)
             raise
-        except (SageError, ModuleNotFoundError, OSError) as error:
+        except (SageError, ModuleNotFoundError, OSError, MemoryError) as error:
             if (mistake := _mistake(error)) is None:
                 raise
             show_error(mistake, mistake.exit_code)
             raise typer.Exit(mistake.exit_code) from None
 
 
-def _mistake(error: SageError | ModuleNotFoundError | OSError) -> SageError | None:
-    """Return what a user can mend of an error; None for a bug."""
+def _mistake(error: SageError | ModuleNotFoundError | OSError | MemoryError) -> SageError | None:
+    """Return what a user can do about an error; None for a bug.
+
+    By the number of the system's error, not by where it was raised: any file may lie on a disk that
+    fails. pyarrow's lack of memory is a MemoryError, too.
+    """
     if isinstance(error, SageError):
         return error
     if isinstance(error, ModuleNotFoundError):
@@ -158,15 +159,8 @@ def _mistake(error: SageError | ModuleNotFoundError | OSError) -> SageError | No
                 'pip install "sage-rlvr[train]"; in a checkout: pip install -e ".[train]"',
             )
         )
-    where = f"{error.filename}: " if error.filename else ""
-    return (
-        None
-        if error.errno not in SURROUNDINGS
-        else StoreError(
-            f"{where}{error.strerror}",
-            "mend that and type the same command again: what was stored until now is kept",
-        )
-    )
+    by_system = isinstance(error, MemoryError) or error.errno in SURROUNDINGS
+    return SurroundingsError(error) if by_system else None
 
 
 def _here(error: typer.TyperException) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from sage_cli.config.schema import SageConfig
     from sage_cli.evaluation.evaluate import Evaluation
     from sage_cli.metrics import Comparison, Counts, Side
+    from sage_cli.metrics.comparison import TrainingSeed
     from sage_cli.metrics.intervals import Resampling
     from sage_cli.models.policy import Policy
     from sage_cli.reports.document import Report
@@ -43,6 +45,13 @@ def command(
     seeds: options.Seeds = None,
     limit: options.Limit = None,
     grade: options.SecondJudge = None,
+    unpaired: Annotated[
+        bool,
+        typer.Option(
+            "--unpaired",
+            help="Use all runs of both sides, although some share their training seed.",
+        ),
+    ] = False,
     allow_template_mismatch: options.OtherTemplate = False,
     preset: options.Presets = None,
     config: options.ConfigFile = None,
@@ -72,7 +81,9 @@ def command(
         names, preset, config, set_, runs, "compare", evaluation=flags
     )
     with Live() as live:
-        report = compare(Evaluation(settings), sides[0], sides[1], live, labels, grade)
+        report = compare(
+            Evaluation(settings), sides[0], sides[1], live, labels, grade, unpaired=unpaired
+        )
     show_report(report, json, notes=notes)
 
 
@@ -87,14 +98,22 @@ def compare(
     progress: Progress,
     labels: SideLabels = (None, None),
     second: str | None = None,
+    *,
+    unpaired: bool = False,
 ) -> Report:
     """Measure what the sample sets of runs and models lack, compare, and write the report.
 
-    With `second`, a judge of texts, a sample is right that both judges find right.
+    With `second`, a judge of texts, a sample is right that both judges find right. `unpaired` uses
+    all runs of both sides, although some share their training seed.
     """
     from sage_cli.evaluation.samples import missing
     from sage_cli.evaluation.text_judges import judged_again, text_judges
-    from sage_cli.models.compatibility import own_controls, refuse_several_methods, unchecked
+    from sage_cli.models.compatibility import (
+        own_controls,
+        refuse_several_methods,
+        training_seed,
+        unchecked,
+    )
     from sage_cli.models.policy import named_policy, refuse_equal_labels
     from sage_cli.reports.comparison_report import comparison_document, unchecked_notes, with_own
     from sage_cli.reports.document import grade_notes, is_mostly_unread
@@ -142,7 +161,12 @@ def compare(
     with progress.doing("comparing, and writing the report"):
         bases = {name for name, policy in policies.items() if not is_training(policy)}
         counts_of, resampling = counts.__getitem__, _resampling(config)
-        comparisons = compare_named(a, b, counts_of, ks, resampling, labels=labels, bases=bases)
+        began = {name: training_seed(policy) for name, policy in policies.items()}
+        compared = partial(
+            compare_named, counts_of=counts_of, ks=ks, resampling=resampling, seeds=began,
+            unpaired=unpaired,
+        )  # fmt: skip
+        comparisons = compared(a, b, labels=labels, bases=bases)
         unknown = [label for side in sides for label in unchecked(side, runs)]
         unread = [seed for seeds in measured.values() for seed in seeds if is_mostly_unread(seed)]
         own_notes = () if controls else notes
@@ -150,7 +174,7 @@ def compare(
         document = comparison_document(comparisons, evaluated.provenance, notes)
         if less := [policy.word for policy in controls]:
             guided, called = a if pair is sides else b, (None, f"its own control {_label(less)}")
-            controlled = compare_named(guided, less, counts_of, ks, resampling, labels=called)
+            controlled = compared(guided, less, labels=called)
             document = with_own(document, controlled)
         return document.write(_folder(config, comparisons, ks))
 
@@ -233,10 +257,13 @@ def compare_named(
     *,
     labels: SideLabels = (None, None),
     bases: Set[str] = frozenset(),
+    seeds: Mapping[str, TrainingSeed | None] | None = None,
+    unpaired: bool = False,
 ) -> dict[str, Comparison]:
     """Compare the runs named `a` with those named `b` on every benchmark that all have.
 
-    `bases` are the names of models that are no trainings of a method.
+    `bases` are the names of models that are no training runs of a method, `seeds` says what each
+    run began with, as far as that is known.
     """
     from sage_cli.metrics import Side, compare_sides
     from sage_cli.metrics.intervals import USUAL
@@ -252,11 +279,12 @@ def compare_named(
 
     def side(label: str, names: Sequence[str], benchmark: str) -> Side:
         runs = tuple(counts_of(name)[benchmark] for name in names)
-        return Side(label, runs, base=bases >= set(names))
+        began = tuple((seeds or {}).get(name) for name in names)
+        return Side(label, runs, base=bases >= set(names), seeds=began)
 
     def compared(benchmark: str) -> Comparison:
         sides = side(label_a, a, benchmark), side(label_b, b, benchmark)
-        return compare_sides(*sides, ks, resampling or USUAL)
+        return compare_sides(*sides, ks, resampling or USUAL, unpaired=unpaired)
 
     return {benchmark: compared(benchmark) for benchmark in shared}
 

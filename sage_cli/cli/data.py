@@ -14,15 +14,11 @@ from sage_cli.cli import options
 from sage_cli.cli.app import new_app
 from sage_cli.cli.console import Live, console, doing, emit, show_report
 from sage_cli.errors import ConfigurationError, SageError
-from sage_cli.problems.load import (
-    duplicates,
-    find_overlap,
-    load_problems,
-    local_files,
-    read_problems,
-)
+from sage_cli.problems.data_set import DataSet, Group
+from sage_cli.problems.load import load_problems, read_problems
+from sage_cli.problems.overlap import duplicates, find_overlap
 from sage_cli.problems.registry import ENTRIES, Entry, find, require_known_revisions
-from sage_cli.problems.rows import DataSet, Group
+from sage_cli.problems.sources import local_files
 from sage_cli.settings.inputs import DataSection
 
 if TYPE_CHECKING:

@@ -48,7 +48,8 @@ from sage_cli.models.planned import (
     sft_run,
 )
 from sage_cli.models.policy import Policy, named_policy, named_run
-from sage_cli.problems.load import check_rows, load_demonstrations
+from sage_cli.problems.demonstrations import load_demonstrations
+from sage_cli.problems.load import check_rows
 from sage_cli.problems.problem import Demonstration
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress, Silent

@@ -26,7 +26,7 @@ from sage_cli.models.folders import (
     require_whole_weights,
 )
 from sage_cli.models.policy import Policy, named_policy
-from sage_cli.problems.load import demonstrations_identity, training_identity
+from sage_cli.problems.identity import demonstrations_identity, training_identity
 from sage_cli.settings.inputs import PretrainedModel, ScratchModel, kernel_arguments, trained_dtype
 from sage_cli.settings.presets import OFFICIAL, accelerate_file
 from sage_cli.settings.sampling import DecodingSection, RolloutSection

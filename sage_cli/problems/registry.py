@@ -10,18 +10,11 @@ from pathlib import Path
 
 from sage_cli.errors import DataError
 from sage_cli.problems.arithmetic import Arithmetic
+from sage_cli.problems.data_set import DataSet, Group
+from sage_cli.problems.golds import after_hashes, before_unit, in_last_box, integer, whole
 from sage_cli.problems.knights_knaves import KnightsKnaves
 from sage_cli.problems.problem import SPLITS, Generated, Generator
 from sage_cli.problems.row_files import SUFFIXES
-from sage_cli.problems.rows import (
-    DataSet,
-    Group,
-    after_hashes,
-    before_unit,
-    in_last_box,
-    integer,
-    whole,
-)
 from sage_cli.settings.inputs import DataSection
 
 _MATH500 = DataSet(

@@ -22,9 +22,9 @@ from sage_cli.errors import DataError, SageError
 from sage_cli.methods.method import batch_of
 from sage_cli.models.planned import planned_base, rl_run, state
 from sage_cli.models.policy import Policy, checkpoint_steps, named_policies
+from sage_cli.problems.data_set import DataSet, Group
 from sage_cli.problems.load import benchmark_names, is_here, load_problems
 from sage_cli.problems.registry import find, is_file_name
-from sage_cli.problems.rows import DataSet, Group
 from sage_cli.settings.inputs import DataSection
 from sage_cli.store.files import TornError, identity_of, name_once, read_object, write_object
 from sage_cli.store.run import Run, Runs

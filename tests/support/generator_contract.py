@@ -10,7 +10,7 @@ import sys
 from abc import ABC, abstractmethod
 from dataclasses import asdict
 
-from sage_cli.problems.load import normalised
+from sage_cli.problems.overlap import normalised
 from sage_cli.problems.problem import Generator
 
 COUNT, BATCH_SIZE = 37, 8

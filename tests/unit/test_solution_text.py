@@ -5,7 +5,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from sage_cli.grading.grades import AnswerTags, extract
-from sage_cli.problems.rows import in_last_box
+from sage_cli.problems.golds import in_last_box
 from sage_cli.solution_text import is_open, last_boxed, last_boxes, stop_end
 
 

@@ -26,14 +26,14 @@ def rename_bound(gold: str, answer: str) -> tuple[str, str]:
     \sum_{k=1}^n k^2 and \sum_{j=1}^n j^2 become one. A name that also stands outside its sum stays:
     there it is another variable.
     """
-    found = [list(_bound(text)) for text in (gold, answer)]
-    if not found[0] or len(found[0]) != len(found[1]):
+    bound = [list(_bound(text)) for text in (gold, answer)]
+    if not bound[0] or len(bound[0]) != len(bound[1]):
         return gold, answer
     used = {token for text in (gold, answer) for token in _TOKEN.findall(text)}
     fresh = [name for name in _FRESH if name not in used]
-    if len(fresh) < len(found[0]):
+    if len(fresh) < len(bound[0]):
         return gold, answer
-    names = [{old: fresh[n] for n, old in enumerate(bound)} for bound in found]
+    names = [dict(zip(olds, fresh, strict=False)) for olds in bound]
     return _renamed(gold, names[0]), _renamed(answer, names[1])
 
 

@@ -63,8 +63,10 @@ class UnreadableError(ValueError):
 def read_expression(text: str) -> tuple[Evaluate, frozenset[str]] | None:
     """The function of a point that the normalised `text` is, and its symbols, if readable."""
     parser = _parser_of(text)
+    if parser is None:
+        return None
     try:
-        return parser and (parser.whole(), frozenset(parser.symbols))
+        return parser.whole(), frozenset(parser.symbols)
     except (ValueError, RecursionError):
         return None
 

@@ -363,8 +363,8 @@ def _special_notation(text: str) -> str:
 
 
 def _one_unit_vector(match: re.Match[str]) -> str:
-    found = _UNIT_NAME.search(match[0])
-    return rf"\hat{{{found[1]}}}" if found else match[0]
+    letter = _UNIT_NAME.search(match[0])
+    return rf"\hat{{{letter[1]}}}" if letter else match[0]
 
 
 def _binomial(match: re.Match[str]) -> str:

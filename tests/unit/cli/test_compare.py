@@ -11,6 +11,7 @@ from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.metrics import Counts, about
+from sage_cli.models.compatibility import training_seed
 from sage_cli.models.policy import Policy
 from sage_cli.progress import Silent
 from sage_cli.store.run import Run
@@ -207,6 +208,55 @@ def test_the_difference_from_the_own_control_comes_first(tmp_path, turned, sampl
     assert abs(other["difference"][0]) == pytest.approx(4 / 8 * 5 / 6)
     assert np.isnan(own["p_holm"]).all()
     assert "own control" not in " ".join(found.notes)
+
+
+def pairs_of_runs(root, changes=()):
+    """Runs of two methods with the training seeds 1 and 2 from one model; sides of ids.
+
+    `changes` are settings of the second method's runs besides its anchor.
+    """
+    sides = []
+    for identity, (kl, right) in enumerate((("reverse", (6, 5)), ("none", (4, 3)))):
+        side = []
+        for place, chance in enumerate(right):
+            settings = {"rl": {"algo": "dapo"}, "anchor": {"kl": kl}}
+            if kl == "none":
+                settings |= dict(changes)
+            name = f"{identity}{place}"
+            run = stored_run(root, kl, name, by_chance(chance), settings=settings)
+            run.note(seed=place + 1, parent_weights="weights", data=["rows"])
+            side.append(run.id)
+        sides.append(side)
+    return sides
+
+
+@pytest.mark.parametrize(("changes", "unpaired", "seeds"), [
+    ((), False, [1, 2]),
+    ((), True, None),
+    ([("data", {"rl": {"limit": 3}})], False, None),  # other rows
+], ids=["alike", "on demand", "other rows"])  # fmt: skip
+def test_runs_are_paired_by_training_seed_where_they_began_alike(
+    tmp_path, changes, unpaired, seeds
+):
+    a, b = pairs_of_runs(tmp_path / "runs", changes)
+    config = load(("tiny",), {**SETTINGS}, [f"run.root={tmp_path}/runs"]).config
+    found = compare(Evaluation(config), a, b, Silent(), unpaired=unpaired).document
+    pairing = found.data["comparisons"]["arithmetic"]["pairing"]
+    assert (pairing and pairing["seeds"]) == seeds
+    notes = " ".join(found.tables[0].notes)
+    assert ("paired by training seed (1, 2)" in notes) == (seeds is not None)
+    assert "a p below 0.05 is printed as <0.05" in notes
+
+
+@pytest.mark.parametrize("lost", ["seed", "parent_weights"])
+def test_what_a_run_began_with_is_known_or_nothing_is_said(tmp_path, lost):
+    (one, _), _ = pairs_of_runs(tmp_path)
+    run = Run(tmp_path / one)
+    began = training_seed(Policy.of_run(run))
+    assert (began.number, began.run) == (1, one)
+    run.note(**{lost: None})
+    assert training_seed(Policy.of_run(Run(tmp_path / one))) is None
+    assert training_seed(Policy("a-model-of-somebody")) is None
 
 
 def test_counts_of_several_seeds_are_told_to_be_unchecked(tmp_path, config):

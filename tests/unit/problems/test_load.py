@@ -10,15 +10,11 @@ import pytest
 from huggingface_hub import constants
 
 from sage_cli.errors import ConfigurationError, DataError
-from sage_cli.problems.load import (
-    demonstrations_identity,
-    load_problems,
-    problems_identity,
-    source_identity,
-    training_identity,
-)
+from sage_cli.problems.golds import whole
+from sage_cli.problems.identity import demonstrations_identity, problems_identity, training_identity
+from sage_cli.problems.load import load_problems
 from sage_cli.problems.registry import data_set, shown_name
-from sage_cli.problems.rows import whole
+from sage_cli.problems.sources import source_identity
 from sage_cli.settings.inputs import DataSection, FieldsSection
 from sage_cli.settings.training import SftSection
 
@@ -196,7 +192,7 @@ def test_it_is_told_with_nothing_made_and_without_a_library_of_machine_learning(
 import sys
 from sage_cli.settings.inputs import DataSection
 from sage_cli.settings.training import SftSection
-from sage_cli.problems.load import demonstrations_identity, training_identity
+from sage_cli.problems.identity import demonstrations_identity, training_identity
 from sage_cli.problems.problem import Demonstration, Problem
 Problem.__init__ = Demonstration.__init__ = None  # which can't be called
 source = {"name": "arithmetic"}

@@ -5,16 +5,14 @@ import json
 import pytest
 
 from sage_cli.errors import ConfigurationError, DataError
+from sage_cli.problems.demonstrations import load_demonstrations
 from sage_cli.problems.load import (
     benchmark_names,
-    duplicates,
-    find_overlap,
-    load_demonstrations,
     load_problems,
     load_training_problems,
-    normalised,
     read_problems,
 )
+from sage_cli.problems.overlap import duplicates, find_overlap, normalised
 from sage_cli.problems.problem import Problem, problem_id
 from sage_cli.settings.inputs import DataSection, FieldsSection
 from sage_cli.settings.training import SftSection

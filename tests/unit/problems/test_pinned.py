@@ -6,7 +6,8 @@ from dataclasses import asdict
 
 import pytest
 
-from sage_cli.problems.load import load_demonstrations, load_problems
+from sage_cli.problems.demonstrations import load_demonstrations
+from sage_cli.problems.load import load_problems
 from sage_cli.problems.problem import Problem
 from sage_cli.settings.inputs import ArithmeticSection, DataSection, SourceSection
 from sage_cli.settings.training import SftSection

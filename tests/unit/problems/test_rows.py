@@ -6,17 +6,11 @@ import logging
 import pytest
 
 from sage_cli.errors import DataError
-from sage_cli.problems.load import load_problems, load_training_problems, problems_identity
+from sage_cli.problems.golds import after_hashes, before_unit, in_last_box, integer, is_number
+from sage_cli.problems.identity import problems_identity
+from sage_cli.problems.load import load_problems, load_training_problems
 from sage_cli.problems.row_files import as_text
-from sage_cli.problems.rows import (
-    after_hashes,
-    before_unit,
-    has,
-    in_last_box,
-    integer,
-    is_number,
-    value_at,
-)
+from sage_cli.problems.values import has, value_at
 from sage_cli.settings.inputs import DataSection, FieldsSection
 from sage_cli.solution_text import each_gold
 

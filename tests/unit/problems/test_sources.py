@@ -10,18 +10,14 @@ import pytest
 from huggingface_hub import HfApi, constants
 
 from sage_cli.errors import DataError
-from sage_cli.problems.load import (
-    load_demonstrations,
-    load_problems,
-    load_training_problems,
-    open_source,
-    problems_identity,
-    read_hub,
-    training_identity,
-)
+from sage_cli.problems.data_set import DataSet
+from sage_cli.problems.demonstrations import load_demonstrations
+from sage_cli.problems.hub import read_hub
+from sage_cli.problems.identity import problems_identity, training_identity
+from sage_cli.problems.load import load_problems, load_training_problems
 from sage_cli.problems.problem import problem_id
 from sage_cli.problems.registry import ENTRIES, data_set, members
-from sage_cli.problems.rows import DataSet
+from sage_cli.problems.sources import open_source
 from sage_cli.settings.inputs import DataSection
 from sage_cli.settings.training import SftSection
 
