@@ -530,14 +530,14 @@ def few_lines(
     `notes` come first, as they warn of this very comparison, then those of the tables, then how the
     tables are read. What a second table says again is a detail.
     """
-    said = set[str]()
+    printed = set[str]()
 
     def fitting(note: str) -> str:
         nonlocal lines
         needed = len(wrap(note, COLUMNS))
-        if isinstance(note, Detail) or note in said or needed > lines:
+        if isinstance(note, Detail) or note in printed or needed > lines:
             return Detail(note)
-        said.add(note)
+        printed.add(note)
         lines -= needed
         return note
 

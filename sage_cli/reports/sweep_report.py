@@ -185,10 +185,13 @@ def _read(kind: Any, given: Any) -> Any:
         return {key: _read(inner[1], value) for key, value in given.items()}
     if isinstance(kind, type) and is_dataclass(kind):
         hints = get_type_hints(kind)
-        # what an older report lacks has its default
-        values = {name: _read(hint, given[name]) for name, hint in hints.items() if name in given}
-        return kind(**values)
+        names = [name for name in hints if name in given or name not in ADDED]
+        return kind(**{name: _read(hints[name], given[name]) for name in names})
     return given
+
+
+ADDED = {"whole_k"}
+"""Parts that older reports lack."""
 
 
 def describe(trial: SweepTrial, axes: Sequence[Axis]) -> str:
