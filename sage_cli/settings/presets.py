@@ -122,7 +122,7 @@ def preset_layers(names: Sequence[str], above: tuple[str, ...] = ()) -> dict[str
         values = read_preset(name)
         base = values.pop(EXTENDS, None)
         if base is not None:
-            beside = str(Path(name).parent / base) if _is_path(base) else base
+            beside = str(Path(name).parent / base) if is_path(base) else base
             layers = {**preset_layers([beside], (*above, name)), **layers}
         layers.pop(name, None)  # what is typed comes after all that is to its left
         layers[name] = values
@@ -142,7 +142,7 @@ def accelerate_file(name: str) -> Path:
 
 def _file(folder: str, name: str, kind: str) -> Path:
     """Return a file by its path, or the one of that name among those that ship in `folder`."""
-    if _is_path(name):
+    if is_path(name):
         return Path(name)
     files = {file.stem: file for file in sorted(shipped(folder).glob("*.yaml"))}
     if name in files:
@@ -153,7 +153,8 @@ def _file(folder: str, name: str, kind: str) -> Path:
     )
 
 
-def _is_path(name: str) -> bool:
+def is_path(name: str) -> bool:
+    """Return True if a preset, or an accelerate configuration, is a file and not a shipped name."""
     return Path(name).suffix in (".yaml", ".yml", ".json")
 
 
