@@ -41,6 +41,7 @@ from sage_cli.metrics.intervals import (
     resampled_means,
     studentised,
     wider,
+    within,
 )
 
 
@@ -64,7 +65,8 @@ class Difference:
     p is the smallest level whose interval excludes 0. `runs` are the numbers of training seeds of A
     and B: (1, 1) is about these two models, more is about the methods that trained them. `safe` is
     the interval that holds whatever the differences are (Gaffke's bounds alone); None where
-    training seeds are random too. `pairing` is None where runs aren't paired by their seed.
+    training seeds are random too. `pairing` is None where runs aren't paired by their seed,
+    `clusters` where problems are drawn one by one, as `resampling` says.
     """
 
     ks: tuple[int, ...]
@@ -77,6 +79,8 @@ class Difference:
     runs: tuple[int, int] = (1, 1)
     safe: Interval | None = None
     pairing: Pairing | None = None
+    clusters: int | None = None
+    resampling: Resampling = USUAL
 
     @property
     def two_seeds(self) -> bool:
@@ -108,7 +112,8 @@ def paired_difference(
     Raises MetricError unless both were measured on the same problems.
     """
     gap_PK = paired_gaps(a, b, ks)
-    interval, safe = gap_intervals(gap_PK, resampling)
+    units_XK = resampling.drawn_units(gap_PK, each_seed(a)[0].problem_ids)
+    interval, safe = gap_intervals(units_XK, resampling)
     return Difference(
         tuple(map(int, ks)),
         gap_PK.mean(axis=0),
@@ -118,7 +123,13 @@ def paired_difference(
         resampling.confidence,
         problems=len(gap_PK),
         safe=safe,
+        clusters=_clusters_of(units_XK, resampling),
+        resampling=resampling,
     )
+
+
+def _clusters_of(units_XK: FloatArray, resampling: Resampling) -> int | None:
+    return None if resampling.clusters is None else units_XK.shape[-2]
 
 
 def paired_gaps(a: Evaluations, b: Evaluations, ks: Sequence[int]) -> FloatArray:
@@ -127,14 +138,17 @@ def paired_gaps(a: Evaluations, b: Evaluations, ks: Sequence[int]) -> FloatArray
     return pass_matrix(a, ks) - pass_matrix([seed.ordered(ids) for seed in each_seed(b)], ks)
 
 
-def gap_intervals(gap_PK: FloatArray, resampling: Resampling) -> tuple[Interval, Interval]:
+def gap_intervals(gap_PK: FloatArray, resampling: Resampling) -> tuple[Interval, Interval | None]:
     """The intervals of the mean differences that are reported, and the safe ones.
 
     The safe ones are Gaffke's bounds, which hold whatever the differences are. They allow for
     unseen differences of -1 and 1, so they are twice as wide as needed where many problems differ
     by a little. Bootstrap-t is right there, and has no end where few problems differ. The reported
-    intervals are the part that both share. NaN for one problem.
+    intervals are the part that both share. NaN for one problem. Clusters, whose values have no
+    bounds, have bootstrap-t alone, within -1 and 1.
     """
+    if resampling.clusters is not None:
+        return within(studentised(gap_PK, resampling), (-1, 1)), None
     safe = gaffke(gap_PK, (-1, 1), resampling)
     if len(gap_PK) < 2:
         return safe, safe
@@ -175,7 +189,7 @@ def method_difference(
     ids = a_runs[0][0].problem_ids
     if len(ids) < 2:
         raise MetricError("one problem alone says nothing about other problems")
-    a_IPK, b_IPK = by_run(a_runs, ids, ks), by_run(b_runs, ids, ks)
+    a_IPK, b_IPK = (resampling.drawn_units(by_run(runs, ids, ks), ids) for runs in (a_runs, b_runs))
     gap_PK = a_IPK.mean(axis=0) - b_IPK.mean(axis=0)
     mean_K = gap_PK.mean(axis=0)
     sources = error_over([(a_IPK, b_IPK)], paired=paired, arms=arms)
@@ -197,6 +211,8 @@ def method_difference(
         resampling.confidence,
         problems=len(ids),
         runs=(len(a_runs), len(b_runs)),
+        clusters=_clusters_of(gap_PK, resampling),
+        resampling=resampling,
     )
 
 
@@ -235,7 +251,7 @@ def find_crossing(
 
     NaN throughout for fewer than two ks or problems, and for curves that are equal at every k.
     """
-    gap_PK = paired_gaps(a, b, ks)
+    gap_PK = resampling.drawn_units(paired_gaps(a, b, ks), each_seed(a)[0].problem_ids)
     gap_K = gap_PK.mean(axis=0)
     differing = np.flatnonzero(np.abs(gap_K) > NOISE)
     if not differing.size or min(gap_PK.shape) < 2:

@@ -11,7 +11,13 @@ from numpy.typing import ArrayLike
 from sage_cli.metrics.comparison import Difference
 from sage_cli.metrics.counts import Counts, FloatArray, pass_at_k
 from sage_cli.metrics.error_sources import Arms, ErrorSources, SideRuns, by_run, error_over
-from sage_cli.metrics.intervals import beta_binomial_logs, log_choose, two_sided_reach
+from sage_cli.metrics.intervals import (
+    USUAL,
+    Resampling,
+    beta_binomial_logs,
+    log_choose,
+    two_sided_reach,
+)
 
 SAMPLES = 6_000
 """Log-odds that stand for the population."""
@@ -168,16 +174,18 @@ def precision(
     *,
     paired: bool = False,
     arms: Arms | None = None,
+    resampling: Resampling = USUAL,
 ) -> Precision:
     """The difference of two sides, and of its unweighted mean over several benchmarks.
 
     The sources of error are those of `error_over`, as in the interval that `compare` prints: the
-    problems of each benchmark, and the training seeds of a side that has several.
+    problems of each benchmark, or their clusters, and the training seeds of a side with several.
     """
     sides = []
     for a_runs, b_runs in benchmarks:
         ids = a_runs[0][0].problem_ids
-        sides.append((by_run(a_runs, ids, ks), by_run(b_runs, ids, ks)))
+        runs = (by_run(a_runs, ids, ks), by_run(b_runs, ids, ks))
+        sides.append((resampling.drawn_units(runs[0], ids), resampling.drawn_units(runs[1], ids)))
     gaps = [a_IPK.mean(axis=0) - b_IPK.mean(axis=0) for a_IPK, b_IPK in sides]
     mean_K = np.mean([gap_PK.mean(axis=0) for gap_PK in gaps], axis=0)
     two_models = max(map(len, sides[0])) == 1

@@ -119,7 +119,9 @@ def _precision(
         ]
         arms = list(zip(*by_benchmark, strict=True))
     runs = [(a.runs, b.runs) for a, b in sides]
-    return precision(runs, like.ks, paired=like.pairing is not None, arms=arms)
+    return precision(
+        runs, like.ks, paired=like.pairing is not None, arms=arms, resampling=like.resampling
+    )
 
 
 def average_of(
@@ -244,6 +246,7 @@ def contrast_json(contrast: Contrast) -> dict[str, Any]:
         "p_holm": contrast.holm_K,
         "smallest_detectable": contrast.smallest_K,
         "problems": difference.problems,
+        "clusters": difference.clusters,
         "pairing": None
         if difference.pairing is None
         else {
@@ -346,6 +349,8 @@ def interval_note(names: tuple[str, str], difference: Difference) -> str:
     if difference.problems < 2:
         return "no interval and no p: one problem alone says nothing about other problems"
     level = f"{100 * difference.confidence:g} % intervals over {difference.problems} problems"
+    if difference.clusters is not None:
+        level += f" in {difference.clusters} clusters"
     runs = difference.runs
     if runs == (1, 1):
         return (

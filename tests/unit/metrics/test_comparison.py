@@ -15,6 +15,7 @@ from sage_cli.metrics import (
 )
 from sage_cli.metrics.comparison import TrainingSeed, first_below_zero, pair_sides
 from sage_cli.metrics.intervals import Resampling, gaffke
+from sage_cli.metrics.power import precision
 
 INF = np.inf
 
@@ -353,3 +354,50 @@ def test_intervals_do_not_depend_on_the_order_of_problems():
         np.testing.assert_array_equal(x.high_K, y.high_K)
     np.testing.assert_array_equal(found.difference.p_K, other.difference.p_K)
     assert found.crossing == other.crossing
+
+
+def test_clusters_have_the_usual_robust_variance():
+    generator = np.random.default_rng(7)
+    a, b = (counts(generator.binomial(16, generator.beta(1, 3, 30)), 16) for _ in range(2))
+    names = dict(zip(a.problem_ids, generator.integers(0, 9, 30).astype(str), strict=True))
+    gap_P = (a.c_P - b.c_P) / 16
+    sums = {}
+    for id_, off in zip(a.problem_ids, gap_P - gap_P.mean(), strict=True):
+        sums[names[id_]] = sums.get(names[id_], 0.0) + off
+    C = len(sums)
+    expected = np.sqrt(C / (C - 1) * sum(total**2 for total in sums.values())) / 30
+    found = precision([([[a]], [[b]])], (1,), resampling=Resampling(clusters=names))
+    assert found.mean_K[0] == pytest.approx(gap_P.mean(), abs=1e-14)
+    assert found.error[0] == pytest.approx(expected, rel=1e-12)
+    assert found.sources.freedom_S.tolist() == [C - 1]
+    shown = compare_sides(Side("a", ([a],)), Side("b", ([b],)), (1,), Resampling(clusters=names))
+    assert shown.difference.clusters == C
+    assert shown.difference.safe is None  # its bounds assume independent problems
+
+
+def test_problems_that_are_told_four_times_say_as_much_as_once():
+    generator = np.random.default_rng(8)
+    p_P = generator.beta(1, 2, 24)
+    once = [counts(generator.binomial(16, p_P**power), 16) for power in (0.8, 1)]
+    ids = [f"{id_}-{copy}" for copy in range(4) for id_ in once[0].problem_ids]
+    four = [Counts(tuple(ids), np.tile(one.n_P, 4), np.tile(one.c_P, 4)) for one in once]
+    told = Resampling(clusters={id_: id_.partition("-")[0] for id_ in ids})
+    alone = Resampling(clusters={id_: id_ for id_ in once[0].problem_ids})
+    single = paired_difference(*once, (1, 4), alone)
+    many = paired_difference(*four, (1, 4), told)
+    np.testing.assert_allclose(many.low_K, single.low_K, atol=1e-12)
+    np.testing.assert_allclose(many.p_K, single.p_K, atol=1e-12)
+    by_problem = paired_difference(*four, (1, 4))
+    assert (by_problem.high_K - by_problem.low_K < many.high_K - many.low_K).all()
+    for_methods = method_difference([[x] for x in four] * 2, [[four[1]]], (1,), told)
+    assert for_methods.clusters == 24
+
+
+@pytest.mark.parametrize(("clusters", "said"), [
+    ({"p0": "x"}, "problem 'p1' is in no cluster"),
+    ({"p0": "x", "p1": "x"}, "all 2 problems are one cluster"),
+])  # fmt: skip
+def test_clusters_that_say_nothing_are_errors(clusters, said):
+    a, b = counts([1, 2]), counts([2, 2])
+    with pytest.raises(MetricError, match=said):
+        paired_difference(a, b, (1,), Resampling(clusters=clusters))
