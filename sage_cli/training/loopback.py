@@ -38,10 +38,10 @@ class LoopbackStore(torch.distributed.TCPStore):  # type: ignore[misc,name-defin
 def _loopback(host: str) -> str | None:
     """Return the loopback's address of version 4 if a host's first address is one; else None."""
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError:
         return None
-    is_local = bool(found) and ipaddress.ip_address(found[0][4][0]).is_loopback
+    is_local = bool(addresses) and ipaddress.ip_address(addresses[0][4][0]).is_loopback
     return "127.0.0.1" if is_local else None
 
 
