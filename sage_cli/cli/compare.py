@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     """Name of a run -> benchmark -> counts of each evaluation seed."""
 
 HELP = (
-    f"A run, model folder, or file: a log of {program_titles()}, samples or counts; "
-    "training seeds as A1,A2,A3; A=Label labels it."
+    f"Run, model folder, or file (a log of {program_titles()}, samples or counts). A1,A2,A3 "
+    "names the training seeds of a method, and A=Label sets a label."
 )
 
 
 def command(
     a: Annotated[str, typer.Argument(help=HELP)],
-    b: Annotated[str, typer.Argument(help="What to compare it with, in the same way.")],
+    b: Annotated[str, typer.Argument(help="The other side of the comparison, in the same form.")],
     benchmark: options.BenchmarkNames = None,
     score: options.Scores = None,
     k: options.Ks = None,
@@ -60,9 +60,9 @@ def command(
     notes: Notes = False,
     json: options.Json = False,
 ) -> None:
-    """Compare pass@k of two models, or of a method's seeds with another method's or a base.
+    """Compare pass@k of two models, or of two methods over their training seeds.
 
-    Files are compared on the problems that all have: of the same text, or of the same id and gold.
+    Files are compared on their common problems, which have the same text, or the same ID and gold.
     """
     from sage_cli.evaluation.evaluate import Evaluation
     from sage_cli.models.policy import split_label
@@ -70,7 +70,9 @@ def command(
     pairs = [split_label(side) for side in (a, b)]
     sides = [[name.strip() for name in side.split(",")] for side, _ in pairs]
     names, labels = [*sides[0], *sides[1]], (pairs[0][1], pairs[1][1])
-    if options.are_files(names, benchmark=benchmark, n=n, seeds=seeds, limit=limit, grade=grade):
+    if options.are_files(
+        names, benchmark=benchmark, n=n, seeds=seeds, limit=limit, second_judge=grade
+    ):
         settings = options.load_config(preset, config, set_, "compare FILE", run={"root": runs})
         with Live() as live:
             report = compare_files(settings, sides[0], sides[1], score or (), k, live, labels)

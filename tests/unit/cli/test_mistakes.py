@@ -112,7 +112,7 @@ def test_a_mistake_is_a_panel(sage, files, words, said):
 
 @pytest.mark.parametrize("gpu", ["h100", "80-h100", "-80", "8.5", "", None])
 def test_a_card_without_its_size_or_a_dry_run_is_refused(sage, gpu):
-    words, said = ("--dry-run", f"--gpu={gpu}"), "a name that ends with them, as h100-80g"
+    words, said = ("--dry-run", f"--gpu={gpu}"), "a name that ends with it, for example h100-80g"
     typed = sage("rl", *words) if gpu is not None else sage("rl", "--gpu", "80")
     typed.refused(said if gpu is not None else "--dry-run is missing")
     assert typed.written == []
