@@ -7,12 +7,25 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from sage_cli.errors import ConfigurationError
+from sage_cli.problems.problem import Problem
 
+AUTO = "auto"
+"""Stands for the clusters of `question_clusters` in the place of a field's name."""
 RUN = 8
 """Words in a row that two questions share if one is the other's variant."""
 LARGEST_SHARE = 0.2
 """The largest cluster's share of the problems: beyond, one shared phrase joins what differs."""
 _NUMBER = re.compile(r"\d[\d.,]*")
+
+
+def problem_clusters(problems: Sequence[Problem], by: str) -> dict[str, str]:
+    """Return the cluster of each problem by its id: by the field `by` of its row, or `AUTO`.
+
+    Raises ConfigurationError for a row without the field, and where `AUTO` joins too many.
+    """
+    if by == AUTO:
+        return question_clusters({problem.id: problem.question for problem in problems})
+    return field_clusters([(problem.id, problem.meta) for problem in problems], by)
 
 
 def masked_runs(question: str) -> set[tuple[str, ...]]:
@@ -65,7 +78,7 @@ def field_clusters(rows: Sequence[tuple[str, Mapping[str, object]]], field: str)
     """
     for id_, row in rows:
         if row.get(field) in (None, ""):
-            names = ", ".join(sorted(map(str, row))) or "none that is kept"
+            names = ", ".join(sorted(str(name) for name in row if name != "origin")) or "no others"
             raise ConfigurationError(
                 f"the row of problem {id_} has no field '{field}' to cluster by",
                 f"name one that every row has; this row has {names}; or use --cluster auto",

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from textwrap import wrap
 from typing import Any, TypeVar
 
 import numpy as np
@@ -32,7 +33,7 @@ from sage_cli.metrics.intervals import USUAL, Resampling, holm, pass_matrix
 from sage_cli.metrics.power import POWER, Precision, precision
 from sage_cli.reports.document import Document, Figure, Provenance
 from sage_cli.reports.figures import draw_curves
-from sage_cli.reports.passk import powers_of_two
+from sage_cli.reports.passk import powers_of_two, whole_sample_words
 from sage_cli.reports.tables import Column, Detail, Estimate, Row, Table, columns
 from sage_cli.store.files import file_stems
 
@@ -271,7 +272,7 @@ def comparison_notes(comparison: Comparison) -> list[str]:
     notes += map(Detail, seeds_notes(comparison))
     if comparison.support is not None:
         notes += support_notes(names, comparison.support)
-    return notes
+    return [*notes, *whole_sample_note(comparison)]
 
 
 def crossing_notes(names: tuple[str, str], crossing: Crossing, ks: Sequence[int]) -> list[str]:
@@ -322,9 +323,8 @@ def reading_notes(differences: Sequence[Difference]) -> list[str]:
     """Return notes on which interval to quote and on what `detectable` says."""
     test = f"at {1 - differences[0].confidence:.0%} two-sided"
     notes = [
-        f"detectable: a true difference of this size is found in {POWER:.0%} of repetitions, "
-        f"{test}; a difference that is not significant and could be as large as detectable is "
-        "undecided, not absent",
+        f"detectable: found in {POWER:.0%} of repetitions, {test}; a difference that is not "
+        "significant and could be as large is undecided, not absent",
         Detail(
             "detectable is the distance from the difference to the end of its interval on the side "
             "of 0, and t(.80) times the standard error of that end (Bloom 1995); a lower bound "
@@ -333,8 +333,8 @@ def reading_notes(differences: Sequence[Difference]) -> list[str]:
     ]
     if any(difference.safe is not None for difference in differences):
         notes = [
-            "quote the interval beside the difference; safe is wider and holds even where rare "
-            "problems lose much",
+            "quote the interval beside the difference; safe holds even where rare problems lose "
+            "much",
             *notes,
             Detail(
                 "safe: Gaffke's bounds alone, which hold whatever the problems' differences are; "
@@ -358,7 +358,7 @@ def interval_note(names: tuple[str, str], difference: Difference) -> str:
             "gives another model"
         )
     if difference.pairing is not None:
-        return f"{level} and {runs[0]} training seeds that both sides have, paired; both random"
+        return f"{level} and {runs[0]} training seeds, paired by these; both random"
     if min(runs) > 1:
         return f"{level} and {runs[0]} against {runs[1]} training seeds, both random"
     several, single = names if runs[0] > 1 else names[::-1]
@@ -384,9 +384,16 @@ def pairing_notes(difference: Difference) -> list[str]:
         alike = f"; their pass@k correlates {low:.2f} to {high:.2f} over the seeds"
     return [
         *notes,
-        f"paired by training seed ({', '.join(map(str, seeds))}): runs that began with the same "
-        f"weights and read the same rows in the same order{alike}",
+        f"paired by training seed ({', '.join(map(str, seeds))}): equal seeds, initial weights and "
+        f"rows{alike}",
     ]
+
+
+def whole_sample_note(comparison: Comparison) -> list[str]:
+    """Return a warning if a k that is shown is all samples of a problem."""
+    sides = (*comparison.a.counts, *comparison.b.counts)
+    n = min((int(counts.n_P.min()) for counts in sides if len(counts)), default=0)
+    return [whole_sample_words(n)] if n > 1 and n in comparison.shown else []
 
 
 def two_seeds_note(difference: Difference) -> list[str]:
@@ -394,8 +401,8 @@ def two_seeds_note(difference: Difference) -> list[str]:
     if not difference.two_seeds:
         return []
     return [
-        "two training seeds: t is 12.7, and a p below 0.05 is printed as <0.05, since two seeds "
-        "don't tell whether seeds' effects are normal; train more"
+        "two training seeds: a p below 0.05 is printed as <0.05, since two seeds don't tell more; "
+        "train a third"
     ]
 
 
@@ -487,6 +494,13 @@ def comparison_document(
     }
     differences = {name: comparison.difference for name, comparison in comparisons.items()}
     stems = file_stems(rows)
+    reading = (
+        *reading_notes([row.difference for row in rows.values()]),
+        f"p (Holm): over the {tests} tests of these tables",
+        Detail(f"these are k = {', '.join(map(str, shown))} on {', '.join(rows)}"),
+    )
+    lines = NOTE_LINES - 1 - len(wrap(provenance.sampled or "", COLUMNS))
+    tables, notes = few_lines(tables, notes, reading, lines)
     return Document(
         name="compare",
         title=f"{first.a.label} against {first.b.label}",
@@ -498,13 +512,38 @@ def comparison_document(
             for name, row in rows.items()
         },
         figures=(Figure("compare", partial(draw_curves, panels, differences=differences)),),
-        notes=(
-            *notes,
-            *reading_notes([row.difference for row in rows.values()]),
-            f"p (Holm): adjusted for the {tests} tests of these tables",
-            Detail(f"these are k = {', '.join(map(str, shown))} on {', '.join(rows)}"),
-        ),
+        notes=notes,
     )
+
+
+NOTE_LINES = 12
+"""Lines of notes that a terminal of `COLUMNS` shows without `--notes`; one says that there are
+more."""
+COLUMNS = 80
+
+
+def few_lines(
+    tables: Sequence[Table], notes: Sequence[str], reading: Sequence[str], lines: int
+) -> tuple[list[Table], tuple[str, ...]]:
+    """Return tables, and `notes` and `reading` as one, with as many turned into details as needed.
+
+    `notes` come first, as they warn of this very comparison, then those of the tables, then how the
+    tables are read. What a second table says again is a detail.
+    """
+    printed = set[str]()
+
+    def fitting(note: str) -> str:
+        nonlocal lines
+        needed = len(wrap(note, COLUMNS))
+        if isinstance(note, Detail) or note in printed or needed > lines:
+            return Detail(note)
+        printed.add(note)
+        lines -= needed
+        return note
+
+    first = tuple(map(fitting, notes))
+    fitted = [replace(table, notes=tuple(map(fitting, table.notes))) for table in tables]
+    return fitted, (*first, *map(fitting, reading))
 
 
 def with_own(document: Document, own: Mapping[str, Comparison]) -> Document:

@@ -32,6 +32,7 @@ from sage_cli.errors import (
     did_you_mean,
 )
 from sage_cli.file_hash import changed_files, sealed_hashes
+from sage_cli.settings.spelling import respelled
 from sage_cli.store.files import (
     EIGHT_DIGITS,
     MetricsFile,
@@ -275,7 +276,7 @@ class Run:
     @property
     def config(self) -> dict[str, Any]:
         """Its resolved configuration."""
-        return self._read("config.json")
+        return respelled(self._read("config.json"))
 
     @property
     def manifest(self) -> dict[str, Any]:

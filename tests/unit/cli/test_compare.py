@@ -248,6 +248,55 @@ def test_runs_are_paired_by_training_seed_where_they_began_alike(
     assert "a p below 0.05 is printed as <0.05" in notes
 
 
+def test_other_seeds_of_the_same_methods_are_counted(tmp_path):
+    root = tmp_path / "runs"
+    a, b = pairs_of_runs(root)
+    config = load(("tiny",), {**SETTINGS}, [f"run.root={root}"]).config
+
+    def noted(*sides):
+        document = compare(Evaluation(config), *sides, Silent()).document
+        return [note for note in document.notes if "compared before" in note]
+
+    assert noted(a, b) == []
+    assert noted(a, b) == []  # the same runs again are no other set
+    assert noted(b, a) == []
+    (one,) = noted(a[:1], b[:1])
+    assert one.startswith("1 other set of runs of these two methods was compared before")
+    assert noted(a[1:], b[1:])[0].startswith("2 other sets")
+    file = root / "reports" / "comparisons.json"
+    file.write_text("torn")
+    assert noted(a[1:], b[:1]) == []  # nothing but the note is lost
+
+
+def test_questions_that_share_a_story_are_drawn_together(tmp_path, config):
+    def rows(name, right, words):
+        samples = [
+            {"question": f"{words(story)} How many of {place} are left?", "gold": "1",
+             "completion": "1", "correct": bool(place % right)}
+            for place, story in enumerate(letter for letter in "abcdefghijkl" for _ in "12")
+        ]  # fmt: skip
+        file = tmp_path / name
+        file.write_text("".join(json.dumps(row) + "\n" for row in samples))
+        return [str(file)]
+
+    a, b = (
+        rows(f"{right}.jsonl", right, lambda story: f"The tale {story}. " * 4) for right in (5, 2)
+    )
+    found = compare_files(config, a, b, (), "1", Silent(), cluster="auto").document
+    (comparison,) = found.data["comparisons"].values()
+    assert (comparison["problems"], comparison["clusters"]) == (24, 12)
+    assert comparison["safe"] is None
+    assert any("by clusters (auto): 12 of them, the largest" in note for note in found.notes)
+    with pytest.raises(ConfigurationError, match="has no field 'level' to cluster by"):
+        compare_files(config, a, b, (), "1", Silent(), cluster="level")
+    same = [rows(f"all-{n}.jsonl", n, lambda _: "One phrase of all. " * 3) for n in (5, 2)]
+    with pytest.raises(ConfigurationError, match="24 of 24 problems are one cluster"):
+        compare_files(config, same[0], same[1], (), "1", Silent(), cluster="auto")
+    counted = [write_counts(tmp_path / f"{i}.json", counts(i)) for i in range(2)]
+    with pytest.raises(ConfigurationError, match="counts without questions and fields"):
+        compare_files(config, counted[:1], counted[1:], (), "1", Silent(), cluster="auto")
+
+
 @pytest.mark.parametrize("lost", ["seed", "parent_weights"])
 def test_what_a_run_began_with_is_known_or_nothing_is_said(tmp_path, lost):
     (one, _), _ = pairs_of_runs(tmp_path)

@@ -7,8 +7,10 @@ from sage_cli.problems.clusters import (
     field_clusters,
     largest_cluster,
     masked_runs,
+    problem_clusters,
     question_clusters,
 )
+from sage_cli.problems.problem import Problem
 
 STORY = "Anna has {} apples and gives {} of them away. {}"
 
@@ -52,5 +54,9 @@ def test_a_phrase_that_joins_too_many_problems_is_an_error():
 def test_a_field_that_a_row_lacks_is_an_error():
     rows = [("p", {"level": 3, "id": "x"}), ("q", {"level": 0, "id": "y"})]
     assert field_clusters(rows, "level") == {"p": "3", "q": "0"}
+    row = Problem("p", "mine", "What?", "1", {"level": 3, "origin": "mine.jsonl@1f"})
+    assert problem_clusters([row], "level") == {"p": "3"}
+    with pytest.raises(ConfigurationError, match="problem p has no field 'x'"):
+        problem_clusters([row], "x")
     with pytest.raises(ConfigurationError, match="problem q has no field 'story'"):
         field_clusters([("p", {"story": "a"}), ("q", {"level": 1})], "story")
