@@ -255,7 +255,7 @@ def load_for_measuring(
     that nobody says how to prompt, `model.path` beside others' names, k > n, and a value that
     `command` never reads.
     """
-    from sage_cli.config.consent import JUDGE, require_functions, without_consent
+    from sage_cli.config.consent import JUDGE, require_files, without_consent
     from sage_cli.config.load import load, refuse_unread, runs_root
     from sage_cli.models.policy import refuse_other_path
     from sage_cli.settings.presets import read_layer
@@ -274,7 +274,7 @@ def load_for_measuring(
     loaded = load(preset or (), flags, sets or (), stored)
     if command is not None:
         refuse_unread(loaded, command)
-    require_functions(made_with, loaded.origins, JUDGE)
+    require_files(made_with, loaded.origins, JUDGE)
     if names and "sampling.temperature" not in loaded.origins:
         sampling = loaded.config.sampling
         console.print(

@@ -14,6 +14,8 @@ from typing import Any, TextIO
 from sage_cli.errors import DataError
 from sage_cli.file_hash import read_hash
 from sage_cli.json_value import json_value
+from sage_cli.problems.damage import explain_damage
+from sage_cli.problems.held_size import BATCH_ROWS, HeldSize
 
 DELIMITERS = (",", ";", "\t")
 
@@ -131,18 +133,16 @@ def _named(columns: list[str], values: list[str], path: Path, number: int) -> di
 
 
 def _parquet(path: Path) -> Iterator[Row]:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
-        with pq.ParquetFile(path) as file:
-            number = 0
-            for batch in file.iter_batches():
-                for row in batch.to_pylist():
-                    number += 1
-                    yield f"{path}, row {number}", row
-    except pa.ArrowException as error:
-        raise DataError(f"{path} isn't a Parquet file: {error}", "write the file again") from error
+    damaged = explain_damage(f"{path} isn't a Parquet file", "write the file again")
+    with damaged, pq.ParquetFile(path) as file:
+        HeldSize(path).add_parquet(file)
+        number = 0
+        for batch in file.iter_batches(BATCH_ROWS):
+            for row in batch.to_pylist():
+                number += 1
+                yield f"{path}, row {number}", row
 
 
 @contextmanager

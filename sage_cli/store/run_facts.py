@@ -19,6 +19,7 @@ import yaml
 
 from sage_cli.errors import ConfigurationError, StoreError, did_you_mean
 from sage_cli.json_value import json_value
+from sage_cli.settings.presets import yaml_value
 from sage_cli.settings.spelling import respelled
 from sage_cli.store.files import checked, storing, with_checksum, write_text
 from sage_cli.store.run import TORN, Run, evaluations
@@ -305,7 +306,10 @@ def _is(value: Any, asked: str) -> bool:
             return float(asked) == value
         except ValueError:
             return False
-    return str(value) == asked or bool(value == yaml.safe_load(asked))
+    try:
+        return str(value) == asked or bool(value == yaml_value(asked))
+    except yaml.YAMLError:
+        return False
 
 
 log = logging.getLogger(__name__)
