@@ -200,7 +200,7 @@ def power_over_seeds(
             Side(
                 f"method {method}",
                 tuple([counts] for counts, of in zip(runs, methods, strict=True) if of == method),
-                seeds=tuple(one for one, of in zip(began, methods, strict=True) if of == method),
+                seeds=tuple(seed for seed, of in zip(began, methods, strict=True) if of == method),
             )
             for method in dict.fromkeys(methods)
         ]
@@ -239,15 +239,15 @@ def _methods(
         settings += [method_settings(policy, runs) for policy in policies]
         began += [training_seed(policy) for policy in policies]
     different: list[object] = []
-    for one in settings:
-        if one not in different:
-            different.append(one)
+    for made_with in settings:
+        if made_with not in different:
+            different.append(made_with)
     if len(different) > 2:
         raise ConfigurationError(
             f"--from has runs of {len(different)} methods (settings differ in more than seeds)",
             "name training runs of one method, or of two that are compared",
         )
-    return [different.index(one) for one in settings], began
+    return [different.index(made_with) for made_with in settings], began
 
 
 def seed_designs(
@@ -295,7 +295,7 @@ def seed_designs(
         if len(sides) == 2 and (pairs := pair_sides(*sides)) is not None:
             paired = [by_run(side.runs, ids, ks) for side in pairs[:2]]
             variations["paired"] = variation_of_pairs(paired[0], paired[1])
-            correlation_K = column_correlations(*(one.mean(axis=1) for one in paired))
+            correlation_K = column_correlations(*(side_IPK.mean(axis=1) for side_IPK in paired))
         variations["their own"] = variation_of_sides(runs)
         if len(sides) == 1:
             notes.append(

@@ -40,7 +40,7 @@ def seed_power_document(
     """Return a table for each benchmark: the smallest detectable difference of each design."""
     tables = tuple(map(_table, designs))
     first = designs[0]
-    known = min(one.known for asked in designs for one in asked.variations.values())
+    known = min(variation.known for asked in designs for variation in asked.variations.values())
     rough = f"rests on {known} training runs of a side: the variance between seeds is known roughly"
     correlated = [
         f"{asked.benchmark}: pass@k of paired runs correlates {asked.correlation_K.min():.2f} to "
