@@ -201,7 +201,7 @@ def compare(
         ]
         document = comparison_document(comparisons, evaluated.provenance, notes)
         if less := [policy.word for policy in controls]:
-            guided, called = a if pair is sides else b, (None, f"its own control {_label(less)}")
+            guided, called = a if pair is sides else b, (None, f"unguided baseline {_label(less)}")
             controlled = compared(guided, less, labels=called)
             document = with_own(document, controlled)
         return document.write(_folder(config, comparisons, ks))
