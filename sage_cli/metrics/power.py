@@ -57,7 +57,7 @@ def fit_beta(counts: Counts) -> tuple[float, float]:
     """a, b of the Beta distribution of success probabilities that makes counts likeliest.
 
     The beta-binomial likelihood is searched on a grid of mean and a + b that is refined three
-    times: to within 1 % of both.
+    times: to within 1% of both.
     """
     (n_U, c_U), times_U = np.unique(np.stack([counts.n_P, counts.c_P]), axis=1, return_counts=True)
     middle, reach, steps = np.array([0.0, 1.0]), np.array([8.0, 6.0]), np.linspace(-1, 1, 17)
@@ -251,7 +251,7 @@ def smallest_changes(
 def multiple(freedom: ArrayLike, confidence: float = 0.95, power: float = POWER) -> FloatArray:
     """The standard errors of a paired difference in the smallest one: t + t.
 
-    As `Precision.smallest`; 2.8 for many degrees of freedom at 95 % and 80 %.
+    As `Precision.smallest`; 2.8 for many degrees of freedom at 95% and 80%.
     """
     degrees = np.asarray(freedom, dtype=float)
     return two_sided_reach(1 - confidence, degrees) + two_sided_reach(2 * (1 - power), degrees)

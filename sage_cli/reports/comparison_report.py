@@ -190,7 +190,7 @@ def adjusted(contrasts: Mapping[Key, Contrast], ks: Sequence[int]) -> dict[Key, 
 
 
 def difference_at(contrast: Contrast, k: int) -> Estimate:
-    """Return A less B at `k` with its interval."""
+    """Return A − B at `k` with its interval."""
     gap = contrast.difference
     column = gap.ks.index(k)
     interval = (float(gap.low_K[column]), float(gap.high_K[column]))
@@ -206,7 +206,7 @@ def safe_at(contrast: Contrast, k: int) -> Estimate:
 
 
 def cells_at(contrast: Contrast, k: int) -> tuple[Estimate, ...]:
-    """Return a row's cells: both means, A less B, safe interval, detectable, p, Holm's p."""
+    """Return a row's cells: both means, A − B, safe interval, detectable, p, Holm's p."""
     column = contrast.difference.ks.index(k)
     means = (Estimate(float(mean_K[column])) for mean_K in contrast.means)
     p_values = (float(p_K[column]) for p_K in (contrast.difference.p_K, contrast.holm_K))
@@ -281,7 +281,7 @@ def crossing_notes(names: tuple[str, str], crossing: Crossing, ks: Sequence[int]
         return ["the curves are equal, or have one k or one problem only: no crossing to speak of"]
     leader, follower = names if crossing.leader == "a" else names[::-1]
     level, span = (
-        f"{100 * crossing.confidence:g} % interval",
+        f"{100 * crossing.confidence:g}% interval",
         f"{_end(crossing.low, ks)} to {_end(crossing.high, ks)}",
     )
     if crossing.established:
@@ -309,7 +309,7 @@ def support_notes(names: tuple[str, str], support: Support) -> list[str]:
         f"({support.gained_by_chance:.1f} and {support.lost_by_chance:.1f} expected if both were "
         "equal)",
         Detail(
-            f"beyond chance by {test} test after Holm, at {100 * support.confidence:g} %: "
+            f"beyond chance by {test} test after Holm, at {100 * support.confidence:g}%: "
             f"{len(support.surely_gained)} solved by {a} alone, {len(support.surely_lost)} by {b}"
         ),
         Detail(
@@ -348,7 +348,7 @@ def interval_note(names: tuple[str, str], difference: Difference) -> str:
     """Return a note on what is random in the intervals: problems, or training seeds as well."""
     if difference.problems < 2:
         return "no interval and no p: one problem alone says nothing about other problems"
-    level = f"{100 * difference.confidence:g} % intervals over {difference.problems} problems"
+    level = f"{100 * difference.confidence:g}% intervals over {difference.problems} problems"
     if difference.clusters is not None:
         level += f" in {difference.clusters} clusters"
     runs = difference.runs
@@ -557,7 +557,7 @@ def with_own(document: Document, own: Mapping[str, Comparison]) -> Document:
 def comparison_table(
     benchmark: str, contrast: Contrast, ks: Sequence[int], notes: Sequence[str] = ()
 ) -> Table:
-    """Return a row per k of `ks`: both means, A less B, intervals, detectable difference, p."""
+    """Return a row per k of `ks`: both means, A − B, intervals, detectable difference, p."""
     heads = (Column("k"), *map(Column, contrast.labels), *columns(DIFFERENCE_COLUMNS))
     rows = [Row((k, *cells_at(contrast, k))) for k in contrast.difference.ks if k in ks]
     title = f"{' against '.join(contrast.labels)} on {benchmark}: {contrast.subject}"

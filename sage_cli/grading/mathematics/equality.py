@@ -13,6 +13,7 @@ from sage_cli.grading.mathematics.expression import compare, constant, same_equa
 from sage_cli.grading.mathematics.notation import (
     GREEK,
     defines,
+    in_digits_of,
     is_name,
     is_quantity,
     is_symbol,
@@ -66,6 +67,7 @@ _ORDER = re.compile(r"([<>≤≥])")
 _SUM = re.compile(r"\\(?:sum|prod)_")
 _UNCOMPUTED = re.compile(r"\\(?:sum|prod|int|lim)(?![a-z])")
 _RATIO = re.compile(r"(\d{1,9}):(\d{1,9})")
+_RATIO_TO_ONE = re.compile(r"\d{1,9}:1")
 _SPAN = re.compile(r"(\d+(?:\.\d+)?(?:-\d+(?:\.\d+)?)+)(.*)", re.ASCII)
 _HYPHEN = re.compile(
     r"(?:[%°]| ?\\text ?\{[a-z ]*\})? ?(?:\\text ?\{ ?)?(?:-{1,3}|to) ?\}? ?(?=\d)"
@@ -101,6 +103,9 @@ class Equality:
 
     def __call__(self, gold_text: str, answer_text: str) -> bool | None:
         """Return True if the answer equals the gold; both as written."""
+        if not gold_text.isascii():
+            answer_text = in_digits_of(gold_text, answer_text)
+            gold_text = in_digits_of(gold_text, gold_text)
         gold, answer = _with_unit_vectors(gold_text, normalise(gold_text), normalise(answer_text))
         same = gold == answer != "" or self.equal(gold, stated(answer))
         if not same_order(gold_text, gold, stated(answer)):
@@ -140,6 +145,8 @@ class Equality:
             gold, answer = rename_bound(gold, answer)
             if gold == answer:
                 return True
+        if _RATIO_TO_ONE.fullmatch(gold) and answer.isdigit():
+            return False  # 10:1 is no number of things; 2/3 is the ratio 2:3
         name, number = _named_number(gold)
         if number is not None:
             is_right = self._is_number(name, number, answer)
@@ -384,8 +391,6 @@ class Equality:
     def _same_expression(self, gold: str, answer: str) -> bool | None:
         if gold == answer:
             return True
-        if _UNCOMPUTED.search(answer) and not _UNCOMPUTED.search(gold):
-            return False  # nobody has computed it yet
         if self.tolerance is not None:
             values = constant(gold), constant(answer)
             if None not in values:
@@ -421,6 +426,8 @@ class Equality:
     def _ask(self, gold: str, answer: str) -> bool | None:
         if _MISREAD.search(gold) or _MISREAD.search(answer):
             return False
+        if _UNCOMPUTED.search(answer) and not _UNCOMPUTED.search(gold):
+            return False  # algebra would compute what the answer leaves to do
         return self.prove(*_with_distinct_letters(gold, answer)) if self.prove else None
 
 

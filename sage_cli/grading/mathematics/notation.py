@@ -10,7 +10,7 @@ from functools import lru_cache
 from html import unescape
 from itertools import pairwise
 from math import gcd, isfinite
-from unicodedata import normalize
+from unicodedata import decimal, normalize
 
 
 def words(text: str) -> frozenset[str]:
@@ -260,6 +260,16 @@ def gold_text(gold: object) -> str:
     if isinstance(gold, float) and gold.is_integer() and abs(gold) < 1e15:
         return str(int(gold))
     return str(gold).strip() if isinstance(gold, str | int | float) else ""
+
+
+_FOREIGN_DIGIT = re.compile(r"(?![0-9])\d")
+
+
+def in_digits_of(gold: str, text: str) -> str:
+    """Return `text` with the digits 0 to 9 if the gold is written in others, as ٢٥."""
+    if gold.isascii() or not _FOREIGN_DIGIT.search(gold):
+        return text
+    return _FOREIGN_DIGIT.sub(lambda m: str(decimal(m[0])), text)
 
 
 @lru_cache(maxsize=8192)
@@ -547,6 +557,17 @@ _OTHER_CHOICE = re.compile(
     r"|\b(?:wrong|incorrect)\b|∨"
 )
 _DATE = re.compile(r"\d\d?([/.])\d\d?\1\d{4}")
+_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+_MONTH = (
+    r"(Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|"
+    r"Sept?(?:ember)?|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?)\.?"
+)
+_ISO_DATE = re.compile(r"(\d{4})-(\d\d?)-(\d\d?)", re.ASCII)
+_WRITTEN_DATE = re.compile(
+    rf"(?:(?:the )?(\d\d?)(?:st|nd|rd|th)?(?: of)? {_MONTH}|{_MONTH} (\d\d?)(?:st|nd|rd|th)?)"
+    r"(?: (\d{4}))?",
+    re.ASCII | re.IGNORECASE,
+)
 _TIME = re.compile(r"(\d\d?)(?::([0-5]\d)(?::([0-5]\d))?)?(am|pm|noon|midnight)?", re.ASCII)
 _BASED = re.compile(
     r"\(?(\d\w*|[A-F]+\w*(?=_\{?1[1-6])|[a-f]{2,}(?=_\{16\}))\)?"
@@ -566,6 +587,8 @@ def same_wording(gold: str, answer: str) -> bool | None:
     if time := _time_of_day(gold):
         same = time == _time_of_day(answer)
         return same or (None if _may_be_ratio(gold) else False)
+    if date := _calendar_date(gold):
+        return date == _calendar_date(answer)
     if _RELATION.fullmatch(gold) or _DATE.fullmatch(gold):
         return gold == answer
     if points := _POINTS.fullmatch(gold):
@@ -623,6 +646,22 @@ def _time_of_day(text: str) -> tuple[int, ...] | None:
     if match[4]:
         hours = hours % 12 + (12 if match[4] in ("pm", "noon") else 0)
     return hours, *others
+
+
+def _calendar_date(text: str) -> tuple[int, int, int] | None:
+    """Return year, month and day of 2024-02-29, February 29, 2024, 29 Feb.; the year may be 0.
+
+    Of 02/03/2024 nobody knows which is the month.
+    """
+    plain = " ".join(TEXT.sub(r" \1 ", text).replace(",", " ").split()).strip(" .")
+    if iso := _ISO_DATE.fullmatch(plain):
+        year, month, day = map(int, iso.groups())
+    elif written := _WRITTEN_DATE.fullmatch(plain):
+        month = 1 + _MONTHS.index((written[2] or written[3])[:3].lower())
+        day, year = int(written[1] or written[4]), int(written[5] or 0)
+    else:
+        return None
+    return (year, month, day) if 1 <= month <= 12 and 1 <= day <= 31 else None
 
 
 def _may_be_ratio(text: str) -> bool:

@@ -200,14 +200,14 @@ def test_the_difference_from_the_own_control_comes_first(tmp_path, turned, sampl
         assert len(titles) == 1
         assert f"`sage compare {guided} {control}` comes first" in " ".join(found.notes)
         return
-    assert titles[0].startswith(f"{guided} against its own control {control} on arithmetic")
+    assert titles[0].startswith(f"{guided} against unguided baseline {control} on arithmetic")
     assert titles[1].startswith(f"{sides[0][0]} against {sides[1][0]}")
     # 6, 4 and 2 right of 8 samples, on five of six problems
     own, other = found.data["own_control"]["arithmetic"], found.data["comparisons"]["arithmetic"]
     assert own["difference"][0] == pytest.approx(2 / 8 * 5 / 6)
     assert abs(other["difference"][0]) == pytest.approx(4 / 8 * 5 / 6)
     assert np.isnan(own["p_holm"]).all()
-    assert "own control" not in " ".join(found.notes)
+    assert "unguided baseline" not in " ".join(found.notes)
 
 
 def pairs_of_runs(root, changes=()):
