@@ -158,7 +158,7 @@ def test_the_last_record_of_a_long_file_is_compared_with_what_its_training_left(
     assert RunFacts.listed(run).figures == {"step": 400, "reward": 0.25}
     assert caplog.messages == []
     text = run.metrics.path.read_text()
-    run.metrics.path.write_text(text[:-6] + "7" + text[-5:])  # 0.25 becomes 0.75
+    run.metrics.path.write_text(text[:-4] + "7" + text[-3:])  # 0.25 becomes 0.75
     assert RunFacts.listed(run).figures == {"step": 400, "reward": 0.75}
     assert caplog.messages == [f"{run.metrics.path} has been changed since its training ended"]
 
