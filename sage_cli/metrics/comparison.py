@@ -408,7 +408,7 @@ def difference_of_sides(
     if pairs is not None:
         seeds = tuple(seed.number for seed in a.seeds if seed is not None)
         means = [by_run(side.runs, ids, ks).mean(axis=1) for side in (a, b)]
-        pairing = Pairing(seeds, left_out, _column_correlations(*means))
+        pairing = Pairing(seeds, left_out, column_correlations(*means))
         difference = replace(difference, pairing=pairing)
     return a, b, difference
 
@@ -429,7 +429,7 @@ def arms_with_seeds(arms: Sequence[Side], a: Side, b: Side, *, paired: bool) -> 
     return chosen if len(chosen) > len(several) else None
 
 
-def _column_correlations(a_IK: FloatArray, b_IK: FloatArray) -> FloatArray:
+def column_correlations(a_IK: FloatArray, b_IK: FloatArray) -> FloatArray:
     """Return Pearson's correlation down the columns, (K,); NaN for two rows or no variance."""
     a_IK, b_IK = a_IK - a_IK.mean(axis=0), b_IK - b_IK.mean(axis=0)
     most_K = np.sqrt((a_IK**2).sum(axis=0) * (b_IK**2).sum(axis=0))
