@@ -2,8 +2,8 @@
 
 Reads which units docs/results has, resumes or begins the next, and writes each unit's counts and
 steps there as soon as it ends: commit them at once. It runs on one core at the lowest priority, in
-FOLDER outside the checkout, with a clone of the commit that was checked out when FOLDER was made.
-Stop it as you like: the same command goes on. On another machine the next unit begins anew.
+FOLDER outside the checkout, with the code of one commit, which the pilot ran with, too. Stop it as
+you like: the same command goes on. On another machine the next unit begins anew.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -27,6 +28,8 @@ from sage_cli.problems.problem import problem_id
 from sage_cli.trials.suites.declaration import read_suite
 
 ROOT = Path(__file__).resolve().parents[2]
+COMMIT = "262fa653f9a4b5cda855c21a2894c7ec4bcd7fa8"
+"""Whose code runs. Another one would be another study."""
 PRESET = ["-p", "smollm2-135m", "--set", "model.path=smollm2/model", "--set",
           "model.compute_dtype=float32"]  # fmt: skip
 SAMPLES, FORMULA = 16, "make_rows.py:right_working"
@@ -39,7 +42,7 @@ SAVE_EVERY = 6
 class Place:
     """The folder of the study on this machine, where commands are typed with the code of a clone.
 
-    What happens in the checkout meanwhile changes no result.
+    The checkout has the declaration and what is kept; what else happens there changes no result.
     """
 
     folder: Path
@@ -69,7 +72,7 @@ class Place:
         """Make the clone, the model, the rows and the initial policy, where they are not there."""
         self.folder.mkdir(parents=True, exist_ok=True)
         if not self.code.is_dir():
-            subprocess.run(["git", "clone", "--quiet", str(ROOT), str(self.code)], check=True)
+            clone_commit(self.code)
         made, example = self.folder / "smollm2", self.code / "examples/smollm2"
         if not (made / "model/model.safetensors").is_file():
             self.call(str(example / "make_model.py"), "smollm2/model")
@@ -119,8 +122,8 @@ class Place:
         return name
 
     def training(self, unit: Unit) -> list[str]:
-        """Return the command that trains a unit's policy, as the clone's suite declares it."""
-        suite = read_suite(str(self.code / f"configs/suites/{STUDY}.yaml"))
+        """Return the command that trains a unit's policy, as the suite declares it."""
+        suite = read_suite(str(ROOT / f"configs/suites/{STUDY}.yaml"))
         method = suite.methods[unit.method]
         flags = [word for name, value in method.choices.items() for word in (f"--{name}", value)]
         settings = {
@@ -189,6 +192,20 @@ class Place:
                 *_, stage = self.sage(*self.training(unit), "--dry-run")["stages"]
                 if (self.folder / "runs" / stage["run"] / "metrics.jsonl").is_file():
                     self.kept.keep_line(self.line(unit, stage["run"]))
+
+
+def clone_commit(folder: Path) -> None:
+    """Clone the checkout's repository at the study's commit. Raises SystemExit if it lacks that."""
+    here = ["git", "-C", str(ROOT)]
+    if subprocess.run(
+        [*here, "cat-file", "-e", COMMIT], capture_output=True, check=False
+    ).returncode:
+        raise SystemExit(f"the history of {ROOT} lacks {COMMIT}: the study needs a whole clone")
+    part = folder.with_name(f"{folder.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    subprocess.run([*here, "clone", "--quiet", "--no-checkout", ".", str(part)], check=True)
+    subprocess.run(["git", "-C", str(part), "checkout", "--quiet", "--detach", COMMIT], check=True)
+    part.rename(folder)
 
 
 def six_digits(value: Any) -> float | None:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from dose import Place
+from dose import COMMIT, Place, clone_commit
 from dose_kept import Kept
 from dose_pilot import criteria, pilot_of, q_by_d
 from dose_units import (
@@ -221,6 +221,21 @@ def test_each_training_is_a_command_that_sage_takes(place, method, said):
     *_, stage = plan["stages"]
     assert (stage["seed"], stage["steps"], stage["problems"]) == (PILOT, 24, "smollm2/pilot.jsonl")
     assert all(text in json.dumps(stage) for text in [*said, "0.0002, linear"])
+
+
+def test_the_code_that_runs_is_one_commits(tmp_path):
+    code = tmp_path / "code"
+    try:
+        clone_commit(code)
+    except SystemExit as error:  # a checkout without its history
+        pytest.skip(str(error))
+    said = subprocess.run(
+        ["git", "-C", code, "rev-parse", "HEAD"], check=True, capture_output=True, text=True
+    ).stdout
+    assert said.strip() == COMMIT
+    assert COMMIT[:8] in DECLARED.read_text()
+    assert "q_kl_mean" in (code / "sage_cli/guides/token_values.py").read_text()
+    assert not list(tmp_path.glob("*.part"))
 
 
 def test_the_plan_of_the_committed_units():
