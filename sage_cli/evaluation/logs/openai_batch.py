@@ -40,7 +40,7 @@ def _read(source: Source, reading: Reading) -> Log:
                 failed += 1
                 continue
             model = model or body.get("model")
-            rows += [(row[0], one) for one in _choices(row[1]["custom_id"], body)]
+            rows += [(row[0], choice) for choice in _choices(row[1]["custom_id"], body)]
     log = read_rows(
         "openai-batch", rows, reading, lambda row: row[1], _ROW, score=None,
         settings={"model": model}, left_out={"their requests failed": failed} if failed else {},

@@ -12,8 +12,9 @@ from sage_cli.errors import DataError
 from sage_cli.evaluation.logs.golds import with_golds
 from sage_cli.evaluation.logs.log import Log, Reading
 from sage_cli.evaluation.logs.program import Program
-from sage_cli.evaluation.logs.source import Source
+from sage_cli.evaluation.logs.source import Source, expecting
 
+_REPAIR = "copy the file again, or write its rows as {question, gold, completion, correct}"
 _PLAIN = "jsonl"
 """Rows of one's own, which are tried last: any program may call a column `question`."""
 
@@ -37,7 +38,7 @@ def program_titles() -> str:
 
 def detect_program(path: Path) -> Program:
     """Return the program that wrote a file. Raises DataError where it has no known form."""
-    with Source(path) as source:
+    with expecting(path, _REPAIR), Source(path) as source:
         return _recognised(source, Reading())
 
 
@@ -64,12 +65,13 @@ def read_log(path: Path, reading: Reading | None = None) -> Log:
     reading = reading or Reading()
     if not path.is_file():
         raise DataError(f"there is no file {path}", "check the path")
-    with Source(path) as source:
+    with expecting(path, _REPAIR), Source(path) as source:
         program = _recognised(source, reading)
         log = program.read(source, reading)
-    if reading.golds and program.name != "openai-batch":  # which looks for them itself
-        log = with_golds(log, reading.golds)
+        if reading.golds and program.name != "openai-batch":  # which looks for them itself
+            log = with_golds(log, reading.golds)
+        log = log.encoded()
     if not log.samples:
         left_out = f": {'; '.join(log.all_notes)}" if log.left_out else ""
         raise DataError(f"{path} holds no samples{left_out}")
-    return log.encoded()
+    return log
