@@ -240,9 +240,12 @@ def test_runs_are_paired_by_training_seed_where_they_began_alike(
 ):
     a, b = pairs_of_runs(tmp_path / "runs", changes)
     config = load(("tiny",), {**SETTINGS}, [f"run.root={tmp_path}/runs"]).config
-    found = compare(Evaluation(config), a, b, Silent(), unpaired=unpaired).document
-    pairing = found.data["comparisons"]["arithmetic"]["pairing"]
+    report = compare(Evaluation(config), a, b, Silent(), unpaired=unpaired)
+    written = (report.folder / "compare.json").read_text()
+    found, stored = report.document, json.loads(written, parse_constant=pytest.fail)
+    pairing = stored["comparisons"]["arithmetic"]["pairing"]
     assert (pairing and pairing["seeds"]) == seeds
+    assert pairing is None or set(pairing["correlation"]) == {None}  # of two seeds
     notes = " ".join(found.tables[0].notes)
     assert ("paired by training seed (1, 2)" in notes) == (seeds is not None)
     assert "a p below 0.05 is printed as <0.05" in notes
@@ -287,6 +290,17 @@ def test_questions_that_share_a_story_are_drawn_together(tmp_path, config):
     assert (comparison["problems"], comparison["clusters"]) == (24, 12)
     assert comparison["safe"] is None
     assert any("by clusters (auto): 12 of them, the largest" in note for note in found.notes)
+    guess = tmp_path / "guess.py"
+    guess.write_text(
+        "def chance(question, gold):\n    return 0.25 if 'tale a' in question else 0\n"
+    )
+    guessed = compare_files(config, a, b, (), "1", Silent(), guess=f"{guess}:chance")
+    assert guessed.folder != compare_files(config, a, b, (), "1", Silent()).folder
+    table = guessed.document.tables[0]
+    place = [column.name for column in table.columns].index("guess")
+    assert str(table.rows[0].cells[place]) == "0.021"  # 2 of 24 problems with .25: .0208
+    (comparison,) = guessed.document.data["comparisons"].values()
+    assert comparison["guess"][0] == pytest.approx(0.25 * 2 / 24)
     with pytest.raises(ConfigurationError, match="has no field 'level' to cluster by"):
         compare_files(config, a, b, (), "1", Silent(), cluster="level")
     same = [rows(f"all-{n}.jsonl", n, lambda _: "One phrase of all. " * 3) for n in (5, 2)]
@@ -303,6 +317,10 @@ def test_what_a_run_began_with_is_known_or_nothing_is_said(tmp_path, lost):
     run = Run(tmp_path / one)
     began = training_seed(Policy.of_run(run))
     assert (began.number, began.run) == (1, one)
+    older = json.loads((run.folder / "config.json").read_text())
+    del older["data"]["rl"]["numeric_only"]  # a run from before there was this setting
+    (run.folder / "config.json").write_text(json.dumps(older))
+    assert training_seed(Policy.of_run(Run(tmp_path / one))) == began
     run.note(**{lost: None})
     assert training_seed(Policy.of_run(Run(tmp_path / one))) is None
     assert training_seed(Policy("a-model-of-somebody")) is None
