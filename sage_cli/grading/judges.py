@@ -10,8 +10,9 @@ from typing import Any
 
 from sage_cli.errors import ConfigurationError
 from sage_cli.grading.grades import Judged, Status
+from sage_cli.grading.mathematics.english import DENIES
 from sage_cli.grading.mathematics.equality import Equality
-from sage_cli.grading.mathematics.notation import DENIES, latex, normalise
+from sage_cli.grading.mathematics.notation import latex, normalise
 from sage_cli.grading.mathematics.quantities import read_quantity
 from sage_cli.settings.judge_names import (
     BUILT_IN_JUDGES,
