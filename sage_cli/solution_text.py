@@ -93,6 +93,16 @@ def last_boxes(text: str) -> str | None:
     return answer
 
 
+def boxed_spans(text: str) -> list[Span]:
+    """Return where the boxes that close stand, in their order; of nested ones the innermost."""
+    if "boxed" not in text and "fbox" not in text:
+        return []
+    digits = [(match.start(), *match.span(1)) for match in _DIGIT_BOX.finditer(text)]
+    spans = sorted([*_closed_boxes(text, 0), *digits])
+    following = [*(begin for begin, _, _ in spans[1:]), len(text)]
+    return [span for span, begin in zip(spans, following, strict=True) if begin >= span[2]]
+
+
 def _same_unknown(text: str, box: Span, name: str | None) -> bool:
     """Return True if `box` is a value of the unknown `name` too; None names none."""
     before = _BEFORE.search(text, max(0, box[0] - _JOINT), box[0])

@@ -27,6 +27,7 @@ from sage_cli.cli.console import (
     SafeFormatter,
     console,
     emit_error,
+    in_flags,
     one_object,
     show_error,
     visible,
@@ -139,6 +140,7 @@ class SageGroup(TyperGroup):
         except (SageError, ModuleNotFoundError, OSError) as error:
             if (mistake := _mistake(error)) is None:
                 raise
+            mistake.next_step = in_flags(mistake.next_step, ctx.invoked_subcommand)
             show_error(mistake, mistake.exit_code)
             raise typer.Exit(mistake.exit_code) from None
 
@@ -155,7 +157,7 @@ def _mistake(error: SageError | ModuleNotFoundError | OSError) -> SageError | No
             else ConfigurationError(
                 f"this needs {library}, which is not installed: the base installation measures, "
                 "compares and reports, and loads no models",
-                'pip install "sage-rlvr[train]"; in a checkout: pip install -e ".[train]"',
+                'in the checkout of sage: pip install -e ".[train]"',
             )
         )
     where = f"{error.filename}: " if error.filename else ""

@@ -14,6 +14,7 @@ from typing import Any, TextIO
 from sage_cli.errors import DataError
 from sage_cli.file_hash import read_hash
 from sage_cli.json_value import json_value
+from sage_cli.problems.source_errors import AbsentFileError
 
 DELIMITERS = (",", ";", "\t")
 
@@ -44,7 +45,7 @@ def content(path: Path) -> str:
 
 def _require(path: Path) -> None:
     if not path.is_file():
-        raise DataError(f"there is no file {path}", "check the path")
+        raise AbsentFileError(path)
 
 
 def _jsonl(path: Path) -> Iterator[Row]:

@@ -263,8 +263,8 @@ class KnightsKnavesSection(Section):
 
 
 class FieldsSection(Section):
-    """Columns of a file, or dotted paths in them, as `reward_model.ground_truth`; files of verl,
-    open-instruct and TRL need none."""
+    """Columns of a file, or dotted paths in them, such as `reward_model.ground_truth`; usual names
+    are recognised without."""
 
     question: str = "question"
     """Column of the question, or a path in it, as `prompt.0.content`; a column of chat turns is
