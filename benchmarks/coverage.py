@@ -1,7 +1,8 @@
 """How often intervals hold the truth, how wide they are, how often tests err and find: simulated.
 
     python benchmarks/coverage.py
-        [bands|differences|rare|detectable|crossings|methods|base|pooled ...] [--repetitions 1000]
+        [bands|differences|rare|detectable|crossings|methods|paired|stopping|base|pooled ...]
+        [--repetitions 1000]
 
 Prints a table each, in Markdown. Every repetition draws new problems, new policies and 256 samples
 per problem (fewer where a row says so), and goes through what `sage passk` and `sage compare` call;
@@ -20,11 +21,12 @@ from simulated import (
     CHANGES,
     DETECTED,
     GROWING,
+    PAIRED,
     PAIRS,
     POPULATIONS,
     RARE,
     SPREADS_OF_SEEDS,
-    TRAININGS,
+    UNPAIRED,
     Array,
     Beta,
     Change,
@@ -36,12 +38,14 @@ from simulated import (
     in_step,
     rare_losses,
     runs_of,
+    seed_effects,
     solved,
 )
 
 from sage_cli.metrics import Crossing, curve_ks, find_crossing, pass_at_k
-from sage_cli.metrics.comparison import Difference, error_over, gap_interval, gap_intervals
-from sage_cli.metrics.intervals import Interval, Resampling, gaffke, two_sided_p, two_sided_reach
+from sage_cli.metrics.comparison import Difference, gap_interval, gap_intervals
+from sage_cli.metrics.error_sources import ErrorSources, error_over
+from sage_cli.metrics.intervals import Interval, Resampling, gaffke, two_sided_reach
 from sage_cli.metrics.power import Precision
 
 KS = (1, 64, 256)
@@ -200,11 +204,8 @@ def _stated(
     a_PR, b_PR = in_step(change(base_PR, by, generator), base_PR, generator)
     gap_PR = estimate_C[a_PR] - estimate_C[b_PR]
     found = gap_interval(gap_PR, Resampling(resamples=RESAMPLES, seed=seed))
-    error_R = gap_PR.std(axis=0, ddof=1) / np.sqrt(problems)
-    exact = Precision(
-        gap_PR.mean(axis=0), np.where(error_R > 0, error_R, np.nan),
-        np.full(repetitions, problems - 1.0), gap_PR,
-    )  # fmt: skip
+    sources = ErrorSources(gap_PR.var(axis=0, ddof=1)[None] / problems, np.array([problems - 1.0]))
+    exact = Precision(gap_PR.mean(axis=0), sources, gap_PR)
     difference = Difference(
         (k,), exact.mean_K, found.low_K, found.high_K, found.p_K, 0.95, problems
     )
@@ -256,38 +257,110 @@ def _crossing(trained_M: Array, base_M: Array) -> float:
     return float(2**low)
 
 
+CHUNK = 1000
+"""Repetitions that are simulated at once."""
+LEVELS = (0.05, 0.01, 0.001)
+
+
 def methods(
-    repetitions: int, trainings: Sequence[Training] = TRAININGS, problems: int = 60
+    repetitions: int, trainings: Sequence[Training] = UNPAIRED, problems: int = 100
 ) -> Iterator[dict[str, object]]:
-    """Two methods over training seeds, at pass@1: type-I error, and power at 0.5 logits."""
+    """Two methods with seeds of their own, at pass@1: the test's level, and power at 0.5 logits."""
     for training in trainings:
-        rates = []
-        for gain in (0.0, 0.5):
-            generator = np.random.default_rng(3)
-            logit_PR = generator.normal(-1, 1.5, (problems, repetitions))
-            a_IPR = runs_of(logit_PR + gain, training, training.sd_a, generator)
-            b_IPR = runs_of(logit_PR, training, training.sd_b, generator)
-            gap_R = a_IPR.mean(axis=(0, 1)) - b_IPR.mean(axis=(0, 1))
-            error_R, freedom_R = error_over([(a_IPR, b_IPR)])
-            t_R = np.divide(gap_R, error_R, out=np.zeros_like(gap_R), where=error_R > 0)
-            rates.append(np.mean(two_sided_p(t_R, freedom_R) <= 0.05))
-            rates.append(np.mean(_pooled_t(a_IPR.mean(axis=1), b_IPR.mean(axis=1)) <= 0.05))
         yield {
-            "seeds": training.seeds, "samples": training.samples,
-            "deviations of the seeds": f"{training.sd_a:g}, {training.sd_b:g}",
-            "of problems": training.problem_sd,
-            "type-I error": rates[0], "power": rates[2],
-            "type-I error, t over runs": rates[1], "power, t over runs": rates[3],
+            "seeds": "{} v {}".format(*training.seeds),
+            "deviations": "{:g}, {:g}".format(*training.sds),
+            **_levels(repetitions, training, problems, paired=False),
+            "power": np.mean(_p_values(repetitions, training, problems, 0.5, paired=False) <= 0.05),
+        }
+
+
+def paired(
+    repetitions: int, trainings: Sequence[Training] = PAIRED, problems: int = 100
+) -> Iterator[dict[str, object]]:
+    """Two methods on the same training seeds: the paired test's level, and power at 0.15 logits.
+
+    The power is of what is printed, whose interval contains that of the models at hand as well.
+    """
+    for training in trainings:
+        power = {
+            words: np.mean(
+                _p_values(repetitions, training, problems, 0.15, paired=is_paired) <= 0.05
+            )
+            for words, is_paired in (("power", True), ("power, unpaired", False))
+        }
+        yield {
+            "seeds": training.seeds[0], "correlation": training.correlation,
+            **_levels(repetitions, training, problems, paired=True), **power,
         }  # fmt: skip
 
 
-def _pooled_t(a_TR: Array, b_TR: Array) -> Array:
-    """p of Student's two-sample t over the runs' pass@1 alone: about these problems, not others."""
-    freedom = len(a_TR) + len(b_TR) - 2
-    square_R = (len(a_TR) * a_TR.var(axis=0) + len(b_TR) * b_TR.var(axis=0)) / freedom
-    error_R = np.sqrt(np.maximum(square_R, 1e-12) * (1 / len(a_TR) + 1 / len(b_TR)))
-    t_R = (a_TR.mean(axis=0) - b_TR.mean(axis=0)) / error_R
-    return two_sided_p(t_R, np.full_like(t_R, float(freedom)))
+def _levels(
+    repetitions: int, training: Training, problems: int, *, paired: bool
+) -> dict[str, object]:
+    p_R = _p_values(repetitions, training, problems, 0.0, paired=paired, models=False)
+    return {f"p at most {level:g}": f"{np.mean(p_R <= level):.4f}" for level in LEVELS}
+
+
+def _p_values(
+    repetitions: int,
+    training: Training,
+    problems: int,
+    gain: float,
+    *,
+    paired: bool,
+    models: bool = True,
+) -> Array:
+    """p-values of studies in which the first method is better by `gain` logits, shape (R,).
+
+    With gain 0 the methods' true means differ only by the spread of their seeds, which is taken
+    off. With `models` a paired p is that of the models at hand where that is larger, as printed.
+    """
+    generator, p_values = np.random.default_rng(3), []
+    truth = 0.0
+    if not gain:
+        mean_a, mean_b = (
+            solved(0.0, float(np.hypot(sd, training.problem_sd))) for sd in training.sds
+        )
+        truth = mean_a - mean_b
+    for start in range(0, repetitions, CHUNK):
+        count = min(CHUNK, repetitions - start)
+        logit_PR = generator.normal(-1, 1.5, (problems, count))
+        effects = seed_effects(
+            max(training.seeds), training.sds, training.correlation, count, generator
+        )
+        a_IPR, b_IPR = (
+            runs_of(
+                logit_PR + shift, effect[:seeds], training.problem_sd, training.samples, generator
+            )
+            for shift, effect, seeds in zip((gain, 0.0), effects, training.seeds, strict=True)
+        )
+        gap_PR = a_IPR.mean(axis=0) - b_IPR.mean(axis=0)
+        p_R = error_over([(a_IPR, b_IPR)], paired=paired).p(gap_PR.mean(axis=0) - truth)
+        p_R = np.where(np.isnan(p_R), 1, p_R)
+        if paired and models:
+            at_hand = gap_interval(gap_PR, Resampling(resamples=RESAMPLES, seed=start))
+            p_R = np.maximum(p_R, at_hand.p_K)
+        p_values.append(p_R)
+    return np.concatenate(p_values)
+
+
+def stopping(repetitions: int, most: int = 6, problems: int = 100) -> Iterator[dict[str, object]]:
+    """Seeds are added from two a side until p is at most .05: how often equal methods differ."""
+    for correlation in (0.0, 0.9):
+        generator = np.random.default_rng(6)
+        found_R = np.zeros(repetitions, bool)
+        logit_PR = generator.normal(-1, 1.5, (problems, repetitions))
+        effects = seed_effects(most, (0.2, 0.2), correlation, repetitions, generator)
+        a_IPR, b_IPR = (runs_of(logit_PR, one, 0.3, 64, generator) for one in effects)
+        for seeds in range(2, most + 1):
+            a, b = a_IPR[:seeds], b_IPR[:seeds]
+            gap_R = a.mean(axis=(0, 1)) - b.mean(axis=(0, 1))
+            found_R |= error_over([(a, b)], paired=correlation > 0).p(gap_R) <= 0.05
+            yield {
+                "seeds": "paired" if correlation else "unpaired",
+                "up to": seeds, "p at most .05 at some look": np.mean(found_R),
+            }  # fmt: skip
 
 
 def base(
@@ -298,51 +371,57 @@ def base(
     The interval is `error_over`'s alone; what is printed contains that of the models as well.
     """
     for problems, training in cases:
-        generator = np.random.default_rng(4)
+        generator, (seeds, _), (sd, _) = np.random.default_rng(4), training.seeds, training.sds
         logit_PR = generator.normal(-1, 1.5, (problems, repetitions))
-        a_IPR = runs_of(logit_PR + 0.5, training, training.sd_a, generator)
-        b_IPR = runs_of(logit_PR, Training(1, training.samples, 0, 0), 0, generator)
-        away = np.hypot(training.sd_a, training.problem_sd)
-        truth = solved(0.5, away) - solved(0.0, 0.0)
+        # what the method does to a problem is common to its runs
+        own_PR = logit_PR + 0.5 + generator.normal(0, training.problem_sd, logit_PR.shape)
+        (effect,) = seed_effects(seeds, (sd,), 0.0, repetitions, generator)
+        a_IPR = runs_of(own_PR, effect, 0.0, training.samples, generator)
+        b_IPR = runs_of(logit_PR, np.zeros((1, 1, 1)), 0.0, training.samples, generator)
+        truth = solved(0.5, float(np.hypot(sd, training.problem_sd))) - solved(0.0, 0.0)
         gap_PR = a_IPR.mean(axis=0) - b_IPR[0]
         missed_R = np.abs(gap_PR.mean(axis=0) - truth)
-        error_R, freedom_R = error_over([(a_IPR, b_IPR)])
         models_R = gap_PR.std(axis=0, ddof=1) / np.sqrt(problems)
-        reach_R = two_sided_reach(0.05, freedom_R) * error_R
+        reach_R = error_over([(a_IPR, b_IPR)]).reach(0.05)
         own_R = two_sided_reach(0.05, np.array(problems - 1.0)) * models_R
         yield {
-            "problems": problems, "of problems": training.problem_sd, "seeds": training.seeds,
-            "of seeds": training.sd_a, "covers": np.mean(missed_R <= reach_R),
+            "problems": problems, "of problems": training.problem_sd, "seeds": seeds,
+            "of seeds": sd, "covers": np.mean(missed_R <= reach_R),
             "width": np.mean(2 * reach_R), "models at hand: covers": np.mean(missed_R <= own_R),
             "models at hand: width": np.mean(2 * own_R),
         }  # fmt: skip
 
 
 def pooled(
-    repetitions: int, methods: int = 6, seeds: int = 3, problems: int = 60
+    repetitions: int, arms: int = 6, seeds: int = 3, problems: int = 60
 ) -> Iterator[dict[str, object]]:
-    """The seeds' variance pooled over a suite's methods, also where they don't vary alike."""
+    """The seeds' variance pooled over a suite's arms, also where they don't vary alike."""
     for name, (sd_a, sd_b, sd_others) in SPREADS_OF_SEEDS.items():
-        generator = np.random.default_rng(5)
-        training = Training(seeds, N, sd_a, sd_b, 0.3)
-        logit_PR = generator.normal(-1, 1.5, (problems, repetitions))
-        deviations = (sd_a, sd_b, *[sd_others] * (methods - 2))
-        suite = [runs_of(logit_PR, training, sd, generator) for sd in deviations]
-        one_base = runs_of(logit_PR, Training(1, N, 0, 0), 0, generator)
-        mean_a, mean_b = (solved(0.0, float(np.hypot(sd, 0.3))) for sd in (sd_a, sd_b))
-        pool = [[runs_IPR] for runs_IPR in suite]
-        for against, (b_IPR, truth) in {
-            "another method": (suite[1], mean_a - mean_b),
-            "the base": (one_base, mean_a - solved(0.0, 0.0)),
-        }.items():
-            gap_R = suite[0].mean(axis=(0, 1)) - b_IPR.mean(axis=(0, 1))
-            row: dict[str, object] = {"deviations of the seeds": name, "against": against}
-            for words, over in {"own seeds": None, "pooled": pool}.items():
-                error_R, freedom_R = error_over([(suite[0], b_IPR)], over)
-                reach_R = two_sided_reach(0.05, freedom_R) * error_R
-                row[f"{words}: covers"] = np.mean(np.abs(gap_R - truth) <= reach_R)
-                row[f"{words}: width"] = np.mean(2 * reach_R)
-            yield row
+        for correlation in (0.0, 0.9):
+            generator = np.random.default_rng(5)
+            sds = (sd_a, sd_b, *[sd_others] * (arms - 2))
+            logit_PR = generator.normal(-1, 1.5, (problems, repetitions))
+            effects = seed_effects(seeds, sds, correlation, repetitions, generator)
+            suite = [runs_of(logit_PR, effect, 0.3, N, generator) for effect in effects]
+            one_base = runs_of(logit_PR, np.zeros((1, 1, 1)), 0.0, N, generator)
+            mean_a, mean_b = (solved(0.0, float(np.hypot(sd, 0.3))) for sd in (sd_a, sd_b))
+            pool = [[runs_IPR] for runs_IPR in suite]
+            for against, (b_IPR, truth) in {
+                "another arm": (suite[1], mean_a - mean_b),
+                "the base": (one_base, mean_a - solved(0.0, 0.0)),
+            }.items():
+                missed_R = np.abs(suite[0].mean(axis=(0, 1)) - b_IPR.mean(axis=(0, 1)) - truth)
+                row: dict[str, object] = {
+                    "deviations of the seeds": name, "correlation": correlation, "against": against
+                }  # fmt: skip
+                for words, over in {"own seeds": None, "pooled": pool}.items():
+                    sources = error_over(
+                        [(suite[0], b_IPR)], paired=against == "another arm", arms=over
+                    )
+                    reach_R = sources.reach(0.05)
+                    row[f"{words}: covers"] = np.mean(missed_R <= reach_R)
+                    row[f"{words}: width"] = np.mean(2 * reach_R)
+                yield row
 
 
 TABLES = {
@@ -352,6 +431,8 @@ TABLES = {
     "detectable": detectable,
     "crossings": crossings,
     "methods": methods,
+    "paired": paired,
+    "stopping": stopping,
     "base": base,
     "pooled": pooled,
 }

@@ -162,26 +162,33 @@ PAIRS = {
 
 @dataclass(frozen=True)
 class Training:
-    """How runs of two methods vary: deviations on the logit scale."""
+    """How the runs of two methods vary: numbers of seeds, and deviations on the logit scale."""
 
-    seeds: int
-    samples: int
-    sd_a: float
-    sd_b: float
-    problem_sd: float = 0.0
-    """How differently the methods fare on different problems."""
+    seeds: tuple[int, int]
+    sds: tuple[float, float]
+    correlation: float = 0.0
+    """Of the seeds' effects on both methods; above 0 run i of both has the same seed."""
+    problem_sd: float = 0.3
+    """How differently a run, or a method, fares on different problems."""
+    samples: int = 64
 
 
-TRAININGS = [
-    Training(seeds, samples, *deviations)
-    for deviations in ((0.2, 0.2, 0.0), (0.1, 0.3, 0.0), (0.2, 0.2, 0.5))
-    for samples in (8, 256)
-    for seeds in (2, 3, 5)
+UNPAIRED = [
+    Training(seeds, sds)
+    for seeds in ((2, 2), (2, 3), (2, 6), (3, 3), (3, 8), (8, 3), (5, 5))
+    for sds in ((0.2, 0.2), (0.3, 0.1), (0.4, 0.1))
 ]
+"""Methods with seeds of their own: equal and unequal numbers, deviations of 1 to 4 times."""
 
+PAIRED = [
+    Training((seeds, seeds), (0.2, 0.2), correlation, 0.1)
+    for seeds in (2, 3, 4, 8)
+    for correlation in (0.0, 0.5, 0.9, 0.95)
+]
+"""Methods that share their training seeds."""
 
 AGAINST_A_BASE = [
-    (problems, Training(seeds, N, sd, 0.0, problem_sd))
+    (problems, Training((seeds, 1), (sd, 0.0), 0.0, problem_sd, N))
     for problems, problem_sd in ((60, 0.7), (300, 0.3))
     for seeds in (2, 3, 5)
     for sd in (0.0, 0.1, 0.2)
@@ -207,9 +214,25 @@ def solved(shift: float, sd: float) -> float:
     return float(weight_G @ (1 / (1 + np.exp(-logit_G))) / weight_G.sum())
 
 
-def runs_of(logit_PR: Array, training: Training, sd: float, generator: Generator) -> Array:
-    """pass@1 of a method's runs, shape (T, P, R): a seed moves all problems of a repetition."""
-    own_PR = logit_PR + generator.normal(0, training.problem_sd, logit_PR.shape)
-    shift_T1R = generator.normal(0, sd, (training.seeds, 1, logit_PR.shape[1]))
-    right_IPR = generator.binomial(training.samples, 1 / (1 + np.exp(-own_PR - shift_T1R)))
-    return right_IPR / training.samples
+def seed_effects(
+    seeds: int, sds: tuple[float, ...], correlation: float, repetitions: int, generator: Generator
+) -> list[Array]:
+    """What each seed adds to each method's logits, shape (T, 1, R) a method."""
+    shared_T1R = generator.standard_normal((seeds, 1, repetitions))
+    own = (generator.standard_normal(shared_T1R.shape) for _ in sds)
+    return [
+        sd * (correlation**0.5 * shared_T1R + (1 - correlation) ** 0.5 * own_T1R)
+        for sd, own_T1R in zip(sds, own, strict=True)
+    ]
+
+
+def runs_of(
+    logit_PR: Array, effect_T1R: Array, problem_sd: float, samples: int, generator: Generator
+) -> Array:
+    """pass@1 of a method's runs, shape (T, P, R): a seed moves all problems of a repetition.
+
+    Each run has its own luck with each problem besides, of deviation `problem_sd`.
+    """
+    own_TPR = generator.normal(0, problem_sd, (len(effect_T1R), *logit_PR.shape))
+    right_TPR = generator.binomial(samples, 1 / (1 + np.exp(-logit_PR - own_TPR - effect_T1R)))
+    return right_TPR / samples

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 from collections.abc import Iterable, Mapping
 
@@ -11,6 +12,24 @@ EXIT_USER = 2
 EXIT_BUSY = 75
 """Another process writes the same folder (EX_TEMPFAIL of sysexits.h)."""
 EXIT_INTERRUPTED = 130
+
+SURROUNDINGS = {
+    errno.ENOSPC: "make room there",
+    errno.EDQUOT: "your quota there is used up: make room",
+    errno.EFBIG: "raise the limit on the size of a file (`ulimit -f`)",
+    errno.EROFS: "that file system is read-only: choose another folder",
+    errno.EACCES: "get the right to use it, or choose another folder",
+    errno.EPERM: "get the right to use it, or choose another folder",
+    errno.EIO: "the disk or the connection to it fails: have it checked",
+    errno.EMFILE: "raise the limit on open files (`ulimit -n 4096`)",
+    errno.ENFILE: "this machine has too many open files: wait until other programs have ended",
+    errno.EAGAIN: "this machine has too many processes: wait until others have ended",
+    errno.ENOMEM: "this machine has no memory left: end other programs",
+    errno.ESTALE: "the file server has lost the file for now: wait until it is there",
+    errno.ETIMEDOUT: "the server doesn't answer: wait until it does",
+}
+"""What to do about errors of a system that no program can prevent, by their numbers."""
+_AGAIN = "then type the same command again: what was stored until now is kept"
 
 
 class Interrupted(KeyboardInterrupt):
@@ -54,6 +73,21 @@ class AbsentModelError(DataError):
 
 class StoreError(SageError, RuntimeError):
     """A run directory or sample set that is locked, torn or not what it should be."""
+
+
+class SurroundingsError(StoreError):
+    """A disk, a file server or a machine that fails, is full, or doesn't give what was asked."""
+
+    def __init__(self, error: OSError | MemoryError, where: object = None) -> None:
+        """`error` is the system's; `where` it was, unless the error itself names a file."""
+        if isinstance(error, OSError):
+            place = f"{where} can't be written" if where is not None else error.filename
+            advice = SURROUNDINGS.get(error.errno or 0, "remove the cause")
+            cause = error.strerror or str(error)
+        else:
+            place, cause = where, f"not enough memory{': ' * bool(str(error))}{error}"
+            advice = "end other programs, raise the limit (`ulimit -v`), or ask for less at once"
+        super().__init__(f"{place}: {cause}" if place else cause, f"{advice}, {_AGAIN}")
 
 
 class BusyError(StoreError):

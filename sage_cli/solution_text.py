@@ -41,19 +41,40 @@ _PLAIN_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{([^{}\\]*)\}")
 """A box without braces or backslashes inside, as most are: one look finds its end."""
 _DIGIT_BOX = re.compile(r"\\(?:boxed|fbox)\s*(\d)(?![\w^{]|[.,]\d|\s*\\(?![)\]]))")
 r"""\boxed 5, which is what LaTeX makes of it."""
-_BLANK = r"(?:[\s$*]|\\[()\[\] ,;]|\\q?quad)*"
-_NAMED = rf"(?:([A-Za-z])(?:_(?:\w|\{{\w+\}}))?\s*={_BLANK})"
-_BETWEEN = re.compile(
-    rf"\}}{_BLANK}(?:,{_BLANK})?(?:(?:\\text\s*\{{\s*)?\b(and|or)\b(?:\s*\}})?|(?<=,)){_BLANK}"
-    rf"{_NAMED}?\Z"
-)
-"""What joins two boxes into one answer: `and`, `or`, a comma, with the marks of LaTeX around it."""
-_BEFORE = re.compile(rf"{_NAMED}\Z")
+_BLANK = r"(?:[\s$*]|\\[()\[\] ,;]|\\q?quad(?![A-Za-z]))*"
+_NAMED = re.compile(rf"(?<![A-Za-z\\])([A-Za-z])(_(?:\w|\{{\w+\}}))?\s*={_BLANK}\Z")
 """The unknown that a box is the value of: x= or x_1=."""
-_JOINT = 60
+_ENDS = re.compile(
+    r"(?<![.])(?<!\bi\.e)(?<!\be\.g)(?<!\bvs)[.!?](?![.])(?=[\s$*)\\]|\Z)|\n[ \t]*\n"
+    r"|\n[*# ]*(?!(?:Or|And|Alternatively|Maybe|Perhaps|Possibly|Else|Otherwise)\b)[A-Z#][a-z# ]"
+)
+"""Where a sentence ends: a full stop, a blank line, a line that begins with a capital."""
+_DENIED = re.compile(
+    r"\b(?:no|not|never|nor|maybe|perhaps|possibly|probably|might|may|could|unless|instead|rather|"
+    r"wrong|incorrect)\b|n't\b",
+    re.IGNORECASE,
+)
+_CHOICE = re.compile(
+    r"\b(?:or|either|else|otherwise|alternatively|versus|vs)\b|\\(?:lor|vee)(?![A-Za-z])|[∨|/]",
+    re.IGNORECASE,
+)
+_AND = re.compile(r"\band\b")
+_DERIVED = re.compile(
+    r"\b(?:so|then|hence|thus|therefore|thereby|whence|consequently|giv(?:es?|ing)|yield(?:s|ing)"
+    r"|impl(?:y|ies|ying)|which (?:is|equals|means|becomes|leads to|simplifies to|evaluates to))\b"
+    r"|\\(?:implies|therefore|Rightarrow|Longrightarrow)(?![A-Za-z])|[⇒∴]|\bi\.e\.",
+    re.IGNORECASE,
+)
+"""Words behind which a box is what follows from the box before them."""
+_COMPUTED = re.compile(r"[^A-Za-z]*=|(?:[^A-Za-z]|\\(?:times|cdot|div|left|right)(?![A-Za-z]))*=")
+"""What is computed from one box to the next: `+ 1 =`."""
+_JOINT = 1000
 """Characters that may stand between two boxes of one answer."""
 _AT_MOST = 50
 """Boxes that may be joined to the last one."""
+
+_NESTED = 8
+"""Boxes around one, or without an end, behind which an earlier one is looked for."""
 
 Span = tuple[int, int, int]
 """Where a box begins, where its contents begin, and where they end."""
@@ -71,26 +92,57 @@ def last_boxed(text: str) -> str | None:
 
 
 def last_boxes(text: str) -> str | None:
-    r"""`last_boxed`, and before it the boxes that `and`, `or` or a comma joins to it.
+    r"""`last_boxed`, and before it the other boxes of its sentence, as one answer.
 
-    `\boxed{2} and \boxed{3}` is "2 and 3", `x=\boxed{2} or x=\boxed{3}` is "2 or 3". None without
-    a box; linear in the length of `text`.
+    `\boxed{2} and \boxed{3}` is "2 and 3", `x=\boxed{2} or x=\boxed{3}` is "2 or 3", and what is
+    denied or doubted is no list: `\boxed{2}, not \boxed{3}` is "2 not 3". Where "so", "hence"
+    or "which gives" joins two boxes the later one is the answer. None without a box; linear in
+    the length of `text`.
     """
     box = _last_box(text)
     if box is None:
         return None
     answer = text[box[1] : box[2]]
-    joint = _joint(text, box)
-    if joint is None:
-        return answer
-    ending = {closed[2]: closed for closed in _closed_boxes(text, 0)}
     for _ in range(_AT_MOST):
-        box = ending.get(joint.start()) if joint else None
-        if joint is None or box is None or not _same_unknown(text, box, joint[2]):
+        before = _box_before(text, box)
+        joint = None if before is None else text[before[2] + 1 : box[0]]
+        if before is None or joint is None or _ENDS.search(joint):
             break
-        answer = f"{text[box[1] : box[2]]}{f' {joint[1]} ' if joint[1] else ', '}{answer}"
-        joint = _joint(text, box)
+        first = text[before[1] : before[2]]
+        names = _NAMED.search(text, max(0, before[0] - 60), before[0]), _NAMED.search(joint)
+        if names[1] is not None:
+            joint = joint[: names[1].start()]
+        if _DENIED.search(joint):
+            answer = f"{first} not {answer}"
+        elif _CHOICE.search(joint):
+            answer = f"{first} or {answer}"
+        elif _DERIVED.search(joint):
+            break
+        elif _COMPUTED.fullmatch(joint.strip(" $*")) and names[1] is None:
+            answer = f"{first} {joint.replace('$', '').strip()} {answer}"
+        elif names[0] and names[1] and names[0][1] != names[1][1]:
+            answer = f"{names[0][0]}{first}, {names[1][0]}{answer}".replace("$", "")
+        else:
+            answer = f"{first}{' and ' if _AND.search(joint) else ', '}{answer}"
+        box = before
     return answer
+
+
+def _box_before(text: str, box: Span) -> Span | None:
+    """Return the last closed box that ends before `box` begins, at most _JOINT characters away."""
+    begin = box[0]
+    for _ in range(_NESTED):
+        begin = max(text.rfind(r"\boxed", 0, begin), text.rfind(r"\fbox", 0, begin))
+        if begin < 0:
+            return None
+        if plain := _PLAIN_BOX.match(text, begin) or _DIGIT_BOX.match(text, begin):
+            span = (begin, *plain.span(1))
+        else:
+            closed = _closed_boxes(text, begin) if _BEGIN.match(text, begin) else []
+            span = next((each for each in closed if each[0] == begin), (begin, begin, len(text)))
+        if span[2] < box[0]:
+            return span if box[0] - span[2] <= _JOINT else None
+    return None
 
 
 def boxed_spans(text: str) -> list[Span]:
@@ -101,18 +153,6 @@ def boxed_spans(text: str) -> list[Span]:
     spans = sorted([*_closed_boxes(text, 0), *digits])
     following = [*(begin for begin, _, _ in spans[1:]), len(text)]
     return [span for span, begin in zip(spans, following, strict=True) if begin >= span[2]]
-
-
-def _same_unknown(text: str, box: Span, name: str | None) -> bool:
-    """Return True if `box` is a value of the unknown `name` too; None names none."""
-    before = _BEFORE.search(text, max(0, box[0] - _JOINT), box[0])
-    return name is None or (before is not None and before[1] == name)
-
-
-def _joint(text: str, box: Span) -> re.Match[str] | None:
-    """The closing brace before a box, with what joins the two."""
-    begin = max(0, box[0] - _JOINT)
-    return _BETWEEN.search(text, begin, box[0]) if text.find("}", begin, box[0]) >= 0 else None
 
 
 def _last_box(text: str) -> Span | None:

@@ -58,8 +58,9 @@ def value(formula: str) -> Fraction | None:
 def right_working(question: str, completion: str, gold: str) -> bool:
     """Return True if the completion's formula has the gold's value; a number alone is none.
 
-    A judge: `sage passk RUN --grade examples/smollm2/make_rows.py:right_working`. The formula is
-    what stands before `<end_working_out>`, without its last equals sign and what follows.
+    As a second judge: `sage passk RUN --second-judge examples/smollm2/make_rows.py:right_working`.
+    The formula is the text before `<end_working_out>`, without its last equals sign and what
+    follows.
     """
     working = completion.partition("<end_working_out>")[0].rpartition("<start_working_out>")[2]
     formula = (working.rpartition("=")[0] if "=" in working else working).replace(",", "")

@@ -143,9 +143,14 @@ class OpenedRun:
         return dict(RunFacts.from_run(self.run).settings)
 
     @property
-    def figures(self) -> dict[str, Any]:
-        """Return the last step's metrics and evaluations, as `pass@1 on arithmetic`."""
+    def results(self) -> dict[str, Any]:
+        """Return evaluations, for example `pass@1 on arithmetic`, and the last step's metrics."""
         return dict(RunFacts.from_run(self.run).figures)
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """Return `results`, under its former name."""
+        return self.results
 
     def records(self) -> Rows:
         """Return metrics.jsonl, a row per optimiser step."""

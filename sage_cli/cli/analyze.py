@@ -33,30 +33,34 @@ if TYPE_CHECKING:
 def command(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="An analysis; without a name they are listed."),
+        typer.Argument(
+            metavar="[NAME]", help="Name of the analysis. Without a name, all analyses are listed."
+        ),
     ] = None,
     names: options.Names = None,
     base: Annotated[
         str | None,
-        typer.Option(help="The base to compare with (default: the first run's initial policy)."),
+        typer.Option(help="Model to compare with (default: the first run's initial policy)."),
     ] = None,
     problem: Annotated[
-        list[str] | None, typer.Option(help="Only problems whose id has this prefix.")
+        list[str] | None, typer.Option(help="Show only problems whose ID begins with this text.")
     ] = None,
     delta: Annotated[
         str | None,
-        typer.Option(help="For support: thresholds on the share of right samples, as 0,0.01."),
+        typer.Option(
+            help="For support: thresholds on the fraction of correct samples, for example 0,0.01."
+        ),
     ] = None,
     patterns: Annotated[
-        Path | None, typer.Option(help="For patterns: a YAML file of regular expressions.")
+        Path | None, typer.Option(help="For patterns: YAML file with regular expressions.")
     ] = None,
     alpha: Annotated[
-        list[float] | None, typer.Option(min=1, help="For sharpening: an exponent; repeatable.")
+        list[float] | None, typer.Option(min=1, help="For sharpening: exponent alpha; repeatable.")
     ] = None,
     survival: Annotated[
         bool | None,
         typer.Option(
-            "--survival", help="For support: every model scores the base's right samples."
+            "--survival", help="For support: let every model score the correct samples of the base."
         ),
     ] = None,
     benchmark: options.BenchmarkNames = None,
@@ -70,7 +74,7 @@ def command(
     runs: options.RunRoot = None,
     json: options.Json = False,
 ) -> None:
-    """Analyse stored samples and records: patterns, support, diversity, dynamics, ..."""
+    """Analyse stored samples and records, for example their patterns, support or diversity."""
     if name is None:
         _list(json)
         return

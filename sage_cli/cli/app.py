@@ -5,7 +5,6 @@ A command ends with a panel for a user's mistake, and with a way to resume when 
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import signal
@@ -36,10 +35,11 @@ from sage_cli.cli.console import (
 from sage_cli.errors import (
     EXIT_INTERRUPTED,
     EXIT_OTHER,
+    SURROUNDINGS,
     ConfigurationError,
     Interrupted,
     SageError,
-    StoreError,
+    SurroundingsError,
 )
 from sage_cli.settings.passwords import without_passwords, word_without_passwords
 
@@ -90,9 +90,6 @@ def ask_nobody() -> None:
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 
-SURROUNDINGS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
-"""Errors of a file system that no program can help: it is full, or somebody else's."""
-
 TRAINING_LIBRARIES = {"torch", "transformers", "trl", "peft", "accelerate", "datasets", "wandb"}
 """What the extra `train` installs besides the base installation, which measures."""
 
@@ -137,7 +134,7 @@ class SageGroup(TyperGroup):
             error.message = visible(without_passwords(error.message)) + _here(error)
             emit_error(error.format_message(), None, error.exit_code)
             raise
-        except (SageError, ModuleNotFoundError, OSError) as error:
+        except (SageError, ModuleNotFoundError, OSError, MemoryError) as error:
             if (mistake := _mistake(error)) is None:
                 raise
             mistake.next_step = in_flags(mistake.next_step, ctx.invoked_subcommand)
@@ -145,8 +142,12 @@ class SageGroup(TyperGroup):
             raise typer.Exit(mistake.exit_code) from None
 
 
-def _mistake(error: SageError | ModuleNotFoundError | OSError) -> SageError | None:
-    """Return what a user can mend of an error; None for a bug."""
+def _mistake(error: SageError | ModuleNotFoundError | OSError | MemoryError) -> SageError | None:
+    """Return what a user can do about an error; None for a bug.
+
+    By the number of the system's error, not by where it was raised: any file may lie on a disk that
+    fails. pyarrow's lack of memory is a MemoryError, too.
+    """
     if isinstance(error, SageError):
         return error
     if isinstance(error, ModuleNotFoundError):
@@ -160,15 +161,8 @@ def _mistake(error: SageError | ModuleNotFoundError | OSError) -> SageError | No
                 'in the checkout of sage: pip install -e ".[train]"',
             )
         )
-    where = f"{error.filename}: " if error.filename else ""
-    return (
-        None
-        if error.errno not in SURROUNDINGS
-        else StoreError(
-            f"{where}{error.strerror}",
-            "mend that and type the same command again: what was stored until now is kept",
-        )
-    )
+    by_system = isinstance(error, MemoryError) or error.errno in SURROUNDINGS
+    return SurroundingsError(error) if by_system else None
 
 
 def _here(error: typer.TyperException) -> str:
@@ -207,15 +201,15 @@ class Entry(NamedTuple):
 PANELS = {
     "Train": {
         "sft": Entry(
-            "Train the initial policy by supervised fine-tuning, or reuse its finished run.",
+            "Train the initial policy by supervised fine-tuning (SFT), or reuse its finished run.",
             "sage sft --preset smollm2-135m",
         ),
         "rl": Entry(
-            "Train a policy by RL whose KL anchor is shaped by a guide.",
+            "Train a model with RL, optionally with a guide that reshapes the KL anchor.",
             "sage rl --algo dapo --guide branch --steps 100",
         ),
         "export": Entry(
-            "Write a Hugging Face folder that vLLM serves, the adapter merged, with a model card.",
+            "Export a run as a Hugging Face folder, with adapters merged and a model card.",
             "sage export rl-dapo-branch ./my-policy --dtype bfloat16",
         ),
     },
@@ -225,44 +219,46 @@ PANELS = {
             "sage eval rl-dapo-branch --benchmark aime,amc23 --k 1,64",
         ),
         "passk": Entry(
-            "Measure pass@k of runs, models or files; with none named, of the latest run.",
+            "Measure pass@k of runs, models or files (default: the latest run).",
             "sage passk rl-dapo-branch --benchmark math500 --n 64 --k 1..64",
         ),
         "compare": Entry(
-            "Compare pass@k of two models, or of a method's seeds with another method's or a base.",
+            "Compare pass@k of two models, or of two methods over their training seeds.",
             "sage compare rl-dapo-branch rl-dapo --k 1,64,256",
         ),
         "analyze": Entry(
-            "Analyse stored samples and records: patterns, support, diversity, dynamics, ...",
+            "Analyse stored samples and records, for example their patterns, support or diversity.",
             "sage analyze support rl-dapo-branch --base sft-arithmetic",
         ),
         "power": Entry(
-            "Find the smallest difference of pass@k that problems, samples and seeds can detect.",
+            "Estimate the smallest difference of pass@k that problems, samples and seeds "
+            "can detect.",
             "sage power sft-arithmetic --problems 500 --k 1,64",
         ),
         "grade": Entry(
-            "Grade a file; --mode both shows where the strict judge and plain Math-Verify differ.",
+            "Grade the completions in a file; --mode both shows where sage and Math-Verify "
+            "disagree.",
             "sage grade completions.jsonl --mode both",
         ),
     },
     "Search": {
         "sweep": Entry(
-            "Train and measure trials of a search space; list and show sweeps.",
+            "Search for settings with Optuna: train and measure the trials of a search space.",
             "sage sweep --space tau,rho --sampler tpe --trials 30",
         ),
         "suite": Entry(
-            "Run a table or a figure of the paper, or a study of your own.",
+            "Run a table or a figure of the paper, or your own study, and write its report.",
             "sage suite run table1 --preset tiny --seeds 3",
         ),
     },
     "Look": {
         "runs": Entry("List, show and remove runs.", "sage runs show rl-dapo-branch"),
         "samples": Entry(
-            "Read completions, whole or token by token; import those of another program.",
+            "Read completions, whole or token by token, or import those of another program.",
             "sage samples show rl-dapo-branch --grade wrong",
         ),
         "view": Entry(
-            "Look at runs, samples, sweeps and suites in a browser; nothing is changed.",
+            "Browse runs, samples, sweeps and suites in a browser, without changing anything.",
             "sage view",
         ),
     },
@@ -272,19 +268,21 @@ PANELS = {
             "sage demo",
         ),
         "init": Entry(
-            "Make a small study: a preset, problems, a suite, and a README with its commands.",
+            "Create a small study with a preset, problems, a suite, and a README with its "
+            "commands.",
             "sage init my-study",
         ),
         "data": Entry(
-            "List data sets, show their problems, find overlaps, probe what a model has seen.",
+            "List data sets, show their problems, and look for overlaps or memorised problems.",
             "sage data show aime24",
         ),
         "config": Entry(
-            "Show and explain configurations; list methods and presets.",
+            "Show and explain configurations, and list methods and presets.",
             "sage config show --preset smollm2-135m --origin",
         ),
         "doctor": Entry(
-            "Check whether a preset can run on this machine; exit with 1 if it cannot.",
+            "Check whether a preset, a model and data can be used on this machine; exit "
+            "with 1 if not.",
             "sage doctor --preset qwen2.5-math-7b",
         ),
     },

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,22 +21,25 @@ if TYPE_CHECKING:
     from sage_cli.config.schema import SageConfig
     from sage_cli.evaluation.evaluate import Evaluation
     from sage_cli.metrics import Comparison, Counts, Side
+    from sage_cli.metrics.comparison import TrainingSeed
     from sage_cli.metrics.intervals import Resampling
     from sage_cli.models.policy import Policy
+    from sage_cli.problems.problem import Problem
     from sage_cli.reports.document import Report
+    from sage_cli.store.run import Runs
 
     CountsOf = Callable[[str], Mapping[str, Sequence[Counts]]]
     """Name of a run -> benchmark -> counts of each evaluation seed."""
 
 HELP = (
-    f"A run, model folder, or file: a log of {program_titles()}, samples or counts; "
-    "training seeds as A1,A2,A3; A=Label labels it."
+    f"Run, model folder, or file (a log of {program_titles()}, samples or counts). A1,A2,A3 "
+    "names the training seeds of a method, and A=Label sets a label."
 )
 
 
 def command(
     a: Annotated[str, typer.Argument(help=HELP)],
-    b: Annotated[str, typer.Argument(help="What to compare it with, in the same way.")],
+    b: Annotated[str, typer.Argument(help="The other side of the comparison, in the same form.")],
     benchmark: options.BenchmarkNames = None,
     score: options.Scores = None,
     k: options.Ks = None,
@@ -43,6 +47,20 @@ def command(
     seeds: options.Seeds = None,
     limit: options.Limit = None,
     grade: options.SecondJudge = None,
+    unpaired: Annotated[
+        bool,
+        typer.Option(
+            "--unpaired",
+            help="Use all runs of both sides, although some share their training seed.",
+        ),
+    ] = False,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            help="Problems that belong together: the field of their rows that says so, or auto "
+            "for questions that share eight words in a row, numbers masked."
+        ),
+    ] = None,
     allow_template_mismatch: options.OtherTemplate = False,
     preset: options.Presets = None,
     config: options.ConfigFile = None,
@@ -51,9 +69,9 @@ def command(
     notes: Notes = False,
     json: options.Json = False,
 ) -> None:
-    """Compare pass@k of two models, or of a method's seeds with another method's or a base.
+    """Compare pass@k of two models, or of two methods over their training seeds.
 
-    Files are compared on the problems that all have: of the same text, or of the same id and gold.
+    Files are compared on their common problems, which have the same text, or the same ID and gold.
     """
     from sage_cli.evaluation.evaluate import Evaluation
     from sage_cli.models.policy import split_label
@@ -61,10 +79,14 @@ def command(
     pairs = [split_label(side) for side in (a, b)]
     sides = [[name.strip() for name in side.split(",")] for side, _ in pairs]
     names, labels = [*sides[0], *sides[1]], (pairs[0][1], pairs[1][1])
-    if options.are_files(names, benchmark=benchmark, n=n, seeds=seeds, limit=limit, grade=grade):
+    if options.are_files(
+        names, benchmark=benchmark, n=n, seeds=seeds, limit=limit, second_judge=grade
+    ):
         settings = options.load_config(preset, config, set_, "compare FILE", run={"root": runs})
         with Live() as live:
-            report = compare_files(settings, sides[0], sides[1], score or (), k, live, labels)
+            report = compare_files(
+                settings, sides[0], sides[1], score or (), k, live, labels, cluster
+            )
         show_report(report, json, notes=notes)
         return
     flags = options.evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
@@ -72,7 +94,10 @@ def command(
         names, preset, config, set_, runs, "compare", evaluation=flags
     )
     with Live() as live:
-        report = compare(Evaluation(settings), sides[0], sides[1], live, labels, grade)
+        report = compare(
+            Evaluation(settings), sides[0], sides[1], live, labels, grade,
+            unpaired=unpaired, cluster=cluster,
+        )  # fmt: skip
     show_report(report, json, notes=notes)
 
 
@@ -87,14 +112,24 @@ def compare(
     progress: Progress,
     labels: SideLabels = (None, None),
     second: str | None = None,
+    *,
+    unpaired: bool = False,
+    cluster: str | None = None,
 ) -> Report:
     """Measure what the sample sets of runs and models lack, compare, and write the report.
 
-    With `second`, a judge of texts, a sample is right that both judges find right.
+    With `second`, a judge of texts, a sample is right that both judges find right. `unpaired` uses
+    all runs of both sides, although some share their training seed. `cluster` is the field by which
+    problems belong together, or "auto".
     """
     from sage_cli.evaluation.samples import missing
     from sage_cli.evaluation.text_judges import judged_again, text_judges
-    from sage_cli.models.compatibility import own_controls, refuse_several_methods, unchecked
+    from sage_cli.models.compatibility import (
+        own_controls,
+        refuse_several_methods,
+        training_seed,
+        unchecked,
+    )
     from sage_cli.models.policy import named_policy, refuse_equal_labels
     from sage_cli.reports.comparison_report import comparison_document, unchecked_notes, with_own
     from sage_cli.reports.document import grade_notes, is_mostly_unread
@@ -125,6 +160,7 @@ def compare(
     with progress.doing(f"reading {config.evaluation.benchmark}"):
         benchmarks = evaluation.benchmarks
         judges = [] if second is None else text_judges(second, evaluation)
+        clusters = _clusters([benchmark.problems for benchmark in benchmarks], cluster)
     stored = missing(controls, benchmarks, config, runs.root)
     if any(row.graded < row.needed for row in stored):  # nothing is sampled that nobody named
         controls = []
@@ -141,16 +177,27 @@ def compare(
     }
     with progress.doing("comparing, and writing the report"):
         bases = {name for name, policy in policies.items() if not is_training(policy)}
-        counts_of, resampling = counts.__getitem__, _resampling(config)
-        comparisons = compare_named(a, b, counts_of, ks, resampling, labels=labels, bases=bases)
+        counts_of, resampling = counts.__getitem__, _resampling(config, clusters)
+        began = {name: training_seed(policy) for name, policy in policies.items()}
+        compared = partial(
+            compare_named, counts_of=counts_of, ks=ks, resampling=resampling, seeds=began,
+            unpaired=unpaired,
+        )  # fmt: skip
+        comparisons = compared(a, b, labels=labels, bases=bases)
         unknown = [label for side in sides for label in unchecked(side, runs)]
         unread = [seed for seeds in measured.values() for seed in seeds if is_mostly_unread(seed)]
         own_notes = () if controls else notes
-        notes = [*own_notes, *unchecked_notes(unknown), *grade_notes(unread)]
+        notes = [
+            *own_notes,
+            *unchecked_notes(unknown),
+            *grade_notes(unread),
+            *_earlier_notes(sides, runs),
+            *_cluster_notes(clusters, cluster),
+        ]
         document = comparison_document(comparisons, evaluated.provenance, notes)
         if less := [policy.word for policy in controls]:
             guided, called = a if pair is sides else b, (None, f"its own control {_label(less)}")
-            controlled = compare_named(guided, less, counts_of, ks, resampling, labels=called)
+            controlled = compared(guided, less, labels=called)
             document = with_own(document, controlled)
         return document.write(_folder(config, comparisons, ks))
 
@@ -163,10 +210,11 @@ def compare_files(
     k: str | None,
     progress: Progress,
     labels: SideLabels = (None, None),
+    cluster: str | None = None,
 ) -> Report:
     """Compare files on the problems that all have, by default at the powers of two.
 
-    Raises DataError where they have none.
+    `cluster` is as in `compare`. Raises DataError where they have none.
     """
     from sage_cli.evaluation import imported
     from sage_cli.reports.comparison_report import comparison_document, unchecked_notes
@@ -184,22 +232,83 @@ def compare_files(
         label[name]: {files[0].task or "counts": [of_file]}
         for name, of_file in zip(names, shared, strict=True)
     }
+    if cluster is not None and not files[0].problems:
+        raise ConfigurationError(
+            f"{files[0].path} has counts without questions and fields, so --cluster '{cluster}' "
+            "finds nothing to cluster by",
+            "name files of samples, or runs, or leave out --cluster",
+        )
+    shared_ids = {*shared[0].problem_ids}
+    told = [replace(row, id=id_) for id_, row in files[0].problems.items() if id_ in shared_ids]
+    clusters = _clusters([told], cluster)
     sides = [label[name] for name in a], [label[name] for name in b]
     with progress.doing("comparing, and writing the report"):
         comparisons = compare_named(
-            *sides, counts.__getitem__, ks, _resampling(config), labels=labels
+            *sides, counts.__getitem__, ks, _resampling(config, clusters), labels=labels
         )
         unknown = [name for side in (a, b) if len(side) > 1 for name in side]
-        notes = [*unchecked_notes(unknown), *matching, *imported.file_notes(files)]
+        notes = [
+            *unchecked_notes(unknown),
+            *matching,
+            *imported.file_notes(files),
+            *_cluster_notes(clusters, cluster),
+        ]
         document = comparison_document(comparisons, provenance, notes)
         document = replace(document, data={**document.data, "unmatched": unmatched})
         return document.write(_folder(config, comparisons, ks))
 
 
-def _resampling(config: SageConfig) -> Resampling:
+def _resampling(config: SageConfig, clusters: Mapping[str, str] | None = None) -> Resampling:
     from sage_cli.metrics.intervals import Resampling
 
-    return Resampling(config.evaluation.confidence, config.evaluation.bootstrap)
+    evaluation = config.evaluation
+    return Resampling(evaluation.confidence, evaluation.bootstrap, clusters=clusters)
+
+
+def _clusters(benchmarks: Sequence[Sequence[Problem]], by: str | None) -> dict[str, str] | None:
+    """Return the cluster of each problem, found on each benchmark by itself; None without `by`."""
+    from sage_cli.problems.clusters import problem_clusters
+
+    if by is None:
+        return None
+    clusters: dict[str, str] = {}
+    for problems in benchmarks:
+        clusters |= problem_clusters(problems, by)
+    return clusters
+
+
+def _cluster_notes(clusters: Mapping[str, str] | None, by: str | None) -> list[str]:
+    """Return a note on how many clusters there are, and on the largest."""
+    from sage_cli.problems.clusters import largest_cluster
+
+    if clusters is None:
+        return []
+    name, size = largest_cluster(clusters)
+    return [
+        f"problems are drawn by clusters ({by}): {len({*clusters.values()}):,} of them, the "
+        f"largest, {name}, with {size:,} of {len(clusters):,} problems"
+    ]
+
+
+def _earlier_notes(sides: Sequence[Sequence[Policy]], runs: Runs) -> list[str]:
+    """Return a warning if other runs of the same two methods were compared before."""
+    from sage_cli.models.compatibility import method_settings
+    from sage_cli.store.comparisons import note_comparison
+    from sage_cli.store.files import identity_of
+
+    described = [method_settings(side[0], runs) for side in sides]
+    if not all(described):
+        return []
+    pair = "-".join(sorted(identity_of("method", settings) for settings in described))
+    words = [policy.word for side in sides for policy in side]
+    if not (others := note_comparison(runs.root, pair, words)):
+        return []
+    return [
+        f"{others} other {'set' if others == 1 else 'sets'} of runs of these two methods "
+        f"{'was' if others == 1 else 'were'} compared before: adding pairs of seeds until p is at "
+        "most 0.05 finds a difference between equal methods in 15% of studies; fix their number "
+        "beforehand"
+    ]
 
 
 def refuse_twice(a: Sequence[str], b: Sequence[str], content: Mapping[str, str]) -> None:
@@ -233,10 +342,13 @@ def compare_named(
     *,
     labels: SideLabels = (None, None),
     bases: Set[str] = frozenset(),
+    seeds: Mapping[str, TrainingSeed | None] | None = None,
+    unpaired: bool = False,
 ) -> dict[str, Comparison]:
     """Compare the runs named `a` with those named `b` on every benchmark that all have.
 
-    `bases` are the names of models that are no trainings of a method.
+    `bases` are the names of models that are no training runs of a method, `seeds` says what each
+    run began with, as far as that is known.
     """
     from sage_cli.metrics import Side, compare_sides
     from sage_cli.metrics.intervals import USUAL
@@ -252,11 +364,12 @@ def compare_named(
 
     def side(label: str, names: Sequence[str], benchmark: str) -> Side:
         runs = tuple(counts_of(name)[benchmark] for name in names)
-        return Side(label, runs, base=bases >= set(names))
+        began = tuple((seeds or {}).get(name) for name in names)
+        return Side(label, runs, base=bases >= set(names), seeds=began)
 
     def compared(benchmark: str) -> Comparison:
         sides = side(label_a, a, benchmark), side(label_b, b, benchmark)
-        return compare_sides(*sides, ks, resampling or USUAL)
+        return compare_sides(*sides, ks, resampling or USUAL, unpaired=unpaired)
 
     return {benchmark: compared(benchmark) for benchmark in shared}
 

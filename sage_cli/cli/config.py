@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sage_cli.config.explain import Meaning
     from sage_cli.methods.method import Method
 
-app = new_app("Show and explain configurations; list methods and presets.")
+app = new_app("Show and explain configurations, and list methods and presets.")
 
 
 @app.command(epilog="Example: sage config show --preset tiny --origin")
@@ -29,11 +29,11 @@ def show(
     config: options.ConfigFile = None,
     set_: options.Sets = None,
     origin: Annotated[
-        bool, typer.Option("--origin", help="Show where each value came from.")
+        bool, typer.Option("--origin", help="Show the origin of each value.")
     ] = False,
     json: options.Json = False,
 ) -> None:
-    """Print the value of every setting under presets, flags and --set."""
+    """Print the value of every setting, after presets, flags and --set."""
     loaded = options.load_typed(preset, config, set_, rl={"algo": algo}, guide={"name": guide})
     if json:
         values = loaded.config.model_dump(mode="json")
@@ -51,11 +51,11 @@ def show(
 @app.command(epilog="Example: sage config explain guide.tau")
 def explain(
     key: Annotated[
-        str, typer.Argument(metavar="KEY", help="A setting, the end of one, or a section.")
+        str, typer.Argument(metavar="KEY", help="Name of a setting, the end of one, or a section.")
     ],
     json: options.Json = False,
 ) -> None:
-    """Explain a setting: type, default, choices, and whether it changes results."""
+    """Explain a setting: its type, default, choices, and whether it changes results."""
     from sage_cli.config.explain import meant_settings
 
     meanings = meant_settings(key)
@@ -87,7 +87,7 @@ def _explain(meaning: Meaning) -> None:
 
 @app.command(epilog="Example: sage config algos")
 def algos(json: options.Json = False) -> None:
-    """List the methods: the settings of each --algo, its source, and what differs from that."""
+    """List the methods: the settings of each --algo, its source, and differences from it."""
     from sage_cli.methods.method import Method
 
     methods = {name: Method.named(name) for name in Method.names()}
@@ -149,7 +149,7 @@ def _shown(value: object) -> str:
 
 @app.command(epilog="Example: sage config presets")
 def presets(json: options.Json = False) -> None:
-    """List the presets that ship."""
+    """List the presets that come with sage."""
     from sage_cli.settings.presets import preset_about, preset_names
 
     about = {name: preset_about(name) for name in preset_names()}

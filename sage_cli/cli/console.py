@@ -182,7 +182,11 @@ def _kept(out: TextIO) -> Iterator[TextIO]:
 
 
 Notes = Annotated[
-    bool, typer.Option("--notes", help="Print all notes and tables that the report's files have.")
+    bool,
+    typer.Option(
+        "--notes",
+        help="Print all notes and tables of the report, not only the most important ones.",
+    ),
 ]
 
 

@@ -32,10 +32,11 @@ SHOWN = 160
 REVISION_SHOWN = 10
 """Characters of a commit in the list of sources."""
 
-app = new_app("List data sets, show their problems, find overlaps, probe what a model has seen.")
+app = new_app("List data sets, show their problems, and look for overlaps or memorised problems.")
 
 Root = Annotated[
-    Path | None, typer.Option("--root", help="Folder of local copies (default: $SAGE_DATA).")
+    Path | None,
+    typer.Option("--root", help="Folder with local copies of data sets (default: $SAGE_DATA)."),
 ]
 
 
@@ -46,7 +47,7 @@ def list_(
     root: Root = None,
     json: options.Json = False,
 ) -> None:
-    """List the registered sources of problems and where they are."""
+    """List the registered data sets and where they are."""
     with doing("reading local copies"):
         sources = list_sources(_configured(preset, set_, root).data)
     if json:
@@ -66,8 +67,10 @@ def list_(
 
 @app.command(epilog="Example: sage data show train.jsonl --gold-field answer")
 def show(
-    name: Annotated[str, typer.Argument(help="A name, or a JSONL, CSV or Parquet file.")],
-    limit: Annotated[int, typer.Option("--limit", min=0, help="How many problems.")] = 5,
+    name: Annotated[
+        str, typer.Argument(help="Name of a data set, or a JSONL, CSV or Parquet file.")
+    ],
+    limit: Annotated[int, typer.Option("--limit", min=0, help="Number of problems to show.")] = 5,
     preset: options.Presets = None,
     set_: options.Sets = None,
     root: Root = None,
@@ -75,7 +78,7 @@ def show(
     gold_field: options.GoldField = None,
     json: options.Json = False,
 ) -> None:
-    """Show a source's count, columns and first problems."""
+    """Show a data set's size, columns and first problems."""
     config = _configured(preset, set_, root, question_field, gold_field)
     with doing(f"reading {name}"):
         problems = read_problems(name, config.data, config.evaluation.fields)
@@ -131,9 +134,9 @@ def _trouble_of(name: str, problems: Sequence[Problem], config: SageConfig) -> s
 
 @app.command(epilog="Example: sage data overlap openmathreasoning-mini aime24")
 def overlap(
-    train: Annotated[str, typer.Argument(help="The source that is trained on.")],
-    bench: Annotated[str, typer.Argument(help="The benchmark.")],
-    limit: Annotated[int, typer.Option("--limit", min=0, help="How many pairs to show.")] = 10,
+    train: Annotated[str, typer.Argument(help="Data set that is trained on.")],
+    bench: Annotated[str, typer.Argument(help="Benchmark to search for overlaps.")],
+    limit: Annotated[int, typer.Option("--limit", min=0, help="Number of pairs to show.")] = 10,
     preset: options.Presets = None,
     set_: options.Sets = None,
     root: Root = None,
@@ -177,15 +180,18 @@ def overlap(
 
 @app.command(epilog="Example: sage data probe Qwen/Qwen2.5-Math-7B math500")
 def probe(
-    model: Annotated[str, typer.Argument(help="A run, RUN@step, a model folder, or ORG/MODEL.")],
-    bench: Annotated[str, typer.Argument(help="The benchmark: a name, or a file of problems.")],
+    model: Annotated[
+        str,
+        typer.Argument(help="Run, checkpoint (RUN@step), model folder, or Hub model (ORG/MODEL)."),
+    ],
+    bench: Annotated[str, typer.Argument(help="Benchmark: a name, or a file of problems.")],
     limit: options.Limit = None,
     preset: options.Presets = None,
     set_: options.Sets = None,
     runs: options.RunRoot = None,
     json: options.Json = False,
 ) -> None:
-    """Find out whether a model knows a benchmark: it continues the beginnings of its questions."""
+    """Test whether a model has memorised a benchmark, by letting it continue its questions."""
     from sage_cli.evaluation.evaluate import Evaluation
     from sage_cli.evaluation.probe import FIXED, probe
     from sage_cli.models.policy import named_policy

@@ -36,9 +36,9 @@ def command(
     runs: options.RunRoot = None,
     json: options.Json = False,
 ) -> None:
-    """Check whether a preset can run on this machine; exit with 1 if it cannot.
+    """Check whether a preset, a model and data can be used on this machine; exit with 1 if not.
 
-    Missing data and small files of a model are fetched, as a training does, and torch is loaded to
+    Missing data and small files of a model are downloaded, as in training, and torch is loaded to
     find GPUs. Nothing is trained or stored.
     """
     settings = options.load_config(
@@ -302,7 +302,7 @@ def _rollouts(start: InitialPolicy) -> str:
         from sage_cli.training.launch import accelerate_configuration
 
         accelerate_configuration(config.rl.accelerate)
-    if backend == "sampler" and config.rl.online:
+    if backend == "builtin" and config.rl.online:
         start.require_sampled(config.rollout.max_tokens, "rollout.backend=transformers")
     return f"{backend}, in {processes} {'process' if processes == 1 else 'processes'}"
 
@@ -312,7 +312,7 @@ def _sampling(start: InitialPolicy) -> str:
 
     config = start.config
     backend = chosen_backend(config.sampling)
-    if backend == "transformers":
+    if backend == "builtin":
         start.require_sampled(config.sampling.max_tokens, "sampling.backend=vllm or server")
     if backend == "vllm":
         from sage_cli.sampling.vllm_sampler import require_vllm

@@ -22,12 +22,17 @@ def command(
     limit: options.Limit = None,
     paper: Annotated[
         str | None,
-        typer.Option(help="Print the paper's table1, table3, table4 or table9 beside the results."),
+        typer.Option(
+            help="Table of the paper to print beside the results: table1, table3, table4 or table9."
+        ),
     ] = None,
     protocol: Annotated[
         Literal["paper"] | None,
         typer.Option(
-            help="paper: five evaluation seeds, and pass@k also from the first k samples alone."
+            help=(
+                "paper: use five evaluation seeds, and also compute pass@k from the first k "
+                "samples alone."
+            )
         ),
     ] = None,
     allow_template_mismatch: options.OtherTemplate = False,

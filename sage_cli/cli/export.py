@@ -31,28 +31,37 @@ Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 
 def command(
     run: Annotated[
-        str, typer.Argument(help="A run, RUN@step, a model folder or ORG/MODEL of the Hub.")
+        str,
+        typer.Argument(help="Run, checkpoint (RUN@step), model folder, or Hub model (ORG/MODEL)."),
     ],
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the model goes.")],
-    force: Annotated[bool, typer.Option("--force", help="Replace the model in DIR.")] = False,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write the model to.")],
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a model that is already in the folder.")
+    ] = False,
     dtype: Annotated[
-        Dtype, typer.Option(help="Type of the written weights; auto: as they are stored.")
+        Dtype, typer.Option(help="Type of the written weights; auto keeps the stored type.")
     ] = "auto",
     set_: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
-            help="model.revision or model.trust_remote_code, as section.key=value; repeatable.",
+            help=(
+                "Override a setting of the model: model.revision=REVISION or "
+                "model.trust_remote_code=true; repeatable."
+            ),
         ),
     ] = None,
     to: Annotated[
         str | None,
-        typer.Option("--push", help="Then upload DIR to the Hub as ORG/MODEL, private if new."),
+        typer.Option(
+            "--push",
+            help="Upload the folder to the Hub as ORG/MODEL, too. A new repository is private.",
+        ),
     ] = None,
     runs: RunRoot = None,
     json: Json = False,
 ) -> None:
-    """Write a Hugging Face folder that vLLM serves, the adapter merged, with a model card."""
+    """Export a run as a Hugging Face folder, with adapters merged and a model card."""
     from sage_cli.settings.runs import default_root
 
     root = runs or default_root()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sage_cli.grading.grades import Grade
 
 _SHOWN = 20
-_EXTRACT = "Where a completion's answer is (default: grading.extract, or the prompt's)."
+_EXTRACT = "Place of the answer in a completion (default: grading.extract, or the prompt's)."
 _JUDGES = f"{', '.join(BUILT_IN_JUDGES)}, or file.py:function (default: grading.judge, or math)."
 
 
@@ -37,11 +37,15 @@ def command(
     file: Annotated[
         Path,
         typer.Argument(
-            help=f"JSONL: gold, and completion or completions; or a log of {program_titles()}."
+            help=(
+                "JSONL file with gold and completion (or completions), or a log of "
+                f"{program_titles()}."
+            )
         ),
     ],
     mode: Annotated[
-        Mode | None, typer.Option(help="How answers are judged (default: grading.mode).")
+        Mode | None,
+        typer.Option(help="Grading mode: strict, math-verify or both (default: grading.mode)."),
     ] = None,
     extract: Annotated[Extraction | None, typer.Option(help=_EXTRACT)] = None,
     judge: Annotated[str | None, typer.Option(help=_JUDGES)] = None,
@@ -50,7 +54,7 @@ def command(
     runs: options.RunRoot = None,
     json: options.Json = False,
 ) -> None:
-    """Grade a file; --mode both shows where the strict judge and plain Math-Verify differ."""
+    """Grade the completions in a file; --mode both shows where sage and Math-Verify disagree."""
     from sage_cli.evaluation.imported import grading_settings
     from sage_cli.settings.judge_names import MODES
 

@@ -13,10 +13,12 @@ from sage_cli.errors import ConfigurationError
 
 
 def command(
-    folder: Annotated[Path, typer.Argument(help="A folder that isn't there yet, or is empty.")],
+    folder: Annotated[
+        Path, typer.Argument(help="Folder to create; it must not exist yet, or be empty.")
+    ],
     json: Json = False,
 ) -> None:
-    """Make a small study: a preset, problems, a suite, and a README with its commands."""
+    """Create a small study with a preset, problems, a suite, and a README with its commands."""
     from sage_cli.settings.presets import shipped
     from sage_cli.store.files import write_text
 

@@ -31,19 +31,27 @@ def option(panel: str, description: str, *names: str) -> Any:
 Presets = Annotated[
     list[str] | None,
     option(
-        CONFIGURATION, "A preset's name or YAML file; repeatable, later ones win.", "--preset", "-p"
+        CONFIGURATION,
+        "Preset: a name or a YAML file. Repeat it to combine presets; later ones override "
+        "earlier ones.",
+        "--preset",
+        "-p",
     ),
 ]
 ConfigFile = Annotated[
     Path | None,
-    option(CONFIGURATION, "A stored configuration, as runs/ID/config.json.", "--config"),
+    option(
+        CONFIGURATION,
+        "File of a stored configuration, for example runs/ID/config.json.",
+        "--config",
+    ),
 ]
 Sets = Annotated[
     list[str] | None,
     option(
         CONFIGURATION,
-        "A setting as section.key=value, over all others; repeatable. `sage config show` "
-        "lists all with their defaults.",
+        "Override a setting, for example rl.steps=100; repeatable. `sage config show` lists "
+        "all settings with their values.",
         "--set",
     ),
 ]
@@ -51,7 +59,8 @@ Algo = Annotated[
     str | None,
     option(
         METHOD,
-        "grpo, bnpo, dapo, dr-grpo, ...: `sage config algos` lists all (default: rl.algo).",
+        "Method of RL: grpo, bnpo, dapo, dr-grpo, ... `sage config algos` lists all "
+        "(default: rl.algo).",
         "--algo",
     ),
 ]
@@ -59,20 +68,27 @@ Guide = Annotated[
     str | None,
     option(
         METHOD,
-        "none, random, token, branch, shuffled, rapo, or one of your own (default: guide.name).",
+        "Guide: none, random, token, branch, shuffled, rapo, or your own (default: guide.name).",
         "--guide",
     ),
 ]
 LearningRate = Annotated[float | None, option(TRAINING, "Peak learning rate.", "--lr")]
-Json = Annotated[bool, option(OUTPUT, "One JSON object on stdout, nothing else.", "--json")]
-DryRun = Annotated[bool, option(OUTPUT, "Print the plan and touch nothing.", "--dry-run")]
+Json = Annotated[
+    bool, option(OUTPUT, "Print one JSON object on stdout and nothing else.", "--json")
+]
+DryRun = Annotated[
+    bool, option(OUTPUT, "Print the plan without running or writing anything.", "--dry-run")
+]
 
 
 def _gpu_gb(text: str) -> int:
     """Return the GB in `80`, or at the end of a name as `h100-80g`."""
     size = re.fullmatch(r"(?:[\w-]+-)?(\d+)g?", text, re.IGNORECASE)
     if size is None:
-        raise typer.BadParameter("write its GB, as 80, or a name that ends with them, as h100-80g")
+        raise typer.BadParameter(
+            "give the GPU's memory in GB, for example 80, or a name that ends with it, for "
+            "example h100-80g"
+        )
     return int(size[1])
 
 
@@ -82,16 +98,23 @@ Gpu = Annotated[
         "--gpu",
         parser=_gpu_gb,
         metavar="GB",
-        help="With --dry-run: GB of a GPU to compare the needed memory with, as 80 or h100-80g.",
+        help=(
+            "With --dry-run: check whether the plan fits a GPU with this much memory in GB, for "
+            "example 80 or h100-80g."
+        ),
         rich_help_panel=OUTPUT,
     ),
 ]
-Fresh = Annotated[bool, option(TRAINING, "Delete the stored run, then train again.", "--fresh")]
+Fresh = Annotated[bool, option(TRAINING, "Delete the stored run and train it again.", "--fresh")]
 Measure = Annotated[
     bool,
-    option(OUTPUT, "Then measure the model on evaluation.benchmark and store pass@k.", "--measure"),
+    option(
+        OUTPUT,
+        "Measure the trained model on evaluation.benchmark and store its pass@k.",
+        "--measure",
+    ),
 ]
-RunName = Annotated[str, typer.Argument(help="A run's id, or an unambiguous part of one.")]
+RunName = Annotated[str, typer.Argument(help="ID of a run, or an unambiguous part of it.")]
 RunRoot = Annotated[
     Path | None, option(CONFIGURATION, "Folder of runs (default: $SAGE_RUNS or runs).", "--runs")
 ]
@@ -99,38 +122,44 @@ BenchmarkNames = Annotated[
     str | None,
     option(
         MEASUREMENT,
-        "Benchmarks, comma-separated, or a file of problems (default: evaluation.benchmark).",
+        "Comma-separated benchmarks, or a file of problems (default: evaluation.benchmark).",
         "--benchmark",
         "-b",
     ),
 ]
-Samples = Annotated[int | None, option(MEASUREMENT, "Samples per problem.", "--n")]
-Seeds = Annotated[int | None, option(MEASUREMENT, "How many evaluation seeds.", "--seeds")]
+Samples = Annotated[int | None, option(MEASUREMENT, "Number of samples per problem.", "--n")]
+Seeds = Annotated[int | None, option(MEASUREMENT, "Number of evaluation seeds.", "--seeds")]
 Data = Annotated[
     str | None,
-    option(TRAINING, "Problems of RL: a name of `sage data list`, ORG/NAME of the Hub, or a file."),
+    option(
+        TRAINING,
+        "Training problems: a name from `sage data list`, a Hub data set ORG/NAME, or a file.",
+    ),
 ]
 QuestionField = Annotated[
-    str | None, option(TRAINING, "The column of questions in a file.", "--question-field")
+    str | None, option(TRAINING, "Column with the questions in a file.", "--question-field")
 ]
 GoldField = Annotated[
-    str | None, option(TRAINING, "The column of gold answers in a file.", "--gold-field")
+    str | None, option(TRAINING, "Column with the reference answers in a file.", "--gold-field")
 ]
 Init = Annotated[
     str | None,
-    option(TRAINING, "Start from this run or model, not from the preset's initial policy."),
+    option(TRAINING, "Run or model to start RL from, instead of the preset's initial policy."),
 ]
 Names = Annotated[
     list[str] | None,
     typer.Argument(
-        help="Runs by id or part of one, RUN@step, RUN@all, model folders, ORG/MODEL of the Hub."
+        help=(
+            "Runs (an ID or a part of it), checkpoints (RUN@step, RUN@all), model folders, or "
+            "Hub models (ORG/MODEL)."
+        )
     ),
 ]
 OtherTemplate = Annotated[
     bool,
     option(
         CONFIGURATION,
-        "Allow another prompt than the run was trained with.",
+        "Allow another prompt template than the run was trained with.",
         "--allow-template-mismatch",
     ),
 ]
@@ -138,29 +167,44 @@ Compat = Annotated[
     str | None,
     option(
         MEASUREMENT,
-        "official: the authors' settings where they differ from the paper's.",
+        "official: use the settings of the authors' code where they differ from the paper.",
         "--compat",
     ),
 ]
-Tau = Annotated[float | None, option(METHOD, "Branch guide: entropy in nats above which q rises.")]
-Rho = Annotated[float | None, option(METHOD, "Branch guide: how steeply q rises above tau.")]
-Limit = Annotated[int | None, option(MEASUREMENT, "Only the first N problems of each.", "--limit")]
+Tau = Annotated[
+    float | None,
+    option(METHOD, "Threshold of the branch guide: the entropy in nats above which q rises."),
+]
+Rho = Annotated[
+    float | None,
+    option(METHOD, "Slope of the branch guide: the amount by which q rises per nat above tau."),
+]
+Limit = Annotated[
+    int | None, option(MEASUREMENT, "Use only the first N problems of each benchmark.", "--limit")
+]
 SecondJudge = Annotated[
     str | None,
     typer.Option(
+        "--second-judge",
         "--grade",
-        help="Count a sample only if a second judge finds it right, too: working, "
-        "FILE.py:FUNCTION of question, completion and gold, or MODEL@http://HOST:PORT.",
+        help=(
+            "Count a sample only if a second judge accepts it, too: `working` (a consistent "
+            "formula), a Python function (FILE.py:FUNCTION of question, completion and gold), "
+            "or a served model (MODEL@http://HOST:PORT)."
+        ),
     ),
 ]
 Scores = Annotated[
     list[str] | None,
     option(
-        MEASUREMENT, "Which score of a log says what is right; repeat for more logs.", "--score"
+        MEASUREMENT,
+        "Score in a log that marks a sample as correct; repeat it once per log.",
+        "--score",
     ),
 ]
 Ks = Annotated[
-    str | None, option(MEASUREMENT, "Values of k: 1..256, 1,8,64 or 1..256:pow2.", "--k")
+    str | None,
+    option(MEASUREMENT, "Values of k, for example 1..256, 1,8,64 or 1..256:pow2.", "--k"),
 ]
 
 

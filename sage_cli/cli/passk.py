@@ -16,8 +16,11 @@ def command(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Runs, RUN@step, RUN@all, model folders, ORG/MODEL of the Hub; or files alone: "
-            f"logs of {program_titles()}, samples or counts as JSON, JSONL or CSV."
+            help=(
+                "Runs, checkpoints (RUN@step, RUN@all), model folders or Hub models "
+                f"(ORG/MODEL). Or only files: logs of {program_titles()}, and samples or counts "
+                "in JSON, JSONL or CSV."
+            )
         ),
     ] = None,
     benchmark: options.BenchmarkNames = None,
@@ -27,7 +30,10 @@ def command(
     limit: options.Limit = None,
     score: options.Scores = None,
     temperature: Annotated[
-        str | None, typer.Option(help="Measure at these temperatures, as 0.8,1,1.2.")
+        str | None,
+        typer.Option(
+            help="Comma-separated sampling temperatures to measure at, for example 0.8,1,1.2."
+        ),
     ] = None,
     grade: options.SecondJudge = None,
     allow_template_mismatch: options.OtherTemplate = False,
@@ -40,7 +46,7 @@ def command(
     gpu: options.Gpu = None,
     json: options.Json = False,
 ) -> None:
-    """Measure pass@k of runs, models or files; with none named, of the latest run.
+    """Measure pass@k of runs, models or files (default: the latest run).
 
     `--json` has `k`, a list, and `curves` as {"policy": "rl-grpo-0123abcd", "benchmark": "aime24",
     "pass@k": [0.1, 0.15], "low": [0.06, 0.1], "high": [0.15, 0.2], ...}, a value for each k.
@@ -58,13 +64,13 @@ def command(
     refuse_gpu(gpu, dry_run)
     if grade and (temperature or dry_run):
         raise ConfigurationError(
-            "--grade judges stored samples at one temperature, and plans nothing",
+            "--second-judge reads stored samples at one temperature, and has no plan",
             "leave out --temperature and --dry-run",
         )
     names, labels = options.labelled_names(options.measured_names(names, set_, k))
     if options.are_files(
         names, benchmark=benchmark, n=n, seeds=seeds, limit=limit, temperature=temperature,
-        dry_run=dry_run, grade=grade,
+        dry_run=dry_run, second_judge=grade,
     ):  # fmt: skip
         settings = options.load_config(preset, config, set_, "passk FILE", run={"root": runs})
         with doing("reading files"):

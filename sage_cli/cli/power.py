@@ -33,18 +33,28 @@ def command(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            help=f"Bases: logs of {program_titles()}, samples or counts in files, or runs and "
-            "models with stored samples."
+            help=(
+                f"Models to start from: logs of {program_titles()}, files of samples or counts, "
+                "or runs and models with stored samples."
+            )
         ),
     ] = None,
     problems: Annotated[
         str | None,
-        typer.Option(help="Numbers of problems, as 30,60,300 (default: as counted, x2, x4)."),
+        typer.Option(
+            help=(
+                "Numbers of problems, for example 30,60,300 (default: the counted number, 2 and "
+                "4 times as many)."
+            )
+        ),
     ] = None,
     samples: Annotated[
-        str | None, typer.Option(help="Samples per problem and seed, n (default: 64,256,1024).")
+        str | None,
+        typer.Option(help="Numbers n of samples per problem and seed (default: 64,256,1024)."),
     ] = None,
-    seeds: Annotated[str, typer.Option(help="Evaluation seeds, as 1,3,5.")] = "1",
+    seeds: Annotated[
+        str, typer.Option(help="Numbers of evaluation seeds, for example 1,3,5.")
+    ] = "1",
     k: options.Ks = None,
     score: options.Scores = None,
     benchmark: options.BenchmarkNames = None,
@@ -54,7 +64,7 @@ def command(
     runs: options.RunRoot = None,
     json: options.Json = False,
 ) -> None:
-    """Find the smallest difference of pass@k that problems, samples and seeds can detect."""
+    """Estimate the smallest difference of pass@k that problems, samples and seeds can detect."""
     from sage_cli.evaluation.evaluate import Evaluation
 
     models = [name for name in names or () if not options.is_file(name)]

@@ -10,7 +10,11 @@ from sage_cli.cli.options import METHOD, TRAINING, option
 
 Compat = Annotated[
     str | None,
-    option(METHOD, "official: what the authors' code does (default: the paper).", "--compat"),
+    option(
+        METHOD,
+        "official: use the settings of the authors' code where they differ from the paper.",
+        "--compat",
+    ),
 ]
 
 
@@ -20,18 +24,38 @@ def command(
     guide: options.Guide = None,
     tau: options.Tau = None,
     rho: options.Rho = None,
-    kl: Annotated[str | None, option(METHOD, "reverse, forward or none.", "--kl")] = None,
-    beta: Annotated[float | None, option(METHOD, "Weight of the KL term.")] = None,
-    advantage: Annotated[
-        str | None, option(METHOD, "group, none or beta, if the method allows a choice.")
+    kl: Annotated[
+        str | None,
+        option(
+            METHOD,
+            "Direction of the KL divergence to the anchor: reverse, forward or none.",
+            "--kl",
+        ),
     ] = None,
-    steps: Annotated[int | None, option(TRAINING, "Optimiser steps (default: rl.steps).")] = None,
+    beta: Annotated[float | None, option(METHOD, "Weight of the KL term (the KL penalty).")] = None,
+    advantage: Annotated[
+        str | None,
+        option(
+            METHOD,
+            "Normalisation of advantages, if the method allows a choice: group, none or beta.",
+        ),
+    ] = None,
+    steps: Annotated[
+        int | None, option(TRAINING, "Number of optimiser steps (default: rl.steps).")
+    ] = None,
     lr: options.LearningRate = None,
-    seed: Annotated[int | None, option(TRAINING, "Seed of the training.")] = None,
-    full: Annotated[bool, option(TRAINING, "Train all weights, not adapters.", "--full")] = False,
-    processes: Annotated[int | None, option(TRAINING, "How many processes train together.")] = None,
+    seed: Annotated[int | None, option(TRAINING, "Training seed.")] = None,
+    full: Annotated[
+        bool, option(TRAINING, "Train all weights instead of LoRA adapters.", "--full")
+    ] = False,
+    processes: Annotated[
+        int | None, option(TRAINING, "Number of data-parallel training processes.")
+    ] = None,
     accelerate: Annotated[
-        str | None, option(TRAINING, "How accelerate launches them: ddp, fsdp2, zero3 or a file.")
+        str | None,
+        option(
+            TRAINING, "Configuration of Accelerate that launches them: ddp, fsdp2, zero3 or a file."
+        ),
     ] = None,
     init: options.Init = None,
     data: options.Data = None,
@@ -48,7 +72,7 @@ def command(
     gpu: options.Gpu = None,
     json: options.Json = False,
 ) -> None:
-    """Train a policy by RL whose KL anchor is shaped by a guide."""
+    """Train a model with RL, optionally with a guide that reshapes the KL anchor."""
     from sage_cli.cli.console import Live
     from sage_cli.cli.training_run import RlTraining, unnamed_preset
     from sage_cli.models.planned import plan_of

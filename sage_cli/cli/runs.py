@@ -34,14 +34,17 @@ def _runs(root: Path | None) -> Runs:
 def list_(
     runs: RunRoot = None,
     columns: Annotated[
-        str | None, typer.Option(help="Settings and figures to show, as guide.tau,pass@1,reward.")
+        str | None,
+        typer.Option(
+            help="Comma-separated settings and results, for example guide.tau,pass@1,reward."
+        ),
     ] = None,
     where: Annotated[
-        list[str] | None, typer.Option(help="Only runs with setting=value; repeatable.")
+        list[str] | None, typer.Option(help="Show only runs with this setting=value; repeatable.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """List all runs, oldest first, with runs that differ only in their seeds together."""
+    """List all runs, oldest first; runs that differ only in their seeds are grouped."""
     from sage_cli.store.run_facts import RunFacts, expanded, replicated, selected, telling_apart
 
     store = _runs(runs)
@@ -111,7 +114,7 @@ def _cell(value: Any) -> str:
 
 @app.command(epilog="Example: sage runs show rl-dapo-branch")
 def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
-    """Show how a run was trained, its pass@k, its manifest, its speed and its last metrics."""
+    """Show a run's settings, pass@k, manifest, speed and last metrics."""
     from sage_cli.store.run import SEALED, evaluation_figures
     from sage_cli.store.run_facts import RunFacts, speed_figures
 
@@ -159,10 +162,10 @@ def _imported(origin: dict[str, Any]) -> dict[str, Any]:
 def remove(
     name: RunName,
     runs: RunRoot = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     json: Json = False,
 ) -> None:
-    """Delete a run that no other run was trained from. It asks first; "no" exits with 1."""
+    """Delete a run from which no other run was trained. It asks first; "no" exits with 1."""
     store = _runs(runs)
     run = store.find(name)
     store.refuse_parent(run)

@@ -30,23 +30,37 @@ if TYPE_CHECKING:
     from sage_cli.reports.token_report import TokenReport
     from sage_cli.store.run import Run
 
-app = new_app("Read completions, whole or token by token; import those of another program.")
+app = new_app("Read completions, whole or token by token, or import those of another program.")
 
 
 @app.command(epilog="Example: sage samples show rl-dapo-branch --grade wrong")
 def show(
-    run: Annotated[str, typer.Argument(help="A run, RUN@step, a model folder or ORG/MODEL.")],
-    problem: Annotated[str | None, typer.Option(help="Only problems with this id prefix.")] = None,
+    run: Annotated[
+        str,
+        typer.Argument(help="Run, checkpoint (RUN@step), model folder, or Hub model (ORG/MODEL)."),
+    ],
+    problem: Annotated[
+        str | None, typer.Option(help="Show only problems whose ID begins with this text.")
+    ] = None,
     grade: Annotated[
-        str | None, typer.Option(help="right, wrong, unparseable, timeout or error.")
+        str | None,
+        typer.Option(
+            help=(
+                "Show only completions with this grade: right (correct), wrong, unparseable, "
+                "timeout or error."
+            )
+        ),
     ] = None,
     training: Annotated[
-        bool, typer.Option("--training", help="Show what was sampled while RUN was trained.")
+        bool,
+        typer.Option(
+            "--training", help="Show the completions that were sampled in training (rollouts)."
+        ),
     ] = False,
     step: Annotated[
-        int | None, typer.Option(min=1, help="With --training: only this step.")
+        int | None, typer.Option(min=1, help="With --training: show only this step.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many completions.")] = 8,
+    limit: Annotated[int, typer.Option(min=1, help="Number of completions to show.")] = 8,
     benchmark: options.BenchmarkNames = None,
     preset: options.Presets = None,
     config: options.ConfigFile = None,
@@ -54,7 +68,7 @@ def show(
     runs: options.RunRoot = None,
     json: options.Json = False,
 ) -> None:
-    """Show stored completions with their problems and grades; nothing is sampled or graded.
+    """Show stored completions with their problems and grades, without sampling or grading.
 
     `--json` has `samples` as {"problem": {"id": ..., "question": ..., "gold": ...}, "completion":
     {"text": ..., "tokens": 12, ...}, "status": "right", "extracted": "4"}.
@@ -105,10 +119,13 @@ def _print(grade: str, told: str, about: str, question: str, completion: str) ->
 
 @app.command(epilog="Example: sage samples tokens rl-dapo-branch --limit 2")
 def tokens(
-    run: Annotated[str, typer.Argument(help="A run, RUN@step, a model folder or ORG/MODEL.")],
-    limit: Annotated[int, typer.Option(min=1, help="How many completions.")] = 4,
+    run: Annotated[
+        str,
+        typer.Argument(help="Run, checkpoint (RUN@step), model folder, or Hub model (ORG/MODEL)."),
+    ],
+    limit: Annotated[int, typer.Option(min=1, help="Number of completions to show.")] = 4,
     guide: Annotated[
-        str | None, typer.Option("--guide", help="Show this guide (default: the run's).")
+        str | None, typer.Option("--guide", help="Guide to show (default: the run's own).")
     ] = None,
     tau: options.Tau = None,
     rho: options.Rho = None,
@@ -120,7 +137,7 @@ def tokens(
     runs: options.RunRoot = None,
     json: options.Json = False,
 ) -> None:
-    """Report what a guide does to completions, token by token."""
+    """Show what a guide does to completions, token by token."""
     evaluation = {
         "benchmark": benchmark,
         "limit": limit,
@@ -153,16 +170,21 @@ def tokens(
 
 @app.command("import", epilog="Example: sage samples import theirs.jsonl --as theirs")
 def import_(
-    file: Annotated[Path, typer.Argument(help="The file that the other program wrote.")],
-    name: Annotated[str, typer.Option("--as", help="The samples' name, typed like a run's id.")],
+    file: Annotated[Path, typer.Argument(help="File that the other program wrote.")],
+    name: Annotated[
+        str,
+        typer.Option(
+            "--as", help="Name for the samples, which other commands accept like a run's ID."
+        ),
+    ],
     score: Annotated[
-        str | None, typer.Option(help="The score of the file that says which samples are right.")
+        str | None, typer.Option(help="Score in the file that marks a sample as correct.")
     ] = None,
     runs: options.RunRoot = None,
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
-    """Store samples of another program; passk, compare, analyze and grade then take their name."""
+    """Import samples of another program, so that passk, compare, analyze and grade can use them."""
     from sage_cli.settings.runs import default_root
 
     with Live() as live:

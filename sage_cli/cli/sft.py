@@ -14,9 +14,9 @@ def command(
     preset: options.Presets = None,
     config: options.ConfigFile = None,
     set_: options.Sets = None,
-    steps: Annotated[int | None, typer.Option(help="Optimiser steps.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Number of optimiser steps.")] = None,
     lr: options.LearningRate = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of the training.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Training seed.")] = None,
     runs: options.RunRoot = None,
     fresh: options.Fresh = False,
     measure: options.Measure = False,
@@ -24,7 +24,7 @@ def command(
     gpu: options.Gpu = None,
     json: options.Json = False,
 ) -> None:
-    """Train the initial policy by supervised fine-tuning, or reuse its finished run."""
+    """Train the initial policy by supervised fine-tuning (SFT), or reuse its finished run."""
     from sage_cli.cli.console import Live
     from sage_cli.cli.training_run import SftTraining
     from sage_cli.models.planned import plan_of

@@ -17,26 +17,29 @@ if TYPE_CHECKING:
     from sage_cli.trials.suites.report import SuiteReport
     from sage_cli.trials.suites.trials import Overrides
 
-app = new_app("Run a table or a figure of the paper, or a study of your own.")
+app = new_app("Run a table or a figure of the paper, or your own study, and write its report.")
 
 SHOWN = {"measured": 2, "claims": 1}
 """The sections of a report that the terminal shows, and the number of their tables."""
 MOST_ROWS = 40
 """Rows of the longest table that the terminal shows."""
 
-Name = Annotated[str, typer.Argument(help="A suite of `sage suite list`, or a YAML file.")]
+Name = Annotated[
+    str, typer.Argument(help="Name of a suite from `sage suite list`, or a YAML file.")
+]
 Seeds = Annotated[
-    int | None, typer.Option("--seeds", min=1, help="Runs of each method, each with another seed.")
+    int | None, typer.Option("--seeds", min=1, help="Number of training seeds per arm.")
 ]
 
 Only = Annotated[
-    str | None, typer.Option("--only", help="Only these methods, as base,grpo-branch.")
+    str | None,
+    typer.Option("--only", help="Comma-separated arms to use, for example base,grpo-branch."),
 ]
 
 
 @app.command("list", epilog="Example: sage suite list")
 def list_(json: options.Json = False) -> None:
-    """List the shipped suites and their methods."""
+    """List the suites that come with sage, and their arms."""
     from sage_cli.trials.suites.declaration import read_suite, suite_names
 
     suites = [read_suite(name) for name in suite_names()]
@@ -60,7 +63,7 @@ def plan(
     runs: options.RunRoot = None,
     json: options.Json = False,
 ) -> None:
-    """Show every task as a command, what it needs and its state."""
+    """Show every task with its command, its dependencies and its state."""
     show_plan(name, overrides_of(preset, set_, seeds, runs, only), json)
 
 
@@ -69,8 +72,11 @@ def run(
     name: Name,
     seeds: Seeds = None,
     only: Only = None,
-    executor: Annotated[str | None, typer.Option(help="local (default), ray or slurm.")] = None,
-    workers: Annotated[int | None, typer.Option(help="Tasks at once.")] = None,
+    executor: Annotated[
+        str | None,
+        typer.Option(help="Executor that runs the tasks: local (default), ray or slurm."),
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="Number of tasks at once.")] = None,
     address: Annotated[str | None, typer.Option(help="Address of the Ray cluster.")] = None,
     preset: options.Presets = None,
     set_: options.Sets = None,
@@ -78,7 +84,7 @@ def run(
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
-    """Run every task that is not done, then report; run it again to resume."""
+    """Run every pending task and write the report; the same command resumes."""
     from sage_cli.cli.suite_run import run_suite
 
     overrides = overrides_of(
@@ -103,7 +109,7 @@ def report(
     runs: options.RunRoot = None,
     json: options.Json = False,
 ) -> None:
-    """Write the report from stored results; nothing is trained or sampled."""
+    """Write the report from stored results without training or sampling."""
     from sage_cli.cli.suite_report import report_suite
 
     overrides = overrides_of(preset, set_, seeds, runs, only)

@@ -26,8 +26,8 @@ from sage_cli.cli.rl import Compat
 if TYPE_CHECKING:
     from sage_cli.trials.search.planned_sweep import SweepFolder, Sweeps
 
-app = new_app("Train and measure trials of a search space; list and show sweeps.")
-Name = Annotated[str, typer.Argument(help="A sweep's name, or an unambiguous part of one.")]
+app = new_app("Search for settings with Optuna: train and measure the trials of a search space.")
+Name = Annotated[str, typer.Argument(help="Name of a sweep, or an unambiguous part of it.")]
 STATES = ("done", "failed", "pruned", "left")
 RUNNING = "Where it runs"
 
@@ -38,48 +38,66 @@ def command(
     space: Annotated[
         str | None,
         typer.Option(
-            help="A name as tau,rho; a YAML file; or tau=0.2:0.8,rho=0.1|0.3,lr=1e-5:1e-3:log."
+            help=(
+                "Search space: a name such as tau,rho, a YAML file, or ranges such as "
+                "tau=0.2:0.8,rho=0.1|0.3,lr=1e-5:1e-3:log."
+            )
         ),
     ] = None,
     sampler: Annotated[
-        str | None, typer.Option(help="grid, random, qmc, tpe, gp, cmaes or nsga2.")
+        str | None,
+        typer.Option(help="Optuna's sampler: grid, random, qmc, tpe, gp, cmaes or nsga2."),
     ] = None,
     trials: Annotated[
-        int | None, typer.Option(help="Points to try; seeds of a point count as one trial.")
+        int | None,
+        typer.Option(
+            help="Number of trials. All training seeds of a point together are one trial."
+        ),
     ] = None,
     objective: Annotated[
         list[str] | None,
-        typer.Option(help="Maximise pass@8 or 0.5*pass@1+0.5*pass@64; two give a Pareto front."),
+        typer.Option(
+            help=(
+                "Objective to maximise, for example pass@8 or 0.5*pass@1+0.5*pass@64. Two "
+                "objectives give a Pareto front."
+            )
+        ),
     ] = None,
-    seeds: Annotated[
-        int | None, typer.Option(help="Runs of each trial, each with another seed.")
-    ] = None,
+    seeds: Annotated[int | None, typer.Option(help="Number of training seeds per trial.")] = None,
     prune: Annotated[
         str | None,
-        typer.Option(help="median, asha or hyperband: end trials that lag behind (default: none)."),
+        typer.Option(
+            help=(
+                "Pruner, which ends trials that perform worse: median, asha or hyperband "
+                "(default: none)."
+            )
+        ),
     ] = None,
-    algo: Annotated[str | None, option(METHOD, "Algorithm of every trial.")] = None,
+    algo: Annotated[str | None, option(METHOD, "Method of RL in every trial.")] = None,
     compat: Compat = None,
     guide: Annotated[
-        str | None, option(METHOD, "Guide of every trial (default: the space's).")
+        str | None, option(METHOD, "Guide in every trial (default: the one that the space needs).")
     ] = None,
-    steps: Annotated[int | None, option(METHOD, "RL steps of a trial.")] = None,
+    steps: Annotated[int | None, option(METHOD, "Number of RL steps per trial.")] = None,
     init: options.Init = None,
     data: options.Data = None,
     question_field: options.QuestionField = None,
     gold_field: options.GoldField = None,
-    executor: Annotated[str | None, option(RUNNING, "local (default), ray or slurm.")] = None,
-    workers: Annotated[int | None, option(RUNNING, "Tasks at once.")] = None,
+    executor: Annotated[
+        str | None, option(RUNNING, "Executor that runs the tasks: local (default), ray or slurm.")
+    ] = None,
+    workers: Annotated[int | None, option(RUNNING, "Number of tasks at once.")] = None,
     address: Annotated[str | None, option(RUNNING, "Address of the Ray cluster.")] = None,
     detach: Annotated[
         bool,
         option(
             RUNNING,
-            "Slurm: submit tasks and return; run the same command later to collect results.",
+            "With Slurm: submit the tasks and return. Run the same command again later to "
+            "collect the results.",
             "--detach",
         ),
     ] = False,
-    study: Annotated[str | None, option(RUNNING, "The sweep's name.")] = None,
+    study: Annotated[str | None, option(RUNNING, "Name of the sweep.")] = None,
     preset: options.Presets = None,
     config: options.ConfigFile = None,
     set_: options.Sets = None,
@@ -154,7 +172,7 @@ def _sweeps(root: Path | None) -> Sweeps:
 
 @app.command("list", epilog="Example: sage sweep list")
 def list_(runs: options.RunRoot = None, json: options.Json = False) -> None:
-    """List all sweeps, the latest at the end."""
+    """List all sweeps, the latest last."""
     sweeps = _sweeps(runs).all()
     if json:
         emit({"sweeps": [_facts(sweep) for sweep in sweeps]})
@@ -172,7 +190,7 @@ def list_(runs: options.RunRoot = None, json: options.Json = False) -> None:
 
 @app.command(epilog="Example: sage sweep show tau-rho")
 def show(name: Name, runs: options.RunRoot = None, json: options.Json = False) -> None:
-    """Show a sweep's report, its best trials' commands, who drives it, and why trials failed."""
+    """Show a sweep's report, the commands of its best trials, and why trials failed."""
     sweep = _sweeps(runs).find(name)
     result = sweep.result
     places = {name: result.best(name) for name in result.objectives} if result else {}

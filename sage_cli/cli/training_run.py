@@ -621,9 +621,9 @@ class RlTraining(TrainingRun):
     def _require_sampled(self, rollouts: str, samples: str) -> None:
         """Raise ConfigurationError where these backends need our decoder, and it can't."""
         config = self.config
-        if rollouts == "sampler" and config.rl.online:
+        if rollouts == "builtin" and config.rl.online:
             self.start.require_sampled(config.rollout.max_tokens, "rollout.backend=transformers")
-        if self.evaluation is not None and samples == "transformers":
+        if self.evaluation is not None and samples == "builtin":
             reach = config.sampling.max_tokens
             self.start.require_sampled(reach, "sampling.backend=vllm or server")
 

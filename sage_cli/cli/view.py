@@ -17,7 +17,7 @@ from sage_cli.errors import ConfigurationError
 
 Kind = Literal["run", "sweep", "suite"]
 Name = Annotated[
-    str | None, typer.Argument(help="A run, a sweep or a suite to begin with, by part of its name.")
+    str | None, typer.Argument(help="Run, sweep or suite to show first, by a part of its name.")
 ]
 
 
@@ -25,19 +25,23 @@ def command(
     name: Name = None,
     port: Annotated[
         int | None,
-        typer.Option(min=1, max=65535, help="Default: 7243, or any free one if it is taken."),
+        typer.Option(
+            min=1,
+            max=65535,
+            help="Port of the page (default: 7243, or a free one if that is in use).",
+        ),
     ] = None,
     no_open: Annotated[
-        bool, typer.Option("--no-open", help="Print the address, but open no browser.")
+        bool, typer.Option("--no-open", help="Print the address without opening a browser.")
     ] = False,
     export: Annotated[
         Path | None,
-        typer.Option(help="Write the page as a file into this folder, and serve nothing."),
+        typer.Option(help="Write the page as a file into this folder instead of serving it."),
     ] = None,
     runs: RunRoot = None,
     json: Json = False,
 ) -> None:
-    """Look at runs, samples, sweeps and suites in a browser; nothing is changed."""
+    """Browse runs, samples, sweeps and suites in a browser, without changing anything."""
     from sage_cli.cli.app import ask_nobody
     from sage_cli.settings.runs import default_root
 

@@ -122,7 +122,7 @@ Blocks = dict[str, dict[str, Any] | None]
 
 
 class SageConfig(Section):
-    """Everything that determines a result, one section per noun."""
+    """All settings, in one section per subject."""
 
     model: ModelSection = PretrainedModel()
     prompt: PromptSection = PromptSection()
@@ -140,9 +140,9 @@ class SageConfig(Section):
     tracking: TrackingSection = TrackingSection()
     run: RunSection = RunSection()
     methods: Blocks = Field(default_factory=dict, json_schema_extra=COSMETIC)
-    """Settings of each method, for where it is chosen."""
+    """Settings per method, which apply when that method is chosen."""
     guides: Blocks = Field(default_factory=dict, json_schema_extra=COSMETIC)
-    """Settings of each guide, for where it is chosen."""
+    """Settings per guide, which apply when that guide is chosen."""
 
     _layers: tuple[Layer, ...] = PrivateAttr(())
     """What was said, from which it was made: see `sage_cli.config.load.changed`."""
@@ -187,13 +187,13 @@ _READ_WITH: tuple[tuple[str, str, Any, Any], ...] = (
     ("sft.", "sft.enabled", True, (False,)),
     ("sft.epochs", "sft.steps", None, ...),
     ("sft.warmup_ratio", "sft.warmup_steps", None, ...),
-    ("rollout.vllm.", "rollout.backend", "vllm", ("sampler", "transformers")),
+    ("rollout.vllm.", "rollout.backend", "vllm", ("builtin", "transformers")),
     ("rollout.vllm.server_", "rollout.vllm.mode", "server", ...),
     ("rollout.vllm.tensor_parallel", "rollout.vllm.mode", "colocate", ...),
     ("rollout.vllm.memory_share", "rollout.vllm.mode", "colocate", ...),
     ("rollout.vllm.sleep", "rollout.vllm.mode", "colocate", ...),
-    ("sampling.vllm.", "sampling.backend", "vllm", ("transformers", "server")),
-    ("sampling.server", "sampling.backend", "server", ("transformers", "vllm")),
+    ("sampling.vllm.", "sampling.backend", "vllm", ("builtin", "server")),
+    ("sampling.server", "sampling.backend", "server", ("builtin", "vllm")),
     ("executor.address", "executor.name", "ray", ...),
     ("executor.memory_gb", "executor.name", "slurm", ("local",)),
     *((f"executor.{name}", "executor.name", "slurm", ...)
@@ -327,9 +327,9 @@ def _of_the_model(config: SageConfig) -> list[str]:
             "is said (add model.trust_remote_code=true, or use model.attention=sdpa and "
             "model.kernels=false)"
         )
-    if scratch and full and anchor.kl != "none" and anchor.reference == "base":
+    if scratch and full and anchor.kl != "none" and anchor.reference == "pre-sft":
         problems.append(
-            "anchor.reference is 'base', and before supervised warm-up a model from scratch has "
+            "anchor.reference is 'pre-sft', and before SFT a model from scratch has "
             "random weights (use anchor.reference=initial)"
         )
     return problems

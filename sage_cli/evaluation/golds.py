@@ -86,14 +86,14 @@ def _check_kinds(name: str, problems: Sequence[Problem]) -> None:
 def _kind(problem: Problem) -> tuple[str, bool]:
     """Return what a row says that it is, and whether mathematics can't judge that."""
     values = {**problem.meta, **problem.own}
-    said = next((str(value_at(values, key)) for key in KINDS if values.get(key)), "")
+    kind = next((str(value_at(values, key)) for key in KINDS if values.get(key)), "")
     if any(_filled(values, path) for path in ("tools", "info.tools")):
-        return f"{said} with tools".strip(), True
-    if said and _OTHER_KIND.search(said):
-        return said, True
+        return f"{kind} with tools".strip(), True
+    if kind and _OTHER_KIND.search(kind):
+        return kind, True
     if any(_STRUCTURE.fullmatch(gold) for gold in problem.golds) and _is_json(problem.gold):
-        return f"{said} with a gold in JSON".strip(), True
-    return said or "unnamed", False
+        return f"{kind} with a gold in JSON".strip(), True
+    return kind or "unnamed", False
 
 
 def _filled(values: dict[str, Any], path: str) -> bool:
@@ -144,17 +144,17 @@ def _differing(name: str, problems: Sequence[Problem], tolerance: float | None) 
     differing = _wrong(stated, tolerance)
     if not differing:
         return []
-    said = (
+    warning = (
         f"{len(differing):,} of {len(stated):,} worked solutions of {name} end with another answer "
         f"than the row's gold: " + _quoted((p, f"{p.gold} against {text}") for p, text in differing)
     )
     if len(differing) > TOLERATED * len(stated):
         raise DataError(
-            said,
+            warning,
             f"correct or remove these rows (at most {TOLERATED:.0%} may differ), or remove the "
             "column of worked solutions",
         )
-    return [said]
+    return [warning]
 
 
 def _wrong(pairs: Sequence[tuple[Problem, str]], tolerance: float | None) -> Wrong:

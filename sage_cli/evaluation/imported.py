@@ -22,7 +22,7 @@ from sage_cli.evaluation.logs.log import Log, LogSample
 from sage_cli.evaluation.logs.plain_rows import Owners, is_correct
 from sage_cli.evaluation.logs.registry import detect_program, read_log
 from sage_cli.evaluation.samples import imported_set
-from sage_cli.file_hash import file_hash
+from sage_cli.file_hash import read_hash
 from sage_cli.grading.grader import check_golds
 from sage_cli.grading.grades import AnswerTags, extract
 from sage_cli.metrics import Counts, curve, curve_ks
@@ -164,8 +164,9 @@ def imported_run(root: Path, name: str, samples: Gathered) -> Run:
             "for example --as their-model",
         )
     run = Run(root / name, identity_of(IMPORTED, samples.fingerprint))
-    taken = run.folder.exists() and not run.begun
-    if taken or (run.begun and run.manifest.get("identity") != run.planned):
+    if not run.begun and not run.is_free:
+        raise StoreError(f"{run.folder} exists already and is not a run", "choose another name")
+    if run.begun and run.manifest.get("identity") != run.planned:
         raise StoreError(
             f"{run.folder} exists already and holds something else",
             f"choose another name, or `sage runs remove {name}` first",
@@ -197,7 +198,7 @@ def store(run: Run, path: Path, file: Log, samples: Gathered) -> None:
     about = {
         "program": file.program,
         "file": name,
-        "sha256": file_hash(path),
+        "sha256": read_hash(path),
         "score": file.score,
         "settings": {key: value for key, value in file.settings.items() if value is not None},
         "unknown": list(file.unknown),
@@ -242,7 +243,7 @@ def _store_samples(root: Path, file: Log, samples: Gathered) -> None:
                         writer.add(Completion(id_, index, *known))
     if not file.has_verdicts:
         return
-    grades = GradeStore(stored, {"judge": IMPORTED_JUDGE})
+    grades = GradeStore(stored, {"judge": IMPORTED_JUDGE}, computable=False)
     for rows in grades.missing(samples.problems, samples.most):
         graded = [(row, samples.samples[row.problem_id][row.index]) for row in rows]
         grades.add([(row, "right" if s.correct else "wrong", s.extracted) for row, s in graded])
@@ -405,7 +406,7 @@ def ks_of_files(files: Sequence[CountedFile], ks: str | None, default: str) -> t
 
 def provenance_of_files(files: Sequence[CountedFile]) -> Provenance:
     """Return the hashes of the files, and what is known before anything is measured."""
-    hashes = {str(file.path): file_hash(file.path) for file in files}
+    hashes = {str(file.path): read_hash(file.path) for file in files}
     return replace(Provenance.here(surroundings()), files=hashes or None)
 
 

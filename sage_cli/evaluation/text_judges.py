@@ -68,8 +68,9 @@ def text_judge(name: str, benchmark: Benchmark, config: SageConfig) -> TextJudge
         )
     raise ConfigurationError(
         f"no judge of texts is called '{name}', where {benchmark.name} is answered",
-        "name a function of question, completion and gold, as --grade mine.py:judge, or a server's "
-        "model, as --grade MODEL@http://HOST:8000; `--grade working` is for arithmetic",
+        "give a Python function of question, completion and gold, for example `--second-judge "
+        "mine.py:judge`, or a served model, for example `--second-judge MODEL@http://HOST:8000`; "
+        "`working` is for arithmetic alone",
     )
 
 

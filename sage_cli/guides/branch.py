@@ -18,11 +18,11 @@ class BranchGuide(Guide):
     of_states: ClassVar[bool] = True
     name: Literal["branch"] = "branch"
     tau: float = Field(1.2, ge=0)
-    """Entropy in nats above which q rises."""
+    """Threshold τ: the entropy in nats above which q rises."""
     rho: float = Field(0.3, ge=0)
-    """How steeply q rises for each nat above tau."""
+    """Slope ρ: the amount by which q rises per nat above tau."""
     signal: Signal = "policy"
-    """The model whose entropy is read."""
+    """Model whose entropy the guide reads."""
 
     def q(self, signals: Signals, step: int) -> Tensor:  # noqa: ARG002
         """Return Eq. 11, a function of the state alone: the same at every step."""

@@ -153,11 +153,11 @@ class Guide(Extensible):
     """True if q is the same for all tokens that may follow a state."""
 
     name: str = "none"
-    """The guide: a file of `sage_cli.guides`, or what another package registers."""
+    """Name of the guide: one of `sage_cli.guides`, or one that another package registers."""
     q_min: float = Field(0.6, gt=0)
-    """Lower bound of q: what a guide puts below it is raised to it (clamped)."""
+    """Lower bound of q, to which smaller values are clamped."""
     q_max: float = Field(1.4, gt=0)
-    """Upper bound of q: what a guide puts above it is lowered to it (clamped)."""
+    """Upper bound of q, to which larger values are clamped."""
     _training_steps: int = PrivateAttr(PAPER_STEPS)
 
     @model_validator(mode="after")
@@ -392,11 +392,12 @@ class AnnealedGuide(Guide):
     """A guide with noise whose strengths fall from an upper to a lower end, cycle by cycle."""
 
     cycles: int = Field(8, ge=1)
-    """Cosine cycles of the schedule over a training."""
+    """Number of cosine cycles of the schedule in a run."""
     decay: float = Field(0.9, gt=0, le=1)
-    """Factor on the upper end from one cycle to the next."""
+    """Factor by which the upper end of the schedule is multiplied after each cycle."""
     schedule_clock: Clock = "optimiser_step"
-    """What moves the schedule on: optimiser steps, or (the authors') each micro-batch's loss."""
+    """Clock of the schedule: `optimiser_step`, or `loss_call` for each micro-batch's loss, as in
+    the authors' code."""
     seed: int = 3407
     """Seed of the noise."""
 

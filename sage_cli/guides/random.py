@@ -18,9 +18,9 @@ class RandomGuide(AnnealedGuide):
     of_states: ClassVar[bool] = True
     name: Literal["random"] = "random"
     epsilon: tuple[float, float] = (0.1, 0.0)
-    """Probability that a token's q is noisy: upper and lower end of its schedule."""
+    """Probability that a token's q is noisy, as the upper and lower end of its schedule."""
     sigma: tuple[float, float] = (0.15, 0.05)
-    """Deviation of q: upper and lower end of its schedule."""
+    """Standard deviation of q, as the upper and lower end of its schedule."""
 
     @model_validator(mode="after")
     def _ranges(self) -> RandomGuide:

@@ -20,13 +20,15 @@ class RapoGuide(Guide):
 
     name: Literal["rapo"] = "rapo"
     phi_right: float = Field(1.0, ge=0, le=1)
-    """Exponent of the reference on right completions; 1 leaves the anchor as it is."""
+    """Exponent of the reference on correct completions; 1 leaves the anchor unchanged."""
     phi_wrong: float = Field(0.5, ge=0, le=1)
-    """Exponent of the reference on wrong completions; the lower it is, the flatter the anchor."""
+    """Exponent of the reference on wrong completions. The lower it is, the flatter is the
+    anchor."""
     q_min: float = Field(1e-3, gt=0)
-    """Lower bound of q. A sure token's q falls to 1 / sum_v pi_ref(v)^phi."""
+    """Lower bound of q. For a token of which the model is certain, q falls to 1 / sum_v
+    pi_ref(v)^phi."""
     q_max: float = Field(100.0, gt=0)
-    """Upper bound of q, which cuts the tail of q = pi_ref^(phi - 1) on rare tokens."""
+    """Upper bound of q. It cuts the tail of q = pi_ref^(phi - 1) on rare tokens."""
     needs = frozenset({"reference_logps_BT", "reference_tilted_logps_BT", "right_B"})
 
     @property

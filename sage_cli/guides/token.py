@@ -20,13 +20,14 @@ class TokenGuide(AnnealedGuide):
 
     name: Literal["token"] = "token"
     alpha: tuple[float, float] = (0.3, 0.1)
-    """Weight of surprisal in q's mean: upper and lower end of its schedule."""
+    """Weight of the surprisal in q's mean, as the upper and lower end of its schedule."""
     sigma: tuple[float, float] = (0.25, 0.1)
-    """Weight of surprisal in q's deviation: upper and lower end of its schedule."""
+    """Weight of the surprisal in q's standard deviation, as the upper and lower end of its
+    schedule."""
     norm: Norm = "minmax"
-    """How a completion's surprisals become w in [0, 1]."""
+    """Normalisation of a completion's surprisals to w in [0, 1]."""
     signal: Signal = "policy"
-    """The model whose surprisal is read."""
+    """Model whose surprisal the guide reads."""
 
     @model_validator(mode="after")
     def _ranges(self) -> TokenGuide:

@@ -14,6 +14,9 @@ from sage_cli.errors import TrainingError
 from sage_cli.guides.guide import Guide, Known, OptionalSignal, Signals
 
 PERCENTILES = (50, 75, 90, 95, 99)
+LARGEST = 10
+NOISE = 1e-9
+"""Nats a token below which a divergence is rounding: before the first update there is none."""
 Pair = tuple[Tensor, Tensor]
 """(logps_T, entropy_T) of a completion's tokens under one model."""
 
@@ -81,6 +84,35 @@ def guide_statistics(log_q_T: Tensor, guide: Guide) -> dict[str, float]:
         "clamped": clamped(log_q_T, guide).double().mean().item(),
         "log_q": log_q_T.mean().item(),
     }
+
+
+def weighted_q(
+    log_q_T: Tensor, entropy_T: Tensor, unguided_T: Tensor, held_T: Tensor
+) -> dict[str, float | None]:
+    """Return q averaged with the weights of the KL term without the guide, and of entropy.
+
+    All are flat over the tokens of a step, in double precision. `unguided_T` is k3 without log q:
+    with it the weights are above 0 where the policy has not moved, largest where q is, and the mean
+    could never say that the guide finds nothing to act on. `held_T` is 1 on the tokens that the
+    term acts on, else 0. A mean is None where its weights' sum is 0, or only rounding.
+    """
+    weights = {"q_kl_mean": unguided_T * held_T, "q_entropy_mean": entropy_T * held_T}
+    return {name: _ratio(log_q_T.exp() * w_T, w_T) for name, w_T in weights.items()}
+
+
+def share_of_largest(unguided_T: Tensor, held_T: Tensor) -> float | None:
+    """Return the share of the ten largest values in the sum over held tokens; None if that is 0.
+
+    Near 1 a mean weighted by these values says what ten tokens do, and nothing about the others.
+    """
+    values_T = unguided_T * held_T
+    return _ratio(values_T.topk(min(LARGEST, len(values_T))).values, values_T)
+
+
+def _ratio(part_T: Tensor, whole_T: Tensor) -> float | None:
+    """Return the ratio of the two sums; None where the whole is no more than rounding."""
+    whole = whole_T.sum()
+    return (part_T.sum() / whole).item() if whole > NOISE * len(whole_T) else None
 
 
 def clamped(log_q: Tensor, guide: Guide) -> Tensor:

@@ -21,7 +21,7 @@ class PassAtK(PolicyGradient):
 
     algo: Literal["pass-at-k"] = "pass-at-k"
     k: int = Field(4, ge=1)
-    """Completions in a set."""
+    """Number of completions in a set."""
 
     source = "Chen et al. 2025 (arXiv 2508.10751): the reward of a set of k is its best grade"
     read_from = "code"
@@ -83,11 +83,12 @@ class Pkpo(PolicyGradient):
     algo: Literal["pkpo"] = "pkpo"
     loss: Loss = "dr_grpo"
     k: int = Field(4, ge=1)
-    """The best of so many is rewarded."""
+    """Number k of completions of which the best one is rewarded."""
     form: Literal["favoured", "leave-one-out"] = "favoured"
-    """What a set's best is compared with: their Eq. 33, or Eq. 29."""
+    """Baseline with which the best of a set is compared: `favoured` is Eq. 33 of the method's
+    paper, `leave-one-out` is Eq. 29."""
     anneal_after: int | None = Field(None, ge=0)
-    """Step from which k is 1."""
+    """Step from which k is 1; null never changes k."""
 
     source = "Walder and Karkhanis 2025 (arXiv 2505.15201): unbiased gradient of the best of k"
     differs = "a length normaliser that is constant, Dr. GRPO's"

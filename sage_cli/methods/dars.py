@@ -30,10 +30,12 @@ class Dars(PolicyGradient):
     algo: Literal["dars"] = "dars"
     loss: Loss = "dr_grpo"
     allocation: Literal["et", "hw"] = "et"
-    """Rollouts for prompts that fewer than half of the first solve: `et` until their advantages
-    weigh as much as those of a prompt at one half, `hw` more, the harder."""
+    """Further rollouts for prompts with a success rate below one half: `et` adds them until their
+    advantages weigh as much as those of a prompt at one half, `hw` adds more the harder the
+    prompt is."""
     most_rollouts: int | None = Field(None, ge=2)
-    """Rollouts of a prompt in both stages; null is the authors' 32 for `et`, 64 for `hw`."""
+    """Largest number of rollouts of a prompt in both stages. null means the authors' values, 32 for
+    `et` and 64 for `hw`."""
 
     source = (
         "Yang et al. 2025 (arXiv 2508.13755): hard prompts get a second stage of rollouts (ET, up "

@@ -29,11 +29,12 @@ class EffectiveRank(PolicyGradient):
 
     algo: Literal["effective-rank"] = "effective-rank"
     stride: int = Field(40, ge=2)
-    """Ranks are those of prefixes of `stride` tokens, 2 `stride`, ..."""
+    """Number of tokens between the prefixes whose effective ranks are computed: the first has
+    `stride` tokens, the second 2 `stride`, and so on."""
     momentum: float = Field(0.3, gt=0, le=1)
-    """The newest batch's part in the moving means."""
+    """Share of the newest batch in the moving averages."""
     kappa: float = Field(2.0, gt=1)
-    """At most |A| / kappa is added."""
+    """Limit of the added advantage: at most |A| / kappa is added."""
 
     source = "Huang et al. 2025 (arXiv 2509.23808): more where hidden states take more directions"
     fidelity = "reduced"

@@ -28,25 +28,26 @@ class GuidedDpo(Method):
 
     algo: Literal["guided-dpo"] = "guided-dpo"
     hint: str = "{question}\n\nHere is how a solution begins:\n{hint}"
-    """What a problem is asked as with a hint: {question} is its text, {hint} where its worked
-    solution begins."""
+    """Prompt for a problem with a hint, in which {question} is the problem's text and {hint} the
+    beginning of its worked solution."""
     line_end: str = Field("\n", min_length=1)
-    """What ends a line of the worked solutions: a line break, or as `;` in `tiny`."""
+    """Text that ends a line of a worked solution, for example a line break, or `;` in the preset
+    `tiny`."""
     continued: bool = False
-    """The policy goes on where the hint ends, so that what `hint` adds to {question} is the
-    beginning of its answer and stays in it: for models that follow no instructions."""
+    """Whether the policy continues directly after the hint, which then is the beginning of its
+    answer. This is meant for models that do not follow instructions."""
     hint_lines: int = Field(2, ge=1)
-    """Lines of the worked solution in the hint; its last line is never shown."""
+    """Number of lines of the worked solution in the hint. Its last line is never shown."""
     sft_share: float = Field(0.2, ge=0, le=1)
-    """Share of the right completions without a hint that SFT takes; 0 leaves SFT out."""
+    """Share of the correct completions without a hint that SFT uses; 0 leaves SFT out."""
     sft_epochs: int = Field(5, ge=1)
-    """Passes over them."""
+    """Number of SFT epochs over these completions."""
     preference_rate: float = Field(1.0, gt=0)
-    """DPO's learning rate in units of `rl.learning_rate`."""
+    """Learning rate of DPO as a multiple of `rl.learning_rate`."""
     sft_rate: float = Field(10.0, gt=0)
-    """SFT's learning rate in units of DPO's."""
+    """Learning rate of SFT as a multiple of DPO's."""
     preference_beta: float = Field(0.1, gt=0)
-    """DPO's weight of the log-ratio; the method's authors don't name theirs."""
+    """Weight of the log-ratio in DPO. The method's authors do not state theirs."""
 
     source = (
         "Da et al. 2025 (arXiv 2506.11425, Agent-RLVR): failed problems are retried with a hint; "

@@ -190,20 +190,20 @@ class DphRl(PlainAdvantages):
     algo: Literal["dph-rl"] = "dph-rl"
     epsilon_high: float = Field(0.28, gt=0)
     divergence: Divergence = "js"
-    """From the initial policy, on its completions: `forward` KL, Jensen-Shannon or `alpha`."""
+    """Divergence from the initial policy, computed on that policy's completions: `forward` KL, `js`
+    (Jensen-Shannon) or `alpha`."""
     alpha: float = Field(0.2, gt=0, lt=1)
     """Order of the divergence `alpha`."""
     weight: float | None = Field(None, ge=0)
-    """Weight of the divergence; null is .03 for `forward` and `alpha`, .125 for `js`."""
+    """Weight of the divergence. null means 0.03 for `forward` and `alpha`, and 0.125 for `js`."""
     initial_samples: int = Field(8, ge=1)
-    """Completions sampled once from the initial policy, of each problem that the training comes
-    to."""
+    """Number of completions of each training problem that are sampled once from the initial
+    policy."""
     solved: float = Field(1.0, gt=0, le=1)
-    """A problem is held where at least this share of them is right."""
+    """Smallest success rate of the initial policy at which a problem is held by the divergence."""
     log_ratio_limit: float = Field(3.0, gt=0)
-    """Above this log pi - log pi_initial of a token the divergence goes on with the slope it has
-    there: it grows with pi / pi_initial, which a token that was unlikely at first may have any of.
-    """
+    """Value of a token's log pi - log pi_initial above which the divergence is continued linearly.
+    Without this limit, tokens that were unlikely at first would dominate it."""
 
     source = (
         "Li et al. 2025 (arXiv 2509.07430): on problems that the initial policy nearly solves a "
@@ -329,14 +329,16 @@ class SupportFloor(PlainAdvantages):
 
     algo: Literal["support-floor"] = "support-floor"
     weight: float = Field(1.0, gt=0)
-    """Weight of the hinge. At 1 a text below its floor pulls as a rollout of advantage 1 does."""
+    """Weight of the hinge. At 1, a text below its floor pulls as strongly as a rollout with
+    advantage 1."""
     margin_nats: float = Field(2.0, ge=0)
-    """A text's floor: so many nats below its log-probability under the initial policy."""
+    """Distance of a text's floor below its log-probability under the initial policy, in nats."""
     initial_samples: int = Field(32, ge=1)
-    """Completions sampled once from the initial policy, of each problem that the training comes
-    to."""
+    """Number of completions of each training problem that are sampled once from the initial
+    policy."""
     seldom: float = Field(0.25, gt=0, le=1)
-    """A problem has a floor where no more than this share of them are right, and one is."""
+    """Largest success rate of the initial policy at which a problem has a floor. At least one
+    completion must be correct."""
 
     source = (
         "a public essay, unreviewed: a one-sided hinge on the log-probability of right texts of "
@@ -391,15 +393,16 @@ class AlphaDpg(PolicyGradient):
     algo: Literal["alpha-dpg"] = "alpha-dpg"
     loss: Loss = "dr_grpo"
     alpha: float = Field(0.25, ge=0, lt=1)
-    """Order of the divergence: 0 is the forward KL, which covers; towards 1 the reverse KL."""
+    """Order of the divergence: 0 is the forward KL, which covers all modes, and values towards 1
+    approach the reverse KL."""
     pseudo_reward_limit: float = Field(10.0, gt=0)
-    """The most that a completion is paid: a right one that the policy has lost would be paid
-    without bound."""
+    """Upper limit of a completion's pseudo-reward. Without it, the reward of a correct completion
+    that the policy hardly produces any more would grow without bound."""
     initial_samples: int = Field(128, ge=1)
-    """Completions sampled once from the initial policy, of each problem that the training comes to:
-    the share of right ones normalises the target."""
+    """Number of completions of each training problem that are sampled once from the initial policy.
+    The share of correct ones normalises the target."""
     unsolved: float = Field(1e-4, gt=0, le=1)
-    """The share that is taken where none of them is right."""
+    """Success rate that is assumed for a problem of which no initial completion is correct."""
 
     source = (
         "Kruszewski et al. 2025 (arXiv 2512.05962): an alpha-divergence from the reference's right "
@@ -442,7 +445,7 @@ class AlphaDpg(PolicyGradient):
         if beside.anchor.reference != "initial":
             refusals.append(
                 "rl.algo 'alpha-dpg' normalises its target by samples of the initial policy, and "
-                "anchor.reference is 'base', another model (use anchor.reference=initial)"
+                "anchor.reference is 'pre-sft', another model (use anchor.reference=initial)"
             )
         return refusals
 

@@ -65,7 +65,7 @@ class Beside(Protocol):
 
 
 class Method(Extensible):
-    """The training loop, Table 8; `algo` chooses the method, whose own settings come on top.
+    """The RL loop, Table 8; `algo` chooses the method, which may add settings of its own.
 
     A method is a subclass with `algo: Literal["name"] = "name"`, in a module of this package or
     behind an entry point of the group `sage_cli.methods`. The defaults of its class are its
@@ -78,49 +78,54 @@ class Method(Extensible):
     tag = "algo"
 
     algo: str = "grpo"
-    """The method; `sage config algos` lists them."""
+    """Method of RL; `sage config algos` lists and explains them."""
     compat: Literal["none", "official"] = Field("none", json_schema_extra=COSMETIC)
-    """`official` fills in the authors' values where they differ (`sage_cli.settings.presets`)."""
+    """Source of default values: `official` uses those of the authors' code where they differ from
+    the paper."""
     steps: int = Field(1000, ge=1)
-    """Optimiser steps."""
+    """Number of optimiser steps."""
     prompts_per_step: int = Field(8, ge=1)
-    """Problems in a step."""
+    """Number of problems per step."""
     rollouts_per_prompt: int = Field(8, ge=2)
-    """Completions of each, the group that advantages compare."""
+    """Number of completions per problem: the group within which advantages are computed."""
     micro_batch: int | None = Field(None, ge=1)
-    """Completions that go through the model at once; null: all of a process's step."""
+    """Number of completions per forward pass; null means all completions of a process's step."""
     learning_rate: float = Field(5e-6, gt=0)
-    """Peak learning rate, at the end of warm-up."""
+    """Peak learning rate, reached at the end of the learning rate's warm-up."""
     weight_decay: float = Field(0.01, ge=0)
-    """AdamW's."""
+    """AdamW's weight decay."""
     scheduler: Scheduler = "linear"
-    """How the learning rate falls after warm-up."""
+    """Schedule by which the learning rate falls after its warm-up."""
     warmup_ratio: float = Field(0.1, ge=0, lt=1)
-    """Share of the steps over which the learning rate rises."""
+    """Share of the steps over which the learning rate rises (its warm-up)."""
     max_grad_norm: float = Field(1.0, gt=0)
-    """Gradients are scaled down to this norm."""
+    """Norm to which larger gradients are scaled down."""
     optimizer: Optimizer = "adamw_8bit"
-    """`adamw`, or with a quarter of its memory `adamw_8bit`, which needs a GPU and bitsandbytes and
-    can't be sharded by `fsdp2`."""
+    """Optimiser: `adamw`, or `adamw_8bit`, which needs a quarter of its memory, but also a GPU and
+    bitsandbytes. `fsdp2` cannot shard the latter."""
     gradient_checkpointing: bool = Field(True, json_schema_extra=COSMETIC)
-    """Compute activations twice instead of keeping them: less memory, more time."""
+    """Whether to recompute activations in the backward pass instead of keeping them, which saves
+    memory and costs time."""
     save_every: int = Field(50, ge=1, json_schema_extra=COSMETIC)
-    """Optimiser steps from one checkpoint to the next."""
+    """Number of optimiser steps between checkpoints."""
     save_minutes: float = Field(10, gt=0, json_schema_extra=COSMETIC)
-    """A checkpoint after so many minutes, too; after more where saving would take over 5 % of the
-    time."""
+    """Number of minutes after which a checkpoint is written in any case. It grows if saving would
+    take more than 5% of the time."""
     keep_checkpoints: int | None = Field(2, ge=1, json_schema_extra=COSMETIC)
-    """The last so many; null keeps all."""
+    """Number of latest checkpoints to keep; null keeps all."""
     processes: int = Field(1, ge=1)
-    """Data-parallel processes on this machine, unless a launcher has started some already."""
+    """Number of data-parallel processes on this machine. It is ignored if a launcher has started
+    them already."""
     accelerate: str | None = Field(None, json_schema_extra=COSMETIC)
-    """Launch them by accelerate: `ddp`, `fsdp2`, `zero3`, or the file of a configuration."""
+    """Configuration with which Accelerate launches the processes: `ddp`, `fsdp2`, `zero3`, or a
+    file."""
     allow_template_mismatch: bool = Field(False, json_schema_extra=COSMETIC)
-    """Start from a run (`--init`) that was trained under another prompt template."""
+    """Whether RL may start from a run (`--init`) that was trained with another prompt template."""
     stop_when_stuck: bool = Field(True, json_schema_extra=COSMETIC)
-    """Stop, not only warn, when completions are nearly all clipped or groups nearly all equal."""
+    """Whether to stop, instead of only warning, when nearly all completions are truncated or nearly
+    all groups have equal rewards."""
     seed: int = 3407
-    """Of the order of problems and of the completions sampled."""
+    """Training seed: it decides the order of the problems and the sampling of completions."""
 
     source: ClassVar[str] = ""
     """Who published it, and its idea in half a sentence."""
@@ -251,31 +256,36 @@ class OnlineMethod(Method):
     """
 
     rewards: Rewards = Field(THE_GRADE, json_schema_extra=WHERE_SET)
-    """What a completion is paid: a list of {name, weight}, whose weighted sum is maximised.
-    A name is `grade`, `format`, `brevity`, `random`, `plurality`, or a function of one's
-    own, as `mine.py:concise`."""
+    """Rewards, a list of {name, weight} whose weighted sum is maximised. A name is `grade`,
+    `format`, `brevity`, `random`, `plurality`, or your own function, for example
+    `mine.py:concise`."""
     iterations: int = Field(1, ge=1)
-    """Optimisation passes over one generation batch (the paper's and TRL's mu)."""
+    """Number of optimisation passes over one generation batch (mu in the paper and in TRL)."""
     steps_per_generation: int = Field(1, ge=1)
-    """Optimiser steps whose completions are sampled together, before the first of them."""
+    """Number of optimiser steps whose completions are sampled together, before the first of these
+    steps."""
     dynamic_sampling: bool = False
-    """Replace groups whose completions all have one reward (DAPO)."""
+    """Whether to replace groups whose completions all have the same reward (DAPO's dynamic
+    sampling)."""
     max_extra_generations: int = Field(3, ge=0)
-    """Dynamic sampling: generations beyond the first that a step may spend on replacing groups."""
+    """Number of further generations that dynamic sampling may spend per step to replace groups."""
     entropy_coefficient: float = Field(0.0, ge=0)
-    """Bonus on the mean entropy of the completions' tokens, in the loss's units for each nat."""
+    """Weight of the entropy bonus: it multiplies the mean entropy of the completions' tokens, in
+    nats."""
     entropy_target: float | None = Field(None, gt=0)
-    """Adapts `entropy_coefficient`, within [0, 1], to a mean entropy of so many nats: after each
-    step it goes up by `entropy_coefficient_step` where the entropy is at most that, else down; and
-    there is a bonus only where the last step's was at most that (Skywork-OR1)."""
+    """Mean entropy in nats that `entropy_coefficient` is adapted to (Skywork-OR1). After each step
+    the coefficient rises by `entropy_coefficient_step` if the entropy is at most this target,
+    and otherwise falls, within [0, 1]; the bonus is applied only if the last step's entropy was
+    at most the target. null keeps the coefficient constant."""
     entropy_coefficient_step: float = Field(0.005, gt=0, le=1)
-    """By how much an adaptive coefficient goes up or down in a step; see `entropy_target`."""
+    """Change of an adaptive `entropy_coefficient` per step (see `entropy_target`)."""
 
     cast_lm_head_to_fp32: bool = Field(False, json_schema_extra=WHERE_SET)
-    """Compute logits in float32 where the rest is in bfloat16 (TRL's setting of that name)."""
+    """Whether to compute the logits in float32 while the rest is in bfloat16 (TRL's setting of that
+    name)."""
     mask_truncated_completions: bool = Field(False, json_schema_extra=WHERE_SET)
-    """Leave completions that `rollout.max_tokens` truncated out of loss and KL term (TRL's setting
-    of that name); their rewards still count in their group's advantages."""
+    """Whether to leave truncated completions out of the loss and the KL term (TRL's setting of that
+    name). Their rewards still count in the advantages of their group."""
 
     online = True
     shapes_tokens: ClassVar[bool] = False
@@ -422,25 +432,28 @@ class PolicyGradient(OnlineMethod):
     """Settings of clipped policy gradients. Advantages are the group's unless a method says so."""
 
     loss: Loss = "grpo"
-    """How the policy's term is clipped and averaged."""
+    """Loss, which decides how the policy's term is clipped and averaged."""
     clip: bool = True
-    """Whether the ratio pi / pi_old is clipped, to 1 - epsilon_low and 1 + epsilon_high."""
+    """Whether the ratio pi / pi_old is clipped to the range from 1 - epsilon_low to 1 +
+    epsilon_high."""
     epsilon_low: float = Field(0.2, gt=0, le=1)
-    """The ratio is clipped below 1 - epsilon_low."""
+    """Lower clip range: the ratio pi / pi_old is clipped below 1 - epsilon_low."""
     epsilon_high: float = Field(0.2, gt=0)
-    """The ratio is clipped above 1 + epsilon_high; DAPO's clip-higher is .28."""
+    """Upper clip range: the ratio pi / pi_old is clipped above 1 + epsilon_high. DAPO's clip-higher
+    uses 0.28."""
     delta: float | None = Field(None, gt=1)
-    """Two-sided clipping (INTELLECT-2): the ratio's upper end where the advantage is negative, too;
-    above 1 + epsilon_high. null leaves that side open."""
+    """Upper end of the ratio for negative advantages (two-sided clipping of INTELLECT-2); it must
+    be above 1 + epsilon_high. null leaves that side unclipped."""
     importance_sampling_level: Literal["token", "sequence"] = "token"
-    """Ratio pi / pi_old of each token, or a completion's geometric mean for all its tokens (GSPO).
-    The estimator `k3-corrected` is exact with `token` alone."""
+    """Level of the ratio pi / pi_old: `token` for each token's own, `sequence` for the completion's
+    geometric mean (GSPO). The KL estimator `k3-corrected` is exact only with `token`."""
     top_entropy_quantile: float = Field(1.0, ge=0, le=1)
-    """Share of a micro-batch's tokens, those of highest entropy, in the policy's term (and in the
-    entropy bonus); the KL term has all of them. 1 keeps all (Wang et al. 2025 use .2)."""
+    """Share of a micro-batch's tokens, those with the highest entropy, that the policy's term and
+    the entropy bonus use. The KL term uses all tokens. 1 keeps all, and Wang et al. (2025) use
+    0.2."""
     overlong_buffer: float | None = Field(None, gt=0, lt=1)
-    """Punish completions that come near `rollout.max_tokens`: the share of it over which the soft
-    punishment grows (DAPO: .2); null punishes none."""
+    """Share of `rollout.max_tokens` over which the penalty on overlong completions grows (0.2 in
+    DAPO). null means no penalty."""
 
     @property
     def computed_by_trl(self) -> Literal["group", "none"] | None:
@@ -557,7 +570,8 @@ class PlainAdvantages(PolicyGradient):
     """Settings of methods that say nothing of advantages, so that they can be chosen."""
 
     advantage: Literal["group", "none", "beta"] = "group"
-    """`group` divides by the group's deviation, `none` only centres, `beta` by a Beta density."""
+    """Normalisation of advantages: `group` divides by the group's standard deviation, `none` only
+    subtracts the mean, and `beta` divides by a Beta density."""
 
     @property
     def computed_by_trl(self) -> Literal["group", "none"] | None:

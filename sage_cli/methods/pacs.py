@@ -26,7 +26,8 @@ class Pacs(OnlineMethod):
     score_scale: float = Field(1.0, gt=0)
     """Weight of the log-ratio in a completion's score."""
     balanced_labels: bool = True
-    """Right and wrong completions of a group count alike, however many there are of either."""
+    """Whether the correct and the wrong completions of a group have the same total weight, whatever
+    their numbers."""
 
     source = (
         "Li et al. 2025 (arXiv 2509.02522): grades as labels of the policy's log-ratios, a "

@@ -72,7 +72,7 @@ class WReinforce(SignedAdvantages):
 
     algo: Literal["w-reinforce"] = "w-reinforce"
     right_weight: float = Field(0.1, ge=0)
-    """Advantage of a right completion; a wrong one has -1."""
+    """Advantage of a correct completion; a wrong one has -1."""
 
     source = "Zhu et al. 2025 (arXiv 2506.01347): wrong completions weigh more than right ones"
     differs = "without their entropy bonus of .001; PPO's clip and a mean over tokens as theirs"
@@ -122,7 +122,8 @@ class RsGrpo(PolicyGradient):
 
     algo: Literal["rs-grpo"] = "rs-grpo"
     risk: float = Field(2.0, gt=0)
-    """How much risk is sought (their beta); towards 0 the advantages are r - mean."""
+    """Degree of risk seeking (beta in the method's paper). Towards 0, the advantages become r -
+    mean."""
 
     source = "Jiang et al. 2025 (arXiv 2509.24261): exponential utility of rewards, seeking risk"
     read_from = "code"
@@ -148,7 +149,8 @@ class Unlikeliness(PolicyGradient):
     algo: Literal["unlikeliness"] = "unlikeliness"
     iterations: int = Field(2, ge=1)
     rank_penalty: float = Field(0.25, ge=0, lt=1)
-    """The likeliest completion of a group, if right, loses almost this share of its reward."""
+    """Penalty on likely completions: the most likely completion of a group, if it is correct, loses
+    almost this share of its reward."""
 
     source = "He et al. 2025 (arXiv 2506.02355): likely right completions are worth less"
     read_from = "code"
@@ -175,7 +177,8 @@ class Ucpo(PolicyGradient):
 
     algo: Literal["ucpo"] = "ucpo"
     moved_share: float = Field(0.2, ge=0, le=1)
-    """Share of the right completions' credit that goes by unlikeliness (their tau)."""
+    """Share of the correct completions' credit that is distributed by unlikeliness (tau in the
+    method's paper)."""
 
     source = "Lochab et al. 2026 (arXiv 2605.00365): right completions share credit by rarity"
     read_from = "code"
@@ -211,9 +214,10 @@ class Mara(PolicyGradient):
 
     algo: Literal["mara"] = "mara"
     likelihood: Literal["completion", "token"] = "completion"
-    """log pi_ref of a completion: the sum over its tokens, which favours long ones, or the mean."""
+    """Form of a completion's log pi_ref: `completion` is the sum over its tokens, `token` is their
+    mean. A sum favours long completions."""
     most_added: float | None = Field(1.0, gt=0)
-    """The most that a reward is raised; null: as much as the formula says."""
+    """Upper limit of the amount by which a reward is raised; null means no limit."""
 
     source = (
         "GX-Chen et al. 2025 (arXiv 2510.20817): rewards that make right answers equally likely"

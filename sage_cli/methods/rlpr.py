@@ -33,8 +33,9 @@ class Rlpr(PlainAdvantages):
     algo: Literal["rlpr"] = "rlpr"
     epsilon_high: float = Field(0.27, gt=0)
     reward_filter: float = Field(0.5, ge=0)
-    """From step 11 on, groups whose rewards deviate by less than this share of the running average
-    teach nothing. RLPR: .5 for Qwen, .9 for Llama, 1.0 for Gemma; 0 keeps all."""
+    """Threshold for groups with similar rewards: from step 11 on, a group gives no learning signal
+    if the standard deviation of its rewards is below this share of the running average. RLPR
+    uses 0.5 for Qwen, 0.9 for Llama and 1.0 for Gemma; 0 keeps all groups."""
 
     source = (
         "Yu et al. 2025 (arXiv 2506.18254): the gold's probability in the answer's place as "

@@ -23,9 +23,10 @@ class EntropyShaped(PolicyGradient):
     loss: Loss = "dapo"
     epsilon_high: float = Field(0.28, gt=0)
     entropy_weight: float = Field(0.4, ge=0)
-    """alpha: what a nat of a token's entropy adds to its advantage."""
+    """Weight alpha of the entropy: the amount that one nat of a token's entropy adds to its
+    advantage."""
     kappa: float = Field(2.0, gt=1)
-    """At most |A| / kappa is added."""
+    """Limit of the added advantage: at most |A| / kappa is added."""
 
     source = "Cheng et al. 2025 (arXiv 2506.14758): A + min(alpha H, |A| / kappa), token by token"
     shapes_tokens = True
@@ -52,13 +53,14 @@ class Steer(PolicyGradient):
     delta: float | None = Field(10.0, gt=1)
     steps_per_generation: int = Field(16, ge=1)
     form: Literal["linear", "exp"] = "linear"
-    """Weights by Omega: linear between the extremes, or `minimum_weight` to a power."""
+    """Dependence of the weights on Omega: `linear` between the extremes, or `exp`, a power of
+    `minimum_weight`."""
     omega: Literal["code", "paper"] = "code"
-    """Return the entropy change of a token's update, by the authors' code or their paper."""
+    """Source of the formula for a token's entropy change: the authors' `code` or their `paper`."""
     minimum_weight: float = Field(0.8, gt=0, le=1)
-    """Weight where Omega is greatest."""
+    """Weight of the tokens with the greatest Omega."""
     maximum_weight: float = Field(1.2, ge=1)
-    """Weight where Omega is least; under `exp` that is 1."""
+    """Weight of the tokens with the least Omega. With `exp`, it is always 1."""
 
     source = "Hao et al. 2025 (arXiv 2510.10150): less weight where the entropy would move most"
     read_from = "code"
@@ -116,13 +118,14 @@ class Archer(PlainAdvantages):
 
     algo: Literal["archer"] = "archer"
     loss: Literal["grpo", "bnpo", "dapo", "dr_grpo"] = "dapo"
-    """How the policy's term is averaged; these losses are clipped token by token."""
+    """Loss, which decides how the policy's term is averaged. All of these are clipped token by
+    token."""
     epsilon_low: float = Field(0.5, gt=0, le=1)
-    """Clip range of uncertain tokens: the ratio is clipped below 1 - epsilon_low."""
+    """Lower clip range of uncertain tokens: their ratio is clipped below 1 - epsilon_low."""
     epsilon_high: float = Field(0.5, gt=0)
-    """Clip range of uncertain tokens: the ratio is clipped above 1 + epsilon_high."""
+    """Upper clip range of uncertain tokens: their ratio is clipped above 1 + epsilon_high."""
     epsilon_certain: float = Field(0.2, gt=0, le=1)
-    """Clip range of certain tokens, on both sides."""
+    """Clip range of certain tokens, below and above 1."""
     delta: float | None = Field(10.0, gt=1)
     steps_per_generation: int = Field(2, ge=1)
 
@@ -158,11 +161,11 @@ class ClipCov(PolicyGradient):
     dynamic_sampling: bool = True
     steps_per_generation: int = Field(8, ge=1)
     share: float = Field(2e-4, gt=0, le=1)
-    """Share of a micro-batch's tokens that is left out."""
+    """Share of a micro-batch's tokens that is left out of the loss."""
     covariance_low: float = 1.0
-    """Tokens are left out whose covariance is above this."""
+    """Lower end of the covariances whose tokens may be left out."""
     covariance_high: float = 5.0
-    """Tokens are left out whose covariance is below this."""
+    """Upper end of the covariances whose tokens may be left out."""
 
     source = "Cui et al. 2025 (arXiv 2505.22617): leaves out a few tokens by which entropy falls"
     read_from = "code"
@@ -197,9 +200,10 @@ class KlCov(PolicyGradient):
     dynamic_sampling: bool = True
     steps_per_generation: int = Field(8, ge=1)
     share: float = Field(2e-3, gt=0, le=1)
-    """Share of a micro-batch's tokens, those of greatest covariance, that is held back."""
+    """Share of a micro-batch's tokens, those with the greatest covariance, that is penalised by a
+    KL term."""
     kl_coefficient: float = Field(1.0, ge=0)
-    """Weight of |log rho| in the loss of those tokens."""
+    """Weight of |log rho| in the loss of the penalised tokens."""
 
     source = "Cui et al. 2025 (arXiv 2505.22617): holds back the tokens by which entropy falls most"
     read_from = "code"

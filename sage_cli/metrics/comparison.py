@@ -7,8 +7,9 @@ policies that were sampled with the same seeds share them, and their samples i a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -24,6 +25,7 @@ from sage_cli.metrics.counts import (
     each_seed,
     pooled,
 )
+from sage_cli.metrics.error_sources import Arms, SideRuns, by_run, error_over
 from sage_cli.metrics.intervals import (
     USUAL,
     Curve,
@@ -31,182 +33,40 @@ from sage_cli.metrics.intervals import (
     Resampling,
     curve,
     fair_binomial,
-    freedom_of,
     gaffke,
     holm,
     hypergeometric,
     narrower,
     pass_matrix,
-    pooled_variance,
     resampled_means,
     studentised,
-    two_sided_p,
-    two_sided_reach,
     wider,
+    within,
 )
-
-SideRuns = Sequence[Sequence[Counts]]
-"""One side: for each training seed its counts, one for each evaluation seed."""
-
-Pool = Sequence[Sequence[FloatArray]]
-"""Methods whose seeds vary equally: for each benchmark its runs, shape (I, P, K)."""
-
-Part = tuple[FloatArray, FloatArray, int]
-"""A benchmark's problems: their variance of the mean, the noise in it, and their number."""
-
-LEVEL = 0.05
-"""The two-sided level at which `_fixed_side` is Howe's interval."""
-
-
-def by_run(runs: SideRuns, ids: Sequence[str], ks: Sequence[int]) -> FloatArray:
-    """pass@k of the problems `ids` in each run, its evaluation seeds averaged, shape (I, P, K)."""
-    return np.stack([pass_matrix([seed.ordered(ids) for seed in run], ks) for run in runs])
-
-
-def residual(sides: Sequence[FloatArray]) -> FloatArray:
-    """The variance of a problem's value in one run around the run's and the problem's mean, pooled.
-
-    Each side has the shape (I, P, K). 0 where every side has one run, or one problem.
-    """
-    squares_K, freedom = np.zeros(sides[0].shape[2]), 0
-    for side_IPK in sides:
-        runs, P, _ = side_IPK.shape
-        rest_IPK = side_IPK - side_IPK.mean(axis=1, keepdims=True)
-        rest_IPK -= rest_IPK.mean(axis=0)
-        squares_K += (rest_IPK**2).sum(axis=(0, 1))
-        freedom += (runs - 1) * (P - 1)
-    return squares_K / max(freedom, 1)
-
-
-def error_over(
-    benchmarks: Sequence[tuple[FloatArray, FloatArray]], pool: Pool | None = None
-) -> tuple[FloatArray, FloatArray]:
-    """Standard error of A's mean less B's over benchmarks, shape (K,), and its degrees of freedom.
-
-    Each benchmark has the shapes (I, P, K) of both sides, the same runs I on all; the mean over
-    benchmarks is unweighted. Runs differ by their means over all benchmarks; each benchmark adds
-    the variance of its problems. The seeds' variance is pooled over the methods of `pool`, by
-    default over both sides, which assumes that it is the same under all of them.
-
-    A side with one run, as a base, is fixed. With the model y[i, p] = mean + seed[i] + problem[p]
-    + noise[i, p] for A's T runs on P problems, and y[p] = mean + problem[p] + noise[p] for B:
-
-        the mean gap has the variance  s_seed / T + s_noise / (T P) + (s_gap + s_noise_B) / P,
-
-    where s_gap is the variance of the problems' true differences: the common part of A and B
-    cancels. A's runs' means have the variance s_seed + s_noise / P (between runs), the problems'
-    mean gaps s_gap + s_noise / T + s_noise_B, and the residual of A's runs is s_noise. Hence
-
-        variance = between runs / T + between problems / P - residual / (T P)
-
-    is unbiased. B's noise is in the problems' gaps alone, and nothing of B is between runs: it is
-    `SeedNoise.error` with the share 1/T instead of 1/T_A + 1/T_B.
-    """
-    sides = list(zip(*benchmarks, strict=True))
-    methods = [method for method in (pool or sides) if len(method[0]) > 1]
-    share = sum(1 / len(side[0]) for side in sides if len(side[0]) > 1)
-    freedom = sum(len(method[0]) - 1 for method in methods)
-    means = [np.mean([runs_IPK.mean(axis=1) for runs_IPK in method], axis=0) for method in methods]
-    weight = 1 / len(benchmarks) ** 2
-    parts = []
-    for (a_IPK, b_IPK), *runs in zip(benchmarks, *methods, strict=True):
-        gap_PK = a_IPK.mean(axis=0) - b_IPK.mean(axis=0)
-        parts.append(_problems(gap_PK, residual(runs) * share, weight))
-    fixed = any(len(side[0]) < 2 for side in sides)
-    return (_fixed_side if fixed else _error)(pooled_variance(means) * share, parts, freedom)
 
 
 @dataclass(frozen=True, eq=False)
-class SeedNoise:
-    """The differences of a method's runs: of their means, and the rest; variances of shape (K,).
+class Pairing:
+    """Training seeds that both sides have, and how alike these make both sides, shape (K,).
 
-    `freedom` is the number of runs beyond the first of each method.
+    `left_out` names the runs without a partner, which the difference doesn't use. `correlation_K`
+    is that of the runs' mean pass@k; NaN for two seeds, where it can only be -1 or 1.
     """
 
-    between_K: FloatArray
-    residual_K: FloatArray
-    freedom: int
-
-    @classmethod
-    def seen(cls, methods: Sequence[FloatArray]) -> SeedNoise:
-        """Pooled over methods, each of shape (I, P, K); at least one has two runs."""
-        return cls(
-            pooled_variance([runs_IPK.mean(axis=1) for runs_IPK in methods]),
-            residual(methods),
-            sum(len(runs_IPK) - 1 for runs_IPK in methods),
-        )
-
-    def error(self, values_PK: FloatArray, share: float) -> tuple[FloatArray, FloatArray]:
-        """Standard error of the mean of `values_PK`, shape (K,), and its degrees of freedom.
-
-        The values are a method's, averaged over T runs (`share` is 1/T), or the gaps of two
-        (1/T_A + 1/T_B), problems crossed with the methods:
-
-            variance = between runs + between problems - residual
-
-        Between runs: the variance of the runs' means within a method times `share`: seeds, and
-        the noise of sampling averaged over problems. Between problems: the variance of the values
-        over P, which holds that noise once more, so the residual, the noise alone, is taken off.
-        Never less than the variance between runs. Degrees of freedom after Satterthwaite (1946),
-        https://doi.org/10.2307/3002019.
-        """
-        part = _problems(values_PK, self.residual_K * share, 1.0)
-        return _error(self.between_K * share, [part], self.freedom)
-
-
-def _problems(values_PK: FloatArray, residual_K: FloatArray, weight: float) -> Part:
-    P = len(values_PK)
-    return values_PK.var(axis=0, ddof=1) / P * weight, residual_K / P * weight, P
-
-
-def _error(
-    between_K: FloatArray, parts: Sequence[Part], freedom: int
-) -> tuple[FloatArray, FloatArray]:
-    """`SeedNoise.error` of the variance between runs and of each benchmark's problems."""
-    variance_K, squares_K = between_K, between_K**2 / freedom
-    for problems_K, residual_K, P in parts:
-        extra_K = problems_K - residual_K
-        # a component that is estimated below 0 is left out, with its degrees of freedom
-        extra_squares_K = problems_K**2 / (P - 1) + residual_K**2 / (freedom * (P - 1))
-        variance_K = variance_K + np.where(extra_K > 0, extra_K, 0)
-        squares_K = squares_K + np.where(extra_K > 0, extra_squares_K, 0)
-    freedom_K = np.divide(
-        variance_K**2, squares_K, out=np.full_like(squares_K, float(freedom)), where=squares_K > 0
-    )
-    least = min(freedom, *(P - 1 for _, _, P in parts))
-    return np.sqrt(variance_K), np.maximum(freedom_K, least)
-
-
-def _fixed_side(
-    between_K: FloatArray, parts: Sequence[Part], freedom: int
-) -> tuple[FloatArray, FloatArray]:
-    """`_error` where one side is fixed: the same variance, and Howe's interval.
-
-    Few runs of a single side may carry nearly all of the variance. Satterthwaite's degrees of
-    freedom are then too many exactly where these runs happen to agree: the interval covers .87
-    with two runs and .91 with three. Howe (1974, J. Am. Stat. Assoc. 69, 789) adds the squares of
-    the sources' own half-widths, each with its own t, which covers at least its level. The degrees
-    of freedom are those that give Student's interval this width at `LEVEL`.
-    """
-    sources = [(between_K, freedom)]
-    sources += [(np.maximum(problems_K - rest_K, 0), P - 1) for problems_K, rest_K, P in parts]
-    variance_K = np.sum([source_K for source_K, _ in sources], axis=0)
-    squares = [K * two_sided_reach(LEVEL, np.array(float(free))) ** 2 for K, free in sources]
-    squares_K = np.sum(squares, axis=0)
-    ratio_K = np.divide(
-        squares_K, variance_K, out=np.full_like(squares_K, 2.0), where=variance_K > 0
-    )
-    return np.sqrt(variance_K), freedom_of(LEVEL, np.sqrt(ratio_K))
+    seeds: tuple[int, ...]
+    left_out: tuple[str, ...]
+    correlation_K: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
 class Difference:
-    """Mean of A's pass@k less B's at each k, its interval, and the p-value of "no difference".
+    """Mean of A's pass@k minus B's at each k, its interval, and the p-value of "no difference".
 
-    0 lies outside of the interval exactly where p is at most 1 - confidence. `runs` are the
-    numbers of training seeds of A and B: (1, 1) is about these two models, more is about the
-    methods that trained them. `safe` is the interval that holds whatever the differences are
-    (Gaffke's bounds alone); None where training seeds are random too.
+    p is the smallest level whose interval excludes 0. `runs` are the numbers of training seeds of A
+    and B: (1, 1) is about these two models, more is about the methods that trained them. `safe` is
+    the interval that holds whatever the differences are (Gaffke's bounds alone); None where
+    training seeds are random too. `pairing` is None where runs aren't paired by their seed,
+    `clusters` where problems are drawn one by one, as `resampling` says.
     """
 
     ks: tuple[int, ...]
@@ -218,6 +78,18 @@ class Difference:
     problems: int
     runs: tuple[int, int] = (1, 1)
     safe: Interval | None = None
+    pairing: Pairing | None = None
+    clusters: int | None = None
+    resampling: Resampling = USUAL
+
+    @property
+    def two_seeds(self) -> bool:
+        """True where a side's seeds are random, and there are just two of them.
+
+        One degree of freedom bears no p-value far below .05: it rests on the normal distribution of
+        the seeds' effects, of which two say nothing.
+        """
+        return 2 in self.runs
 
     @property
     def fragile(self) -> BoolArray:
@@ -240,7 +112,8 @@ def paired_difference(
     Raises MetricError unless both were measured on the same problems.
     """
     gap_PK = paired_gaps(a, b, ks)
-    interval, safe = gap_intervals(gap_PK, resampling)
+    units_XK = resampling.drawn_units(gap_PK, each_seed(a)[0].problem_ids)
+    interval, safe = gap_intervals(units_XK, resampling)
     return Difference(
         tuple(map(int, ks)),
         gap_PK.mean(axis=0),
@@ -250,23 +123,32 @@ def paired_difference(
         resampling.confidence,
         problems=len(gap_PK),
         safe=safe,
+        clusters=_clusters_of(units_XK, resampling),
+        resampling=resampling,
     )
 
 
+def _clusters_of(units_XK: FloatArray, resampling: Resampling) -> int | None:
+    return None if resampling.clusters is None else units_XK.shape[-2]
+
+
 def paired_gaps(a: Evaluations, b: Evaluations, ks: Sequence[int]) -> FloatArray:
-    """pass@k of A less that of B per problem, shape (P, K), in the order of A's problems."""
+    """pass@k of A minus that of B per problem, shape (P, K), in the order of the problems' ids."""
     ids = each_seed(a)[0].problem_ids
     return pass_matrix(a, ks) - pass_matrix([seed.ordered(ids) for seed in each_seed(b)], ks)
 
 
-def gap_intervals(gap_PK: FloatArray, resampling: Resampling) -> tuple[Interval, Interval]:
+def gap_intervals(gap_PK: FloatArray, resampling: Resampling) -> tuple[Interval, Interval | None]:
     """The intervals of the mean differences that are reported, and the safe ones.
 
     The safe ones are Gaffke's bounds, which hold whatever the differences are. They allow for
     unseen differences of -1 and 1, so they are twice as wide as needed where many problems differ
     by a little. Bootstrap-t is right there, and has no end where few problems differ. The reported
-    intervals are the part that both share. NaN for one problem.
+    intervals are the part that both share. NaN for one problem. Clusters, whose values have no
+    bounds, have bootstrap-t alone, within -1 and 1.
     """
+    if resampling.clusters is not None:
+        return within(studentised(gap_PK, resampling), (-1, 1)), None
     safe = gaffke(gap_PK, (-1, 1), resampling)
     if len(gap_PK) < 2:
         return safe, safe
@@ -285,15 +167,17 @@ def method_difference(
     ks: Sequence[int],
     resampling: Resampling = USUAL,
     *,
-    pool: Pool | None = None,
+    paired: bool = False,
+    arms: Arms | None = None,
 ) -> Difference:
-    """A less B over other problems and other training seeds of the sides with several runs.
+    """A minus B over other problems and other training seeds of the sides with several runs.
 
     A side with one run is a fixed model: the difference is to this model, whatever trained it.
-    Student's t with the error of `error_over`, within -1 and 1; `pool` are the methods over which
-    the seeds' variance is pooled (by default the two sides), each on this one benchmark. Against a
-    fixed model the interval contains that of the models at hand, which is wider where few problems
-    differ. Where no variance is seen, the interval of the mean gaps over problems takes its place.
+    With `paired`, run i of both sides has one training seed. The interval is Howe's, with the
+    sources of `error_over`, within -1 and 1; `arms` are those over which a suite pools the seeds'
+    variance. Where the runs of one side, or the gaps of pairs, are all that varies, the interval
+    contains that of the models at hand, which is wider where few problems differ. Where no variance
+    is seen, the interval of the mean gaps over problems takes its place.
 
     Raises MetricError where neither side has two runs, and for fewer than two problems.
     """
@@ -305,20 +189,18 @@ def method_difference(
     ids = a_runs[0][0].problem_ids
     if len(ids) < 2:
         raise MetricError("one problem alone says nothing about other problems")
-    a_IPK, b_IPK = by_run(a_runs, ids, ks), by_run(b_runs, ids, ks)
+    a_IPK, b_IPK = (resampling.drawn_units(by_run(runs, ids, ks), ids) for runs in (a_runs, b_runs))
     gap_PK = a_IPK.mean(axis=0) - b_IPK.mean(axis=0)
     mean_K = gap_PK.mean(axis=0)
-    error_K, freedom_K = error_over([(a_IPK, b_IPK)], pool)
-    seen_K = error_K > 0
-    reach_K = two_sided_reach(1 - resampling.confidence, freedom_K) * error_K
-    p_K = two_sided_p(mean_K / np.where(seen_K, error_K, 1), freedom_K)
+    sources = error_over([(a_IPK, b_IPK)], paired=paired, arms=arms)
+    reach_K, seen_K = sources.reach(1 - resampling.confidence), sources.error > 0
     low_K, high_K = np.clip([mean_K - reach_K, mean_K + reach_K], -1, 1)
-    interval = Interval(low_K, high_K, p_K)
-    # a t interval over seeds alone would be too narrow where few problems differ
-    fixed = min(len(a_runs), len(b_runs)) < 2
-    if fixed or not seen_K.all():
+    interval = Interval(low_K, high_K, sources.p(mean_K))
+    # an interval over seeds alone would be too narrow where few problems differ
+    one_side_varies = paired or min(len(a_runs), len(b_runs)) < 2
+    if one_side_varies or not seen_K.all():
         models = gap_interval(gap_PK, resampling)
-        both = wider(interval, models) if fixed else interval
+        both = wider(interval, models) if one_side_varies else interval
         interval = Interval(*np.where(seen_K, astuple(both), astuple(models)))
     return Difference(
         tuple(map(int, ks)),
@@ -329,6 +211,8 @@ def method_difference(
         resampling.confidence,
         problems=len(ids),
         runs=(len(a_runs), len(b_runs)),
+        clusters=_clusters_of(gap_PK, resampling),
+        resampling=resampling,
     )
 
 
@@ -367,7 +251,7 @@ def find_crossing(
 
     NaN throughout for fewer than two ks or problems, and for curves that are equal at every k.
     """
-    gap_PK = paired_gaps(a, b, ks)
+    gap_PK = resampling.drawn_units(paired_gaps(a, b, ks), each_seed(a)[0].problem_ids)
     gap_K = gap_PK.mean(axis=0)
     differing = np.flatnonzero(np.abs(gap_K) > NOISE)
     if not differing.size or min(gap_PK.shape) < 2:
@@ -415,16 +299,30 @@ About = Literal["models", "methods"]
 
 
 @dataclass(frozen=True)
+class TrainingSeed:
+    """What a training run began with; equal ones drew the same rows in the same order.
+
+    `origin` identifies the weights of the initial policy and the rows.
+    """
+
+    number: int
+    origin: str
+    run: str = field(compare=False)
+
+
+@dataclass(frozen=True)
 class Side:
     """One model, or a method's models with different training seeds.
 
     `runs` holds for each model its counts, one for each evaluation seed. A single model that is a
-    `base` is meant itself; any other single model is one training of a method.
+    `base` is meant itself; any other single model is one training of a method. `seeds` has for each
+    run what it began with, as far as that is known.
     """
 
     label: str
     runs: tuple[Sequence[Counts], ...]
     base: bool = False
+    seeds: tuple[TrainingSeed | None, ...] = ()
 
     @property
     def counts(self) -> list[Counts]:
@@ -458,25 +356,114 @@ class Comparison:
     shown: tuple[int, ...]
 
 
+def pair_sides(a: Side, b: Side) -> tuple[Side, Side, tuple[str, ...]] | None:
+    """Return the sides with the runs of their common seeds, in one order, and who is left out.
+
+    None where fewer than two seeds are common, or a side has one of them twice: which of both runs
+    would be the partner is no question that results may answer.
+    """
+    known = [[seed for seed in side.seeds if seed is not None] for side in (a, b)]
+    if any(count > 1 for seeds in known for count in Counter(seeds).values()):
+        return None
+    common = [seed for seed in known[0] if seed in known[1]]
+    if len(common) < 2:
+        return None
+    left_out = tuple(seed.run for seeds in known for seed in seeds if seed not in common)
+    return _with_seeds(a, common), _with_seeds(b, common), left_out
+
+
+def _with_seeds(side: Side, seeds: Sequence[TrainingSeed]) -> Side:
+    """Return the runs of these seeds alone, in their order."""
+    places = [side.seeds.index(seed) for seed in seeds]
+    runs = tuple(side.runs[place] for place in places)
+    return replace(side, runs=runs, seeds=tuple(side.seeds[place] for place in places))
+
+
+def difference_of_sides(
+    a: Side,
+    b: Side,
+    ks: Sequence[int],
+    resampling: Resampling = USUAL,
+    *,
+    unpaired: bool = False,
+    arms: Sequence[Side] | None = None,
+) -> tuple[Side, Side, Difference]:
+    """Return A minus B with the sides as they were compared: paired by training seed if possible.
+
+    `unpaired` keeps all runs of both sides. `arms` are a suite's sides, over which the variance
+    between seeds is pooled where they have the seeds of this comparison.
+    """
+    if len(a.runs) == len(b.runs) == 1:
+        return a, b, paired_difference(a.counts, b.counts, ks, resampling)
+    pairs = None if unpaired else pair_sides(a, b)
+    left_out: tuple[str, ...] = ()
+    if pairs is not None:
+        a, b, left_out = pairs
+    pool = arms_with_seeds(arms or (), a, b, paired=pairs is not None)
+    ids = a.runs[0][0].problem_ids
+    pooled_arms = None if pool is None else [[by_run(side.runs, ids, ks)] for side in pool]
+    difference = method_difference(
+        a.runs, b.runs, ks, resampling, paired=pairs is not None, arms=pooled_arms
+    )
+    if pairs is not None:
+        seeds = tuple(seed.number for seed in a.seeds if seed is not None)
+        means = [by_run(side.runs, ids, ks).mean(axis=1) for side in (a, b)]
+        pairing = Pairing(seeds, left_out, _column_correlations(*means))
+        difference = replace(difference, pairing=pairing)
+    return a, b, difference
+
+
+def arms_with_seeds(arms: Sequence[Side], a: Side, b: Side, *, paired: bool) -> list[Side] | None:
+    """Return those of `arms` that have the compared seeds, in their order; None if none is pooled.
+
+    Pooled are gaps between paired arms, or an arm's seeds against a fixed model. Two sides with
+    seeds of their own have a source of error each.
+    """
+    several = [side for side in (a, b) if len(side.runs) > 1]
+    if not arms or not (paired or len(several) == 1):
+        return None
+    wanted = [seed for seed in several[0].seeds if seed is not None]
+    if len(wanted) < len(several[0].runs):
+        return None
+    chosen = [_with_seeds(arm, wanted) for arm in arms if {*wanted} <= {*arm.seeds}]
+    return chosen if len(chosen) > len(several) else None
+
+
+def _column_correlations(a_IK: FloatArray, b_IK: FloatArray) -> FloatArray:
+    """Return Pearson's correlation down the columns, (K,); NaN for two rows or no variance."""
+    a_IK, b_IK = a_IK - a_IK.mean(axis=0), b_IK - b_IK.mean(axis=0)
+    most_K = np.sqrt((a_IK**2).sum(axis=0) * (b_IK**2).sum(axis=0))
+    known_K = (most_K > NOISE) & (len(a_IK) > 2)
+    return np.asarray(
+        np.divide(
+            (a_IK * b_IK).sum(axis=0), most_K, out=np.full_like(most_K, np.nan), where=known_K
+        )
+    )
+
+
 def compare_sides(
-    a: Side, b: Side, ks: Sequence[int], resampling: Resampling = USUAL
+    a: Side,
+    b: Side,
+    ks: Sequence[int],
+    resampling: Resampling = USUAL,
+    *,
+    unpaired: bool = False,
 ) -> Comparison:
     """Compare two models (one each), or methods (several models a side), on the same problems.
 
+    Methods are paired by training seed where both have the same ones, unless `unpaired`.
     Everything is computed at all ks of a curve; `ks` are those to show.
     """
     shown = tuple(map(int, ks))
     fewest = [int(counts.n_P.min()) for counts in (*a.counts, *b.counts) if len(counts)]
     ks = curve_ks(min(fewest, default=0), shown)
     crossing, support = None, None
-    if len(a.runs) == len(b.runs) == 1:
-        difference = paired_difference(a.counts, b.counts, ks, resampling)
+    a, b, difference = difference_of_sides(a, b, ks, resampling, unpaired=unpaired)
+    if difference.runs == (1, 1):
         crossing = find_crossing(a.counts, b.counts, ks, resampling)
         support = compare_support(
             pooled(b.counts), pooled(a.counts), confidence=resampling.confidence
         )
-    else:
-        difference = method_difference(a.runs, b.runs, ks, resampling)
     curves = curve(a.counts, ks, resampling), curve(b.counts, ks, resampling)
     return Comparison(a, b, curves, difference, crossing, support, shown)
 

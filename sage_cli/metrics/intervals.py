@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import astuple, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
 from functools import lru_cache
 from math import floor
 
@@ -21,18 +21,11 @@ def two_sided_p(t_K: FloatArray, freedom_K: FloatArray) -> FloatArray:
     return np.asarray(2 * stdtr(freedom_K, -np.abs(t_K)))
 
 
-def two_sided_reach(alpha: float, freedom_K: FloatArray) -> FloatArray:
+def two_sided_reach(alpha: ArrayLike, freedom_K: ArrayLike) -> FloatArray:
     """The t that |T| exceeds with probability `alpha`: 2.776 for 5 % and 4 degrees of freedom."""
     from scipy.special import stdtrit
 
-    return np.asarray(-stdtrit(freedom_K, alpha / 2))
-
-
-def freedom_of(alpha: float, reach_K: FloatArray) -> FloatArray:
-    """The degrees of freedom with which |T| exceeds `reach` with probability `alpha`."""
-    from scipy.special import stdtridf
-
-    return np.asarray(stdtridf(1 - alpha / 2, reach_K))
+    return np.asarray(-stdtrit(freedom_K, np.asarray(alpha) / 2))
 
 
 def log_choose(n: ArrayLike, k: ArrayLike) -> FloatArray:
@@ -93,11 +86,42 @@ BLOCK = 4_000_000
 
 @dataclass(frozen=True)
 class Resampling:
-    """How intervals are computed: with equal settings the same data give the same interval."""
+    """How intervals are computed: with equal settings the same data give the same interval.
+
+    `clusters` has for each problem the name of its cluster; problems are then drawn by clusters.
+    """
 
     confidence: float = 0.95
     resamples: int = 2000
     seed: int = 0
+    clusters: Mapping[str, str] | None = field(default=None, hash=False)
+
+    def drawn_units(self, values_PK: FloatArray, problem_ids: Sequence[str]) -> FloatArray:
+        """Return what is drawn at random, (P or C, K): the problems' values, or their clusters'.
+
+        Rows of `values_PK` (runs may come before them, as in (I, P, K)) are in the order of sorted
+        ids, as `pass_matrix` has them. A cluster's value is the mean over all problems plus
+        C / P times the sum of its problems' deviations from it. So the clusters' mean is the
+        problems' mean, and their variance over C the usual cluster-robust variance of it,
+        C / (C - 1) times the sum of squared sums of deviations over P^2.
+
+        Raises MetricError for a problem without a cluster, and for fewer than two clusters.
+        """
+        if self.clusters is None:
+            return values_PK
+        ids = sorted(problem_ids)
+        if lacking := [id_ for id_ in ids if id_ not in self.clusters]:
+            raise MetricError(f"problem '{lacking[0]}' is in no cluster")
+        names = sorted({self.clusters[id_] for id_ in ids})
+        if len(names) < 2:
+            raise MetricError(
+                f"all {len(ids)} problems are one cluster, which says nothing about others",
+                "leave out --cluster, or name another field",
+            )
+        member_CP = np.array([[self.clusters[id_] == name for id_ in ids] for name in names], float)
+        mean = values_PK.mean(axis=-2, keepdims=True)
+        share = len(names) / len(ids)
+        return np.asarray(mean + share * (member_CP @ (values_PK - mean)))
 
 
 USUAL = Resampling()
@@ -127,6 +151,12 @@ def wider(a: Interval, b: Interval) -> Interval:
     return Interval(
         np.minimum(a.low_K, b.low_K), np.maximum(a.high_K, b.high_K), np.maximum(a.p_K, b.p_K)
     )
+
+
+def within(interval: Interval, bounds: tuple[float, float]) -> Interval:
+    """The part of the interval that is possible."""
+    low_K, high_K = np.clip([interval.low_K, interval.high_K], *bounds)
+    return Interval(low_K, high_K, interval.p_K)
 
 
 def tail_rank(alpha: float, resamples: int) -> int:
@@ -317,14 +347,17 @@ class Curve:
 
 
 def pass_matrix(counts: Evaluations, ks: Sequence[int]) -> FloatArray:
-    """pass@k per problem, shape (P, K), averaged over seeds where several are given.
+    """pass@k per problem in the order of their ids, (P, K), averaged over seeds if several.
 
     Seeds are averaged after estimating, not pooled before, so that each seed is one evaluation.
+    Resampled problems are drawn by their place: in the order of ids, intervals don't depend on the
+    order in which a file has its problems.
     """
     seeds = each_seed(counts)
     if not seeds or not len(seeds[0]):
         raise MetricError("no problem was counted, so there is no pass@k")
-    ordered = [seed.ordered(seeds[0].problem_ids) for seed in seeds]
+    ids = sorted(seeds[0].problem_ids)
+    ordered = [seed.ordered(ids) for seed in seeds]
     mean_PK: FloatArray = sum(pass_at_k(seed.n_P, seed.c_P, ks) for seed in ordered) / len(seeds)
     return mean_PK
 
@@ -332,11 +365,17 @@ def pass_matrix(counts: Evaluations, ks: Sequence[int]) -> FloatArray:
 def curve(counts: Evaluations, ks: Sequence[int], resampling: Resampling = USUAL) -> Curve:
     """Estimate pass@k at every k; the band is Gaffke's bound over problems.
 
-    Samples are never resampled: that puts a right one back twice and leaves another out, which
-    biases pass@k downwards when k is near n. The problems' values vary by sampling already.
+    Over clusters it is bootstrap-t, since Gaffke's bounds assume independent values between 0 and
+    1, and sums over clusters are neither. Samples are never resampled: that puts a right one back
+    twice and leaves another out, which biases pass@k downwards when k is near n. The problems'
+    values vary by sampling already.
     """
     pass_PK = pass_matrix(counts, ks)
-    band = gaffke(pass_PK, (0, 1), resampling)
+    if resampling.clusters is None:
+        band = gaffke(pass_PK, (0, 1), resampling)
+    else:
+        units_CK = resampling.drawn_units(pass_PK, each_seed(counts)[0].problem_ids)
+        band = within(studentised(units_CK, resampling), (0, 1))
     mean_K, P = pass_PK.mean(axis=0), len(pass_PK)
     return Curve(tuple(map(int, ks)), mean_K, band.low_K, band.high_K, resampling.confidence, P)
 

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from sage_cli.metrics.comparison import SeedNoise
 from sage_cli.metrics.counts import BoolArray, Counts, FloatArray
+from sage_cli.metrics.error_sources import residual
 from sage_cli.metrics.intervals import (
     USUAL,
     Resampling,
     gaffke,
     pass_matrix,
+    pooled_variance,
     two_sided_p,
     two_sided_reach,
 )
@@ -22,6 +23,54 @@ from sage_cli.settings.runs import Objective
 
 CountsBySeed = Sequence[Mapping[str, Counts]]
 """A model's measurements: for each training seed, benchmark -> counts."""
+
+
+@dataclass(frozen=True, eq=False)
+class SeedNoise:
+    """The differences of a model's runs: of their means, and the rest; variances of shape (K,).
+
+    `freedom` is the number of runs beyond the first of each model.
+    """
+
+    between_K: FloatArray
+    residual_K: FloatArray
+    freedom: int
+
+    @classmethod
+    def seen(cls, models: Sequence[FloatArray]) -> SeedNoise:
+        """Pooled over models, each of shape (I, P, K); at least one has two runs."""
+        return cls(
+            pooled_variance([runs_IPK.mean(axis=1) for runs_IPK in models]),
+            residual(models),
+            sum(len(runs_IPK) - 1 for runs_IPK in models),
+        )
+
+    def error(self, values_PK: FloatArray, share: float) -> tuple[FloatArray, FloatArray]:
+        """Standard error of the mean of `values_PK`, shape (K,), and its degrees of freedom.
+
+        The values are a model's, averaged over T runs (`share` is 1/T), or the gaps of two
+        (1/T_A + 1/T_B), problems crossed with the models:
+
+            variance = between runs + between problems - residual
+
+        Between runs: the variance of the runs' means within a model times `share`: seeds, and
+        the noise of sampling averaged over problems. Between problems: the variance of the values
+        over P, which holds that noise once more, so the residual, the noise alone, is taken off.
+        Never less than the variance between runs. Degrees of freedom after Satterthwaite (1946),
+        https://doi.org/10.2307/3002019.
+        """
+        P, freedom = len(values_PK), self.freedom
+        between_K = self.between_K * share
+        problems_K, residual_K = values_PK.var(axis=0, ddof=1) / P, self.residual_K * share / P
+        extra_K = problems_K - residual_K
+        # a component that is estimated below 0 is left out, with its degrees of freedom
+        extra_squares_K = problems_K**2 / (P - 1) + residual_K**2 / (freedom * (P - 1))
+        variance_K = between_K + np.where(extra_K > 0, extra_K, 0)
+        squares_K = between_K**2 / freedom + np.where(extra_K > 0, extra_squares_K, 0)
+        freedom_K = np.divide(
+            variance_K**2, squares_K, out=np.full_like(squares_K, freedom), where=squares_K > 0
+        )
+        return np.sqrt(variance_K), np.maximum(freedom_K, min(freedom, P - 1))
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 from sage_cli.config.schema import UNIONS, settings
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.json_value import leaves
+from sage_cli.metrics.comparison import TrainingSeed
 from sage_cli.models.folders import (
     Facts,
     adapter_base,
@@ -26,6 +27,7 @@ from sage_cli.models.folders import (
 from sage_cli.models.policy import Policy, refuse_other_template
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.settings.inputs import ModelSection, PretrainedModel, PromptSection, ScratchModel
+from sage_cli.store.files import identity_of
 from sage_cli.store.run import Run, Runs, run_of
 
 _MODEL: TypeAdapter[PretrainedModel | ScratchModel] = TypeAdapter(ModelSection)
@@ -216,6 +218,31 @@ def method_settings(policy: Policy, runs: Runs) -> Settings:
     if made and policy.checkpoint is not None:
         made["checkpoint"] = policy.checkpoint
     return made
+
+
+def training_seed(policy: Policy) -> TrainingSeed | None:
+    """Return what a policy's run of RL began with; None where that isn't known, or no run made it.
+
+    The order of the rows follows from the training's seed and the rows alone, so two runs with one
+    seed, the same initial weights, and the same rows under the same prompt draw the same problems
+    in the same order, whatever their methods do with them.
+    """
+    run = policy.run
+    known = {} if run is None else run.known
+    weights, number = known.get("parent_weights"), known.get("seed")
+    if run is None or known.get("kind") != "rl" or weights is None or number is None:
+        return None
+    if not (run.folder / "config.json").is_file():
+        return None
+    schema = settings()
+    rows = {
+        key: value
+        for key, value in leaves({"data": run.config.get("data") or {}})
+        if not key.startswith("data.sft.") and not (key in schema and schema[key].cosmetic)
+    }
+    began = {"weights": weights, "rows": rows, "origins": known.get("data")}
+    origin = identity_of("origin", {**began, "template": known.get("template")})
+    return TrainingSeed(int(number), origin, policy.label)
 
 
 def _exactly(run: Run, runs: Runs) -> Settings:

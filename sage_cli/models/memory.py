@@ -386,7 +386,7 @@ def sampling_memory(config: SageConfig, gpu_gb: int) -> Described:
         "sampling.batch_rows smaller: the transformers backend halves them when memory runs out; "
         "or sampling.backend=vllm, which fills what memory there is"
     )
-    rows = {"transformers": f"{section.batch_rows} rows of {prompt + completion} tokens"}
+    rows = {"builtin": f"{section.batch_rows} rows of {prompt + completion} tokens"}
     return Described(title, {**rows, **facts(memory, gpu_gb, advice), **of_vllm})
 
 

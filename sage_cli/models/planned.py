@@ -201,7 +201,7 @@ def reference_policy(start: Policy, config: SageConfig) -> Policy:
         return start
     if start.pretrained is None:
         raise ConfigurationError(
-            f"anchor.reference is 'base', and {start.label} began with random weights",
+            f"anchor.reference is 'pre-sft', and {start.label} began with random weights",
             "use --set anchor.reference=initial",
         )
     return Policy(start.pretrained.path, section=start.pretrained)

@@ -72,7 +72,7 @@ class Layout:
         Says what was recognised, which golds are read from worked solutions, and which chat turns
         are no part of a question. Raises DataError for questions that need another column.
         """
-        layout, found = self._recognised([values for _, values in rows], name)
+        layout, recognised = self._recognised([values for _, values in rows], name)
         places, left_out = {}, Counter[str]()
         for row in rows:
             with suppress(DataError):  # is for whoever reads the problems
@@ -83,9 +83,13 @@ class Layout:
                 places[tuple(paths)] = True
                 left_out.update({role for _, roles in asked for role in roles})
         layout = replace(layout, places=tuple(places))
-        if found is not None:
+        if recognised is not None:
             questions = " or ".join(" and ".join(paths) for paths in places)
-            columns = f"has the columns of {found.program}" if found.program else "is recognised"
+            columns = (
+                f"has the columns of {recognised.program}"
+                if recognised.program
+                else "is recognised"
+            )
             golds = " or ".join(_read_as(column, rule) for column, rule in layout.gold)
             _say(f"{name} {columns}: the question is {questions}, the gold {golds}")
         if left_out:
@@ -104,17 +108,20 @@ class Layout:
             column if ours or column != common else None
             for column, common in zip((question, gold), usual, strict=True)
         ]
-        found = None
+        recognised = None
         if None in named:
             try:
-                found = recognise(rows, *named)
+                recognised = recognise(rows, *named)
             except DataError as error:
                 raise DataError(f"{name}: {error.cause}", error.next_step) from None
-        if found is not None:
+        if recognised is not None:
             layout = replace(
-                self, question=found.question, gold=found.gold, solution=found.solution
+                self,
+                question=recognised.question,
+                gold=recognised.gold,
+                solution=recognised.solution,
             )
-            return layout, found
+            return layout, recognised
         rule = gold_rule(rows, gold)
         if rule is not whole:
             _say(f"{name}: the gold is {_read_as(gold, rule)}")

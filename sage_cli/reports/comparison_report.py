@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from textwrap import wrap
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,17 +19,21 @@ from sage_cli.metrics import (
     Side,
     Support,
     about,
-    method_difference,
-    paired_difference,
     pooled,
 )
-from sage_cli.metrics.comparison import Pool, different_seeds, grade_correlation
+from sage_cli.metrics.comparison import (
+    arms_with_seeds,
+    difference_of_sides,
+    different_seeds,
+    grade_correlation,
+)
 from sage_cli.metrics.counts import FloatArray
+from sage_cli.metrics.error_sources import by_run
 from sage_cli.metrics.intervals import USUAL, Resampling, holm, pass_matrix
-from sage_cli.metrics.power import POWER, precision
+from sage_cli.metrics.power import POWER, Precision, precision
 from sage_cli.reports.document import Document, Figure, Provenance
 from sage_cli.reports.figures import draw_curves
-from sage_cli.reports.passk import powers_of_two
+from sage_cli.reports.passk import powers_of_two, whole_sample_words
 from sage_cli.reports.tables import Column, Detail, Estimate, Row, Table, columns
 from sage_cli.store.files import file_stems
 
@@ -39,17 +44,24 @@ Key = TypeVar("Key")
 class Contrast:
     """Two sides on a benchmark, or on the average of several, at each k.
 
-    `about` is what the difference is a statement about. `means` are both sides' pass@k,
-    `smallest_K` the smallest detectable differences, `holm_K` the p-values of `difference` after
-    Holm; NaN outside the family.
+    `sides` have the runs that were compared, `about` is what the difference is a statement about.
+    `means` are both sides' pass@k, `smallest_K` the smallest detectable differences, `holm_K` the
+    p-values of `difference` after Holm; NaN outside the family. `unpooled` is the same difference
+    with the seeds of both sides alone, where `difference` pools them over a suite's arms.
     """
 
-    labels: tuple[str, str]
+    sides: tuple[Side, Side]
     about: About
     means: tuple[FloatArray, FloatArray]
     difference: Difference
     smallest_K: FloatArray
     holm_K: FloatArray
+    unpooled: Difference | None = None
+
+    @property
+    def labels(self) -> tuple[str, str]:
+        """The labels of both sides."""
+        return self.sides[0].label, self.sides[1].label
 
     @property
     def subject(self) -> str:
@@ -62,50 +74,105 @@ class Contrast:
 def contrast_of_curves(comparison: Comparison) -> Contrast:
     """Return the contrast of one benchmark; its p-values are not adjusted yet."""
     means = (comparison.curves[0].mean_K, comparison.curves[1].mean_K)
-    return _contrast(comparison.a, comparison.b, means, comparison.difference, None)
+    return _contrast((comparison.a, comparison.b), means, comparison.difference, None)
 
 
 def contrast_of(
-    a: Side, b: Side, ks: Sequence[int], pool: Pool | None = None, resampling: Resampling = USUAL
+    a: Side, b: Side, ks: Sequence[int], arms: Sequence[Side] = (), resampling: Resampling = USUAL
 ) -> Contrast:
     """Return the contrast of two sides on a benchmark at `ks`, without bands and crossing.
 
     If a side has several training seeds, seeds are random as well as problems; a side with one
-    model is fixed. The seeds' variance is pooled over the methods of `pool`, by default the two.
+    model is fixed. `arms` are all of a suite, over which the seeds' variance is pooled.
     """
-    if max(len(a.runs), len(b.runs)) > 1:
-        difference = method_difference(a.runs, b.runs, ks, resampling, pool=pool)
-    else:
-        difference = paired_difference(a.counts, b.counts, ks, resampling)
+    a, b, difference = difference_of_sides(a, b, ks, resampling)
     mean_A, mean_B = (pass_matrix(side.counts, ks).mean(axis=0) for side in (a, b))
-    return _contrast(a, b, (mean_A, mean_B), difference, pool)
+    pool = arms_with_seeds(arms, a, b, paired=difference.pairing is not None)
+    if pool is None:
+        return _contrast((a, b), (mean_A, mean_B), difference, None)
+    _, _, pooled_difference = difference_of_sides(a, b, ks, resampling, arms=pool)
+    contrast = _contrast((a, b), (mean_A, mean_B), pooled_difference, [pool])
+    return replace(contrast, unpooled=difference)
 
 
 def _contrast(
-    a: Side,
-    b: Side,
+    sides: tuple[Side, Side],
     means: tuple[FloatArray, FloatArray],
     difference: Difference,
-    pool: Pool | None,
+    pools: Sequence[Sequence[Side]] | None,
 ) -> Contrast:
-    smallest_K = precision([(a.runs, b.runs)], difference.ks, pool).detectable(difference)
+    smallest_K = _precision([sides], difference, pools).detectable(difference)
     unknown_K = np.full(len(difference.ks), np.nan)
-    return Contrast((a.label, b.label), about(a, b), means, difference, smallest_K, unknown_K)
+    return Contrast(sides, about(*sides), means, difference, smallest_K, unknown_K)
+
+
+def _precision(
+    sides: Sequence[tuple[Side, Side]],
+    like: Difference,
+    pools: Sequence[Sequence[Side]] | None,
+) -> Precision:
+    """Return the precision of a difference over benchmarks; `pools` has the arms on each."""
+    arms = None
+    if pools is not None:
+        by_benchmark = [
+            [by_run(arm.runs, a.runs[0][0].problem_ids, like.ks) for arm in pool]
+            for pool, (a, _) in zip(pools, sides, strict=True)
+        ]
+        arms = list(zip(*by_benchmark, strict=True))
+    runs = [(a.runs, b.runs) for a, b in sides]
+    return precision(
+        runs, like.ks, paired=like.pairing is not None, arms=arms, resampling=like.resampling
+    )
 
 
 def average_of(
-    sides: Sequence[tuple[Side, Side]], contrasts: Sequence[Contrast], pool: Pool | None = None
+    contrasts: Sequence[Contrast], arms: Sequence[Sequence[Side]] | None = None
 ) -> Contrast:
-    """Return the unweighted mean over benchmarks of the same sides, by Student's t."""
-    first = contrasts[0]
-    ks, confidence, runs = first.difference.ks, first.difference.confidence, first.difference.runs
-    mean = precision([(a.runs, b.runs) for a, b in sides], ks, pool)
-    low_K, high_K = mean.interval(confidence)
-    problems = sum(contrast.difference.problems for contrast in contrasts)
-    difference = Difference(ks, mean.mean_K, low_K, high_K, mean.p(), confidence, problems, runs)
+    """Return the unweighted mean over benchmarks of the same sides, as each was compared.
+
+    `arms` are those of a suite on each benchmark; those that lack one aren't pooled.
+    """
+    like, pools = contrasts[0].difference, None
+    if arms is not None:
+        everywhere = set.intersection(*({arm.label for arm in on} for on in arms))
+        chosen = [
+            arms_with_seeds(
+                [arm for arm in on if arm.label in everywhere],
+                *contrast.sides,
+                paired=like.pairing is not None,
+            )
+            for on, contrast in zip(arms, contrasts, strict=True)
+        ]
+        if all(pool is not None for pool in chosen):
+            pools = [pool for pool in chosen if pool is not None]
+    unpooled, smallest_K = _average(contrasts, None)
+    if pools is None:
+        difference, unpooled_difference = unpooled, None
+    else:
+        (difference, smallest_K), unpooled_difference = _average(contrasts, pools), unpooled
     mean_A, mean_B = np.mean([contrast.means for contrast in contrasts], axis=0)
-    smallest_K, unknown_K = mean.smallest(confidence), np.full(len(ks), np.nan)
-    return Contrast(first.labels, first.about, (mean_A, mean_B), difference, smallest_K, unknown_K)
+    return replace(
+        contrasts[0],
+        means=(mean_A, mean_B),
+        difference=difference,
+        smallest_K=smallest_K,
+        holm_K=np.full(len(like.ks), np.nan),
+        unpooled=unpooled_difference,
+    )
+
+
+def _average(
+    contrasts: Sequence[Contrast], pools: Sequence[Sequence[Side]] | None
+) -> tuple[Difference, FloatArray]:
+    """Return the mean difference over benchmarks, and the smallest detectable ones, (K,)."""
+    like = contrasts[0].difference
+    mean = _precision([contrast.sides for contrast in contrasts], like, pools)
+    low_K, high_K = mean.interval(like.confidence)
+    problems = sum(contrast.difference.problems for contrast in contrasts)
+    difference = Difference(
+        like.ks, mean.mean_K, low_K, high_K, mean.p(), like.confidence, problems, like.runs
+    )
+    return difference, mean.smallest(like.confidence)
 
 
 def adjusted(contrasts: Mapping[Key, Contrast], ks: Sequence[int]) -> dict[Key, Contrast]:
@@ -144,8 +211,17 @@ def cells_at(contrast: Contrast, k: int) -> tuple[Estimate, ...]:
     means = (Estimate(float(mean_K[column])) for mean_K in contrast.means)
     p_values = (float(p_K[column]) for p_K in (contrast.difference.p_K, contrast.holm_K))
     smallest = Estimate(float(contrast.smallest_K[column]))
-    ps = (Estimate(p, digits=4, tiny=True) for p in p_values)
+    ps = (shown_p(p, contrast.difference) for p in p_values)
     return (*means, difference_at(contrast, k), safe_at(contrast, k), smallest, *ps)
+
+
+NOT_BELOW = 0.05
+"""The smallest p that is shown where a side has two training seeds."""
+
+
+def shown_p(p: float, difference: Difference) -> Estimate:
+    """Return a p-value of `difference` for a table; "<0.05" where two seeds bear no smaller one."""
+    return Estimate(p, digits=4, tiny=True, below=NOT_BELOW if difference.two_seeds else None)
 
 
 def contrast_json(contrast: Contrast) -> dict[str, Any]:
@@ -154,6 +230,8 @@ def contrast_json(contrast: Contrast) -> dict[str, Any]:
     `safe` has pairs [low, high], and `fragile` is true where one contains 0 although p is small;
     `safe` is null if training seeds are random too. `about` is "methods" if training seeds are
     random: each side has several, or one has and the other is a base. Else it is "models".
+    `pairing` has the training seeds that both sides share, the runs left out for lack of a partner,
+    and the correlation of the runs' pass@k; null where runs aren't paired.
     """
     difference, safe = contrast.difference, contrast.difference.safe
     return {
@@ -169,19 +247,32 @@ def contrast_json(contrast: Contrast) -> dict[str, Any]:
         "p_holm": contrast.holm_K,
         "smallest_detectable": contrast.smallest_K,
         "problems": difference.problems,
+        "clusters": difference.clusters,
+        "pairing": None
+        if difference.pairing is None
+        else {
+            "seeds": list(difference.pairing.seeds),
+            "left_out": list(difference.pairing.left_out),
+            "correlation": difference.pairing.correlation_K,
+        },
     }
 
 
 def comparison_notes(comparison: Comparison) -> list[str]:
     """Return notes on intervals, crossing, evaluation seeds and support."""
     names, difference = (comparison.a.label, comparison.b.label), comparison.difference
-    notes = [interval_note(names, difference), *fragile_notes(difference, comparison.shown)]
+    notes = [
+        interval_note(names, difference),
+        *pairing_notes(difference),
+        *two_seeds_note(difference),
+        *fragile_notes(difference, comparison.shown),
+    ]
     if comparison.crossing is not None:
         notes += crossing_notes(names, comparison.crossing, difference.ks)
     notes += map(Detail, seeds_notes(comparison))
     if comparison.support is not None:
         notes += support_notes(names, comparison.support)
-    return notes
+    return [*notes, *whole_sample_note(comparison)]
 
 
 def crossing_notes(names: tuple[str, str], crossing: Crossing, ks: Sequence[int]) -> list[str]:
@@ -232,9 +323,8 @@ def reading_notes(differences: Sequence[Difference]) -> list[str]:
     """Return notes on which interval to quote and on what `detectable` says."""
     test = f"at {1 - differences[0].confidence:.0%} two-sided"
     notes = [
-        f"detectable: a true difference of this size is found in {POWER:.0%} of repetitions, "
-        f"{test}; a difference that is not significant and could be as large as detectable is "
-        "undecided, not absent",
+        f"detectable: found in {POWER:.0%} of repetitions, {test}; a difference that is not "
+        "significant and could be as large is undecided, not absent",
         Detail(
             "detectable is the distance from the difference to the end of its interval on the side "
             "of 0, and t(.80) times the standard error of that end (Bloom 1995); a lower bound "
@@ -243,8 +333,8 @@ def reading_notes(differences: Sequence[Difference]) -> list[str]:
     ]
     if any(difference.safe is not None for difference in differences):
         notes = [
-            "quote the interval beside the difference; safe is wider and holds even where rare "
-            "problems lose much",
+            "quote the interval beside the difference; safe holds even where rare problems lose "
+            "much",
             *notes,
             Detail(
                 "safe: Gaffke's bounds alone, which hold whatever the problems' differences are; "
@@ -259,17 +349,61 @@ def interval_note(names: tuple[str, str], difference: Difference) -> str:
     if difference.problems < 2:
         return "no interval and no p: one problem alone says nothing about other problems"
     level = f"{100 * difference.confidence:g} % intervals over {difference.problems} problems"
+    if difference.clusters is not None:
+        level += f" in {difference.clusters} clusters"
     runs = difference.runs
     if runs == (1, 1):
         return (
             f"{level}, paired; about these two models, not their methods: another training seed "
             "gives another model"
         )
+    if difference.pairing is not None:
+        return f"{level} and {runs[0]} training seeds, paired by these; both random"
     if min(runs) > 1:
         return f"{level} and {runs[0]} against {runs[1]} training seeds, both random"
     several, single = names if runs[0] > 1 else names[::-1]
     seeds = f"{max(runs)} training seeds of {several}"
     return f"{level} and {seeds}, both random; {single} is this one model"
+
+
+def pairing_notes(difference: Difference) -> list[str]:
+    """Return notes on paired training seeds: which, who is left out, and how alike they make."""
+    if difference.pairing is None:
+        return []
+    seeds, left_out = difference.pairing.seeds, difference.pairing.left_out
+    notes = []
+    if left_out:
+        notes.append(
+            f"left out, for lack of a run with the same training seed on the other side: "
+            f"{', '.join(left_out)}; --unpaired uses all runs"
+        )
+    correlation_K = difference.pairing.correlation_K[~np.isnan(difference.pairing.correlation_K)]
+    alike = ""
+    if correlation_K.size:
+        low, high = correlation_K.min(), correlation_K.max()
+        alike = f"; their pass@k correlates {low:.2f} to {high:.2f} over the seeds"
+    return [
+        *notes,
+        f"paired by training seed ({', '.join(map(str, seeds))}): equal seeds, initial weights and "
+        f"rows{alike}",
+    ]
+
+
+def whole_sample_note(comparison: Comparison) -> list[str]:
+    """Return a warning if a k that is shown is all samples of a problem."""
+    sides = (*comparison.a.counts, *comparison.b.counts)
+    n = min((int(counts.n_P.min()) for counts in sides if len(counts)), default=0)
+    return [whole_sample_words(n)] if n > 1 and n in comparison.shown else []
+
+
+def two_seeds_note(difference: Difference) -> list[str]:
+    """Return a warning where a side has two training seeds, and p may be small."""
+    if not difference.two_seeds:
+        return []
+    return [
+        "two training seeds: a p below 0.05 is printed as <0.05, since two seeds don't tell more; "
+        "train a third"
+    ]
 
 
 def _end(k: float, ks: Sequence[int]) -> str:
@@ -339,8 +473,7 @@ def comparison_document(
     shown = powers_of_two(first.shown)
     rows = {name: contrast_of_curves(comparison) for name, comparison in comparisons.items()}
     if len(comparisons) > 1:
-        sides = [(comparison.a, comparison.b) for comparison in comparisons.values()]
-        rows[AVERAGE] = average_of(sides, list(rows.values()))
+        rows[AVERAGE] = average_of(list(rows.values()))
     rows = adjusted(rows, shown)
     tables = []
     for benchmark, comparison in comparisons.items():
@@ -361,6 +494,13 @@ def comparison_document(
     }
     differences = {name: comparison.difference for name, comparison in comparisons.items()}
     stems = file_stems(rows)
+    reading = (
+        *reading_notes([row.difference for row in rows.values()]),
+        f"p (Holm): over the {tests} tests of these tables",
+        Detail(f"these are k = {', '.join(map(str, shown))} on {', '.join(rows)}"),
+    )
+    lines = NOTE_LINES - 1 - len(wrap(provenance.sampled or "", COLUMNS))
+    tables, notes = few_lines(tables, notes, reading, lines)
     return Document(
         name="compare",
         title=f"{first.a.label} against {first.b.label}",
@@ -372,13 +512,38 @@ def comparison_document(
             for name, row in rows.items()
         },
         figures=(Figure("compare", partial(draw_curves, panels, differences=differences)),),
-        notes=(
-            *notes,
-            *reading_notes([row.difference for row in rows.values()]),
-            f"p (Holm): adjusted for the {tests} tests of these tables",
-            Detail(f"these are k = {', '.join(map(str, shown))} on {', '.join(rows)}"),
-        ),
+        notes=notes,
     )
+
+
+NOTE_LINES = 12
+"""Lines of notes that a terminal of `COLUMNS` shows without `--notes`; one says that there are
+more."""
+COLUMNS = 80
+
+
+def few_lines(
+    tables: Sequence[Table], notes: Sequence[str], reading: Sequence[str], lines: int
+) -> tuple[list[Table], tuple[str, ...]]:
+    """Return tables, and `notes` and `reading` as one, with as many turned into details as needed.
+
+    `notes` come first, as they warn of this very comparison, then those of the tables, then how the
+    tables are read. What a second table says again is a detail.
+    """
+    printed = set[str]()
+
+    def fitting(note: str) -> str:
+        nonlocal lines
+        needed = len(wrap(note, COLUMNS))
+        if isinstance(note, Detail) or note in printed or needed > lines:
+            return Detail(note)
+        printed.add(note)
+        lines -= needed
+        return note
+
+    first = tuple(map(fitting, notes))
+    fitted = [replace(table, notes=tuple(map(fitting, table.notes))) for table in tables]
+    return fitted, (*first, *map(fitting, reading))
 
 
 def with_own(document: Document, own: Mapping[str, Comparison]) -> Document:

@@ -97,7 +97,14 @@ def passk_document(
 def _unsure(measured: Sequence[SeedCounts], k: int) -> tuple[str, ...]:
     """Return a note if `k` is above half of a problem's samples: its error can't be estimated."""
     n = min((int(counted.counts.n_P.min()) for counted in measured), default=2 * k)
+    if n < 2:  # one sample has a pass@1 alone, which has an interval
+        return ()
     return (f"k above {n // 2}, half of n, is to look at only",) if 2 * k > n else ()
+
+
+def whole_sample_words(n: int) -> str:
+    """Return what is to be said of k = n samples."""
+    return f"k = {n} = n, so each problem is 0 or 1 there: sample {2 * n} or more to quote it"
 
 
 def passk_table(benchmark: str, curves: Mapping[str, Curve], ks: Sequence[int]) -> Table:

@@ -28,6 +28,7 @@ from sage_cli.metrics.ranking import (
 )
 from sage_cli.reports.document import Document, Figure, Provenance
 from sage_cli.reports.figures import FAINT, GRID, INK, drawing, say
+from sage_cli.reports.passk import whole_sample_words
 from sage_cli.reports.tables import UNDEFINED, Cell, Column, Estimate, Row, Table
 from sage_cli.settings.runs import Objective
 
@@ -124,6 +125,8 @@ class SweepResult:
     rankings: Mapping[str, Ranking] = field(default_factory=dict)
     front: Front | None = None
     selected_on_reported: str | None = None
+    whole_k: int | None = None
+    """A k of an objective that is all samples of a problem."""
 
     @property
     def done(self) -> dict[int, SweepTrial]:
@@ -182,8 +185,13 @@ def _read(kind: Any, given: Any) -> Any:
         return {key: _read(inner[1], value) for key, value in given.items()}
     if isinstance(kind, type) and is_dataclass(kind):
         hints = get_type_hints(kind)
-        return kind(**{name: _read(hint, given[name]) for name, hint in hints.items()})
+        names = [name for name in hints if name in given or name not in ADDED]
+        return kind(**{name: _read(hints[name], given[name]) for name in names})
     return given
+
+
+ADDED = {"whole_k"}
+"""Parts that older reports lack."""
 
 
 def describe(trial: SweepTrial, axes: Sequence[Axis]) -> str:
@@ -232,6 +240,9 @@ def sweep_result(
     counts = [measured for index in places if (measured := _counts(trials[index]))]
     if not places or len(counts) < len(places):
         return replace(result, front=_front_of_means(result))
+    n = min(int(c.n_P.min()) for runs in counts for run in runs for c in run.values())
+    whole = n if n > 1 and any(n in objective.weights for objective in objectives) else None
+    result = replace(result, whole_k=whole)
     values = {objective.name: objective_values(objective, counts) for objective in objectives}
     by_place = dict(zip(places, _intervals(objectives, counts, confidence), strict=True))
     front = pareto_front(list(values.values()), confidence) if len(objectives) > 1 else None
@@ -363,6 +374,8 @@ def _notes(result: SweepResult) -> tuple[str, ...]:
             f"trial{'s' * (len(missing) > 1)} {', '.join(missing)} had results that the store "
             "has no more: not compared; the same command makes them again"
         )
+    if result.whole_k is not None:
+        notes.append(whole_sample_words(result.whole_k))
     if both := result.selected_on_reported:
         notes.append(
             f"selected on {both}, which is also what is reported: the best trial looks better "

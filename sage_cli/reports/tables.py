@@ -28,8 +28,8 @@ class Estimate:
     """A number with its standard deviation or interval, if it has one.
 
     With `tiny`, a positive number that its digits would show as 0 is shown as "<0.001"; with
-    `significant`, digits are significant ones. NaN is undefined; its interval, if any, is shown
-    alone.
+    `significant`, digits are significant ones. A value of at most `below` is shown as "<0.05", for
+    a p-value that is no more exact. NaN is undefined; its interval, if any, is shown alone.
     """
 
     value: float
@@ -39,10 +39,13 @@ class Estimate:
     signed: bool = False
     tiny: bool = False
     significant: bool = False
+    below: float | None = None
 
     def __str__(self) -> str:
         if math.isnan(self.value):
             return self._span() or UNDEFINED
+        if self.below is not None and self.value <= self.below:
+            return f"<{self.below:g}"
         if self.significant:
             return f"{self.value:.{self.digits}g}"
         if self.tiny and 0 < self.value < 10.0**-self.digits:

@@ -183,7 +183,7 @@ def build_sampler(setup: SamplerSetup) -> Sampler:
 
             with verify_weights(setup.model, setup.revision):
                 return VllmSampler(setup)
-        case "transformers":
+        case "builtin":
             return _transformers(setup)
         case name:
             with verify_weights(setup.model, setup.revision):
@@ -233,14 +233,14 @@ def planned_obstacles(config: Mapping[str, Any], reach: int) -> Iterator[str]:
 
 
 def chosen_backend(section: SamplingSection) -> str:
-    """Return the backend; `auto` is servers if any are named, vLLM on a GPU, else transformers."""
+    """Return the backend; `auto` is servers if any are named, vLLM on a GPU, else `builtin`."""
     if section.backend != "auto":
         return section.backend
     if section.asks_servers:
         return "server"
     from sage_cli.sampling.vllm_sampler import vllm_obstacle
 
-    return "vllm" if _has_gpu() and vllm_obstacle() is None else "transformers"
+    return "vllm" if _has_gpu() and vllm_obstacle() is None else "builtin"
 
 
 def _has_gpu() -> bool:

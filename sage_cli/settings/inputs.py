@@ -47,11 +47,11 @@ class LoraSection(Section):
     """Low-rank adapters on attention and MLP projections; the authors scale by alpha = 2 r."""
 
     rank: int = Field(8, ge=1)
-    """r, the width of the two factors."""
+    """Rank r of the adapters, the width of their two factors."""
     alpha: int = Field(16, ge=1)
-    """Their product is scaled by alpha / rank."""
+    """Scale of the adapters: the product of the two factors is multiplied by alpha / rank."""
     dropout: float = Field(0.0, ge=0, lt=1)
-    """Dropout before the adapter, in supervised warm-up alone: RL trains without dropout."""
+    """Dropout before the adapter during SFT. RL always trains without dropout."""
     targets: tuple[str, ...] = (
         "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj",
     )  # fmt: skip
@@ -59,69 +59,76 @@ class LoraSection(Section):
 
 
 class PretrainedModel(Section):
-    """A model of the Hub or a folder in its format."""
+    """A published model: its name on the Hub, or a folder in the Hub's format."""
 
     kind: Literal["pretrained"] = "pretrained"
-    """`pretrained`: a published model; `scratch`: one with random weights."""
+    """Kind of model: `pretrained` for a published one, `scratch` for one with random weights."""
     path: str = "Qwen/Qwen2.5-Math-7B"
-    """A name of the Hub, as ORG/MODEL, or a folder with config.json and *.safetensors."""
+    """Model to load: its name on the Hub (for example `Qwen/Qwen2.5-Math-7B`), or a folder with
+    config.json and *.safetensors."""
     revision: str | None = None
-    """Branch, tag or commit of the Hub; null: its main branch."""
+    """Branch, tag or commit to load from the Hub; null means the main branch."""
     trust_remote_code: bool = False
-    """Run Python code that the model brings; a stored configuration can't say so."""
+    """Whether to run Python code that comes with the model. A stored configuration cannot turn this
+    on."""
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    """Type of the weights; `auto` is float32 where all of them are trained, else the stored one."""
+    """Type of the weights. `auto` means float32 if all weights are trained, and otherwise the
+    stored type."""
     compute_dtype: ComputeDtype = "auto"
-    """Type of matrix products; `auto` is bfloat16 on GPUs that have it, float32 elsewhere."""
+    """Type in which matrices are multiplied. `auto` means bfloat16 on GPUs that support it, and
+    float32 elsewhere."""
     tuning: Literal["lora", "full"] = "lora"
-    """`lora` trains adapters, `full` all weights."""
+    """Which weights are trained: `lora` trains low-rank adapters, `full` trains all weights."""
     lora: LoraSection = LoraSection()
     attention: Attention = Field(None, json_schema_extra=WHERE_SET)
-    """Attention in trainings: `eager`, `sdpa`, `flex_attention`, `flash_attention_2`,
-    `flash_attention_3`, or a kernel of the Hub as ORG/KERNEL; null: Transformers' choice."""
+    """Attention implementation in training: `eager`, `sdpa`, `flex_attention`, `flash_attention_2`,
+    `flash_attention_3`, or a Hub kernel ORG/KERNEL. null leaves the choice to Transformers."""
     kernels: bool = Field(False, json_schema_extra=WHERE_SET)
-    """Train with kernels of the Hub in the place of layers, Liger's among them (Transformers'
-    `use_kernels`)."""
+    """Whether to replace layers by kernels from the Hub in training, for example Liger's (this is
+    Transformers' `use_kernels`)."""
     allow_lost_updates: bool = Field(False, json_schema_extra=COSMETIC)
-    """Train all weights in a type that is too coarse for small updates."""
+    """Whether to train all weights even in a type that is too coarse for small updates, which are
+    then lost."""
 
 
 class ScratchModel(Section):
     """A Qwen2-architecture model with random weights, small enough to train on a laptop."""
 
     kind: Literal["scratch"]
-    """`pretrained`: a published model; `scratch`: one with random weights."""
+    """Kind of model: `pretrained` for a published one, `scratch` for one with random weights."""
     tokenizer: Literal["characters", "bpe"] = "characters"
-    """`characters`: a token for each printable character; `bpe`: pieces learnt from the
-    demonstrations."""
+    """Kind of tokenizer: `characters` has one token per printable character, `bpe` learns its
+    tokens from the demonstrations."""
     vocabulary: int = Field(1500, ge=64)
-    """Size of the BPE vocabulary; a character tokenizer has one entry per printable character."""
+    """Size of the BPE vocabulary. A character tokenizer ignores it."""
     hidden: int = Field(96, ge=8)
-    """Width of the residual stream."""
+    """Hidden size, the width of the residual stream."""
     layers: int = Field(3, ge=1)
-    """Transformer blocks."""
+    """Number of transformer blocks."""
     heads: int = Field(4, ge=1)
-    """Attention heads."""
+    """Number of attention heads per block."""
     feed_forward: int = Field(288, ge=8)
-    """Width of the MLP."""
+    """Width of the MLP in each block."""
     max_positions: int = Field(512, ge=16)
-    """Longest sequence, in tokens."""
+    """Length of the longest sequence that the model can read, in tokens."""
     tie_embeddings: bool = True
-    """Share the embedding with the output layer."""
+    """Whether the embedding and the output layer share their weights."""
     seed: int = 0
-    """Of the random weights."""
+    """Seed of the random initial weights."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Type of the weights."""
     compute_dtype: ComputeDtype = "auto"
-    """Type of matrix products; `auto` is bfloat16 on GPUs that have it, float32 elsewhere."""
+    """Type in which matrices are multiplied. `auto` means bfloat16 on GPUs that support it, and
+    float32 elsewhere."""
     tuning: Literal["lora", "full"] = "full"
-    """What RL trains: `lora` adapters, `full` all weights."""
+    """Which weights RL trains: `lora` trains low-rank adapters, `full` trains all weights."""
     lora: LoraSection = LoraSection()
     attention: Attention = Field(None, json_schema_extra=WHERE_SET)
-    """Attention in trainings: `eager`, `sdpa`, `flex_attention`, `flash_attention_2` or
-    `flash_attention_3`; null: Transformers' choice."""
+    """Attention implementation in training: `eager`, `sdpa`, `flex_attention`, `flash_attention_2`
+    or `flash_attention_3`. null leaves the choice to Transformers."""
     allow_lost_updates: bool = Field(False, json_schema_extra=COSMETIC)
-    """Train all weights in a type that is too coarse for small updates."""
+    """Whether to train all weights even in a type that is too coarse for small updates, which are
+    then lost."""
 
 
 def kernel_arguments(model: PretrainedModel | ScratchModel) -> dict[str, Any]:
@@ -150,34 +157,35 @@ ModelSection = Annotated[
 
 
 class PromptSection(Section):
-    """The text around a question and an answer; its hash travels with every checkpoint.
+    """The text around a question and its answer. Every checkpoint records a hash of it.
 
-    `format` lays out the prompt: `paper` is the Unsloth template the authors used (system prompt,
-    end-of-sequence, question, opening reasoning tag); `chat` is the tokenizer's own chat
-    template; `plain` is the question and nothing else. `answer` says where the final answer
-    stands: between the tags, or in the last \\boxed{}.
+    `format` chooses the layout: `paper` is the Unsloth template that the authors used (system
+    prompt, end-of-sequence token, question, opening reasoning tag), `chat` is the tokenizer's
+    own chat template, and `plain` is the question alone. `answer` says where the final answer
+    is: between the answer tags, or in the last \\boxed{}.
     """
 
     format: Literal["paper", "chat", "plain"] = "paper"
-    """`paper`: system prompt, end-of-sequence, question, opening reasoning tag; `chat`: the
-    tokenizer's chat template; `plain`: the question alone."""
+    """Layout of the prompt. `paper` is the authors': system prompt, end-of-sequence token,
+    question, opening reasoning tag. `chat` uses the tokenizer's chat template, and `plain` is
+    the question alone."""
     system: str | None = PAPER_SYSTEM_PROMPT
-    """null or `off`: no system prompt."""
+    """Text of the system prompt; null or `off` means none."""
     user: str = QUESTION
-    """What is asked, with {question} where the problem's text goes."""
+    """Text of the user's turn, in which {question} is replaced by the problem's text."""
     chat_template_kwargs: dict[str, Any] = Field(default_factory=dict)
-    """What the tokenizer's chat template is given besides the messages, as
-    {enable_thinking: false}."""
+    """Further arguments of the tokenizer's chat template, for example {enable_thinking: false}."""
     reasoning_open: str = "<start_working_out>"
-    """Tag before the working-out."""
+    """Tag that opens the reasoning."""
     reasoning_close: str = "<end_working_out>"
-    """Tag after the working-out."""
+    """Tag that closes the reasoning."""
     answer: Literal["tags", "boxed"] = "tags"
-    """Where the final answer stands: between the answer tags, or in the last \\boxed{}."""
+    """Form of the final answer: `tags` puts it between the answer tags, `boxed` into the last
+    \\boxed{}."""
     answer_open: str = Field("<SOLUTION>", min_length=1)
-    """Tag before the answer."""
+    """Tag that opens the answer."""
     answer_close: str = Field("</SOLUTION>", min_length=1)
-    """Tag after the answer, where sampling stops."""
+    """Tag that closes the answer. Sampling can stop there."""
 
     @property
     def tags(self) -> tuple[str, str, str, str]:
@@ -212,35 +220,36 @@ class PhaseSection(Section):
     """A stretch of generated demonstrations: its share of the whole and what it is made of."""
 
     share: float = Field(gt=0, le=1)
-    """Share of all demonstrations."""
+    """Share of all demonstrations that this stretch has."""
     mix: dict[Literal["S", "R", "D"], NonNegativeFloat]
-    """Weight of each strategy; they need not add up to 1."""
+    """Weight of each strategy in the mix. The weights need not add up to 1."""
     loss: Literal["completion", "text"] = "completion"
-    """What the loss covers: the completion alone, or prompt and completion."""
+    """Tokens that the loss covers: `completion` for those of the completion, `text` for prompt and
+    completion."""
 
 
 class ArithmeticSection(Section):
     """Two-digit multiplication with several strategies: S splits b, R swaps and splits a, D guesses."""  # noqa: E501
 
     low: int = Field(11, ge=1)
-    """Smallest factor."""
+    """Smallest factor of a product."""
     high: int = Field(99, ge=1, le=999)
-    """Largest factor."""
+    """Largest factor of a product."""
     familiar_share: float = Field(0.6, gt=0, le=1)
-    """Share of the numbers that demonstrations are made of."""
+    """Share of the numbers from which demonstrations are made."""
     unfamiliar_probability: float = Field(0.02, ge=0, le=1)
     """Probability that a factor of a demonstration is one of the other numbers."""
     held_out: int = Field(200, ge=1)
-    """Test problems."""
+    """Number of test problems."""
     validation: int = Field(100, ge=1)
-    """Validation problems."""
+    """Number of validation problems."""
     seed: int = 0
-    """Of everything that is chosen at random."""
+    """Seed for generating the problems."""
     phases: tuple[PhaseSection, ...] = (
         PhaseSection(share=0.6, mix={"S": 0.45, "R": 0.40, "D": 0.15}),
         PhaseSection(share=0.4, mix={"S": 0.62, "R": 0.08, "D": 0.30}),
     )
-    """Stretches of demonstrations, in their order."""
+    """Stretches of demonstrations, in the order in which SFT reads them."""
 
     @model_validator(mode="after")
     def _ranges(self) -> ArithmeticSection:
@@ -255,45 +264,49 @@ class KnightsKnavesSection(Section):
     """Knights-and-Knaves puzzles made from a seed."""
 
     people: tuple[Annotated[int, Field(ge=2, le=12)], ...] = (2, 3, 4, 5, 6, 7, 8)
-    """Numbers of people in a puzzle."""
+    """Numbers of people that a puzzle may have."""
     per_size: int = Field(30, ge=1, le=700)
-    """Puzzles for each number of people; about two there are 1,396 in all."""
+    """Number of puzzles for each number of people. Only 1,396 puzzles about two people exist."""
     seed: int = 0
-    """Of everything that is chosen at random."""
+    """Seed for generating the problems."""
 
 
 class FieldsSection(Section):
-    """Columns of a file, or dotted paths in them, such as `reward_model.ground_truth`; usual names
-    are recognised without."""
+    """Columns of a file, or dotted paths in them, for example `reward_model.ground_truth`. The
+    usual names of columns are recognised without them."""
 
     question: str = "question"
-    """Column of the question, or a path in it, as `prompt.0.content`; a column of chat turns is
-    asked by the user's last turn."""
+    """Column with the question, or a dotted path in it, for example `prompt.0.content`. Of a column
+    with chat turns, the user's last turn is asked."""
     gold: str = "gold"
-    """Column of the right answer."""
+    """Column with the reference answer (gold)."""
     working: str | None = None
-    """Column of the worked solution, for SFT; null: SFT learns the gold alone."""
+    """Column with the worked solution, which SFT learns. null means that SFT learns the reference
+    answer alone."""
     any_of: bool = Field(False, json_schema_extra=WHERE_SET)
-    """Lists of golds are read, and any of a list is right; false: a list is an error."""
+    """Whether a list of reference answers is accepted, any of which is correct. If false, a list is
+    an error."""
 
 
 class SourceSection(Section):
     """A registered data set by name, or a JSONL, CSV or Parquet file by path."""
 
     name: str
-    """A name of `sage data list`, or the path of a JSONL, CSV or Parquet file; `FILE:dev` is a
-    tenth of a file's questions, `FILE:train` the others."""
+    """Data set: a name from `sage data list`, or the path of a JSONL, CSV or Parquet file.
+    `FILE:dev` selects a tenth of a file's questions, and `FILE:train` the others."""
     split: str | None = None
-    """Of a data set of the Hub another split than the declared, as `train` of gsm8k."""
+    """Split of a Hub data set to use instead of the registered one, for example `train` of
+    gsm8k."""
     limit: int | None = Field(None, ge=1)
-    """Only the first rows; null: all."""
+    """Number of rows to read from the beginning; null reads all."""
     fields: FieldsSection = FieldsSection()
     numeric_only: bool = False
-    """Keep only rows whose answer is a number."""
+    """Whether to keep only rows whose answer is a number."""
     max_prompt_share: float = Field(1.0, gt=0, le=1)
-    """Keep only rows that are no longer than this share of the maximal sequence length."""
+    """Longest row to keep, as a share of the maximal sequence length."""
     measured: Literal["question", "conversation"] = "question"
-    """What that length is of: the question alone, or prompt and completion as they are trained."""
+    """Text whose length `max_prompt_share` limits: `question` for the question alone,
+    `conversation` for prompt and completion as they are trained."""
 
 
 _RANGE = re.compile(r"(\d*\.?\d+)\.\.(\d*\.?\d+)")
@@ -308,10 +321,10 @@ class TrainingSourceSection(SourceSection):
     """
 
     solved: str | None = None
-    """Keep only problems with a pass rate in this range, ends included, as `.05..0.95`; null:
-    any."""
+    """Range of pass rates: only problems within it are kept, ends included, for example
+    `0.05..0.95`. null keeps all."""
     solved_by: str | None = None
-    """The run or model whose pass rates `solved` reads."""
+    """Run or model whose stored pass rates `solved` uses."""
 
     @property
     def solved_range(self) -> tuple[float, float]:
@@ -366,14 +379,16 @@ def _or(default: SourceSection) -> BeforeValidator:
 
 
 class DataSection(Section):
-    """`root` (or SAGE_DATA) is a folder of local copies; without it the Hub is asked."""
+    """The problems for SFT and RL. They are read from `root` (or $SAGE_DATA), a folder with local
+    copies, or from the Hub."""
 
     root: Path | None = Field(None, json_schema_extra=COSMETIC)
-    """Folder with local copies of data sets; null: what $SAGE_DATA names, else the Hub."""
+    """Folder with local copies of data sets. null means the folder in $SAGE_DATA, or the Hub if
+    that is not set."""
     sft: Annotated[SourceSection, _or(_SFT)] = _SFT
     rl: Annotated[TrainingSourceSection, _or(_RL)] = _RL
     arithmetic: ArithmeticSection = ArithmeticSection()
     knights_knaves: KnightsKnavesSection = KnightsKnavesSection()
     revisions: dict[str, str] = Field(default_factory=dict)
-    """Commits, tags or branches of data sets of the Hub by name, over those that are pinned; a
-    local copy is read as it is."""
+    """Revisions of Hub data sets, by name, that replace the pinned ones: commits, tags or branches.
+    A local copy is read as it is."""

@@ -235,7 +235,7 @@ _GRADING = (
 DIFFERENCES = (
     # older TRL switched the adapter off for the reference; TRL 1 copies it. Of a model that is
     # tuned in full it loads the reference by name: as published
-    Difference("anchor.reference", "base", ("lora", WARM_UP)),
+    Difference("anchor.reference", "pre-sft", ("lora", WARM_UP)),
     # one counter, moved on by each call of the loss
     Difference("guide.schedule_clock", "loss_call", ("random", "token")),
     # Table 8's batch of 8 is 8 completions

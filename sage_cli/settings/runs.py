@@ -23,33 +23,37 @@ def default_root() -> Path:
 
 
 class TrackingSection(Section):
-    """Mirrors of a run's own files, which stay authoritative; nothing here changes a result."""
+    """Trackers to which a run's records are copied. The run's own files stay authoritative, and
+    none of these settings changes a result."""
 
     wandb: Annotated[
         Literal["offline", "online", "off"],
         BeforeValidator(lambda value: "off" if value is False else value),  # YAML's own `off`
     ] = Field("offline", json_schema_extra=COSMETIC)
-    """Mirror runs to W&B: `offline` into files, `online` to its servers, `off`."""
+    """Use of W&B: `offline` writes its files only, `online` sends them to its servers, and `off`
+    does neither."""
     project: str = Field("sage", json_schema_extra=COSMETIC)
     """Project in W&B."""
     group: str | None = Field(None, json_schema_extra=COSMETIC)
     """Group in W&B."""
     tensorboard: bool = Field(False, json_schema_extra=COSMETIC)
-    """Mirror runs as TensorBoard's event files."""
+    """Whether to write TensorBoard event files, too."""
     rollouts: Annotated[int, Field(ge=0)] | Literal["all"] = Field(4, json_schema_extra=COSMETIC)
-    """At most how many completions rollouts.jsonl keeps of a step of RL, each of another prompt.
-    `all` also keeps every completion in completions/: token ids, grade, rewards."""
+    """Number of completions per RL step that rollouts.jsonl keeps, each of another prompt. `all`
+    also stores every completion in completions/, with token ids, grade and rewards."""
     rollouts_every: int = Field(10, ge=1, json_schema_extra=COSMETIC)
-    """Steps from one that keeps some to the next; the first step always does."""
+    """Number of steps between those whose completions rollouts.jsonl keeps. The first step is
+    always kept."""
 
 
 class RunSection(Section):
-    """The place of results; no setting here changes a result."""
+    """The place of results. None of these settings changes a result."""
 
     root: Path = Field(default_factory=default_root, json_schema_extra=COSMETIC)
-    """Folder of runs: `--runs`, this setting, `$SAGE_RUNS`, or `runs`, the first that is there."""
+    """Folder of runs. The first of these is used: `--runs`, this setting, `$SAGE_RUNS`, and
+    `runs`."""
     sweep: str | None = Field(None, json_schema_extra=COSMETIC)
-    """The sweep that the run belongs to; such a run is never taken as the latest."""
+    """Name of the sweep that the run belongs to. Such a run is never used as the latest run."""
 
 
 _TERM = re.compile(r"(?:(?P<weight>\d+(?:\.\d*)?|\.\d+)\*)?pass@(?P<k>[1-9]\d*)")
@@ -103,45 +107,49 @@ Sampler = Literal["grid", "random", "qmc", "tpe", "gp", "cmaes", "nsga2"]
 
 
 class SweepSection(Section):
-    """A search over settings; a trial is a point of the space, with one run for each seed."""
+    """A search over settings. A trial is one point of the search space, with one run for each
+    training seed."""
 
     space: str = "tau,rho"
-    """A file of `sweeps/` by name, a YAML file, or the space itself, as `tau=0.2:0.8,rho=0.1:1`."""
+    """Search space: the name of a file in `sweeps/`, a YAML file, or the space itself, for example
+    `tau=0.2:0.8,rho=0.1:1`."""
     study: str | None = Field(
         None, pattern=r"^[A-Za-z0-9][\w.-]*$", max_length=100, json_schema_extra=COSMETIC
     )
-    """Name of the sweep and of its folder: letters, digits, `_`, `.` and `-`. null: made of the
-    parameters' names and a hash of the settings that decide the results."""
+    """Name of the sweep and of its folder, with letters, digits, `_`, `.` and `-`. null makes one
+    from the parameters' names and a hash of the settings that decide the results."""
     sampler: Sampler | None = None
-    """How trials are chosen. null: `grid` if every parameter has a list of values, else `tpe`."""
+    """Optuna's sampler, which chooses the trials. null means `grid` if every parameter has a list
+    of values, and otherwise `tpe`."""
     trials: int | None = Field(None, ge=1, json_schema_extra=COSMETIC)
-    """Number of trials. null: the whole grid, or 30 with any other sampler."""
+    """Number of trials. null means the whole grid, or 30 with any other sampler."""
     seed: int = 0
-    """Seed of the sampler."""
+    """Seed of Optuna's sampler."""
     seeds: int = Field(1, ge=1)
-    """Runs of each trial, with rl.seed, rl.seed + 1, ..."""
+    """Number of training seeds per trial: rl.seed, rl.seed + 1, and so on."""
     prune: Literal["none", "median", "asha", "hyperband"] = "none"
-    """End trials that lag behind, by Optuna's pruner: the median of the others, successive halving
-    (`asha`) or `hyperband`. It takes one objective."""
+    """Optuna's pruner, which ends trials that perform worse than others: `median`, `asha`
+    (successive halving) or `hyperband`. It needs a single objective."""
     objective: Annotated[
         tuple[str, ...],
         Field(min_length=1),
         BeforeValidator(lambda value: (value,) if isinstance(value, str) else value),
     ] = ("pass@1", "pass@256")
-    """Maximised on the validation problems: `pass@8`, or a sum as `0.5*pass@1+0.5*pass@64`. Two
-    objectives give a Pareto front."""
+    """Objective, which is maximised on the validation problems: `pass@8`, for example, or a
+    weighted sum such as `0.5*pass@1+0.5*pass@64`. Two objectives give a Pareto front."""
     benchmark: str = "dapo-math-dev"
-    """Validation problems on which settings are chosen; use others than the reported ones. With
-    several (comma-separated), an objective is the mean over them."""
+    """Validation problems on which the settings are chosen. They must differ from the problems that
+    you report. An objective is the mean over several comma-separated benchmarks."""
     steps: int | None = Field(None, ge=1)
-    """RL steps of a run; null takes `rl.steps`."""
+    """Number of RL steps per run; null means `rl.steps`."""
     samples: int = Field(256, ge=1)
-    """Samples per problem with which a trial is measured."""
+    """Number of samples per problem with which a trial is measured."""
     retries: int = Field(1, ge=0, json_schema_extra=COSMETIC)
-    """How often a failed run is tried again."""
+    """Number of times that a failed run is tried again."""
     max_infeasible: int | None = Field(None, ge=1, json_schema_extra=COSMETIC)
-    """End the sweep once this many trials diverged, or ran out of memory because of a searched
-    setting. They do not count as `trials`. null: as many as `trials`."""
+    """Number of failed trials after which the sweep ends. A trial fails if it diverges, or if a
+    searched setting makes it run out of memory, and does not count towards `trials`. null means
+    as many as `trials`."""
 
     @property
     def objectives(self) -> tuple[Objective, ...]:
@@ -171,30 +179,33 @@ class SweepSection(Section):
 
 
 class ExecutorSection(Section):
-    """The place where tasks run; no setting here changes a result."""
+    """The place where tasks run. None of these settings changes a result."""
 
     name: Literal["local", "ray", "slurm"] = Field("local", json_schema_extra=COSMETIC)
-    """`local`: this machine; `ray`: a Ray cluster; `slurm`: jobs under Slurm."""
+    """Kind of executor: `local` runs tasks on this machine, `ray` on a Ray cluster, and `slurm` as
+    Slurm jobs."""
     workers: int | None = Field(None, ge=1, json_schema_extra=COSMETIC)
-    """Tasks at once. null: on this machine one for each GPU, or without one for each processor
-    core, at most 8; on Ray as many as its resources hold; under Slurm as many as there are."""
+    """Number of tasks at once. null means, on this machine, one per GPU, or one per CPU core (at
+    most 8) without a GPU; on Ray, as many as its resources allow; under Slurm, all tasks."""
     threads: int | None = Field(None, ge=1, json_schema_extra=COSMETIC)
-    """Processor threads of a task. null: on this machine its share of the cores; elsewhere one for
-    each process of its training."""
+    """Number of CPU threads per task. null means its share of the cores on this machine, and
+    elsewhere one per training process."""
     gpus: int | None = Field(None, ge=0, json_schema_extra=COSMETIC)
-    """GPUs of a task. null: one for each process of its training; on this machine none where there
-    are none."""
+    """Number of GPUs per task. null means one per training process, or none on a machine without
+    GPUs."""
     memory_gb: float | None = Field(None, gt=0, json_schema_extra=COSMETIC)
-    """Memory that a task asks Ray or Slurm for."""
+    """Memory in GB that a task requests from Ray or Slurm."""
     minutes: float | None = Field(None, gt=0, json_schema_extra=COSMETIC)
-    """A task that takes longer is ended, and has failed by `timeout`."""
+    """Time limit of a task, in minutes. A task that takes longer is stopped and has failed with
+    `timeout`."""
     address: str | None = Field(None, json_schema_extra=COSMETIC)
-    """Ray: the cluster, as HOST:PORT or ray://HOST:PORT; null: the one that this machine is in."""
+    """Address of the Ray cluster, for example HOST:PORT or ray://HOST:PORT. null means the cluster
+    that this machine belongs to."""
     partition: str | None = Field(None, json_schema_extra=COSMETIC)
-    """Slurm's --partition."""
+    """Partition of Slurm jobs (Slurm's --partition)."""
     account: str | None = Field(None, json_schema_extra=COSMETIC)
-    """Slurm's --account."""
+    """Account of Slurm jobs (Slurm's --account)."""
     lines: dict[str, str | int] = Field(default_factory=dict, json_schema_extra=COSMETIC)
-    """Further #SBATCH lines, as {constraint: h100, qos: long}."""
+    """Further #SBATCH options, for example {constraint: h100, qos: long}."""
     setup: tuple[str, ...] = Field((), json_schema_extra=COSMETIC)
-    """Slurm: shell lines before a task, as `module load cuda`."""
+    """Shell lines that a Slurm job runs before its task, for example `module load cuda`."""

@@ -27,6 +27,7 @@ from sage_cli.settings.own_code import (
     require_name,
 )
 from sage_cli.settings.section import COSMETIC, WHERE_SET, Listed, Section
+from sage_cli.settings.spelling import formerly
 
 DECIDED_ELSEWHERE = {
     "model": "the command's model",
@@ -95,15 +96,17 @@ class DecodingSection(Section):
     """The distribution that tokens are sampled from, and how many at most."""
 
     temperature: float = Field(1.0, ge=0)
-    """0 is greedy decoding."""
+    """Sampling temperature; 0 means greedy decoding."""
     top_p: float = Field(1.0, gt=0, le=1)
-    """Tokens of the smallest set with this probability; 1 is off."""
+    """Nucleus sampling: tokens are sampled from the smallest set with this probability; 1 turns it
+    off."""
     top_k: int = Field(0, ge=0)
-    """0 is off."""
+    """Number of most likely tokens that are sampled from; 0 turns this off."""
     min_p: float = Field(0.01, ge=0, lt=1)
-    """Tokens that have at least this share of the likeliest one's probability; 0 is off."""
+    """Smallest probability of a token that can be sampled, as a share of the most likely token's; 0
+    turns this off."""
     max_tokens: int = Field(2048, ge=1)
-    """Tokens of a completion at most."""
+    """Length at which a completion is truncated, in tokens."""
 
     @property
     def truncates(self) -> bool:
@@ -112,41 +115,48 @@ class DecodingSection(Section):
 
 
 SAMPLER_GROUP = "sage_cli.samplers"
-BUILT_IN = ("auto", "transformers", "vllm", "server")
+BUILT_IN = ("auto", "builtin", "vllm", "server")
 
 ServerForm = Literal["completions", "chat"]
 
 
 class SamplingSection(DecodingSection):
-    """Sampling during evaluation: as in training but for the temperature (Appendix F)."""
+    """Sampling during evaluation, which is the same as in training except for the temperature
+    (Appendix F)."""
 
-    backend: str = Field("auto", json_schema_extra=COSMETIC)
-    """The backend: `auto`, `transformers`, `vllm`, `server`, or what a package registers."""
+    backend: str = Field("auto", json_schema_extra=COSMETIC | formerly("sampling.backend"))
+    """Program that samples: `builtin` (sage's own decoding loop), `vllm`, `server`, or one that a
+    package registers. `auto` chooses vLLM if it is installed and there is a GPU, and otherwise
+    `builtin`. The old spelling `transformers` means `builtin`."""
     options: dict[str, Any] = Field(default_factory=dict, json_schema_extra=COSMETIC)
-    """Settings of a registered backend that change how it samples, not what."""
+    """Settings of a registered backend. They may change its speed, but not its samples."""
     vllm: dict[str, Any] = Field(default_factory=dict, json_schema_extra=COSMETIC)
-    """Arguments of vLLM's engine that change how it samples, not what: tensor_parallel_size,
-    max_model_len, gpu_memory_utilization, and whatever else it knows."""
+    """Arguments of vLLM's engine that do not change the samples, for example tensor_parallel_size,
+    max_model_len or gpu_memory_utilization."""
     temperature: float = Field(0.3, ge=0)
-    """0 is greedy decoding."""
+    """Sampling temperature; 0 means greedy decoding."""
     stop_at_answer: bool = True
-    """Whether a completion ends at the closing answer tag; else only where the model ends it."""
+    """Whether a completion ends at the closing answer tag. If false, only the model's
+    end-of-sequence token or the length ends it."""
     batch_rows: int = Field(256, ge=1, json_schema_extra=COSMETIC)
-    """Completions that are decoded together (`transformers`) or in flight at once (`server`)."""
+    """Number of completions that are decoded together (`builtin`) or requested at once
+    (`server`)."""
     servers: tuple[str, ...] = Field((), json_schema_extra=COSMETIC)
-    """Addresses of OpenAI-compatible servers, as http://HOST:8000/v1."""
+    """Addresses of OpenAI-compatible servers, for example http://HOST:8000/v1."""
     server_model: str | None = None
-    """What servers call the model, where they can't tell that it is the one meant. Its samples are
-    kept apart from those of the model itself."""
+    """Name that the servers use for the model, if they cannot show that it is the model that you
+    mean. Its samples are stored separately from those of the model itself."""
     server_form: ServerForm = "completions"
-    """`completions` sends the prompt as it is, `chat` messages, to which the server applies its
-    own template: another prompt, whose samples are kept apart."""
+    """Form of a request: `completions` sends the prompt as it is, and `chat` sends messages to
+    which the server applies its own template. The latter is another prompt, so that its samples
+    are stored separately."""
     timeout_s: float = Field(600, gt=0, le=86_400, json_schema_extra=COSMETIC)
-    """How long one request to a server may take."""
+    """Number of seconds that one request to a server may take."""
     server_attempts: int = Field(10, ge=1, json_schema_extra=COSMETIC)
-    """How often a request is sent before the servers are given up."""
+    """Number of times that a request is sent before the command fails."""
     server_patience_s: float = Field(300, ge=0, json_schema_extra=COSMETIC)
-    """How long a request that fails is repeated, pauses included, before they are given up."""
+    """Number of seconds, pauses included, during which a failed request is repeated before the
+    command fails."""
 
     @field_validator("backend")
     @classmethod
@@ -191,7 +201,7 @@ class SamplingSection(DecodingSection):
         return {k: v for k, v in chosen.items() if v and v != usual[k] and self.asks_servers}
 
 
-Backend = Literal["auto", "sampler", "transformers", "vllm"]
+Backend = Literal["auto", "builtin", "transformers", "vllm"]
 Correction = Literal["token_truncate", "token_mask", "sequence_truncate", "sequence_mask", "none"]
 LogprobsMode = Literal["raw_logprobs", "processed_logprobs"]
 
@@ -213,31 +223,34 @@ class VllmRolloutSection(Section):
     """
 
     mode: Literal["colocate", "server"] = "colocate"
-    """Where the engine is: in the training's processes, or behind `server_url`."""
+    """Place of the vLLM engine: `colocate` puts it into the training processes, `server` uses the
+    one at `server_url`."""
     importance_correction: Correction = "token_truncate"
-    """How the loss weighs the ratio of the trainer's probabilities to the engine's."""
+    """Correction of the loss for the ratio of the trainer's probabilities to vLLM's."""
     importance_cap: float = Field(2.0, gt=0)
-    """The ratio's upper end."""
+    """Upper end of that ratio."""
     importance_floor: float | None = Field(None, ge=0, json_schema_extra=WHERE_SET)
-    """The ratio's lower end: below it the ratio is raised to it (`truncate`), or the token or
-    completion counts nothing (`mask`); null: there is none."""
+    """Lower end of that ratio. Below it, the ratio is raised to it (`truncate`), or the token or
+    completion is ignored (`mask`); null means no lower end."""
     max_model_len: int | None = Field(None, ge=1, json_schema_extra=COSMETIC)
-    """Tokens of prompt and completion together; null: the longest prompt's and
-    `rollout.max_tokens`. A server is told when it starts."""
+    """Largest number of tokens of prompt and completion together. null means the longest prompt
+    plus `rollout.max_tokens`. A vLLM server needs it when it is started."""
     tensor_parallel: int = Field(1, ge=1)
-    """Colocated: so many processes of the training hold one engine between them."""
+    """Number of training processes that share one colocated engine."""
     memory_share: float = Field(0.3, gt=0, lt=1, json_schema_extra=COSMETIC)
-    """Colocated: the engine's share of a GPU, for weights and key-value cache."""
+    """Share of a GPU's memory for the weights and key-value cache of a colocated engine."""
     sleep: bool = Field(False, json_schema_extra=COSMETIC)
-    """Colocated: the engine gives its memory back while the policy is trained."""
+    """Whether a colocated engine releases its memory while the policy is trained."""
     server_url: str | None = Field(None, json_schema_extra=COSMETIC)
-    """The address of `vllm serve`."""
+    """Address of `vllm serve`, for example `http://HOST:8000`."""
     server_model: str | None = Field(None, json_schema_extra=COSMETIC)
-    """What the server calls the model, where it can't tell that it is the one trained."""
+    """Name that the server uses for the model, if the server cannot show that it serves the model
+    that is trained."""
     server_timeout_s: float = Field(240, gt=0, le=86_400, json_schema_extra=COSMETIC)
-    """How long a server may take to come up."""
+    """Number of seconds to wait for a server to start."""
     server_group_port: int = Field(51216, ge=1, le=65535, json_schema_extra=COSMETIC)
-    """Where trainer and server meet to hand weights over; one for each training of a machine."""
+    """Port at which the trainer sends weights to the server. Each training run on a machine needs
+    its own."""
 
     @model_validator(mode="after")
     def _mode_has_what_it_needs(self, info: ValidationInfo) -> VllmRolloutSection:
@@ -255,14 +268,16 @@ class VllmRolloutSection(Section):
 class RolloutSection(DecodingSection):
     """Sampling during training."""
 
-    backend: Backend = "auto"
-    """`sampler`: the sampler of `sage passk`; `transformers`: that library's `generate`. `auto`:
-    vLLM where there are both it and a GPU; without a GPU `sampler`, if each process holds all
-    weights; else `transformers`."""
+    backend: Backend = Field("auto", json_schema_extra=formerly("rollout.backend"))
+    """Program that samples the rollouts: `builtin` is sage's own decoding loop, which `sage passk`
+    uses too, `transformers` is that library's `generate`, and `vllm` is vLLM. `auto` chooses
+    vLLM if it is installed and there is a GPU, `builtin` without a GPU if each process has all
+    weights, and otherwise `transformers`. The old spelling `sampler` means `builtin`."""
     temperature: float = Field(1.0, gt=0)
-    """Of the softmax that tokens are sampled from."""
+    """Sampling temperature."""
     stop_at_answer: bool = Field(False, json_schema_extra=WHERE_SET)
-    """Whether a rollout ends at the closing answer tag; else only where the model ends it."""
+    """Whether a rollout ends at the closing answer tag. If false, only the model's end-of-sequence
+    token or the length ends it."""
     vllm: VllmRolloutSection = VllmRolloutSection()
 
     @property
@@ -399,62 +414,66 @@ def _expand(token: str, n: int | None, option: str) -> list[int]:
 
 
 class EvaluationSection(Section):
-    """Problems, number of samples and values of k of a measurement."""
+    """The problems, the number of samples and the values of k of a measurement."""
 
     compat: Literal["none", "official"] = Field("none", json_schema_extra=COSMETIC)
-    """`official`: the authors' settings of an evaluation, as docs/fidelity.md lists them."""
+    """Source of default values: `official` uses the authors' settings of an evaluation, which
+    docs/fidelity.md lists."""
     benchmark: str = "aime,amc23,math500-l5"
-    """Names of `sage data list`, comma-separated, or a file of problems."""
+    """Benchmarks: comma-separated names from `sage data list`, or a file of problems."""
     fields: FieldsSection = FieldsSection()
     """Columns of a benchmark that is a file."""
     samples: int = Field(256, ge=1, le=1_000_000)
-    """Completions sampled for each problem: n of pass@k."""
+    """Number n of completions that are sampled per problem."""
     k: str = "1,256"
-    """The ks of tables, as 1,10,256 or 1..256."""
+    """Values of k in tables, for example 1,10,256 or 1..256."""
     seeds: int = Field(1, ge=1, le=1_000)
-    """How many evaluation seeds: seed, seed + 1, ..."""
+    """Number of evaluation seeds: seed, seed + 1, and so on."""
     seed: int = 0
-    """The first evaluation seed."""
+    """First evaluation seed."""
     limit: int | None = Field(None, ge=1)
-    """Only the first problems of each benchmark."""
+    """Number of problems to use from the beginning of each benchmark; null uses all."""
     confidence: float = Field(0.95, gt=0, lt=1)
-    """Level of intervals and bands."""
+    """Confidence level of intervals and bands."""
     bootstrap: int = Field(2000, ge=100, le=100_000)
-    """Resamples over problems where an interval is bootstrapped."""
+    """Number of bootstrap resamples over problems."""
     every: int | None = Field(None, ge=1, json_schema_extra=COSMETIC)
-    """RL steps between two validations of the policy in training; null: none."""
+    """Number of RL steps between two validations during training; null means no validation."""
     validation: str | None = Field(None, json_schema_extra=COSMETIC)
-    """The validation problems; null: those of `sweep.benchmark`."""
+    """Benchmark for validation during training; null means that of `sweep.benchmark`."""
     validation_samples: int = Field(16, ge=1, json_schema_extra=COSMETIC)
-    """Samples a problem at each validation."""
+    """Number of samples per problem at each validation."""
     allow_template_mismatch: bool = Field(False, json_schema_extra=COSMETIC)
-    """Measure a run under another prompt template than it was trained with."""
+    """Whether a run may be measured with another prompt template than it was trained with."""
 
 
 class GradingSection(Section):
-    """`strict` is sage's judge; `math-verify` the field's plain recipe, for comparison."""
+    """Grading of completions. `strict` is sage's judge; `math-verify` is Math-Verify alone, for
+    comparison."""
 
     judge: str | None = Field(None, json_schema_extra=WHERE_SET)
-    """The judge of everything that is graded: a name, as `math`, or a function of one's own, as
-    `mine.py:close`. `imported` is the verdict that came with imported samples. null: the data
-    set's own, which for a file is `math`."""
+    """Judge that grades completions: a name, for example `math`, or your own function, for example
+    `mine.py:close`. `imported` uses the verdict that came with imported samples. null means the
+    data set's own judge, which is `math` for a file."""
     mode: GradingMode = "strict"
-    """`strict`: sage's judge; `math-verify`: that library's alone."""
+    """Mode of the judge `math`: `strict` is sage's, `math-verify` is that library alone."""
     extract: Extraction | None = None
-    """Where a completion's answer stands; null takes the prompt's (`prompt.answer`). `text` has
-    Math-Verify search the whole completion, as the authors do, and needs its mode."""
+    """Place of the answer in a completion; null means the one that the prompt asks for
+    (`prompt.answer`). With `text`, Math-Verify searches the whole completion, as in the
+    authors' code; it needs `grading.mode=math-verify`."""
     unfinished: Unfinished = Field("wrong", json_schema_extra=WHERE_SET)
-    """A completion that ends inside a thought, after `<think>` without `</think>`: `wrong`, or
-    `graded` like any other."""
+    """Grade of a completion that ends within its reasoning, after `<think>` without `</think>`: it
+    is `wrong`, or `graded` like any other."""
     workers: int = Field(1, ge=1, json_schema_extra=COSMETIC)
-    """Processes that grade."""
+    """Number of processes that grade."""
     timeout_s: int = Field(5, ge=1, le=86_400)
-    """Seconds for one answer; what takes longer has the status `timeout`."""
+    """Number of seconds for grading one answer. An answer that takes longer has the status
+    `timeout`."""
     memory_mb: int = Field(1024, ge=128)
-    """Memory of a grading process."""
+    """Memory limit of a grading process, in MB."""
     tolerance: float | None = Field(None, ge=0, lt=1)
-    """Relative tolerance of numeric answers; null takes the benchmark's own (Minerva has one), 0
-    demands exact answers of all."""
+    """Relative tolerance for numeric answers. null means the benchmark's own (for example Minerva
+    has one), and 0 accepts exact answers only."""
 
     @field_validator("judge")
     @classmethod

@@ -52,9 +52,28 @@ class Section(BaseModel):
         """Return the classes that a section of this type may hold; more than one in a union."""
         return (cls,)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _take_former_values(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        renamed = _renamed(cls)
+        return {
+            name: renamed[name].get(value, value)
+            if name in renamed and isinstance(value, str)
+            else value
+            for name, value in given.items()
+        }
+
     def determinants(self) -> dict[str, Any]:
-        """Return the settings that decide a result as plain JSON values: all but cosmetic ones."""
+        """Return the settings that decide a result as plain JSON values: all but cosmetic ones.
+
+        A value that was renamed has its former spelling, so that stored runs keep their hashes.
+        """
         plain, usual = self.model_dump(mode="json"), usual_where_set(type(self))
+        for name, renamed in _renamed(type(self)).items():
+            formerly = {today: former for former, today in renamed.items()}
+            plain[name] = formerly.get(plain[name], plain[name])
         return {
             name: _determinants(getattr(self, name), plain[name])
             for name in _deciding(type(self))
@@ -79,6 +98,17 @@ def usual_where_set(section: type[BaseModel]) -> dict[str, Any]:
         name: field.get_default(call_default_factory=True)
         for name, field in section.model_fields.items()
         if _marked(section, name, "where_set")
+    }
+
+
+@cache
+def _renamed(section: type[BaseModel]) -> dict[str, dict[str, str]]:
+    """Return field -> former value -> today's, of the fields that `formerly` marks."""
+    extras = {name: field.json_schema_extra for name, field in section.model_fields.items()}
+    return {
+        name: dict(extra["formerly"])  # type: ignore[arg-type]
+        for name, extra in extras.items()
+        if isinstance(extra, dict) and "formerly" in extra
     }
 
 

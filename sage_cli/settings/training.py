@@ -10,54 +10,59 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from sage_cli.settings.own_code import OwnFunction, names_code, require_name
 from sage_cli.settings.section import COSMETIC, WHERE_SET, Section
+from sage_cli.settings.spelling import formerly
 
 Optimizer = Literal["adamw_8bit", "adamw"]
 Scheduler = Literal["linear", "cosine", "constant"]
 
 
 class SftSection(Section):
-    """Supervised warm-up, Table 7. `enabled: false` takes the model as it is for the base."""
+    """Supervised fine-tuning before RL (the paper's Table 7). With `enabled: false`, RL starts from
+    the model as it is."""
 
     enabled: bool = True
-    """Warm the model up before RL; false takes it as it is."""
+    """Whether to run SFT before RL. If false, RL starts from the model as it is."""
     epochs: int = Field(2, ge=1)
-    """Passes over the demonstrations."""
+    """Number of passes over the demonstrations."""
     steps: int | None = Field(None, ge=1)
-    """Optimiser steps; when set it replaces `epochs`."""
+    """Number of optimiser steps. If set, it replaces `epochs`."""
     batch_size: int = Field(1, ge=1)
-    """Demonstrations in an optimiser step."""
+    """Number of demonstrations per optimiser step."""
     micro_batch: int | None = Field(None, ge=1)
-    """Demonstrations that go through the model at once; null: all of a step."""
+    """Number of demonstrations per forward pass; null means all of a step."""
     shuffle: bool = True
-    """Shuffle the demonstrations in each epoch."""
+    """Whether to shuffle the demonstrations in each epoch."""
     max_length: int = Field(2048, ge=8)
-    """Tokens of a demonstration at most; longer ones are left out."""
+    """Length of the longest demonstration, in tokens. Longer ones are left out."""
     loss: Literal["completion", "text"] | None = None
-    """What the loss covers: the completion alone, or prompt and completion. null leaves it to the
-    demonstrations: a data set's count by their completion, a generator says it of each."""
+    """Tokens that the loss covers: `completion` for those of the completion, `text` for prompt and
+    completion. null uses `completion` for data sets, and for generated demonstrations what
+    their generator says."""
     learning_rate: float = Field(2e-4, gt=0)
-    """At the end of warm-up."""
+    """Peak learning rate, reached at the end of the learning rate's warm-up."""
     weight_decay: float = Field(0.01, ge=0)
-    """AdamW's."""
+    """AdamW's weight decay."""
     scheduler: Scheduler = "linear"
-    """How the learning rate falls after warm-up."""
+    """Schedule by which the learning rate falls after its warm-up."""
     warmup_steps: int | None = Field(5, ge=0)
-    """Optimiser steps over which the learning rate rises."""
+    """Number of optimiser steps over which the learning rate rises (its warm-up)."""
     warmup_ratio: float = Field(0.0, ge=0, lt=1)
-    """Used when `warmup_steps` is null."""
+    """Share of the steps over which the learning rate rises, used if `warmup_steps` is null."""
     max_grad_norm: float = Field(1.0, gt=0)
-    """Gradients are scaled down to this norm."""
+    """Norm to which larger gradients are scaled down."""
     optimizer: Optimizer = "adamw_8bit"
-    """`adamw`, or with a quarter of its memory `adamw_8bit`, which needs a GPU and bitsandbytes."""
+    """Optimiser: `adamw`, or `adamw_8bit`, which needs a quarter of its memory, but also a GPU and
+    bitsandbytes."""
     gradient_checkpointing: bool = True
-    """Compute activations twice instead of keeping them: less memory, more time."""
+    """Whether to recompute activations in the backward pass instead of keeping them, which saves
+    memory and costs time."""
     save_every: int = Field(200, ge=1, json_schema_extra=COSMETIC)
-    """Optimiser steps from one checkpoint to the next."""
+    """Number of optimiser steps between checkpoints."""
     save_minutes: float = Field(10, gt=0, json_schema_extra=COSMETIC)
-    """A checkpoint after so many minutes, too; after more where saving would take over 5 % of the
-    time."""
+    """Number of minutes after which a checkpoint is written in any case. It grows if saving would
+    take more than 5% of the time."""
     seed: int = 3407
-    """Of the order of demonstrations and of adapters' first weights."""
+    """Seed for shuffling the demonstrations and for the initial weights of LoRA adapters."""
 
 
 GRADE, RANDOM, PLURALITY = "grade", "random", "plurality"
@@ -70,14 +75,15 @@ _TAKEN = ("total", OVERLONG)
 
 
 class Reward(Section):
-    """A part of what a completion is paid: `weight` times what `name` says of it."""
+    """A part of a completion's reward: `weight` times the value that `name` gives it."""
 
     name: str
-    """`grade`, `format`, `brevity`, `random`, `plurality`, or a function of one's own."""
+    """Name of the reward: `grade`, `format`, `brevity`, `random`, `plurality`, or your own function
+    (for example `mine.py:concise`)."""
     weight: float = 1.0
-    """Its factor in the sum. 0: recorded and not paid."""
+    """Factor of this part in the sum. With 0 it is recorded, but does not count."""
     p: float = Field(0.5, gt=0, lt=1)
-    """`random`: the probability of 1."""
+    """Probability that the reward `random` is 1."""
 
     @field_validator("name")
     @classmethod
@@ -165,46 +171,54 @@ Rows = Literal["all", "informative", "wrong", "right"]
 class AnchorSection(Section):
     """The KL anchor q(x, y) pi_ref(y | x), Eqs. 3 to 6.
 
-    `estimator` tells four methods apart that share a formula: `k3` as a loss term (the authors'),
-    `k3-corrected` times the importance ratio, `head` exact over a state's likeliest tokens,
-    `reward` the exact gradient of Eq. 6.
+    `estimator` chooses between four gradients of the same formula: `k3` as a loss term (the
+    authors'), `k3-corrected`, which multiplies it by the importance ratio, `head`, which is
+    exact over a state's most likely tokens, and `reward`, which is the exact gradient of Eq. 6.
     """
 
     kl: Literal["reverse", "forward", "none"] = "reverse"
-    """Direction of the divergence to the anchor; `none` has no anchor."""
+    """Direction of the KL divergence to the anchor: `reverse`, `forward`, or `none` for no
+    anchor."""
     beta: float = Field(0.05, ge=0)
-    """Weight of the KL term."""
+    """Weight β of the KL term (the KL penalty)."""
     schedule: Literal["constant", "cosine"] = "constant"
-    """`cosine` takes beta from its value down to 0 over the training; a guide's force with it."""
+    """Schedule of beta: with `cosine` it falls from its value to 0 over the run, and the guide's
+    effect falls with it."""
     estimator: Literal["k3", "k3-corrected", "head", "reward"] = "k3"
-    """`k3`, `k3-corrected`, `head` or `reward`: which gradient the KL term has."""
+    """KL estimator, which decides the gradient of the KL term: `k3`, `k3-corrected`, `head` or
+    `reward`."""
     head_tokens: int = Field(32, ge=1, json_schema_extra=WHERE_SET)
-    """Estimator `head`: the reference's likeliest tokens of each state, over which the divergence
-    is summed; past them it is estimated."""
+    """Number of the reference's most likely tokens over which the estimator `head` sums the
+    divergence exactly. The rest is estimated."""
     rows: Rows = "all"
-    """The completions that the KL term acts on: `all`, `wrong` ones, `right` ones, or those of
-    `informative` groups, which have right and wrong ones. Each is pulled as under `all`: the term's
-    mean stays one over all completions."""
+    """Completions that the KL term acts on: `all`, only the `wrong` or the `right` (correct) ones,
+    or those of `informative` groups, which contain both. The term is always averaged over all
+    completions, so that each completion is pulled as strongly as under `all`."""
     tokens: Literal["all", "certain", "uncertain"] = Field("all", json_schema_extra=WHERE_SET)
-    """The tokens of those completions that the KL term acts on: `all`, the `uncertain` ones, whose
-    entropy under the policy is above its quantile within the completion, or the `certain` ones. The
-    term's mean stays one over all tokens."""
+    """Tokens that the KL term acts on: `all`, the `uncertain` ones, whose entropy under the policy
+    is above the completion's quantile, or the `certain` ones. The term is always averaged over
+    all tokens."""
     uncertain_share: float = Field(0.2, gt=0, lt=1, json_schema_extra=WHERE_SET)
-    """Share of a completion's tokens that is uncertain."""
-    reference: Literal["initial", "base"] = "initial"
-    """`initial`: the policy as it starts; `base`: the model without its adapter (LoRA), or before
-    supervised warm-up (full tuning)."""
+    """Share of a completion's tokens that counts as uncertain."""
+    reference: Literal["initial", "pre-sft"] = Field(
+        "initial", json_schema_extra=formerly("anchor.reference")
+    )
+    """Reference model of the anchor. `initial` is the policy as RL starts. `pre-sft` is the model
+    without its adapter, or before SFT; without SFT it is the same as `initial`. The old
+    spelling `base` means `pre-sft`."""
     ema: float | None = Field(None, gt=0, le=1)
-    """The reference follows the policy: it becomes `ema` times itself plus the rest of the policy,
-    every `ema_every` steps. 1 leaves it where it is, null too."""
+    """Factor with which the reference follows the policy: every `ema_every` steps, it becomes `ema`
+    times itself plus (1 − `ema`) times the policy. With null or 1, the reference does not
+    change."""
     ema_every: int = Field(1, ge=1)
-    """Optimiser steps from one such average to the next."""
+    """Number of optimiser steps between two updates of the reference by `ema`."""
     reset_every: int | None = Field(None, ge=1)
-    """After so many optimiser steps, and again, the policy as it is becomes the reference, and the
-    optimiser forgets its moments: at the end of the generation batch that the step is in."""
+    """Number of optimiser steps after which the current policy becomes the reference and the
+    optimiser's moments are reset, repeatedly. This happens at the end of the step's generation
+    batch."""
     reference_samples: int = Field(8, ge=1)
-    """Forward KL: completions sampled once from the frozen reference, of each problem that the
-    training comes to."""
+    """Number of completions of each training problem that forward KL samples from the frozen
+    reference, once."""
 
     @property
     def moves(self) -> bool:
@@ -256,9 +270,9 @@ class AnchorSection(Section):
                 "the policy's own completions: "
                 + ("anchor.beta is 0 (use a --beta above 0)" if self.kl == "reverse" else no_kl)
             )
-        if self.moves and self.reference == "base":
+        if self.moves and self.reference == "pre-sft":
             problems.append(
-                "anchor.reference is 'base', another model than the policy: it can't follow it "
+                "anchor.reference is 'pre-sft', another model than the policy: it can't follow it "
                 "(use --set anchor.reference=initial, or leave out anchor.ema and reset_every)"
             )
         if self.reset_every is not None and self.reset_every >= steps:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sage_cli.errors import SurroundingsError
 from sage_cli.store.files import key_of, write_json
 from sage_cli.store.sample_parts import (
     Completion,
@@ -71,9 +72,13 @@ class Annotations:
     """The folder `<set>/<kind>/<key>/`, a row of `SCHEMAS[kind]` for each annotated sample.
 
     `author` is everything that decides the values; its hash is the key, and a file records it.
+    Values that nothing can compute again are not `computable`.
     """
 
-    def __init__(self, samples: SampleSet, author: Mapping[str, Any], kind: str) -> None:
+    def __init__(
+        self, samples: SampleSet, author: Mapping[str, Any], kind: str, *, computable: bool = True
+    ) -> None:
+        self._computable = computable
         self.key = key_of(author)
         self.folder = samples.folder / kind / self.key
         self._samples, self._kind, self._author = samples, kind, author
@@ -90,7 +95,10 @@ class Annotations:
             self.flush()
 
     def flush(self) -> None:
-        """Write the added rows to disk; if that fails, only this process has them."""
+        """Write the added rows to disk; if that fails, only this process has them.
+
+        Raises StoreError in that case for values that are not computable.
+        """
         rows, self._rows = self._rows, []
         if not rows:
             return
@@ -101,6 +109,8 @@ class Annotations:
         try:
             self._write(table)
         except OSError as error:
+            if not self._computable:
+                raise SurroundingsError(error, self.folder) from error
             why = error.strerror or error
             log.warning("%s can't be stored in %s: %s", self._kind, self.folder, why)
 
@@ -201,8 +211,10 @@ class GradeStore(Annotations):
     A row is a status and the extracted answer.
     """
 
-    def __init__(self, samples: SampleSet, grader: Mapping[str, Any]) -> None:
-        super().__init__(samples, grader, "grades")
+    def __init__(
+        self, samples: SampleSet, grader: Mapping[str, Any], *, computable: bool = True
+    ) -> None:
+        super().__init__(samples, grader, "grades", computable=computable)
 
     @property
     def seed(self) -> int:

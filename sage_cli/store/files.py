@@ -24,7 +24,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from sage_cli import RESULT_VERSION
-from sage_cli.errors import StoreError
+from sage_cli.errors import StoreError, SurroundingsError
 from sage_cli.json_value import json_value
 
 if TYPE_CHECKING:
@@ -247,10 +247,7 @@ def storing(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StoreError(
-            f"{folder} can't be written: {error.strerror or error}",
-            "mend that and run the same command again: what was stored until now is kept",
-        ) from error
+        raise SurroundingsError(error, folder) from error
 
 
 def _sync(path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 import secrets
 import shutil
 import socket
@@ -31,6 +32,7 @@ from sage_cli.errors import (
     did_you_mean,
 )
 from sage_cli.file_hash import changed_files, sealed_hashes
+from sage_cli.settings.spelling import respelled
 from sage_cli.store.files import (
     EIGHT_DIGITS,
     MetricsFile,
@@ -42,7 +44,16 @@ from sage_cli.store.files import (
     write_json,
     write_object,
 )
-from sage_cli.store.locks import LAUNCHER, PATIENCE_S, Lease, is_held, locked, now_s, writer
+from sage_cli.store.locks import (
+    LAUNCHER,
+    PATIENCE_S,
+    WRITER,
+    Lease,
+    is_held,
+    locked,
+    now_s,
+    writer,
+)
 
 if TYPE_CHECKING:
     from sage_cli.store.ledger import TrainingCompletions, TrainingLedger
@@ -203,6 +214,8 @@ SEALED = ("config.json", "metrics.jsonl", "rollouts.jsonl", "model")
 """The files and folders of a finished run whose hashes its manifest holds, as `files`."""
 SEAL = "sealed.json"
 """The mark of a checkpoint whose files are all on disk."""
+_OURS = re.compile(rf"\.(?:lock|launcher)(?:\.lease)?|\..+\.{EIGHT_DIGITS}\.tmp")
+"""The names of locks, of their leases, and of files that are being written."""
 
 
 @dataclass(frozen=True)
@@ -263,7 +276,7 @@ class Run:
     @property
     def config(self) -> dict[str, Any]:
         """Its resolved configuration."""
-        return self._read("config.json")
+        return respelled(self._read("config.json"))
 
     @property
     def manifest(self) -> dict[str, Any]:
@@ -309,6 +322,19 @@ class Run:
     def begun(self) -> bool:
         """Return True if it has a manifest, whole or torn."""
         return (self.folder / "manifest.json").is_file()
+
+    @property
+    def is_free(self) -> bool:
+        """Return True if nothing but what a command left that ended as it began the run is there.
+
+        Such a command had taken the lock, and may have written the configuration, but not yet the
+        manifest: a kill or a full disk can end it in between.
+        """
+        if not self.folder.exists():
+            return True
+        names = {path.name for path in self.folder.iterdir()} if self.folder.is_dir() else {""}
+        ours = {"config.json"} if WRITER in names else set()
+        return all(name in ours or _OURS.fullmatch(name) for name in names)
 
     @property
     def torn(self) -> TornError | None:

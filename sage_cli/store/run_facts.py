@@ -19,6 +19,7 @@ import yaml
 
 from sage_cli.errors import ConfigurationError, StoreError, did_you_mean
 from sage_cli.json_value import json_value
+from sage_cli.settings.spelling import respelled
 from sage_cli.store.files import checked, storing, with_checksum, write_text
 from sage_cli.store.run import TORN, Run, evaluations
 
@@ -80,7 +81,8 @@ def _section(text: str) -> Mapping[str, Any]:
     """Return the settings of a section, of which `text` is name and JSON, by dotted name."""
     from sage_cli.json_value import leaves
 
-    return {intern(key): value for key, value in leaves(json_value(f"{{{text}}}"))}
+    section = respelled(json_value(f"{{{text}}}"))
+    return {intern(key): value for key, value in leaves(section)}
 
 
 def _written_sections(path: Path) -> dict[str, str]:

@@ -364,7 +364,7 @@ def choose_reference(model: Any, reference: str) -> None:
     TRL copies the adapter it is given to "ref" and holds the policy to that copy; without the
     copy it switches the adapter off.
     """
-    if reference == "base" and "ref" in getattr(model, "peft_config", {}):
+    if reference == "pre-sft" and "ref" in getattr(model, "peft_config", {}):
         model.delete_adapter("ref")
 
 
@@ -376,11 +376,11 @@ def check_reference(trainer: Any, batch: dict[str, Any], reference: str) -> None
     """
     model = trainer.accelerator.unwrap_model(trainer.model)
     adapted = hasattr(model, "disable_adapter")
-    if "ref_per_token_logps" not in batch or (reference == "base" and not adapted):
+    if "ref_per_token_logps" not in batch or (reference == "pre-sft" and not adapted):
         return
     names = ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask")
     rows = {name: batch[name][:_CHECKED_ROWS] for name in names}
-    with model.disable_adapter() if reference == "base" else nullcontext():
+    with model.disable_adapter() if reference == "pre-sft" else nullcontext():
         expected_BT, _ = trainer.policy_signals(rows)
     mask_BT = batch["completion_mask"][:_CHECKED_ROWS].bool()
     found_BT = batch["ref_per_token_logps"][:_CHECKED_ROWS]

@@ -115,7 +115,9 @@ class GuidedGRPOTrainer(AnchoredTrainer):
         if self.model.training:
             signals = self.tokens.drain(self.accelerator)
             if len(signals.get("entropy", ())):
-                logs |= token_statistics(signals, self.guide) | self.anchor_record(self.args.beta)
+                figures = token_statistics(signals, self.guide) | self.anchor_record(self.args.beta)
+                # TRL's logs are numbers: what is undefined is left out
+                logs |= {name: value for name, value in figures.items() if value is not None}
         super().log(logs, start_time)
 
 

@@ -202,7 +202,7 @@ def build_trainer(config: SageConfig, inputs: RlInputs, run: Run, on_step: OnSte
         stopping=stopping,
         validator=inputs.validator,
         noted=Noted([problem.id for problem in problems], hooks.reward, run.ledger, kept),
-        sample=inputs.sample if config.rollout.backend == "sampler" else None,
+        sample=inputs.sample if config.rollout.backend == "builtin" else None,
         model=inputs.model,
         paid=paid,
         reward_funcs=list(paid.functions),

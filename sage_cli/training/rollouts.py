@@ -211,9 +211,9 @@ def settled_engine(rollout: RolloutSection, processes: int) -> RolloutSection:
     backend = rollout.backend
     if backend == "auto":
         backend = _without_vllm() if obstacle else "vllm"
-    if backend == "sampler" and not holds_all_weights():
+    if backend == "builtin" and not holds_all_weights():
         raise ConfigurationError(
-            "rollout.backend 'sampler' needs all weights in each process, and the launcher spreads "
+            "rollout.backend 'builtin' needs all weights in each process, and the launcher spreads "
             "them over several",
             _INSTEAD,
         )
@@ -259,7 +259,7 @@ def _without_vllm() -> Backend:
     import torch
 
     whole = holds_all_weights() and not torch.cuda.is_available()
-    return "sampler" if whole else "transformers"
+    return "builtin" if whole else "transformers"
 
 
 def _obstacle() -> tuple[str, str] | None:
@@ -273,7 +273,10 @@ def _obstacle() -> tuple[str, str] | None:
             _INSTEAD,
         )
     if find_spec("vllm") is None:
-        return "needs vLLM, which isn't installed", f"pip install -e '.[vllm]' in the checkout of sage, or {_INSTEAD}"
+        return (
+            "needs vLLM, which isn't installed",
+            f"pip install -e '.[vllm]' in the checkout of sage, or {_INSTEAD}",
+        )
     return None
 
 

@@ -20,16 +20,19 @@ from sage_cli.grading.grades import STATUSES
 from sage_cli.guides import Guide, NoGuide
 from sage_cli.guides.divergences import k3, log_ratio
 from sage_cli.guides.guide import require_finite
-from sage_cli.guides.token_values import entropy_percentiles, guide_statistics
+from sage_cli.guides.token_values import (
+    NOISE,
+    entropy_percentiles,
+    guide_statistics,
+    share_of_largest,
+    weighted_q,
+)
 from sage_cli.methods.hooks import Generated, GradeReward, Row
 from sage_cli.settings.runs import TrackingSection
 from sage_cli.store.ledger import PromptRow, Sampled, TrainingCompletions, TrainingLedger
 from sage_cli.store.run import Run
 from sage_cli.store.run_facts import PHASES
 from sage_cli.training.training import OnStep, Safeguards
-
-_NOISE = 1e-9
-"""Nats a token below which a divergence is rounding: before the first update there is none."""
 
 
 class TokenRecord:
@@ -65,16 +68,18 @@ class TokenRecord:
         return {name: values_T.double() for name, values_T in flat.items()}
 
 
-def token_statistics(signals: dict[str, Tensor], guide: Guide) -> dict[str, float]:
+def token_statistics(signals: dict[str, Tensor], guide: Guide) -> dict[str, float | None]:
     """Return entropy, the divergences from the reference and from the anchor, and what q did.
 
     `kl/reference` is the mean of log pi - log pi_ref on the samples (Eq. 1), `kl/shaped` the same
-    less log q (Eq. 5), `kl/k3` the mean of TRL's own estimator (Eq. 38). Under the estimator `head`
+    less log q (Eq. 5), `kl/k3` the mean of TRL's own estimator (Eq. 38), `kl/k3_reference` the same
+    without log q, of which ten tokens have the share `kl/k3_top10`. Under the estimator `head`
     `kl/head` is the mean of what the loss has in k3's place, and `anchor/head_mass` of the
     policy's probability of the head. Raises TrainingError if the guide's q is not finite.
     """
     entropy_T = signals.get("entropy", torch.empty(0))
-    record = {"entropy": entropy_T.mean().item() if len(entropy_T) else math.nan}
+    entropy = entropy_T.mean().item() if len(entropy_T) else math.nan
+    record: dict[str, float | None] = {"entropy": entropy}
     record |= {f"entropy/{name}": value for name, value in entropy_percentiles(entropy_T).items()}
     if "reference" not in signals:
         return record
@@ -84,19 +89,25 @@ def token_statistics(signals: dict[str, Tensor], guide: Guide) -> dict[str, floa
     record["kl/shaped"] = log_ratio(logps_T, reference_T, log_q_T).mean().item()
     k3_T = k3(logps_T, reference_T, log_q_T)
     record["kl/k3"] = k3_T.mean().item()
+    unguided_T, held_T = k3(logps_T, reference_T), signals["held"]
+    record["kl/k3_reference"] = unguided_T.mean().item()
+    record["kl/k3_top10"] = share_of_largest(unguided_T, held_T)
     if "head" in signals:
         record["kl/head"] = signals["head"].mean().item()
         record["anchor/head_mass"] = signals["head_mass"].mean().item()
-    record |= _shares_of_rows(k3_T, signals["held"], signals.get("equal"))
+    record |= _shares_of_rows(k3_T, held_T, signals.get("equal"))
     if not isinstance(guide, NoGuide):
-        record |= {f"guide/{k}": v for k, v in guide_statistics(log_q_T, guide).items()}
+        weighted = weighted_q(log_q_T, entropy_T, unguided_T, held_T)
+        record |= {
+            f"guide/{k}": v for k, v in {**guide_statistics(log_q_T, guide), **weighted}.items()
+        }
     return record
 
 
 def _shares_of_rows(k3_T: Tensor, held_T: Tensor, equal_T: Tensor | None) -> dict[str, float]:
     """The share of the KL term, by k3, in groups of equal grades, and of tokens that it acts on."""
     record, term_T = {"anchor/rows": held_T.mean().item()}, k3_T * held_T
-    if equal_T is not None and term_T.sum() > _NOISE * len(term_T):
+    if equal_T is not None and term_T.sum() > NOISE * len(term_T):
         record["anchor/equal_groups"] = ((term_T * equal_T).sum() / term_T.sum()).item()
     return record
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from sage_cli.metrics import Counts
+from sage_cli.metrics.comparison import TrainingSeed
 from sage_cli.reports.document import SeedCounts
 from sage_cli.trials.suites.results import MethodResult, PartResult
 from sage_cli.trials.suites.trials import Overrides, trials_of, with_controls
@@ -15,10 +16,11 @@ def measured(policy, benchmark, right, n):
     return SeedCounts(policy, benchmark, 0, counts, statuses, 0, f"set-{policy}")
 
 
-def result(suite, right, n=4, sets=()):
+def result(suite, right, n=4, sets=(), *, paired=True):
     """Methods that `right` doesn't name have failed; a method may have fewer seeds than others.
 
     It has by method and benchmark, for each training seed, the right ones of n samples by problem.
+    Runs of one seed began alike if `paired`.
     """
     seeds = max((len(next(iter(by.values()))) for by in right.values()), default=1)
     overrides = Overrides(("tiny",), (f"evaluation.samples={n}", *sets), seeds)
@@ -35,5 +37,9 @@ def result(suite, right, n=4, sets=()):
             if by_benchmark and one.seed < len(next(iter(by_benchmark.values())))
         ]
         why = None if by_benchmark is not None else "out of memory: the GPU is full"
-        methods.append(MethodResult(trial, by_seed, why))
+        began = [
+            None if trial.is_initial else TrainingSeed(one.seed + 1, "start", one.policy.label)
+            for one in trial.replicates[: len(by_seed)]
+        ]
+        methods.append(MethodResult(trial, by_seed, why, began if paired else ()))
     return PartResult(with_controls(suite, trials), methods, {})

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from sage_cli.grading.mathematics.expression import compare, constant, same_equation
+from sage_cli.grading.mathematics.bound import BINDER, rename_bound
+from sage_cli.grading.mathematics.expression import compare, constant, same_equation, same_sum
 from sage_cli.grading.mathematics.notation import (
     GREEK,
     defines,
@@ -22,12 +23,14 @@ from sage_cli.grading.mathematics.notation import (
 )
 from sage_cli.grading.mathematics.numbers import (
     Number,
+    is_counted,
     read_number,
     read_unit,
     same_unit,
     with_point,
     within,
 )
+from sage_cli.grading.mathematics.pieces import Piece, read_pieces, same_pieces
 from sage_cli.grading.mathematics.quantities import read_quantity, same_amount, without_unit
 from sage_cli.grading.mathematics.structure import (
     Solutions,
@@ -48,6 +51,7 @@ from sage_cli.grading.mathematics.values import close, is_real
 Prove = Callable[[str, str], bool]
 """(gold, answer), normalised, -> True if algebra finds them equal."""
 
+_UNIT_VECTOR = re.compile(r"\\hat\{([ijk])\}")
 _NAMES = re.compile(r"\\text ?\{[^{}]*\}|\\[A-Za-z]+|[A-Z]")
 _ANGULAR = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc|cis)")
 _EMPTY = r"\emptyset"
@@ -57,6 +61,10 @@ _NOTHING = re.compile(
 _UNORDERED = ("set", "list", "either")
 _ACCEPTED = {**dict.fromkeys(_UNORDERED, _UNORDERED), "()": ("list",)}
 """Kinds of answer that a kind of gold accepts: brackets may be left out, not exchanged."""
+_BY_CASES = re.compile(r"\\begin ?\{(?:[dr]?cases|array)\}|(?<![A-Za-z])if(?![A-Za-z])")
+_ORDER = re.compile(r"([<>≤≥])")
+_SUM = re.compile(r"\\(?:sum|prod)_")
+_UNCOMPUTED = re.compile(r"\\(?:sum|prod|int|lim)(?![a-z])")
 _RATIO = re.compile(r"(\d{1,9}):(\d{1,9})")
 _SPAN = re.compile(r"(\d+(?:\.\d+)?(?:-\d+(?:\.\d+)?)+)(.*)", re.ASCII)
 _HYPHEN = re.compile(
@@ -93,7 +101,7 @@ class Equality:
 
     def __call__(self, gold_text: str, answer_text: str) -> bool | None:
         """Return True if the answer equals the gold; both as written."""
-        gold, answer = normalise(gold_text), normalise(answer_text)
+        gold, answer = _with_unit_vectors(gold_text, normalise(gold_text), normalise(answer_text))
         same = gold == answer != "" or self.equal(gold, stated(answer))
         if not same_order(gold_text, gold, stated(answer)):
             return False
@@ -125,6 +133,13 @@ class Equality:
             return self._same_rounded(gold, answer)
         if (same := self._same_quantity(gold, answer)) is not None:
             return same
+        pieces = read_pieces(gold) if _BY_CASES.search(gold) else None
+        if pieces is not None:
+            return self._same_pieces(pieces, answer)
+        if BINDER.search(gold) and BINDER.search(answer):
+            gold, answer = rename_bound(gold, answer)
+            if gold == answer:
+                return True
         name, number = _named_number(gold)
         if number is not None:
             is_right = self._is_number(name, number, answer)
@@ -147,6 +162,8 @@ class Equality:
             if regions[0] and regions[1]:
                 names = regions[0][1] | regions[1][1]
                 return len(names) < 2 and same_region(regions[0][0], regions[1][0])
+        if (same := self._same_chain(gold, answer)) is not None:
+            return same
         assigned = read_solutions(gold) if "=" in gold else None
         answered = read_solutions(answer) if "=" in answer else None
         if assigned and (answered or "=" not in answer or "∨" in answer):
@@ -193,6 +210,21 @@ class Equality:
             return bool(decimal and value) and self.equal(gold, value)
         return self.equal(gold, decimal)
 
+    def _same_pieces(self, gold: list[Piece], answer: str) -> bool | None:
+        """Compare a function by cases, by its values or row by row."""
+        pieces = read_pieces(answer)
+        if pieces is None:
+            *names, last = split(answer, "=")
+            return all(map(is_name, names)) and same_pieces(gold, last) is True
+        same = same_pieces(gold, pieces)
+        if same is not None or len(pieces) != len(gold):
+            return same is True
+        rows, others = (
+            [f"({piece.value},{piece.condition or 'otherwise'})" for piece in side]
+            for side in (gold, pieces)
+        )
+        return same_items(rows, others, self.equal, _exactly)
+
     def _same_quantity(self, gold: str, answer: str) -> bool | None:
         """Return True if the answer is the gold's amount in another unit, as 2500 g for 2.5 kg.
 
@@ -232,6 +264,8 @@ class Equality:
         number = read_number(written, spoken=True)
         if number is None or not same_unit(gold.unit, number.unit):
             return False
+        if not is_counted(number, gold.unit):
+            return False
         # the percent sign may be left out: 25 beside 25%
         percent = not number.unit and within(gold.bare, number.value, self.tolerance)
         if not percent and not within(gold.value, number.value, self.tolerance):
@@ -245,6 +279,13 @@ class Equality:
             and any(close(exact, value, self.tolerance) for exact in (number.value, number.bare))
             for value in values
         )
+
+    def _same_chain(self, gold: str, answer: str) -> bool | None:
+        """Return True if chains of inequalities are one, as 0<a<b and b>a>0; None of others."""
+        chains = _ascending(gold), _ascending(answer)
+        if chains[0] is None or chains[1] is None or chains[0][1] != chains[1][1]:
+            return None
+        return all_true(map(self.equal, chains[0][0], chains[1][0])) or None
 
     def _are_solutions(
         self, gold: Solutions, answered: Solutions | None, answer: str
@@ -317,6 +358,9 @@ class Equality:
         *names, last = split(answer, "=")
         if gold_names:
             name = gold_names[0]
+            # y names the value of f(x), unless there is another y
+            if names == ["y"] and _ARGUMENT.fullmatch(name) and "y" not in letters(gold + last):
+                return self._same_expression(gold_last, last)
             if names and (renamed := _with_argument_of(name, names[0], answer, letters(gold))):
                 return self._same_leaf(gold, renamed)
             if names and (len(letters(gold)) > 1 or not is_symbol(name)):
@@ -328,17 +372,29 @@ class Equality:
                 return False
         if (number := read_number(gold_last)) is not None:
             return self._is_number(gold_names[0] if gold_names else "", number, answer)
-        if not all(defines(member, last) or compare(member, last) for member in names):
+        if self.prove is None and any(map(_SUM.search, names)):
+            return None
+        if not all(
+            defines(member, last) or compare(member, last) or same_sum(member, last)
+            for member in names
+        ):
             return False
         return self._same_expression(gold_last, last)
 
     def _same_expression(self, gold: str, answer: str) -> bool | None:
         if gold == answer:
             return True
+        if _UNCOMPUTED.search(answer) and not _UNCOMPUTED.search(gold):
+            return False  # nobody has computed it yet
         if self.tolerance is not None:
             values = constant(gold), constant(answer)
             if None not in values:
                 return close(*values, self.tolerance)
+        if _SUM.search(gold):
+            if self.prove is None:
+                return None
+            if (same := same_sum(gold, answer)) is not None:
+                return same
         same = compare(gold, answer)
         if same and constant(gold) is not None:
             return True
@@ -368,6 +424,21 @@ class Equality:
         return self.prove(*_with_distinct_letters(gold, answer)) if self.prove else None
 
 
+def _with_unit_vectors(written: str, gold: str, answer: str) -> tuple[str, str]:
+    """Return both with plain i, j, k where one has them plain and the gold allows it.
+
+    It does if its vectors are bold, which a plain text can't show, or if two of the letters stand
+    there, so that nobody takes them for variables.
+    """
+    hatted = [bool(_UNIT_VECTOR.search(text)) for text in (gold, answer)]
+    if hatted[0] == hatted[1]:
+        return gold, answer
+    plain = answer if hatted[0] else gold
+    if "hat" in written and len(letters(plain) & {"j", "k"} | ({"i"} & set(plain))) < 2:
+        return gold, answer
+    return _UNIT_VECTOR.sub(r"\1", gold), _UNIT_VECTOR.sub(r"\1", answer)
+
+
 def _named_number(gold: str) -> tuple[str, Number | None]:
     """Return the number that a gold is, and the name that it assigns it to."""
     name, equals, value = gold.rpartition("=")
@@ -382,6 +453,17 @@ def _with_argument_of(name: str, other: str, answer: str, taken: frozenset[str])
     if function[2] in letters(answer):
         return None
     return re.sub(rf"(?<![\\A-Za-z]){same[2]}(?![A-Za-z])", function[2], answer)
+
+
+def _ascending(text: str) -> tuple[list[str], list[str]] | None:
+    """Return the members of a<b≤c, or of c≥b>a, from the smallest, and the relations."""
+    if not _ORDER.search(text) or "," in text or "∨" in text:
+        return None
+    parts = _ORDER.split(text)
+    members, relations = parts[::2], parts[1::2]
+    if len(relations) > 1 and all(relation in ">≥" for relation in relations):
+        members, relations = members[::-1], ["<≤"[">≥".index(r)] for r in relations[::-1]]
+    return (members, relations) if len(relations) > 1 else None
 
 
 def _residue(text: str) -> tuple[str, int]:

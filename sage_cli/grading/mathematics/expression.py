@@ -40,6 +40,7 @@ _FUNCTIONS = {
     r"\log": "log",
 }
 """The functions of LaTeX and their names in mpmath."""
+_SUMS = (r"\sum", r"\prod")
 _OPERATORS = {r"\max": max, r"\min": min}
 _BEGINS_FACTOR = {".", "(", "{", "[", r"\frac", r"\sqrt", r"\binom", r"\abs", r"\norm"}.union(
     _FUNCTIONS, _OPERATORS, GREEK, ACCENTS
@@ -61,15 +62,21 @@ class UnreadableError(ValueError):
 @lru_cache(maxsize=4096)
 def read_expression(text: str) -> tuple[Evaluate, frozenset[str]] | None:
     """The function of a point that the normalised `text` is, and its symbols, if readable."""
-    while text != (text := _MAGNITUDE.sub(r"\\abs{\1}", _NORM.sub(r"\\norm{\1}", text))):
-        pass
-    if not text.replace("π", "").replace("°", "").isascii():
+    parser = _parser_of(text)
+    if parser is None:
         return None
-    parser = _Parser(_TOKEN.findall(text))
     try:
         return parser.whole(), frozenset(parser.symbols)
     except (ValueError, RecursionError):
         return None
+
+
+def _parser_of(text: str) -> _Parser | None:
+    while text != (text := _MAGNITUDE.sub(r"\\abs{\1}", _NORM.sub(r"\\norm{\1}", text))):
+        pass
+    if not text.replace("π", "").replace("°", "").isascii():
+        return None
+    return _Parser(_TOKEN.findall(text))
 
 
 def value_at(evaluate: Evaluate, at: Arithmetic) -> Value | None:
@@ -95,6 +102,8 @@ class _Parser:
         self.place = 0
         self.depth = 0
         self.symbols: set[str] = set()
+        self.bound: list[str] = []
+        self.limits: set[str] | None = None  # the symbols in limits of sums, where sums are read
 
     @property
     def next(self) -> str:
@@ -157,9 +166,9 @@ class _Parser:
             return factors[0][1]
         return lambda at: at.product([(inverse, factor(at)) for inverse, factor in factors])
 
-    @staticmethod
-    def _starts_factor(token: str) -> bool:
-        return token[:1].isalnum() or token[:1] == "." or token in _BEGINS_FACTOR
+    def _starts_factor(self, token: str) -> bool:
+        begins = token[:1].isalnum() or token[:1] == "." or token in _BEGINS_FACTOR
+        return begins or (token in _SUMS and self.limits is not None)
 
     def power(self) -> Evaluate:
         base = self.atom()
@@ -207,6 +216,8 @@ class _Parser:
             return self._root()
         if token in _FUNCTIONS:
             return self._function(token)
+        if token in _SUMS and self.limits is not None:
+            return self._sum(product=token == r"\prod")
         if token in _OPERATORS:
             choose, members = _OPERATORS[token], self.arguments()
             return lambda at: choose((member(at) for member in members), key=as_float)
@@ -282,7 +293,31 @@ class _Parser:
             applied = _quotient(applied, _of(lambda at, value: at.function("log", value), base))
         return applied if exponent is None else _of(Arithmetic.power, applied, exponent)
 
+    def _sum(self, *, product: bool) -> Evaluate:
+        """Return a finite sum: its index runs over the whole numbers between its limits."""
+        assert self.limits is not None
+        for expected in ("_", "{"):
+            self.take(expected)
+        name = self.take()
+        self.take("=")
+        outer = set(self.symbols)
+        self.symbols.clear()
+        low = self.sum()
+        for expected in ("}", "^"):
+            self.take(expected)
+        high = self.argument()
+        self.limits |= self.symbols - set(self.bound)
+        if name in self.symbols or not (name.isalpha() and len(name) == 1):
+            raise UnreadableError(name)
+        self.bound.append(name)
+        term = self.product()
+        self.bound.pop()
+        self.symbols = (self.symbols - {name}) | outer
+        return lambda at: at.series(name, term, low(at), high(at), product=product)
+
     def _symbol(self, token: str) -> Evaluate:
+        if token in self.bound:
+            return self.symbol(token)
         if token in ACCENTS:
             token += self._group()
         elif token == r"\text":
@@ -412,6 +447,50 @@ def _agree(
         if needed > _MAX_DIGITS:
             return None
         digits = needed
+
+
+_COUNTS = (*range(1, 9), *range(9, 25), 30, 41, 57, 80)
+"""Where a sum and its closed form are compared: 1 to 8 and twenty larger numbers."""
+
+
+@lru_cache(maxsize=1024)
+def _read_sum(text: str) -> tuple[Evaluate, frozenset[str], frozenset[str]] | None:
+    """Return what `read_expression` does with finite sums, and the symbols in their limits."""
+    parser = _parser_of(text)
+    if parser is None:
+        return None
+    parser.limits = set()
+    try:
+        evaluate = parser.whole()
+    except (ValueError, RecursionError):
+        return None
+    return evaluate, frozenset(parser.symbols), frozenset(parser.limits)
+
+
+def same_sum(gold: str, answer: str) -> bool | None:
+    """Return True if a finite sum or product has the answer's value for every tried limit.
+
+    Values are exact where the terms are rational. None where one can't be read. The gold is the
+    sum: a sum that nobody has computed is no answer to its closed form.
+    """
+    of_gold, of_answer = _read_sum(gold), _read_sum(answer)
+    if of_gold is None or of_answer is None:
+        return None
+    if of_gold[1] != of_answer[1] or len(of_gold[2]) > 1 or not of_answer[2] <= of_gold[2]:
+        return None
+    compared = 0
+    for count in _COUNTS if of_gold[2] else (1,):
+        with LOCK:
+            at = Arithmetic(_DIGITS, point_of(of_gold[1], count))
+            at.symbols.update(dict.fromkeys(of_gold[2], Fraction(count)))
+            value = value_at(of_gold[0], at)
+            other = value_at(of_answer[0], at)
+        if value is None:  # a sum without terms, as from 2 to 1
+            continue
+        if other is None or not close(value, other, None):
+            return False
+        compared += 1
+    return True if compared >= len(_COUNTS) - 3 or (compared and not of_gold[2]) else None
 
 
 def same_equation(gold: Sequence[str], answer: Sequence[str]) -> bool | None:

@@ -67,6 +67,7 @@ SYMBOLS = {
     "lvert": "|", "rvert": "|", "vert": "|", "mid": "|", "colon": ":", "backslash": r"\setminus ",
     "lVert": "‖", "rVert": "‖", "Vert": "‖",
     "quad": ", ", "qquad": ", ", "newline": ", ",
+    **dict.fromkeys(words("dots cdots dotsc dotsb dotsm dotso hdots"), r"\ldots "),
 }  # fmt: skip
 DROPPED = words(
     "left right big Big bigg Bigg bigl bigr Bigl Bigr displaystyle textstyle limits boxed fbox "
@@ -183,8 +184,18 @@ _OVERLINED = re.compile(r"(?:\d\u0305)+")
 _OVER = re.compile(r"\{([^{}]*)\\(over|choose)(?![A-Za-z])([^{}]*)\}")
 _SPECIAL = re.compile(
     r"\\(?:\||mathrm|mathbf|operatorname|rm|bm|boldsymbol|(?:text)?color|[hv]?phantom|[hv]space|tag"
-    r"|label|over|choose|vec|hat|nabla|land|wedge|lor|vee)|[∧∨]"
+    r"|label|over|choose|vec|(?:wide)?hat|nabla|land|wedge|lor|vee)|[∧∨]"
 )
+_BOLD = r"\\(?:mathbf|boldsymbol|bm|bf)"
+_ACCENT = r"\\(?:wide)?hat"
+_UNIT = r"(?:\\[ij]math|[ijk])(?![A-Za-z])"
+_UNIT_VECTOR = re.compile(
+    rf"(?:{_BOLD}|{_ACCENT})\s*(?:{_UNIT}|\{{\s*(?:{_UNIT}|(?:{_BOLD}|{_ACCENT})\s*"
+    rf"(?:{_UNIT}|\{{\s*{_UNIT}\s*\}}))\s*\}})"
+)
+r"""\hat{i}, \mathbf{i}, \hat{\imath} and \hat{\mathbf{i}}"""
+_ARROW_UNIT = re.compile(r"\\(?:vec|overrightarrow)\s*\{?\s*([ijk])(?![A-Za-z])\s*\}?")
+_UNIT_NAME = re.compile(r"(?<![A-Za-z])([ijk])(?:math)?(?![A-Za-z])")
 _UPRIGHT = re.compile(r"\\(?:mathrm|operatorname|rm)\s*(?:\{\s*([eid])\s*\}|\s([eid])(?![A-Za-z]))")
 _UNSEEN = re.compile(
     r"\\(?:color|[hv]?phantom|[hv]space|tag|label)\s*\{[^{}]*\}|\\textcolor\s*\{[^{}]*\}"
@@ -233,6 +244,12 @@ _OUTWARD_BEGIN = re.compile(r"(?:^|(?<=[∪∈∨, ])|(?<=setminus))\]")
 _OUTWARD_END = re.compile(r"\[(?=$|[∪∨,]|\\setminus)")
 _ABOUT = re.compile(r"\\sim(?![A-Za-z]) ?(?=-?[.\d])")
 """Before a number \\sim rounds; between figures it says that they are similar."""
+_ENDLESS = re.compile(
+    r"(?:\\text ?\{ ?)?\b(negative|minus|positive) infinity\b ?(?(1)\}?)", re.IGNORECASE
+)
+_PROVED = re.compile(
+    r"[\s,.;]*(?:\\q?quad)?\s*(?:\\text\s*\{)?\s*(?<![A-Za-z])(?:Q\.\s?E\.\s?D\.?|QED)\s*\}?\s*\Z"
+)
 _USELESS_SPACE = re.compile(r"(?<![0-9A-Za-z.]) | (?![0-9A-Za-z.])")
 
 
@@ -249,6 +266,8 @@ def gold_text(gold: object) -> str:
 def normalise(text: str) -> str:
     """Return the normal form of a gold or an answer of at most MAX_LENGTH characters."""
     text = _without_markup(text.rstrip("\\ "))
+    if "Q" in text:
+        text = _PROVED.sub("", text)
     if _SPECIAL.search(text):
         text = _special_notation(text)
     text = (text if text.isascii() else _ascii(text)).replace(";", ", ")
@@ -259,7 +278,13 @@ def normalise(text: str) -> str:
         text = _SYSTEM.sub(r"\2", _ROW_END.sub(r"\\\\", text))
     text = re.sub(r"(?<=[\w)}])\*\*(?=[\w({+-])", "^", text).replace("**", "")
     text = re.sub(r"\\!\s*", "", _one_line(text)).replace("{,}", ",")
-    text = text.replace("!=", "≠").replace("<=", "≤").replace(">=", "≥").replace("==", "=")
+    text = (
+        text.replace("...", r"\ldots ")
+        .replace("!=", "≠")
+        .replace("<=", "≤")
+        .replace(">=", "≥")
+        .replace("==", "=")
+    )
     text = re.sub(r"\^\s*(?:\{\s*\\circ\s*\}|\\circ(?![A-Za-z])|(?<=\d\^)o(?![A-Za-z]))", "°", text)
     if " x" in text:
         text = _TIMES_POWER.sub(r" * 10", text)
@@ -276,6 +301,7 @@ def normalise(text: str) -> str:
     if "," in text and not any(bracket in text for bracket in ("(", "[", r"\{", r"\langle")):
         text = _GROUPED.sub(lambda m: m[0].replace(",", ""), text)  # 100, 200 stay two numbers
     text = _TEXT_OF_FUNCTION.sub(_one_function, text)
+    text = _ENDLESS.sub(lambda m: f" {'-' if m[1].lower() != 'positive' else ''}∞", text)
     text = " ".join(_WORD.sub(_one_word, text).split())  # or patterns try each of many spaces
     text = _OR.sub("∨", text) if "or" in text else text
     if "and" in text:
@@ -320,6 +346,10 @@ def _ascii(text: str) -> str:
 
 def _special_notation(text: str) -> str:
     r"""Return the text with one notation for \over, \choose, upright e, norms, p ∧ q, a × b."""
+    crossed = _VECTOR.search(text)
+    text = _UNIT_VECTOR.sub(_one_unit_vector, text)
+    if len(set(_ARROW_UNIT.findall(text))) > 1:  # alone \vec{k} is a wave's vector
+        text = _ARROW_UNIT.sub(_one_unit_vector, text)
     text = _UNSEEN.sub(" ", _UPRIGHT.sub(lambda m: m[1] or m[2], text)).replace(r"\|", "‖")
     if r"\over" in text or r"\choose" in text:
         text = f"{{{text.strip(' $')}}}"
@@ -329,7 +359,12 @@ def _special_notation(text: str) -> str:
             text = text[: over.start()] + fraction + text[over.end() :]
     if _LOGIC.search(text) and not _NO_LOGIC.search(text):
         text = _LOGIC.sub(lambda m: "⋁" if m[1] else "⋀", text)
-    return _TIMES.sub("⨯", text) if _VECTOR.search(text) else text
+    return _TIMES.sub("⨯", text) if crossed else text
+
+
+def _one_unit_vector(match: re.Match[str]) -> str:
+    letter = _UNIT_NAME.search(match[0])
+    return rf"\hat{{{letter[1]}}}" if letter else match[0]
 
 
 def _binomial(match: re.Match[str]) -> str:
@@ -486,6 +521,11 @@ _NO_WORD = re.compile(r"\\[A-Za-z]+(?: ?\{[^{}]*\})?|_\{\w+\}")
 _ARTICLE = re.compile(r"(?:the|an?) (?=[^\W\d]{2})", re.IGNORECASE)
 
 
+_PROPERTIES = words("even odd prime composite rational irrational real complex imaginary natural")
+_HAS_PROPERTY = re.compile(r"(?<=[a-z]) (?:number|integer|function)[ .]*$")
+"""What an even number is beside the gold `even`."""
+
+
 def is_word(text: str) -> bool:
     """Return True if bare letters are a word or several, and no product of variables."""
     if not _LETTER_WORDS.fullmatch(text):
@@ -498,7 +538,7 @@ def is_word(text: str) -> bool:
 
 
 _RELATION = re.compile(r"[<>=≤≥≠≈]+")
-_CHOICE = re.compile(r"\(?([A-Z])\)?")
+_CHOICE = re.compile(r"\(? ?([A-Z]) ?\)?|\[ ?([A-Z]) ?\]")
 _CHOSEN = re.compile(
     r"(?:(?:[Oo]ption|[Cc]hoice|[Aa]nswer) ?)?\(?([A-Z])(?:\)|:|\.(?!\d)|(?<=[a-z] [A-Z]))(.*)"
 )
@@ -519,7 +559,7 @@ _POINTS = re.compile(r"(\\(?:angle|triangle) )([A-Z]{2,})")
 def same_wording(gold: str, answer: str) -> bool | None:
     """Return True or False if the normalised gold is no formula; None if it is one."""
     if choice := _CHOICE.fullmatch(TEXT.sub(r"\1", gold).strip()):
-        return choice[1] == _chosen(answer)
+        return (choice[1] or choice[2]) == _chosen(answer)
     numerals = _digits(gold), _digits(answer)
     if numerals[0] or (numerals[1] and not _PREFIXED.fullmatch(answer)):
         return numerals[0] == numerals[1]
@@ -535,6 +575,8 @@ def same_wording(gold: str, answer: str) -> bool | None:
     spelled = [_SPELLED_WORD.findall(_NO_WORD.sub(" ", text)) for text in (gold, answer)]
     is_text = TEXT.fullmatch(gold) or is_word(TEXT.sub(r" \1 ", gold).strip())
     if is_text or any(map(is_word, spelled[0])):
+        if _plain_word(gold) in _PROPERTIES:
+            answer = _HAS_PROPERTY.sub("", TEXT.sub(r"\1", answer))
         same = _plain_word(gold) == _plain_word(answer)
         # other words differ, even if they are made of the same letters; a list's may change places
         return same or (
@@ -555,7 +597,7 @@ def _chosen(answer: str) -> str | None:
     """Return the letter of a choice, with its text or without; None for several or none."""
     text = " ".join(TEXT.sub(r" \1 ", answer).split()).replace("( ", "(")
     if alone := _CHOICE.fullmatch(text):
-        return alone[1]
+        return alone[1] or alone[2]
     chosen = _CHOSEN.fullmatch(text)
     return chosen[1] if chosen and not _OTHER_CHOICE.search(chosen[2]) else None
 
@@ -594,8 +636,8 @@ def _may_be_ratio(text: str) -> bool:
 _SPOKEN = re.compile(r"[A-Za-z][ ,:'(}]|^[#=∴⇒→]|\(")
 _REMARK = re.compile(
     r",? ?\\text ?\{ ?for (?:all|every|any|each) ?\}[^=<>≤≥]*$"
-    r"|(?<=^yes), ?[a-z]+ (?:is|are|do|does|can)$"
-    r"|(?<=^no), ?[a-z]+ (?:is|are|do|does|can)(?: ?not|n't)$"
+    r"|(?<=^yes),? ?[a-z]+ (?:is|are|do|does|can|will|was|were|has|have)$"
+    r"|(?<=^no),? ?[a-z]+ (?:is|are|do|does|can|will|was|were|has|have)(?: ?not|n't)$"
     r"| ?(?:\\text ?\{ ?)?(?<!^)\((?:since|because|about|approximately|roughly|i\.e\.)[ ,}]"
     r"[^()]*\)$",
     re.IGNORECASE,
@@ -628,6 +670,9 @@ def stated(text: str) -> str:
     """
     if not _SPOKEN.search(text):
         return text
+    if text.startswith(r"\text{") and closing(text, 5) == len(text) - 1:
+        inside = text[6:-1].strip()  # Yes, it is
+        text = text if _REMARK.sub("", inside) == inside else inside
     text = _OPENING.sub("", _REMARK.sub("", text), count=1)
     plain = text
     if text.startswith(r"\text{"):

@@ -66,6 +66,20 @@ _PREFIXED = words(
 )
 Dimensions = frozenset[tuple[str, int]]
 """Base dimensions with their exponents."""
+_PLURALS = words(
+    "children men women feet teeth mice geese oxen fish sheep deer dice data salmon shrimp species "
+    "series aircraft radii foci loci nuclei formulae maxima minima extrema polyhedra criteria "
+    "bacteria buses axes bases yuan baht rand kuna dong renminbi rpm atm bar torr db decibel amu "
+    "dalton lux lumen psi mmhg au ly dyne bushel sun sol earth jupiter mag dex gauss siemens u "
+    "becquerel person"
+)
+"""Nouns in the plural without an s, and units whose size isn't needed."""
+_NO_NOUN = re.compile(
+    r"^(?:(?:over|under)?estimat|approx|exclu|exce[ep]|imagin|fail|miss|mistak|error|lack|seem|appear"
+    r"|differ|remov|cancel|disput|alleg|suppos|presum|guess|doubt|theor|hypoth|pretend|den[iy]|plus"
+    r"|minus|less|thus|as$|perhaps|besides|always|sometimes|backwards|upwards|downwards|others?$|yes$)"
+)
+_ADJECTIVE = re.compile(r"(?:ed|ly|able|ible|ous|ary|ive|ate|ish|ful|ing|ent|ant|al)$")
 _CUSTOMARY = words("mm cm km kg ml mL kN kW")
 _POWERS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
 _TEMPERATURES = {
@@ -79,6 +93,7 @@ _COMMANDS = {r"\AA": " angstrom ", r"\Omega": "ohm", "^{''}": " arcsecond ", "''
 _FILLERS = re.compile(
     r"\b(?:in (?:total|all)|altogether|total|such|left|remaining|different|distinct|possible|"
     r"solar|positive|whole|full|any)\b"
+    r"|(?<=[A-Za-z]) (?:old|long|wide|high|tall|deep|thick|apart|away)\b"
     r"|(?<=[A-Za-z]) each$|(?<=[A-Za-z]) of [A-Za-z ]+$"
 )
 _PER = re.compile(r"(?:^| )(?:an?|each|every) (?=[A-Za-z]{2})")
@@ -140,6 +155,30 @@ def _written_out(text: str) -> str:
     text = _UNIT_FRACTION.sub(r"\1/\2", text)
     text = re.sub(r"^\s*(?:\[(.*)\]|\((.*)\))$", r"\1\2", text)
     return re.sub(r"(?<![A-Za-z^_ ])\{ ?([A-Za-z]*) ?\}", r"\\text{\1}", text)
+
+
+def is_counted(number: Number, gold: str) -> bool:
+    """Return True if what follows a number is counted by it, and doesn't take it back.
+
+    27 marbles are 27; of 27 excluded, 27 imaginary, 27 approx nobody knows. A noun is a plural, one
+    of a single thing or the gold's own; `per lap` counts nothing.
+    """
+    of_gold = gold.split()
+    nouns = [
+        name
+        for name in number.unit.split()
+        if "^-" not in name and name not in of_gold and unit_size(name) is None
+    ]
+    single = 0 < abs(number.value) <= 1
+    return all(
+        not _NO_NOUN.search(noun)
+        and (
+            noun in _PLURALS
+            or (noun.endswith("s") and not noun.endswith(("ss", "us", "is")))
+            or (single and not _ADJECTIVE.search(noun))
+        )
+        for noun in (name.partition("^")[0] for name in nouns)
+    )
 
 
 def same_unit(gold: str, answer: str) -> bool:
@@ -248,6 +287,7 @@ _REPEATING = re.compile(
     r"(\d*)\.(\d*)(?:\\dot ?\{?(\d)\}?(\d*)\\dot ?\{?(\d)\}?"
     r"|\\(?:overline|bar|dot) ?(?:\{(\d+)\}|(\d))|\((\d+)\))", re.ASCII,
 )  # fmt: skip
+_ORDINAL = re.compile(r"(\d{1,15}) ?\^?\{? ?(?:\\text ?\{ ?)?(st|nd|rd|th) ?\}?\}?", re.ASCII)
 _GOES_ON = re.compile(r"(\d*)\.(\d{1,40})(?:\.\.\.|\\[lc]?dots)", re.ASCII)
 _PERIOD = re.compile(r"(\d*?)(?:(\d)\2{2,}|(\d{2,}?)\3+)", re.ASCII)
 """Digits of which the last, three times at least, or the last few, twice at least, repeat."""
@@ -351,6 +391,9 @@ def _unsigned(text: str) -> tuple[Fraction, str] | None:
         return power, text[match.end() :]
     if text[:1].isalpha():
         return _spelled(text)
+    if ordinal := _ORDINAL.fullmatch(text):
+        number = int(ordinal[1])
+        return (Fraction(number), "") if ordinal[2] == _ending(number) else None
     if not (match := _PLAIN.match(text)):
         return None
     value, rest = Fraction(match[0]), text[match.end() :]
@@ -359,6 +402,12 @@ def _unsigned(text: str) -> tuple[Fraction, str] | None:
         part = _ratio(top, bottom, rest.lstrip()[part_of_mixed.end() :])
         return _mixed(match[0], part)
     return _scaled(value, rest)
+
+
+def _ending(number: int) -> str:
+    """Return the ending of an ordinal: st of 21st, th of 11th."""
+    teen = number % 100 // 10 == 1
+    return "th" if teen else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
 
 
 def _mixed(whole: str, part: tuple[Fraction, str] | None) -> tuple[Fraction, str] | None:

@@ -202,7 +202,7 @@ def read_region(text: str) -> tuple[Region, set[str]] | None:
     if outside := _OUTSIDE.fullmatch(text):
         members = outside[2] or outside[3] or outside[4]
         inside = read_region(members if members[0] in "([\\" else rf"\{{{members}\}}")
-        return inside and (_complement(inside[0]), {outside[1] or ""} - {""})
+        return inside and (complement(inside[0]), {outside[1] or ""} - {""})
     conditions = split(text, ",")
     if len(conditions) > 1 and all(map(_CONDITION.search, conditions)):
         return _joined([read_region(condition) for condition in conditions], "list")
@@ -240,9 +240,9 @@ def _joined(
     if len(regions) < len(parts) or len(names) > 1:
         return None
     union = _merged([interval for region in regions for interval in region])
-    outer = [interval for region in regions for interval in _complement(region)]
-    both = _complement(_merged(outer))
-    if kind == "list" and (len(names) != 1 or (both and _complement(union))):
+    outer = [interval for region in regions for interval in complement(region)]
+    both = complement(_merged(outer))
+    if kind == "list" and (len(names) != 1 or (both and complement(union))):
         return None
     return (both if kind == "⋀" else both or union if kind == "list" else union), names
 
@@ -265,7 +265,8 @@ def _merged(region: Region) -> Region:
     return merged
 
 
-def _complement(region: Region) -> Region:
+def complement(region: Region) -> Region:
+    """Return the rest of the real line."""
     cuts = [_LOWEST, *(cut for interval in _merged(region) for cut in interval), _HIGHEST]
     return _merged(list(zip(cuts[::2], cuts[1::2], strict=True)))
 

@@ -7,7 +7,7 @@ warrants.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from threading import RLock
@@ -28,6 +28,7 @@ _MAX_BITS = 4096
 _MAX_MAGNITUDE = 64
 """Bits of an exponent: e to the 2^64 is still a float, and what is larger has no value."""
 _MAX_FACTORIAL = 10_000
+_MAX_TERMS = 1_000
 _MAX_WORK = 3e8
 """A function costs the square of its digits in work; 3e8 is about a third of a second."""
 _RELATIVE = 1e-25
@@ -163,6 +164,33 @@ class Arithmetic:
     def degrees(self, value: Value) -> Value:
         """Return an angle of so many degrees."""
         return self.product([(False, value), (False, +_MP.pi), (True, Fraction(180))])
+
+    def series(
+        self,
+        name: str,
+        term: Callable[[Arithmetic], Value],
+        low: Value,
+        high: Value,
+        *,
+        product: bool,
+    ) -> Value:
+        """Return the sum or product of a term over the whole numbers `low` to `high`."""
+        if not all(isinstance(end, Fraction) and end.denominator == 1 for end in (low, high)):
+            raise ValueError("not whole limits")
+        if not 0 <= high - low < _MAX_TERMS:
+            raise ValueError("no terms, or too many")
+        outer = self.symbols.get(name)
+        values = []
+        for index in range(int(low), int(high) + 1):
+            self._spend(10)
+            self.symbols[name] = Fraction(index)
+            values.append(term(self))
+        self.symbols.pop(name)
+        if outer is not None:
+            self.symbols[name] = outer
+        if product:
+            return self.product([(False, value) for value in values])
+        return self.total(values)
 
     def opaque(self, name: str, values: Sequence[Value]) -> Value:
         """Return the value of a function of which only the name is known: any would do."""

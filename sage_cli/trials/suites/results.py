@@ -12,16 +12,17 @@ import numpy as np
 
 from sage_cli.errors import ConfigurationError, SageError
 from sage_cli.metrics import About, Counts, Side, pooled
-from sage_cli.metrics.comparison import by_run
-from sage_cli.metrics.counts import FloatArray
+from sage_cli.metrics.comparison import TrainingSeed
 from sage_cli.metrics.intervals import Resampling, holm
 from sage_cli.metrics.power import POWER
+from sage_cli.models.compatibility import training_seed
 from sage_cli.models.planned import state
 from sage_cli.problems.registry import shown_name
 from sage_cli.reports.comparison_report import (
     AVERAGE,
     AVERAGE_NOTE,
     DIFFERENCE_COLUMNS,
+    NOT_BELOW,
     Contrast,
     adjusted,
     average_of,
@@ -62,6 +63,8 @@ class MethodResult:
     trial: Trial
     measured: Sequence[Measurements]
     why: str | None = None
+    seeds: Sequence[TrainingSeed | None] = ()
+    """What each measured training run began with."""
 
     @property
     def label(self) -> str:
@@ -100,7 +103,7 @@ class MethodResult:
     def side(self, benchmark: str) -> Side:
         """Its models on a benchmark, one for each replicate."""
         runs = tuple([measurement.counts for measurement in by[benchmark]] for by in self.measured)
-        return Side(self.label, runs, base=self.trial.is_initial)
+        return Side(self.label, runs, base=self.trial.is_initial, seeds=tuple(self.seeds))
 
     def spread(self, benchmark: str) -> list[Counts]:
         """The counts over which deviations are computed: replicates, or else evaluation seeds."""
@@ -157,7 +160,7 @@ def results(part: Part, benchmarks: BenchmarkCache, failures: Mapping[str, str])
 def _result(
     trial: Trial, suite: Suite, benchmarks: BenchmarkCache, failures: Mapping[str, str]
 ) -> MethodResult:
-    all_measured, missing = [], []
+    all_measured, missing, seeds = [], [], []
     for replicate in trial.replicates:
         try:
             measured = (
@@ -170,10 +173,11 @@ def _result(
             continue
         if measured is not None:
             all_measured.append(measured)
+            seeds.append(training_seed(replicate.policy))
         elif suite.measured or not replicate.policy.exists:
             refuse_other_settings(replicate)
             missing.append(_why(replicate, failures))
-    return MethodResult(trial, all_measured, missing[0] if missing else None)
+    return MethodResult(trial, all_measured, missing[0] if missing else None, seeds)
 
 
 def _why(replicate: Replicate, failures: Mapping[str, str]) -> str:
@@ -259,6 +263,8 @@ class Decided:
 
     `about` is what the measurement is about, None without a measurement; `subject` says it in
     words. `own` is the difference of the claim's method from its own `control`, if it has one.
+    `unpooled` has the interval by the seeds of the claim's two methods alone, where `difference`
+    pools them over the suite.
     """
 
     claim: Claim
@@ -271,6 +277,8 @@ class Decided:
     subject: str
     control: str | None = None
     own: Estimate = UNMEASURED
+    unpooled: Estimate = UNMEASURED
+    two_seeds: bool = False
 
     @property
     def sentence(self) -> str:
@@ -337,9 +345,16 @@ def _decided(
         return Decided(claim, k, Estimate(nan), nan, nan, Verdict.UNKNOWN, None, UNDEFINED)
     gap, index = difference_at(contrast, k), contrast.difference.ks.index(k)
     gap = _turned(gap) if turned else gap
+    alone = UNMEASURED
+    if contrast.unpooled is not None:
+        alone = difference_at(replace(contrast, difference=contrast.unpooled), k)
+        alone = replace(_turned(alone) if turned else alone, value=float("nan"))
     verdict = claim.verdict(gap.value, p_holm, contrast.about)
     smallest = float(contrast.smallest_K[index])
-    return Decided(claim, k, gap, smallest, p_holm, verdict, contrast.about, contrast.subject)
+    return Decided(
+        claim, k, gap, smallest, p_holm, verdict, contrast.about, contrast.subject,
+        unpooled=alone, two_seeds=contrast.difference.two_seeds,
+    )  # fmt: skip
 
 
 def _claimed_contrast(
@@ -367,17 +382,23 @@ def claims_table(claims: Sequence[Decided], result: PartResult) -> Table:
     beside = any(decided.control for decided in claims)
     heads = columns("claim, here, about")
     heads += columns("less its own control") if beside else ()
-    heads += columns("difference, detectable, p (Holm)")
+    pooled_any = any(decided.unpooled.interval for decided in claims)
+    heads += columns("difference")
+    heads += columns("by its own seeds") if pooled_any else ()
+    heads += columns("detectable, p (Holm)")
     rows = []
     for decided, printed in zip(claims, published, strict=True):
         other_k = "" if decided.k == decided.claim.k else f" (here pass@{decided.k})"
-        numbers = (Estimate(decided.detectable), Estimate(decided.p_holm, digits=4, tiny=True))
+        below = NOT_BELOW if decided.two_seeds else None
+        p_holm = Estimate(decided.p_holm, digits=4, tiny=True, below=below)
+        numbers = (Estimate(decided.detectable), p_holm)
         verdict = (
             " ".join(map(shown_label, decided.claim.text.split())) + other_k,
             decided.verdict.value,
             decided.subject,
             *([decided.own] if beside else []),
             decided.difference,
+            *([decided.unpooled] if pooled_any else []),
         )
         rows.append(Row((*verdict, *numbers, *([printed] if on_paper else []))))
     heads += columns("paper") if on_paper else ()
@@ -418,6 +439,7 @@ def claim_json(decided: Decided) -> dict[str, Any]:
         },
         "control": decided.control,
         **{f"less control {name}".strip(): value for name, value in decided.own.parts().items()},
+        "unpooled": None if decided.unpooled.interval is None else list(decided.unpooled.interval),
         "detectable": decided.detectable,
         "p_holm": decided.p_holm,
     }
@@ -445,8 +467,6 @@ def overall_contrast(by_benchmark: Mapping[str, Contrast]) -> Contrast | None:
 
 Family = Mapping[tuple[str, str, str], Contrast]
 """(method, other method, benchmark) -> their contrast."""
-ByMethod = Mapping[str, Mapping[str, FloatArray]]
-"""Label of a method -> benchmark -> pass@k of its runs, shape (T, P, K)."""
 
 
 def contrasts(result: PartResult) -> dict[Pair, dict[str, Contrast]]:
@@ -456,25 +476,13 @@ def contrasts(result: PartResult) -> dict[Pair, dict[str, Contrast]]:
         return {}
     most = result.ks[-1]
     ks = sorted({*result.ks, *(min(claim.k, most) for claim in result.suite.read_claims)})
-    pool = _several_runs(result, ks)
+    arms = _repeated(result)
     by_pair: dict[Pair, dict[str, Contrast]] = {}
     for a, b in pairs:
         first, second = result.method(a), result.method(b)
         if first is not None and second is not None and first is not second:
-            by_pair[a, b] = _contrast(first, second, ks, pool)
+            by_pair[a, b] = _contrast(first, second, ks, arms)
     return by_pair
-
-
-def _several_runs(result: PartResult, ks: Sequence[int]) -> ByMethod:
-    """Return the runs of methods with several training seeds, for the variance between seeds."""
-    return {
-        method.label: {
-            name: by_run(runs, runs[0][0].problem_ids, ks)
-            for name in method.benchmarks
-            if (runs := method.side(name).runs)
-        }
-        for method in _repeated(result)
-    }
 
 
 def _repeated(result: PartResult) -> list[MethodResult]:
@@ -527,7 +535,7 @@ def differences(result: PartResult) -> Document:
             *([f"p (Holm) of the differences: over the {tests} of them"] if family else []),
             *([f"average: {AVERAGE_NOTE}"] if len(result.benchmarks) > 1 else []),
             *_fragile_notes(family, result.ks),
-            *_seeds_note(result),
+            *_seeds_note(result, family),
             *_control_notes(result),
         ),
     )
@@ -539,20 +547,16 @@ def _shown(ks: Sequence[int]) -> Sequence[int]:
 
 
 def _contrast(
-    a: MethodResult, b: MethodResult, ks: Sequence[int], by_method: ByMethod
+    a: MethodResult, b: MethodResult, ks: Sequence[int], arms: Sequence[MethodResult]
 ) -> dict[str, Contrast]:
     evaluation = a.trial.config.evaluation
-    shared = [name for name in a.benchmarks if name in b.benchmarks]
-    sides = [(a.side(name), b.side(name)) for name in shared]
-    # the variance of an average needs runs that were measured on all of its benchmarks
-    pool = [[by[name] for name in shared] for by in by_method.values() if by.keys() >= {*shared}]
     resampling = Resampling(evaluation.confidence, evaluation.bootstrap)
-    by_benchmark = {}
-    for index, (name, (first, second)) in enumerate(zip(shared, sides, strict=True)):
-        runs = [[runs[index]] for runs in pool] or None
-        by_benchmark[name] = contrast_of(first, second, ks, runs, resampling)
+    by_benchmark, pools = {}, []
+    for name in (name for name in a.benchmarks if name in b.benchmarks):
+        pools.append([arm.side(name) for arm in arms if name in arm.benchmarks])
+        by_benchmark[name] = contrast_of(a.side(name), b.side(name), ks, pools[-1], resampling)
     if len(by_benchmark) > 1:
-        by_benchmark[AVERAGE] = average_of(sides, list(by_benchmark.values()), pool or None)
+        by_benchmark[AVERAGE] = average_of(list(by_benchmark.values()), pools)
     return by_benchmark
 
 
@@ -632,7 +636,7 @@ def _control_notes(result: PartResult) -> list[str]:
     ]
 
 
-def _seeds_note(result: PartResult) -> list[str]:
+def _seeds_note(result: PartResult, family: Family) -> list[str]:
     """Return notes on what is random in the differences, and on the pooled seeds."""
     repeated = _repeated(result)
     notes = []
@@ -643,12 +647,37 @@ def _seeds_note(result: PartResult) -> list[str]:
         )
     if not repeated:
         return notes
-    freedom = sum(len(method.measured) - 1 for method in repeated)
     return [
         *notes,
         "methods: training seeds and problems are both random; method and this base: the base is "
         "one fixed model, and another base may give another difference",
-        f"the variance between training seeds is pooled over {len(repeated)} "
-        f"method{'' if len(repeated) == 1 else 's'} ({freedom} degrees of freedom): it is assumed "
-        "that their seeds vary alike",
+        *_pairing_notes(family),
+        *(
+            [
+                f"the variance between training seeds is pooled over {len(repeated)} methods, "
+                "where they share their seeds: it is assumed that all of them vary alike, and so "
+                "do the gaps of all pairs; the claims' table has each interval without that, too"
+            ]
+            if any(contrast.unpooled is not None for contrast in family.values())
+            else []
+        ),
     ]
+
+
+def _pairing_notes(family: Family) -> list[str]:
+    """Return which pairs of methods are paired by training seed, and which runs that leaves out."""
+    notes = []
+    for (a, b, benchmark), contrast in family.items():
+        pairing = contrast.difference.pairing
+        if pairing is not None and pairing.left_out:
+            notes.append(
+                f"{shown_label(a)} - {shown_label(b)} on {benchmark}: left out, for lack of a run "
+                f"with the same training seed, {', '.join(pairing.left_out)}"
+            )
+    pairings = [contrast.difference.pairing for contrast in family.values()]
+    if any(pairing is not None for pairing in pairings):
+        notes.append(
+            "methods are compared run by run where they share training seeds, initial weights and "
+            "rows; differences.json has the correlations"
+        )
+    return notes

@@ -119,7 +119,7 @@ def test_the_demo_ends_with_what_it_shows_and_what_to_type(sage, monkeypatch, mi
 def test_config_explains_settings_methods_and_presets(sage):
     typed = sage("config", "explain", "guide.tau")
     assert typed.code == 0
-    assert "guide.tau (for branch, shuffled) Entropy in nats" in typed.words
+    assert "guide.tau (for branch, shuffled) Threshold τ: the entropy in nats" in typed.words
     assert "default 1.2" in typed.words
     (told,) = sage("config", "explain", "tau", "--json").answer["settings"]
     assert (told["key"], told["cosmetic"], told["type"]) == (

@@ -11,6 +11,7 @@ from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.metrics import Counts, about
+from sage_cli.models.compatibility import training_seed
 from sage_cli.models.policy import Policy
 from sage_cli.progress import Silent
 from sage_cli.store.run import Run
@@ -207,6 +208,104 @@ def test_the_difference_from_the_own_control_comes_first(tmp_path, turned, sampl
     assert abs(other["difference"][0]) == pytest.approx(4 / 8 * 5 / 6)
     assert np.isnan(own["p_holm"]).all()
     assert "own control" not in " ".join(found.notes)
+
+
+def pairs_of_runs(root, changes=()):
+    """Runs of two methods with the training seeds 1 and 2 from one model; sides of ids.
+
+    `changes` are settings of the second method's runs besides its anchor.
+    """
+    sides = []
+    for identity, (kl, right) in enumerate((("reverse", (6, 5)), ("none", (4, 3)))):
+        side = []
+        for place, chance in enumerate(right):
+            settings = {"rl": {"algo": "dapo"}, "anchor": {"kl": kl}}
+            if kl == "none":
+                settings |= dict(changes)
+            name = f"{identity}{place}"
+            run = stored_run(root, kl, name, by_chance(chance), settings=settings)
+            run.note(seed=place + 1, parent_weights="weights", data=["rows"])
+            side.append(run.id)
+        sides.append(side)
+    return sides
+
+
+@pytest.mark.parametrize(("changes", "unpaired", "seeds"), [
+    ((), False, [1, 2]),
+    ((), True, None),
+    ([("data", {"rl": {"limit": 3}})], False, None),  # other rows
+], ids=["alike", "on demand", "other rows"])  # fmt: skip
+def test_runs_are_paired_by_training_seed_where_they_began_alike(
+    tmp_path, changes, unpaired, seeds
+):
+    a, b = pairs_of_runs(tmp_path / "runs", changes)
+    config = load(("tiny",), {**SETTINGS}, [f"run.root={tmp_path}/runs"]).config
+    found = compare(Evaluation(config), a, b, Silent(), unpaired=unpaired).document
+    pairing = found.data["comparisons"]["arithmetic"]["pairing"]
+    assert (pairing and pairing["seeds"]) == seeds
+    notes = " ".join(found.tables[0].notes)
+    assert ("paired by training seed (1, 2)" in notes) == (seeds is not None)
+    assert "a p below 0.05 is printed as <0.05" in notes
+
+
+def test_other_seeds_of_the_same_methods_are_counted(tmp_path):
+    root = tmp_path / "runs"
+    a, b = pairs_of_runs(root)
+    config = load(("tiny",), {**SETTINGS}, [f"run.root={root}"]).config
+
+    def noted(*sides):
+        document = compare(Evaluation(config), *sides, Silent()).document
+        return [note for note in document.notes if "compared before" in note]
+
+    assert noted(a, b) == []
+    assert noted(a, b) == []  # the same runs again are no other set
+    assert noted(b, a) == []
+    (one,) = noted(a[:1], b[:1])
+    assert one.startswith("1 other set of runs of these two methods was compared before")
+    assert noted(a[1:], b[1:])[0].startswith("2 other sets")
+    file = root / "reports" / "comparisons.json"
+    file.write_text("torn")
+    assert noted(a[1:], b[:1]) == []  # nothing but the note is lost
+
+
+def test_questions_that_share_a_story_are_drawn_together(tmp_path, config):
+    def rows(name, right, words):
+        samples = [
+            {"question": f"{words(story)} How many of {place} are left?", "gold": "1",
+             "completion": "1", "correct": bool(place % right)}
+            for place, story in enumerate(letter for letter in "abcdefghijkl" for _ in "12")
+        ]  # fmt: skip
+        file = tmp_path / name
+        file.write_text("".join(json.dumps(row) + "\n" for row in samples))
+        return [str(file)]
+
+    a, b = (
+        rows(f"{right}.jsonl", right, lambda story: f"The tale {story}. " * 4) for right in (5, 2)
+    )
+    found = compare_files(config, a, b, (), "1", Silent(), cluster="auto").document
+    (comparison,) = found.data["comparisons"].values()
+    assert (comparison["problems"], comparison["clusters"]) == (24, 12)
+    assert comparison["safe"] is None
+    assert any("by clusters (auto): 12 of them, the largest" in note for note in found.notes)
+    with pytest.raises(ConfigurationError, match="has no field 'level' to cluster by"):
+        compare_files(config, a, b, (), "1", Silent(), cluster="level")
+    same = [rows(f"all-{n}.jsonl", n, lambda _: "One phrase of all. " * 3) for n in (5, 2)]
+    with pytest.raises(ConfigurationError, match="24 of 24 problems are one cluster"):
+        compare_files(config, same[0], same[1], (), "1", Silent(), cluster="auto")
+    counted = [write_counts(tmp_path / f"{i}.json", counts(i)) for i in range(2)]
+    with pytest.raises(ConfigurationError, match="counts without questions and fields"):
+        compare_files(config, counted[:1], counted[1:], (), "1", Silent(), cluster="auto")
+
+
+@pytest.mark.parametrize("lost", ["seed", "parent_weights"])
+def test_what_a_run_began_with_is_known_or_nothing_is_said(tmp_path, lost):
+    (one, _), _ = pairs_of_runs(tmp_path)
+    run = Run(tmp_path / one)
+    began = training_seed(Policy.of_run(run))
+    assert (began.number, began.run) == (1, one)
+    run.note(**{lost: None})
+    assert training_seed(Policy.of_run(Run(tmp_path / one))) is None
+    assert training_seed(Policy("a-model-of-somebody")) is None
 
 
 def test_counts_of_several_seeds_are_told_to_be_unchecked(tmp_path, config):

@@ -6,6 +6,7 @@ import os
 import shlex
 from importlib.metadata import EntryPoint
 
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
@@ -110,7 +111,7 @@ def test_a_mistake_is_a_panel(sage, files, words, said):
 
 @pytest.mark.parametrize("gpu", ["h100", "80-h100", "-80", "8.5", "", None])
 def test_a_card_without_its_size_or_a_dry_run_is_refused(sage, gpu):
-    words, said = ("--dry-run", f"--gpu={gpu}"), "a name that ends with them, as h100-80g"
+    words, said = ("--dry-run", f"--gpu={gpu}"), "a name that ends with it, for example h100-80g"
     typed = sage("rl", *words) if gpu is not None else sage("rl", "--gpu", "80")
     typed.refused(said if gpu is not None else "--dry-run is missing")
     assert typed.written == []
@@ -237,7 +238,13 @@ def test_an_answer_of_no_an_interruption_and_a_bug_are_objects(sage, tmp_path, m
     assert (said["cause"], said["exit_code"]) == ("KeyError: 'status'", 1)
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES])
+REFUSALS = [
+    errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO,
+    errno.EMFILE, errno.ENFILE, errno.ESTALE, errno.ETIMEDOUT,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", REFUSALS)
 def test_what_a_file_system_refuses_is_a_panel(sage, files, monkeypatch, number):
     def refuse(*_):
         raise OSError(number, os.strerror(number))  # names no file, as a write doesn't
@@ -246,6 +253,26 @@ def test_what_a_file_system_refuses_is_a_panel(sage, files, monkeypatch, number)
     sage("passk", files / "a.csv").refused(
         "runs/reports/passk-a-", f": {os.strerror(number)} ", "what was stored until now is kept"
     )
+
+
+def test_an_error_of_a_file_system_that_a_program_causes_stays_a_traceback(
+    sage, files, monkeypatch
+):
+    def fail(*_):
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+    monkeypatch.setattr("os.fsync", fail)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        sage("passk", files / "a.csv")
+
+
+@pytest.mark.parametrize("lack", [MemoryError(), pa.ArrowMemoryError("malloc of size 9 failed")])
+def test_a_lack_of_memory_is_a_panel(sage, files, monkeypatch, lack):
+    def fail(*_):
+        raise lack
+
+    monkeypatch.setattr("os.fsync", fail)
+    sage("passk", files / "a.csv").refused("not enough memory", *map(str, lack.args), "ulimit -v")
 
 
 def test_a_plan_asks_the_hub_for_nothing(sage):

@@ -90,7 +90,7 @@ CPU = "rollout.backend=sampler"
 
 @pytest.mark.parametrize(("command", "sets", "reason"), [
     ("rl", ["anchor.kl=forward", "anchor.estimator=reward"], "anchor.kl is 'forward'"),
-    ("rl", [CPU, "rollout.vllm.importance_cap=3"], "rollout.backend is 'sampler'"),
+    ("rl", [CPU, "rollout.vllm.importance_cap=3"], "rollout.backend is 'builtin'"),
     ("rl", ["rollout.backend=vllm", "rollout.vllm.server_timeout_s=9"], "mode is 'colocate'"),
     ("rl",
      ["rollout.backend=vllm", "rollout.vllm.mode=server", "rollout.vllm.server_url=http://a",
@@ -100,7 +100,7 @@ CPU = "rollout.backend=sampler"
      "sft.enabled is False"),
     ("rl", ["sft.epochs=3"], "sft.steps is 875"),  # of tiny
     ("rl", ["sft.warmup_steps=9", "sft.warmup_ratio=0.1"], "sft.warmup_steps is 9"),
-    ("rl", ["sampling.backend=transformers", "sampling.vllm.swap=6"], "'transformers"),
+    ("rl", ["sampling.backend=transformers", "sampling.vllm.swap=6"], "'builtin"),
     ("passk", ["sampling.backend=server", SERVED, "sampling.vllm.swap=6"], "'server'"),
     ("eval", ["sampling.backend=vllm", SERVED], "sampling.backend is 'vllm'"),
     ("sweep", ["executor.partition=gpu"], "executor.name is 'local'"),

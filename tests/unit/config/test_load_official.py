@@ -84,7 +84,7 @@ def test_each_difference_applies_and_is_left_alone_where_there_is_nothing_of_it(
     assert set(theirs(official(algo="grpo", guide="branch"))) == left
     # the tiny preset's model is from scratch, tuned in full: before it there is nothing
     assert official(["tiny"]).config.anchor.reference == "initial"
-    assert official(["tiny"], ["model.tuning=lora"]).config.anchor.reference == "base"
+    assert official(["tiny"], ["model.tuning=lora"]).config.anchor.reference == "pre-sft"
     assert "anchor.reference" not in official_settings(("grpo", "none", "full"))
     loaded = official(["r1-distill-qwen-7b"])
     assert loaded.config.rollout.max_tokens == 6144
@@ -95,7 +95,7 @@ def test_each_difference_applies_and_is_left_alone_where_there_is_nothing_of_it(
     for section in ("model", "prompt", "data", "sft"):
         assert getattr(with_it, section) == getattr(ours, section)
     full = ["model.tuning=full", "model.dtype=float32"]
-    assert official(sets=full).config.anchor.reference == "base"
+    assert official(sets=full).config.anchor.reference == "pre-sft"
     assert official(sets=[*full, "sft.enabled=false"]).config.anchor.reference == "initial"
 
 

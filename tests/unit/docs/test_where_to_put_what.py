@@ -43,7 +43,7 @@ class Halved(PolicyGradient):
         return self.share * centred_advantages(inputs.rewards_PN).flatten()
 """
 SETTING = """    seed: int = 0
-    '''The first evaluation seed.'''
+    '''First evaluation seed.'''
     patience: int = 3
     '''Validations without a gain before a training ends.'''
 """.replace("'''", chr(34) * 3)

@@ -116,7 +116,7 @@ def test_a_difference_is_of_the_samples_that_both_judges_find_right(passk, tmp_p
         # both have three right answers of four
         ((), "arithmetic", [0, 0]),
         # 1/4 and 3/6 of m's samples and pairs have a right working, none of the guesses
-        (("--grade", "working"), "arithmetic, right by a right working", [0.25, 0.5]),
+        (("--second-judge", "working"), "arithmetic, right by a right working", [0.25, 0.5]),
     ):
         result = CliRunner().invoke(app, [*words, "--k", "1,2", *more])
         assert result.exit_code == 0, result.output
@@ -198,7 +198,7 @@ def test_a_reply_is_read_by_its_verdict_line_alone(reply, grade):
     (("--grade", "none.py:judge"), "there is no Python file none.py"),
     (("--grade", "mine.py:other"), "it defines judge, broken"),
     (("--grade", "working", "--temperature", "1,2"), "at one temperature"),
-    (("--grade", "working", "--dry-run"), "plans nothing"),
+    (("--grade", "working", "--dry-run"), "has no plan"),
 ])  # fmt: skip
 def test_a_judge_that_cannot_be_asked_is_refused_before_sampling(passk, more, why, tmp_path):
     assert why in " ".join(passk(*more, code=2).replace("│", " ").split())

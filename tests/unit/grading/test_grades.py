@@ -41,15 +41,16 @@ def test_the_last_closed_box(completion, answer):
     (r"\boxed{1},\quad\text{and}\quad\boxed{2}", "1 and 2"),
     (r"\boxed{28} or \boxed{27}", "28 or 27"),  # a hedge is no answer
     (r"\boxed{1} so \boxed{2}", "2"),
-    (r"\boxed{1} \boxed{2}", "2"),
-    (r"\boxed{1} and x = \boxed{2}", "2"),
+    (r"\boxed{1} \boxed{2}", "1, 2"),
+    (r"\boxed{1} and x = \boxed{2}", "1 and 2"),
     (r"\boxed{1} and \boxed{2} hence \boxed{3}", "3"),
     (r"\boxed{1 and \boxed{2}", "2"),
     (r"{1} and \boxed{2}", "2"),
     (r"\boxed{x{1} and \boxed{2}}", "2"),
     (r"\boxed{1\} and \boxed{2}", "2"),
-    (r"\boxed{1} band \boxed{2}", "2"),
-    (r"\boxed{1}" + " " * 100 + r"and \boxed{2}", "2"),
+    (r"\boxed{1} band \boxed{2}", "1, 2"),
+    (r"\boxed{1}" + " " * 100 + r"and \boxed{2}", "1 and 2"),
+    (r"\boxed{1}" + " " * 1100 + r"and \boxed{2}", "2"),
 ])  # fmt: skip
 def test_boxes_that_are_joined_are_one_answer(completion, answer):
     assert extract(completion, TAGS, "boxed") == answer

@@ -8,7 +8,7 @@ import pytest
 from sage_cli.errors import ConfigurationError
 from sage_cli.grading import Grade, Grader
 from sage_cli.grading.grader import check_golds
-from sage_cli.grading.grades import status_of
+from sage_cli.grading.grades import GRADING_VERSION, status_of
 from sage_cli.grading.judges import Roles, find_judge
 from sage_cli.settings.judge_names import BUILT_IN_JUDGES, MODES
 
@@ -191,7 +191,7 @@ def test_the_identity_is_the_content(file, tmp_path):
     assert identities[0] == identities[1] != identities[2]
     assert identities[0].judge == "mine.py:close"
     with Grader(judge="math") as grader:
-        assert grader.identity.version == "6"
+        assert grader.identity.version == str(GRADING_VERSION)
 
 
 def test_golds_may_be_no_answers_and_a_function_must_be_there(file, tmp_path):

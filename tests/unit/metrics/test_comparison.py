@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from sage_cli.errors import MetricError
 from sage_cli.metrics import (
@@ -14,8 +13,9 @@ from sage_cli.metrics import (
     method_difference,
     paired_difference,
 )
-from sage_cli.metrics.comparison import error_over, first_below_zero
+from sage_cli.metrics.comparison import TrainingSeed, first_below_zero, pair_sides
 from sage_cli.metrics.intervals import Resampling, gaffke
+from sage_cli.metrics.power import precision
 
 INF = np.inf
 
@@ -179,7 +179,8 @@ def test_the_safe_interval_is_gaffkes_alone_and_never_narrower():
     base_P = np.full(60, 500)
     better = counts(base_P + np.round(1000 * gap_P).astype(int), 1000)
     found = paired_difference(better, counts(base_P, 1000), (1,))
-    gaps = (better.c_P - 500)[:, None] / 1000
+    ids = sorted(better.problem_ids)
+    gaps = (better.ordered(ids).c_P - 500)[:, None] / 1000
     alone = gaffke(gaps, (-1, 1), Resampling())
     assert found.safe is not None
     assert found.safe.low_K == pytest.approx(alone.low_K, abs=1e-12)
@@ -243,31 +244,6 @@ def test_a_method_has_runs_and_its_difference_a_mean_and_a_p_value():
         method_difference([run], [run], (1,))
 
 
-def test_variance_and_howes_width_against_a_fixed_model():
-    # A's runs on two problems: (1, 1) and (1/2, 1/4); B, one run: (0, 1/2).
-    # Between: means 1 and 3/8, variance 25/128, over 2 runs 25/256. Gaps 3/4 and 1/8: variance
-    # 25/128, over 2 problems 25/256. Residual: each of A's four values is 1/16 off its run's and
-    # its problem's mean, squares 4/256 over 1 degree of freedom, over 2 runs x 2 problems 1/256.
-    a_IPK = np.array([[[1.0], [1.0]], [[0.5], [0.25]]])
-    b_IPK = np.array([[[0.0], [0.5]]])
-    error_K, freedom_K = error_over([(a_IPK, b_IPK)])
-    np.testing.assert_allclose(error_K, np.sqrt(49 / 256), rtol=1e-14)
-    # both sources have one degree of freedom: Howe's width is Student's
-    np.testing.assert_allclose(freedom_K, 1, rtol=1e-6)
-    other_way_K, _ = error_over([(b_IPK, a_IPK)])
-    np.testing.assert_allclose(other_way_K, error_K, rtol=1e-14)
-    # Runs that differ by the same on all problems have no residual: between .02, over 2 runs .01;
-    # gaps of .1 and .3, half of 40 problems each: variance .01 x 40/39, over 40 problems.
-    a_IPK = np.stack([np.full((40, 1), 0.5 + shift) for shift in (-0.1, 0.1)])
-    b_IPK = np.repeat([0.4, 0.2], 20)[None, :, None]
-    error_K, freedom_K = error_over([(a_IPK, b_IPK)])
-    between, problems = 0.01, 0.01 / 39
-    assert error_K[0] == pytest.approx(np.sqrt(between + problems), rel=1e-12)
-    t = stats.t.ppf(0.975, [1, 39])
-    expected = np.sqrt(t[0] ** 2 * between + t[1] ** 2 * problems)
-    assert stats.t.ppf(0.975, freedom_K[0]) * error_K[0] == pytest.approx(expected, rel=1e-9)
-
-
 def test_an_interval_against_a_fixed_model_contains_that_of_the_models_at_hand():
     generator = np.random.default_rng(3)
     for _ in range(10):
@@ -289,62 +265,139 @@ def test_an_interval_against_a_fixed_model_contains_that_of_the_models_at_hand()
         np.testing.assert_allclose(turned.low_K, -found.high_K, atol=1e-14)
 
 
-def test_more_methods_pool_their_seeds_variance():
-    # Six methods of three runs: 12 degrees of freedom instead of 4. Runs differ by the same on all
-    # problems, so that nothing but the runs' means varies: t + t is 2.776 + .941 = 3.717 of two
-    # methods and 2.179 + .873 = 3.051 of six, in units of the same standard error.
-    def method(sd):
-        return np.stack([np.full((10, 1), 0.5 + shift) for shift in (-sd, 0, sd)])
-
-    alike = [method(0.1) for _ in range(6)]
-    own_K, own_freedom_K = error_over([(alike[0], alike[1])])
-    pooled_K, freedom_K = error_over([(alike[0], alike[1])], [[runs] for runs in alike])
-    assert (own_freedom_K[0], freedom_K[0]) == pytest.approx((4, 12), rel=1e-12)
-    np.testing.assert_allclose(pooled_K, own_K, rtol=1e-12)
-    reaches = [stats.t.ppf([0.975, 0.8], free).sum() for free in (4, 12)]
-    assert reaches == pytest.approx([3.717, 3.051], abs=5e-4)
-    # the mean of the variances .01 and five times .04 is .035, times 1/3 + 1/3
-    other = [method(0.1), *(method(0.2) for _ in range(5))]
-    found_K, _ = error_over([(other[0], other[1])], [[runs] for runs in other])
-    assert found_K[0] ** 2 == pytest.approx(0.035 * 2 / 3, rel=1e-12)
-
-
-def test_variance_and_degrees_of_freedom_by_hand():
-    # A's runs have means 1/4 and 3/4, B's are alike: (1/16 + 1/16) / 2 degrees of freedom is 1/16,
-    # times 1/2 + 1/2. The gaps 0 and 1/2 have the variance 1/8, over two problems 1/16, and the
-    # runs of a method differ by the same on all problems: no residual. In all 1/8, with
-    # (1/8)^2 / ((1/16)^2 / 2 + (1/16)^2 / 1) = 8/3 degrees of freedom.
-    a_IPK = np.array([[[0.0], [0.5]], [[0.5], [1.0]]])
-    error_K, freedom_K = error_over([(a_IPK, np.full((2, 2, 1), 0.25))])
-    np.testing.assert_allclose(error_K, np.sqrt(1 / 8), rtol=1e-14)
-    np.testing.assert_allclose(freedom_K, 8 / 3, rtol=1e-14)
-
-
-def test_noise_that_is_in_runs_and_gaps_is_taken_off_once():
-    # A's runs (1, 0) and (0, 1) have equal means; the gaps to B are 0, 0. The residual, with sums
-    # of squares 4 x 1/4 over 2 degrees of freedom, is larger than what the gaps show.
-    a_IPK = np.array([[[1.0], [0.0]], [[0.0], [1.0]]])
-    error_K, freedom_K = error_over([(a_IPK, np.full((2, 2, 1), 0.5))])
-    assert (error_K[0], freedom_K[0]) == (0, 2)
-    generator = np.random.default_rng(2)
-    p_P = np.full(60, 0.3)
-    squares, means = [], []
-    for _ in range(400):
-        sides = generator.binomial(8, p_P, (2, 3, 60))[..., None] / 8
-        squares.append(error_over([tuple(sides)])[0][0] ** 2)
-        means.append((sides[0] - sides[1]).mean())
-    # noise alone: .21 / (8 x 60) x 2/3 = .00029; counted twice it would be .00058
-    assert np.var(means) == pytest.approx(0.21 / 480 * 2 / 3, rel=0.15)
-    assert np.mean(squares) < 1.3 * np.var(means)
-
-
 def test_p_and_interval_agree_and_stay_possible():
     generator = np.random.default_rng(9)
-    for _ in range(30):
-        logit_P = generator.normal(-1, 1.5, 20)
-        a_runs, b_runs = trained(generator, logit_P + 0.8, 2), trained(generator, logit_P, 2)
-        found = method_difference(a_runs, b_runs, (1, 8, 64))
-        outside_K = (found.low_K > 0) | (found.high_K < 0)
-        np.testing.assert_array_equal(outside_K, found.p_K <= 0.05)
-        assert (found.low_K >= -1).all()
-        assert (found.high_K <= 1).all()
+    for paired in (False, True):
+        for _ in range(15):
+            logit_P = generator.normal(-1, 1.5, 20)
+            a_runs, b_runs = trained(generator, logit_P + 0.8, 3), trained(generator, logit_P, 3)
+            found = method_difference(
+                a_runs, b_runs, (1, 8, 64), Resampling(resamples=400), paired=paired
+            )
+            outside_K = (found.low_K > 0) | (found.high_K < 0)
+            np.testing.assert_array_equal(outside_K, found.p_K <= 0.05)
+            assert (found.low_K >= -1).all()
+            assert (found.high_K <= 1).all()
+
+
+def seeded(*numbers, origin="initial"):
+    return tuple(None if number is None else TrainingSeed(number, origin, f"run-{number}")
+                 for number in numbers)  # fmt: skip
+
+
+def method(label, seeds, gain=0.0, problems=40):
+    """Runs that a training seed moves alike, whatever their method."""
+    logit_P = np.random.default_rng(0).normal(-1, 1.5, problems)
+    runs = []
+    for seed in seeds:
+        generator = np.random.default_rng(100 if seed is None else seed.number)
+        moved_P = logit_P + gain + generator.normal(0, 0.5)
+        runs.append([counts(generator.binomial(64, 1 / (1 + np.exp(-moved_P))), 64)])
+    return Side(label, tuple(runs), seeds=seeds)
+
+
+def test_methods_with_common_training_seeds_are_paired_by_them():
+    a, b = method("a", seeded(1, 2, 4, 7), gain=0.4), method("b", seeded(4, 2, 9, 1))
+    found = compare_sides(a, b, (1, 8))
+    pairing = found.difference.pairing
+    assert pairing is not None
+    assert pairing.seeds == (1, 2, 4)
+    assert pairing.left_out == ("run-7", "run-9")
+    assert found.difference.runs == (3, 3)
+    # both sides' means, too, are those of the common seeds
+    expected = np.mean([a.runs[place][0].c_P.mean() / 64 for place in (0, 1, 2)])
+    assert found.curves[0].mean_K[0] == pytest.approx(expected, abs=1e-14)
+    # the same random number for a seed's effect: nearly all of it cancels
+    assert pairing.correlation_K[0] > 0.95
+    apart = compare_sides(a, b, (1, 8), unpaired=True)
+    assert apart.difference.pairing is None
+    assert apart.difference.runs == (4, 4)
+    width, wide = ((one.difference.high_K - one.difference.low_K)[0] for one in (found, apart))
+    assert width < wide / 3
+    turned = compare_sides(b, a, (1, 8)).difference
+    np.testing.assert_allclose(turned.low_K, -found.difference.high_K, atol=1e-14)
+
+
+@pytest.mark.parametrize(("a", "b"), [
+    (seeded(1, 2), seeded(2, 3)),  # one common seed is a pair of models
+    (seeded(1, 2), seeded(1, 2, origin="other weights or rows")),
+    (seeded(None, None), seeded(None, None)),  # imported: nobody knows what they began with
+    ((), ()),
+    (seeded(1, 1, 2), seeded(1, 2)),  # which of both runs would be the partner?
+], ids=["one in common", "another origin", "unknown", "unsaid", "twice"])  # fmt: skip
+def test_what_is_not_known_to_have_begun_alike_is_not_paired(a, b):
+    sides = [Side("x", ([counts([1, 2])],) * max(2, len(seeds)), seeds=seeds) for seeds in (a, b)]
+    assert pair_sides(*sides) is None
+
+
+def test_two_seeds_have_no_correlation_and_bear_no_small_p():
+    found = compare_sides(method("a", seeded(1, 2), 0.4), method("b", seeded(1, 2)), (1,))
+    assert found.difference.pairing is not None
+    assert np.isnan(found.difference.pairing.correlation_K).all()
+    assert found.difference.two_seeds
+    assert not compare_sides(*(method(x, seeded(1, 2, 3)) for x in "ab"), (1,)).difference.two_seeds
+
+
+def test_intervals_do_not_depend_on_the_order_of_problems():
+    generator = np.random.default_rng(4)
+    a, b = (counts(generator.binomial(16, generator.beta(1, 3, 50)), 16) for _ in range(2))
+    ids = [a.problem_ids[place] for place in generator.permutation(50)]
+    found, other = (
+        compare_sides(Side("a", ([x],)), Side("b", ([y],)), (1, 8))
+        for x, y in ((a, b), (a.ordered(ids), b.ordered(ids)))
+    )
+    for x, y in (
+        (found.difference, other.difference),
+        *zip(found.curves, other.curves, strict=True),
+    ):
+        np.testing.assert_array_equal(x.low_K, y.low_K)
+        np.testing.assert_array_equal(x.high_K, y.high_K)
+    np.testing.assert_array_equal(found.difference.p_K, other.difference.p_K)
+    assert found.crossing == other.crossing
+
+
+def test_clusters_have_the_usual_robust_variance():
+    generator = np.random.default_rng(7)
+    a, b = (counts(generator.binomial(16, generator.beta(1, 3, 30)), 16) for _ in range(2))
+    names = dict(zip(a.problem_ids, generator.integers(0, 9, 30).astype(str), strict=True))
+    gap_P = (a.c_P - b.c_P) / 16
+    sums = {}
+    for id_, off in zip(a.problem_ids, gap_P - gap_P.mean(), strict=True):
+        sums[names[id_]] = sums.get(names[id_], 0.0) + off
+    C = len(sums)
+    expected = np.sqrt(C / (C - 1) * sum(total**2 for total in sums.values())) / 30
+    found = precision([([[a]], [[b]])], (1,), resampling=Resampling(clusters=names))
+    assert found.mean_K[0] == pytest.approx(gap_P.mean(), abs=1e-14)
+    assert found.error[0] == pytest.approx(expected, rel=1e-12)
+    assert found.sources.freedom_S.tolist() == [C - 1]
+    shown = compare_sides(Side("a", ([a],)), Side("b", ([b],)), (1,), Resampling(clusters=names))
+    assert shown.difference.clusters == C
+    assert shown.difference.safe is None  # its bounds assume independent problems
+
+
+def test_problems_that_are_told_four_times_say_as_much_as_once():
+    generator = np.random.default_rng(8)
+    p_P = generator.beta(1, 2, 24)
+    once = [counts(generator.binomial(16, p_P**power), 16) for power in (0.8, 1)]
+    ids = [f"{id_}-{copy}" for copy in range(4) for id_ in once[0].problem_ids]
+    four = [Counts(tuple(ids), np.tile(one.n_P, 4), np.tile(one.c_P, 4)) for one in once]
+    told = Resampling(clusters={id_: id_.partition("-")[0] for id_ in ids})
+    alone = Resampling(clusters={id_: id_ for id_ in once[0].problem_ids})
+    single = paired_difference(*once, (1, 4), alone)
+    many = paired_difference(*four, (1, 4), told)
+    np.testing.assert_allclose(many.low_K, single.low_K, atol=1e-12)
+    np.testing.assert_allclose(many.p_K, single.p_K, atol=1e-12)
+    by_problem = paired_difference(*four, (1, 4))
+    assert (by_problem.high_K - by_problem.low_K < many.high_K - many.low_K).all()
+    for_methods = method_difference([[x] for x in four] * 2, [[four[1]]], (1,), told)
+    assert for_methods.clusters == 24
+
+
+@pytest.mark.parametrize(("clusters", "said"), [
+    ({"p0": "x"}, "problem 'p1' is in no cluster"),
+    ({"p0": "x", "p1": "x"}, "all 2 problems are one cluster"),
+])  # fmt: skip
+def test_clusters_that_say_nothing_are_errors(clusters, said):
+    a, b = counts([1, 2]), counts([2, 2])
+    with pytest.raises(MetricError, match=said):
+        paired_difference(a, b, (1,), Resampling(clusters=clusters))

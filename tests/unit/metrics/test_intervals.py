@@ -13,7 +13,6 @@ from sage_cli.metrics.intervals import (
     Interval,
     Resampling,
     drawn_times,
-    freedom_of,
     gaffke,
     holm,
     in_columns,
@@ -33,11 +32,6 @@ FREEDOM_K = np.array([1, 1.3, 2, 2.7, 4, 8.5, 30, 299, 2000])
 def test_p_against_scipy(t):
     expected_K = 2 * stats.t.sf(abs(t), FREEDOM_K)
     np.testing.assert_allclose(two_sided_p(np.full(9, t), FREEDOM_K), expected_K, rtol=1e-9)
-
-
-def test_the_freedom_of_a_reach_is_the_one_it_came_from():
-    found_K = freedom_of(0.05, stats.t.isf(0.025, FREEDOM_K))
-    np.testing.assert_allclose(found_K, FREEDOM_K, rtol=1e-4)
 
 
 @pytest.mark.parametrize("alpha", [0.5, 0.05, 0.001])
@@ -235,7 +229,8 @@ def test_a_band_contains_its_mean_narrows_with_confidence_and_has_a_seed():
     assert (narrow.low_K < narrow.mean_K).all()
     assert (narrow.mean_K < narrow.high_K).all()
     assert (narrow.high_K < wide.high_K).all()
-    np.testing.assert_array_equal(wide.mean_K, pass_at_k(64, counts.c_P, (1, 8)).mean(axis=0))
+    expected_K = pass_at_k(64, counts.c_P, (1, 8)).mean(axis=0)
+    np.testing.assert_allclose(wide.mean_K, expected_K, rtol=1e-14)
     counts = drawn(even(np.random.default_rng(3), 40), 64, np.random.default_rng(4))
     assert curve(counts, KS).high_K.tolist() == curve(counts, KS).high_K.tolist()
     assert (

@@ -52,8 +52,8 @@ def test_two_models_by_hand_and_as_a_paired_t_test():
     a, b = counts(np.array([2, 3, 1, 4]), 4), counts(np.array([1, 2, 2, 2]), 4)
     found = precision([([[a]], [[b]])], (1,))
     assert found.mean_K[0] == pytest.approx(3 / 16, abs=1e-15)
-    assert found.error_K[0] == pytest.approx(np.sqrt(76 / 256 / 3 / 4), rel=1e-12)
-    assert found.freedom_K[0] == pytest.approx(3, rel=1e-12)
+    assert found.error[0] == pytest.approx(np.sqrt(76 / 256 / 3 / 4), rel=1e-12)
+    assert found.sources.freedom_S.tolist() == [3]
     expected = ttest_1samp(np.array([1, 1, -1, 2]) / 4, 0)
     assert found.p()[0] == pytest.approx(expected.pvalue, rel=1e-9)
     low_K, high_K = found.interval(0.95)
@@ -64,14 +64,14 @@ def test_two_models_by_hand_and_as_a_paired_t_test():
 def test_what_has_no_error_is_undefined():
     same = counts(np.array([1, 2, 3]), 4)
     found = precision([([[same]], [[same]])], (1, 4))
-    for part_K in (found.error_K, found.smallest(), found.p(), *found.interval()):
+    for part_K in (found.error, found.smallest(), found.p(), *found.interval()):
         assert np.isnan(part_K).all()
     # gaps of 3/4 and -1/4: an error of 1/2 and 12.7 + 1.4 of it, which no difference can be
     two = precision([([[counts(np.array([4, 0]), 4)]], [[counts(np.array([1, 1]), 4)]])], (1,))
-    assert two.error_K[0] == pytest.approx(0.5, abs=1e-15)
+    assert two.error[0] == pytest.approx(0.5, abs=1e-15)
     assert np.isnan(two.smallest()[0])
     one = counts(np.array([1]), 4)
-    assert np.isnan(precision([([[one]], [[one]])], (1,)).error_K).all()
+    assert np.isnan(precision([([[one]], [[one]])], (1,)).error).all()
 
 
 def test_the_average_of_benchmarks_adds_their_variances():
@@ -81,13 +81,9 @@ def test_the_average_of_benchmarks_adds_their_variances():
     both = precision([([[a]], [[b]]) for a, b in pairs], (1, 8))
     np.testing.assert_allclose(both.mean_K, (each[0].mean_K + each[1].mean_K) / 2, rtol=1e-12)
     np.testing.assert_allclose(
-        both.error_K, np.sqrt(each[0].error_K ** 2 + each[1].error_K ** 2) / 2, rtol=1e-12
+        both.error, np.sqrt(each[0].error ** 2 + each[1].error ** 2) / 2, rtol=1e-12
     )
-    # Satterthwaite (1946): (v1 + v2)^2 / (v1^2 / 19 + v2^2 / 44)
-    v1_K, v2_K = (one.error_K**2 for one in each)
-    np.testing.assert_allclose(
-        both.freedom_K, (v1_K + v2_K) ** 2 / (v1_K**2 / 19 + v2_K**2 / 44), rtol=1e-12
-    )
+    assert both.sources.freedom_S.tolist() == [19, 44]
 
 
 def test_training_seeds_are_part_of_the_error():
@@ -103,7 +99,7 @@ def test_training_seeds_are_part_of_the_error():
         ]
         found = precision([(sides[0], sides[1])], (1,))
         means.append(found.mean_K[0])
-        errors.append(found.error_K[0] ** 2)
+        errors.append(found.error[0] ** 2)
     # the deviation of 200 repetitions is known to within 1 / sqrt(400) = 5 %
     assert np.sqrt(np.mean(errors)) == pytest.approx(np.std(means, ddof=1), rel=0.15)
 
@@ -145,9 +141,8 @@ def test_several_benchmarks_and_seeds_by_hand():
     """pass@1 on two benchmarks, two runs a side; B is right as often in either run.
 
     A's runs on the first: .5 .5 and 1 1 on two problems, on the second .5 .5 .5 and .5 .5 .5.
-    Means over benchmarks: .5 and .75, variance .03125; pooled with B's 0: .015625. Times
-    1/2 + 1/2 that is .015625 between runs. The gaps don't differ among problems, and nothing else
-    varies: the error is .125, with the two degrees of freedom of the runs.
+    Means over benchmarks: .5 and .75, variance .03125, over two runs .015625, and B's 0. The gaps
+    don't differ among problems, and nothing else varies: the error is .125.
     """
 
     def side(first, second):
@@ -158,8 +153,8 @@ def test_several_benchmarks_and_seeds_by_hand():
 
     found = precision([(side(2, 4), side(2, 2)), (flat(), flat())], (1,))
     assert found.mean_K[0] == pytest.approx(0.125, abs=1e-15)
-    assert found.error_K[0] == pytest.approx(0.125, abs=1e-15)
-    assert found.freedom_K[0] == pytest.approx(2, abs=1e-12)
+    assert found.error[0] == pytest.approx(0.125, abs=1e-15)
+    assert found.sources.freedom_S.tolist() == [1, 1, 1, 2]  # the runs of A and B, the problems
 
 
 EPSILON = 1e-9

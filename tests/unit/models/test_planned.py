@@ -238,7 +238,7 @@ def trained(runs, config, save):
 
 
 FULL, LORA = "model.tuning=full", "model.tuning=lora"
-BASE = "anchor.reference=base"
+BASE = "anchor.reference=pre-sft"
 
 
 def test_after_warm_up_in_full_base_is_the_model_as_published(published, tmp_path):
@@ -344,9 +344,9 @@ def said(**sections):
 
 
 def test_estimator_reference_kl_and_dropout_are_named():
-    (line,) = said(anchor={"estimator": "reward", "reference": "base", "beta": 0.1})
+    (line,) = said(anchor={"estimator": "reward", "reference": "pre-sft", "beta": 0.1})
     assert "beta 0.1" in line
-    assert "reference: base" in line
+    assert "reference: pre-sft" in line
     assert "estimator reward" in line
     assert said(anchor={"kl": "none"}) == ["no KL anchor: no reference is loaded"]
     assert "8 completions per prompt" in said(anchor={"kl": "forward"})[0]

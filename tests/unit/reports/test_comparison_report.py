@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import replace
+from textwrap import wrap
 
 import numpy as np
 import pytest
@@ -61,13 +62,13 @@ def test_the_terminal_has_what_decides_the_reading_and_the_files_everything():
     assert [table.title for table in shown.tables] == ["rl against sft on aime: two models"]
     notes = [*shown.tables[0].notes, *shown.notes]
     begin = (
-        "95 % intervals", "no crossing", "solved by", "quote the interval", "detectable:",
-        "p (Holm)",
+        "95 % intervals", "no crossing", "solved by", "k = 4 = n", "quote the interval",
+        "detectable:", "p (Holm)",
     )  # fmt: skip
     assert len(notes) == len(begin)
     for note, words in zip(notes, begin, strict=True):
         assert note.startswith(words)
-    assert notes[4].endswith("could be as large as detectable is undecided, not absent")
+    assert notes[5].endswith("could be as large is undecided, not absent")
     text = markdown(document)
     for word in ("Bloom 1995", "Gaffke", "share their random numbers"):
         assert word in text
@@ -233,7 +234,7 @@ def test_p_values_are_adjusted_over_all_tables_and_the_average_has_an_interval()
     data, average = document.data["comparisons"], document.data["average"]
     assert document.data["holm"] == {"k": [1, 2, 4], "over": ["aime", "amc23", "average"],
                                      "tests": 9}  # fmt: skip
-    assert sum("adjusted for the 9 tests" in note for note in document.notes) == 1
+    assert sum("over the 9 tests" in note for note in document.notes) == 1
     every = [*data.values(), average]
     # Holm by hand: the smallest of nine p-values counts nine times, the largest once or as before
     raw = np.array([one["p"][place] for one in every for place in (0, 1, 3)])
@@ -263,3 +264,42 @@ def test_the_smallest_detectable_difference_stands_beside_each(tmp_path):
     assert document.data["average"] is None
     report = document.write(tmp_path)
     assert "<!-- difference -->" in (report.folder / "compare.svg").read_text()
+
+
+def test_a_terminal_shows_twelve_lines_of_notes_and_the_files_all():
+    sides = Side("rl", ([graded(["0111", "0011"], 0)],)), Side("sft", ([graded(["0011"] * 2, 0)],))
+    compared = {name: compare_sides(*sides, KS) for name in ("aime", "amc23", "math500")}
+    warned = [f"warning {place}: {'a long story ' * 14}" for place in range(3)]
+    document = comparison_document(compared, Provenance(), warned)
+    shown = document.essentials
+    notes = [*shown.notes, *(note for table in shown.tables for note in table.notes)]
+    lines = sum(len(wrap(note, 80)) for note in notes)
+    # one of the twelve says that there are more
+    assert 9 <= lines <= 11
+    assert all(warning in notes for warning in warned)  # of three lines each, before the others
+    assert len(notes) == len(set(notes))  # nothing is said twice
+    text = markdown(document)
+    for words in ("quote the interval", "k = 4 = n", "solved by rl alone"):
+        assert words in text
+
+
+def test_two_training_seeds_bear_no_small_p():
+    def runs(label, right):
+        return Side(label, tuple([counts(c)] for c in right))
+
+    few = (
+        runs("a", [[4, 3, 4, 4] * 10, [4, 4, 4, 4] * 10]),
+        runs("b", [[0, 1, 0, 1] * 10, [0, 1, 0, 0] * 10]),
+    )
+    more = [
+        runs(side.label, [*(run[0].c_P for run in side.runs), side.runs[0][0].c_P]) for side in few
+    ]
+    for pair, two in ((few, True), (more, False)):
+        document = comparison_document({"aime": compare_sides(*pair, (1,))}, Provenance())
+        heads = [column.name for column in document.tables[0].columns]
+        p = document.tables[0].rows[0].cells[heads.index("p")]
+        assert p.value <= 0.05
+        assert (str(p) == "<0.05") == two
+        assert document.data["comparisons"]["aime"]["p"][0] == p.value  # stored as it is
+        notes = " ".join(document.tables[0].notes)
+        assert ("two training seeds: a p below 0.05" in notes) == two

@@ -70,10 +70,10 @@ def test_what_is_not_a_model_is_named(tmp_path):
 
 
 @pytest.mark.parametrize(("gpu", "installed", "auto", "obstacle"), [
-    (False, None, "transformers", "is not installed"),
-    (True, None, "transformers", "is not installed"),
-    (False, "0.31.0", "transformers", "needs a GPU"),
-    (False, "0.31.0 (cpu)", "transformers", None),
+    (False, None, "builtin", "is not installed"),
+    (True, None, "builtin", "is not installed"),
+    (False, "0.31.0", "builtin", "needs a GPU"),
+    (False, "0.31.0 (cpu)", "builtin", None),
     (True, "0.31.0", "vllm", None),
 ])  # fmt: skip
 def test_auto_and_what_stands_in_the_way_of_vllm(

@@ -104,7 +104,7 @@ class Infinite(PolicyGradient):
 def test_a_guide_reads_token_ids_and_both_models(bench, configure, tuning):
     config = configure(
         guide={"name": "tutor", "strength": 0.3, "q_max": 5.0},
-        anchor={"reference": "base"},
+        anchor={"reference": "pre-sft"},
         model={"kind": "pretrained", "tuning": tuning},
         rl={"steps": 1},
         rollout={"temperature": 0.7},

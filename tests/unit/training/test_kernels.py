@@ -87,7 +87,7 @@ def test_an_adapters_head_computes_in_float32_under_bfloat16_in_rollouts_too(
     config = configure(
         model={"compute_dtype": "bfloat16"},
         rl={"cast_lm_head_to_fp32": True, "steps": 1},
-        rollout={"backend": "sampler"},
+        rollout={"backend": "builtin"},
     )
     model = attach_lora(random_model(tokenizer, tie_word_embeddings=tied), config.model.lora)
     head, passes = model.get_base_model().lm_head, []

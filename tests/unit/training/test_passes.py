@@ -293,7 +293,7 @@ def test_loss_and_gradient_equal_the_formulas_in_double_precision(bench, configu
 
 
 @pytest.mark.parametrize(
-    ("reference", "estimator"), [("initial", "k3"), ("base", "k3"), ("initial", "head")]
+    ("reference", "estimator"), [("initial", "k3"), ("pre-sft", "k3"), ("initial", "head")]
 )
 def test_an_adapters_reference_is_tilted_or_has_the_head(bench, configure, reference, estimator):
     rapo = {"guide": {"name": "rapo", "phi_right": 0.0, "phi_wrong": 0.4}}
@@ -309,7 +309,7 @@ def test_an_adapters_reference_is_tilted_or_has_the_head(bench, configure, refer
     trainer = bench.trainer(config, model=policy, reference=None)
     trainer.model.train()
     batch = generated(trainer)
-    with torch.no_grad(), start.disable_adapter() if reference == "base" else nullcontext():
+    with torch.no_grad(), start.disable_adapter() if reference == "pre-sft" else nullcontext():
         logps_BTV = log_probabilities(start, batch)
     mask_BT = batch["completion_mask"].bool()
     if head:

@@ -135,7 +135,11 @@ USE = "(use "
     [
         *(({"ema": ema}, "anchor.ema", "") for ema in (0, -0.1, 1.5)),
         ({"reset_every": 4}, "the training ends after 4 steps: the reset would never come", USE),
-        ({"ema": 0.9, "reference": "base"}, "another model than the policy: it can't follow", USE),
+        (
+            {"ema": 0.9, "reference": "pre-sft"},
+            "another model than the policy: it can't follow",
+            USE,
+        ),
         ({"ema": 0.9, "kl": "none"}, "there is no reverse KL to the policy's own completion", USE),
         ({"rows": "wrong", "kl": "forward"}, "anchor.rows is wrong, and there is no reverse", USE),
         ({"tokens": "certain", "kl": "forward"}, "anchor.tokens is certain, and there is no", USE),

@@ -361,7 +361,7 @@ def test_the_guides_clock_and_that_a_resumed_run_reads_it_on(
     assert weights(bench.folder / "torn/model") == weights(bench.folder / "whole/model")
 
 
-@pytest.mark.parametrize("reference", ["initial", "base"])
+@pytest.mark.parametrize("reference", ["initial", "pre-sft"])
 def test_lora_is_held_to_its_reference(bench, configure, reference):
     config = configure(
         model={"kind": "pretrained", "tuning": "lora"},

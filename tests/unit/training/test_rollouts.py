@@ -49,13 +49,13 @@ def gpu_with_vllm(monkeypatch):
 @pytest.mark.parametrize(
     ("gpu", "vllm", "launcher", "asked", "settled"),
     [
-        (False, True, None, "auto", "sampler"),
+        (False, True, None, "auto", "builtin"),
         (False, True, None, "transformers", "transformers"),
         (False, True, None, "vllm", "'vllm' needs a GPU"),
         (False, True, "FSDP", "auto", "transformers"),
         (False, True, "DEEPSPEED", "auto", "transformers"),
-        (False, True, "FSDP", "sampler", "'sampler' needs all weights"),
-        (False, True, "DEEPSPEED", "sampler", "'sampler' needs all weights"),
+        (False, True, "FSDP", "builtin", "'builtin' needs all weights"),
+        (False, True, "DEEPSPEED", "builtin", "'builtin' needs all weights"),
         (True, False, None, "auto", "transformers"),
         (True, False, None, "vllm", "isn't installed"),
         (True, True, None, "auto", "vllm"),
@@ -115,7 +115,7 @@ def test_auto_refuses_tempered_and_truncated_rollouts_where_it_is_vllm(monkeypat
     uncorrected = said | {"vllm": {"importance_correction": "none"}}
     assert settled_engine(RolloutSection.model_validate(uncorrected), 1).backend == "vllm"
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert settled_engine(RolloutSection.model_validate(said), 1).backend == "sampler"
+    assert settled_engine(RolloutSection.model_validate(said), 1).backend == "builtin"
 
 
 @pytest.mark.usefixtures("gpu_with_vllm")
@@ -128,7 +128,7 @@ def test_an_engine_needs_as_many_processes_as_it_has_parts():
     settled_engine(rollout(tensor_parallel=4, **server), 6)  # the server has its own
 
 
-@pytest.mark.parametrize("backend", ["transformers", "sampler"])
+@pytest.mark.parametrize("backend", ["transformers", "builtin"])
 def test_a_context_that_is_too_short_is_refused_by_every_backend(bench, configure, backend):
     positions = load_model(bench.base).config.max_position_embeddings
     fits = configure(rollout={"backend": backend, "max_tokens": positions - 20})

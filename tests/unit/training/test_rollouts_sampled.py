@@ -17,7 +17,7 @@ TEXTS = ["2*3=?", "17*4=?", "2*3=?", "5*5=?"]
 
 
 def section(**changed):
-    given = {"backend": "sampler", "max_tokens": 12, "min_p": 0.0} | changed
+    given = {"backend": "builtin", "max_tokens": 12, "min_p": 0.0} | changed
     return SamplingParameters.from_section(RolloutSection.model_validate(given))
 
 
@@ -135,7 +135,7 @@ def test_a_training_draws_by_it_and_a_resumed_one_draws_the_same(bench, configur
         asked.append((batch, drawn, len(prompts)))
         return draw(model, prompts, batch, drawn)
 
-    config = configure(rl={"dynamic_sampling": True}, rollout={"backend": "sampler"})
+    config = configure(rl={"dynamic_sampling": True}, rollout={"backend": "builtin"})
     records = bench.run(config, "whole", sample=heard)
     assert {batch for batch, _, _ in asked} == {"0:0", "1:0", "2:0", "3:0"}
     for step, record in enumerate(records):

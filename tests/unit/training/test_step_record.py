@@ -17,7 +17,12 @@ from trl import GRPOTrainer
 
 from sage_cli.errors import StoreError
 from sage_cli.guides import BranchGuide, NoGuide
-from sage_cli.guides.token_values import entropy_percentiles, guide_statistics
+from sage_cli.guides.token_values import (
+    entropy_percentiles,
+    guide_statistics,
+    share_of_largest,
+    weighted_q,
+)
 from sage_cli.store.ledger import PromptRow
 from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import newest_sealed, refuse_foreign, rotate, seal
@@ -212,6 +217,65 @@ def test_token_statistics_by_hand():
     assert found["guide/clamped"] == pytest.approx(1 / 3)
     assert found["guide/log_q"] == pytest.approx(log_q)
     assert math.isnan(token_statistics(record.drain(ONE), NoGuide())["entropy"])
+
+
+# log pi - log pi_ref is 1, 0 and -1, so that d without a guide is 1 / e, 0 and e - 2
+MOVED = {"logps": [-1.0, -2.0, -3.0], "reference": [-2.0, -2.0, -2.0]}
+SHAPED = {"entropy": [1.0, 2.0, 3.0], "log_q": [0.0, math.log(1.2), math.log(1.4)]}
+
+
+@pytest.mark.parametrize(
+    "cuts", [[slice(0, 3)], [slice(0, 1), slice(1, 3)], [slice(0, 2), slice(2, 3)]]
+)
+@pytest.mark.parametrize("guide", [BranchGuide(), NoGuide()])
+def test_q_by_the_kl_terms_weights_is_a_ratio_of_sums_over_micro_batches(cuts, guide):
+    record, tokens = TokenRecord(), MOVED | SHAPED | {"held": [1.0, 1.0, 1.0]}
+    for cut in cuts:
+        part = {
+            name: torch.tensor([values[cut]], dtype=torch.float64)
+            for name, values in tokens.items()
+        }
+        record.add(torch.ones_like(part["held"]), **part)
+    found = token_statistics(record.drain(ONE), guide)
+    assert found["kl/k3_reference"] == pytest.approx((1 / math.e + math.e - 2) / 3, rel=1e-12)
+    assert found["kl/k3_top10"] == 1
+    if isinstance(guide, NoGuide):
+        assert not any(name.startswith("guide/") for name in found)
+        return
+    # (1 x 1 / e + 1.2 x 0 + 1.4 (e - 2)) / (1 / e + e - 2), where the guided d would have weights
+    # e^-1, .2 - log 1.2 and 1.4 e - 2 - log 1.4; (1 x 1 + 1.2 x 2 + 1.4 x 3) / 6
+    by_kl = (1 / math.e + 1.4 * (math.e - 2)) / (1 / math.e + math.e - 2)
+    assert found["guide/q_kl_mean"] == pytest.approx(by_kl, rel=1e-12)
+    assert found["guide/q_entropy_mean"] == pytest.approx(7.6 / 6, rel=1e-12)
+
+
+def test_q_is_weighted_on_the_tokens_that_the_kl_term_acts_on():
+    log_q_T, entropy_T = (
+        torch.tensor(values, dtype=torch.float64) for values in (SHAPED["log_q"], [1, 2, 3])
+    )
+    found = weighted_q(log_q_T, entropy_T, torch.tensor([1.0, 2.0, 5.0]), torch.tensor([1, 1, 0]))
+    # (1 x 1 + 1.2 x 2) / 3 in both: the third token, of q 1.4, is not held
+    assert found == pytest.approx({"q_kl_mean": 3.4 / 3, "q_entropy_mean": 3.4 / 3}, rel=1e-12)
+
+
+@pytest.mark.parametrize(("apart", "held"), [(0.0, 1.0), (1e-6, 1.0), (1.0, 0.0)])
+def test_q_has_no_mean_where_the_policy_has_not_moved_or_nothing_is_held(apart, held):
+    record, ones_BT = TokenRecord(), torch.ones(2, 3).double()
+    record.add(
+        ones_BT, entropy=held * ones_BT, logps=-ones_BT, reference=(apart - 1) * ones_BT,
+        log_q=0.3 * ones_BT, held=held * ones_BT,
+    )  # fmt: skip
+    found = token_statistics(record.drain(ONE), BranchGuide())
+    assert (found["guide/q_kl_mean"], found["kl/k3_top10"]) == (None, None)
+    assert found["guide/q_entropy_mean"] == (pytest.approx(math.exp(0.3)) if held else None)
+    assert found["kl/k3_reference"] == pytest.approx(math.exp(apart) - apart - 1, abs=1e-12)
+
+
+def test_the_share_of_the_ten_largest_by_hand():
+    values_T, held_T = torch.arange(1, 14).double(), torch.ones(13).double()
+    held_T[12] = 0
+    # 3 + ... + 12 = 75 of 1 + ... + 12 = 78; the 13 is not held
+    assert share_of_largest(values_T, held_T) == pytest.approx(75 / 78, rel=1e-12)
 
 
 def test_percentiles_are_those_of_all_tokens_in_order():

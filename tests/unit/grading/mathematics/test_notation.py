@@ -100,7 +100,7 @@ CASES = [
      "27e1", "27 e 3", "27 i", "27j", "27 x", "27y", "27 pi", "27π", "27 factorials", "27!",
      "27 choose 2", "27C2", "27 permute 2", "27 log", "27 sin", "27 squared root", "root 27",
      "square root of 27", "cube root of 27", "the cube of 27", "twice 27", "double 27", "half 27",
-     "one less than 27", "27 - 1", "27th", "the 27th", "27nd", "27st", "x27", "a27", "27a", "27b",
+     "one less than 27", "27 - 1", "the 27th", "27nd", "27st", "x27", "a27", "27a", "27b",
      "Option 27", "27 of 30", "27 and a half", "27 1/2", "two hundred and seven",
      "twenty seven hundred", "27.5", "The answer is 28", "28 is the answer",
      "The wrong answer is 27", "27 is the wrong answer", "The sum is not 27", "Neither 27 nor 28",

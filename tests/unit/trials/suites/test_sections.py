@@ -103,30 +103,65 @@ def test_claims_stand_beside_the_printed_difference_and_an_average_decides():
     assert one.difference.value == pytest.approx((0.75 + 0) / 2)
 
 
+SEVERAL = {
+    "base": NEVER["base"],
+    "grpo": {"arithmetic": [[0, 1, 2, 4] * 5, [0, 2, 2, 4] * 5, [0, 2, 1, 4] * 5]},
+    "grpo-branch": {"arithmetic": [[3, 4, 4, 4] * 5, [3, 4, 4, 4] * 5, [4, 4, 4, 4] * 5]},
+}
+
+
 def test_methods_of_several_seeds_are_compared_as_methods_also_with_a_base():
-    several = {
-        "base": NEVER["base"],
-        "grpo": {"arithmetic": [[0, 1, 2, 4] * 5, [0, 2, 2, 4] * 5]},
-        "grpo-branch": {"arithmetic": [[4, 4, 4, 4] * 5, [3, 4, 4, 4] * 5]},
-    }
     claims = ("grpo-branch > grpo at pass@1", "grpo > base at pass@1")
-    found = contrasts(result(suite(claims=claims), several))
-    assert found["grpo-branch", "grpo"]["arithmetic"].difference.runs == (2, 2)
+    found = contrasts(result(suite(claims=claims), SEVERAL))
+    pair = found["grpo-branch", "grpo"]["arithmetic"].difference
+    assert pair.runs == (3, 3)
+    assert pair.pairing is not None
+    assert pair.pairing.seeds == (1, 2, 3)
     single = found["grpo", "base"]["arithmetic"]
-    # means over both seeds: (.4375 + .5) / 2
-    assert single.means[0][0] == pytest.approx(0.46875)
-    assert single.difference.mean_K[0] == pytest.approx(0.46875 - 0.25)
-    assert single.difference.runs == (2, 1)
+    # means over the seeds: (.4375 + .5 + .4375) / 3
+    assert single.means[0][0] == pytest.approx(0.4583333, abs=1e-7)
+    assert single.difference.mean_K[0] == pytest.approx(0.4583333 - 0.25, abs=1e-7)
+    assert single.difference.runs == (3, 1)
     assert (single.about, single.subject) == ("methods", "method and this base")
-    document = differences(result(suite(claims=claims), several))
-    assert document.tables[0].rows[1].cells[0] == "grpo > initial policy at pass@1"
+    document = differences(result(suite(claims=claims), SEVERAL))
+    table = document.tables[0]
+    assert table.rows[1].cells[0] == "grpo > initial policy at pass@1"
     assert [one["about"] for one in document.data["claims"]] == ["methods", "methods"]
     assert document.data["claims"][0]["verdict"] == "holds"
-    assert [row.cells[2] for row in document.tables[0].rows] == ["methods", "method and this base"]
+    assert [row.cells[2] for row in table.rows] == ["methods", "method and this base"]
     assert {one["about"] for one in document.data["differences"]} == {"methods"}
-    assert document.notes[-1].startswith(
-        "the variance between training seeds is pooled over 2 methods (2 degrees of freedom)"
+    assert any(
+        note.startswith("the variance between training seeds is pooled over 2 methods")
+        for note in document.notes
     )
+    # beside each claim that pools stands its interval without that
+    own = [column.name for column in table.columns].index("by its own seeds")
+    low, high = table.rows[1].cells[own].interval
+    assert document.data["claims"][1]["unpooled"] == [low, high]
+    assert low < high
+
+
+def test_methods_with_seeds_of_their_own_are_neither_paired_nor_pooled():
+    found = contrasts(result(suite(against=["grpo"]), SEVERAL, paired=False))
+    contrast = found["grpo-branch", "grpo"]["arithmetic"]
+    assert contrast.difference.pairing is None
+    assert contrast.unpooled is None
+
+
+def test_a_suite_names_the_run_that_has_no_partner():
+    lacking = {**SEVERAL, "grpo": {"arithmetic": SEVERAL["grpo"]["arithmetic"][:2]}}
+    found = result(suite(against=["grpo"]), lacking)
+    assert contrasts(found)["grpo-branch", "grpo"]["arithmetic"].difference.runs == (2, 2)
+    notes = [note for note in differences(found).notes if "left out" in note]
+    assert len(notes) == 1
+    assert notes[0].startswith("grpo-branch - grpo on arithmetic: left out, for lack of a run")
+    assert found.method("grpo-branch").seeds[2].run in notes[0]
+    # two seeds: a p below .05 is not told apart from .05
+    document = differences(found)
+    place = [column.name for column in document.tables[0].columns].index("p")
+    assert {str(row.cells[place]) for row in document.tables[0].rows} <= {"<0.05", "–"} | {
+        str(row.cells[place]) for row in document.tables[0].rows if row.cells[place].value > 0.05
+    }
 
 
 def test_a_method_that_lacks_seeds_is_a_model_beside_one_that_has_them():
@@ -143,21 +178,19 @@ def test_a_method_that_lacks_seeds_is_a_model_beside_one_that_has_them():
     assert any(note.startswith("two models, these models: a method with one") for note in notes)
 
 
-def test_seeds_of_every_method_tell_how_much_seeds_vary():
-    three = {
-        "base": NEVER["base"],
-        "grpo": {"arithmetic": [[0, 1, 2, 4] * 5, [0, 2, 2, 4] * 5]},
-        "grpo-branch": {"arithmetic": [[4, 3, 2, 4] * 5, [3, 4, 2, 4] * 5]},
-    }
+def test_gaps_of_every_pair_of_arms_tell_how_much_seeds_vary():
     claims = ("grpo-branch > grpo at pass@1",)
     pair = ("grpo-branch", "grpo")
-    alone = contrasts(result(suite(claims=claims), three))[pair]["arithmetic"]
-    # a third method whose runs are far apart, 1 and 3 right of 4, makes seeds vary more
-    wild = {**three, "wild": {"arithmetic": [[1] * 20, [3] * 20]}}
+    alone = contrasts(result(suite(claims=claims), SEVERAL))[pair]["arithmetic"]
+    # a third arm whose runs are far apart, 0, 2 and 4 right of 4, makes gaps vary more
+    wild = {**SEVERAL, "wild": {"arithmetic": [[0] * 20, [2] * 20, [4] * 20]}}
     more = suite(claims=claims, methods={**METHODS, "wild": "dapo"})
     beside = contrasts(result(more, wild))[pair]["arithmetic"]
     assert beside.smallest_K[0] > 2 * alone.smallest_K[0]
     assert beside.difference.low_K[0] < alone.difference.low_K[0]
+    # two arms alone have their own gaps, and no others to pool
+    assert alone.unpooled is None
+    assert beside.unpooled.low_K[0] == pytest.approx(alone.difference.low_K[0], abs=1e-12)
 
 
 def test_curves_runs_and_compared_pairs_name_the_methods():
