@@ -166,11 +166,16 @@ def _mistake(error: SageError | ModuleNotFoundError | OSError | MemoryError) -> 
 
 
 def _here(error: typer.TyperException) -> str:
-    """Return what an unknown option of TRL or Transformers is called here, or an empty text."""
-    from sage_cli.config.explain import named_elsewhere
+    """Return what an option or a word of other programs is called here, or an empty text."""
+    from sage_cli.config.explain import named_elsewhere, typed_as_setting
 
     option = named_elsewhere(getattr(error, "option_name", None) or "")
-    return f" (here: {option})" if option else ""
+    if option:
+        return f" (here: {option})"
+    _, extra, words = error.message.partition("Got unexpected extra argument")
+    typed = [typed_as_setting(word) for word in words.strip("s() ").split()] if extra else []
+    meant = " ".join(line for line in typed if line)
+    return f" (here: {meant})" if meant else ""
 
 
 def new_app(
