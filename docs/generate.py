@@ -118,9 +118,9 @@ def _logs() -> Iterator[str]:
 
 def _counterparts() -> Iterator[str]:
     yield (
-        "# Coming from TRL, verl, prime-rl or open-instruct\n\nWhat their settings are called here. "
-        "You can give the names of the other programs to `sage rl`, because it answers them with the "
-        "line that is meant: `--learning_rate`, `--rl.learning-rate`, "
+        "# Coming from TRL, verl, prime-rl or open-instruct\n\nWhat their settings are called "
+        "here. You can give the names of the other programs to `sage rl`, because it answers them "
+        "with the line that is meant: `--learning_rate`, `--rl.learning-rate`, "
         "`actor_rollout_ref.actor.clip_ratio_high=0.28`, or a YAML file of TRL or verl after "
         "`--config`. Nothing is taken over in silence, because some values mean another thing; the "
         "last column says which. Rows of their data sets are "
@@ -133,8 +133,8 @@ def _counterparts() -> Iterator[str]:
     yield (
         "\nThe names were read from TRL 1.16 and from the public configurations of the others in "
         "2026. Methods such as `--algo dapo` set several of these at once: `sage rl --algo dapo "
-        "--dry-run` shows them. Agents with tools, images and asynchronous rollouts are not part of "
-        "`sage`."
+        "--dry-run` shows them. Agents with tools, images and asynchronous rollouts are not part "
+        "of `sage`."
     )
 
 
