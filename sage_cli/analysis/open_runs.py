@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sage_cli.config.consent import JUDGE, own_functions, without_consent
+from sage_cli.config.consent import JUDGE, own_files, without_consent
 from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, SageError
@@ -76,7 +76,7 @@ class GradedRun:
         Raises ConfigurationError if they name a judge of one's own and `judge` is not given.
         """
         made_with = stored_settings(run)
-        judge_of_run = own_functions(made_with).get(JUDGE)
+        judge_of_run = own_files(made_with).get(JUDGE)
         if judge_of_run is not None and judge is None:
             raise ConfigurationError(
                 f"{run.id} is graded by {judge_of_run}: that is Python code, and a stored "

@@ -103,10 +103,10 @@ def _card(policy: Policy, config: SageConfig | None) -> str:
 
 def _own(run: Run) -> dict[str, str]:
     """Return a run's own judge, and its rewards as a sum where a function is among them."""
-    from sage_cli.config.consent import REWARDS, own_functions
+    from sage_cli.config.consent import LAUNCHER, REWARDS, own_files
     from sage_cli.settings.training import Reward, in_words
 
-    code = own_functions(run.config)
+    code = {name: file for name, file in own_files(run.config).items() if name != LAUNCHER}
     if REWARDS in code:
         code[REWARDS] = in_words([Reward.model_construct(**reward) for reward in code[REWARDS]])
     return code

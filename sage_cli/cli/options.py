@@ -16,6 +16,7 @@ from sage_cli.errors import ConfigurationError
 if TYPE_CHECKING:
     from sage_cli.config.load import Loaded
     from sage_cli.config.schema import SageConfig
+    from sage_cli.evaluation.logs.log import Reading
     from sage_cli.store.run import Run, Runs
 
 METHOD, TRAINING, MEASUREMENT = "Method", "Training", "Measurement"
@@ -194,12 +195,45 @@ SecondJudge = Annotated[
         ),
     ),
 ]
+Guess = Annotated[
+    str | None,
+    typer.Option(
+        help="Add the pass@k of guessing without a model: FILE.py:FUNCTION of question and gold "
+        "returns the probability that one guess is correct."
+    ),
+]
 Scores = Annotated[
     list[str] | None,
     option(
         MEASUREMENT,
         "Score in a log that marks a sample as correct; repeat it once per log.",
         "--score",
+    ),
+]
+Fields = Annotated[
+    str | None,
+    option(
+        MEASUREMENT,
+        "Columns of a file: problem=task,correct=is_correct names two. Also question, "
+        "choices, gold, completion, n and c; a dotted path reaches inside.",
+        "--fields",
+    ),
+]
+Golds = Annotated[
+    list[Path] | None,
+    option(
+        MEASUREMENT,
+        "A file with the questions or golds that a log lacks, by id: the input of an OpenAI "
+        "batch, or rows with id, question and gold; repeatable.",
+        "--golds",
+    ),
+]
+DropInvalidated = Annotated[
+    bool,
+    option(
+        MEASUREMENT,
+        "Leave out samples that are marked as invalid in a log of Inspect.",
+        "--drop-invalidated",
     ),
 ]
 Ks = Annotated[
@@ -255,7 +289,7 @@ def load_for_measuring(
     that nobody says how to prompt, `model.path` beside others' names, k > n, and a value that
     `command` never reads.
     """
-    from sage_cli.config.consent import JUDGE, require_functions, without_consent
+    from sage_cli.config.consent import JUDGE, require_files, without_consent
     from sage_cli.config.load import load, refuse_unread, runs_root
     from sage_cli.models.policy import refuse_other_path
     from sage_cli.settings.presets import read_layer
@@ -274,7 +308,7 @@ def load_for_measuring(
     loaded = load(preset or (), flags, sets or (), stored)
     if command is not None:
         refuse_unread(loaded, command)
-    require_functions(made_with, loaded.origins, JUDGE)
+    require_files(made_with, loaded.origins, JUDGE)
     if names and "sampling.temperature" not in loaded.origins:
         sampling = loaded.config.sampling
         console.print(
@@ -345,7 +379,20 @@ def measured_names(
 
 def is_file(name: str) -> bool:
     """Return True if `name` is a file of samples or counts, and neither a run nor a model."""
-    return Path(name).suffix in (".eval", ".json", ".jsonl", ".csv", ".parquet")
+    from sage_cli.problems.row_files import is_row_file
+
+    path = Path(name)
+    return path.suffix == ".eval" or is_row_file(path)
+
+
+def file_reading(
+    fields: str | None, golds: list[Path] | None, drop_invalidated: bool, score: str | None = None
+) -> Reading:
+    """Return how files are read, by the options that commands on files share."""
+    from sage_cli.evaluation.logs.log import Reading
+    from sage_cli.evaluation.logs.row_fields import parse_fields
+
+    return Reading(score, parse_fields(fields), tuple(golds or ()), drop_invalidated)
 
 
 def are_files(names: Sequence[str] | None, **typed: object) -> bool:

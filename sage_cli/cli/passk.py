@@ -29,6 +29,9 @@ def command(
     seeds: options.Seeds = None,
     limit: options.Limit = None,
     score: options.Scores = None,
+    fields: options.Fields = None,
+    golds: options.Golds = None,
+    drop_invalidated: options.DropInvalidated = False,
     temperature: Annotated[
         str | None,
         typer.Option(
@@ -36,6 +39,7 @@ def command(
         ),
     ] = None,
     grade: options.SecondJudge = None,
+    guess: options.Guess = None,
     allow_template_mismatch: options.OtherTemplate = False,
     compat: options.Compat = None,
     preset: options.Presets = None,
@@ -51,6 +55,7 @@ def command(
     `--json` has `k`, a list, and `curves` as {"policy": "rl-grpo-0123abcd", "benchmark": "aime24",
     "pass@k": [0.1, 0.15], "low": [0.06, 0.1], "high": [0.15, 0.2], ...}, a value for each k.
     """
+    from sage_cli.evaluation.counted_files import passk_of_files, read_counted_files
     from sage_cli.evaluation.evaluate import (
         Evaluation,
         NamedModels,
@@ -58,10 +63,15 @@ def command(
         measure_passk,
         parse_temperatures,
     )
-    from sage_cli.evaluation.imported import passk_of_files, read_counted_files
+    from sage_cli.evaluation.file_judge import FileJudge
     from sage_cli.models.planned import plan_of
 
     refuse_gpu(gpu, dry_run)
+    if guess and (temperature or dry_run):
+        raise ConfigurationError(
+            f"--guess {guess} stands in the table of pass@k at one temperature, and has no plan",
+            "leave out --guess, or --temperature and --dry-run",
+        )
     if grade and (temperature or dry_run):
         raise ConfigurationError(
             "--second-judge reads stored samples at one temperature, and has no plan",
@@ -70,11 +80,12 @@ def command(
     names, labels = options.labelled_names(options.measured_names(names, set_, k))
     if options.are_files(
         names, benchmark=benchmark, n=n, seeds=seeds, limit=limit, temperature=temperature,
-        dry_run=dry_run, second_judge=grade,
+        dry_run=dry_run, second_judge=grade, guess=guess,
     ):  # fmt: skip
         settings = options.load_config(preset, config, set_, "passk FILE", run={"root": runs})
-        with doing("reading files"):
-            files = read_counted_files(names, score or ())
+        reading = options.file_reading(fields, golds, drop_invalidated)
+        with Live() as live:
+            files = read_counted_files(names, score or (), reading, FileJudge(settings, live))
         with doing("computing curves and writing the report"):
             report = passk_of_files(files, labels, k, settings.evaluation, settings.run.root)
         show_report(report, json)
@@ -92,6 +103,6 @@ def command(
         report = (
             measure_over_temperatures(models, temperatures, live)
             if temperatures
-            else measure_passk(models, live, grade)
+            else measure_passk(models, live, grade, guess)
         )
     show_report(report, json)

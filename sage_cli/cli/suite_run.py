@@ -335,7 +335,7 @@ def _notes(plan: PlannedSuite) -> list[str]:
             "from there will have other ids than these"
         )
     return notes + [
-        f"{part.suite.name}: {label}'s own control is {method.control}"
+        f"{part.suite.name}: {label}'s baseline is {method.control}"
         for part in plan.parts
         for label, method in part.suite.methods.items()
         if method.control

@@ -11,6 +11,7 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.json_value import leaves, value_at
 from sage_cli.settings.inputs import PretrainedModel, ScratchModel
 from sage_cli.settings.own_code import names_code
+from sage_cli.settings.presets import is_path
 from sage_cli.settings.sampling import DecodingSection, SamplingSection
 
 _KEPT_OF_SAMPLING = {*DecodingSection.model_fields, "stop_at_answer", "batch_rows",
@@ -92,47 +93,56 @@ def _names_a_service(setting: str) -> bool:
 
 CONSENT = "model.trust_remote_code"
 HOW_TO_CONSENT = f"read that code, and add --set {CONSENT}=true if it may be run here"
-JUDGE, REWARDS = "grading.judge", "rl.rewards"
+JUDGE, REWARDS, LAUNCHER = "grading.judge", "rl.rewards", "rl.accelerate"
+_WHAT_IT_IS = {
+    LAUNCHER: "that file says which addresses a launcher listens on and what it starts, and a "
+    "stored configuration can choose none but those that ship with sage",
+}
+_CODE = "that is Python code, and a stored configuration can't have it run"
 
 
 def without_consent(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a stored configuration without consent to code, and without functions of one's own."""
+    """Return a stored configuration without consent to code, and without files of one's own."""
     kept = dict(stored)
-    for name in (CONSENT, *own_functions(stored)):
+    for name in (CONSENT, *own_files(stored)):
         section, _, setting = name.partition(".")
         if isinstance(inside := stored.get(section), Mapping):
             kept[section] = {key: value for key, value in inside.items() if key != setting}
     return kept
 
 
-def own_functions(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that name functions of one's own, by dotted name."""
+def own_files(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that name files of one's own that decide what is run, by dotted name.
+
+    Judges and rewards are functions of them, and a launcher of processes is configured by one.
+    """
     judge, rewards = value_at(values, JUDGE), value_at(values, REWARDS)
+    launcher = value_at(values, LAUNCHER)
     listed = rewards if isinstance(rewards, list | tuple) else ()
     names = [reward.get("name") if isinstance(reward, Mapping) else reward for reward in listed]
     return {
         **({JUDGE: judge} if names_code(judge) else {}),
         **({REWARDS: list(listed)} if any(map(names_code, names)) else {}),
+        **({LAUNCHER: launcher} if isinstance(launcher, str) and is_path(launcher) else {}),
     }
 
 
 def is_typed_again(setting: str) -> bool:
     """Return True if a stored configuration can't say `setting`, so it is typed for any command."""
-    return _names_a_service(setting) or setting in (CONSENT, JUDGE, REWARDS)
+    return _names_a_service(setting) or setting in (CONSENT, JUDGE, REWARDS, LAUNCHER)
 
 
-def require_functions(stored: Mapping[str, Any], given: Mapping[str, Any], *names: str) -> None:
-    """Raise ConfigurationError for functions that `stored` alone names under settings `names`.
+def require_files(stored: Mapping[str, Any], given: Mapping[str, Any], *names: str) -> None:
+    """Raise ConfigurationError for `own_files` that `stored` alone names under settings `names`.
 
     `given` are the settings that are typed or stand in a preset.
     """
-    for name, value in own_functions(stored).items():
+    for name, value in own_files(stored).items():
         if name in names and name not in given:
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             raise ConfigurationError(
-                f"the stored configuration has {name}={text}: that is Python code, and a stored "
-                "configuration can't have it run",
-                f"read that code, and add --set {name}='{text}' if it may be run here, or name the "
+                f"the stored configuration has {name}={text}: {_WHAT_IT_IS.get(name, _CODE)}",
+                f"read that file, and add --set {name}='{text}' if it may be run here, or name the "
                 "preset that has it (--preset FILE)",
             )
 
@@ -155,18 +165,18 @@ def require_consent(stored: Mapping[str, Any], given: Mapping[str, Any]) -> None
             "the model brings, and a stored configuration can't consent to that",
             f"{HOW_TO_CONSENT}; with =false it is another run, of Transformers' own code",
         )
-    require_functions(stored, given, JUDGE, REWARDS)
+    require_files(stored, given, JUDGE, REWARDS, LAUNCHER)
 
 
 def typed_again(config: SageConfig) -> tuple[str, ...]:
     """Return the options that allow a command that reads `config` from a file what it allows here.
 
-    A file alone never has it run a model's own code or functions of one's own, ask servers, or send
-    to W&B.
+    A file alone never has it run a model's own code or files of one's own, ask servers, or send to
+    W&B.
     """
     values = config.model_dump(mode="json")
     settings = services(values, ("sampling", "rollout"))
     if consents(config.model):
         settings[CONSENT] = True
     online = ("--set", "tracking.wandb=online") if config.tracking.wandb == "online" else ()
-    return (*set_words(settings | own_functions(values)), *online)
+    return (*set_words(settings | own_files(values)), *online)

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import to_jsonable_python
 
 from sage_cli.config.schema import UNIONS, Setting, sections_at, settings
-from sage_cli.errors import ConfigurationError, did_you_mean
+from sage_cli.errors import ConfigurationError, did_you_mean, in_short
 from sage_cli.methods.method import Method
 from sage_cli.settings.elsewhere import elsewhere
 from sage_cli.settings.section import docstrings, is_cosmetic
@@ -201,7 +201,7 @@ def _sentences(complaint: Any) -> list[str]:
         typed = given.get("name") if isinstance(given, dict) else given  # of a reward
         return [f"{name}: {text}{meant(str(typed), choices) if choices else ''}"]
     message = complaint["msg"][0].lower() + complaint["msg"][1:]
-    return [f"{name} is {given!r}: {message}"]
+    return [f"{name} is {in_short(given)}: {message}"]
 
 
 def _unknown_key(path: Sequence[str]) -> str:

@@ -24,7 +24,7 @@ from sage_cli.config.schema import (
     own_settings,
     unread,
 )
-from sage_cli.errors import ConfigurationError
+from sage_cli.errors import ConfigurationError, in_short
 from sage_cli.json_value import leaves, value_at
 from sage_cli.methods.grpo import Grpo
 from sage_cli.methods.method import Method
@@ -276,7 +276,9 @@ NOT_READ_BY: Mapping[str, Sequence[str]] = {
     "sft": ("data.rl", *_OF_TRAINED),
     **dict.fromkeys(_MEASURING, ("sft", *_OF_TRAINED)),
     "samples tokens": ("sft", *_OF_SWEEPS),
-    **dict.fromkeys(("compare FILE", "passk FILE", "power FILE"), _all_but("evaluation", "run")),
+    **dict.fromkeys(
+        ("compare FILE", "passk FILE", "power FILE"), _all_but("evaluation", "grading", "run")
+    ),
     "grade": _all_but("grading", "prompt", "run"),
     "data": _all_but("data", "evaluation"),
 }
@@ -316,7 +318,10 @@ def refuse_unread(loaded: Loaded, command: str, searched: Collection[str] = ()) 
         if not choice or choice in searched or (again and STORED in origins.values()):
             continue
         if origin in _TYPED or (of_preset and not chosen and choice in _OF_PRESETS):
-            why, step = f"{choice} is {value!r}", f"add --set {choice}={typed(reading)}, or "
+            why, step = (
+                f"{choice} is {in_short(value)}",
+                f"add --set {choice}={typed(reading)}, or ",
+            )
             try:
                 changed(loaded.config, {choice: reading})
             except ConfigurationError as error:  # nothing that could be added lets it be read

@@ -312,7 +312,7 @@ def _of_the_model(config: SageConfig) -> list[str]:
     if coarse and full and not model.allow_lost_updates:
         problems.append(
             f"model.dtype is '{model.dtype}' and all weights are trained: of AdamW's updates at a "
-            "learning rate of 1e-6 all but about 1 % are rounded away there (use model.dtype="
+            "learning rate of 1e-6 all but about 1% are rounded away there (use model.dtype="
             "float32, with model.compute_dtype=bfloat16 for speed, or "
             "model.allow_lost_updates=true)"
         )

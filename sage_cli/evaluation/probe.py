@@ -34,16 +34,16 @@ FIXED = {
 """Settings as typed: the beginning itself is continued, and an answer may stand anywhere."""
 HEADS = columns("benchmark, questions, n, word for word, right unasked")
 NOTES = (
-    "the first 60 % of a question, continued greedily without a template; word for word: its rest "
+    "the first 60% of a question, continued greedily without a template; word for word: its rest "
     "follows; right unasked: Math-Verify reads the gold in what follows, with fresh numbers, too",
     "what fresh numbers do not lower is no memory; they take questions with numbers in both parts",
 )
 
 
 def cut(question: str) -> tuple[str, str]:
-    """Return the first 60 % of a question's characters, up to the end of a word, and its rest.
+    """Return the first 60% of a question's characters, up to the end of a word, and its rest.
 
-    It is cut within a word where that would leave less than 30 %.
+    It is cut within a word where that would leave less than 30%.
     """
     text = question.strip()
     length = round(0.6 * len(text))

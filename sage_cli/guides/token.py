@@ -75,7 +75,7 @@ def normalised_surprisal(
 
 
 def _minmax(values_BT: Tensor, asked_BX: Tensor) -> Tensor:
-    """Clamp to the 5 % and 95 % quantiles, then (v - min) / (max - min)."""
+    """Clamp to the 5% and 95% quantiles, then (v - min) / (max - min)."""
     low_B1 = values_BT.nanquantile(LOW_QUANTILE, dim=1, keepdim=True)
     high_B1 = values_BT.nanquantile(HIGH_QUANTILE, dim=1, keepdim=True)
     range_B1 = high_B1 - low_B1

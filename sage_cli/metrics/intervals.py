@@ -22,7 +22,7 @@ def two_sided_p(t_K: FloatArray, freedom_K: FloatArray) -> FloatArray:
 
 
 def two_sided_reach(alpha: ArrayLike, freedom_K: ArrayLike) -> FloatArray:
-    """The t that |T| exceeds with probability `alpha`: 2.776 for 5 % and 4 degrees of freedom."""
+    """The t that |T| exceeds with probability `alpha`: 2.776 for 5% and 4 degrees of freedom."""
     from scipy.special import stdtrit
 
     return np.asarray(-stdtrit(freedom_K, np.asarray(alpha) / 2))
@@ -313,7 +313,7 @@ def _of_one_value(value_K: FloatArray, bounds: Bounds, tail: float, problems: in
     """Ends and p where all values are equal, (3, K), in closed form: their weight is Beta(P, 1).
 
     A share s of the population that differs goes unseen with probability (1 - s)^P; where that
-    is `tail`, s is the weight of the extreme value (at 95 % about 3.7 / P).
+    is `tail`, s is the weight of the extreme value (at 95% about 3.7 / P).
     """
     (lowest, highest), seen = bounds, tail ** (1 / problems)
     # the share of the values at which their mean with the extreme one is 0

@@ -197,13 +197,13 @@ def own_controls(
     label, step = side[0].label, side[0].checkpoint
     for policy in opposite:
         if policy.run in alike and policy.checkpoint == step:
-            return [], [f"{policy.label} is {label}'s own control: the same without the guide"]
+            return [], [f"{policy.label} is {label}'s unguided baseline"]
     command = f"`sage compare {side[0].word} {alike[-1].id}` comes first" if alike else ""
     whole = [run for run in alike if Policy.of_run(run).is_here and step is None]
     own = {run.known.get("seed"): run for run in whole if run in of_seeds}
     return [Policy.of_run(run) for run in own.values() or whole[-1:]], [
-        f"{label}'s own control, the same method and anchor without the guide, is on no side: "
-        f"{command or 'no run of it is here'}"
+        f"{label}'s unguided baseline (the same method and anchor without the guide) is not "
+        f"compared: {command or 'no run of it is here'}"
     ]
 
 

@@ -186,7 +186,7 @@ def _grades(measured: SeedCounts) -> str:
     counted += f"; {measured.truncated:,} of them truncated" if measured.truncated else ""
     if passed := measured.right_truncated:
         share = 100 * passed / measured.statuses["right"]
-        counted += f", {passed:,} of these right ({share:.2g} % of the right ones)"
+        counted += f", {passed:,} of these right ({share:.2g}% of the right ones)"
     return counted
 
 

@@ -113,7 +113,7 @@ def passk_table(benchmark: str, curves: Mapping[str, Curve], ks: Sequence[int]) 
     heads = (Column("k"), *(Column("pass@k", policy) for policy in curves))
     rows = tuple(Row((k, *(value_at(curve, k) for curve in curves.values()))) for k in ks)
     problems = sorted({curve.problems for curve in curves.values()})
-    note = f"{100 * first.confidence:g} % bands over {' or '.join(map(str, problems))} problems"
+    note = f"{100 * first.confidence:g}% bands over {' or '.join(map(str, problems))} problems"
     note = note if problems != [1] else "no bands: one problem alone says nothing about others"
     return Table(f"pass@k on {benchmark}", heads, rows, (note,))
 
@@ -276,7 +276,7 @@ def _equal(
             gaps[BEST] = best_temperatures(*both, resampling)
             rows += [Row((target, k, *gap_cells(gap))) for target, gap in gaps.items()]
         rows.sort(key=lambda row: (OWN, INITIAL, BEST).index(row.cells[0]))
-        title = f"{policy} less {last} on {benchmark}, at equal pass@1"
+        title = f"{policy} − {last} on {benchmark}, at equal pass@1"
         tables[policy, last] = Table(title, heads, tuple(rows))
     return tables
 
@@ -301,7 +301,7 @@ def gap_cells(gap: EqualAccuracy | NotReached) -> tuple[Estimate | str, ...]:
 
 def _notes(confidence: float, at: float) -> tuple[str, ...]:
     return (
-        f"{100 * confidence:g} % intervals over problems, about these very models",
+        f"{100 * confidence:g}% intervals over problems, about these very models",
         f"{OWN}: the policy that is right more often at T {at:g} is taken at a higher "
         "temperature, where its pass@1 is the other's; pass@k is interpolated there",
         f"{INITIAL}: both are taken where they have the pass@1 that it has at T {at:g}; {BEST}: "

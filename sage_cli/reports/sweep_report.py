@@ -356,7 +356,7 @@ def failures_table(result: SweepResult) -> Table:
 def _notes(result: SweepResult) -> tuple[str, ...]:
     notes = []
     if any(trial.intervals for trial in result.trials):
-        notes.append(f"{100 * result.confidence:g} % intervals over {_sources(result)}")
+        notes.append(f"{100 * result.confidence:g}% intervals over {_sources(result)}")
     notes += [_best(name, ranking, result) for name, ranking in result.rankings.items()]
     if (front := result.front) is not None:
         count = len(set(front.indistinguishable) - set(front.best))
@@ -396,7 +396,7 @@ def _best(objective: str, ranking: Ranking, result: SweepResult) -> str:
     others = f"{len(ranking.indistinguishable) - 1} of {len(result.done) - 1} others"
     return (
         f"{objective}: best is trial {ranking.best + 1}; indistinguishable from it: {others} "
-        f"({100 * ranking.confidence:g} %, all pairs together; {describe_noise(ranking)})"
+        f"({100 * ranking.confidence:g}%, all pairs together; {describe_noise(ranking)})"
     )
 
 
@@ -477,7 +477,7 @@ def draw_heatmaps(result: SweepResult, stem: Path) -> None:
             ranking = result.rankings.get(objective)
             words = "noise unknown"
             if ranking:
-                words = f"{100 * ranking.confidence:g} %, {describe_noise(ranking)}"
+                words = f"{100 * ranking.confidence:g}%, {describe_noise(ranking)}"
             say(axes, words, (0.5, 0), (0, -30), ha="center", va="top")
         beside = len(down.label) <= 3
         panels[0].set_ylabel(down.label, **({"rotation": 0, "ha": "right"} if beside else {}))

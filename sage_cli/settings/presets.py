@@ -18,19 +18,63 @@ from typing import Any
 
 import yaml
 
-from sage_cli.errors import ConfigurationError, SageError, did_you_mean
+from sage_cli.errors import ConfigurationError, SageError, did_you_mean, in_short
 from sage_cli.settings.elsewhere import notes_on, translated
 
 _LIBYAML = getattr(yaml, "CSafeLoader", None)
 """Ten times faster; not every build of PyYAML has it, and it says less of what it can't read."""
 
 
+MOST_NODES, MOST_DEPTH = 100_000, 100
+"""Values that a file may have with its aliases written out, and levels that it may nest them."""
+
+
+class TooLargeError(yaml.YAMLError):
+    """YAML that would be too much to walk through, however short it is."""
+
+
 def yaml_value(text: str) -> Any:
     """Parse `text`. Raises yaml.YAMLError with the message of PyYAML's own reader."""
-    if _LIBYAML is not None:
-        with suppress(yaml.YAMLError):
-            return yaml.load(text, Loader=_LIBYAML)
-    return yaml.safe_load(text)
+    try:
+        if _LIBYAML is not None:
+            with suppress(yaml.reader.ReaderError, yaml.MarkedYAMLError):
+                _check_size(text)
+                return yaml.load(text, Loader=_LIBYAML)
+        else:
+            _check_size(text)
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise
+    except Exception as error:  # a date of the month 99, a number of 20,000 digits, ...
+        raise yaml.YAMLError(str(error)) from error
+
+
+def _check_size(text: str) -> None:
+    """Raise TooLargeError for deep nesting, and for aliases that stand for more than MOST_NODES.
+
+    libyaml makes values by recursion in C, which ends the process where they are nested too deep.
+    """
+    size_of: dict[str, int] = {}
+    opened: list[tuple[str | None, int]] = []
+    size = 0
+    for event in yaml.parse(text, Loader=_LIBYAML or yaml.SafeLoader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            opened.append((event.anchor, size))
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = opened.pop()
+            if anchor is not None:
+                size_of[anchor] = size - before
+        elif isinstance(event, yaml.AliasEvent):
+            if event.anchor in [anchor for anchor, _ in opened]:
+                raise TooLargeError(f"*{event.anchor} is inside of what it stands for")
+            size += size_of.get(str(event.anchor), 0)
+        size += isinstance(event, yaml.NodeEvent)
+        if size > MOST_NODES:
+            raise TooLargeError(
+                f"with its aliases written out it has more than {MOST_NODES:,} values"
+            )
+        if len(opened) > MOST_DEPTH:
+            raise TooLargeError(f"it is nested more than {MOST_DEPTH} levels deep")
 
 
 DEFAULT_PRESET = "tiny"
@@ -79,7 +123,7 @@ def preset_layers(names: Sequence[str], above: tuple[str, ...] = ()) -> dict[str
         values = read_preset(name)
         base = values.pop(EXTENDS, None)
         if base is not None:
-            beside = str(Path(name).parent / base) if _is_path(base) else base
+            beside = str(Path(name).parent / base) if is_path(base) else base
             layers = {**preset_layers([beside], (*above, name)), **layers}
         layers.pop(name, None)  # what is typed comes after all that is to its left
         layers[name] = values
@@ -99,7 +143,7 @@ def accelerate_file(name: str) -> Path:
 
 def _file(folder: str, name: str, kind: str) -> Path:
     """Return a file by its path, or the one of that name among those that ship in `folder`."""
-    if _is_path(name):
+    if is_path(name):
         return Path(name)
     files = {file.stem: file for file in sorted(shipped(folder).glob("*.yaml"))}
     if name in files:
@@ -110,7 +154,8 @@ def _file(folder: str, name: str, kind: str) -> Path:
     )
 
 
-def _is_path(name: str) -> bool:
+def is_path(name: str) -> bool:
+    """Return True if a preset, or an accelerate configuration, is a file and not a shipped name."""
     return Path(name).suffix in (".yaml", ".yml", ".json")
 
 
@@ -128,7 +173,9 @@ def read_layer(path: Path) -> dict[str, Any]:
     flat = {key: v for key, v in sections.items() if not isinstance(v, dict | None)}
     if flat:
         raise ConfigurationError(
-            "\n".join(f"{path}: '{key}' must be a section, not {v!r}" for key, v in flat.items()),
+            "\n".join(
+                f"{path}: '{key}' must be a section, not {in_short(v)}" for key, v in flat.items()
+            ),
             "write each setting below its section, as `rl:` and then `  steps: 100`",
         )
     return {key: inside for key, inside in values.items() if inside is not None}
@@ -164,6 +211,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
     except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
         reason = " ".join(str(error).split())
         raise ConfigurationError(f"{path} can't be read as YAML: {reason}") from None
+    except RecursionError:
+        raise ConfigurationError(f"{path} can't be read: it is nested too deeply") from None
     if values is None:
         return {}
     if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
@@ -181,7 +230,7 @@ def _parsed(text: str) -> Any:
     """
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return yaml_value(text)
 
 

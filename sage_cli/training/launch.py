@@ -237,6 +237,8 @@ def _stop_signal(folder: Path) -> int:
         return 0
 
 
+LOOPBACK = dict.fromkeys(("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "TP_SOCKET_IFNAME"), "lo")
+"""Has the processes, which are all on this machine, look for each other on its loopback."""
 POLL_S = 0.1
 ALONE = ("NO", "MULTI_CPU")
 """Types of accelerate configurations that start a single process and say nothing."""
@@ -301,12 +303,16 @@ def train_together(
 def launch_command(
     processes: int, module: Sequence[str], accelerate_file: Path | None = None
 ) -> list[str]:
-    """The command that runs `python -m` `module` in `processes` processes on this machine."""
+    """Return the command that runs `python -m` `module` in `processes` processes of this machine.
+
+    The launcher's stores listen on the loopback alone.
+    """
+    python = [sys.executable, "-m", "sage_cli.training.loopback"]
     if accelerate_file is not None:
         launcher = ["accelerate.commands.launch", "--config_file", str(accelerate_file)]
-        return [sys.executable, "-m", *launcher, "--num_processes", str(processes), "-m", *module]
-    launcher = ["torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)]
-    return [sys.executable, "-m", *launcher, "-m", *module]
+        return [*python, *launcher, "--num_processes", str(processes), "-m", *module]
+    here = ["--standalone", "--local_addr", "127.0.0.1", "--nproc_per_node", str(processes)]
+    return [*python, "torch.distributed.run", *here, "-m", *module]
 
 
 def run_together(
@@ -321,6 +327,7 @@ def run_together(
     """
     # one thread each: two processes with two threads on two cores slow each other down sixfold
     environment = {
+        **(LOOPBACK if sys.platform == "linux" else {}),
         **os.environ,
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
         PROCESSES_VARIABLE: str(processes),

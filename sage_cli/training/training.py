@@ -253,7 +253,7 @@ _WATCHED_SHARES = {
 class Safeguards:
     """Watches the records of one training.
 
-    A warning after 10 steps in a row with at least 95 % clipped completions or groups of equal
+    A warning after 10 steps in a row with at least 95% clipped completions or groups of equal
     rewards, a stop after 20; a stop at once when loss or gradient norm isn't finite. With
     `stop=False` only warnings.
     """

@@ -74,6 +74,12 @@ _PLURALS = words(
     "becquerel person"
 )
 """Nouns in the plural without an s, and units whose size isn't needed."""
+_MEASURES = words(
+    "increase gain profit interest rise growth markup chance probability tip tax height length "
+    "width depth area perimeter volume weight mass distance time speed age circumference diameter "
+    "radius angle"
+)
+"""What stands behind a unit: a 25% increase, 27 cm height."""
 _NO_NOUN = re.compile(
     r"^(?:(?:over|under)?estimat|approx|exclu|exce[ep]|imagin|fail|miss|mistak|error|lack|seem|appear"
     r"|differ|remov|cancel|disput|alleg|suppos|presum|guess|doubt|theor|hypoth|pretend|den[iy]|plus"
@@ -170,10 +176,12 @@ def is_counted(number: Number, gold: str) -> bool:
         if "^-" not in name and name not in of_gold and unit_size(name) is None
     ]
     single = 0 < abs(number.value) <= 1
+    measured = len(nouns) < len(number.unit.split())
     return all(
         not _NO_NOUN.search(noun)
         and (
             noun in _PLURALS
+            or (measured and noun in _MEASURES)
             or (noun.endswith("s") and not noun.endswith(("ss", "us", "is")))
             or (single and not _ADJECTIVE.search(noun))
         )

@@ -15,10 +15,11 @@ from sage_cli.grading.mathematics.structure import Region, complement, read_regi
 from sage_cli.grading.mathematics.values import LOCK, Arithmetic, Value, close
 
 _CASES = re.compile(
-    r"(?:\\\{|\{)? ?\\begin ?\{(?:[dr]?cases|array)\}(?:\{[lcr|@{} ]*\})?(.*?)"
-    r"\\end ?\{(?:[dr]?cases|array)\}\}?[ .]*",
+    r"(?:\\?\{ ?)?\\begin ?\{[dr]?cases\}(.*?)\\end ?\{[dr]?cases\}\}?[ .]*"
+    r"|\\\{ ?\\begin ?\{array\}(?:\{[lcr|@{} ]*\})?(.*?)\\end ?\{array\}[ .]*",
     re.DOTALL,
 )
+"""An array has a brace before it, or is a matrix."""
 _IF = re.compile(
     r",? ?(?:\\text ?\{ ?,? ?)?(?<![A-Za-z])(?:if|for|when|where)(?![A-Za-z]) ?:? ?\}? ?"
 )
@@ -42,7 +43,7 @@ def read_pieces(text: str) -> list[Piece] | None:
     if equals and is_name(name) and (r"\begin" in rest or "if" in rest):
         text = rest
     if cases := _CASES.fullmatch(text):
-        rows = [row for row in re.split(r"\\\\", cases[1]) if row.strip()]
+        rows = [row for row in re.split(r"\\\\", cases[1] or cases[2]) if row.strip()]
         cells = [row.split("&") for row in rows]
         if any(len(row) != 2 for row in cells):
             return None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from typing_extensions import TypedDict
 
-from sage_cli.config.consent import own_functions, set_words
+from sage_cli.config.consent import own_files, set_words
 from sage_cli.config.load import changed, with_layers
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, StoreError
@@ -152,7 +152,7 @@ class SweepFolder:
 
     def commands(self, result: SweepResult) -> dict[str, str]:
         """Return the `sage rl` that leads to each trial's first run, by the trial's number."""
-        functions = set_words(own_functions(read_layer(self.path / CONFIG)))
+        functions = set_words(own_files(read_layer(self.path / CONFIG)))
         return {
             str(number): shlex.join(
                 ("sage", "rl", "--config", str(self._config_of(trial.runs[0])), *functions)

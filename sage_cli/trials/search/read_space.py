@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, fi
 from sage_cli.config.explain import meant, remedy
 from sage_cli.config.load import changed
 from sage_cli.config.schema import SageConfig
-from sage_cli.errors import ConfigurationError
+from sage_cli.errors import ConfigurationError, in_short
 from sage_cli.guides import Guide
 from sage_cli.json_value import is_number, leaves
 from sage_cli.settings.presets import read_yaml, shipped
@@ -43,7 +43,9 @@ DOMAINS = ("values", "choices", "times", "range")
 def _resolved(given: Any, info: ValidationInfo[SageConfig]) -> Any:
     """Return a written parameter in terms of a full key and of `values` or a `range`."""
     if not isinstance(given, Mapping):
-        raise ValueError(f"a parameter has a key and one of {', '.join(DOMAINS)}, not {given!r}")
+        raise ValueError(
+            f"a parameter has a key and one of {', '.join(DOMAINS)}, not {in_short(given)}"
+        )
     told = {name: value for name, value in given.items() if value is not None}
     names = {*Values.model_fields, *Range.model_fields, *DOMAINS}
     for name in told.keys() - names:
@@ -76,7 +78,7 @@ def _multiples(factors: Any, key: str, config: SageConfig) -> list[float]:
         # six digits of a small learning rate too, and none of 0.1 * 3's last ones
         return [float(f"{float(factor) * centre:.6g}") for factor in several(factors)]
     except ValueError:
-        raise ValueError(f"times is a list of numbers, not {factors!r}") from None
+        raise ValueError(f"times is a list of numbers, not {in_short(factors)}") from None
 
 
 class WrittenSpace(Space):
@@ -310,7 +312,7 @@ def _sentences(complaint: Any) -> Iterator[str]:
     else:
         message = complaint["msg"][0].lower() + complaint["msg"][1:]
         # a union's tag, which nobody wrote, is the third part of a path
-        yield f"{' '.join([name, *path[3:4]])} is {complaint.get('input')!r}: {message}"
+        yield f"{' '.join([name, *path[3:4]])} is {in_short(complaint.get('input'))}: {message}"
 
 
 def checked(space: Space, config: SageConfig) -> Space:

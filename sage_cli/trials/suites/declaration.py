@@ -21,7 +21,7 @@ from pydantic import (
 )
 
 from sage_cli.config.schema import setting, settings
-from sage_cli.errors import ConfigurationError, did_you_mean
+from sage_cli.errors import ConfigurationError, did_you_mean, in_short
 from sage_cli.reports.published import published_rows
 from sage_cli.settings.presets import read_yaml, shipped
 from sage_cli.settings.sampling import AnalysisOptions
@@ -389,7 +389,7 @@ def _sentence(complaint: Any) -> str:
         meant = did_you_mean(path[-1], fields, 0.5) or f"it has {', '.join(fields)}"
         return f"{'.'.join(path[:-1]) or 'a suite'} has no '{path[-1]}': {meant}"
     if complaint["type"] != "value_error":
-        return f"{key} is {complaint.get('input')!r}: {complaint['msg'].lower()}"
+        return f"{key} is {in_short(complaint.get('input'))}: {complaint['msg'].lower()}"
     message = str(complaint["ctx"]["error"])
     cause, _, known_names = message.partition(", known: ")
     given = cause.rpartition(" '")[2].rstrip("'")

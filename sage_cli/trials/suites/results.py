@@ -296,7 +296,7 @@ class Decided:
         relation = f"{'indistinguishable from' if is_open else sign} {b} {scope}: {self.difference}"
         if self.control in (None, self.claim.a, self.claim.b):
             return f"{a} is {relation}"
-        return f"{a} is {relation}; less its own control {self.control}: {self.own}"
+        return f"{a} is {relation}; difference from its baseline {self.control}: {self.own}"
 
 
 def decide(result: PartResult, by_pair: Mapping[Pair, Mapping[str, Contrast]]) -> list[Decided]:
@@ -381,7 +381,7 @@ def claims_table(claims: Sequence[Decided], result: PartResult) -> Table:
     on_paper = any(isinstance(printed, Estimate) for printed in published)
     beside = any(decided.control for decided in claims)
     heads = columns("claim, here, about")
-    heads += columns("less its own control") if beside else ()
+    heads += columns("− its baseline") if beside else ()
     pooled_any = any(decided.unpooled.interval for decided in claims)
     heads += columns("difference")
     heads += columns("by its own seeds") if pooled_any else ()
@@ -571,7 +571,7 @@ def forest_panels(
     """Return a panel for each k, a row for each method, a point for each other method."""
     panels: dict[str, dict[str, dict[str, Estimate]]] = {f"pass@{k}": {} for k in ks}
     for (a, b), contrast in by_pair.items():
-        less = f"less {shown_label(b)}"
+        less = f"− {shown_label(b)}"
         for k in ks:
             panels[f"pass@{k}"].setdefault(a, {})[less] = difference_at(contrast, k)
     return panels
@@ -586,8 +586,8 @@ def _table(family: Family, result: PartResult) -> Table:
     table_ks = _shown(result.ks)
     rows = []
     for (a, b, benchmark), contrast in family.items():
-        own = "its own control " if result.suite.methods[a].control == b else ""
-        methods = f"{shown_label(a)} less {own}{shown_label(b)}"
+        own = "its baseline " if result.suite.methods[a].control == b else ""
+        methods = f"{shown_label(a)} − {own}{shown_label(b)}"
         for k in contrast.difference.ks:
             if k in table_ks:
                 name = (methods, contrast.subject, benchmark, k)
@@ -612,14 +612,16 @@ def _hindsight(overall: Mapping[Pair, Contrast], result: PartResult) -> Table:
             best = min(gaps, key=lambda pair: gaps[pair].value)
             rows.append(Row((label, k, *rivals[best], len(rivals), gaps[best]), section=label))
     heads = columns("method, k, best in hindsight, of, difference")
-    notes = ("a line of sensitivity: the rival was chosen by this outcome, so part is luck",)
-    return Table("Sensitivity: less the best rival in hindsight", heads, tuple(rows), notes)
+    notes = ("a sensitivity analysis: the rival was chosen by this outcome, so that part is luck",)
+    return Table(
+        "Sensitivity analysis: difference from the post-hoc best", heads, tuple(rows), notes
+    )
 
 
 def _fragile_notes(family: Family, ks: Sequence[int]) -> list[str]:
     """Return warnings for pairs and benchmarks whose result rare, unseen losses could undo."""
     return [
-        f"{shown_label(a)} less {shown_label(b)} on {benchmark}: {note}"
+        f"{shown_label(a)} − {shown_label(b)} on {benchmark}: {note}"
         for (a, b, benchmark), contrast in family.items()
         for note in fragile_notes(contrast.difference, ks)
     ]
@@ -628,8 +630,8 @@ def _fragile_notes(family: Family, ks: Sequence[int]) -> list[str]:
 def _control_notes(result: PartResult) -> list[str]:
     """Return a note on each method with a guide whose own control the suite lacks."""
     return [
-        f"{method.label}: the suite has no own control, the same method and anchor without the "
-        "guide, so no difference shows what the guide does"
+        f"{method.label}: the suite has no unguided baseline (the same method and anchor without "
+        "the guide), so that no difference shows what the guide does"
         for method in result.methods
         if method.trial.config.guide.name != "none"
         and not result.suite.methods[method.label].control

@@ -5,6 +5,7 @@ import json
 import os
 import shlex
 from importlib.metadata import EntryPoint
+from itertools import pairwise
 
 import pyarrow as pa
 import pytest
@@ -236,6 +237,35 @@ def test_an_answer_of_no_an_interruption_and_a_bug_are_objects(sage, tmp_path, m
     assert isinstance(typed.exception, KeyError)  # a traceback
     said = json.loads(typed.stdout)["error"]
     assert (said["cause"], said["exit_code"]) == ("KeyError: 'status'", 1)
+
+
+LEVELS = "\n".join(
+    f"{name}: &{name} [{','.join([f'*{before}'] * 9)}]" for before, name in pairwise("abcdefghi")
+)
+HOSTILE = {
+    "aliases": ("a: &a [" + ",".join("x" * 9) + f"]\n{LEVELS}", "more than 100,000 values"),
+    "aliases in a section": (
+        "rl:\n  a: &a [x]\n" + LEVELS.replace("\n", "\n  ").join(["  ", ""]), "100,000 values",
+    ),
+    "an alias inside of itself": ("rl: &a {b: *a}", "*a is inside of what it stands for"),
+    "nesting": ("rl: " + "[" * 300_000, "nested more than 100 levels deep"),
+    "nesting of JSON": ('{"rl":' * 900 + "1" + "}" * 900, "nested too deeply"),
+    "no date": ("rl: {steps: 2001-99-99}", "month must be in 1..12"),
+    "digits": ("rl: {steps: " + "9" * 20_000 + "}", "4300 digits"),
+    "a long value": ("rl: " + str(list(range(20_000))), "must be a section, not [0, 1, 2, 3, 4, 5"),
+    "a long setting": ("rl: {steps: " + "x" * 50_000 + "}", "rl.steps is 'xxx"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "said"), HOSTILE.values(), ids=HOSTILE)
+def test_settings_that_would_fill_the_memory_or_the_screen_are_a_short_panel(
+    sage, tmp_path, text, said
+):
+    file = tmp_path / "hostile.yaml"
+    file.write_text(text)
+    typed = sage("rl", "--dry-run", "-p", file)
+    typed.refused(said)
+    assert len(typed.words) < 2000
 
 
 REFUSALS = [

@@ -44,8 +44,8 @@ def test_what_a_reader_of_a_plan_is_told_beside_its_tasks(tmp_path):
         "figure6: branch-3b is branch-1.5b under these settings, and is run once",
     ]
     assert noted("table1", tmp_path, "run once") == []
-    assert noted("table1", tmp_path, "own control") == [
-        f"table1: grpo-{guide}'s own control is grpo" for guide in ("random", "token", "branch")
+    assert noted("table1", tmp_path, "baseline is") == [
+        f"table1: grpo-{guide}'s baseline is grpo" for guide in ("random", "token", "branch")
     ]
     # tiny draws the 256 samples that the table asks for
     assert noted("table1", tmp_path, "k ends at") == []

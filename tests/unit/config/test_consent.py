@@ -187,6 +187,25 @@ def own(tmp_path):
     }
 
 
+def test_a_stored_configuration_chooses_no_launcher_but_one_that_ships(tmp_path):
+    """Such a file names addresses, ports and what is started."""
+    file = tmp_path / "theirs.yaml"
+    file.write_text("distributed_type: MULTI_GPU\nmain_process_port: 29777\n")
+    stored = {"rl": {"processes": 2, "accelerate": str(file)}}
+    with pytest.raises(
+        ConfigurationError, match=r"has rl\.accelerate=.*which addresses"
+    ) as refused:
+        load(stored=stored)
+    (typed,) = re.findall(r"--set (.*?) if it may", refused.value.next_step)
+    said = load(stored=stored, sets=shlex.split(typed)).config
+    assert said.rl.accelerate == str(file)
+    assert as_a_task(said).rl.accelerate == str(file)  # a task has what its driver was given
+    assert load(stored=without_consent(stored)).config.rl.accelerate is None
+    shipped = {"rl": {"processes": 2, "accelerate": "ddp"}}
+    assert load(stored=shipped).config.rl.accelerate == "ddp"
+    assert without_consent(shipped) == shipped
+
+
 @pytest.mark.parametrize("setting", ["grading.judge", "rl.rewards"])
 def test_a_stored_configuration_has_no_function_of_its_own_run(own, setting):
     section, _, name = setting.partition(".")

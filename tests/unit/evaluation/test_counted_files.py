@@ -5,7 +5,7 @@ import json
 import pytest
 
 from sage_cli.errors import DataError
-from sage_cli.evaluation.imported import read_counts
+from sage_cli.evaluation.counted_files import read_counts
 
 EXPECTED = {"a": (3, 2), "7": (1, 0)}
 

@@ -11,7 +11,7 @@ LIMITS = [
     # the file, its cases, the most wrong answers rewarded, the most correct ones refused
     ("cases.jsonl", 84, 0, 0),
     ("cases4.jsonl", 1124, 0, 3),
-    ("cases5.jsonl", 932, 0, 6),
+    ("cases5.jsonl", 932, 0, 3),
 ]
 """Limits are lowered when the grader gets better, and never raised."""
 

@@ -278,7 +278,7 @@ GUIDED = {"anchor": {"kl": "reverse", "beta": 0.1}, "guide": {"name": "branch", 
 
 
 @pytest.mark.parametrize(("stored", "compared", "note"), [
-    ([PLAIN], PLAIN, "{2} is {1}'s own control"),
+    ([PLAIN], PLAIN, "{2} is {1}'s unguided baseline"),
     ([PLAIN], OTHER_BETA, "`sage compare {1} {2}` comes first"),
     ([], OTHER_BETA, "no run of it is here"),
     ([PLAIN], "initial policy", "`sage compare {1} {2}` comes first"),
@@ -333,4 +333,4 @@ def test_a_checkpoints_own_control_is_the_same_step_without_the_guide(tmp_path, 
     guided = replace(trained(tmp_path, "1", parent, **GUIDED), checkpoint=2)
     plain = replace(trained(tmp_path, "2", parent, **PLAIN), checkpoint=step)
     _, (sentence,) = own_controls([guided], [plain], Runs(tmp_path))
-    assert ("is rl-dapo-11111111@2's own control" in sentence) == is_control
+    assert ("is rl-dapo-11111111@2's unguided baseline" in sentence) == is_control

@@ -44,14 +44,14 @@ def test_table_and_notes():
     # gaps of 3/4 and -1/4: half of the resamples hold one problem alone and have no variance
     assert float(cells[0][6]) == pytest.approx(0.5, abs=0.05)
     assert table.notes[0] == (
-        "95 % intervals over 2 problems, paired; about these two models, not their methods: "
+        "95% intervals over 2 problems, paired; about these two models, not their methods: "
         "another training seed gives another model"
     )
     assert document.data["comparisons"]["aime"]["about"] == "models"
     assert table.notes[1].startswith("no crossing is established: ")
-    assert table.notes[2].startswith("crossing: estimate 2, 95 % interval ")
+    assert table.notes[2].startswith("crossing: estimate 2, 95% interval ")
     assert table.notes[3].startswith("solved by grpo alone: 0 problems, by base alone: 1 (")
-    assert table.notes[4].startswith("beyond chance by Fisher's test after Holm, at 95 %: 0 ")
+    assert table.notes[4].startswith("beyond chance by Fisher's test after Holm, at 95%: 0 ")
     assert table.notes[5].startswith("solved by both: 1; by neither: 0 ")
 
 
@@ -62,7 +62,7 @@ def test_the_terminal_has_what_decides_the_reading_and_the_files_everything():
     assert [table.title for table in shown.tables] == ["rl against sft on aime: two models"]
     notes = [*shown.tables[0].notes, *shown.notes]
     begin = (
-        "95 % intervals", "no crossing", "solved by", "k = 4 = n", "quote the interval",
+        "95% intervals", "no crossing", "solved by", "k = 4 = n", "quote the interval",
         "detectable:", "p (Holm)",
     )  # fmt: skip
     assert len(notes) == len(begin)
@@ -88,7 +88,7 @@ def test_what_a_comparison_is_about_stands_in_its_title_its_note_and_its_data():
         told.append(document.data["comparisons"]["aime"]["about"])
     assert titles == ["method and this base"] * 2 + ["methods", "these models"]
     assert told == ["methods", "methods", "methods", "models"]
-    level = "95 % intervals over 4 problems and"
+    level = "95% intervals over 4 problems and"
     assert notes[0] == f"{level} 2 training seeds of grpo, both random; base is this one model"
     assert notes[1] == notes[0]
     assert notes[2] == f"{level} 2 against 2 training seeds, both random"
@@ -108,7 +108,7 @@ def test_the_safe_interval_stands_beside_and_warns_where_it_holds_zero():
     table = document.tables[0]
     place = [column.name for column in table.columns].index("safe")
     low, high = table.rows[0].cells[place].interval
-    # an unseen share of 1 - .025^(1/60) = 6 % might have lost everything
+    # an unseen share of 1 - .025^(1/60) = 6% might have lost everything
     assert -0.07 < low < -0.04 < 0 < high
     assert str(table.rows[0].cells[place]) == f"[{low:.3f}, {high:.3f}]"
     written = comparison_json(one, contrast_of_curves(one))
@@ -147,20 +147,20 @@ def test_only_an_established_crossing_is_told_and_the_data_has_the_estimate():
     crossing = find_crossing(counts([1] * 9), counts([3] * 9), KS[:2])
     assert crossing_notes(("a", "b"), crossing, KS[:2]) == [
         "no crossing is established: b is not below a at any k",
-        "crossing: 95 % interval beyond 2 to beyond 2; 0% of the resampled sets of problems cross",
+        "crossing: 95% interval beyond 2 to beyond 2; 0% of the resampled sets of problems cross",
     ]
     equal = find_crossing(counts([1] * 9), counts([1] * 9), KS)
     assert "no crossing" in crossing_notes(("a", "b"), equal, KS)[0]
     found = Crossing("a", 4.04, 2.9, 6.1, 1.0, 0.95, established=True)
     share = "100% of the resampled sets of problems cross"
     assert crossing_notes(("rl", "sft"), found, KS) == [
-        "rl leads at small k and sft at large k: they cross at k = 2.9 to 6.1 (95 % interval)",
+        "rl leads at small k and sft at large k: they cross at k = 2.9 to 6.1 (95% interval)",
         "crossing: estimate 4.04; quote the interval, since the estimate of a late crossing is too "
         f"low; {share}",
     ]
     assert crossing_notes(("rl", "sft"), replace(found, established=False), KS) == [
         "no crossing is established: the lead before it, or the one after it, may be chance",
-        f"crossing: estimate 4.04, 95 % interval 2.9 to 6.1; {share}",
+        f"crossing: estimate 4.04, 95% interval 2.9 to 6.1; {share}",
     ]
     one = compare_sides(*SIDES, KS)
     written = comparison_json(one, contrast_of_curves(one))["crossing"]

@@ -45,10 +45,10 @@ def test_people_read_the_powers_of_two_with_a_column_per_policy():
     # pass@1 is (1/4 + 1) / 2, pass@2 (1/2 + 1) / 2, pass@4 is 1
     assert [str(row.cells[1])[:7] for row in aime.rows] == ["0.625 [", "0.750 [", "1.000 ["]
     assert len(amc23.columns) == 2
-    assert aime.notes == ("95 % bands over 2 problems",)
+    assert aime.notes == ("95% bands over 2 problems",)
     assert document.notes == (
         "base on aime, evaluation seed 7: 5 right, 3 wrong; 2 of them truncated, 1 of these right "
-        "(20 % of the right ones)",
+        "(20% of the right ones)",
         "k above 2, half of n, is to look at only",
     )
     assert len(passk_document(LINES, Provenance(), shown=(1, 2)).notes) == 1

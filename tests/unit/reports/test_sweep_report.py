@@ -89,11 +89,11 @@ def test_what_cannot_be_told_apart_from_the_best_looks_like_it(tmp_path):
     _, svg = outputs(tmp_path / "x")
     assert filled(svg, ALIKE) == 4  # three trials and the legend
     assert drawn(svg, "indistinguishable from the best") == 1
-    assert drawn(svg, "95 %, standard error of a difference: 0.010") == 1
+    assert drawn(svg, "95%, standard error of a difference: 0.010") == 1
     # all alike have one colour and no scale; 0.400 would be a tick of a colour bar
     draw_heatmaps(grid(0.399, 0.401, alike=(0, 1)), tmp_path / "x")
     assert (filled(svg, ALIKE), drawn(svg, "0.400")) == (3, 0)
-    # The noise isn't known: the bar goes from .1 below the best up to it, so that .399 is 98 % of
+    # The noise isn't known: the bar goes from .1 below the best up to it, so that .399 is 98% of
     # its way up, and both trials are of the bright end of what is shown.
     draw_heatmaps(grid(0.399, 0.401), tmp_path / "x")
     assert re.search("<!-- 0[.]3[0-6]0* -->", svg.read_text())

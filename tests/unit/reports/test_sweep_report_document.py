@@ -78,12 +78,12 @@ def test_trials_that_cannot_be_told_apart_from_the_best_are_counted():
     )
     assert ranking.indistinguishable == (2, 3)
     sources, best = document.tables[0].notes
-    assert sources.startswith("95 % intervals over problems, about these very runs")
+    assert sources.startswith("95% intervals over problems, about these very runs")
     assert document.data["about"] == "models"
     assert best.startswith(
         f"pass@1: best is trial {ranking.best + 1}; indistinguishable from it: 1 of "
     )
-    assert "95 %, all pairs together; standard error of a difference: 0.0" in best
+    assert "95%, all pairs together; standard error of a difference: 0.0" in best
     low, high = document.data["trials"][2].intervals["pass@1"]
     assert low < trials[2].values["pass@1"] < high
     assert document.data["trials"][1].intervals is None
@@ -92,7 +92,7 @@ def test_trials_that_cannot_be_told_apart_from_the_best_are_counted():
 def test_intervals_are_about_seeds_where_there_are_several_and_counts():
     trials = [done(at(GRID, 0.8, 0.1), 1, seeds=2), done(at(GRID, 1.2, 0.1), 2, seeds=2)]
     document = sweep_document(GRID, (PASS_1,), trials, NOBODY)
-    assert document.tables[0].notes[0] == "95 % intervals over problems and seeds"
+    assert document.tables[0].notes[0] == "95% intervals over problems and seeds"
     assert document.data["about"] == "methods"
     # one trial with one run: its place says nothing about its settings
     document = sweep_document(GRID, (PASS_1,), [*trials, done(at(GRID, 1.2, 0.3), 3)], NOBODY)

@@ -18,7 +18,7 @@ TABLE = Table(
         Row(("grpo|x", Estimate(1 / 3, 0.0125), Estimate(float("nan")), 4)),
         Row(("[b] (paper)", Estimate(0.5), Estimate(0.25, interval=(-0.1, 0.4)), 8), "paper"),
     ),
-    ("5 % noise",),
+    ("5% noise",),
 )
 
 
@@ -35,7 +35,7 @@ def shown(width):
 
 
 def test_everything_is_shown_in_as_many_tables_as_the_width_takes():
-    for words in ("A_1 & more", "aime", "pass@256", "0.333 ± 0.013", "[b] (paper)", "5 % noise"):
+    for words in ("A_1 & more", "aime", "pass@256", "0.333 ± 0.013", "[b] (paper)", "5% noise"):
         assert words in shown(120)
     assert shown(120).count("model") == 1
     assert shown(120).splitlines()[-1] == "[i], seed 0"
@@ -44,7 +44,7 @@ def test_everything_is_shown_in_as_many_tables_as_the_width_takes():
     assert "A_1 & more: aime" in narrow
     assert max(map(len, narrow.splitlines())) <= 52
     assert "…" not in narrow
-    assert narrow.count("5 % noise") == 1
+    assert narrow.count("5% noise") == 1
 
 
 @pytest.mark.parametrize("width", range(40, 60))
@@ -73,7 +73,7 @@ def test_a_comparison_of_two_runs_is_read_at_usual_widths(width):
     names = ("k", *RUNS, "difference", "detectable", "p", "p (Holm)")
     rest = map(Estimate, (0.404, 0.359))
     row = Row((8, *rest, difference, *map(Estimate, (0.166, 0.448, 0.810))))
-    note = "95 % intervals over 60 problems, paired; about these two models"
+    note = "95% intervals over 60 problems, paired; about these two models"
     table = Table(" against ".join(RUNS), tuple(map(Column, names)), (row,), (note,))
     lines = printed(table, width).splitlines()
     assert max(map(len, lines)) <= width

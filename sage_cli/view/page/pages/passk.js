@@ -86,7 +86,7 @@ function pair(found, params) {
   const measured = found.curves.map((one) => one.policy);
   const [a, b] = sides(measured, params);
   const pairs = measured.map((one) => [one, one]);
-  return h("div", { class: "filters" }, field("A", choice("side-a", pairs.filter(([one]) => one !== b), a, (one) => change({ a: one }))), field("less B", choice("side-b", pairs.filter(([one]) => one !== a), b, (one) => change({ b: one }))));
+  return h("div", { class: "filters" }, field("A", choice("side-a", pairs.filter(([one]) => one !== b), a, (one) => change({ a: one }))), field("− B", choice("side-b", pairs.filter(([one]) => one !== a), b, (one) => change({ b: one }))));
 }
 
 function differenceOf(found, difference, params) {
@@ -97,10 +97,10 @@ function differenceOf(found, difference, params) {
   const p = (value) => (value < 0.001 ? "p < 0.001" : `p = ${value.toFixed(3)}`);
   const told = [difference.k.length - 1, 0].map((place) => `k = ${difference.k[place]}: ${signed(difference.mean[place])} [${signed(difference.low[place])}, ${signed(difference.high[place])}], ${p(difference.p[place])}`).reverse();
   return figure({
-    title: "pass@k of A less that of B", name: "difference",
-    says: `pass@k of ${difference.a} less that of ${difference.b}: ${told.join("; ")}`,
-    legend: [entry(`${difference.a} less ${difference.b}`, look), h("span", { class: "quiet" }, `paired over ${difference.problems} problems, ${100 * difference.confidence} % intervals; ${told.join("; ")}`)],
-    draw: (width) => lines(width, [{ label: "A less B", look, points }], { x: "k", y: "difference", log, ticks: log ? ticks(difference.k) : undefined, zero: true }),
+    title: "pass@k difference (A − B)", name: "difference",
+    says: `pass@k of ${difference.a} − ${difference.b}: ${told.join("; ")}`,
+    legend: [entry(`${difference.a} − ${difference.b}`, look), h("span", { class: "quiet" }, `paired over ${difference.problems} problems, ${100 * difference.confidence}% intervals; ${told.join("; ")}`)],
+    draw: (width) => lines(width, [{ label: "A − B", look, points }], { x: "k", y: "difference", log, ticks: log ? ticks(difference.k) : undefined, zero: true }),
     table: () => [["k", "difference", "low", "high", "p"], difference.k.map((k, place) => [k, difference.mean[place], difference.low[place], difference.high[place], difference.p[place]])],
     provenance: found.provenance,
   });

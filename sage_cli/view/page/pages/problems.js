@@ -23,7 +23,7 @@ export const problems = {
       ...policies.map((policy) => ({ key: policy, title: policy, number: true, value: (row) => share(row, policy), cell: (row) => bar(share(row, policy), row.right[policy] ?? 0, row.samples[policy]) }))];
     if (policies.length >= 2) {
       const [first, last] = [policies[0], policies.at(-1)];
-      columns.push({ key: "change", title: `${last} less ${first}`, number: true, value: (row) => (share(row, last) ?? 0) - (share(row, first) ?? 0), cell: (row) => { const d = (share(row, last) ?? 0) - (share(row, first) ?? 0); return `${d < 0 ? "−" : "+"}${Math.abs(d).toFixed(3)}`; } });
+      columns.push({ key: "change", title: `${last} − ${first}`, number: true, value: (row) => (share(row, last) ?? 0) - (share(row, first) ?? 0), cell: (row) => { const d = (share(row, last) ?? 0) - (share(row, first) ?? 0); return `${d < 0 ? "−" : "+"}${Math.abs(d).toFixed(3)}`; } });
     }
     return [policyChooser(every, params, found.benchmarks, found.benchmark),
       found.absent.map((one) => absentNotice(one)),

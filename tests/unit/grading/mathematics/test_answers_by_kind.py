@@ -525,6 +525,15 @@ DOTS_ORDINALS_VECTORS_WORDS = [
       "27 overestimates", "27 exceeds", "27 fails", "27 minus", "27 plus", "27 void", "27 null",
       "27 pending", "27 tentative", "27 apiece wrong", "27 (approx)", "27 (estimate)"]),
     ("1", ["1 apple", "1 box", "1 cm"], ["1 excluded", "1 imaginary", "1 estimate", "1 rounded"]),
+    (r"25\%", [r"25\% increase", "25 percent"], ["25 increase", r"25\% decrease"]),
+    ("2024-02-29", [r"\text{February 29, 2024}", "29 Feb. 2024", "the 29th of February 2024"],
+     ["2024-02-28", "February 29", "29 March 2024", "2024", "29/02/2024"]),
+    (r"\text{March 14}", ["14 March", "March 14th", "14th of March"],
+     ["March 15", "March 14 or 15", "14 May", "March 14, 2015", "March"]),
+    ("٢٥", ["25", "٢٥"], ["52", "24"]),
+    ("10:1", ["10:1", "20:2", "10/1"], ["10", "1:10"]),
+    (r"S_n = \frac{n(n+1)}{2}", [r"S_n = \frac{n^2+n}{2}"], [r"S_n = \sum_{k=1}^n k"]),
+    (r"\begin{array}{cc}1&2\\3&4\end{array}", [r"\begin{pmatrix}1&2\\3&4\end{pmatrix}"], ["1"]),
     (r"\frac12", [r"\frac12\text{ pizza}", r"1/2\text{ cup}"], [r"\frac12\text{ excluded}"]),
 ]  # fmt: skip
 

@@ -49,8 +49,8 @@ def test_a_verdict_needs_sign_and_certainty(difference, p_holm, verdict, of_mode
 
 PAPERS = ["figure2", "figure3", "figure4", "figure6", "figure7", "paper",
           "table1", "table2", "table3", "table4", "table5", "table6", "table9"]  # fmt: skip
-OWN = ["advantages", "anchors", "demo", "neighbours", "null-rewards", "smollm2", "smollm2-full",
-       "strong-guide", "tuned"]  # fmt: skip
+OWN = ["advantages", "anchors", "demo", "neighbours", "null-rewards", "smollm2", "smollm2-dose",
+       "smollm2-full", "strong-guide", "tuned"]  # fmt: skip
 EVERY = sorted([*PAPERS, *OWN])
 
 

@@ -206,7 +206,7 @@ def test_curves_runs_and_compared_pairs_name_the_methods():
     (table,) = document.tables
     # the same two methods the other way round are no further test
     pairs = [(row.cells[0], row.cells[3]) for row in table.rows]
-    less = "grpo-branch less its own control grpo"
+    less = "grpo-branch − its baseline grpo"
     assert pairs == [(less, 1), (less, 4)]
     assert {row.cells[1] for row in table.rows} == {"two models"}
     assert str(table.rows[0].cells[6]).startswith("+0.56")  # 1 less .4375 at k = 1
@@ -293,8 +293,8 @@ HOT = {"hot": {"arithmetic": [[1, 2, 3, 3] * 5]}}  # pass@1 9/16; at k = 4 all a
 @pytest.mark.parametrize(("asked", "own", "sentence"), [
     ("grpo-branch > grpo at pass@1", 0.5625, "pass@1: +0.562"),
     ("grpo-branch < grpo at pass@1", 0.5625, "pass@1: -0.562"),
-    ("grpo-branch > base at pass@1", 0.5625, "; less its own control grpo: +0.562 ["),
-    ("base > grpo-branch at pass@1", 0.5625, "; less its own control grpo: +0.562 ["),
+    ("grpo-branch > base at pass@1", 0.5625, "; difference from its baseline grpo: +0.562 ["),
+    ("base > grpo-branch at pass@1", 0.5625, "; difference from its baseline grpo: +0.562 ["),
     ("hot > grpo at pass@1", None, "pass@1: +"),  # none of the two has a control
 ])  # fmt: skip
 def test_a_claim_has_the_difference_from_the_methods_own_control_beside_it(asked, own, sentence):
@@ -305,9 +305,9 @@ def test_a_claim_has_the_difference_from_the_methods_own_control_beside_it(asked
     assert claim.get("less control") == own
     assert claim["control"] == ("grpo" if own else None)
     assert sentence in claim["sentence"]
-    assert ("own control" in claim["sentence"]) == ("own control" in sentence)
+    assert ("its baseline" in claim["sentence"]) == ("its baseline" in sentence)
     head = [column.name for column in document.tables[0].columns]
-    assert head[3:5] == ["less its own control", "difference"]
+    assert head[3:5] == ["− its baseline", "difference"]
     assert document.tables[0].rows[0].cells[3] == Estimate(
         pytest.approx(own if own else np.nan, nan_ok=True), interval=claim_interval(claim),
         signed=bool(own),
@@ -323,15 +323,15 @@ def test_the_own_control_comes_first_and_the_best_in_hindsight_is_a_line_of_sens
     found = result(suite(against=["hot", "base"], **PLAIN), {**NEVER, **GRPO, **BRANCH, **HOT})
     document = differences(found)
     table, sensitivity = document.tables
-    assert table.rows[0].cells[0] == "grpo-branch less its own control grpo"
-    assert sum("own control" in str(row.cells[0]) for row in table.rows) == 2  # k = 1 and 4
+    assert table.rows[0].cells[0] == "grpo-branch − its baseline grpo"
+    assert sum("its baseline" in str(row.cells[0]) for row in table.rows) == 2  # k = 1 and 4
     # pass@1: hot 9/16 above grpo's 7/16; pass@4: hot 1, grpo 3/4
     assert [row.cells[:4] for row in sensitivity.rows] == [
         ("grpo-branch", 1, "hot", 2), ("grpo-branch", 4, "hot", 2),
     ]  # fmt: skip
     values = [row.cells[4].value for row in sensitivity.rows]
     assert values == pytest.approx([7 / 16, 0])
-    assert "in hindsight" in sensitivity.title
+    assert "post-hoc best" in sensitivity.title
     assert [row["best in hindsight"] for row in document.data["hindsight"]] == ["hot", "hot"]
     assert [(one["b"], one["own_control"]) for one in document.data["differences"]][:3] == [
         ("grpo", True), ("hot", False), ("hot", False)
@@ -347,7 +347,7 @@ def test_the_own_control_comes_first_and_the_best_in_hindsight_is_a_line_of_sens
 def test_a_guide_without_its_control_in_the_suite_is_named(branch, noted):
     alone = suite(methods={**METHODS, "grpo-branch": branch}, against="base")
     notes = differences(result(alone, {**NEVER, **GRPO, **BRANCH})).notes
-    assert noted == any(note.startswith("grpo-branch: the suite has no own") for note in notes)
+    assert noted == any(note.startswith("grpo-branch: the suite has no unguided") for note in notes)
 
 
 SUITE, COUNTS = suite(against=["base", "grpo"]), {**NEVER, **GRPO, **BRANCH}
@@ -359,16 +359,16 @@ def test_a_row_for_each_method_and_a_point_for_each_that_it_is_compared_with():
     assert list(panels) == ["pass@1", "pass@4"]
     at_1 = panels["pass@1"]
     assert {row: list(points) for row, points in at_1.items()} == {
-        "grpo": ["less initial policy"],
-        "grpo-branch": ["less grpo", "less initial policy"],  # its own control first
+        "grpo": ["− initial policy"],
+        "grpo-branch": ["− grpo", "− initial policy"],  # its own control first
     }
     # c/n: branch 1; grpo (0 + 1 + 2 + 4) / 16 = .4375; base (0 + 0 + 1 + 3) / 16 = .25
-    assert at_1["grpo-branch"]["less initial policy"].value == pytest.approx(0.75)
-    assert at_1["grpo-branch"]["less grpo"].value == pytest.approx(0.5625)
+    assert at_1["grpo-branch"]["− initial policy"].value == pytest.approx(0.75)
+    assert at_1["grpo-branch"]["− grpo"].value == pytest.approx(0.5625)
     gap = found["grpo-branch", "grpo"].difference
-    assert at_1["grpo-branch"]["less grpo"].interval == (gap.low_K[0], gap.high_K[0])
+    assert at_1["grpo-branch"]["− grpo"].interval == (gap.low_K[0], gap.high_K[0])
     # at k = 4 of 4 samples whoever has a right one has solved it: 1 less (0 + 1 + 1 + 1) / 4
-    assert panels["pass@4"]["grpo-branch"]["less grpo"].value == pytest.approx(0.25)
+    assert panels["pass@4"]["grpo-branch"]["− grpo"].value == pytest.approx(0.25)
 
 
 def test_the_section_draws_it_with_every_method_named(tmp_path):
@@ -376,5 +376,5 @@ def test_the_section_draws_it_with_every_method_named(tmp_path):
     figure.draw(tmp_path / figure.stem)
     drawn = (tmp_path / "differences.svg").read_text()
     named = set(re.findall(r"<!-- (.*?) -->", drawn))
-    assert {"pass@1", "pass@4", "grpo", "grpo-branch", "less initial policy", "less grpo"} <= named
+    assert {"pass@1", "pass@4", "grpo", "grpo-branch", "− initial policy", "− grpo"} <= named
     assert differences(result(SUITE, {"base": COUNTS["base"]})).figures == ()
