@@ -223,7 +223,7 @@ class Method(Extensible):
             return []
         return [
             f"rl.algo '{self.algo}' holds the policy by something else than a KL term, which a "
-            "guide could reshape (use --kl none and --guide none)"
+            "guide could reshape (use --kl none and --guide none)",
         ]
 
     def warnings(self) -> list[str]:
@@ -304,7 +304,7 @@ class OnlineMethod(Method):
         """Return advantages (B,) or (B, T) of a generation batch: the group's."""
         from sage_cli.methods.formulas import group_advantages
 
-        return group_advantages(inputs.rewards_PN).flatten()
+        return group_advantages(inputs.rewards_PN, inputs.rated_PN).flatten()
 
     def shape(self, update: Update) -> Tensor | Shaped:
         """Return advantages (B, T) in one update of a micro-batch; with `shapes_tokens` alone.
@@ -588,7 +588,7 @@ class PlainAdvantages(PolicyGradient):
         from sage_cli.methods import formulas
 
         advantages = {
-            "group": lambda: formulas.group_advantages(inputs.rewards_PN),
+            "group": lambda: formulas.group_advantages(inputs.rewards_PN, inputs.rated_PN),
             "none": lambda: formulas.centred_advantages(inputs.rewards_PN),
             "beta": lambda: formulas.beta_advantages(inputs.right_PN),
         }[self.advantage]()

@@ -30,7 +30,13 @@ from sage_cli.settings.training import AnchorSection
 from sage_cli.store.files import read_object, write_json
 from sage_cli.training.base_trainer import SealedCheckpoints
 from sage_cli.training.guided_trainer import GuidedGRPOTrainer
-from sage_cli.training.passes import Pass, Purpose, regrouped
+from sage_cli.training.passes import (
+    Pass,
+    Purpose,
+    positions_of,
+    regrouped,
+    takes_positions,
+)
 from sage_cli.training.reference import (
     MovingReference,
     ReferenceCompletions,
@@ -269,7 +275,9 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
             now.raw_BF = super()._calculate_rewards(*arguments)
             raise_failures(self.paid.functions)
         now.rewards_BF = self.paid.weighted(now.raw_BF, int(self.num_generations))
-        return now.rewards_BF
+        now.rated_B = self.paid.rated(now.raw_BF)
+        # TRL, too, leaves out of its means what is NaN throughout
+        return now.rewards_BF.masked_fill(~now.rated_B[:, None], torch.nan)
 
     def _gather_statuses(self, statuses: Sequence[str]) -> Tensor:
         """Return indices into STATUSES of the whole generation batch, one row per prompt."""
@@ -323,10 +331,13 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
             beta=self.kl_weight * self.beta_share,
             read_reference=None if reference_BT is None else lambda: self._gathered(reference_BT),
             read_texts=read_texts,
+            rated_PN=now.rated_B.reshape(rewards_PN.shape),
         )
         with torch.no_grad(), blaming(self.rl) as name:
             advantages = checked(self.rl.advantages(inputs), name, inputs, by_row=True)
-        ours = advantages.to(rewards_PN)[batch["row_ids_B"]]
+        # a completion that no reward speaks of moves nobody, whatever the method's formula
+        rated = now.rated_B.reshape(-1, *[1] * (advantages.dim() - 1))
+        ours = (advantages.to(rewards_PN) * rated)[batch["row_ids_B"]]
         return ours if ours.dim() == 1 else ours[:, : mask_BT.shape[1]]
 
     def _gathered(self, values_BT: Tensor) -> Tensor:
@@ -346,7 +357,7 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
 
     def plain_logps(self, ids_BT: Tensor, mask_BT: Tensor, tokens: int) -> Tensor:
         """Return the policy's log-probabilities of the last `tokens` of any text."""
-        return self.run_pass("text", self.model, ids_BT, mask_BT, tokens).logps_BT
+        return self.run_pass("policy", self.model, ids_BT, mask_BT, tokens).logps_BT
 
     # the loss of a micro-batch
 
@@ -523,15 +534,19 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
 def hidden_measures(trainer: SageTrainer, batch: RolloutBatch, measure: Measure) -> Tensor:
     """`measure` of each of this process's completions, on the last layer's normed states."""
     model = trainer.accelerator.unwrap_model(trainer.model)
-    decoder = causal_of(model).base_model
+    causal = causal_of(model)
+    decoder = causal.base_model
     ids, mask = whole_texts(batch)
     lengths = batch["completion_mask"].sum(dim=1).tolist()
     tokens, measures = batch["completion_ids"].shape[1], []
     at_once = trainer.args.per_device_train_batch_size
     for begin in range(0, len(ids), at_once):
         rows = slice(begin, begin + at_once)
+        counted = {"position_ids": positions_of(mask[rows])} if takes_positions(causal) else {}
         with trainer.accelerator.autocast():
-            states = decoder(input_ids=ids[rows], attention_mask=mask[rows], use_cache=False)
+            states = decoder(
+                input_ids=ids[rows], attention_mask=mask[rows], use_cache=False, **counted
+            )
         hidden_BTD = states.last_hidden_state[:, -tokens:]
         measures += [
             measure(hidden_TD[:length].float())
