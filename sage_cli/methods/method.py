@@ -219,9 +219,16 @@ class Method(Extensible):
 
     def refusals(self, beside: Beside) -> list[str]:
         """Return why it can't be trained under these settings, a sentence each."""
+        begins_at_0 = self.compat == "official" or not self.online
+        idle = [
+            f"rl.steps 1 would move nothing: with rl.warmup_ratio {self.warmup_ratio:g} the only "
+            "step's learning rate is 0 (use more steps, or rl.warmup_ratio=0)"
+        ]
+        refusals = idle if begins_at_0 and self.steps == 1 and self.warmup_ratio else []
         if self.takes_a_guide or beside.anchor.kl == "none":
-            return []
+            return refusals
         return [
+            *refusals,
             f"rl.algo '{self.algo}' holds the policy by something else than a KL term, which a "
             "guide could reshape (use --kl none and --guide none)",
         ]

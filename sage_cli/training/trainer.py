@@ -7,15 +7,17 @@ docs/architecture.md shows who calls whom in a step.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate.utils import gather_object
 from torch import Tensor
+from torch.optim.lr_scheduler import LambdaLR
 
 from sage_cli.grading.grades import STATUSES
 from sage_cli.guides import Signals
@@ -361,6 +363,17 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
 
     # the loss of a micro-batch
 
+    def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
+        """Return Transformers' schedule with a warm-up that begins above 0: each batch counts."""
+        scheduler = super().create_scheduler(num_training_steps, optimizer)
+        warmup = int(self.args.get_warmup_steps(num_training_steps))
+        if warmup and self.rl.compat != "official":
+            rates: list[Callable[[int], float]] = [
+                partial(warmed, rate=rate, warmup=warmup) for rate in scheduler.lr_lambdas
+            ]
+            scheduler = self.lr_scheduler = LambdaLR(scheduler.optimizer, rates)
+        return scheduler
+
     def training_step(self, *arguments: Any, **keywords: Any) -> Tensor:
         """One micro-batch; what it does besides the loss and its gradients counts apart."""
         with self.phases.during("loss"):
@@ -528,6 +541,14 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
 
     def _memories(self) -> Mapping[str, dict[str, Any]]:
         return {_ADVANTAGE: self.advantage_memory, _REWARD: self.reward_memory}
+
+
+def warmed(step: int, *, rate: Callable[[int], float], warmup: int) -> float:
+    """Return the share of the peak rate in a step, from 0: (step + 1) / (warmup + 1), then `rate`.
+
+    Transformers' own is step / warmup: the first generation batch would move nothing.
+    """
+    return (step + 1) / (warmup + 1) if step < warmup else rate(step)
 
 
 @torch.no_grad()
