@@ -154,8 +154,8 @@ def _mistake(error: SageError | ModuleNotFoundError | OSError | MemoryError) -> 
             None
             if library not in TRAINING_LIBRARIES
             else ConfigurationError(
-                f"this needs {library}, which is not installed: the base installation measures, "
-                "compares and reports, and loads no models",
+                f"this needs {library}, which is not installed. The base installation "
+                "measures, compares and reports, but loads no models",
                 'pip install "sage-rlvr[train]"; in a checkout: pip install -e ".[train]"',
             )
         )

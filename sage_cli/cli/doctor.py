@@ -217,9 +217,9 @@ def _answer(tokenizer: Any, config: SageConfig) -> str:
         )
     if not template.opens_turn:
         raise ConfigurationError(
-            "the chat template ignores add_generation_prompt: a prompt ends without the beginning "
-            "of the assistant's turn, which the model would have to write itself",
-            "mend the template, or use --set prompt.format=plain",
+            "the chat template ignores add_generation_prompt, so that the model would "
+            "have to write the beginning of its own turn",
+            "fix the template, or use --set prompt.format=plain",
         )
     return f"a right one of {len(ids[0])} tokens is graded {status}"
 
@@ -365,9 +365,10 @@ def described_lengths(
     longer = sum(count > most for count in needed)
     if longer:
         raise ConfigurationError(
-            f"{longer:,} of {len(problems):,} problems can't be answered: the longest answer "
-            f"takes {max(needed):,} tokens, and rollout.max_tokens is {most:,}",
-            f"--set rollout.max_tokens={max(needed)} is the least; working-out takes more",
+            f"{longer:,} of {len(problems):,} problems cannot be answered within "
+            f"rollout.max_tokens ({most:,}): the longest answer alone has "
+            f"{max(needed):,} tokens",
+            f"use at least --set rollout.max_tokens={max(needed)}; reasoning needs more",
         )
     return f"{lengths}, of which bare answers take up to {max(needed):,}{context}"
 

@@ -24,7 +24,10 @@ def command(
 
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         what = "isn't empty" if folder.is_dir() else "is a file"
-        raise ConfigurationError(f"{folder} {what}", "name a new folder, as `sage init my-study`")
+        raise ConfigurationError(
+            f"{folder} {what}",
+            "choose a folder that does not exist yet, for example `sage init my-study`",
+        )
     template, written = shipped("templates") / "study", []
     for source in sorted(path for path in template.rglob("*") if path.is_file()):
         written.append(folder / source.relative_to(template))

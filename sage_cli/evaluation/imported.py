@@ -97,7 +97,8 @@ def gathered(file: Log, path: object) -> Gathered:
     """
     if not file.has_verdicts and not file.has_golds:
         raise DataError(
-            f"{path} has neither a verdict nor a gold for every sample: nothing says what is right",
+            f"{path} has neither a verdict nor a reference answer for every sample, so "
+            "that nothing can be graded",
             "write rows {question, completion} with `gold` or `correct`",
         )
     key_of: dict[str, str] = {}
@@ -109,7 +110,8 @@ def gathered(file: Log, path: object) -> Gathered:
         problem = _problem(sample, path)
         if key_of.setdefault(sample.problem, problem.id) != problem.id:
             raise DataError(
-                f"{path}: problem {sample.problem} stands there with two questions or two golds",
+                f"{path}: problem {sample.problem} appears with different questions or "
+                "reference answers",
                 "give different problems different ids",
             )
         if owner.setdefault(problem.id, sample.problem) != sample.problem:
@@ -126,9 +128,9 @@ def _problem(sample: LogSample, path: object) -> Problem:
         value = getattr(sample, name)
         if not (value is None or (isinstance(value, int) and value in storable)):
             raise DataError(
-                f"{path}: problem {sample.problem} has {name} {value!r}, no whole number that can "
-                "be stored",
-                f"mend or remove its {name}",
+                f"{path}: problem {sample.problem} has {name} {value!r}, which is not "
+                "a whole number that can be stored",
+                f"fix or remove its {name}",
             )
     question, gold = sample.question.strip(), (sample.gold or "").strip() or NO_GOLD
     if not question:
@@ -160,7 +162,8 @@ def imported_run(root: Path, name: str, samples: Gathered) -> Run:
     """
     if not _NAME.fullmatch(name) or name in _FOLDERS or name.endswith((".jsonl", ".csv")):
         raise ConfigurationError(
-            f"--as {name}: a name is of letters, digits, _, . and -, and no folder's of sage",
+            f"--as {name}: a name has letters, digits, _, . and -, and differs from "
+            "sage's own folders",
             "for example --as their-model",
         )
     run = Run(root / name, identity_of(IMPORTED, samples.fingerprint))
@@ -168,7 +171,7 @@ def imported_run(root: Path, name: str, samples: Gathered) -> Run:
         raise StoreError(f"{run.folder} exists already and is not a run", "choose another name")
     if run.begun and run.manifest.get("identity") != run.planned:
         raise StoreError(
-            f"{run.folder} exists already and holds something else",
+            f"{run.folder} already exists and contains something else",
             f"choose another name, or `sage runs remove {name}` first",
         )
     return run
@@ -178,7 +181,8 @@ def refuse_unreadable(file: Log, samples: Gathered, path: Path) -> None:
     """Raise DataError for samples without texts, and golds to compare that `math` can't read."""
     if any(sample.text is None for sample in file.samples):
         raise DataError(
-            f"{path} was answered by likelihoods, or says how many answers are right, not which",
+            f"{path} contains likelihoods, or the number of correct answers without "
+            "saying which ones are correct",
             f"`sage passk {path}` and `sage compare` count its verdicts as they are",
         )
     if file.has_verdicts:
@@ -186,9 +190,10 @@ def refuse_unreadable(file: Log, samples: Gathered, path: Path) -> None:
     golds = [(problem.meta["id"], problem.gold) for problem in samples.problems.values()]
     if refused := check_golds(golds):
         raise DataError(
-            f"{path} has no verdicts, and {len(refused)} golds are not graded right as answers to "
-            f"themselves: {', '.join(map(str, refused[:5]))}",
-            "mend these golds, or write rows with `correct`",
+            f"{path} has no verdicts, and {len(refused)} reference answers are not "
+            "graded correct when they are given as answers: "
+            f"{', '.join(map(str, refused[:5]))}",
+            "fix these reference answers, or add a column `correct`",
         )
 
 
@@ -285,8 +290,8 @@ def read_counted_files(names: Sequence[str], scores: Sequence[str] = ()) -> list
     """
     if len(scores) not in (0, 1, len(names)):
         raise ConfigurationError(
-            f"--score names {len(scores)} scores for {len(names)} files",
-            "type it once for all files, or once for each in their order",
+            f"--score was given {len(scores)} times for {len(names)} files",
+            "give it once for all files, or once per file in their order",
         )
     taken = scores if len(scores) == len(names) else [*scores, None][:1] * len(names)
     return [_read(Path(name), score) for name, score in zip(names, taken, strict=True)]
@@ -294,7 +299,11 @@ def read_counted_files(names: Sequence[str], scores: Sequence[str] = ()) -> list
 
 def _read(path: Path, score: str | None) -> CountedFile:
     if not path.is_file():
-        raise DataError(f"there is no file {path}", "check the path; files stand beside no runs")
+        raise DataError(
+            f"there is no file {path}",
+            "check the path. Files and runs cannot be mixed: to compare a file with a "
+            "run, import it with `sage samples import FILE --as NAME`",
+        )
     try:
         detect_program(path)
     except DataError:
@@ -304,9 +313,9 @@ def _read(path: Path, score: str | None) -> CountedFile:
     log = read_log(path, score)
     if not log.has_verdicts:
         raise DataError(
-            f"{path} doesn't say which samples are right: "
+            f"{path} does not say which samples are correct: "
             + ("; ".join(log.notes) or f"not every row has {log.score or 'a score'}"),
-            "name a score of 0 and 1 with --score, or let sage's judge compare the golds: "
+            "choose a score of 0 and 1 with --score, or let sage grade the samples: "
             f"sage samples import {path} --as NAME",
         )
     samples = gathered(log, path)
@@ -399,7 +408,7 @@ def ks_of_files(files: Sequence[CountedFile], ks: str | None, default: str) -> t
         raise ConfigurationError(
             f"pass@{k} is undefined with {n} sample{'s' * (n > 1)} of problem {_short(problem)} in "
             f"{fewest.path} (k > n)",
-            f"ask for k up to {n}, or evaluate {k} times (in Inspect --epochs {k})",
+            f"use k up to {n}, or evaluate {k} times (in Inspect --epochs {k})",
         )
     return parsed
 
@@ -439,7 +448,7 @@ def passk_of_files(
     if repeated := [name for name in names if names.count(name) > 1]:
         raise ConfigurationError(
             f"{len(repeated)} files would be called '{repeated[0]}'",
-            "name each file once, or label it as FILE=Label",
+            "give each file once, or a label such as FILE=Label",
         )
     resampling = Resampling(evaluation.confidence, evaluation.bootstrap)
     lines = [
@@ -468,9 +477,10 @@ def shared_problems(
         listed = [first, files[matches.index(fewest)]]
         texts = [_short(next(iter((*file.ids, *file.counts.problem_ids)))) for file in listed]
         raise DataError(
-            f"{listed[0].path} and {listed[1].path} have no problem in common: they begin with "
-            f"'{texts[0]}' and '{texts[1]}'",
-            "name logs of one benchmark; questions may differ where every id has the same gold",
+            f"{listed[0].path} and {listed[1].path} have no common problem: they begin "
+            f"with '{texts[0]}' and '{texts[1]}'",
+            "give logs of the same benchmark; questions may differ if every ID has "
+            "the same reference answer",
         )
     counts: list[Counts] = []
     unmatched: dict[str, list[str]] = {}

@@ -64,7 +64,7 @@ def read_problems(
         for problem in _problems(member, data, fields)
     ]
     if not problems:
-        raise DataError(f"{name} holds no problems", "check the file")
+        raise DataError(f"{name} contains no problems", "check the file")
     return problems
 
 
@@ -72,7 +72,7 @@ def benchmark_names(names: str) -> list[str]:
     """`aime,amc23` -> ["aime", "amc23"], each known or a path; DataError otherwise."""
     listed = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
     if not listed:
-        raise DataError("no benchmark is named", "name one, as aime, or several, as aime,amc23")
+        raise DataError("no benchmark was given", "give one or several, for example aime,amc23")
     for name in listed:
         members(name)
     return listed
@@ -85,9 +85,9 @@ def _problems(member: Member, data: DataSection, fields: FieldsSection | None) -
     problems = list(source.problems())
     if isinstance(member, DataSet) and member.count not in (None, len(problems)):
         raise DataError(
-            f"{member.name} has {len(problems)} problems where {member.count} are expected "
-            f"({source.origin})",
-            "complete the copy: an average over missing problems means nothing",
+            f"{member.name} has {len(problems)} problems, but {member.count} are "
+            f"expected ({source.origin})",
+            "complete the copy, because an average without these problems is another number",
         )
     return problems
 
@@ -130,8 +130,9 @@ def load_training_problems(data: DataSection) -> list[Problem]:
     ]
     if not chosen:
         raise ConfigurationError(
-            f"no problem of {source.name} has a numeric gold, and data.rl.numeric_only is true",
-            "use --set data.rl.numeric_only=false, or name another source",
+            f"no problem of {source.name} has a numeric reference answer, and "
+            "data.rl.numeric_only is true",
+            "use --set data.rl.numeric_only=false, or choose another data set",
         )
     return chosen
 

@@ -207,7 +207,7 @@ def require_known_revisions(revisions: Collection[str]) -> None:
     for name in revisions:
         if not isinstance(find(name), DataSet):
             raise DataError(
-                f"data.revisions names {name}, which is no data set of the Hub",
+                f"data.revisions has {name}, which is not a Hub data set",
                 "name data sets of `sage data list`, each part of a group by itself",
             )
 

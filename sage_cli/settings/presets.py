@@ -194,7 +194,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         return {}
     if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
         raise ConfigurationError(
-            f"{path} holds no settings: its top level must be names, such as `rl:`"
+            f"{path} contains no settings: its top level must be sections, such as `rl:`"
         )
     return values
 

@@ -323,14 +323,15 @@ class ExactHead:
     def __init__(self, trainer: Any, tokens: int) -> None:
         if trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:
             raise TrainingError(
-                "anchor.estimator head reads the whole output layer, and the launcher spreads it",
+                "anchor.estimator head reads the whole output layer, and the launcher shards it",
                 "choose `rl.accelerate` ddp, or another estimator",
             )
         config = trainer.accelerator.unwrap_model(trainer.model).config.get_text_config()
         scaled = [name for name in _SCALES if getattr(config, name, None) not in (None, 1, 1.0)]
         if scaled:
             raise TrainingError(
-                f"anchor.estimator head knows no models that change their logits ({scaled[0]})",
+                "anchor.estimator head does not support models that rescale their "
+                f"logits ({scaled[0]})",
                 "choose another estimator",
             )
         self._in_float32 = trainer.args.cast_lm_head_to_fp32

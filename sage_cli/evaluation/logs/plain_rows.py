@@ -67,7 +67,7 @@ def _jsonl_samples(row: Row) -> Iterator[LogSample]:
     several = values.get("completions")
     texts = several if isinstance(several, list) else [values.get("completion")]
     if not texts:
-        raise DataError(f"{location} has no completion in `completions`", "mend or remove the row")
+        raise DataError(f"{location} has no completion in `completions`", "fix or remove the row")
     verdicts = values.get("correct")
     verdicts = verdicts if isinstance(verdicts, list) else [verdicts] * len(texts)
     if len(verdicts) != len(texts):
@@ -78,7 +78,7 @@ def _jsonl_samples(row: Row) -> Iterator[LogSample]:
     seed = values.get("seed")
     for text, correct in zip(texts, verdicts, strict=True):
         if not isinstance(text, str):
-            raise DataError(f"{location} has a completion that is no text: {text!r}", _JSONL_ROW)
+            raise DataError(f"{location} has a completion that is not a text: {text!r}", _JSONL_ROW)
         yield LogSample(
             id_, question, text, gold, None if correct in (None, "") else is_correct(correct),
             tokens=_whole_number(values.get("tokens")), seed=_whole_number(seed),

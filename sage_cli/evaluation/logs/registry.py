@@ -43,7 +43,7 @@ def _recognised(source: Source) -> Program:
     program = next((program for program in programs() if program.recognise(source)), None)
     if program is None:
         raise DataError(
-            f"{source} has the form of no program that is known; it begins with "
+            f"{source} does not have the form of any known program; it begins with "
             f"{', '.join(map(str, islice(source.first, 8))) or 'nothing'}",
             'write rows as {"question": ..., "gold": ..., "completion": ...}',
         )

@@ -50,7 +50,7 @@ class Source:
         if self.path.suffix not in SUFFIXES:
             raise DataError(
                 f"{self.path} is neither JSONL, CSV, Parquet, JSON nor a log of Inspect",
-                "name the file with the samples themselves",
+                "give the file that contains the samples",
             )
         return next((values for _, values in self.rows()), {})
 

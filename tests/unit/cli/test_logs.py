@@ -133,7 +133,7 @@ def test_problems_that_one_side_lacks_do_not_limit_k_and_presets_hold(answer):
 def test_ids_of_two_tasks_are_two_problems(sage):
     files = [inspect("a.json", FOUR, [1]), inspect("b.json", OTHER_WORDS, [0], task="others")]
     sage("compare", *files).refused(
-        "a.json and b.json have no problem in common", "1+1=?", "Question: 1+1=?"
+        "a.json and b.json have no common problem:", "1+1=?", "Question: 1+1=?"
     )
 
 
@@ -187,7 +187,7 @@ def test_scores_that_differ_are_told(sage, answer):
         ("passk words.json", "match (no verdict: good)", "--score"),
         ("passk lists.json", "match (no verdict: [1, 0])", "--score"),
         ("passk unscored.json", "not every row has a score", "sage samples import"),
-        ("compare four.json towns.json", "have no problem in common", "logs of one benchmark"),
+        ("compare four.json towns.json", "have no common problem:", "logs of the same benchmark;"),
         ("compare four.json f1.json", "match (no verdict: 0.37)", "--score"),
         ("power bleu.jsonl", "bleu,none (no verdict: 12.3)", "--score"),
         ("passk four.json --score f1", "no score 'f1'", "its scores are match"),
@@ -195,8 +195,8 @@ def test_scores_that_differ_are_told(sage, answer):
         ("passk plain.jsonl", "plain.jsonl doesn't say which samples are right", "correct"),
         ("passk four.json four.json", "2 files would be called 'four.json'", "FILE=Label"),
         ("passk four.json=X ./one.json=X", "2 files would be called 'X'", "FILE=Label"),
-        ("passk four.json rl-dapo", "there is no file rl-dapo", "beside no runs"),
-        ("compare four.json rl-dapo", "there is no file rl-dapo", "beside no runs"),
+        ("passk four.json rl-dapo", "there is no file rl-dapo", "path. Files and runs"),
+        ("compare four.json rl-dapo", "there is no file rl-dapo", "path. Files and runs"),
         ("passk four.json --n 8", "--n", "leave it out"),
         ("passk four.json --dry-run", "--dry-run", "leave it out"),
         ("compare four.json mine.jsonl --limit 2", "--limit", "leave it out"),

@@ -182,7 +182,7 @@ def test_the_list_says_how_runs_differ_on_100_columns(sage, made, root, monkeypa
     [
         (("--where", "guide.nme=branch"), "did you mean guide.name?"),
         (("--columns", "guide.taw"), "did you mean guide.tau?"),
-        (("--where", "branch"), "--where takes setting=value"),
+        (("--where", "branch"), "does not have the form setting=value"),
     ],
 )
 def test_an_unknown_setting_is_refused(sage, made, words, said):

@@ -41,7 +41,7 @@ def test_samples_are_measured_like_a_runs(sage, answer):
     again = sage("samples", "import", LOG, "--as", "theirs")
     assert "is stored already" in again.words
     other = sage("samples", "import", WRITTEN / "lighteval.parquet", "--as", "theirs")
-    other.refused("holds something else")
+    other.refused("contains something else")
 
 
 def test_imported_samples_without_verdicts_are_said_to_lack_grades(sage, answer):
@@ -88,8 +88,8 @@ def test_the_stored_configuration_names_no_other_file_and_may_be_moved(answer, t
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--as ../out", "a name is of letters"),
-        ("--as samples", "a name is of letters"),
+        ("--as ../out", "a name has letters,"),
+        ("--as samples", "a name has letters,"),
         ("--as x --score other", "no score 'other'"),
     ],
 )
@@ -118,7 +118,7 @@ def test_a_file_name_that_is_no_text(answer):
     "words", ["analyze entropy theirs", "rl --init theirs --dry-run", "export theirs out"]
 )
 def test_no_model_is_looked_for(sage, theirs, words):
-    sage(*words.split()).refused("imported samples and no model")
+    sage(*words.split()).refused("imported samples without a model, so that it cannot")
 
 
 def test_what_imported_samples_lack_is_named(sage):
@@ -128,10 +128,12 @@ def test_what_imported_samples_lack_is_named(sage):
     write("mine.jsonl", {"question": "q", "completion": "a", "correct": True})
     sage("samples", "import", "mine.jsonl", "--as", "mine")
     sage("grade", "mine.jsonl").refused("has no golds")
-    sage("passk", "mine", "--set", "grading.judge=math").refused("came without a gold")
+    sage("passk", "mine", "--set", "grading.judge=math").refused(
+        "have no reference answer, so that"
+    )
     write("own.jsonl", {"gold": "1", "completion": "1"})
     for words in ("rl --set grading.judge=imported --dry-run", "grade own.jsonl --judge imported"):
-        sage(*words.split()).refused("grades nothing new")
+        sage(*words.split()).refused("samples, and cannot grade new")
 
 
 @pytest.mark.parametrize("measured", [True, False])

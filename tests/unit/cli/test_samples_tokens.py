@@ -93,7 +93,7 @@ def test_export_as_it_is_typed(sage, answer, run):
     run()
     shown = answer("export", "rl-x", "out")
     assert (shown["folder"], shown["run"], shown["merged"]) == ("out", "rl-x-33333333", False)
-    sage("export", "rl-x", "out").refused("holds a model already")
+    sage("export", "rl-x", "out").refused("already contains a model")
     typed = sage("export", "rl-x", "out", "--force")
     assert "exported rl-x-33333333 (float32, no adapter to merge): out" in typed.words
     assert (typed.folder / "out" / "sage.json").is_file()

@@ -81,7 +81,7 @@ ELSEWHERE = {
     ("guided-dpo", "rl.hint=Think.", "must hold {question}"),
     ("guided-dpo", "rl.hint=Try{question}", "must hold {hint}"),
     ("guided-dpo", "rl.continued=true prompt.format=chat", "'chat' puts more between"),
-    ("guided-dpo", "rl.continued=true rl.hint={hint}{question}", "hint begins otherwise"),
+    ("guided-dpo", "rl.continued=true rl.hint={hint}{question}", "rl.hint must begin with"),
     ("pass-at-k", "rl.k=9", "k is 9, and a group has 8 .* no subset of k"),
     ("pass-at-k", "rl.k=8", "its only subset of k is the group"),
     ("pass-at-k", "rl.k=0", "rl.k is 0: .* greater than or equal"),

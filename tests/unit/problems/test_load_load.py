@@ -127,8 +127,8 @@ GOOD = '{"question": "q", "gold": "1"}\n'
     ("csv", "question,gold,gold\nq,1,2\n", "names a column twice: question, gold, gold"),
     ("csv", "question,gold\n\nq,\n", "line 3 has no gold answer (column gold)"),
     ("csv", "question,answer\nq,1\n", "has no column 'gold'"),
-    ("csv", "question,gold\n", "holds no problems"),
-    ("csv", "", "holds no problems"),
+    ("csv", "question,gold\n", "contains no problems"),
+    ("csv", "", "contains no problems"),
     ("jsonl", GOOD + '{"question": "q", "gold"\n', "line 2, isn't JSON"),
     ("jsonl", GOOD + "\n" + "[1]\n", "line 3, is a JSON list"),
     ("jsonl", GOOD + '{"question": "q", "gold": null}\n', "line 2 has no gold answer (column g",),
@@ -136,7 +136,7 @@ GOOD = '{"question": "q", "gold": "1"}\n'
     ("jsonl", GOOD + '{"question": "", "gold": "1"}\n', "line 2 has no question (column quest"),
     ("jsonl", GOOD + '{"question": "q", "golds": "1"}\n', "did you mean 'golds'?"),
     ("jsonl", '{"qeustion": "q", "gold": "1"}\n', "did you mean 'qeustion'?"),
-    ("jsonl", "", "holds no problems"),
+    ("jsonl", "", "contains no problems"),
 ])  # fmt: skip
 def test_broken_rows_are_named_by_their_line(tmp_path, kind, text, complaint):
     path = tmp_path / f"broken.{kind}"
@@ -156,7 +156,7 @@ def test_files_that_are_none(tmp_path):
 def test_unknown_names_are_corrected():
     with pytest.raises(DataError, match="unknown benchmark 'math50'; did you mean 'math500'"):
         load_problems("aime,math50", DataSection())
-    with pytest.raises(DataError, match="no benchmark is named"):
+    with pytest.raises(DataError, match="no benchmark was given"):
         benchmark_names(" ,")
     assert benchmark_names("aime, amc23,aime") == ["aime", "amc23"]
 

@@ -115,8 +115,8 @@ def test_each_row_is_read_by_its_own_form(tmp_path, rows, problems):
     ({"question": str([SYSTEM, USER]), "gold": "7"}, "question holds chat turns written"),
     ({"question": json.dumps([USER]), "gold": "7"}, "question holds chat turns written"),
     ({"question": json.dumps(shared_gpt(USER)), "gold": "7"}, "question holds chat turns written"),
-    ({"question": [SYSTEM, ANSWER], "gold": "7"}, "question holds no turn of the user"),
-    ({"question": shared_gpt(SYSTEM, ANSWER), "gold": "7"}, "question holds no turn of the user"),
+    ({"question": [SYSTEM, ANSWER], "gold": "7"}, "question contains no turn of the user"),
+    ({"question": shared_gpt(SYSTEM, ANSWER), "gold": "7"}, "question contains no turn of"),
     ({"question": [parts("What?", type="image_url", image_url="x")], "gold": "7"},
      "line 2: question.-1.content holds the list"),
 ])  # fmt: skip
@@ -151,7 +151,7 @@ def test_a_turn_of_another_role_is_never_the_question(tmp_path, path):
     turns = [SYSTEM, USER, ANSWER]
     turns = shared_gpt(*turns) if path.endswith("value") else turns
     file = written(tmp_path, {"prompt": turns, "gold": "4"})
-    with pytest.raises(DataError, match=f"{path} holds no turn of the user"):
+    with pytest.raises(DataError, match=f"{path} contains no turn of the user"):
         load_problems(str(file), DataSection(), FieldsSection(question=path))
     (problem,) = load_problems(str(file), DataSection(), FieldsSection(question="prompt"))
     assert problem.question == "2+2=?"

@@ -54,9 +54,9 @@ def test_a_plan_says_both_types():
 @pytest.mark.parametrize(("sets", "said"), [
     (["data.rl.solved=.05..0.95"], r"solved_by names no model"),
     (["data.rl.solved_by=RUN"], "would do nothing"),
-    (["data.rl.solved=0.9..0.1", "data.rl.solved_by=RUN"], "is no range of pass rates"),
-    (["data.rl.solved=0..2", "data.rl.solved_by=RUN"], "is no range of pass rates"),
-    (["data.rl.solved=half", "data.rl.solved_by=RUN"], "is no range of pass rates"),
+    (["data.rl.solved=0.9..0.1", "data.rl.solved_by=RUN"], "is not a range of pass rates"),
+    (["data.rl.solved=0..2", "data.rl.solved_by=RUN"], "is not a range of pass rates"),
+    (["data.rl.solved=half", "data.rl.solved_by=RUN"], "is not a range of pass rates"),
 ])  # fmt: skip
 def test_what_cannot_act(sets, said):
     with pytest.raises(ConfigurationError, match=said):

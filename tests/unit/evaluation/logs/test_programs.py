@@ -153,7 +153,7 @@ def test_a_sample_may_lack_a_verdict_if_it_has_a_gold(tmp_path):
     file = rows(tmp_path / "s.jsonl", row)
     assert [one.correct for one in read_log(file).samples] == [None]
     file = rows(tmp_path / "mine.jsonl", {"question": "q", "completion": "a"})
-    with pytest.raises(DataError, match="neither a verdict nor a gold"):
+    with pytest.raises(DataError, match="neither a verdict nor a reference answer"):
         gathered(read_log(file), file)
 
 
@@ -220,7 +220,7 @@ def test_a_row_that_is_none_is_named(tmp_path, row, why):
 
 
 @pytest.mark.parametrize(("second", "why"), [
-    ({"problem": "1", "question": "q", "gold": "5"}, "two questions or two golds"),
+    ({"problem": "1", "question": "q", "gold": "5"}, "different questions or reference answers"),
     ({"problem": "2", "question": "q", "gold": "5"}, "one question with two golds"),
     ({"problem": "2", "question": " ", "gold": "5"}, "has no question"),
 ])  # fmt: skip

@@ -200,7 +200,7 @@ def test_lines_that_are_no_space(text, said):
 
 
 @pytest.mark.parametrize(("text", "said"), [
-    ("- tau", "its top level must be names"),
+    ("- tau", "its top level must be sections,"),
     ("guide: branch", "'parameters' is missing"),
     ("guide: [branch]", "needs guide ['branch']"),
     ("parameters: {}", "parameters is {}"),
