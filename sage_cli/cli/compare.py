@@ -20,6 +20,7 @@ from sage_cli.progress import Progress
 if TYPE_CHECKING:
     from sage_cli.config.schema import SageConfig
     from sage_cli.evaluation.evaluate import Evaluation
+    from sage_cli.evaluation.logs.log import Reading
     from sage_cli.metrics import Comparison, Counts, Side
     from sage_cli.metrics.comparison import TrainingSeed
     from sage_cli.metrics.intervals import Resampling
@@ -42,6 +43,9 @@ def command(
     b: Annotated[str, typer.Argument(help="The other side of the comparison, in the same form.")],
     benchmark: options.BenchmarkNames = None,
     score: options.Scores = None,
+    fields: options.Fields = None,
+    golds: options.Golds = None,
+    drop_invalidated: options.DropInvalidated = False,
     k: options.Ks = None,
     n: options.Samples = None,
     seeds: options.Seeds = None,
@@ -84,8 +88,9 @@ def command(
     ):
         settings = options.load_config(preset, config, set_, "compare FILE", run={"root": runs})
         with Live() as live:
+            reading = options.file_reading(fields, golds, drop_invalidated)
             report = compare_files(
-                settings, sides[0], sides[1], score or (), k, live, labels, cluster
+                settings, sides[0], sides[1], score or (), k, live, labels, cluster, reading
             )
         show_report(report, json, notes=notes)
         return
@@ -211,23 +216,26 @@ def compare_files(
     progress: Progress,
     labels: SideLabels = (None, None),
     cluster: str | None = None,
+    reading: Reading | None = None,
 ) -> Report:
     """Compare files on the problems that all have, by default at the powers of two.
 
     `cluster` is as in `compare`. Raises DataError where they have none.
     """
-    from sage_cli.evaluation import imported
+    from sage_cli.evaluation import counted_files
+    from sage_cli.evaluation.file_judge import FileJudge
     from sage_cli.reports.comparison_report import comparison_document, unchecked_notes
 
     names = (*a, *b)
     with progress.doing("reading files"):
-        files = imported.read_counted_files(names, scores)
-        provenance = imported.provenance_of_files(files)
+        judge = FileJudge(config, progress)
+        files = counted_files.read_counted_files(names, scores, reading, judge)
+        provenance = counted_files.provenance_of_files(files)
     refuse_twice(a, b, {name: (provenance.files or {})[str(Path(name))] for name in names})
-    shared, unmatched, matching = imported.shared_problems(files)
+    shared, unmatched, matching = counted_files.shared_problems(files)
     of_shared = [replace(file, counts=of) for file, of in zip(files, shared, strict=True)]
-    ks = imported.ks_of_files(of_shared, k, "1..n:pow2")
-    label = dict(zip(names, imported.file_labels(files), strict=True))
+    ks = counted_files.ks_of_files(of_shared, k, "1..n:pow2")
+    label = dict(zip(names, counted_files.file_labels(files), strict=True))
     counts = {
         label[name]: {files[0].task or "counts": [of_file]}
         for name, of_file in zip(names, shared, strict=True)
@@ -250,11 +258,12 @@ def compare_files(
         notes = [
             *unchecked_notes(unknown),
             *matching,
-            *imported.file_notes(files),
+            *counted_files.file_notes(files),
             *_cluster_notes(clusters, cluster),
         ]
         document = comparison_document(comparisons, provenance, notes)
-        document = replace(document, data={**document.data, "unmatched": unmatched})
+        read = [file.as_json() for file in files]
+        document = replace(document, data={**document.data, "unmatched": unmatched, "files": read})
         return document.write(_folder(config, comparisons, ks))
 
 

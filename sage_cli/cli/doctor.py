@@ -211,7 +211,7 @@ def _answer(tokenizer: Any, config: SageConfig) -> str:
         status = grader.grade("7", opened + text).status
     if status != "right":
         raise ConfigurationError(
-            f"a right answer, {written!r}, is read as {text!r} and graded {status}",
+            f"a correct answer, {written!r}, is read as {text!r} and graded {status}",
             "set the prompt's tags to texts that the tokenizer can write (prompt.answer_open, "
             "prompt.answer_close, prompt.reasoning_close)",
         )

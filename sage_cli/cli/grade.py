@@ -22,7 +22,7 @@ from sage_cli.settings.judge_names import BUILT_IN_JUDGES, Extraction, GradingMo
 
 if TYPE_CHECKING:
     from sage_cli.config.schema import SageConfig
-    from sage_cli.evaluation.logs.log import Log
+    from sage_cli.evaluation.logs.log import Log, Reading
     from sage_cli.grading.grades import Grade
 
 _SHOWN = 20
@@ -49,18 +49,25 @@ def command(
     ] = None,
     extract: Annotated[Extraction | None, typer.Option(help=_EXTRACT)] = None,
     judge: Annotated[str | None, typer.Option(help=_JUDGES)] = None,
+    score: options.Scores = None,
+    fields: options.Fields = None,
+    golds: options.Golds = None,
+    drop_invalidated: options.DropInvalidated = False,
     preset: options.Presets = None,
     set_: options.Sets = None,
     runs: options.RunRoot = None,
     json: options.Json = False,
 ) -> None:
     """Grade the completions in a file; --mode both shows where sage and Math-Verify disagree."""
-    from sage_cli.evaluation.imported import grading_settings
+    from sage_cli.evaluation.file_judge import grading_settings
     from sage_cli.settings.judge_names import MODES
 
     typed = {"extract": extract, "mode": None if mode == "both" else mode, "judge": judge}
     flags = {"grading": {name: value for name, value in typed.items() if value}}
-    log = _log(file)
+    if len(score or ()) > 1:
+        raise ConfigurationError("--score names several scores for one file", "type it once")
+    named = next(iter(score or ()), None)
+    log = _log(file, options.file_reading(fields, golds, drop_invalidated, named))
     if log is not None:
         flags["grading"] = {**grading_settings(log), "judge": "math", **flags["grading"]}
     config = options.load_config(preset, None, set_, "grade", run={"root": runs}, **flags)
@@ -88,14 +95,14 @@ def judge_of(config: SageConfig) -> str:
     return config.grading.judge or "math"
 
 
-def _log(path: Path) -> Log | None:
+def _log(path: Path, reading: Reading) -> Log | None:
     """Return the samples of another program's file; None for rows of one's own without verdicts."""
     from sage_cli.evaluation.logs.registry import detect_program, read_log
 
-    is_jsonl = path.suffix not in (".eval", ".parquet")
+    is_jsonl = path.suffix not in (".eval", ".parquet") and not reading.fields
     try:
         is_jsonl = is_jsonl and detect_program(path).name == "jsonl"
-        log = read_log(path)
+        log = read_log(path, reading)
     except DataError:
         if not is_jsonl:
             raise

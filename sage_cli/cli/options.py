@@ -16,6 +16,7 @@ from sage_cli.errors import ConfigurationError
 if TYPE_CHECKING:
     from sage_cli.config.load import Loaded
     from sage_cli.config.schema import SageConfig
+    from sage_cli.evaluation.logs.log import Reading
     from sage_cli.store.run import Run, Runs
 
 METHOD, TRAINING, MEASUREMENT = "Method", "Training", "Measurement"
@@ -202,6 +203,32 @@ Scores = Annotated[
         "--score",
     ),
 ]
+Fields = Annotated[
+    str | None,
+    option(
+        MEASUREMENT,
+        "Columns of a file: problem=task,correct=is_correct names two. Also question, "
+        "choices, gold, completion, n and c; a dotted path reaches inside.",
+        "--fields",
+    ),
+]
+Golds = Annotated[
+    list[Path] | None,
+    option(
+        MEASUREMENT,
+        "A file with the questions or golds that a log lacks, by id: the input of an OpenAI "
+        "batch, or rows with id, question and gold; repeatable.",
+        "--golds",
+    ),
+]
+DropInvalidated = Annotated[
+    bool,
+    option(
+        MEASUREMENT,
+        "Leave out samples that are marked as invalid in a log of Inspect.",
+        "--drop-invalidated",
+    ),
+]
 Ks = Annotated[
     str | None,
     option(MEASUREMENT, "Values of k, for example 1..256, 1,8,64 or 1..256:pow2.", "--k"),
@@ -345,7 +372,20 @@ def measured_names(
 
 def is_file(name: str) -> bool:
     """Return True if `name` is a file of samples or counts, and neither a run nor a model."""
-    return Path(name).suffix in (".eval", ".json", ".jsonl", ".csv", ".parquet")
+    from sage_cli.problems.row_files import is_row_file
+
+    path = Path(name)
+    return path.suffix == ".eval" or is_row_file(path)
+
+
+def file_reading(
+    fields: str | None, golds: list[Path] | None, drop_invalidated: bool, score: str | None = None
+) -> Reading:
+    """Return how files are read, by the options that commands on files share."""
+    from sage_cli.evaluation.logs.log import Reading
+    from sage_cli.evaluation.logs.row_fields import parse_fields
+
+    return Reading(score, parse_fields(fields), tuple(golds or ()), drop_invalidated)
 
 
 def are_files(names: Sequence[str] | None, **typed: object) -> bool:

@@ -29,6 +29,9 @@ def command(
     seeds: options.Seeds = None,
     limit: options.Limit = None,
     score: options.Scores = None,
+    fields: options.Fields = None,
+    golds: options.Golds = None,
+    drop_invalidated: options.DropInvalidated = False,
     temperature: Annotated[
         str | None,
         typer.Option(
@@ -51,6 +54,7 @@ def command(
     `--json` has `k`, a list, and `curves` as {"policy": "rl-grpo-0123abcd", "benchmark": "aime24",
     "pass@k": [0.1, 0.15], "low": [0.06, 0.1], "high": [0.15, 0.2], ...}, a value for each k.
     """
+    from sage_cli.evaluation.counted_files import passk_of_files, read_counted_files
     from sage_cli.evaluation.evaluate import (
         Evaluation,
         NamedModels,
@@ -58,7 +62,7 @@ def command(
         measure_passk,
         parse_temperatures,
     )
-    from sage_cli.evaluation.imported import passk_of_files, read_counted_files
+    from sage_cli.evaluation.file_judge import FileJudge
     from sage_cli.models.planned import plan_of
 
     refuse_gpu(gpu, dry_run)
@@ -73,8 +77,9 @@ def command(
         dry_run=dry_run, second_judge=grade,
     ):  # fmt: skip
         settings = options.load_config(preset, config, set_, "passk FILE", run={"root": runs})
-        with doing("reading files"):
-            files = read_counted_files(names, score or ())
+        reading = options.file_reading(fields, golds, drop_invalidated)
+        with Live() as live:
+            files = read_counted_files(names, score or (), reading, FileJudge(settings, live))
         with doing("computing curves and writing the report"):
             report = passk_of_files(files, labels, k, settings.evaluation, settings.run.root)
         show_report(report, json)

@@ -18,7 +18,9 @@ from sage_cli.progress import Progress
 from sage_cli.store.files import file_stems, identity_of, portable
 
 if TYPE_CHECKING:
+    from sage_cli.evaluation.counted_files import CountedFile
     from sage_cli.evaluation.evaluate import Evaluation
+    from sage_cli.evaluation.logs.log import Reading
     from sage_cli.metrics import Counts
     from sage_cli.metrics.counts import FloatArray
     from sage_cli.metrics.power import Design
@@ -57,6 +59,9 @@ def command(
     ] = "1",
     k: options.Ks = None,
     score: options.Scores = None,
+    fields: options.Fields = None,
+    golds: options.Golds = None,
+    drop_invalidated: options.DropInvalidated = False,
     benchmark: options.BenchmarkNames = None,
     preset: options.Presets = None,
     config: options.ConfigFile = None,
@@ -80,6 +85,7 @@ def command(
         report = power(
             Evaluation(settings), names or [], live, problems=problems,
             samples=samples, seeds=seeds, k=k, scores=score or (),
+            reading=options.file_reading(fields, golds, drop_invalidated),
         )  # fmt: skip
     show_report(report, json)
 
@@ -100,6 +106,7 @@ def power(
     seeds: str = "1",
     k: str | None = None,
     scores: Sequence[str] = (),
+    reading: Reading | None = None,
 ) -> Report:
     """Report the smallest gain that each design would detect on each base.
 
@@ -108,6 +115,7 @@ def power(
     as were counted, twice and four times that; without `samples`, 64, 256 and 1,024; without `k`, 1
     and the powers of 16 up to the counted samples and those of the designs.
     """
+    from sage_cli.evaluation import counted_files
     from sage_cli.metrics.power import Design
     from sage_cli.reports.document import report_folder
     from sage_cli.settings.sampling import parse_ks
@@ -117,7 +125,7 @@ def power(
     p = whole_numbers("--problems", problems) if problems else None
     typed_ks = parse_ks(k, n[-1], "--samples") if k else ()
     with progress.doing("counting what is stored of the bases"):
-        bases, provenance = _bases(evaluation, names, scores)
+        bases, provenance, files = _bases(evaluation, names, scores, reading, progress)
     fewest = min(n[-1], *(int(counts.n_P.min()) for _, _, counts in bases))
     ks = typed_ks or tuple(k for k in KS if k <= max(fewest, 1))
     counted = min(len(counts) for _, _, counts in bases)
@@ -137,7 +145,12 @@ def power(
     name = f"power-{portable(Path(results[0].label).name)}-{identity[:8]}"
     folder = report_folder(evaluation.config.run.root, name)
     with progress.doing("drawing and writing the report"):
-        return power_document(results, question, provenance).write(folder)
+        document = power_document(results, question, provenance)
+        if files:
+            data = {**document.data, "files": [file.as_json() for file in files]}
+            notes = (*counted_files.file_notes(files), *document.notes)
+            document = replace(document, data=data, notes=notes)
+        return document.write(folder)
 
 
 def whole_numbers(option: str, text: str) -> tuple[int, ...]:
@@ -153,23 +166,29 @@ def whole_numbers(option: str, text: str) -> tuple[int, ...]:
 
 
 def _bases(
-    evaluation: Evaluation, names: Sequence[str], scores: Sequence[str]
-) -> tuple[list[Counted], Provenance]:
-    """Return each base's counts on each benchmark, and their provenance."""
-    from sage_cli.evaluation import imported
+    evaluation: Evaluation,
+    names: Sequence[str],
+    scores: Sequence[str],
+    reading: Reading | None,
+    progress: Progress,
+) -> tuple[list[Counted], Provenance, list[CountedFile]]:
+    """Return each base's counts on each benchmark, their provenance, and the files among them."""
+    from sage_cli.evaluation import counted_files
     from sage_cli.evaluation.evaluate import provenance_of
+    from sage_cli.evaluation.file_judge import FileJudge
     from sage_cli.evaluation.samples import PolicySamples, stored_counts
     from sage_cli.metrics import pooled
     from sage_cli.models.policy import chosen_policies
     from sage_cli.store.run import Runs
 
     files = [name for name in names if options.is_file(name)]
-    counted = imported.read_counted_files(files, scores)
+    judge = FileJudge(evaluation.config, progress)
+    counted = counted_files.read_counted_files(files, scores, reading, judge) if files else []
     bases = [
         (label, file.task or "counts", file.counts)
-        for label, file in zip(imported.file_labels(counted), counted, strict=True)
+        for label, file in zip(counted_files.file_labels(counted), counted, strict=True)
     ]
-    from_files = provenance = imported.provenance_of_files(counted)
+    from_files = provenance = counted_files.provenance_of_files(counted)
     if not names or len(files) < len(names):
         config, benchmarks = evaluation.config, evaluation.benchmarks
         root, models = config.run.root, [name for name in names if name not in files]
@@ -187,7 +206,7 @@ def _bases(
                 f"run sage passk {label} --benchmark {benchmark_name} first, or give a "
                 "file of counts",
             )
-    return bases, replace(provenance, files=from_files.files)
+    return bases, replace(provenance, files=from_files.files), counted
 
 
 @dataclass(frozen=True)

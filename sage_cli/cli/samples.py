@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from sage_cli.config.schema import SageConfig
-    from sage_cli.evaluation.imported import Gathered
-    from sage_cli.evaluation.logs.log import Log
+    from sage_cli.evaluation.logs.log import Log, Reading
+    from sage_cli.evaluation.logs.problems import Gathered
     from sage_cli.evaluation.samples import StoredAnswer
     from sage_cli.guides.guide import OptionalSignal
     from sage_cli.models.policy import Policy
@@ -184,6 +184,9 @@ def import_(
     score: Annotated[
         str | None, typer.Option(help="Score in the file that marks a sample as correct.")
     ] = None,
+    fields: options.Fields = None,
+    golds: options.Golds = None,
+    drop_invalidated: options.DropInvalidated = False,
     runs: options.RunRoot = None,
     dry_run: options.DryRun = False,
     json: options.Json = False,
@@ -193,7 +196,8 @@ def import_(
 
     with Live() as live:
         root = runs or default_root()
-        imported = import_samples(root, file, name, score, live, write=not dry_run)
+        reading = options.file_reading(fields, golds, drop_invalidated, score)
+        imported = import_samples(root, file, name, reading, live, write=not dry_run)
     if json:
         emit({**imported.as_json, "stored": not dry_run})
         return
@@ -339,11 +343,8 @@ class Imported:
         uneven = samples.n != samples.most
         return [
             f"{samples.in_words()}, {judged}",
-            *file.notes,
-            *(
-                [f"{samples.left_out} samples of repeated problems are left out"]
-                * bool(samples.left_out)
-            ),
+            *file.all_notes,
+            *samples.notes,
             *([f"the first {samples.n} samples of each problem are measured"] * uneven),
             f"the file says: {', '.join(stated) or 'no settings'}",
             f"it doesn't say: {', '.join(file.unknown) or 'nothing is missing'}",
@@ -362,23 +363,25 @@ class Imported:
             "right": self.samples.right if self.file.has_verdicts else None,
             "settings": {k: v for k, v in self.file.settings.items() if v is not None},
             "unknown": list(self.file.unknown),
+            "left_out": dict(self.file.left_out),
             "notes": self.in_words,
         }
 
 
 def import_samples(
-    root: Path, path: Path, name: str, score: str | None, progress: Progress, *, write: bool = True
+    root: Path, path: Path, name: str, reading: Reading, progress: Progress, *, write: bool = True
 ) -> Imported:
     """Read a file and store its samples as the run `name`; without `write` nothing is stored.
 
     What can't be used is an error before anything is written.
     """
-    from sage_cli.evaluation.imported import gathered, imported_run, refuse_unreadable, store
+    from sage_cli.evaluation.imported import imported_run, refuse_unreadable, store
+    from sage_cli.evaluation.logs.problems import gather
     from sage_cli.evaluation.logs.registry import read_log
 
     with progress.doing(f"reading {path}"):
-        file = read_log(path, score)
-        samples = gathered(file, path)
+        file = read_log(path, reading)
+        samples = gather(file, path).by_content()
         run = imported_run(root, name, samples)
     with progress.doing("reading the golds"):
         refuse_unreadable(file, samples, path)

@@ -272,7 +272,9 @@ NOT_READ_BY: Mapping[str, Sequence[str]] = {
     "sft": ("data.rl", *_OF_TRAINED),
     **dict.fromkeys(_MEASURING, ("sft", *_OF_TRAINED)),
     "samples tokens": ("sft", *_OF_SWEEPS),
-    **dict.fromkeys(("compare FILE", "passk FILE", "power FILE"), _all_but("evaluation", "run")),
+    **dict.fromkeys(
+        ("compare FILE", "passk FILE", "power FILE"), _all_but("evaluation", "grading", "run")
+    ),
     "grade": _all_but("grading", "prompt", "run"),
     "data": _all_but("data", "evaluation"),
 }

@@ -202,10 +202,9 @@ def _no_column(where: str, column: str, values: Mapping[str, Any]) -> DataError:
     gold = next((name for name in (*_GOLDS, *others) if has(values, name)), "COLUMN")
     return DataError(
         f"{where} has no column '{column}'" + (f"; did you mean '{near[0]}'?" if near else ""),
-        f"its columns are {', '.join(values)}; name those of a file, as "
-        f"--set evaluation.fields.question={question} --set evaluation.fields.gold={gold} (for "
-        "training data.rl.fields, data.sft.fields; `sage data show` has --question-field and "
-        "--gold-field); a dotted path reaches inside, as prompt.-1.content",
+        f"its columns are {', '.join(values)}. For training, add --question-field {question} "
+        f"--gold-field {gold}; for a benchmark, --set evaluation.fields.question={question} --set "
+        f"evaluation.fields.gold={gold}. A dotted path such as prompt.-1.content reaches inside",
     )
 
 

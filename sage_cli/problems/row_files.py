@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import re
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal
+from io import BufferedReader, RawIOBase, TextIOWrapper
+from itertools import chain
 from math import isfinite
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO, cast
 
 from sage_cli.errors import DataError
 from sage_cli.file_hash import read_hash
@@ -17,6 +21,8 @@ from sage_cli.json_value import json_value
 from sage_cli.problems.damage import explain_damage
 from sage_cli.problems.held_size import BATCH_ROWS, HeldSize
 
+COMPRESSED = (".gz", ".zst")
+"""Endings of compressed files, which are read as they are."""
 DELIMITERS = (",", ";", "\t")
 
 Row = tuple[str, dict[str, Any]]
@@ -30,12 +36,26 @@ def read_file(path: Path, inside: str | None = None) -> Iterator[Row]:
     there, is of another kind, or has a row that isn't one.
     """
     _require(path)
-    if path.suffix not in _READERS:
+    suffix = unpacked_suffix(path)
+    if suffix not in _READERS:
         raise DataError(
             f"{path} is neither JSONL, JSON, CSV nor Parquet",
             f"give a file that ends in {', '.join(SUFFIXES)}",
         )
-    return _json(path, inside) if path.suffix == ".json" else _READERS[path.suffix](path)
+    return _json(path, inside) if suffix == ".json" else _READERS[suffix](path)
+
+
+def unpacked_suffix(path: Path) -> str:
+    """Return `.jsonl` for `x.jsonl`, also where it is compressed, as in `x.jsonl.gz`."""
+    if path.suffix not in COMPRESSED:
+        return path.suffix
+    inner = path.with_suffix("").suffix
+    return path.suffix if inner == ".parquet" else inner  # which compresses its columns itself
+
+
+def is_row_file(path: Path) -> bool:
+    """Return True if the name is that of a file of rows, compressed or not."""
+    return unpacked_suffix(path) in _READERS
 
 
 def content(path: Path) -> str:
@@ -98,7 +118,9 @@ def _json(path: Path, inside: str | None = None) -> Iterator[Row]:
 def _csv(path: Path) -> Iterator[Row]:
     """Rows by the columns that the first line names, every value a text."""
     with _text(path, newline="") as file:
-        reader = csv.reader(file, strict=True, delimiter=_delimiter(file))
+        first = file.readline()  # spreadsheets also write ; and tabs
+        delimiter = max(DELIMITERS, key=first.count)
+        reader = csv.reader(chain([first], file), strict=True, delimiter=delimiter)
         number = 1
         try:
             columns = next(reader, [])
@@ -113,13 +135,6 @@ def _csv(path: Path) -> Iterator[Row]:
             raise DataError(
                 f"{path}, line {number}, isn't CSV: {error}", "fix or remove the line"
             ) from error
-
-
-def _delimiter(file: TextIO) -> str:
-    """Return the delimiter of the first line: spreadsheets also write ; and tabs."""
-    first = file.readline()
-    file.seek(0)
-    return max(DELIMITERS, key=first.count)
 
 
 def _named(columns: list[str], values: list[str], path: Path, number: int) -> dict[str, str]:
@@ -146,10 +161,59 @@ def _parquet(path: Path) -> Iterator[Row]:
 
 
 @contextmanager
+def open_unpacked(path: Path) -> Iterator[BinaryIO]:
+    """Open a file's bytes, decompressed if its name ends in .gz or .zst. Raises DataError."""
+    with path.open("rb") as file:
+        if path.suffix == ".gz":
+            with gzip.GzipFile(fileobj=file) as unpacked, _unpacking(path):
+                yield cast(BinaryIO, unpacked)
+        elif path.suffix == ".zst":
+            import pyarrow as pa
+
+            packed = pa.PythonFile(file, "r")
+            with pa.CompressedInputStream(packed, "zstd") as stream, _unpacking(path):
+                yield BufferedReader(_Stream(stream))
+        else:
+            yield file
+
+
+@contextmanager
+def _unpacking(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (gzip.BadGzipFile, zlib.error, EOFError, _DamagedStreamError) as error:
+        raise DataError(f"{path} can't be decompressed: {error}", "compress it again") from error
+
+
+class _DamagedStreamError(Exception):
+    """A compressed stream that is torn or none."""
+
+
+class _Stream(RawIOBase):
+    """A stream of Arrow as a raw stream of Python, whose buffers read lines."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read into a buffer, and return the number of bytes; 0 at the end."""
+        try:
+            read = self._stream.read(len(buffer))
+        except OSError as error:
+            raise _DamagedStreamError(str(error)) from error
+        buffer[: len(read)] = read
+        return len(read)
+
+
+@contextmanager
 def _text(path: Path, newline: str | None = None) -> Iterator[TextIO]:
     """A file of UTF-8 text, with or without the mark that spreadsheets put first."""
     try:
-        with path.open(encoding="utf-8-sig", newline=newline) as file:
+        with open_unpacked(path) as raw, TextIOWrapper(raw, "utf-8-sig", newline=newline) as file:
             yield file
     except UnicodeDecodeError as error:
         raise DataError(f"{path} isn't UTF-8 text: {error}", "convert the file") from error

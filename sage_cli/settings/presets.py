@@ -174,7 +174,7 @@ def read_layer(path: Path) -> dict[str, Any]:
             "\n".join(
                 f"{path}: '{key}' must be a section, not {in_short(v)}" for key, v in flat.items()
             ),
-            "write each setting below its section, as `rl:` and then `  steps: 100`",
+            "write each setting below its section, for example `rl:` and then `  steps: 100`",
         )
     return {key: inside for key, inside in values.items() if inside is not None}
 

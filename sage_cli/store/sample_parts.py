@@ -35,7 +35,7 @@ def as_numpy(column: pa.Array | pa.ChunkedArray) -> np.ndarray[Any, Any]:
     """Return a column of numbers or booleans without nulls; numbers share the column's memory."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if array.null_count:
-        raise ValueError("a column with nulls is no array of numbers")
+        raise ValueError("a column with nulls is not an array of numbers")
     offset, count = array.offset, len(array)
     values = array.buffers()[1] if count else b""
     if pa.types.is_boolean(array.type):

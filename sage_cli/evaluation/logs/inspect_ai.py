@@ -2,108 +2,233 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from sage_cli.errors import DataError
-from sage_cli.evaluation.logs.log import Log, LogSample
+from sage_cli.evaluation.logs.log import REPEATED, Log, LogSample, Reading, counted
 from sage_cli.evaluation.logs.program import Program
-from sage_cli.evaluation.logs.scores import choose_score, verdict_of
-from sage_cli.evaluation.logs.source import Source, expecting, single_text
+from sage_cli.evaluation.logs.scores import choose_score, verdict_of, without_verdict
+from sage_cli.evaluation.logs.source import Source, expecting, single_gold, without_repeats
+
+if TYPE_CHECKING:
+    from sage_cli.problems.row_files import Row
 
 _INSPECT = {"eval", "status", "samples"}
-_INSPECT_VALUES = {"C": 1.0, "P": 0.0, "I": 0.0, "N": 0.0, True: 1.0, False: 0.0}
+_KEPT = ("id", "epoch", "input", "choices", "target", "scores", "error", "invalidation")
+"""What is kept of a sample, whose events and messages are most of a log."""
+_VALUES = {"c": 1.0, "p": 0.0, "i": 0.0, "n": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+"""Verdicts in words, as Inspect's accuracy reads them, except that a partial one is not correct."""
+_ATTACHMENT = "attachment://"
+_CUT_OFF = ("max_tokens", "model_length")
+_ENDED_EARLY = {
+    "error": "ended with an error",
+    "cancelled": "was cancelled",
+    "started": "was not finished when this was written",
+}
 
 
-def _read(source: Source, score: str | None) -> Log:
+def _read(source: Source, reading: Reading) -> Log:
     """Return a log's samples; an epoch is a sample of its problem.
 
     Raises DataError for a log without samples, without that score, or that is damaged.
     """
+    if reading.fields:
+        raise DataError(
+            f"{source} is a log of Inspect, which names its columns itself", "leave out --fields"
+        )
     with expecting(source, "write the log again with `inspect log convert`"):
-        head, samples = _head_and_samples(source)
-        return _inspect_file(source.path, head, samples, score)
+        head, rows = _head_and_rows(source)
+        return _log_of(source, head, rows, reading)
 
 
-def _head_and_samples(source: Source) -> tuple[Mapping[str, Any], list[Any]]:
+def _head_and_rows(source: Source) -> tuple[Mapping[str, Any], list[Row]]:
     if not source.is_archive:
-        return source.value, list(source.value["samples"] or ())
-    if "header.json" not in source.members:
+        head, samples = source.value, source.value["samples"] or ()
+        return head, [
+            _kept(sample, head, f"{source}, sample {n}") for n, sample in enumerate(samples, 1)
+        ]
+    names = sorted(name for name in source.members if name.startswith("samples/"))
+    if "header.json" in source.members:
+        head = source.member("header.json")
+    elif names and "_journal/start.json" in source.members:
+        head = {"status": "started", **source.member("_journal/start.json")}
+    else:
         raise DataError(
             f"{source} has no header.json: the evaluation was not finished",
             "run `inspect eval-retry` on it, and import its log",
         )
-    names = sorted(name for name in source.members if name.startswith("samples/"))
-    return source.member("header.json"), [source.member(name) for name in names]
+    return head, [_kept(source.member(name), head, f"{source}, {name}") for name in names]
 
 
-def _inspect_file(path: Path, head: Mapping[str, Any], rows: list[Any], score: str | None) -> Log:
+def _kept(sample: Mapping[str, Any], head: Mapping[str, Any], where: str) -> Row:
+    """Return the part of a sample that is read, with the texts of its attachments."""
+    kept: dict[str, Any] = {name: sample.get(name) for name in _KEPT}
+    kept |= {"id": sample["id"], "epoch": sample["epoch"], "input": sample["input"]}
+    if not kept["scores"] and sample.get("score"):  # before Inspect had several scorers
+        kept["scores"] = {_only_scorer(head): sample["score"]}
+    output = sample["output"]
+    first: Mapping[str, Any] = next(
+        iter(output.get("choices") or ()), {}
+    )  # none where a limit struck before
+    content = (first.get("message") or {}).get("content")
+    kept |= {
+        "stopped": first.get("stop_reason"),
+        "text": _text(content) if content is not None else output.get("completion") or "",
+        "tokens": (output.get("usage") or {}).get("output_tokens"),
+        "question": _question(kept.pop("input")),
+    }
+    attachments = sample.get("attachments") or {}
+    for name in ("text", "question"):
+        if kept[name].startswith(_ATTACHMENT):
+            kept[name] = attachments.get(kept[name].removeprefix(_ATTACHMENT), kept[name])
+    return where, kept
+
+
+def _only_scorer(head: Mapping[str, Any]) -> str:
+    scorer = (head.get("results") or {}).get("scorer")
+    return (scorer.get("name") if isinstance(scorer, Mapping) else scorer) or "score"
+
+
+def _log_of(source: Source, head: Mapping[str, Any], rows: list[Row], reading: Reading) -> Log:
     if not rows:
         raise DataError(
-            f"{path} holds no samples", "evaluate again without --no-log-samples, or another log"
+            f"{source} holds no samples", "evaluate again without --no-log-samples, or another log"
         )
-    failed = [row for row in rows if row.get("error")]
-    rows = sorted(
-        (row for row in rows if not row.get("error")),
-        key=lambda row: (str(row["id"]), row["epoch"]),
+    about = head["eval"]
+    limits = about.get("config") or {}
+    rows, repeats = without_repeats(rows, lambda row: f"id {row['id']}, epoch {row['epoch']}")
+    rows.sort(key=lambda row: (str(row[1]["id"]), row[1]["epoch"]))
+    scored_anyway = limits.get("score_on_error") is True
+    counting = [row for _, row in rows if scored_anyway or not row["error"]]
+    order = [score.get("name") for score in (head.get("results") or {}).get("scores") or ()]
+    values = sorted(
+        (value for row in counting for value in _values(row)),
+        key=lambda value: order.index(value[0]) if value[0] in order else len(order),
     )
-    scores = [(name, _inspect_value(row, name)) for row in rows for name in row.get("scores") or {}]
-    chosen, not_taken = choose_score(scores, score, str(path))
-    samples = [_inspect_sample(row, chosen, f"{path}, sample {row['id']}") for row in rows]
-    partial = sum(_inspect_score(row, chosen) == "P" for row in rows)
-    notes = []
-    if failed:
-        notes.append(f"{len(failed)} samples failed, and are left out")
+    chosen, not_taken = choose_score(values, reading.score, str(source))
+    log = Log(
+        "inspect",
+        [_sample(where, row, chosen) for where, row in rows],
+        chosen,
+        _settings(head),
+        (*_warnings(head, [row for _, row in rows], chosen, reading), *not_taken),
+        {REPEATED: repeats} if repeats else {},
+        planned=_planned(about),
+        graded_otherwise=chosen is None and bool(not_taken),
+    )
+    failed = [
+        bool(row["error"]) and not (scored_anyway and sample.correct is not None)
+        for (_, row), sample in zip(rows, log.samples, strict=True)
+    ]
+    invalid = [
+        reading.drop_invalidated and bool(row["invalidation"]) and not out
+        for (_, row), out in zip(rows, failed, strict=True)
+    ]
+    log = log.without("they failed", failed)
+    kept = [out for out, has_failed in zip(invalid, failed, strict=True) if not has_failed]
+    return without_verdict(log.without("they are marked as invalid", kept))
+
+
+def _warnings(
+    head: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], score: str | None, reading: Reading
+) -> Iterator[str]:
+    """Yield what the log says of its own reliability."""
+    status = str(head.get("status") or "success")
+    if status != "success":
+        yield (
+            f"the evaluation {_ENDED_EARLY.get(status, 'ended early')} (status {status}): samples "
+            "that take long are the first to be missing, so pass@k may be too high"
+        )
+    scored = sum(bool(row["error"]) and _verdict(row, score) is not None for row in rows)
+    if scored and ((head["eval"].get("config") or {}).get("score_on_error") is True):
+        yield f"{counted(scored, 'failed sample')} with a score: counted, as score_on_error says"
+    invalid = sum(bool(row["invalidation"]) for row in rows)
+    if invalid and not reading.drop_invalidated:
+        yield (
+            f"{counted(invalid, 'sample')} marked as invalid: counted, as in Inspect's own metric; "
+            "--drop-invalidated leaves them out"
+        )
+    partial = sum(_score(row, score) in ("P", "p") for row in rows)
     if partial:
-        notes.append(f"{partial} values of {chosen} are P, partially right: they count as wrong")
-    notes += not_taken
+        yield f"{partial} values of {score} are P, partially right: they count as wrong"
+
+
+def _planned(about: Mapping[str, Any]) -> int | None:
+    """Return the number of problems that the evaluation was to have."""
+    dataset = about.get("dataset") or {}
+    ids = dataset.get("sample_ids")
+    return len(ids) if isinstance(ids, list) and ids else dataset.get("samples")
+
+
+def _settings(head: Mapping[str, Any]) -> dict[str, Any]:
     about, config = head["eval"], (head.get("plan") or {}).get("config") or {}
     config = {**config, **(about.get("model_generate_config") or {})}
     settings = {key: config.get(key) for key in ("temperature", "top_p", "max_tokens", "seed")}
     settings = {"model": about.get("model"), "task": about.get("task"), **settings}
     settings["version"] = (about.get("packages") or {}).get("inspect_ai")
-    return Log("inspect", samples, chosen, settings, tuple(notes))
+    return settings
 
 
-def _inspect_sample(row: Mapping[str, Any], score: str | None, location: str) -> LogSample:
-    choice = row["output"]["choices"][0]
-    value = _inspect_value(row, score)
-    answer = (row.get("scores") or {}).get(score or "", {}).get("answer")
-    usage = row["output"].get("usage") or {}
-    stopped = choice.get("stop_reason")
-    target = row.get("target")
+def _sample(where: str, row: Mapping[str, Any], score: str | None) -> LogSample:
+    name = (score or "") if (score or "") in (row["scores"] or {}) else (score or "").split(".")[0]
+    answer = ((row["scores"] or {}).get(name) or {}).get("answer")
     return LogSample(
         problem=str(row["id"]),
-        question=_inspect_question(row["input"]),
-        text=_inspect_text(choice["message"]["content"]),
-        gold=None if target in (None, "", []) else single_text(target, location, "target"),
-        correct=verdict_of(value),
+        question=row["question"],
+        text=row["text"],
+        gold=single_gold(row["target"]),
+        correct=_verdict(row, score),
         extracted=answer if isinstance(answer, str) and answer else None,
-        tokens=usage.get("output_tokens"),
-        finish_reason="length" if stopped in ("max_tokens", "model_length") else "stop",
+        tokens=row["tokens"],
+        finish_reason="length" if row["stopped"] in _CUT_OFF else "stop",
+        choices=tuple(map(str, row["choices"] or ())),
+        where=where,
     )
 
 
-def _inspect_value(row: Mapping[str, Any], score: str | None) -> object:
-    value = _inspect_score(row, score)
-    return _INSPECT_VALUES.get(value, value) if isinstance(value, str | bool) else value
+def _values(row: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+    """Yield a sample's scores by name; `NAME.KEY` for those of a scorer that gives several."""
+    for name, score in (row["scores"] or {}).items():
+        value = (score or {}).get("value")
+        if isinstance(value, Mapping):
+            yield from ((f"{name}.{key}", _as_number(part)) for key, part in value.items())
+        else:
+            yield name, _as_number(value)
 
 
-def _inspect_score(row: Mapping[str, Any], score: str | None) -> object:
-    return (row.get("scores") or {}).get(score or "", {}).get("value")
+def _verdict(row: Mapping[str, Any], score: str | None) -> bool | None:
+    return verdict_of(_as_number(_score(row, score)))
 
 
-def _inspect_question(asked: Any) -> str:
+def _score(row: Mapping[str, Any], score: str | None) -> object:
+    scores, name = row["scores"] or {}, score or ""
+    if name in scores:
+        value = (scores[name] or {}).get("value")
+        return None if isinstance(value, Mapping) else value
+    scorer, _, key = name.rpartition(".")
+    values = (scores.get(scorer) or {}).get("value")
+    return values.get(key) if isinstance(values, Mapping) else None
+
+
+def _as_number(value: object) -> object:
+    """Return a word as its number, and None for NaN, which stands for what was not scored."""
+    if isinstance(value, bool):
+        return float(value)
+    if isinstance(value, str):
+        text = value.strip().lower()
+        return _VALUES.get(text, {"1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}.get(text, value))
+    return None if value != value else value
+
+
+def _question(asked: Any) -> str:
     """Return the input, of a conversation all turns of system and user."""
     if isinstance(asked, str):
         return asked
-    return "\n\n".join(
-        _inspect_text(turn["content"]) for turn in asked if turn.get("role") != "assistant"
-    )
+    return "\n\n".join(_text(turn["content"]) for turn in asked if turn.get("role") != "assistant")
 
 
-def _inspect_text(content: Any) -> str:
+def _text(content: Any) -> str:
     """Return a message's text; of parts those that are texts."""
     if isinstance(content, str):
         return content
@@ -115,7 +240,7 @@ PROGRAM = Program(
     title="Inspect",
     file="`.eval` or `.json`",
     sample="an epoch",
-    verdict="a scorer; `C` is correct, `P` is not",
+    verdict="a scorer, or `SCORER.KEY` where it gives several values; `C` is correct, `P` is not",
     recognise=lambda source: source.is_archive or _INSPECT.issubset(source.first),
     read=_read,
 )

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sage_cli.errors import DataError
-from sage_cli.evaluation.logs.log import Log, LogSample
+from sage_cli.evaluation.logs.log import REPEATED, Log, LogSample, Reading
 from sage_cli.evaluation.logs.program import Program
-from sage_cli.evaluation.logs.scores import choose_score, verdict_of
-from sage_cli.evaluation.logs.source import Source, results_beside, take_each
+from sage_cli.evaluation.logs.scores import choose_score, verdict_of, without_verdict
+from sage_cli.evaluation.logs.source import (
+    Source,
+    expecting,
+    results_beside,
+    take_each,
+    without_repeats,
+)
+from sage_cli.json_value import is_number
 
 if TYPE_CHECKING:
     from sage_cli.problems.row_files import Row
@@ -20,28 +28,45 @@ _LIGHTEVAL_ROW = (
     'a document is as {"doc": {"id": "0", "query": "2+2=?", "choices": ["4"], "gold_index": 0}, '
     '"model_response": {"text": ["4"]}, "metric": {"em": 1.0}}'
 )
-_LIGHTEVAL_MEANS = ("avg@", "pass@k:k=1&")
-"""Beginnings of the names of scores that are the share of right samples."""
+_MEAN = re.compile(r"avg@|.*pass@1:|pass@k:k=1(?!\d)")
+"""Names of scores that are the share of a document's correct samples."""
+_NUMBER = re.compile(r"\bn=(\d+)|avg@(\d+)|:(\d+)_samples")
+"""The number of samples in such a name."""
 
 
-def _read(source: Source, score: str | None) -> Log:
+def _read(source: Source, reading: Reading) -> Log:
     """Return the samples of a task under one score.
 
-    lighteval keeps one value a document. Of several samples it tells which are right where it is 0
-    or 1, or where as many answers as it says are the gold itself.
+    lighteval keeps one value per document. The share of several samples that are correct says how
+    many are, and which ones where as many answers are the gold itself.
     """
-    rows = list(source.rows())
+    if reading.fields:
+        raise DataError(
+            f"{source} is a file of lighteval, which names its columns itself",
+            "leave out --fields",
+        )
+    with expecting(source, _LIGHTEVAL_ROW):
+        rows, repeats = without_repeats(source.rows(), lambda row: f"id {row['doc']['id']}")
     scores = take_each(rows, _lighteval_scores, _LIGHTEVAL_ROW)
-    chosen, notes = choose_score(scores, score, str(source))
+    chosen, notes = choose_score(scores, reading.score, str(source))
     samples = take_each(rows, lambda row: _lighteval_samples(row, chosen), _LIGHTEVAL_ROW)
     settings = _lighteval_settings(source.path, rows[0][1]["doc"])
-    return Log("lighteval", samples, chosen, settings, tuple(notes))
+    if any(sample.correct is None for sample in samples) and len(samples) > len(rows):
+        notes.append(
+            f"{chosen or 'no score'} doesn't say how many of a document's samples are correct"
+        )
+    left_out = {REPEATED: repeats} if repeats else {}
+    otherwise = chosen is None and bool(scores) and len(samples) == len(rows)
+    log = Log(
+        "lighteval", samples, chosen, settings, tuple(notes), left_out, graded_otherwise=otherwise
+    )
+    return without_verdict(log)
 
 
 def _lighteval_scores(row: Row) -> list[tuple[str, object]]:
-    """Return the scores of a document; a share of right samples is a score of those samples."""
+    """Return the scores of a document; a share of correct samples is a score of those samples."""
     return [
-        (name, 1.0 if name.startswith(_LIGHTEVAL_MEANS) and 0 < value < 1 else value)
+        (name, 1.0 if _MEAN.match(name) and 0 < (value or 0) < 1 else value)
         for name, value in row[1]["metric"].items()
     ]
 
@@ -58,13 +83,44 @@ def _lighteval_samples(row: Row, score: str | None) -> Iterator[LogSample]:
             f"{location} has {len(texts)} completions and {len(answers)} in text_post_processed",
             "there is one for each completion, or none",
         )
-    gold = _lighteval_gold(doc)
+    gold, choices = _lighteval_gold(doc), tuple(map(str, doc.get("choices") or ()))
+    value = values["metric"].get(score)
+    given = None if texts == [None] else len(texts)
+    right = _correct(score or "", value, given) if given != 1 else None
+    exact = [(answer or "").strip() == (gold or "").strip() for answer in answers]
+    verdicts: Sequence[bool | None] = exact
+    if right is None:
+        verdicts = [verdict_of(value) if len(texts) == 1 else None] * len(texts)
+    elif sum(exact) != right or not given:  # it isn't known which are correct
+        n = given or _samples_of(score or "") or 0
+        texts, answers, verdicts = [None] * n, [None] * n, [place < right for place in range(n)]
     tokens = response.get("output_tokens") or []
     counts = [len(ids) for ids in tokens] if len(tokens) == len(texts) else [None] * len(texts)
-    verdicts = _lighteval_verdicts(score or "", values["metric"].get(score), answers, gold)
-    for text, answer, right, count in zip(texts, answers, verdicts, counts, strict=True):
+    for text, answer, verdict, count in zip(texts, answers, verdicts, counts, strict=True):
         # ids repeat between few-shot settings of one question, not within a file
-        yield LogSample(str(doc["id"]), str(doc["query"]), text, gold, right, answer or None, count)
+        yield LogSample(
+            str(doc["id"]), str(doc["query"]), text, gold, verdict, answer or None, count,
+            choices=choices if gold is not None and len(choices) > 1 else (), where=location,
+        )  # fmt: skip
+
+
+def _samples_of(score: str) -> int | None:
+    """Return the number of samples in the name of a score."""
+    number = _NUMBER.search(score)
+    return int(next(filter(None, number.groups()))) if number else None
+
+
+def _correct(score: str, value: object, texts: int | None) -> int | None:
+    """Return how many of a document's samples are correct, None where the score doesn't say it.
+
+    n stands in the score's name, or is the number of texts; where both are known and differ, the
+    score is of other samples.
+    """
+    n = _samples_of(score) or texts
+    if not _MEAN.match(score) or not is_number(value) or n is None or texts not in (None, n):
+        return None
+    correct = round(value * n)
+    return correct if abs(value * n - correct) < 1e-6 * n and 0 <= correct <= n else None
 
 
 def _lighteval_gold(doc: Mapping[str, Any]) -> str | None:
@@ -75,21 +131,6 @@ def _lighteval_gold(doc: Mapping[str, Any]) -> str | None:
         str(choices[index]) for index in indices if isinstance(index, int) and index < len(choices)
     }
     return golds.pop() if len(golds) == 1 else None
-
-
-def _lighteval_verdicts(
-    score: str, value: Any, answers: Sequence[str], gold: str | None
-) -> Sequence[bool | None]:
-    """Return which of a document's samples are right, None where its value doesn't tell."""
-    if len(answers) == 1:
-        return [verdict_of(value)]
-    unknown = [None] * len(answers)
-    if not (score.startswith(_LIGHTEVAL_MEANS) and isinstance(value, int | float)):
-        return unknown
-    if value in (0, 1):
-        return [bool(value)] * len(answers)
-    exact = [answer.strip() == (gold or "").strip() for answer in answers]
-    return exact if sum(exact) == round(value * len(answers)) else unknown
 
 
 def _lighteval_settings(path: Path, doc: Mapping[str, Any]) -> dict[str, Any]:
@@ -117,7 +158,7 @@ PROGRAM = Program(
     title="lighteval",
     file="`details_TASK_DATE.parquet` of `--save-details`",
     sample="a text",
-    verdict="a metric; of several samples where its mean tells which are correct",
+    verdict="a metric; of several samples a mean such as `avg@n:n=4` says how many are correct",
     recognise=lambda source: _LIGHTEVAL.issubset(source.first),
     read=_read,
 )

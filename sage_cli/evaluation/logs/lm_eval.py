@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sage_cli.errors import DataError
-from sage_cli.evaluation.logs.log import Log, LogSample
+from sage_cli.evaluation.logs.log import REPEATED, Log, LogSample, Reading, counted
 from sage_cli.evaluation.logs.program import Program
-from sage_cli.evaluation.logs.scores import choose_score, verdict_of
-from sage_cli.evaluation.logs.source import Source, results_beside, single_text, take_each
+from sage_cli.evaluation.logs.scores import choose_score, verdict_of, without_verdict
+from sage_cli.evaluation.logs.source import (
+    Source,
+    results_beside,
+    single_gold,
+    take_each,
+    without_repeats,
+)
+from sage_cli.json_value import is_number
 
 if TYPE_CHECKING:
     from sage_cli.problems.row_files import Row
 
 _LM_EVAL = {"doc_id", "arguments", "resps", "filtered_resps"}
+_NO_METRICS = {*_LM_EVAL, "doc", "target", "doc_hash", "prompt_hash", "target_hash", "filter"}
 _LM_EVAL_ROW = (
     'a row is as lm-eval logs it: {"doc_id": 0, "arguments": {"gen_args_0": {"arg_0": "2+2=?", '
     '"arg_1": {"temperature": 0.8}}}, "resps": [["4"]], "filtered_resps": ["4"], ...}'
@@ -26,26 +34,51 @@ _LM_EVAL_MEANS = ("pass@1", "pass_at_1")
 _LM_EVAL_NAME = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl")
 
 
-def _read(source: Source, score: str | None) -> Log:
+def _read(source: Source, reading: Reading) -> Log:
     """Return the samples of a task under one score, `METRIC,FILTER` as lm-eval's results name it.
 
     Of repeats, lm-eval scores one response, or says by their pass@1 how many are right.
     """
+    if reading.fields:
+        raise DataError(
+            f"{source} is a file of lm-eval, which names its columns itself", "leave out --fields"
+        )
     rows = list(source.rows())
     for location, values in rows:  # one without its filter would be left out as another's
         if not _LM_EVAL.issubset(values):
             raise DataError(f"{location} is not a row of lm-eval's samples", _LM_EVAL_ROW)
     scores = take_each(rows, lambda row: _lm_eval_scores(row[1]), _LM_EVAL_ROW)
-    chosen, notes = choose_score(scores, score, str(source))
+    chosen, notes = choose_score(scores, reading.score, str(source))
     metric, _, of_filter = (chosen or "").rpartition(",")
     taken = [row for row in rows if row[1].get("filter", "none") == of_filter or not chosen]
-    if not chosen:  # the rows of several filters hold the same response
-        responses = ((row, row[1].get("doc_id"), row[1].get("resps")) for row in taken)
-        taken = list({(str(id_), str(texts)): row for row, id_, texts in responses}.values())
+    # logs before 0.4.4 have a row for each filter, too, and don't say which
+    unnamed = not chosen or not any("filter" in values for _, values in taken)
+    if unnamed and (others := _of_other_filters(taken)):
+        taken = [row for row in taken if row[0] not in others]
+        notes.append(
+            f"{counted(len(others), 'row')} of other filters, which it doesn't name: the "
+            "first of each document is taken"
+        )
+    taken, repeats = without_repeats(taken, lambda values: f"doc_id {values['doc_id']}")
     samples = take_each(taken, lambda row: _lm_eval_samples(row, metric), _LM_EVAL_ROW)
     if any(sample.correct is None for sample in samples) and len(samples) > len(taken):
         notes.append("lm-eval scored one response of each document: the repeats have no verdict")
-    return Log("lm-eval", samples, chosen, _lm_eval_settings(source.path, taken), tuple(notes))
+    settings = _lm_eval_settings(source.path, taken)
+    log = Log(
+        "lm-eval", samples, chosen, {k: v for k, v in settings.items() if k != "planned"},
+        tuple(notes), {REPEATED: repeats} if repeats else {}, planned=settings.get("planned"),
+        graded_otherwise=not chosen and bool(scores) and len(samples) == len(taken),
+    )  # fmt: skip
+    return without_verdict(log)
+
+
+def _of_other_filters(rows: Sequence[Row]) -> set[str]:
+    """Return the places of rows that hold the responses of an earlier row once more."""
+    first: dict[tuple[str, str], Row] = {}
+    for row in rows:
+        first.setdefault((str(row[1].get("doc_id")), str(row[1].get("resps"))), row)
+    taken = {location for location, _ in first.values()}
+    return {location for location, _ in rows} - taken
 
 
 def _lm_eval_scores(values: Mapping[str, Any]) -> list[tuple[str, object]]:
@@ -53,8 +86,15 @@ def _lm_eval_scores(values: Mapping[str, Any]) -> list[tuple[str, object]]:
     # a share of the responses is no verdict on one, but tells of all: it may be chosen like one
     return [
         (f"{name},{of_filter}", 1 if name in _LM_EVAL_MEANS else values.get(name))
-        for name in values.get("metrics") or ()
+        for name in _metrics(values)
     ]
+
+
+def _metrics(values: Mapping[str, Any]) -> Sequence[str]:
+    """Return the names of a row's metrics; before 0.4.4 they are its other numbers."""
+    if "metrics" in values:
+        return values["metrics"] or ()
+    return [name for name, value in values.items() if name not in _NO_METRICS and is_number(value)]
 
 
 def _lm_eval_samples(row: Row, metric: str) -> Iterator[LogSample]:
@@ -63,8 +103,8 @@ def _lm_eval_samples(row: Row, metric: str) -> Iterator[LogSample]:
     if not texts or not all(isinstance(text, str) for text in texts):
         texts = [None]  # answered by likelihoods: the score is the choice's
     question, _ = _lm_eval_request(values)
-    target = values.get("target")
-    gold = None if target in (None, "") else single_text(target, location, "target")
+    choices = () if texts != [None] else _continuations(values["arguments"])
+    gold = single_gold(values.get("target"))
     filtered = values["filtered_resps"]
     answer = filtered[0] if len(filtered) == 1 and isinstance(filtered[0], str) else None
     # the mean of a filter that takes some responses alone says nothing of the others
@@ -73,13 +113,16 @@ def _lm_eval_samples(row: Row, metric: str) -> Iterator[LogSample]:
     right = round(values[metric] * len(texts), 6) if passed else -1
     for number, text in enumerate(texts):
         if len(texts) > 1 and right in range(len(texts) + 1):  # which are right isn't known
-            yield LogSample(str(values["doc_id"]), question, None, gold, number < right)
+            yield LogSample(
+                str(values["doc_id"]), question, None, gold, number < right, where=location
+            )
             continue
         scored = len(texts) == 1
         yield LogSample(
             str(values["doc_id"]), question, text, gold,
             verdict_of(values.get(metric)) if scored else None,
             answer if scored or (number == 0 and answer == text) else None,
+            choices=choices, where=location,
         )  # fmt: skip
 
 
@@ -95,6 +138,17 @@ def _lm_eval_request(values: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]
     return str(prompt), asked
 
 
+def _continuations(requests: Any) -> tuple[str, ...]:
+    """Return the choices of a problem that is answered by likelihoods, with their contexts if
+    these differ."""
+    pairs = [
+        tuple(request.values()) if isinstance(request, Mapping) else tuple(request)
+        for request in (requests if isinstance(requests, list) else requests.values())
+    ]
+    same = len({pair[0] for pair in pairs}) == 1
+    return tuple("".join(map(str, pair[1:2] if same else pair[:2])) for pair in pairs)
+
+
 def _lm_eval_settings(path: Path, rows: list[Row]) -> dict[str, Any]:
     """Return the settings in the rows, and in the results of the same evaluation beside them."""
     name = _LM_EVAL_NAME.fullmatch(path.name)
@@ -105,7 +159,13 @@ def _lm_eval_settings(path: Path, rows: list[Row]) -> dict[str, Any]:
         config, version = stored["config"], stored.get("lm_eval_version")
         model = config.get("model_args") or {}
         model = model.get("pretrained") if isinstance(model, Mapping) else str(model)
-        return {"model": model, "seed": config.get("torch_seed"), "version": version}
+        planned = (stored.get("n-samples") or {}).get(name["task"] if name else "", {})
+        return {
+            "model": model,
+            "seed": config.get("torch_seed"),
+            "version": version,
+            "planned": planned.get("effective"),
+        }
 
     return {
         "task": name["task"] if name else None,

@@ -4,10 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 SETTINGS = ("model", "temperature", "top_p", "max_tokens", "seed")
 """Settings of sampling that matter for a comparison; a file may say some of them."""
+
+
+REPEATED = "they repeat another sample of the same number exactly"
+"""Why a sample is left out that a file holds twice."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the user says about how a file is read.
+
+    `score` is the name of the verdict, by default the first. `fields` are columns or dotted paths
+    by what they hold, over those that the program is known to write. `golds` are files with the
+    questions or golds that a log lacks. With `drop_invalidated`, samples that somebody marked as
+    invalid are left out, although the program's own metric has them.
+    """
+
+    score: str | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)
+    golds: tuple[Path, ...] = ()
+    drop_invalidated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +36,8 @@ class LogSample:
     """A completion of a problem; None stands for what the file doesn't say.
 
     `problem` is the program's own id. `text` is None for a choice by likelihoods. `correct` is the
-    verdict, `extracted` the answer that it is about.
+    verdict, `extracted` the answer that it is about. `choices` belong to the question: many
+    multiple-choice problems share one stem. `where` is the place in the file.
     """
 
     problem: str
@@ -27,6 +49,14 @@ class LogSample:
     tokens: int | None = None
     finish_reason: Literal["stop", "length"] | None = None
     seed: int | None = None
+    choices: tuple[str, ...] = ()
+    where: str = field(default="", compare=False)
+
+    @property
+    def content(self) -> tuple[str, tuple[str, ...], str | None]:
+        """What is asked, without the blanks around it: question, choices and gold."""
+        gold = self.gold.strip() if self.gold else None
+        return self.question.strip(), self.choices, gold or None
 
     def encoded(self) -> LogSample:
         """Return it with texts that can be encoded."""
@@ -35,7 +65,9 @@ class LogSample:
         names = ("problem", "question", "text", "gold", "extracted")
         texts = {name: text for name in names if (text := getattr(self, name)) is not None}
         changed: Any = {name: encodable(text) for name, text in texts.items()}
-        return self if changed == texts else replace(self, **changed)
+        choices = tuple(map(encodable, self.choices))
+        same = changed == texts and choices == self.choices
+        return self if same else replace(self, **changed, choices=choices)
 
 
 @dataclass(frozen=True)
@@ -43,7 +75,12 @@ class Log:
     """The samples of a file in its order.
 
     `score` is the program's name of the verdict, `settings` what the file says of `SETTINGS` and
-    of the program, `notes` say what of the file was not taken.
+    of the program. `left_out` counts samples by the reason for which they are not among `samples`;
+    `notes` say what else a reader of the numbers has to know. `ids_name_problems` is True where
+    the program's ids are known to be problems' (or the user says so), False where they may be
+    samples'. `planned` is the number of problems that the evaluation was to have. With
+    `graded_otherwise` each sample has a score that is no verdict, such as an F1 or a mark: what
+    was asked is then hardly for a judge of mathematics.
     """
 
     program: str
@@ -51,6 +88,10 @@ class Log:
     score: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    ids_name_problems: bool = True
+    planned: int | None = None
+    graded_otherwise: bool = False
 
     @property
     def has_verdicts(self) -> bool:
@@ -61,6 +102,11 @@ class Log:
     def has_golds(self) -> bool:
         """Return True if every sample has a gold."""
         return all(sample.gold is not None for sample in self.samples)
+
+    @property
+    def has_texts(self) -> bool:
+        """Return True if every sample has a completion."""
+        return all(sample.text is not None for sample in self.samples)
 
     @property
     def unknown(self) -> tuple[str, ...]:
@@ -74,17 +120,39 @@ class Log:
         absent = [name for name in SETTINGS if self.settings.get(name) is None]
         return (*absent, *(name for name, stated in per_sample.items() if not stated))
 
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """What was left out with its reason, then the other notes."""
+        left_out = (f"{counted(n, 'sample')} left out: {why}" for why, n in self.left_out.items())
+        return (*left_out, *self.notes)
+
+    def without(self, why: str, is_left_out: Sequence[bool]) -> Log:
+        """Return the log without some samples, which are counted under the reason `why`."""
+        if not any(is_left_out):
+            return self
+        kept = [s for s, out in zip(self.samples, is_left_out, strict=True) if not out]
+        return replace(self, samples=kept, left_out={**self.left_out, why: sum(is_left_out)})
+
     def encoded(self) -> Log:
         """Return the log with texts that can be encoded, and a note where one was changed."""
         from sage_cli.store.sample_parts import encodable
 
         samples = [sample.encoded() for sample in self.samples]
         changed = sum(new is not old for new, old in zip(samples, self.samples, strict=True))
-        count = "1 sample" if changed == 1 else f"{changed} samples"
-        notes = (f"{count}: lone surrogates were replaced by U+FFFD",) if changed else ()
+        note = f"{counted(changed, 'sample')}: lone surrogates were replaced by U+FFFD"
         settings = {
             key: encodable(value) if isinstance(value, str) else value
             for key, value in self.settings.items()
         }
-        score = None if self.score is None else encodable(self.score)
-        return Log(self.program, samples, score, settings, (*self.notes, *notes))
+        return replace(
+            self,
+            samples=samples,
+            score=None if self.score is None else encodable(self.score),
+            settings=settings,
+            notes=(*self.notes, *[note] * bool(changed)),
+        )
+
+
+def counted(n: int, thing: str) -> str:
+    """Return `1 sample` or `2,000 samples`."""
+    return f"{n:,} {thing}{'s' * (n != 1)}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sage_cli.evaluation.logs.log import Log
+    from sage_cli.evaluation.logs.log import Log, Reading
     from sage_cli.evaluation.logs.source import Source
 
 
@@ -17,7 +17,7 @@ class Program:
 
     `name` is what reports and stored runs call it, `title` what its users do. `file`, `sample` and
     `verdict` describe its files in help and docs. `recognise` is asked before anything but the
-    first row is read; `read` returns the samples under the named score, by default the first.
+    first row is read; `read` returns the samples as the user asks for them.
     """
 
     name: str
@@ -26,4 +26,4 @@ class Program:
     sample: str
     verdict: str
     recognise: Callable[[Source], bool]
-    read: Callable[[Source, str | None], Log]
+    read: Callable[[Source, Reading], Log]

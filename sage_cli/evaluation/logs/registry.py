@@ -9,7 +9,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 
 from sage_cli.errors import DataError
-from sage_cli.evaluation.logs.log import Log
+from sage_cli.evaluation.logs.log import Log, Reading
 from sage_cli.evaluation.logs.program import Program
 from sage_cli.evaluation.logs.source import Source
 
@@ -36,29 +36,36 @@ def program_titles() -> str:
 
 def detect_program(path: Path) -> Program:
     """Return the program that wrote a file. Raises DataError where it has no known form."""
-    return _recognised(Source(path))
+    with Source(path) as source:
+        return _recognised(source, Reading())
 
 
-def _recognised(source: Source) -> Program:
+def _recognised(source: Source, reading: Reading) -> Program:
     program = next((program for program in programs() if program.recognise(source)), None)
+    if program is None and {"completion", "correct"} & reading.fields.keys():
+        program = next(program for program in programs() if program.name == _PLAIN)
     if program is None:
         raise DataError(
             f"{source} does not have the form of any known program; it begins with "
             f"{', '.join(map(str, islice(source.first, 8))) or 'nothing'}",
+            "name its columns, for example --fields "
+            "problem=task,question=prompt,completion=response,correct=is_correct,gold=answer, or "
             'write rows as {"question": ..., "gold": ..., "completion": ...}',
         )
     return program
 
 
-def read_log(path: Path, score: str | None = None) -> Log:
+def read_log(path: Path, reading: Reading | None = None) -> Log:
     """Return the samples of a file of the program whose form it has.
 
     Raises DataError for a file that isn't there, of no known form, or without samples.
     """
+    reading = reading or Reading()
     if not path.is_file():
         raise DataError(f"there is no file {path}", "check the path")
-    source = Source(path)
-    log = _recognised(source).read(source, score)
+    with Source(path) as source:
+        log = _recognised(source, reading).read(source, reading)
     if not log.samples:
-        raise DataError(f"{path} holds no samples")
+        left_out = f": {'; '.join(log.all_notes)}" if log.left_out else ""
+        raise DataError(f"{path} holds no samples{left_out}")
     return log.encoded()

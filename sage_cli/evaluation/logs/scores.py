@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sage_cli.errors import DataError
+from sage_cli.evaluation.logs.log import Log
 
 
 def choose_score(
@@ -37,6 +38,17 @@ def choose_score(
     several = asked is None and len(scores) > 1
     hint = f" ({chosen} is taken; --score NAME takes another)" if several else ""
     return chosen, [f"scores not taken: {', '.join(others)}{hint}"] if others else []
+
+
+def without_verdict(log: Log) -> Log:
+    """Return a log without its samples that have no verdict, if others have one.
+
+    A log in which no sample has one is graded by a judge, if it has golds.
+    """
+    unscored = [sample.correct is None for sample in log.samples]
+    if all(unscored):
+        return log
+    return log.without(f"they have no {log.score or 'verdict'}", unscored)
 
 
 def verdict_of(value: object) -> bool | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import struct
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import zlib
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +14,14 @@ from typing import Any, TypeVar
 
 from sage_cli.errors import DataError
 from sage_cli.json_value import json_value
-from sage_cli.problems.row_files import SUFFIXES, Row, as_text, read_file
+from sage_cli.problems.row_files import (
+    SUFFIXES,
+    Row,
+    as_text,
+    open_unpacked,
+    read_file,
+    unpacked_suffix,
+)
 
 Taken = TypeVar("Taken")
 
@@ -26,11 +35,20 @@ _HEADER = struct.Struct("<26xHH")
 class Source:
     """A file that another program wrote: its rows, its JSON value, or its archive's files.
 
-    Whatever is read twice, once to recognise the program and once for its samples, is decoded once.
+    A JSON file and an archive are read once, although a program is recognised before its samples
+    are read. Use it as a context manager: an archive stays open until the end of the block.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._archive: zipfile.ZipFile | None = None
+
+    def __enter__(self) -> Source:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._archive is not None:
+            self._archive.close()
 
     def __str__(self) -> str:
         return str(self.path)
@@ -45,20 +63,29 @@ class Source:
         """The first row of a file, or the whole of a JSON object; empty for an archive."""
         if self.is_archive:
             return {}
-        if self.path.suffix == ".json":
-            return self.value if isinstance(self.value, dict) else {}
-        if self.path.suffix not in SUFFIXES:
+        if unpacked_suffix(self.path) == ".json" and isinstance(self._json_object, dict):
+            return self._json_object
+        if unpacked_suffix(self.path) not in SUFFIXES:
             raise DataError(
                 f"{self.path} is neither JSONL, CSV, Parquet, JSON nor a log of Inspect",
                 "give the file that contains the samples",
             )
         return next((values for _, values in self.rows()), {})
 
+    @property
+    def _json_object(self) -> Any:
+        """The value of a JSON file; None for lines of JSON under this name."""
+        try:
+            return self.value
+        except DataError:
+            return None
+
     @cached_property
     def value(self) -> Any:
         """The value of a JSON file. Raises DataError."""
         try:
-            return json_value(self.path.read_bytes())
+            with open_unpacked(self.path) as file:
+                return json_value(file.read())
         except ValueError as error:
             raise DataError(f"{self.path} isn't JSON: {error}") from None
 
@@ -66,23 +93,25 @@ class Source:
         """Yield the rows of a JSONL, JSON, CSV or Parquet file."""
         return read_file(self.path)
 
-    def each(self, take: Callable[[Row], Iterable[Taken]], expected: str) -> list[Taken]:
-        """Return all that `take` gives of the rows. Raises DataError that names a damaged row."""
-        return take_each(self.rows(), take, expected)
-
     @cached_property
     def members(self) -> Mapping[str, zipfile.ZipInfo]:
         """The archive's files by name. Raises DataError for one that is damaged or too large."""
-        try:
-            archive = zipfile.ZipFile(self.path)
-        except zipfile.BadZipFile as error:
-            raise DataError(f"{self.path} is damaged: {error}") from None
-        with archive:
-            members = {info.filename: info for info in archive.infolist()}
+        # a name that stands there twice was written again: the last one is the program's
+        members = {info.filename: info for info in self._opened.infolist()}
         size = sum(info.file_size for info in members.values())
         if size > max(_FLOOR_BYTES, _RATIO * self.path.stat().st_size):
             raise DataError(f"{self.path} would unpack to {size:,} bytes", "import a smaller log")
         return members
+
+    @property
+    def _opened(self) -> zipfile.ZipFile:
+        """The archive, opened once: to open it reads the list of all its files."""
+        if self._archive is None:
+            try:
+                self._archive = zipfile.ZipFile(self.path)
+            except zipfile.BadZipFile as error:
+                raise DataError(f"{self.path} is damaged: {error}") from None
+        return self._archive
 
     def member(self, name: str) -> Any:
         """Return the JSON value of a packed file."""
@@ -90,8 +119,10 @@ class Source:
         if info.file_size > _MOST_BYTES:
             raise DataError(f"{info.filename} of {self.path} would have {info.file_size:,} bytes")
         if info.compress_type != _ZSTANDARD:
-            with zipfile.ZipFile(self.path) as archive:
-                return json_value(archive.read(info))
+            try:
+                return json_value(self._opened.read(info))
+            except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+                raise DataError(f"{info.filename} of {self.path} is damaged: {error}") from None
         with self.path.open("rb") as file:
             file.seek(info.header_offset)
             name_size, extra = _HEADER.unpack(file.read(_HEADER.size))
@@ -129,6 +160,35 @@ def take_each(
     return taken
 
 
+def without_repeats(
+    rows: Iterable[Row], key_of: Callable[[Mapping[str, Any]], Hashable]
+) -> tuple[list[Row], int]:
+    """Return the rows with each key once, and how many repeat another exactly.
+
+    Raises DataError with both places where two rows of one key differ.
+    """
+    first: dict[Hashable, Row] = {}
+    repeats = 0
+    for row in rows:
+        key = key_of(row[1])
+        other = first.setdefault(key, row)
+        if other is row:
+            continue
+        if _canonical(other[1]) != _canonical(row[1]):
+            raise DataError(
+                f"{row[0]} and {other[0].rpartition(', ')[2]} are one sample ({key}) with "
+                "different content: nothing says which of them counts",
+                "remove one of them, or give each evaluation its own file",
+            )
+        repeats += 1
+    return list(first.values()), repeats
+
+
+def _canonical(values: Mapping[str, Any]) -> str:
+    """Return a text that is equal for equal values, NaN included."""
+    return json.dumps(values, sort_keys=True, default=str)
+
+
 def single_text(value: object, location: str, name: str) -> str:
     """Return a text, or the one text in a list. Raises DataError for anything else."""
     if isinstance(value, list | tuple) and len(value) == 1:
@@ -139,6 +199,19 @@ def single_text(value: object, location: str, name: str) -> str:
             "write rows as {question, gold, completion, correct}, with one gold a problem",
         )
     return as_text(value)
+
+
+def single_gold(value: object) -> str | None:
+    """Return the gold; None without one, and where several answers count as correct.
+
+    A sample with a verdict needs no gold to be compared with.
+    """
+    if isinstance(value, list | tuple):
+        distinct = list(dict.fromkeys(map(str, value)))
+        value = distinct[0] if len(distinct) == 1 else None
+    if value is None or isinstance(value, dict):
+        return None
+    return as_text(value) or None
 
 
 def results_beside(file: Path, take: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:

@@ -182,21 +182,23 @@ def test_scores_that_differ_are_told(sage, answer):
         ("compare four.json one.json --k 1,4", "1 sample of problem 1 in one.json", "--epochs 4"),
         ("compare four.json failed.json --k 4", "2 samples of problem 2 in failed.json", "up to 2"),
         ("passk mine.jsonl --k 8", "pass@8 is undefined with 2 samples", "up to 2"),
-        ("passk repeats.jsonl", "one response of each document", "sage samples import"),
         ("passk f1.json", "match (no verdict: 0.37)", "--score"),
         ("passk words.json", "match (no verdict: good)", "--score"),
         ("passk lists.json", "match (no verdict: [1, 0])", "--score"),
-        ("passk unscored.json", "not every row has a score", "sage samples import"),
         ("compare four.json towns.json", "have no common problem:", "logs of the same benchmark;"),
         ("compare four.json f1.json", "match (no verdict: 0.37)", "--score"),
         ("power bleu.jsonl", "bleu,none (no verdict: 12.3)", "--score"),
         ("passk four.json --score f1", "no score 'f1'", "its scores are match"),
         ("passk four.json one.json --score a --score b --score c", "3 scores for 2 files", "once"),
-        ("passk plain.jsonl", "plain.jsonl doesn't say which samples are right", "correct"),
+        ("passk words.json --set grading.judge=math --set grading.mode=x", "grading.mode", ""),
+        ("passk four.json --set grading.mode=strict", "would do nothing", "grading.judge=math"),
+        ("passk four.json --fields id=x", "is not a column for one of problem", "prompt.-1"),
+        ("passk four.json --fields problem=x", "a log of Inspect", "leave out --fields"),
+        ("passk mine.jsonl --fields problem=x", "no column 'x'", "its columns are"),
         ("passk four.json four.json", "2 files would be called 'four.json'", "FILE=Label"),
         ("passk four.json=X ./one.json=X", "2 files would be called 'X'", "FILE=Label"),
-        ("passk four.json rl-dapo", "there is no file rl-dapo", "path. Files and runs"),
-        ("compare four.json rl-dapo", "there is no file rl-dapo", "path. Files and runs"),
+        ("passk four.json rl-dapo", "there is no file rl-dapo", "check the path"),
+        ("compare four.json rl-dapo", "there is no file rl-dapo", "check the path"),
         ("passk four.json --n 8", "--n", "leave it out"),
         ("passk four.json --dry-run", "--dry-run", "leave it out"),
         ("compare four.json mine.jsonl --limit 2", "--limit", "leave it out"),
@@ -216,7 +218,6 @@ def test_bad_input_is_a_panel(sage, words, cause, next_step):
     inspect("f1.json", FOUR, [0.37, 1])
     inspect("words.json", FOUR, ["C", "good"])
     inspect("lists.json", FOUR, [[1, 0]])
-    inspect("unscored.json", FOUR, [None])
     inspect("towns.json", [("1", "Where is Oslo?", "Norway")], ["C"], task="towns")
     own("mine.jsonl", FOUR)
     lm_eval("repeats.jsonl", FOUR, resps=[["3", "4"]])

@@ -94,7 +94,7 @@ MISTAKES = [
     ("sweep", "--space {files}/wrong.yaml", "'parameters' is missing", "is written as"),
     ("sweep", "--guide token", "needs guide branch", "--guide branch"),
     ("sweep", "--set sweep.samples=8", "sweep.objective asks for pass@64 of 8 samples"),
-    ("passk", "{files}/runs/rl-a-11111111", "config.json", "is torn or was edited"),
+    ("passk", "{files}/runs/rl-a-11111111", "config.json", "is corrupt or was edited"),
     (f"rl / sft / sweep {SPACE} / rl --dry-run / sft --dry-run / sweep --dry-run {SPACE}",
      "-p {files}/own.yaml", "no preset names a model", "-p tiny -p", "extends: tiny"),
 ]  # fmt: skip

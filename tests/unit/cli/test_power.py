@@ -8,8 +8,8 @@ import pytest
 from sage_cli.cli.power import power, whole_numbers
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
+from sage_cli.evaluation.counted_files import passk_of_files, read_counted_files
 from sage_cli.evaluation.evaluate import Evaluation
-from sage_cli.evaluation.imported import passk_of_files, read_counted_files
 from sage_cli.progress import Silent
 
 

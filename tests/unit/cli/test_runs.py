@@ -131,7 +131,7 @@ def test_a_torn_run_is_listed_named_and_removed(sage, family, file):
         assert statuses == [(policy.id, "torn"), (base.id, "finished")]
     assert sage("runs", "show", base.id).code == 0
     for words in (("runs", "show"), ("passk",), ("analyze", "lengths")):
-        said = f"{file} is torn or was edited", f"sage runs remove {policy.id}"
+        said = f"{file} is corrupt or was edited", f"sage runs remove {policy.id}"
         sage(*words, policy.id).refused(*said)
     assert sage("runs", "remove", policy.id, "--yes").code == 0
     assert sage("runs", "show", policy.id).code == 2

@@ -165,7 +165,7 @@ def test_turns_left_out_and_questions_with_two_golds_are_said(tmp_path, caplog):
     rows = ({"question": "2+2=?", "gold": "4"}, {"question": "2+2=?\n", "gold": "5"})
     data = DataSection.model_validate({"rl": {"name": str(written(tmp_path, *rows))}})
     assert len(load_training_problems(data)) == 2
-    assert "one question with two golds" in caplog.text
+    assert "a question with two reference answers" in caplog.text
 
 
 @pytest.mark.parametrize(("columns", "question", "gold"), [

@@ -156,7 +156,7 @@ def test_a_torn_run_costs_itself_alone(runs, file, content, caplog):
     assert runs.latest() == other
     assert runs.children(base) == [other.id]
     (said,) = caplog.messages
-    assert f"{run.folder / file} is torn or was edited" in said
+    assert f"{run.folder / file} is corrupt or was edited" in said
     assert said.endswith(f"put a whole copy of the file there, or `sage runs remove {run.id}`")
 
     assert (run.status, run.finished, run.begun) == ("torn", False, True)
@@ -381,7 +381,7 @@ def test_a_torn_file_is_named_once_and_replaced_and_others_count(run, torn, capl
     for _ in range(2):
         assert set(evaluation_figures(run)) == {f"eval/amc23/{name}" for name in over(40, 8)}
     (said,) = caplog.messages
-    assert f"{path} is torn or was edited" in said
+    assert f"{path} is corrupt or was edited" in said
     assert said.endswith("remove it, and evaluate again")
     assert record_evaluation(run, "aime", over(3, 4))
     assert evaluation_figures(run)["eval/aime/problems"] == 3

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from sage_cli.errors import DataError
-from sage_cli.evaluation.imported import gathered, grading_settings
-from sage_cli.evaluation.logs.lighteval import _lighteval_verdicts
+from sage_cli.evaluation.file_judge import grading_settings
+from sage_cli.evaluation.logs.lighteval import _correct
+from sage_cli.evaluation.logs.log import Reading
+from sage_cli.evaluation.logs.problems import gather
 from sage_cli.evaluation.logs.registry import detect_program, read_log
 from sage_cli.models.policy import NO_GOLD
 
@@ -38,12 +40,12 @@ def test_a_file_is_detected_and_its_count_is_its_programs(file, program, samples
     assert found.has_verdicts
     assert found.has_golds
     assert settings.items() <= found.settings.items()
-    assert gathered(found, file).n == samples // len({one.problem for one in found.samples})
+    assert gather(found, file).n == samples // len({one.problem for one in found.samples})
 
 
 def test_lm_evals_count_is_its_results_without_which_less_is_known(tmp_path):
     said = json.loads(RESULTS.read_text())["results"]["toy"]
-    found = read_log(LM_EVAL, "exact_match,none")
+    found = read_log(LM_EVAL, Reading("exact_match,none"))
     assert sum(bool(one.correct) for one in found.samples) == said["exact_match,none"] * 25
     assert found.unknown == ("top_p", "token counts", "truncation")
     alone = tmp_path / LM_EVAL.name
@@ -88,12 +90,14 @@ def test_a_filter_of_lm_eval_is_a_score_and_other_rows_are_named(tmp_path):
     other = {**ROW, "filter": "flexible", "exact_match": 1.0}
     file = rows(tmp_path / "s.jsonl", {**ROW, "exact_match": 0.0}, other)
     assert [one.correct for one in read_log(file).samples] == [False]
-    assert [one.correct for one in read_log(file, "exact_match,flexible").samples] == [True]
+    assert [one.correct for one in read_log(file, Reading("exact_match,flexible")).samples] == [
+        True
+    ]
     with pytest.raises(DataError, match="no score 'acc'"):
-        read_log(file, "acc")
+        read_log(file, Reading("acc"))
     of_filter = {**ROW, "filter": "strict"}  # the other one is of no filter: not asked for
     file = rows(tmp_path / "s.jsonl", of_filter, {"doc_id": 1, "foo": 2}, of_filter)
-    with pytest.raises(DataError, match=r"line 2 is no row of lm-eval's samples"):
+    with pytest.raises(DataError, match=r"line 2 is not a row of lm-eval's samples"):
         read_log(file)
 
 
@@ -106,8 +110,8 @@ def test_a_score_beside_0_and_1_is_no_verdict(tmp_path, value):
         "exact_match,none", [True, True],
     )  # fmt: skip
     assert found.notes == (f"scores not taken: bleu,none (no verdict: {value})",)
-    with pytest.raises(DataError, match=r"bleu,none is .* neither right nor wrong"):
-        read_log(file, "bleu,none")
+    with pytest.raises(DataError, match=r"bleu,none is .* neither correct nor wrong"):
+        read_log(file, Reading("bleu,none"))
     alone = rows(tmp_path / "a.jsonl", {**row, "metrics": ["bleu"], "bleu": value})
     assert [sample.correct for sample in read_log(alone).samples] == [None]
 
@@ -141,7 +145,7 @@ def test_likelihoods_are_no_completions_and_requests_may_be_a_list(tmp_path):
     {"arguments": []}, {"arguments": {}}, {"arguments": 5}, {"resps": 5}, {"metrics": 5},
 ])  # fmt: skip
 def test_a_row_that_is_damaged_is_named(tmp_path, change):
-    damaged = rows(tmp_path / "s.jsonl", ROW, {**ROW, **change})
+    damaged = rows(tmp_path / "s.jsonl", ROW, {**ROW, "doc_id": 9, **change})
     with pytest.raises(DataError, match=r"s\.jsonl, line 2 can't be read") as raised:
         read_log(damaged)
     assert raised.value.next_step is not None
@@ -154,12 +158,12 @@ def test_a_sample_may_lack_a_verdict_if_it_has_a_gold(tmp_path):
     assert [one.correct for one in read_log(file).samples] == [None]
     file = rows(tmp_path / "mine.jsonl", {"question": "q", "completion": "a"})
     with pytest.raises(DataError, match="neither a verdict nor a reference answer"):
-        gathered(read_log(file), file)
+        gather(read_log(file), file)
 
 
 @pytest.mark.parametrize(("change", "why"), [
     ({"model_response": {"text": ["4", "5"], "text_post_processed": ["4"]}}, "2 .* 1 in text"),
-    ({"doc": {"id": "0"}}, "can't be read: KeyError 'query'"),
+    ({"doc": {"id": "1"}}, "can't be read: KeyError 'query'"),
     ({"metric": None}, "can't be read: AttributeError"),
 ])  # fmt: skip
 def test_a_document_of_lighteval_that_is_damaged_is_named(tmp_path, change, why):
@@ -168,17 +172,43 @@ def test_a_document_of_lighteval_that_is_damaged_is_named(tmp_path, change, why)
         "model_response": {"text": ["4"]},
         "metric": {"em": 1.0},
     }
+    other = {**first["doc"], "id": "1"}
     with pytest.raises(DataError, match=f"line 2.*{why}"):
-        read_log(rows(tmp_path / "s.jsonl", first, {**first, **change}))
+        read_log(rows(tmp_path / "s.jsonl", first, {**first, "doc": other, **change}))
 
 
-def test_lighteval_tells_samples_apart_where_its_mean_allows_it():
-    assert _lighteval_verdicts("em", 1, ["4"], "4") == [True]
-    half = _lighteval_verdicts("avg@n:n=4", 0.5, ["4", "5", " 4", "6"], "4")
-    assert half == [True, False, True, False]
-    assert _lighteval_verdicts("avg@n:n=2", 1.0, ["four", "4"], "4") == [True, True]
-    assert _lighteval_verdicts("avg@n:n=2", 0.5, ["four", "iv"], "4") == [None, None]
-    assert _lighteval_verdicts("pass@k:k=2&n=2", 1.0, ["4", "5"], "4") == [None, None]
+@pytest.mark.parametrize(("score", "value", "texts", "correct"), [
+    ("avg@n:n=4", 0.25, 4, 1),
+    ("avg@n:n=4", 0.25, None, 1),  # without texts the name says n
+    ("avg@n", 0.5, 4, 2),  # without n in its name the texts do
+    ("avg@8", 0.125, 8, 1),
+    ("math_pass@1:4_samples", 0.75, 4, 3),  # before lighteval 0.11
+    ("pass@k:k=1&n=3", 1 / 3, 3, 1),
+    ("pass@k:k=1", 0.5, 2, 1),
+    ("avg@n:n=4", 0.3, 4, None),  # 4 x 0.3 is no whole number
+    ("avg@n:n=4", 0.5, 2, None),  # of other samples
+    ("avg@n", 0.5, None, None),
+    ("pass@k:k=16&n=16", 1.0, 16, None),  # one is correct, or more
+    ("maj@4", 1.0, 4, None),
+    ("avg@n:n=4", 1.5, 4, None),
+])  # fmt: skip
+def test_a_mean_of_lighteval_says_how_many_are_correct(score, value, texts, correct):
+    assert _correct(score, value, texts) == correct
+
+
+@pytest.mark.parametrize(("value", "texts", "right"), [
+    (0.5, ["4", "5", " 4", "6"], [True, False, True, False]),  # as many are the gold itself
+    (0.25, ["so 4", "four", "5", "6"], [True, False, False, False]),  # which one isn't known
+    (1.0, ["four", "4", "4", "4"], [True] * 4),
+    (0.0, ["4", "5", "5", "5"], [False] * 4),
+])  # fmt: skip
+def test_lighteval_tells_samples_apart_where_they_are_the_gold(tmp_path, value, texts, right):
+    doc = {"id": "0", "query": "q", "choices": ["4"], "gold_index": 0}
+    row = {"doc": doc, "model_response": {"text": texts}, "metric": {"avg@n:n=4": value}}
+    log = read_log(rows(tmp_path / "s.jsonl", row))
+    assert [sample.correct for sample in log.samples] == right
+    known = sum(text.strip() == "4" for text in texts) == 4 * value
+    assert [sample.text is None for sample in log.samples] == [not known] * 4
 
 
 def test_rows_of_ones_own_and_where_their_answers_are(tmp_path):
@@ -194,8 +224,9 @@ def test_rows_of_ones_own_and_where_their_answers_are(tmp_path):
     assert found.samples[0].gold == "4"
     row = {"problem": 1, "question": "q", "completion": "a", "correct": True}
     file = rows(tmp_path / "mine.jsonl", row, {**row, "problem": 2})
-    whole = gathered(read_log(file), file)
-    assert (len(whole.problems), whole.left_out) == (1, 1)
+    whole = gather(read_log(file), file)
+    assert {id_: len(samples) for id_, samples in whole.samples.items()} == {"1": 2}
+    assert "2 ids occur once each" in whole.notes[0]
     assert [one.gold for one in whole.problems.values()] == [NO_GOLD]
     row = {"question": "q", "gold": "4", "completion": "It is 4"}
     plain = read_log(rows(tmp_path / "a.jsonl", row))
@@ -221,14 +252,14 @@ def test_a_row_that_is_none_is_named(tmp_path, row, why):
 
 @pytest.mark.parametrize(("second", "why"), [
     ({"problem": "1", "question": "q", "gold": "5"}, "different questions or reference answers"),
-    ({"problem": "2", "question": "q", "gold": "5"}, "one question with two golds"),
+    ({"problem": "2", "question": "q", "gold": "5"}, "a question with two reference answers"),
     ({"problem": "2", "question": " ", "gold": "5"}, "has no question"),
 ])  # fmt: skip
 def test_contradictions_are_named(tmp_path, second, why):
     first = {"problem": "1", "question": "q", "gold": "4", "completion": "a", "correct": True}
     file = rows(tmp_path / "mine.jsonl", first, {**first, **second})
     with pytest.raises(DataError, match=why):
-        gathered(read_log(file), file)
+        gather(read_log(file), file)
 
 
 @pytest.mark.parametrize(("name", "number"), [("tokens", 2**31), ("seed", 2**63)])
@@ -236,9 +267,9 @@ def test_a_number_that_can_not_be_stored_is_named(tmp_path, name, number):
     row = {"question": "q", "completion": "a", "correct": True}
     file = rows(tmp_path / "mine.jsonl", {**row, name: number})
     with pytest.raises(DataError, match=f"problem q has {name} {number}"):
-        gathered(read_log(file), file)
+        gather(read_log(file), file)
     file = rows(tmp_path / "mine.jsonl", {**row, name: number - 1})
-    assert gathered(read_log(file), file).n == 1
+    assert gather(read_log(file), file).n == 1
 
 
 def test_a_log_that_would_unpack_to_gigabytes_is_refused(tmp_path):
@@ -265,6 +296,6 @@ def test_damaged_unfinished_and_unknown_forms_are_named(tmp_path):
         read_log(file)
     for values, begins in (([{"foo": 1}], "foo"), ([], "nothing")):
         with pytest.raises(
-            DataError, match=rf"a\.jsonl has the form of no .* begins with {begins}"
+            DataError, match=rf"a\.jsonl does not have the form of any .* begins with {begins}"
         ):
             read_log(rows(tmp_path / "a.jsonl", *values))
