@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sage_cli.evaluation.logs.log import Reading
     from sage_cli.metrics import Comparison, Counts, Side
     from sage_cli.metrics.comparison import TrainingSeed
-    from sage_cli.metrics.intervals import Resampling
+    from sage_cli.metrics.intervals import Curve, Resampling
     from sage_cli.models.policy import Policy
     from sage_cli.problems.problem import Problem
     from sage_cli.reports.document import Report
@@ -51,6 +51,7 @@ def command(
     seeds: options.Seeds = None,
     limit: options.Limit = None,
     grade: options.SecondJudge = None,
+    guess: options.Guess = None,
     unpaired: Annotated[
         bool,
         typer.Option(
@@ -90,8 +91,9 @@ def command(
         with Live() as live:
             reading = options.file_reading(fields, golds, drop_invalidated)
             report = compare_files(
-                settings, sides[0], sides[1], score or (), k, live, labels, cluster, reading
-            )
+                settings, sides[0], sides[1], score or (), k, live, labels, cluster, reading,
+                guess,
+            )  # fmt: skip
         show_report(report, json, notes=notes)
         return
     flags = options.evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
@@ -101,7 +103,7 @@ def command(
     with Live() as live:
         report = compare(
             Evaluation(settings), sides[0], sides[1], live, labels, grade,
-            unpaired=unpaired, cluster=cluster,
+            unpaired=unpaired, cluster=cluster, guess=guess,
         )  # fmt: skip
     show_report(report, json, notes=notes)
 
@@ -120,12 +122,13 @@ def compare(
     *,
     unpaired: bool = False,
     cluster: str | None = None,
+    guess: str | None = None,
 ) -> Report:
     """Measure what the sample sets of runs and models lack, compare, and write the report.
 
     With `second`, a judge of texts, a sample is right that both judges find right. `unpaired` uses
     all runs of both sides, although some share their training seed. `cluster` is the field by which
-    problems belong together, or "auto".
+    problems belong together, or "auto"; `guess` a function whose guesses stand in each table.
     """
     from sage_cli.evaluation.samples import missing
     from sage_cli.evaluation.text_judges import judged_again, text_judges
@@ -199,12 +202,15 @@ def compare(
             *_earlier_notes(sides, runs),
             *_cluster_notes(clusters, cluster),
         ]
-        document = comparison_document(comparisons, evaluated.provenance, notes)
+        told = {titles.get(b.name, b.name): b.problems for b in benchmarks}
+        guesses = _guesses(guess, {name: told[name] for name in comparisons}, comparisons)
+        document = comparison_document(comparisons, evaluated.provenance, notes, guesses)
         if less := [policy.word for policy in controls]:
             guided, called = a if pair is sides else b, (None, f"unguided baseline {_label(less)}")
             controlled = compared(guided, less, labels=called)
             document = with_own(document, controlled)
-        return document.write(_folder(config, comparisons, ks))
+        asked = ("unpaired" if unpaired else "", cluster, guess)
+        return document.write(_folder(config, comparisons, ks, asked))
 
 
 def compare_files(
@@ -217,6 +223,7 @@ def compare_files(
     labels: SideLabels = (None, None),
     cluster: str | None = None,
     reading: Reading | None = None,
+    guess: str | None = None,
 ) -> Report:
     """Compare files on the problems that all have, by default at the powers of two.
 
@@ -240,12 +247,13 @@ def compare_files(
         label[name]: {files[0].task or "counts": [of_file]}
         for name, of_file in zip(names, shared, strict=True)
     }
-    if cluster is not None and not files[0].problems:
-        raise ConfigurationError(
-            f"{files[0].path} has counts without questions and fields, so --cluster '{cluster}' "
-            "finds nothing to cluster by",
-            "name files of samples, or runs, or leave out --cluster",
-        )
+    for option, value in (("--cluster", cluster), ("--guess", guess)):
+        if value is not None and not files[0].problems:
+            raise ConfigurationError(
+                f"{files[0].path} has counts without questions and fields, which {option} "
+                f"'{value}' reads",
+                f"name files of samples, or runs, or leave out {option}",
+            )
     shared_ids = {*shared[0].problem_ids}
     told = [replace(row, id=id_) for id_, row in files[0].problems.items() if id_ in shared_ids]
     clusters = _clusters([told], cluster)
@@ -261,10 +269,11 @@ def compare_files(
             *counted_files.file_notes(files),
             *_cluster_notes(clusters, cluster),
         ]
-        document = comparison_document(comparisons, provenance, notes)
+        guesses = _guesses(guess, dict.fromkeys(comparisons, told), comparisons)
+        document = comparison_document(comparisons, provenance, notes, guesses)
         read = [file.as_json() for file in files]
         document = replace(document, data={**document.data, "unmatched": unmatched, "files": read})
-        return document.write(_folder(config, comparisons, ks))
+        return document.write(_folder(config, comparisons, ks, (cluster, guess)))
 
 
 def _resampling(config: SageConfig, clusters: Mapping[str, str] | None = None) -> Resampling:
@@ -272,6 +281,22 @@ def _resampling(config: SageConfig, clusters: Mapping[str, str] | None = None) -
 
     evaluation = config.evaluation
     return Resampling(evaluation.confidence, evaluation.bootstrap, clusters=clusters)
+
+
+def _guesses(
+    guess: str | None,
+    problems: Mapping[str, Sequence[Problem]],
+    comparisons: Mapping[str, Comparison],
+) -> dict[str, Curve]:
+    """Return the curve of guessing on each benchmark; empty without a function."""
+    from sage_cli.evaluation.guess import guess_curve
+
+    if guess is None:
+        return {}
+    return {
+        name: guess_curve(guess, problems[name], comparison.difference.ks)
+        for name, comparison in comparisons.items()
+    }
 
 
 def _clusters(benchmarks: Sequence[Sequence[Problem]], by: str | None) -> dict[str, str] | None:
@@ -392,12 +417,18 @@ def is_training(policy: Policy) -> bool:
     return policy.run is not None and policy.run.manifest.get("kind") == "rl"
 
 
-def _folder(config: SageConfig, comparisons: Mapping[str, Comparison], ks: Sequence[int]) -> Path:
-    """Return the report's folder, named by a hash of the counts."""
+def _folder(
+    config: SageConfig,
+    comparisons: Mapping[str, Comparison],
+    ks: Sequence[int],
+    asked: Sequence[str | None] = (),
+) -> Path:
+    """Return the report's folder, named by a hash of the counts and of what else was asked."""
     from sage_cli.reports.document import report_folder
     from sage_cli.store.files import file_stems
 
-    digest = hashlib.sha256(f"{ks}{config.evaluation.confidence}".encode())
+    options_typed = "".join(map(str, filter(None, asked)))
+    digest = hashlib.sha256(f"{ks}{config.evaluation.confidence}{options_typed}".encode())
     for comparison in comparisons.values():
         for side in (comparison.a, comparison.b):
             digest.update(side.label.encode())

@@ -195,6 +195,13 @@ SecondJudge = Annotated[
         ),
     ),
 ]
+Guess = Annotated[
+    str | None,
+    typer.Option(
+        help="Add the pass@k of guessing without a model: FILE.py:FUNCTION of question and gold "
+        "returns the probability that one guess is correct."
+    ),
+]
 Scores = Annotated[
     list[str] | None,
     option(

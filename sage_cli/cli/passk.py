@@ -39,6 +39,7 @@ def command(
         ),
     ] = None,
     grade: options.SecondJudge = None,
+    guess: options.Guess = None,
     allow_template_mismatch: options.OtherTemplate = False,
     compat: options.Compat = None,
     preset: options.Presets = None,
@@ -66,6 +67,11 @@ def command(
     from sage_cli.models.planned import plan_of
 
     refuse_gpu(gpu, dry_run)
+    if guess and (temperature or dry_run):
+        raise ConfigurationError(
+            f"--guess {guess} stands in the table of pass@k at one temperature, and has no plan",
+            "leave out --guess, or --temperature and --dry-run",
+        )
     if grade and (temperature or dry_run):
         raise ConfigurationError(
             "--second-judge reads stored samples at one temperature, and has no plan",
@@ -74,7 +80,7 @@ def command(
     names, labels = options.labelled_names(options.measured_names(names, set_, k))
     if options.are_files(
         names, benchmark=benchmark, n=n, seeds=seeds, limit=limit, temperature=temperature,
-        dry_run=dry_run, second_judge=grade,
+        dry_run=dry_run, second_judge=grade, guess=guess,
     ):  # fmt: skip
         settings = options.load_config(preset, config, set_, "passk FILE", run={"root": runs})
         reading = options.file_reading(fields, golds, drop_invalidated)
@@ -97,6 +103,6 @@ def command(
         report = (
             measure_over_temperatures(models, temperatures, live)
             if temperatures
-            else measure_passk(models, live, grade)
+            else measure_passk(models, live, grade, guess)
         )
     show_report(report, json)

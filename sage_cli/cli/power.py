@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from sage_cli.evaluation.counted_files import CountedFile
     from sage_cli.evaluation.evaluate import Evaluation
     from sage_cli.evaluation.logs.log import Reading
-    from sage_cli.metrics import Counts
+    from sage_cli.metrics import Counts, Side
+    from sage_cli.metrics.comparison import TrainingSeed
     from sage_cli.metrics.counts import FloatArray
     from sage_cli.metrics.power import Design
     from sage_cli.reports.document import Document, Provenance, Report
+    from sage_cli.reports.seed_power import SeedDesigns
     from sage_cli.reports.tables import Table
 
     Counted = tuple[str, str, Counts]
@@ -57,6 +59,35 @@ def command(
     seeds: Annotated[
         str, typer.Option(help="Numbers of evaluation seeds, for example 1,3,5.")
     ] = "1",
+    training_seeds: Annotated[
+        str | None,
+        typer.Option(
+            help=(
+                "Numbers of training seeds of each of two methods, for example 2,4,8; needs "
+                "`--from`."
+            )
+        ),
+    ] = None,
+    from_: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            help=(
+                "Training runs of one method, or of two, for example A1,A2,B1,B2. How they differ "
+                "says how much training seeds vary."
+            ),
+        ),
+    ] = None,
+    seed_deviation: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help=(
+                "Standard deviation of pass@k between training seeds, for example 0.02, if "
+                "`--from` names fewer than two runs of a method."
+            ),
+        ),
+    ] = None,
     k: options.Ks = None,
     score: options.Scores = None,
     fields: options.Fields = None,
@@ -69,9 +100,15 @@ def command(
     runs: options.RunRoot = None,
     json: options.Json = False,
 ) -> None:
-    """Estimate the smallest difference of pass@k that problems, samples and seeds can detect."""
+    """Estimate the smallest difference of pass@k that problems, samples and seeds can detect.
+
+    Seeds are evaluation seeds of two models or, with `--training-seeds`, training seeds of two
+    methods.
+    """
     from sage_cli.evaluation.evaluate import Evaluation
 
+    over_seeds = check_seed_options(training_seeds, from_, seed_deviation, names, samples, seeds)
+    names = over_seeds or names
     models = [name for name in names or () if not options.is_file(name)]
     if models or not names:
         flags = {"benchmark": benchmark}
@@ -82,6 +119,14 @@ def command(
         options.are_files(names, benchmark=benchmark)
         settings = options.load_config(preset, config, set_, "power FILE", run={"root": runs})
     with Live() as live:
+        if over_seeds:
+            report = power_over_seeds(
+                Evaluation(settings), over_seeds, live, training_seeds=str(training_seeds),
+                deviation=seed_deviation, problems=problems, k=k, scores=score or (),
+                reading=options.file_reading(fields, golds, drop_invalidated),
+            )  # fmt: skip
+            show_report(report, json)
+            return
         report = power(
             Evaluation(settings), names or [], live, problems=problems,
             samples=samples, seeds=seeds, k=k, scores=score or (),
@@ -89,6 +134,189 @@ def command(
         )  # fmt: skip
     show_report(report, json)
 
+
+def check_seed_options(
+    training_seeds: str | None,
+    from_: str | None,
+    deviation: float | None,
+    names: Sequence[str] | None,
+    samples: str | None,
+    seeds: str,
+) -> list[str] | None:
+    """Return the runs of `--from`; None for a question about two models.
+
+    Raises ConfigurationError for options that don't go together.
+    """
+    if training_seeds is None:
+        for option, value in (("--from", from_), ("--seed-deviation", deviation)):
+            if value is not None:
+                raise ConfigurationError(
+                    f"{option} {value} is about training seeds, and --training-seeds is missing",
+                    f"add --training-seeds 2,4,8, or leave out {option}",
+                )
+        return None
+    if from_ is None:
+        raise ConfigurationError(
+            f"--training-seeds {training_seeds} needs runs that say how much training seeds vary",
+            "name training runs of one or two methods: --from A1,A2,B1,B2",
+        )
+    beside = [("", " ".join(names or ())), ("--samples ", samples or "")]
+    beside.append(("--seeds ", "" if seeds == "1" else seeds))
+    if idle := [option + value for option, value in beside if value]:
+        raise ConfigurationError(
+            f"'{idle[0]}' isn't read with --training-seeds",
+            "the runs of --from have their problems, samples and evaluation seeds; leave it out",
+        )
+    return [name.strip() for name in from_.split(",")]
+
+
+def power_over_seeds(
+    evaluation: Evaluation,
+    names: Sequence[str],
+    progress: Progress,
+    *,
+    training_seeds: str,
+    deviation: float | None = None,
+    problems: str | None = None,
+    k: str | None = None,
+    scores: Sequence[str] = (),
+    reading: Reading | None = None,
+) -> Report:
+    """Report the smallest difference of two methods that numbers of training seeds would detect.
+
+    `names` are runs of one method or two, or files of one method's runs. With two methods that
+    share training seeds the gaps of their pairs say how much these vary; else each side's own
+    runs. Of fewer than two runs of a method `deviation` says it. Nothing is sampled.
+    """
+    from sage_cli.metrics import Side
+    from sage_cli.reports.document import report_folder
+    from sage_cli.reports.seed_power import seed_power_document
+    from sage_cli.settings.sampling import parse_ks
+
+    seeds = whole_numbers("--training-seeds", training_seeds)
+    p = whole_numbers("--problems", problems) if problems else None
+    with progress.doing("counting what is stored of the runs"):
+        counted, provenance, _ = _bases(evaluation, names, scores, reading, progress)
+        methods, began = _methods(evaluation, names)
+    n = min(int(counts.n_P.min()) for _, _, counts in counted)
+    ks = parse_ks(k, n, "n") if k else tuple(k for k in KS if k <= max(n, 1))
+    designs: list[SeedDesigns] = []
+    notes: list[str] = []
+    for benchmark in dict.fromkeys(benchmark for _, benchmark, _ in counted):
+        runs = [counts for _, on, counts in counted if on == benchmark]
+        sides = [
+            Side(
+                f"method {method}",
+                tuple([counts] for counts, of in zip(runs, methods, strict=True) if of == method),
+                seeds=tuple(seed for seed, of in zip(began, methods, strict=True) if of == method),
+            )
+            for method in dict.fromkeys(methods)
+        ]
+        asked, notes = seed_designs(benchmark, sides, seeds, p, ks, evaluation, deviation)
+        designs.append(asked)
+    identity = identity_of("seed power", {"runs": list(names), "asked": repr((seeds, p, ks))})
+    folder = report_folder(evaluation.config.run.root, f"power-seeds-{identity[:8]}")
+    with progress.doing("writing the report"):
+        return seed_power_document(designs, provenance, notes).write(folder)
+
+
+def _methods(
+    evaluation: Evaluation, names: Sequence[str]
+) -> tuple[list[int], list[TrainingSeed | None]]:
+    """Return for each name the number of its method, and what its run began with.
+
+    Files are of one method. Raises ConfigurationError for runs of three methods or more, and for
+    runs beside files.
+    """
+    from sage_cli.models.compatibility import method_settings, training_seed
+    from sage_cli.models.policy import chosen_policies
+    from sage_cli.store.run import Runs
+
+    files = [name for name in names if options.is_file(name)]
+    settings: list[object] = ["files"] * len(files)
+    began: list[TrainingSeed | None] = [None] * len(files)
+    models = [name for name in names if name not in files]
+    if files and models:
+        raise ConfigurationError(
+            f"--from has runs ({models[0]}) and files ({files[0]})",
+            "name runs alone, or files alone",
+        )
+    if models:
+        runs = Runs(evaluation.config.run.root)
+        policies = chosen_policies(models, runs, evaluation.config.model)
+        settings += [method_settings(policy, runs) for policy in policies]
+        began += [training_seed(policy) for policy in policies]
+    different: list[object] = []
+    for made_with in settings:
+        if made_with not in different:
+            different.append(made_with)
+    if len(different) > 2:
+        raise ConfigurationError(
+            f"--from has runs of {len(different)} methods (settings differ in more than seeds)",
+            "name training runs of one method, or of two that are compared",
+        )
+    return [different.index(made_with) for made_with in settings], began
+
+
+def seed_designs(
+    benchmark: str,
+    sides: Sequence[Side],
+    seeds: Sequence[int],
+    problems: Sequence[int] | None,
+    ks: Sequence[int],
+    evaluation: Evaluation,
+    deviation: float | None,
+) -> tuple[SeedDesigns, list[str]]:
+    """Return what the runs of one or two methods say of training seeds, and notes on it."""
+    import numpy as np
+
+    from sage_cli.metrics.comparison import column_correlations, pair_sides
+    from sage_cli.metrics.error_sources import by_run
+    from sage_cli.metrics.power import (
+        variation_of_deviation,
+        variation_of_pairs,
+        variation_of_sides,
+    )
+    from sage_cli.reports.seed_power import SeedDesigns
+
+    first = sides[0].runs[0][0]
+    correlation_K = np.full(len(ks), np.nan)
+    variations, notes = {}, []
+    few = min(len(side.runs) for side in sides)
+    if deviation is not None:
+        for words, correlation in ASSUMED.items():
+            variations[words] = variation_of_deviation(first, ks, deviation, correlation)
+        notes.append(
+            f"assumed: pass@k deviates by {deviation:g} between training seeds, and methods differ "
+            "on all problems alike; differences between problems make more seeds necessary"
+        )
+    elif few < 2:
+        raise ConfigurationError(
+            f"--from has {few} run of a method, and at least two runs tell how much training "
+            "seeds vary",
+            "name more runs of it, or type the deviation of pass@k between training seeds: "
+            "--seed-deviation 0.02",
+        )
+    else:
+        ids = first.problem_ids
+        runs = [by_run(side.runs, ids, ks) for side in sides]
+        if len(sides) == 2 and (pairs := pair_sides(*sides)) is not None:
+            paired = [by_run(side.runs, ids, ks) for side in pairs[:2]]
+            variations["paired"] = variation_of_pairs(paired[0], paired[1])
+            correlation_K = column_correlations(*(side_IPK.mean(axis=1) for side_IPK in paired))
+        variations["their own"] = variation_of_sides(runs)
+        if len(sides) == 1:
+            notes.append(
+                "runs of one method: the other is taken to vary alike and to differ on all "
+                "problems alike, so these are the smallest possible; name runs of both methods"
+            )
+    confidence = evaluation.config.evaluation.confidence
+    p = problems or (len(first),)
+    return SeedDesigns(benchmark, variations, seeds, p, ks, confidence, correlation_K), notes
+
+
+ASSUMED = {"their own": None, "paired, correlation 0.8 (assumed)": 0.8}
+"""How the seeds of two methods belong together where only their deviation is known."""
 
 SAMPLES = (64, 256, 1024)
 """Samples per problem that are tried if none are given."""
@@ -321,8 +549,8 @@ def _notes(question: Question) -> tuple[str, ...]:
         f"amounts with standard deviation {HETEROGENEITY:g} around a common one",
         "both policies' samples are taken as independent; with equal evaluation seeds they share "
         "their random numbers, and a little less is enough",
-        "about two models, not two methods: training seeds differ besides, and count as runs in "
-        "`sage compare A1,A2,A3 B1,B2,B3`",
+        "about two models, not two methods: training seeds differ besides; --training-seeds plans "
+        "them",
         "– : k exceeds the samples, or no gain is large enough to be seen",
     )
 

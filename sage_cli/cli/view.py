@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import select
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
+from threading import Thread
 from typing import Annotated, Literal
 from urllib.parse import quote
 
@@ -16,6 +20,8 @@ from sage_cli.cli.options import Json, RunRoot
 from sage_cli.errors import ConfigurationError
 
 Kind = Literal["run", "sweep", "suite"]
+_LOOK_S = 0.2
+"""How often a process in the background looks whether the terminal is its own again."""
 Name = Annotated[
     str | None, typer.Argument(help="Run, sweep or suite to show first, by a part of its name.")
 ]
@@ -58,14 +64,37 @@ def command(
     app = application(root, access)
     begin = "runs" if kind is None else f"{kind}?{kind}={quote(full_name)}"
     address = f"{access.address}#/{begin}"
+
+    def invite() -> None:
+        access.invite()
+        console.print(f"for another browser: [bold]{escape(f'{access.address}#/{begin}')}[/]",
+                      soft_wrap=True, highlight=False)  # fmt: skip
+
     if json:
         emit({"address": address, "key": access.key, "root": str(root.resolve())})
     console.print(f"sage view of {escape(str(root.resolve()))}", soft_wrap=True)
     console.print(f"[bold]{escape(address)}[/]", soft_wrap=True, highlight=False)
-    console.print("Ctrl-C ends it", style="dim")
+    console.print("Ctrl-C ends it; Enter prints an address for another browser", style="dim")
+    Thread(target=each_enter, args=(invite,), daemon=True).start()
     with nullcontext() if no_open else opened(address), suppress(KeyboardInterrupt):  # its end
         serve(app, listening)
     console.print("ended", style="dim")
+
+
+def each_enter(do: Callable[[], None], terminal: int = 0) -> None:
+    """Call `do` for each line that is typed in the terminal; return where it is none, or has ended.
+
+    A process in the background doesn't read: the line is the shell's, and reading would stop it.
+    """
+    with suppress(OSError):
+        while os.isatty(terminal):
+            typed, _, _ = select.select([terminal], [], [], _LOOK_S)
+            if os.tcgetpgrp(terminal) != os.getpgrp():
+                time.sleep(_LOOK_S)
+            elif typed:
+                if not os.read(terminal, 4096):  # Ctrl-D
+                    return
+                do()
 
 
 @contextmanager

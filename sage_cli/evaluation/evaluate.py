@@ -353,12 +353,19 @@ class NamedModels:
         return self.evaluation.measure(policies, progress)
 
 
-def measure_passk(models: NamedModels, progress: Progress, second: str | None = None) -> Report:
+def measure_passk(
+    models: NamedModels,
+    progress: Progress,
+    second: str | None = None,
+    guess: str | None = None,
+) -> Report:
     """Measure every named run or model.
 
     Curves are computed at all ks; `evaluation.k` says which of them the table shows. `second` is
-    a judge of texts: each model has a second curve, of the samples that both find right.
+    a judge of texts: each model has a second curve, of the samples that both find right. `guess` is
+    a function whose guesses stand beside the models.
     """
+    from sage_cli.evaluation.guess import guess_curve, guess_label
     from sage_cli.evaluation.text_judges import judged_again, text_judges
 
     judges = [] if second is None else text_judges(second, models.evaluation)
@@ -380,6 +387,11 @@ def measure_passk(models: NamedModels, progress: Progress, second: str | None = 
             )
             for (benchmark, policy), seeds in measured.items()
         ]
+        if guess is not None:
+            lines += [
+                Line(guess_label(guess), b.name, guess_curve(guess, b.problems, curve_at))
+                for b in models.evaluation.benchmarks
+            ]
         document = passk_document(lines, evaluated.provenance, ks)
         by = "".join(f"-{key_of(judge.identity)}" for _, judge in judges)
         return document.write(evaluation_folder(f"passk{by[:9]}", evaluated))

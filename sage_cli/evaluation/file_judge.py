@@ -117,7 +117,10 @@ class FileJudge:
             grades = GradeStore(stored, identity)
             self.progress.begin(f"grading {path}", len(log.samples), "samples")
             for rows in grades.missing(list(golds), samples.most):
-                given = grader.grade_many([(golds[row.problem_id], row.text) for row in rows])
+                given = grader.grade_many(
+                    [(golds[row.problem_id], row.text) for row in rows],
+                    [samples.problems[row.problem_id].question for row in rows],
+                )
                 graded = zip(rows, given, strict=True)
                 grades.add([(row, grade.status, grade.extracted) for row, grade in graded])
                 self.progress.advance(len(rows))

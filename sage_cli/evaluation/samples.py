@@ -213,18 +213,27 @@ def missing(
     return rows
 
 
-def counts_of(tally: Tally, seed: int) -> Counts:
-    """The counts of one evaluation seed, with each grade where none is missing."""
+def counts_of(tally: Tally, seed: int | None) -> Counts:
+    """The counts of one evaluation seed, with each grade where none is missing.
+
+    The seed of samples that another program took is unknown: None.
+    """
     grades = None if tally.lacking else SampleGrades((seed,), tally.right_PN)
     return Counts(tally.problem_ids, tally.n_P, tally.right_P, grades)
+
+
+def known_seed(identity: SampleIdentity) -> int | None:
+    """The seed that a set's samples were drawn with; None for those of another program."""
+    return None if identity.template == IMPORTED else identity.seed
 
 
 def seed_counts(label: str, benchmark: Benchmark, samples: SampleSet, tally: Tally) -> SeedCounts:
     """A tally of a policy's samples as the measurement of their evaluation seed."""
     identity = samples.identity
+    counts = counts_of(tally, known_seed(identity))
     return SeedCounts(
-        label, benchmark.name, identity.seed, counts_of(tally, identity.seed), tally.statuses,
-        tally.truncated, identity.key, tally.right_truncated,
+        label, benchmark.name, identity.seed, counts, tally.statuses, tally.truncated,
+        identity.key, tally.right_truncated,
     )  # fmt: skip
 
 
@@ -267,9 +276,10 @@ def stored_counts(
     samples = PolicySamples.from_config(policy, config, root)
     ids = tuple(benchmark.golds)
     counts: dict[int, list[Counts]] = {n: [] for n in ns}
-    for _, grades in stored_grades(samples, benchmark, config):
+    for stored, grades in stored_grades(samples, benchmark, config):
+        seed = known_seed(stored.identity)
         for n, by_seed in counts.items():
-            by_seed.append(counts_of(grades.tally(ids, n), grades.seed))
+            by_seed.append(counts_of(grades.tally(ids, n), seed))
     return counts
 
 

@@ -408,7 +408,7 @@ def difference_of_sides(
     if pairs is not None:
         seeds = tuple(seed.number for seed in a.seeds if seed is not None)
         means = [by_run(side.runs, ids, ks).mean(axis=1) for side in (a, b)]
-        pairing = Pairing(seeds, left_out, _column_correlations(*means))
+        pairing = Pairing(seeds, left_out, column_correlations(*means))
         difference = replace(difference, pairing=pairing)
     return a, b, difference
 
@@ -429,7 +429,7 @@ def arms_with_seeds(arms: Sequence[Side], a: Side, b: Side, *, paired: bool) -> 
     return chosen if len(chosen) > len(several) else None
 
 
-def _column_correlations(a_IK: FloatArray, b_IK: FloatArray) -> FloatArray:
+def column_correlations(a_IK: FloatArray, b_IK: FloatArray) -> FloatArray:
     """Return Pearson's correlation down the columns, (K,); NaN for two rows or no variance."""
     a_IK, b_IK = a_IK - a_IK.mean(axis=0), b_IK - b_IK.mean(axis=0)
     most_K = np.sqrt((a_IK**2).sum(axis=0) * (b_IK**2).sum(axis=0))
@@ -472,9 +472,11 @@ def paired_grades(a: Counts, b: Counts) -> tuple[BoolArray, BoolArray] | None:
     """The grades of both, shape (P, N) each, column by column on the same random numbers.
 
     None where the grades of a side's samples aren't known, or seeds or numbers of samples differ.
-    Both must have the same problems in the same order.
+    An unknown seed equals no other. Both must have the same problems in the same order.
     """
     if a.grades is None or b.grades is None or a.grades.seeds != b.grades.seeds:
+        return None
+    if None in a.grades.seeds:
         return None
     if a.grades.right_PN.shape != b.grades.right_PN.shape:
         return None
@@ -500,7 +502,9 @@ def grade_correlation(a: Counts, b: Counts) -> float:
 
 def different_seeds(a: Counts, b: Counts) -> bool:
     """Return True if both sides' evaluation seeds are known and they differ."""
-    return a.grades is not None and b.grades is not None and a.grades.seeds != b.grades.seeds
+    if a.grades is None or b.grades is None or None in (*a.grades.seeds, *b.grades.seeds):
+        return False
+    return a.grades.seeds != b.grades.seeds
 
 
 def null_counts(base: Counts, run: Counts) -> Iterator[tuple[IntArray, FloatArray]]:

@@ -23,10 +23,11 @@ EVERY_K_UP_TO = 256
 class SampleGrades:
     """Right or not for each sample, shape (P, N): a block of n columns per evaluation seed.
 
-    Column i of a block is sample i of that seed.
+    Column i of a block is sample i of that seed. A seed of None is unknown, as those of samples
+    that another program took.
     """
 
-    seeds: tuple[int, ...]
+    seeds: tuple[int | None, ...]
     right_PN: BoolArray
 
 

@@ -10,7 +10,14 @@ from numpy.typing import ArrayLike
 
 from sage_cli.metrics.comparison import Difference
 from sage_cli.metrics.counts import Counts, FloatArray, pass_at_k
-from sage_cli.metrics.error_sources import Arms, ErrorSources, SideRuns, by_run, error_over
+from sage_cli.metrics.error_sources import (
+    Arms,
+    ErrorSources,
+    SideRuns,
+    by_run,
+    error_over,
+    residual,
+)
 from sage_cli.metrics.intervals import (
     USUAL,
     Resampling,
@@ -278,3 +285,85 @@ def _first_reached(mean_EK: FloatArray, needed_EK: FloatArray) -> FloatArray:
             part = over_E[u] / (over_E[u] - over_E[u + 1])
             change_K[k] = mean_E[u] + part * (mean_E[u + 1] - mean_E[u])
     return change_K
+
+
+@dataclass(frozen=True, eq=False)
+class SeedVariation:
+    """How a gap of two methods varies, (K,) each: over training seeds, problems, and the rest.
+
+    `seeds` are the independent sources of the seeds' variance: one of pairs, or one for each side.
+    `problems_K` is the variance of the problems' true gaps, `rest_K` that of a problem's gap in one
+    pair of runs around both, mostly the noise of sampling. `known` says on how many training runs
+    of a side it rests.
+    """
+
+    seeds: tuple[FloatArray, ...]
+    problems_K: FloatArray
+    rest_K: FloatArray
+    known: int
+
+    def detectable(
+        self, training_seeds: int, problems: int, confidence: float = 0.95, power: float = POWER
+    ) -> FloatArray:
+        """The smallest true difference found with so many seeds a side and problems, (K,).
+
+        As `Precision.smallest`, with Howe's interval. NaN for one seed, or where that is above 1.
+        """
+        if training_seeds < 2 or problems < 2:
+            return np.full_like(self.rest_K, np.nan)
+        sides = len(self.seeds)
+        # the rest is noise in each side's runs alike; in the runs' means it is averaged
+        seeds = [(one_K + self.rest_K / sides / problems) / training_seeds for one_K in self.seeds]
+        sources = ErrorSources(
+            np.stack([*seeds, self.problems_K / problems]),
+            np.array([training_seeds - 1.0] * sides + [problems - 1.0]),
+        )
+        smallest_K = sources.reach(1 - confidence) + sources.reach(2 * (1 - power))
+        return np.where(smallest_K <= 1, smallest_K, np.nan)
+
+
+def variation_of_pairs(a_IPK: FloatArray, b_IPK: FloatArray) -> SeedVariation:
+    """From the runs of two methods, run i of both with one training seed; at least two pairs."""
+    gap_IPK = a_IPK - b_IPK
+    T, P, _ = gap_IPK.shape
+    rest_K = residual([gap_IPK])
+    between_K = gap_IPK.mean(axis=1).var(axis=0, ddof=1) - rest_K / P
+    problems_K = gap_IPK.mean(axis=0).var(axis=0, ddof=1) - rest_K / T
+    return SeedVariation((np.maximum(between_K, 0),), np.maximum(problems_K, 0), rest_K, T)
+
+
+def variation_of_sides(sides: Sequence[FloatArray]) -> SeedVariation:
+    """From the runs (I, P, K) of two methods whose seeds are their own, or of one for both sides.
+
+    Of one method alone nothing is known of how another's effect differs between problems: the
+    result is the least that seeds and sampling allow.
+    """
+    both = [*sides, *sides][:2]
+    rests = [residual([runs_IPK]) for runs_IPK in both]
+    between = tuple(
+        np.maximum(runs_IPK.mean(axis=1).var(axis=0, ddof=1) - rest_K / runs_IPK.shape[1], 0)
+        for runs_IPK, rest_K in zip(both, rests, strict=True)
+    )
+    noise_K = sum(rest_K / len(runs_IPK) for runs_IPK, rest_K in zip(both, rests, strict=True))
+    problems_K = np.zeros_like(rests[0])
+    if len(sides) > 1:
+        gap_PK = both[0].mean(axis=0) - both[1].mean(axis=0)
+        problems_K = np.maximum(gap_PK.var(axis=0, ddof=1) - noise_K, 0)
+    return SeedVariation(between, problems_K, rests[0] + rests[1], min(map(len, sides)))
+
+
+def variation_of_deviation(
+    counts: Counts, ks: Sequence[int], deviation: float, correlation: float | None = None
+) -> SeedVariation:
+    """From one model's counts and the deviation of pass@k between training seeds.
+
+    Seeds of both methods correlate by `correlation`, or are their own. The rest is the noise of
+    sampling alone: the least that is possible, as in `variation_of_sides`.
+    """
+    ks_K = np.asarray(ks)
+    logit_L = Population.from_counts(counts).logit_L
+    noise_K = estimator_variance(logit_L, int(counts.n_P.min()), ks_K).mean(axis=0)
+    square_K = np.full(len(ks), deviation**2)
+    paired = correlation is not None
+    seeds = (2 * (1 - (correlation or 0.0)) * square_K,) if paired else (square_K, square_K)
+    return SeedVariation(seeds, np.zeros(len(ks)), 2 * noise_K, 0)

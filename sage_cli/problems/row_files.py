@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal
+from functools import lru_cache
 from io import BufferedReader, RawIOBase, TextIOWrapper
 from itertools import chain
 from math import isfinite
@@ -162,7 +163,26 @@ def _parquet(path: Path) -> Iterator[Row]:
 
 @contextmanager
 def open_unpacked(path: Path) -> Iterator[BinaryIO]:
-    """Open a file's bytes, decompressed if its name ends in .gz or .zst. Raises DataError."""
+    """Open a file's bytes, decompressed if its name ends in .gz or .zst.
+
+    Raises DataError, also where that would take too much memory.
+    """
+    if path.suffix in COMPRESSED:
+        status = path.stat()
+        _check_size(path, status.st_size, status.st_mtime_ns)
+    with _decompressed(path) as file:
+        yield file
+
+
+@lru_cache(64)
+def _check_size(path: Path, size: int, time: int) -> None:  # noqa: ARG001  of which state
+    """Raise DataError where a compressed file of JSON or CSV would take too much memory."""
+    with _decompressed(path) as file:
+        HeldSize(path).add_json(file)
+
+
+@contextmanager
+def _decompressed(path: Path) -> Iterator[BinaryIO]:
     with path.open("rb") as file:
         if path.suffix == ".gz":
             with gzip.GzipFile(fileobj=file) as unpacked, _unpacking(path):
@@ -172,7 +192,7 @@ def open_unpacked(path: Path) -> Iterator[BinaryIO]:
 
             packed = pa.PythonFile(file, "r")
             with pa.CompressedInputStream(packed, "zstd") as stream, _unpacking(path):
-                yield BufferedReader(_Stream(stream))
+                yield BufferedReader(ArrowStream(stream))
         else:
             yield file
 
@@ -185,11 +205,11 @@ def _unpacking(path: Path) -> Iterator[None]:
         raise DataError(f"{path} can't be decompressed: {error}", "compress it again") from error
 
 
-class _DamagedStreamError(Exception):
+class _DamagedStreamError(OSError):
     """A compressed stream that is torn or none."""
 
 
-class _Stream(RawIOBase):
+class ArrowStream(RawIOBase):
     """A stream of Arrow as a raw stream of Python, whose buffers read lines."""
 
     def __init__(self, stream: Any) -> None:

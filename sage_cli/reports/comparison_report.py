@@ -29,7 +29,7 @@ from sage_cli.metrics.comparison import (
 )
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.error_sources import by_run
-from sage_cli.metrics.intervals import USUAL, Resampling, holm, pass_matrix
+from sage_cli.metrics.intervals import USUAL, Curve, Resampling, holm, pass_matrix
 from sage_cli.metrics.power import POWER, Precision, precision
 from sage_cli.reports.document import Document, Figure, Provenance
 from sage_cli.reports.figures import draw_curves
@@ -462,12 +462,16 @@ AVERAGE_NOTE = (
 
 
 def comparison_document(
-    comparisons: Mapping[str, Comparison], provenance: Provenance, notes: Sequence[str] = ()
+    comparisons: Mapping[str, Comparison],
+    provenance: Provenance,
+    notes: Sequence[str] = (),
+    guesses: Mapping[str, Curve] | None = None,
 ) -> Document:
     """Return the report of benchmark -> comparison of the same two sides.
 
-    `notes` come before the report's own. Tables show the powers of two among the ks to be shown;
-    picture, CSV (a file per benchmark) and JSON have every k.
+    `guesses` are the curves of guessing without a model by benchmark. `notes` come before the
+    report's own. Tables show the powers of two among the ks to be shown; picture, CSV (a file per
+    benchmark) and JSON have every k.
     """
     first = next(iter(comparisons.values()))
     shown = powers_of_two(first.shown)
@@ -478,13 +482,18 @@ def comparison_document(
     tables = []
     for benchmark, comparison in comparisons.items():
         about_both = comparison_notes(comparison)
-        tables.append(comparison_table(benchmark, rows[benchmark], shown, about_both))
+        guess = (guesses or {}).get(benchmark)
+        tables.append(comparison_table(benchmark, rows[benchmark], shown, about_both, guess))
     if AVERAGE in rows:
         heading = f"the average of {', '.join(comparisons)}"
         tables.append(comparison_table(heading, rows[AVERAGE], shown, (AVERAGE_NOTE,)))
     tests = sum(int(np.isfinite(row.holm_K).sum()) for row in rows.values())
     data = {
-        "comparisons": {name: comparison_json(a, rows[name]) for name, a in comparisons.items()},
+        "comparisons": {
+            name: comparison_json(a, rows[name])
+            | ({"guess": guesses[name].mean_K} if guesses else {})
+            for name, a in comparisons.items()
+        },
         "average": contrast_json(rows[AVERAGE]) if AVERAGE in rows else None,
         "holm": {"k": shown, "over": list(rows), "tests": tests},
     }
@@ -555,11 +564,23 @@ def with_own(document: Document, own: Mapping[str, Comparison]) -> Document:
 
 
 def comparison_table(
-    benchmark: str, contrast: Contrast, ks: Sequence[int], notes: Sequence[str] = ()
+    benchmark: str,
+    contrast: Contrast,
+    ks: Sequence[int],
+    notes: Sequence[str] = (),
+    guess: Curve | None = None,
 ) -> Table:
-    """Return a row per k of `ks`: both means, A − B, intervals, detectable difference, p."""
-    heads = (Column("k"), *map(Column, contrast.labels), *columns(DIFFERENCE_COLUMNS))
-    rows = [Row((k, *cells_at(contrast, k))) for k in contrast.difference.ks if k in ks]
+    """Return a row per k of `ks`: means, A minus B, intervals, detectable difference, p.
+
+    With the curve of guessing without a model its pass@k stands before both means.
+    """
+    guessed = [] if guess is None else [Column("guess")]
+    heads = (Column("k"), *guessed, *map(Column, contrast.labels), *columns(DIFFERENCE_COLUMNS))
+    rows = [
+        Row((k, *([] if guess is None else [Estimate(guess.at(k)[0])]), *cells_at(contrast, k)))
+        for k in contrast.difference.ks
+        if k in ks
+    ]
     title = f"{' against '.join(contrast.labels)} on {benchmark}: {contrast.subject}"
     return Table(title, heads, tuple(rows), tuple(notes))
 

@@ -325,12 +325,15 @@ class MetricsFile:
         whole = filter(None, map(self._record, reversed(self._lines())))
         return list(takewhile(lambda record: record["step"] == step, whole))[::-1]
 
-    def latest(self, *, compared: bool = False) -> dict[str, Any]:
+    def latest(self, *, compared: bool = False, end: str | None = None) -> dict[str, Any]:
         """Return the last whole record; empty if there is none.
 
         Only the end of the file is read, unless that has no whole record, or the file is to be
-        `compared` with what its training left.
+        `compared` with what its training left. `end` is the hash that the end must have
+        (`end_hash`): another one is named once.
         """
+        if end not in (None, self.end_hash()):
+            warn_once(f"{self.path} has been changed since its training ended")
         for lines in (self._lines,) if compared else (self._last_lines, self._lines):
             if record := next(filter(None, map(self._record, filter(None, lines()[::-1]))), None):
                 return record
@@ -359,6 +362,15 @@ class MetricsFile:
         if self._sealed() not in (None, hashlib.sha256(content).hexdigest()):
             warn_once(f"{self.path} has been changed since its training ended")
         return content.split(b"\n") if content else []
+
+    def end_hash(self) -> str | None:
+        """Return the SHA-256 of the file's last END_BYTES, which hold its last record; or None."""
+        try:
+            with self.path.open("rb") as handle:
+                handle.seek(max(0, handle.seek(0, os.SEEK_END) - END_BYTES))
+                return hashlib.sha256(handle.read()).hexdigest()
+        except FileNotFoundError:
+            return None
 
     def _last_lines(self) -> list[bytes]:
         """Return the lines that end in the last END_BYTES of the file and begin there, too."""

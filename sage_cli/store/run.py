@@ -211,7 +211,8 @@ def _end(error: BaseException) -> tuple[str, str, str | None]:
 
 TORN = "torn"
 """The status of a run whose manifest or configuration cannot be read. It is never written."""
-SEALED = ("config.json", "metrics.jsonl", "rollouts.jsonl", "model")
+METRICS = "metrics.jsonl"
+SEALED = ("config.json", METRICS, "rollouts.jsonl", "model")
 """The files and folders of a finished run whose hashes its manifest holds, as `files`."""
 SEAL = "sealed.json"
 """The mark of a checkpoint whose files are all on disk."""
@@ -254,7 +255,7 @@ class Run:
     @property
     def metrics(self) -> MetricsFile:
         """The run's metrics.jsonl."""
-        return self._records("metrics.jsonl")
+        return self._records(METRICS)
 
     @property
     def rollouts(self) -> MetricsFile:
@@ -449,6 +450,7 @@ class Run:
                 reason=None,
                 error=None,
                 files=None,
+                ends=None,
                 **surroundings(),
                 **origin,
             )
@@ -466,7 +468,8 @@ class Run:
                 raise
             parts = [self.folder / name for name in SEALED]
             files = [path for part in parts for path in (part, *part.rglob("*"))]
-            self.note(files=sealed_hashes(self.folder, files))
+            ends = {METRICS: self.metrics.end_hash()}
+            self.note(files=sealed_hashes(self.folder, files), ends=ends)
             close(FINISHED)
 
     @property

@@ -12,9 +12,11 @@ import asyncio
 import hashlib
 import hmac
 import logging
+import resource
 import secrets
 import socket
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
@@ -65,6 +67,10 @@ class Access:
         """Return the address to open."""
         return f"http://{HOST}:{self.port}/?{urlencode({'token': self.token})}"
 
+    def invite(self) -> None:
+        """Have another token admit one more browser."""
+        self.token, self.used = secrets.token_urlsafe(24), False
+
     @property
     def cookie(self) -> str:
         """Return the cookie's name: browsers do not tell ports of a host apart."""
@@ -101,7 +107,7 @@ async def guarded(access: Access, request: Request, handle: Handler) -> Response
     elif not access.admits(request):
         message = (
             "open the address with its token, as `sage view` printed it; it admits one browser, "
-            "once: to open another one, type `sage view` again\n"
+            "once: press Enter where `sage view` runs, and it prints an address for another one\n"
         )
         response = PlainTextResponse(message, 403, {"Connection": "close"})
     elif request.method not in ("GET", "HEAD") and request.headers.get(WRITES) != "1":
@@ -207,7 +213,7 @@ def bound(port: int | None) -> socket.socket:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind((HOST, number))
-            listening.listen(128)
+            listening.listen(MOST_CLIENTS)
         except OverflowError:
             listening.close()
             raise ConfigurationError(f"there is no port {number}", "ports end at 65535") from None
@@ -223,25 +229,28 @@ def bound(port: int | None) -> socket.socket:
     raise AssertionError("port 0 is always free")
 
 
-DEFAULT_PORT = 7243
-FIRST_REQUEST_S, MOST_WAITING = 5.0, 64
-"""How long a connection may be open without a whole request, and how many such are kept."""
+DEFAULT_PORT, MOST_CLIENTS = 7243, 1024
+"""The port if it is free, and how many clients wait in the kernel until they are accepted."""
+FIRST_REQUEST_S, MOST_OPEN = 5.0, 4096
+"""How long a connection may be open without a whole request, and how many files are, if allowed."""
 
 
 class Impatient(H11Protocol):
     """Closes connections without a whole request: late ones, and the oldest of too many.
 
     Otherwise whoever opens as many as there are file descriptors would lock everybody else out.
+    Many clients that come at once are all accepted before the first of them is read: they wait.
     """
 
     waiting: ClassVar[dict[Impatient, None]] = {}
+    most_waiting: ClassVar[int] = 64
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request."""
         super().connection_made(transport)
         self.waiting[self] = None
         self.loop.call_later(FIRST_REQUEST_S, self._give_up)
-        if len(self.waiting) > MOST_WAITING:
+        if len(self.waiting) > self.most_waiting:
             next(iter(self.waiting))._give_up()
 
     def _give_up(self) -> None:
@@ -263,6 +272,8 @@ class Impatient(H11Protocol):
 
 def serve(app: Starlette, listening: socket.socket) -> None:
     """Answer requests until the process is interrupted."""
+    # half of the files that may be open are for answers
+    Impatient.most_waiting = _files_at_most() // 2
     settings: Any = uvicorn.Config(
         app,
         http=Impatient,
@@ -273,3 +284,14 @@ def serve(app: Starlette, listening: socket.socket) -> None:
         timeout_graceful_shutdown=1,
     )
     uvicorn.Server(settings).run(sockets=[listening])
+
+
+def _files_at_most() -> int:
+    """Return how many files this process may have open, after the limit was raised to MOST_OPEN."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = MOST_OPEN if hard == resource.RLIM_INFINITY else min(hard, MOST_OPEN)
+    if soft < allowed:
+        with suppress(OSError, ValueError):  # some systems allow less than they say
+            resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+            return allowed
+    return min(soft, MOST_OPEN)

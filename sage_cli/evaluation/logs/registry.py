@@ -11,8 +11,9 @@ from pkgutil import iter_modules
 from sage_cli.errors import DataError
 from sage_cli.evaluation.logs.log import Log, Reading
 from sage_cli.evaluation.logs.program import Program
-from sage_cli.evaluation.logs.source import Source
+from sage_cli.evaluation.logs.source import Source, expecting
 
+_REPAIR = "copy the file again, or write its rows as {question, gold, completion, correct}"
 _PLAIN = "jsonl"
 """Rows of one's own, which are tried last: any program may call a column `question`."""
 
@@ -36,7 +37,7 @@ def program_titles() -> str:
 
 def detect_program(path: Path) -> Program:
     """Return the program that wrote a file. Raises DataError where it has no known form."""
-    with Source(path) as source:
+    with expecting(path, _REPAIR), Source(path) as source:
         return _recognised(source, Reading())
 
 
@@ -63,9 +64,9 @@ def read_log(path: Path, reading: Reading | None = None) -> Log:
     reading = reading or Reading()
     if not path.is_file():
         raise DataError(f"there is no file {path}", "check the path")
-    with Source(path) as source:
-        log = _recognised(source, reading).read(source, reading)
+    with expecting(path, _REPAIR), Source(path) as source:
+        log = _recognised(source, reading).read(source, reading).encoded()
     if not log.samples:
         left_out = f": {'; '.join(log.all_notes)}" if log.left_out else ""
         raise DataError(f"{path} holds no samples{left_out}")
-    return log.encoded()
+    return log

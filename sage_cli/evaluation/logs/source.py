@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import struct
 import zipfile
-import zlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar, cast
 
 from sage_cli.errors import DataError
 from sage_cli.json_value import json_value
+from sage_cli.problems.damage import explain_damage
+from sage_cli.problems.held_size import HeldSize
 from sage_cli.problems.row_files import (
     SUFFIXES,
+    ArrowStream,
     Row,
     as_text,
     open_unpacked,
@@ -27,8 +30,6 @@ Taken = TypeVar("Taken")
 
 _ZSTANDARD = 93
 """The method of compression in a zip archive, which Python reads from 3.14 on."""
-_MOST_BYTES, _FLOOR_BYTES, _RATIO = 2**30, 2**28, 200
-"""Bounds on one unpacked file, and on all of them: 256 MiB, or 200 times the size of the log."""
 _HEADER = struct.Struct("<26xHH")
 
 
@@ -98,55 +99,59 @@ class Source:
         """The archive's files by name. Raises DataError for one that is damaged or too large."""
         # a name that stands there twice was written again: the last one is the program's
         members = {info.filename: info for info in self._opened.infolist()}
-        size = sum(info.file_size for info in members.values())
-        if size > max(_FLOOR_BYTES, _RATIO * self.path.stat().st_size):
-            raise DataError(f"{self.path} would unpack to {size:,} bytes", "import a smaller log")
+        sizes = HeldSize(self.path)
+        unpacked = sum(info.file_size for info in members.values())
+        sizes.add(unpacked)
+        if sizes.can_pass(unpacked):
+            values = HeldSize(self.path)
+            for info in members.values():
+                if info.filename.endswith(".json"):
+                    with self._unpacked(info) as file:
+                        values.add_json(file)
         return members
 
     @property
     def _opened(self) -> zipfile.ZipFile:
         """The archive, opened once: to open it reads the list of all its files."""
         if self._archive is None:
-            try:
-                self._archive = zipfile.ZipFile(self.path)
-            except zipfile.BadZipFile as error:
-                raise DataError(f"{self.path} is damaged: {error}") from None
+            self._archive = zipfile.ZipFile(self.path)
         return self._archive
 
     def member(self, name: str) -> Any:
         """Return the JSON value of a packed file."""
         info = self.members[name]
-        if info.file_size > _MOST_BYTES:
-            raise DataError(f"{info.filename} of {self.path} would have {info.file_size:,} bytes")
-        if info.compress_type != _ZSTANDARD:
-            try:
-                return json_value(self._opened.read(info))
-            except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-                raise DataError(f"{info.filename} of {self.path} is damaged: {error}") from None
-        with self.path.open("rb") as file:
-            file.seek(info.header_offset)
-            name_size, extra = _HEADER.unpack(file.read(_HEADER.size))
-            file.seek(name_size + extra, 1)
-            packed = file.read(info.compress_size)
-        import pyarrow as pa
+        with self._unpacked(info) as file:
+            content = file.read(info.file_size + 1)
+        if len(content) != info.file_size:
+            raise DataError(f"{name} of {self.path} is damaged: it has another size than was noted")
+        return json_value(content)
 
-        try:
-            unpacked = pa.Codec("zstd").decompress(packed, info.file_size, asbytes=True)
-        except (pa.ArrowException, OSError) as error:
-            raise DataError(f"{info.filename} of {self.path} is damaged: {error}") from None
-        return json_value(unpacked)
+    @contextmanager
+    def _unpacked(self, info: zipfile.ZipInfo) -> Iterator[BinaryIO]:
+        """Open a packed file as a stream. Raises DataError that names it where it is damaged."""
+        damaged = explain_damage(
+            f"{info.filename} of {self.path} is damaged", "copy the log again, or evaluate again"
+        )
+        with damaged, ExitStack() as stack:
+            if info.compress_type != _ZSTANDARD:
+                yield cast(BinaryIO, stack.enter_context(self._opened.open(info)))
+                return
+            with self.path.open("rb") as file:
+                file.seek(info.header_offset)
+                name_size, extra = _HEADER.unpack(file.read(_HEADER.size))
+                file.seek(name_size + extra, 1)
+                packed = file.read(info.compress_size)
+            import pyarrow as pa
+
+            arrow = stack.enter_context(pa.CompressedInputStream(pa.BufferReader(packed), "zstd"))
+            yield BufferedReader(ArrowStream(arrow))
 
 
 @contextmanager
 def expecting(location: object, expected: str) -> Iterator[None]:
     """Raise DataError where the block finds other values at `location` than a program writes."""
-    try:
+    with explain_damage(f"{location} can't be read", expected):
         yield
-    except DataError:
-        raise
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
-        kind = "" if isinstance(error, ValueError) else f"{type(error).__name__} "
-        raise DataError(f"{location} can't be read: {kind}{error}", expected) from error
 
 
 def take_each(

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Final, Literal, NamedTuple
 
 from sage_cli.grading.mathematics.bound import BINDER, rename_bound
 from sage_cli.grading.mathematics.expression import compare, constant, same_equation, same_sum
@@ -31,10 +32,9 @@ from sage_cli.grading.mathematics.numbers import (
     with_point,
     within,
 )
-from sage_cli.grading.mathematics.pieces import Piece, read_pieces, same_pieces
+from sage_cli.grading.mathematics.pieces import read_pieces, same_pieces
 from sage_cli.grading.mathematics.quantities import read_quantity, same_amount, without_unit
 from sage_cli.grading.mathematics.structure import (
-    Solutions,
     Structure,
     all_true,
     as_answer,
@@ -53,6 +53,11 @@ Prove = Callable[[str, str], bool]
 """(gold, answer), normalised, -> True if algebra finds them equal."""
 
 _UNIT_VECTOR = re.compile(r"\\hat\{([ijk])\}")
+NOT_MINE: Final = "not mine"
+"""A rule's answer about texts that it doesn't know: the next rule is asked."""
+Verdict = bool | Literal["not mine"] | None
+"""What a rule says: None if it knows the texts, but only algebra can compare them."""
+
 _NAMES = re.compile(r"\\text ?\{[^{}]*\}|\\[A-Za-z]+|[A-Z]")
 _ANGULAR = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc|cis)")
 _EMPTY = r"\emptyset"
@@ -67,6 +72,7 @@ _ORDER = re.compile(r"([<>≤≥])")
 _SUM = re.compile(r"\\(?:sum|prod)_")
 _UNCOMPUTED = re.compile(r"\\(?:sum|prod|int|lim)(?![a-z])")
 _RATIO = re.compile(r"(\d{1,9}):(\d{1,9})")
+_RATIO_TO = re.compile(r"(?<=\d) ?(?:\\text ?\{ ?to ?\}|to) ?(?=\d)")
 _RATIO_TO_ONE = re.compile(r"\d{1,9}:1")
 _SPAN = re.compile(r"(\d+(?:\.\d+)?(?:-\d+(?:\.\d+)?)+)(.*)", re.ASCII)
 _HYPHEN = re.compile(
@@ -124,59 +130,161 @@ class Equality:
     def equal(self, gold: str, answer: str) -> bool | None:
         """Return True if the normalised answer equals the normalised gold.
 
-        The rules stand in the order of their cost, and the first that knows the gold decides.
+        The first rule of RULES that knows the gold decides. None where only algebra can.
         """
         if not answer or not gold:
             return False
-        if ":" in gold:
-            answer = re.sub(r"(?<=\d) ?(?:\\text ?\{ ?to ?\}|to) ?(?=\d)", ":", answer)
-        if answer == gold or answer.lstrip("+") == gold.lstrip("+"):
-            return True
-        if "mod" in gold + answer and (_MODULUS.search(gold) or _MODULUS.search(answer)):
-            return self._same_residue(gold, answer)
-        if "≈" in gold or "≈" in answer:
-            return self._same_rounded(gold, answer)
-        if (same := self._same_quantity(gold, answer)) is not None:
-            return same
-        pieces = read_pieces(gold) if _BY_CASES.search(gold) else None
-        if pieces is not None:
-            return self._same_pieces(pieces, answer)
-        if BINDER.search(gold) and BINDER.search(answer):
-            gold, answer = rename_bound(gold, answer)
-            if gold == answer:
-                return True
-        if _RATIO_TO_ONE.fullmatch(gold) and answer.isdigit():
-            return False  # 10:1 is no number of things; 2/3 is the ratio 2:3
+        gold, answer = _aligned(gold, answer)
+        for rule in RULES:
+            same = rule.compare(self, gold, answer)
+            if not isinstance(same, str):
+                return same
+        return False
+
+    def deciding_rule(self, gold: str, answer: str) -> str:
+        """Return the name of the rule by which `equal` decides on two normalised texts."""
+        gold, answer = _aligned(gold, answer)
+        rules = (rule for rule in RULES if rule.compare(self, gold, answer) != NOT_MINE)
+        return next(rules).name
+
+    def _same_text(self, gold: str, answer: str) -> Verdict:
+        return True if answer == gold or answer.lstrip("+") == gold.lstrip("+") else NOT_MINE
+
+    def _same_residue(self, gold: str, answer: str) -> Verdict:
+        r"""Compare 5 \pmod 7 with another residue of 7; the modulus may be left out."""
+        if "mod" not in gold + answer or not (_MODULUS.search(gold) or _MODULUS.search(answer)):
+            return NOT_MINE
+        (gold, modulus), (answer, other) = map(_residue, (gold, answer))
+        if modulus == other:
+            numbers = [read_number(split(text, "=")[-1]) for text in (gold, answer)]
+            values = [number.value for number in numbers if number]
+            if len(values) == 2 and (values[0] - values[1]) % modulus == 0:
+                answer = answer[: answer.rfind("=") + 1] + str(values[0])
+        elif (number := read_number(answer)) is None or not 0 <= number.value < (modulus or other):
+            return False
+        return not (modulus and other and modulus != other) and self.equal(gold, answer)
+
+    def _same_rounded(self, gold: str, answer: str) -> Verdict:
+        """Compare a value that stands before ≈ and its decimal, or a decimal alone."""
+        if "≈" not in gold and "≈" not in answer:
+            return NOT_MINE
+        exact, rounded = _exact_and_rounded(gold)
+        value, decimal = _exact_and_rounded(answer)
+        if "≈" in answer and not decimal and _DECIMAL.fullmatch(answer.rpartition("≈")[2]):
+            return False  # isn't the value rounded
+        if rounded:
+            return self.equal(rounded, value or decimal) or (
+                bool(exact) and self.equal(exact, value)
+            )
+        if value or self.tolerance is None:
+            return bool(decimal and value) and self.equal(gold, value)
+        return self.equal(gold, decimal)
+
+    def _same_quantity(self, gold: str, answer: str) -> Verdict:
+        """Return True if the answer is the gold's amount in another unit, as 2500 g for 2.5 kg.
+
+        Other amounts may still be equal by a rule that looks at names and chains.
+        """
+        name, _, last = gold.rpartition("=")
+        quantity = read_quantity(last)
+        if quantity is None:
+            return NOT_MINE
+        *before, last = split(answer, "=")
+        if name and before and is_name(before[0]) and before[0] != name:
+            return NOT_MINE
+        values = [*(member for member in before if not is_name(member)), last]
+        amounts = [read_quantity(member, spoken=True) for member in values]
+        same = [
+            amount and same_amount(quantity, amount, self.question, self.tolerance)
+            for amount in amounts
+        ]
+        return NOT_MINE if None in same else all(same)
+
+    def _same_pieces(self, gold: str, answer: str) -> Verdict:
+        """Compare a function by cases, by its values or row by row."""
+        expected = read_pieces(gold) if _BY_CASES.search(gold) else None
+        if expected is None:
+            return NOT_MINE
+        pieces = read_pieces(answer)
+        if pieces is None:
+            *names, last = split(answer, "=")
+            return all(map(is_name, names)) and same_pieces(expected, last) is True
+        same = same_pieces(expected, pieces)
+        if same is not None or len(pieces) != len(expected):
+            return same is True
+        rows, others = (
+            [f"({piece.value},{piece.condition or 'otherwise'})" for piece in side]
+            for side in (expected, pieces)
+        )
+        return same_items(rows, others, self.equal, _exactly)
+
+    def _same_ratio_to_one(self, gold: str, answer: str) -> Verdict:
+        """Refuse 10 for 10:1, which is no number of things; 2/3 is the ratio 2:3."""
+        return False if _RATIO_TO_ONE.fullmatch(gold) and answer.isdigit() else NOT_MINE
+
+    def _same_number(self, gold: str, answer: str) -> Verdict:
+        """Compare numbers and what stands behind them; no other rule is asked about a number.
+
+        \\frac{a}{b}=2 and xy=2 may be meant as equations, which later rules compare.
+        """
         name, number = _named_number(gold)
-        if number is not None:
-            is_right = self._is_number(name, number, answer)
-            # \frac{a}{b}=2 and xy=2 may be meant as equations, which later rules compare
-            is_equation = not is_symbol(name) or (_PRODUCT.fullmatch(name) and "=" in answer)
-            if is_right or not name or not is_equation or answer.startswith(f"{name}="):
-                return is_right
-        gold, answer = (_EMPTY if _NOTHING.fullmatch(text) else text for text in (gold, answer))
-        if gold == answer:
-            return True
-        if (same := same_wording(gold, answer)) is not None:
-            return same
+        if number is None:
+            return NOT_MINE
+        is_right = self._is_number(name, number, answer)
+        is_equation = not is_symbol(name) or (_PRODUCT.fullmatch(name) and "=" in answer)
+        decides = is_right or not name or not is_equation or answer.startswith(f"{name}=")
+        return is_right if decides else NOT_MINE
+
+    def _same_words(self, gold: str, answer: str) -> Verdict:
+        """Compare words, choices, numerals in a base, times and dates."""
+        same = same_wording(gold, answer)
+        return NOT_MINE if same is None else same
+
+    def _same_span(self, gold: str, answer: str) -> Verdict:
+        """Compare a range, a date or a score: nobody leaves such a sum uncomputed.
+
+        In 5-3 m is m a variable.
+        """
         span, other = (_SPAN.fullmatch(_HYPHEN.sub("-", text)) for text in (gold, answer))
-        # a range, a date, a score: nobody leaves such a sum uncomputed; in 5-3 m is m a variable
-        if span and (unit := read_unit(span[2], spoken=len(span[2]) > 3)) is not None:
-            own = read_unit(other[2], spoken=True) if other and other[1] == span[1] else None
-            return own is not None and same_unit(unit, own)
-        if _REGION.search(gold) or _REGION.search(answer):
-            regions = read_region(gold), read_region(answer)
-            if regions[0] and regions[1]:
-                names = regions[0][1] | regions[1][1]
-                return len(names) < 2 and same_region(regions[0][0], regions[1][0])
-        if (same := self._same_chain(gold, answer)) is not None:
-            return same
+        if span is None or (unit := read_unit(span[2], spoken=len(span[2]) > 3)) is None:
+            return NOT_MINE
+        own = read_unit(other[2], spoken=True) if other and other[1] == span[1] else None
+        return own is not None and same_unit(unit, own)
+
+    def _same_region(self, gold: str, answer: str) -> Verdict:
+        """Compare parts of the real line by their ends."""
+        if not (_REGION.search(gold) or _REGION.search(answer)):
+            return NOT_MINE
+        regions = read_region(gold), read_region(answer)
+        if not regions[0] or not regions[1]:
+            return NOT_MINE
+        names = regions[0][1] | regions[1][1]
+        return len(names) < 2 and same_region(regions[0][0], regions[1][0])
+
+    def _same_chain(self, gold: str, answer: str) -> Verdict:
+        """Compare chains of inequalities, as 0<a<b and b>a>0; others may be equal otherwise."""
+        chains = _ascending(gold), _ascending(answer)
+        if chains[0] is None or chains[1] is None or chains[0][1] != chains[1][1]:
+            return NOT_MINE
+        return all_true(map(self.equal, chains[0][0], chains[1][0])) or NOT_MINE
+
+    def _same_solutions(self, gold: str, answer: str) -> Verdict:
+        """Compare values of several unknowns: without names, or with the same in any order."""
         assigned = read_solutions(gold) if "=" in gold else None
         answered = read_solutions(answer) if "=" in answer else None
         if assigned and (answered or "=" not in answer or "∨" in answer):
-            return self._are_solutions(assigned, answered, answer)
+            names = assigned[0].keys()
+            if answered is None:
+                return "=" not in answer and self.equal(unnamed(assigned, names), answer)
+            return names == answered[0].keys() and self.equal(
+                unnamed(assigned, names), unnamed(answered, names)
+            )
         if answered and "=" not in gold:
             return self.equal(gold, as_answer(answered))
+        return NOT_MINE
+
+    def _same_outermost(self, gold: str, answer: str) -> Verdict:
+        """Compare tuples, sets, lists, matrices by their members, and single values."""
         gold_structure, answer_structure = read_structure(gold), read_structure(answer)
         if (gold_structure.kind == "leaf") != (answer_structure.kind == "leaf"):
             same = self._leaf_beside_structure(gold, answer, gold_structure, answer_structure)
@@ -190,67 +298,6 @@ class Equality:
                 return False
             return all_true(self.equal(gold, item) for item in answer_structure.items)
         return same
-
-    def _same_residue(self, gold: str, answer: str) -> bool | None:
-        r"""Compare 5 \pmod 7 with another residue of 7; the modulus may be left out."""
-        (gold, modulus), (answer, other) = map(_residue, (gold, answer))
-        if modulus == other:
-            numbers = [read_number(split(text, "=")[-1]) for text in (gold, answer)]
-            values = [number.value for number in numbers if number]
-            if len(values) == 2 and (values[0] - values[1]) % modulus == 0:
-                answer = answer[: answer.rfind("=") + 1] + str(values[0])
-        elif (number := read_number(answer)) is None or not 0 <= number.value < (modulus or other):
-            return False
-        return not (modulus and other and modulus != other) and self.equal(gold, answer)
-
-    def _same_rounded(self, gold: str, answer: str) -> bool | None:
-        """Compare a value that stands before ≈ and its decimal, or a decimal alone."""
-        exact, rounded = _exact_and_rounded(gold)
-        value, decimal = _exact_and_rounded(answer)
-        if "≈" in answer and not decimal and _DECIMAL.fullmatch(answer.rpartition("≈")[2]):
-            return False  # isn't the value rounded
-        if rounded:
-            return self.equal(rounded, value or decimal) or (
-                bool(exact) and self.equal(exact, value)
-            )
-        if value or self.tolerance is None:
-            return bool(decimal and value) and self.equal(gold, value)
-        return self.equal(gold, decimal)
-
-    def _same_pieces(self, gold: list[Piece], answer: str) -> bool | None:
-        """Compare a function by cases, by its values or row by row."""
-        pieces = read_pieces(answer)
-        if pieces is None:
-            *names, last = split(answer, "=")
-            return all(map(is_name, names)) and same_pieces(gold, last) is True
-        same = same_pieces(gold, pieces)
-        if same is not None or len(pieces) != len(gold):
-            return same is True
-        rows, others = (
-            [f"({piece.value},{piece.condition or 'otherwise'})" for piece in side]
-            for side in (gold, pieces)
-        )
-        return same_items(rows, others, self.equal, _exactly)
-
-    def _same_quantity(self, gold: str, answer: str) -> bool | None:
-        """Return True if the answer is the gold's amount in another unit, as 2500 g for 2.5 kg.
-
-        False if it is the amount as the question says it, None if this rule doesn't decide.
-        """
-        name, _, last = gold.rpartition("=")
-        quantity = read_quantity(last)
-        if quantity is None:
-            return None
-        *before, last = split(answer, "=")
-        if name and before and is_name(before[0]) and before[0] != name:
-            return None
-        values = [*(member for member in before if not is_name(member)), last]
-        amounts = [read_quantity(member, spoken=True) for member in values]
-        same = [
-            amount and same_amount(quantity, amount, self.question, self.tolerance)
-            for amount in amounts
-        ]
-        return None if None in same else all(same)
 
     def _is_number(self, name: str, gold: Number, answer: str) -> bool:
         """Return True if the answer is the number, once or repeated."""
@@ -286,23 +333,6 @@ class Equality:
             and any(close(exact, value, self.tolerance) for exact in (number.value, number.bare))
             for value in values
         )
-
-    def _same_chain(self, gold: str, answer: str) -> bool | None:
-        """Return True if chains of inequalities are one, as 0<a<b and b>a>0; None of others."""
-        chains = _ascending(gold), _ascending(answer)
-        if chains[0] is None or chains[1] is None or chains[0][1] != chains[1][1]:
-            return None
-        return all_true(map(self.equal, chains[0][0], chains[1][0])) or None
-
-    def _are_solutions(
-        self, gold: Solutions, answered: Solutions | None, answer: str
-    ) -> bool | None:
-        """Return True if values without names, or with the same names in any order, are the gold's."""  # noqa: E501
-        if answered is None:
-            return "=" not in answer and self.equal(unnamed(gold, gold[0]), answer)
-        if gold[0].keys() != answered[0].keys():
-            return False
-        return self.equal(unnamed(gold, gold[0]), unnamed(answered, gold[0]))
 
     def _same_structure(self, gold: Structure, answer: Structure) -> bool | None:
         if gold.name and answer.name and gold.name != answer.name:
@@ -429,6 +459,45 @@ class Equality:
         if _UNCOMPUTED.search(answer) and not _UNCOMPUTED.search(gold):
             return False  # algebra would compute what the answer leaves to do
         return self.prove(*_with_distinct_letters(gold, answer)) if self.prove else None
+
+
+class Rule(NamedTuple):
+    """A rule of equality: its name, and its comparison of two normalised texts."""
+
+    name: str
+    compare: Callable[[Equality, str, str], Verdict]
+
+
+RULES = (
+    Rule("the same text", Equality._same_text),
+    Rule("residues", Equality._same_residue),
+    Rule("a value and its decimal", Equality._same_rounded),
+    Rule("an amount in another unit", Equality._same_quantity),
+    Rule("a function by cases", Equality._same_pieces),
+    Rule("a ratio to one", Equality._same_ratio_to_one),
+    Rule("a number", Equality._same_number),
+    Rule("words, choices, dates", Equality._same_words),
+    Rule("a range or a score", Equality._same_span),
+    Rule("parts of the real line", Equality._same_region),
+    Rule("a chain of inequalities", Equality._same_chain),
+    Rule("solutions of several unknowns", Equality._same_solutions),
+    Rule("structures and values", Equality._same_outermost),
+)
+"""The rules of equality, in the order of their cost and of what they know: the first that knows the
+gold decides, so that 3-4 is a score before anything computes -1, and a number is never anything
+else. The last one knows everything."""
+
+
+def _aligned(gold: str, answer: str) -> tuple[str, str]:
+    """Return both in what is one notation beside the other: ratios, bound names, nothing."""
+    if ":" in gold:
+        answer = _RATIO_TO.sub(":", answer)
+    if BINDER.search(gold) and BINDER.search(answer):
+        gold, answer = rename_bound(gold, answer)
+    return (
+        _EMPTY if _NOTHING.fullmatch(gold) else gold,
+        _EMPTY if _NOTHING.fullmatch(answer) else answer,
+    )
 
 
 def _with_unit_vectors(written: str, gold: str, answer: str) -> tuple[str, str]:

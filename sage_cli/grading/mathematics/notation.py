@@ -6,10 +6,12 @@ At the end are answers that are words, words around an answer, and words that ch
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from html import unescape
 from itertools import pairwise
 from math import gcd, isfinite
+from typing import NamedTuple
 from unicodedata import decimal, normalize
 
 
@@ -212,6 +214,9 @@ _QUANTITY_AND_NEXT = re.compile(
     r"(?: |\\[ ,~])*(?=\d)"
 )
 """The first of the two quantities of 2 hours 30 minutes."""
+_POWER_OF_CODE = re.compile(r"(?<=[\w)}])\*\*(?=[\w({+-])")
+_NEGATIVE_SPACE = re.compile(r"\\!\s*")
+_DEGREES = re.compile(r"\^\s*(?:\{\s*\\circ\s*\}|\\circ(?![A-Za-z])|(?<=\d\^)o(?![A-Za-z]))")
 _DERIVATIVE = re.compile(r"(?<![A-Za-z])(d[A-Za-z]?)/(d[A-Za-z])(?![A-Za-z])")
 _BOX_AFTER_BOX = re.compile(r"\}[\s$]*\\(?:boxed|fbox)")
 _SYSTEM = re.compile(
@@ -270,66 +275,6 @@ def in_digits_of(gold: str, text: str) -> str:
     if gold.isascii() or not _FOREIGN_DIGIT.search(gold):
         return text
     return _FOREIGN_DIGIT.sub(lambda m: str(decimal(m[0])), text)
-
-
-@lru_cache(maxsize=8192)
-def normalise(text: str) -> str:
-    """Return the normal form of a gold or an answer of at most MAX_LENGTH characters."""
-    text = _without_markup(text.rstrip("\\ "))
-    if "Q" in text:
-        text = _PROVED.sub("", text)
-    if _SPECIAL.search(text):
-        text = _special_notation(text)
-    text = (text if text.isascii() else _ascii(text)).replace(";", ", ")
-    text = _ABOUT.sub("≈", text)
-    if text.count(r"\boxed") > 1:
-        text = _BOX_AFTER_BOX.sub(r"},\\boxed", text)
-    if r"\begin" in text:
-        text = _SYSTEM.sub(r"\2", _ROW_END.sub(r"\\\\", text))
-    text = re.sub(r"(?<=[\w)}])\*\*(?=[\w({+-])", "^", text).replace("**", "")
-    text = re.sub(r"\\!\s*", "", _one_line(text)).replace("{,}", ",")
-    text = (
-        text.replace("...", r"\ldots ")
-        .replace("!=", "≠")
-        .replace("<=", "≤")
-        .replace(">=", "≥")
-        .replace("==", "=")
-    )
-    text = re.sub(r"\^\s*(?:\{\s*\\circ\s*\}|\\circ(?![A-Za-z])|(?<=\d\^)o(?![A-Za-z]))", "°", text)
-    if " x" in text:
-        text = _TIMES_POWER.sub(r" * 10", text)
-    if " " in text and len(text) < 100:
-        text = _QUANTITY_AND_NEXT.sub(r"\1, ", text)
-    if "/d" in text:
-        text = _DERIVATIVE.sub(r"\\frac{\1}{\2}", text)
-    if "$" in text:
-        text = _DOLLARS.sub(r"\1\\text{ dollars}", text)
-    text = _COMMAND.sub(_one_command, text).replace("$", "").replace("~", " ")
-    text = unwrapped(_trimmed(text))
-    if "'" in text:
-        text = _APOSTROPHES.sub(lambda m: m[0].replace("'", ""), text)
-    if "," in text and not any(bracket in text for bracket in ("(", "[", r"\{", r"\langle")):
-        text = _GROUPED.sub(lambda m: m[0].replace(",", ""), text)  # 100, 200 stay two numbers
-    text = _TEXT_OF_FUNCTION.sub(_one_function, text)
-    text = _ENDLESS.sub(lambda m: f" {'-' if m[1].lower() != 'positive' else ''}∞", text)
-    text = " ".join(_WORD.sub(_one_word, text).split())  # or patterns try each of many spaces
-    text = _OR.sub("∨", text) if "or" in text else text
-    if "and" in text:
-        parts = _AND.split(text)
-        text = ("⋀" if all(map(_CONDITION.search, parts)) else ",").join(parts)
-    text = _USELESS_SPACE.sub("", " ".join(text.split()))
-    if "∨" in text or ",," in text:
-        text = _COMMAS.sub(lambda m: m[1] or ",", text)
-    text = _SUBSCRIPT.sub(r"_{\1}", _arguments_in_braces(text))
-    text = _CHOOSE.sub(_binomial, text) if "C" in text else text
-    text = unwrapped(unwrapped(_trimmed(text))).replace(r"\{\}", r"\emptyset")
-    if "'" in text and "^" in text:
-        text = _PRIMES.sub(lambda m: (m[1] or "'").replace(" ", ""), text)
-    if text[:1] == "]" or text[-1:] == "[":  # ]0,1[ has its brackets turned outwards
-        text = _OUTWARD_END.sub(")", _OUTWARD_BEGIN.sub("(", text))
-    if pointed := _POINTED.fullmatch(text):
-        text = f"({pointed[1]})"
-    return _trimmed(_SPACED.sub(lambda m: m[0].replace(" ", ""), text))
 
 
 def _without_markup(text: str) -> str:
@@ -421,6 +366,153 @@ def _one_line(text: str) -> str:
         tied = tied or not last.strip("$") or not line.strip("$")
         joined += (" " if tied else ", ") + line
     return joined
+
+
+def _plain_characters(text: str) -> str:
+    return text if text.isascii() else _ascii(text)
+
+
+def _one_notation(text: str) -> str:
+    return _special_notation(text) if _SPECIAL.search(text) else text
+
+
+def _separated_boxes(text: str) -> str:
+    several = text.count(r"\boxed") > 1
+    return _BOX_AFTER_BOX.sub(r"},\\boxed", text) if several else text
+
+
+def _lines_of_system(text: str) -> str:
+    return _SYSTEM.sub(r"\2", _ROW_END.sub(r"\\\\", text))
+
+
+def _stars(text: str) -> str:
+    return _POWER_OF_CODE.sub("^", text).replace("**", "")
+
+
+def _relations(text: str) -> str:
+    return text.replace("!=", "≠").replace("<=", "≤").replace(">=", "≥").replace("==", "=")
+
+
+def _quantities_apart(text: str) -> str:
+    # what is longer is no answer of two quantities, and the pattern is a slow one
+    return _QUANTITY_AND_NEXT.sub(r"\1, ", text) if len(text) < 100 else text
+
+
+def _commands(text: str) -> str:
+    return unwrapped(_trimmed(_COMMAND.sub(_one_command, text).replace("$", "").replace("~", " ")))
+
+
+def _thousands(text: str) -> str:
+    # in brackets, and with a blank as in 100, 200, they stay two numbers
+    in_brackets = any(bracket in text for bracket in ("(", "[", r"\{", r"\langle"))
+    return text if in_brackets else _GROUPED.sub(lambda m: m[0].replace(",", ""), text)
+
+
+def _words(text: str) -> str:
+    text = _ENDLESS.sub(_one_infinity, _TEXT_OF_FUNCTION.sub(_one_function, text))
+    # one blank between two words, or the patterns behind this step try each of many
+    return " ".join(_WORD.sub(_one_word, text).split())
+
+
+def _one_infinity(match: re.Match[str]) -> str:
+    return " ∞" if match[1].lower() == "positive" else " -∞"
+
+
+def _conjunctions(text: str) -> str:
+    # x>1 and x<3 is what both describe, 2 and 3 are two answers
+    parts = _AND.split(text)
+    return ("⋀" if all(map(_CONDITION.search, parts)) else ",").join(parts)
+
+
+def _useless_spaces(text: str) -> str:
+    return _USELESS_SPACE.sub("", " ".join(text.split()))
+
+
+def _commas(text: str) -> str:
+    return _COMMAS.sub(lambda m: m[1] or ",", text)
+
+
+def _braces(text: str) -> str:
+    return _SUBSCRIPT.sub(r"_{\1}", _arguments_in_braces(text))
+
+
+def _without_frame(text: str) -> str:
+    return unwrapped(unwrapped(_trimmed(text))).replace(r"\{\}", r"\emptyset")
+
+
+def _primes(text: str) -> str:
+    return _PRIMES.sub(lambda m: (m[1] or "'").replace(" ", ""), text)
+
+
+def _inward_brackets(text: str) -> str:
+    if text[:1] == "]" or text[-1:] == "[":
+        text = _OUTWARD_END.sub(")", _OUTWARD_BEGIN.sub("(", text))
+    pointed = _POINTED.fullmatch(text)
+    return f"({pointed[1]})" if pointed else text
+
+
+def _thousands_apart(text: str) -> str:
+    return _trimmed(_SPACED.sub(lambda m: m[0].replace(" ", ""), text))
+
+
+class Step(NamedTuple):
+    """A step of the normalisation: its name, a text that it needs, and what it does."""
+
+    name: str
+    mark: str
+    apply: Callable[[str], str]
+
+
+STEPS = (
+    Step("code, quotes, JSON and HTML around the answer", "", _without_markup),
+    Step("Q.E.D.", "Q", partial(_PROVED.sub, "")),
+    Step(r"\over, bold letters, norms, logic, cross products", "", _one_notation),
+    Step("characters that are no ASCII", "", _plain_characters),
+    Step("semicolons separate answers", ";", lambda text: text.replace(";", ", ")),
+    Step("about 3: ~3", r"\sim", partial(_ABOUT.sub, "≈")),
+    Step("a box behind another", r"\boxed", _separated_boxes),
+    Step("lines of a system", r"\begin", _lines_of_system),
+    Step("powers of Python, bold of Markdown", "**", _stars),
+    Step("lines are answers", "\n", _one_line),
+    Step("negative spaces", r"\!", partial(_NEGATIVE_SPACE.sub, "")),
+    Step("commas in braces: 1{,}000", "{,}", lambda text: text.replace("{,}", ",")),
+    Step("dots", "...", lambda text: text.replace("...", r"\ldots ")),
+    Step("relations of code", "=", _relations),
+    Step("degrees", "^", partial(_DEGREES.sub, "°")),
+    Step("3 x 10^8", " x", partial(_TIMES_POWER.sub, " * 10")),
+    Step("2 hours 30 minutes", " ", _quantities_apart),
+    Step("dy/dx", "/d", partial(_DERIVATIVE.sub, r"\\frac{\1}{\2}")),
+    Step("dollars", "$", partial(_DOLLARS.sub, r"\1\\text{ dollars}")),
+    # from here on no command of layout is left, and $ is never money
+    Step("commands", "", _commands),
+    Step("1'000", "'", partial(_APOSTROPHES.sub, lambda m: m[0].replace("'", ""))),
+    Step("1,000", ",", _thousands),
+    Step("words: sin, pi, infinity", "", _words),
+    Step("or", "or", partial(_OR.sub, "∨")),
+    Step("and", "and", _conjunctions),
+    Step("spaces that say nothing", "", _useless_spaces),
+    Step("commas beside or", "∨", _commas),
+    Step("commas beside each other", ",,", _commas),
+    Step("braces of roots and subscripts", "", _braces),
+    Step("subsets: C(n,k)", "C", partial(_CHOOSE.sub, _binomial)),
+    Step("braces around it all, {} for the empty set", "", _without_frame),
+    Step("primes", "'", _primes),
+    Step("]0,1[ has its brackets turned outwards", "", _inward_brackets),
+    # last, because a blank between figures may have separated two answers until here
+    Step("1 000", "", _thousands_apart),
+)
+"""The steps of the normalisation, in this order: each relies on what the earlier ones brought to
+one form. A step whose mark isn't in the text is left out, which makes short answers quick."""
+
+
+@lru_cache(maxsize=8192)
+def normalise(text: str) -> str:
+    """Return the normal form of a gold or an answer of at most MAX_LENGTH characters."""
+    text = text.rstrip("\\ ")
+    for step in STEPS:
+        if step.mark in text:
+            text = step.apply(text)
+    return text
 
 
 def latex(normal: str) -> str:

@@ -77,7 +77,7 @@ class SweepFolder:
 
     @property
     def name(self) -> str:
-        """The sweep's name."""
+        """Name of the sweep."""
         return self.path.name
 
     def require_same(self, settings: Mapping[str, Any]) -> None:

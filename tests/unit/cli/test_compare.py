@@ -287,6 +287,17 @@ def test_questions_that_share_a_story_are_drawn_together(tmp_path, config):
     assert (comparison["problems"], comparison["clusters"]) == (24, 12)
     assert comparison["safe"] is None
     assert any("by clusters (auto): 12 of them, the largest" in note for note in found.notes)
+    guess = tmp_path / "guess.py"
+    guess.write_text(
+        "def chance(question, gold):\n    return 0.25 if 'tale a' in question else 0\n"
+    )
+    guessed = compare_files(config, a, b, (), "1", Silent(), guess=f"{guess}:chance")
+    assert guessed.folder != compare_files(config, a, b, (), "1", Silent()).folder
+    table = guessed.document.tables[0]
+    place = [column.name for column in table.columns].index("guess")
+    assert str(table.rows[0].cells[place]) == "0.021"  # 2 of 24 problems with .25: .0208
+    (comparison,) = guessed.document.data["comparisons"].values()
+    assert comparison["guess"][0] == pytest.approx(0.25 * 2 / 24)
     with pytest.raises(ConfigurationError, match="has no field 'level' to cluster by"):
         compare_files(config, a, b, (), "1", Silent(), cluster="level")
     same = [rows(f"all-{n}.jsonl", n, lambda _: "One phrase of all. " * 3) for n in (5, 2)]

@@ -89,7 +89,8 @@ def viewed(name, why=lambda _: None, **asked):
         answer = Api(root).answer(name, asked)
         if told := why(answer):
             raise SageError(told)
-        timeless = {name: {**answer[name], "changed": None}} if name in answer else {}
+        shown = answer.get(name)
+        timeless = {name: {**shown, "changed": None}} if isinstance(shown, dict) else {}
         return {**answer, **timeless}
 
     return read
@@ -118,6 +119,7 @@ KINDS = {
     "configuration": (f"{RUN}/config.json", passk),
     "records": (f"{RUN}/metrics.jsonl", SHOWN),
     "records in the view": (f"{RUN}/metrics.jsonl", RUN_IN_VIEW),
+    "records in the table of runs": (f"{RUN}/metrics.jsonl", viewed("runs")),
     "rollouts": (f"{RUN}/rollouts.jsonl", viewed("rollouts", run=RUN)),
     "ledger": (f"{RUN}/ledger/steps-*", viewed("ledger", run=RUN)),
     "evaluation": (f"{RUN}/evaluations/*.json", SHOWN),

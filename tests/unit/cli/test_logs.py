@@ -160,6 +160,21 @@ def test_answers_by_likelihood_are_compared_and_not_imported(sage, answer):
     assert not Path("runs/theirs").exists()
 
 
+def test_samples_of_other_programs_share_no_random_numbers(sage, answer):
+    """Sorted by correctness, as some programs log them, they would seem to, sample by sample."""
+    problems = [(str(i), f"1+{i}=?", str(i + 1)) for i in range(12)]
+    for side, right in (("a", "11110000"), ("b", "11000000")):
+        own(f"{side}.jsonl", problems, right)
+        assert sage("samples", "import", f"{side}.jsonl", "--as", side).code == 0
+    by_name = answer("compare", "a", "b", "--k", "1,4")["comparisons"]
+    by_file = answer("compare", "a.jsonl", "b.jsonl", "--k", "1,4")["comparisons"]["counts"]
+    (by_name,) = by_name.values()
+    assert by_name["difference"] == pytest.approx(by_file["difference"])
+    assert by_name["p"] == pytest.approx(by_file["p"])
+    said = sage("compare", "a", "b", "--k", "1,4", "--notes").words
+    assert "random numbers" not in said
+
+
 def test_scores_that_differ_are_told(sage, answer):
     both = {"metrics": ["strict", "loose"], "strict": 1.0, "loose": 0.0}
     words = ("compare", inspect("i.json", FOUR, [1]), lm_eval("a.jsonl", FOUR, **both))

@@ -4,8 +4,9 @@ import json
 
 import numpy as np
 import pytest
+from shown_runs import SETTINGS, by_chance, stored_run
 
-from sage_cli.cli.power import power, whole_numbers
+from sage_cli.cli.power import power, power_over_seeds, whole_numbers
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.counted_files import passk_of_files, read_counted_files
@@ -103,3 +104,76 @@ def test_k_chooses_what_the_table_shows_and_the_curve_has_every_k(tmp_path):
     assert "| 1 |" in shown
     assert "| 2 |" not in shown
     assert "| 32 |" in shown
+
+
+def several(folder, deviations=(-0.1, 0.0, 0.1)):
+    """Files of counts of one method's runs, whose seeds move all problems by so many logits."""
+    generator, names = np.random.default_rng(3), []
+    logit_P = generator.normal(-1, 1.5, 40)
+    for place, shift in enumerate(deviations):
+        right = generator.binomial(64, 1 / (1 + np.exp(-logit_P - shift)))
+        file = folder / f"run-{place}.csv"
+        file.write_text("problem,n,c\n" + "".join(f"p{i},64,{c}\n" for i, c in enumerate(right)))
+        names.append(str(file))
+    return names
+
+
+def test_numbers_of_training_seeds_against_smallest_differences(evaluation, tmp_path):
+    asked = {"training_seeds": "2,4,8", "problems": "40,400", "k": "1,8"}
+    report = power_over_seeds(evaluation, several(tmp_path), Silent(), **asked)
+    designs = json.loads((report.folder / "power.json").read_text())["designs"]
+    smallest = {(one["training_seeds"], one["problems"]): one["smallest"] for one in designs}
+    assert list(smallest) == [(s, p) for s in (2, 4, 8) for p in (40, 400)]
+    assert smallest[2, 40][0] > 3 * smallest[4, 40][0] > 3 * smallest[8, 40][0]
+    assert smallest[4, 400][0] < smallest[4, 40][0]
+    assert {one["seeds"] for one in designs} == {"their own"}
+    notes = " ".join(report.document.notes)
+    assert "runs of one method: the other is taken to vary alike" in notes
+    assert "rests on 3 training runs of a side" in notes
+
+
+def test_one_run_needs_a_deviation(evaluation, tmp_path):
+    (one,) = several(tmp_path, (0.0,))
+    with pytest.raises(ConfigurationError, match="--from has 1 run of a method") as caught:
+        power_over_seeds(evaluation, [one], Silent(), training_seeds="4")
+    assert "--seed-deviation 0.02" in caught.value.next_step
+    found = power_over_seeds(evaluation, [one], Silent(), training_seeds="4", deviation=0.02)
+    own, paired = found.document.data["designs"]
+    assert "correlation 0.8 (assumed)" in paired["seeds"]
+    # seeds alone: 2 x .02^2 / 4 = .0002 of both sides, a root of .0141; t[.975] + t[.8] with 3
+    # degrees of freedom is 3.18 + .98
+    assert own["smallest"][0] > 4.16 * 0.0141
+    assert paired["smallest"][0] < 0.6 * own["smallest"][0]
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (("--training-seeds", "4"), "needs runs that say how much training seeds vary"),
+    (("--from", "a,b"), "--from a,b is about training seeds, and --training-seeds is missing"),
+    (("--seed-deviation", "0.1"), "--training-seeds is missing"),
+    (("x.csv", "--training-seeds", "4", "--from", "a,b"), "'x.csv' isn't read"),
+    (("--training-seeds", "4", "--from", "a,b", "--samples", "64"), "'--samples 64' isn't read"),
+    (("--training-seeds", "4", "--from", "a,b", "--seeds", "2"), "'--seeds 2' isn't read"),
+])  # fmt: skip
+def test_options_about_training_seeds_go_together(sage, words, said):
+    sage("power", *words).refused(said)
+
+
+def test_runs_of_two_methods_with_the_same_seeds_are_paired(tmp_path):
+    root, names = tmp_path / "runs", []
+    for method, kl in enumerate(("reverse", "none")):
+        for seed in range(3):
+            right = 5 - 2 * method + (seed > 0)
+            settings = {"rl": {"algo": "dapo"}, "anchor": {"kl": kl}}
+            run = stored_run(root, kl, f"{method}{seed}", by_chance(right), settings=settings)
+            run.note(seed=seed, parent_weights="weights", data=["rows"])
+            names.append(run.id)
+    config = load(("tiny",), {**SETTINGS}, [f"run.root={root}"]).config
+    asked = {"training_seeds": "3", "k": "1"}
+    found = power_over_seeds(Evaluation(config), names, Silent(), **asked).document
+    assert [row["seeds"] for row in found.data["designs"]] == ["paired", "their own"]
+    paired, own = (row["smallest"][0] for row in found.data["designs"])
+    assert paired < own  # both sides have the same seeds' effects
+    assert any("correlates 1.00 to 1.00" in note for note in found.notes)
+    other = stored_run(root, "x", "9", by_chance(2), settings={"rl": {"algo": "grpo"}}).id
+    with pytest.raises(ConfigurationError, match="runs of 3 methods"):
+        power_over_seeds(Evaluation(config), [*names, other], Silent(), **asked)

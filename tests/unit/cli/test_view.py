@@ -1,15 +1,18 @@
 """`sage view` on the command line: what a name means, mistakes, and what it loads."""
 
 import json
+import os
+import pty
 import socket
 import stat
+import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 from shown_runs import shown_runs
 
-from sage_cli.cli.view import named
+from sage_cli.cli.view import each_enter, named
 from sage_cli.errors import StoreError
 
 
@@ -64,6 +67,39 @@ def test_a_folder_that_is_not_there_or_of_others_and_a_port_that_is_taken_are_na
         other.listen()
         port = str(other.getsockname()[1])
         view("--runs", tmp_path, "--port", port, "--no-open").refused(port, "--port")
+
+
+LISTENING = """
+from sage_cli.cli.view import each_enter
+print("ready", flush=True)
+each_enter(lambda: print("called", flush=True))
+print("ended", flush=True)
+"""
+
+
+def test_each_enter_in_the_terminal_is_heard():
+    process, terminal = pty.fork()
+    if process == 0:
+        os.execv(sys.executable, [sys.executable, "-c", LISTENING])
+    with os.fdopen(terminal, "rb", buffering=0) as screen:
+
+        def until(word):
+            text = b""
+            while word not in text:
+                text += screen.read(64)
+
+        until(b"ready")
+        for _ in range(2):
+            os.write(terminal, b"\n")
+            until(b"called")
+        os.write(terminal, b"\x04")  # Ctrl-D
+        until(b"ended")
+    os.waitpid(process, 0)
+
+
+def test_where_there_is_no_terminal_nothing_is_waited_for():
+    with Path(os.devnull).open() as nothing:
+        each_enter(pytest.fail, nothing.fileno())
 
 
 def test_a_browser_is_opened_unless_told_otherwise(view, tmp_path, monkeypatch):

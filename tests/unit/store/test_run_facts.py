@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sage_cli.json_value import leaves
+from sage_cli.store.files import END_BYTES
 from sage_cli.store.run import Run, Runs
 from sage_cli.store.run_facts import (
     Entry,
@@ -145,6 +146,21 @@ def test_what_is_whole_is_read_once(tmp_path, monkeypatch):
     assert RunFacts.listed(run).settings == {"rl.steps": 1}
     # the records are compared with the manifest's hash if they are read whole
     assert sorted(names) == ["config.json", "manifest.json", "manifest.json", "metrics.jsonl"]
+
+
+def test_the_last_record_of_a_long_file_is_compared_with_what_its_training_left(tmp_path, caplog):
+    """The table of the view reads the ends of 20,000 files alone."""
+    run = Run(tmp_path / "rl-dapo-01234567")
+    with run.recording({"rl": {"steps": 1}}, kind="rl", parent=None, seed=1):
+        for step in range(1, 401):
+            run.metrics.append({"step": step, "reward": 0.25})
+    assert run.metrics.path.stat().st_size > 2 * END_BYTES
+    assert RunFacts.listed(run).figures == {"step": 400, "reward": 0.25}
+    assert caplog.messages == []
+    text = run.metrics.path.read_text()
+    run.metrics.path.write_text(text[:-4] + "7" + text[-3:])  # 0.25 becomes 0.75
+    assert RunFacts.listed(run).figures == {"step": 400, "reward": 0.75}
+    assert caplog.messages == [f"{run.metrics.path} has been changed since its training ended"]
 
 
 CONFIG = {"rl": {"a": {"b": [1, {"c": ',\n  "x": 1'}]}, "d": None}, "guide": {}, "methods": {}}

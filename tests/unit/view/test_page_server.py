@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -56,11 +57,24 @@ def test_the_token_admits_to_the_page_alone(stranger, where):
     assert stranger.get("/?token=the-token").status_code == 200  # it isn't used up
 
 
-IDLE = """
+def test_another_token_admits_another_browser(shown):
+    access = Access(*ACCESS)
+    app = application(shown, access)
+    first, second, third = (TestClient(app, base_url=HERE) for _ in range(3))
+    assert first.get("/?token=the-token").status_code == 200
+    access.invite()
+    assert f"{HERE}/?token={access.token}" == access.address
+    assert second.get("/?token=the-token").status_code == 403  # the earlier one is used up
+    assert second.get(f"/?token={access.token}").status_code == 200
+    assert (first.get("/").status_code, second.get("/").status_code) == (200, 200)
+    assert third.get(f"/?token={access.token}").status_code == 403
+
+
+SERVER = """
 import resource, socket, sys
 from pathlib import Path
 from sage_cli.view import page_server
-resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[2]), int(sys.argv[2])))
 listening = page_server.bound(None)
 print(listening.getsockname()[1], flush=True)
 access = page_server.Access(listening.getsockname()[1], "the-token")
@@ -68,10 +82,35 @@ page_server.serve(page_server.application(Path(sys.argv[1]), access), listening)
 """
 
 
-def test_idle_connections_of_others_lock_nobody_out(shown):
-    server = subprocess.Popen([sys.executable, "-c", IDLE, str(shown)], stdout=subprocess.PIPE)
+def serving(shown, files):
+    """A server that may have so many files open, and its port."""
+    words = [sys.executable, "-c", SERVER, str(shown), str(files)]
+    server = subprocess.Popen(words, stdout=subprocess.PIPE)
     assert server.stdout is not None
-    port = int(server.stdout.readline())
+    return server, int(server.stdout.readline())
+
+
+def test_three_hundred_clients_at_once_are_all_answered(shown):
+    server, port = serving(shown, files=1024)
+    asked = f"GET /api/runs HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n"
+    clients = []
+    try:
+        os.kill(server.pid, signal.SIGSTOP)  # so that all have come before the first is read
+        for _ in range(300):
+            clients.append(socket.create_connection(("127.0.0.1", port), timeout=60))
+            clients[-1].sendall(asked.encode())
+        os.kill(server.pid, signal.SIGCONT)
+        answers = {client.recv(12) for client in clients}
+        assert answers == {b"HTTP/1.1 403"}  # they have no key
+    finally:
+        server.kill()
+        server.wait()
+        for client in clients:
+            client.close()
+
+
+def test_idle_connections_of_others_lock_nobody_out(shown):
+    server, port = serving(shown, files=256)
     idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(300)]
     try:
         idle[0].sendall(b"GET / HTTP/1.1\r\n")  # nor does half a request

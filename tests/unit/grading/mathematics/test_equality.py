@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sage_cli.grading.mathematics.equality import Equality
+from sage_cli.grading.mathematics.equality import RULES, Equality
 from sage_cli.grading.mathematics.notation import normalise
 from sage_cli.grading.mathematics.numbers import read_number
 
@@ -158,3 +158,31 @@ def test_golds_that_are_no_numbers_are_told_apart_without_algebra(facts):
 def test_other_letters_are_refused_where_values_are_unknown(gold, answer):
     assert Equality()(gold, answer) is False
     assert Equality()(gold, gold.replace(" ", "  ") + "+0") is None
+
+
+DECIDED = [
+    # the rule that decides, a gold, an answer, and what it says
+    ("the same text", "x+1", "x+1", True),
+    ("residues", r"5 \pmod 7", r"12 \pmod 7", True),
+    ("a value and its decimal", r"\sqrt2", r"\sqrt2 \approx 1.414", True),
+    ("an amount in another unit", r"2.5\text{ kg}", "2500 g", True),
+    ("a function by cases", r"\begin{cases}x & x>0\\ -x & x\le 0\end{cases}", "|x|", True),
+    ("a ratio to one", "10:1", "10", False),
+    ("a number", "27", "28", False),
+    ("words, choices, dates", r"\text{Tuesday}", "tuesday", True),
+    ("a range or a score", "5-7", "-2", False),
+    ("parts of the real line", "(2, 3)", "2<x<3", True),
+    ("a chain of inequalities", "0<a<b", "b>a>0", True),
+    ("solutions of several unknowns", "p=5, q=2", "q=2, p=5", True),
+    ("structures and values", "2x+1", "1+2x", True),
+]
+
+
+@pytest.mark.parametrize(("rule", "gold", "answer", "same"), DECIDED)
+def test_each_rule_decides_what_it_knows(rule, gold, answer, same):
+    equality, texts = Equality(), (normalise(gold), normalise(answer))
+    assert (equality.deciding_rule(*texts), equality.equal(*texts)) == (rule, same)
+
+
+def test_every_rule_has_an_example():
+    assert [rule.name for rule in RULES] == [rule for rule, *_ in DECIDED]

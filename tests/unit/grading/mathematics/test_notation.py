@@ -2,7 +2,7 @@
 
 import pytest
 
-from sage_cli.grading.mathematics.notation import is_name, is_quantity, is_symbol, normalise
+from sage_cli.grading.mathematics.notation import STEPS, is_name, is_quantity, is_symbol, normalise
 
 SYMBOLS = ["x", "x_1", "a_{37}", "f(3)", "AB", "y'", r"\alpha", r"\angle ABC", r"\sin A"]
 QUANTITIES = [
@@ -179,3 +179,14 @@ def test_words_are_paid_until_one_changes_the_answer(grader, gold, right, wrong)
     assert {grade.status for grade in grades} <= {"right", "wrong", "unparseable"}
     paid = [a for a, grade in zip(answers, grades, strict=True) if grade.status == "right"]
     assert paid == [gold, *right]
+
+
+def test_a_step_without_its_mark_changes_nothing():
+    texts = [
+        "27", r"\frac{1}{2}", "x^2 - 1, 3", "(1,2] or 5", r"\text{Tuesday}", "2 hours 30 minutes",
+        "1 000", r"\sqrt 2 \approx 1.4", "it's 3", r"\begin{cases}x\\y\end{cases}", "a\nb", "dy/dx",
+    ]  # fmt: skip
+    for step in STEPS:
+        unmarked = [text for text in texts if step.mark not in text]
+        assert [step.apply(text) for text in unmarked] == unmarked, step.name
+    assert len({step.name for step in STEPS}) == len(STEPS)
