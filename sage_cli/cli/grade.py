@@ -300,7 +300,7 @@ def _read(path: Path) -> Iterator[Item | Malformed]:
     try:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
-        raise DataError(f"can't read {path}: {error.strerror}") from error
+        raise DataError(f"{path} cannot be read: {error.strerror}", "check the path") from error
     for number, line in enumerate(lines, 1):
         if line.strip():
             yield from _row(number, line)

@@ -122,8 +122,8 @@ def load_training_problems(data: DataSection) -> list[Problem]:
     if pair := two_golds(problems):
         first, second = pair
         log.warning(
-            "%s has one question with two golds, and one of them pays for a wrong answer: %s says "
-            "%s, %s says %s", source.name, first.id, first.gold, second.id, second.gold
+            "%s has a question with two reference answers, one of which rewards a wrong answer: "
+            "%s says %s, %s says %s", source.name, first.id, first.gold, second.id, second.gold
         )  # fmt: skip
     chosen = [p for p in problems if not source.numeric_only or is_number(p.golds[0])][
         : source.limit

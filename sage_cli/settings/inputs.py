@@ -28,7 +28,7 @@ def _attention(name: str | None) -> str | None:
     raise ValueError(
         (
             f"'{name}' is neither an attention implementation of Transformers nor a Hub "
-            "kernel (ORG/KERNEL). Valid names: "
+            "kernel (ORG/KERNEL); known: "
         )
         + ", ".join(ATTENTIONS)
     )

@@ -112,7 +112,7 @@ def _names(group: str, read: Callable[..., Any], _path: tuple[str, ...]) -> tupl
 def require_name(kind: str, name: str, names: Sequence[str]) -> None:
     """Raise ValueError, which lists those there are, where no `kind` is called `name`."""
     if name not in names:
-        raise ValueError(f"unknown {kind} '{name}'; valid names: {', '.join(names)}")
+        raise ValueError(f"unknown {kind} '{name}'; known: {', '.join(names)}")
 
 
 def is_to_be_checked(info: ValidationInfo, group: str) -> bool:

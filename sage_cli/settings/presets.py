@@ -184,7 +184,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     try:
         values = deepcopy(_parsed(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
-        raise ConfigurationError(f"there is no file {path}") from None
+        raise ConfigurationError(f"there is no file {path}", "check the path") from None
     except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
         reason = " ".join(str(error).split())
         raise ConfigurationError(f"{path} can't be read as YAML: {reason}") from None

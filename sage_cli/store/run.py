@@ -527,7 +527,7 @@ class Runs:
         if (run := run_of(Path(name))) is not None:
             return run
         if "/" in name or name.startswith("."):
-            absent = "is no run's" if Path(name).exists() else "isn't there"
+            absent = "is not a run" if Path(name).exists() else "does not exist"
             raise StoreError(
                 f"the folder {name} {absent}",
                 "give a run's ID (`sage runs list`), or the folder of a run or a model",

@@ -110,7 +110,7 @@ def _known(given: dict[str, Any]) -> dict[str, Any]:
     """Return the settings. Raises ValueError for one that there is not."""
     if unknown := [key for key in given if setting(key) is None]:
         names = ", ".join(settings())
-        raise ValueError(f"there is no setting '{unknown[0]}'; valid names: {names}")
+        raise ValueError(f"there is no setting '{unknown[0]}', known: {names}")
     return given
 
 

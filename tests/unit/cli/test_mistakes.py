@@ -59,8 +59,8 @@ MISTAKES = [
     ("passk / eval", "--k 512", "pass@512 is undefined with 256 samples", "--n 512"),
     ("passk", "--n 64 --k 1..256", "pass@256 is undefined with 64 samples"),
     ("passk", "--n 64 --set evaluation.k=1..256", "pass@256 is undefined with 64 samples"),
-    ("passk / eval", "--k 1 8 64", "8 64 stands beside --k 1", "--k 1,8,64"),
-    ("rl", "--steps -3", "`sage config explain rl.steps` says what it takes"),
+    ("passk / eval", "--k 1 8 64", "8 64 after --k 1 would be read as a run", "--k 1,8,64"),
+    ("rl", "--steps -3", "`sage config explain rl.steps` explains it"),
     ("compare", "{files}/a.csv {files}/a.csv", "is on both sides of the comparison"),
     ("compare", "{files}/a.csv,{files}/a.csv {files}/c.csv", "there is no file"),
     ("compare", "{files}/a.csv {files}/b.csv", "c = 5 is more than n = 4"),
@@ -89,7 +89,7 @@ MISTAKES = [
     ("rl", f"{TWO} {{files}}/gone.yaml", "there is no file"),
     ("rl", "--accelerate ddp", "rl.processes is 1", "--processes N"),
     ("rl", "--init nothing", "there is no run 'nothing'"),
-    ("rl --init / passk / runs show", "./my-llama", "the folder ./my-llama isn't there", "its id"),
+    ("rl --init / passk / runs show", "./my-llama", "folder ./my-llama does not exist", "run's ID"),
     ("sweep", "--space tau,roh", "no search space 'tau,roh'", "tau-rho"),
     ("sweep", "--space {files}/wrong.yaml", "'parameters' is missing", "is written as"),
     ("sweep", "--guide token", "needs guide branch", "--guide branch"),
@@ -137,7 +137,7 @@ def test_a_card_without_its_size_or_a_dry_run_is_refused(sage, gpu):
 )  # fmt: skip
 def test_a_broken_line_is_named_before_anything_is_trained(sage, files, fault, words):
     typed = sage(*shlex.split(f"{words}{files}/{fault}.jsonl"))
-    refused(typed, f"{fault}.jsonl, line 7" if fault == "json" else "row.jsonl, line 7: gold holds")
+    refused(typed, f"{fault}.jsonl, line 7" if fault == "json" else "row.jsonl, line 7: gold is")
 
 
 @pytest.mark.parametrize("command", ["passk", "eval"])
@@ -160,7 +160,7 @@ class Mine:
     ("group", "object_", "words", "said"),
     [
         ("guides", Mine, "--guide mine",
-         "guide 'mine' (package:Mine) is no subclass of sage_cli.guides.guide.Guide"),
+         "guide 'mine' (package:Mine) is not a subclass of sage_cli.guides.guide.Guide"),
         ("methods", lambda inputs: None, "--algo mine --set rl.scale=2", "has no settings class"),
         ("methods", ImportError("no numbers"), "--algo mine",
          "method 'mine' (package:Mine) can't be imported: ImportError: no numbers"),

@@ -69,7 +69,7 @@ def test_two_files_of_the_same_problems_are_compared(sage, answer, theirs):
     # sage's judge looks between tags, where the samples of another program have nothing
     unread = sage(*typed, "--set", "grading.judge=math", "--set", "grading.extract=tags").words
     assert "ours on runs/theirs/problems.jsonl, evaluation seed 0: 3 unparseable" in unread
-    sage("compare", "theirs", "ours").refused("9 of the samples asked for are not in it")
+    sage("compare", "theirs", "ours").refused("9 of the requested samples are not in it")
 
 
 def test_the_stored_configuration_names_no_other_file_and_may_be_moved(answer, theirs):
@@ -127,7 +127,7 @@ def test_what_imported_samples_lack_is_named(sage):
     sage("analyze", "lengths", "theirs").refused("have no token counts")
     write("mine.jsonl", {"question": "q", "completion": "a", "correct": True})
     sage("samples", "import", "mine.jsonl", "--as", "mine")
-    sage("grade", "mine.jsonl").refused("has no golds")
+    sage("grade", "mine.jsonl").refused("has no reference answers")
     sage("passk", "mine", "--set", "grading.judge=math").refused(
         "have no reference answer, so that"
     )

@@ -74,7 +74,7 @@ def test_its_own_guide_with_other_numbers_and_another_guide(sage, answer, run):
 def test_mistakes_are_named(sage, run):
     trained = run("guide.name=token")
     for words, said in (
-        ("rl-x --tau 1", "guide.tau belongs to the branch and"),
+        ("rl-x --tau 1", "guide.tau has an effect only with the branch and"),
         ("rl-x --guide brunch", "(did you mean branch?)"),
         ("nobody", "there is no run 'nobody'"),
     ):

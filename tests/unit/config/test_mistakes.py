@@ -28,7 +28,7 @@ PRETRAINED = "model.kind=pretrained "
         ("guide.name=brnch", "guide.name is 'brnch'; it can be branch, none, random, rapo, "
          "shuffled, token (did you mean branch?)"),
         ("data.sft.fields.qestion=a", "data.sft.fields has no 'qestion' (did you mean question?)"),
-        ("guide.tau=1", "guide.tau belongs to the branch and shuffled guides"),
+        ("guide.tau=1", "guide.tau has an effect only with the branch and shuffled guides"),
         ("model.path=a", "model.path needs model.kind=pretrained"),
         ("model.kind=scrath", "model.kind is 'scrath'; it can be pretrained, scratch (did you mea"),
         ("rl.steps=0", "rl.steps is 0: input should be greater than or equal to 1"),

@@ -53,7 +53,7 @@ def test_data_folders_are_named_by_the_environment_and_copies_are_whole(tmp_path
     aime(tmp_path)
     monkeypatch.setenv("SAGE_DATA", str(tmp_path))
     assert len(load_problems("aime", DataSection())) == 60
-    with pytest.raises(DataError, match="isn't there"):
+    with pytest.raises(DataError, match="does not exist"):
         load_problems("aime", DataSection(root=tmp_path / "elsewhere"))
     with pytest.raises(DataError, match="aime24 has 29 problems where 30 are expected"):
         load_problems("aime", aime(tmp_path, count_2024=29))
@@ -125,14 +125,14 @@ GOOD = '{"question": "q", "gold": "1"}\n'
     ("csv", 'question,gold\nq,1\n"q,2\nr,3\n', "line 3, isn't CSV: unexpected end of data"),
     ("csv", 'question,gold\n"q" x,2\n', "line 2, isn't CSV"),
     ("csv", "question,gold,gold\nq,1,2\n", "names a column twice: question, gold, gold"),
-    ("csv", "question,gold\n\nq,\n", "line 3 has no gold answer (column gold)"),
+    ("csv", "question,gold\n\nq,\n", "line 3 has no reference answer (column gold)"),
     ("csv", "question,answer\nq,1\n", "has no column 'gold'"),
     ("csv", "question,gold\n", "contains no problems"),
     ("csv", "", "contains no problems"),
     ("jsonl", GOOD + '{"question": "q", "gold"\n', "line 2, isn't JSON"),
     ("jsonl", GOOD + "\n" + "[1]\n", "line 3, is a JSON list"),
-    ("jsonl", GOOD + '{"question": "q", "gold": null}\n', "line 2 has no gold answer (column g",),
-    ("jsonl", GOOD + '{"question": "q", "gold": " "}\n', "line 2 has no gold answer"),
+    ("jsonl", GOOD + '{"question": "q", "gold": null}\n', "line 2 has no reference answer (col"),
+    ("jsonl", GOOD + '{"question": "q", "gold": " "}\n', "line 2 has no reference answer"),
     ("jsonl", GOOD + '{"question": "", "gold": "1"}\n', "line 2 has no question (column quest"),
     ("jsonl", GOOD + '{"question": "q", "golds": "1"}\n', "did you mean 'golds'?"),
     ("jsonl", '{"qeustion": "q", "gold": "1"}\n', "did you mean 'qeustion'?"),

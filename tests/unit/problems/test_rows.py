@@ -103,22 +103,22 @@ def test_each_row_is_read_by_its_own_form(tmp_path, rows, problems):
 
 
 @pytest.mark.parametrize(("row", "complaint"), [
-    ({"question": "q", "gold": ["7", "seven"]}, "line 2: gold holds the list ['7', 'seven']"),
-    ({"question": "q", "gold": {"value": 7}}, "line 2: gold holds the dict {'value': 7}"),
-    ({"question": "q", "gold": [{"value": 7}]}, "gold holds the dict"),
-    ({"question": "q", "gold": [{"type": "image", "text": "7"}]}, "gold holds the dict"),
-    ({"question": "q", "gold": float("nan")}, "line 2 has no gold answer"),
-    ({"question": "q", "gold": float("inf")}, "line 2 has no gold answer"),
-    ({"question": "q", "gold": []}, "gold holds the list []"),
-    ({"question": ["a", "b"], "gold": "7"}, "line 2: question holds the list ['a', 'b']"),
-    ({"question": {"text": "a"}, "gold": "7"}, "question holds the dict {'text': 'a'}"),
-    ({"question": str([SYSTEM, USER]), "gold": "7"}, "question holds chat turns written"),
-    ({"question": json.dumps([USER]), "gold": "7"}, "question holds chat turns written"),
-    ({"question": json.dumps(shared_gpt(USER)), "gold": "7"}, "question holds chat turns written"),
+    ({"question": "q", "gold": ["7", "seven"]}, "line 2: gold is the list ['7', 'seven']"),
+    ({"question": "q", "gold": {"value": 7}}, "line 2: gold is the dict {'value': 7}"),
+    ({"question": "q", "gold": [{"value": 7}]}, "gold is the dict"),
+    ({"question": "q", "gold": [{"type": "image", "text": "7"}]}, "gold is the dict"),
+    ({"question": "q", "gold": float("nan")}, "line 2 has no reference answer"),
+    ({"question": "q", "gold": float("inf")}, "line 2 has no reference answer"),
+    ({"question": "q", "gold": []}, "gold is the list []"),
+    ({"question": ["a", "b"], "gold": "7"}, "line 2: question is the list ['a', 'b']"),
+    ({"question": {"text": "a"}, "gold": "7"}, "question is the dict {'text': 'a'}"),
+    ({"question": str([SYSTEM, USER]), "gold": "7"}, "contains chat turns that are"),
+    ({"question": json.dumps([USER]), "gold": "7"}, "contains chat turns that are"),
+    ({"question": json.dumps(shared_gpt(USER)), "gold": "7"}, "contains chat turns that are"),
     ({"question": [SYSTEM, ANSWER], "gold": "7"}, "question contains no turn of the user"),
     ({"question": shared_gpt(SYSTEM, ANSWER), "gold": "7"}, "question contains no turn of"),
     ({"question": [parts("What?", type="image_url", image_url="x")], "gold": "7"},
-     "line 2: question.-1.content holds the list"),
+     "line 2: question.-1.content is the list"),
 ])  # fmt: skip
 def test_what_is_no_text_is_named_by_line_and_path(tmp_path, row, complaint):
     file = written(tmp_path, {"question": "1+1=?", "gold": "2"}, row)
@@ -182,7 +182,7 @@ def test_the_columns_to_name_are_those_that_usually_hold_them(tmp_path, columns,
         load_problems(str(file), DataSection())
     assert "did you mean" not in refused.value.cause
     assert f"fields.question={question} --set" in str(refused.value.next_step)
-    assert f"fields.gold={gold} " in str(refused.value.next_step)
+    assert f"fields.gold={gold}." in str(refused.value.next_step)
 
 
 AT_THE_END = {"messages": [USER], "answer": "4"}
