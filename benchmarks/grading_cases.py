@@ -1,6 +1,6 @@
 """Answers that people decided on: how many wrong ones are rewarded, how many correct ones refused.
 
-    python benchmarks/grading_cases.py ../shared/grading/cases*.jsonl
+    python benchmarks/grading_cases.py $SAGE_DATA/../grading/cases*.jsonl
 
 A file has one case a line: `gold`, `right`, and `text` or `completion` (or `answer`, which is put
 into \\boxed{}); where they differ from the default also `extract`, `tolerance`, `judge`, `question`

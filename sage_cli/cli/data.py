@@ -16,6 +16,7 @@ from sage_cli.cli.console import Live, console, doing, emit, show_report
 from sage_cli.errors import ConfigurationError, SageError
 from sage_cli.problems.data_set import DataSet, Group
 from sage_cli.problems.load import load_problems, read_problems
+from sage_cli.problems.misprints import known_misprints
 from sage_cli.problems.overlap import duplicates, find_overlap
 from sage_cli.problems.registry import ENTRIES, Entry, find, require_known_revisions
 from sage_cli.problems.sources import local_files
@@ -80,6 +81,7 @@ def show(
     with doing(f"reading {name}"):
         problems = read_problems(name, config.data, config.evaluation.fields)
         repeated = [[problem.id for problem in group] for group in duplicates(problems)]
+    misprints = known_misprints(problems)
     columns = sorted({column for problem in problems for column in problem.meta} - {"origin"})
     origins = list(dict.fromkeys(str(p.meta.get("origin", "generated")) for p in problems))
     if json:
@@ -89,6 +91,10 @@ def show(
             "columns": columns,
             "origins": origins,
             "repeated": repeated,
+            "misprints": [
+                {"problem": problem.id, "name": m.name, "wrong": m.wrong, "source": m.source}
+                for problem, m in misprints
+            ],
             "first": problems[:limit],
         })  # fmt: skip
         return
@@ -98,6 +104,11 @@ def show(
     console.print(f"other columns: {escape(', '.join(columns) or 'none')}")
     if repeated:
         console.print(f"[yellow]questions that repeat: {len(repeated)}[/]")
+    for problem, misprint in misprints:
+        console.print(
+            f"[yellow]known misprint:[/] {misprint.name} ({problem.id}): {misprint.wrong} "
+            f"[dim]({escape(misprint.source)})[/]"
+        )
     for problem in problems[:limit]:
         console.print(f"\n[dim]{problem.id}[/]\n{escape(problem.question)}")
         console.print(f"[green]{escape(problem.gold)}[/]")

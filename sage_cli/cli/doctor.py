@@ -283,10 +283,17 @@ def _characters(asked: Sequence[Problem], tokenizer: Any) -> str:
 
 def _benchmarks(config: SageConfig) -> str:
     from sage_cli.evaluation.benchmarks import load_benchmarks
+    from sage_cli.problems.misprints import known_misprints
 
     benchmarks = load_benchmarks(config.evaluation, config.data, config.grading.judge)
     counted = ", ".join(f"{benchmark.name} {len(benchmark.problems):,}" for benchmark in benchmarks)
-    return f"problems whose golds are right by their judge: {counted}"
+    misprints = [
+        f"{misprint.name}: {misprint.wrong}"
+        for benchmark in benchmarks
+        for _, misprint in known_misprints(benchmark.problems)
+    ]
+    known = f"; known misprints: {'; '.join(misprints)}" if misprints else ""
+    return f"problems whose golds are right by their judge: {counted}{known}"
 
 
 def _device(config: SageConfig) -> str:

@@ -88,7 +88,7 @@ class FileJudge:
         ]
         if named:
             raise ConfigurationError(
-                f"{named[0]} would do nothing: {', '.join(map(str, paths))} came with verdicts, or "
+                f"{named[0]} has no effect: {', '.join(map(str, paths))} came with verdicts, or "
                 "without golds and completions to judge",
                 "leave it out, or name a judge to grade golds and completions again: "
                 "--set grading.judge=math",

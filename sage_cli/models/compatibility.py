@@ -26,7 +26,13 @@ from sage_cli.models.folders import (
 )
 from sage_cli.models.policy import Policy, refuse_other_template
 from sage_cli.problems.template import PromptTemplate
-from sage_cli.settings.inputs import ModelSection, PretrainedModel, PromptSection, ScratchModel
+from sage_cli.settings.inputs import (
+    DataSection,
+    ModelSection,
+    PretrainedModel,
+    PromptSection,
+    ScratchModel,
+)
 from sage_cli.store.files import identity_of
 from sage_cli.store.run import Run, Runs, run_of
 
@@ -239,11 +245,14 @@ def training_seed(policy: Policy) -> TrainingSeed | None:
         return None
     if not (run.folder / "config.json").is_file():
         return None
-    schema = settings()
+    schema, usual = settings(), dict(leaves({"data": DataSection().model_dump(mode="json")}))
+    # a setting that is newer than the run has its default there
     rows = {
         key: value
         for key, value in leaves({"data": run.config.get("data") or {}})
-        if not key.startswith("data.sft.") and not (key in schema and schema[key].cosmetic)
+        if not key.startswith("data.sft.")
+        and not (key in schema and schema[key].cosmetic)
+        and value != usual.get(key)
     }
     began = {"weights": weights, "rows": rows, "origins": known.get("data")}
     origin = identity_of("origin", {**began, "template": known.get("template")})

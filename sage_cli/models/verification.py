@@ -31,6 +31,9 @@ _LOADED = (".safetensors", ".json", ".jinja", ".model", ".txt")
 _SHA256 = re.compile("[0-9a-f]{64}")
 """The name of a large file in the Hub's cache."""
 
+_UNDER_WAY: set[str] = set()
+"""The models that are being loaded and hashed."""
+
 
 @dataclass(frozen=True)
 class RecordedFile:
@@ -45,12 +48,14 @@ class RecordedFile:
 def verify_weights(path: str | Path, revision: str | None = None) -> Iterator[None]:
     """Hash a model's files in threads while the block loads them; an adapter's base's, too.
 
-    Of several processes of a machine the first one does so. Raises StoreError, at the block's end
-    or in place of its error, if a file's content isn't what was recorded of it.
+    Of several processes of a machine the first one does so, and of blocks inside one another the
+    outermost. Raises StoreError, at the block's end or in place of its error, if a file's content
+    isn't what was recorded of it.
     """
-    if os.environ.get("LOCAL_RANK", "0") != "0":
+    if os.environ.get("LOCAL_RANK", "0") != "0" or str(path) in _UNDER_WAY:
         yield
         return
+    _UNDER_WAY.add(str(path))
     left = Event()
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         try:
@@ -74,6 +79,7 @@ def verify_weights(path: str | Path, revision: str | None = None) -> Iterator[No
             check()
         finally:
             left.set()  # Ctrl-C doesn't wait for gigabytes
+            _UNDER_WAY.discard(str(path))
 
 
 def recorded_files(path: str | Path, revision: str | None = None) -> Iterator[RecordedFile]:

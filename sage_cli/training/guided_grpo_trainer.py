@@ -144,7 +144,7 @@ def _check_choices(**given: tuple[str, Any]) -> None:
 
 
 def _check_anchor(guide: Guide, beta: float, rows: Rows, right_at: float | None) -> None:
-    """Raise ConfigurationError for a guide or rows that would do nothing or lack what they read."""
+    """Raise ConfigurationError for a guide or rows that has no effect or lack what they read."""
     shaped = rows != "all" or not isinstance(guide, NoGuide)
     if shaped and beta == 0:
         raise ConfigurationError(

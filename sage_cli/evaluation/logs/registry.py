@@ -9,6 +9,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 
 from sage_cli.errors import DataError
+from sage_cli.evaluation.logs.golds import with_golds
 from sage_cli.evaluation.logs.log import Log, Reading
 from sage_cli.evaluation.logs.program import Program
 from sage_cli.evaluation.logs.source import Source, expecting
@@ -65,7 +66,11 @@ def read_log(path: Path, reading: Reading | None = None) -> Log:
     if not path.is_file():
         raise DataError(f"there is no file {path}", "check the path")
     with expecting(path, _REPAIR), Source(path) as source:
-        log = _recognised(source, reading).read(source, reading).encoded()
+        program = _recognised(source, reading)
+        log = program.read(source, reading)
+        if reading.golds and program.name != "openai-batch":  # which looks for them itself
+            log = with_golds(log, reading.golds)
+        log = log.encoded()
     if not log.samples:
         left_out = f": {'; '.join(log.all_notes)}" if log.left_out else ""
         raise DataError(f"{path} holds no samples{left_out}")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation.logs.log import Log, LogSample, Reading
-from sage_cli.evaluation.logs.scores import without_verdict
+from sage_cli.evaluation.logs.scores import choose_score, without_verdict
 from sage_cli.evaluation.logs.source import expecting, single_gold, single_text
+from sage_cli.json_value import is_number
 
 if TYPE_CHECKING:
     from sage_cli.problems.row_files import Row
@@ -198,3 +200,53 @@ def whole_number(value: object) -> int | None:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return int(str(value)) if str(value).isdecimal() else None
+
+
+_LIKELY = re.compile(r"(?i)acc|correct|exact|match|solve|math|verif")
+"""Names of rewards that say what is correct; those of format, length and language don't."""
+
+
+def choose_column(
+    rows: Sequence[Row],
+    reading: Reading,
+    none: Set[str],
+    location: str,
+    first: Sequence[str] = (),
+) -> tuple[str | None, list[str]]:
+    """Return the column of numbers that says what is correct, and notes on the others.
+
+    It is the one that `reading.score` names; else the first of 0 and 1 alone, of those in `first`,
+    then of those whose names say it. Columns in `none` are no scores. None where --fields says it.
+    """
+    if "correct" in reading.fields:
+        return None, []
+    numbers: dict[str, None] = {}
+    for _, values in rows:
+        numbers |= {
+            name: None
+            for name, value in values.items()
+            if name not in none and (isinstance(value, bool) or is_number(value))
+        }
+    order = sorted(
+        numbers,
+        key=lambda name: (
+            first.index(name) if name in first else len(first), not _LIKELY.search(name)
+        ),
+    )  # fmt: skip
+    stated = (
+        (name, float(value) if isinstance(value, bool) else value)
+        for name in order
+        for _, values in rows
+        if (value := values.get(name)) is None or isinstance(value, bool) or is_number(value)
+    )
+    return choose_score(stated, reading.score, location)
+
+
+def step_notes(rows: Sequence[Row]) -> list[str]:
+    """Return a note on the training steps that the rows are of."""
+    steps = list(dict.fromkeys(str(values["step"]) for _, values in rows if "step" in values))
+    if not steps:
+        return []
+    listed = ", ".join(steps[:5]) + ", ..." * (len(steps) > 5)
+    counted_together = ": counted together" if len(steps) > 1 else ""
+    return [f"of training step{'s' * (len(steps) > 1)} {listed}{counted_together}"]

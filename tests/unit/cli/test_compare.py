@@ -240,9 +240,12 @@ def test_runs_are_paired_by_training_seed_where_they_began_alike(
 ):
     a, b = pairs_of_runs(tmp_path / "runs", changes)
     config = load(("tiny",), {**SETTINGS}, [f"run.root={tmp_path}/runs"]).config
-    found = compare(Evaluation(config), a, b, Silent(), unpaired=unpaired).document
-    pairing = found.data["comparisons"]["arithmetic"]["pairing"]
+    report = compare(Evaluation(config), a, b, Silent(), unpaired=unpaired)
+    written = (report.folder / "compare.json").read_text()
+    found, stored = report.document, json.loads(written, parse_constant=pytest.fail)
+    pairing = stored["comparisons"]["arithmetic"]["pairing"]
     assert (pairing and pairing["seeds"]) == seeds
+    assert pairing is None or set(pairing["correlation"]) == {None}  # of two seeds
     notes = " ".join(found.tables[0].notes)
     assert ("paired by training seed (1, 2)" in notes) == (seeds is not None)
     assert "a p below 0.05 is printed as <0.05" in notes
@@ -314,6 +317,10 @@ def test_what_a_run_began_with_is_known_or_nothing_is_said(tmp_path, lost):
     run = Run(tmp_path / one)
     began = training_seed(Policy.of_run(run))
     assert (began.number, began.run) == (1, one)
+    older = json.loads((run.folder / "config.json").read_text())
+    del older["data"]["rl"]["numeric_only"]  # a run from before there was this setting
+    (run.folder / "config.json").write_text(json.dumps(older))
+    assert training_seed(Policy.of_run(Run(tmp_path / one))) == began
     run.note(**{lost: None})
     assert training_seed(Policy.of_run(Run(tmp_path / one))) is None
     assert training_seed(Policy("a-model-of-somebody")) is None

@@ -60,6 +60,19 @@ def test_show_counts_and_first_problems(data, tmp_path):
     data("show", "amc32").refused("did you mean 'amc23'?")
 
 
+def test_show_says_which_problems_are_known_to_be_misprinted(data, tmp_path):
+    file = tmp_path / "mine.jsonl"
+    question = r"Let $ABCDE$ be a convex pentagon with $\angle ZBA = 60°$."
+    rows = [{"question": question, "gold": "60"}, {"question": "1 + 1?", "gold": "2"}]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    assert "known misprint: AIME 2025 I-14" in data("show", file).words
+    shown = data("show", file, "--json").answer
+    assert [(m["name"], m["problem"]) for m in shown["misprints"]] == [
+        ("AIME 2025 I-14", shown["first"][0]["id"])
+    ]
+    assert data("show", "amc23", "--json").answer["misprints"] == []
+
+
 def test_overlap_of_a_set_with_itself(data):
     found = data("overlap", "amc23", "amc23", "--json").answer
     assert (found["train"], found["train_problems"]) == ("amc23", 40)

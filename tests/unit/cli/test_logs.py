@@ -206,7 +206,7 @@ def test_scores_that_differ_are_told(sage, answer):
         ("passk four.json --score f1", "no score 'f1'", "its scores are match"),
         ("passk four.json one.json --score a --score b --score c", "3 scores for 2 files", "once"),
         ("passk words.json --set grading.judge=math --set grading.mode=x", "grading.mode", ""),
-        ("passk four.json --set grading.mode=strict", "would do nothing", "grading.judge=math"),
+        ("passk four.json --set grading.mode=strict", "has no effect", "grading.judge=math"),
         ("passk four.json --fields id=x", "is not a column for one of problem", "prompt.-1"),
         ("passk four.json --fields problem=x", "a log of Inspect", "leave out --fields"),
         ("passk mine.jsonl --fields problem=x", "no column 'x'", "its columns are"),

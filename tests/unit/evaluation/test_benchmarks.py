@@ -23,8 +23,8 @@ def test_one_question_with_two_golds_is_refused(tmp_path):
     path.write_text("question,gold\n1+1=?,2\n1+1=?,3\n")
     with pytest.raises(DataError, match="a question with two reference answers") as refusal:
         loaded(path)
-    assert "says 2" in refusal.value.cause
-    assert "says 3" in refusal.value.cause
+    assert "has 2" in refusal.value.cause
+    assert "has 3" in refusal.value.cause
 
 
 @pytest.fixture

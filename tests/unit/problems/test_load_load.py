@@ -55,7 +55,7 @@ def test_data_folders_are_named_by_the_environment_and_copies_are_whole(tmp_path
     assert len(load_problems("aime", DataSection())) == 60
     with pytest.raises(DataError, match="does not exist"):
         load_problems("aime", DataSection(root=tmp_path / "elsewhere"))
-    with pytest.raises(DataError, match="aime24 has 29 problems where 30 are expected"):
+    with pytest.raises(DataError, match="aime24 has 29 problems, but 30 are expected"):
         load_problems("aime", aime(tmp_path, count_2024=29))
 
 
@@ -120,7 +120,7 @@ GOOD = '{"question": "q", "gold": "1"}\n'
 
 
 @pytest.mark.parametrize(("kind", "text", "complaint"), [
-    ("csv", 'question,gold\n"a\nb",1\nq,1,2\n', "line 4, has 3 values, and the first line nam"),
+    ("csv", 'question,gold\n"a\nb",1\nq,1,2\n', "line 4, has 3 values, but the first line has"),
     ("csv", "question,gold\nq,1\nq\n", "line 3, has 1 values"),
     ("csv", 'question,gold\nq,1\n"q,2\nr,3\n', "line 3, isn't CSV: unexpected end of data"),
     ("csv", 'question,gold\n"q" x,2\n', "line 2, isn't CSV"),

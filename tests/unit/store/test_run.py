@@ -160,7 +160,7 @@ def test_a_torn_run_costs_itself_alone(runs, file, content, caplog):
     assert said.endswith(f"put a whole copy of the file there, or `sage runs remove {run.id}`")
 
     assert (run.status, run.finished, run.begun) == ("torn", False, True)
-    with pytest.raises(StoreError, match=rf"{file} is torn"):
+    with pytest.raises(StoreError, match=rf"{file} is corrupt"):
         run.require_whole()
     runs.remove(runs.find(run.id))
     assert runs.all() == [base, other]
@@ -184,7 +184,7 @@ def test_find_by_id_part_or_folder(runs):
         with pytest.raises(StoreError) as caught:
             runs.find(text)
         assert caught.value.cause == (
-            f"'{text}' fits 2 runs: {first.id} (finished, {when[0]}), "
+            f"'{text}' matches 2 runs: {first.id} (finished, {when[0]}), "
             f"{second.id} (failed, {when[1]})"
         )
         assert caught.value.next_step == "name one of them by more of its id"
