@@ -325,7 +325,7 @@ _PATH = re.compile(r"(?:[^\s,]*?(?P<folder>[\w-]+)/)?(?P<name>[\w-]+)\.(?:jsonl?
 
 def without_paths(title: str) -> str:
     """Return a title in which files are called by their folder and name: `smollm2 test`."""
-    return _PATH.sub(lambda found: " ".join(filter(None, found.group("folder", "name"))), title)
+    return _PATH.sub(lambda file: " ".join(filter(None, file.group("folder", "name"))), title)
 
 
 def draw_curves(
