@@ -187,7 +187,7 @@ def test_find_by_id_part_or_folder(runs):
             f"'{text}' matches 2 runs: {first.id} (finished, {when[0]}), "
             f"{second.id} (failed, {when[1]})"
         )
-        assert caught.value.next_step == "name one of them by more of its id"
+        assert caught.value.next_step == "type more of its ID"
     with pytest.raises(StoreError, match="there is no run 'rl-dapo-brnch-aaaa1111'") as caught:
         runs.find("rl-dapo-brnch-aaaa1111")
     assert caught.value.next_step == f"did you mean {first.id}?"
