@@ -90,8 +90,8 @@ def require_vllm() -> None:
     if (obstacle := vllm_obstacle()) is not None:
         raise SamplingError(
             f"the backend 'vllm' cannot run here: {obstacle}",
-            "use --set sampling.backend=builtin, install sage-rlvr[vllm] on a machine "
-            "with a GPU, or use a server with sampling.backend=server",
+            "use --set sampling.backend=builtin, install sage's extra vllm on a "
+            "machine with a GPU, or use a server with sampling.backend=server",
         )
 
 

@@ -217,7 +217,9 @@ def test_latest_is_finished_and_no_trial(runs):
 def test_remove_refuses_parents_and_runs_at_work(runs):
     base = made(runs, kind="sft", identity="1" * 8)
     trained = made(runs, identity="2" * 8, parent=base.id)
-    with pytest.raises(StoreError, match=f"{base.id} is the parent of {trained.id}"):
+    with pytest.raises(
+        StoreError, match=f"{base.id} cannot be removed, because it is the parent of {trained.id}"
+    ):
         runs.remove(base)
     for name in (".lock", LAUNCHER):
         with writer(trained.folder, name), pytest.raises(StoreError, match="being written"):
