@@ -32,8 +32,7 @@ from sage_cli.sampling import decoder
 from sage_cli.sampling.sampler import SampleRequest, SamplingParameters
 from sage_cli.settings.inputs import PromptSection
 from sage_cli.settings.sampling import RolloutSection
-from sage_cli.training.anchored_trainer import compute_logits_in_float32
-from sage_cli.training.passes import completions_alone
+from sage_cli.training.passes import completions_alone, compute_logits_in_float32
 
 Key = tuple[str, int]
 """A problem and the index of a completion."""
@@ -104,8 +103,7 @@ class Policy:
         for rows in torch.arange(len(prompts)).split(16):
             labels_BT = ids_BT[rows].masked_fill(mask_BT[rows] == 0, -100)
             labels_BT[:, :-width] = -100
-            names = [int(list(completions)[row][0]) for row in rows]
-            with completions_alone(self.model, width, names):
+            with completions_alone(self.model, width, share=True):
                 output = self.model(
                     input_ids=ids_BT[rows], attention_mask=mask_BT[rows], labels=labels_BT,
                     fused_lm_head=True,

@@ -35,7 +35,7 @@ from trl.trainer.utils import add_fused_lm_head
 from sage_cli.config.schema import SageConfig
 from sage_cli.models.loading import attach_lora, load_model
 from sage_cli.sampling.sampler import SamplingParameters
-from sage_cli.training import anchored_trainer
+from sage_cli.training import guided_trainer
 from sage_cli.training.passes import completions_alone
 from sage_cli.training.rollouts import sampled_rollouts
 
@@ -86,7 +86,7 @@ def compare_steps(asked: argparse.Namespace) -> None:
     """Print the time of a step with shared prompts over that of TRL's own passes."""
 
     def passes(way: Any) -> Change:
-        return lambda _: setattr(anchored_trainer, "completions_alone", way)
+        return lambda _: setattr(guided_trainer, "completions_alone", way)
 
     asked.prompts, asked.rollouts, asked.clock = asked.groups, asked.rows, "cpu"
     asked.tokens, asked.model = asked.completion, asked.folder and Path(asked.folder)
@@ -108,7 +108,7 @@ def compare_steps(asked: argparse.Namespace) -> None:
             base, ours = trainer_seconds(bench, asked.rounds, bench.bare, sage, block_steps=3)
             print(json.dumps(report("sage / TRL", base, ours)))
             return
-        apart = passes(lambda *_: nullcontext())
+        apart = passes(lambda *_, **__: nullcontext())
         seconds = alternating_seconds(bench, asked.rounds, shared, apart)
     print(json.dumps(report("prompts shared / apart", *reversed(seconds))))
 
@@ -133,11 +133,10 @@ def main() -> None:
     ids = torch.cat([prompts, torch.randint(5, 1000, (rows, asked.completion))], dim=1)
     labels = ids.clone()
     labels[:, : asked.prompt] = -100
-    names = [row // asked.rows for row in range(rows)]
     ways = {
         "TRL": nullcontext,
         "completions alone": lambda: completions_alone(model, asked.completion),
-        "prompts shared": lambda: completions_alone(model, asked.completion, names),
+        "prompts shared": lambda: completions_alone(model, asked.completion, share=True),
     }
 
     def seconds(way: str, *, gradient: bool) -> float:

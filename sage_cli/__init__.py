@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sage_cli.analysis.open_runs import OpenedRuns
-    from sage_cli.training.guided_grpo_trainer import GuidedGRPOTrainer
+    from sage_cli.training.guided_trainer import GuidedGRPOTrainer
 
 __all__ = ["RESULT_VERSION", "GuidedGRPOTrainer", "open_runs"]
 
@@ -28,7 +28,7 @@ def open_runs(root: Path | str | None = None) -> OpenedRuns:
 def __getattr__(name: str) -> Any:
     """Load TRL only when its trainer is asked for, so that `sage --help` stays quick."""
     if name == "GuidedGRPOTrainer":
-        from sage_cli.training.guided_grpo_trainer import GuidedGRPOTrainer
+        from sage_cli.training.guided_trainer import GuidedGRPOTrainer
 
         return GuidedGRPOTrainer
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -6,8 +6,8 @@ A training is found finished or refused, trained and evaluated, and put in its p
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -79,7 +79,6 @@ from sage_cli.training.training import (
     Watch,
     pool_facts,
     pool_identity,
-    train,
     watched,
 )
 
@@ -160,10 +159,12 @@ class TrainingRun(Stage):
         `resumed` is the run as it is; None where a fresh one will be trained.
         """
 
-    def train_here(
-        self, run: Run, origin: Origin, train: Callable[[Run, Watch], None], progress: Progress
-    ) -> None:
-        """Train in this process (and those launched with it), recording and mirroring the run."""
+    @contextmanager
+    def recorded(self, run: Run, origin: Origin, progress: Progress) -> Iterator[Watch]:
+        """Record and mirror the training that happens inside, and measure what it leaves.
+
+        It happens in this process, and in those launched with it.
+        """
         from sage_cli.models.loading import release_memory
 
         began = run.known.get("template")
@@ -176,7 +177,7 @@ class TrainingRun(Stage):
         config = self.config
         with watched(run, config.tracking, self.kind, progress, self.shown) as watch:
             with run.recording(self.config.model_dump(mode="json"), **origin):
-                train(run, watch)
+                yield watch
                 note_weights(run)
             if self.evaluation is not None:
                 release_memory()
@@ -257,16 +258,18 @@ class SftTraining(TrainingRun):
         with progress.doing("loading the model"):
             model = _start(config, tokenizer)
 
-        def train(run: Run, watch: Watch) -> None:
-            nonlocal model
-            dtype = config.model.compute_dtype
-            train_sft(config.sft, model, tokenizer, examples, run, watch.on_step, dtype)
-            model = None  # an evaluation needs its memory
-
         origin: Origin = {
             "kind": self.kind, "parent": None, "seed": config.sft.seed, "template": template.hash
         }  # fmt: skip
-        return lambda run: self.train_here(run, origin, train, progress)
+
+        def train(run: Run) -> None:
+            nonlocal model
+            dtype = config.model.compute_dtype
+            with self.recorded(run, origin, progress) as watch:
+                train_sft(config.sft, model, tokenizer, examples, run, watch.on_step, dtype)
+                model = None  # an evaluation needs its memory
+
+        return train
 
 
 def sft_inputs(config: SageConfig) -> tuple[Any, PromptTemplate, list[Example]]:
@@ -528,7 +531,8 @@ class RlTraining(TrainingRun):
         join_processes().wait_for_everyone()
         if not (run := self.planned).finished:
             inputs = self.checks.problems, self.checks.validation
-            train(Training(config, self.start.policy, *inputs), run, None, Silent())
+            training = Training(config, self.start.policy, *inputs)
+            config.rl.load_training().train(training, run, None, Silent())
         return run
 
     def found(self, run: Run, progress: Progress) -> None:
@@ -641,11 +645,6 @@ class RlTraining(TrainingRun):
             self.measure(run, progress)
             return
 
-        def train_watched(run: Run, watch: Watch) -> None:
-            with ended_with(self._launcher_lives) if is_launched() else nullcontext():
-                join_processes().wait_for_everyone()
-                train(training, run, watch, progress)
-
         origin: Origin = {
             "kind": self.kind,
             "parent": start.run.id if start.run else start.path,
@@ -655,4 +654,7 @@ class RlTraining(TrainingRun):
             "data": origins(training.problems) or config.data.rl.name,
             "sweep": self.config.run.sweep,
         }
-        self.train_here(run, origin, train_watched, progress)
+        launched = ended_with(self._launcher_lives) if is_launched() else nullcontext()
+        with self.recorded(run, origin, progress) as watch, launched:
+            join_processes().wait_for_everyone()
+            config.rl.load_training().train(training, run, watch, progress)

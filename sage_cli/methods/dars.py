@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic import Field
 
-from sage_cli.methods.hooks import Batch, Hooks, Row, Setup, Trainer, rows_of
+from sage_cli.methods.hooks import Hooks, Rollouts, Setup, Trainer
 from sage_cli.methods.method import Beside, Loss, PolicyGradient
+from sage_cli.methods.rollout_batch import RolloutBatch, rows_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -148,21 +149,20 @@ class SecondStage(Hooks):
         self._pooled: dict[str, int] = {}
         self._rows = 1
 
-    @property
-    def record(self) -> dict[str, Any]:
-        """Return the records of both stages."""
-        return {**super().record, **self._pooled}
+    def figures(self, trainer: Trainer) -> dict[str, Any]:
+        """Return what is said of the second stage, too."""
+        return super().figures(trainer) | self._pooled
 
-    def pooled(self, trainer: Trainer, rows: list[Row], batch: Batch, right_PN: Tensor) -> Batch:
+    def extend(self, trainer: Trainer, rollouts: Rollouts) -> RolloutBatch:
         """Return this process's rows of both stages that teach, as many in every process.
 
-        `batch` is the first stage's, scored; `right_PN` of all processes.
+        `rollouts` are the first stage's, scored.
         """
         import torch
         from accelerate.utils import gather_object
 
-        group = int(trainer.num_generations)
-        numbers = gather_object([row["row"] for row in rows])[::group]
+        group, right_PN = int(trainer.num_generations), rollouts.right_PN
+        numbers = gather_object([row["row"] for row in rollouts.rows])[::group]
         right_P = right_PN.sum(dim=1).tolist()
         first = [p for p in range(len(right_P)) for _ in range(group)]
         more = [
@@ -171,19 +171,19 @@ class SecondStage(Hooks):
             for _ in range(extra_rollouts(right, group, self.allocation, self.most))
         ]
         # rows of both stages and all processes, in the order of row ids; some only fill up
-        prompts, real, stages = list(first), [True] * len(first), [batch]
-        rewards, rights = [trainer.rewards_BF.sum(dim=1)], [right_PN.flatten()]
+        prompts, real, stages = list(first), [True] * len(first), [rollouts.batch]
+        rewards, rights = [rollouts.total_B], [right_PN.flatten()]
         for begin in range(0, len(more), len(first)):
             portion = more[begin : begin + len(first)]
             whole = group * trainer.accelerator.num_processes
             filled = portion + portion[:1] * (-len(portion) % whole)
-            sampled, right_B = self._sample(trainer, [numbers[p] for p in filled])
-            sampled["row_ids_B"] = sampled["row_ids_B"] + len(prompts)
-            stages.append(sampled)
+            further = self._sample(trainer, [numbers[p] for p in filled], rollouts)
+            further.batch["row_ids_B"] = further.batch["row_ids_B"] + len(prompts)
+            stages.append(further.batch)
             prompts += filled
             real += [index < len(portion) for index in range(len(filled))]
-            rewards.append(trainer.rewards_BF.sum(dim=1))
-            rights.append(right_B)
+            rewards.append(further.total_B)
+            rights.append(further.right_PN.flatten())
         reward_B, right_B = torch.cat(rewards), torch.cat(rights)
         prompt_B, real_B = (torch.tensor(rows).to(reward_B.device) for rows in (prompts, real))
         advantage_B, teaches_B = pooled_advantages(reward_B, right_B, prompt_B, real_B)
@@ -199,24 +199,8 @@ class SecondStage(Hooks):
         both["advantages"] = advantage_B[both["row_ids_B"]]
         return self._levelled(trainer, both, teaches_B)
 
-    def loss(self, trainer: Trainer, model: Any, batch: Batch) -> Tensor:
-        """Return the loss of a buffered micro-batch: all but its last part go backward at once.
-
-        So no more than a part's activations are kept; the last goes backward as any loss does.
-        """
-        import torch
-
-        *parts, (weight, last) = self.parts(trainer, batch)
-        total = torch.zeros((), device=trainer.accelerator.device)
-        for share, part in parts:
-            loss = share * trainer.loss_of(model, part)
-            trainer.accelerator.backward(loss)
-            total = total + loss.detach()
-        whole: Tensor = weight * trainer.loss_of(model, last) + total
-        return whole
-
-    def parts(self, trainer: Trainer, batch: Batch) -> list[tuple[float, Batch]]:
-        """A buffered micro-batch in parts of at most `rl.micro_batch` rows, with their weights.
+    def parts(self, trainer: Trainer, batch: RolloutBatch) -> list[tuple[float, RolloutBatch]]:
+        """Return a micro-batch in parts of at most `rl.micro_batch` rows, with their weights.
 
         The weights make the sum of the parts' losses one over all rows that teach. Parts are kept,
         because what is shaped at an iteration's first pass holds for the later ones.
@@ -229,18 +213,16 @@ class SecondStage(Hooks):
             batch["parts"] = [
                 (scale * (cut.stop - cut.start) / self._rows, rows_of(batch, cut)) for cut in cuts
             ]
-        parts: list[tuple[float, Batch]] = batch["parts"]
-        return parts
+        return batch["parts"]
 
-    def _sample(self, trainer: Trainer, numbers: Sequence[int]) -> tuple[Batch, Tensor]:
-        """This process's share of completions of these prompts, and which are right in all."""
+    def _sample(self, trainer: Trainer, numbers: Sequence[int], first: Rollouts) -> Rollouts:
+        """Return this process's share of further completions of these prompts, scored."""
         share = len(numbers) // trainer.accelerator.num_processes
         begin = trainer.accelerator.process_index * share
         rows = [self.setup.population[number] for number in numbers[begin : begin + share]]
-        batch, right_PN = trainer.score_rows(rows)
-        return batch, right_PN.flatten()
+        return trainer.score_rows(rows, first=first)
 
-    def _levelled(self, trainer: Trainer, batch: Batch, teaches_B: Tensor) -> Batch:
+    def _levelled(self, trainer: Trainer, batch: RolloutBatch, teaches_B: Tensor) -> RolloutBatch:
         """The rows that teach, and masked ones up to the same number for every micro-batch."""
         import torch
         from accelerate.utils import gather_object
@@ -257,12 +239,13 @@ class SecondStage(Hooks):
         return batch
 
 
-def _joined(batches: Sequence[Batch], pad_id: int) -> Batch:
+def _joined(stages: Sequence[RolloutBatch], pad_id: int) -> RolloutBatch:
     """Batches below each other, padded to the longest; counts are summed."""
     import torch
     from torch.nn.utils.rnn import pad_sequence
 
-    joined: Batch = {}
+    batches = [cast("dict[str, Any]", stage) for stage in stages]
+    joined: dict[str, Any] = {}
     for name, value in batches[0].items():
         values = [batch[name] for batch in batches]
         if not isinstance(value, torch.Tensor):
@@ -274,4 +257,4 @@ def _joined(batches: Sequence[Batch], pad_id: int) -> Batch:
             fill = pad_id if name.endswith("_ids") else 0
             side = "left" if name in _ON_THE_LEFT else "right"
             joined[name] = pad_sequence(rows, True, fill, side)
-    return joined
+    return cast("RolloutBatch", joined)

@@ -148,6 +148,14 @@ class Update:
         return above_BT | ((ratio_BT < 1 - low) & (self.advantages_BT < 0))
 
 
+@dataclass(frozen=True)
+class Shaped:
+    """Advantages of a method that clips by itself, and where it did: `clip_ratio` counts these."""
+
+    advantages_BT: Tensor
+    clipped_BT: Tensor
+
+
 def checked(
     values: Any, name: str, inputs: AdvantageInputs | Update, *, by_row: bool = False
 ) -> Tensor:

@@ -6,6 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from sage_cli.methods.rollout_batch import RolloutBatch
+from sage_cli.methods.rollout_batch import learned_tokens as learned_tokens
+from sage_cli.methods.rollout_batch import rows_of as rows_of
+
 if TYPE_CHECKING:
     from datasets import Dataset
     from torch import Tensor
@@ -14,31 +18,8 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 Generated = tuple[Any, ...]
-Batch = dict[str, Any]
-"""A generation batch of this process, or some of its rows, as TRL's trainer keeps it."""
-
-
-def has_rows(value: Any) -> bool:
-    """Return True for what a batch has of each row, as its masks, and False for a count of all."""
-    from torch import Tensor
-
-    return isinstance(value, Tensor) and value.dim() > 0
-
-
-def rows_of(batch: Batch, which: slice | Tensor) -> Batch:
-    """Return some rows of a batch, by a slice or their indices; what has no rows stays."""
-    return {
-        name: value[which if isinstance(which, slice) or which.is_cpu else which.to(value.device)]
-        if has_rows(value)
-        else value
-        for name, value in batch.items()
-    }
-
-
-def learned_tokens(batch: Batch) -> Tensor:
-    """Return 1 (B, T) on completions' tokens that the loss reads, as TRL's loss combines masks."""
-    mask_BT: Tensor = batch["completion_mask"]
-    return mask_BT * batch["tool_mask"] if "tool_mask" in batch else mask_BT
+"""Completions in the form of TRL's `_generate`."""
+Batch = RolloutBatch
 
 
 class HasStatus(Protocol):
@@ -92,6 +73,38 @@ class GradeReward:
         return [grade.reward for grade in grades]
 
 
+@dataclass
+class Rollouts:
+    """One generation as it comes about: this process's rows, with the rewards of all processes'.
+
+    B rows of all processes, P prompts with N completions each, F reward functions.
+    """
+
+    rows: list[Row] = field(default_factory=list)
+    generated: Generated | None = None
+    """None until they are sampled."""
+    completions: int = 0
+    tokens: int = 0
+    """What this process has sampled for the generation batch, discarded ones too."""
+    texts: list[str] = field(default_factory=list)
+    statuses: list[str] = field(default_factory=list)
+    batch: RolloutBatch = field(init=False, repr=False)
+    raw_BF: Tensor = field(init=False, repr=False)
+    """What the reward functions say."""
+    rewards_BF: Tensor = field(init=False, repr=False)
+    """The weighted parts of what is maximised."""
+    status_PN: Tensor = field(init=False, repr=False)
+    """Indices of the grades."""
+    right_PN: Tensor = field(init=False, repr=False)
+    shares: dict[int, float] = field(default_factory=dict)
+    """Share of right ones among a prompt's first N, by the prompt's number."""
+
+    @property
+    def total_B(self) -> Tensor:  # noqa: N802 (a shape suffix)
+        """What is maximised, of each row."""
+        return self.rewards_BF.sum(dim=1)
+
+
 class Notes(Protocol):
     """What is noted of completions, for the run's ledger."""
 
@@ -135,7 +148,7 @@ class Setup:
 
 
 class Trainer(Protocol):
-    """The trainer, as far as methods use it; P prompts, N completions each, B rows, F rewards."""
+    """The trainer, as far as methods use it; P prompts, N completions each, B rows."""
 
     accelerator: Any
     args: Any
@@ -143,16 +156,12 @@ class Trainer(Protocol):
     num_generations: Any
     processing_class: Any
     state: Any
-    rewards_BF: Tensor
-    """What each reward function F says of the completions of all processes."""
-    logps_BT: Tensor
-    """The policy's log-probabilities of the micro-batch at hand, with their gradient."""
     advantage_memory: dict[str, Any]
     reward_memory: dict[str, Any]
     """What advantages and a reward keep from batch to batch; checkpoints hold it."""
     noted: Notes
     """What is noted of completions that are replaced."""
-    buffered: list[Batch]
+    buffered: list[RolloutBatch]
     """The micro-batches of the generation batch at hand."""
 
     def generate_rows(self, rows: Sequence[Row]) -> Generated:
@@ -163,16 +172,14 @@ class Trainer(Protocol):
         """Return (P, N): which completions of the whole generation batch are right."""
         ...
 
-    def score_rows(self, rows: list[Row]) -> tuple[Batch, Tensor]:
-        """Return a batch of further completions, scored, and (P, N): which are right."""
-        ...
-
-    def loss_of(self, model: Any, inputs: Batch) -> Tensor:
-        """Return the loss of rows that are no more than a micro-batch."""
+    def score_rows(
+        self, rows: list[Row], beforehand: Generated | None = None, first: Rollouts | None = None
+    ) -> Rollouts:
+        """Return completions of rows, scored; with `first` further ones of its prompts."""
         ...
 
     def policy_signals(
-        self, batch: Batch, *, batch_size: int | None = None
+        self, batch: RolloutBatch, *, batch_size: int | None = None
     ) -> tuple[Tensor, Tensor]:
         """Return log-probabilities and entropies (B, T) of a batch, without gradient."""
         ...
@@ -304,9 +311,10 @@ def _merged(old: Any, new: Any, places: list[int]) -> Any:
 
 
 class Hooks:
-    """Hears of each generation batch and each loss of one training.
+    """What a method does within one training besides its formulas: five hooks and a loss term.
 
-    `record` is added to the record of the batch's steps.
+    In the order of a step: which rows are sampled, advantages after a look at all rewards, further
+    rollouts, a micro-batch in parts, the loss term, figures for the record. `reward` grades.
     """
 
     def __init__(self, method: OnlineMethod, setup: Setup) -> None:
@@ -317,39 +325,34 @@ class Hooks:
             extra = method.max_extra_generations
             self._dynamic = DynamicSampling(setup.population, extra, method.seed)
 
-    @property
-    def record(self) -> dict[str, Any]:
-        """Return the records of the generation batch."""
-        return {**(self._dynamic.record if self._dynamic else {}), **self.reward.record}
-
-    def begin(self, trainer: Trainer) -> None:
-        """Hear of the trainer, before anything is trained."""
-
     def sample(self, trainer: Trainer, rows: list[Row]) -> tuple[list[Row], Generated | None]:
         """Return rows and their completions; None where the trainer samples them as usual."""
         return self._dynamic.sample(trainer, rows) if self._dynamic else (rows, None)
 
-    def advantages(self, trainer: Trainer, batch: Batch, right_PN: Tensor) -> Tensor:
+    def advantages(self, trainer: Trainer, rollouts: Rollouts) -> Tensor:
         """Return this process's advantages after a look at the rewards or grades of all."""
-        _ = trainer, right_PN
-        advantages: Tensor = batch["advantages"]
-        return advantages
+        _ = trainer
+        return rollouts.batch["advantages"]
 
-    def pooled(self, trainer: Trainer, rows: list[Row], batch: Batch, right_PN: Tensor) -> Batch:
-        """Return the batch with further rollouts."""
-        _ = trainer, rows, right_PN
-        return batch
+    def extend(self, trainer: Trainer, rollouts: Rollouts) -> RolloutBatch:
+        """Return the batch that is trained on, with further rollouts."""
+        _ = trainer
+        return rollouts.batch
 
-    def loss(self, trainer: Trainer, model: Any, batch: Batch) -> Tensor:
-        """Return the loss of a buffered micro-batch."""
-        return trainer.loss_of(model, batch)
+    def parts(self, trainer: Trainer, batch: RolloutBatch) -> list[tuple[float, RolloutBatch]]:
+        """Return a buffered micro-batch in parts that are computed in turn, with their weights."""
+        _ = trainer
+        return [(1.0, batch)]
 
-    def loss_term(self, trainer: Trainer, batch: Batch) -> Tensor | None:
-        """Return what is added to the loss of a micro-batch, before gradient accumulation."""
-        _ = trainer, batch
+    def loss_term(self, trainer: Trainer, batch: RolloutBatch, logps_BT: Tensor) -> Tensor | None:
+        """Return what is added to the loss of a micro-batch, before gradient accumulation.
+
+        `logps_BT` are the policy's log-probabilities of the completions, with their gradient.
+        """
+        _ = trainer, batch, logps_BT
         return None
 
-    def figures(self, trainer: Trainer) -> dict[str, float]:
-        """Return what there is to say of the step that was just taken."""
+    def figures(self, trainer: Trainer) -> dict[str, Any]:
+        """Return what there is to say of the step that was just taken and of its batch."""
         _ = trainer
-        return {}
+        return {**(self._dynamic.record if self._dynamic else {}), **self.reward.record}

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from sage_cli.methods.hooks import (
-    Batch,
     Generated,
     Hooks,
+    Rollouts,
     Row,
     Setup,
     Trainer,
@@ -26,6 +26,7 @@ from sage_cli.methods.hooks import (
     share_of,
 )
 from sage_cli.methods.method import Beside, Loss, OnlineMethod, PlainAdvantages, PolicyGradient
+from sage_cli.methods.rollout_batch import RolloutBatch
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -82,7 +83,7 @@ class InitialTexts(Hooks):
         self.stored(trainer)
         return super().sample(trainer, rows)
 
-    def loss_term(self, trainer: Trainer, batch: Batch) -> Tensor | None:
+    def loss_term(self, trainer: Trainer, batch: RolloutBatch, logps_BT: Tensor) -> Tensor | None:
         """Return the micro-batch's share of the weighted term.
 
         A process whose rows bring no text takes any with weight 0 while another has one: those that
@@ -90,6 +91,7 @@ class InitialTexts(Hooks):
         """
         import torch
 
+        _ = logps_BT
         stored, group = self.stored(trainer), int(trainer.num_generations)
         if not stored or not self.weight:
             return None
@@ -104,15 +106,16 @@ class InitialTexts(Hooks):
         self._sums.append(torch.stack([total.detach(), shares_B.sum()]))
         return self.weight * group / len(batch["row_ids_B"]) * total
 
-    def figures(self, trainer: Trainer) -> dict[str, float]:
-        """Return the step's mean on problems with a stored text, if it had any."""
+    def figures(self, trainer: Trainer) -> dict[str, Any]:
+        """Return the step's mean on problems with a stored text, too, if it had any."""
         import torch
 
         none = torch.zeros(2, device=trainer.accelerator.device)
         sums, self._sums = [none, *self._sums], []
         mine = torch.stack(sums).float().sum(dim=0, keepdim=True)
         total, count = trainer.accelerator.gather(mine).sum(dim=0).tolist()
-        return {self.name: total / count} if count else {}
+        of_texts = {self.name: total / count} if count else {}
+        return super().figures(trainer) | of_texts
 
     def stored(self, trainer: Trainer) -> Stored:
         """Return the stored texts by problem, with the initial policy's log-probabilities.
@@ -290,10 +293,9 @@ class HeldProblems(InitialTexts):
     method: DphRl
     _here = 0
 
-    @property
-    def record(self) -> dict[str, Any]:
-        """Return how many problems of the generation batch are held."""
-        return {**super().record, "groups/held": self._here}
+    def figures(self, trainer: Trainer) -> dict[str, Any]:
+        """Return how many problems of the generation batch are held, too."""
+        return super().figures(trainer) | {"groups/held": self._here}
 
     def kept(self, problem: int, right: Sequence[bool]) -> list[int]:
         """Return the first right completion of a nearly solved problem."""
@@ -312,14 +314,16 @@ class HeldProblems(InitialTexts):
         )
         return values_BT.sum(dim=1) / mask_BT.sum(dim=1)  # where it is masked u is 1 and f 0
 
-    def advantages(self, trainer: Trainer, batch: Batch, right_PN: Tensor) -> Tensor:
+    def advantages(self, trainer: Trainer, rollouts: Rollouts) -> Tensor:
         """Return the batch's advantages, 0 for rollouts of held problems."""
         import torch
 
-        held, advantages = self.stored(trainer), batch["advantages"]
+        batch, held = rollouts.batch, self.stored(trainer)
+        advantages = batch["advantages"]
         held_B = torch.tensor([row in held for row in batch["prompt_row_B"].tolist()])
         held_B = held_B.to(advantages.device)
-        self._here = int(trainer.accelerator.gather(held_B).sum()) // right_PN.shape[1]
+        group = rollouts.right_PN.shape[1]
+        self._here = int(trainer.accelerator.gather(held_B).sum()) // group
         shaped_B = held_B.reshape(-1, *[1] * (advantages.dim() - 1))
         return torch.where(shaped_B, torch.zeros_like(advantages), advantages)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, get_args
 
 from pydantic import ConfigDict, Field
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from sage_cli.guides import Guide
-    from sage_cli.methods.formulas import AdvantageInputs, Update
+    from sage_cli.methods.formulas import AdvantageInputs, Shaped, Update
     from sage_cli.methods.hooks import Hooks, Setup
     from sage_cli.settings.inputs import DataSection, ModelSection, PromptSection, SourceSection
     from sage_cli.settings.sampling import RolloutSection
@@ -164,6 +165,10 @@ class Method(Extensible):
     def name(cls) -> str:
         """Return the method's name, as `--algo` takes it."""
         return str(get_args(cls.model_fields["algo"].annotation)[0])
+
+    def load_training(self) -> Any:
+        """Import and return the module that trains it, with the libraries that this takes."""
+        return import_module(self.trained_by)
 
     @property
     def steps_per_batch(self) -> int:
@@ -301,7 +306,7 @@ class OnlineMethod(Method):
 
         return group_advantages(inputs.rewards_PN).flatten()
 
-    def shape(self, update: Update) -> Tensor:
+    def shape(self, update: Update) -> Tensor | Shaped:
         """Return advantages (B, T) in one update of a micro-batch; with `shapes_tokens` alone.
 
         They may carry a gradient: the loss of a token is -ratio x advantage where nothing is

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from sage_cli.guides import NoGuide
-from sage_cli.methods.formulas import AdvantageInputs, Texts, Update, checked
+from sage_cli.methods.formulas import AdvantageInputs, Shaped, Texts, Update, checked
 from sage_cli.methods.method import Method, OnlineMethod
 from sage_cli.settings.inputs import DataSection, PretrainedModel, PromptSection
 from sage_cli.settings.sampling import RolloutSection
@@ -221,7 +221,9 @@ class MethodContract(ABC):
         method = self.make()
         if not (isinstance(method, OnlineMethod) and method.shapes_tokens):
             return update.advantages_BT.clone()
-        return checked(method.shape(update), method.algo, update).to(update.advantages_BT)
+        shaped = method.shape(update)
+        advantages = shaped.advantages_BT if isinstance(shaped, Shaped) else shaped
+        return checked(advantages, method.algo, update).to(update.advantages_BT)
 
 
 def _reordered(inputs: AdvantageInputs, order_P: Tensor) -> AdvantageInputs:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from sage_cli.methods.hooks import Batch, Hooks, Setup, Trainer, learned_tokens
+from sage_cli.methods.hooks import Hooks, Rollouts, Setup, Trainer
 from sage_cli.methods.method import OnlineMethod
+from sage_cli.methods.rollout_batch import RolloutBatch, learned_tokens
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -97,15 +98,15 @@ class PacsLoss(Hooks):
         self._step = -1
         self._loss_B = self._credit_B = torch.empty(0)
 
-    def advantages(self, trainer: Trainer, batch: Batch, right_PN: Tensor) -> Tensor:
+    def advantages(self, trainer: Trainer, rollouts: Rollouts) -> Tensor:
         """Remember the grades of a new batch. Advantages are 0: TRL's term is the KL's alone."""
         import torch
 
         _ = trainer
-        self._right_PN, self._step = right_PN, -1
-        return torch.zeros_like(batch["advantages"])
+        self._right_PN, self._step = rollouts.right_PN, -1
+        return torch.zeros_like(rollouts.batch["advantages"])
 
-    def loss_term(self, trainer: Trainer, batch: Batch) -> Tensor:
+    def loss_term(self, trainer: Trainer, batch: RolloutBatch, logps_BT: Tensor) -> Tensor:
         """Return the micro-batch's mean loss, with the exact gradient."""
         step = trainer.state.global_step
         if step != self._step:
@@ -115,11 +116,11 @@ class PacsLoss(Hooks):
             loss_PN, credit_PN = pacs(score_PN, right_PN, weighted=self.weighted)
             self._loss_B, self._credit_B = loss_PN.flatten(), credit_PN.flatten()
         rows_B = batch["row_ids_B"].to(self._credit_B.device)
-        log_pi_B: Tensor = (trainer.logps_BT * learned_tokens(batch)).sum(dim=1)
+        log_pi_B: Tensor = (logps_BT * learned_tokens(batch)).sum(dim=1)
         pull = -self.beta * (self._credit_B[rows_B] * log_pi_B).mean()
         return self._loss_B[rows_B].mean() + pull - pull.detach()
 
-    def _scores(self, trainer: Trainer, batch: Batch) -> Tensor:
+    def _scores(self, trainer: Trainer, batch: RolloutBatch) -> Tensor:
         """R of all rows of the generation batch, in the rows' order; 0 while pi is pi_old."""
         import torch
 
@@ -135,6 +136,6 @@ class PacsLoss(Hooks):
         ordered_B: Tensor = all_B[row_B.argsort()]
         return ordered_B
 
-    def _score(self, batch: Batch, logps_BT: Tensor) -> Tensor:
+    def _score(self, batch: RolloutBatch, logps_BT: Tensor) -> Tensor:
         apart_BT: Tensor = (logps_BT - batch["old_per_token_logps"]) * batch["completion_mask"]
         return self.beta * apart_BT.sum(dim=1)

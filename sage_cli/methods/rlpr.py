@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from sage_cli.errors import DataError, StoreError
-from sage_cli.methods.hooks import Batch, GradeReward, Hooks, Setup, Trainer, logps_after, share_of
+from sage_cli.methods.hooks import (
+    Generated,
+    GradeReward,
+    Hooks,
+    Rollouts,
+    Row,
+    Setup,
+    Trainer,
+    logps_after,
+    share_of,
+)
 from sage_cli.methods.method import Beside, PlainAdvantages
 from sage_cli.solution_text import each_gold
 
@@ -256,13 +266,16 @@ class ProbabilityHooks(Hooks):
         super().__init__(method, setup)
         self.reward = ProbabilityReward(setup, method.reward_filter)
 
-    def begin(self, trainer: Trainer) -> None:
-        """Take the policy from this trainer, by the time of the first batch as it is trained."""
+    def sample(self, trainer: Trainer, rows: list[Row]) -> tuple[list[Row], Generated | None]:
+        """Give the reward the policy as it is trained, whose passes pay for what is sampled now."""
         self.reward.trainer = trainer
+        return super().sample(trainer, rows)
 
-    def advantages(self, trainer: Trainer, batch: Batch, right_PN: Tensor) -> Tensor:
+    def advantages(self, trainer: Trainer, rollouts: Rollouts) -> Tensor:
         """Return the batch's advantages, 0 in the groups that RLPR leaves out."""
-        keep_P = self.reward.keep(trainer.rewards_BF.sum(dim=1).reshape(right_PN.shape))
+        _ = trainer
+        batch, right_PN = rollouts.batch, rollouts.right_PN
+        keep_P = self.reward.keep(rollouts.total_B.reshape(right_PN.shape))
         keep_B = keep_P.repeat_interleave(right_PN.shape[1])[batch["row_ids_B"]]
-        advantages: Tensor = batch["advantages"]
+        advantages = batch["advantages"]
         return advantages * keep_B.reshape(-1, *[1] * (advantages.dim() - 1))

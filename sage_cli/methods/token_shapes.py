@@ -13,7 +13,7 @@ from sage_cli.methods.method import CLIPPING, Beside, Loss, PlainAdvantages, Pol
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from sage_cli.methods.formulas import Update
+    from sage_cli.methods.formulas import Shaped, Update
 
 
 class EntropyShaped(PolicyGradient):
@@ -142,13 +142,20 @@ class Archer(PlainAdvantages):
     anchored = {"beta": 0.001, "tokens": "certain", "rows": "informative"}  # noqa: RUF012
     shapes_tokens = True
 
-    def shape(self, update: Update) -> Tensor:
-        """Return A, and 0 for certain tokens past their own clip range, which have no gradient."""
+    def shape(self, update: Update) -> Tensor | Shaped:
+        """Return A, and 0 for certain tokens past their own clip range, which have no gradient.
+
+        Where a token is clipped, by its own range or by the wider one of uncertain tokens, which
+        the loss applies to all.
+        """
+        from sage_cli.methods.formulas import Shaped
+
         if not self.clip:
             return update.advantages_BT
         narrow = replace(update, clip=(self.epsilon_certain, self.epsilon_certain))
         clipped_BT = narrow.clipped_BT & ~update.uncertain_BT
-        return update.advantages_BT.masked_fill(clipped_BT, 0.0)
+        advantages_BT = update.advantages_BT.masked_fill(clipped_BT, 0.0)
+        return Shaped(advantages_BT, clipped_BT | update.clipped_BT)
 
 
 class ClipCov(PolicyGradient):

@@ -1,4 +1,4 @@
-"""A reference that follows the policy (`anchor.ema`, resets), and completions of a frozen one.
+"""The reference: which one it is, how it follows the policy, and completions of a frozen one.
 
 TRL's `sync_ref_model` averages too, with a full reference alone: under LoRA it has none. Averaging
 an adapter's A and B is not averaging their product: there the reference's update is approximate,
@@ -8,6 +8,7 @@ and exact where a reset copies both.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,65 @@ from transformers import TrainerCallback
 
 from sage_cli.errors import TrainingError
 from sage_cli.guides.divergences import forward_cross_entropy
+from sage_cli.methods.rollout_batch import RolloutBatch, rows_of
 from sage_cli.problems.problem import Problem
 from sage_cli.settings.training import AnchorSection
 from sage_cli.store.sample_parts import Completion, token_ids
 
 FILE = "reference.safetensors"
 """A checkpoint's file of the reference as it is at that step."""
+_CHECKED_ROWS = 4
+TOLERANCE = {torch.float64: 1e-6, torch.float32: 2e-4, torch.bfloat16: 5e-2, torch.float16: 1e-2}
+"""Nats a token by which the same weights may differ when other rows are computed beside them.
+
+On a GPU bfloat16 was seen to differ by 3.6e-3 on a small model; its 8 bits are 2^16 times coarser
+than float32's 24.
+"""
 Weights = dict[str, Tensor]
+
+
+def choose_reference(model: Any, reference: str) -> None:
+    """Make a LoRA policy's reference the adapter as it starts, or under `pre-sft` no adapter.
+
+    TRL copies the adapter it is given to "ref" and holds the policy to that copy; without the
+    copy it switches the adapter off.
+    """
+    if reference == "pre-sft" and "ref" in getattr(model, "peft_config", {}):
+        model.delete_adapter("ref")
+
+
+def check_reference(trainer: Any, batch: RolloutBatch, reference: str) -> None:
+    """Compare the reference's log-probabilities with separately computed ones, before any update.
+
+    Under `initial` the reference is the policy itself as it starts, under `pre-sft` (LoRA) the
+    model with its adapter off. Raises TrainingError when they differ.
+    """
+    model = trainer.accelerator.unwrap_model(trainer.model)
+    adapted = hasattr(model, "disable_adapter")
+    if "ref_per_token_logps" not in batch or (reference == "pre-sft" and not adapted):
+        return
+    rows = rows_of(batch, slice(_CHECKED_ROWS))
+    with model.disable_adapter() if reference == "pre-sft" else nullcontext():
+        expected_BT, _ = trainer.policy_signals(rows)
+    mask_BT = batch["completion_mask"][:_CHECKED_ROWS].bool()
+    found_BT = batch["ref_per_token_logps"][:_CHECKED_ROWS]
+    off = (found_BT - expected_BT)[mask_BT].abs().mean().item()
+    tolerance = TOLERANCE[arithmetic(trainer)]
+    if not off <= tolerance:
+        whose = "the policy as it starts" if reference == "initial" else "the base model"
+        raise TrainingError(
+            f"anchor.reference is '{reference}', but at step 0 the reference's log-probabilities "
+            f"differ from those of {whose} by {off:.3g} nats a token (tolerance {tolerance})",
+            "check that the reference's folder is the model the policy was loaded from",
+        )
+
+
+def arithmetic(trainer: Any) -> torch.dtype:
+    """Return the type of products: the trainer's autocast, else the weights' own."""
+    if trainer.args.bf16:
+        return torch.bfloat16
+    weights: torch.dtype = trainer.accelerator.unwrap_model(trainer.model).dtype
+    return weights
 
 
 class MovingReference(TrainerCallback):  # type: ignore[misc]
@@ -152,7 +205,7 @@ class ReferenceCompletions:
 
 
 def forward_kl_loss(
-    trainer: Any, model: Any, batch: dict[str, Any], completions: ReferenceCompletions
+    trainer: Any, model: Any, batch: RolloutBatch, completions: ReferenceCompletions
 ) -> Tensor:
     """-log pi on one reference completion for each row of the micro-batch, in nats a token.
 
@@ -163,10 +216,11 @@ def forward_kl_loss(
     turn_B = batch["row_ids_B"] % trainer.num_generations + generation * trainer.num_generations
     ids_BT, mask_BT = completions.take(batch["prompt_row_B"], turn_B)
     ids_BT, mask_BT = ids_BT.to(batch["prompt_ids"]), mask_BT.to(batch["prompt_mask"])
-    logps_BT = trainer._get_per_token_logps_and_entropies(
+    policy = trainer.run_pass(
+        "policy",
         model,
         torch.cat([batch["prompt_ids"], ids_BT], dim=1),
         torch.cat([batch["prompt_mask"], mask_BT], dim=1),
         ids_BT.shape[1],
-    )[0]
-    return forward_cross_entropy(logps_BT, mask_BT)
+    )
+    return forward_cross_entropy(policy.logps_BT, mask_BT)

@@ -10,6 +10,7 @@ from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 from datasets import Dataset
@@ -48,7 +49,6 @@ from sage_cli.training.checkpoints import prepare_resume, step_of
 from sage_cli.training.launch import join_processes, world_size
 from sage_cli.training.reference import ReferenceCompletions
 from sage_cli.training.rewards import paid_rewards
-from sage_cli.training.rl_trainer import RlTrainer
 from sage_cli.training.rollouts import (
     as_launched,
     context_length,
@@ -59,6 +59,7 @@ from sage_cli.training.rollouts import (
     settled_engine,
 )
 from sage_cli.training.step_record import Noted, StepWriter
+from sage_cli.training.trainer import SageTrainer
 from sage_cli.training.training import (
     OnStep,
     SampleRollouts,
@@ -155,6 +156,7 @@ def train_rl(config: SageConfig, inputs: RlInputs, run: Run, on_step: OnStep) ->
         trainer = build_trainer(config, inputs, run, on_step)
     # a checkpoint inside a generation batch would lose the batch's other completions
     period, need = config.rl.steps_per_batch, memory_need(config)
+    trainer.step_began = perf_counter()
     carry_out(trainer, run, checkpoint, config.rl.save_minutes, need, period=period)
     save_policy(trainer, run)
 
@@ -166,7 +168,7 @@ def memory_need(config: SageConfig) -> MemoryNeed:
     return MemoryNeed(use, "rl.micro_batch or rollout.max_tokens")
 
 
-def build_trainer(config: SageConfig, inputs: RlInputs, run: Run, on_step: OnStep) -> RlTrainer:
+def build_trainer(config: SageConfig, inputs: RlInputs, run: Run, on_step: OnStep) -> SageTrainer:
     """Return the trainer that `train_rl` runs, ready to train; `auto` engines are settled."""
     rl, tracking, problems = _online(config), config.tracking, [p for _, p in inputs.prompts]
     arguments = grpo_arguments(config, run.checkpoints, processes=world_size())
@@ -192,7 +194,7 @@ def build_trainer(config: SageConfig, inputs: RlInputs, run: Run, on_step: OnSte
     kept = None
     if tracking.rollouts == "all":
         kept = run.completions(join_processes().process_index)
-    trainer = RlTrainer(
+    trainer = SageTrainer(
         rl=rl,
         hooks=hooks,
         anchor=config.anchor,
@@ -205,7 +207,6 @@ def build_trainer(config: SageConfig, inputs: RlInputs, run: Run, on_step: OnSte
         sample=inputs.sample if config.rollout.backend == "builtin" else None,
         model=inputs.model,
         paid=paid,
-        reward_funcs=list(paid.functions),
         args=without_cpu_number(arguments),
         train_dataset=population.select(training_order(len(population), rl)),
         processing_class=inputs.tokenizer,

@@ -5,7 +5,6 @@ An engine is chosen or refused, seeded, and given merged weights. No library is 
 
 from __future__ import annotations
 
-import inspect
 import logging
 import os
 from collections import defaultdict
@@ -390,27 +389,20 @@ _IN_PLACE = ("merge_adapter", "unmerge_adapter")
 def merge_beside(generation: Any) -> None:
     """Have TRL's `generation` hand over merged weights without touching those of its model.
 
-    Raises TrainingError for an adapter that isn't plain LoRA, for one whose weights aren't all
-    handed over, and for a TRL that does it elsewise.
+    Raises TrainingError for an adapter that isn't plain LoRA, and with the first weights handed
+    over for one of whose they aren't all, and for a TRL that merges elsewise.
     """
     import torch
 
     model = generation.model
     if not hasattr(model, "peft_config"):
         return
-    source = inspect.getsource(type(generation)._iter_named_params)
-    if not all(f"model.{name}()" in source for name in _IN_PLACE):
-        raise TrainingError(
-            "this release of TRL hands a LoRA policy's weights to vLLM in a way that isn't known "
-            "to leave them as they are",
-            "install the release that constraints.txt pins",
-        )
     layers = adapted_layers(model)
     theirs = generation._iter_named_params
 
     def named_weights() -> Iterator[tuple[str, Tensor]]:
         unsent = set(layers)
-        with torch.no_grad(), _untouched(model):
+        with torch.no_grad(), _untouched(model) as asked:
             for name, weight in theirs():
                 if "modules_to_save." in name:  # the reference's: TRL has renamed the policy's
                     continue
@@ -419,6 +411,12 @@ def merge_beside(generation: Any) -> None:
                 yield name, weight if layer is None else merged(weight, layer)
         if unsent:
             raise _unfit(min(unsent))
+        if asked != set(_IN_PLACE):
+            raise TrainingError(
+                "this release of TRL hands a LoRA policy's weights to vLLM in a way that isn't "
+                "known to leave them as they are",
+                "install the release that constraints.txt pins",
+            )
 
     generation._iter_named_params = named_weights
 
@@ -471,16 +469,15 @@ def merged(weight: Tensor, layer: LoraLayer) -> Tensor:
 
 
 @contextmanager
-def _untouched(model: Any) -> Iterator[None]:
-    """Inside, nobody merges in place."""
+def _untouched(model: Any) -> Iterator[set[str]]:
+    """Inside, nobody merges in place. Yields who was asked to."""
+    asked: set[str] = set()
     for name in _IN_PLACE:
-        setattr(model, name, _nothing)
+        # the layers' weights are added up as they are handed over: merging and unmerging them in
+        # bfloat16 changes the base a little at every step
+        setattr(model, name, lambda *_, name=name, **__: asked.add(name))
     try:
-        yield
+        yield asked
     finally:
         for name in _IN_PLACE:
             delattr(model, name)
-
-
-def _nothing(*_: Any, **__: Any) -> None:
-    """Do nothing: the work is done elsewhere."""

@@ -27,7 +27,7 @@ from sage_cli.guides.token_values import (
     share_of_largest,
     weighted_q,
 )
-from sage_cli.methods.hooks import Generated, GradeReward, Row
+from sage_cli.methods.hooks import Generated, GradeReward, Rollouts, Row
 from sage_cli.settings.runs import TrackingSection
 from sage_cli.store.ledger import PromptRow, Sampled, TrainingCompletions, TrainingLedger
 from sage_cli.store.run import Run
@@ -341,8 +341,7 @@ def lengths_of(sampled: Generated) -> list[int]:
 class Noted:
     """Notes the completions of this process; `problems` are the ids of the data set's rows.
 
-    `generated` is what was generated last. Counts go to the ledger, and where there is `kept` every
-    completion is kept, too.
+    Counts go to the ledger, and where there is `kept` every completion is kept, too.
     """
 
     def __init__(
@@ -353,7 +352,6 @@ class Noted:
         kept: TrainingCompletions | None = None,
     ) -> None:
         self.problems, self.reward, self.ledger, self.kept = problems, reward, ledger, kept
-        self.generated: Generated = ()
         self._step = 0
         self._rows: list[PromptRow] = []
 
@@ -361,11 +359,12 @@ class Noted:
         """Hear that a generation batch begins, which `step` is the first to train on."""
         self._step = step
 
-    def scored(self, rows: Sequence[Row], batch: dict[str, Any], rewards_BF: Tensor) -> None:
-        """Note the completions that were generated and graded last: they are trained on."""
-        sampled = self._sampled(rows, self.generated, self.reward.statuses, trained=True)
+    def scored(self, rows: Sequence[Row], now: Rollouts) -> None:
+        """Note completions that were generated and graded: they are trained on."""
+        assert now.generated is not None
+        sampled = self._sampled(rows, now.generated, now.statuses, trained=True)
         if self.kept is not None:
-            own_BF = rewards_BF[batch["row_ids_B"]].float().cpu().numpy()
+            own_BF = now.rewards_BF[now.batch["row_ids_B"]].float().cpu().numpy()
             self.kept.add(replace(sampled, rewards=own_BF.tolist()))
 
     def replaced(self, rows: Sequence[Row], sampled: Generated, places: Sequence[int]) -> None:

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,14 +67,6 @@ class Training:
     start: Policy
     problems: Sequence[Problem]
     validation: Validation | None
-
-
-def train(training: Training, run: Run, watch: Watch | None, progress: Progress) -> None:
-    """Train the policy by the module that the method names, and leave it in `run.model`.
-
-    Of several processes only the first has a `watch`.
-    """
-    import_module(training.config.rl.trained_by).train(training, run, watch, progress)
 
 
 def training_order(population: int, rl: Method) -> list[int]:

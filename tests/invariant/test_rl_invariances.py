@@ -11,7 +11,7 @@ from trl import GRPOTrainer
 
 from sage_cli.methods.method import Method
 from sage_cli.settings.section import built_in
-from sage_cli.training import passes, rl_trainer
+from sage_cli.training import passes, trainer
 from sage_cli.training.rl import grpo_arguments, prompt_rows
 from sage_cli.training.training import training_order
 
@@ -30,7 +30,7 @@ def assert_close(first, second, tolerance):
 
 
 APART = (passes, "can_share", lambda causal: False)
-SHUFFLED = (rl_trainer, "regrouped", list)
+SHUFFLED = (trainer, "regrouped", list)
 IN_PARTS = {"micro_batch": 4}
 
 

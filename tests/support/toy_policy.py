@@ -188,9 +188,11 @@ def killing(step):
 
 
 def timeless(records, *also):
-    """Records without what clocks say, and what begins with one of `also`."""
+    """Records without what clocks say, what is undefined, and what begins with one of `also`."""
     skipped = ("time/", "memory/", *also)
-    return [{k: v for k, v in r.items() if not k.startswith(skipped)} for r in records]
+    return [
+        {k: v for k, v in r.items() if v is not None and not k.startswith(skipped)} for r in records
+    ]
 
 
 def weights(folder):

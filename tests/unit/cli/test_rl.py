@@ -154,7 +154,8 @@ def test_an_engines_memory_ends_with_the_process_that_trains(
     monkeypatch.setattr("sage_cli.training.rollouts.is_colocated", lambda _: True)
     monkeypatch.setattr(f"{RL}.train_together", lambda *_: where.append("a process of its own"))
     monkeypatch.setattr(Policy, "tokenizer_facts", TokenizerFacts("<eos>", None, "scratch"))
-    monkeypatch.setattr(f"{RL}.RlTraining.train_here", lambda *_: where.append("here"))
+    monkeypatch.setattr("sage_cli.training.rl.train", lambda *_: where.append("here"))
+    monkeypatch.setattr(f"{RL}.note_weights", lambda _: None)
     monkeypatch.setattr(f"{RL}.RlTraining.measure", lambda *_: None)
     RlTraining.of(settings, measure=measure).carry_out(Silent())
     assert where == ["a process of its own" if measure else "here"]

@@ -56,13 +56,14 @@ def test_a_run_that_began_with_another_prompt_is_not_resumed(tmp_path):
     run = Runs(tmp_path).at("sft", "toy", "1" * 64)
     origin = {"kind": "sft", "parent": None, "seed": 0, "template": "of before"}
 
-    def interrupted(_run, _watch):
+    with pytest.raises(KeyboardInterrupt), training.recorded(run, origin, Silent()):
         raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        training.train_here(run, origin, interrupted, Silent())
-    with pytest.raises(StoreError, match="began with prompt template of before") as refused:
-        training.train_here(run, {**origin, "template": "of now"}, interrupted, Silent())
+    other = {**origin, "template": "of now"}
+    with (
+        pytest.raises(StoreError, match="began with prompt template of before") as refused,
+        training.recorded(run, other, Silent()),
+    ):
+        pytest.fail("the training began")
     assert "--fresh" in refused.value.next_step
 
 

@@ -18,7 +18,7 @@ from sage_cli.methods.formulas import AdvantageInputs, checked
 from sage_cli.methods.method import Method, PolicyGradient
 from sage_cli.settings.section import built_in
 from sage_cli.training.rewards import require_plugins
-from sage_cli.training.rl_trainer import blaming
+from sage_cli.training.trainer import blaming
 
 REWARDS_PN = torch.tensor([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
 

@@ -44,8 +44,8 @@ from sage_cli.training.base_trainer import (
 from sage_cli.training.checkpoints import saved_step, seal
 from sage_cli.training.launch import StopSignals
 from sage_cli.training.rl import memory_need
-from sage_cli.training.rl_trainer import RlTrainer
 from sage_cli.training.sft import Example, sft_memory_need, train_sft
+from sage_cli.training.trainer import SageTrainer
 
 
 def on(monkeypatch, *, gpu, bf16=False):
@@ -187,7 +187,7 @@ def test_other_errors_stay_what_they_are(tmp_path):
 
 def test_a_training_that_ran_out_of_memory_goes_on(bench, configure, monkeypatch):
     config = configure(rl={"steps": 4, "save_every": 2})
-    loss = RlTrainer._compute_loss
+    loss = SageTrainer._compute_loss
 
     def short_of_memory(self, *arguments):
         if self.state.global_step == 3:
@@ -195,7 +195,7 @@ def test_a_training_that_ran_out_of_memory_goes_on(bench, configure, monkeypatch
         return loss(self, *arguments)
 
     with monkeypatch.context() as patched:
-        patched.setattr(RlTrainer, "_compute_loss", short_of_memory)
+        patched.setattr(SageTrainer, "_compute_loss", short_of_memory)
         with pytest.raises(OutOfMemoryError, match="can't hold 16 completions of up to 12") as c:
             bench.run(config)
     assert "run is saved at step 2, where the same command resumes it" in str(c.value.next_step)

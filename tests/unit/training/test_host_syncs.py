@@ -8,7 +8,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from sage_cli.training.rl_trainer import RlTrainer
+from sage_cli.training.trainer import SageTrainer
 
 LIBRARIES = ("/sage_cli/", "/trl/", "/transformers/", "/accelerate/", "/peft/")
 READS = ("item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__")
@@ -93,7 +93,7 @@ def syncs(monkeypatch):
         with counted:
             return plain(*args, **kwargs)
 
-    changed(RlTrainer, "train", train)  # models are loaded before
+    changed(SageTrainer, "train", train)  # models are loaded before
     return counted
 
 

@@ -13,8 +13,8 @@ from sage_cli.problems.template import PromptTemplate
 from sage_cli.settings.inputs import PretrainedModel, ScratchModel, kernel_arguments
 from sage_cli.store.run import Runs
 from sage_cli.training import base_trainer
-from sage_cli.training.anchored_trainer import compute_logits_in_float32
 from sage_cli.training.base_trainer import require_kernels
+from sage_cli.training.passes import compute_logits_in_float32
 from sage_cli.training.rl import rollout_parameters
 from sage_cli.training.rollouts import sampled_rollouts
 
@@ -63,11 +63,9 @@ def test_a_head_in_float32_changes_what_bfloat16_rounds(bench, configure, base):
         texts = [row["prompt"] for row in rows]
         ids = trainer.processing_class(text=texts, return_tensors="pt", padding=True)["input_ids"]
         with torch.no_grad(), trainer.compute_loss_context_manager():
-            logps_BT, _, _ = trainer._get_per_token_logps_and_entropies(
-                trainer.model, ids, torch.ones_like(ids), 3, compute_entropy=True
-            )
-        head = trainer.head.logps_BTH if trainer.head is not None else logps_BT
-        return logps_BT, head.sum(dim=-1)
+            passed = trainer.run_pass("reference", trainer.model, ids, torch.ones_like(ids), 3)
+        head = passed.logps_BT if passed.head_logps_BTH is None else passed.head_logps_BTH
+        return passed.logps_BT, head.sum(dim=-1)
 
     for place, estimator in ((0, "k3"), (1, "head")):
         plain, cast, exact = (

@@ -7,9 +7,7 @@ import pytest
 import torch
 from trl import GRPOTrainer
 
-from sage_cli.errors import TrainingError
 from sage_cli.guides import BranchGuide, NoGuide, RandomGuide, Signals, TokenGuide
-from sage_cli.training.anchored_trainer import check_seam
 
 ROWS, TOKENS, LIMIT, BETA, ACCUMULATION, STEP = 4, 6, 9, 0.3, 2, 3
 LOW, HIGH = 0.2, 0.28
@@ -189,7 +187,7 @@ def test_an_annealed_anchor_is_one_of_its_present_beta(trainer_for, monkeypatch,
             loss = trainer._compute_loss(trainer.model, batch)
             found.append((loss, *torch.autograd.grad(loss, logps_BT)))
         torch.testing.assert_close(found[0], found[1], atol=1e-6, rtol=0)
-        assert annealed.beta == BETA  # by which TRL asks the reference for the next batch
+        assert annealed.beta == 0  # or TRL would ask the reference, too
 
 
 def surrogate(ratio_BT, advantages_BT, delta=torch.inf):
@@ -258,13 +256,3 @@ def test_an_advantage_for_each_token_weighs_each_token(trainer_for, monkeypatch,
     elsewhere_BT[0, 2] = False
     torch.testing.assert_close(found_BT[elsewhere_BT], expected_BT[elsewhere_BT])
     assert found_BT[0, 2] != expected_BT[0, 2]
-
-
-def test_a_trl_that_breaks_the_seam_is_refused(monkeypatch):
-    check_seam()
-    monkeypatch.setattr(GRPOTrainer, "_compute_loss", lambda self, inputs: None)
-    with pytest.raises(TrainingError, match=r"changed GRPOTrainer\._compute_loss"):
-        check_seam()
-    monkeypatch.delattr(GRPOTrainer, "_get_per_token_logps_and_entropies")
-    with pytest.raises(TrainingError, match="GRPOTrainer"):
-        check_seam()

@@ -174,7 +174,7 @@ def test_loss_and_gradient_of_every_micro_batch_and_update(bench, configure, mon
 
     def passing(self, *args, **named):
         found = plain_pass(self, *args, **(named | {"compute_entropy": True}))
-        if self._buffered is None:
+        if not torch.is_grad_enabled():
             seen.setdefault("first", []).append(found)
         else:
             found[0].retain_grad()
@@ -199,7 +199,7 @@ def test_loss_and_gradient_of_every_micro_batch_and_update(bench, configure, mon
         ids, lengths = view["row_ids_B"].tolist(), view["completion_mask"].sum(dim=1).tolist()
         logps_BT, entropy_BT = (one.detach().double() for one in seen["now"][:2])
         old_BT, old_entropy_BT = (one.double() for one in seen["first"][0][:2])
-        rewards_PN = trainer.rewards_BF.sum(dim=1).double().reshape(PROMPTS, GROUP).tolist()
+        rewards_PN = trainer.now.total_B.double().reshape(PROMPTS, GROUP).tolist()
         every = seen["batch"]["completion_mask"].sum(dim=1).tolist()
         old = [old_BT[i, :length].tolist() for i, length in enumerate(every)]
         rows = []
@@ -285,7 +285,7 @@ def test_mara_reads_the_reference_and_the_anchors_weight(bench, configure):
             i: log_chances(model, prompt, completion).sum().item()
             for i, _, prompt, completion in rows_of(trainer)
         }
-    right = trainer.rewards_BF.sum(dim=1).double().tolist()
+    right = trainer.now.total_B.double().tolist()
     mixed = 0
     for start in range(0, PROMPTS * GROUP, GROUP):
         rows = range(start, start + GROUP)
@@ -336,7 +336,7 @@ def test_effective_rank_measures_the_policys_hidden_states(bench, configure):
         steps = [b - a for a, b in pairwise(v)]
         rank = rank_of(hidden_TD) if len(hidden_TD) > 1 else 1.0
         measured[i] = [rank, sum(v) / max(1, len(v)), sum(steps) / max(1, len(steps))]
-    rewards_PN = trainer.rewards_BF.sum(dim=1).double().reshape(PROMPTS, GROUP).tolist()
+    rewards_PN = trainer.now.total_B.double().reshape(PROMPTS, GROUP).tolist()
     assert len(found) == PROMPTS * GROUP
     for i, (_, change, growth) in measured.items():
         advantage = group_advantages(rewards_PN[i // GROUP])[i % GROUP]

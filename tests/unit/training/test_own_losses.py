@@ -13,11 +13,12 @@ from trl import GRPOTrainer
 
 from sage_cli.grading import Grade
 from sage_cli.methods.dars import extra_rollouts
+from sage_cli.methods.hooks import Rollouts
 from sage_cli.methods.initial_texts import HeldProblems, pseudo_rewards
 from sage_cli.methods.pacs import PacsLoss
 from sage_cli.models.loading import load_model
 from sage_cli.store.sample_parts import Completion, token_ids
-from sage_cli.training.rl_trainer import RlTrainer
+from sage_cli.training.trainer import SageTrainer
 
 GROUP, STEPS, PROMPTS_A_STEP, LIMIT = 4, 3, 4, 8.0
 TOKENS = 12
@@ -74,22 +75,23 @@ def test_two_updates_have_the_loss_and_gradient_of_the_pools(hard, configure, mo
         configure(rl={**DARS, "iterations": 2, "steps": 2}, anchor={"kl": "none"})
     )
     first, extra = [], []
-    pool, score = trainer.hooks.pooled, trainer.score_rows
+    extend, score = trainer.hooks.extend, trainer.score_rows
 
     def graded(batch):
         statuses = trainer.hooks.reward.statuses
         return [(*row_of(batch, i), status == "right") for i, status in enumerate(statuses)]
 
-    def pooling(own, rows, batch, right_PN):
-        first.extend(graded(batch))
-        return pool(own, rows, batch, right_PN)
+    def extending(own, rollouts):
+        first.extend(graded(rollouts.batch))
+        return extend(own, rollouts)
 
-    def scoring(rows):
-        batch, statuses = score(rows)
-        extra.extend(graded(batch))
-        return batch, statuses
+    def scoring(rows, *before, **of):
+        rollouts = score(rows, *before, **of)
+        if of:  # further ones
+            extra.extend(graded(rollouts.batch))
+        return rollouts
 
-    monkeypatch.setattr(trainer.hooks, "pooled", pooling)
+    monkeypatch.setattr(trainer.hooks, "extend", extending)
     monkeypatch.setattr(trainer, "score_rows", scoring)
     seen = StepsSeen(trainer, hard.base)
     trainer.train()
@@ -110,7 +112,7 @@ def test_two_updates_have_the_loss_and_gradient_of_the_pools(hard, configure, mo
 
 def test_never_more_rows_at_once_than_without_it(hard, configure, monkeypatch):
     drawn, passed = [], []
-    generate = RlTrainer._generate
+    generate = SageTrainer._sample
     forward = GRPOTrainer._get_per_token_logps_and_entropies
 
     def generating(self, prompts):
@@ -123,7 +125,7 @@ def test_never_more_rows_at_once_than_without_it(hard, configure, monkeypatch):
         passed.append(min(at_once, len(ids)))
         return forward(self, model, ids, *rest, **named)
 
-    monkeypatch.setattr(RlTrainer, "_generate", generating)
+    monkeypatch.setattr(SageTrainer, "_sample", generating)
     monkeypatch.setattr(GRPOTrainer, "_get_per_token_logps_and_entropies", passing)
     rl = {**DARS, "allocation": "hw", "most_rollouts": 30, "steps": 2}
     records = hard.records(configure(rl=rl))
@@ -237,7 +239,7 @@ def plain_loss(now, start, right_text, rows, reward, of):
 def watched(bench, config, samples):
     """Policy, gradients, rows and grades before each step of a training, and its record."""
     trainer = bench.trainer(config, reference_completions=samples)
-    grades = lambda: trainer.rewards_BF[:, 0].tolist()  # noqa: E731
+    grades = lambda: trainer.now.rewards_BF[:, 0].tolist()  # noqa: E731
     seen = StepsSeen(trainer, bench.base, lambda: (rows_of(trainer), grades()))
     trainer.train()
     return list(zip(seen.steps, seen.records, strict=True))
@@ -295,8 +297,10 @@ def test_rollouts_of_held_problems_teach_nothing(bench, configure):
     trainer = bench.trainer(config, reference_completions=INITIAL)
     # two rollouts each of problem 3, which is held, and of 1, which isn't
     advantages_B = torch.tensor([0.7, 0.7, -0.7, -0.7])
-    batch = {"prompt_row_B": torch.tensor([3, 1, 1, 3]), "advantages": advantages_B}
-    found = trainer.hooks.advantages(trainer, batch, torch.zeros(2, 2))
+    rollouts = Rollouts()
+    rollouts.batch = {"prompt_row_B": torch.tensor([3, 1, 1, 3]), "advantages": advantages_B}
+    rollouts.right_PN = torch.zeros(2, 2)
+    found = trainer.hooks.advantages(trainer, rollouts)
     assert found.tolist() == pytest.approx([0, 0.7, -0.7, 0])
 
 

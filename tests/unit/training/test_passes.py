@@ -35,10 +35,10 @@ from trl.trainer.utils import add_fused_lm_head
 from sage_cli.errors import TrainingError
 from sage_cli.guides import BranchGuide, Guide, NoGuide, TokenGuide
 from sage_cli.models.loading import load_model
-from sage_cli.training.anchored_trainer import AnchoredTrainer
+from sage_cli.training.guided_trainer import GuidedGRPOTrainer
 from sage_cli.training.passes import (
     TILE_STATES,
-    ExactHead,
+    HeadReader,
     completions_alone,
     prompt_names,
     regrouped,
@@ -69,21 +69,23 @@ def causal_model(config, *, lora=None):
     return model.train()
 
 
-def rows():
+def rows(names=NAMES):
     """Ids and mask: a prompt of the second name is shorter, and two completions end early."""
     generator = torch.Generator().manual_seed(1)
     prompts = {name: torch.randint(1, 53, (PROMPT,), generator=generator) for name in (3, 8)}
     completions = torch.randint(1, 53, (len(NAMES), COMPLETION), generator=generator)
     ids = torch.cat([torch.stack([prompts[name] for name in NAMES]), completions], dim=1)
+    if names is not NAMES:  # another token each, where all rows read it
+        ids[:, 3] = torch.tensor(names)
     mask = torch.ones_like(ids)
     mask[[2, 4, 5], :3] = 0  # padded on the left
     mask[1, -2:] = mask[4, -1:] = 0
     return ids, mask
 
 
-def scored(model, around, **more):
+def scored(model, around, names=NAMES, **more):
     """Log-probabilities, entropies (B, T) and the gradient of their weighted sum."""
-    ids, mask = rows()
+    ids, mask = rows(names)
     labels = ids.masked_fill(mask == 0, -100)
     labels[:, :-COMPLETION] = -100
     model.zero_grad()
@@ -123,13 +125,13 @@ def counted(model):
 def test_shared_prompts_give_what_rows_apart_give(config, lora):
     model = causal_model(config, lora=lora)
     apart = scored(model, nullcontext())
-    for names in (None, NAMES):
+    for share in (False, True):
         with counted(model) as positions:
-            alone = scored(model, completions_alone(model, COMPLETION, names))
+            alone = scored(model, completions_alone(model, COMPLETION, share=share))
         for mine, theirs in zip(alone, apart, strict=True):
             torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
         # two prompts of seven tokens; then six rows, whose last token predicts nothing
-        assert positions == ([6 * 12] if names is None else [2 * 7, 6 * 4])
+        assert positions == ([2 * 7, 6 * 4] if share else [6 * 12])
     after = scored(model, nullcontext())  # nothing stays changed
     assert all(map(torch.equal, after, apart))
 
@@ -152,16 +154,15 @@ def rotary(kind, **factors):
         (rotary("longrope", short_factor=[1.0, 1.0], long_factor=[3.0, 5.0]), False, NAMES),
         (LLAMA, True, NAMES),
         (LLAMA, False, [1, 2, 3, 4, 5, 6]),  # nothing is shared
-        (LLAMA, False, [3] * 6),  # an environment has added to one prompt of the data
     ],
 )
 def test_where_a_cache_cannot_stand_for_a_prompt_rows_stay_apart(config, checkpointing, names):
     model = causal_model(config)
     if checkpointing:
         model.gradient_checkpointing_enable()
-    apart = scored(model, nullcontext())
+    apart = scored(model, nullcontext(), names)
     with counted(model) as positions:
-        alone = scored(model, completions_alone(model, COMPLETION, names))
+        alone = scored(model, completions_alone(model, COMPLETION, share=True), names)
     assert set(positions) == {6 * 12}
     for mine, theirs in zip(alone, apart, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
@@ -170,22 +171,22 @@ def test_where_a_cache_cannot_stand_for_a_prompt_rows_stay_apart(config, checkpo
 def test_rows_with_dropout_have_their_own_noise():
     model = causal_model(LLAMA, lora=0.5)
     with counted(model) as positions:
-        scored(model, completions_alone(model, COMPLETION, NAMES))
+        scored(model, completions_alone(model, COMPLETION, share=True))
     assert positions == [6 * 12]
     with counted(model) as positions, torch.no_grad():  # without noise there is none to keep apart
         model.eval()
         ids, mask = rows()
-        with completions_alone(model, COMPLETION, NAMES):
+        with completions_alone(model, COMPLETION, share=True):
             model(input_ids=ids, attention_mask=mask, labels=ids, fused_lm_head=True)
     assert positions == [2 * 7, 6 * 4]
 
 
-def test_passes_over_parts_of_the_rows_take_their_names_in_turn():
+def test_passes_over_parts_of_the_rows_share_what_these_have():
     model = causal_model(LLAMA).eval()
     ids, mask = rows()
 
-    def logps(parts, names):
-        with completions_alone(model, COMPLETION, names), torch.no_grad():
+    def logps(parts, *, share, names=None):
+        with completions_alone(model, COMPLETION, share=share, names_B=names), torch.no_grad():
             outputs = [
                 model(input_ids=ids[part], attention_mask=mask[part], labels=ids[part],
                       fused_lm_head=True).log_probs
@@ -193,27 +194,28 @@ def test_passes_over_parts_of_the_rows_take_their_names_in_turn():
             ]  # fmt: skip
         return torch.cat(outputs)
 
-    apart = logps([slice(0, 6)], None)
-    with counted(model) as positions:
-        in_parts = logps([slice(0, 4), slice(4, 6)], NAMES)
-    torch.testing.assert_close(in_parts, apart, rtol=1e-4, atol=1e-5)
-    assert positions == [2 * 7, 4 * 4, 1 * 7, 2 * 4]
+    apart = logps([slice(0, 6)], share=False)
+    for names in (None, torch.tensor(NAMES)):
+        with counted(model) as positions:
+            in_parts = logps([slice(0, 4), slice(4, 6)], share=True, names=names)
+        torch.testing.assert_close(in_parts, apart, rtol=1e-4, atol=1e-5)
+        assert positions == [2 * 7, 4 * 4, 1 * 7, 2 * 4]
 
 
 def test_names_are_of_prompts_alone():
-    chat = [{"role": "user", "content": "2+2=?"}]
-    a, b, c, d = prompt_names(
-        [{"prompt": "x", "row": 1}, {"prompt": "x", "row": 2}, {"prompt": chat}, {"prompt": chat}]
-    )
-    assert a == b != c == d
-    prompt_names([{"environment": "game"}])  # which has its own prompts
+    ids_BP = torch.tensor([[0, 5, 6], [5, 6, 0], [7, 5, 6], [0, 5, 6]])
+    mask_BP = torch.tensor([[0, 1, 1], [1, 1, 0], [1, 1, 1], [1, 1, 1]])
+    a, b, c, d = prompt_names(ids_BP, mask_BP).tolist()
+    assert a == b  # however they are padded
+    assert len({a, c, d}) == 3  # with another beginning, and one that is read
 
 
 def test_a_steps_rows_stand_beside_those_of_their_prompt():
-    names = torch.tensor([7, 5, 7, 6, 5, 6])
+    prompts = torch.tensor([[7], [5], [7], [6], [5], [6]])
     order = [0, 2, 1, 4, 3, 5]  # 7 7 5 | 5 6 6
     whole = {
-        "prompt_names_B": names,
+        "prompt_ids": prompts,
+        "prompt_names_B": prompts.flatten(),
         "completion_ids": torch.arange(12).reshape(6, 2),
         "num_items_in_batch": torch.tensor(9),
         "old_per_token_logps": None,
@@ -224,15 +226,15 @@ def test_a_steps_rows_stand_beside_those_of_their_prompt():
         for part in (slice(0, 3), slice(3, 6))
     ]  # fmt: skip
     first, second = regrouped(halves)
-    assert first["prompt_names_B"].tolist() == [7, 7, 5]
-    assert second["prompt_names_B"].tolist() == [5, 6, 6]
+    assert first["prompt_ids"].flatten().tolist() == [7, 7, 5]
+    assert second["prompt_ids"].flatten().tolist() == [5, 6, 6]
     assert torch.equal(
         torch.cat([first["completion_ids"], second["completion_ids"]]),
         whole["completion_ids"][order],  # type: ignore[index]
     )
     assert first["num_items_in_batch"] == 9
     assert first["old_per_token_logps"] is None
-    assert halves[0]["prompt_names_B"].tolist() == [7, 5, 7]  # what was given stays
+    assert halves[0]["prompt_ids"].flatten().tolist() == [7, 5, 7]  # what was given stays
 
 
 BETA = 0.3
@@ -313,12 +315,12 @@ def test_an_adapters_reference_is_tilted_or_has_the_head(bench, configure, refer
         logps_BTV = log_probabilities(start, batch)
     mask_BT = batch["completion_mask"].bool()
     if head:
-        found, expected = batch["head_reference"], logps_BTV.topk(HEAD, dim=-1).values
+        found, expected = batch["head_reference_BTH"], logps_BTV.topk(HEAD, dim=-1).values
     else:
-        found, expected = batch["tilted_0.4_BT"], tilted(logps_BTV, 0.4, batch)
+        found, expected = batch["tilted_wrong_BT"], tilted(logps_BTV, 0.4, batch)
         uniform = -math.log(logps_BTV.shape[-1])  # over the vocabulary
         uniform_T = torch.full((int(mask_BT.sum()),), uniform)
-        torch.testing.assert_close(batch["tilted_0_BT"][mask_BT], uniform_T, atol=1e-3, rtol=0)
+        torch.testing.assert_close(batch["tilted_right_BT"][mask_BT], uniform_T, atol=1e-3, rtol=0)
     # an adapter of random weights amplifies a unit's rounding some thousandfold at a few tokens
     torch.testing.assert_close(
         found[mask_BT].double(), expected[mask_BT], atol=5e-3 if head else 1e-3, rtol=0
@@ -350,13 +352,13 @@ class Knowing(Guide):
     ids=["shuffled", "dars"],
 )  # fmt: skip
 def test_rows_know_their_grade_group_and_problem(bench, configure, monkeypatch, rl):
-    guide, plain = Knowing(seen=[]), AnchoredTrainer.__init__
+    guide, plain = Knowing(seen=[]), GuidedGRPOTrainer.__init__
 
     def knowing(self, *, guide, **named):
         plain(self, guide=noted, **named)
 
     noted = guide
-    monkeypatch.setattr(AnchoredTrainer, "__init__", knowing)
+    monkeypatch.setattr(GuidedGRPOTrainer, "__init__", knowing)
     bench.records(configure(rl={"steps": 2, "loss": "dr_grpo", **rl}))
     ids = {problem.id for _, problem in PROMPTS}
     first = {}
@@ -483,16 +485,16 @@ class Vocabularies(TorchDispatchMode):
 def test_the_head_is_never_there_as_a_whole(bench):
     """Of 4,000 states' vocabularies no more are there at once than of 1,024."""
     model, entries = load_model(bench.base, trainable=True), len(bench.tokenizer)
-    head = ExactHead.__new__(ExactHead)
-    head._in_float32, head._tokens, head._temperature = False, HEAD, 0.7
+    head = HeadReader(HEAD, 0.7, in_float32=False)
     ids = torch.randint(0, entries, (80, 50))
     with Vocabularies(entries) as vocabularies:
-        with torch.no_grad(), head.of_reference(model):
+        with torch.no_grad(), head.likeliest(model) as passes:
             model.base_model(input_ids=ids)
-        expected, mine = head.logps_BTH, head.ids_BTH
-        with head.of_policy(model, mine):
+        ((mine, expected),) = passes
+        with head.asked(model, mine) as passes:
             model.base_model(input_ids=ids)
-        head.logps_BTH.sum().backward()
-    assert torch.equal(head.logps_BTH.detach(), expected)
+        ((_, logps_BTH),) = passes
+        logps_BTH.sum().backward()
+    assert torch.equal(logps_BTH.detach(), expected)
     # logits, their softmax, and the gradients of both
     assert 0 < vocabularies.most <= 4 * TILE_STATES * entries <= 1024 * entries

@@ -22,7 +22,7 @@ from sage_cli.store.files import MetricsFile
 from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import seal
 from sage_cli.training.rl import grpo_arguments, save_interval
-from sage_cli.training.rl_trainer import RlTrainer
+from sage_cli.training.trainer import SageTrainer
 from sage_cli.training.training import training_order
 
 SERVER = {"mode": "server", "server_url": "http://elsewhere:8000"}
@@ -160,7 +160,7 @@ def test_vllm_ends_a_rollout_at_every_end_and_at_the_tag_where_that_is_asked_for
         made.append(given["args"])
         raise StoppedError
 
-    monkeypatch.setattr("sage_cli.training.rl.RlTrainer", trainer)
+    monkeypatch.setattr("sage_cli.training.rl.SageTrainer", trainer)
     policy = load_model(bench.base)
     policy.generation_config.eos_token_id = [3, 7]
     with pytest.raises(StoppedError):
@@ -287,13 +287,13 @@ def test_q_is_fixed_within_an_iteration(bench, configure):
 
 def test_two_steps_share_a_generation_and_take_half_of_it_each(bench, configure, monkeypatch):
     taken = []
-    plain = RlTrainer._compute_loss
+    plain = SageTrainer._compute_loss
 
     def watched(self, model, inputs):
         taken.append((self.state.global_step, inputs["row_ids_B"].tolist()))
         return plain(self, model, inputs)
 
-    monkeypatch.setattr(RlTrainer, "_compute_loss", watched)
+    monkeypatch.setattr(SageTrainer, "_compute_loss", watched)
     rl = {"steps": 4, "steps_per_generation": 2, "micro_batch": 8, "save_every": 1}
     config = configure(rl=rl | {"learning_rate": 0.02, "warmup_ratio": 0.0})
     whole = bench.run(config, "whole")

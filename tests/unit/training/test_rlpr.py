@@ -67,7 +67,7 @@ def test_rewards_and_advantages_are_those_of_the_formulas(
         b = plain_chance(model, bench.tokenizer, before, row["gold"]) if formed else 0.0
         a = plain_chance(model, bench.tokenizer, row["prompt"] + OPEN, row["gold"])
         expected.append(0.9 * min(max(b - a, 0), 1) + 0.1 * formed)
-    assert trainer.rewards_BF[:, 0].tolist() == pytest.approx(expected, abs=1e-5)
+    assert trainer.now.rewards_BF[:, 0].tolist() == pytest.approx(expected, abs=1e-5)
     assert max(expected) > 0.1001  # some were worth more than their form
     group_PN = torch.tensor(expected).reshape(4, 4)
     centred_PN = group_PN - group_PN.mean(dim=1, keepdim=True)

@@ -12,8 +12,8 @@ from toy_policy import reference_completions
 
 from sage_cli.methods.method import Method, OnlineMethod
 from sage_cli.settings.section import built_in
-from sage_cli.training import rl_trainer
-from sage_cli.training.rl_trainer import RlTrainer
+from sage_cli.training import trainer as trainer_module
+from sage_cli.training.trainer import SageTrainer
 
 ONLINE = {
     name: {
@@ -54,7 +54,7 @@ def overwritten(self, model, inputs):
     return LOSS(self, model, inputs)
 
 
-LOSS = RlTrainer._compute_loss
+LOSS = SageTrainer._compute_loss
 
 
 @pytest.mark.parametrize("sections", SECTIONS, ids=str)
@@ -62,7 +62,7 @@ def test_truncated_tokens_change_neither_loss_nor_gradient(bench, configure, mon
     whole = trained(bench, masking(configure, sections))
     assert 0 < whole[0]["completions/clipped"] < 1
     assert whole[0]["grad_norm"] > 0
-    monkeypatch.setattr(RlTrainer, "_compute_loss", overwritten)
+    monkeypatch.setattr(SageTrainer, "_compute_loss", overwritten)
     other = trained(bench, masking(configure, sections))
     for step, (record, changed) in enumerate(zip(whole, other, strict=True)):
         for name in FIGURES:
@@ -73,7 +73,7 @@ def test_truncated_tokens_change_neither_loss_nor_gradient(bench, configure, mon
 
 def test_without_the_setting_they_change_both(bench, configure, monkeypatch):
     whole = trained(bench, masking(configure, {}, masked=False))
-    monkeypatch.setattr(RlTrainer, "_compute_loss", overwritten)
+    monkeypatch.setattr(SageTrainer, "_compute_loss", overwritten)
     other = trained(bench, masking(configure, {}, masked=False))
     assert abs(whole[0]["grad_norm"] / other[0]["grad_norm"] - 1) > 1e-3
 
@@ -111,7 +111,7 @@ def test_a_batch_of_truncated_completions_alone_teaches_nothing(
     bench, configure, monkeypatch, sections
 ):
     monkeypatch.setattr(
-        rl_trainer, "unfinished", lambda ids, *_: torch.ones(len(ids), dtype=torch.bool)
+        trainer_module, "unfinished", lambda ids, *_: torch.ones(len(ids), dtype=torch.bool)
     )
     one = {**sections, "rl": sections.get("rl", {}) | {"steps": 1}}
     (record,) = trained(bench, masking(configure, one))

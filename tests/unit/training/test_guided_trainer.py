@@ -1,6 +1,10 @@
 """The anchor in somebody's own TRL script: TRL's arguments, and what the guide adds to them."""
 
+import math
 import runpy
+from copy import deepcopy
+from functools import partial
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -28,7 +32,7 @@ def even(completions, **_columns):
 def trained(base, tokenizer, tmp_path):
     """Train the toy policy for three steps; return the trainer with its log history."""
 
-    def train(trainer_class=GuidedGRPOTrainer, *, arguments=None, **named):
+    def train(trainer_class=GuidedGRPOTrainer, *, arguments=None, reward_funcs=even, **named):
         settings = {
             "beta": 0.3, "max_steps": 3, "logging_steps": 1, "learning_rate": 1e-2, "seed": 3,
             "per_device_train_batch_size": 8, "gradient_accumulation_steps": 2,
@@ -37,7 +41,7 @@ def trained(base, tokenizer, tmp_path):
         }  # fmt: skip
         args = GRPOConfig(str(tmp_path), **(settings | (arguments or {})))
         named = {"train_dataset": ROWS, "processing_class": tokenizer} | named
-        trainer = trainer_class(load_model(base), even, args, **named)
+        trainer = trainer_class(load_model(base), reward_funcs, args, **named)
         trainer.train()
         return trainer
 
@@ -132,3 +136,84 @@ def test_what_would_do_nothing_is_refused_before_a_model_is_loaded(tmp_path, bet
 def test_only_what_is_there_can_be_imported():
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         sage_cli.Nothing  # noqa: B018
+
+
+TEMPLATE = (
+    "{% for m in messages %}{% if m.role == 'user' %}U{{ m.content }};"
+    "{% elif m.role == 'tool' %}T{{ m.content }};"
+    "{% else %}A{{ m.content }}{% for c in m.tool_calls or [] %}"
+    "{{ c.function.name }}{{ c.function.arguments | tojson }}{% endfor %};{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}A{% endif %}"
+)
+
+
+class Adder:
+    """An environment that sets the problem, offers a tool and says the reward."""
+
+    def reset(self, **_):
+        self.asked = []
+        return " 2 3"
+
+    def add(self, a: int, b: int) -> str:
+        """Add two numbers.
+
+        Args:
+            a: The first.
+            b: The second.
+        """
+        self.asked.append((a, b))
+        return str(a + b)
+
+    def get_reward(self):
+        return float(len(self.asked) % 2)
+
+
+def calling(tokenizer, ids, **_):
+    """A completion that begins with + calls the tool."""
+    text = tokenizer.decode(ids, skip_special_tokens=True)
+    call = {"type": "function", "function": {"name": "add", "arguments": {"a": 2, "b": 3}}}
+    calls = {"tool_calls": [call]} if text.startswith("+") else {}
+    return {"role": "assistant", "content": text, **calls}
+
+
+@pytest.mark.parametrize("trainer_class", [GRPOTrainer, GuidedGRPOTrainer])
+def test_environments_and_tools_work_as_in_trl(trained, tokenizer, monkeypatch, trainer_class):
+    """What a tool says is attended to and not learnt; the guide shapes the policy's own tokens."""
+    tokenizer = deepcopy(tokenizer)
+    tokenizer.chat_template, tokenizer.response_schema = TEMPLATE, {"type": "object"}
+    tokenizer.parse_response = partial(calling, tokenizer)
+    turns = count()
+
+    def scripted(self, prompt_ids, *_, **__):
+        texts = ["+1" if next(turns) % 3 else "7" for _ in prompt_ids]
+        ids = [tokenizer(text)["input_ids"] + [tokenizer.eos_token_id] for text in texts]
+        return ids, None
+
+    monkeypatch.setattr(GRPOTrainer, "_generate_single_turn", scripted)
+    buffered, loss = [], trainer_class._compute_loss
+
+    def watched(self, model, inputs):
+        buffered.append(inputs)
+        return loss(self, model, inputs)
+
+    monkeypatch.setattr(trainer_class, "_compute_loss", watched)
+    rows = [{"prompt": [{"role": "user", "content": text}]} for text in ("sum", "add")] * 4
+    guided = {"guide": BRANCH} if trainer_class is GuidedGRPOTrainer else {}
+    trainer = trained(
+        trainer_class,
+        reward_funcs=None,
+        arguments={"max_completion_length": 24, "max_tool_calling_iterations": 1},
+        train_dataset=Dataset.from_list(rows),
+        processing_class=tokenizer,
+        environment_factory=Adder,
+        **guided,
+    )
+    assert [math.isfinite(value) for value in losses(trainer)] == [True] * 3
+    masks = [batch["tool_mask"] * batch["completion_mask"] for batch in buffered]
+    pairs = list(zip(masks, buffered, strict=True))
+    assert any((mask_BT < batch["completion_mask"]).any() for mask_BT, batch in pairs)
+    if guided:
+        for mask_BT, batch in pairs:
+            assert (batch["log_q_BT"][mask_BT == 0] == 0).all()  # q is 1 on what a tool says
+        assert any(batch["log_q_BT"].abs().sum() > 0 for batch in buffered)
+        assert trainer.state.log_history[0]["guide/q_mean"] > 1

@@ -1,4 +1,4 @@
-"""What the seam hands to the trainer: prompts as the other commands read them."""
+"""What the trainer reads: prompts as the other commands read them, and products in bfloat16."""
 
 from copy import deepcopy
 

@@ -1,0 +1,531 @@
+"""TRL's GRPOTrainer whose KL term holds the policy to q pi_ref (Eq. 3), in the order of a step.
+
+`from sage_cli import GuidedGRPOTrainer` gives it to a TRL script, whose prompts, rewards,
+advantages, tools and sampling stay TRL's. So does the loss: it is given a view of the batch, whose
+reference is reference + log q, and finds the policy's pass made. `sage rl` trains by a subclass.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, nullcontext
+from copy import copy
+from typing import Any, Literal, cast, get_args
+
+import torch
+from torch import Tensor
+from transformers import TrainerCallback
+from trl import GRPOConfig, GRPOTrainer
+
+from sage_cli.errors import ConfigurationError, TrainingError
+from sage_cli.guides import Guide, NoGuide, Signals
+from sage_cli.guides.divergences import (
+    AnchorSchedule,
+    anchored_rows,
+    as_k3,
+    equal_rows,
+    head_kl,
+    log_ratio,
+    reward_to_go,
+    share_of_beta,
+    uncertain_tokens,
+)
+from sage_cli.guides.guide import ROW_SIGNALS, OptionalSignal
+from sage_cli.methods.rollout_batch import RolloutBatch, images_of, learned_tokens, whole_texts
+from sage_cli.models.loading import causal_of, switch_off_own_dropout
+from sage_cli.settings.training import AnchorSection, Rows
+from sage_cli.training.passes import (
+    HeadReader,
+    Pass,
+    Purpose,
+    completions_alone,
+    compute_logits_in_float32,
+    prompt_names,
+    tilting,
+)
+from sage_cli.training.step_record import TokenRecord, token_statistics
+from sage_cli.training.trl_host import (
+    add_fused_lm_head,
+    disable_gradient_checkpointing,
+    require_attributes,
+    use_adapter,
+)
+
+Estimator = Literal["k3", "k3-corrected", "head", "reward"]
+GRADED = frozenset(ROW_SIGNALS) & {"right_B", "group_right_B"}
+"""Signals that are known only where it is said which rewards mean a right completion."""
+_POSITIONAL = ("train_dataset", "eval_dataset", "processing_class")
+"""The arguments of GRPOTrainer that follow the first three."""
+
+
+class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
+    """trl.GRPOTrainer whose KL term holds the policy to q pi_ref.
+
+    Takes TRL's arguments and those of the anchor. `estimator`, `rows`, `schedule` and `head_tokens`
+    are as in the section `anchor` of `sage`; `estimator` takes the place of
+    `use_bias_correction_kl` (`k3-corrected` is its True, TRL's default). `anchor` is that section
+    whole, in the place of the four. A completion is right where its reward, the weighted sum of
+    `reward_funcs`, is at least `right_at`: needed by `rows` other than `all` and by guides that
+    read grades. TRL's logs get the divergences (`kl/…`) and what q did (`guide/…`).
+
+    Raises ConfigurationError for what would have no effect, before a model is loaded.
+    """
+
+    keeps_old_entropy = False
+    """Whether batches carry `old_entropy_BT`, where TRL reads the policy that sampled them."""
+
+    def __init__(
+        self,
+        model: Any,
+        reward_funcs: Any,
+        args: GRPOConfig,
+        *arguments: Any,
+        guide: Guide | None = None,
+        estimator: Estimator = "k3",
+        schedule: AnchorSchedule = "constant",
+        rows: Rows = "all",
+        head_tokens: int = 32,
+        right_at: float | None = None,
+        anchor: AnchorSection | None = None,
+        **keywords: Any,
+    ) -> None:
+        guide = NoGuide() if guide is None else guide
+        if anchor is None:
+            _check_choices(estimator=(estimator, Estimator), schedule=(schedule, AnchorSchedule))
+            _check_choices(rows=(rows, Rows))
+            _check_anchor(guide, args.beta, rows, right_at)
+            if estimator == "head" and not guide.tells_of_others:
+                raise ConfigurationError(
+                    f"estimator 'head' asks for q of tokens that were not sampled, and guide "
+                    f"'{guide.name}' knows it of sampled ones alone",
+                    "choose another estimator, or the guide token or branch",
+                )
+            anchor = AnchorSection.model_construct(
+                estimator=estimator, schedule=schedule, rows=rows, head_tokens=head_tokens
+            )
+        self.guide, self.anchor, self.right_at = guide, anchor, right_at
+        # a method may read the reference though there is no KL term
+        self.estimator = anchor.estimator if anchor.kl == "reverse" else "none"
+        self.tokens = TokenRecord()
+        self._made: Pass | None = None
+        self._old_policy: Pass | None = None
+
+        args, in_float32 = copy(args), args.cast_lm_head_to_fp32
+        args.use_bias_correction_kl = anchor.estimator == "k3-corrected"
+        # TRL looks for the embedding that shares a head's weights where an adapter has none
+        args.cast_lm_head_to_fp32 = in_float32 and not hasattr(model, "peft_config")
+        keywords |= dict(zip(_POSITIONAL, arguments, strict=False))
+        # with a beta other than 0 TRL makes, wraps and heads the reference, or copies the adapter
+        # to "ref"; with a beta of 0 afterwards it never asks it: the reference's pass is ours, and
+        # the loss alone sets the weight, for its own duration
+        super().__init__(model=model, reward_funcs=reward_funcs, args=args, **keywords)
+        self.kl_weight, self.beta = args.beta, 0.0
+        require_attributes(self)
+        self.args.cast_lm_head_to_fp32 = in_float32
+        for each in (self.model, self.ref_model):
+            if in_float32 and each is not None:
+                compute_logits_in_float32(causal_of(each), self.temperature)
+            if self.args.disable_dropout:
+                switch_off_own_dropout(each)
+        self.head = HeadReader(anchor.head_tokens, self.temperature, in_float32)
+        if self.estimator == "head":
+            if self.is_fsdp_enabled or self.is_deepspeed_enabled:
+                raise TrainingError(
+                    "anchor.estimator head reads the whole output layer, and the launcher spreads "
+                    "it",
+                    "choose `rl.accelerate` ddp, or another estimator",
+                )
+            self.head.require(self.accelerator.unwrap_model(self.model))
+        if guide.reads_reference_entropy and self.ref_model is not None:
+            add_fused_lm_head(
+                self.accelerator.unwrap_model(self.ref_model),
+                temperature=self.temperature,
+                cast_lm_head_to_fp32=in_float32,
+                outputs=("log_probs", "entropy"),
+            )
+        self.add_callback(_Length(self))
+
+    # a generation batch: TRL samples and grades it, then the reference is asked once
+
+    def _calculate_rewards(self, *arguments: Any) -> Tensor:
+        rewards_BF: Tensor = super()._calculate_rewards(*arguments)
+        weights_F = self.reward_weights.to(rewards_BF.device)
+        self.rewards_B = (rewards_BF * weights_F).nansum(dim=1)
+        return rewards_BF
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> RolloutBatch:
+        batch: RolloutBatch = super()._generate_and_score_completions(inputs)
+        old, self._old_policy = self._old_policy, None
+        if old is not None and old.entropy_BT is not None:
+            batch["old_entropy_BT"] = old.entropy_BT
+        rows = len(batch["completion_ids"])
+        first = self.accelerator.process_index * rows
+        # TRL shuffles rows and cuts them into micro-batches: a row's id says to which group of the
+        # generation batch it belongs, and seeds its noise whatever stands beside it
+        batch["row_ids_B"] = torch.arange(first, first + rows)
+        batch["prompt_names_B"] = prompt_names(batch["prompt_ids"], batch["prompt_mask"])
+        if self.kl_weight:
+            self._add_reference(batch)
+        self._add_row_facts(batch)
+        return batch
+
+    def _add_reference(self, batch: RolloutBatch) -> None:
+        """Ask the reference once for all that the anchor and the guide read of it."""
+        training = self.model.training
+        at_once = (
+            self.args.per_device_train_batch_size
+            if training
+            else self.args.per_device_eval_batch_size
+        )
+        checkpointing = self.args.gradient_checkpointing_kwargs
+        model, adapter = self.ref_model, nullcontext()
+        if model is None:
+            # a LoRA policy finds it in itself: the adapter as it started, or no adapter
+            model = self.model
+            plain = self.accelerator.unwrap_model(model)
+            adapter = use_adapter(plain, "ref" if "ref" in plain.peft_config else None)
+        with torch.no_grad(), disable_gradient_checkpointing(self.model, checkpointing), adapter:
+            reference = self.run_pass(
+                "reference",
+                model,
+                *whole_texts(batch),
+                batch["completion_ids"].shape[1],
+                names_B=batch["prompt_names_B"],
+                batch_size=at_once,
+                compute_entropy=self.guide.reads_reference_entropy,
+                **images_of(batch),
+            )
+        batch["ref_per_token_logps"] = reference.logps_BT
+        if reference.entropy_BT is not None:
+            batch["reference_entropy_BT"] = reference.entropy_BT
+        if reference.head_ids_BTH is not None and reference.head_logps_BTH is not None:
+            batch["head_ids_BTH"] = reference.head_ids_BTH
+            batch["head_reference_BTH"] = reference.head_logps_BTH
+        if "reference_tilted_logps_BT" in self.guide.needs:
+            tilted = {1.0: reference.logps_BT, **reference.tilted}
+            wrong, right = self.guide.exponents
+            batch["tilted_wrong_BT"], batch["tilted_right_BT"] = tilted[wrong], tilted[right]
+
+    def _add_row_facts(self, batch: RolloutBatch) -> None:
+        """Add what guides may know of rows, by the rewards of all processes."""
+        rows_B = batch["row_ids_B"].to(self.rewards_B.device)
+        batch["rewards_B"] = self.rewards_B[rows_B]
+        if self.right_at is not None:
+            training = self.model.training
+            n = int(self.num_generations if training else self.num_generations_eval)
+            right_B = self.rewards_B >= self.right_at
+            share_P = right_B.view(-1, n).double().mean(dim=1)
+            batch["right_B"] = right_B[rows_B]
+            batch["group_right_B"] = share_P.repeat_interleave(n)[rows_B].to(self.rewards_B)
+
+    # the loss of a micro-batch
+
+    def _compute_loss(self, model: Any, inputs: RolloutBatch) -> Tensor:
+        batch, mask_BT = inputs, learned_tokens(inputs)
+        policy = self.run_pass(
+            "loss",
+            model,
+            *whole_texts(batch),
+            batch["completion_ids"].shape[1],
+            names_B=batch.get("prompt_names_B"),
+            head_ids_BTH=batch.get("head_ids_BTH"),
+            compute_entropy=True,
+            compute_aux_loss=self.aux_loss_enabled,
+            **images_of(batch),
+        )
+        assert policy.entropy_BT is not None  # as asked
+        logps_BT, entropy_BT = policy.logps_BT.detach(), policy.entropy_BT.detach()
+
+        # later updates read the buffered batch again: only this copy, which TRL's loss reads, is
+        # changed, or the anchor would be shaped twice
+        view = batch.copy()
+        view["advantages"] = self._advantages(batch, policy)
+        beta, noted = 0.0, {"entropy": entropy_BT}
+
+        if "ref_per_token_logps" in batch:
+            reference_BT = batch["ref_per_token_logps"]
+            # q is fixed at an iteration's first pass: a later update would shape the anchor by
+            # another policy than the one whose samples it is about
+            if "log_q_BT" not in batch:
+                calls = self.args.gradient_accumulation_steps
+                now = self.guide.now(self.state.global_step, self.place_in_step, calls)
+                signals = self._signals(batch, logps_BT, entropy_BT)
+                batch["log_q_BT"] = self.guide.unchecked_log_q(signals, now)
+                batch["log_ratio_BT"] = log_ratio(logps_BT, reference_BT, batch["log_q_BT"])
+                if policy.head_logps_BTH is not None:
+                    others_BTH = (
+                        policy.head_logps_BTH.detach()
+                        if self.guide.source == "policy"
+                        else batch["head_reference_BTH"]
+                    )
+                    batch["head_log_q_BTH"] = self.guide.log_q_of_others(signals, now, others_BTH)
+            log_q_BT, held_BT = batch["log_q_BT"], self._held(batch, mask_BT, entropy_BT)
+
+            # TRL's term is k3, exp(d) - d - 1 with d = anchor - log pi (Eq. 38)
+            anchor_BT = reference_BT + log_q_BT
+            if policy.head_logps_BTH is not None:
+                divergence_BT = self._head_divergence(batch, policy)
+                # a reference whose k3 has the gradient of that divergence
+                anchor_BT = as_k3(policy.logps_BT, divergence_BT)
+                noted["head"] = divergence_BT
+                noted["head_mass"] = policy.head_logps_BTH.detach().exp().sum(dim=-1)
+            # where the anchor is the policy itself, k3 and its gradient are 0
+            view["ref_per_token_logps"] = torch.where(held_BT, anchor_BT, logps_BT)
+
+            weight = self.kl_weight * self.beta_share
+            if self.estimator == "reward":
+                # the exact gradient of Eq. 6: the divergence joins the advantages, and TRL has no
+                # term of its own
+                to_go_BT = reward_to_go(batch["log_ratio_BT"] * held_BT, mask_BT, weight)
+                advantages = view["advantages"]  # (B,), or (B, T) already
+                per_token = advantages if advantages.dim() == 2 else advantages[:, None]
+                view["advantages"] = per_token + to_go_BT
+            elif self.estimator != "none":
+                beta = weight
+            # padding turns truths into integers
+            noted |= {"logps": logps_BT, "reference": reference_BT, "log_q": log_q_BT,
+                      "held": held_BT.to(logps_BT)}  # fmt: skip
+            if "group_right_B" in batch:
+                equal_B1 = equal_rows(batch["group_right_B"])[:, None]
+                noted["equal"] = equal_B1.expand(held_BT.shape).to(logps_BT)
+        self.tokens.add(mask_BT, **noted)
+
+        self._made, self.beta = policy, beta
+        try:
+            loss: Tensor = super()._compute_loss(model, view)
+        finally:
+            self._made, self.beta = None, 0.0
+        return self._with_terms(loss, model, batch, policy)
+
+    def _advantages(self, batch: RolloutBatch, policy: Pass) -> Tensor:
+        """Return the advantages (B,) or (B, T) of this update: those of the generation batch."""
+        _ = policy
+        return batch["advantages"]
+
+    def _with_terms(self, loss: Tensor, model: Any, batch: RolloutBatch, policy: Pass) -> Tensor:
+        """Return the loss of a micro-batch with what a method adds to it."""
+        _ = model, batch, policy
+        return loss
+
+    def _signals(self, batch: RolloutBatch, logps_BT: Tensor, entropy_BT: Tensor) -> Signals:
+        """Return the signals that the guide reads: by default the policy's or the reference's."""
+        optional: dict[OptionalSignal, Any] = {
+            "token_ids_BT": batch["completion_ids"],
+            "policy_logps_BT": logps_BT,
+            "policy_entropy_BT": entropy_BT,
+            "reference_logps_BT": batch["ref_per_token_logps"],
+        }
+        known: dict[Any, Any] = dict(batch)
+        optional |= {name: known[name] for name in ROW_SIGNALS if name in known}
+        if "right_B" in batch and "tilted_right_BT" in batch:
+            right_B1 = batch["right_B"][:, None]
+            optional["reference_tilted_logps_BT"] = torch.where(
+                right_B1, batch["tilted_right_BT"], batch["tilted_wrong_BT"]
+            )
+        if "reference_entropy_BT" in batch:
+            optional["reference_entropy_BT"] = batch["reference_entropy_BT"]
+        if self.guide.source == "reference":
+            logps_BT, entropy_BT = optional["reference_logps_BT"], optional["reference_entropy_BT"]
+        return Signals(logps_BT, entropy_BT, learned_tokens(batch), batch["row_ids_B"], optional)
+
+    def _held(self, batch: RolloutBatch, mask_BT: Tensor, entropy_BT: Tensor) -> Tensor:
+        """Return True (B, T) on the tokens that the KL term acts on."""
+        anchor, held_BT = self.anchor, torch.ones_like(mask_BT, dtype=torch.bool)
+        if self.estimator == "none":
+            return ~held_BT
+        if anchor.tokens != "all":
+            uncertain_BT = uncertain_tokens(entropy_BT, mask_BT, anchor.uncertain_share)
+            held_BT = uncertain_BT if anchor.tokens == "uncertain" else ~uncertain_BT
+        if anchor.rows == "all":
+            return held_BT
+        held_B = anchored_rows(anchor.rows, batch["right_B"], batch["group_right_B"])
+        return held_BT & held_B[:, None]
+
+    def _head_divergence(self, batch: RolloutBatch, policy: Pass) -> Tensor:
+        """Return `head_kl` (B, T) of a micro-batch, with its gradient."""
+        assert policy.head_logps_BTH is not None
+        in_head_BT = (batch["head_ids_BTH"] == batch["completion_ids"][..., None]).any(dim=-1)
+        old_BT = batch.get("old_per_token_logps", policy.logps_BT.detach())
+        return head_kl(
+            policy.head_logps_BTH,
+            batch["head_reference_BTH"] + batch["head_log_q_BTH"],
+            in_head_BT,
+            log_ratio(policy.logps_BT, batch["ref_per_token_logps"], batch["log_q_BT"]),
+            (policy.logps_BT - old_BT).exp(),
+        )
+
+    @property
+    def place_in_step(self) -> int:
+        """Return the number of the step's micro-batch whose loss is computed, from 0.
+
+        TRL's counter gives no more: it begins anew where a training is resumed.
+        """
+        number: int = self._step % self.args.gradient_accumulation_steps
+        return number
+
+    @property
+    def beta_share(self) -> float:
+        """Return beta / beta_0 in this step."""
+        return self._share_at(self.state.global_step)
+
+    def _share_at(self, step: int) -> float:
+        # epochs give the number of steps only once the training has begun
+        steps = int(self.state.max_steps or self.args.max_steps)
+        return share_of_beta(self.anchor.schedule, step, steps)
+
+    # passes
+
+    def run_pass(
+        self,
+        purpose: Purpose,
+        model: Any,
+        ids_BX: Tensor,
+        mask_BX: Tensor,
+        tokens: int,
+        *,
+        names_B: Tensor | None = None,
+        head_ids_BTH: Tensor | None = None,
+        **asked: Any,
+    ) -> Pass:
+        """Pass texts (B, X) through a wrapped model, and return what it says of the last `tokens`.
+
+        Every pass of a training is made here. `asked` are TRL's arguments: `batch_size` rows at
+        once, `compute_entropy`, `compute_aux_loss`, and images. `names_B` are the rows'
+        `prompt_names`, where they are known. With `head_ids_BTH` the pass also says the
+        log-probabilities of these tokens.
+        """
+        plain = self.accelerator.unwrap_model(model)
+        tilted: dict[float, Tensor] = {}
+        heads: list[tuple[Tensor, Tensor]] = []
+        with ExitStack() as stack:
+            if purpose != "text":
+                # what is sharded is gathered for one pass of a layer, and given back after it
+                whole = not (self.is_fsdp_enabled or self.is_deepspeed_enabled)
+                share = whole and purpose in ("loss", "old policy", "reference")
+                stack.enter_context(completions_alone(plain, tokens, share=share, names_B=names_B))
+            if purpose == "reference" and self.guide.tilts:
+                tilts, in_float32 = sorted(self.guide.tilts), self.args.cast_lm_head_to_fp32
+                stack.enter_context(
+                    tilting(plain, tilts, self.temperature, tilted, in_float32=in_float32)
+                )
+            if head_ids_BTH is not None:
+                heads = stack.enter_context(self.head.asked(plain, head_ids_BTH))
+            elif purpose == "reference" and self.estimator == "head":
+                heads = stack.enter_context(self.head.likeliest(plain))
+            logps_BT, entropy_BT, aux_loss = super()._get_per_token_logps_and_entropies(
+                model, ids_BX, mask_BX, tokens, **asked
+            )
+        ids, logps = map(torch.cat, zip(*heads, strict=True)) if heads else (None, None)
+        return Pass(logps_BT, entropy_BT, aux_loss, tilted, ids, logps)
+
+    def _get_per_token_logps_and_entropies(
+        self,
+        model: Any,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        logits_to_keep: int,
+        batch_size: int | None = None,
+        compute_entropy: bool = False,
+        **asked: Any,
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Answer TRL: in its loss by the pass just made, before it by one of who sampled."""
+        made = self._made
+        if made is None:
+            # TRL keeps the log-probabilities alone, and a method may read the entropies
+            made = self._old_policy = self.run_pass(
+                "old policy",
+                model,
+                input_ids,
+                attention_mask,
+                logits_to_keep,
+                batch_size=batch_size,
+                compute_entropy=compute_entropy or self.keeps_old_entropy,
+                **asked,
+            )
+        return made.logps_BT, made.entropy_BT, made.aux_loss
+
+    @torch.no_grad()
+    def policy_signals(
+        self, batch: RolloutBatch, *, batch_size: int | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return log-probabilities and entropies (B, T), `batch_size` rows at once (or all)."""
+        tokens = batch["completion_ids"].shape[1]
+        policy = self.run_pass(
+            "policy",
+            self.model,
+            *whole_texts(batch),
+            tokens,
+            batch_size=batch_size,
+            compute_entropy=True,
+        )
+        return policy.logps_BT, cast("Tensor", policy.entropy_BT)
+
+    # records
+
+    def prediction_step(self, *arguments: Any, **keywords: Any) -> Any:
+        """Evaluate a batch as TRL does; what is recorded of tokens stays training's."""
+        of_training, self.tokens = self.tokens, TokenRecord()
+        try:
+            return super().prediction_step(*arguments, **keywords)
+        finally:
+            self.tokens = of_training
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Add divergences and what q did, means over the tokens since the last log, to TRL's."""
+        if self.model.training:
+            logs |= self._logged()
+        super().log(logs, start_time)
+
+    def _logged(self) -> dict[str, float]:
+        signals = self.tokens.drain(self.accelerator)
+        if not len(signals.get("entropy", ())):
+            return {}
+        figures = token_statistics(signals, self.guide) | self.anchor_record(self.kl_weight)
+        # TRL's logs are numbers: what is undefined is left out
+        return {name: value for name, value in figures.items() if value is not None}
+
+    def anchor_record(self, beta: float) -> dict[str, float]:
+        """`anchor/beta`, the weight in the step that was just taken, where it changes."""
+        if self.anchor.schedule == "constant":
+            return {}
+        return {"anchor/beta": beta * self._share_at(self.state.global_step - 1)}
+
+
+class _Length(TrainerCallback):  # type: ignore[misc]
+    """Tells the guide the number of steps, which Transformers computes when training begins."""
+
+    def __init__(self, trainer: GuidedGRPOTrainer) -> None:
+        self._trainer = trainer
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
+        """Set the length of the guide's schedule."""
+        self._trainer.guide = self._trainer.guide.for_training(state.max_steps)
+
+
+def _check_choices(**given: tuple[str, Any]) -> None:
+    for name, (value, choices) in given.items():
+        if value not in get_args(choices):
+            names = ", ".join(get_args(choices))
+            raise ConfigurationError(f"{name} is '{value}'", f"it can be {names}")
+
+
+def _check_anchor(guide: Guide, beta: float, rows: Rows, right_at: float | None) -> None:
+    """Raise ConfigurationError for a guide or rows that would do nothing or lack what they read."""
+    shaped = rows != "all" or not isinstance(guide, NoGuide)
+    if shaped and beta == 0:
+        raise ConfigurationError(
+            "GRPOConfig.beta is 0, TRL's default: there is no KL term that guide or rows could "
+            "change",
+            "set it, as in GRPOConfig(beta=0.05)",
+        )
+    graded = sorted(GRADED & guide.needs)
+    if right_at is None and (rows != "all" or graded):
+        asking = f"rows='{rows}'" if rows != "all" else f"guide '{guide.name}'"
+        raise ConfigurationError(
+            f"{asking} asks which completions are right, and TRL knows rewards alone",
+            "say from which reward on one is right, as in right_at=1.0",
+        )
+    if "problem_ids_B" in guide.needs:
+        raise ConfigurationError(
+            f"guide '{guide.name}' reads problem ids, which TRL's data sets don't have",
+            "train with `sage rl`, or choose another guide",
+        )
