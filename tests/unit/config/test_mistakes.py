@@ -54,7 +54,7 @@ PRETRAINED = "model.kind=pretrained "
         ("sft.micro_batch=7", "sft.micro_batch 7 doesn't divide sft.batch_size 64"),
         ("sweep.samples=8", "sweep.objective asks for pass@64 of 8 samples"),
         ("anchor.reference=base", "a model from scratch has random weights"),
-        ("model.dtype=bfloat16", "all but about 1 % are rounded away there"),
+        ("model.dtype=bfloat16", "all but about 1% are rounded away there"),
         ("data.arithmetic.low=99", "low 99 is not below high 99"),
         # kernels and ratios
         ("model.attention=spda", "no attention of Transformers, nor ORG/KERNEL of the Hub"),
