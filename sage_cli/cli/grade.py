@@ -85,9 +85,21 @@ def command(
             else grade_file(file, config, modes, live)
         )
     if json:
-        emit(_answer(file, judge_of(config), graded))
+        told = {} if log is None else _told(log)
+        emit({**_answer(file, judge_of(config), graded), **told})
     else:
         _show(graded, "sample" if log else "line")
+        for note in log.all_notes if log else ():
+            console.print(escape(note), style="dim", soft_wrap=True)
+
+
+def _told(log: Log) -> dict[str, Any]:
+    """Return what was read of another program's file, and what was left out."""
+    return {
+        "program": log.program,
+        "left_out": dict(log.left_out),
+        "notes": list(log.all_notes),
+    }
 
 
 def judge_of(config: SageConfig) -> str:

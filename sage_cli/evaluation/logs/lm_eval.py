@@ -56,8 +56,8 @@ def _read(source: Source, reading: Reading) -> Log:
     if unnamed and (others := _of_other_filters(taken)):
         taken = [row for row in taken if row[0] not in others]
         notes.append(
-            f"{counted(len(others), 'row')} of other filters, which it doesn't name: the "
-            "first of each document is taken"
+            f"{counted(len(others), 'row')} of other filters with the same responses: the first "
+            "row of each document is taken"
         )
     taken, repeats = without_repeats(taken, lambda values: f"doc_id {values['doc_id']}")
     samples = take_each(taken, lambda row: _lm_eval_samples(row, metric), _LM_EVAL_ROW)

@@ -122,3 +122,19 @@ def test_answers_in_boxes_and_other_judges(grade, gold, completion, words, expec
 )  # fmt: skip
 def test_mistakes_are_panels(grade, content, words, message):
     grade(content, *words.split()).refused(message)
+
+
+def test_what_a_log_leaves_out_is_said(sage, answer):
+    said = {"choices": [{"message": {"content": "4"}, "stop_reason": "stop"}]}
+    sample = {"id": 1, "input": "2+2=?", "target": "4", "output": said}
+    made = [
+        {**sample, "epoch": 1, "scores": {"match": {"value": "C"}}},
+        {**sample, "epoch": 2, "error": {"message": "lost"}},
+    ]
+    log = {"eval": {}, "status": "error", "samples": made}
+    Path("log.json").write_text(json.dumps(log))
+    found = answer("grade", "log.json")
+    assert (found["program"], found["left_out"]) == ("inspect", {"they failed": 1})
+    words = sage("grade", "log.json").words
+    assert "1 sample left out: they failed" in words
+    assert "status error" in words
