@@ -112,12 +112,12 @@ def test_answers_in_boxes_and_other_judges(grade, gold, completion, words, expec
     ("content", "words", "message"),
     [
         (None, "", "can't read"),
-        (b"", "", "no row to grade"),
+        (b"", "", "has no rows to grade"),
         (b"\xff\xfe\n", "", "line 1: not JSON"),
         (b'{"gold": "1", "completion": "1"}', "--judge maths", "unknown judge 'maths'"),
         (b'{"gold": "1", "completion": "1"}', "--extract text", "use grading.mode=math-verify"),
         (b'{"question": "1", "gold": "1", "completion": "1", "correct": true}', "--mode both",
-         "type --mode math-verify --extract text, or --extract tags-then-boxed"),
+         "use --mode math-verify --extract text, or --extract tags-then-boxed"),
     ],
 )  # fmt: skip
 def test_mistakes_are_panels(grade, content, words, message):
