@@ -10,8 +10,9 @@ from typing import Any
 
 from sage_cli.errors import ConfigurationError
 from sage_cli.grading.grades import Judged, Status
+from sage_cli.grading.mathematics.english import DENIES
 from sage_cli.grading.mathematics.equality import Equality
-from sage_cli.grading.mathematics.notation import DENIES, latex, normalise
+from sage_cli.grading.mathematics.notation import latex, normalise
 from sage_cli.grading.mathematics.quantities import read_quantity
 from sage_cli.settings.judge_names import (
     BUILT_IN_JUDGES,
@@ -176,6 +177,7 @@ def _assignments(answer: str, names: tuple[str, ...]) -> set[tuple[str, str]]:
     An answer that denies, doubts or conditions its statements has the pair (?, ?), too.
     """
     text = _DECORATION.sub("", answer.lower()).replace("’", "'")
+    text = _with_exception(_TELLER.sub("knight", _LIAR.sub("knave", text)), names)
     assigned: set[tuple[str, str]] = set()
     statements = _statements(names)
     for match in statements.finditer(text):
@@ -195,11 +197,36 @@ def _assignments(answer: str, names: tuple[str, ...]) -> set[tuple[str, str]]:
     return assigned
 
 
+_LIAR, _TELLER = re.compile(r"\bliar(?=s?\b)"), re.compile(r"\btruth[- ]?teller(?=s?\b)")
+"""Other words for the two roles of the island."""
 _OPPOSITES = {"knight": "knave", "knave": "knight"}
 _UNCERTAIN = re.compile(
     rf"{DENIES.pattern}|\b(?:x?or|either|both|whether|iff|implies|reverse|vice|suppose|assum\w+|would|"
     r"could|might|can|likely|hardly|doubt|said|says|claims|contradict\w*|knights?|knaves?)\b|\?"
 )
+
+
+def _with_exception(text: str, names: tuple[str, ...]) -> str:
+    """Return `everyone is a knight except Bob` and `Bob is the only knave` as what they say."""
+    for number, pattern in enumerate(_exceptions(names)):
+        if match := pattern.fullmatch(text.strip(" .\n")):
+            role = match["role"].removesuffix("s")
+            own, others = (role, _OPPOSITES[role]) if number == 0 else (_OPPOSITES[role], role)
+            return f"{match['names']} are {own}s, the others are {others}s"
+    return text
+
+
+@lru_cache(maxsize=1024)
+def _exceptions(names: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
+    name = "(?:" + "|".join(map(re.escape, sorted(names, key=len, reverse=True))) + ")"
+    several = rf"(?P<names>{name}(?:(?:, and |, | and ){name})*)"
+    all_of = r"(?:every(?:one|body)|all(?: of them)?|they(?: are)? all)"
+    role, but = r"(?:an? )?(?P<role>kn(?:ight|ave)s?)", r"(?:except(?: for)?|but|apart from)"
+    return (
+        re.compile(rf"{several} (?:is|are) the only (?P<role>kn(?:ight|ave)s?)"),
+        re.compile(rf"{all_of}(?: is| are)? {role},? {but} {several}"),
+        re.compile(rf"{all_of},? {but} {several},? (?:is|are) {role}"),
+    )
 
 
 @lru_cache(maxsize=1024)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
 from sage_cli.config.schema import UNIONS, settings
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.json_value import leaves
-from sage_cli.metrics.comparison import TrainingSeed
 from sage_cli.models.folders import (
     Facts,
     adapter_base,
@@ -35,6 +34,9 @@ from sage_cli.settings.inputs import (
 )
 from sage_cli.store.files import identity_of
 from sage_cli.store.run import Run, Runs, run_of
+
+if TYPE_CHECKING:
+    from sage_cli.metrics.comparison import TrainingSeed
 
 _MODEL: TypeAdapter[PretrainedModel | ScratchModel] = TypeAdapter(ModelSection)
 
@@ -233,6 +235,8 @@ def training_seed(policy: Policy) -> TrainingSeed | None:
     seed, the same initial weights, and the same rows under the same prompt draw the same problems
     in the same order, whatever their methods do with them.
     """
+    from sage_cli.metrics.comparison import TrainingSeed  # loads numpy, which a plan does without
+
     run = policy.run
     known = {} if run is None else run.known
     weights, number = known.get("parent_weights"), known.get("seed")

@@ -67,6 +67,18 @@ def load_model(
     are `kernel_arguments`. Raises DataError when there is no model at `path`, and StoreError if its
     content isn't what was recorded of it (`verify_weights`).
     """
+    with verify_weights(path, revision):  # which has time while the libraries are imported
+        return _load(path, dtype, revision, trust_remote_code, trainable, kernels)
+
+
+def _load(
+    path: str | Path,
+    dtype: str,
+    revision: str | None,
+    trust_remote_code: bool,
+    trainable: bool,
+    kernels: Mapping[str, Any] | None,
+) -> Any:
     import torch
     from transformers import AutoModelForCausalLM
 
@@ -84,8 +96,7 @@ def load_model(
             f"({ADAPTER_WEIGHTS}) aren't there",
             "copy them into the folder, or name the model itself",
         )
-    expected = "a Hugging Face folder with config.json and *.safetensors"
-    with verify_weights(path, revision), load_explained("model", path, expected):
+    with load_explained("model", path, "a Hugging Face folder with config.json and *.safetensors"):
         base = adapter_base(Path(path)) if has_adapter else str(path)
         model = AutoModelForCausalLM.from_pretrained(
             base,

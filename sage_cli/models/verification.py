@@ -12,12 +12,12 @@ import os
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 
-from sage_cli.errors import StoreError
+from sage_cli.errors import DataError, StoreError
 from sage_cli.file_hash import remembered_hash
 from sage_cli.models.folders import adapter_base, cached_snapshot, is_adapter, read_json
 from sage_cli.store.run import SEAL, run_of
@@ -30,6 +30,9 @@ _LOADED = (".safetensors", ".json", ".jinja", ".model", ".txt")
 """The endings of the files of a checkpoint that models and tokenizers are loaded from."""
 _SHA256 = re.compile("[0-9a-f]{64}")
 """The name of a large file in the Hub's cache."""
+
+_UNDER_WAY: set[str] = set()
+"""The models that are being loaded and hashed."""
 
 
 @dataclass(frozen=True)
@@ -45,16 +48,20 @@ class RecordedFile:
 def verify_weights(path: str | Path, revision: str | None = None) -> Iterator[None]:
     """Hash a model's files in threads while the block loads them; an adapter's base's, too.
 
-    Of several processes of a machine the first one does so. Raises StoreError, at the block's end
-    or in place of its error, if a file's content isn't what was recorded of it.
+    Of several processes of a machine the first one does so, and of blocks inside one another the
+    outermost. Raises StoreError, at the block's end or in place of its error, if a file's content
+    isn't what was recorded of it.
     """
-    if os.environ.get("LOCAL_RANK", "0") != "0":
+    if os.environ.get("LOCAL_RANK", "0") != "0" or str(path) in _UNDER_WAY:
         yield
         return
+    _UNDER_WAY.add(str(path))
     left = Event()
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         try:
-            files = list(recorded_files(path, revision))
+            files = []
+            with suppress(DataError):  # of an adapter that names no base: loading says why
+                files = list(recorded_files(path, revision))
             hashes = [threads.submit(_hash, file.path, left) for file in files]
 
             def check() -> None:
@@ -74,6 +81,7 @@ def verify_weights(path: str | Path, revision: str | None = None) -> Iterator[No
             check()
         finally:
             left.set()  # Ctrl-C doesn't wait for gigabytes
+            _UNDER_WAY.discard(str(path))
 
 
 def recorded_files(path: str | Path, revision: str | None = None) -> Iterator[RecordedFile]:

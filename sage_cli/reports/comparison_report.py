@@ -456,8 +456,8 @@ def unchecked_notes(names: Sequence[str]) -> list[str]:
 AVERAGE = "average"
 DIFFERENCE_COLUMNS = "difference, safe, detectable, p, p (Holm)"
 AVERAGE_NOTE = (
-    "unweighted; Student's interval and p from the standard errors of the benchmarks, whose "
-    "problems are independent (degrees of freedom: Satterthwaite)"
+    "unweighted; Howe's interval and p from the errors of the benchmarks, whose problems are "
+    "independent"
 )
 
 

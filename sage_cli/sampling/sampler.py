@@ -173,21 +173,25 @@ def build_sampler(setup: SamplerSetup) -> Sampler:
     of it, SamplingError if the backend cannot run here or a server serves another model,
     ConfigurationError if a registered factory makes no sampler.
     """
-    match chosen_backend(setup.section):
-        case "server":
-            from sage_cli.sampling.server import ServerSampler
+    backend = chosen_backend(setup.section)
+    if backend == "server":
+        from sage_cli.sampling.server import ServerSampler
 
-            return ServerSampler(setup)
+        return ServerSampler(setup)
+    with verify_weights(setup.model, setup.revision):
+        return _local_sampler(backend, setup)
+
+
+def _local_sampler(backend: str, setup: SamplerSetup) -> Sampler:
+    match backend:
         case "vllm":
             from sage_cli.sampling.vllm_sampler import VllmSampler
 
-            with verify_weights(setup.model, setup.revision):
-                return VllmSampler(setup)
+            return VllmSampler(setup)
         case "builtin":
             return _transformers(setup)
         case name:
-            with verify_weights(setup.model, setup.revision):
-                return _plugin(name, setup)
+            return _plugin(name, setup)
 
 
 _WINDOWS = ("sliding_attention", "chunked_attention")

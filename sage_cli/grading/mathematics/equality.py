@@ -11,18 +11,8 @@ from typing import Final, Literal, NamedTuple
 
 from sage_cli.grading.mathematics.bound import BINDER, rename_bound
 from sage_cli.grading.mathematics.expression import compare, constant, same_equation, same_sum
-from sage_cli.grading.mathematics.notation import (
-    GREEK,
-    defines,
-    in_digits_of,
-    is_name,
-    is_quantity,
-    is_symbol,
-    letters,
-    normalise,
-    same_wording,
-    stated,
-)
+from sage_cli.grading.mathematics.names import defines, is_name, is_quantity, is_symbol, letters
+from sage_cli.grading.mathematics.notation import GREEK, in_digits_of, normalise
 from sage_cli.grading.mathematics.numbers import (
     Number,
     is_counted,
@@ -34,6 +24,7 @@ from sage_cli.grading.mathematics.numbers import (
 )
 from sage_cli.grading.mathematics.pieces import read_pieces, same_pieces
 from sage_cli.grading.mathematics.quantities import read_quantity, same_amount, without_unit
+from sage_cli.grading.mathematics.sentences import stated
 from sage_cli.grading.mathematics.structure import (
     Structure,
     all_true,
@@ -48,6 +39,7 @@ from sage_cli.grading.mathematics.structure import (
     unnamed,
 )
 from sage_cli.grading.mathematics.values import close, is_real
+from sage_cli.grading.mathematics.wording import same_wording
 
 Prove = Callable[[str, str], bool]
 """(gold, answer), normalised, -> True if algebra finds them equal."""

@@ -16,7 +16,7 @@ from math_verify.errors import TimeoutException
 from sympy import Expr, Symbol
 
 from sage_cli.grading.grades import Status
-from sage_cli.grading.mathematics.notation import letters
+from sage_cli.grading.mathematics.names import letters
 
 _AS_WRITTEN = LatexExtractionConfig(
     normalization_config=NormalizationConfig(

@@ -8,16 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from sage_cli.grading.mathematics.notation import (
-    CHANGES,
-    SMALL,
-    TENS,
-    TEXT,
-    closing,
-    is_word,
-    unwrapped,
-    words,
-)
+from sage_cli.grading.mathematics.english import CHANGES, SMALL, TENS, TEXT, is_word, words
+from sage_cli.grading.mathematics.notation import closing, unwrapped
 
 _UNITS = {
     "meter": ("m metre", "1 length"), "angstrom": ("", "1e-10 length"),

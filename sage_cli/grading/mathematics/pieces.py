@@ -1,4 +1,4 @@
-"""Functions that are defined by cases, compared by their values between and at the ends."""
+"""Functions by cases, compared by their values at many points."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from sage_cli.grading.mathematics.expression import Evaluate, point_of, read_expression, value_at
-from sage_cli.grading.mathematics.notation import is_name
+from sage_cli.grading.mathematics.names import is_name
 from sage_cli.grading.mathematics.structure import Region, complement, read_region, split
 from sage_cli.grading.mathematics.values import LOCK, Arithmetic, Value, close
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
+from sage_cli.grading.mathematics.english import SMALL, TEXT
 from sage_cli.grading.mathematics.expression import constant
-from sage_cli.grading.mathematics.notation import SMALL, TEXT, normalise
+from sage_cli.grading.mathematics.notation import normalise
 from sage_cli.grading.mathematics.numbers import (
     Dimensions,
     is_unit,

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
+from sage_cli.grading.mathematics.english import TEXT
 from sage_cli.grading.mathematics.expression import constant
-from sage_cli.grading.mathematics.notation import TEXT, closing, is_quantity, is_symbol, unwrapped
+from sage_cli.grading.mathematics.names import is_quantity, is_symbol
+from sage_cli.grading.mathematics.notation import closing, unwrapped
 from sage_cli.grading.mathematics.values import Value, close, is_real
 
 _ENVIRONMENT = re.compile(

@@ -2,7 +2,8 @@
 
 import pytest
 
-from sage_cli.grading.mathematics.notation import STEPS, is_name, is_quantity, is_symbol, normalise
+from sage_cli.grading.mathematics.names import is_name, is_quantity, is_symbol
+from sage_cli.grading.mathematics.notation import STEPS, normalise
 
 SYMBOLS = ["x", "x_1", "a_{37}", "f(3)", "AB", "y'", r"\alpha", r"\angle ABC", r"\sin A"]
 QUANTITIES = [

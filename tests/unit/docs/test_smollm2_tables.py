@@ -1,0 +1,55 @@
+"""The numbers of docs/results/smollm2.md are those that its script prints from its counts."""
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+from sage_cli.metrics.intervals import Resampling
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "results" / "smollm2.md").read_text()
+COUNTS = ROOT / "docs" / "results" / "smollm2.counts.parquet"
+
+
+@pytest.fixture(scope="module")
+def tables():
+    """examples/smollm2/tables.py as its command imports it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "examples" / "smollm2"))
+        yield importlib.import_module("tables")
+
+
+def cells(lines):
+    """What stands between the bars of a table's rows, with the page's minus."""
+    rows = [line.split(" | ")[1:5] for line in lines if line.startswith("| ")]
+    return [cell.strip("| ").replace("-", "−") for row in rows for cell in row]
+
+
+@pytest.mark.parametrize("samples", [64, 16])
+def test_the_page_has_every_difference_as_the_script_prints_it(tables, samples):
+    study = tables.Study(COUNTS, samples)
+    printed = [line for line in tables.differences(study, Resampling()) if "| " in line]
+    if samples == 16:  # the page has k = 1, 8 and 16 by answers
+        printed = [line for line in printed if line.startswith("| answers")]
+    found = [cell for cell in cells(printed) if re.match(r"[+−]", cell)]
+    assert len(found) == {64: 24, 16: 9}[samples]
+    assert [cell for cell in found if cell not in PAGE] == []
+
+
+def test_the_page_has_the_claims_as_the_script_decides_them(tables):
+    for line in tables.claims(tables.Study(COUNTS, 64)):
+        claim, _, outcome = line.replace("-", "−").partition(": ")
+        (row,) = [row for row in PAGE.splitlines() if row.startswith(f"| {claim} |")]
+        assert outcome.split(" [")[0] in row
+        assert outcome.rpartition("Holm ")[2] in row
+        assert re.findall(r"\[.*?\]", outcome)[0] in row
+
+
+def test_the_page_has_the_means_of_the_seeds_that_both_arms_share(tables):
+    printed = [line for line in tables.means(tables.Study(COUNTS, 64)) if "{1, 2}" in line]
+    assert len(printed) == 6
+    for line in printed:
+        one, _, _, eight, sixteen, all_32 = re.findall(r"0\.\d{3}", line)
+        assert f"| {one} | {eight} | {sixteen} | {all_32} |" in PAGE
