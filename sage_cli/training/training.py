@@ -257,7 +257,7 @@ def _unreadable_share(record: Mapping[str, Any]) -> float:
 class Safeguards:
     """Watches the records of one training.
 
-        A warning at the first of some steps in a row with at least 95% clipped or unreadable
+    A warning at the first of some steps in a row with at least 95% clipped or unreadable
     completions or groups of equal rewards, since a step may take minutes; a stop after 20 of them.
     A stop at once when loss or gradient norm isn't finite. With `stop=False` only warnings.
     """
