@@ -1,8 +1,8 @@
 """How often intervals hold the truth, how wide they are, how often tests err and find: simulated.
 
     python benchmarks/coverage.py
-        [bands|differences|rare|detectable|crossings|methods|paired|stopping|base|pooled ...]
-        [--repetitions 1000]
+        [bands|differences|rare|detectable|clusters|crossings ...]
+        [methods|paired|stopping|base|pooled ...] [--repetitions 1000]
 
 Prints a table each, in Markdown. Every repetition draws new problems, new policies and 256 samples
 per problem (fewer where a row says so), and goes through what `sage passk` and `sage compare` call;
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 from simulated import (
@@ -25,7 +26,9 @@ from simulated import (
     PAIRS,
     POPULATIONS,
     RARE,
+    SHARES,
     SPREADS_OF_SEEDS,
+    STORIES,
     UNPAIRED,
     Array,
     Beta,
@@ -216,6 +219,45 @@ def _true(beta: Beta, k: int, change: Growing, by: float) -> float:
     generator = np.random.default_rng(0)
     base_M = beta.draw(50_000, generator)
     return abs(float(np.mean((1 - base_M) ** k - (1 - change(base_M, by, generator)) ** k)))
+
+
+def clusters(repetitions: int) -> Iterator[dict[str, object]]:
+    """Two models on problems that are told alike, at pass@1: coverage by problems and by clusters.
+
+    The second model is better by .3 logits on average, with a deviation of .7 between problems.
+    """
+    truth = solved(0.3, 0.7) - solved(0.0, 0.0)
+    for stories, sizes in STORIES.items():
+        names = np.repeat(np.arange(len(sizes)), sizes)
+        ids = [f"{place:04}" for place in range(len(names))]
+        of_cluster = dict(zip(ids, map(str, names), strict=True))
+        for share in SHARES:
+            generator, found = np.random.default_rng(7), []
+            for seed in range(repetitions // BATCH):
+                base_PB, effect_PB = (
+                    share**0.5 * generator.standard_normal((len(sizes), BATCH))[names]
+                    + (1 - share) ** 0.5 * generator.standard_normal((len(names), BATCH))
+                    for _ in range(2)
+                )
+                logits = (-1 + 1.5 * base_PB, -1 + 1.5 * base_PB + 0.3 + 0.7 * effect_PB)
+                before_PB, after_PB = (
+                    generator.binomial(N, 1 / (1 + np.exp(-logit_PB))) / N for logit_PB in logits
+                )
+                gap_PB = after_PB - before_PB
+                drawn = Resampling(resamples=RESAMPLES, seed=seed, clusters=of_cluster)
+                by = (
+                    gap_interval(gap_PB, replace(drawn, clusters=None)),
+                    gap_interval(drawn.drawn_units(gap_PB, ids), drawn),
+                )
+                found.append([[one.low_K, one.high_K] for one in by])
+            low_2R, high_2R = np.concatenate(found, axis=2).swapaxes(0, 1)
+            covers_2 = np.mean((low_2R <= truth) & (truth <= high_2R), axis=1)
+            width_2 = np.mean(high_2R - low_2R, axis=1)
+            yield {
+                "clusters": stories, "share": share,
+                "by problems: covers": covers_2[0], "by clusters: covers": covers_2[1],
+                "width / by problems": width_2[1] / width_2[0],
+            }  # fmt: skip
 
 
 def crossings(repetitions: int, sizes: Sequence[int] = (60, 300)) -> Iterator[dict[str, object]]:
@@ -429,6 +471,7 @@ TABLES = {
     "differences": differences,
     "rare": rare,
     "detectable": detectable,
+    "clusters": clusters,
     "crossings": crossings,
     "methods": methods,
     "paired": paired,

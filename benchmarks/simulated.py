@@ -204,6 +204,17 @@ SPREADS_OF_SEEDS = {
 """Deviations of the seeds, in logits: of the two methods compared, and of the others of a suite."""
 
 
+STORIES = {
+    "50 clusters of 4": [4] * 50,
+    "20 clusters of 8": [8] * 20,
+    "60 of 1, 20 of 2 to 4, 8 of 12": [1] * 60 + [2, 3, 4, 3] * 5 + [12] * 8,
+    "12 clusters of 5": [5] * 12,
+}
+"""Numbers of problems that are told alike: the last but one resembles SVAMP's test problems."""
+SHARES = (0.0, 0.5, 1.0)
+"""Of the variance of a problem's log-odds, and of what a method does to them, in its cluster."""
+
+
 def solved(shift: float, sd: float) -> float:
     """A policy's mean pass@1 over problems and seeds: logits are normal, -1 + shift on average.
 

@@ -20,6 +20,7 @@ from sage_cli.config.schema import settings
 from sage_cli.evaluation.logs.registry import programs
 from sage_cli.methods.method import Method
 from sage_cli.settings import own_code
+from sage_cli.settings.elsewhere import COUNTERPARTS, PROGRAMS
 from sage_cli.settings.section import built_in
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -48,6 +49,7 @@ def files() -> dict[str, str]:
         "commands.md": "\n".join(_commands()),
         "settings.md": "\n".join(_settings()),
         "logs.md": "\n".join(_logs()),
+        "coming-from.md": "\n".join(_counterparts()),
     }
     return {f"{REFERENCE}/{name}": MADE + text.rstrip() + "\n" for name, text in made.items()}
 
@@ -112,6 +114,28 @@ def _logs() -> Iterator[str]:
     for program in programs():
         cells = (f"`{program.name}`", program.title, program.file, program.sample, program.verdict)
         yield f"| {' | '.join(map(_cell, cells))} |"
+
+
+def _counterparts() -> Iterator[str]:
+    yield (
+        "# Coming from TRL, verl, prime-rl or open-instruct\n\nWhat their settings are called "
+        "here. You can give the names of the other programs to `sage rl`, because it answers them "
+        "with the line that is meant: `--learning_rate`, `--rl.learning-rate`, "
+        "`actor_rollout_ref.actor.clip_ratio_high=0.28`, or a YAML file of TRL or verl after "
+        "`--config`. Nothing is taken over in silence, because some values mean another thing; the "
+        "last column says which. Rows of their data sets are "
+        "[read as they are](../tutorials/own-model.md#files-of-others).\n"
+    )
+    yield f"| here | {' | '.join(PROGRAMS)} | |\n|---|{'---|' * len(PROGRAMS)}---|"
+    for row in COUNTERPARTS:
+        cells = [f"`{name}`" if name else "" for name in (row.setting, *row.names)]
+        yield f"| {' | '.join(map(_cell, [*cells, row.note]))} |"
+    yield (
+        "\nThe names were read from TRL 1.16 and from the public configurations of the others in "
+        "2026. Methods such as `--algo dapo` set several of these at once: `sage rl --algo dapo "
+        "--dry-run` shows them. Agents with tools, images and asynchronous rollouts are not part "
+        "of `sage`."
+    )
 
 
 def _setting(one: Meaning) -> str:

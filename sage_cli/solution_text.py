@@ -145,6 +145,16 @@ def _box_before(text: str, box: Span) -> Span | None:
     return None
 
 
+def boxed_spans(text: str) -> list[Span]:
+    """Return where the boxes that close stand, in their order; of nested ones the innermost."""
+    if "boxed" not in text and "fbox" not in text:
+        return []
+    digits = [(match.start(), *match.span(1)) for match in _DIGIT_BOX.finditer(text)]
+    spans = sorted([*_closed_boxes(text, 0), *digits])
+    following = [*(begin for begin, _, _ in spans[1:]), len(text)]
+    return [span for span, begin in zip(spans, following, strict=True) if begin >= span[2]]
+
+
 def _last_box(text: str) -> Span | None:
     last = len(text)
     while True:

@@ -26,6 +26,7 @@ from sage_cli.cli.console import (
     SafeFormatter,
     console,
     emit_error,
+    in_flags,
     one_object,
     show_error,
     visible,
@@ -136,6 +137,7 @@ class SageGroup(TyperGroup):
         except (SageError, ModuleNotFoundError, OSError, MemoryError) as error:
             if (mistake := _mistake(error)) is None:
                 raise
+            mistake.next_step = in_flags(mistake.next_step, ctx.invoked_subcommand)
             show_error(mistake, mistake.exit_code)
             raise typer.Exit(mistake.exit_code) from None
 
@@ -156,7 +158,7 @@ def _mistake(error: SageError | ModuleNotFoundError | OSError | MemoryError) -> 
             else ConfigurationError(
                 f"this needs {library}, which is not installed: the base installation measures, "
                 "compares and reports, and loads no models",
-                'pip install "sage-rlvr[train]"; in a checkout: pip install -e ".[train]"',
+                'in the checkout of sage: pip install -e ".[train]"',
             )
         )
     by_system = isinstance(error, MemoryError) or error.errno in SURROUNDINGS
@@ -164,11 +166,16 @@ def _mistake(error: SageError | ModuleNotFoundError | OSError | MemoryError) -> 
 
 
 def _here(error: typer.TyperException) -> str:
-    """Return what an unknown option of TRL or Transformers is called here, or an empty text."""
-    from sage_cli.config.explain import named_elsewhere
+    """Return what an option or a word of other programs is called here, or an empty text."""
+    from sage_cli.config.explain import named_elsewhere, typed_as_setting
 
     option = named_elsewhere(getattr(error, "option_name", None) or "")
-    return f" (here: {option})" if option else ""
+    if option:
+        return f" (here: {option})"
+    _, extra, words = error.message.partition("Got unexpected extra argument")
+    typed = [typed_as_setting(word) for word in words.strip("s() ").split()] if extra else []
+    meant = " ".join(line for line in typed if line)
+    return f" (here: {meant})" if meant else ""
 
 
 def new_app(

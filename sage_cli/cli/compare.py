@@ -84,19 +84,30 @@ def command(
     pairs = [split_label(side) for side in (a, b)]
     sides = [[name.strip() for name in side.split(",")] for side, _ in pairs]
     names, labels = [*sides[0], *sides[1]], (pairs[0][1], pairs[1][1])
-    if options.are_files(
-        names, benchmark=benchmark, n=n, seeds=seeds, limit=limit, second_judge=grade
-    ):
-        settings = options.load_config(preset, config, set_, "compare FILE", run={"root": runs})
+    models = [name for name in names if not options.is_file(name)]
+    flags = options.evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
+    if len(models) < len(names):
+        reading = options.file_reading(fields, golds, drop_invalidated)
+        evaluation = None
+        if models:  # measured as they are, and matched with the files by question
+            if grade:
+                raise ConfigurationError("--second-judge reads no files", "leave it out")
+            settings = options.load_for_measuring(
+                models, preset, config, set_, runs, "compare", evaluation=flags
+            )
+            evaluation = Evaluation(settings)
+        else:
+            options.are_files(
+                names, benchmark=benchmark, n=n, seeds=seeds, limit=limit, second_judge=grade
+            )
+            settings = options.load_config(preset, config, set_, "compare FILE", run={"root": runs})
         with Live() as live:
-            reading = options.file_reading(fields, golds, drop_invalidated)
             report = compare_files(
                 settings, sides[0], sides[1], score or (), k, live, labels, cluster, reading,
-                guess,
+                guess, evaluation,
             )  # fmt: skip
         show_report(report, json, notes=notes)
         return
-    flags = options.evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
     settings = options.load_for_measuring(
         names, preset, config, set_, runs, "compare", evaluation=flags
     )
@@ -224,10 +235,12 @@ def compare_files(
     cluster: str | None = None,
     reading: Reading | None = None,
     guess: str | None = None,
+    evaluation: Evaluation | None = None,
 ) -> Report:
     """Compare files on the problems that all have, by default at the powers of two.
 
-    `cluster` is as in `compare`. Raises DataError where they have none.
+    Names that are no files' are runs and models, which `evaluation` measures. `cluster` is as in
+    `compare`. Raises DataError where they have no problem in common.
     """
     from sage_cli.evaluation import counted_files
     from sage_cli.evaluation.file_judge import FileJudge
@@ -235,10 +248,19 @@ def compare_files(
 
     names = (*a, *b)
     with progress.doing("reading files"):
-        judge = FileJudge(config, progress)
-        files = counted_files.read_counted_files(names, scores, reading, judge)
-        provenance = counted_files.provenance_of_files(files)
-    refuse_twice(a, b, {name: (provenance.files or {})[str(Path(name))] for name in names})
+        judge = FileJudge(config, progress, decides_alone=evaluation is None)
+        typed = [name for name in names if options.is_file(name)]
+        read = counted_files.read_counted_files(typed, scores, reading, judge)
+        by_name = dict(zip(typed, read, strict=True))
+        provenance = counted_files.provenance_of_files(read)
+    if evaluation is not None:
+        models = list(dict.fromkeys(name for name in names if name not in by_name))
+        measured, others = counted_files.measured_as_files(evaluation, models, progress)
+        by_name |= measured
+        provenance = replace(others, files=provenance.files)
+    files = [by_name[name] for name in names]
+    content = provenance.files or {}
+    refuse_twice(a, b, {name: content.get(str(Path(name)), name) for name in names})
     shared, unmatched, matching = counted_files.shared_problems(files)
     of_shared = [replace(file, counts=of) for file, of in zip(files, shared, strict=True)]
     ks = counted_files.ks_of_files(of_shared, k, "1..n:pow2")
@@ -271,8 +293,9 @@ def compare_files(
         ]
         guesses = _guesses(guess, dict.fromkeys(comparisons, told), comparisons)
         document = comparison_document(comparisons, provenance, notes, guesses)
-        read = [file.as_json() for file in files]
-        document = replace(document, data={**document.data, "unmatched": unmatched, "files": read})
+        told_of = [file.as_json() for file in files]
+        data = {**document.data, "unmatched": unmatched, "files": told_of}
+        document = replace(document, data=data)
         return document.write(_folder(config, comparisons, ks, (cluster, guess)))
 
 

@@ -37,7 +37,11 @@ if TYPE_CHECKING:
     from sage_cli.reports.document import Report
     from sage_cli.store.run import Run
 
-
+FIELD_FLAGS = {
+    "rl": "data.rl", "doctor": "data.rl", "sweep": "data.rl",
+    "show": "evaluation", "overlap": "evaluation",
+}  # fmt: skip
+"""Commands with `--question-field` and `--gold-field`, and the section whose `fields` they set."""
 _COMMANDS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but for tab and newline, DEL, C1
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # what reverses the order of letters
@@ -132,6 +136,15 @@ def emit_error(cause: str, next_step: str | None, exit_code: int) -> None:
     """Print the error object of a `--json` command; nothing without `--json`."""
     if _answers:
         emit({"error": {"cause": cause, "next_step": next_step, "exit_code": exit_code}})
+
+
+def in_flags(next_step: str | None, command: str | None) -> str | None:
+    """Return advice in the flags of the command that was typed, where it has some for columns."""
+    section = FIELD_FLAGS.get(command or "")
+    for key in ("question", "gold"):
+        if section and next_step:
+            next_step = next_step.replace(f"--set {section}.fields.{key}=", f"--{key}-field ")
+    return next_step
 
 
 def show_error(error: SageError, exit_code: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -24,9 +26,10 @@ from sage_cli.settings.inputs import DataSection
 
 if TYPE_CHECKING:
     from sage_cli.config.schema import SageConfig
+    from sage_cli.problems.problem import Problem
 
 SHOWN = 160
-"""Characters of a question in the table of pairs."""
+"""Characters of a question in the table of pairs, and of a worked solution's end."""
 REVISION_SHOWN = 10
 """Characters of a commit in the list of sources."""
 
@@ -68,7 +71,7 @@ def show(
     name: Annotated[
         str, typer.Argument(help="Name of a data set, or a JSONL, CSV or Parquet file.")
     ],
-    limit: Annotated[int, typer.Option("--limit", min=0, help="Number of problems to show.")] = 3,
+    limit: Annotated[int, typer.Option("--limit", min=0, help="Number of problems to show.")] = 5,
     preset: options.Presets = None,
     set_: options.Sets = None,
     root: Root = None,
@@ -81,6 +84,7 @@ def show(
     with doing(f"reading {name}"):
         problems = read_problems(name, config.data, config.evaluation.fields)
         repeated = [[problem.id for problem in group] for group in duplicates(problems)]
+        trouble = _trouble_of(name, problems, config)
     misprints = known_misprints(problems)
     columns = sorted({column for problem in problems for column in problem.meta} - {"origin"})
     origins = list(dict.fromkeys(str(p.meta.get("origin", "generated")) for p in problems))
@@ -95,7 +99,8 @@ def show(
                 {"problem": problem.id, "name": m.name, "wrong": m.wrong, "source": m.source}
                 for problem, m in misprints
             ],
-            "first": problems[:limit],
+            "first": list(map(_shown, problems[:limit])),
+            "trouble": trouble,
         })  # fmt: skip
         return
     console.print(f"[bold]{escape(name)}[/]: {len(problems)} problems from")
@@ -111,7 +116,31 @@ def show(
         )
     for problem in problems[:limit]:
         console.print(f"\n[dim]{problem.id}[/]\n{escape(problem.question)}")
+        if problem.gold_text is not None:
+            end = problem.gold_text[-SHOWN:].strip()
+            console.print(f"[dim]{'… ' * (len(end) < len(problem.gold_text))}{escape(end)}[/]")
         console.print(f"[green]{escape(problem.gold)}[/]")
+    if trouble:
+        console.print(f"\n[yellow]{escape(trouble)}[/]", soft_wrap=True)
+
+
+def _shown(problem: Problem) -> dict[str, Any]:
+    """Return a problem as JSON, without the columns that its texts were read from."""
+    shown = {field.name: getattr(problem, field.name) for field in fields(problem)}
+    del shown["own"]
+    return shown
+
+
+def _trouble_of(name: str, problems: Sequence[Problem], config: SageConfig) -> str | None:
+    """Return why training or measuring would refuse or doubt the golds; None if they wouldn't."""
+    from sage_cli.evaluation.benchmarks import judge_of
+    from sage_cli.evaluation.golds import check_answers
+
+    try:
+        warnings = check_answers(name, problems, *judge_of(name, config.grading.judge))
+    except SageError as error:
+        return error.cause
+    return "; ".join(warnings) or None
 
 
 @app.command(epilog="Example: sage data overlap openmathreasoning-mini aime24")

@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 
 from sage_cli.cli import options
-from sage_cli.cli.console import console, doing, emit
+from sage_cli.cli.console import console, doing, emit, in_flags
 from sage_cli.errors import EXIT_OTHER, ConfigurationError, SageError
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sage_cli.config.schema import SageConfig
     from sage_cli.problems.problem import Problem
     from sage_cli.problems.template import PromptTemplate
+    from sage_cli.training.checks import RlChecks
     from sage_cli.training.sft import Example
 
 
@@ -61,7 +62,8 @@ def command(
                 finding = Finding(check, ask())
             except SageError as error:
                 obstacle = check not in HINTS
-                finding = Finding(check, error.cause, error.next_step, obstacle=obstacle)
+                advice = in_flags(error.next_step, "doctor")
+                finding = Finding(check, error.cause, advice, obstacle=obstacle)
         findings.append(finding)
         if not json:
             _print(finding)
@@ -114,11 +116,13 @@ def checks(config: SageConfig, init: str | None = None) -> Iterator[tuple[str, C
     """
     from sage_cli.cli.training_run import InitialPolicy, sft_inputs, with_model_of
     from sage_cli.store.run import require_storage
+    from sage_cli.training.checks import RlChecks
 
     config = with_model_of(init, config)
     start = InitialPolicy.of(config, init)
     # what several checks look at is made once: 56,000 demonstrations take a second each time
-    asked, inputs = cache(lambda: _asked(config)), cache(lambda: sft_inputs(config))
+    rl, inputs = RlChecks(config), cache(lambda: sft_inputs(config))
+    asked = cache(lambda: _asked(rl))
 
     @cache
     def tokenizer() -> Any:
@@ -132,10 +136,10 @@ def checks(config: SageConfig, init: str | None = None) -> Iterator[tuple[str, C
     yield "answer", lambda: _answer(tokenizer(), config)
     if start.is_trained_here:
         yield f"SFT data {config.data.sft.name}", lambda: _demonstrations(inputs(), config)
-    yield f"RL data {config.data.rl.name}", lambda: _problems(config)
+    yield from rl.listed()
     yield "golds", lambda: _golds(asked(), config)
     yield "characters", lambda: _characters(asked(), tokenizer())
-    yield "lengths", lambda: _lengths(start, tokenizer(), config)
+    yield "lengths", lambda: _lengths(start, tokenizer(), rl)
     yield f"benchmark {config.evaluation.benchmark}", lambda: _benchmarks(config)
     yield "device", lambda: _device(config)
     yield "rollouts", lambda: _rollouts(start)
@@ -143,15 +147,13 @@ def checks(config: SageConfig, init: str | None = None) -> Iterator[tuple[str, C
 
 
 def _packages(config: SageConfig) -> str:
-    """Return the plug-ins in use. Raises ConfigurationError for a package that is missing."""
+    """Return where tasks run. Raises ConfigurationError for a package that is missing."""
     from sage_cli.store.mirrors import require_mirrors
-    from sage_cli.training.rewards import require_plugins
     from sage_cli.trials.executors.executor import require_executor
 
     require_mirrors(config.tracking)
     require_executor(config.executor)
-    require_plugins(config)
-    return f"guide {config.guide.name}, method {config.rl.algo}, executor {config.executor.name}"
+    return f"executor {config.executor.name}"
 
 
 def _model(start: InitialPolicy) -> str:
@@ -233,25 +235,13 @@ def _demonstrations(inputs: tuple[Any, PromptTemplate, list[Example]], config: S
     return f"{fitting:,} of {len(examples):,} demonstrations fit in sft.max_length={most} tokens"
 
 
-def _problems(config: SageConfig) -> str:
-    from sage_cli.training.training import training_problems
-    from sage_cli.training.validation import configured_validation
-
-    problems = len(training_problems(config, config.run.root))
-    configured_validation(config)  # refuses to validate on what is trained on
-    return f"{problems:,} problems"
-
-
-def _asked(config: SageConfig) -> list[Problem]:
+def _asked(rl: RlChecks) -> list[Problem]:
     """Return the problems that are trained on and those that are measured."""
     from sage_cli.problems.load import load_problems
-    from sage_cli.training.training import training_problems
 
-    measured = config.evaluation
-    return [
-        *training_problems(config, config.run.root),
-        *load_problems(measured.benchmark, config.data, measured.fields, measured.limit),
-    ]
+    measured, data = rl.config.evaluation, rl.config.data
+    benchmark = load_problems(measured.benchmark, data, measured.fields, measured.limit)
+    return [*rl.problems, *benchmark]
 
 
 def _golds(asked: Sequence[Problem], config: SageConfig) -> str:
@@ -284,8 +274,10 @@ def _characters(asked: Sequence[Problem], tokenizer: Any) -> str:
 def _benchmarks(config: SageConfig) -> str:
     from sage_cli.evaluation.benchmarks import load_benchmarks
     from sage_cli.problems.misprints import known_misprints
+    from sage_cli.problems.source_errors import reading
 
-    benchmarks = load_benchmarks(config.evaluation, config.data, config.grading.judge)
+    with reading(config, "evaluation"):
+        benchmarks = load_benchmarks(config.evaluation, config.data, config.grading.judge)
     counted = ", ".join(f"{benchmark.name} {len(benchmark.problems):,}" for benchmark in benchmarks)
     misprints = [
         f"{misprint.name}: {misprint.wrong}"
@@ -336,11 +328,10 @@ def _sampling(start: InitialPolicy) -> str:
     return backend
 
 
-def _lengths(start: InitialPolicy, tokenizer: Any, config: SageConfig) -> str:
+def _lengths(start: InitialPolicy, tokenizer: Any, rl: RlChecks) -> str:
     from sage_cli.models.loading import context_of
-    from sage_cli.training.training import training_problems
 
-    problems, policy = training_problems(config, config.run.root), start.with_files
+    config, problems, policy = rl.config, rl.problems, start.with_files
     positions = getattr(config.model, "max_positions", None)  # without an end: None
     if policy is not None:
         positions = context_of(policy.outline.config)

@@ -409,8 +409,12 @@ def are_files(names: Sequence[str] | None, **typed: object) -> bool:
 
 def labelled_names(typed: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     """`RUN=Label` as the run's name, and the labels by name; a path that exists has none."""
+    from sage_cli.config.explain import typed_as_setting
     from sage_cli.models.policy import split_label
 
+    for text in typed:
+        if "." in text.partition("=")[0] and (line := typed_as_setting(text)):
+            raise ConfigurationError(f"{text} would name a run", f"write {line}")
     pairs = [split_label(text) for text in typed]
     return [name for name, _ in pairs], {name: label for name, label in pairs if label}
 

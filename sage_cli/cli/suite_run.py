@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from sage_cli.config.load import changed
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.folders import pinned_revision
-from sage_cli.problems.load import benchmark_names, check_rows
+from sage_cli.problems.load import benchmark_names
 from sage_cli.progress import Progress
 from sage_cli.settings.inputs import PretrainedModel
 from sage_cli.settings.sampling import capped_ks
 from sage_cli.store.locks import writer
 from sage_cli.store.mirrors import require_mirrors
+from sage_cli.training.checks import RlChecks, check_demonstrations
 from sage_cli.trials.executors.executor import Resources, build_executor
 from sage_cli.trials.queue import all_failed, run_tasks, write_failures
 from sage_cli.trials.search.planned_sweep import (
@@ -40,6 +41,14 @@ if TYPE_CHECKING:
 
 FRESH = 1000
 """The seeds of the trials lie so far above those of the trainings that confirm the choice."""
+_CHECKED: dict[str, Any] = {
+    "data": True,
+    "sft": True,
+    "rl": {"rewards"},
+    "grading": True,
+    "guide": True,
+}
+"""The settings of a training run that decide whether its rows and functions can be used."""
 UNCHOSEN = "trainings that need a tuning are shown at present settings; they take its best point"
 
 
@@ -248,10 +257,10 @@ def plan_suite(name: str, overrides: Overrides) -> dict[str, Any]:
     """
     plan, searches = planned_tuned(name, overrides)
     configs = (replicate.config for part in plan.parts for replicate in part.replicates)
-    for config in {c.model_dump_json(include={"data", "sft"}): c for c in configs}.values():
-        check_rows(config.data)
+    for config in {c.model_dump_json(include=_CHECKED): c for c in configs}.values():
+        RlChecks(config).check(offline=True)
         if config.sft.enabled:
-            check_rows(config.data, config.sft)
+            check_demonstrations(config)
     tasks = [{**_shown(task), "cost": cost_of(task)} for task in plan.tasks]
     states = [task["state"] for task in tasks]
     left = [task for task, state in zip(plan.tasks, states, strict=True) if state != DONE]

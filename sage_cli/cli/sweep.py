@@ -79,6 +79,10 @@ def command(
         str | None, option(METHOD, "Guide in every trial (default: the one that the space needs).")
     ] = None,
     steps: Annotated[int | None, option(METHOD, "Number of RL steps per trial.")] = None,
+    init: options.Init = None,
+    data: options.Data = None,
+    question_field: options.QuestionField = None,
+    gold_field: options.GoldField = None,
     executor: Annotated[
         str | None, option(RUNNING, "Executor that runs the tasks: local (default), ray or slurm.")
     ] = None,
@@ -106,7 +110,7 @@ def command(
 
     Run the same command again to resume. A command below is about stored sweeps.
     """
-    from sage_cli.cli.sweep_run import plan_sweep, run_sweep
+    from sage_cli.cli.sweep_run import plan_sweep, run_sweep, started_from
     from sage_cli.config.load import refuse_unread, require_named_model
     from sage_cli.trials.search.read_space import guide_of, searched_settings
 
@@ -117,6 +121,7 @@ def command(
     flags: dict[str, dict[str, Any]] = {
         "rl": {"algo": algo, "compat": compat},
         "guide": {"name": guide},
+        "data": {"rl": {"name": data, "fields": {"question": question_field, "gold": gold_field}}},
         "sweep": {
             "space": space, "sampler": sampler, "trials": trials, "objective": objective,
             "seeds": seeds, "prune": prune, "steps": steps,
@@ -132,6 +137,8 @@ def command(
         loaded = options.load_typed(preset, config, set_, **flags)
     refuse_unread(loaded, "sweep", searched_settings(text))
     settings = loaded.config
+    if init is not None:
+        settings = started_from(init, settings)
     require_named_model(settings)
     if dry_run:
         show_plan(lambda: plan_sweep(settings, gpu), json)

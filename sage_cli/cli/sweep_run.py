@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from sage_cli.cli.training_run import RlTraining
+from sage_cli.cli.training_run import RlTraining, with_model_of
+from sage_cli.config.load import changed
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.evaluation.benchmarks import refuse_trained
+from sage_cli.models.folders import is_adapter
 from sage_cli.models.planned import Described, evaluation_facts, memory_of, rl_facts
-from sage_cli.problems.load import check_rows
+from sage_cli.models.policy import named_policy
+from sage_cli.problems.load import benchmark_names, is_here
 from sage_cli.progress import Progress
 from sage_cli.settings.runs import ExecutorSection
 from sage_cli.store.locks import driver
 from sage_cli.store.mirrors import require_mirrors
-from sage_cli.training.rewards import require_plugins
+from sage_cli.store.run import Runs
+from sage_cli.training.checks import RlChecks
 from sage_cli.trials.executors.executor import Executor, build_executor, local_places
 from sage_cli.trials.queue import all_failed
 from sage_cli.trials.search.planned_sweep import Sweep, prepared
@@ -45,8 +50,7 @@ def run_sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -
     require_mirrors(config.tracking)
     search = prepared(config)
     folder = search.folder
-    refuse_trained(search.benchmarks, config.data, "sweep.benchmark")
-    require_plugins(search.shared)
+    check_sweep(search)
     executor = _executor(search, detach=detach)
     with driver(folder.path, folder.name):
         folder.require_same(search.determinants)
@@ -61,6 +65,36 @@ def run_sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -
         write_page(config.run.root, folder.page, "sweep", folder.name)
     _require_results(search, trials)
     return report
+
+
+def started_from(init: str, config: SageConfig) -> SageConfig:
+    """Return `config` with the model called `init` as every trial's initial policy, without SFT.
+
+    Raises ConfigurationError for an adapter, which the configuration of a trial can't name.
+    """
+    runs = Runs(config.run.root)
+    policy = named_policy(init, runs, config.model)
+    policy.require_weights()
+    if is_adapter(Path(policy.path)):
+        raise ConfigurationError(
+            f"--init {init} is a LoRA adapter, and the trials of a sweep start from whole models",
+            f"write it as one with `sage export {init} FOLDER`, and give --init FOLDER",
+        )
+    started = with_model_of(policy.path, config)
+    return changed(started, {"model.path": policy.path, "sft.enabled": False})
+
+
+def check_sweep(search: Sweep, *, offline: bool = False) -> str:
+    """Raise what refuses a sweep, or every trial of it, before a model is loaded.
+
+    Returns a note on rows that only the Hub has, which `offline` leaves unread.
+    """
+    checks, data = RlChecks(search.shared), search.config.data
+    note = checks.check(offline=offline)
+    names = benchmark_names(search.config.sweep.benchmark)
+    if not offline or (checks.is_here and all(is_here(name, data) for name in names)):
+        refuse_trained(search.benchmarks, data, "sweep.benchmark")
+    return note
 
 
 def _require_results(search: Sweep, trials: Sequence[StudyTrial]) -> None:
@@ -91,7 +125,8 @@ def plan_sweep(config: SageConfig, gpu: int | None = None) -> list[Described]:
     """
     search = prepared(config)
     config, shared = search.shared, search.shared
-    check_rows(config.data)
+    shared_facts = rl_facts(config)
+    shared_facts["problems"] += check_sweep(search, offline=True)
     tasks = search.known_tasks()
     left, states = left_and_states(tasks)
     done = len(tasks) - len(left)
@@ -111,7 +146,7 @@ def plan_sweep(config: SageConfig, gpu: int | None = None) -> list[Described]:
     trial = RlTraining.of(shared, measure=gpu is not None)  # whose memory is asked for
     return [
         trial.start.describe(),
-        Described("RL, shared by all trials", rl_facts(config)),
+        Described("RL, shared by all trials", shared_facts),
         Described("sweep", facts),
         *memory_of(trial.stages, gpu),
     ]

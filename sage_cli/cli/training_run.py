@@ -49,8 +49,8 @@ from sage_cli.models.planned import (
 )
 from sage_cli.models.policy import Policy, named_policy, named_run
 from sage_cli.problems.demonstrations import load_demonstrations
-from sage_cli.problems.load import check_rows
 from sage_cli.problems.problem import Demonstration
+from sage_cli.problems.source_errors import reading
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress, Silent
 from sage_cli.sampling.sampler import chosen_backend, planned_obstacles
@@ -59,6 +59,7 @@ from sage_cli.settings.presets import DEFAULT_PRESET
 from sage_cli.store.locks import wait_for_writer
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.store.run import Origin, Run, Runs
+from sage_cli.training.checks import RlChecks, check_demonstrations
 from sage_cli.training.launch import (
     accelerate_configuration,
     ended_with,
@@ -72,21 +73,18 @@ from sage_cli.training.launch import (
     train_together,
     world_size,
 )
-from sage_cli.training.rewards import require_plugins, require_rewards
 from sage_cli.training.rollouts import reference_facts, require_rollouts, sample_reference
 from sage_cli.training.training import (
     Training,
     Watch,
     pool_facts,
     pool_identity,
-    training_problems,
     watched,
 )
 
 if TYPE_CHECKING:
     from sage_cli.evaluation.evaluate import Evaluation
     from sage_cli.training.sft import Example
-    from sage_cli.training.validation import Validation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,14 +200,6 @@ def _evaluation(config: SageConfig, measure: bool) -> Evaluation | None:
     return Evaluation(config)
 
 
-def _validation(config: SageConfig) -> Validation | None:
-    if config.evaluation.every is None:
-        return None
-    from sage_cli.training.validation import configured_validation
-
-    return configured_validation(config)
-
-
 @dataclass(frozen=True, kw_only=True)
 class SftTraining(TrainingRun):
     """Supervised fine-tuning of a model on demonstrations."""
@@ -240,7 +230,7 @@ class SftTraining(TrainingRun):
     def describe(self) -> Described:
         """Describe the training, and how far the run is."""
         facts = sft_facts(self.config)
-        facts["demonstrations"] += check_rows(self.config.data, self.config.sft)
+        facts["demonstrations"] += check_demonstrations(self.config)
         section = self.config.model
         if not isinstance(section, ScratchModel):
             refuse_unfit_tokenizer(
@@ -289,7 +279,8 @@ def sft_inputs(config: SageConfig) -> tuple[Any, PromptTemplate, list[Example]]:
 
     section = config.model
     if isinstance(section, ScratchModel):
-        demonstrations = load_demonstrations(config.data, config.sft)
+        with reading(config, "data.sft"):
+            demonstrations = load_demonstrations(config.data, config.sft)
         texts = (shown.text for shown in demonstrations)
         tokenizer = build_tokenizer(section, config.prompt.tags, texts)
         template = PromptTemplate.from_section(config.prompt, tokenizer)
@@ -302,7 +293,8 @@ def sft_inputs(config: SageConfig) -> tuple[Any, PromptTemplate, list[Example]]:
             text = "".join(_texts(template, shown)) + template.eos if whole else shown.question
             return len(tokenizer(text, add_special_tokens=False)["input_ids"])
 
-        demonstrations = load_demonstrations(config.data, config.sft, length)
+        with reading(config, "data.sft"):
+            demonstrations = load_demonstrations(config.data, config.sft, length)
     loss = config.sft.loss
     examples = [
         Example(*_texts(template, demonstration), loss or demonstration.loss)
@@ -498,8 +490,9 @@ class RlTraining(TrainingRun):
     def describe(self) -> Described:
         """Describe the training, how far the run is, and which reference samples are stored."""
         config, root, rollout = self.config, self.config.run.root, self.config.rollout
-        unread = check_rows(config.data)
-        _validation(config)
+        unread = self.checks.check(offline=True)
+        if self.start.policy.is_here and self.start.policy.exists:
+            self._check_start(self.start.policy)
         self._require_sampled(rollout.backend, config.sampling.backend)
         facts = {
             **run_facts(self.planned),
@@ -537,9 +530,8 @@ class RlTraining(TrainingRun):
             return None
         join_processes().wait_for_everyone()
         if not (run := self.planned).finished:
-            problems = training_problems(config, self.config.run.root)
-            validation = _validation(config)
-            training = Training(config, self.start.policy, problems, validation)
+            inputs = self.checks.problems, self.checks.validation
+            training = Training(config, self.start.policy, *inputs)
             config.rl.load_training().train(training, run, None, Silent())
         return run
 
@@ -556,21 +548,13 @@ class RlTraining(TrainingRun):
         from sage_cli.training.checkpoints import refuse_foreign
 
         config = self.config
-        require_plugins(config)
         self._require_machine()
         with progress.doing(f"reading {config.data.rl.name}"):
-            problems = training_problems(config, self.config.run.root)
-            require_rewards(config, problems)
-            validation = _validation(config)
-            config.rl.require_problems([p.working for p in problems], config.data.rl)
+            self.checks.check()
+        problems, validation = self.checks.problems, self.checks.validation
         start = self.start.carry_out(progress)
-        refuse_adapter_in_full_tuning(start, config.model.tuning)
-        if config.anchor.kl != "none":
-            reference_policy(start, config)
+        self._check_start(start)
         start.require_own()
-        if self.start.init:
-            allowed = config.rl.allow_template_mismatch
-            refuse_unfit_start(start, config.model, config.prompt, other_template=allowed)
         refuse_unfit_tokenizer(start)
         if validation is not None:
             validation.require_room(start)
@@ -579,6 +563,22 @@ class RlTraining(TrainingRun):
             require_same_parent(resumed, start)
             refuse_foreign(resumed.checkpoints)
         return partial(self._train, Training(config, start, problems, validation), progress)
+
+    @cached_property
+    def checks(self) -> RlChecks:
+        """What refuses the training before a model is loaded."""
+        return RlChecks(self.config)
+
+    def _check_start(self, start: Policy) -> None:
+        """Raise ConfigurationError where RL under these settings can't begin at `start`."""
+        config = self.config
+        refuse_adapter_in_full_tuning(start, config.model.tuning)
+        if config.anchor.kl != "none":
+            reference_policy(start, config)
+        if self.start.init:
+            allowed = config.rl.allow_template_mismatch
+            refuse_unfit_start(start, config.model, config.prompt, other_template=allowed)
+        refuse_unfit_tokenizer(start, planned=config.prompt)
 
     @cached_property
     def _launcher_lives(self) -> Callable[[], bool]:

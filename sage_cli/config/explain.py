@@ -18,6 +18,7 @@ from pydantic_core import to_jsonable_python
 from sage_cli.config.schema import UNIONS, Setting, sections_at, settings
 from sage_cli.errors import ConfigurationError, did_you_mean, in_short
 from sage_cli.methods.method import Method
+from sage_cli.settings.elsewhere import elsewhere
 from sage_cli.settings.section import docstrings, is_cosmetic
 
 _BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
@@ -146,35 +147,8 @@ _FLAGS = {"rl": ("method", "--algo"), "guide": ("guide", "--guide")}
 """Sections of which a flag chooses the class: what a class is called, and the flag."""
 _NEEDED = re.compile(r" needs ([a-z_.]+=[\w-]+)$", re.MULTILINE)
 _NAME = re.compile(r"[a-z_]+(?:\.[a-z_0-9]+)+")
-ELSEWHERE = {
-    "bf16": "model.compute_dtype",
-    "dataset_name": "data.rl.name",
-    "epsilon": "rl.epsilon_low",
-    "gpu_memory_utilization": "rollout.vllm.memory_share",
-    "gradient_accumulation_steps": "rl.prompts_per_step",
-    "learning_rate": "rl.learning_rate",
-    "lora_alpha": "model.lora.alpha",
-    "lora_r": "model.lora.rank",
-    "lora_target_modules": "model.lora.targets",
-    "loss_type": "rl.loss",
-    "lr_scheduler_type": "rl.scheduler",
-    "max_completion_length": "rollout.max_tokens",
-    "max_new_tokens": "sampling.max_tokens",
-    "max_steps": "rl.steps",
-    "model_name_or_path": "model.path",
-    "num_generations": "rl.rollouts_per_prompt",
-    "num_iterations": "rl.iterations",
-    "optim": "rl.optimizer",
-    "output_dir": "run.root",
-    "per_device_train_batch_size": "rl.micro_batch",
-    "report_to": "tracking.wandb",
-    "save_steps": "rl.save_every",
-    "scale_rewards": "rl.advantage",
-    "torch_dtype": "model.dtype",
-    "use_vllm": "rollout.backend",
-    "warmup_ratio": "rl.warmup_ratio",
-}
-"""Names of TRL, Transformers and vLLM for what a setting here does."""
+ELSEWHERE = elsewhere()
+"""Names of other programs for what a setting here does."""
 _FLAG_OF = {
     "data.rl.name": "--data",
     "model.path": "--init",
@@ -259,10 +233,25 @@ def meant(given: str, names: Iterable[str]) -> str:
 def named_elsewhere(option: str) -> str | None:
     """Return what to type for an option of TRL, Transformers or vLLM, or None.
 
-    `--learning_rate` and `--learning-rate` give `--lr`; `--num_generations` gives a `--set`.
+    `--learning_rate` and `--learning-rate` give `--lr`; `--num_generations` gives a `--set`, and so
+    does `--rl.learning-rate`, which is how tyro spells a setting.
     """
-    setting = ELSEWHERE.get(option.lstrip("-").replace("-", "_"))
+    name = option.lstrip("-").replace("-", "_")
+    if "." in name and name in settings():
+        return f"--set {name}=..."
+    setting = ELSEWHERE.get(name)
     return setting and _FLAG_OF.get(setting, f"--set {setting}=...")
+
+
+def typed_as_setting(word: str) -> str | None:
+    """Return the `--set` that a word `section.key=value` means, which is how Hydra takes settings.
+
+    None for a word that names no setting, here or elsewhere.
+    """
+    key, equals, value = word.partition("=")
+    name = key.lstrip("+").replace("-", "_")
+    setting = name if name in settings() else ELSEWHERE.get(name)
+    return f"--set {setting}={value}" if equals and setting else None
 
 
 def _path(location: Sequence[str | int]) -> list[str]:

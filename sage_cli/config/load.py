@@ -70,7 +70,11 @@ class Layer:
     def names(self, setting: str) -> bool:
         """Return True if the user says `setting` here: by a flag, `--set` or an own preset."""
         own = not self.checked and self.origin != "changed"
-        return own and value_at(self.values, setting) is not None
+        return own and self.says(setting)
+
+    def says(self, setting: str) -> bool:
+        """Return True if the layer has a value of `setting` other than null."""
+        return value_at(self.values, setting) is not None
 
 
 @dataclass

@@ -154,6 +154,11 @@ class SageConfig(Section):
         """Return True if the user says `setting`, not a shipped preset or a stored run alone."""
         return any(layer.names(setting) for layer in self._layers)
 
+    def origin(self, setting: str) -> str | None:
+        """Return who sets `setting`: `flag`, `--set`, `preset NAME` or a file; None by default."""
+        origins = (layer.origin for layer in reversed(self._layers) if layer.says(setting))
+        return next((origin for origin in origins if origin != "changed"), None)
+
     @model_validator(mode="after")
     def _sections_agree(self) -> SageConfig:
         problems = contradictions(self)

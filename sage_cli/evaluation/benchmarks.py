@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError
+from sage_cli.evaluation.golds import check_answers
 from sage_cli.models.policy import NO_GOLD
 from sage_cli.problems.data_set import Group
 from sage_cli.problems.load import benchmark_names, load_problems, load_training_problems, two_golds
@@ -22,9 +24,12 @@ from sage_cli.settings.inputs import DataSection, PromptSection
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.settings.own_code import names_code
 from sage_cli.settings.sampling import EvaluationSection, GradingSection
+from sage_cli.settings.training import GRADE, PLURALITY
 
 if TYPE_CHECKING:
     from sage_cli.grading.grader import Grader
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,19 @@ def load_benchmarks(
     """
     names = benchmark_names(evaluation.benchmark)
     return [_benchmark(name, evaluation, data, judge) for name in names]
+
+
+def check_training_answers(config: SageConfig, problems: Sequence[Problem]) -> list[str]:
+    """Check the golds that RL under `config` grades by, as `check_answers` does.
+
+    Where rewards are functions that read no grade, golds are theirs to read.
+    """
+    paid = [reward.name for reward in config.rl.paid]
+    if paid and not {GRADE, PLURALITY}.intersection(paid):
+        return []
+    name = config.data.rl.name
+    judge, tolerance = judge_of(name, config.grading.judge)
+    return check_answers(name, problems, judge, tolerance)
 
 
 def refuse_trained(benchmarks: Sequence[Benchmark], data: DataSection, setting: str) -> None:
@@ -246,6 +264,8 @@ def _benchmark(
         )
     from sage_cli.grading.grader import check_golds
 
+    for warning in check_answers(name, problems, judge, tolerance):
+        log.warning("%s", warning)
     refused = check_golds(
         [(problem.id, problem.gold) for problem in problems], judge=judge, tolerance=tolerance
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from textwrap import shorten
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,16 +18,20 @@ from sage_cli.evaluation.logs.problems import gather
 from sage_cli.evaluation.logs.registry import detect_program, read_log
 from sage_cli.evaluation.logs.row_fields import Owners, as_id, is_correct
 from sage_cli.file_hash import read_hash
-from sage_cli.metrics import Counts, curve, curve_ks
+from sage_cli.metrics import Counts, curve, curve_ks, pooled
 from sage_cli.metrics.intervals import Resampling
-from sage_cli.models.policy import NO_GOLD, Labels
+from sage_cli.models.policy import NO_GOLD, Labels, named_policy
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.row_files import is_row_file, read_file
+from sage_cli.progress import Progress
 from sage_cli.reports.document import Provenance, Report, report_folder
 from sage_cli.reports.passk import Line, passk_document
 from sage_cli.settings.sampling import EvaluationSection, parse_ks
 from sage_cli.store.files import identity_of
-from sage_cli.store.run import surroundings
+from sage_cli.store.run import Runs, surroundings
+
+if TYPE_CHECKING:
+    from sage_cli.evaluation.evaluate import Evaluation
 
 EXPECTED = "a row is {problem, correct} for one sample, or {problem, n, c} for all samples of one"
 _SHOWN = 5
@@ -105,7 +109,10 @@ def read_counted_files(
 
 def _read(path: Path, reading: Reading, judge: FileJudge | None) -> CountedFile:
     if not path.is_file():
-        raise DataError(f"there is no file {path}", "check the path")
+        raise DataError(
+            f"there is no file {path}",
+            "check the path; beside files, only `sage compare` takes the names of runs",
+        )
     if _holds_counts(path, reading):
         return CountedFile(path, read_counts(path, reading.fields))
     log = read_log(path, reading)
@@ -319,6 +326,37 @@ def passk_of_files(
     data = {**document.data, "files": [file.as_json() for file in files]}
     notes = (*file_notes(files), *document.notes)
     return replace(document, data=data, notes=notes).write(folder)
+
+
+def measured_as_files(
+    evaluation: Evaluation, names: Sequence[str], progress: Progress
+) -> tuple[dict[str, CountedFile], Provenance]:
+    """Return by name what runs and models have on one benchmark, to be matched with files.
+
+    Raises ConfigurationError for several benchmarks.
+    """
+    if len(evaluation.benchmarks) != 1:
+        raise ConfigurationError(
+            f"{len(evaluation.benchmarks)} benchmarks can't be matched with a file",
+            "name the file's with --benchmark NAME",
+        )
+    (benchmark,), config = evaluation.benchmarks, evaluation.config
+    runs = Runs(config.run.root)
+    policies = {name: named_policy(name, runs, config.model) for name in names}
+    evaluated = evaluation.measure(list(policies.values()), progress)
+    problems = {
+        problem.id: replace(problem, meta={"id": problem.id}) for problem in benchmark.problems
+    }
+    sampling = {name: getattr(config.sampling, name) for name in ("temperature", "max_tokens")}
+    files = {}
+    for name, policy in policies.items():
+        seeds = evaluated.measured[benchmark.name, policy.label]
+        about = {"model": policy.label, "task": benchmark.name, **sampling}
+        log = Log("sage", (), f"sage's judge {benchmark.judge}", about)
+        note = f"measured on {benchmark.name} with a prompt of its own, matched by question"
+        counts = pooled([seed.counts for seed in seeds])
+        files[name] = CountedFile(Path(name), counts, problems, log, (note,))
+    return files, evaluated.provenance
 
 
 def shared_problems(

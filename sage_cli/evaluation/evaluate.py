@@ -24,6 +24,7 @@ from sage_cli.metrics.intervals import Resampling, pass_matrix
 from sage_cli.models.memory import sampling_memory
 from sage_cli.models.planned import Described, Stage, evaluation_facts
 from sage_cli.models.policy import Labels, Policy, chosen_policies, known_sampling, named_policy
+from sage_cli.problems.source_errors import reading
 from sage_cli.progress import Progress
 from sage_cli.reports.document import (
     BenchmarkUsed,
@@ -69,7 +70,8 @@ class Evaluation:
         """The problems to measure on; DataError where a gold is not right by its own judge."""
         config = self.config
         refuse_unnamed(config, "evaluation.benchmark")
-        return load_benchmarks(config.evaluation, config.data, config.grading.judge)
+        with reading(config, "evaluation"):
+            return load_benchmarks(config.evaluation, config.data, config.grading.judge)
 
     def require(self) -> None:
         """Raise what is wrong with benchmarks or ks, before anything is trained."""

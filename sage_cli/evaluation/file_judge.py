@@ -72,6 +72,8 @@ class FileJudge:
 
     config: SageConfig
     progress: Progress
+    decides_alone: bool = True
+    """False where the same settings also grade samples of our own."""
 
     @property
     def is_asked_for(self) -> bool:
@@ -81,6 +83,8 @@ class FileJudge:
 
     def refuse_idle(self, paths: Sequence[Path]) -> None:
         """Raise ConfigurationError for settings of grading, where files have their own verdicts."""
+        if not self.decides_alone:
+            return
         named = [
             f"grading.{name}"
             for name in type(self.config.grading).model_fields

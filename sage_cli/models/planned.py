@@ -27,6 +27,7 @@ from sage_cli.models.folders import (
 )
 from sage_cli.models.policy import Policy, named_policy
 from sage_cli.problems.identity import demonstrations_identity, training_identity
+from sage_cli.problems.source_errors import reading
 from sage_cli.settings.inputs import PretrainedModel, ScratchModel, kernel_arguments, trained_dtype
 from sage_cli.settings.presets import OFFICIAL, accelerate_file
 from sage_cli.settings.sampling import DecodingSection, RolloutSection
@@ -99,11 +100,13 @@ def planned_base(config: SageConfig, runs: Runs) -> Policy:
 
 def sft_run(config: SageConfig, runs: Runs) -> Run:
     """Return the run of a base, identified by model, prompt, SFT settings and demonstrations."""
+    with reading(config, "data.sft"):
+        demonstrations = demonstrations_identity(config.data, config.sft)
     determinants = {
         "model": _start(config.model),
         "prompt": config.prompt.determinants(),
         "sft": config.sft.determinants(),
-        "data": demonstrations_identity(config.data, config.sft),
+        "data": demonstrations,
     }
     return runs.at("sft", base_label(config), identity_of("sft", determinants))
 
@@ -120,6 +123,8 @@ def rl_run(
     `pool` is what decides which problems were chosen by pass rates, if any were.
     """
     anchor, guide = config.anchor, config.guide
+    with reading(config, "data.rl"):
+        problems = training_identity(config.data)
     lora = config.model.lora.determinants() if config.model.tuning == "lora" else None
     determinants = {
         "parent": parent.identity,
@@ -133,7 +138,7 @@ def rl_run(
         "guide": guide.determinants() if guide.name != "none" else None,
         "grading": config.grading.determinants(),
         **({"kernels": kernels} if (kernels := kernel_arguments(config.model)) else {}),
-        "data": training_identity(config.data) | ({"pool": dict(pool)} if pool else {}),
+        "data": problems | ({"pool": dict(pool)} if pool else {}),
     }
     return runs.at("rl", rl_label(config), identity_of("rl", determinants))
 

@@ -9,16 +9,17 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from sage_cli.errors import DataError
+from sage_cli.problems.columns import GOLDS, QUESTIONS, Recognised, gold_rule, recognise
 from sage_cli.problems.data_set import DataSet
-from sage_cli.problems.golds import GoldRule, whole
+from sage_cli.problems.golds import GoldRule, is_worked, only_element, whole, worked_answer
 from sage_cli.problems.problem import Problem, problem_id
 from sage_cli.problems.row_files import Row
+from sage_cli.problems.source_errors import AbsentColumnError
 from sage_cli.problems.values import (
     TURNS_AS_TEXT,
-    chat_turns,
     find_question,
     has,
     is_filled,
@@ -32,11 +33,6 @@ from sage_cli.solution_text import any_of
 log = logging.getLogger(__name__)
 
 _UNNAMED = FieldsSection()
-_GOLDS = ("reward_model.ground_truth", "ground_truth", "answer", "solution", "gold")
-"""Places of the right answer beside `prompt` or `messages`, the first that a row has filled. TRL's
-`solution` is a worked one where there is an `answer` too."""
-_QUESTIONS = ("question", "problem", "prompt", "messages", "conversations")
-"""Usual columns of the question, for the advice where none is named."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +40,8 @@ class Layout:
     """The columns of a source; of alternatives the first that is there counts.
 
     `any_of`: a gold may be a list, any of which is right. `places` are where rows of a file have
-    their questions, if not in the columns as they are.
+    their questions, if not in the columns as they are. `solution` is a column of worked solutions
+    beside the golds, which should end with them.
     """
 
     source: str
@@ -53,6 +50,7 @@ class Layout:
     working: str | None = None
     any_of: bool = False
     places: tuple[tuple[str, ...], ...] = ()
+    solution: str | None = None
 
     @classmethod
     def of_data_set(cls, data_set: DataSet, fields: FieldsSection | None = None) -> Layout:
@@ -71,9 +69,10 @@ class Layout:
     def found_in(self, rows: Sequence[Row], name: str) -> Layout:
         """Return the layout with the columns that the rows have, if nobody named others.
 
-        Says what was detected, and which chat turns are no part of a question.
+        Says what was recognised, which golds are read from worked solutions, and which chat turns
+        are no part of a question. Raises DataError for questions that need another column.
         """
-        layout, program = _detected(self, [values for _, values in rows])
+        layout, recognised = self._recognised([values for _, values in rows], name)
         places, left_out = {}, Counter[str]()
         for row in rows:
             with suppress(DataError):  # is for whoever reads the problems
@@ -84,16 +83,49 @@ class Layout:
                 places[tuple(paths)] = True
                 left_out.update({role for _, roles in asked for role in roles})
         layout = replace(layout, places=tuple(places))
-        if program:
-            questions = " or ".join(path for paths in places for path in paths)
-            _say(
-                f"{name} has the columns of {program}: the question is {questions}, the gold "
-                f"{layout.gold[0][0]}"
+        if recognised is not None:
+            questions = " or ".join(" and ".join(paths) for paths in places)
+            columns = (
+                f"has the columns of {recognised.program}"
+                if recognised.program
+                else "is recognised"
             )
+            golds = " or ".join(_read_as(column, rule) for column, rule in layout.gold)
+            _say(f"{name} {columns}: the question is {questions}, the gold {golds}")
         if left_out:
             turns = ", ".join(f"{role} in {n} of {len(rows)} rows" for role, n in left_out.items())
             _say(f"{name}: chat turns that are left out of the question: {turns}")
         return layout
+
+    def _recognised(
+        self, rows: Sequence[Mapping[str, Any]], name: str
+    ) -> tuple[Layout, Recognised | None]:
+        """Return the layout of the rows' usual columns, and what of it nobody named."""
+        (question,), (gold, _) = self.question[0], self.gold[0]
+        usual = (_UNNAMED.question, _UNNAMED.gold)
+        ours = any(has(values, usual[0]) and has(values, usual[1]) for values in rows)
+        named = [
+            column if ours or column != common else None
+            for column, common in zip((question, gold), usual, strict=True)
+        ]
+        recognised = None
+        if None in named:
+            try:
+                recognised = recognise(rows, *named)
+            except DataError as error:
+                raise DataError(f"{name}: {error.cause}", error.next_step) from None
+        if recognised is not None:
+            layout = replace(
+                self,
+                question=recognised.question,
+                gold=recognised.gold,
+                solution=recognised.solution,
+            )
+            return layout, recognised
+        rule = gold_rule(rows, gold)
+        if rule is not whole:
+            _say(f"{name}: the gold is {_read_as(gold, rule)}")
+        return replace(self, gold=((gold, rule),)), None
 
     def columns(self) -> list[Any]:
         """Return what identifies the columns as plain JSON."""
@@ -114,12 +146,27 @@ class Layout:
                 f"{where}: {_listed(columns)} holds chat turns written as a text",
                 "keep them as a list, in JSONL or Parquet",
             )
-        column, gold = self._gold(row)
-        used = {top for path in (*columns, column, self.working or "") for top in _tops(path)}
-        meta = {key: value for key, value in values.items() if key not in used}
-        id_ = problem_id(self.source, question, gold)
-        working = self._working_of(row)
-        return Problem(id_, self.source, question, gold, {**meta, "origin": origin}, working)
+        column, gold, text = self._gold(row)
+        beside = (self.working or "", self.solution or "")
+        used = {top for path in (*columns, column, *beside) for top in _tops(path)}
+        return Problem(
+            problem_id(self.source, question, gold),
+            self.source,
+            question,
+            gold,
+            {key: value for key, value in values.items() if key not in used} | {"origin": origin},
+            self._working_of(row),
+            {key: value for key, value in values.items() if key in used},
+            None if gold == text else text,
+            self._solved(row),
+        )
+
+    def _solved(self, row: Row) -> str | None:
+        """Return what the worked solution beside a gold ends with; None where it marks nothing."""
+        if self.solution is None or not is_filled(row[1], self.solution):
+            return None
+        text = text_at(row, self.solution)
+        return worked_answer(text) if is_worked(text) else None
 
     def _working_of(self, row: Row) -> str | None:
         there = self.working is not None and has(row[1], self.working)
@@ -134,7 +181,7 @@ class Layout:
         if self.working is None:
             return None
         if not has(values, self.working):
-            raise _no_column(where, self.working, values)
+            raise _no_column(where, self.working, values, "working")
         working = self._working_of(row)
         if not working:
             raise DataError(f"{where} has no worked solution (column {self.working})")
@@ -146,20 +193,22 @@ class Layout:
             if all(has(values, column) for column in columns):
                 return columns
         missing = next(column for column in self.question[0] if not has(values, column))
-        raise _no_column(where, missing, values)
+        raise _no_column(where, missing, values, "question")
 
-    def _gold(self, row: Row) -> tuple[str, str]:
+    def _gold(self, row: Row) -> tuple[str, str, str]:
+        """Return the column of a row's gold, the gold, and the text that it was read from."""
         where, values = row
         present = [(column, rule) for column, rule in self.gold if has(values, column)]
         if not present:
-            raise _no_column(where, self.gold[0][0], values)
+            raise _no_column(where, self.gold[0][0], values, "gold")
         for column, rule in present:
             listed, paths = raw_value_at(values, column), [column]
             if self.any_of and isinstance(listed, list):
                 paths = [f"{column}.{number}" for number in range(len(listed))]
-            golds = [gold for path in paths if (gold := rule(text_at(row, path))) is not None]
+            texts = [text_at(row, path) for path in paths]
+            golds = [gold for text in texts if (gold := rule(text)) is not None]
             if golds and len(golds) == len(paths):
-                return column, any_of(golds)
+                return column, any_of(golds), any_of(texts)
         raise DataError(
             f"{where} has no gold answer ({_listed([column for column, _ in present])})",
             "mend or remove it: a problem without a gold can't be graded",
@@ -171,22 +220,14 @@ def _say(text: str) -> None:
     log.warning("%s", text)
 
 
-def _detected(layout: Layout, rows: Sequence[Mapping[str, Any]]) -> tuple[Layout, str | None]:
-    """Return the layout of a known program's rows, and its name; else the layout as it is."""
-    ours = (_UNNAMED.question, _UNNAMED.gold)
-    named = (layout.question[0][0], layout.gold[0][0]) != ours
-    if named or any(has(values, ours[0]) and has(values, ours[1]) for values in rows):
-        return layout, None
-    prompt = any(
-        chat_turns(values, "prompt")[0] or isinstance(values.get("prompt"), str) for values in rows
-    )
-    messages = any(chat_turns(values, "messages")[0] for values in rows)
-    gold = next((name for name in _GOLDS if any(is_filled(values, name) for values in rows)), None)
-    if not (prompt or messages) or gold is None:
-        return layout, None
-    program = "verl" if "." in gold else "TRL" if prompt else "open-instruct"
-    question = (*[("prompt",)] * prompt, *[("messages",)] * messages)
-    return replace(layout, question=question, gold=((gold, whole),)), program
+def _read_as(column: str, rule: GoldRule) -> str:
+    """Return in words where a gold stands: `answer`, or what of a worked solution it is."""
+    if rule is worked_answer:
+        return (
+            f"the answer in the worked solutions of {column}: after the last ####, else in the "
+            "last \\boxed{}"
+        )
+    return f"the single element of the list in {column}" if rule is only_element else column
 
 
 def _tops(path: str) -> tuple[str, str]:
@@ -194,18 +235,23 @@ def _tops(path: str) -> tuple[str, str]:
     return path, path.partition(".")[0]
 
 
-def _no_column(where: str, column: str, values: Mapping[str, Any]) -> DataError:
+def _no_column(
+    where: str,
+    column: str,
+    values: Mapping[str, Any],
+    role: Literal["question", "gold", "working"],
+) -> AbsentColumnError:
     near = get_close_matches(column, values, n=1, cutoff=0.7)  # solution is near question by .63
-    others = [name for name in values if name not in _GOLDS]
-    question = next((name for name in (*_QUESTIONS, *others) if name in values), "COLUMN")
+    others = [name for name in values if name not in GOLDS]
+    question = next((name for name in (*QUESTIONS, *others) if name in values), "COLUMN")
     others = [name for name in values if name != question]
-    gold = next((name for name in (*_GOLDS, *others) if has(values, name)), "COLUMN")
-    return DataError(
+    gold = next((name for name in (*GOLDS, *others) if has(values, name)), "COLUMN")
+    return AbsentColumnError(
         f"{where} has no column '{column}'" + (f"; did you mean '{near[0]}'?" if near else ""),
-        f"its columns are {', '.join(values)}; name those of a file, as "
-        f"--set evaluation.fields.question={question} --set evaluation.fields.gold={gold} (for "
-        "training data.rl.fields, data.sft.fields; `sage data show` has --question-field and "
-        "--gold-field); a dotted path reaches inside, as prompt.-1.content",
+        ", ".join(values),
+        question,
+        gold,
+        role,
     )
 
 

@@ -12,12 +12,10 @@ from pathlib import Path
 
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.problems.data_set import DataSet
-from sage_cli.problems.demonstrations import load_demonstrations
 from sage_cli.problems.golds import is_number
 from sage_cli.problems.problem import Generated, Problem
 from sage_cli.problems.registry import (
     Member,
-    generated,
     is_file_name,
     members,
     require_known_revisions,
@@ -25,7 +23,6 @@ from sage_cli.problems.registry import (
 )
 from sage_cli.problems.sources import local_files, open_source
 from sage_cli.settings.inputs import DataSection, FieldsSection
-from sage_cli.settings.training import SftSection
 
 log = logging.getLogger(__name__)
 
@@ -140,16 +137,3 @@ def is_here(name: str, data: DataSection, split: str | None = None) -> bool:
     """Return True if the rows of a source can be read without the Hub."""
     sources = members(name, split)
     return all(not isinstance(source, DataSet) or local_files(source, data) for source in sources)
-
-
-def check_rows(data: DataSection, sft: SftSection | None = None) -> str:
-    """Read files of `data.rl`, or of `data.sft` for `sft`; return a note where none is here.
-
-    Raises what training would raise.
-    """
-    source = data.rl if sft is None else data.sft
-    if not is_here(source.name, data, source.split):
-        return " (not read: it has no local copy; `sage doctor` reads it)"
-    if generated(source.name) is None:
-        _ = load_training_problems(data) if sft is None else load_demonstrations(data, sft)
-    return ""

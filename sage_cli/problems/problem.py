@@ -27,6 +27,9 @@ class Problem:
     and `aime24`) share samples; `benchmark` is the registered name or the file's; `meta` keeps
     what the source said besides (level, subject, people, ...) and, as `origin`, the file's
     content hash or the Hub's commit. `working` is a worked solution, where the source has one.
+    `own` are the columns that question, gold and solution were read from, as the row has them.
+    `gold_text` is the worked solution that the gold was read from, None where the gold stood alone;
+    `solved` is what a worked solution beside the gold ends with.
     """
 
     id: str
@@ -35,6 +38,9 @@ class Problem:
     gold: str
     meta: Mapping[str, Any] = field(default_factory=dict)
     working: str | None = None
+    own: Mapping[str, Any] = field(default_factory=dict)
+    gold_text: str | None = None
+    solved: str | None = None
 
     @property
     def golds(self) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from sage_cli.file_hash import read_hash
 from sage_cli.json_value import json_value
 from sage_cli.problems.damage import explain_damage
 from sage_cli.problems.held_size import BATCH_ROWS, HeldSize
+from sage_cli.problems.source_errors import AbsentFileError
 
 COMPRESSED = (".gz", ".zst")
 """Endings of compressed files, which are read as they are."""
@@ -67,7 +68,7 @@ def content(path: Path) -> str:
 
 def _require(path: Path) -> None:
     if not path.is_file():
-        raise DataError(f"there is no file {path}", "check the path")
+        raise AbsentFileError(path)
 
 
 def _jsonl(path: Path) -> Iterator[Row]:

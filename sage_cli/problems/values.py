@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from textwrap import shorten
 from typing import Any
 
 from sage_cli.errors import DataError
+from sage_cli.json_value import json_value
 from sage_cli.problems.row_files import Row, as_text
 
 TURNS_AS_TEXT = re.compile(
@@ -44,6 +46,9 @@ def raw_value_at(values: Mapping[str, Any], path: str) -> Any:
     """Return the value at `path` as it is, lists of one element too; KeyError without one."""
     inside: Any = values
     for step in (path,) if path in values else path.split("."):
+        if isinstance(inside, str) and inside.startswith("{"):
+            with suppress(ValueError):  # prime-rl and verifiers write objects as JSON texts
+                inside = json_value(inside)
         if isinstance(inside, Mapping) and step in inside:
             inside = inside[step]
         elif isinstance(inside, list) and _is_place(step, inside):

@@ -90,7 +90,7 @@ def require_vllm() -> None:
     if (obstacle := vllm_obstacle()) is not None:
         raise SamplingError(
             f"backend 'vllm' can't run here: {obstacle}",
-            "use --set sampling.backend=transformers, install sage-rlvr[vllm] where there is "
+            "use --set sampling.backend=transformers, install sage's extra vllm where there is "
             "a GPU, or ask a server with sampling.backend=server",
         )
 

@@ -273,7 +273,7 @@ class KnightsKnavesSection(Section):
 
 class FieldsSection(Section):
     """Columns of a file, or dotted paths in them, for example `reward_model.ground_truth`. The
-    layouts of verl, open-instruct and TRL are recognised without them."""
+    usual names of columns are recognised without them."""
 
     question: str = "question"
     """Column with the question, or a dotted path in it, for example `prompt.0.content`. Of a column

@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 
 from sage_cli.errors import ConfigurationError, SageError, did_you_mean, in_short
+from sage_cli.settings.elsewhere import notes_on, translated
 
 _LIBYAML = getattr(yaml, "CSafeLoader", None)
 """Ten times faster; not every build of PyYAML has it, and it says less of what it can't read."""
@@ -161,6 +162,7 @@ def is_path(name: str) -> bool:
 def read_layer(path: Path) -> dict[str, Any]:
     """Read a file of settings, whose top level names sections."""
     values = read_yaml(path)
+    _refuse_foreign(path, values)
     blocks = {name: values[name] for name in BLOCKS if isinstance(values.get(name), dict)}
     inside = {
         f"{name}.{member}": v for name, block in blocks.items() for member, v in block.items()
@@ -177,6 +179,27 @@ def read_layer(path: Path) -> dict[str, Any]:
             "write each setting below its section, as `rl:` and then `  steps: 100`",
         )
     return {key: inside for key, inside in values.items() if inside is not None}
+
+
+def _refuse_foreign(path: Path, values: Mapping[str, Any]) -> None:
+    """Answer a configuration of TRL, verl or prime-rl key by key, with the lines that are meant."""
+    answered = translated(values)
+    if answered is None:
+        return
+    settings, unknown = answered
+    lines = "\n".join(f"--set {key}={_written(value)}" for key, value in settings.items())
+    nowhere = f"\nno setting here: {', '.join(unknown)}" if unknown else ""
+    notes = "".join(f"\n{note}" for note in notes_on(list(settings)))
+    raise ConfigurationError(
+        f"{path} is a configuration of another program, of which {len(settings)} keys have a "
+        f"setting here{nowhere}",
+        f"type these instead, or write them below their sections in a preset:\n{lines}{notes}",
+    )
+
+
+def _written(value: Any) -> str:
+    """Return a value as `--set` takes it."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

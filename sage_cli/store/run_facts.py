@@ -115,8 +115,12 @@ class RunFacts:
         """Return the facts in a run's files. Raises StoreError if its manifest is torn."""
         read = run.manifest
         manifest = {**read, "id": run.id, "status": run.status_in(read)}
-        # of 20,000 runs only the ends of their records are read, so that is what is compared
-        figures = dict(run.metrics.latest(end=(read.get("ends") or {}).get(METRICS)))
+        # of 20,000 runs only the ends of their records are read, so that is what is compared;
+        # those that ended before ends were noted are read whole
+        ends = read.get("ends")
+        is_older = ends is None and read.get("files") is not None
+        end = (ends or {}).get(METRICS)
+        figures = dict(run.metrics.latest(compared=is_older, end=end))
         for benchmark, measured in evaluations(run).items():
             figures |= {f"{name} on {benchmark}": value for name, value in measured.items()}
         return cls(run, {key: manifest.get(key) for key in ABOUT}, figures)

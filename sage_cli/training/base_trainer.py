@@ -126,7 +126,7 @@ def require_optimizer(requested: Optimizer, setting: str) -> None:
         raise ConfigurationError(
             f"{setting} is 'adamw_8bit', which needs the package bitsandbytes, and it isn't "
             "installed",
-            f"pip install 'sage-rlvr[8bit]', or {instead}",
+            f"pip install -e '.[8bit]' in the checkout of sage, or {instead}",
         )
     if not torch.cuda.is_available():
         raise ConfigurationError(

@@ -150,10 +150,10 @@ class CalledReward:
 
 
 def problem_columns(problems: Sequence[Problem]) -> list[dict[str, Any]]:
-    """Return what is known of each problem: the columns of its source, question, gold and id."""
+    """Return what is known of each problem: its row's own columns, question, gold and id."""
     ours = (*GIVEN, "row", "origin")
     return [
-        {key: value for key, value in problem.meta.items() if key not in ours}
+        {key: value for key, value in {**problem.own, **problem.meta}.items() if key not in ours}
         | {"question": problem.question, "gold": problem.gold, "problem_id": problem.id}
         for problem in problems
     ]

@@ -272,7 +272,10 @@ def _obstacle() -> tuple[str, str] | None:
             _INSTEAD,
         )
     if find_spec("vllm") is None:
-        return "needs vLLM, which isn't installed", f"pip install 'sage-rlvr[vllm]', or {_INSTEAD}"
+        return (
+            "needs vLLM, which isn't installed",
+            f"pip install -e '.[vllm]' in the checkout of sage, or {_INSTEAD}",
+        )
     return None
 
 

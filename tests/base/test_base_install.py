@@ -113,4 +113,4 @@ def test_a_server_samples_without_them(python, folder):
 def test_training_names_the_extra_that_it_needs(python, command):
     ended = python("-m", "sage_cli", *command.split())
     assert ended.returncode == 2
-    assert 'pip install "sage-rlvr[train]"' in ended.stdout + ended.stderr
+    assert 'pip install -e ".[train]"' in ended.stdout + ended.stderr

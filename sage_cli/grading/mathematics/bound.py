@@ -29,6 +29,7 @@ def rename_bound(gold: str, answer: str) -> tuple[str, str]:
     bound = [list(_bound(text)) for text in (gold, answer)]
     if not bound[0] or len(bound[0]) != len(bound[1]):
         return gold, answer
+    # a fresh name stands in neither text, so that it can't meet a free variable of the other one
     used = {token for text in (gold, answer) for token in _TOKEN.findall(text)}
     fresh = [name for name in _FRESH if name not in used]
     if len(fresh) < len(bound[0]):

@@ -75,7 +75,9 @@ _MEASURES = words(
 _NO_NOUN = re.compile(
     r"^(?:(?:over|under)?estimat|approx|exclu|exce[ep]|imagin|fail|miss|mistak|error|lack|seem|appear"
     r"|differ|remov|cancel|disput|alleg|suppos|presum|guess|doubt|theor|hypoth|pretend|den[iy]|plus"
-    r"|minus|less|thus|as$|perhaps|besides|always|sometimes|backwards|upwards|downwards|others?$|yes$)"
+    r"|minus|less|thus|as$|perhaps|besides|always|sometimes|backwards|upwards|downwards|others?$|yes$"
+    r"|assum|suggest|claims|believ|hopes|reckon|sounds|looks|contradict|violat|refut|retract|withdr"
+    r"|overrul|supersed|replac|becomes|changes|varies|depends|needs|requires|invalid|void)"
 )
 _ADJECTIVE = re.compile(r"(?:ed|ly|able|ible|ous|ary|ive|ate|ish|ful|ing|ent|ant|al)$")
 _CUSTOMARY = words("mm cm km kg ml mL kN kW")

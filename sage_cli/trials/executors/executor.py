@@ -334,7 +334,7 @@ def require_executor(section: ExecutorSection) -> None:
     if package is not None and find_spec(package) is None:
         raise ConfigurationError(
             f"executor '{section.name}' needs the package {package}, which is not installed",
-            f"pip install 'sage-rlvr[{section.name}]', or use --executor local",
+            f"pip install -e '.[{section.name}]' in the checkout of sage, or use --executor local",
         )
 
 

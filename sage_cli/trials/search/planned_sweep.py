@@ -354,7 +354,6 @@ class Sweep:
     sampler: str
     total: int
     shared: SageConfig
-    benchmarks: Sequence[Benchmark]
     size: int | None
     folder: SweepFolder
     tasks: TaskList
@@ -399,6 +398,11 @@ class Sweep:
     def trainings(self, point: Point) -> list[Task]:
         """The tasks that train and measure the trial's replicates."""
         return [self.tasks.training(replicate) for replicate in self.trial(point).replicates]
+
+    @property
+    def benchmarks(self) -> Sequence[Benchmark]:
+        """The problems that settings are chosen by, read once."""
+        return self.tasks.benchmarks.load(self.shared)
 
     def known_tasks(self) -> list[Task]:
         """The trainings of all points of a grid; [] where a sampler chooses the points."""
@@ -492,7 +496,7 @@ def _total_and_size(section: SweepSection, space: Space, sampler: str) -> tuple[
 
 
 def prepared(config: SageConfig) -> Sweep:
-    """The sweep of a configuration, after every check that needs no training."""
+    """The sweep of a configuration, after every check that needs neither training nor rows."""
     refuse_unnamed(config, "sweep.benchmark")
     settings, space = config.sweep, read_space(config.sweep.space, config)
     sampler = choose_sampler(settings.sampler, space, settings.objective)
@@ -506,7 +510,6 @@ def prepared(config: SageConfig) -> Sweep:
         sampler,
         total,
         shared,
-        tasks.benchmarks.load(shared),
         size,
         SweepFolder(sweep_folder(config.run.root, name)),
         tasks,

@@ -56,7 +56,7 @@ def test_show_counts_and_first_problems(data, tmp_path):
     file = tmp_path / "benchmarks/amc23.jsonl"
     named = ("--question-field", "problem", "--gold-field", "answer")
     assert "40 problems" in data("show", file, *named).words
-    data("show", file).refused("line 1 has no column 'question'")
+    assert data("show", file).code == 0  # its columns are recognised
     data("show", "amc32").refused("did you mean 'amc23'?")
 
 

@@ -3,7 +3,10 @@
 import json
 from pathlib import Path
 
+from random_model import save_scratch
+
 from sage_cli.cli.app import COMMANDS
+from sage_cli.settings.inputs import ScratchModel
 
 
 def test_the_folder_is_planned_and_examined_as_it_stands(sage, answer, monkeypatch):
@@ -39,3 +42,30 @@ def test_only_an_empty_folder_is_filled(sage, answer):
     sage("init", "file").refused("file is a file")
     Path("empty").mkdir()
     assert len(answer("init", "empty")["written"]) == 4
+
+
+def test_a_study_of_a_model_of_ones_own_trains_that_model_on_that_file(sage, answer, monkeypatch):
+    folder = sage("config", "algos").folder
+    rows = [{"question": f"{n}+1=?", "answer": f"#### {n + 1}"} for n in range(60)]
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    save_scratch(ScratchModel(kind="scratch", hidden=32, layers=1, heads=2), (), [], folder / "m")
+    typed = sage("init", "study", "--model", "m", "--data", "rows.jsonl")
+    assert typed.code == 0, typed.words
+    monkeypatch.chdir(folder / "study")
+    _, rl, measured = answer("rl", "-p", "preset.yaml", "--guide", "branch", "--measure",
+                             "--dry-run")["stages"]  # fmt: skip
+    assert rl["problems"] == f"{folder / 'rows.jsonl'}:train"
+    assert rl["learning rate"].startswith("1e-05")
+    assert measured["benchmarks"] == f"{folder / 'rows.jsonl'}:dev"
+    settings = answer("config", "show", "-p", "preset.yaml")
+    assert settings["model"]["path"] == str(folder / "m")
+    assert settings["sft"]["enabled"] is False
+    assert settings["prompt"]["format"] == "plain"  # m has no chat template
+    assert answer("suite", "plan", "suite.yaml", "-p", "preset.yaml")["tasks"]
+
+
+def test_a_study_of_ones_own_needs_a_model_and_problems_that_can_be_read(sage):
+    sage("init", "study", "--model", "m").refused("--data is not given")
+    sage("init", "study", "--data", "rows.jsonl").refused("--model is not given")
+    sage("init", "study", "--model", "m", "--data", "no.jsonl").refused("there is no file")
+    assert not Path("study").exists()

@@ -213,7 +213,7 @@ def test_scores_that_differ_are_told(sage, answer):
         ("passk four.json four.json", "2 files would be called 'four.json'", "FILE=Label"),
         ("passk four.json=X ./one.json=X", "2 files would be called 'X'", "FILE=Label"),
         ("passk four.json rl-dapo", "there is no file rl-dapo", "check the path"),
-        ("compare four.json rl-dapo", "there is no file rl-dapo", "check the path"),
+        ("compare four.json rl-dapo", "no run 'rl-dapo'", ""),
         ("passk four.json --n 8", "--n", "leave it out"),
         ("passk four.json --dry-run", "--dry-run", "leave it out"),
         ("compare four.json mine.jsonl --limit 2", "--limit", "leave it out"),

@@ -72,6 +72,49 @@ def test_two_files_of_the_same_problems_are_compared(sage, answer, theirs):
     sage("compare", "theirs", "ours").refused("9 of the samples asked for are not in it")
 
 
+def test_a_run_and_a_file_are_compared_directly(sage, answer, theirs):
+    texts = (("3*4=?", "12", "12"), ("5*6=?", "30", "31"), ("9*9=?", "81", "8"))
+    rows = [{"question": q, "gold": g, "completion": c, "correct": c == g} for q, g, c in texts]
+    write("ours.jsonl", *rows)
+    found = answer("compare", "theirs", "ours.jsonl", "--k", "1")
+    (comparison,) = found["comparisons"].values()
+    # of the two problems that both have: 1/4 and 1/4 of theirs, 1 and 0 of ours
+    assert comparison["problems"] == 2
+    assert comparison["difference"] == pytest.approx([(0.25 - 1 + 0.25 - 0) / 2])
+    assert found["unmatched"] == {"theirs": found["unmatched"]["theirs"], "ours.jsonl": ["9*9=?"]}
+    assert [file["file"] for file in found["files"]] == ["theirs", "ours.jsonl"]
+    turned = answer("compare", "ours.jsonl", "theirs", "--k", "1")["comparisons"]
+    (turned,) = turned.values()
+    assert turned["difference"] == pytest.approx([0.25])
+    sage("compare", "theirs", "ours.jsonl", "--k", "4").refused("pass@4 is undefined with 1 sample")
+
+
+def test_a_file_without_verdicts_is_graded_on_the_spot(sage, answer):
+    rows = [
+        {"question": "3*4=?", "gold": "12", "completions": ["\\boxed{12}", "\\boxed{13}"]},
+        {"question": "5*6=?", "gold": "30", "completions": ["\\boxed{30}", "no idea"]},
+    ]
+    write("plain.jsonl", *rows)
+    found = answer("passk", "plain.jsonl", "--k", "1,2")
+    assert found["curves"][0]["pass@k"] == pytest.approx([0.5, 1.0])
+    (file,) = found["files"]
+    assert (file["judge"]["judge"], file["judge"]["mode"]) == ("math", "strict")
+    assert Path(file["graded_in"]).is_relative_to("runs/samples")
+    assert "2 of 4 samples correct, 1 unparseable" in file["notes"][1]
+    said = sage("passk", "plain.jsonl", "--k", "1,2").words
+    assert "graded by sage's judge math (strict)" in said
+    assert "the grades are kept in runs/samples" in said
+    assert sorted(path.name for path in Path().glob("*")) == ["plain.jsonl", "runs"]
+    loose = ("--set", "grading.extract=text", "--set", "grading.mode=math-verify")
+    assert answer("passk", "plain.jsonl", *loose)["files"][0]["judge"]["mode"] == "math-verify"
+    # a judge that is named grades what has verdicts, too
+    write("wrong.jsonl", *({**row, "correct": [False, False]} for row in rows))
+    assert answer("passk", "wrong.jsonl", "--k", "1")["curves"][0]["pass@k"][0] == 0.0
+    judged = answer("passk", "wrong.jsonl", "--k", "1", "--set", "grading.judge=math")
+    assert judged["curves"][0]["pass@k"][0] == 0.5
+    assert answer("compare", "plain.jsonl", "wrong.jsonl", "--k", "1")["files"][0]["judge"]
+
+
 def test_the_stored_configuration_names_no_other_file_and_may_be_moved(answer, theirs):
     config = Path("runs/theirs/config.json")
     stored = json.loads(config.read_text())

@@ -104,6 +104,14 @@ def test_pooled_seeds_cover_where_they_vary_alike(simulation):
         assert broken["pooled: covers"] < 0.93
 
 
+def test_clusters_are_covered_where_their_problems_are_not_independent(simulation):
+    rows = {(row["clusters"], row["share"]): row for row in simulation.clusters(300)}
+    assert min(row["by clusters: covers"] for row in rows.values()) >= 0.88
+    assert rows["50 clusters of 4", 1.0]["by problems: covers"] < 0.75
+    # nothing in common: hardly wider
+    assert rows["50 clusters of 4", 0.0]["width / by problems"] < 1.1
+
+
 def test_crossings_are_announced_where_they_are(simulation):
     rows = {row["pair"]: row for row in simulation.crossings(10, (60,))}
     assert rows["one policy twice"]["established"] <= 0.1

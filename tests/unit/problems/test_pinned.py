@@ -23,8 +23,9 @@ OTHER = DataSection(
 def pin(rows):
     fields = list(map(asdict, rows))
     for row, shown in zip(rows, fields, strict=True):
-        if isinstance(row, Problem):  # its worked solution is no part of what it is known by
-            del shown["working"]
+        if isinstance(row, Problem):  # nor are its worked solution and its row what it is known by
+            for name in ("working", "own", "gold_text", "solved"):
+                del shown[name]
     text = json.dumps(fields, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sage_cli.json_value import leaves
-from sage_cli.store.files import END_BYTES
+from sage_cli.store.files import END_BYTES, warn_once
 from sage_cli.store.run import Run, Runs
 from sage_cli.store.run_facts import (
     Entry,
@@ -160,7 +160,12 @@ def test_the_last_record_of_a_long_file_is_compared_with_what_its_training_left(
     text = run.metrics.path.read_text()
     run.metrics.path.write_text(text[:-4] + "7" + text[-3:])  # 0.25 becomes 0.75
     assert RunFacts.listed(run).figures == {"step": 400, "reward": 0.75}
-    assert caplog.messages == [f"{run.metrics.path} has been changed since its training ended"]
+    changed = f"{run.metrics.path} has been changed since its training ended"
+    assert caplog.messages == [changed]
+    warn_once.cache_clear()
+    run.note(ends=None)  # as in a run of an earlier version
+    RunFacts.listed(run)
+    assert caplog.messages == [changed, changed]
 
 
 CONFIG = {"rl": {"a": {"b": [1, {"c": ',\n  "x": 1'}]}, "d": None}, "guide": {}, "methods": {}}

@@ -100,7 +100,7 @@ def test_without_bitsandbytes_its_extra_is_named(monkeypatch):
     monkeypatch.setattr(base_trainer, "find_spec", lambda _: None)
     with pytest.raises(ConfigurationError, match="needs the package bitsandbytes") as caught:
         require_optimizer("adamw_8bit", "rl.optimizer")
-    assert "pip install 'sage-rlvr[8bit]'" in caught.value.next_step
+    assert "pip install -e '.[8bit]' in the checkout" in caught.value.next_step
     assert "rl.optimizer=adamw" in caught.value.next_step
     require_optimizer("adamw", "sft.optimizer")  # needs nothing
     assert OPTIMIZERS["adamw"] == "adamw_torch_fused"

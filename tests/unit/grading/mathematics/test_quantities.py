@@ -3,6 +3,8 @@
 from fractions import Fraction
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sage_cli.grading.mathematics.equality import Equality
 from sage_cli.grading.mathematics.notation import normalise
@@ -92,6 +94,28 @@ def test_the_amount_in_base_units(text, amount, unit):
 ])  # fmt: skip
 def test_what_is_no_single_amount(text):
     assert read_quantity(normalise(text), spoken=True) is None
+
+
+SIZES = {
+    # grams, centimetres, seconds, cents in one unit
+    "mass": {"mg": Fraction(1, 1000), "g": 1, "kg": 1000},
+    "length": {"mm": Fraction(1, 10), "cm": 1, "m": 100, "km": 100_000},
+    "time": {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86_400},
+    "money": {"cents": 1, "dollars": 100},
+}
+
+
+@given(st.sampled_from(sorted(SIZES)), st.integers(1, 500), st.data())
+def test_every_unit_of_a_dimension_converts_by_its_size_and_by_no_other(dimension, count, data):
+    sizes = SIZES[dimension]
+    unit, other = (data.draw(st.sampled_from(sorted(sizes))) for _ in range(2))
+    amount = Fraction(count * sizes[unit]) / sizes[other]
+    gold, equal = rf"{count}\text{{ {unit}}}", Equality()
+    assert equal(gold, rf"{amount}\text{{ {other}}}")
+    assert not equal(gold, rf"{amount * 10}\text{{ {other}}}")
+    assert not equal(gold, rf"{amount + Fraction(1, 1000)}\text{{ {other}}}")
+    strange = next(units for name, units in sorted(SIZES.items()) if name != dimension)
+    assert not equal(gold, rf"{amount}\text{{ {next(iter(strange))}}}")
 
 
 def test_the_amounts_of_a_long_question_are_bounded():

@@ -1,0 +1,176 @@
+"""What settings of TRL, verl, prime-rl and open-instruct are called here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sage_cli.json_value import leaves
+
+PROGRAMS = ("TRL", "verl", "prime-rl", "open-instruct")
+_VERL = "actor_rollout_ref."
+
+
+@dataclass(frozen=True)
+class Counterpart:
+    """A setting here with its names in `PROGRAMS`, empty where a program has none.
+
+    `note` says what differs.
+    """
+
+    setting: str
+    names: tuple[str, str, str, str]
+    note: str = ""
+
+
+COUNTERPARTS = (
+    Counterpart("model.path", ("model_name_or_path", f"{_VERL}model.path", "model.name",
+                               "model_name_or_path"),
+                "`--init MODEL` starts from it without SFT"),
+    Counterpart("data.rl.name", ("dataset_name", "data.train_files", "", "dataset_mixer_list"),
+                "one file or data set; columns are recognised"),
+    Counterpart("run.root", ("output_dir", "trainer.default_local_dir", "output_dir", "output_dir"),
+                "a folder of runs; each run's own folder is named by its settings"),
+    Counterpart("rl.learning_rate", ("learning_rate", f"{_VERL}actor.optim.lr", "trainer.optim.lr",
+                                     "learning_rate")),
+    Counterpart("rl.weight_decay", ("weight_decay", f"{_VERL}actor.optim.weight_decay",
+                                    "trainer.optim.weight_decay", "weight_decay")),
+    Counterpart("rl.scheduler", ("lr_scheduler_type", "", "trainer.scheduler.type",
+                                 "lr_scheduler_type")),
+    Counterpart("rl.warmup_ratio", ("warmup_ratio", f"{_VERL}actor.optim.lr_warmup_steps_ratio",
+                                    "", "warmup_ratio")),
+    Counterpart("rl.max_grad_norm", ("max_grad_norm", f"{_VERL}actor.grad_clip",
+                                     "trainer.optim.max_norm", "max_grad_norm")),
+    Counterpart("rl.optimizer", ("optim", "", "trainer.optim.type", "")),
+    Counterpart("rl.steps", ("max_steps", "trainer.total_training_steps", "max_steps",
+                             "num_training_steps"),
+                "optimiser steps"),
+    Counterpart("rl.prompts_per_step",
+                ("gradient_accumulation_steps", f"{_VERL}actor.ppo_mini_batch_size", "",
+                 "num_unique_prompts_rollout"),
+                "prompts of an optimiser step; TRL counts micro-batches of completions instead"),
+    Counterpart("rl.rollouts_per_prompt", ("num_generations", f"{_VERL}rollout.n",
+                                           "orchestrator.rollouts_per_example",
+                                           "num_samples_per_prompt_rollout")),
+    Counterpart("rl.micro_batch", ("per_device_train_batch_size",
+                                   f"{_VERL}actor.ppo_micro_batch_size_per_gpu",
+                                   "", "per_device_train_batch_size"),
+                "completions of a forward pass; changes no result but rounding"),
+    Counterpart("rl.steps_per_generation", ("steps_per_generation", "data.train_batch_size", "",
+                                            "num_mini_batches"),
+                "optimiser steps of a batch of rollouts; verl says its prompts"),
+    Counterpart("rl.iterations", ("num_iterations", f"{_VERL}actor.ppo_epochs", "", "num_epochs")),
+    Counterpart("rollout.max_tokens", ("max_completion_length", "data.max_response_length",
+                                       "orchestrator.sampling.max_tokens", "response_length")),
+    Counterpart("rollout.temperature", ("temperature", f"{_VERL}rollout.temperature",
+                                        "orchestrator.sampling.temperature", "temperature")),
+    Counterpart("rollout.top_p", ("top_p", f"{_VERL}rollout.top_p", "", "vllm_top_p")),
+    Counterpart("rollout.top_k", ("top_k", f"{_VERL}rollout.top_k", "", "")),
+    Counterpart("rollout.backend", ("use_vllm", f"{_VERL}rollout.name", "", ""),
+                "`auto` takes vLLM where there is a GPU and vLLM"),
+    Counterpart("rollout.vllm.memory_share",
+                ("vllm_gpu_memory_utilization", f"{_VERL}rollout.gpu_memory_utilization", "",
+                 "vllm_gpu_memory_utilization")),
+    Counterpart("rollout.vllm.tensor_parallel",
+                ("vllm_tensor_parallel_size", f"{_VERL}rollout.tensor_model_parallel_size", "",
+                 "vllm_tensor_parallel_size")),
+    Counterpart("rl.epsilon_low", ("epsilon", f"{_VERL}actor.clip_ratio_low", "", "clip_lower")),
+    Counterpart("rl.epsilon_high", ("epsilon_high", f"{_VERL}actor.clip_ratio_high", "",
+                                    "clip_higher")),
+    Counterpart("rl.delta", ("delta", f"{_VERL}actor.clip_ratio_c", "", ""),
+                "an upper limit of the ratio for negative advantages"),
+    Counterpart("rl.loss", ("loss_type", f"{_VERL}actor.loss_agg_mode", "", "loss_denominator"),
+                "`dapo` is verl's `token-mean`, `grpo` its `seq-mean-token-mean`"),
+    Counterpart("rl.importance_sampling_level", ("importance_sampling_level", "", "", "")),
+    Counterpart("rl.advantage", ("scale_rewards", "algorithm.norm_adv_by_std_in_grpo", "",
+                                 "advantage_normalization_type"),
+                "`group` divides by the group's deviation, `none` does not"),
+    Counterpart("rl.dynamic_sampling", ("", "algorithm.filter_groups.enable", "",
+                                        "filter_zero_std_samples"),
+                "groups without variance are replaced by other prompts"),
+    Counterpart("rl.max_extra_generations", ("", "algorithm.filter_groups.max_num_gen_batches", "",
+                                             "")),
+    Counterpart("rl.overlong_buffer", ("", "reward_model.overlong_buffer.len", "", ""),
+                "a share of rollout.max_tokens, where verl counts tokens"),
+    Counterpart("rl.mask_truncated_completions", ("mask_truncated_completions", "", "",
+                                                  "mask_truncated_completions")),
+    Counterpart("rl.top_entropy_quantile", ("top_entropy_quantile", "", "", "")),
+    Counterpart("rl.entropy_coefficient", ("entropy_coef", f"{_VERL}actor.entropy_coeff", "", "")),
+    Counterpart("rl.rewards", ("reward_funcs", "custom_reward_function.path", "", ""),
+                "functions in TRL's form, as `FILE.py:FUNCTION`"),
+    Counterpart("anchor.beta", ("beta", f"{_VERL}actor.kl_loss_coef", "", "beta")),
+    Counterpart("anchor.kl", ("", f"{_VERL}actor.use_kl_loss", "", "load_ref_policy"),
+                "`none` is no KL term"),
+    Counterpart("anchor.estimator", ("", f"{_VERL}actor.kl_loss_type", "", "kl_estimator"),
+                "`k3` is verl's `low_var_kl`"),
+    Counterpart("anchor.ema", ("ref_model_mixup_alpha", "", "", "alpha"),
+                "the average keeps this share of itself, where the others name the policy's share"),
+    Counterpart("anchor.reset_every", ("ref_model_sync_steps", "", "", "ref_policy_update_freq")),
+    Counterpart("rl.seed", ("seed", "", "", "seed")),
+    Counterpart("rl.save_every", ("save_steps", "trainer.save_freq", "ckpt.interval", "save_freq")),
+    Counterpart("evaluation.every", ("eval_steps", "trainer.test_freq", "eval.interval",
+                                     "local_eval_every")),
+    Counterpart("tracking.wandb", ("report_to", "trainer.logger", "wandb", "with_tracking")),
+    Counterpart("tracking.project", ("", "trainer.project_name", "wandb.project",
+                                     "wandb_project_name")),
+    Counterpart("rl.gradient_checkpointing", ("gradient_checkpointing",
+                                              f"{_VERL}model.enable_gradient_checkpointing",
+                                              "", "gradient_checkpointing")),
+    Counterpart("rl.processes", ("", "trainer.n_gpus_per_node", "", "num_learners_per_node")),
+    Counterpart("model.lora.rank", ("lora_r", f"{_VERL}model.lora_rank", "", "")),
+    Counterpart("model.lora.alpha", ("lora_alpha", f"{_VERL}model.lora_alpha", "", "")),
+    Counterpart("model.lora.targets", ("lora_target_modules", f"{_VERL}model.target_modules", "",
+                                       "")),
+    Counterpart("model.compute_dtype", ("bf16", "", "", "")),
+    Counterpart("model.dtype", ("torch_dtype", "", "", "")),
+    Counterpart("model.dtype", ("dtype", "", "", "")),
+    Counterpart("model.attention", ("attn_implementation", "", "trainer.model.attn",
+                                    "attn_implementation")),
+    Counterpart("prompt.system", ("system_prompt", "", "", "system_prompt_override_file")),
+)  # fmt: skip
+"""Settings with their names elsewhere, in the order in which one reads a configuration."""
+_OTHERS = {
+    "gpu_memory_utilization": "rollout.vllm.memory_share",
+    "max_new_tokens": "sampling.max_tokens",
+    "clip_ratio": "rl.epsilon_low",
+}
+"""Names of Transformers and vLLM, and short ones."""
+FOREIGN_SECTIONS = ("actor_rollout_ref", "algorithm", "trainer", "orchestrator", "reward_model")
+"""Top-level sections of configurations of verl and prime-rl."""
+
+
+def elsewhere() -> dict[str, str]:
+    """Return the setting of every name elsewhere, whole and by its last part if that is clear."""
+    named = {name: row.setting for row in COUNTERPARTS for name in row.names if name}
+    short: dict[str, set[str]] = {}
+    for name, setting in named.items():
+        short.setdefault(name.rpartition(".")[2], set()).add(setting)
+    clear = {name: settings.pop() for name, settings in short.items() if len(settings) == 1}
+    return {**clear, **named, **_OTHERS}
+
+
+def translated(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]] | None:
+    """Return the settings that a configuration of another program means, and its unknown names.
+
+    None for a configuration whose names are not theirs. Values are as they were written, although
+    some mean another thing here: see the notes of `COUNTERPARTS`.
+    """
+    known = elsewhere()
+    flat = sum(not isinstance(value, dict) and key in known for key, value in values.items()) > 1
+    if not flat and not any(key in values for key in FOREIGN_SECTIONS):
+        return None
+    settings: dict[str, Any] = {}
+    unknown: list[str] = []
+    for name, value in leaves(values):
+        if name in known:
+            settings[known[name]] = value
+        else:
+            unknown.append(name)
+    return settings, unknown
+
+
+def notes_on(settings: Sequence[str]) -> list[str]:
+    """Return what differs between these settings and their counterparts, a sentence each."""
+    noted = {row.setting: row.note for row in COUNTERPARTS if row.note}
+    return [f"{setting}: {noted[setting]}" for setting in settings if setting in noted]
