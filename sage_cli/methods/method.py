@@ -412,11 +412,11 @@ class OnlineMethod(Method):
         return refusals
 
     def idle(self, name: str, needs: str, acts: bool) -> list[str]:
-        """Return the refusal of a setting that was said and would do nothing without `needs`."""
+        """Return the refusal of a setting that was said and has no effect without `needs`."""
         value = getattr(self, name)
         if acts or value == type(self).model_fields[name].default:
             return []
-        return [f"rl.{name} {value} would do nothing (add rl.{needs}, or leave it out)"]
+        return [f"rl.{name} {value} has no effect (add rl.{needs}, or leave it out)"]
 
     def describe(self) -> dict[str, Any]:
         """Return the facts: rewards, and dynamic sampling."""

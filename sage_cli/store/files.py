@@ -51,15 +51,15 @@ def read_object(path: Path, remedy: str) -> dict[str, Any]:
     try:
         return checked(json_value(path.read_bytes()))
     except ValueError as error:
-        raise TornError(f"{path} is torn or was edited: {error}", remedy) from None
+        raise TornError(f"{path} is corrupt or was edited: {error}", remedy) from None
 
 
 def checked(content: Any) -> dict[str, Any]:
     """Return an object without its checksum. Raises ValueError if it isn't an object, or its."""
     if not isinstance(content, dict):
-        raise ValueError("it holds no JSON object")
+        raise ValueError("it is not a JSON object")
     if (checksum := content.pop(CHECKSUM, None)) is not None and checksum != key_of(content):
-        raise ValueError("its content isn't that of its checksum")
+        raise ValueError("its content does not match its checksum")
     return content
 
 

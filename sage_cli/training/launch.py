@@ -109,8 +109,7 @@ def require_all_processes() -> None:
     meant = int(os.environ.get(PROCESSES_VARIABLE, world_size()))
     if world_size() != meant:
         raise TrainingError(
-            f"the launcher started {world_size()} of {meant} processes: alone, they would train "
-            "another run than the one asked for",
+            f"the launcher started {world_size()} of {meant} processes, which would change the run",
             "use another --accelerate configuration, or --processes N alone",
         )
 

@@ -251,8 +251,8 @@ def build_trainer(
     )
     if inputs.validator is not None and (trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled):
         raise TrainingError(
-            "evaluation.every validates the policy in one process, and the launcher spreads it "
-            "over all of them",
+            "evaluation.every validates the policy in one process, and the launcher "
+            "shards it over all of them",
             "leave evaluation.every out, and measure checkpoints afterwards: `sage eval RUN@all`",
         )
     return trainer

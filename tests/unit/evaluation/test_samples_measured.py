@@ -217,5 +217,7 @@ def test_a_gold_that_is_no_answer_to_itself_is_named(tmp_path):
     path = tmp_path / "bad.jsonl"
     path.write_text(json.dumps({"question": "q", "gold": " , "}))
     config = load(sets=[f"evaluation.benchmark={path}"]).config
-    with pytest.raises(DataError, match=r"1 golds of .*bad\.jsonl are not graded right"):
+    with pytest.raises(
+        DataError, match=r"1 reference answers of .*bad\.jsonl are not graded correct"
+    ):
         load_benchmarks(config.evaluation, config.data)

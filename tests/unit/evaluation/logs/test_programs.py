@@ -97,7 +97,7 @@ def test_a_filter_of_lm_eval_is_a_score_and_other_rows_are_named(tmp_path):
         read_log(file, Reading("acc"))
     of_filter = {**ROW, "filter": "strict"}  # the other one is of no filter: not asked for
     file = rows(tmp_path / "s.jsonl", of_filter, {"doc_id": 1, "foo": 2}, of_filter)
-    with pytest.raises(DataError, match=r"line 2 is no row of lm-eval's samples"):
+    with pytest.raises(DataError, match=r"line 2 is not a row of lm-eval's samples"):
         read_log(file)
 
 
@@ -110,7 +110,7 @@ def test_a_score_beside_0_and_1_is_no_verdict(tmp_path, value):
         "exact_match,none", [True, True],
     )  # fmt: skip
     assert found.notes == (f"scores not taken: bleu,none (no verdict: {value})",)
-    with pytest.raises(DataError, match=r"bleu,none is .* neither right nor wrong"):
+    with pytest.raises(DataError, match=r"bleu,none is .* neither correct nor wrong"):
         read_log(file, Reading("bleu,none"))
     alone = rows(tmp_path / "a.jsonl", {**row, "metrics": ["bleu"], "bleu": value})
     assert [sample.correct for sample in read_log(alone).samples] == [None]
@@ -157,7 +157,7 @@ def test_a_sample_may_lack_a_verdict_if_it_has_a_gold(tmp_path):
     file = rows(tmp_path / "s.jsonl", row)
     assert [one.correct for one in read_log(file).samples] == [None]
     file = rows(tmp_path / "mine.jsonl", {"question": "q", "completion": "a"})
-    with pytest.raises(DataError, match="neither a verdict nor a gold"):
+    with pytest.raises(DataError, match="neither a verdict nor a reference answer"):
         gather(read_log(file), file)
 
 
@@ -251,8 +251,8 @@ def test_a_row_that_is_none_is_named(tmp_path, row, why):
 
 
 @pytest.mark.parametrize(("second", "why"), [
-    ({"problem": "1", "question": "q", "gold": "5"}, "two questions or two golds"),
-    ({"problem": "2", "question": "q", "gold": "5"}, "one question with two golds"),
+    ({"problem": "1", "question": "q", "gold": "5"}, "different questions or reference answers"),
+    ({"problem": "2", "question": "q", "gold": "5"}, "a question with two reference answers"),
     ({"problem": "2", "question": " ", "gold": "5"}, "has no question"),
 ])  # fmt: skip
 def test_contradictions_are_named(tmp_path, second, why):
@@ -296,6 +296,6 @@ def test_damaged_unfinished_and_unknown_forms_are_named(tmp_path):
         read_log(file)
     for values, begins in (([{"foo": 1}], "foo"), ([], "nothing")):
         with pytest.raises(
-            DataError, match=rf"a\.jsonl has the form of no .* begins with {begins}"
+            DataError, match=rf"a\.jsonl does not have the form of any .* begins with {begins}"
         ):
             read_log(rows(tmp_path / "a.jsonl", *values))
