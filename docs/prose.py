@@ -1,67 +1,203 @@
-"""Check the prose of README and docs: sentences that are too long, and phrases of our own.
+"""Check the English of README, docs, help, settings and messages against our rules.
 
-    python docs/prose.py           the pages above a limit; exit code 1 if there is one
-    python docs/prose.py --all     every page with its counts, the sentences and the phrases
+    python docs/prose.py           the faults, a line each; exit code 1 if there is one
+    python docs/prose.py --all     the words, connectives and long sentences of each page, too
 
-Code, tables, formulas and pages made from code (docs/reference) don't count.
+Code and formulas are not read, tables are. Pages made from code are read through their source.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 DOCS = Path(__file__).parent
+ROOT = DOCS.parent
 LONGEST = 40
-"""Words of a sentence."""
-LIMIT = {"sentences": 1, "phrases": 2}
-"""The most of each that a page may have."""
-PHRASES = re.compile(
-    r"\b(so that|drawn?|draws|goes on|go on with|told apart|held against|laid beside|lays beside"
-    r"|what came out|is refused|are refused|from what|of which it)\b",
+"""Words of a sentence that is shown by `--all`; nothing is steered by it."""
+CONNECTIVES = re.compile(
+    r"\b(because|so that|therefore|however|although|while|whereas|for example|such as|instead"
+    r"|otherwise|first|then|finally)\b",
     re.IGNORECASE,
 )
-"""`so that` for a purpose is right; more than two a page seldom are."""
-NOT_PROSE = (
-    re.compile(r"```.*?```", re.DOTALL),
-    re.compile(r"\$\$.*?\$\$", re.DOTALL),
-    re.compile(r"^\s*\|.*$", re.MULTILINE),
-    re.compile(r"^(?: {4,}|#).*$", re.MULTILINE),
-    re.compile(r"!?\[([^\]]*)\]\([^)]*\)"),
+FAULTS = {
+    "', as' for 'for example'": r", as (?=[`{\"]|--|https?:|[A-Z]{2,}[/@=])",
+    "'is no' for 'is not a'": (
+        r"(?<![Tt]here )\b(is|are) no "
+        r"(?!(longer|more|less|shorter|fewer|different|better|worse|matter|need)\b)[a-z]"
+    ),
+    "'less' as minus": r"\bless (its|that of|initial|anchor|GRPO|the initial|A|B)\b",
+    "a verb of ours": (
+        r"\b(stands? (beside|there|before|below|above|for itself)|lays? beside|mend)\b"
+    ),
+    "a word of ours": (
+        r"\b(own control|plain anchors?|supervised warm-up|likeliest|best in hindsight"
+        r"|line of sensitivity|trainings)\b"
+    ),
+    "'right' for 'correct'": (
+        r"\b(is|are|was|were|be) right\b(?! (of|for|to|side))"
+        r"|\bright (answers?|completions?|samples?|workings?|rollouts?)\b"
+    ),
+    "a number without its 0": r"(?<![\w.,\d\]])[−+±-]?\.\d+\b",
+    "a space before %": r"\d %",
+    "'a training' for a run": (
+        r"\b[Aa] training(?! (run|step|seed|set|problem|script|log|record|loop|process|row|curve"
+        r"|section|signal|file|command|machine|batch|data|reward|prompt|sample|example))\b"
+    ),
+    "a plural of one": r"\b1 (problems|samples|completions|rows|runs|seeds|steps|tests)\b",
+}
+"""What is wrong -> a pattern of it."""
+COMPILED = {name: re.compile(pattern) for name, pattern in FAULTS.items()}
+NOT_PROSE = re.compile(
+    r"```.*?```|\$\$.*?\$\$|`[^`\n]*`|\$[^$\n`]*[\\_^{][^$\n`]*\$|^(?: {4,}|#)[^\n]*$|<!--.*?-->",
+    re.DOTALL | re.MULTILINE,
 )
+LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
+FRAGMENT = re.compile(r"(Of|At|By|As|From|What|How|Where|Only|If|When|Its|Theirs)\b|\S+'s\.$|\d")
+"""How a text begins, or all of it, that explains a setting without naming what the setting is."""
+CALLS = ("Error", "option", "Option", "Argument", "BadParameter")
+"""Endings of the names of functions whose texts a user reads."""
+
+
+PENDING = frozenset(
+    f"docs/{name}.md"
+    for name in (
+        "results/coverage",
+        "results/grading",
+        "results/neighbours",
+        "results/small-models",
+        "results/smollm2-dose",
+        "results/speed",
+        "results/sweeps",
+        "results/tuned",
+        "statistics",
+        "which-number",
+    )
+)
+"""Pages that are not converted to these rules yet."""
 
 
 def pages() -> list[Path]:
     """Return the pages that are written by hand."""
     found = [path for path in sorted(DOCS.rglob("*.md")) if "reference" not in path.parts]
-    return [DOCS.parent / "README.md", *found]
+    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *found]
+
+
+def faults(text: str) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong in a text without code, and the words around it."""
+    for name, pattern in COMPILED.items():
+        for found in pattern.finditer(text):
+            around = text[max(0, found.start() - 30) : found.end() + 30]
+            yield name, " ".join(around.split())
+
+
+def without_code(text: str) -> str:
+    """Return a page's text with code and formulas blanked, and links by their words."""
+
+    def blank(found: re.Match[str]) -> str:
+        is_word = found[0].startswith("`") and not found[0].startswith("```")
+        return "`x`" if is_word else "\n\n"
+
+    text = NOT_PROSE.sub(blank, text)
+    return LINK.sub(lambda found: found[1], text)
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences of a page; an item of a list, like a blank line, ends one."""
-    for pattern in NOT_PROSE:
-        text = pattern.sub(lambda found: found[1] if found.groups() else "\n\n", text)
+    """Return the sentences of a page without its tables; an item of a list ends one."""
+    text = re.sub(r"^\s*\|.*$", "\n", without_code(text), flags=re.MULTILINE)
     paragraphs = re.split(r"\n\s*\n|\n\s*(?:[-*]|\d+\.)\s", text)
     parts = (re.split(r'(?<=[.!?])\s+(?=[A-Z`*("])', one) for one in paragraphs)
     return [" ".join(one.split()) for part in parts for one in part if one.strip()]
 
 
-def main() -> int:
-    """Print the pages above a limit, or all of them; return 1 if one is above, else 0."""
-    everything, failed = "--all" in sys.argv[1:], False
+def is_fragment(text: str) -> bool:
+    """Return True if the text of a setting or option does not say what that is."""
+    return bool(FRAGMENT.match(text)) or not text.endswith((".", ")", "]"))
+
+
+def texts_of_settings() -> Iterator[tuple[str, str]]:
+    """Yield each setting with its text."""
+    from sage_cli.config.explain import meanings_of
+    from sage_cli.config.schema import settings
+
+    for key, setting in settings().items():
+        for meaning in meanings_of(setting):
+            yield key, meaning.meaning
+
+
+def texts_of_options() -> Iterator[tuple[str, str]]:
+    """Yield each option and argument of the commands with its help."""
+    from sage_cli.cli.app import COMMANDS, command_named
+
+    def below(typed: str, command: object) -> Iterator[tuple[str, str]]:
+        for option in getattr(command, "params", []):
+            if option.name != "help":
+                yield f"{typed} {option.name}", getattr(option, "help", None) or ""
+        for name, inner in getattr(command, "commands", {}).items():
+            yield from below(f"{typed} {name}", inner)
+
+    for name in COMMANDS:
+        yield from below(f"sage {name}", command_named(name))
+
+
+def messages() -> Iterator[tuple[str, str]]:
+    """Yield where a text is that an error or an option is made with, and the text."""
+    for file in sorted((ROOT / "sage_cli").rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and _name_of(node.func).endswith(CALLS):
+                for text in _texts(node):
+                    yield f"{file.relative_to(ROOT)}:{node.lineno}", text
+
+
+def _name_of(function: ast.expr) -> str:
+    return function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
+
+
+def _texts(call: ast.Call) -> Iterator[str]:
+    """Yield the texts in a call; what is put in between is `x`."""
+    for part in (*call.args, *(keyword.value for keyword in call.keywords)):
+        if isinstance(part, ast.Constant) and isinstance(part.value, str):
+            yield part.value
+        elif isinstance(part, ast.JoinedStr):
+            values = (v.value if isinstance(v, ast.Constant) else "`x`" for v in part.values)
+            yield "".join(map(str, values))
+
+
+def all_faults() -> Iterator[str]:
+    """Yield every fault in a line, with where it is."""
     for page in pages():
-        every = sentences(page.read_text())
-        long = [one for one in every if len(one.split()) > LONGEST]
-        phrases = [found[0] for one in every for found in PHRASES.finditer(one)]
-        above = len(long) > LIMIT["sentences"] or len(phrases) > LIMIT["phrases"]
-        failed |= above
-        if above or everything:
-            name = page.relative_to(DOCS.parent)
-            print(f"{name}: {len(long)} sentences above {LONGEST} words, {len(phrases)} phrases")
-        if everything:
-            print(*(f"  {one}" for one in (*long, ", ".join(phrases))), sep="\n")
-    return int(failed)
+        name = page.relative_to(ROOT).as_posix()
+        if name not in PENDING:
+            for fault, around in faults(without_code(page.read_text(encoding="utf-8"))):
+                yield f"{name}: {fault}: {around}"
+    for key, text in (*texts_of_settings(), *texts_of_options()):
+        if is_fragment(text):
+            yield f"{key}: a fragment: {text}"
+        for name, around in faults(without_code(text)):
+            yield f"{key}: {name}: {around}"
+    for where, text in messages():
+        for name, around in faults(text):
+            yield f"{where}: {name}: {around}"
+
+
+def main() -> int:
+    """Print the faults, or with `--all` the counts of each page; return 1 if there is a fault."""
+    if "--all" in sys.argv[1:]:
+        for page in pages():
+            every = sentences(page.read_text(encoding="utf-8"))
+            words = sum(len(one.split()) for one in every)
+            joined = sum(len(CONNECTIVES.findall(one)) for one in every)
+            long = sum(len(one.split()) > LONGEST for one in every)
+            print(
+                f"{page.relative_to(ROOT)}: {words} words, {1000 * joined / max(1, words):.1f} "
+                f"connectives in 1,000, {long} sentences above {LONGEST} words"
+            )
+    found = list(dict.fromkeys(all_faults()))
+    print(*found, sep="\n", end="\n" * bool(found))
+    return int(bool(found))
 
 
 if __name__ == "__main__":

@@ -60,9 +60,9 @@ class TrainedRun:
         """Return the ledger. Raises StoreError if there is none."""
         if self.ledger is None or not len(self.ledger):
             raise StoreError(
-                f"{self.run} has no ledger: it samples nothing as it trains, or is older than "
-                "ledgers",
-                "train it again, with --fresh",
+                f"{self.run} has no rollout log, because it does not sample in "
+                "training or was made by an older release",
+                "train it again with --fresh, which deletes the stored run",
             )
         return self.ledger
 

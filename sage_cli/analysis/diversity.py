@@ -168,8 +168,8 @@ def generator_with_modes(benchmark: str) -> type[Generator]:
     if entry is not None and entry.generator.modes:
         return entry.generator
     raise DataError(
-        f"completions on {benchmark} don't announce how they solve the problem",
-        "name generated problems whose demonstrations do, as arithmetic",
+        f"completions on {benchmark} do not state which method of solution they use",
+        "choose generated problems whose demonstrations do, for example arithmetic",
     )
 
 

@@ -185,13 +185,15 @@ def read_detectors(path: Path | None = None) -> tuple[Detector, ...]:
         if not (isinstance(expressions, list) and expressions):
             raise ConfigurationError(
                 f"{path}: pattern '{name}' must be a list of expressions, not {expressions!r}",
-                "write each expression on a line of its own, as `- 'of the form'`",
+                "write each expression on its own line, for example `- 'of the form'`",
             )
         detectors.append(
             Detector(name, tuple(_compiled(path, name, expression) for expression in expressions))
         )
     if not detectors:
-        raise ConfigurationError(f"{path} names no patterns", "write `name:` and its expressions")
+        raise ConfigurationError(
+            f"{path} contains no patterns", "write `name:` and its expressions"
+        )
     return tuple(detectors)
 
 
@@ -201,5 +203,5 @@ def _compiled(path: Path, name: str, expression: object) -> re.Pattern[str]:
     except re.error as error:
         raise ConfigurationError(
             f"{path}: pattern '{name}' can't be read: {expression} ({error})",
-            "mend it; the syntax is that of Python's re",
+            "fix the expression (Python's `re` syntax)",
         ) from None

@@ -39,9 +39,8 @@ def lengths(inputs: Inputs) -> Document:
             store.tally(list(answers.problems), answers.n).tokens for store in answers.grades
         ):
             raise DataError(
-                f"the samples of {answers.policy} have no token counts: the file that they were "
-                "imported from doesn't say them",
-                "name other runs, or another analysis: `sage analyze` lists them",
+                f"the imported samples of {answers.policy} have no token counts",
+                "choose other runs, or another analysis (`sage analyze` lists them)",
             )
     rows = [row for answers in inputs.each() for row in length_rows(answers, inputs.options)]
     means: dict[str, dict[str, dict[str, Estimate]]] = {name: {} for name in inputs.answers}

@@ -79,9 +79,9 @@ class GradedRun:
         judge_of_run = own_files(made_with).get(JUDGE)
         if judge_of_run is not None and judge is None:
             raise ConfigurationError(
-                f"{run.id} is graded by {judge_of_run}: that is Python code, and a stored "
-                "configuration can't have it run",
-                f"read that code, and add judge='{judge_of_run}' to the call if it may be run here",
+                f"{run.id} is graded by {judge_of_run}, which is Python code, and a "
+                "stored configuration cannot run code",
+                f"read that code, and add judge='{judge_of_run}' to the call if you trust it",
             )
         evaluation = {"benchmark": benchmark, "samples": samples, "seeds": seeds}
         flags = {"evaluation": evaluation, "grading": {"judge": judge}}

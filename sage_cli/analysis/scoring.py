@@ -160,7 +160,7 @@ class ModelScorer:
         if writer.policy.tokenizer.get_vocab() != self._forward.tokenizer.get_vocab():
             raise ConfigurationError(
                 f"{writer.policy.label} and {policy.label} have different tokenizers",
-                "name a base with the same tokenizer by --base",
+                "choose a base with the same tokenizer with --base",
             )
 
     @cached_property

@@ -49,7 +49,7 @@ def find_analysis(name: str) -> Analysis:
         return ANALYSES[name]
     raise ConfigurationError(
         f"there is no analysis '{name}'; there are {', '.join(ANALYSES)}",
-        did_you_mean(name, ANALYSES, 0.5) or "`sage analyze` lists what each tells",
+        did_you_mean(name, ANALYSES, 0.5) or "`sage analyze` describes each analysis",
     )
 
 
@@ -64,8 +64,8 @@ def chosen_runs(names: Sequence[str], runs: Runs, labels: Labels = NO_LABELS) ->
     by_name = {name: named_run(name, runs) for name in names}
     if foreign := [name for name, run in by_name.items() if run is None]:
         raise ConfigurationError(
-            f"{', '.join(foreign)} came from no run and has no training records",
-            "name runs; `sage runs list` shows them",
+            f"{', '.join(foreign)} is not a run of sage and has no training records",
+            "give runs instead (`sage runs list` shows them)",
         )
     labelled: dict[str, Run] = {}
     for name, run in by_name.items():
@@ -73,7 +73,8 @@ def chosen_runs(names: Sequence[str], runs: Runs, labels: Labels = NO_LABELS) ->
             label = labels.get(name, run.id)
             if label in labelled:
                 raise ConfigurationError(
-                    f"two runs would be called '{label}'", "give each a label of its own"
+                    f"two runs would be called '{label}'",
+                    "give each its own label, for example RUN=Label",
                 )
             labelled[label] = run
     return labelled
@@ -87,8 +88,8 @@ def trained(run: Run, benchmarks: Sequence[Benchmark], config: SageConfig) -> Tr
     records = run.metrics.read()
     if not records:
         raise StoreError(
-            f"{run.id} has no records: its metrics.jsonl is absent or empty",
-            "name a run that has trained at least one step",
+            f"{run.id} has no training records: its metrics.jsonl is missing or empty",
+            "choose a run that has trained for at least one step",
         )
     measured: dict[str, dict[int, Counts]] = {}
     n, root = config.evaluation.samples, run.folder.parent
@@ -122,7 +123,7 @@ def with_base(
     if not others:
         raise ConfigurationError(
             f"{first.label} would be compared with itself",
-            "name a run trained from it, or another base with --base",
+            "give a run that was trained from it, or another base with --base",
         )
     refuse_equal_labels([first, *others])
     return [first, *others]
@@ -184,7 +185,8 @@ def _deltas(text: str) -> tuple[float, ...]:
         deltas = ()
     if not deltas or not all(0 <= delta < 1 for delta in deltas):
         raise ConfigurationError(
-            f"--delta is '{text}', and takes shares from 0 to below 1", "type --delta 0,0.01,0.1"
+            f"--delta is '{text}', but its values must be at least 0 and below 1",
+            "for example --delta 0,0.01,0.1",
         )
     return deltas
 

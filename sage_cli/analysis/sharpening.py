@@ -77,7 +77,7 @@ def sharpening(inputs: Inputs) -> Document:
             sizes = ", ".join(f"{curve.size:.1f} at α {curve.alpha:g}" for curve in curves[1:])
             raise DataError(
                 f"effective sample size {sizes}, and {LEAST_SIZE:g} are needed; {left_out}",
-                "name an α nearer 1, as --alpha 1.05, or sample more with --n",
+                "choose an α closer to 1, for example --alpha 1.05, or sample more with --n",
             )
         title = f"{base.policy} under p^α on {benchmark}"
         both = (

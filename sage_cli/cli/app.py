@@ -156,8 +156,8 @@ def _mistake(error: SageError | ModuleNotFoundError | OSError | MemoryError) -> 
             None
             if library not in TRAINING_LIBRARIES
             else ConfigurationError(
-                f"this needs {library}, which is not installed: the base installation measures, "
-                "compares and reports, and loads no models",
+                f"this needs {library}, which is not installed. The base installation "
+                "measures, compares and reports, but loads no models",
                 'in the checkout of sage: pip install -e ".[train]"',
             )
         )

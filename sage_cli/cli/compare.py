@@ -158,7 +158,7 @@ def compare(
     names = list(dict.fromkeys((*a, *b)))
     if several := [name for name in names if name.endswith("@all")]:
         raise ConfigurationError(
-            f"'{several[0]}' names several checkpoints", "name one as RUN@step"
+            f"'{several[0]}' means several checkpoints", "choose one, for example RUN@40"
         )
     policies = {name: named_policy(name, runs, model) for name in names}
     # runs that learnt nothing end with equal weights and are still two models
@@ -382,11 +382,11 @@ def refuse_twice(a: Sequence[str], b: Sequence[str], content: Mapping[str, str])
         same = name if other == name else f"{name} (the same content as {other})"
         if name in b and other in a:
             raise ConfigurationError(
-                f"{same} is on both sides of the comparison", "name a different model on one side"
+                f"{same} is on both sides of the comparison", "give a different model on one side"
             )
         raise ConfigurationError(
             f"{same} is named twice on one side",
-            "name every run of a method once: each training seed counts once",
+            "give every run once, because each training seed counts once",
         )
 
 
@@ -415,7 +415,8 @@ def compare_named(
     shared = [name for name in first if all(name in other for other in others)]
     if not shared:
         raise ConfigurationError(
-            f"{', '.join((*a, *b))} have no benchmark in common", "name one with --benchmark NAME"
+            f"{', '.join((*a, *b))} were not measured on a common benchmark",
+            "choose a benchmark with --benchmark NAME",
         )
     label_a, label_b = _labels(a, b, labels)
 
@@ -467,7 +468,8 @@ def _labels(a: Sequence[str], b: Sequence[str], given: SideLabels) -> tuple[str,
         return short
     if any(given):
         raise ConfigurationError(
-            f"both sides would be called '{short[0]}'", "give each a label of its own, as A=Label"
+            f"both sides would be called '{short[0]}'",
+            "give each its own label, for example A=Label",
         )
     return ",".join(a), ",".join(b)
 

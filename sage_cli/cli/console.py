@@ -205,7 +205,7 @@ def refuse_gpu(gpu: int | None, dry_run: bool) -> None:
     """Raise ConfigurationError for a GPU that is named where nothing would read it."""
     if gpu is not None and not dry_run:
         raise ConfigurationError(
-            f"--gpu {gpu} names the GPU that a plan is made for, and --dry-run is missing",
+            f"--gpu {gpu} only has an effect on a plan, and --dry-run is missing",
             "add --dry-run, or leave out --gpu",
         )
 

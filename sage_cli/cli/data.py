@@ -221,7 +221,7 @@ def probe(
         with live.doing(f"reading {bench}"):
             (benchmark, *more) = Evaluation(settings).benchmarks
         if more:
-            raise ConfigurationError(f"{bench} names several benchmarks", "probe one at a time")
+            raise ConfigurationError(f"{bench} means several benchmarks", "probe one at a time")
         report = probe(policy, benchmark, settings, live)
     show_report(report, json)
 

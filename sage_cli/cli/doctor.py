@@ -213,15 +213,15 @@ def _answer(tokenizer: Any, config: SageConfig) -> str:
         status = grader.grade("7", opened + text).status
     if status != "right":
         raise ConfigurationError(
-            f"a right answer, {written!r}, is read as {text!r} and graded {status}",
+            f"a correct answer, {written!r}, is read as {text!r} and graded {status}",
             "set the prompt's tags to texts that the tokenizer can write (prompt.answer_open, "
             "prompt.answer_close, prompt.reasoning_close)",
         )
     if not template.opens_turn:
         raise ConfigurationError(
-            "the chat template ignores add_generation_prompt: a prompt ends without the beginning "
-            "of the assistant's turn, which the model would have to write itself",
-            "mend the template, or use --set prompt.format=plain",
+            "the chat template ignores add_generation_prompt, so that the model would "
+            "have to write the beginning of its own turn",
+            "fix the template, or use --set prompt.format=plain",
         )
     return f"a right one of {len(ids[0])} tokens is graded {status}"
 
@@ -363,9 +363,10 @@ def described_lengths(
     longer = sum(count > most for count in needed)
     if longer:
         raise ConfigurationError(
-            f"{longer:,} of {len(problems):,} problems can't be answered: the longest answer "
-            f"takes {max(needed):,} tokens, and rollout.max_tokens is {most:,}",
-            f"--set rollout.max_tokens={max(needed)} is the least; working-out takes more",
+            f"{longer:,} of {len(problems):,} problems cannot be answered within "
+            f"rollout.max_tokens ({most:,}): the longest answer alone has "
+            f"{max(needed):,} tokens",
+            f"use at least --set rollout.max_tokens={max(needed)}; reasoning needs more",
         )
     return f"{lengths}, of which bare answers take up to {max(needed):,}{context}"
 

@@ -247,9 +247,10 @@ def _require_same_logits(before: Tensor, after: Tensor, exported: Exported) -> N
     changed = float((after - before).square().mean().sqrt() / before.std())
     if not changed <= ROUNDING[exported.dtype]:
         raise StoreError(
-            f"merged, {exported.source} would be another model: its logits change by {changed:.2g} "
-            f"standard deviations, and {exported.dtype} rounds by {ROUNDING[exported.dtype]:g}",
-            "try --dtype float32; else use the adapter on its base as it is",
+            f"merging would change the model {exported.source}: its logits change by "
+            f"{changed:.2g} standard deviations, while rounding to {exported.dtype} "
+            f"explains {ROUNDING[exported.dtype]:g}",
+            "try --dtype float32, or use the adapter with its base model without merging",
         )
 
 
@@ -273,7 +274,8 @@ def _typed(name: str, sets: Sequence[str]) -> PretrainedModel:
     for text in sets:
         if text.partition("=")[0].strip() not in accepted:
             raise ConfigurationError(
-                f"--set {text} has no effect on an export", f"it takes {' and '.join(accepted)}"
+                f"--set {text} has no effect on an export",
+                f"an export accepts {' and '.join(accepted)}",
             )
     model = load(flags={"model": {"kind": "pretrained", "path": name}}, sets=sets).config.model
     assert isinstance(model, PretrainedModel)  # as the flag says
@@ -288,22 +290,25 @@ def check_destination(folder: Path, policy: Policy, force: bool) -> None:
     here, source = folder.resolve(), Path(policy.path).resolve()
     if here == source or here in source.parents or source in here.parents:
         raise StoreError(
-            f"{folder} and the model to export, {policy.path}, are inside one another",
-            "name a folder elsewhere",
+            f"{folder} and the model to export, {policy.path}, contain one another",
+            "choose a folder elsewhere",
         )
     if not folder.exists():
         return
     if not folder.is_dir():
-        raise StoreError(f"{folder} is a file", "name a folder")
+        raise StoreError(f"{folder} is a file", "choose a folder")
     if not any(folder.iterdir()):
         return
     if run_of(folder) is not None:
-        raise StoreError(f"{folder} belongs to a run", "name a folder elsewhere")
+        raise StoreError(f"{folder} belongs to a run", "choose a folder elsewhere")
     if not is_model_folder(folder):
-        raise StoreError(f"{folder} is not empty and holds no model", "name a new or empty folder")
+        raise StoreError(
+            f"{folder} is not empty and does not contain a model", "choose a new or empty folder"
+        )
     if not force:
         raise StoreError(
-            f"{folder} holds a model already", "name another folder, or replace it with --force"
+            f"{folder} already contains a model",
+            "choose another folder, or replace the model with --force",
         )
 
 
@@ -313,7 +318,8 @@ def require_hub_name(name: str) -> None:
 
     if not is_hub_name(name):
         raise ConfigurationError(
-            f"--push {name}: a model of the Hub is called ORG/MODEL", "for example --push me/policy"
+            f"--push {name}: the name of a Hub model has the form ORG/MODEL",
+            "for example --push me/policy",
         )
 
 
@@ -332,7 +338,7 @@ def push(folder: Path, name: str, progress: Progress) -> str:
     except Exception as error:  # the Hub's clients fail in a dozen unrelated classes
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise StoreError(
-            f"{folder} is written, and the Hub did not take it as {name}: {reason}",
+            f"{folder} was written, but uploading it as {name} failed: {reason}",
             f"`hf auth login`, then `hf upload {name} {folder}`",
         ) from None
     return str(address)

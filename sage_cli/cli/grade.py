@@ -74,9 +74,9 @@ def command(
     modes = MODES if mode == "both" else (config.grading.mode,)
     if judge_of(config) == "math" and config.grading.extract == "text" and mode == "both":
         raise ConfigurationError(
-            "--mode both: the answers stand anywhere in the texts, which the strict judge doesn't "
-            "search for one",
-            "type --mode math-verify --extract text, or --extract tags-then-boxed",
+            "--mode both: these answers can be anywhere in the text, and the strict "
+            "judge does not search a text",
+            "use --mode math-verify --extract text, or --extract tags-then-boxed",
         )
     with Live() as live:
         graded = (
@@ -85,9 +85,21 @@ def command(
             else grade_file(file, config, modes, live)
         )
     if json:
-        emit(_answer(file, judge_of(config), graded))
+        told = {} if log is None else _told(log)
+        emit({**_answer(file, judge_of(config), graded), **told})
     else:
         _show(graded, "sample" if log else "line")
+        for note in log.all_notes if log else ():
+            console.print(escape(note), style="dim", soft_wrap=True)
+
+
+def _told(log: Log) -> dict[str, Any]:
+    """Return what was read of another program's file, and what was left out."""
+    return {
+        "program": log.program,
+        "left_out": dict(log.left_out),
+        "notes": list(log.all_notes),
+    }
 
 
 def judge_of(config: SageConfig) -> str:
@@ -238,8 +250,8 @@ def grade_file(
     if not items:
         why = f"; line {malformed[0].line}: {malformed[0].why}" if malformed else ""
         raise DataError(
-            f"{path} has no row to grade{why}",
-            'each line is an object as {"gold": "27", "completion": "..."}',
+            f"{path} has no rows to grade{why}",
+            'each line must be a JSON object such as {"gold": "27", "completion": "..."}',
         )
     return GradedFile(items, _graded(items, config, modes, progress), malformed)
 
@@ -256,7 +268,7 @@ def grade_log(
 
     if not log.has_golds or any(sample.text is None for sample in log.samples):
         raise DataError(
-            f"{path} has no golds or no completions: no judge can compare answers",
+            f"{path} has no reference answers or no completions, so that no judge can compare them",
             f"`sage passk {path}` counts the verdicts that came with it",
         )
     items = [
@@ -300,7 +312,7 @@ def _read(path: Path) -> Iterator[Item | Malformed]:
     try:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
-        raise DataError(f"can't read {path}: {error.strerror}") from error
+        raise DataError(f"{path} cannot be read: {error.strerror}", "check the path") from error
     for number, line in enumerate(lines, 1):
         if line.strip():
             yield from _row(number, line)

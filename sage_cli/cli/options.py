@@ -370,8 +370,8 @@ def measured_names(
     loose = [name for name in names or () if name.isdecimal() and not Path(name).exists()]
     if k is not None and loose:
         raise ConfigurationError(
-            f"{' '.join(loose)} stands beside --k {k}, and would name a run",
-            f"write several ks as one word: --k {','.join((k, *loose))}",
+            f"{' '.join(loose)} after --k {k} would be read as a run",
+            f"separate values of k with commas: --k {','.join((k, *loose))}",
         )
     path = set_path(sets or ())
     return list(names or ([] if path is None else [path]))
@@ -403,7 +403,9 @@ def are_files(names: Sequence[str] | None, **typed: object) -> bool:
     if not any(map(is_file, names or ())):
         return False
     if idle := [f"--{name.replace('_', '-')}" for name, value in typed.items() if value]:
-        raise ConfigurationError(f"{idle[0]} changes no samples in files", "leave it out")
+        raise ConfigurationError(
+            f"{idle[0]} has no effect on samples that are in files", "leave it out"
+        )
     return True
 
 

@@ -388,7 +388,7 @@ def whole_numbers(option: str, text: str) -> tuple[int, ...]:
     if wrong:
         raise ConfigurationError(
             f"{option}: '{wrong[0]}' is not a whole number from 1 to 100,000",
-            f"write it as {option} 30,60,300",
+            f"for example {option} 30,60,300",
         )
     return tuple(sorted({int(token) for token in tokens}))
 
@@ -431,8 +431,8 @@ def _bases(
         if not counts.n_P.any():
             raise StoreError(
                 f"no sample of {label} on {benchmark_name} is stored and graded",
-                f"type sage passk {label} --benchmark {benchmark_name} first, or name a file of "
-                "counts",
+                f"run sage passk {label} --benchmark {benchmark_name} first, or give a "
+                "file of counts",
             )
     return bases, replace(provenance, files=from_files.files), counted
 

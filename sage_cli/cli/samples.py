@@ -77,9 +77,13 @@ def show(
     from sage_cli.store.run import Runs
 
     if step is not None and not training:
-        raise ConfigurationError("--step is of a training", "add --training")
+        raise ConfigurationError(
+            "--step selects a training step, and --training is missing", "add --training"
+        )
     if grade is not None and grade not in STATUSES:
-        raise ConfigurationError(f"there is no grade '{grade}'", f"there are {', '.join(STATUSES)}")
+        raise ConfigurationError(
+            f"there is no grade '{grade}'", f"valid grades: {', '.join(STATUSES)}"
+        )
     flags = {"benchmark": benchmark}
     settings = options.load_for_measuring(
         [run], preset, config, set_, runs, "samples show", evaluation=flags
@@ -292,8 +296,8 @@ def training_show(
 
     if not (rows := run.completions().read().to_pylist()):
         raise StoreError(
-            f"{run.id} has not kept the completions of its training",
-            "train it again with --set tracking.rollouts=all --fresh",
+            f"{run.id} did not store its training completions",
+            "train it again with --set tracking.rollouts=all --fresh (this deletes the stored run)",
         )
     wanted = (
         row
@@ -310,7 +314,7 @@ def training_show(
     ]
     if not matching:
         raise StoreError(
-            f"none of the {len(rows):,} completions of {run.id} is like that",
+            f"none of the {len(rows):,} completions of {run.id} matches these options",
             "leave out --step, --grade or --problem",
         )
     return matching

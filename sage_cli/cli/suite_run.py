@@ -81,8 +81,9 @@ class Search(Task):
             return ()
         if (count := state["trials"]["done"]) > (sweep.trials or 0):
             raise ConfigurationError(
-                f"{self.trial.label} was tuned with {count} trials, the budget is {sweep.trials}",
-                f"raise the budget of all methods, or delete {folder.path}",
+                f"{self.trial.label} was tuned with {count} trials, but the budget is "
+                f"{sweep.trials}",
+                f"raise the budget of all arms, or delete {folder.path} (its trials are lost)",
             )
         return [result.trials[index] for index in result.ranked(sweep.objective[0])]
 
@@ -131,8 +132,8 @@ def planned_tuned(
     if len(budgets) > 1:
         different = "; ".join(f"{label} has {budget}" for budget, label in budgets.items())
         raise ConfigurationError(
-            f"suite {name}: methods are tuned with different budgets: {different}",
-            "give all the same: otherwise the comparison shows the tuning",
+            f"suite {name}: the arms are tuned with different budgets: {different}",
+            "give all arms the same budget; otherwise the comparison shows the effect of tuning",
         )
     points = {arm: tried[0].settings for arm, s in searches.items() if (tried := s.tried)}
     lacking = sorted(searches.keys() - points.keys())
@@ -166,9 +167,9 @@ def _search(suite: Suite, trial: Trial, typed_sets: Sequence[str]) -> Search:
     chosen_on, reported = config.sweep.benchmark, config.evaluation.benchmark
     if both := {*benchmark_names(chosen_on)} & {*benchmark_names(reported)}:
         raise ConfigurationError(
-            f"suite {suite.name}: {', '.join(sorted(both))} would choose the settings and report "
-            "them",
-            "name other validation problems, as --set sweep.benchmark=NAME",
+            f"suite {suite.name}: {', '.join(sorted(both))} would be used both to "
+            "choose settings and to report results",
+            "choose other validation problems with --set sweep.benchmark=NAME",
         )
     space = read_space(space_text, config)
     flags = [part for k, v in words.flags.items() if k != "kl" for part in (f"--{k}", v)]

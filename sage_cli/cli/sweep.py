@@ -159,7 +159,7 @@ def _refuse_options(ctx: typer.Context) -> None:
         source = ctx.get_parameter_source(given.name or "")
         if source is not None and source.name == "COMMANDLINE":
             raise typer.BadParameter(
-                f"{given.opts[0]} stands before '{ctx.invoked_subcommand}', which does not read it"
+                f"{given.opts[0]} before '{ctx.invoked_subcommand}' has no effect"
             )
 
 

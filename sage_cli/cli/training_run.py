@@ -170,9 +170,10 @@ class TrainingRun(Stage):
         began = run.known.get("template")
         if began not in (None, origin["template"]):
             raise StoreError(
-                f"{run.id} began with prompt template {began}, and the prompts are of "
-                f"{origin['template']} now",
-                "begin again with --fresh, or resume it with the release that began it",
+                f"{run.id} was started with prompt template {began}, but the prompts "
+                f"now use {origin['template']}",
+                "resume it with the release that started it, or start again with "
+                "--fresh (this deletes the stored run)",
             )
         config = self.config
         with watched(run, config.tracking, self.kind, progress, self.shown) as watch:
@@ -216,8 +217,8 @@ class SftTraining(TrainingRun):
         """
         if not config.sft.enabled:
             raise ConfigurationError(
-                "sft.enabled is false: this configuration takes its model as it is",
-                "`sage rl` starts from the model itself; or use --set sft.enabled=true",
+                "sft.enabled is false, so that this configuration has no SFT",
+                "use `sage rl`, which starts from the model itself, or --set sft.enabled=true",
             )
         require_named_model(config)
         return cls(config=config, evaluation=_evaluation(config, measure))
@@ -428,7 +429,8 @@ def with_model_of(init: str | None, config: SageConfig) -> SageConfig:
         typed = any(layer.typed and layer.names(f"model.{name}") for layer in config._layers)
         if typed and not hasattr(started.model, name):
             raise ConfigurationError(
-                f"model.{name} would do nothing: {init} has its own config.json", "leave it out"
+                f"model.{name} has no effect, because {init} has its own config.json",
+                "leave it out",
             )
     return started
 
@@ -606,11 +608,12 @@ class RlTraining(TrainingRun):
         """Under a launcher nothing but RL is trained: the other processes would wait in vain."""
         if self.start.is_trained_here and not self.start.policy.exists:
             raise ConfigurationError(
-                f"the initial policy {self.start.policy.label} isn't trained yet, and a command "
-                "that a launcher started can't train it: that takes one process",
-                "train it first by `sage sft` with the same --preset, --config and --runs, and "
-                "those of --set that begin with model, prompt, data.sft or sft; then type this "
-                "command again",
+                f"the initial policy {self.start.policy.label} is not trained yet, and "
+                "a command under a launcher cannot train it, because that needs a "
+                "single process",
+                "train it first with `sage sft`, the same --preset, --config and "
+                "--runs, and those --set that begin with model, prompt, data.sft or "
+                "sft; then run this command again",
             )
 
     def _require_machine(self) -> None:

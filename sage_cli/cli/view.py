@@ -124,7 +124,8 @@ def named(root: Path, name: str | None) -> tuple[Kind | None, str]:
     if not root.is_dir():
         raise ConfigurationError(
             f"there is no folder {root.resolve()}",
-            "go to the folder with `runs`, or name it by --runs FOLDER or $SAGE_RUNS",
+            "change to the folder that contains `runs`, or give it with --runs FOLDER "
+            "or $SAGE_RUNS",
         )
     if name is None:
         return None, ""

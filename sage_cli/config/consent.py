@@ -161,8 +161,8 @@ def require_consent(stored: Mapping[str, Any], given: Mapping[str, Any]) -> None
     """Raise ConfigurationError where `stored` asks for code and no `given` setting decides."""
     if asks_for_code(stored) and CONSENT not in given:
         raise ConfigurationError(
-            f"the stored configuration has {CONSENT}=true: what it describes runs Python code that "
-            "the model brings, and a stored configuration can't consent to that",
+            f"the stored configuration has {CONSENT}=true: its model runs Python code "
+            "of its own, and a stored configuration cannot consent to that",
             f"{HOW_TO_CONSENT}; with =false it is another run, of Transformers' own code",
         )
     require_files(stored, given, JUDGE, REWARDS, LAUNCHER)

@@ -178,7 +178,7 @@ def remedy(problems: Sequence[str], error: ValidationError | None = None) -> str
     by_name = settings()
     for name in _NAME.findall("\n".join(problems)):
         if name in by_name:
-            return f"`sage config explain {name}` says what it takes"
+            return f"`sage config explain {name}` explains it"
     return "`sage config show` prints every setting with its default"
 
 
@@ -217,7 +217,9 @@ def _unknown_key(path: Sequence[str]) -> str:
         noun, flag = _FLAGS[section_name]
         owners = f"{' and '.join(names)} {noun}{'s' if len(names) > 1 else ''}"
         flags = " or ".join(f"{flag} {name}" for name in names)
-        return f"{section_name}.{key} belongs to the {owners}: add {flags}"
+        return (
+            f"{section_name}.{key} has an effect only with the {owners}: remove it, or add {flags}"
+        )
     if setting := ELSEWHERE.get(key):
         return f"{section_name} has no '{key}': it is {setting} here"
     keys = list(dict.fromkeys(key for section in sections for key in section.model_fields))

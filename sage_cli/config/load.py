@@ -310,8 +310,8 @@ def refuse_unread(loaded: Loaded, command: str, searched: Collection[str] = ()) 
         if origin in _TYPED and not again and part is not None:
             full = ", since random weights are trained in full" * part.startswith("model.")
             raise ConfigurationError(
-                f"{name} ({origin}) would do nothing: `sage {command}` reads no setting of "
-                f"{part}{full}",
+                f"{name} ({origin}) has no effect: `sage {command}` reads no setting "
+                f"of {part}{full}",
                 "leave it out",
             )
         choice, value, reading = unread(loaded.config, name) or ("", None, None)
@@ -327,7 +327,7 @@ def refuse_unread(loaded: Loaded, command: str, searched: Collection[str] = ()) 
             except ConfigurationError as error:  # nothing that could be added lets it be read
                 why, step = f"{why}, and {error.cause.partition(' (')[0]}", ""
             raise ConfigurationError(
-                f"{name} ({origin}) would do nothing: {why}", f"{step}leave it out"
+                f"{name} ({origin}) has no effect: {why}", f"{step}leave it out"
             )
 
 
@@ -425,10 +425,13 @@ def _validated(layers: Sequence[Layer], merged: Merged) -> SageConfig:
             return config
     if gone := _stored_and_unknown(merged, wrong):
         raise ConfigurationError(
-            "the stored configuration was written by another version of sage; this one has no "
+            (
+                "the stored configuration was written by another version of sage. This "
+                "version has no "
+            )
             + ", ".join(gone),
-            "use the version and commit that its manifest.json names, or name its model's folder "
-            "and a preset instead: `sage passk runs/ID/model --preset NAME`",
+            "use the version and commit in its manifest.json, or give its model "
+            "folder and a preset: `sage passk runs/ID/model --preset NAME`",
         )
     raise ConfigurationError("\n".join(problems), remedy(problems, wrong))
 
@@ -501,7 +504,8 @@ def _assignments(texts: Sequence[str]) -> dict[str, Any]:
         name, equals, value = text.partition("=")
         if not equals or not all(name.strip().split(".")) or "." not in name:
             raise ConfigurationError(
-                f"--set takes section.key=value, not '{text}'", "for example --set rl.steps=100"
+                f"--set '{text}' does not have the form section.key=value",
+                "for example --set rl.steps=100",
             )
         try:
             parsed = yaml_value(value)

@@ -104,10 +104,11 @@ def refuse_trained(benchmarks: Sequence[Benchmark], data: DataSection, setting: 
         shared = trained.intersection(benchmark.golds)
         if shared:
             raise ConfigurationError(
-                f"{len(shared)} of the {len(benchmark.golds)} problems of {benchmark.name} are "
-                f"among those that {data.rl.name} trains on: settings would be chosen by what was "
-                "learned by heart",
-                f"train on fewer (data.rl.limit), or name other problems with --set {setting}",
+                f"{len(shared)} of the {len(benchmark.golds)} problems of "
+                f"{benchmark.name} are also in the training set {data.rl.name}, so "
+                "that settings would be chosen on training problems",
+                "train on fewer problems (data.rl.limit), or validate on others with "
+                f"--set {setting}=NAME",
             )
 
 
@@ -170,9 +171,10 @@ def described_golds(problems: Sequence[Problem]) -> str:
             doubtful.append(f"{shorten(gold, 60)} ({kind})")
     if doubtful:
         raise DataError(
-            f"{len(doubtful):,} of {kinds.total():,} golds are hardly answers that mathematics "
-            f"compares: {'; '.join(doubtful[:3])}",
-            "name the column or the path of the answer alone, or a judge: grading.judge",
+            f"{len(doubtful):,} of {kinds.total():,} reference answers do not look "
+            f"like mathematical answers: {'; '.join(doubtful[:3])}",
+            "give the column or path that contains only the answer, or choose a judge "
+            "with grading.judge",
         )
     return ", ".join(f"{n:,} {kind}{'s' * (n > 1)}" for kind, n in kinds.most_common())
 
@@ -182,9 +184,9 @@ def refuse_two_golds(name: str, problems: Sequence[Problem]) -> None:
     if pair := two_golds(problems):
         first, second = pair
         raise DataError(
-            f"{name} has one question with two golds: {first.id} says {first.gold}, "
-            f"{second.id} says {second.gold}",
-            "remove the one that is wrong, or measure on a file of your own",
+            f"{name} has a question with two reference answers: {first.id} has "
+            f"{first.gold}, and {second.id} has {second.gold}",
+            "remove the wrong one, or measure on your own file",
         )
 
 
@@ -259,8 +261,9 @@ def _benchmark(
         return Benchmark(name, tuple(problems), judge, tolerance)
     if absent := sum(problem.gold == NO_GOLD for problem in problems):
         raise DataError(
-            f"{absent} problems of {name} came without a gold: no judge can compare answers",
-            "take the verdicts that came with the samples: leave out grading.judge",
+            f"{absent} problems of {name} have no reference answer, so that no judge "
+            "can grade them",
+            "leave out grading.judge to use the verdicts that came with the samples",
         )
     from sage_cli.grading.grader import check_golds
 
@@ -272,13 +275,14 @@ def _benchmark(
     listed = ", ".join(refused[:5])
     if refused and names_code(judge):
         raise DataError(
-            f"judge {judge} fails on {len(refused)} golds of {name}, given as answers: {listed}",
-            "correct the function: the first failure stands above",
+            f"the judge {judge} raises an error on {len(refused)} reference answers of "
+            f"{name}, given as answers: {listed}",
+            "fix the function; the first error is printed above",
         )
     if refused:
         raise DataError(
-            f"{len(refused)} golds of {name} are not graded right as answers to themselves: "
-            f"{listed}",
-            "mend them in the file, or measure on the others with a file of your own",
+            f"{len(refused)} reference answers of {name} are not graded correct when "
+            f"they are given as answers: {listed}",
+            "fix these answers in the file, or measure on your own file without these problems",
         )
     return Benchmark(name, tuple(problems), judge, tolerance)

@@ -93,8 +93,8 @@ def read_counted_files(
     """
     if len(scores) not in (0, 1, len(names)):
         raise ConfigurationError(
-            f"--score names {len(scores)} scores for {len(names)} files",
-            "type it once for all files, or once for each in their order",
+            f"--score was given {len(scores)} times for {len(names)} files",
+            "give it once for all files, or once per file in their order",
         )
     taken = scores if len(scores) == len(names) else [*scores, None][:1] * len(names)
     reading = reading or Reading()
@@ -128,7 +128,7 @@ def _read(path: Path, reading: Reading, judge: FileJudge | None) -> CountedFile:
         return CountedFile(path, counts, problems, replace(log, samples=()), tuple(notes))
     if judge is None or (log.graded_otherwise and not by_judge):
         raise DataError(
-            f"{path} doesn't say which samples are right: "
+            f"{path} does not say which samples are correct: "
             + ("; ".join(log.notes) or f"not every row has {log.score or 'a score'}"),
             "name a score of 0 and 1 with --score, or let sage's judge compare the golds: "
             "--set grading.judge=math",
@@ -272,7 +272,7 @@ def ks_of_files(files: Sequence[CountedFile], ks: str | None, default: str) -> t
         raise ConfigurationError(
             f"pass@{k} is undefined with {n} sample{'s' * (n > 1)} of problem {_short(problem)} in "
             f"{fewest.path} (k > n)",
-            f"ask for k up to {n}, or evaluate {k} times (in Inspect --epochs {k})",
+            f"use k up to {n}, or evaluate {k} times (in Inspect --epochs {k})",
         )
     return parsed
 
@@ -312,7 +312,7 @@ def passk_of_files(
     if repeated := [name for name in names if names.count(name) > 1]:
         raise ConfigurationError(
             f"{len(repeated)} files would be called '{repeated[0]}'",
-            "name each file once, or label it as FILE=Label",
+            "give each file once, or a label such as FILE=Label",
         )
     resampling = Resampling(evaluation.confidence, evaluation.bootstrap)
     lines = [
@@ -377,9 +377,10 @@ def shared_problems(
             for file in listed
         ]
         raise DataError(
-            f"{listed[0].path} and {listed[1].path} have no problem in common: they begin with "
-            f"'{texts[0]}' and '{texts[1]}'",
-            "name logs of one benchmark; questions may differ where every id has the same gold",
+            f"{listed[0].path} and {listed[1].path} have no common problem: they begin "
+            f"with '{texts[0]}' and '{texts[1]}'",
+            "give logs of the same benchmark; questions may differ if every ID has "
+            "the same reference answer",
         )
     counts: list[Counts] = []
     unmatched: dict[str, list[str]] = {}

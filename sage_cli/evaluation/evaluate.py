@@ -281,8 +281,8 @@ def over_temperatures(
     grid = tuple(sorted({configured, *temperatures}))
     if len(grid) < 2:
         raise ConfigurationError(
-            f"one temperature, {configured:g}, makes no curve",
-            "name others with --temperature, as 0.8,1,1.2: each is sampled",
+            f"a curve needs several temperatures, and only {configured:g} was given",
+            "give at least two, for example --temperature 0.8,1,1.2; each is sampled",
         )
     ks = tuple(dict.fromkeys((1, *evaluation.ks)))
     evaluated = [_measured_at(temperature, evaluation, policies, progress) for temperature in grid]
@@ -435,7 +435,7 @@ def parse_temperatures(text: str) -> tuple[float, ...]:
     if not temperatures or not all(0 < temperature < 100 for temperature in temperatures):
         raise ConfigurationError(
             f"--temperature {text}: temperatures are numbers above 0",
-            "write them with commas, as --temperature 0.8,1,1.2",
+            "separate them with commas, for example --temperature 0.8,1,1.2",
         )
     return temperatures
 

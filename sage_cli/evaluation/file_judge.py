@@ -92,7 +92,7 @@ class FileJudge:
         ]
         if named:
             raise ConfigurationError(
-                f"{named[0]} would do nothing: {', '.join(map(str, paths))} came with verdicts, or "
+                f"{named[0]} has no effect: {', '.join(map(str, paths))} came with verdicts, or "
                 "without golds and completions to judge",
                 "leave it out, or name a judge to grade golds and completions again: "
                 "--set grading.judge=math",
@@ -141,9 +141,10 @@ def refuse_unreadable_golds(samples: Gathered, path: Path) -> None:
     golds = [(problem.meta["id"], problem.gold) for problem in samples.problems.values()]
     if refused := check_golds(golds):
         raise DataError(
-            f"{path} has no verdicts, and {len(refused)} golds are not graded right as answers to "
-            f"themselves: {', '.join(map(str, refused[:5]))}",
-            "mend these golds, or write rows with `correct`",
+            f"{path} has no verdicts, and {len(refused)} reference answers are not "
+            "graded correct when they are given as answers: "
+            f"{', '.join(map(str, refused[:5]))}",
+            "fix these reference answers, or add a column `correct`",
         )
 
 

@@ -37,7 +37,8 @@ def imported_run(root: Path, name: str, samples: Gathered) -> Run:
     """
     if not _NAME.fullmatch(name) or name in _FOLDERS or name.endswith((".jsonl", ".csv")):
         raise ConfigurationError(
-            f"--as {name}: a name is of letters, digits, _, . and -, and no folder's of sage",
+            f"--as {name}: a name has letters, digits, _, . and -, and differs from "
+            "sage's own folders",
             "for example --as their-model",
         )
     run = Run(root / name, identity_of(IMPORTED, samples.fingerprint))
@@ -45,7 +46,7 @@ def imported_run(root: Path, name: str, samples: Gathered) -> Run:
         raise StoreError(f"{run.folder} exists already and is not a run", "choose another name")
     if run.begun and run.manifest.get("identity") != run.planned:
         raise StoreError(
-            f"{run.folder} exists already and holds something else",
+            f"{run.folder} already exists and contains something else",
             f"choose another name, or `sage runs remove {name}` first",
         )
     return run
@@ -55,7 +56,8 @@ def refuse_unreadable(file: Log, samples: Gathered, path: Path) -> None:
     """Raise DataError for samples without texts, and golds to compare that `math` can't read."""
     if any(sample.text is None for sample in file.samples):
         raise DataError(
-            f"{path} was answered by likelihoods, or says how many answers are right, not which",
+            f"{path} contains likelihoods, or the number of correct answers without "
+            "saying which ones are correct",
             f"`sage passk {path}` and `sage compare` count its verdicts as they are",
         )
     if file.has_verdicts:

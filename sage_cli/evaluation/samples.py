@@ -155,7 +155,7 @@ class ImportedSamples(PolicySamples):
         """Raise StoreError: there is no model to sample from."""
         label = self.policy.label
         raise StoreError(
-            f"{label} was imported, and {missing:,} of the samples asked for are not in it",
+            f"{label} was imported, and {missing:,} of the requested samples are not in it",
             f"take its own problems and samples (drop --benchmark, --n, --seeds; `sage runs show "
             f"{label}` says what there is), or name {label} first",
         )
@@ -532,7 +532,7 @@ def _measure_seed(
         raise StoreError(
             f"{tally.lacking} samples of {samples.folder} have no grade: another process is "
             "changing the set",
-            "type the same command again",
+            "run the same command again",
         )
     return seed_counts(sampler.label, benchmark, samples, tally)
 

@@ -67,7 +67,7 @@ def text_judge(name: str, benchmark: Benchmark, config: SageConfig) -> TextJudge
             lambda texts: ["right" if checks(p.question, text) else "wrong" for p, text in texts],
         )
     raise ConfigurationError(
-        f"no judge of texts is called '{name}', where {benchmark.name} is answered",
+        f"there is no second judge '{name}' for {benchmark.name}",
         "give a Python function of question, completion and gold, for example `--second-judge "
         "mine.py:judge`, or a served model, for example `--second-judge MODEL@http://HOST:8000`; "
         "`working` is for arithmetic alone",

@@ -282,7 +282,8 @@ class FunctionJudge(Judge):
         if isinstance(returned, int | float) and 0 <= returned <= 1:
             return float(returned)
         raise ConfigurationError(
-            f"{self.function} returns {returned!r}, which is neither True or False nor in [0, 1]"
+            f"{self.function} returns {returned!r}, which is neither a boolean nor a "
+            "number in [0, 1]"
         )
 
     def _asked(self, answer: str, gold: str) -> Any:

@@ -130,7 +130,7 @@ class Signals:
     def _asked_for(self, name: OptionalSignal) -> Any:
         if name not in self.optional:
             raise TrainingError(
-                f"{self.reader} reads {name} and has not asked for it",
+                f"{self.reader} reads {name}, which it did not declare",
                 f"add it to the guide's needs: needs = frozenset({{{name!r}}})",
             )
         return self.optional[name]
@@ -196,7 +196,7 @@ class Guide(Extensible):
         lacking = sorted(self.needs - signals.optional.keys())
         if lacking:
             raise TrainingError(
-                f"{_title(self)} needs {', '.join(lacking)}, which is not known here",
+                f"{_title(self)} needs {', '.join(lacking)}, which is not available here",
                 "a guide can need what sage_cli.guides.guide lists; without a reference none of "
                 "its signals is known, and rewards and groups are known in training alone",
             )

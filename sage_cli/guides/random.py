@@ -25,7 +25,7 @@ class RandomGuide(AnnealedGuide):
     @model_validator(mode="after")
     def _ranges(self) -> RandomGuide:
         if not all(0 <= value <= 1 for value in self.epsilon):
-            raise ValueError("epsilon is a probability: both ends lie in [0, 1]")
+            raise ValueError("epsilon is a probability: both ends must be in [0, 1]")
         if any(value < 0 for value in self.sigma):
             raise ValueError("sigma is a standard deviation: both ends are at least 0")
         return self

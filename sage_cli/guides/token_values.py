@@ -155,7 +155,7 @@ def _signals(
     read = policy if guide.source == "policy" else reference
     if read is None:
         raise TrainingError(
-            "the guide reads the reference's signals, and there is no reference",
+            "the guide reads signals of the reference, but there is no reference",
             "use --set guide.signal=policy",
         )
     logps_BT, entropy_BT = _padded(read)

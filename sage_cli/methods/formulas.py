@@ -175,10 +175,10 @@ def checked(
     wrong = int((~values.isfinite()).sum())
     if wrong:
         raise TrainingError(
-            f"{name} gives NaN or infinity at {wrong} of {values.numel()} places in step "
-            f"{inputs.step}",
-            "groups of equal rewards have deviation 0: don't divide by it alone; see "
-            "sage_cli.methods.method_contract",
+            f"{name} returns NaN or infinity in {wrong} of {values.numel()} places in "
+            f"step {inputs.step}",
+            "groups with equal rewards have standard deviation 0, so do not divide by "
+            "it alone; see sage_cli.methods.method_contract",
         )
     return values
 

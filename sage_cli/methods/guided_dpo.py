@@ -70,13 +70,13 @@ class GuidedDpo(Method):
     def _has_its_places(cls, text: str) -> str:
         for placeholder in (QUESTION, HINT):
             if placeholder not in text:
-                raise ValueError(f"must hold {placeholder}")
+                raise ValueError(f"must contain {placeholder}")
         return text
 
     @model_validator(mode="after")
     def _answer_follows_question(self) -> GuidedDpo:
         if self.continued and not self.hint.startswith(QUESTION):
-            raise ValueError(f"continued takes what follows {QUESTION}, and hint begins otherwise")
+            raise ValueError(f"with `continued`, rl.hint must begin with {QUESTION}")
         return self
 
     @property

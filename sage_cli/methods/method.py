@@ -125,6 +125,10 @@ class Method(Extensible):
     stop_when_stuck: bool = Field(True, json_schema_extra=COSMETIC)
     """Whether to stop, instead of only warning, when nearly all completions are truncated or nearly
     all groups have equal rewards."""
+    preflight: bool = Field(True, json_schema_extra=COSMETIC)
+    """Whether the first completions and log-probabilities are judged before the first update. It
+    stops a run whose answers cannot be read, unless `rl.stop_when_stuck` is false, or whose
+    log-probabilities are not the model's. `off` trains without a look."""
     seed: int = 3407
     """Training seed: it decides the order of the problems and the sampling of completions."""
 
@@ -408,11 +412,11 @@ class OnlineMethod(Method):
         return refusals
 
     def idle(self, name: str, needs: str, acts: bool) -> list[str]:
-        """Return the refusal of a setting that was said and would do nothing without `needs`."""
+        """Return the refusal of a setting that was said and has no effect without `needs`."""
         value = getattr(self, name)
         if acts or value == type(self).model_fields[name].default:
             return []
-        return [f"rl.{name} {value} would do nothing (add rl.{needs}, or leave it out)"]
+        return [f"rl.{name} {value} has no effect (add rl.{needs}, or leave it out)"]
 
     def describe(self) -> dict[str, Any]:
         """Return the facts: rewards, and dynamic sampling."""

@@ -147,8 +147,8 @@ class ProbabilityReward(GradeReward):
         for _, problem in setup.prompts:
             if not problem.gold.strip():
                 raise DataError(
-                    f"problem {problem.id} has an empty gold, whose probability rl.algo 'rlpr' "
-                    "would pay for",
+                    f"problem {problem.id} has an empty reference answer, whose "
+                    "probability rl.algo 'rlpr' would reward",
                     "leave such problems out of data.rl, or choose another method",
                 )
         self.setup, self.filter_below = setup, filter_below
@@ -167,7 +167,7 @@ class ProbabilityReward(GradeReward):
                 raise StoreError(
                     f"the checkpoint of step {step} has no probabilities of the golds at the "
                     "start, which rl.algo 'rlpr' compares with: an earlier release wrote it",
-                    "type the command with --fresh",
+                    "start again with --fresh (this deletes the stored run)",
                 )
             memory[_AT_START] = self._shared(range(len(self.setup.prompts)))
         chances: list[float] = memory[_AT_START]

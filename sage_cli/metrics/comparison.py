@@ -184,11 +184,11 @@ def method_difference(
     if max(len(a_runs), len(b_runs)) < 2:
         raise MetricError(
             "one run of either side is a comparison of two models, not of methods",
-            "name more runs as A1,A2,A3 B1,B2,B3, or compare one run with one run",
+            "give more runs per side, A1,A2,A3 B1,B2,B3, or compare one run with one run",
         )
     ids = a_runs[0][0].problem_ids
     if len(ids) < 2:
-        raise MetricError("one problem alone says nothing about other problems")
+        raise MetricError("a single problem says nothing about other problems")
     a_IPK, b_IPK = (resampling.drawn_units(by_run(runs, ids, ks), ids) for runs in (a_runs, b_runs))
     gap_PK = a_IPK.mean(axis=0) - b_IPK.mean(axis=0)
     mean_K = gap_PK.mean(axis=0)

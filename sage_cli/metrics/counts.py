@@ -60,7 +60,7 @@ class Counts:
         bad = np.flatnonzero((self.c_P < 0) | (self.c_P > self.n_P))
         if bad.size:
             id_, n, c = self.problem_ids[bad[0]], self.n_P[bad[0]], self.c_P[bad[0]]
-            raise MetricError(f"problem '{id_}': {c} right of {n} samples is impossible")
+            raise MetricError(f"problem '{id_}': {c} correct of {n} samples is impossible")
 
     def __len__(self) -> int:
         return len(self.problem_ids)
@@ -75,8 +75,8 @@ class Counts:
             return self
         if differing := set(problem_ids) ^ set(self.problem_ids):
             raise MetricError(
-                f"the problems differ: {len(differing)} are on one side only, "
-                f"first '{min(differing)}'",
+                f"the sides have different problems: {len(differing)} are on one side "
+                f"only, for example '{min(differing)}'",
                 "measure both on the same problems (same benchmark, same --limit)",
             )
         row_of = {id_: index for index, id_ in enumerate(self.problem_ids)}
@@ -225,7 +225,7 @@ def _check(n_: IntArray, c_: IntArray, k_: IntArray) -> None:
     if k_.max() > n_.min():
         raise MetricError(
             f"pass@{k_.max()} is undefined for a problem with {n_.min()} samples (k > n)",
-            f"ask for k up to {n_.min()}, or sample at least {k_.max()} per problem",
+            f"use k up to {n_.min()}, or sample at least {k_.max()} per problem",
         )
 
 
@@ -252,7 +252,7 @@ def g_pass_at_k(n_P: IntArray, c_P: IntArray, ks: Sequence[int], tau: float) -> 
     if bad := [k for k in ks if not 1 <= k <= int(n_P.min(initial=np.iinfo(int).max))]:
         raise MetricError(
             f"G-Pass@{bad[0]} is undefined for a problem with {n_P.min()} samples",
-            f"ask for k from 1 to {n_P.min()}, or sample more per problem",
+            f"use k from 1 to {n_P.min()}, or sample more per problem",
         )
     ks_K = np.asarray(ks, int)
     wanted_K = _least(tau, ks_K)
@@ -284,7 +284,7 @@ def _least(tau: float, of: IntArray) -> IntArray:
 
 def _check_share(tau: float) -> None:
     if not 0 < tau <= 1:
-        raise MetricError(f"tau must be above 0 and at most 1, not {tau:g}", "ask for .5, say")
+        raise MetricError(f"tau must be above 0 and at most 1, not {tau:g}", "for example 0.5")
 
 
 RIGHT = "right"
@@ -303,7 +303,7 @@ def maj_at_k(
     n, right = sum(votes.values()), votes.get(RIGHT, 0)
     if bad := [k for k in ks if not 1 <= k <= n]:
         raise MetricError(
-            f"maj@{bad[0]} is undefined for a problem with {n} samples", f"ask for k from 1 to {n}"
+            f"maj@{bad[0]} is undefined for a problem with {n} samples", f"use k from 1 to {n}"
         )
     wrong = [count for answer, count in votes.items() if answer not in (RIGHT, None)]
     votes_A = np.array([right, votes.get(None, 0), *wrong], int)

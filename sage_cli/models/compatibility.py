@@ -57,8 +57,11 @@ def refuse_unfit_start(
     differing = differences(_facts(policy), facts_of_section(model))
     if differing:
         raise ConfigurationError(
-            f"{policy.label} is another model than the configuration's: {', '.join(differing)}",
-            f"take its own settings: --config {policy.run.folder / 'config.json'}, or its --preset"
+            f"{policy.label} is not the model of the configuration: {', '.join(differing)}",
+            (
+                f"use its own settings with --config {policy.run.folder / 'config.json'}, "
+                "or its --preset"
+            )
             if policy.run
             else "describe it: --set model.kind=pretrained --set model.path=FOLDER, or a --preset",
         )
@@ -133,9 +136,9 @@ def require_same_parent(run: Run, parent: Policy) -> None:
     began_from = run.manifest.get("parent_weights")
     if began_from not in (None, parent.fingerprint):
         raise StoreError(
-            f"{run.id} began from weights {began_from} of {parent.label}, which has "
-            f"{parent.fingerprint} now",
-            f"restore {parent.label}, or begin again with --fresh",
+            f"{run.id} was started from weights {began_from} of {parent.label}, which "
+            f"now has {parent.fingerprint}",
+            f"restore {parent.label}, or start again with --fresh (this deletes the stored run)",
         )
 
 
@@ -146,9 +149,10 @@ def require_childless(run: Run, runs: Runs) -> None:
     """
     if children := runs.children(run):
         raise StoreError(
-            f"{', '.join(children)} grew from {run.id}: trained anew, it may end with other "
-            "weights, and what isn't finished of them couldn't go on",
-            "`sage runs remove` them first, or train the other one under another seed",
+            f"{', '.join(children)} was trained from {run.id}: training that run again "
+            "may change its weights, and unfinished runs that start from it could not "
+            "resume",
+            "remove them first (`sage runs remove`), or train with another seed",
         )
 
 
@@ -178,8 +182,9 @@ def refuse_several_methods(side: Sequence[Policy], opposite: Sequence[Policy], r
                 f"sage compare {member.word} {opposite[0].word}" for member in side if opposite
             ]
             raise ConfigurationError(
-                f"{described[0].label} and {policy.label} are on one side of the comparison, which "
-                f"holds training seeds of one method, and they differ in {_named(differing)}",
+                f"{described[0].label} and {policy.label} are on one side of the "
+                "comparison, which must contain training seeds of one method, but "
+                f"they differ in {_named(differing)}",
                 "compare them one by one: " + "; ".join(pairs or ["one run on each side"]),
             )
 

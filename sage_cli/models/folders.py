@@ -43,9 +43,9 @@ def cached_files(name: str, revision: str | None) -> Path:
     if isinstance(snapshot, Path):
         return snapshot
     raise AbsentModelError(
-        f"'{name}' is no folder here, and couldn't be read from the Hub: {snapshot}",
-        f"check the name; fetch it where there is a network with `hf download {name}`, or name "
-        "the folder of a copy",
+        f"'{name}' is not a folder here, and could not be read from the Hub: {snapshot}",
+        "check the name; download it on a machine with a network (`hf download "
+        f"{name}`), or give the folder of a copy",
     )
 
 
@@ -100,8 +100,9 @@ def require_model(path: str) -> None:
     folder = Path(path)
     if folder.is_dir() and not is_model_folder(folder):
         raise DataError(
-            f"no model can be loaded from {path}: it holds neither config.json nor {ADAPTER_FILE}",
-            "name a Hugging Face folder with config.json and *.safetensors, or a model of the Hub",
+            f"no model can be loaded from {path}: it contains neither config.json nor "
+            f"{ADAPTER_FILE}",
+            "give a Hugging Face folder with config.json and *.safetensors, or a Hub model",
         )
 
 
@@ -119,14 +120,14 @@ def require_whole_weights(path: str | Path) -> None:
         other = "; of *.bin none is read" if any(folder.glob("*.bin")) else ""
         raise DataError(
             f"{folder} has no {', '.join(missing)}{other}",
-            "fetch the model again, or save it by Transformers' save_pretrained, which writes "
-            "safetensors",
+            "download the model again, or save it with Transformers' save_pretrained, "
+            "which writes safetensors",
         )
     for file in files.values():
         size, whole = file.stat().st_size, _whole_size(file)
         if size != whole:
             rest = "ends within its header" if whole is None else f"should have {whole:,}"
-            raise DataError(f"{file} has {size:,} bytes and {rest}", "fetch or copy it again")
+            raise DataError(f"{file} has {size:,} bytes and {rest}", "download or copy it again")
     if is_adapter(folder):
         require_whole_weights(adapter_base(folder))
 
@@ -159,7 +160,7 @@ def require_folder(path: str | Path) -> None:
     refuse_gguf(text)
     looks_local = text.startswith((".", "/", "~")) or text.count("/") > 1
     if looks_local and not Path(text).is_dir():
-        raise DataError(f"there is no folder {text}", "give the folder of a model, or a run's id")
+        raise DataError(f"there is no folder {text}", "give a model folder or a run's ID")
 
 
 def refuse_gguf(path: str) -> None:
@@ -292,7 +293,7 @@ def _adapter_settings(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError, KeyError, AttributeError) as error:
         raise DataError(
             f"{folder / ADAPTER_FILE} names no base model: {str(error) or type(error).__name__}",
-            "export the adapter again, or name another model",
+            "export the adapter again, or choose another model",
         ) from error
 
 
@@ -483,5 +484,5 @@ def load_explained(kind: str, path: str | Path, expected: str) -> Iterator[None]
         consent = HOW_TO_CONSENT if "trust_remote_code" in str(error) else None
         raise DataError(
             f"no {kind} can be loaded from {path}: {cause}",
-            consent or f"name {expected}, or a model of the Hub",
+            consent or f"give {expected}, or a Hub model",
         ) from error

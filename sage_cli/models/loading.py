@@ -85,8 +85,8 @@ def _load(
     model_files(str(path), revision)
     if without_weights(Path(path)) is not None:
         raise DataError(
-            f"{path} belongs to imported samples, which come without weights",
-            "measure its stored samples; to sample or train, name the model itself",
+            f"{path} belongs to imported samples, which have no weights",
+            "measure its stored samples; to sample or train, give the model itself",
         )
     keep_freed_memory()
     has_adapter = is_adapter(Path(path))

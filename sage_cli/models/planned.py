@@ -93,7 +93,8 @@ def planned_base(config: SageConfig, runs: Runs) -> Policy:
     if isinstance(config.model, PretrainedModel):
         return Policy(config.model.path, section=config.model)
     raise ConfigurationError(
-        "model.kind is 'scratch' and sft.enabled is false: random weights are no base for RL",
+        "model.kind is 'scratch' and sft.enabled is false, so that RL would start "
+        "from random weights",
         "use --set sft.enabled=true, or --init RUN",
     )
 
@@ -201,7 +202,7 @@ def reference_policy(start: Policy, config: SageConfig) -> Policy:
         return start
     if start.pretrained is None:
         raise ConfigurationError(
-            f"anchor.reference is 'pre-sft', and {start.label} began with random weights",
+            f"anchor.reference is 'pre-sft', but {start.label} was trained from random weights",
             "use --set anchor.reference=initial",
         )
     return Policy(start.pretrained.path, section=start.pretrained)

@@ -63,8 +63,7 @@ def require_prompt(names: Sequence[str], sets: Sequence[str], *, others_settings
         return
     preset = preset_for(names[0])
     raise ConfigurationError(
-        f"no run here made {', '.join(names)}, and nothing says under which settings to measure "
-        "what somebody else made",
+        f"{', '.join(names)} was not made by a run here, so that its prompt is unknown",
         "add "
         + " ".join(f"--set {setting}" for setting in lacking)
         + " (chat is the model's own chat "
@@ -81,8 +80,8 @@ def refuse_other_path(names: Sequence[str], sets: Sequence[str], runs: Runs) -> 
         if path in [run.config["model"].get("path") for run in trained]:
             return
         raise ConfigurationError(
-            f"model.path is '{path}', and {', '.join(names)} is to be measured",
-            f"name the model to measure in their place: {path}",
+            f"model.path is '{path}', but the model to measure is {', '.join(names)}",
+            f"give only the model to measure: {path}",
         )
 
 
@@ -174,10 +173,10 @@ class Policy:
         """Raise StoreError if there is no model to sample, read or train from."""
         if self.imported:
             raise StoreError(
-                f"{self.label} holds imported samples and no model: nothing can be sampled, read "
-                "or trained from it",
-                "name a run or a model folder; passk, compare, grade and those analyses that need "
-                "no model take imported samples",
+                f"{self.label} consists of imported samples without a model, so that "
+                "it cannot be sampled from, read or trained",
+                "give a run or a model folder. Imported samples can be used by passk, "
+                "compare, grade and analyses that need no model",
             )
 
     @property
@@ -276,7 +275,7 @@ class Policy:
         if self.checkpoint is not None:
             if changed := changed_files(folder, sealed_to_load(folder)):
                 raise StoreError(
-                    f"{folder / changed[0]} isn't what the training saved",
+                    f"{folder / changed[0]} differs from what training saved",
                     "restore it, or remove the checkpoint",
                 )
             return fingerprint(folder, self._revision)
@@ -290,9 +289,10 @@ class Policy:
         there = fingerprint(folder, self._revision)
         if left not in (None, there):
             raise StoreError(
-                f"{folder} has been changed: its training left weights {left}, and {there} are "
-                "there now",
-                f"restore them, or train {self.run.id} again with --fresh",
+                f"{folder} was changed: training ended with weights {left}, and now "
+                f"there are {there}",
+                f"restore them, or train {self.run.id} again with --fresh (this "
+                "deletes the stored run)",
             )
         return there
 
@@ -379,9 +379,8 @@ def chosen_policies(
         latest = runs.latest()
         if latest is None:
             raise StoreError(
-                f"{runs.root.resolve()} holds no finished run to measure",
-                "name a run or a model, or name the folder of runs with --runs; `sage rl` trains "
-                "one",
+                f"{runs.root.resolve()} contains no finished run to measure",
+                "give a run or a model, or the folder of runs with --runs; `sage rl` trains a run",
             )
         return [Policy.of_run(latest, consent=consents(model))]
     policies_named = [
@@ -401,7 +400,7 @@ def refuse_equal_labels(policies: Sequence[Policy]) -> None:
     if alike:
         raise ConfigurationError(
             f"these models would have the same name in tables and figures: {', '.join(alike)}",
-            "rename a folder, or call one something else where the command takes RUN=Label",
+            "rename a folder, or give one a label (RUN=Label) where the command accepts labels",
         )
 
 
@@ -415,11 +414,12 @@ def split_label(typed: str) -> tuple[str, str | None]:
         return typed, None
     if not name or not label.strip():
         raise ConfigurationError(
-            f"'{typed}' doesn't say what to call which model", "write RUN=Label, as rl-dapo=DAPO"
+            f"'{typed}' is not a label of a model", "write RUN=Label, for example rl-dapo=DAPO"
         )
     if name.endswith("@all"):
         raise ConfigurationError(
-            f"'{typed}' gives several checkpoints one label", "label one of them, as RUN@40=Label"
+            f"'{typed}' gives several checkpoints one label",
+            "label one of them, for example RUN@40=Label",
         )
     return name, label.strip()
 
@@ -446,8 +446,8 @@ def named_run(name: str, runs: Runs) -> Run | None:
         if is_model_folder(Path(name)):
             return None
         raise StoreError(
-            f"the folder {name} holds neither a run nor a model",
-            "name a run, or a Hugging Face folder with config.json and *.safetensors",
+            f"the folder {name} contains neither a run nor a model",
+            "give a run, or a Hugging Face folder with config.json and *.safetensors",
         )
     if is_hub_name(name):
         return None
@@ -470,7 +470,7 @@ def named_policy(name: str, runs: Runs, model: Model = None) -> Policy:
     if not run.finished:
         raise StoreError(
             f"{run.id} is {run.status}, not finished",
-            "type its command again to continue it, or name a checkpoint as RUN@step",
+            "run its command again to resume it, or choose a checkpoint with RUN@step",
         )
     return Policy.of_run(run, consent=consents(model))
 
@@ -508,5 +508,5 @@ def refuse_other_template(
         f"{policy.label} was trained with prompt template {trained}, and {use} uses "
         f"{template.hash} ({', '.join(keys) or 'the tokenizer'} differs): results would "
         "differ for that alone",
-        "drop the other prompt settings, or say --allow-template-mismatch",
+        "leave out the other prompt settings, or add --allow-template-mismatch",
     )

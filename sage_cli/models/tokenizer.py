@@ -34,9 +34,9 @@ def load_tokenizer(
     facts, folder = tokenizer_facts(model_files(str(path), revision)), Path(path)
     if folder.is_dir() and not any((folder / name).is_file() for name in TOKENIZER_FILES):
         raise DataError(
-            f"no tokenizer can be loaded from {path}: it holds none of "
+            f"no tokenizer can be loaded from {path}: it contains none of "
             + ", ".join(TOKENIZER_FILES),
-            "name a folder that holds tokenizer.json, or a model of the Hub",
+            "give a folder with tokenizer.json, or a Hub model",
         )
     with load_explained("tokenizer", path, "a folder that holds tokenizer.json"):
         commit = pinned_revision(str(path), revision)

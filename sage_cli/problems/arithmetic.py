@@ -125,8 +125,8 @@ class Arithmetic(Generator):
         held_out = section.held_out + section.validation
         if held_out >= len(pairs):
             raise DataError(
-                f"{held_out} held-out and validation problems are more than the {len(pairs)} "
-                f"pairs of numbers from {section.low} to {section.high} leave room for",
+                f"{held_out} held-out and validation problems are too many for the "
+                f"{len(pairs)} pairs of numbers from {section.low} to {section.high}",
                 "lower data.arithmetic.held_out or data.arithmetic.validation",
             )
         rng = seeded(section.seed, "problems")

@@ -35,9 +35,9 @@ def load_demonstrations(
     demonstrations = list(_suitable(data, sft.max_length, length))[: data.sft.limit]
     if not demonstrations:
         raise ConfigurationError(
-            f"no demonstration of {data.sft.name} is left by data.sft.numeric_only and "
-            "data.sft.max_prompt_share",
-            "loosen them, or name another source",
+            "data.sft.numeric_only and data.sft.max_prompt_share leave no "
+            f"demonstration of {data.sft.name}",
+            "relax them, or choose another data set",
         )
     return demonstrations
 
@@ -56,8 +56,9 @@ def wanted(data: DataSection, sft: SftSection) -> int:
         return data.sft.limit
     if sft.steps is None:
         raise ConfigurationError(
-            "generated demonstrations never end, and neither sft.steps nor data.sft.limit is set",
-            "use --set sft.steps=850",
+            "generated demonstrations are unlimited, and neither sft.steps nor "
+            "data.sft.limit is set",
+            "set one of them, for example --set sft.steps=850",
         )
     return sft.steps * sft.batch_size
 
@@ -69,8 +70,8 @@ def worked_rows(source: SourceSection, data: DataSection) -> Iterator[tuple[Prob
         if isinstance(member, Generated) or (declared and not declared.working):
             raise DataError(
                 f"{source.name} has no worked solutions to learn from",
-                "name a source that has (arithmetic, openmathreasoning-mini, asdiv, svamp), or a "
-                "file, and its column with data.sft.fields.working",
+                "choose a data set that has them (arithmetic, openmathreasoning-mini, "
+                "asdiv, svamp), or a file and its column with data.sft.fields.working",
             )
         if not declared and source.fields.working is None:
             log.warning("%s: SFT learns golds alone: data.sft.fields.working is null", source.name)

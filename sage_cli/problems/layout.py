@@ -140,11 +140,11 @@ class Layout:
         texts = [text_at(row, find_question(row, column)[0]) for column in columns]
         question = " ".join(texts).strip()
         if not question:
-            raise DataError(f"{where} has no question ({_listed(columns)})", "mend or remove it")
+            raise DataError(f"{where} has no question ({_listed(columns)})", "fix or remove it")
         if TURNS_AS_TEXT.match(question):
             raise DataError(
-                f"{where}: {_listed(columns)} holds chat turns written as a text",
-                "keep them as a list, in JSONL or Parquet",
+                f"{where}: {_listed(columns)} contains chat turns that are written as text",
+                "store them as a list, in JSONL or Parquet",
             )
         column, gold, text = self._gold(row)
         beside = (self.working or "", self.solution or "")
@@ -210,8 +210,8 @@ class Layout:
             if golds and len(golds) == len(paths):
                 return column, any_of(golds), any_of(texts)
         raise DataError(
-            f"{where} has no gold answer ({_listed([column for column, _ in present])})",
-            "mend or remove it: a problem without a gold can't be graded",
+            f"{where} has no reference answer ({_listed([column for column, _ in present])})",
+            "fix or remove it: a problem without a reference answer cannot be graded",
         )
 
 

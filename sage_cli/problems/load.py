@@ -61,7 +61,7 @@ def read_problems(
         for problem in _problems(member, data, fields)
     ]
     if not problems:
-        raise DataError(f"{name} holds no problems", "check the file")
+        raise DataError(f"{name} contains no problems", "check the file")
     return problems
 
 
@@ -69,7 +69,7 @@ def benchmark_names(names: str) -> list[str]:
     """`aime,amc23` -> ["aime", "amc23"], each known or a path; DataError otherwise."""
     listed = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
     if not listed:
-        raise DataError("no benchmark is named", "name one, as aime, or several, as aime,amc23")
+        raise DataError("no benchmark was given", "give one or several, for example aime,amc23")
     for name in listed:
         members(name)
     return listed
@@ -82,9 +82,9 @@ def _problems(member: Member, data: DataSection, fields: FieldsSection | None) -
     problems = list(source.problems())
     if isinstance(member, DataSet) and member.count not in (None, len(problems)):
         raise DataError(
-            f"{member.name} has {len(problems)} problems where {member.count} are expected "
-            f"({source.origin})",
-            "complete the copy: an average over missing problems means nothing",
+            f"{member.name} has {len(problems)} problems, but {member.count} are "
+            f"expected ({source.origin})",
+            "complete the copy, because an average without these problems is another number",
         )
     return problems
 
@@ -119,16 +119,17 @@ def load_training_problems(data: DataSection) -> list[Problem]:
     if pair := two_golds(problems):
         first, second = pair
         log.warning(
-            "%s has one question with two golds, and one of them pays for a wrong answer: %s says "
-            "%s, %s says %s", source.name, first.id, first.gold, second.id, second.gold
+            "%s has a question with two reference answers, one of which rewards a wrong answer: "
+            "%s says %s, %s says %s", source.name, first.id, first.gold, second.id, second.gold
         )  # fmt: skip
     chosen = [p for p in problems if not source.numeric_only or is_number(p.golds[0])][
         : source.limit
     ]
     if not chosen:
         raise ConfigurationError(
-            f"no problem of {source.name} has a numeric gold, and data.rl.numeric_only is true",
-            "use --set data.rl.numeric_only=false, or name another source",
+            f"no problem of {source.name} has a numeric reference answer, and "
+            "data.rl.numeric_only is true",
+            "use --set data.rl.numeric_only=false, or choose another data set",
         )
     return chosen
 

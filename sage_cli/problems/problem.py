@@ -137,7 +137,8 @@ class Generator(ABC):
         None is a held-out one. They are taken in by `batch_size` at a time.
         """
         raise DataError(
-            f"{self.name} has no worked solutions to learn from", "name arithmetic, or a data set"
+            f"{self.name} has no worked solutions to learn from",
+            "choose arithmetic, or a data set with worked solutions",
         )
 
     def identity(self) -> dict[str, Any]:

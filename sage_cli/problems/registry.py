@@ -160,8 +160,8 @@ def find(name: str) -> Entry:
     near = get_close_matches(name, ENTRIES, n=1, cutoff=0.5)
     raise DataError(
         f"unknown benchmark '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""),
-        f"known: {', '.join(ENTRIES)}; or a path that ends in {', '.join(SUFFIXES)}; or a data set "
-        "of the Hub, as ORG/NAME or ORG/NAME/CONFIGURATION:SPLIT",
+        f"valid names: {', '.join(ENTRIES)}; or a path that ends in {', '.join(SUFFIXES)}; or a "
+        "Hub data set, ORG/NAME or ORG/NAME/CONFIGURATION:SPLIT",
     )
 
 
@@ -174,7 +174,7 @@ def _on_hub(name: str, hub: str, config: str | None, split: str | None) -> DataS
     if entries and not (config or split):
         raise DataError(
             f"{hub} is known as {' and '.join(entries)}",
-            f"name it so; or, to read columns of your choice, as {hub}/CONFIGURATION:SPLIT",
+            f"use that name, or {hub}/CONFIGURATION:SPLIT to choose the columns yourself",
         )
     splits = (split,) if split else ()
     return DataSet(name, name, hub, splits, (), (), (), config=config, part_of=hub)
@@ -207,7 +207,7 @@ def require_known_revisions(revisions: Collection[str]) -> None:
     for name in revisions:
         if not isinstance(find(name), DataSet):
             raise DataError(
-                f"data.revisions names {name}, which is no data set of the Hub",
+                f"data.revisions has {name}, which is not a Hub data set",
                 "name data sets of `sage data list`, each part of a group by itself",
             )
 

@@ -42,7 +42,7 @@ def read_file(path: Path, inside: str | None = None) -> Iterator[Row]:
     if suffix not in _READERS:
         raise DataError(
             f"{path} is neither JSONL, JSON, CSV nor Parquet",
-            f"name a file that ends in {', '.join(SUFFIXES)}",
+            f"give a file that ends in {', '.join(SUFFIXES)}",
         )
     return _json(path, inside) if suffix == ".json" else _READERS[suffix](path)
 
@@ -85,7 +85,7 @@ def _json_object(line: str, path: Path, number: int) -> dict[str, Any]:
         reason = re.sub(r": line \d+ column (\d+).*", r" at character \1", str(error))
         raise DataError(
             f"{path}, line {number}, isn't JSON: {reason}",
-            "mend or remove the line; each line is one JSON object",
+            "fix or remove the line; each line must be one JSON object",
         ) from error
     return _object(row, f"{path}, line {number}")[1]
 
@@ -94,7 +94,7 @@ def _object(row: Any, where: str) -> Row:
     if not isinstance(row, dict):
         raise DataError(
             f"{where}, is a JSON {type(row).__name__}, not an object",
-            'each row is one JSON object, as {"question": ..., "gold": ...}',
+            'each row must be one JSON object, for example {"question": ..., "gold": ...}',
         )
     return where, row
 
@@ -135,16 +135,16 @@ def _csv(path: Path) -> Iterator[Row]:
                 number = reader.line_num + 1  # a quoted value may hold line breaks
         except csv.Error as error:
             raise DataError(
-                f"{path}, line {number}, isn't CSV: {error}", "mend or remove the line"
+                f"{path}, line {number}, isn't CSV: {error}", "fix or remove the line"
             ) from error
 
 
 def _named(columns: list[str], values: list[str], path: Path, number: int) -> dict[str, str]:
     if len(values) != len(columns):
         raise DataError(
-            f"{path}, line {number}, has {len(values)} values, and the first line names "
+            f"{path}, line {number}, has {len(values)} values, but the first line has "
             f"{len(columns)} columns",
-            "mend the line: a value with a delimiter, quote or line break in it stands in quotes",
+            "fix the line: a value that contains a delimiter, quote or line break must be quoted",
         )
     return dict(zip(columns, values, strict=True))
 

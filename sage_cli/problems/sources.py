@@ -112,7 +112,7 @@ def local_files(data_set: DataSet, data: DataSection) -> list[Path]:
         return []
     if not root.is_dir():
         raise DataError(
-            f"the data folder {root} isn't there",
+            f"the data folder {root} does not exist",
             f"correct data.root or {ROOT_VARIABLE}, or leave both out to read from the Hub",
         )
     copies = [_either_kind(root / name) for name in data_set.files]

@@ -95,9 +95,9 @@ def find_question(row: Row, column: str) -> tuple[str, list[str]]:
     index = next((index for index in asking if roles[index] in ("user", "human")), None)
     if index is None:
         raise DataError(
-            f"{where}: {column} holds no turn of the user",
-            f"mend or remove it; name the column {above} itself, and each row's question is the "
-            "user's last turn",
+            f"{where}: {column} contains no turn of the user",
+            f"fix or remove it, or give the column {above} itself, whose last user "
+            "turn is then the question",
         )
     left_out = [role for n, role in enumerate(roles) if n != index % len(roles)]
     return f"{above}.{index}.{text}", left_out
@@ -119,10 +119,11 @@ def text_at(row: Row, path: str) -> str:
     except TypeError:
         inner = next(iter(value), "0") if isinstance(value, Mapping) else "0"
         raise DataError(
-            f"{row[0]}: {path} holds the {type(value).__name__} {shorten(str(value), 80)}, not a "
-            "text, a number or a boolean",
-            f"name what is inside, as {path}.{inner}, by evaluation.fields (for training "
-            "data.rl.fields, data.sft.fields); fields.any_of=true takes all golds of a list",
+            f"{row[0]}: {path} is the {type(value).__name__} "
+            f"{shorten(str(value), 80)}, not a text, number or boolean",
+            f"give the path of a value inside, for example {path}.{inner}, with "
+            "evaluation.fields (for training data.rl.fields, data.sft.fields); "
+            "fields.any_of=true accepts every element of a list",
         ) from None
 
 

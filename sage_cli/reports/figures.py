@@ -319,6 +319,15 @@ ALPHA, ALL_BANDS = 0.13, 0.6
 """Opacity of a band, and of all bands together where they overlap."""
 
 
+_PATH = re.compile(r"(?:[^\s,]*?(?P<folder>[\w-]+)/)?(?P<name>[\w-]+)\.(?:jsonl?|csv|parquet)\b")
+"""A file of problems as a benchmark is named by it."""
+
+
+def without_paths(title: str) -> str:
+    """Return a title in which files are called by their folder and name: `smollm2 test`."""
+    return _PATH.sub(lambda file: " ".join(filter(None, file.group("folder", "name"))), title)
+
+
 def draw_curves(
     panels: Mapping[str, Mapping[str, Curve]],
     stem: Path,
@@ -341,7 +350,7 @@ def draw_curves(
                 aside = index - (len(curves) - 1) / 2
                 alpha = min(ALPHA, ALL_BANDS / len(curves))
                 _draw(axes, curve, legend.line(label), aside, alpha)
-            axes.set_title(fill(benchmark, TITLE_CHARACTERS))
+            axes.set_title(fill(without_paths(benchmark), TITLE_CHARACTERS))
             axes.set_ylim(*_limits(list(curves.values()), 0.0))
         if differences:
             for axes, (benchmark, curves) in zip(rows[1], panels.items(), strict=True):

@@ -129,10 +129,10 @@ def require_finite(logits_BV: Tensor) -> None:
     """Raise DivergedError if a row's largest logit is NaN or infinite; -inf below it is allowed."""
     if not logits_BV.amax(dim=-1).isfinite().all():
         raise DivergedError(
-            "the model gives NaN or infinity for the next token's logits: its weights are not "
-            "finite, or overflow",
-            "in training a lower learning rate may help; a checkpoint before the divergence can "
-            "still be used",
+            "the model's logits for the next token are NaN or infinite: its weights "
+            "are not finite, or overflow",
+            "a lower learning rate may help in training; a checkpoint before the "
+            "divergence can still be used",
         )
 
 

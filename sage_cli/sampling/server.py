@@ -140,8 +140,8 @@ class ServerSampler(Sampler):
         section = setup.section
         if not section.servers:
             raise SamplingError(
-                "backend 'server' has no server to ask",
-                "name one: --set sampling.servers='[\"http://localhost:8000\"]'",
+                "sampling.backend is 'server', but no server is given",
+                "for example --set sampling.servers='[\"http://localhost:8000\"]'",
             )
         key = os.environ.get(API_KEY_VARIABLE)
         logins = [Login.parse(server, key) for server in section.servers]

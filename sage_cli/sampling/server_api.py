@@ -67,7 +67,7 @@ class Login:
             url = httpx.URL(address)
         except httpx.InvalidURL as error:
             raise SamplingError(
-                f"'{address}' is no server's address: {error}", "write it as http://HOST:8000"
+                f"'{address}' is not a server's address: {error}", "for example http://HOST:8000"
             ) from None
         if secrets_of(address).keys() - {"password"}:
             raise SamplingError(
@@ -291,7 +291,8 @@ def served_model(
         answer = http.ask(login, "/v1/models", LIST_BYTES)
     except (httpx.RequestError, UnusableAnswerError) as error:
         raise SamplingError(
-            f"{server} didn't answer: {error or type(error).__name__}", "start it, or name another"
+            f"{server} didn't answer: {error or type(error).__name__}",
+            "start it, or choose another",
         ) from error
     models = _listed(answer)
     names = [str(model["id"]) for model in models]
@@ -299,7 +300,7 @@ def served_model(
         if names and name not in names:
             raise SamplingError(
                 f"{server} serves {', '.join(names)}, and not '{name}'",
-                f"name one of those with --set {setting}=NAME",
+                f"choose one of those with --set {setting}=NAME",
             )
         return name
     for model in models:
@@ -307,7 +308,7 @@ def served_model(
             return str(model["id"])
     tells = f"serves {', '.join(names)}" if names else "doesn't say which model it serves"
     raise SamplingError(
-        f"{server} {tells}, and {meant} is meant",
+        f"{server} {tells}, but {meant} is expected",
         "serve that one; or, to take what is served under a name of its own, say so with "
         f"--set {setting}={names[0] if names else 'NAME'}",
     )

@@ -89,9 +89,9 @@ def require_vllm() -> None:
     """Raise SamplingError if the backend `vllm` cannot run."""
     if (obstacle := vllm_obstacle()) is not None:
         raise SamplingError(
-            f"backend 'vllm' can't run here: {obstacle}",
-            "use --set sampling.backend=transformers, install sage's extra vllm where there is "
-            "a GPU, or ask a server with sampling.backend=server",
+            f"the backend 'vllm' cannot run here: {obstacle}",
+            "use --set sampling.backend=builtin, install sage's extra vllm on a "
+            "machine with a GPU, or use a server with sampling.backend=server",
         )
 
 

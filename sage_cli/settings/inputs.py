@@ -26,7 +26,10 @@ def _attention(name: str | None) -> str | None:
     if name is None or name in ATTENTIONS or _HUB_KERNEL.fullmatch(name):
         return name
     raise ValueError(
-        f"'{name}' is no attention of Transformers, nor ORG/KERNEL of the Hub; known: "
+        (
+            f"'{name}' is neither an attention implementation of Transformers nor a Hub "
+            "kernel (ORG/KERNEL); known: "
+        )
         + ", ".join(ATTENTIONS)
     )
 
@@ -201,7 +204,7 @@ class PromptSection(Section):
     @classmethod
     def _asks(cls, user: str) -> str:
         if QUESTION not in user:
-            raise ValueError(f"must hold {QUESTION}, where the problem's text goes")
+            raise ValueError(f"must contain {QUESTION}, which is replaced by the problem's text")
         return user
 
     @model_validator(mode="after")
@@ -212,7 +215,7 @@ class PromptSection(Section):
             )
         ours = {"tokenize", "add_generation_prompt"} & self.chat_template_kwargs.keys()
         if ours:
-            raise ValueError(f"chat_template_kwargs can't hold {', '.join(sorted(ours))}")
+            raise ValueError(f"chat_template_kwargs cannot contain {', '.join(sorted(ours))}")
         return self
 
 
@@ -339,20 +342,22 @@ class TrainingSourceSection(SourceSection):
             return None
         ends = _RANGE.fullmatch(given)
         if ends is None or not 0 <= float(ends[1]) <= float(ends[2]) <= 1:
-            raise ValueError(f"'{given}' is no range of pass rates from 0 to 1, as .05..0.95")
+            raise ValueError(
+                f"'{given}' is not a range of pass rates between 0 and 1, for example 0.05..0.95"
+            )
         return given
 
     @model_validator(mode="after")
     def _reads_what_it_names(self) -> TrainingSourceSection:
         if self.solved is not None and self.solved_by is None:
             raise ValueError(
-                f"solved {self.solved} reads pass rates, and {_SOLVED} names no model (add "
+                f"solved {self.solved} needs pass rates, but {_SOLVED} is not set (add "
                 f"data.rl.{_SOLVED}=RUN)"
             )
         if self.solved_by is not None and self.solved is None:
             raise ValueError(
-                f"{_SOLVED} {self.solved_by} would do nothing (add data.rl.solved=.05..0.95, or "
-                "leave it out)"
+                f"{_SOLVED} {self.solved_by} has no effect (add "
+                "data.rl.solved=0.05..0.95, or leave it out)"
             )
         return self
 

@@ -83,7 +83,7 @@ def blamed(
             raise
         raise ConfigurationError(
             f"{who} {doing}: {type(error).__name__}: {error}{_place(error, module)}",
-            next_step or "mend the package that registers it, or choose another",
+            next_step or "fix the package that registers it, or choose another",
         ) from error
 
 
@@ -224,7 +224,7 @@ class OwnFunction:
             raise ConfigurationError(
                 f"{self} can't be read as Python: {error.args[0]}"
                 + (f" ({file.name}, line {line})" if line else ""),
-                "correct the file",
+                "fix the file",
             ) from error
         defined = dict.fromkeys(_defined(tree))
         if self.name not in defined and "*" not in defined:
@@ -242,7 +242,7 @@ class OwnFunction:
         self.require()
         module_name = self.module
         try:
-            with blamed(str(self), module_name, "can't be imported", "correct the file"):
+            with blamed(str(self), module_name, "can't be imported", "fix the file"):
                 if module_name not in sys.modules:
                     _run_file(self.file, module_name)
         except ConfigurationError:
@@ -251,7 +251,7 @@ class OwnFunction:
         loaded = getattr(sys.modules[module_name], self.name, None)
         if not callable(loaded):
             raise ConfigurationError(
-                f"{self} is a {type(loaded).__name__} and no function", "name a function"
+                f"{self} is a {type(loaded).__name__}, not a function", "give a function"
             )
         return loaded  # type: ignore[no-any-return]
 

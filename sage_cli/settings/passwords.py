@@ -60,8 +60,9 @@ def taken(values: Any) -> Any:
         for name, value in values.items():
             if isinstance(value, str) and value and _NAME.search(str(name)):
                 raise ConfigurationError(
-                    f"'{name}' is called a secret, and settings are recorded in files",
-                    "give it to its library in the environment, as HF_TOKEN or WANDB_API_KEY",
+                    f"'{name}' has the name of a secret, and settings are recorded in files",
+                    "give it to its library in the environment, for example HF_TOKEN "
+                    "or WANDB_API_KEY",
                 )
         return {name: taken(value) for name, value in values.items()}
     if isinstance(values, list | tuple):
@@ -95,7 +96,7 @@ def _known() -> dict[str, Any]:
         secrets = None
     if not isinstance(secrets, dict):
         raise ConfigurationError(
-            f"${VARIABLE} is no JSON object",
+            f"${VARIABLE} is not a JSON object",
             'write it as {"postgresql://ann@host/name": "password"}, or leave it out',
         )
     return secrets

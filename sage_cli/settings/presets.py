@@ -176,7 +176,7 @@ def read_layer(path: Path) -> dict[str, Any]:
             "\n".join(
                 f"{path}: '{key}' must be a section, not {in_short(v)}" for key, v in flat.items()
             ),
-            "write each setting below its section, as `rl:` and then `  steps: 100`",
+            "write each setting below its section, for example `rl:` and then `  steps: 100`",
         )
     return {key: inside for key, inside in values.items() if inside is not None}
 
@@ -207,7 +207,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     try:
         values = deepcopy(_parsed(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
-        raise ConfigurationError(f"there is no file {path}") from None
+        raise ConfigurationError(f"there is no file {path}", "check the path") from None
     except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
         reason = " ".join(str(error).split())
         raise ConfigurationError(f"{path} can't be read as YAML: {reason}") from None
@@ -217,7 +217,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         return {}
     if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
         raise ConfigurationError(
-            f"{path} holds no settings: its top level must be names, such as `rl:`"
+            f"{path} contains no settings: its top level must be sections, such as `rl:`"
         )
     return values
 

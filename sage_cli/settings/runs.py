@@ -92,7 +92,8 @@ def parse_objective(text: str) -> Objective:
         term = _TERM.fullmatch(part)
         if term is None:
             raise ValueError(
-                f"'{text}' is no objective: write pass@k, or a sum as 0.5*pass@1+0.5*pass@64"
+                f"'{text}' is not an objective: write pass@k, or a sum such as "
+                "0.5*pass@1+0.5*pass@64"
             )
         k, weight = int(term["k"]), float(term["weight"] or 1)
         if k in weights:
@@ -172,8 +173,9 @@ class SweepSection(Section):
     def _pruned_by_one(self) -> SweepSection:
         if self.prune != "none" and len(self.objective) > 1:
             raise ValueError(
-                f"prune '{self.prune}' goes by one objective, not {len(self.objective)}: "
-                f"{', '.join(self.objective)} (name one with --objective, or a sum of them)"
+                f"prune '{self.prune}' needs one objective, not {len(self.objective)}: "
+                f"{', '.join(self.objective)} (choose one with --objective, or a sum "
+                "of them)"
             )
         return self
 

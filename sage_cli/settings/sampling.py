@@ -401,7 +401,7 @@ def _expand(token: str, n: int | None, option: str) -> list[int]:
     if n is not None and last > n:
         raise ConfigurationError(
             f"'{token}': pass@{last} is undefined with {n} samples per problem (k > n)",
-            f"ask for k up to {n}, or sample more: {option} {last}",
+            f"use k up to {n}, or sample more: {option} {last}",
         )
     if last > _LARGEST_K:
         raise ConfigurationError(f"'{token}': k is at most {_LARGEST_K:,}", _GRAMMAR)
@@ -409,7 +409,7 @@ def _expand(token: str, n: int | None, option: str) -> list[int]:
         return list(range(first, last + 1))
     powers = [1 << bit for bit in range(last.bit_length()) if first <= 1 << bit <= last]
     if not powers:
-        raise ConfigurationError(f"'{token}': no power of two lies in this range", _GRAMMAR)
+        raise ConfigurationError(f"'{token}': this range contains no power of two", _GRAMMAR)
     return powers
 
 
@@ -495,9 +495,9 @@ class GradingSection(Section):
         """Raise ConfigurationError if completions would be graded by verdicts that they lack."""
         if self.judge == IMPORTED_JUDGE:
             raise ConfigurationError(
-                f"grading.judge={IMPORTED_JUDGE} is the verdict that came with imported samples: "
-                "it grades nothing new",
-                "name a judge, as --set grading.judge=math, or leave it out",
+                f"grading.judge={IMPORTED_JUDGE} is the verdict that came with "
+                "imported samples, and cannot grade new ones",
+                "choose a judge, for example --set grading.judge=math, or leave it out",
             )
 
 

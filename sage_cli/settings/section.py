@@ -281,7 +281,7 @@ def _registered(root: type[_Root], name: str) -> type[_Root]:
         )
     if not (isinstance(kind, type) and issubclass(kind, root)):
         raise plugin.refused(
-            f"is no subclass of {path}: it is {kind!r}, which has no settings class",
+            f"is not a subclass of {path}: it is {kind!r}, which has no settings class",
             f"register a subclass of {path}",
         )
     if not _is_member(root, kind) or kind.model_fields[root.tag].default != name:

@@ -97,7 +97,7 @@ class Reward(Section):
     @model_validator(mode="after")
     def _no_idle_coin(self) -> Reward:
         if self.name != RANDOM and self.p != type(self).model_fields["p"].default:
-            raise ValueError(f"p {self.p:g} is of the reward '{RANDOM}' alone (leave it out)")
+            raise ValueError(f"p {self.p:g} only applies to the reward '{RANDOM}' (leave it out)")
         return self
 
     @property

@@ -51,15 +51,15 @@ def read_object(path: Path, remedy: str) -> dict[str, Any]:
     try:
         return checked(json_value(path.read_bytes()))
     except ValueError as error:
-        raise TornError(f"{path} is torn or was edited: {error}", remedy) from None
+        raise TornError(f"{path} is corrupt or was edited: {error}", remedy) from None
 
 
 def checked(content: Any) -> dict[str, Any]:
     """Return an object without its checksum. Raises ValueError if it isn't an object, or its."""
     if not isinstance(content, dict):
-        raise ValueError("it holds no JSON object")
+        raise ValueError("it is not a JSON object")
     if (checksum := content.pop(CHECKSUM, None)) is not None and checksum != key_of(content):
-        raise ValueError("its content isn't that of its checksum")
+        raise ValueError("its content does not match its checksum")
     return content
 
 
@@ -72,6 +72,14 @@ def name_once(torn: TornError) -> None:
 def warn_once(text: str) -> None:
     """Warn about a file, once in this process."""
     log.warning("%s", text)
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _without_nan(each) for key, each in value.items()}
+    return [_without_nan(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def json_text(value: Any) -> str:
@@ -297,8 +305,9 @@ class MetricsFile:
         self._sealed = sealed
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """Write one record as one line and flush it.
+        """Write one record as one line and flush it; a number that isn't finite is null.
 
+        JSON has neither NaN nor infinity, and strict readers refuse the whole file for one.
         Raises StoreError if that fails, or if another process has taken the run over.
         """
         if self._lease is not None:
@@ -306,7 +315,7 @@ class MetricsFile:
         with storing(self.path.parent):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("a", encoding="utf-8") as handle:
-                handle.write(json.dumps(record, allow_nan=True) + "\n")
+                handle.write(json.dumps(_without_nan(record), allow_nan=False) + "\n")
 
     def read(self) -> list[dict[str, Any]]:
         """Return all whole records in order; torn lines are left out with one warning.

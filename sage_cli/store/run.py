@@ -145,7 +145,7 @@ def require_storage(root: Path, least_free: int = LEAST_FREE) -> str:
     root = root.absolute()
     folder = next(path for path in (root, *root.parents) if path.exists())
     if not folder.is_dir():
-        raise StoreError(f"{folder} is a file", "name another folder with --runs or $SAGE_RUNS")
+        raise StoreError(f"{folder} is a file", "choose another folder with --runs or $SAGE_RUNS")
     probe = folder / f"{_PROBE}-{secrets.token_hex(4)}"
     try:
         with locked(probe, PATIENCE_S):
@@ -157,7 +157,7 @@ def require_storage(root: Path, least_free: int = LEAST_FREE) -> str:
     if free < least_free:
         raise StoreError(
             f"{root} has {free / (1 << 30):.1f} GiB free, and checkpoints may not fit",
-            "make room there, or name another folder with --runs or $SAGE_RUNS",
+            "free some space there, or choose another folder with --runs or $SAGE_RUNS",
         )
     return f"{root}: {free / (1 << 30):.0f} GiB free, locks work"
 
@@ -184,8 +184,9 @@ def full_name(
         return fitting[0]
     if fitting:
         raise StoreError(
-            f"'{name}' fits {len(fitting)} {kind}s: {', '.join(map(described, sorted(fitting)))}",
-            f"name one of them by more of its {'id' if kind == 'run' else 'name'}",
+            f"'{name}' matches {len(fitting)} {kind}s: "
+            f"{', '.join(map(described, sorted(fitting)))}",
+            f"type more of its {'ID' if kind == 'run' else 'name'}",
         )
     raise StoreError(
         f"there is no {kind} '{name}' {searched}",
@@ -367,10 +368,10 @@ class Run:
         """Raise StoreError if a file that `changed` looks at isn't what the run ended with."""
         if changed := self.changed(*parts, removed=removed):
             raise StoreError(
-                f"{self.folder / changed[0]} has been changed since its run ended: what is "
-                "measured or trained from it would go by another model's name",
-                "restore the file, or train the run again with --fresh; a changed model can be "
-                "used from a folder of its own",
+                f"{self.folder / changed[0]} was changed after its run ended, so that "
+                "results would be attributed to the wrong model",
+                "restore the file, or train the run again with --fresh (this deletes "
+                "it); a changed model can be used from its own folder",
             )
 
     def _records(self, name: str) -> MetricsFile:
@@ -434,8 +435,8 @@ class Run:
             recorded = self.manifest.get("identity")
             if self.planned is not None and self.manifest and recorded != self.planned:
                 raise StoreError(
-                    f"{self.folder} holds another run: its identity is {recorded}, "
-                    f"not {self.planned}",
+                    f"{self.folder} contains another run: its hash is {recorded}, not "
+                    f"{self.planned}",
                     "move it elsewhere, or choose another folder with --runs",
                 )
             began, spent_s = time.monotonic(), float(self.manifest.get("seconds", 0.0))
@@ -526,16 +527,17 @@ class Runs:
         if (run := run_of(Path(name))) is not None:
             return run
         if "/" in name or name.startswith("."):
-            absent = "is no run's" if Path(name).exists() else "isn't there"
+            absent = "is not a run" if Path(name).exists() else "does not exist"
             raise StoreError(
                 f"the folder {name} {absent}",
-                "name a run by its id (`sage runs list`), or the folder of a run or a model",
+                "give a run's ID (`sage runs list`), or the folder of a run or a model",
             )
         runs = {run.id: run for run in self.all()}
         if not runs:
             raise StoreError(
                 f"there is no run '{name}', nor any other in {self.root.resolve()}",
-                "go to the folder with `runs`, or name it by --runs FOLDER or $SAGE_RUNS",
+                "change to the folder that contains `runs`, or give it with --runs "
+                "FOLDER or $SAGE_RUNS",
             )
         described = {id_: _described(run) for id_, run in runs.items()}.__getitem__
         return runs[full_name(name, runs, "run", f"in {self.root}", "`sage runs list`", described)]
@@ -544,7 +546,8 @@ class Runs:
         """Raise StoreError if `run` is the parent of others."""
         if children := self.children(run):
             raise StoreError(
-                f"{run.id} is the parent of {', '.join(children)}", "remove those first"
+                f"{run.id} cannot be removed, because it is the parent of {', '.join(children)}",
+                "remove those first",
             )
 
     def remove(self, run: Run) -> None:
@@ -650,7 +653,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         _counted(figures)
     except (ArithmeticError, ValueError, TypeError) as error:
-        raise TornError(f"{path} is torn or was edited: {error}", remedy) from None
+        raise TornError(f"{path} is corrupt or was edited: {error}", remedy) from None
     return figures
 
 

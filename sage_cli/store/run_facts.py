@@ -212,7 +212,7 @@ def selected(runs: Sequence[RunFacts], where: Sequence[str]) -> list[RunFacts]:
         key, equals, value = text.partition("=")
         if not equals:
             raise ConfigurationError(
-                f"--where takes setting=value, not '{text}'",
+                f"--where '{text}' does not have the form setting=value",
                 "for example --where guide.name=branch",
             )
         conditions.append((_known_name(key.strip(), runs, "setting"), value.strip()))

@@ -35,7 +35,7 @@ def as_numpy(column: pa.Array | pa.ChunkedArray) -> np.ndarray[Any, Any]:
     """Return a column of numbers or booleans without nulls; numbers share the column's memory."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if array.null_count:
-        raise ValueError("a column with nulls is no array of numbers")
+        raise ValueError("a column with nulls is not an array of numbers")
     offset, count = array.offset, len(array)
     values = array.buffers()[1] if count else b""
     if pa.types.is_boolean(array.type):
@@ -205,7 +205,7 @@ def read_part(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     name = NAME.fullmatch(path.name)
     if name is None or _checksum(content) != name["checksum"]:
         raise DamagedPartError(
-            f"{path} is torn or was altered: its content doesn't match the checksum in its name",
+            f"{path} is corrupt or was edited: its content does not match the checksum in its name",
             "run the same command again: the part is set aside and its samples are sampled again",
         )
     # `read_table` would import pandas (see above)
@@ -245,7 +245,7 @@ def part_number(name: str) -> int:
     """Return the number in a part's name. Raises ValueError for another name."""
     match = NAME.fullmatch(name)
     if match is None:
-        raise ValueError(f"{name} is no part's name")
+        raise ValueError(f"{name} is not the name of a part")
     return int(match["number"])
 
 

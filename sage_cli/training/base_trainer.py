@@ -155,7 +155,7 @@ def _require_bf16(setting: str, instead: str) -> None:
     if torch.cuda.is_available() and not _has_bf16():
         gpu = torch.cuda.get_device_name()
         raise ConfigurationError(
-            f"{setting} is 'bfloat16', and the {gpu} doesn't have it",
+            f"{setting} is 'bfloat16', which the {gpu} does not support",
             f"use --set {setting}={instead}",
         )
 
@@ -274,10 +274,10 @@ def disk_explained(folder: Path, torn: Path) -> Iterator[None]:
         shutil.rmtree(torn, ignore_errors=True)
         kept = any(folder.glob(f"checkpoint-*/{SEAL}"))
         raise TrainingError(
-            f"the disk of {folder} is full: {torn.name} couldn't be written",
-            "make room and run the same command: it resumes from the last checkpoint"
+            f"the disk of {folder} is full: {torn.name} could not be written",
+            ("free some space and run the same command, which resumes from the last checkpoint")
             if kept
-            else "make room and run the same command again",
+            else "free some space and run the same command again",
         ) from error
 
 
@@ -317,7 +317,7 @@ def memory_explained(need: MemoryNeed, run: Run) -> Iterator[None]:
         step = saved_step(run.checkpoints)
         saved = f"; {run.id} is saved at step {step}, where the same command resumes it"
         raise OutOfMemoryError(
-            f"the training ran out of memory: {_device()} can't hold {need.use} ({message})",
+            f"training ran out of memory: {_device()} cannot hold {need.use} ({message})",
             f"lower {need.lower}{saved if step else ''}",
         ) from error
 

@@ -87,7 +87,7 @@ def refuse_foreign(folder: Path) -> None:
             raise StoreError(
                 f"{checkpoint} was written by {run}, another run than {_run(folder)}: its model "
                 "or prompt may be another",
-                f"remove {checkpoint}, or begin again with --fresh",
+                f"remove {checkpoint}, or start again with --fresh (this deletes the stored run)",
             )
 
 
@@ -100,9 +100,8 @@ def _refuse_other_model(checkpoint: Path, model: Any) -> None:
     differing = differences(facts_of_folder(checkpoint), ours)
     if differing:
         raise StoreError(
-            f"{checkpoint} is of another model than the one that is trained: "
-            f"{', '.join(differing)}",
-            f"remove {checkpoint}, or begin again with --fresh",
+            f"{checkpoint} does not belong to the model that is trained: {', '.join(differing)}",
+            f"remove {checkpoint}, or start again with --fresh (this deletes the stored run)",
         )
 
 
@@ -116,11 +115,11 @@ def _refuse_inside_batch(checkpoint: Path, rl: Method) -> None:
         return
     first = step - step % batch + 1
     raise StoreError(
-        f"{checkpoint} was saved inside a generation batch, that of steps {first} to "
-        f"{first + batch - 1}, whose completions aren't stored: resumed from there, the training "
-        "would be another one",
-        f"remove {checkpoint}, and the training resumes from the one before it or begins again; "
-        "or type the command with --fresh",
+        f"{checkpoint} was saved within the generation batch of steps {first} to "
+        f"{first + batch - 1}, whose completions are not stored, so that a resumed run "
+        "would differ",
+        f"remove {checkpoint}, so that training resumes from an earlier one or starts "
+        "again; or use --fresh, which deletes the stored run",
     )
 
 

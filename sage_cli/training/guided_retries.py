@@ -243,8 +243,9 @@ def lesson(
 def _nothing_to_prefer(tried: int, retried: int, guided: GuidedDpo) -> TrainingError:
     if retried:
         return TrainingError(
-            f"of {retried} failed problems that were retried with the first {guided.hint_lines} "
-            "lines of their solutions none gave a right completion to prefer to a wrong one",
+            f"none of {retried} failed problems, retried with the first "
+            f"{guided.hint_lines} lines of their solutions, gave a correct completion "
+            "to prefer to a wrong one",
             "show more of the solutions (rl.hint_lines), or word the hint so that the "
             "policy heeds it (rl.hint)",
         )

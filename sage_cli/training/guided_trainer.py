@@ -130,8 +130,8 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         if self.estimator == "head":
             if self.is_fsdp_enabled or self.is_deepspeed_enabled:
                 raise TrainingError(
-                    "anchor.estimator head reads the whole output layer, and the launcher spreads "
-                    "it",
+                    "anchor.estimator head reads the whole output layer, and the "
+                    "launcher shards it",
                     "choose `rl.accelerate` ddp, or another estimator",
                 )
             self.head.require(self.accelerator.unwrap_model(self.model))
@@ -521,8 +521,8 @@ def _check_anchor(guide: Guide, beta: float, rows: Rows, right_at: float | None)
     if right_at is None and (rows != "all" or graded):
         asking = f"rows='{rows}'" if rows != "all" else f"guide '{guide.name}'"
         raise ConfigurationError(
-            f"{asking} asks which completions are right, and TRL knows rewards alone",
-            "say from which reward on one is right, as in right_at=1.0",
+            f"{asking} needs to know which completions are correct, and TRL only has rewards",
+            "set the reward from which a completion counts as correct, for example right_at=1.0",
         )
     if "problem_ids_B" in guide.needs:
         raise ConfigurationError(

@@ -317,7 +317,8 @@ class HeadReader:
         scaled = [name for name in _SCALES if getattr(config, name, None) not in (None, 1, 1.0)]
         if scaled:
             raise TrainingError(
-                f"anchor.estimator head knows no models that change their logits ({scaled[0]})",
+                "anchor.estimator head does not support models that rescale their "
+                f"logits ({scaled[0]})",
                 "choose another estimator",
             )
 

@@ -131,8 +131,8 @@ class MovingReference(TrainerCallback):  # type: ignore[misc]
         weights = self.weights
         if saved.keys() != weights.keys():
             raise TrainingError(
-                f"{checkpoint} has not the reference that was moved until then",
-                f"remove {checkpoint}, and the training resumes from the one before it",
+                f"{checkpoint} lacks the reference as it was then",
+                f"remove {checkpoint}, so that training resumes from an earlier one",
             )
         for name, weight in weights.items():
             weight.copy_(saved[name])
@@ -187,8 +187,8 @@ class ReferenceCompletions:
             sampled = completions.get(problem.id, ())
             if not sampled:
                 raise TrainingError(
-                    f"problem {problem.id} has no completion of the reference, which this training "
-                    "takes beforehand",
+                    f"problem {problem.id} has no completion of the reference, which "
+                    "is sampled before training",
                     "sample them for every problem of the training",
                 )
             ids[row] = [token_ids(tokenizer, completion, stop) for completion in sampled]

@@ -135,8 +135,9 @@ class CalledReward:
         ]
         if lacking := [name for name in needed if name not in available]:
             raise ConfigurationError(
-                f"{self.who} takes '{lacking[0]}', and there is no such column{self._line}",
-                f"it is given {', '.join(available)}",
+                f"{self.who} has the argument '{lacking[0]}', and there is no such "
+                f"column{self._line}",
+                f"available arguments: {', '.join(available)}",
             )
         return frozenset(parameter.name for parameter in parameters).intersection(available)
 

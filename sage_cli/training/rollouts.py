@@ -55,7 +55,7 @@ def require_rollouts(rollout: RolloutSection, start: Policy, processes: int) -> 
             raise ConfigurationError(
                 f"rollout.vllm.server_url {vllm.server_url} was given with a password, and "
                 "rollouts are requested without one",
-                "let the server listen where only the trainer reaches it, as on 127.0.0.1",
+                "let the server listen where only the trainer reaches it, for example on 127.0.0.1",
             )
         _require_served(vllm.server_url, _whole(start), vllm.server_model)
         reshaped = settled.truncates or settled.temperature != 1  # else all modes are one

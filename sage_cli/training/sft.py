@@ -62,7 +62,7 @@ def train_sft(
     if context is not None and longest > context:
         raise ConfigurationError(
             f"a demonstration has {longest} tokens, and the model's context has {context}",
-            f"use --set sft.max_length={context}, which leaves longer ones out",
+            f"use --set sft.max_length={context}, which leaves out longer ones",
         )
     checkpoint = newest_sealed(run.checkpoints, model)
     run.metrics.rewind(step_of(checkpoint) if checkpoint else 0)

@@ -50,7 +50,7 @@ class Query:
         if text is None:
             return None
         if not text.isascii() or not text.isdigit() or len(text) > 12:
-            raise ConfigurationError(f"{name} is '{text[:40]}', and takes a whole number")
+            raise ConfigurationError(f"{name} is '{text[:40]}', but must be a whole number")
         return int(text)
 
     def flag(self, name: str) -> bool | None:
@@ -61,7 +61,7 @@ class Query:
         """Return a text. Raises ConfigurationError if it is absent."""
         text = self.text(name)
         if text is None:
-            raise ConfigurationError(f"the address has no {name}", "begin at the table of runs")
+            raise ConfigurationError(f"the address has no {name}", "start at the table of runs")
         return text
 
     @property
@@ -147,7 +147,7 @@ def _named(api: Api, query: Query) -> Run:
 def _difference(api: Api, query: Query) -> Any:
     names = [query.required("a"), query.required("b")]
     if names[0] == names[1]:
-        raise ConfigurationError(f"{names[0]} is named twice", "name two different policies")
+        raise ConfigurationError(f"{names[0]} is named twice", "choose two different policies")
     policies = api.shown(names, query.required("benchmark"))
     if len(policies.pairs) < 2:
         raise StoreError("; ".join(f"{row['policy']}: {row['why']}" for row in policies.absent))

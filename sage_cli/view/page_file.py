@@ -80,7 +80,7 @@ def write_export(root: Path, folder: Path, kind: str | None = None, name: str = 
     others = {path.name for path in folder.iterdir()} - {INDEX} if folder.is_dir() else ()
     if others or (folder.exists() and not folder.is_dir()):
         raise ConfigurationError(
-            f"{folder} holds other things than an export", "name a folder that is empty or new"
+            f"{folder} contains something else than an export", "choose an empty or new folder"
         )
     with storing(folder):
         folder.mkdir(parents=True, exist_ok=True)

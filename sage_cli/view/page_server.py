@@ -223,7 +223,7 @@ def bound(port: int | None) -> socket.socket:
                 continue
             raise ConfigurationError(
                 f"{HOST}:{number} can't be bound: {error.strerror or error}",
-                "name another port with --port, or leave it out: a free one is taken",
+                "choose another port with --port, or leave it out to use a free one",
             ) from None
         return listening
     raise AssertionError("port 0 is always free")

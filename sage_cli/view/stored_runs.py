@@ -193,7 +193,7 @@ class RunsRead:
                 return RunFacts.listed(run)
         raise StoreError(
             f"there is no run '{id_}' in {self.root.resolve()}",
-            "it may have been removed while it was shown; the table has those that are there",
+            "it may have been removed while it was shown; the table lists the existing ones",
         )
 
     def looks(self) -> dict[str, Look]:

@@ -91,7 +91,7 @@ class StoredSuite:
         except FileNotFoundError:
             return None
         if not isinstance(stored.get("chapters"), list):
-            raise TornError(f"{path} is no report", _AGAIN)
+            raise TornError(f"{path} is not a report", _AGAIN)
         return stored
 
 
@@ -111,7 +111,7 @@ class StoredSuites:
     def find(self, name: str) -> StoredSuite:
         """Return the suite of that folder. Raises StoreError."""
         if not is_one_part(name) or not (self.root / name).is_dir():
-            raise StoreError(f"there is no suite '{name}'", "the list has those that are there")
+            raise StoreError(f"there is no suite '{name}'", "the list shows the existing ones")
         return StoredSuite(self.root / name)
 
 
@@ -261,7 +261,7 @@ def sweep_view(root: Path, name: str) -> SweepView:
     """Return a sweep with its last report, or why there is none. Raises StoreError."""
     folder = Sweeps(root).root / name
     if not is_one_part(name) or not folder.is_dir():
-        raise StoreError(f"there is no sweep '{name}'", "the list has those that are there")
+        raise StoreError(f"there is no sweep '{name}'", "the list shows the existing ones")
     sweep, report, why = SweepFolder(folder), None, None
     tables: list[Shown] = []
     commands: dict[str, str] = {}

@@ -259,7 +259,7 @@ def test_a_user_and_a_password_are_sent_and_named_nowhere(endpoint, monkeypatch)
     with pytest.raises(SamplingError) as refusal:
         drawn(asking(typed))
     assert "s3c" not in str(refusal.value)
-    with pytest.raises(SamplingError, match="is no server's address"):
+    with pytest.raises(SamplingError, match="is not a server's address:"):
         asking("http://h:port")
 
 

@@ -279,7 +279,7 @@ def test_a_run_that_is_removed_while_it_is_shown(lively, root):
 
 def test_a_torn_run_is_named(page):
     page.go("#/run?run=rl-torn-dddddddd")
-    assert "is torn or was edited" in page.text()
+    assert "is corrupt or was edited" in page.text()
     assert "sage runs remove rl-torn-dddddddd" in page.text()
 
 

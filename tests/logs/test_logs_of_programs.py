@@ -147,9 +147,11 @@ def test_samples_of_lm_eval(tmp_path, lm_eval, release, kind):
 
 
 @pytest.mark.parametrize("release", LM_EVAL)
-def test_repeats_of_lm_eval_have_no_verdict(tmp_path, lm_eval, release):
+def test_repeats_of_lm_eval_are_graded_by_sages_judge(tmp_path, lm_eval, release):
     samples, _ = lm_eval(release, "repeated")
-    assert "lm-eval scored one response of each document" in refused(tmp_path, "passk", samples)
+    (file,) = sage(tmp_path, "passk", samples, "--k", "1,4")["files"]
+    assert "lm-eval scored one response of each document" in " ".join(file["notes"])
+    assert (file["samples"], file["judge"]["judge"]) == (12, "math")
     graded = sage(tmp_path, "grade", samples)
     assert sum(graded["statuses"]["math-verify"].values()) == 12
 

@@ -128,8 +128,10 @@ def test_every_tutorial_of_the_site_is_typed():
     assert pages <= {*TUTORIALS, LANGUAGE_MODEL}
 
 
-def test_the_first_tutorial_begins_with_a_result_and_a_study():
-    assert [line.split()[1] for line in typed("first-result")[:3]] == ["rl", "passk", "init"]
+def test_the_first_tutorial_begins_with_a_result_and_ends_with_a_study():
+    commands = [line.split()[1] for line in typed("first-result")]
+    assert commands[:2] == ["rl", "passk"]
+    assert commands[-1] == "init"
 
 
 def test_a_study_with_everything_ones_own_takes_at_most_twelve_commands():

@@ -46,7 +46,7 @@ def _read(source: Source, reading: Reading) -> Log:
     rows = list(source.rows())
     for location, values in rows:  # one without its filter would be left out as another's
         if not _LM_EVAL.issubset(values):
-            raise DataError(f"{location} is no row of lm-eval's samples", _LM_EVAL_ROW)
+            raise DataError(f"{location} is not a row of lm-eval's samples", _LM_EVAL_ROW)
     scores = take_each(rows, lambda row: _lm_eval_scores(row[1]), _LM_EVAL_ROW)
     chosen, notes = choose_score(scores, reading.score, str(source))
     metric, _, of_filter = (chosen or "").rpartition(",")
@@ -56,8 +56,8 @@ def _read(source: Source, reading: Reading) -> Log:
     if unnamed and (others := _of_other_filters(taken)):
         taken = [row for row in taken if row[0] not in others]
         notes.append(
-            f"{counted(len(others), 'row')} of other filters, which it doesn't name: the "
-            "first of each document is taken"
+            f"{counted(len(others), 'row')} of other filters with the same responses: the first "
+            "row of each document is taken"
         )
     taken, repeats = without_repeats(taken, lambda values: f"doc_id {values['doc_id']}")
     samples = take_each(taken, lambda row: _lm_eval_samples(row, metric), _LM_EVAL_ROW)

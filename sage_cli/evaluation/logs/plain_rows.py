@@ -19,7 +19,9 @@ _ROW = (
     "has lists `completions` and `correct`; gold or correct may be absent. Other columns are named "
     "by --fields question=prompt,completion=response,correct=is_correct"
 )
-_COLUMNS = ("problem", "question", "choices", "gold", "correct", "tokens", "seed")
+_COLUMNS = ("question", "choices", "gold", "correct", "tokens", "seed")
+_IDS = ("problem", "problem_id", "question_id", "task_id", "example_id", "custom_id", "id")
+"""Columns of ids, the first that a row has; whether they are problems' is found from all rows."""
 
 
 def _read(source: Source, reading: Reading) -> Log:
@@ -32,6 +34,7 @@ def _read(source: Source, reading: Reading) -> Log:
         if not reading.fields and not _has_completions(values):
             raise DataError(f"{where} has no question, or no completion", _ROW)
         named = {name: values.get(name) for name in _COLUMNS}
+        named["problem"] = next((values[name] for name in _IDS if name in values), None)
         texts = next((name for name in ("completions", "completion") if name in values), None)
         return named if texts is None else {**named, "completion": values[texts]}
 

@@ -96,7 +96,10 @@ def gather(log: Log, path: object) -> Gathered:
     """
     if not log.has_verdicts and not (log.has_golds and log.has_texts):
         raise DataError(
-            f"{path} has neither a verdict nor a gold for every sample: nothing says what is right"
+            (
+                f"{path} has neither a verdict nor a reference answer for every sample, so "
+                "that nothing can be graded"
+            )
             + "".join(f"; {note}" for note in log.notes),
             "name the column that says it: --fields correct=COLUMN or --fields gold=COLUMN, a file "
             "of golds by id with --golds FILE, or another --score",
@@ -110,7 +113,10 @@ def gather(log: Log, path: object) -> Gathered:
         grouped[sample.problem].append(sample)
         if (first := grouped[sample.problem][0]).content != sample.content:
             raise DataError(
-                f"{path}: problem {sample.problem} stands there with two questions or two golds"
+                (
+                    f"{path}: problem {sample.problem} appears with different questions or "
+                    "reference answers"
+                )
                 + (f" ({first.where} and {sample.where})" if sample.where else ""),
                 "give different problems different ids, and each evaluation its own file",
             )
@@ -207,9 +213,9 @@ def _check_storable(sample: LogSample, path: object) -> None:
         value = getattr(sample, name)
         if not (value is None or (isinstance(value, int) and value in storable)):
             raise DataError(
-                f"{path}: problem {sample.problem} has {name} {value!r}, no whole number that can "
-                "be stored",
-                f"mend or remove its {name}",
+                f"{path}: problem {sample.problem} has {name} {value!r}, which is not "
+                "a whole number that can be stored",
+                f"fix or remove its {name}",
             )
 
 

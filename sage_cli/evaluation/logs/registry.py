@@ -48,7 +48,7 @@ def _recognised(source: Source, reading: Reading) -> Program:
         program = next(program for program in programs() if program.name == _PLAIN)
     if program is None:
         raise DataError(
-            f"{source} has the form of no program that is known; it begins with "
+            f"{source} does not have the form of any known program; it begins with "
             f"{', '.join(map(str, islice(source.first, 8))) or 'nothing'}",
             "name its columns, for example --fields "
             "problem=task,question=prompt,completion=response,correct=is_correct,gold=answer, or "

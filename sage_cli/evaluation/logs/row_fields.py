@@ -90,7 +90,7 @@ def _samples(row: Row, named: Mapping[str, Any], expected: str) -> Iterator[LogS
     several = len(verdicts) if isinstance(verdicts, list | tuple) else 1
     texts = _completions(named["completion"]) if "completion" in named else [None] * several
     if not texts:
-        raise DataError(f"{location} has no completion in `completions`", "mend or remove the row")
+        raise DataError(f"{location} has no completion in `completions`", "fix or remove the row")
     question = question_text(named.get("question"), location)
     problem = as_id(named.get("problem"))
     if not question and problem is None:
@@ -107,7 +107,7 @@ def _samples(row: Row, named: Mapping[str, Any], expected: str) -> Iterator[LogS
         )
     for text, correct in zip(texts, verdicts, strict=True):
         if text is not None and not isinstance(text, str):
-            raise DataError(f"{location} has a completion that is no text: {text!r}", expected)
+            raise DataError(f"{location} has a completion that is not a text: {text!r}", expected)
         yield LogSample(
             question if problem is None else problem,
             (problem or "") if named.get("question") is None else question, text, gold,

@@ -22,8 +22,9 @@ def choose_score(
     beyond = {name: str(value)[:60] for name, value in stated if verdict_of(value) is None}
     if asked in beyond:
         raise DataError(
-            f"{location}: {asked} is {beyond[asked]} for a sample, neither right nor wrong",
-            "a verdict is 1, 0 or -1: name another score, or leave out --score",
+            f"{location}: {asked} is {beyond[asked]} for a sample, which is neither "
+            "correct nor wrong",
+            "a verdict must be 1, 0 or -1: choose another score, or leave out --score",
         )
     scores = [name for name in names if name not in beyond]
     if asked is not None and asked not in scores:

@@ -69,7 +69,7 @@ class Source:
         if unpacked_suffix(self.path) not in SUFFIXES:
             raise DataError(
                 f"{self.path} is neither JSONL, CSV, Parquet, JSON nor a log of Inspect",
-                "name the file with the samples themselves",
+                "give the file that contains the samples",
             )
         return next((values for _, values in self.rows()), {})
 

@@ -172,6 +172,9 @@ _COMMAS = re.compile(r",*(∨),*|,{2,}")
 _TEXT_OF_FUNCTION = re.compile(r"\\text\{\s*([a-z]+)\s*\}")
 _OR = re.compile(r"\\text\{\s*or\s*\}|(?<![A-Za-z\\])or(?![A-Za-z])")
 _AND = re.compile(r",?\s*(?:\\text\{\s*and\s*\}|(?<![A-Za-z\\])and(?![A-Za-z]))")
+_AND_IN_WORDS = re.compile(r"\\text\{([a-z ]+) and ?\} ?(\d)")
+"""15 \\text{ chickens and } 15 \\text{ rabbits}"""
+_TWO_COUNTS = re.compile(r"\\text\{ ?(\d+ [a-z ]+ and \d+ [a-z ]+?) ?\}")
 _CONDITION = re.compile(r"[<>≤≥≠]")
 _GROUPED = re.compile(r"(?<![\d.,A-Za-z^_{}])[1-9]\d{0,2}(?:,\d{3})+(?![\d{}]|,\d)")
 _SPACED = re.compile(r"(?<![\d.A-Za-z^_])[1-9]\d{0,2}(?: \d{3})+(?!\d| \d)")
@@ -361,6 +364,9 @@ def _one_infinity(match: re.Match[str]) -> str:
 
 
 def _conjunctions(text: str) -> str:
+    text = _AND_IN_WORDS.sub(r"\\text{\1} and \2", text)
+    if both := _TWO_COUNTS.fullmatch(text):
+        text = both[1]
     # x>1 and x<3 is what both describe, 2 and 3 are two answers
     parts = _AND.split(text)
     return ("⋀" if all(map(_CONDITION.search, parts)) else ",").join(parts)

@@ -45,7 +45,7 @@ def stated(text: str) -> str:
     if not _SPOKEN.search(text):
         return text
     if text.startswith(r"\text{") and closing(text, 5) == len(text) - 1:
-        inside = text[6:-1].strip()  # Yes, it is
+        inside = text[6:-1].strip(" .")  # Yes, it is
         text = text if _REMARK.sub("", inside) == inside else inside
     text = _OPENING.sub("", _REMARK.sub("", text), count=1)
     plain = text

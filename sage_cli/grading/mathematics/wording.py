@@ -21,6 +21,7 @@ _HAS_PROPERTY = re.compile(r"(?<=[a-z]) (?:number|integer|function)[ .]*$")
 
 _RELATION = re.compile(r"[<>=≤≥≠≈]+")
 _CHOICE = re.compile(r"\(? ?([A-Z]) ?\)?|\[ ?([A-Z]) ?\]")
+_BRACES = re.compile(r"(?<!\\)[{}]")
 _CHOSEN = re.compile(
     r"(?:(?:[Oo]ption|[Cc]hoice|[Aa]nswer) ?)?\(?([A-Z])(?:\)|:|\.(?!\d)|(?<=[a-z] [A-Z]))(.*)"
 )
@@ -90,7 +91,8 @@ def _plain_word(text: str) -> str:
 
 def _chosen(answer: str) -> str | None:
     """Return the letter of a choice, with its text or without; None for several or none."""
-    text = " ".join(TEXT.sub(r" \1 ", answer).split()).replace("( ", "(")
+    text = _BRACES.sub("", TEXT.sub(r" \1 ", answer))
+    text = " ".join(text.split()).replace("( ", "(")
     if alone := _CHOICE.fullmatch(text):
         return alone[1] or alone[2]
     chosen = _CHOSEN.fullmatch(text)

@@ -357,8 +357,8 @@ def local_places(section: ExecutorSection, processes: int) -> int:
     places = section.workers or max(1, available // needed)
     if places * needed > available:
         raise ConfigurationError(
-            f"executor.workers={places} with executor.gpus={needed} needs {places * needed} GPUs, "
-            f"and this machine has {available}",
-            "lower --workers, or train on processor cores with executor.gpus=0",
+            f"executor.workers={places} with executor.gpus={needed} needs "
+            f"{places * needed} GPUs, but this machine has {available}",
+            "use fewer --workers, or train on CPU cores with executor.gpus=0",
         )
     return places

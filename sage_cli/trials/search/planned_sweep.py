@@ -77,7 +77,7 @@ class SweepFolder:
 
     @property
     def name(self) -> str:
-        """The sweep's name."""
+        """Name of the sweep."""
         return self.path.name
 
     def require_same(self, settings: Mapping[str, Any]) -> None:
@@ -94,7 +94,7 @@ class SweepFolder:
             ]
             more = f", and {len(differing) - 5} more" if len(differing) > 5 else ""
             raise ConfigurationError(
-                f"the study {self.name} is of another sweep: {'; '.join(changes)}{more}",
+                f"the study {self.name} belongs to another sweep: {'; '.join(changes)}{more}",
                 "give this sweep another name with --study, or leave the option out",
             )
         write_object(self.path / SETTINGS, dict(settings))

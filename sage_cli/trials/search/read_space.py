@@ -71,8 +71,8 @@ def _multiples(factors: Any, key: str, config: SageConfig) -> list[float]:
     centre = dict(leaves(config.model_dump(mode="json"))).get(key)
     if not is_number(centre):
         raise ValueError(
-            f"`times` multiplies {key}, which is {centre!r}: write `values`, or choose what makes "
-            "it a number (as --guide branch)"
+            f"`times` multiplies {key}, which is {centre!r}: write `values`, or choose "
+            "what makes it a number (for example --guide branch)"
         )
     try:
         # six digits of a small learning rate too, and none of 0.1 * 3's last ones
@@ -251,7 +251,8 @@ def _written(text: str) -> tuple[dict[str, Any], str]:
         raise ConfigurationError(
             f"there is no search space '{text}'{meant(path.stem, shipped_names)}; there are "
             f"{', '.join(shipped_names)}",
-            'give one of these, the path of a YAML file, or the space itself, as "tau=0.2:0.8"',
+            "give one of these, the path of a YAML file, or the space itself, for "
+            'example "tau=0.2:0.8"',
         )
     return read_yaml(path), f"{path}: "
 
@@ -279,7 +280,9 @@ def parse_line(text: str) -> dict[str, Any]:
 def _pair(text: str, part: str) -> tuple[str, str]:
     name, equals, value = (piece.strip() for piece in text.partition("="))
     if not (name and equals and value):
-        raise ConfigurationError(f"'{part}' is no parameter of a space: name=values", EXAMPLE)
+        raise ConfigurationError(
+            f"'{part}' is not a parameter of a space, which has the form name=values", EXAMPLE
+        )
     return name, value
 
 
@@ -290,8 +293,8 @@ def _domain(text: str, part: str) -> dict[str, Any]:
     for kind in others[1:]:
         if kind not in _KINDS:
             raise ConfigurationError(
-                f"'{part}': a range is low:high, low:high:log or low:high:int, and '{kind}' is "
-                f"neither{meant(kind, _KINDS)}",
+                f"'{part}': unknown kind of range '{kind}'; a range is low:high, "
+                f"low:high:log or low:high:int{meant(kind, _KINDS)}",
                 EXAMPLE,
             )
     return {"range": [low, others[0]], **{_KINDS[kind]: True for kind in others[1:]}}

@@ -292,7 +292,7 @@ class Space(Section):
         if endless:
             raise ConfigurationError(
                 f"{' and '.join(endless)} has a range, which no list of points exhausts",
-                f"write values, as {endless[0]}=0.1|0.2|0.3, or choose --sampler tpe",
+                f"write values, for example {endless[0]}=0.1|0.2|0.3, or choose --sampler tpe",
             )
         met = set()
         for values in product(*(parameter.options or () for parameter in self.parameters.values())):

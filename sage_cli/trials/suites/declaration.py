@@ -81,7 +81,7 @@ def parse_claim(text: str) -> Claim:
     if match is None:
         raise ConfigurationError(
             f"'{text}' is not a claim",
-            "write it as METHOD > METHOD at pass@256, or ... on BENCHMARK",
+            "write a claim as ARM > ARM at pass@256, or ... on BENCHMARK",
         )
     a, b = match["a"], match["b"]
     if match["sign"] == "<":
@@ -280,8 +280,8 @@ class Suite(Section):
             return self
         if unknown := [label for label in labels if label not in self.methods]:
             raise ConfigurationError(
-                f"suite {self.name} has no method '{unknown[0]}'",
-                f"its methods are {', '.join(self.methods)}",
+                f"suite {self.name} has no arm '{unknown[0]}'",
+                f"its arms are {', '.join(self.methods)}",
             )
         left = {label: method for label, method in self.methods.items() if label in labels}
         for label, method in left.items():

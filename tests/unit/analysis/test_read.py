@@ -104,7 +104,7 @@ def test_modes_have_words_and_need_problems_that_announce_them(tmp_path):
     assert list(kind.mode_words) == list(kind.modes)
     assert generator_with_modes("arithmetic-dev") is Arithmetic
     for name in ("kk-generated", "aime", str(tmp_path / "mine.csv")):
-        with pytest.raises(DataError, match="don't announce how they solve"):
+        with pytest.raises(DataError, match="do not state which method of solution they use"):
             generator_with_modes(name)
 
 

@@ -92,7 +92,7 @@ def test_a_report_of_what_is_stored_and_what_is_listed(answer, analyze, found, t
     [
         ("paterns", "ab", "did you mean patterns?"),
         ("lengths --delta 0.1", "ab", "does not use --delta"),
-        ("support --delta 0,x", "ab", "takes shares from 0 to below 1"),
+        ("support --delta 0,x", "ab", "below 1"),
         ("lengths --problem zz", "ab", "no problem ids of arithmetic"),
         ("support", "a", "would be compared with itself"),
         ("dynamics", "ab", "came from no run"),

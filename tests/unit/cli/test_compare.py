@@ -91,7 +91,7 @@ def test_runs_of_rl_are_trainings_and_what_they_began_with_is_a_base(tmp_path):
 
 def test_nothing_in_common_is_refused():
     elsewhere = {"a-1": {"aime": [counts(1)]}, "b-1": {"gsm8k": [counts(1)]}}
-    with pytest.raises(ConfigurationError, match="no benchmark in common"):
+    with pytest.raises(ConfigurationError, match="were not measured on a common benchmark"):
         compare_named(["a-1"], ["b-1"], elsewhere.__getitem__, (1,))
 
 

@@ -93,7 +93,7 @@ def test_rl_from_such_a_run_needs_it_too(sage, runs, ran):
     """Its own configuration says so, and so does the start that is named."""
     start = ("rl", "--init", "sft-trusting", "--runs", runs)
     stored = runs / "sft-trusting-11111111/config.json"
-    sage(*start, "--config", stored).refused("a stored configuration can't consent to that")
+    sage(*start, "--config", stored).refused("a stored configuration cannot consent to that")
     typed = ("model.kind=pretrained", "model.path=some/model", "model.tuning=full",
              "prompt.format=plain", "rl.allow_template_mismatch=true", "rl.steps=1",
              "rl.optimizer=adamw", "tracking.wandb=off")  # fmt: skip

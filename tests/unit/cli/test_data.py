@@ -39,7 +39,7 @@ def test_a_group_is_here_when_all_its_members_are_and_a_broken_copy_is_named(dat
     found = listed(data)
     where = [found[name]["where"] for name in ("aime24", "aime25", "aime")]
     assert where == ["local", "Hub", "Hub"]
-    assert "1 problems where 30 are expected" in found["aime24"]["trouble"]
+    assert "1 problems, but 30 are expected" in found["aime24"]["trouble"]
     shown = data("list").words
     for words in ("amc23", "math500.jsonl, line 1, isn't JSON", "svamp"):
         assert words in shown

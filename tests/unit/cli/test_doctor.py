@@ -69,7 +69,7 @@ def test_a_model_that_is_named_stands_for_the_presets_own(sage, model):
     [
         ("data.rl.name=gone.jsonl", "RL data gone.jsonl", "gone.jsonl", ""),
         ("rl.optimizer=adamw_8bit", "device", "rl.optimizer is 'adamw_8bit'", "=adamw"),
-        ("sampling.backend=vllm", "sampling", "'vllm' can't run here", "backend=transformers"),
+        ("sampling.backend=vllm", "sampling", "'vllm' cannot run here:", "backend=transformers"),
         ("model.kind=pretrained model.path=/no/model model.tuning=lora", "model",
          "there is no folder /no/model", "run's id"),
         ("evaluation.benchmark=aime24", "benchmark aime24", "no local copy", "SAGE_DATA"),

@@ -107,7 +107,7 @@ def test_a_model_is_replaced_only_with_force(made, tmp_path, told):
     steps = [f"loading {base}", f"hashing the weights of {base}", f"writing {tmp_path / 'out'}"]
     assert told.done == steps
     before = (tmp_path / "out" / "sage.json").read_text()
-    with pytest.raises(StoreError, match="holds a model already") as refusal:
+    with pytest.raises(StoreError, match="already contains a model") as refusal:
         export("rl-lora", tmp_path / "out", made, Silent())
     assert "--force" in refusal.value.next_step
     assert (tmp_path / "out" / "sage.json").read_text() == before
@@ -124,13 +124,13 @@ def test_nothing_but_a_model_is_ever_replaced(made, tmp_path, force):
     (tmp_path / "file").write_text("x")
     run = made / "sft-base-11111111"
     for place, said in (
-        (tmp_path / "letters", "holds no model"),
+        (tmp_path / "letters", "does not contain a model"),
         (tmp_path / "file", "is a file"),
         (run, "belongs to a run"),
         (run / "model", "belongs to a run"),
-        (made, "are inside one another"),
-        (made / "rl-lora-22222222" / "model", "are inside one another"),
-        (made / "rl-lora-22222222" / "model" / "merged", "are inside one another"),
+        (made, "contain one another"),
+        (made / "rl-lora-22222222" / "model", "contain one another"),
+        (made / "rl-lora-22222222" / "model" / "merged", "contain one another"),
     ):
         with pytest.raises(StoreError, match=said):
             export("rl-lora", place, made, Silent(), force=force)
@@ -208,7 +208,7 @@ def test_every_kind_of_adapter_is_merged_rightly(name, settings, tmp_path):
 def test_a_merge_that_makes_another_model_writes_nothing(tmp_path, monkeypatch):
     policy = adapted("qwen2-tied", tmp_path, target_modules=["embed_tokens"])
     monkeypatch.setattr(loading, "merged", lambda model: model.merge_and_unload())
-    with pytest.raises(StoreError, match="would be another model") as refusal:
+    with pytest.raises(StoreError, match="standard deviations, while rounding to") as refusal:
         export(str(policy), tmp_path / "out", tmp_path, Silent())
     assert "--dtype float32" in refusal.value.next_step
     assert not (tmp_path / "out").exists()

@@ -112,13 +112,29 @@ def test_answers_in_boxes_and_other_judges(grade, gold, completion, words, expec
     ("content", "words", "message"),
     [
         (None, "", "can't read"),
-        (b"", "", "no row to grade"),
+        (b"", "", "has no rows to grade"),
         (b"\xff\xfe\n", "", "line 1: not JSON"),
         (b'{"gold": "1", "completion": "1"}', "--judge maths", "unknown judge 'maths'"),
         (b'{"gold": "1", "completion": "1"}', "--extract text", "use grading.mode=math-verify"),
         (b'{"question": "1", "gold": "1", "completion": "1", "correct": true}', "--mode both",
-         "type --mode math-verify --extract text, or --extract tags-then-boxed"),
+         "use --mode math-verify --extract text, or --extract tags-then-boxed"),
     ],
 )  # fmt: skip
 def test_mistakes_are_panels(grade, content, words, message):
     grade(content, *words.split()).refused(message)
+
+
+def test_what_a_log_leaves_out_is_said(sage, answer):
+    said = {"choices": [{"message": {"content": "4"}, "stop_reason": "stop"}]}
+    sample = {"id": 1, "input": "2+2=?", "target": "4", "output": said}
+    made = [
+        {**sample, "epoch": 1, "scores": {"match": {"value": "C"}}},
+        {**sample, "epoch": 2, "error": {"message": "lost"}},
+    ]
+    log = {"eval": {}, "status": "error", "samples": made}
+    Path("log.json").write_text(json.dumps(log))
+    found = answer("grade", "log.json")
+    assert (found["program"], found["left_out"]) == ("inspect", {"they failed": 1})
+    words = sage("grade", "log.json").words
+    assert "1 sample left out: they failed" in words
+    assert "status error" in words

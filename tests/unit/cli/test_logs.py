@@ -133,7 +133,7 @@ def test_problems_that_one_side_lacks_do_not_limit_k_and_presets_hold(answer):
 def test_ids_of_two_tasks_are_two_problems(sage):
     files = [inspect("a.json", FOUR, [1]), inspect("b.json", OTHER_WORDS, [0], task="others")]
     sage("compare", *files).refused(
-        "a.json and b.json have no problem in common", "1+1=?", "Question: 1+1=?"
+        "a.json and b.json have no common problem:", "1+1=?", "Question: 1+1=?"
     )
 
 
@@ -200,13 +200,13 @@ def test_scores_that_differ_are_told(sage, answer):
         ("passk f1.json", "match (no verdict: 0.37)", "--score"),
         ("passk words.json", "match (no verdict: good)", "--score"),
         ("passk lists.json", "match (no verdict: [1, 0])", "--score"),
-        ("compare four.json towns.json", "have no problem in common", "logs of one benchmark"),
+        ("compare four.json towns.json", "have no common problem:", "logs of the same benchmark;"),
         ("compare four.json f1.json", "match (no verdict: 0.37)", "--score"),
         ("power bleu.jsonl", "bleu,none (no verdict: 12.3)", "--score"),
         ("passk four.json --score f1", "no score 'f1'", "its scores are match"),
         ("passk four.json one.json --score a --score b --score c", "3 scores for 2 files", "once"),
         ("passk words.json --set grading.judge=math --set grading.mode=x", "grading.mode", ""),
-        ("passk four.json --set grading.mode=strict", "would do nothing", "grading.judge=math"),
+        ("passk four.json --set grading.mode=strict", "has no effect", "grading.judge=math"),
         ("passk four.json --fields id=x", "is not a column for one of problem", "prompt.-1"),
         ("passk four.json --fields problem=x", "a log of Inspect", "leave out --fields"),
         ("passk mine.jsonl --fields problem=x", "no column 'x'", "its columns are"),

@@ -59,8 +59,8 @@ MISTAKES = [
     ("passk / eval", "--k 512", "pass@512 is undefined with 256 samples", "--n 512"),
     ("passk", "--n 64 --k 1..256", "pass@256 is undefined with 64 samples"),
     ("passk", "--n 64 --set evaluation.k=1..256", "pass@256 is undefined with 64 samples"),
-    ("passk / eval", "--k 1 8 64", "8 64 stands beside --k 1", "--k 1,8,64"),
-    ("rl", "--steps -3", "`sage config explain rl.steps` says what it takes"),
+    ("passk / eval", "--k 1 8 64", "8 64 after --k 1 would be read as a run", "--k 1,8,64"),
+    ("rl", "--steps -3", "`sage config explain rl.steps` explains it"),
     ("compare", "{files}/a.csv {files}/a.csv", "is on both sides of the comparison"),
     ("compare", "{files}/a.csv,{files}/a.csv {files}/c.csv", "there is no file"),
     ("compare", "{files}/a.csv {files}/b.csv", "c = 5 is more than n = 4"),
@@ -68,7 +68,7 @@ MISTAKES = [
     ("power", "{files}/a.csv --problems many", "--problems: 'many' is not a whole number"),
     ("eval", "--paper table2", "no evaluation table 'table2'", "table1, table3"),
     (EACH, "--preset tinny", "there is no preset 'tinny'; there are", "did you mean tiny?"),
-    (FILE, "{files}/words.yaml", "holds no settings"),
+    (FILE, "{files}/words.yaml", "contains no settings:"),
     (FILE, "{files}/list.yaml", "can't be read as YAML"),
     (FILE, "{files}/gone.yaml", "there is no file"),
     ("config show -p", "{files}/wrong.yaml", "rl has no 'stepps' (did you mean steps?)",
@@ -76,7 +76,7 @@ MISTAKES = [
     ("rl", "--guide branch --kl none", "there is nothing to reshape"),
     ("sft / rl", f"{PRETRAINED}{{files}}/notamodel", "can be loaded from", "notamodel"),
     ("sft / rl", f"{PRETRAINED}./gone", "there is no folder ./gone"),
-    ("passk", "{files}/notamodel --n 8 --k 1..8", "holds neither a run nor a model"),
+    ("passk", "{files}/notamodel --n 8 --k 1..8", "contains neither a run nor a model"),
     ("passk", "--benchmark arithmetik", "arithmetik", "arithmetic"),
     ("sweep", "--set sweep.benchmark=arithmetik", "arithmetik"),
     ("passk / eval / runs show", "rl-dapo", "there is no run 'rl-dapo', nor any other in",
@@ -89,12 +89,12 @@ MISTAKES = [
     ("rl", f"{TWO} {{files}}/gone.yaml", "there is no file"),
     ("rl", "--accelerate ddp", "rl.processes is 1", "--processes N"),
     ("rl", "--init nothing", "there is no run 'nothing'"),
-    ("rl --init / passk / runs show", "./my-llama", "the folder ./my-llama isn't there", "its id"),
+    ("rl --init / passk / runs show", "./my-llama", "folder ./my-llama does not exist", "run's ID"),
     ("sweep", "--space tau,roh", "no search space 'tau,roh'", "tau-rho"),
     ("sweep", "--space {files}/wrong.yaml", "'parameters' is missing", "is written as"),
     ("sweep", "--guide token", "needs guide branch", "--guide branch"),
     ("sweep", "--set sweep.samples=8", "sweep.objective asks for pass@64 of 8 samples"),
-    ("passk", "{files}/runs/rl-a-11111111", "config.json", "is torn or was edited"),
+    ("passk", "{files}/runs/rl-a-11111111", "config.json", "is corrupt or was edited"),
     (f"rl / sft / sweep {SPACE} / rl --dry-run / sft --dry-run / sweep --dry-run {SPACE}",
      "-p {files}/own.yaml", "no preset names a model", "-p tiny -p", "extends: tiny"),
 ]  # fmt: skip
@@ -137,7 +137,7 @@ def test_a_card_without_its_size_or_a_dry_run_is_refused(sage, gpu):
 )  # fmt: skip
 def test_a_broken_line_is_named_before_anything_is_trained(sage, files, fault, words):
     typed = sage(*shlex.split(f"{words}{files}/{fault}.jsonl"))
-    refused(typed, f"{fault}.jsonl, line 7" if fault == "json" else "row.jsonl, line 7: gold holds")
+    refused(typed, f"{fault}.jsonl, line 7" if fault == "json" else "row.jsonl, line 7: gold is")
 
 
 @pytest.mark.parametrize("command", ["passk", "eval"])
@@ -160,7 +160,7 @@ class Mine:
     ("group", "object_", "words", "said"),
     [
         ("guides", Mine, "--guide mine",
-         "guide 'mine' (package:Mine) is no subclass of sage_cli.guides.guide.Guide"),
+         "guide 'mine' (package:Mine) is not a subclass of sage_cli.guides.guide.Guide"),
         ("methods", lambda inputs: None, "--algo mine --set rl.scale=2", "has no settings class"),
         ("methods", ImportError("no numbers"), "--algo mine",
          "method 'mine' (package:Mine) can't be imported: ImportError: no numbers"),

@@ -43,7 +43,7 @@ def test_what_is_typed_of_the_model_and_what_sage_exported_hold(sage, answer, ow
         "add --set model.kind=pretrained"
     )
     unread = ("--set", "model.hidden=64", "--dry-run")
-    sage("rl", "--init", own_model, *unread).refused("model.hidden would do nothing")
+    sage("rl", "--init", own_model, *unread).refused("model.hidden has no effect")
     (own_model / "sage.json").write_text('{"prompt": {"format": "plain"}}')
     for words in (("--dry-run",), ()):  # what sage exported keeps the settings that are chosen
         typed = sage("rl", "--init", own_model, *words)

@@ -68,7 +68,7 @@ def test_under_a_launcher_what_cannot_train_is_refused_before_anything_is_loaded
         RlTraining.of(config(tmp_path, *sets.split())).carry_out(Silent())
     assert not (tmp_path / "runs").exists()
     if "initial policy" in said:
-        step = "`sage sft` with the same --preset, --config and --runs, and those of --set that"
+        step = "`sage sft`, the same --preset, --config and --runs, and those --set that"
         assert step in str(caught.value.next_step)
 
 

@@ -131,7 +131,7 @@ def test_a_torn_run_is_listed_named_and_removed(sage, family, file):
         assert statuses == [(policy.id, "torn"), (base.id, "finished")]
     assert sage("runs", "show", base.id).code == 0
     for words in (("runs", "show"), ("passk",), ("analyze", "lengths")):
-        said = f"{file} is torn or was edited", f"sage runs remove {policy.id}"
+        said = f"{file} is corrupt or was edited", f"sage runs remove {policy.id}"
         sage(*words, policy.id).refused(*said)
     assert sage("runs", "remove", policy.id, "--yes").code == 0
     assert sage("runs", "show", policy.id).code == 2
@@ -182,7 +182,7 @@ def test_the_list_says_how_runs_differ_on_100_columns(sage, made, root, monkeypa
     [
         (("--where", "guide.nme=branch"), "did you mean guide.name?"),
         (("--columns", "guide.taw"), "did you mean guide.tau?"),
-        (("--where", "branch"), "--where takes setting=value"),
+        (("--where", "branch"), "does not have the form setting=value"),
     ],
 )
 def test_an_unknown_setting_is_refused(sage, made, words, said):

@@ -41,7 +41,7 @@ def test_samples_are_measured_like_a_runs(sage, answer):
     again = sage("samples", "import", LOG, "--as", "theirs")
     assert "is stored already" in again.words
     other = sage("samples", "import", WRITTEN / "lighteval.parquet", "--as", "theirs")
-    other.refused("holds something else")
+    other.refused("contains something else")
 
 
 def test_imported_samples_without_verdicts_are_said_to_lack_grades(sage, answer):
@@ -69,7 +69,7 @@ def test_two_files_of_the_same_problems_are_compared(sage, answer, theirs):
     # sage's judge looks between tags, where the samples of another program have nothing
     unread = sage(*typed, "--set", "grading.judge=math", "--set", "grading.extract=tags").words
     assert "ours on runs/theirs/problems.jsonl, evaluation seed 0: 3 unparseable" in unread
-    sage("compare", "theirs", "ours").refused("9 of the samples asked for are not in it")
+    sage("compare", "theirs", "ours").refused("9 of the requested samples are not in it")
 
 
 def test_a_run_and_a_file_are_compared_directly(sage, answer, theirs):
@@ -131,8 +131,8 @@ def test_the_stored_configuration_names_no_other_file_and_may_be_moved(answer, t
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--as ../out", "a name is of letters"),
-        ("--as samples", "a name is of letters"),
+        ("--as ../out", "a name has letters,"),
+        ("--as samples", "a name has letters,"),
         ("--as x --score other", "no score 'other'"),
     ],
 )
@@ -161,7 +161,7 @@ def test_a_file_name_that_is_no_text(answer):
     "words", ["analyze entropy theirs", "rl --init theirs --dry-run", "export theirs out"]
 )
 def test_no_model_is_looked_for(sage, theirs, words):
-    sage(*words.split()).refused("imported samples and no model")
+    sage(*words.split()).refused("imported samples without a model, so that it cannot")
 
 
 def test_what_imported_samples_lack_is_named(sage):
@@ -170,11 +170,13 @@ def test_what_imported_samples_lack_is_named(sage):
     sage("analyze", "lengths", "theirs").refused("have no token counts")
     write("mine.jsonl", {"question": "q", "completion": "a", "correct": True})
     sage("samples", "import", "mine.jsonl", "--as", "mine")
-    sage("grade", "mine.jsonl").refused("has no golds")
-    sage("passk", "mine", "--set", "grading.judge=math").refused("came without a gold")
+    sage("grade", "mine.jsonl").refused("has no reference answers")
+    sage("passk", "mine", "--set", "grading.judge=math").refused(
+        "have no reference answer, so that"
+    )
     write("own.jsonl", {"gold": "1", "completion": "1"})
     for words in ("rl --set grading.judge=imported --dry-run", "grade own.jsonl --judge imported"):
-        sage(*words.split()).refused("grades nothing new")
+        sage(*words.split()).refused("samples, and cannot grade new")
 
 
 @pytest.mark.parametrize("measured", [True, False])

@@ -74,7 +74,7 @@ def test_its_own_guide_with_other_numbers_and_another_guide(sage, answer, run):
 def test_mistakes_are_named(sage, run):
     trained = run("guide.name=token")
     for words, said in (
-        ("rl-x --tau 1", "guide.tau belongs to the branch and"),
+        ("rl-x --tau 1", "guide.tau has an effect only with the branch and"),
         ("rl-x --guide brunch", "(did you mean branch?)"),
         ("nobody", "there is no run 'nobody'"),
     ):
@@ -93,7 +93,7 @@ def test_export_as_it_is_typed(sage, answer, run):
     run()
     shown = answer("export", "rl-x", "out")
     assert (shown["folder"], shown["run"], shown["merged"]) == ("out", "rl-x-33333333", False)
-    sage("export", "rl-x", "out").refused("holds a model already")
+    sage("export", "rl-x", "out").refused("already contains a model")
     typed = sage("export", "rl-x", "out", "--force")
     assert "exported rl-x-33333333 (float32, no adapter to merge): out" in typed.words
     assert (typed.folder / "out" / "sage.json").is_file()

@@ -119,4 +119,4 @@ def test_without_an_outcome_or_with_a_torn_one_the_page_says_so(overrides, told)
     folder.mkdir(parents=True)
     (folder / "sweep.json").write_text('{"trials": [')
     (note,) = sections(report_suite("table6", overrides, Silent()))["sweep"]["notes"]
-    assert "sweep.json is torn or was edited" in note
+    assert "sweep.json is corrupt or was edited" in note

@@ -158,7 +158,7 @@ def test_a_search_of_another_kind_or_unspent_chooses_nothing(tuned, state):
 def test_a_search_of_too_many_or_of_failed_trials_says_where_to_look(tuned):
     _, (grpo, branch) = planned_tuned(*tuned)
     searched(grpo, 1e-3, 1e-4, 2e-4)
-    with pytest.raises(ConfigurationError, match="with 3 trials, the budget is 2") as refused:
+    with pytest.raises(ConfigurationError, match="with 3 trials, but the budget is 2") as refused:
         planned_tuned(*tuned)
     assert grpo.name in str(refused.value.next_step)
     searched(grpo, trials={"done": 0, "failed": 2, "pruned": 0, "cancelled": 0, "left": 0})

@@ -99,16 +99,16 @@ def test_each_objective_has_a_best_trial(sweeps, tmp_path):
 
 def test_options_of_a_search_do_not_stand_before_a_command(sage, folder):
     typed = sage("sweep", "--space", "tau", "list")
-    typed.refused("--space stands before 'list', which does not read it")
+    typed.refused("--space before 'list' has no effect")
 
 
 def test_a_torn_report_and_a_mistyped_name_are_named(sweeps, folder, tmp_path):
     sweep_folder(tmp_path / "runs", "tau-rho-0a")
     sweeps("show", "tau-roh-01234567").refused("did you mean tau-rho-01234567?")
-    sweeps("show", "tau-rho").refused("fits 2 sweeps")
+    sweeps("show", "tau-rho").refused("matches 2 sweeps")
     assert sweeps("show", str(folder)).code == 0
     (folder / "sweep.json").write_text('{"trials": [')
-    assert "sweep.json is torn" in sweeps("show", "0123").words
+    assert "sweep.json is corrupt" in sweeps("show", "0123").words
     (folder / "sweep.json").write_text('{"trials": 3}')
     sweeps("show", "0123").refused("was written by another version of sage, or edited: KeyError")
 

@@ -52,8 +52,8 @@ def test_completions_of_a_step_and_a_grade(sage):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("bare --training", "rl-bare has not kept the completions"),
-        ("kept --step 1", "--step is of a training"),
+        ("bare --training", "rl-bare did not store its training completions"),
+        ("kept --step 1", "--step selects a training"),
         ("kept --training --step 9", "none of the 4 completions"),
         ("kept --training --grade good", "there is no grade 'good'"),
     ],

@@ -35,7 +35,7 @@ def test_a_part_of_a_name_is_enough(shown, name, meant):
 
 
 def test_an_ambiguous_name_is_refused(shown):
-    with pytest.raises(StoreError, match="'rl-' fits 3"):
+    with pytest.raises(StoreError, match="'rl-' matches 3"):
         named(shown, "rl-")
     with pytest.raises(StoreError, match="there is no run, sweep or suite 'nothing'"):
         named(shown, "nothing")
@@ -61,7 +61,7 @@ def test_a_folder_that_is_not_there_or_of_others_and_a_port_that_is_taken_are_na
     view("--runs", tmp_path / "nowhere").refused("there is no folder")
     (tmp_path / "mine.txt").write_text("mine")
     (tmp_path / "runs").mkdir()
-    view("--runs", tmp_path / "runs", "--export", tmp_path).refused("other things than an export")
+    view("--runs", tmp_path / "runs", "--export", tmp_path).refused("something else than an export")
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()

@@ -116,7 +116,7 @@ def test_what_is_typed_decides_and_everything_else_holds(tmp_path):
     preset.write_text("model: {kind: pretrained, path: some/model, trust_remote_code: true}")
     assert load([str(preset)], stored=STORED).config.model.trust_remote_code is True
     assert load([str(preset)], sets=[NO]).config.model.trust_remote_code is False
-    with pytest.raises(ConfigurationError, match="can't consent to that") as caught:
+    with pytest.raises(ConfigurationError, match="cannot consent to that") as caught:
         load(stored=STORED)
     assert f"--set {YES}" in caught.value.next_step
     kept = load(stored=without_consent(STORED)).config.model

@@ -157,7 +157,7 @@ def test_a_typed_value_is_read_by_the_command_or_refused(command, sets, reason):
         return
     with pytest.raises(ConfigurationError, match=reason) as refusal:
         refuse_unread(loaded, command)
-    assert f"{sets[-1].partition('=')[0]} (--set) would do nothing" in str(refusal.value)
+    assert f"{sets[-1].partition('=')[0]} (--set) has no effect" in str(refusal.value)
 
 
 @pytest.mark.parametrize(("flags", "typed", "why", "step"), [

@@ -21,10 +21,10 @@ def test_one_question_with_two_golds_is_refused(tmp_path):
     path.write_text("question,gold\n1+1=?,2\n2+2=?,4\n")
     assert loaded(path) == ["2", "4"]
     path.write_text("question,gold\n1+1=?,2\n1+1=?,3\n")
-    with pytest.raises(DataError, match="one question with two golds") as refusal:
+    with pytest.raises(DataError, match="a question with two reference answers") as refusal:
         loaded(path)
-    assert "says 2" in refusal.value.cause
-    assert "says 3" in refusal.value.cause
+    assert "has 2" in refusal.value.cause
+    assert "has 3" in refusal.value.cause
 
 
 @pytest.fixture

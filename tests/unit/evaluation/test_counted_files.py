@@ -42,7 +42,7 @@ def test_reads_samples_and_counts(name, text, tmp_path):
     ("x.csv", "problem,n,c\na,3,4\n", "line 2: problem 'a': c = 4 is more than n = 3"),
     ("x.csv", "problem,n,c\na,0,0\n", "line 2: problem 'a' has no samples"),
     ("x.csv", "problem,n,c\na,3,-1\n", "line 2: c is '-1'"),
-    ("x.csv", "problem,n,c\na,3\n", "line 2, has 2 values, and the first line names 3"),
+    ("x.csv", "problem,n,c\na,3\n", "line 2, has 2 values, but the first line has 3"),
     ("x.csv", "problem,n,c\na,3,1\na,3,1\n", "line 3: problem 'a' was counted before"),
     ("x.csv", "problem,n,c\n,3,1\n", "line 2: no 'problem'"),
     ("x.jsonl", '{"problem": "a", "correct": 1}\n{"problem": "a", "n": 3, "c": 2}\n',

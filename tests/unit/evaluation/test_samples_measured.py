@@ -128,7 +128,7 @@ def test_another_grader_judges_anew_what_was_drawn(policies, config, tmp_path, b
     judged = []
     grade_many = Grader.grade_many
     monkeypatch.setattr(
-        Grader, "grade_many", lambda self, pairs: judged.append(1) or grade_many(self, pairs)
+        Grader, "grade_many", lambda self, *given: judged.append(1) or grade_many(self, *given)
     )
     found(policies, config, tmp_path)
     assert len(built) == 2  # as before: nothing was drawn
@@ -217,5 +217,7 @@ def test_a_gold_that_is_no_answer_to_itself_is_named(tmp_path):
     path = tmp_path / "bad.jsonl"
     path.write_text(json.dumps({"question": "q", "gold": " , "}))
     config = load(sets=[f"evaluation.benchmark={path}"]).config
-    with pytest.raises(DataError, match=r"1 golds of .*bad\.jsonl are not graded right"):
+    with pytest.raises(
+        DataError, match=r"1 reference answers of .*bad\.jsonl are not graded correct"
+    ):
         load_benchmarks(config.evaluation, config.data)

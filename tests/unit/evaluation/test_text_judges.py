@@ -192,9 +192,9 @@ def test_a_reply_is_read_by_its_verdict_line_alone(reply, grade):
 
 
 @pytest.mark.parametrize(("more", "why"), [
-    (("--grade", "workings"), "no judge of texts is called 'workings'"),
-    (("--grade", ""), "no judge of texts is called ''"),
-    (("--grade", "working", "-b", "kk-generated"), "'working', where kk-generated is answered"),
+    (("--grade", "workings"), "there is no second judge 'workings'"),
+    (("--grade", ""), "there is no second judge ''"),
+    (("--grade", "working", "-b", "kk-generated"), "'working' for kk-generated"),
     (("--grade", "none.py:judge"), "there is no Python file none.py"),
     (("--grade", "mine.py:other"), "it defines judge, broken"),
     (("--grade", "working", "--temperature", "1,2"), "at one temperature"),

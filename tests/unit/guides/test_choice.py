@@ -116,14 +116,15 @@ def test_a_plug_in_has_typed_settings_like_a_built_in_guide(register):
     with pytest.raises(ConfigurationError, match=r"guide has no 'valeu'.*did you mean value"):
         load(flags={"guide": {"name": "mine"}}, sets=["guide.valeu=1.3"])
     with pytest.raises(
-        ConfigurationError, match=r"guide\.value belongs to the mine guide: add --guide mi"
+        ConfigurationError,
+        match=r"guide\.value has an effect only with the mine guide: remove it, or add --guide mi",
     ):
         load(sets=["guide.value=1.3"])
 
 
 @pytest.mark.parametrize(("kind", "complaint"), [
-    (dict, "is no subclass of sage_cli.guides.guide.Guide"),
-    (Constant(), "is no subclass of sage_cli.guides.guide.Guide"),
+    (dict, "is not a subclass of sage_cli.guides.guide.Guide"),
+    (Constant(), "is not a subclass of sage_cli.guides.guide.Guide"),
     (Unfinished, "has no q"),
     (Greedy, "needs logits_BTV, which no training has"),
     (Listing, r"needs \['token_ids_BT'\], which is no set"),

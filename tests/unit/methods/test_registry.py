@@ -76,7 +76,8 @@ def test_a_registered_method_has_its_settings(register):
     assert isinstance(rl, Scaled)
     assert rl.advantages(inputs()).tolist() == [2, 0, 0, 2, 2, 0, 0, 0, 0]
     with pytest.raises(
-        ConfigurationError, match=r"rl.scale belongs to the scaled method: add --algo scaled"
+        ConfigurationError,
+        match=r"rl.scale has an effect only with the scaled method: remove it, or add",
     ):
         load(sets=["rl.scale=2"])
     assert meant_settings("rl.scale")["rl.scale"][0].member == "scaled"

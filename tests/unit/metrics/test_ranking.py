@@ -45,7 +45,7 @@ def test_objectives_weigh_benchmarks_alike_and_match_problems_by_name():
     turned = Counts(("p1", "p0"), [4, 4], [3, 1])
     found = objective_values(PASS_1, [[{"dev": counts((4, 1), (4, 3))}], [{"dev": turned}]])
     np.testing.assert_array_equal(*found.models)
-    with pytest.raises(MetricError, match="the problems differ"):
+    with pytest.raises(MetricError, match="the sides have different problems:"):
         objective_values(PASS_1, [[{"dev": counts((4, 1))}], [{"dev": turned}]])
 
 

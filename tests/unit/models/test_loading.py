@@ -225,7 +225,7 @@ NO_MODEL = "no model can be loaded from"
     (load_model, configured(hidden_size=None), NO_MODEL),
     (load_tokenizer, overwritten("tokenizer.json", "{not json"), "no tokenizer can be loaded"),
     # Transformers alone makes up an empty Qwen2 tokenizer for such a folder
-    (load_tokenizer, lambda folder: (folder / "tokenizer.json").unlink(), "holds none of"),
+    (load_tokenizer, lambda folder: (folder / "tokenizer.json").unlink(), "contains none of"),
 ])  # fmt: skip
 def test_a_damaged_folder_is_named(copy, load, damage, cause):
     damage(copy)

@@ -99,7 +99,7 @@ def test_a_base_that_is_taken_as_it_is(runs):
     assert policy.loading == {"revision": "v1", "trust_remote_code": False}
     moved = planned_base(load(sets=[*theirs, "model.revision=v2"]).config, runs)
     assert policy.identity != moved.identity
-    with pytest.raises(ConfigurationError, match="random weights are no base"):
+    with pytest.raises(ConfigurationError, match="random weights"):
         planned_base(config("sft.enabled=false"), runs)
 
 
@@ -171,7 +171,9 @@ def test_a_child_that_meets_other_weights_of_its_parent_refuses(runs):
         pass
     require_same_parent(child, base)
     finish(parent, "trained again elsewhere")
-    with pytest.raises(StoreError, match=f"{child.id} began from weights {base.fingerprint} of"):
+    with pytest.raises(
+        StoreError, match=f"{child.id} was started from weights {base.fingerprint} of"
+    ):
         require_same_parent(child, Policy.of_run(parent))
 
 
@@ -308,7 +310,7 @@ def test_random_weights_are_no_reference(published, tmp_path):
     start = trained(
         Runs(tmp_path), scratch, lambda folder: load_model(published).save_pretrained(folder)
     )
-    with pytest.raises(ConfigurationError, match="began with random weights"):
+    with pytest.raises(ConfigurationError, match="was trained from random weights"):
         reference_policy(start, pretrained(published, FULL, BASE))
 
 

@@ -66,7 +66,7 @@ def test_somebody_elses_model_and_a_folder_that_is_none(runs, tmp_path):
     (tmp_path / "adapter" / "adapter_config.json").write_text("{}")
     assert named_policy(str(tmp_path / "adapter"), runs).run is None
     (tmp_path / "nothing").mkdir()
-    with pytest.raises(StoreError, match="holds neither a run nor a model"):
+    with pytest.raises(StoreError, match="contains neither a run nor a model"):
         named_policy(str(tmp_path / "nothing"), runs)
 
 

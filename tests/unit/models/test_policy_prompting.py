@@ -135,9 +135,9 @@ def test_names_of_the_hub_and_names_that_are_none(runs, tmp_path):
         settings("Qwen/Qwen2.5-Math-1.5B", sets=["prompt.format=plain"])
     assert "hf download Qwen/Qwen2.5-Math-1.5B" in refusal.value.next_step
     for name, cause in (
-        ("org/gone", "the folder org/gone isn't there"),
+        ("org/gone", "the folder org/gone does not exist"),
         ("gone", "there is no run 'gone'"),
-        ("runs/rl-gone", "the folder runs/rl-gone isn't there"),
+        ("runs/rl-gone", "the folder runs/rl-gone does not exist"),
     ):
         with pytest.raises(StoreError, match=cause):
             named_policy(name, runs)

@@ -53,9 +53,9 @@ def test_data_folders_are_named_by_the_environment_and_copies_are_whole(tmp_path
     aime(tmp_path)
     monkeypatch.setenv("SAGE_DATA", str(tmp_path))
     assert len(load_problems("aime", DataSection())) == 60
-    with pytest.raises(DataError, match="isn't there"):
+    with pytest.raises(DataError, match="does not exist"):
         load_problems("aime", DataSection(root=tmp_path / "elsewhere"))
-    with pytest.raises(DataError, match="aime24 has 29 problems where 30 are expected"):
+    with pytest.raises(DataError, match="aime24 has 29 problems, but 30 are expected"):
         load_problems("aime", aime(tmp_path, count_2024=29))
 
 
@@ -120,24 +120,24 @@ GOOD = '{"question": "q", "gold": "1"}\n'
 
 
 @pytest.mark.parametrize(("kind", "text", "complaint"), [
-    ("csv", 'question,gold\n"a\nb",1\nq,1,2\n', "line 4, has 3 values, and the first line nam"),
+    ("csv", 'question,gold\n"a\nb",1\nq,1,2\n', "line 4, has 3 values, but the first line has"),
     ("csv", "question,gold\nq,1\nq\n", "line 3, has 1 values"),
     ("csv", 'question,gold\nq,1\n"q,2\nr,3\n', "line 3, isn't CSV: unexpected end of data"),
     ("csv", 'question,gold\n"q" x,2\n', "line 2, isn't CSV"),
     ("csv", "question,gold,gold\nq,1,2\n", "names a column twice: question, gold, gold"),
-    ("csv", "question,gold\n\nq,\n", "line 3 has no gold answer (column gold)"),
+    ("csv", "question,gold\n\nq,\n", "line 3 has no reference answer (column gold)"),
     ("csv", "question,reply\nq,1\n", "has no column 'gold'"),
-    ("csv", "prompt,ground_truth\nq,\nr,\n", "line 2 has no gold answer (column ground_truth)"),
-    ("csv", "question,gold\n", "holds no problems"),
-    ("csv", "", "holds no problems"),
+    ("csv", "prompt,ground_truth\nq,\nr,\n", "line 2 has no reference answer (column gr"),
+    ("csv", "question,gold\n", "contains no problems"),
+    ("csv", "", "contains no problems"),
     ("jsonl", GOOD + '{"question": "q", "gold"\n', "line 2, isn't JSON"),
     ("jsonl", GOOD + "\n" + "[1]\n", "line 3, is a JSON list"),
-    ("jsonl", GOOD + '{"question": "q", "gold": null}\n', "line 2 has no gold answer (column g",),
-    ("jsonl", GOOD + '{"question": "q", "gold": " "}\n', "line 2 has no gold answer"),
+    ("jsonl", GOOD + '{"question": "q", "gold": null}\n', "line 2 has no reference answer (col"),
+    ("jsonl", GOOD + '{"question": "q", "gold": " "}\n', "line 2 has no reference answer"),
     ("jsonl", GOOD + '{"question": "", "gold": "1"}\n', "line 2 has no question (column quest"),
     ("jsonl", GOOD + '{"question": "q", "golds": "1"}\n', "did you mean 'golds'?"),
     ("jsonl", '{"qeustion": "q", "gold": "1"}\n', "did you mean 'qeustion'?"),
-    ("jsonl", "", "holds no problems"),
+    ("jsonl", "", "contains no problems"),
 ])  # fmt: skip
 def test_broken_rows_are_named_by_their_line(tmp_path, kind, text, complaint):
     path = tmp_path / f"broken.{kind}"
@@ -157,7 +157,7 @@ def test_files_that_are_none(tmp_path):
 def test_unknown_names_are_corrected():
     with pytest.raises(DataError, match="unknown benchmark 'math50'; did you mean 'math500'"):
         load_problems("aime,math50", DataSection())
-    with pytest.raises(DataError, match="no benchmark is named"):
+    with pytest.raises(DataError, match="no benchmark was given"):
         benchmark_names(" ,")
     assert benchmark_names("aime, amc23,aime") == ["aime", "amc23"]
 

@@ -103,22 +103,22 @@ def test_each_row_is_read_by_its_own_form(tmp_path, rows, problems):
 
 
 @pytest.mark.parametrize(("row", "complaint"), [
-    ({"question": "q", "gold": ["7", "seven"]}, "line 2: gold holds the list ['7', 'seven']"),
-    ({"question": "q", "gold": {"value": 7}}, "line 2: gold holds the dict {'value': 7}"),
-    ({"question": "q", "gold": [{"value": 7}]}, "gold holds the dict"),
-    ({"question": "q", "gold": [{"type": "image", "text": "7"}]}, "gold holds the dict"),
-    ({"question": "q", "gold": float("nan")}, "line 2 has no gold answer"),
-    ({"question": "q", "gold": float("inf")}, "line 2 has no gold answer"),
-    ({"question": "q", "gold": []}, "gold holds the list []"),
-    ({"question": ["a", "b"], "gold": "7"}, "line 2: question holds the list ['a', 'b']"),
-    ({"question": {"text": "a"}, "gold": "7"}, "question holds the dict {'text': 'a'}"),
-    ({"question": str([SYSTEM, USER]), "gold": "7"}, "question holds chat turns written"),
-    ({"question": json.dumps([USER]), "gold": "7"}, "question holds chat turns written"),
-    ({"question": json.dumps(shared_gpt(USER)), "gold": "7"}, "question holds chat turns written"),
-    ({"question": [SYSTEM, ANSWER], "gold": "7"}, "question holds no turn of the user"),
-    ({"question": shared_gpt(SYSTEM, ANSWER), "gold": "7"}, "question holds no turn of the user"),
+    ({"question": "q", "gold": ["7", "seven"]}, "line 2: gold is the list ['7', 'seven']"),
+    ({"question": "q", "gold": {"value": 7}}, "line 2: gold is the dict {'value': 7}"),
+    ({"question": "q", "gold": [{"value": 7}]}, "gold is the dict"),
+    ({"question": "q", "gold": [{"type": "image", "text": "7"}]}, "gold is the dict"),
+    ({"question": "q", "gold": float("nan")}, "line 2 has no reference answer"),
+    ({"question": "q", "gold": float("inf")}, "line 2 has no reference answer"),
+    ({"question": "q", "gold": []}, "gold is the list []"),
+    ({"question": ["a", "b"], "gold": "7"}, "line 2: question is the list ['a', 'b']"),
+    ({"question": {"text": "a"}, "gold": "7"}, "question is the dict {'text': 'a'}"),
+    ({"question": str([SYSTEM, USER]), "gold": "7"}, "contains chat turns that are"),
+    ({"question": json.dumps([USER]), "gold": "7"}, "contains chat turns that are"),
+    ({"question": json.dumps(shared_gpt(USER)), "gold": "7"}, "contains chat turns that are"),
+    ({"question": [SYSTEM, ANSWER], "gold": "7"}, "question contains no turn of the user"),
+    ({"question": shared_gpt(SYSTEM, ANSWER), "gold": "7"}, "question contains no turn of"),
     ({"question": [parts("What?", type="image_url", image_url="x")], "gold": "7"},
-     "line 2: question.-1.content holds the list"),
+     "line 2: question.-1.content is the list"),
 ])  # fmt: skip
 def test_what_is_no_text_is_named_by_line_and_path(tmp_path, row, complaint):
     file = written(tmp_path, {"question": "1+1=?", "gold": "2"}, row)
@@ -151,7 +151,7 @@ def test_a_turn_of_another_role_is_never_the_question(tmp_path, path):
     turns = [SYSTEM, USER, ANSWER]
     turns = shared_gpt(*turns) if path.endswith("value") else turns
     file = written(tmp_path, {"prompt": turns, "gold": "4"})
-    with pytest.raises(DataError, match=f"{path} holds no turn of the user"):
+    with pytest.raises(DataError, match=f"{path} contains no turn of the user"):
         load_problems(str(file), DataSection(), FieldsSection(question=path))
     (problem,) = load_problems(str(file), DataSection(), FieldsSection(question="prompt"))
     assert problem.question == "2+2=?"
@@ -165,7 +165,7 @@ def test_turns_left_out_and_questions_with_two_golds_are_said(tmp_path, caplog):
     rows = ({"question": "2+2=?", "gold": "4"}, {"question": "2+2=?\n", "gold": "5"})
     data = DataSection.model_validate({"rl": {"name": str(written(tmp_path, *rows))}})
     assert len(load_training_problems(data)) == 2
-    assert "one question with two golds" in caplog.text
+    assert "a question with two reference answers" in caplog.text
 
 
 @pytest.mark.parametrize(("columns", "question", "gold"), [

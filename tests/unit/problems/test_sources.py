@@ -134,7 +134,7 @@ def test_a_setting_pins_a_data_set_and_each_part_of_it(on_disk, asked, monkeypat
 def test_only_data_sets_have_revisions(name):
     data = DataSection(rl={"name": "svamp"}, revisions={name: COMMIT})
     for attempt in (load_training_problems, training_identity):
-        with pytest.raises(DataError, match=f"data.revisions names {name}"):
+        with pytest.raises(DataError, match=f"data.revisions has {name}"):
             attempt(data)
 
 

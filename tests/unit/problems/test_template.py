@@ -115,9 +115,9 @@ def test_a_system_prompt_that_is_off(off):
 
 
 @pytest.mark.parametrize(("section", "complaint"), [
-    ({"user": "What?"}, r"must hold \{question\}"),
+    ({"user": "What?"}, r"must contain \{question\}"),
     ({"format": "plain", "chat_template_kwargs": {"a": 1}}, "format 'plain' reads none"),
-    ({"format": "chat", "chat_template_kwargs": {"tokenize": True}}, "can't hold tokenize"),
+    ({"format": "chat", "chat_template_kwargs": {"tokenize": True}}, "cannot contain tokenize"),
 ])  # fmt: skip
 def test_what_no_prompt_has_is_refused(section, complaint):
     with pytest.raises(ValueError, match=complaint):

@@ -5,7 +5,15 @@ import pytest
 from matplotlib.figure import Figure as MatplotlibFigure
 
 from sage_cli.metrics import Counts, curve, paired_difference
-from sage_cli.reports.figures import Legend, _limits, draw_curves, heights, outputs, series_styles
+from sage_cli.reports.figures import (
+    Legend,
+    _limits,
+    draw_curves,
+    heights,
+    outputs,
+    series_styles,
+    without_paths,
+)
 from sage_cli.reports.tables import Estimate, by_method, seeded
 from sage_cli.settings.sampling import parse_ks
 
@@ -147,6 +155,16 @@ def test_a_difference_has_a_panel_of_its_own_below_the_curves(panels, ks, tmp_pa
     assert drawn.count("<!-- difference -->") == 1
     assert drawn.count("<!-- grpo − base -->") == panels
     assert drawn.count("<!-- k (samples per problem) -->") == panels  # below the lower one alone
+
+
+@pytest.mark.parametrize(("title", "shown"), [
+    ("AIME 2024", "AIME 2024"),
+    ("smollm2/test.jsonl", "smollm2 test"),
+    ("/data/my-set/dev.parquet, correct by mine.py:near", "my-set dev, correct by mine.py:near"),
+    ("problems.csv", "problems"),
+])  # fmt: skip
+def test_a_title_names_a_file_without_its_path(title, shown):
+    assert without_paths(title) == shown
 
 
 def test_axes_show_no_value_that_cannot_be():

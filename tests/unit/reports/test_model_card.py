@@ -117,5 +117,5 @@ def test_an_upload_is_private_and_its_failure_names_the_next_step(monkeypatch, t
     assert asked[0] == ("me/policy", {"private": True, "exist_ok": True})
     with pytest.raises(StoreError, match=r"did not take it as me/forbidden: 403 Forbidden$"):
         push(tmp_path, "me/forbidden", Silent())
-    with pytest.raises(ConfigurationError, match="is called ORG/MODEL"):
+    with pytest.raises(ConfigurationError, match="form ORG/MODEL"):
         require_hub_name("policy")

@@ -68,9 +68,9 @@ def test_the_identity_is_the_content_and_not_the_place(file, tmp_path):
     (None, "share", "there is no Python file", "file.py:function"),
     (SOURCE, "shar", "defines no 'shar'",
      "it defines sqrt, neighbour, half, share, inner, fallback, only_here, double, triple"),
-    ("def f(:", "f", "mine.py, line 1", "correct the file"),
+    ("def f(:", "f", "mine.py, line 1", "fix the file"),
     ("a = 1\nb = 1 / 0\nf = 3", "f", "ZeroDivisionError: division by zero (mine.py, line 2)",
-     "correct the file"),
+     "fix the file"),
     ("f = 3", "f", "is a int and no function", "name a function"),
 ])  # fmt: skip
 def test_what_cannot_be_used_is_named(tmp_path, text, name, says, next_step):

@@ -22,7 +22,7 @@ def test_objectives_are_sums_of_pass_at_k():
     "text", ["pass@0", "pass@", "reward", "pass@1-pass@2", "exact@1", "1e3*pass@1", "", "-1*pass@1"]
 )
 def test_what_is_no_objective_is_refused(text):
-    with pytest.raises(ValueError, match="is no objective: write pass@k, or a sum"):
+    with pytest.raises(ValueError, match="is not an objective: write pass@k, or a sum"):
         parse_objective(text)
 
 

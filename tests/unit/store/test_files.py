@@ -138,7 +138,7 @@ def test_a_file_is_whole_or_absent_and_json_is_readable_below_new_folders(tmp_pa
 @pytest.mark.parametrize("torn", [b"", b'{"a": 1', b"[1]", b'"text"', b"\xff", b"[" * 10**5])
 def test_a_torn_file_is_named_with_what_to_do(tmp_path, torn):
     (tmp_path / "a.json").write_bytes(torn)
-    with pytest.raises(StoreError, match=r"a\.json is torn or was edited: ") as caught:
+    with pytest.raises(StoreError, match=r"a\.json is corrupt or was edited: ") as caught:
         read_object(tmp_path / "a.json", "mend it")
     assert caught.value.next_step == "mend it"
 
@@ -177,11 +177,13 @@ def steps(file):
 
 
 def test_records_come_back_to_the_last_digit_and_by_step(metrics):
-    metrics.append({"step": 4, "loss": 0.1 + 0.2, "nothing": float("nan"), "missing": None})
+    undefined = {"nothing": math.nan, "rows": [{"much": math.inf}], "missing": None}
+    metrics.append({"step": 4, "loss": 0.1 + 0.2, **undefined})
     last = metrics.read()[-1]
     assert last["loss"] == 0.30000000000000004
-    assert math.isnan(last["nothing"])
-    assert last["missing"] is None
+    # JSON has no NaN, and strict readers refuse a file for one
+    assert (last["nothing"], last["rows"], last["missing"]) == (None, [{"much": None}], None)
+    assert "NaN" not in metrics.path.read_text()
     metrics.append({"step": 5, "row": 1})
     metrics.append({"step": 5, "row": 2})
     assert metrics.last(5) == [{"step": 5, "row": 1}, {"step": 5, "row": 2}]
@@ -229,7 +231,7 @@ def test_whole_records_count_and_a_torn_line_is_named_once(metrics, caplog, torn
     assert steps(metrics) == steps(metrics) == [1, 3]
     assert [record["step"] for record in metrics.last(3)] == [3]
     (said,) = caplog.messages
-    assert said == f"{metrics.path} is torn or was edited: line 2 is left out"
+    assert said == f"{metrics.path} is corrupt or was edited: line 2 is left out"
     metrics.rewind(3)
     assert metrics.path.read_bytes() == b"\n".join([first, third]) + b"\n"
 

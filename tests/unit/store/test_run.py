@@ -156,11 +156,11 @@ def test_a_torn_run_costs_itself_alone(runs, file, content, caplog):
     assert runs.latest() == other
     assert runs.children(base) == [other.id]
     (said,) = caplog.messages
-    assert f"{run.folder / file} is torn or was edited" in said
+    assert f"{run.folder / file} is corrupt or was edited" in said
     assert said.endswith(f"put a whole copy of the file there, or `sage runs remove {run.id}`")
 
     assert (run.status, run.finished, run.begun) == ("torn", False, True)
-    with pytest.raises(StoreError, match=rf"{file} is torn"):
+    with pytest.raises(StoreError, match=rf"{file} is corrupt"):
         run.require_whole()
     runs.remove(runs.find(run.id))
     assert runs.all() == [base, other]
@@ -184,10 +184,10 @@ def test_find_by_id_part_or_folder(runs):
         with pytest.raises(StoreError) as caught:
             runs.find(text)
         assert caught.value.cause == (
-            f"'{text}' fits 2 runs: {first.id} (finished, {when[0]}), "
+            f"'{text}' matches 2 runs: {first.id} (finished, {when[0]}), "
             f"{second.id} (failed, {when[1]})"
         )
-        assert caught.value.next_step == "name one of them by more of its id"
+        assert caught.value.next_step == "type more of its ID"
     with pytest.raises(StoreError, match="there is no run 'rl-dapo-brnch-aaaa1111'") as caught:
         runs.find("rl-dapo-brnch-aaaa1111")
     assert caught.value.next_step == f"did you mean {first.id}?"
@@ -217,7 +217,9 @@ def test_latest_is_finished_and_no_trial(runs):
 def test_remove_refuses_parents_and_runs_at_work(runs):
     base = made(runs, kind="sft", identity="1" * 8)
     trained = made(runs, identity="2" * 8, parent=base.id)
-    with pytest.raises(StoreError, match=f"{base.id} is the parent of {trained.id}"):
+    with pytest.raises(
+        StoreError, match=f"{base.id} cannot be removed, because it is the parent of {trained.id}"
+    ):
         runs.remove(base)
     for name in (".lock", LAUNCHER):
         with writer(trained.folder, name), pytest.raises(StoreError, match="being written"):
@@ -381,7 +383,7 @@ def test_a_torn_file_is_named_once_and_replaced_and_others_count(run, torn, capl
     for _ in range(2):
         assert set(evaluation_figures(run)) == {f"eval/amc23/{name}" for name in over(40, 8)}
     (said,) = caplog.messages
-    assert f"{path} is torn or was edited" in said
+    assert f"{path} is corrupt or was edited" in said
     assert said.endswith("remove it, and evaluate again")
     assert record_evaluation(run, "aime", over(3, 4))
     assert evaluation_figures(run)["eval/aime/problems"] == 3

@@ -331,7 +331,7 @@ def test_stray_files_are_named_once_and_passed_over(samples, caplog):
         writer.add(completion("a", 0))
     damaged = put(samples, completion("a", 1))
     damage(damaged)
-    with pytest.raises(StoreError, match="torn or was altered"):
+    with pytest.raises(StoreError, match="corrupt or was edited:"):
         list(again(samples).completions())
     assert caplog.messages == [f"{damaged} is damaged: its samples count as missing"]
     caplog.clear()

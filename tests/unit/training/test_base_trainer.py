@@ -460,7 +460,7 @@ def test_an_error_of_the_first_save(bench, configure, monkeypatch, number, kind)
     with pytest.raises(kind) as caught:
         bench.run(configure(rl={"steps": 1}))
     if kind is TrainingError:  # the disk is full, and nothing was saved before
-        assert caught.value.next_step == "make room and run the same command again"
+        assert caught.value.next_step == "free some space and run the same command again"
         assert list((bench.folder / "run/checkpoints").iterdir()) == []
 
 

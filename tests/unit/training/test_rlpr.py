@@ -156,5 +156,5 @@ def test_the_start_is_kept_in_checkpoints_alone(bench, configure):
 def test_an_empty_gold_is_refused_before_anything_is_trained(bench, configure):
     (text, problem), *others = PROMPTS
     empty = [(text, replace(problem, gold=" ")), *others]
-    with pytest.raises(DataError, match=f"problem {problem.id} has an empty gold"):
+    with pytest.raises(DataError, match=f"problem {problem.id} has an empty reference answer,"):
         bench.run(configure(rl=RL), prompts=empty)

@@ -352,7 +352,7 @@ def test_a_job_whose_work_is_done_is_ended(tmp_path, ears, when, monkeypatch):
 
 def test_a_torn_list_of_jobs_is_named(tmp_path, ears):
     Path(tmp_path / "jobs.json").write_text('{"12": ')
-    with pytest.raises(Exception, match=r"jobs\.json is torn or was edited"):
+    with pytest.raises(Exception, match=r"jobs\.json is corrupt or was edited"):
         TaskQueue(LocalExecutor(1), tmp_path, 1, ears)
 
 

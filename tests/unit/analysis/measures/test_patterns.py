@@ -82,7 +82,7 @@ def test_no_right_solution_leaves_frequencies_undefined(tmp_path):
 @pytest.mark.parametrize(("text", "said"), [
     ("one: [unclosed, '(']", r"pattern 'one' can't be read: \("),
     ("one: 'of the form'", "pattern 'one' must be a list of expressions"),
-    ("", "names no patterns"),
+    ("", "contains no patterns"),
 ])  # fmt: skip
 def test_a_file_that_cannot_be_read_is_refused(tmp_path, text, said):
     path = tmp_path / "mine.yaml"

@@ -92,5 +92,5 @@ def test_by_hand():
 
 def test_a_run_without_a_ledger_is_named():
     bare = TrainedRun("sft-1", [{"step": 1}], ledger=LEDGER_SCHEMA.empty_table())
-    with pytest.raises(StoreError, match="sft-1 has no ledger"):
+    with pytest.raises(StoreError, match="sft-1 has no rollout log"):
         training(Inputs(trained={"sft": bare}))

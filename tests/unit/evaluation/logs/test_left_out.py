@@ -80,6 +80,21 @@ def test_a_mixture_of_ids_asks_for_the_column_of_the_problem(tmp_path, ids, ques
     assert len(by_question) == len(set(questions.split()))
 
 
+def test_items_with_one_stem_and_ids_of_their_own_are_not_merged(tmp_path):
+    """Ten of thirty rows share a stem and the letter of the gold; the file lacks the choices."""
+    row = {"completion": "A", "gold": "A"}
+    made = [
+        {**row, "id": n, "question": STEM if n < 10 else f"Question {n}", "correct": n % 2 == 0}
+        for n in range(30)
+    ]
+    file = rows(tmp_path / "a.jsonl", *made)
+    with pytest.raises(DataError, match="some ids share a question and its gold"):
+        counts(file)
+    found, notes = counts(file, fields={"problem": "id"})
+    assert (len(found), sum(c for _, c in found.values())) == (30, 15)
+    assert "10 problems share question, choices and gold with another" in notes
+
+
 @pytest.mark.parametrize("write", ["inspect", "lm-eval", "lighteval", "jsonl"])
 def test_choices_belong_to_the_question(tmp_path, write):
     """Two problems with one stem and one letter as gold, one of them answered correctly."""

@@ -12,7 +12,13 @@ from sage_cli.evaluation.file_judge import grading_settings
 from sage_cli.evaluation.logs.lighteval import _correct
 from sage_cli.evaluation.logs.log import Reading
 from sage_cli.evaluation.logs.problems import gather
-from sage_cli.evaluation.logs.registry import detect_program, read_log
+from sage_cli.evaluation.logs.registry import (
+    detect_program,
+    program_titles,
+    programs,
+    read_log,
+)
+from sage_cli.evaluation.logs.source import Source
 from sage_cli.models.policy import NO_GOLD
 
 WRITTEN = Path(__file__).resolve().parents[3] / "data/imported"
@@ -97,7 +103,7 @@ def test_a_filter_of_lm_eval_is_a_score_and_other_rows_are_named(tmp_path):
         read_log(file, Reading("acc"))
     of_filter = {**ROW, "filter": "strict"}  # the other one is of no filter: not asked for
     file = rows(tmp_path / "s.jsonl", of_filter, {"doc_id": 1, "foo": 2}, of_filter)
-    with pytest.raises(DataError, match=r"line 2 is no row of lm-eval's samples"):
+    with pytest.raises(DataError, match=r"line 2 is not a row of lm-eval's samples"):
         read_log(file)
 
 
@@ -110,7 +116,7 @@ def test_a_score_beside_0_and_1_is_no_verdict(tmp_path, value):
         "exact_match,none", [True, True],
     )  # fmt: skip
     assert found.notes == (f"scores not taken: bleu,none (no verdict: {value})",)
-    with pytest.raises(DataError, match=r"bleu,none is .* neither right nor wrong"):
+    with pytest.raises(DataError, match=r"bleu,none is .* neither correct nor wrong"):
         read_log(file, Reading("bleu,none"))
     alone = rows(tmp_path / "a.jsonl", {**row, "metrics": ["bleu"], "bleu": value})
     assert [sample.correct for sample in read_log(alone).samples] == [None]
@@ -157,7 +163,7 @@ def test_a_sample_may_lack_a_verdict_if_it_has_a_gold(tmp_path):
     file = rows(tmp_path / "s.jsonl", row)
     assert [one.correct for one in read_log(file).samples] == [None]
     file = rows(tmp_path / "mine.jsonl", {"question": "q", "completion": "a"})
-    with pytest.raises(DataError, match="neither a verdict nor a gold"):
+    with pytest.raises(DataError, match="neither a verdict nor a reference answer"):
         gather(read_log(file), file)
 
 
@@ -251,8 +257,8 @@ def test_a_row_that_is_none_is_named(tmp_path, row, why):
 
 
 @pytest.mark.parametrize(("second", "why"), [
-    ({"problem": "1", "question": "q", "gold": "5"}, "two questions or two golds"),
-    ({"problem": "2", "question": "q", "gold": "5"}, "one question with two golds"),
+    ({"problem": "1", "question": "q", "gold": "5"}, "different questions or reference answers"),
+    ({"problem": "2", "question": "q", "gold": "5"}, "a question with two reference answers"),
     ({"problem": "2", "question": " ", "gold": "5"}, "has no question"),
 ])  # fmt: skip
 def test_contradictions_are_named(tmp_path, second, why):
@@ -296,6 +302,28 @@ def test_damaged_unfinished_and_unknown_forms_are_named(tmp_path):
         read_log(file)
     for values, begins in (([{"foo": 1}], "foo"), ([], "nothing")):
         with pytest.raises(
-            DataError, match=rf"a\.jsonl has the form of no .* begins with {begins}"
+            DataError, match=rf"a\.jsonl does not have the form of any .* begins with {begins}"
         ):
             read_log(rows(tmp_path / "a.jsonl", *values))
+
+
+@pytest.mark.parametrize(("name", "row"), [
+    ("lm-eval", ROW),
+    ("lighteval", {"doc": {}, "model_response": {}, "metric": {}}),
+    ("verl", {"input": "q", "output": "a", "gts": "4", "score": 1, "step": 0}),
+    ("trl", {"step": 1, "prompt": "q", "completion": "a", "accuracy": 1, "advantage": 0}),
+    ("verifiers", {"example_id": 0, "prompt": "q", "completion": "a", "answer": 1, "reward": 1}),
+    ("open-instruct", {"prompt_idx": 0, "prompt_tokens": [], "response_tokens": [], "reward": 1}),
+    ("openai-batch", {"id": "r", "custom_id": "q", "response": {}, "error": None}),
+    ("jsonl", {"problem": 1, "question": "q", "completion": "a", "correct": True}),
+])  # fmt: skip
+def test_a_row_is_of_one_program(tmp_path, name, row):
+    source = Source(rows(tmp_path / "a.jsonl", row))
+    assert [program.name for program in programs() if program.recognise(source)] == [name]
+
+
+def test_every_program_is_described():
+    assert len(programs()) == 9
+    for program in programs():
+        assert all((program.title, program.file, program.sample, program.verdict))
+    assert program_titles().endswith(" or verl")

@@ -96,7 +96,7 @@ def test_a_machine_is_divided(
 def test_more_than_the_machine_has(machine_of, tmp_path, gpus, settings, processes, wanted):
     machine_of(16, gpus)
     workers, each, needed = wanted
-    said = f"workers={workers} with executor.gpus={each} needs {needed} GPUs, and this machine has"
+    said = f"workers={workers} with executor.gpus={each} needs {needed} GPUs, but this machine has"
     with pytest.raises(ConfigurationError, match=f"{said} {gpus}") as refused:
         build_executor(ExecutorSection(**settings), folder=tmp_path, processes=processes)
     assert "--workers" in refused.value.next_step

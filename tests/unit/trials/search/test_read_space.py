@@ -171,12 +171,12 @@ def test_a_file_has_all_that_the_line_has(file):
 
 
 @pytest.mark.parametrize(("text", "said"), [
-    ("tau=", "'tau=' is no parameter of a space"),
-    ("=", "'=' is no parameter of a space"),
-    (",=1", "'=1' is no parameter of a space"),
-    ("tau=1:2,0.3", "'0.3' is no parameter of a space"),
-    ("tau=1|2 if algo", "'tau=1|2 if algo' is no parameter of a space"),
-    ("tau=0.2:0.8:lgo", "'lgo' is neither (did you mean log?)"),
+    ("tau=", "'tau=' is not a parameter of a space"),
+    ("=", "'=' is not a parameter of a space"),
+    (",=1", "'=1' is not a parameter of a space"),
+    ("tau=1:2,0.3", "'0.3' is not a parameter of a space"),
+    ("tau=1|2 if algo", "'tau=1|2 if algo' is not a parameter of a space"),
+    ("tau=0.2:0.8:lgo", "low:high:int (did you mean log?)"),
     ("tau=0.8:0.2", "tau: a range goes from a lower to a higher number, and 0.8:0.2 doesn't"),
     ("tau=0:1:log", "tau: a logarithmic range starts above 0, not at 0"),
     ("steps=0.5:3", "steps: a range of whole numbers begins and ends with one, not as 0.5:3"),
@@ -200,7 +200,7 @@ def test_lines_that_are_no_space(text, said):
 
 
 @pytest.mark.parametrize(("text", "said"), [
-    ("- tau", "its top level must be names"),
+    ("- tau", "its top level must be sections,"),
     ("guide: branch", "'parameters' is missing"),
     ("guide: [branch]", "needs guide ['branch']"),
     ("parameters: {}", "parameters is {}"),

@@ -144,5 +144,5 @@ def test_some_methods_alone_bring_what_is_declared_about_them(tmp_path):
     assert suite.claims == ("a > b at pass@1",)
     assert suite.against == ("b",)
     assert [one.methods for one in suite.analyses] == [()]
-    with pytest.raises(ConfigurationError, match="has no method 'd'"):
+    with pytest.raises(ConfigurationError, match="has no arm 'd'"):
         suite.only(["d"])
