@@ -125,6 +125,10 @@ class Method(Extensible):
     stop_when_stuck: bool = Field(True, json_schema_extra=COSMETIC)
     """Whether to stop, instead of only warning, when nearly all completions are truncated or nearly
     all groups have equal rewards."""
+    preflight: bool = Field(True, json_schema_extra=COSMETIC)
+    """Whether the first completions and log-probabilities are judged before the first update. It
+    stops a run whose answers cannot be read, unless `rl.stop_when_stuck` is false, or whose
+    log-probabilities are not the model's. `off` trains without a look."""
     seed: int = 3407
     """Training seed: it decides the order of the problems and the sampling of completions."""
 

@@ -74,6 +74,14 @@ def warn_once(text: str) -> None:
     log.warning("%s", text)
 
 
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _without_nan(each) for key, each in value.items()}
+    return [_without_nan(each) for each in value] if isinstance(value, list | tuple) else value
+
+
 def json_text(value: Any) -> str:
     """Return `value` as indented JSON with a newline.
 
@@ -297,8 +305,9 @@ class MetricsFile:
         self._sealed = sealed
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """Write one record as one line and flush it.
+        """Write one record as one line and flush it; a number that isn't finite is null.
 
+        JSON has neither NaN nor infinity, and strict readers refuse the whole file for one.
         Raises StoreError if that fails, or if another process has taken the run over.
         """
         if self._lease is not None:
@@ -306,7 +315,7 @@ class MetricsFile:
         with storing(self.path.parent):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("a", encoding="utf-8") as handle:
-                handle.write(json.dumps(record, allow_nan=True) + "\n")
+                handle.write(json.dumps(_without_nan(record), allow_nan=False) + "\n")
 
     def read(self) -> list[dict[str, Any]]:
         """Return all whole records in order; torn lines are left out with one warning.

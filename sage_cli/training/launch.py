@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import timedelta
@@ -16,6 +17,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO
+
+from rich.markup import escape
 
 from sage_cli.config.consent import typed_again
 from sage_cli.config.schema import SageConfig, unfit_for
@@ -296,7 +299,24 @@ def train_together(
         # the first of the processes mirrors the run
         silent = TrackingSection(wandb="off")
         watch = stack.enter_context(watched(run, silent, "rl", progress, shown))
-        run_together(command, rl.processes, run, watch.on_step, rl.steps_per_batch)
+        said = False
+
+        def hear(record: Mapping[str, Any]) -> None:
+            nonlocal said
+            if not said:  # its first processes' words are in their log
+                said = True
+                repeat_preflight(run.manifest.get("preflight") or {}, progress)
+            watch.on_step(record)
+
+        run_together(command, rl.processes, run, hear, rl.steps_per_batch)
+
+
+def repeat_preflight(facts: Mapping[str, Any], progress: Progress) -> None:
+    """Say what the preflight of launched processes has found, which they write to a file."""
+    for line in facts.get("said", ()):
+        progress.say(escape(line))
+    for finding in facts.get("findings", ()):
+        warnings.warn(f"{finding['cause']}: {finding['remedy']}", stacklevel=2)
 
 
 def launch_command(

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -33,6 +33,7 @@ from sage_cli.progress import Progress
 from sage_cli.sampling.sampler import SamplingParameters, Stopping, eos_ids
 from sage_cli.settings.inputs import PretrainedModel
 from sage_cli.settings.sampling import RolloutSection, VllmRolloutSection
+from sage_cli.settings.training import GRADE
 from sage_cli.store.run import Run
 from sage_cli.store.sample_parts import Completion
 from sage_cli.training.base_trainer import (
@@ -47,6 +48,7 @@ from sage_cli.training.base_trainer import (
 )
 from sage_cli.training.checkpoints import prepare_resume, step_of
 from sage_cli.training.launch import join_processes, world_size
+from sage_cli.training.preflight import Format, Preflight
 from sage_cli.training.reference import ReferenceCompletions
 from sage_cli.training.rewards import paid_rewards
 from sage_cli.training.rollouts import (
@@ -92,7 +94,7 @@ class RlInputs:
     sample: SampleRollouts | None = None
 
 
-def train(training: Training, run: Run, watch: Watch | None, _progress: Progress) -> None:
+def train(training: Training, run: Run, watch: Watch | None, progress: Progress) -> None:
     """Train on rewarded rollouts, alone or as one of several processes.
 
     Of several only the first has a `watch`. Leaves the policy in `run.model`.
@@ -130,14 +132,43 @@ def train(training: Training, run: Run, watch: Watch | None, _progress: Progress
                 rollout_parameters(config.rollout, template), config.rl.seed, tokenizer
             ),
         )
-        train_rl(config, inputs, run, watch.on_step if watch else _nobody)
+        looked = preflight_of(config, template, run, progress.say, by_sft=start.run is not None)
+        train_rl(config, inputs, run, watch.on_step if watch else _nobody, looked)
+
+
+def preflight_of(
+    config: SageConfig,
+    template: PromptTemplate,
+    run: Run,
+    say: Callable[[str], None],
+    *,
+    by_sft: bool,
+) -> Preflight | None:
+    """Return what looks at the run's first completions; None where `rl.preflight` is off."""
+    rl = _online(config)
+    if not rl.preflight:
+        return None
+    prompt = config.prompt
+    form = Format(
+        prompt.format, prompt.answer_open, prompt.answer_close, by_sft, config.rollout.max_tokens
+    )
+    reads = any(reward.name == GRADE and reward.weight for reward in rl.rewards)
+    parameters = rollout_parameters(config.rollout, template)
+    may_stop = reads and rl.stop_when_stuck
+    return Preflight(form, parameters, may_stop=may_stop, say=say, note=run.note)
 
 
 def _nobody(*_: Any) -> None:
     """Hears the steps and validations of a process that isn't watched."""
 
 
-def train_rl(config: SageConfig, inputs: RlInputs, run: Run, on_step: OnStep) -> None:
+def train_rl(
+    config: SageConfig,
+    inputs: RlInputs,
+    run: Run,
+    on_step: OnStep,
+    preflight: Preflight | None = None,
+) -> None:
     """Train `inputs.model` in place and leave it in `run.model`; an interrupted run is resumed.
 
     `on_step` hears each optimiser step's record, after it is in metrics.jsonl. Raises Interrupted
@@ -153,7 +184,7 @@ def train_rl(config: SageConfig, inputs: RlInputs, run: Run, on_step: OnStep) ->
     # TRL loads the reference itself
     reference = verify_weights(inputs.reference) if inputs.reference else nullcontext()
     with as_launched(), engine, memory_explained(LOADING, run), reference:
-        trainer = build_trainer(config, inputs, run, on_step)
+        trainer = build_trainer(config, inputs, run, on_step, preflight)
     # a checkpoint inside a generation batch would lose the batch's other completions
     period, need = config.rl.steps_per_batch, memory_need(config)
     trainer.step_began = perf_counter()
@@ -168,7 +199,13 @@ def memory_need(config: SageConfig) -> MemoryNeed:
     return MemoryNeed(use, "rl.micro_batch or rollout.max_tokens")
 
 
-def build_trainer(config: SageConfig, inputs: RlInputs, run: Run, on_step: OnStep) -> SageTrainer:
+def build_trainer(
+    config: SageConfig,
+    inputs: RlInputs,
+    run: Run,
+    on_step: OnStep,
+    preflight: Preflight | None = None,
+) -> SageTrainer:
     """Return the trainer that `train_rl` runs, ready to train; `auto` engines are settled."""
     rl, tracking, problems = _online(config), config.tracking, [p for _, p in inputs.prompts]
     arguments = grpo_arguments(config, run.checkpoints, processes=world_size())
@@ -203,6 +240,7 @@ def build_trainer(config: SageConfig, inputs: RlInputs, run: Run, on_step: OnSte
         writer=StepWriter(run, tracking, on_step, stop_when_stuck=rl.stop_when_stuck),
         stopping=stopping,
         validator=inputs.validator,
+        preflight=preflight,
         noted=Noted([problem.id for problem in problems], hooks.reward, run.ledger, kept),
         sample=inputs.sample if config.rollout.backend == "builtin" else None,
         model=inputs.model,

@@ -31,6 +31,7 @@ from sage_cli.store.files import read_object, write_json
 from sage_cli.training.base_trainer import SealedCheckpoints
 from sage_cli.training.guided_trainer import GuidedGRPOTrainer
 from sage_cli.training.passes import Pass, Purpose, regrouped
+from sage_cli.training.preflight import Preflight
 from sage_cli.training.reference import (
     MovingReference,
     ReferenceCompletions,
@@ -90,12 +91,13 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         writer: StepWriter,
         stopping: Stopping | None,
         validator: Validator | None,
+        preflight: Preflight | None = None,
         **arguments: Any,
     ) -> None:
         self.rl, self.hooks, self.paid = rl, hooks, paid
         self.reference_completions, self.sample_rollouts = reference_completions, sample
         self.noted, self.writer, self.validator = noted, writer, validator
-        self.stopping = stopping
+        self.stopping, self.preflight = stopping, preflight
         self.keeps_old_entropy = rl.reads_old_entropy and rl.steps_per_batch > 1
         self.phases = Phases()
         self.now = Rollouts()
@@ -143,6 +145,8 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         # chosen: TRL is given those completions in place of new ones
         rows, beforehand = self.hooks.sample(self, inputs)
         now = self.score_rows(rows, beforehand)
+        if self.preflight is not None:
+            self.preflight.look(self, now)
         if self.state.global_step == 0:
             check_reference(self, now.batch, self.anchor.reference)
         if self.rl.computed_by_trl is None:
@@ -228,8 +232,23 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         texts = sampled[COMPLETION_TEXTS]
         with self.phases.during("grade"):
             statuses = self.hooks.reward.grade([row["gold"] for row in rows], texts)
+        if self.preflight is not None:
+            # dynamic sampling replaces some of them, so what is judged is what was sampled first
+            self.preflight.look_at_answers(self, rows, sampled)
         right_PN: Tensor = self._gather_statuses(statuses).eq(_RIGHT)
         return right_PN
+
+    def sample_aside(self, prompts: Sequence[str]) -> tuple[list[Ids], list[str]]:
+        """Return completions, as ids and texts, that are counted nowhere and not trained on."""
+        ids = self._tokenize_prompts(list(prompts))[0]
+        if self.sample_rollouts is None:
+            sampled, _ = self._generate_single_turn(ids, None, {}, 1)  # one completion each
+        else:
+            model = self.accelerator.unwrap_model(self.model_wrapped)
+            with self.accelerator.autocast():
+                aside = f"aside:{self.accelerator.process_index}"
+                sampled = self.sample_rollouts(model, ids, aside, 0)
+        return sampled, self.processing_class.batch_decode(sampled, skip_special_tokens=True)
 
     def _tokenize_prompts(self, prompts: list[str]) -> tuple[list[list[int]], None, dict[str, Any]]:
         """Return ids of prompts, which have already what a tokenizer would put before them."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DivergedError, StoreError
 from sage_cli.evaluation.benchmarks import grader_for
+from sage_cli.grading.grades import STATUSES
 from sage_cli.methods.method import Method
 from sage_cli.models.policy import Policy, named_policy
 from sage_cli.problems.load import load_training_problems
@@ -227,7 +228,9 @@ def pool_facts(config: SageConfig, root: Path) -> dict[str, str]:
 
 
 STUCK_SHARE = 0.95
-WARN_AFTER_STEPS, STOP_AFTER_STEPS = 10, 20
+STOP_AFTER_STEPS = 20
+
+UNREADABLE = "grade/unparseable"
 
 _WATCHED_SHARES = {
     "completions/clipped": (
@@ -238,15 +241,25 @@ _WATCHED_SHARES = {
         "groups had only equal rewards, so that there was nothing to learn from",
         "use easier or harder problems, more rollouts per prompt, or --algo dapo",
     ),
+    UNREADABLE: (
+        "completions had no readable answer",
+        "see `sage samples show RUN --training`, and compare the texts with prompt.format",
+    ),
 }
+
+
+def _unreadable_share(record: Mapping[str, Any]) -> float:
+    """Return the share of a step's completions whose answer can't be read."""
+    graded = sum(record.get(f"grade/{status}", 0) for status in STATUSES)
+    return float(record.get(UNREADABLE, 0) / graded) if graded else 0.0
 
 
 class Safeguards:
     """Watches the records of one training.
 
-    A warning after 10 steps in a row with at least 95% clipped completions or groups of equal
-    rewards, a stop after 20; a stop at once when loss or gradient norm isn't finite. With
-    `stop=False` only warnings.
+    A warning at the first of some steps in a row with at least 95% clipped or unreadable
+    completions or groups of equal rewards, since a step may take minutes; a stop after 20 of them.
+    A stop at once when loss or gradient norm isn't finite. With `stop=False` only warnings.
     """
 
     def __init__(self, *, stop: bool) -> None:
@@ -255,8 +268,9 @@ class Safeguards:
 
     def count(self, record: Mapping[str, Any]) -> None:
         """Count a step, one of an earlier session too, without complaint."""
+        shares = {**record, UNREADABLE: _unreadable_share(record)}
         for key in _WATCHED_SHARES:
-            stuck = record.get(key, 0.0) >= STUCK_SHARE
+            stuck = shares.get(key, 0.0) >= STUCK_SHARE
             self._stuck_steps[key] = self._stuck_steps[key] + 1 if stuck else 0
 
     def check(self, record: Mapping[str, Any]) -> None:
@@ -271,9 +285,12 @@ class Safeguards:
                 )
         for key, (problem, advice) in _WATCHED_SHARES.items():
             steps = self._stuck_steps[key]
-            if steps in (WARN_AFTER_STEPS, STOP_AFTER_STEPS):
+            if steps == 1:
+                cause = f"at step {record['step']} at least {STUCK_SHARE:.0%} of the {problem}"
+                self._complain(cause, advice, final=False)
+            elif steps == STOP_AFTER_STEPS and key != UNREADABLE:
                 cause = f"for {steps} steps at least {STUCK_SHARE:.0%} of the {problem}"
-                self._complain(cause, advice, final=steps == STOP_AFTER_STEPS)
+                self._complain(cause, advice, final=True)
 
     def _complain(self, cause: str, advice: str, *, final: bool) -> None:
         if final and self.stop:

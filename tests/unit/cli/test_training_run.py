@@ -26,6 +26,7 @@ SETTINGS = {
     "data.arithmetic.phases": [{"share": 1.0, "mix": {"D": 1}}],
     "sft.steps": 20, "sft.batch_size": 4, "sft.max_length": 48, "rl.steps": 1,
     "rl.prompts_per_step": 2, "rl.rollouts_per_prompt": 2, "rollout.max_tokens": 8,
+    "rl.stop_when_stuck": "false",
     "sampling.max_tokens": 8, "evaluation.samples": 2, "evaluation.k": "1,2",
     "grading.workers": 1,
 }  # fmt: skip

@@ -65,6 +65,7 @@ COSMETIC = {
     "model.allow_lost_updates", "data.root", "sft.save_every", "sft.save_minutes",
     "rl.gradient_checkpointing", "rl.compat", "rl.save_every", "rl.save_minutes",
     "rl.keep_checkpoints", "rl.accelerate", "rl.allow_template_mismatch", "rl.stop_when_stuck",
+    "rl.preflight",
     "rollout.vllm.max_model_len", "rollout.vllm.memory_share", "rollout.vllm.sleep",
     "rollout.vllm.server_url", "rollout.vllm.server_model", "rollout.vllm.server_timeout_s",
     "rollout.vllm.server_group_port", "sampling.backend", "sampling.batch_rows", "sampling.servers",

@@ -128,7 +128,7 @@ def test_another_grader_judges_anew_what_was_drawn(policies, config, tmp_path, b
     judged = []
     grade_many = Grader.grade_many
     monkeypatch.setattr(
-        Grader, "grade_many", lambda self, pairs: judged.append(1) or grade_many(self, pairs)
+        Grader, "grade_many", lambda self, *given: judged.append(1) or grade_many(self, *given)
     )
     found(policies, config, tmp_path)
     assert len(built) == 2  # as before: nothing was drawn

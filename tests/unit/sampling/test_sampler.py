@@ -219,7 +219,7 @@ def test_unknown_backends_and_what_is_no_sampler_are_refused_by_name(monkeypatch
     with pytest.raises(ConfigurationError, match=r"sampler 'echo' \(package:list\) makes a list"):
         build_sampler(setup(Path("anywhere"), SamplingSection(backend="echo")))
     registered(monkeypatch, Echo)
-    known = "known: auto, transformers, vllm, server, echo"
+    known = "known: auto, builtin, vllm, server, echo"
     with pytest.raises(ValueError, match=f"unknown sampler 'vlm'; {known}"):
         SamplingSection(backend="vlm")
 

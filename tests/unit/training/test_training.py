@@ -1,6 +1,7 @@
 """Warnings, then a stop with the reason."""
 
 import math
+import warnings
 
 import pytest
 
@@ -15,20 +16,33 @@ def record(step, **changed):
 
 
 @pytest.mark.parametrize("key", ["completions/clipped", "groups/zero_variance"])
-def test_warns_after_ten_stuck_steps_and_stops_after_twenty(key):
+def test_warns_at_the_first_stuck_step_and_stops_after_twenty(key):
     safeguards = Safeguards(stop=True)
-    for step in range(9):
-        safeguards.check(record(step, **{key: 0.95}))
-    with pytest.warns(UserWarning, match="for 10 steps at least 95%"):
-        safeguards.check(record(9, **{key: 1.0}))
-    for step in range(10, 19):
-        safeguards.check(record(step, **{key: 1.0}))
+    safeguards.check(record(0, **{key: 0.94}))
+    with pytest.warns(UserWarning, match="at step 1 at least 95% of the"):
+        safeguards.check(record(1, **{key: 0.95}))
+    for step in range(2, 20):
+        safeguards.check(record(step, **{key: 1.0}))  # said once
     with pytest.raises(TrainingError, match="for 20 steps"):
-        safeguards.check(record(19, **{key: 1.0}))
+        safeguards.check(record(20, **{key: 1.0}))
+
+
+def test_unreadable_answers_are_warned_of_at_the_first_step_and_stop_nothing():
+    """19 of 20 completions are 95%."""
+    safeguards = Safeguards(stop=True)
+    stuck = record(1, **{"grade/unparseable": 19, "grade/wrong": 1})
+    with pytest.warns(UserWarning, match="at step 1 at least 95% of the completions had no read"):
+        safeguards.check(stuck)
+    for step in range(2, 40):
+        safeguards.check({**stuck, "step": step})
+    safeguards.check(record(40, **{"grade/unparseable": 18, "grade/wrong": 2}))
+    with pytest.warns(UserWarning, match="at step 41"):
+        safeguards.check({**stuck, "step": 41})
 
 
 def test_one_good_step_starts_the_count_again():
     safeguards = Safeguards(stop=True)
+    warnings.simplefilter("ignore")
     for step in range(200):
         stuck = 0.94 if step % 9 == 8 else 1.0
         safeguards.check(record(step, **{"completions/clipped": stuck}))

@@ -52,7 +52,15 @@ function summary(found) {
     h("dl", { class: "facts" }, facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, typeof value === "string" ? visible(value) : value)))),
     about.command ? h("div", { class: "command" }, h("code", {}, visible(about.command)), h("button", { type: "button", class: "small", onclick: () => navigator.clipboard?.writeText(about.command) }, "Copy")) : null,
     about.error ? notice(about.error, null, "bad") : null,
+    about.preflight ? preflight(about.preflight) : null,
   ];
+}
+
+function preflight(facts) {
+  const findings = facts.findings || [], said = facts.said || [];
+  return [
+    findings.map((finding) => notice(finding.cause, finding.remedy, finding.stops ? "bad" : "warn")),
+    said.length ? h("details", { id: "preflight" }, h("summary", {}, "Before the first update"), said.map((line) => h("p", {}, visible(line)))) : null];
 }
 
 function made(found) {

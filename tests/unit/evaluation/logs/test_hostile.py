@@ -56,10 +56,6 @@ def eval_of_lists():
     return packed(one=lists())
 
 
-def eval_of_a_text():
-    return packed(one='"' + "a" * 600_000_000 + '"')
-
-
 def gzip_of_lists():
     return gzip.compress(json.dumps({**ROW, "x": 0}).replace("0", lists()).encode(), 5)
 
@@ -69,7 +65,7 @@ def zstd_of_rows():
 
 
 BOMBS = {
-    "lists.eval": eval_of_lists, "text.eval": eval_of_a_text, "lists.jsonl.gz": gzip_of_lists,
+    "lists.eval": eval_of_lists, "lists.jsonl.gz": gzip_of_lists,
     "rows.jsonl.zst": zstd_of_rows,
 }  # fmt: skip
 

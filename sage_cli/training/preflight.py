@@ -1,0 +1,628 @@
+"""Looks at a run's first completions before the first update, for what would waste the run.
+
+A run whose answers nobody can read, or whose log-probabilities are of another distribution than its
+samples, trains without an error and without a use. Both show in the first generation batch, which
+is sampled anyway.
+"""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from accelerate.utils import gather_object
+from rich.markup import escape
+from torch import Tensor
+
+from sage_cli.errors import TrainingError
+from sage_cli.methods.hooks import Generated, Rollouts, Row, share_of
+from sage_cli.methods.rollout_batch import RolloutBatch, rows_of, whole_texts
+from sage_cli.sampling.decoder import kept_weights
+from sage_cli.sampling.sampler import SamplingParameters
+from sage_cli.training.step_record import COMPLETION_IDS, COMPLETION_TEXTS
+
+ENOUGH = 64
+"""Completions without a readable answer that stop a run: of a policy that is readable in one case
+of ten, 64 completions are all unreadable in one run of 850 (0.9^64), and 8 in 43% of runs."""
+LOW_SHARE = 0.5
+"""A share of readable answers below which a run is warned of."""
+CUT_SHARE = 0.5
+"""A share of completions that are cut off at the limit above which a run is warned of."""
+EQUAL_SHARE = 0.9
+"""A share of groups with equal rewards above which a run is warned of."""
+SHOWN_CHARACTERS = 2000
+"""How much of the shown completion is printed; the rest is counted."""
+
+CHECKED_TOKENS = 200
+"""Tokens whose log-probabilities are compared, at least, where the batch has as many."""
+EXACT_NATS = 1e-4
+"""The largest difference in float32 of two passes over the same tokens."""
+COARSE_FACTOR = 3.0
+"""In bfloat16 a trainer's pass may differ from plain rows by so many times what padding does."""
+SWITCHED_SHARE = 0.01
+"""The share of a mixture's tokens that may differ, because rounding routes them elsewhere."""
+SURPRISE_SIGMAS = 6.0
+"""How far the mean surprisal of samples may be from their entropy, in standard errors."""
+ENGINE_WARNS_NATS, ENGINE_STOPS_NATS = 0.05, 0.5
+"""Mean differences of an engine's log-probabilities from the trainer's."""
+STALE_FACTOR = 2.0
+"""An engine whose log-probabilities are so many times nearer to the policy as it started than to
+the policy as it is hasn't been given the update."""
+
+RowLogps = Callable[[], Tensor]
+"""A pass over the checked rows; it returns log-probabilities (B, T)."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What was found of the answers of the first completions of all processes.
+
+    `read` completions have an answer that the grader can read, `correct` the right one. `cut_off`
+    ended at the length limit of `limit` tokens. Of `groups` with one prompt each, `equal` have
+    equal rewards. `shown` is a completion, with its prompt and what was extracted from it.
+    """
+
+    completions: int
+    read: int
+    correct: int
+    cut_off: int
+    mean_tokens: float
+    limit: int
+    groups: int
+    equal: int
+    shown: Mapping[str, str | None]
+
+    def in_words(self) -> str:
+        """Return the facts as one line."""
+        return (
+            f"first {self.completions} completions: {self.read} with a readable answer, "
+            f"{self.correct} correct, {self.cut_off} cut off at {self.limit:,} tokens, "
+            f"{self.mean_tokens:,.0f} tokens on average; {self.equal} of {self.groups} groups have "
+            "equal rewards"
+        )
+
+    def shown_in_words(self) -> str:
+        """Return the shown completion whole, as far as it is short enough to be read."""
+        text = self.shown["completion"] or ""
+        left = len(text) - SHOWN_CHARACTERS
+        rest = f" ... and {left:,} more characters" if left > 0 else ""
+        extracted = self.shown["extracted"]
+        found = "no answer was found" if extracted is None else f"answer: {extracted}"
+        return (
+            f"for example: {text[:SHOWN_CHARACTERS]}{rest}\n({found}; gold: {self.shown['gold']})"
+        )
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that wastes a run: its cause and what to type; `stops` if the run can't go on."""
+
+    stops: bool
+    cause: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Format:
+    """What decides whether an answer can be read: the prompt, and how the run begins."""
+
+    prompt: str
+    """`prompt.format`."""
+    answer_open: str
+    answer_close: str
+    trained_by_sft: bool
+    """True if SFT has taught the policy how to answer."""
+    max_tokens: int
+
+
+def judge_answers(answers: Answers, form: Format, *, may_stop: bool) -> list[Finding]:
+    """Return what is wrong with the first completions, the worst first.
+
+    A run that mayn't be stopped is warned: one whose rewards don't read the grade, to which an
+    answer is nothing, or one that goes on where it is stuck (`rl.stop_when_stuck=false`).
+    """
+    findings = []
+    nothing_read = answers.completions >= ENOUGH and not answers.read
+    all_cut = answers.completions >= ENOUGH and answers.cut_off == answers.completions
+    if nothing_read or all_cut:
+        what = (
+            f"none of the first {answers.completions} completions has a readable answer"
+            if nothing_read
+            else f"all of the first {answers.completions} completions were cut off at "
+            f"{answers.limit:,} tokens"
+        )
+        cut = f", and {answers.cut_off} were cut off at {answers.limit:,} tokens"
+        cause = what + (cut if nothing_read and answers.cut_off else "")
+        findings.append(Finding(may_stop, cause, _likeliest_remedy(answers, form)))
+    elif answers.read < LOW_SHARE * answers.completions:
+        cause = f"only {answers.read} of {answers.completions} completions have a readable answer"
+        findings.append(Finding(False, cause, _likeliest_remedy(answers, form)))
+    elif answers.cut_off > CUT_SHARE * answers.completions:
+        cause = (
+            f"{answers.cut_off} of {answers.completions} completions were cut off at "
+            f"{answers.limit:,} tokens"
+        )
+        findings.append(Finding(False, cause, _longer(form)))
+    if answers.groups and answers.equal > EQUAL_SHARE * answers.groups and not findings:
+        cause = f"{answers.equal} of {answers.groups} groups have equal rewards: they teach nothing"
+        remedy = "use easier or harder problems, or more rollouts: --set rl.rollouts_per_prompt=16"
+        findings.append(Finding(False, cause, remedy))
+    return findings
+
+
+def _likeliest_remedy(answers: Answers, form: Format) -> str:
+    if answers.cut_off > CUT_SHARE * answers.completions:
+        return _longer(form)
+    if form.prompt == "chat":
+        return (
+            f"see whether the prompt asks for {form.answer_open} ... {form.answer_close}: "
+            "`sage data show --rendered` prints it, and --set prompt.system=... changes it"
+        )
+    if not form.trained_by_sft:
+        return (
+            f"the model doesn't write {form.answer_open} ... {form.answer_close} by itself: teach "
+            "it by SFT (leave --init out, or start from a run of `sage sft`), or use an instruct "
+            "model's own template: --set prompt.format=chat"
+        )
+    return (
+        "compare the completion above with the prompt's format "
+        f"(--set prompt.format=..., now {form.prompt})"
+    )
+
+
+def _longer(form: Format) -> str:
+    return (
+        f"give the completions more room: --set rollout.max_tokens={2 * form.max_tokens}; if they "
+        "never end, the model wasn't taught to end its answers (SFT does it)"
+    )
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Absolute differences of log-probabilities over `tokens`, in nats."""
+
+    tokens: int
+    mean: float
+    high: float
+    """The 99% quantile."""
+    largest: float
+    share_above: float
+    """The share of tokens that differ by more than EXACT_NATS."""
+
+    @classmethod
+    def between(cls, a_BT: Tensor, b_BT: Tensor, mask_BT: Tensor) -> Difference:
+        """Compare log-probabilities (B, T) on the tokens of the mask."""
+        off_T = (a_BT.double() - b_BT.double())[mask_BT.bool()].abs()
+        if not len(off_T):
+            return cls(0, 0.0, 0.0, 0.0, 0.0)
+        above = (~(off_T <= EXACT_NATS)).double().mean().item()  # NaN is above any bound
+        high = off_T.nan_to_num(torch.inf).quantile(0.99).item()
+        return cls(len(off_T), off_T.mean().item(), high, off_T.max().item(), above)
+
+
+def plain_logits(
+    model: Any, batch: Mapping[str, Any], *, padded: bool = False
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield each row's logits (T, V) of its completion's tokens, and the tokens (T,).
+
+    They are `model(input_ids).logits` of single rows: nothing is shared, cut or fused, and there is
+    no padding but, with `padded`, behind the row up to the longest. Rounding differs then as it
+    may, and nothing else.
+    """
+    masks = batch["prompt_mask"].bool(), batch["completion_mask"].bool()
+    rows = list(zip(batch["prompt_ids"], masks[0], batch["completion_ids"], masks[1], strict=True))
+    longest = max(int(before_T.sum()) + int(after_T.sum()) for _, before_T, _, after_T in rows)
+    for prompt_T, before_T, completion_T, after_T in rows:
+        prompt_T, completion_T = prompt_T[before_T], completion_T[after_T]
+        ids_1T = torch.cat([prompt_T, completion_T])[None]
+        keywords = {}
+        if padded:
+            mask_1T = torch.ones_like(ids_1T)
+            behind = (0, longest - ids_1T.shape[1])
+            ids_1T = torch.nn.functional.pad(ids_1T, behind)
+            keywords["attention_mask"] = torch.nn.functional.pad(mask_1T, behind)
+        logits_TV = model(input_ids=ids_1T, **keywords).logits[0]
+        begin = len(prompt_T) - 1
+        yield logits_TV[begin : begin + len(completion_T)], completion_T
+
+
+def plain_logps(
+    model: Any, batch: Mapping[str, Any], temperature: float, *, padded: bool = False
+) -> Tensor:
+    """Return log-probabilities (B, T) of the completions' tokens by their `plain_logits`."""
+    shape, device = batch["completion_ids"].shape, batch["completion_ids"].device
+    logps_BT = torch.zeros(shape, dtype=torch.float32, device=device)
+    for row, (logits_TV, chosen_T) in enumerate(plain_logits(model, batch, padded=padded)):
+        logps_TV = (logits_TV.float() / temperature).log_softmax(-1)
+        logps_BT[row, : len(chosen_T)] = logps_TV.gather(1, chosen_T[:, None])[:, 0]
+    return logps_BT
+
+
+def judge_passes(
+    trained: Difference, again: Difference, yardstick: Difference | None, *, routes: bool
+) -> list[Finding]:
+    """Return what is wrong with the trainer's passes against plain rows of the same tokens.
+
+    `trained` compares the trainer's pass with plain rows, `again` two equal passes. Without a
+    `yardstick` products are float32 and the bound is fixed; with it, it is what padding alone
+    changes. A model that `routes` tokens to experts may send a few elsewhere.
+    """
+    if yardstick is None:
+        wrong = trained.share_above > (SWITCHED_SHARE if routes else 0.0)
+        noisy = again.share_above > (SWITCHED_SHARE if routes else 0.0)
+        bound = f"{EXACT_NATS:g} nats in float32"
+    else:
+        # two passes that agree to the last bit would make a bound of 0
+        floor = 2.0**-8
+        most_mean = COARSE_FACTOR * max(yardstick.mean, floor)
+        most_high = COARSE_FACTOR * max(yardstick.high, floor)
+        wrong = not (trained.mean <= most_mean and trained.high <= most_high)
+        noisy = not (again.mean <= most_mean and again.high <= most_high)
+        bound = f"{most_mean:.2g} nats on average, three times what padding alone changes"
+    remedy = "the model can't be trained rightly as it is: choose another, and report this one's"
+    remedy += " architecture"
+    findings = []
+    if noisy:
+        findings.append(Finding(True, (
+            f"two equal passes over the same {again.tokens} tokens differ by {again.mean:.3g} nats "
+            f"on average and {again.largest:.3g} at most: the model adds noise in training "
+            "(dropout, or the jitter of a router)"
+        ), "set the model's noise to 0 in its config.json; " + remedy))  # fmt: skip
+    elif wrong:
+        findings.append(Finding(True, (
+            "the trainer's log-probabilities differ from those of the model's own logits by "
+            f"{trained.mean:.3g} nats on average and {trained.largest:.3g} at most, over "
+            f"{trained.tokens} tokens (allowed: {bound})"
+        ), remedy))  # fmt: skip
+    return findings
+
+
+@dataclass(frozen=True)
+class Surprise:
+    """Whether samples are of the distribution that the trainer computes, by their surprisal.
+
+    A sample's surprisal -log p has the distribution's entropy as its mean, so the sum `off` of the
+    differences over tokens has mean 0 and as its variance the sum of the surprisals' variances.
+    `impossible` counts samples that p doesn't allow.
+    """
+
+    tokens: int = 0
+    off: float = 0.0
+    variance: float = 0.0
+    impossible: int = 0
+
+    @classmethod
+    def of(cls, logits_TV: Tensor, chosen_T: Tensor, parameters: SamplingParameters) -> Surprise:
+        """Compare sampled tokens (T,) with the logits (T, V) from which they should be drawn."""
+        weights_TV = kept_weights(logits_TV, parameters).double()
+        p_TV = weights_TV / weights_TV.sum(dim=-1, keepdim=True)
+        surprisal_TV = -p_TV.clamp_min(torch.finfo(p_TV.dtype).tiny).log()
+        entropy_T = (p_TV * surprisal_TV).sum(dim=-1)
+        variance_T = (p_TV * surprisal_TV.square()).sum(dim=-1) - entropy_T.square()
+        allowed_T = p_TV.gather(1, chosen_T[:, None])[:, 0] > 0
+        off_T = (surprisal_TV.gather(1, chosen_T[:, None])[:, 0] - entropy_T)[allowed_T]
+        variance = variance_T[allowed_T].clamp_min(0).sum().item()
+        return cls(len(chosen_T), off_T.sum().item(), variance, int((~allowed_T).sum()))
+
+    def __add__(self, other: Surprise) -> Surprise:
+        """Return what is said of the tokens of both."""
+        return Surprise(
+            self.tokens + other.tokens,
+            self.off + other.off,
+            self.variance + other.variance,
+            self.impossible + other.impossible,
+        )
+
+    @property
+    def sigmas(self) -> float:
+        """Return how far the surprisal is from its expectation, in standard errors."""
+        return self.off / self.variance**0.5 if self.variance > 0 else 0.0
+
+
+def judge_surprise(surprise: Surprise) -> list[Finding]:
+    """Return what is wrong with a sampler that reports no log-probabilities of its own."""
+    possible = surprise.impossible <= SWITCHED_SHARE * surprise.tokens  # rounding at a cut
+    if abs(surprise.sigmas) <= SURPRISE_SIGMAS and possible:
+        return []
+    cause = (
+        "the sampled tokens aren't of the distribution that the trainer computes: the surprisal "
+        f"of {surprise.tokens} tokens is {surprise.sigmas:+.1f} standard errors from its "
+        f"expectation, and {surprise.impossible} tokens are impossible"
+    )
+    return [Finding(True, cause, "choose another `rollout.backend`")]
+
+
+def judge_engine(now: Difference, before: Difference | None) -> list[Finding]:
+    """Return what is wrong with an engine's own log-probabilities against the trainer's.
+
+    `now` compares them with the policy as it is, `before`, after an update, with the policy as it
+    started: an engine that is nearer to the latter hasn't been given the update.
+    """
+    if before is not None and now.mean > STALE_FACTOR * before.mean:
+        cause = (
+            f"the engine samples from the policy as it started: its log-probabilities are "
+            f"{before.mean:.3g} nats from that policy and {now.mean:.3g} from the updated one"
+        )
+        return [Finding(True, cause, "the update doesn't reach the engine: choose another "
+                        "`rollout.backend`, or train all weights (model.tuning=full)")]  # fmt: skip
+    if not now.mean <= ENGINE_WARNS_NATS:
+        stops = not now.mean <= ENGINE_STOPS_NATS
+        cause = (
+            f"the engine's log-probabilities differ from the trainer's by {now.mean:.3g} nats a "
+            f"token over {now.tokens} tokens"
+        )
+        remedy = "see whether both load the same weights in the same type (model.dtype)"
+        return [Finding(stops, cause, remedy)]
+    return []
+
+
+def checked_rows(mask_BT: Tensor, prompts: Sequence[int]) -> Tensor:
+    """Return the indices of rows that together have CHECKED_TOKENS, two of each prompt.
+
+    Two rows of a prompt share its pass, and prompts that are far apart have different lengths,
+    which is what padding gets wrong.
+    """
+    lengths = mask_BT.sum(dim=1).tolist()
+    names = list(dict.fromkeys(prompts))
+    # prompts 0, P/2, P/4, 3P/4, ...: the bits of a number in reverse
+    order = sorted(range(len(names)), key=lambda place: int(f"{place:032b}"[::-1], 2))
+    chosen, tokens = list[int](), 0
+    for place in order:
+        if tokens >= CHECKED_TOKENS and place != order[1]:
+            break
+        pair = [row for row, name in enumerate(prompts) if name == names[place]][:2]
+        chosen += pair
+        tokens += sum(lengths[row] for row in pair)
+    return torch.tensor(sorted(chosen), dtype=torch.long)
+
+
+REGARDLESS = "`--set rl.preflight=off` trains regardless"
+
+
+def raise_worst(findings: Sequence[Finding]) -> None:
+    """Raise the first finding that stops a run, as TrainingError."""
+    for finding in findings:
+        if finding.stops:
+            raise TrainingError(finding.cause, f"{finding.remedy}; {REGARDLESS}")
+
+
+class Preflight:
+    """Looks at the first completions and passes of a run, all processes together.
+
+    `say` shows a line and `note` keeps the facts in the manifest; the main process alone is heard.
+    Every process comes to the same findings, so that all end together.
+    """
+
+    def __init__(
+        self,
+        form: Format,
+        parameters: SamplingParameters,
+        *,
+        may_stop: bool,
+        say: Callable[[str], None],
+        note: Callable[..., None],
+    ) -> None:
+        self.form, self.parameters = form, parameters
+        self.may_stop = may_stop
+        self.say, self.note = say, note
+        self.facts: dict[str, Any] = {}
+        self._answered = False
+
+    def look(self, trainer: Any, now: Rollouts) -> None:
+        """Look at a generation batch that has been scored, if it is one of the first two."""
+        step = trainer.state.global_step
+        if step > trainer.rl.steps_per_batch:
+            return
+        assert now.generated is not None  # as it was scored
+        if step == 0:
+            self.look_at_answers(trainer, now.rows, now.generated)
+            self.look_at_passes(trainer, now.batch)
+        else:
+            self.look_again(trainer, now.batch)
+
+    def look_at_answers(self, trainer: Any, rows: Sequence[Row], sampled: Generated) -> None:
+        """Judge what was sampled first, before any of it is replaced; later calls do nothing."""
+        if self._answered or trainer.state.global_step:
+            return
+        self._answered = True
+        seen = self._seen(trainer, rows, sampled[COMPLETION_IDS], sampled[COMPLETION_TEXTS])
+        if not any(status != "unparseable" for _, status, _, _ in seen) and len(seen) < ENOUGH:
+            seen += self._further(trainer, ENOUGH - len(seen))
+        statuses = [status for _, status, _, _ in seen]
+        n = int(trainer.num_generations)
+        correct = [status == "right" for status in statuses]
+        groups = len(rows) * trainer.accelerator.num_processes // n
+        shares = [sum(correct[at * n : at * n + n]) for at in range(groups)]
+        answers = Answers(
+            completions=len(seen),
+            read=sum(status != "unparseable" for status in statuses),
+            correct=sum(correct),
+            cut_off=sum(cut for _, _, cut, _ in seen),
+            mean_tokens=sum(tokens for _, _, _, tokens in seen) / len(seen),
+            limit=self.form.max_tokens,
+            groups=groups,
+            equal=sum(share in (0, n) for share in shares),
+            shown=next(
+                (shown for shown, status, _, _ in seen if status == "unparseable"), seen[0][0]
+            ),
+        )
+        self.facts["answers"] = asdict(answers)
+        self._conclude(
+            trainer,
+            judge_answers(answers, self.form, may_stop=self.may_stop),
+            [answers.in_words(), answers.shown_in_words()],
+        )
+
+    def look_at_passes(self, trainer: Any, batch: RolloutBatch) -> None:
+        """Compare the trainer's passes over some rows with plain ones, before the first update."""
+        rows = self._checked(batch)
+        mask_BT, coarse = rows["completion_mask"], arithmetic_is_coarse(trainer)
+        model = trainer.accelerator.unwrap_model(trainer.model)
+        trained_BT, again_BT = trained_logps(trainer, rows), trained_logps(trainer, rows)
+        with evaluating(model):
+            in_evaluation_BT = trained_logps(trainer, rows)
+            plain_BT, surprise = self._plain(trainer, rows)
+            yardstick = None
+            if coarse:
+                with torch.no_grad(), trainer.accelerator.autocast():
+                    padded_BT = plain_logps(self._plain_model(trainer), rows, trainer.temperature,
+                                            padded=True)  # fmt: skip
+                yardstick = Difference.between(padded_BT, plain_BT, mask_BT)
+        routes = bool(getattr(model.config.get_text_config(), "num_experts_per_tok", None))
+        again = Difference.between(trained_BT, again_BT, mask_BT)
+        findings, said = [], list[str]()
+        for mode, logps_BT in (("training", trained_BT), ("evaluation", in_evaluation_BT)):
+            found = Difference.between(logps_BT, plain_BT, mask_BT)
+            self.facts[f"passes/{mode}"] = asdict(found)
+            findings += judge_passes(found, again, yardstick, routes=routes)
+            if mode == "training":
+                said = [
+                    f"log-probabilities of {found.tokens} tokens: the trainer's passes are "
+                    f"{found.mean:.1g} nats from the model's own logits on average, "
+                    f"{found.largest:.1g} at most"
+                ]
+        self._conclude(
+            trainer, findings + self._of_sampler(batch, rows, trained_BT, surprise), said
+        )
+
+    def look_again(self, trainer: Any, batch: RolloutBatch) -> None:
+        """Compare samples with the policy after its first update, which they should follow."""
+        rows = self._checked(batch)
+        with evaluating(trainer.accelerator.unwrap_model(trainer.model)):
+            _, surprise = self._plain(trainer, rows)
+        now_BT = trained_logps(trainer, rows)
+        self._conclude(trainer, self._of_sampler(batch, rows, now_BT, surprise), [])
+
+    def _of_sampler(
+        self, batch: RolloutBatch, rows: RolloutBatch, logps_BT: Tensor, surprise: Surprise
+    ) -> list[Finding]:
+        """Judge the sampler: by what it says of its samples, or by their surprisal."""
+        if "sampling_per_token_logps" not in batch:
+            self.facts["sampler"] = {**asdict(surprise), "sigmas": surprise.sigmas}
+            return judge_surprise(surprise)
+        said_BT, mask_BT = rows["sampling_per_token_logps"], rows["completion_mask"]
+        now, before = Difference.between(said_BT, logps_BT, mask_BT), None
+        if "passes/training" in self.facts and "ref_per_token_logps" in rows:
+            before = Difference.between(said_BT, rows["ref_per_token_logps"], mask_BT)
+        self.facts["sampler"] = asdict(now)
+        return judge_engine(now, before)
+
+    def _checked(self, batch: RolloutBatch) -> RolloutBatch:
+        which = checked_rows(batch["completion_mask"], batch["prompt_row_B"].tolist())
+        return rows_of(batch, which)
+
+    def _plain(self, trainer: Any, rows: RolloutBatch) -> tuple[Tensor, Surprise]:
+        """Return plain log-probabilities (B, T) and the surprisal of the same logits."""
+        surprise, logps_BT = Surprise(), torch.zeros(rows["completion_ids"].shape)
+        with torch.no_grad(), trainer.accelerator.autocast():
+            plain = plain_logits(self._plain_model(trainer), rows)
+            for row, (logits_TV, chosen_T) in enumerate(plain):
+                surprise += Surprise.of(logits_TV, chosen_T, self.parameters)
+                logps_TV = (logits_TV.float() / trainer.temperature).log_softmax(-1)
+                chosen_logps_T = logps_TV.gather(1, chosen_T[:, None])[:, 0]
+                logps_BT[row, : len(chosen_T)] = chosen_logps_T.cpu()
+        return logps_BT.to(rows["completion_ids"].device), surprise
+
+    @staticmethod
+    def _plain_model(trainer: Any) -> Any:
+        """Return the model for plain passes: where weights are spread, the wrapped one."""
+        spread = trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled
+        return trainer.model if spread else trainer.accelerator.unwrap_model(trainer.model)
+
+    def _seen(
+        self,
+        trainer: Any,
+        rows: Sequence[Row],
+        ids: Sequence[Sequence[int]],
+        texts: Sequence[str],
+    ) -> list[tuple[dict[str, str | None], str, bool, int]]:
+        """Return of each completion of all processes: itself, its status, its end, its tokens."""
+        golds = [row["gold"] for row in rows]
+        grades = trainer.hooks.reward.grader(golds, texts)
+        ends, stopping = set(trainer.eos_token_ids), trainer.stopping
+        seen = []
+        for gold, row_ids, text, grade in zip(golds, ids, texts, grades, strict=True):
+            ended = (len(row_ids) and row_ids[-1] in ends) or (stopping and stopping.stops(text))
+            shown = {"completion": text, "extracted": grade.extracted, "gold": gold}
+            seen.append((shown, grade.status, not ended, len(row_ids)))
+        gathered: list[tuple[dict[str, str | None], str, bool, int]] = gather_object(seen)
+        return gathered
+
+    def _further(
+        self, trainer: Any, count: int
+    ) -> list[tuple[dict[str, str | None], str, bool, int]]:
+        """Sample and judge `count` further completions, on problems that aren't trained on.
+
+        Nothing that the run draws from random numbers changes by it.
+        """
+        population = trainer.hooks.setup.population
+        taken = set(trainer.train_dataset["row"])
+        numbers = [row for row in range(len(population)) if row not in taken]
+        numbers = numbers or list(range(len(population)))
+        wanted = [numbers[at % len(numbers)] for at in range(count)]
+        rows = [population[row] for row in share_of(wanted, trainer.accelerator)]
+        with unchanged_random_state():
+            ids, texts = trainer.sample_aside([row["prompt"] for row in rows])
+        return self._seen(trainer, rows, ids, texts)[:count]
+
+    def _conclude(self, trainer: Any, findings: Sequence[Finding], said: Sequence[str]) -> None:
+        """Show and keep what was found, then end all processes if one of them must."""
+        worst: list[Finding] = gather_object(list(findings))
+        worst = list(dict.fromkeys(sorted(worst, key=lambda finding: not finding.stops)))
+        if trainer.accelerator.is_main_process:
+            for line in said:
+                self.say(escape(line))
+            self.facts["said"] = [*self.facts.get("said", []), *said]
+            self.facts["findings"] = [
+                *self.facts.get("findings", []), *(asdict(finding) for finding in worst),
+            ]  # fmt: skip
+            self.note(preflight=self.facts)
+            for finding in worst:
+                if not finding.stops:
+                    warnings.warn(f"{finding.cause}: {finding.remedy}", stacklevel=2)
+        raise_worst(worst)
+
+
+@torch.no_grad()
+def trained_logps(trainer: Any, rows: RolloutBatch) -> Tensor:
+    """Return log-probabilities (B, T) by the trainer's own pass: padded, shared, fused."""
+    tokens = rows["completion_ids"].shape[1]
+    logps_BT: Tensor = trainer.run_pass(
+        "old policy", trainer.model, *whole_texts(rows), tokens
+    ).logps_BT
+    return logps_BT
+
+
+def arithmetic_is_coarse(trainer: Any) -> bool:
+    """Return True if products have fewer digits than float32."""
+    weights = trainer.accelerator.unwrap_model(trainer.model).dtype
+    return bool(trainer.args.bf16 or trainer.args.fp16) or weights.itemsize < 4
+
+
+@contextmanager
+def evaluating(model: Any) -> Iterator[None]:
+    """Have the model compute without what it does in training alone."""
+    was = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(was)
+
+
+@contextmanager
+def unchanged_random_state() -> Iterator[None]:
+    """Put the random numbers of Python, NumPy and torch back after the block."""
+    of_python, of_numpy = random.getstate(), np.random.get_state()
+    try:
+        with torch.random.fork_rng():
+            yield
+    finally:
+        random.setstate(of_python)
+        np.random.set_state(of_numpy)
