@@ -12,7 +12,13 @@ from sage_cli.evaluation.file_judge import grading_settings
 from sage_cli.evaluation.logs.lighteval import _correct
 from sage_cli.evaluation.logs.log import Reading
 from sage_cli.evaluation.logs.problems import gather
-from sage_cli.evaluation.logs.registry import detect_program, read_log
+from sage_cli.evaluation.logs.registry import (
+    detect_program,
+    program_titles,
+    programs,
+    read_log,
+)
+from sage_cli.evaluation.logs.source import Source
 from sage_cli.models.policy import NO_GOLD
 
 WRITTEN = Path(__file__).resolve().parents[3] / "data/imported"
@@ -299,3 +305,25 @@ def test_damaged_unfinished_and_unknown_forms_are_named(tmp_path):
             DataError, match=rf"a\.jsonl does not have the form of any .* begins with {begins}"
         ):
             read_log(rows(tmp_path / "a.jsonl", *values))
+
+
+@pytest.mark.parametrize(("name", "row"), [
+    ("lm-eval", ROW),
+    ("lighteval", {"doc": {}, "model_response": {}, "metric": {}}),
+    ("verl", {"input": "q", "output": "a", "gts": "4", "score": 1, "step": 0}),
+    ("trl", {"step": 1, "prompt": "q", "completion": "a", "accuracy": 1, "advantage": 0}),
+    ("verifiers", {"example_id": 0, "prompt": "q", "completion": "a", "answer": 1, "reward": 1}),
+    ("open-instruct", {"prompt_idx": 0, "prompt_tokens": [], "response_tokens": [], "reward": 1}),
+    ("openai-batch", {"id": "r", "custom_id": "q", "response": {}, "error": None}),
+    ("jsonl", {"problem": 1, "question": "q", "completion": "a", "correct": True}),
+])  # fmt: skip
+def test_a_row_is_of_one_program(tmp_path, name, row):
+    source = Source(rows(tmp_path / "a.jsonl", row))
+    assert [program.name for program in programs() if program.recognise(source)] == [name]
+
+
+def test_every_program_is_described():
+    assert len(programs()) == 9
+    for program in programs():
+        assert all((program.title, program.file, program.sample, program.verdict))
+    assert program_titles().endswith(" or verl")
