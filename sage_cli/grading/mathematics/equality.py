@@ -413,6 +413,8 @@ class Equality:
     def _same_expression(self, gold: str, answer: str) -> bool | None:
         if gold == answer:
             return True
+        if gold.lstrip("+-") == "∞":  # algebra takes ∞+1 for ∞
+            return False
         if self.tolerance is not None:
             values = constant(gold), constant(answer)
             if None not in values:

@@ -502,7 +502,7 @@ DOTS_ORDINALS_VECTORS_WORDS = [
      ["an odd number", "not an even number", "even and odd", "an even odd number", "number"]),
     (r"\text{prime}", ["a prime number", "prime"], ["composite number", "not prime"]),
     (r"-\infty", ["negative infinity", r"\text{negative infinity}", "minus infinity", "-inf"],
-     ["infinity", "positive infinity", r"\infty", "negative"]),
+     ["infinity", "positive infinity", r"\infty", "negative", r"-\infty+1"]),
     (r"\infty", ["infinity", r"\text{infinity}", "positive infinity", r"+\infty"],
      ["negative infinity", "not infinity", "infinite loop"]),
     ("Yes", ["Yes, it is", r"\text{Yes, it is}", "yes, they are.", r"\text{Yes it does}", "YES",
