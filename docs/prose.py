@@ -62,21 +62,7 @@ CALLS = ("Error", "option", "Option", "Argument", "BadParameter")
 """Endings of the names of functions whose texts a user reads."""
 
 
-PENDING = frozenset(
-    f"docs/{name}.md"
-    for name in (
-        "results/coverage",
-        "results/grading",
-        "results/neighbours",
-        "results/small-models",
-        "results/smollm2-dose",
-        "results/speed",
-        "results/sweeps",
-        "results/tuned",
-        "statistics",
-        "which-number",
-    )
-)
+PENDING: frozenset[str] = frozenset()
 """Pages that are not converted to these rules yet."""
 
 

@@ -111,7 +111,7 @@ def test_answers_in_boxes_and_other_judges(grade, gold, completion, words, expec
 @pytest.mark.parametrize(
     ("content", "words", "message"),
     [
-        (None, "", "can't read"),
+        (None, "", "cannot be read"),
         (b"", "", "has no rows to grade"),
         (b"\xff\xfe\n", "", "line 1: not JSON"),
         (b'{"gold": "1", "completion": "1"}', "--judge maths", "unknown judge 'maths'"),

@@ -244,7 +244,7 @@ def test_rows_of_ones_own_and_where_their_answers_are(tmp_path):
 
 @pytest.mark.parametrize(("row", "why"), [
     ({"question": "q", "gold": "4"}, "no completion"),
-    ({"question": "q", "completion": 5, "correct": 1}, "no text"),
+    ({"question": "q", "completion": 5, "correct": 1}, "not a text"),
     ({"question": "q", "completion": "a", "correct": "perhaps"}, "not true or false"),
     ({"question": "q", "completions": ["a"], "correct": [1, 0]}, "1 completions and 2"),
     ({"question": "q", "completions": [], "correct": []}, "no completion in `completions`"),
