@@ -19,6 +19,7 @@ from sage_cli.problems.load import is_here
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.registry import generated
 from sage_cli.problems.source_errors import reading
+from sage_cli.settings.own_code import names_code
 from sage_cli.training.rewards import require_plugins, require_rewards
 from sage_cli.training.training import training_problems
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 UNREAD = " (not read: it has no local copy; `sage doctor` reads it)"
 """What a plan says of rows on the Hub, which it doesn't ask."""
 
+ANSWERS, REWARDS = "answers", "rewards"
+"""Names of checks."""
 Check = tuple[str, Callable[[], str]]
 """A check's name, and what returns a description or raises SageError."""
 
@@ -44,9 +47,9 @@ class RlChecks:
         """Yield every check, from what is quickly told to what reads rows."""
         config = self.config
         yield "plug-ins", self._plugins
-        yield f"RL data {config.data.rl.name}", lambda: f"{len(self.problems):,} problems"
-        yield "answers", self._answers
-        yield "rewards", self._rewards
+        yield self._data, lambda: f"{len(self.problems):,} problems"
+        yield ANSWERS, self._answers
+        yield REWARDS, self._rewards
         if config.evaluation.every is not None:
             yield "validation", self._validation
 
@@ -55,9 +58,20 @@ class RlChecks:
         if offline and not self.is_here:
             self._plugins()
             return UNREAD
-        for _, check in self.listed():
-            check()
+        for name, check in self.listed():
+            if not (offline and self._holds_as_made and name in (self._data, ANSWERS, REWARDS)):
+                check()
         return ""
+
+    @property
+    def _data(self) -> str:
+        return f"RL data {self.config.data.rl.name}"
+
+    @property
+    def _holds_as_made(self) -> bool:
+        """Return True for generated problems that no function reads: a plan needn't make them."""
+        functions = any(names_code(reward.name) for reward in self.config.rl.paid)
+        return generated(self.config.data.rl.name) is not None and not functions
 
     @property
     def is_here(self) -> bool:

@@ -37,7 +37,7 @@ CASES = {
     "a reward's column": (
         [SUM],
         ("--data", "rows.jsonl", "--set", "rl.rewards=[{name: rewards.py:needs_hints}]"),
-        "takes 'hint', and there is no such column",
+        "'hint', and there is no such column",
     ),
     "no reward": (
         [SUM],
