@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import math
 import os
 import subprocess
 from collections.abc import Callable
@@ -185,6 +186,16 @@ def killing(step):
             raise KilledError
 
     return on_step
+
+
+def defined(value):
+    """A number of a record as a float: what is undefined there is NaN here."""
+    return math.nan if value is None else value
+
+
+def same(value, **tolerance):
+    """A number of another record, within a tolerance; undefined equals undefined."""
+    return pytest.approx(defined(value), nan_ok=True, **tolerance)
 
 
 def timeless(records, *also):

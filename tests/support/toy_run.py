@@ -52,11 +52,11 @@ def fixed_completions(
     return drawn, None
 
 
-def second_stage(self, trainer, numbers, draw=SecondStage._sample):
+def second_stage(self, trainer, *given, draw=SecondStage._sample):
     """The second stage's rollouts, which `fixed_completions` is told of."""
     trainer.in_second_stage = True
     try:
-        return draw(self, trainer, numbers)
+        return draw(self, trainer, *given)
     finally:
         trainer.in_second_stage = False
 
