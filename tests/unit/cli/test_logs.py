@@ -91,14 +91,14 @@ OTHER_WORDS = [(id_, f"Question: {question}\nAnswer:", gold) for id_, question, 
     ("a", "b", "shared", "told"),
     [
         # texts that differ by blanks are one text, whatever the ids
-        (FOUR, [(f"x{i}", q.replace("=", " = "), g) for i, q, g in FOUR], 0, "no problem"),
+        (FOUR, [(f"x{i}", q.replace("=", " = "), g) for i, q, g in FOUR], 0, "no common problem"),
         (FOUR, [(f"x{i}", f" {q}\n", None) for i, q, _ in FOUR], 3, None),
         (MORE, FOUR, 3, "left out of a.json: 1 problems, 4"),
         (FOUR, [*MORE, ("5", "q", "r")], 3, "left out of b.json: 2 problems, 4, 5"),
         # another prompt: an id is believed where golds agree
         (FOUR, OTHER_WORDS, 3, "3 problems matched by id and gold"),
-        (FOUR, [*OTHER_WORDS[:2], ("3", "Question: 1+3=?", "5")], 0, "no problem"),
-        (FOUR, [(i, q, None) for i, q, _ in OTHER_WORDS], 0, "no problem"),
+        (FOUR, [*OTHER_WORDS[:2], ("3", "Question: 1+3=?", "5")], 0, "no common problem"),
+        (FOUR, [(i, q, None) for i, q, _ in OTHER_WORDS], 0, "no common problem"),
         # an id that means another problem whose text is there
         (FOUR, [("2", "1+1=?", "2"), ("1", "1+2=?", "3")], 2, "left out of a.json: 1 problems, 3"),
     ],
@@ -156,7 +156,7 @@ def test_answers_by_likelihood_are_compared_and_not_imported(sage, answer):
     files = [lm_eval("a.jsonl", FOUR, **likely), lm_eval("b.jsonl", FOUR, exact_match=1, **likely)]
     found = answer("compare", *files)["comparisons"]["counts"]
     assert found["difference"] == pytest.approx([-2 / 3])
-    sage("samples", "import", "a.jsonl", "--as", "theirs").refused("answered by likelihoods")
+    sage("samples", "import", "a.jsonl", "--as", "theirs").refused("contains likelihoods")
     assert not Path("runs/theirs").exists()
 
 
@@ -204,7 +204,11 @@ def test_scores_that_differ_are_told(sage, answer):
         ("compare four.json f1.json", "match (no verdict: 0.37)", "--score"),
         ("power bleu.jsonl", "bleu,none (no verdict: 12.3)", "--score"),
         ("passk four.json --score f1", "no score 'f1'", "its scores are match"),
-        ("passk four.json one.json --score a --score b --score c", "3 scores for 2 files", "once"),
+        (
+            "passk four.json one.json --score a --score b --score c",
+            "--score was given 3 times for 2 files",
+            "once",
+        ),
         ("passk words.json --set grading.judge=math --set grading.mode=x", "grading.mode", ""),
         ("passk four.json --set grading.mode=strict", "has no effect", "grading.judge=math"),
         ("passk four.json --fields id=x", "is not a column for one of problem", "prompt.-1"),

@@ -108,7 +108,7 @@ ELSEWHERE = {
     ("grpo", "rl.score_scale=2", "rl.score_scale has an effect only with the pacs method"),
     ("grpo", "rl.reward_filter=0.9", "reward_filter has an effect only with the rlpr method"),
     ("grpo", "rl.max_extra_generations=2", "rl.max_extra_generations 2 has no effect"),
-    ("grpo", "rl.entropy_coefficient_step=0.1", "entropy_coefficient_step 0.1 would do noth"),
+    ("grpo", "rl.entropy_coefficient_step=0.1", "entropy_coefficient_step 0.1 has no effect"),
     ("grpo", "anchor.reference_samples=4", "reference_samples 4 are those of forward KL"),
     *((algo, f"rl.{said}", rf"rl\.{said.split('=')[0]} has an effect only with .*, or add --algo")
       for algo, sets in ELSEWHERE.items() for said in sets.split()),

@@ -39,7 +39,7 @@ def test_a_validation_dump_of_verl(tmp_path):
     _, pairs, notes = counts(file)
     assert pairs == [(2, 1)]
     assert "scores not taken: score (no verdict: 0.1)" in notes
-    with pytest.raises(DataError, match="neither right nor wrong"):
+    with pytest.raises(DataError, match="neither correct nor wrong"):
         read_log(file, Reading("score"))
 
 
@@ -127,7 +127,7 @@ def test_the_output_of_a_batch_with_its_input_beside_it(tmp_path):
     made = [batch("a", "4", "5"), batch("b", "6", "6"), batch("c", error={"code": 429})]
     file = rows(tmp_path / "output.jsonl", *made)
     (tmp_path / "other.jsonl").write_text('{"custom_id": "z", "body": {}}\n')
-    with pytest.raises(DataError, match="neither a verdict nor a gold") as raised:
+    with pytest.raises(DataError, match="neither a verdict nor a reference answer") as raised:
         gather(read_log(file), file)
     assert "--golds FILE" in raised.value.next_step
     inputs = [asked("a", "2+2=?", gold="4"), asked("b", "3+3=?", metadata={"answer": "6"})]
