@@ -14,7 +14,7 @@ __all__ = ["RESULT_VERSION", "GuidedGRPOTrainer", "open_runs"]
 
 __version__ = "0.1.0"
 
-RESULT_VERSION = 4
+RESULT_VERSION = 5
 """Raised whenever a change of the code changes what a run computes; part of a run's identity."""
 
 

@@ -115,6 +115,7 @@ def _cell(value: Any) -> str:
 @app.command(epilog="Example: sage runs show rl-dapo-branch")
 def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
     """Show a run's settings, pass@k, manifest, speed and last metrics."""
+    from sage_cli.models.planned import other_release
     from sage_cli.store.run import SEALED, evaluation_figures
     from sage_cli.store.run_facts import RunFacts, speed_figures
 
@@ -138,6 +139,7 @@ def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
     table = Table(show_header=False, box=None)
     first, about = ({key: run.manifest.get(key) for key in keys} for keys in (FIRST, SHOWN))
     first["changed since the end"] = ", ".join(changed) or None
+    first["goes on by"] = other_release(run)
     about["folder"] = str(run.folder)
     origin = _imported(run.manifest.get("imported") or {})
     figures = {**validated, **speed, **last}

@@ -173,6 +173,7 @@ class SecondStage(Hooks):
         # rows of both stages and all processes, in the order of row ids; some only fill up
         prompts, real, stages = list(first), [True] * len(first), [rollouts.batch]
         rewards, rights = [rollouts.total_B], [right_PN.flatten()]
+        rated = [rollouts.rated_B]
         for begin in range(0, len(more), len(first)):
             portion = more[begin : begin + len(first)]
             whole = group * trainer.accelerator.num_processes
@@ -184,8 +185,10 @@ class SecondStage(Hooks):
             real += [index < len(portion) for index in range(len(filled))]
             rewards.append(further.total_B)
             rights.append(further.right_PN.flatten())
+            rated.append(further.rated_B)
         reward_B, right_B = torch.cat(rewards), torch.cat(rights)
         prompt_B, real_B = (torch.tensor(rows).to(reward_B.device) for rows in (prompts, real))
+        real_B = real_B & torch.cat(rated)
         advantage_B, teaches_B = pooled_advantages(reward_B, right_B, prompt_B, real_B)
         self._rows = max(1, int(teaches_B.sum()))
         solved = set(prompt_B[right_B.bool() & real_B].tolist())

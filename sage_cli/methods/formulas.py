@@ -55,6 +55,9 @@ class AdvantageInputs:
     beta: float = 0.0
     read_reference: Callable[[], Tensor] | None = field(default=None, repr=False)
     read_texts: Callable[[], Texts] | None = field(default=None, repr=False)
+    rated_PN: Tensor | None = field(default=None, repr=False)
+    """False for completions of which no reward says anything; None where all are rated. Their
+    `rewards_PN` are the mean of their group's others, and their advantages 0."""
 
     @property
     def logps_BT(self) -> Tensor:
@@ -183,10 +186,19 @@ def checked(
     return values
 
 
-def group_advantages(rewards_PN: Tensor) -> Tensor:
-    """(r - mean) / (std + 1e-4) within each group, std with n - 1 (Shao et al. 2024, GRPO)."""
+def group_advantages(rewards_PN: Tensor, rated_PN: Tensor | None = None) -> Tensor:
+    """(r - mean) / (std + 1e-4) within each group, std with n - 1 (Shao et al. 2024, GRPO).
+
+    The n are those that are `rated_PN`; others have the mean for their reward, and advantage 0. A
+    rated completion alone has advantage 0, too.
+    """
     centred_PN = centred_advantages(rewards_PN)
-    return centred_PN / (rewards_PN.std(dim=1, keepdim=True) + _EPSILON)
+    if rated_PN is None or rated_PN.all():
+        return centred_PN / (rewards_PN.std(dim=1, keepdim=True) + _EPSILON)
+    centred_PN = centred_PN * rated_PN
+    others_P1 = (rated_PN.sum(dim=1, keepdim=True) - 1).clamp(min=1)
+    deviation_P1 = (centred_PN.square().sum(dim=1, keepdim=True) / others_P1).sqrt()
+    return centred_PN / (deviation_P1 + _EPSILON)
 
 
 def centred_advantages(rewards_PN: Tensor) -> Tensor:

@@ -93,6 +93,8 @@ class Rollouts:
     """What the reward functions say."""
     rewards_BF: Tensor = field(init=False, repr=False)
     """The weighted parts of what is maximised."""
+    rated_B: Tensor = field(init=False, repr=False)
+    """False for completions of which no reward says anything."""
     status_PN: Tensor = field(init=False, repr=False)
     """Indices of the grades."""
     right_PN: Tensor = field(init=False, repr=False)

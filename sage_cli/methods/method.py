@@ -223,11 +223,18 @@ class Method(Extensible):
 
     def refusals(self, beside: Beside) -> list[str]:
         """Return why it can't be trained under these settings, a sentence each."""
+        begins_at_0 = self.compat == "official" or not self.online
+        idle = [
+            f"rl.steps 1 would move nothing: with rl.warmup_ratio {self.warmup_ratio:g} the only "
+            "step's learning rate is 0 (use more steps, or rl.warmup_ratio=0)"
+        ]
+        refusals = idle if begins_at_0 and self.steps == 1 and self.warmup_ratio else []
         if self.takes_a_guide or beside.anchor.kl == "none":
-            return []
+            return refusals
         return [
+            *refusals,
             f"rl.algo '{self.algo}' holds the policy by something else than a KL term, which a "
-            "guide could reshape (use --kl none and --guide none)"
+            "guide could reshape (use --kl none and --guide none)",
         ]
 
     def warnings(self) -> list[str]:
@@ -308,7 +315,7 @@ class OnlineMethod(Method):
         """Return advantages (B,) or (B, T) of a generation batch: the group's."""
         from sage_cli.methods.formulas import group_advantages
 
-        return group_advantages(inputs.rewards_PN).flatten()
+        return group_advantages(inputs.rewards_PN, inputs.rated_PN).flatten()
 
     def shape(self, update: Update) -> Tensor | Shaped:
         """Return advantages (B, T) in one update of a micro-batch; with `shapes_tokens` alone.
@@ -592,7 +599,7 @@ class PlainAdvantages(PolicyGradient):
         from sage_cli.methods import formulas
 
         advantages = {
-            "group": lambda: formulas.group_advantages(inputs.rewards_PN),
+            "group": lambda: formulas.group_advantages(inputs.rewards_PN, inputs.rated_PN),
             "none": lambda: formulas.centred_advantages(inputs.rewards_PN),
             "beta": lambda: formulas.beta_advantages(inputs.right_PN),
         }[self.advantage]()

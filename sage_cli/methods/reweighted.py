@@ -163,7 +163,7 @@ class Unlikeliness(PolicyGradient):
 
         logps_PN = completion_logps(inputs, inputs.logps_BT)
         rewards_PN = unlikely_rewards(inputs.rewards_PN, logps_PN, self.rank_penalty)
-        return group_advantages(rewards_PN).flatten()
+        return group_advantages(rewards_PN, inputs.rated_PN).flatten()
 
 
 def unlikely_rewards(rewards_PN: Tensor, logps_PN: Tensor, penalty: float) -> Tensor:
@@ -235,7 +235,7 @@ class Mara(PolicyGradient):
         added_PN = mode_anchored_rewards(inputs.right_PN, logps_PN, inputs.beta) - inputs.right_PN
         if self.most_added is not None:
             added_PN = added_PN.clamp(max=self.most_added)
-        return group_advantages(inputs.rewards_PN + added_PN).flatten()
+        return group_advantages(inputs.rewards_PN + added_PN, inputs.rated_PN).flatten()
 
     def refusals(self, beside: Beside) -> list[str]:
         """Return an anchor without weight, which nothing is measured by."""

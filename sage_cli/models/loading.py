@@ -302,16 +302,22 @@ def _name_base(adapted: Any, base: str) -> None:
             settings.target_modules = sorted(settings.target_modules)
 
 
-def switch_off_own_dropout(model: Any) -> None:
-    """Set every number of a module of `model`, if there is one, that is named for dropout to 0.
+NOISY = ("drop", "jitter", "noise")
+"""What modules call the numbers by which they compute at random in training."""
 
-    Attention layers of Transformers hold a probability, not a `torch.nn.Dropout`. The model's
-    configuration, which is saved with it, stays as it was.
+
+def switch_off_noise(model: Any) -> None:
+    """Set every number of a module of `model`, if there is one, that is named for noise to 0.
+
+    Attention layers of Transformers hold a probability, not a `torch.nn.Dropout`, and routers of
+    mixtures of experts the width of their jitter: each pass would have noise of its own, and the
+    policy another ratio than 1 to itself. The model's configuration, which is saved with it, stays
+    as it was.
     """
     for module in model.modules() if model is not None else ():
         numbers = [name for name, value in vars(module).items() if isinstance(value, float)]
         for name in numbers:
-            if "drop" in name:
+            if any(word in name for word in NOISY):
                 setattr(module, name, 0.0)
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sage_cli import RESULT_VERSION
 from sage_cli.config.consent import consents
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
@@ -33,7 +34,7 @@ from sage_cli.settings.presets import OFFICIAL, accelerate_file
 from sage_cli.settings.sampling import DecodingSection, RolloutSection
 from sage_cli.settings.training import AnchorSection
 from sage_cli.store.files import identity_of
-from sage_cli.store.run import FAILED, FINISHED, PRUNED, TORN, Run, Runs, run_of
+from sage_cli.store.run import FAILED, FINISHED, INTERRUPTED, PRUNED, TORN, Run, Runs, run_of
 
 
 @dataclass(frozen=True)
@@ -182,7 +183,18 @@ def state(run: Run) -> str:
     progress = f" at step {records[-1]['step']} of {records[-1].get('of', '?')}" if records else ""
     explained = status in (FAILED, PRUNED) and manifest.get("reason")
     why = f": {manifest['reason']}" if explained else ""
-    return f"{status}{progress}{why}"
+    release = other_release(run)
+    return f"{status}{progress}{why}{f'; goes on by {release}' if release else ''}"
+
+
+def other_release(run: Run) -> str | None:
+    """Return by which release an unfinished run goes on, where this one computes otherwise."""
+    manifest = run.manifest
+    if run.status not in (INTERRUPTED, FAILED) or manifest.get("result_version") == RESULT_VERSION:
+        return None
+    release = manifest.get("versions", {}).get("sage", "of an earlier release")
+    commit = f", commit {manifest['commit']}" if manifest.get("commit") else ""
+    return f"the release that began it (sage {release}{commit})"
 
 
 def reference_policy(start: Policy, config: SageConfig) -> Policy:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NotRequired
 
 from typing_extensions import TypedDict, Unpack
 
-from sage_cli import __version__
+from sage_cli import RESULT_VERSION, __version__
 from sage_cli.errors import (
     BusyError,
     DivergedError,
@@ -444,6 +444,7 @@ class Run:
             self.note(
                 id=self.id,
                 identity=self.identity,
+                result_version=RESULT_VERSION,
                 created=self.manifest.get("created", now()),
                 started=now(),
                 status=RUNNING,

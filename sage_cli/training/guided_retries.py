@@ -25,7 +25,7 @@ from sage_cli.evaluation.benchmarks import Benchmark, grader_for, judge_of
 from sage_cli.evaluation.samples import PolicySampler, PolicySamples, sample_and_grade
 from sage_cli.grading.grader import Grader
 from sage_cli.methods.guided_dpo import GuidedDpo
-from sage_cli.models.loading import release_memory, switch_off_own_dropout
+from sage_cli.models.loading import release_memory, switch_off_noise
 from sage_cli.models.planned import policy_and_reference
 from sage_cli.models.policy import Policy
 from sage_cli.problems.problem import Problem, problem_id
@@ -347,7 +347,7 @@ def build_preference_trainer(
         processing_class=tokenizer,
     )
     for model in (trainer.model, trainer.ref_model):
-        switch_off_own_dropout(model)
+        switch_off_noise(model)
     return trainer
 
 

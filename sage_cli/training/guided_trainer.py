@@ -31,7 +31,7 @@ from sage_cli.guides.divergences import (
 )
 from sage_cli.guides.guide import ROW_SIGNALS, OptionalSignal
 from sage_cli.methods.rollout_batch import RolloutBatch, images_of, learned_tokens, whole_texts
-from sage_cli.models.loading import causal_of, switch_off_own_dropout
+from sage_cli.models.loading import causal_of, switch_off_noise
 from sage_cli.settings.training import AnchorSection, Rows
 from sage_cli.training.passes import (
     HeadReader,
@@ -125,7 +125,7 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             if in_float32 and each is not None:
                 compute_logits_in_float32(causal_of(each), self.temperature)
             if self.args.disable_dropout:
-                switch_off_own_dropout(each)
+                switch_off_noise(each)
         self.head = HeadReader(anchor.head_tokens, self.temperature, in_float32)
         if self.estimator == "head":
             if self.is_fsdp_enabled or self.is_deepspeed_enabled:
@@ -397,11 +397,10 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         tilted: dict[float, Tensor] = {}
         heads: list[tuple[Tensor, Tensor]] = []
         with ExitStack() as stack:
-            if purpose != "text":
-                # what is sharded is gathered for one pass of a layer, and given back after it
-                whole = not (self.is_fsdp_enabled or self.is_deepspeed_enabled)
-                share = whole and purpose in ("loss", "old policy", "reference")
-                stack.enter_context(completions_alone(plain, tokens, share=share, names_B=names_B))
+            # what is sharded is gathered for one pass of a layer, and given back after it
+            whole = not (self.is_fsdp_enabled or self.is_deepspeed_enabled)
+            share = whole and purpose != "policy"
+            stack.enter_context(completions_alone(plain, tokens, share=share, names_B=names_B))
             if purpose == "reference" and self.guide.tilts:
                 tilts, in_float32 = sorted(self.guide.tilts), self.args.cast_lm_head_to_fp32
                 stack.enter_context(

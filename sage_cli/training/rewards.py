@@ -347,9 +347,8 @@ class Paid:
     def weighted(self, raw_BF: Tensor, group: int) -> Tensor:
         """Return the parts of the sum that is maximised, of what the functions say.
 
-        NaN is a part that says nothing of a completion, and counts 0. A completion of which no paid
-        part but its length's punishment says anything gets the mean of its group's others: so its
-        advantage is 0 where advantages are centred, and it moves nobody else's.
+        NaN is a part that says nothing of a completion, and counts 0. A completion that isn't
+        `rated` gets the mean of its group's others.
         """
         import torch
 
@@ -357,12 +356,7 @@ class Paid:
             return raw_BF
         weights_F = torch.tensor(self.weights, dtype=raw_BF.dtype, device=raw_BF.device)
         weighted_BF = (raw_BF * weights_F).nan_to_num(nan=0.0)
-        judges = [
-            weight != 0 and name != OVERLONG
-            for name, weight in zip(self.names, self.weights, strict=True)
-        ]
-        judges_F = torch.tensor(judges, device=raw_BF.device)
-        silent_PN = (raw_BF.isnan() | ~judges_F).all(dim=1).reshape(-1, group)
+        silent_PN = ~self.rated(raw_BF).reshape(-1, group)
         if silent_PN.any():
             total_PN = weighted_BF.sum(dim=1).reshape(-1, group)
             said_P1 = (~silent_PN).sum(dim=1, keepdim=True)
@@ -370,6 +364,22 @@ class Paid:
             # any column would do: what is maximised is their sum
             weighted_BF[:, 0] += torch.where(silent_PN, mean_P1 - total_PN, 0.0).flatten()
         return weighted_BF
+
+    def rated(self, raw_BF: Tensor) -> Tensor:
+        """Return False (B,) for completions of which no paid part but a punishment says anything.
+
+        They take part in neither a group's mean nor its deviation, and have advantage 0.
+        """
+        import torch
+
+        if not self.graded:
+            return torch.ones(len(raw_BF), dtype=torch.bool, device=raw_BF.device)
+        judges = [
+            weight != 0 and name != OVERLONG
+            for name, weight in zip(self.names, self.weights, strict=True)
+        ]
+        judges_F = torch.tensor(judges, device=raw_BF.device)
+        return ~(raw_BF.isnan() | ~judges_F).all(dim=1)
 
     def named(self, raw_BF: Tensor) -> list[dict[str, float | None]]:
         """Return what the functions say of each completion, by name; None for NaN.
@@ -391,6 +401,8 @@ class Paid:
         With graded rewards also the grade's if it is paid, `reward/total`, what is maximised, and
         the share of groups whose totals are equal.
         """
+        import torch
+
         recorded = [
             name
             for name, weight in zip(self.names, self.weights, strict=True)
@@ -404,8 +416,14 @@ class Paid:
                 record[f"reward/{name}"] = some_B.mean().item()
         if self.graded:
             total_PN = weighted_BF.sum(dim=1).reshape(-1, group)
-            equal_P = (total_PN == total_PN[:, :1]).all(dim=1)
-            record["reward/total"] = total_PN.mean().item()
+            rated_PN = self.rated(raw_BF).reshape(-1, group)
+            lowest_P, highest_P = (
+                torch.where(rated_PN, total_PN, bound).aminmax(dim=1)[side]
+                for side, bound in enumerate((torch.inf, -torch.inf))
+            )
+            equal_P = lowest_P >= highest_P  # of those that are rated; none and one are equal
+            if rated_PN.any():
+                record["reward/total"] = total_PN[rated_PN].mean().item()
             record["groups/zero_variance"] = equal_P.float().mean().item()
         return record
 

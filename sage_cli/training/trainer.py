@@ -7,15 +7,17 @@ docs/architecture.md shows who calls whom in a step.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate.utils import gather_object
 from torch import Tensor
+from torch.optim.lr_scheduler import LambdaLR
 
 from sage_cli.grading.grades import STATUSES
 from sage_cli.guides import Signals
@@ -30,7 +32,13 @@ from sage_cli.settings.training import AnchorSection
 from sage_cli.store.files import read_object, write_json
 from sage_cli.training.base_trainer import SealedCheckpoints
 from sage_cli.training.guided_trainer import GuidedGRPOTrainer
-from sage_cli.training.passes import Pass, Purpose, regrouped
+from sage_cli.training.passes import (
+    Pass,
+    Purpose,
+    positions_of,
+    regrouped,
+    takes_positions,
+)
 from sage_cli.training.preflight import Preflight
 from sage_cli.training.reference import (
     MovingReference,
@@ -288,7 +296,9 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
             now.raw_BF = super()._calculate_rewards(*arguments)
             raise_failures(self.paid.functions)
         now.rewards_BF = self.paid.weighted(now.raw_BF, int(self.num_generations))
-        return now.rewards_BF
+        now.rated_B = self.paid.rated(now.raw_BF)
+        # TRL, too, leaves out of its means what is NaN throughout
+        return now.rewards_BF.masked_fill(~now.rated_B[:, None], torch.nan)
 
     def _gather_statuses(self, statuses: Sequence[str]) -> Tensor:
         """Return indices into STATUSES of the whole generation batch, one row per prompt."""
@@ -342,10 +352,13 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
             beta=self.kl_weight * self.beta_share,
             read_reference=None if reference_BT is None else lambda: self._gathered(reference_BT),
             read_texts=read_texts,
+            rated_PN=now.rated_B.reshape(rewards_PN.shape),
         )
         with torch.no_grad(), blaming(self.rl) as name:
             advantages = checked(self.rl.advantages(inputs), name, inputs, by_row=True)
-        ours = advantages.to(rewards_PN)[batch["row_ids_B"]]
+        # a completion that no reward speaks of moves nobody, whatever the method's formula
+        rated = now.rated_B.reshape(-1, *[1] * (advantages.dim() - 1))
+        ours = (advantages.to(rewards_PN) * rated)[batch["row_ids_B"]]
         return ours if ours.dim() == 1 else ours[:, : mask_BT.shape[1]]
 
     def _gathered(self, values_BT: Tensor) -> Tensor:
@@ -365,9 +378,20 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
 
     def plain_logps(self, ids_BT: Tensor, mask_BT: Tensor, tokens: int) -> Tensor:
         """Return the policy's log-probabilities of the last `tokens` of any text."""
-        return self.run_pass("text", self.model, ids_BT, mask_BT, tokens).logps_BT
+        return self.run_pass("policy", self.model, ids_BT, mask_BT, tokens).logps_BT
 
     # the loss of a micro-batch
+
+    def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
+        """Return Transformers' schedule with a warm-up that begins above 0: each batch counts."""
+        scheduler = super().create_scheduler(num_training_steps, optimizer)
+        warmup = int(self.args.get_warmup_steps(num_training_steps))
+        if warmup and self.rl.compat != "official":
+            rates: list[Callable[[int], float]] = [
+                partial(warmed, rate=rate, warmup=warmup) for rate in scheduler.lr_lambdas
+            ]
+            scheduler = self.lr_scheduler = LambdaLR(scheduler.optimizer, rates)
+        return scheduler
 
     def training_step(self, *arguments: Any, **keywords: Any) -> Tensor:
         """One micro-batch; what it does besides the loss and its gradients counts apart."""
@@ -538,19 +562,31 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         return {_ADVANTAGE: self.advantage_memory, _REWARD: self.reward_memory}
 
 
+def warmed(step: int, *, rate: Callable[[int], float], warmup: int) -> float:
+    """Return the share of the peak rate in a step, from 0: (step + 1) / (warmup + 1), then `rate`.
+
+    Transformers' own is step / warmup: the first generation batch would move nothing.
+    """
+    return (step + 1) / (warmup + 1) if step < warmup else rate(step)
+
+
 @torch.no_grad()
 def hidden_measures(trainer: SageTrainer, batch: RolloutBatch, measure: Measure) -> Tensor:
     """`measure` of each of this process's completions, on the last layer's normed states."""
     model = trainer.accelerator.unwrap_model(trainer.model)
-    decoder = causal_of(model).base_model
+    causal = causal_of(model)
+    decoder = causal.base_model
     ids, mask = whole_texts(batch)
     lengths = batch["completion_mask"].sum(dim=1).tolist()
     tokens, measures = batch["completion_ids"].shape[1], []
     at_once = trainer.args.per_device_train_batch_size
     for begin in range(0, len(ids), at_once):
         rows = slice(begin, begin + at_once)
+        counted = {"position_ids": positions_of(mask[rows])} if takes_positions(causal) else {}
         with trainer.accelerator.autocast():
-            states = decoder(input_ids=ids[rows], attention_mask=mask[rows], use_cache=False)
+            states = decoder(
+                input_ids=ids[rows], attention_mask=mask[rows], use_cache=False, **counted
+            )
         hidden_BTD = states.last_hidden_state[:, -tokens:]
         measures += [
             measure(hidden_TD[:length].float())

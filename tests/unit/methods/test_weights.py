@@ -71,3 +71,15 @@ def test_advantages_by_hand_and_a_reference_that_they_need():
 def test_what_cannot_act_is_refused(words, said):
     with pytest.raises(ConfigurationError, match=said):
         load(["tiny"], sets=words)
+
+
+def test_who_is_not_rated_changes_nobodys_advantage():
+    """Of 1, 0 and two without a reward: mean .5, deviation sqrt(.5 / 1) of two, as if they alone
+    were there. A rated completion alone, and a group of none, have 0."""
+    rewards_PN = torch.tensor([[1.0, 0.0, 0.5, 0.5], [1.0, 1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 0.0]])
+    rated_PN = torch.tensor([[True, True, False, False], [True, False, False, False], [False] * 4])
+    value = 0.5 / (0.5**0.5 + 1e-4)
+    expected = torch.tensor([[value, -value, 0, 0], [0] * 4, [0] * 4])
+    torch.testing.assert_close(group_advantages(rewards_PN, rated_PN), expected)
+    everyone = torch.ones(1, 4, dtype=torch.bool)
+    assert torch.equal(group_advantages(rewards_PN[:1], everyone), group_advantages(rewards_PN[:1]))

@@ -184,6 +184,11 @@ def test_the_state_of_a_run_in_words(runs):
         run.metrics.append({"step": 9, "of": 20})
         raise KeyboardInterrupt
     assert state(run) == "interrupted at step 9 of 20"
+    run.note(result_version=None, versions={"sage": "0.0.9"}, commit="1234567")  # an older one's
+    assert state(run) == (
+        "interrupted at step 9 of 20; goes on by the release that began it (sage 0.0.9, commit "
+        "1234567)"
+    )
     with pytest.raises(StoreError), run.recording({}, kind="rl"):
         raise StoreError("no room")
     assert state(run) == "failed at step 9 of 20: no room"

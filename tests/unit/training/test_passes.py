@@ -26,7 +26,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from toy_policy import PROMPTS, adapted
 from transformers import AutoModelForCausalLM
 from transformers.models.gemma2 import Gemma2Config
-from transformers.models.gpt2 import GPT2Config
 from transformers.models.llama import LlamaConfig
 from transformers.models.mistral import MistralConfig
 from transformers.models.qwen2 import Qwen2Config
@@ -118,8 +117,6 @@ def counted(model):
     [
         (LLAMA, None), (LLAMA, 0.0), (LlamaConfig(**SHAPE, tie_word_embeddings=True), None),
         (Qwen2Config(**SHAPE), 0.0), (MistralConfig(**SHAPE, sliding_window=None), None),
-        (GPT2Config(vocab_size=53, n_embd=16, n_layer=2, n_head=4, resid_pdrop=0, attn_pdrop=0,
-                    embd_pdrop=0), None),
     ],
 )  # fmt: skip
 def test_shared_prompts_give_what_rows_apart_give(config, lora):

@@ -328,7 +328,7 @@ def test_it_is_off_where_the_setting_says_so(bench, configure):
     [
         # a head with a layer of its own before the output embeddings, which a fused head leaves out
         ("modernbert-decoder", {}, "differ from those of the model's own logits by"),
-        # a router that is noisy in training
+        # noise that no number of a module is named for, so that nobody switches it off
         ("mixtral", {"router_jitter_noise": 0.4}, "two equal passes over the same"),
     ],
 )
@@ -356,6 +356,10 @@ def test_a_model_that_a_trainer_computes_otherwise_is_stopped(
         for weight in model.parameters():
             if weight.ndim == 2:
                 torch.nn.init.normal_(weight, std=0.5)
+    if noise:
+        model.base_model.layers[0].register_forward_hook(
+            lambda _module, _inputs, states: states + 0.3 * torch.randn_like(states)
+        )
     config, heard = configure(anchor={"kl": "none"}, rollout={"backend": "transformers"}), Heard()
     preflight = heard.preflight(config, bench.tokenizer)
     run = Run(bench.folder / "run")

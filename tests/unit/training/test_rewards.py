@@ -256,6 +256,24 @@ def test_a_punishment_of_length_says_nothing_of_a_completion():
     torch.testing.assert_close(total_B, torch.tensor([1.0, 1.0, 0.5, -0.5]))
 
 
+def test_who_is_rated_by_hand():
+    """Where somebody spoke it counts; a grade that isn't paid and a punishment say nothing."""
+    raw_BF = torch.tensor([[0.0, 0.2], [1.0, NAN], [NAN, NAN]])
+    assert paid(0.0, 1.0).rated(raw_BF).tolist() == [True, False, False]
+    assert paid(1.0, 1.0).rated(raw_BF).tolist() == [True, True, False]
+    punished = Paid(("tests", "overlong"), (1.0, 1.0), (), graded=True)
+    assert punished.rated(raw_BF[:, [0, 1]]).tolist() == [True, True, False]
+    assert punished.rated(raw_BF.flip(1)).tolist() == [True, False, False]
+
+
+def test_who_is_not_rated_is_in_neither_mean_nor_variance():
+    """Groups (.5, -, .5), whose rated ones are equal, and (1, 0, -): the mean is 2 / 4."""
+    raw_BF = torch.tensor([[0.5], [NAN], [0.5], [1.0], [0.0], [NAN]])
+    tests = Paid(("tests",), (1.0,), (), graded=True)
+    found = tests.record(raw_BF, tests.weighted(raw_BF, 3), 3)
+    assert found == {"reward/tests": 0.5, "reward/total": 0.5, "groups/zero_variance": 0.5}
+
+
 def test_records_by_hand():
     """Groups (1.1, 1.1) and (.2, 0): half are equal, the mean is 2.4 / 4."""
     raw_BF = torch.tensor([[1.0, 0.5], [1.0, 0.5], [0.0, 1.0], [0.0, NAN]])
@@ -272,6 +290,6 @@ def test_a_grade_that_is_not_paid_is_no_part_of_the_reward():
     raw_BF = torch.tensor([[1.0, NAN], [0.0, NAN]])
     watched = paid(0.0, 1.0)
     found = watched.record(raw_BF, watched.weighted(raw_BF, 2), 2)
-    assert found == {"reward/total": 0.0, "groups/zero_variance": 1.0}
+    assert found == {"groups/zero_variance": 1.0}  # nobody was paid, so there is no mean
     assert watched.named(raw_BF[:1]) == [{"grade": 1.0, "brevity": None}]
     assert paid(1.0, graded=False).named(raw_BF[:, :1]) == []

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import torch
 from recorded import meaning
 from toy_policy import weights
 
@@ -16,6 +17,9 @@ from sage_cli.store.run import Run, Runs
 MINE = """
 def early(prompts, completions, completion_ids, gold, **columns):
     return [None if not text else 1 - ord(text[0]) / 128 for text in completions]
+
+def half(prompts, completions, **_):
+    return [[1.0, 0.0, None, None][i % 4] for i in range(len(completions))]
 
 def failing(completions, **_):
     return ["yes"] * len(completions)
@@ -61,6 +65,26 @@ def test_each_part_is_in_records_and_completions(bench, configure, mine):
     assert not [key for record in records for key in record if meaning(key) is None]
 
 
+@pytest.mark.parametrize("algo", ["grpo", "rs-grpo", "dr-grpo"])
+def test_a_completion_without_a_reward_moves_nobody(bench, configure, mine, algo):
+    """Rewards 1 and 0 of two, and none of the others, whose advantages are 0.
+
+    grpo: .5 / (sqrt(.5) + 1e-4); dr-grpo: .5; rs-grpo fills in the mean, and has 0 there, too.
+    """
+    trainer = bench.trainer(configure(rl={"algo": algo, "rewards": f"{mine}:half"}))
+    trainer.model.train()
+    rows = [trainer.train_dataset[i // 4] for i in range(16)]
+    batch = trainer._generate_and_score_completions(rows)
+    advantages_PN = batch["advantages"].reshape(4, 4)
+    assert (advantages_PN[:, 2:] == 0).all()
+    value = {"grpo": 0.5 / (0.5**0.5 + 1e-4), "dr-grpo": 0.5}.get(algo)
+    if value is not None:
+        torch.testing.assert_close(
+            advantages_PN[:, :2], torch.tensor([[value, -value]]).expand(4, 2)
+        )
+    assert trainer._batch_record["reward/total"] == pytest.approx(0.5)
+
+
 def test_a_reward_is_maximised(bench, configure, mine):
     """`early` pays for first characters of small codes, whatever their grade."""
     rl = {
@@ -74,7 +98,7 @@ def test_a_reward_is_maximised(bench, configure, mine):
 def test_a_failing_reward_ends_the_training_by_name(bench, configure, mine):
     with pytest.raises(TrainingError, match=r"returns 'yes' for completion 0 of 16") as failed:
         bench.run(configure(rl={"steps": 1, "rewards": f"{mine}:failing"}))
-    assert "(mine.py, line 5)" in failed.value.cause
+    assert "(mine.py, line 8)" in failed.value.cause
 
 
 def test_the_share_that_a_judge_says_is_paid(bench, configure):

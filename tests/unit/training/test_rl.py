@@ -247,10 +247,9 @@ def test_the_policy_learns_and_its_records_say_so(bench, configure):
     rl = {"steps": 24, "learning_rate": 0.02, "save_every": 30, "stop_when_stuck": False}
     config = configure(rl=rl)
     records = bench.run(config)
-    early = sum(record["reward"] for record in records[:5]) / 5
+    first = records[0]  # sampled before the policy has moved
     late = sum(record["reward"] for record in records[-5:]) / 5
-    assert late > early + 0.2
-    first = records[0]
+    assert late > first["reward"] + 0.2
     assert first["kl/reference"] == pytest.approx(0, abs=1e-6)
     assert first["kl/k3"] == pytest.approx(0, abs=1e-6)
     assert records[-1]["kl/k3"] > 1e-3
@@ -402,3 +401,25 @@ def test_another_reference_than_the_policys_start_is_found_out(bench, configure,
     with pytest.raises(TrainingError, match="'initial', but at step 0"):
         bench.run(configure(), reference=tmp_path / "other")
     assert not (bench.folder / "run/metrics.jsonl").exists()
+
+
+def test_warm_up_begins_above_0(bench, configure):
+    """Two steps of five: 1/3 and 2/3 of the peak, then linearly 3/3, 2/3, 1/3."""
+    rl = {"steps": 5, "warmup_ratio": 0.4, "learning_rate": 3e-3}
+    rates = [record["learning_rate"] for record in bench.records(configure(rl=rl))]
+    assert rates == pytest.approx([1e-3, 2e-3, 3e-3, 2e-3, 1e-3])
+
+
+def test_one_step_moves_the_policy(bench, configure):
+    before = load_model(bench.base).state_dict()
+    bench.run(configure(rl={"steps": 1, "learning_rate": 1e-2}))
+    after = load_model(bench.folder / "run/model").state_dict()
+    assert any(not torch.equal(before[name], after[name]) for name in before)
+
+
+def test_a_step_that_could_move_nothing_is_refused(configure):
+    rl = {"steps": 1, "compat": "official", "warmup_ratio": 0.1}
+    with pytest.raises(ValueError, match=r"rl\.steps 1 would move nothing"):
+        configure(rl=rl)
+    configure(rl=rl | {"warmup_ratio": 0.0})
+    configure(rl=rl | {"steps": 2})
