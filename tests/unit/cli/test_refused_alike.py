@@ -17,7 +17,11 @@ def needs_hints(completions, hint):
 CASES = {
     "no file": ([], ("--data", "absent.jsonl"), "there is no file absent.jsonl"),
     "no column": ([{"a": "2+3=?", "b": "5"}], ("--data", "rows.jsonl"), "no column 'question'"),
-    "no gold": ([{"question": "2+3=?", "answer": ""}], ("--data", "rows.jsonl"), "no gold answer"),
+    "no gold": (
+        [{"question": "2+3=?", "answer": ""}],
+        ("--data", "rows.jsonl"),
+        "no reference answer",
+    ),
     "prose": ([SUM, PROSE], ("--data", "rows.jsonl"), "1 of 2 golds of rows.jsonl are prose"),
     "code": (
         [SUM, {"question": "Sort.", "answer": "5", "ability": "code"}],
@@ -48,12 +52,12 @@ CASES = {
         [SUM],
         ("--data", "rows.jsonl", "--set", "evaluation.every=1", "--set",
          "evaluation.validation=rows.jsonl"),
-        "1 of the 1 problems of rows.jsonl are among those that rows.jsonl trains on",
+        "1 of the 1 problems of rows.jsonl are also in the training set rows.jsonl",
     ),
     "none is numeric": (
         [{"question": "a", "answer": "x"}],
         ("--data", "rows.jsonl", "--set", "data.rl.numeric_only=true"),
-        "no problem of rows.jsonl has a numeric gold",
+        "no problem of rows.jsonl has a numeric reference answer",
     ),
     "no file of demonstrations": (
         [SUM],
@@ -97,7 +101,7 @@ def test_a_sweep_chooses_by_no_problem_that_it_trains_on(sage):
     folder = sage("config", "algos").folder
     (folder / "rows.jsonl").write_text(json.dumps(SUM))
     for typed in (sage(*words, "--dry-run"), sage(*words)):
-        typed.refused("1 of the 1 problems of rows.jsonl are among those that rows.jsonl trains on")
+        typed.refused("1 of the 1 problems of rows.jsonl are also in the training set")
 
 
 @pytest.mark.parametrize("command", [("rl",), ("sweep", "--space", "tau,rho")])
