@@ -299,12 +299,12 @@ def train_together(
         # the first of the processes mirrors the run
         silent = TrackingSection(wandb="off")
         watch = stack.enter_context(watched(run, silent, "rl", progress, shown))
-        said = False
+        repeated = False
 
         def hear(record: Mapping[str, Any]) -> None:
-            nonlocal said
-            if not said:  # its first processes' words are in their log
-                said = True
+            nonlocal repeated
+            if not repeated:  # its first processes' words are in their log
+                repeated = True
                 repeat_preflight(run.manifest.get("preflight") or {}, progress)
             watch.on_step(record)
 

@@ -93,9 +93,9 @@ class Answers:
         left = len(text) - SHOWN_CHARACTERS
         rest = f" ... and {left:,} more characters" if left > 0 else ""
         extracted = self.shown["extracted"]
-        found = "no answer was found" if extracted is None else f"answer: {extracted}"
+        answer = "no answer was found" if extracted is None else f"answer: {extracted}"
         return (
-            f"for example: {text[:SHOWN_CHARACTERS]}{rest}\n({found}; gold: {self.shown['gold']})"
+            f"for example: {text[:SHOWN_CHARACTERS]}{rest}\n({answer}; gold: {self.shown['gold']})"
         )
 
 
@@ -476,19 +476,19 @@ class Preflight:
                 yardstick = Difference.between(padded_BT, plain_BT, mask_BT)
         routes = bool(getattr(model.config.get_text_config(), "num_experts_per_tok", None))
         again = Difference.between(trained_BT, again_BT, mask_BT)
-        findings, said = [], list[str]()
+        findings, lines = [], list[str]()
         for mode, logps_BT in (("training", trained_BT), ("evaluation", in_evaluation_BT)):
-            found = Difference.between(logps_BT, plain_BT, mask_BT)
-            self.facts[f"passes/{mode}"] = asdict(found)
-            findings += judge_passes(found, again, yardstick, routes=routes)
+            difference = Difference.between(logps_BT, plain_BT, mask_BT)
+            self.facts[f"passes/{mode}"] = asdict(difference)
+            findings += judge_passes(difference, again, yardstick, routes=routes)
             if mode == "training":
-                said = [
-                    f"log-probabilities of {found.tokens} tokens: the trainer's passes are "
-                    f"{found.mean:.1g} nats from the model's own logits on average, "
-                    f"{found.largest:.1g} at most"
+                lines = [
+                    f"log-probabilities of {difference.tokens} tokens: the trainer's passes are "
+                    f"{difference.mean:.1g} nats from the model's own logits on average, "
+                    f"{difference.largest:.1g} at most"
                 ]
         self._conclude(
-            trainer, findings + self._of_sampler(batch, rows, trained_BT, surprise), said
+            trainer, findings + self._of_sampler(batch, rows, trained_BT, surprise), lines
         )
 
     def look_again(self, trainer: Any, batch: RolloutBatch) -> None:
@@ -571,14 +571,14 @@ class Preflight:
             ids, texts = trainer.sample_aside([row["prompt"] for row in rows])
         return self._seen(trainer, rows, ids, texts)[:count]
 
-    def _conclude(self, trainer: Any, findings: Sequence[Finding], said: Sequence[str]) -> None:
+    def _conclude(self, trainer: Any, findings: Sequence[Finding], lines: Sequence[str]) -> None:
         """Show and keep what was found, then end all processes if one of them must."""
         worst: list[Finding] = gather_object(list(findings))
         worst = list(dict.fromkeys(sorted(worst, key=lambda finding: not finding.stops)))
         if trainer.accelerator.is_main_process:
-            for line in said:
+            for line in lines:
                 self.say(escape(line))
-            self.facts["said"] = [*self.facts.get("said", []), *said]
+            self.facts["said"] = [*self.facts.get("said", []), *lines]
             self.facts["findings"] = [
                 *self.facts.get("findings", []), *(asdict(finding) for finding in worst),
             ]  # fmt: skip
