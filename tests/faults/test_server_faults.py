@@ -327,7 +327,7 @@ def test_attempts_and_time_are_bounded_by_what_is_asked(endpoint):
 
 def test_a_server_of_another_model_is_refused(endpoint):
     endpoint.models = [{"id": "some/other-model", "root": "some/other-model"}]
-    with pytest.raises(SamplingError, match=r"serves some/other-model, and tiny is meant") as no:
+    with pytest.raises(SamplingError, match=r"serves some/other-model, but tiny is expected") as no:
         sampler_of(endpoint)
     assert "sampling.server_model=some/other-model" in str(no.value.next_step)
     drawn(sampler_of(endpoint, server_model="some/other-model"))
@@ -339,7 +339,9 @@ def test_a_server_of_another_model_is_refused(endpoint):
 @pytest.mark.parametrize("models", [None, [], "tiny", [{"root": "tiny"}], [3]])
 def test_a_server_that_does_not_tell_is_refused_unless_its_model_is_named(endpoint, models):
     endpoint.models = models
-    with pytest.raises(SamplingError, match="doesn't say which model it serves, and tiny is meant"):
+    with pytest.raises(
+        SamplingError, match="doesn't say which model it serves, but tiny is expected"
+    ):
         sampler_of(endpoint)
     assert len(list(sampler_of(endpoint, server_model="mine").sample(asked("a")))) == 2
 

@@ -417,7 +417,7 @@ def test_a_server_that_serves_another_model_is_refused(start):
     endpoint = Endpoint(models=[{"id": "other", "root": "models/other"}])
     with serving(endpoint):
         server = {"mode": "server", "server_url": endpoint.address}
-        with pytest.raises(SamplingError, match=r"serves other, and .* is meant") as caught:
+        with pytest.raises(SamplingError, match=r"serves other, but .* is expected") as caught:
             require_rollouts(by_vllm(**server), start, 1)
         assert "--set rollout.vllm.server_model=other" in str(caught.value.next_step)
         require_rollouts(by_vllm(**server, server_model="other"), start, 1)
