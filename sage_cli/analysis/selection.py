@@ -64,7 +64,7 @@ def chosen_runs(names: Sequence[str], runs: Runs, labels: Labels = NO_LABELS) ->
     by_name = {name: named_run(name, runs) for name in names}
     if foreign := [name for name, run in by_name.items() if run is None]:
         raise ConfigurationError(
-            f"{', '.join(foreign)} is not a run of sage and has no training records",
+            f"only runs have training records, and no run is named {' or '.join(foreign)}",
             "give runs instead (`sage runs list` shows them)",
         )
     labelled: dict[str, Run] = {}

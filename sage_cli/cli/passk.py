@@ -84,7 +84,7 @@ def command(
     ):  # fmt: skip
         settings = options.load_config(preset, config, set_, "passk FILE", run={"root": runs})
         reading = options.file_reading(fields, golds, drop_invalidated)
-        with Live() as live:
+        with Live() as live, live.doing("reading files"):
             files = read_counted_files(names, score or (), reading, FileJudge(settings, live))
         with doing("computing curves and writing the report"):
             report = passk_of_files(files, labels, k, settings.evaluation, settings.run.root)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.json_value import leaves, value_at
 from sage_cli.settings.inputs import PretrainedModel, ScratchModel
 from sage_cli.settings.own_code import names_code
 from sage_cli.settings.presets import is_path
 from sage_cli.settings.sampling import DecodingSection, SamplingSection
+
+if TYPE_CHECKING:
+    from sage_cli.config.schema import SageConfig
 
 _KEPT_OF_SAMPLING = {*DecodingSection.model_fields, "stop_at_answer", "batch_rows",
                      "vllm.tensor_parallel_size", "vllm.max_model_len",

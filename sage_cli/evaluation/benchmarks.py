@@ -17,7 +17,12 @@ from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation.golds import check_answers
 from sage_cli.models.policy import NO_GOLD
 from sage_cli.problems.data_set import Group
-from sage_cli.problems.load import benchmark_names, load_problems, load_training_problems, two_golds
+from sage_cli.problems.load import (
+    benchmark_names,
+    load_problems,
+    load_training_problems,
+    refuse_two_golds,
+)
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.registry import find, generated, is_file_name, shown_name, source_of
 from sage_cli.settings.inputs import DataSection, PromptSection
@@ -177,17 +182,6 @@ def described_golds(problems: Sequence[Problem]) -> str:
             "with grading.judge",
         )
     return ", ".join(f"{n:,} {kind}{'s' * (n > 1)}" for kind, n in kinds.most_common())
-
-
-def refuse_two_golds(name: str, problems: Sequence[Problem]) -> None:
-    """Raise DataError where a question stands there twice with different golds."""
-    if pair := two_golds(problems):
-        first, second = pair
-        raise DataError(
-            f"{name} has a question with two reference answers: {first.id} has "
-            f"{first.gold}, and {second.id} has {second.gold}",
-            "remove the wrong one, or measure on your own file",
-        )
 
 
 def judge_of(name: str, judge: str | None) -> tuple[str, float | None]:

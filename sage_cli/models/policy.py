@@ -63,7 +63,7 @@ def require_prompt(names: Sequence[str], sets: Sequence[str], *, others_settings
         return
     preset = preset_for(names[0])
     raise ConfigurationError(
-        f"{', '.join(names)} was not made by a run here, so that its prompt is unknown",
+        f"no run here made {' or '.join(names)}, so that the right prompt is unknown",
         "add "
         + " ".join(f"--set {setting}" for setting in lacking)
         + " (chat is the model's own chat "

@@ -108,6 +108,17 @@ def two_golds(problems: Sequence[Problem]) -> tuple[Problem, Problem] | None:
     return None
 
 
+def refuse_two_golds(name: str, problems: Sequence[Problem]) -> None:
+    """Raise DataError where a question stands there twice with different golds."""
+    if pair := two_golds(problems):
+        first, second = pair
+        raise DataError(
+            f"{name} has a question with two reference answers: {first.id} has "
+            f"{first.gold}, and {second.id} has {second.gold}",
+            "remove the wrong one, or measure on your own file",
+        )
+
+
 def load_training_problems(data: DataSection) -> list[Problem]:
     """Return the problems of `data.rl`: the first `limit` that it keeps, each problem once.
 

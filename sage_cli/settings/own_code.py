@@ -251,7 +251,7 @@ class OwnFunction:
         loaded = getattr(sys.modules[module_name], self.name, None)
         if not callable(loaded):
             raise ConfigurationError(
-                f"{self} is a {type(loaded).__name__}, not a function", "give a function"
+                f"{self} is of type {type(loaded).__name__}, not a function", "give a function"
             )
         return loaded  # type: ignore[no-any-return]
 

@@ -407,4 +407,4 @@ class MetricsFile:
 def _torn(path: Path, torn: list[int]) -> str:
     numbers = ", ".join(map(str, torn[:SHOWN])) + (", ..." if len(torn) > SHOWN else "")
     lines = f"lines {numbers} are" if len(torn) > 1 else f"line {numbers} is"
-    return f"{path} is torn or was edited: {lines} left out"
+    return f"{path} is corrupt or was edited: {lines} left out"

@@ -72,7 +72,7 @@ class StepFiles:
             table = None
         if table is None or not table.schema.equals(self.schema):
             warn_once(
-                f"{file} is torn, was altered or is another version's: its steps are left out"
+                f"{file} is corrupt, was edited or is another version's: its steps are left out"
             )
             return None
         return table

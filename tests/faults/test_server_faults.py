@@ -339,7 +339,9 @@ def test_a_server_of_another_model_is_refused(endpoint):
 @pytest.mark.parametrize("models", [None, [], "tiny", [{"root": "tiny"}], [3]])
 def test_a_server_that_does_not_tell_is_refused_unless_its_model_is_named(endpoint, models):
     endpoint.models = models
-    with pytest.raises(SamplingError, match="doesn't say which model it serves, but tiny is expected"):
+    with pytest.raises(
+        SamplingError, match="doesn't say which model it serves, but tiny is expected"
+    ):
         sampler_of(endpoint)
     assert len(list(sampler_of(endpoint, server_model="mine").sample(asked("a")))) == 2
 

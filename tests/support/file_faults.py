@@ -19,8 +19,11 @@ class Fault:
         self.folder, self.at, self.number, self.changes = folder, at, number, 0
 
     def hear(self, path) -> None:
-        """Count a change of `path`, or fail it."""
-        if isinstance(path, int) or self.folder not in (path := Path.cwd() / path, *path.parents):
+        """Count a change of `path`, or fail it. A descriptor was heard when it was opened."""
+        if path is None or isinstance(path, int):
+            return
+        path = os.fsdecode(path)
+        if self.folder not in (path := Path.cwd() / path, *path.parents):
             return
         self.changes += 1
         if self.changes == self.at:
@@ -31,7 +34,7 @@ def _hear(event, arguments):
     if not _armed:
         return
     if event == "open" and isinstance(arguments[2], int) and arguments[2] & _WRITES:
-        _armed[0].hear(os.fsdecode(arguments[0]) if arguments[0] is not None else 0)
+        _armed[0].hear(arguments[0])
     elif event in CHANGES:
         _armed[0].hear(arguments[1] if event == "os.rename" else arguments[0])
 

@@ -11,9 +11,9 @@ from functools import cached_property
 from textwrap import shorten
 
 from sage_cli.errors import DataError
-from sage_cli.evaluation.benchmarks import refuse_two_golds
 from sage_cli.evaluation.logs.log import Log, LogSample, counted
 from sage_cli.models.policy import NO_GOLD, PROBLEMS
+from sage_cli.problems.load import refuse_two_golds
 from sage_cli.problems.problem import Problem, problem_id
 
 _STORABLE = {"tokens": range(2**31), "seed": range(-(2**63), 2**63)}

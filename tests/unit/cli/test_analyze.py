@@ -95,7 +95,7 @@ def test_a_report_of_what_is_stored_and_what_is_listed(answer, analyze, found, t
         ("support --delta 0,x", "ab", "below 1"),
         ("lengths --problem zz", "ab", "no problem ids of arithmetic"),
         ("support", "a", "would be compared with itself"),
-        ("dynamics", "ab", "came from no run"),
+        ("dynamics", "ab", "only runs have training records"),
         # samples that can't be sharpened
         ("sharpening", "ab", "effective sample size"),
         ("sharpening --set sampling.temperature=0.5", "ab", "weighs samples of the policy itself"),

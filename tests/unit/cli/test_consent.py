@@ -83,7 +83,7 @@ def test_a_run_that_asks_for_nothing_is_loaded_without_its_code(sage, runs, ran)
     typed = ("export", "sft-silent", "exported", "--runs", runs)
     sage(*typed, "--set", "rl.steps=3").refused(
         "--set rl.steps=3 has no effect on an export",
-        "it takes model.revision and model.trust_remote_code",
+        "an export accepts model.revision and model.trust_remote_code",
     )
     assert sage(*typed).code == 0
     assert not ran.exists()

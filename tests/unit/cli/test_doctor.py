@@ -58,7 +58,7 @@ def test_a_model_that_is_named_stands_for_the_presets_own(sage, model):
     assert "✓ model m: weights in" in typed.words
     words = ("doctor", *FEW, "--preset", "tiny", "--init", model)
     typed = sage(*words, "--set", "prompt.answer_open=⟨A⟩", "--set", "prompt.answer_close=⟨/A⟩")
-    assert "! answer a right answer, " in typed.words
+    assert "! answer a correct answer, " in typed.words
     assert "is read as '<start_working_out>3 + 4<end_working_out>A7/A'" in typed.words
     assert "tiny can run here, but 1 of " in typed.words
     assert "✓ answer a right one of" in sage(*words).words
@@ -69,9 +69,9 @@ def test_a_model_that_is_named_stands_for_the_presets_own(sage, model):
     [
         ("data.rl.name=gone.jsonl", "RL data gone.jsonl", "gone.jsonl", ""),
         ("rl.optimizer=adamw_8bit", "device", "rl.optimizer is 'adamw_8bit'", "=adamw"),
-        ("sampling.backend=vllm", "sampling", "'vllm' cannot run here:", "backend=transformers"),
+        ("sampling.backend=vllm", "sampling", "'vllm' cannot run here:", "backend=builtin"),
         ("model.kind=pretrained model.path=/no/model model.tuning=lora", "model",
-         "there is no folder /no/model", "run's id"),
+         "there is no folder /no/model", "run's ID"),
         ("evaluation.benchmark=aime24", "benchmark aime24", "no local copy", "SAGE_DATA"),
         ("prompt.format=chat", "prompt template", "no chat template", "prompt.format=paper"),
         ("tracking.tensorboard=true", "packages", "tensorboard", "pip install"),
@@ -119,10 +119,20 @@ def test_lengths_in_tokens():
     ("sets", "positions", "cause", "mend"),
     [
         # "2" takes 3 tokens, "144" 5
-        (("rollout.max_tokens=4",), 50, "1 of 2 problems can't be answered", "max_tokens=5 is"),
-        (("rollout.max_tokens=2",), 50, "2 of 2 problems can't be answered", "max_tokens=5 is"),
+        (
+            ("rollout.max_tokens=4",),
+            50,
+            "1 of 2 problems cannot be answered",
+            "max_tokens=5; reasoning",
+        ),
+        (
+            ("rollout.max_tokens=2",),
+            50,
+            "2 of 2 problems cannot be answered",
+            "max_tokens=5; reasoning",
+        ),
         # the box is written in characters: \boxed{144} has 11
-        (("prompt.answer=boxed", "rollout.max_tokens=8"), 50, "longest answer takes 11", "=11"),
+        (("prompt.answer=boxed", "rollout.max_tokens=8"), 50, "longest answer alone has 11", "=11"),
         # 7 + 48 = 55 tokens, of which 50 fit: 50 - 7 = 43
         ((), 50, "7 tokens, and with rollout.max_tokens 48 that is more than", "max_tokens=43"),
         ((), 7, "7", "leave the longest prompts out"),  # no limit fits
@@ -147,7 +157,9 @@ def test_what_does_not_fit_is_said_with_the_limit_that_is_needed(sets, positions
 )  # fmt: skip
 def test_golds_that_are_hardly_answers_are_named(gold, doubt):
     problems = [Problem("a", "toy", "1+1=?", "2"), Problem("b", "toy", "q", gold)]
-    with pytest.raises(DataError, match="1 of 2 golds are hardly answers") as refused:
+    with pytest.raises(
+        DataError, match="1 of 2 reference answers do not look like mathematical answers"
+    ) as refused:
         described_golds(problems)
     assert doubt in refused.value.cause
 
@@ -175,6 +187,6 @@ def test_doctor_names_golds_and_characters_and_stops_nothing(sage, tmp_path):
     file.write_text(json.dumps(row) + "\n")
     typed = sage("doctor", *QUICK, "--data", file)
     assert typed.code == 0
-    assert "! golds 1 of 4 golds are hardly answers" in typed.words
+    assert "! golds 1 of 4 reference answers do not look like mathematical answers" in typed.words
     lost = "½ × ß ü 世 界 🙂"
     assert f"! characters the tokenizer has no tokens for {lost}: 1 of 4 problems" in typed.words

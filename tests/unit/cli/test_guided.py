@@ -181,7 +181,7 @@ def test_from_a_trained_base_dpo_goes_on_from_the_warm_up_and_from_no_other(
     (file,) = tmp_path.glob("runs/*/warm-up/model/*.safetensors")
     left = file.read_bytes()
     file.write_bytes(left[:-1] + bytes([left[-1] ^ 1]))
-    with pytest.raises(StoreError, match=r"warm-up/model/.* has been changed since its run ended"):
+    with pytest.raises(StoreError, match=r"warm-up/model/.* was changed after its run ended"):
         train(settings)
     file.write_bytes(left)
     run = train(settings)

@@ -47,7 +47,7 @@ def test_what_is_typed_of_the_model_and_what_sage_exported_hold(sage, answer, ow
     (own_model / "sage.json").write_text('{"prompt": {"format": "plain"}}')
     for words in (("--dry-run",), ()):  # what sage exported keeps the settings that are chosen
         typed = sage("rl", "--init", own_model, *words)
-        typed.refused("another model than the configuration's")
+        typed.refused("is not the model of the configuration")
         assert "no preset given" not in typed.words
 
 

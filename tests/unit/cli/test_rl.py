@@ -44,7 +44,7 @@ def test_a_start_is_loaded_as_the_configuration_says(tmp_path):
 LAUNCHED = {"LOCAL_RANK": "0", "WORLD_SIZE": "1"}
 ZERO_3 = {"ACCELERATE_USE_DEEPSPEED": "true", "ACCELERATE_DEEPSPEED_ZERO_STAGE": "3"}
 FSDP_2 = {"ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "2"}
-NEXT = "isn't trained yet"
+NEXT = "is not trained yet"
 """The next obstacle: the base isn't there, and several processes don't train it."""
 
 
@@ -52,7 +52,7 @@ NEXT = "isn't trained yet"
     ("environment", "sets", "said"),
     [
         ({"SAGE_PROCESSES": "2"}, "", "started 1 of 2 processes"),
-        (LAUNCHED, "", r"the initial policy .* isn't trained yet"),
+        (LAUNCHED, "", r"the initial policy .* is not trained yet"),
         (LAUNCHED | ZERO_3, "model.tuning=lora", "ZeRO stage 3 fails at the first step"),
         (LAUNCHED | ZERO_3, "model.tuning=full", NEXT),
         (LAUNCHED | FSDP_2, "rl.optimizer=adamw_8bit", "'adamw_8bit' can't update weights"),
@@ -105,7 +105,8 @@ def any_tokenizer(monkeypatch):
 def test_a_finished_run_is_found_without_a_look_at_data_or_weights(
     settings, base, monkeypatch, launched
 ):
-    monkeypatch.setattr(f"{RL}.training_problems", lambda *_: pytest.fail("problems were loaded"))
+    checked = "sage_cli.training.checks.training_problems"
+    monkeypatch.setattr(checked, lambda *_: pytest.fail("problems were loaded"))
     if launched:
         for name, value in LAUNCHED.items():
             monkeypatch.setenv(name, value)
@@ -179,25 +180,25 @@ def test_a_plan_says_how_many_completions_of_the_reference_are_sampled(tmp_path,
 
 def test_what_others_grew_from_is_refused_with_their_names(settings, base):
     child = finish(RlTraining.of(settings).planned, parent=base.id)
-    with pytest.raises(StoreError, match=f"{child.id} grew from {base.id}") as caught:
+    with pytest.raises(StoreError, match=f"{child.id} was trained from {base.id}") as caught:
         SftTraining.of(settings).carry_out(Silent(), fresh=True)
     assert "`sage runs remove`" in caught.value.next_step
     assert base.finished
     finish(Runs(settings.run.root).at("rl", "later", "1" * 16), parent=child.id)
-    with pytest.raises(StoreError, match=f"rl-later-11111111 grew from {child.id}"):
+    with pytest.raises(StoreError, match=f"rl-later-11111111 was trained from {child.id}"):
         RlTraining.of(settings).carry_out(Silent(), fresh=True)
 
 
 def test_a_base_of_other_weights_is_refused_and_an_old_run_left(settings, base):
     weights = base.model / "model.safetensors"
     weights.write_text("others")
-    with pytest.raises(StoreError, match="safetensors has been changed"):
+    with pytest.raises(StoreError, match="safetensors was changed"):
         RlTraining.of(settings).carry_out(Silent())
     assert not RlTraining.of(settings).planned.folder.exists()
     weights.write_text("weights")
     run = finish(RlTraining.of(settings).planned, parent=base.id)
     base.note(weights="others")
-    with pytest.raises(StoreError, match="has been changed"):
+    with pytest.raises(StoreError, match="was changed"):
         RlTraining.of(settings).carry_out(Silent(), fresh=True)
     assert run.finished
 

@@ -60,7 +60,7 @@ def test_a_run_that_began_with_another_prompt_is_not_resumed(tmp_path):
         raise KeyboardInterrupt
     other = {**origin, "template": "of now"}
     with (
-        pytest.raises(StoreError, match="began with prompt template of before") as refused,
+        pytest.raises(StoreError, match="was started with prompt template of before") as refused,
         training.recorded(run, other, Silent()),
     ):
         pytest.fail("the training began")

@@ -48,12 +48,14 @@ def test_validation_rows_lie_behind_those_that_are_trained_on(dapo):
     found = (evaluation.benchmark, evaluation.samples, evaluation.seeds)
     assert found == ("dapo-math-dev", 256, 1)
     everything = config(dapo)  # data.rl.limit isn't set
-    with pytest.raises(ConfigurationError, match="100 of the 100 problems of dapo-math-dev are am"):
+    with pytest.raises(
+        ConfigurationError, match="100 of the 100 problems of dapo-math-dev are also"
+    ):
         run_sweep(everything, Silent())
     assert not (dapo / "runs").exists()
     path = dapo / "train/dapo_math_sample.jsonl"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:3050]))
-    with pytest.raises(DataError, match="dapo-math-dev has 50 problems where 100 are expected"):
+    with pytest.raises(DataError, match="dapo-math-dev has 50 problems, but 100 are expected"):
         load_problems("dapo-math-dev", config(dapo).data)
 
 

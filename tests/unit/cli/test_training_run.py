@@ -144,7 +144,7 @@ def test_the_last_validation_finds_what_the_measurement_finds(config, base, monk
 def test_what_is_looked_at_is_not_trained_on(config, base):
     trained = {"evaluation.every": 1, "evaluation.validation": "arithmetic-train"}
     validating = changed(config, {**trained, "rl.seed": 99})  # a run that isn't there yet
-    with pytest.raises(ConfigurationError, match="among those that arithmetic trains on") as caught:
+    with pytest.raises(ConfigurationError, match="also in the training set arithmetic") as caught:
         RlTraining.of(validating).carry_out(Silent())
     assert "--set evaluation.validation" in caught.value.next_step
 

@@ -60,7 +60,7 @@ passk --grade working --dry-run                     | --second-judge | --dry-run
 compare c1.jsonl c2.jsonl                           | c1.jsonl  | logs
 compare c1.jsonl c1.jsonl                           | c1.jsonl  | different
 compare c1.jsonl,c1.jsonl c2.jsonl                  | c1.jsonl  | once
-compare nosuch c1.jsonl                             | nosuch    | path
+compare nosuch c1.jsonl                             | nosuch    | --runs
 eval nosuch                                         | nosuch    | --runs
 grade nocomp.jsonl                                  | nocomp.jsonl | completion
 grade nowhere.jsonl                                 | nowhere.jsonl | path

@@ -153,7 +153,7 @@ def test_the_difference_is_paired_by_problem_over_averaged_seeds():
     back = paired_difference(b, a, (1, 2))
     np.testing.assert_allclose(back.mean_K, -found.mean_K, rtol=1e-14)
     np.testing.assert_array_equal(back.p_K, found.p_K)
-    with pytest.raises(MetricError, match="first 'p2'"):
+    with pytest.raises(MetricError, match="for example 'p2'"):
         paired_difference(counts([1, 2, 3]), counts([1, 2]), (1,))
     found = paired_difference([counts([0, 0]), counts([4, 0])], counts([1, 0]), (1,))
     assert found.mean_K == pytest.approx([(1 / 2 - 1 / 4) / 2], abs=1e-15)

@@ -34,9 +34,9 @@ def test_counts_are_ordered_and_pooled_by_id_and_frozen():
     assert both.n_P.tolist() == [8, 16]
     assert both.c_P.tolist() == [1, 7]
     one, two = Counts(("a", "b"), [4, 4], [1, 1]), Counts(("a",), [4], [1])
-    with pytest.raises(MetricError, match="1 are on one side only, first 'b'"):
+    with pytest.raises(MetricError, match="1 are on one side only, for example 'b'"):
         one.ordered(two.problem_ids)
-    with pytest.raises(MetricError, match="first 'b'"):
+    with pytest.raises(MetricError, match="for example 'b'"):
         two.ordered(one.problem_ids)
     n_P = np.array([4, 4])
     counts = Counts(("a", "b"), n_P, [1, 1])
@@ -55,8 +55,8 @@ def test_the_ks_of_a_curve_end_at_n():
 
 @pytest.mark.parametrize(("ids", "n", "c", "said"), [
     (("a", "a"), [4, 4], [1, 1], "'a' is counted twice"),
-    (("a",), [4], [5], "5 right of 4"),
-    (("a",), [4], [-1], "-1 right of 4"),
+    (("a",), [4], [5], "5 correct of 4 samples"),
+    (("a",), [4], [-1], "-1 correct of 4 samples"),
     (("a", "b"), [4], [1], "2 problems, but n_P"),
     (("a",), [4], [0.5], "whole"),
 ])  # fmt: skip
@@ -109,7 +109,7 @@ def test_shapes_follow_n_and_c_then_k_and_each_problem_keeps_its_n():
     np.testing.assert_allclose(pass_at_k(n_P, c_P, ks), expected, rtol=1e-14)
     with pytest.raises(MetricError) as caught:
         pass_at_k(64, 3, 256)
-    assert caught.value.next_step == "ask for k up to 64, or sample at least 256 per problem"
+    assert caught.value.next_step == "use k up to 64, or sample at least 256 per problem"
 
 
 @pytest.mark.parametrize(("n", "c", "k", "said"), [

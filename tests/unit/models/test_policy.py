@@ -81,9 +81,9 @@ def test_two_models_never_share_a_curve(runs, tmp_path):
 
 
 def test_labels_follow_the_last_equals_sign_and_an_empty_folder_is_named(tmp_path):
-    with pytest.raises(StoreError, match=f"{tmp_path}/nothing holds no finished run") as refusal:
+    with pytest.raises(StoreError, match=f"{tmp_path}/nothing contains no finished run") as refusal:
         chosen_policies([], Runs(tmp_path / "nothing"))
-    assert "`sage rl` trains one" in refusal.value.next_step
+    assert "`sage rl` trains a run" in refusal.value.next_step
     assert not (tmp_path / "nothing").exists()
     assert split_label("rl-dapo") == ("rl-dapo", None)
     assert split_label("rl-dapo=DAPO, no KL") == ("rl-dapo", "DAPO, no KL")

@@ -107,7 +107,8 @@ def test_a_path_that_is_set_is_the_model_that_is_measured(runs, tmp_path):
     assert measured_names([], sets) == [theirs]
     assert measured_names(["rl-dapo"], sets) == ["rl-dapo"]
     assert settings(*measured_names([], sets), sets=sets).model.path == theirs
-    with pytest.raises(ConfigurationError, match=f"model.path is '{theirs}', and rl-dapo is to be"):
+    said = f"model.path is '{theirs}', but the model to measure is rl-dapo"
+    with pytest.raises(ConfigurationError, match=said):
         settings("rl-dapo", sets=sets)
 
 
@@ -120,10 +121,11 @@ def test_the_path_that_a_run_began_from_may_be_typed_beside_it(runs, tmp_path):
     ):
         pass
     assert settings("sft-theirs", preset=["tiny"], sets=sets).model.path == theirs
-    with pytest.raises(ConfigurationError, match=f"model.path is '{theirs}', and rl-dapo is to be"):
+    said = f"model.path is '{theirs}', but the model to measure is rl-dapo"
+    with pytest.raises(ConfigurationError, match=said):
         settings("rl-dapo", preset=["tiny"], sets=sets)
     runs.find("sft-theirs").note(kind="imported")  # whose configuration is nobody's choice
-    with pytest.raises(ConfigurationError, match="and sft-theirs is to be"):
+    with pytest.raises(ConfigurationError, match="but the model to measure is sft-theirs"):
         settings("sft-theirs", preset=["tiny"], sets=sets)
 
 
@@ -131,7 +133,9 @@ def test_names_of_the_hub_and_names_that_are_none(runs, tmp_path):
     (tmp_path / "org").mkdir()
     policy = named_policy("Qwen/Qwen2.5-Math-1.5B", runs)
     assert (policy.run, policy.label) == (None, "Qwen2.5-Math-1.5B")
-    with pytest.raises(DataError, match=r"'Qwen/Qwen2\.5-Math-1\.5B' is no folder here") as refusal:
+    with pytest.raises(
+        DataError, match=r"'Qwen/Qwen2\.5-Math-1\.5B' is not a folder here"
+    ) as refusal:
         settings("Qwen/Qwen2.5-Math-1.5B", sets=["prompt.format=plain"])
     assert "hf download Qwen/Qwen2.5-Math-1.5B" in refusal.value.next_step
     for name, cause in (

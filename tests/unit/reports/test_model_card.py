@@ -115,7 +115,7 @@ def test_an_upload_is_private_and_its_failure_names_the_next_step(monkeypatch, t
     monkeypatch.setitem(__import__("sys").modules, "huggingface_hub", SimpleNamespace(HfApi=Hub))
     assert push(tmp_path, "me/policy", Silent()) == "https://hub/me/policy"
     assert asked[0] == ("me/policy", {"private": True, "exist_ok": True})
-    with pytest.raises(StoreError, match=r"did not take it as me/forbidden: 403 Forbidden$"):
+    with pytest.raises(StoreError, match=r"uploading it as me/forbidden failed: 403 Forbidden$"):
         push(tmp_path, "me/forbidden", Silent())
     with pytest.raises(ConfigurationError, match="form ORG/MODEL"):
         require_hub_name("policy")

@@ -52,7 +52,7 @@ def test_a_plan_says_both_types():
 
 
 @pytest.mark.parametrize(("sets", "said"), [
-    (["data.rl.solved=.05..0.95"], r"solved_by names no model"),
+    (["data.rl.solved=.05..0.95"], r"solved_by is not set"),
     (["data.rl.solved_by=RUN"], "has no effect"),
     (["data.rl.solved=0.9..0.1", "data.rl.solved_by=RUN"], "is not a range of pass rates"),
     (["data.rl.solved=0..2", "data.rl.solved_by=RUN"], "is not a range of pass rates"),

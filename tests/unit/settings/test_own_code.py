@@ -71,7 +71,7 @@ def test_the_identity_is_the_content_and_not_the_place(file, tmp_path):
     ("def f(:", "f", "mine.py, line 1", "fix the file"),
     ("a = 1\nb = 1 / 0\nf = 3", "f", "ZeroDivisionError: division by zero (mine.py, line 2)",
      "fix the file"),
-    ("f = 3", "f", "is a int and no function", "name a function"),
+    ("f = 3", "f", "is of type int, not a function", "give a function"),
 ])  # fmt: skip
 def test_what_cannot_be_used_is_named(tmp_path, text, name, says, next_step):
     if text is not None:

@@ -68,14 +68,14 @@ def test_a_configuration_has_none_wherever_it_was_said(tmp_path):
 
 def test_a_secret_is_said_by_the_environment_and_shown_nowhere():
     for name in ("sampling.vllm.hf_token", "sampling.options.api_key"):
-        with pytest.raises(ConfigurationError, match="called a secret") as refused:
+        with pytest.raises(ConfigurationError, match="has the name of a secret") as refused:
             load(sets=["sampling.backend=server", f"{name}=s3cret"])
         assert "s3cret" not in f"{refused.value.cause} {refused.value.next_step}"
     load(["tiny"], {"guide": {"name": "token"}})  # a guide, and no secret
     os.environ[VARIABLE] = '{"http://ann@h": "s3cret"}'
     assert secrets_of("http://ann@h") == {"password": "s3cret"}
     os.environ[VARIABLE] = "[1]"
-    with pytest.raises(ConfigurationError, match="no JSON object"):
+    with pytest.raises(ConfigurationError, match="is not a JSON object"):
         secrets_of("http://ann@h")
 
 

@@ -27,7 +27,7 @@ def test_what_is_no_objective_is_refused(text):
 
 
 def test_objectives_that_cannot_be_are_refused():
-    with pytest.raises(ConfigurationError, match=r"'asha' goes by one objective, not 2: pass@1, "):
+    with pytest.raises(ConfigurationError, match=r"'asha' needs one objective, not 2: pass@1, "):
         load(sets=["sweep.objective=[pass@1, pass@8]", "sweep.prune=asha"])
     load(sets=["sweep.objective=0.5*pass@1+0.5*pass@8", "sweep.prune=asha"])
     with pytest.raises(ValueError, match="names pass@2 twice"):

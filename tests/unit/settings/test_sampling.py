@@ -102,7 +102,7 @@ def test_grammar(text, ks):
     ("0..8", "'0..8': k starts at 1"),
     ("8..1", "'8..1': the range ends before"),
     ("1..8:log", "'1..8:log': the only step is pow2, not 'log'"),
-    ("5..7:pow2", "'5..7:pow2': no power of two"),
+    ("5..7:pow2", "'5..7:pow2': this range contains no power of two"),
     ("1..99999999999", "'1..99999999999': k is at most"),
 ])  # fmt: skip
 def test_errors_name_the_token(text, said):
@@ -114,7 +114,7 @@ def test_ks_end_at_n():
     assert parse_ks("1..64", n=64)[-1] == 64
     with pytest.raises(ConfigurationError, match="pass@256 is undefined with 64 samples") as caught:
         parse_ks("1,1..256:pow2", n=64)
-    assert caught.value.next_step == "ask for k up to 64, or sample more: --n 256"
+    assert caught.value.next_step == "use k up to 64, or sample more: --n 256"
 
 
 @pytest.mark.parametrize(("text", "n", "fits"), [

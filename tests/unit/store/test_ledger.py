@@ -70,7 +70,7 @@ def test_a_torn_file_is_named_and_the_rest_counts(tmp_path, caplog, content):
     torn = tmp_path / "steps-00000001-00000001-0.parquet"
     torn.write_bytes(content)
     assert steps(ledger) == [2]
-    assert f"{torn} is torn" in caplog.text
+    assert f"{torn} is corrupt, was edited" in caplog.text
 
 
 def test_an_altered_page_is_noticed(tmp_path):

@@ -63,7 +63,7 @@ def on(monkeypatch, *, gpu, bf16=False):
         (False, False, "auto", False), (False, False, "bfloat16", True),
         (True, True, "auto", True), (True, True, "float32", False), (True, True, "bfloat16", True),
         (True, False, "auto", False), (True, False, "float32", False),
-        (True, False, "bfloat16", "the Some GPU doesn't have it"),
+        (True, False, "bfloat16", "the Some GPU does not support"),
     ],
 )  # fmt: skip
 def test_products_are_bfloat16_where_asked_or_where_the_gpu_has_it(
@@ -82,7 +82,7 @@ def test_products_are_bfloat16_where_asked_or_where_the_gpu_has_it(
     [
         (True, False, {}, 1, None),
         (True, True, {"dtype": "bfloat16"}, 1, None),
-        (True, False, {"dtype": "bfloat16"}, 1, r"model\.dtype is 'bfloat16', and the Some GPU"),
+        (True, False, {"dtype": "bfloat16"}, 1, r"model\.dtype is 'bfloat16', which the Some GPU"),
         (True, False, {"compute_dtype": "bfloat16"}, 1, r"model\.compute_dtype is 'bfloat16'"),
         (True, True, {}, 2, None),
         (True, True, {}, 3, r"3 processes take a GPU each, and .* has 2"),
@@ -137,7 +137,7 @@ def test_the_gpu_is_named(monkeypatch, tmp_path, error):
     need = memory_need(config())
     assert need.use == "8 completions of up to 2,048 tokens at once"
     with (
-        pytest.raises(OutOfMemoryError, match="the GPU of 80 GiB can't hold 8 completions") as c,
+        pytest.raises(OutOfMemoryError, match="the GPU of 80 GiB cannot hold 8 completions") as c,
         memory_explained(need, Run(tmp_path)),
     ):
         raise error
@@ -166,7 +166,7 @@ def test_the_gpu_is_named(monkeypatch, tmp_path, error):
 )  # fmt: skip
 def test_without_a_gpu_what_to_lower_is_named(tmp_path, take, need, use, settings):
     with (
-        pytest.raises(OutOfMemoryError, match=rf"this machine's memory .* can't hold {use}") as c,
+        pytest.raises(OutOfMemoryError, match=rf"this machine's memory .* cannot hold {use}") as c,
         memory_explained(need, Run(tmp_path)),
     ):
         take()
@@ -196,7 +196,7 @@ def test_a_training_that_ran_out_of_memory_goes_on(bench, configure, monkeypatch
 
     with monkeypatch.context() as patched:
         patched.setattr(SageTrainer, "_compute_loss", short_of_memory)
-        with pytest.raises(OutOfMemoryError, match="can't hold 16 completions of up to 12") as c:
+        with pytest.raises(OutOfMemoryError, match="cannot hold 16 completions of up to 12") as c:
             bench.run(config)
     assert "run is saved at step 2, where the same command resumes it" in str(c.value.next_step)
     lighter = configure(rl={"steps": 4, "save_every": 2, "gradient_checkpointing": True})
@@ -301,7 +301,7 @@ def test_trouble_while_saving_leaves_what_was_saved_before(bench, train, monkeyp
             train("torn", signalling(5, signal.SIGINT))
     assert saved_step(checkpoints) == 3
     if trouble == "a full disk":
-        assert "is full: checkpoint-6 couldn't be written" in str(caught.value)
+        assert "is full: checkpoint-6 could not be written" in str(caught.value)
         assert "resumes from the last checkpoint" in str(caught.value.next_step)
         assert [path.name for path in checkpoints.iterdir()] == ["checkpoint-3"]
     else:
@@ -320,7 +320,7 @@ def test_a_full_disk_at_the_end_leaves_the_last_checkpoint(bench, train, monkeyp
 
     with monkeypatch.context() as patched:
         patched.setattr(PreTrainedModel, "save_pretrained", saving)
-        with pytest.raises(TrainingError, match="is full: model couldn't be written") as caught:
+        with pytest.raises(TrainingError, match="is full: model could not be written") as caught:
             train("torn")
     assert "resumes from the last checkpoint" in str(caught.value.next_step)
     train("torn")
@@ -356,7 +356,7 @@ def test_a_checkpoint_inside_a_generation_batch_is_refused_by_name(bench, config
     whole, checkpoints = records(run), run.checkpoints
     shutil.rmtree(checkpoints / "checkpoint-4")
     (checkpoints / "checkpoint-6").rename(checkpoints / "checkpoint-3")
-    refusal = r"checkpoint-3 was saved inside a generation batch, that of steps 3 to 4"
+    refusal = r"checkpoint-3 was saved within the generation batch of steps 3 to 4"
     with pytest.raises(StoreError, match=refusal) as caught:
         bench.run(configure(rl=rl), "run")
     assert "remove" in str(caught.value.next_step)

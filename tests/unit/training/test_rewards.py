@@ -78,7 +78,9 @@ def test_what_it_returns_is_paid(called, source, paid):
 
 
 def test_a_column_that_is_not_there_is_named_before_training(called):
-    with pytest.raises(ConfigurationError, match=r"takes 'levl'.*\(mine.py, line 1\)") as refused:
+    with pytest.raises(
+        ConfigurationError, match=r"has the argument 'levl'.*no such column \(mine.py, line 1\)"
+    ) as refused:
         called("def mine(completions, levl):\n    return levl")
     assert "level, question, gold, problem_id" in refused.value.next_step
 
@@ -201,7 +203,7 @@ def test_the_most_frequent_answer_is_paid_whatever_is_right(grader, monkeypatch,
 @pytest.mark.parametrize(
     ("sets", "reason"),
     [
-        (["rl.rewards=[{name: format, p: 0.2}]"], "p 0.2 is of the reward 'random' alone"),
+        (["rl.rewards=[{name: format, p: 0.2}]"], "p 0.2 only applies to the reward 'random'"),
         (["rl.rewards=[{name: random, p: 1}]"], "p is 1"),
         (["rl.rewards=plurality", "grading.extract=text", "grading.mode=math-verify"],
          "'plurality' counts answers"),

@@ -66,7 +66,7 @@ def test_nothing_in_it_is_fetched_and_licences_come_with_it():
 def test_an_export_may_be_written_again_and_other_files_are_left_alone(shown, tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
     for folder in (tmp_path, tmp_path / "mine.txt"):
-        with pytest.raises(ConfigurationError, match="holds something else than an export"):
+        with pytest.raises(ConfigurationError, match="contains something else than an export"):
             write_export(shown, folder)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
     for _ in range(2):

@@ -72,7 +72,7 @@ def test_the_known_and_the_failed_come_back_as_values(tmp_path):
 
 @pytest.mark.parametrize(
     ("sampler", "name"),
-    [("grid", "mine/ae396c46"), ("random", "mine/b965ed3d"), ("nsga2", "mine/fc5914d5")],
+    [("grid", "mine/040f7ecb"), ("random", "mine/dd6c09cb"), ("nsga2", "mine/6ca28ab7")],
 )
 def test_studies_of_values_are_called_what_they_were(tmp_path, sampler, name):
     tau = Values(key="guide.tau", values=(0.1, 0.2))
