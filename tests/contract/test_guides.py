@@ -54,5 +54,7 @@ def test_the_suite_finds_a_guide_that_reads_what_it_has_not_asked_for():
         def make(self):
             return Nosy()
 
-    with pytest.raises(TrainingError, match=r"Nosy .*reads policy_entropy_BT and has not asked"):
+    with pytest.raises(
+        TrainingError, match=r"Nosy .*reads policy_entropy_BT, which it did not declare"
+    ):
         Suite().test_shape_and_type_are_kept()

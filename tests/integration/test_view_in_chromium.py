@@ -195,15 +195,15 @@ def test_a_point_of_the_scatter_opens_its_problem(page):
 @pytest.mark.parametrize("ticked", [f"{BASE},{BRANCH}", f"{BRANCH},{BASE}"])
 def test_a_difference_is_of_a_policy_less_its_ancestor(page, ticked):
     page.go(f"#/passk?policies={ticked}")
-    assert f"{BRANCH} less {BASE}" in page.text()
+    assert f"{BRANCH} − {BASE}" in page.text()
     page.go(f"#/problems?policies={ticked}")
-    assert page.texts("#scroll-problems th[scope=col]")[-1] == f"{BRANCH} less {BASE}"
+    assert page.texts("#scroll-problems th[scope=col]")[-1] == f"{BRANCH} − {BASE}"
     # without a choice of sides the later of two that do not descend from each other comes first
     page.go(f"#/passk?policies={PLAIN},{ticked}")
-    assert f"{PLAIN} less {BASE}" in page.text()
+    assert f"{PLAIN} − {BASE}" in page.text()
     # a choice of sides wins
     page.go(f"#/passk?policies={ticked}&a={BASE}&b={BRANCH}")
-    assert f"{BASE} less {BRANCH}" in page.text()
+    assert f"{BASE} − {BRANCH}" in page.text()
 
 
 def test_samples_show_question_and_gold(page, root, problem):

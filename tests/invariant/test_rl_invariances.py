@@ -57,10 +57,13 @@ IN_PARTS = {"micro_batch": 4}
 def test_rows_shared_with_or_beside_those_of_their_prompt_change_rounding_alone(
     bench, configure, monkeypatch, without, sections
 ):
-    sections = deepcopy(sections) | {"rl": {"steps": 2, **sections.get("rl", {})}}
+    # Adam's first update is of the size of its rate however small a gradient is, that of mere
+    # rounding too, so the second step differs by up to the rate, 1e-3
+    rl = {"steps": 2, **sections.get("rl", {})}
+    sections = deepcopy(sections) | {"rl": rl}
     usual = bench.records(configure(**deepcopy(sections)))
     monkeypatch.setattr(*without)
-    assert_close(usual, bench.records(configure(**sections)), 1e-4)
+    assert_close(usual, bench.records(configure(**sections)), 1e-3)
 
 
 @pytest.mark.parametrize(
@@ -140,6 +143,9 @@ def test_micro_batches_do_not_matter(bench, configure, loss, guide):
     runs = [
         bench.records(
             configure(guide=section, rl={**rl, "micro_batch": micro}),
+            # dph-rl in float64, where Adam's epsilon hides the rounding of gradients that are 0: in
+            # float32 each of them becomes an update of the whole rate
+            model=bench.policy().double() if loss == "dph-rl" else bench.policy(),
             reference_completions=reference_completions() if loss == "dph-rl" else None,
         )
         for micro in (16, 2)
@@ -189,7 +195,9 @@ def test_micro_batches_matter_where_the_methods_page_says(bench, configure, rl, 
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("loss", ["grpo", "bnpo", "dapo", "dr_grpo"])
 def test_no_guide_is_trls_own_trainer(bench, configure, loss, masked):
-    config = configure(rl={"loss": loss, "mask_truncated_completions": masked})
+    # without a warm-up, which begins above 0 here, and at 0 in TRL
+    rl = {"loss": loss, "mask_truncated_completions": masked, "warmup_ratio": 0.0}
+    config = configure(rl=rl)
     ours = bench.records(config)
 
     heard = []
@@ -216,7 +224,7 @@ def test_no_guide_is_trls_own_trainer(bench, configure, loss, masked):
     )
     trainer.remove_callback(PrinterCallback)
     trainer.train()
-    same = {
+    names = {
         **{key: key for key in ("loss", "grad_norm", "learning_rate", "reward", "entropy")},
         "kl/k3": "kl",
         "completions/length": "completions/mean_length",
@@ -225,5 +233,5 @@ def test_no_guide_is_trls_own_trainer(bench, configure, loss, masked):
     }
     assert len(heard) == len(ours) == 4
     for one, other in zip(ours, heard, strict=True):
-        for our_key, their_key in same.items():
+        for our_key, their_key in names.items():
             assert defined(one[our_key]) == same(other[their_key], abs=1e-6, rel=1e-6), our_key

@@ -91,7 +91,7 @@ def test_only_what_was_asked_for_can_be_read(monkeypatch):
     known = {"token_ids_BT": MASK_BT, "reference_logps_BT": LOGPS_BT}
     nosy = giving(lambda s: s.reference_logps_BT)
     with pytest.raises(
-        TrainingError, match=r"Calling .*reads reference_logps_BT and has not asked"
+        TrainingError, match=r"Calling .*reads reference_logps_BT, which it did not declare"
     ):
         nosy.log_q(signals(**known), 0)
     monkeypatch.setattr(Calling, "needs", frozenset({"reference_logps_BT"}))

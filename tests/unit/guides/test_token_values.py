@@ -78,7 +78,7 @@ def test_a_guide_gets_ids_signals_grades_and_problems():
     known = {"right_B": torch.tensor([True, False]), "problem_ids_B": ("a", "a")}
     rows, _ = token_values([FIRST, SECOND], Grading(), 0, others=known)
     assert [row.q_T for row in rows] == [(2.0, 2.0, 2.0), (1.0,)]
-    said = r"Rewarding .* needs group_right_B, rewards_B, which is not known here"
+    said = r"Rewarding .* needs group_right_B, rewards_B, which is not available here"
     with pytest.raises(TrainingError, match=said) as refused:
         token_values([FIRST, SECOND], Rewarding(), 0, others=known)
     assert "rewards and groups are known in training alone" in refused.value.next_step

@@ -168,10 +168,10 @@ def test_only_what_is_asked_for_is_computed(bench, configure, monkeypatch, guide
     [
         (
             {"guide": {"name": "undefined"}},
-            "guide Undefined .*reads reference_logps_BT and has not",
+            "guide Undefined .*reads reference_logps_BT, which it did not declare",
         ),
         ({"guide": {"name": "unread"}}, r"q of guide Unread \(.*\) is NaN for \d+ of the"),
-        ({"rl": {"algo": "infinite"}}, r"method 'infinite' \(p:Infinite\) gives NaN or inf"),
+        ({"rl": {"algo": "infinite"}}, r"method 'infinite' \(p:Infinite\) returns NaN or inf"),
     ],
 )
 def test_nonsense_stops_the_first_step_by_name(bench, configure, sections, complaint):

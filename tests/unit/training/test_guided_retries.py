@@ -92,7 +92,7 @@ def test_a_share_of_the_right_tries_is_shown_in_each_epoch_once():
     ("retried", "said"),
     [
         ([], "of 1 problems that were tried none was failed and has a hint"),
-        ([(FAILED, attempt("hard, hint", [], ["5"]))], "of 1 failed problems .* first 2 lines"),
+        ([(FAILED, attempt("hard, hint", [], ["5"]))], "none of 1 failed .* first 2 lines"),
         ([(attempt("hard"), AGAIN)], "to prefer to a wrong one"),
     ],
 )

@@ -121,8 +121,8 @@ def test_evaluation_is_not_recorded_as_training(trained):
     [
         (0.0, {"guide": BRANCH}, "beta is 0"),
         (0.0, {"rows": "wrong", "right_at": 1.0}, "beta is 0"),
-        (0.1, {"rows": "wrong"}, "rows='wrong' asks which completions are right"),
-        (0.1, {"guide": RapoGuide()}, "guide 'rapo' asks which completions are right"),
+        (0.1, {"rows": "wrong"}, "rows='wrong' needs to know which completions are correct"),
+        (0.1, {"guide": RapoGuide()}, "guide 'rapo' needs to know which completions are correct"),
         (0.1, {"estimator": "k4"}, "estimator is 'k4'"),
         (0.1, {"rows": "some"}, "rows is 'some'"),
     ],

@@ -224,7 +224,9 @@ def test_a_checkpoint_of_another_run_or_model_is_not_gone_on_from(bench, configu
     (copied / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 3}))
     (copied / "sealed.json").unlink()
     seal(copied)
-    with pytest.raises(StoreError, match=r"another model .* num_hidden_layers 3 and 2"):
+    with pytest.raises(
+        StoreError, match=r"does not belong to the model that is trained: num_hidden_layers 3 and 2"
+    ):
         bench.run(configure(), "ours")
     assert (bench.folder / "ours/metrics.jsonl").read_bytes() == before
     assert not (bench.folder / "ours/model").exists()
