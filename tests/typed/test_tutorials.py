@@ -15,6 +15,7 @@ from random_model import random_model
 from small import write_small
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+INSTALLING = re.compile(r"^(pip install|make \.venv/|source \.venv/).*\n", re.MULTILINE)
 TUTORIALS = sorted((REPOSITORY / "docs/tutorials").glob("*.md"))
 LANGUAGE_MODEL = REPOSITORY / "docs/language-model.md"
 LEFT = {
@@ -103,8 +104,8 @@ def test_the_page_on_a_language_model_can_be_followed(tmp_path, warm):
 
 
 def follow(folder, page, **environment):
-    """Type a page's commands in a folder, with the `sage` that is there."""
-    script = re.sub(r"^pip install .*\n", "", commands(page), flags=re.MULTILINE)
+    """Type a page's commands in a folder, with the `sage` that is there: nothing is installed."""
+    script = INSTALLING.sub("", commands(page))
     assert "sage " in script
     done = subprocess.run(
         ["bash", "-ex", "-c", script], cwd=folder,
