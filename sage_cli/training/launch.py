@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import timedelta
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
@@ -299,20 +300,23 @@ def train_together(
         # the first of the processes mirrors the run
         silent = TrackingSection(wandb="off")
         watch = stack.enter_context(watched(run, silent, "rl", progress, shown))
-        repeated = False
+
+        @cache  # once, though every record and the end ask for it
+        def repeat() -> None:
+            repeat_preflight(run.known.get("preflight") or {}, progress)
 
         def hear(record: Mapping[str, Any]) -> None:
-            nonlocal repeated
-            if not repeated:  # its first processes' words are in their log
-                repeated = True
-                repeat_preflight(run.manifest.get("preflight") or {}, progress)
+            repeat()
             watch.on_step(record)
 
-        run_together(command, rl.processes, run, hear, rl.steps_per_batch)
+        try:
+            run_together(command, rl.processes, run, hear, rl.steps_per_batch)
+        finally:
+            repeat()  # a run that the preflight stopped has no record
 
 
 def repeat_preflight(facts: Mapping[str, Any], progress: Progress) -> None:
-    """Say what the preflight of launched processes has found, which they write to a file."""
+    """Say what the preflight of launched processes has found: their own words are in their log."""
     for line in facts.get("said", ()):
         progress.say(escape(line))
     for finding in facts.get("findings", ()):

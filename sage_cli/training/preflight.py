@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -55,8 +55,21 @@ STALE_FACTOR = 2.0
 """An engine whose log-probabilities are so many times nearer to the policy as it started than to
 the policy as it is hasn't been given the update."""
 
-RowLogps = Callable[[], Tensor]
-"""A pass over the checked rows; it returns log-probabilities (B, T)."""
+
+class Sampled(NamedTuple):
+    """A completion as it was judged, with its number of tokens; `cut_off` by the length limit."""
+
+    completion: str
+    gold: str
+    extracted: str | None
+    status: str
+    cut_off: bool
+    tokens: int
+
+    @property
+    def is_read(self) -> bool:
+        """Return True if it has an answer that the grader can read."""
+        return self.status != "unparseable"
 
 
 @dataclass(frozen=True)
@@ -65,7 +78,7 @@ class Answers:
 
     `read` completions have an answer that the grader can read, `correct` the right one. `cut_off`
     ended at the length limit of `limit` tokens. Of `groups` with one prompt each, `equal` have
-    equal rewards. `shown` is a completion, with its prompt and what was extracted from it.
+    equal rewards. `shown` is one of the completions, an unreadable one if there is one.
     """
 
     completions: int
@@ -76,7 +89,7 @@ class Answers:
     limit: int
     groups: int
     equal: int
-    shown: Mapping[str, str | None]
+    shown: Sampled
 
     def in_words(self) -> str:
         """Return the facts as one line."""
@@ -89,14 +102,11 @@ class Answers:
 
     def shown_in_words(self) -> str:
         """Return the shown completion whole, as far as it is short enough to be read."""
-        text = self.shown["completion"] or ""
+        text, extracted = self.shown.completion, self.shown.extracted
         left = len(text) - SHOWN_CHARACTERS
         rest = f" ... and {left:,} more characters" if left > 0 else ""
-        extracted = self.shown["extracted"]
         answer = "no answer was found" if extracted is None else f"answer: {extracted}"
-        return (
-            f"for example: {text[:SHOWN_CHARACTERS]}{rest}\n({answer}; gold: {self.shown['gold']})"
-        )
+        return f"for example: {text[:SHOWN_CHARACTERS]}{rest}\n({answer}; gold: {self.shown.gold})"
 
 
 @dataclass(frozen=True)
@@ -232,18 +242,6 @@ def plain_logits(
         yield logits_TV[begin : begin + len(completion_T)], completion_T
 
 
-def plain_logps(
-    model: Any, batch: Mapping[str, Any], temperature: float, *, padded: bool = False
-) -> Tensor:
-    """Return log-probabilities (B, T) of the completions' tokens by their `plain_logits`."""
-    shape, device = batch["completion_ids"].shape, batch["completion_ids"].device
-    logps_BT = torch.zeros(shape, dtype=torch.float32, device=device)
-    for row, (logits_TV, chosen_T) in enumerate(plain_logits(model, batch, padded=padded)):
-        logps_TV = (logits_TV.float() / temperature).log_softmax(-1)
-        logps_BT[row, : len(chosen_T)] = logps_TV.gather(1, chosen_T[:, None])[:, 0]
-    return logps_BT
-
-
 def judge_passes(
     trained: Difference, again: Difference, yardstick: Difference | None, *, routes: bool
 ) -> list[Finding]:
@@ -323,6 +321,19 @@ class Surprise:
     def sigmas(self) -> float:
         """Return how far the surprisal is from its expectation, in standard errors."""
         return self.off / self.variance**0.5 if self.variance > 0 else 0.0
+
+
+def plain_pass(
+    model: Any, batch: Mapping[str, Any], parameters: SamplingParameters, *, padded: bool = False
+) -> tuple[Tensor, Surprise]:
+    """Return log-probabilities (B, T) by `plain_logits`, and the surprisal of the tokens."""
+    shape, device = batch["completion_ids"].shape, batch["completion_ids"].device
+    logps_BT, surprise = torch.zeros(shape, dtype=torch.float32, device=device), Surprise()
+    for row, (logits_TV, chosen_T) in enumerate(plain_logits(model, batch, padded=padded)):
+        surprise += Surprise.of(logits_TV, chosen_T, parameters)
+        logps_TV = (logits_TV.float() / parameters.temperature).log_softmax(-1)
+        logps_BT[row, : len(chosen_T)] = logps_TV.gather(1, chosen_T[:, None])[:, 0]
+    return logps_BT, surprise
 
 
 def judge_surprise(surprise: Surprise) -> list[Finding]:
@@ -431,33 +442,27 @@ class Preflight:
         if self._answered or trainer.state.global_step:
             return
         self._answered = True
-        seen = self._seen(trainer, rows, sampled[COMPLETION_IDS], sampled[COMPLETION_TEXTS])
-        if not any(status != "unparseable" for _, status, _, _ in seen) and len(seen) < ENOUGH:
+        seen = self._judged(trainer, rows, sampled[COMPLETION_IDS], sampled[COMPLETION_TEXTS])
+        if len(seen) < ENOUGH and not any(completion.is_read for completion in seen):
             seen += self._further(trainer, ENOUGH - len(seen))
-        statuses = [status for _, status, _, _ in seen]
         n = int(trainer.num_generations)
-        correct = [status == "right" for status in statuses]
+        correct = [completion.status == "right" for completion in seen]
         groups = len(rows) * trainer.accelerator.num_processes // n
-        shares = [sum(correct[at * n : at * n + n]) for at in range(groups)]
+        unreadable = (completion for completion in seen if not completion.is_read)
         answers = Answers(
             completions=len(seen),
-            read=sum(status != "unparseable" for status in statuses),
+            read=sum(completion.is_read for completion in seen),
             correct=sum(correct),
-            cut_off=sum(cut for _, _, cut, _ in seen),
-            mean_tokens=sum(tokens for _, _, _, tokens in seen) / len(seen),
+            cut_off=sum(completion.cut_off for completion in seen),
+            mean_tokens=sum(completion.tokens for completion in seen) / len(seen),
             limit=self.form.max_tokens,
             groups=groups,
-            equal=sum(share in (0, n) for share in shares),
-            shown=next(
-                (shown for shown, status, _, _ in seen if status == "unparseable"), seen[0][0]
-            ),
+            equal=sum(sum(correct[at * n : at * n + n]) in (0, n) for at in range(groups)),
+            shown=next(unreadable, seen[0]),
         )
-        self.facts["answers"] = asdict(answers)
-        self._conclude(
-            trainer,
-            judge_answers(answers, self.form, may_stop=self.may_stop),
-            [answers.in_words(), answers.shown_in_words()],
-        )
+        self.facts["answers"] = {**asdict(answers), "shown": answers.shown._asdict()}
+        findings = judge_answers(answers, self.form, may_stop=self.may_stop)
+        self._conclude(trainer, findings, [answers.in_words(), answers.shown_in_words()])
 
     def look_at_passes(self, trainer: Any, batch: RolloutBatch) -> None:
         """Compare the trainer's passes over some rows with plain ones, before the first update."""
@@ -465,14 +470,12 @@ class Preflight:
         mask_BT, coarse = rows["completion_mask"], arithmetic_is_coarse(trainer)
         model = trainer.accelerator.unwrap_model(trainer.model)
         trained_BT, again_BT = trained_logps(trainer, rows), trained_logps(trainer, rows)
+        yardstick = None
         with evaluating(model):
             in_evaluation_BT = trained_logps(trainer, rows)
             plain_BT, surprise = self._plain(trainer, rows)
-            yardstick = None
             if coarse:
-                with torch.no_grad(), trainer.accelerator.autocast():
-                    padded_BT = plain_logps(self._plain_model(trainer), rows, trainer.temperature,
-                                            padded=True)  # fmt: skip
+                padded_BT, _ = self._plain(trainer, rows, padded=True)
                 yardstick = Difference.between(padded_BT, plain_BT, mask_BT)
         routes = bool(getattr(model.config.get_text_config(), "num_experts_per_tok", None))
         again = Difference.between(trained_BT, again_BT, mask_BT)
@@ -487,9 +490,8 @@ class Preflight:
                     f"{difference.mean:.1g} nats from the model's own logits on average, "
                     f"{difference.largest:.1g} at most"
                 ]
-        self._conclude(
-            trainer, findings + self._of_sampler(batch, rows, trained_BT, surprise), lines
-        )
+        findings += self._of_sampler(rows, trained_BT, surprise)
+        self._conclude(trainer, findings, lines)
 
     def look_again(self, trainer: Any, batch: RolloutBatch) -> None:
         """Compare samples with the policy after its first update, which they should follow."""
@@ -497,19 +499,28 @@ class Preflight:
         with evaluating(trainer.accelerator.unwrap_model(trainer.model)):
             _, surprise = self._plain(trainer, rows)
         now_BT = trained_logps(trainer, rows)
-        self._conclude(trainer, self._of_sampler(batch, rows, now_BT, surprise), [])
+        started_BT = rows.get("ref_per_token_logps")
+        self._conclude(trainer, self._of_sampler(rows, now_BT, surprise, started_BT), [])
 
     def _of_sampler(
-        self, batch: RolloutBatch, rows: RolloutBatch, logps_BT: Tensor, surprise: Surprise
+        self,
+        rows: RolloutBatch,
+        logps_BT: Tensor,
+        surprise: Surprise,
+        started_BT: Tensor | None = None,
     ) -> list[Finding]:
-        """Judge the sampler: by what it says of its samples, or by their surprisal."""
-        if "sampling_per_token_logps" not in batch:
+        """Judge the sampler: by what it says of its samples, or by their surprisal.
+
+        `started_BT` are the log-probabilities of the policy as it started, once it has moved.
+        """
+        if "sampling_per_token_logps" not in rows:
             self.facts["sampler"] = {**asdict(surprise), "sigmas": surprise.sigmas}
             return judge_surprise(surprise)
-        said_BT, mask_BT = rows["sampling_per_token_logps"], rows["completion_mask"]
-        now, before = Difference.between(said_BT, logps_BT, mask_BT), None
-        if "passes/training" in self.facts and "ref_per_token_logps" in rows:
-            before = Difference.between(said_BT, rows["ref_per_token_logps"], mask_BT)
+        engine_BT, mask_BT = rows["sampling_per_token_logps"], rows["completion_mask"]
+        now = Difference.between(engine_BT, logps_BT, mask_BT)
+        before = None
+        if started_BT is not None:
+            before = Difference.between(engine_BT, started_BT, mask_BT)
         self.facts["sampler"] = asdict(now)
         return judge_engine(now, before)
 
@@ -517,46 +528,36 @@ class Preflight:
         which = checked_rows(batch["completion_mask"], batch["prompt_row_B"].tolist())
         return rows_of(batch, which)
 
-    def _plain(self, trainer: Any, rows: RolloutBatch) -> tuple[Tensor, Surprise]:
-        """Return plain log-probabilities (B, T) and the surprisal of the same logits."""
-        surprise, logps_BT = Surprise(), torch.zeros(rows["completion_ids"].shape)
-        with torch.no_grad(), trainer.accelerator.autocast():
-            plain = plain_logits(self._plain_model(trainer), rows)
-            for row, (logits_TV, chosen_T) in enumerate(plain):
-                surprise += Surprise.of(logits_TV, chosen_T, self.parameters)
-                logps_TV = (logits_TV.float() / trainer.temperature).log_softmax(-1)
-                chosen_logps_T = logps_TV.gather(1, chosen_T[:, None])[:, 0]
-                logps_BT[row, : len(chosen_T)] = chosen_logps_T.cpu()
-        return logps_BT.to(rows["completion_ids"].device), surprise
-
-    @staticmethod
-    def _plain_model(trainer: Any) -> Any:
-        """Return the model for plain passes: where weights are spread, the wrapped one."""
+    @torch.no_grad()
+    def _plain(
+        self, trainer: Any, rows: RolloutBatch, *, padded: bool = False
+    ) -> tuple[Tensor, Surprise]:
+        """Return the `plain_pass` over rows: where weights are spread, of the wrapped model."""
         spread = trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled
-        return trainer.model if spread else trainer.accelerator.unwrap_model(trainer.model)
+        model = trainer.model if spread else trainer.accelerator.unwrap_model(trainer.model)
+        with trainer.accelerator.autocast():
+            return plain_pass(model, rows, self.parameters, padded=padded)
 
-    def _seen(
+    def _judged(
         self,
         trainer: Any,
         rows: Sequence[Row],
         ids: Sequence[Sequence[int]],
         texts: Sequence[str],
-    ) -> list[tuple[dict[str, str | None], str, bool, int]]:
-        """Return of each completion of all processes: itself, its status, its end, its tokens."""
+    ) -> list[Sampled]:
+        """Return the completions of all processes, as they are judged."""
         golds = [row["gold"] for row in rows]
         grades = trainer.hooks.reward.grader(golds, texts)
         ends, stopping = set(trainer.eos_token_ids), trainer.stopping
-        seen = []
+        judged = []
         for gold, row_ids, text, grade in zip(golds, ids, texts, grades, strict=True):
             ended = (len(row_ids) and row_ids[-1] in ends) or (stopping and stopping.stops(text))
-            shown = {"completion": text, "extracted": grade.extracted, "gold": gold}
-            seen.append((shown, grade.status, not ended, len(row_ids)))
-        gathered: list[tuple[dict[str, str | None], str, bool, int]] = gather_object(seen)
-        return gathered
+            judged.append(
+                Sampled(text, gold, grade.extracted, grade.status, not ended, len(row_ids))
+            )
+        return list(gather_object(judged))
 
-    def _further(
-        self, trainer: Any, count: int
-    ) -> list[tuple[dict[str, str | None], str, bool, int]]:
+    def _further(self, trainer: Any, count: int) -> list[Sampled]:
         """Sample and judge `count` further completions, on problems that aren't trained on.
 
         Nothing that the run draws from random numbers changes by it.
@@ -569,7 +570,7 @@ class Preflight:
         rows = [population[row] for row in share_of(wanted, trainer.accelerator)]
         with unchanged_random_state():
             ids, texts = trainer.sample_aside([row["prompt"] for row in rows])
-        return self._seen(trainer, rows, ids, texts)[:count]
+        return self._judged(trainer, rows, ids, texts)[:count]
 
     def _conclude(self, trainer: Any, findings: Sequence[Finding], lines: Sequence[str]) -> None:
         """Show and keep what was found, then end all processes if one of them must."""

@@ -22,13 +22,14 @@ from sage_cli.training.preflight import (
     Difference,
     Finding,
     Format,
+    Sampled,
     Surprise,
     checked_rows,
     judge_answers,
     judge_engine,
     judge_passes,
     judge_surprise,
-    plain_logps,
+    plain_pass,
     raise_worst,
 )
 from sage_cli.training.rl import build_trainer, preflight_of, train_rl
@@ -37,7 +38,7 @@ TAGS = ("<SOLUTION>", "</SOLUTION>")
 
 
 def answers(completions=64, read=64, correct=20, cut_off=0, groups=8, equal=1):
-    shown = {"completion": "x" * 2100, "extracted": None, "gold": "4"}
+    shown = Sampled("x" * 2100, "4", None, "unparseable", cut_off=False, tokens=2100)
     return Answers(completions, read, correct, cut_off, 30.0, 48, groups, equal, shown)
 
 
@@ -137,9 +138,11 @@ def trained_logps(model, batch, temperature):
 def test_padding_that_moves_positions_is_found(tokenizer, family, wrong):
     """GPT-2 counts its positions from the beginning of the row, padding included."""
     model, batch = of_architecture(family, tokenizer), padded_rows(tokenizer)
-    plain_BT = plain_logps(model, batch, 0.8)
+    parameters = SamplingParameters(0.8, 1.0, 0, 0.0, 8, None)
+    plain_BT, _ = plain_pass(model, batch, parameters)
     mask_BT = batch["completion_mask"]
-    behind = Difference.between(plain_BT, plain_logps(model, batch, 0.8, padded=True), mask_BT)
+    padded_BT, _ = plain_pass(model, batch, parameters, padded=True)
+    behind = Difference.between(plain_BT, padded_BT, mask_BT)
     assert behind.largest < 2e-5  # behind a row nothing moves
     trained_BT = trained_logps(model, batch, 0.8)
     found = Difference.between(trained_BT, plain_BT, mask_BT)
