@@ -173,7 +173,8 @@ def _here(error: typer.TyperException) -> str:
     if option:
         return f" (here: {option})"
     _, extra, words = error.message.partition("Got unexpected extra argument")
-    typed = [typed_as_setting(word) for word in words.strip("s() ").split()] if extra else []
+    words = words.partition(" (")[2].removesuffix(")")  # of `argument(s) (one two)`
+    typed = [typed_as_setting(word) for word in words.split()] if extra else []
     meant = " ".join(line for line in typed if line)
     return f" (here: {meant})" if meant else ""
 

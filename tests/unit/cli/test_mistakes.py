@@ -110,6 +110,15 @@ def test_a_mistake_is_a_panel(sage, files, words, said):
     refused(sage(*shlex.split(words.format(files=files))), *said)
 
 
+@pytest.mark.parametrize(("words", "here"), [
+    ("data.rl.name=problems", "(here: --set data.rl.name=problems)"),
+    ("steps data.rl.name=problems learning_rate=1",
+     "(here: --set data.rl.name=problems --set rl.learning_rate=1)"),
+])  # fmt: skip
+def test_words_of_hydra_are_answered_with_the_whole_value(sage, words, here):
+    sage("rl", *words.split()).refused(here)
+
+
 @pytest.mark.parametrize("gpu", ["h100", "80-h100", "-80", "8.5", "", None])
 def test_a_card_without_its_size_or_a_dry_run_is_refused(sage, gpu):
     words, said = ("--dry-run", f"--gpu={gpu}"), "a name that ends with it, for example h100-80g"
