@@ -425,10 +425,7 @@ def _validated(layers: Sequence[Layer], merged: Merged) -> SageConfig:
             return config
     if gone := _stored_and_unknown(merged, wrong):
         raise ConfigurationError(
-            (
-                "the stored configuration was written by another version of sage. This "
-                "version has no "
-            )
+            "the stored configuration was written by another version of sage. This version has no "
             + ", ".join(gone),
             "use the version and commit in its manifest.json, or give its model "
             "folder and a preset: `sage passk runs/ID/model --preset NAME`",

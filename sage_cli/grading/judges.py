@@ -216,9 +216,14 @@ def _with_exception(text: str, names: tuple[str, ...]) -> str:
     return text
 
 
+def _any_of(names: tuple[str, ...]) -> str:
+    """Return the pattern of any of these names; of Ann and Anna the longer one is tried first."""
+    return "(?:" + "|".join(map(re.escape, sorted(names, key=len, reverse=True))) + ")"
+
+
 @lru_cache(maxsize=1024)
 def _exceptions(names: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
-    name = "(?:" + "|".join(map(re.escape, sorted(names, key=len, reverse=True))) + ")"
+    name = _any_of(names)
     several = rf"(?P<names>{name}(?:(?:, and |, | and ){name})*)"
     all_of = r"(?:every(?:one|body)|all(?: of them)?|they(?: are)? all)"
     role, but = r"(?:an? )?(?P<role>kn(?:ight|ave)s?)", r"(?:except(?: for)?|but|apart from)"
@@ -231,7 +236,7 @@ def _exceptions(names: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
 
 @lru_cache(maxsize=1024)
 def _statements(names: tuple[str, ...]) -> re.Pattern[str]:
-    name = "(?:" + "|".join(map(re.escape, sorted(names, key=len, reverse=True))) + ")"
+    name = _any_of(names)
     several = rf"{name}(?:(?:, and |, | and | ?& ?){name})*(?![\w'-])"
     return re.compile(
         rf"(?<![\w'-])(?:(?P<names>{several})|(?:the )?(?P<others>others?|rest)|(?P<all>both|they"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from sage_cli.json_value import leaves
@@ -59,7 +60,7 @@ COUNTERPARTS = (
                 "completions per forward pass; it changes results only by rounding"),
     Counterpart("rl.steps_per_generation", ("steps_per_generation", "data.train_batch_size", "",
                                             "num_mini_batches"),
-                "optimiser steps per batch of rollouts, where verl gives the number of its prompts"),
+                "optimiser steps per batch of rollouts, where verl gives the number of prompts"),
     Counterpart("rl.iterations", ("num_iterations", f"{_VERL}actor.ppo_epochs", "", "num_epochs")),
     Counterpart("rollout.max_tokens", ("max_completion_length", "data.max_response_length",
                                        "orchestrator.sampling.max_tokens", "response_length")),
@@ -140,7 +141,8 @@ FOREIGN_SECTIONS = ("actor_rollout_ref", "algorithm", "trainer", "orchestrator",
 """Top-level sections of configurations of verl and prime-rl."""
 
 
-def elsewhere() -> dict[str, str]:
+@cache
+def elsewhere() -> Mapping[str, str]:
     """Return the setting of every name elsewhere, whole and by its last part if that is clear."""
     named = {name: row.setting for row in COUNTERPARTS for name in row.names if name}
     short: dict[str, set[str]] = {}

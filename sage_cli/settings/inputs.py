@@ -26,11 +26,8 @@ def _attention(name: str | None) -> str | None:
     if name is None or name in ATTENTIONS or _HUB_KERNEL.fullmatch(name):
         return name
     raise ValueError(
-        (
-            f"'{name}' is neither an attention implementation of Transformers nor a Hub "
-            "kernel (ORG/KERNEL); known: "
-        )
-        + ", ".join(ATTENTIONS)
+        f"'{name}' is neither an attention implementation of Transformers nor a Hub "
+        f"kernel (ORG/KERNEL); known: {', '.join(ATTENTIONS)}"
     )
 
 

@@ -57,13 +57,12 @@ class Section(BaseModel):
     def _take_former_values(cls, given: Any) -> Any:
         if not isinstance(given, dict):
             return given
-        renamed = _renamed(cls)
-        return {
-            name: renamed[name].get(value, value)
-            if name in renamed and isinstance(value, str)
-            else value
-            for name, value in given.items()
+        current = {
+            name: today[given[name]]
+            for name, today in _renamed(cls).items()
+            if isinstance(given.get(name), str) and given[name] in today
         }
+        return {**given, **current} if current else given
 
     def determinants(self) -> dict[str, Any]:
         """Return the settings that decide a result as plain JSON values: all but cosmetic ones.

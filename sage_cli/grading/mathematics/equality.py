@@ -47,7 +47,7 @@ Prove = Callable[[str, str], bool]
 _UNIT_VECTOR = re.compile(r"\\hat\{([ijk])\}")
 NOT_MINE: Final = "not mine"
 """A rule's answer about texts that it doesn't know: the next rule is asked."""
-Verdict = bool | Literal["not mine"] | None
+Ruling = bool | Literal["not mine"] | None
 """What a rule says: None if it knows the texts, but only algebra can compare them."""
 
 _NAMES = re.compile(r"\\text ?\{[^{}]*\}|\\[A-Za-z]+|[A-Z]")
@@ -101,9 +101,8 @@ class Equality:
 
     def __call__(self, gold_text: str, answer_text: str) -> bool | None:
         """Return True if the answer equals the gold; both as written."""
-        if not gold_text.isascii():
-            answer_text = in_digits_of(gold_text, answer_text)
-            gold_text = in_digits_of(gold_text, gold_text)
+        answer_text = in_digits_of(gold_text, answer_text)
+        gold_text = in_digits_of(gold_text, gold_text)
         gold, answer = _with_unit_vectors(gold_text, normalise(gold_text), normalise(answer_text))
         same = gold == answer != "" or self.equal(gold, stated(answer))
         if not same_order(gold_text, gold, stated(answer)):
@@ -139,10 +138,10 @@ class Equality:
         rules = (rule for rule in RULES if rule.compare(self, gold, answer) != NOT_MINE)
         return next(rules).name
 
-    def _same_text(self, gold: str, answer: str) -> Verdict:
+    def _same_text(self, gold: str, answer: str) -> Ruling:
         return True if answer == gold or answer.lstrip("+") == gold.lstrip("+") else NOT_MINE
 
-    def _same_residue(self, gold: str, answer: str) -> Verdict:
+    def _same_residue(self, gold: str, answer: str) -> Ruling:
         r"""Compare 5 \pmod 7 with another residue of 7; the modulus may be left out."""
         if "mod" not in gold + answer or not (_MODULUS.search(gold) or _MODULUS.search(answer)):
             return NOT_MINE
@@ -156,7 +155,7 @@ class Equality:
             return False
         return not (modulus and other and modulus != other) and self.equal(gold, answer)
 
-    def _same_rounded(self, gold: str, answer: str) -> Verdict:
+    def _same_rounded(self, gold: str, answer: str) -> Ruling:
         """Compare a value that stands before ≈ and its decimal, or a decimal alone."""
         if "≈" not in gold and "≈" not in answer:
             return NOT_MINE
@@ -172,7 +171,7 @@ class Equality:
             return bool(decimal and value) and self.equal(gold, value)
         return self.equal(gold, decimal)
 
-    def _same_quantity(self, gold: str, answer: str) -> Verdict:
+    def _same_quantity(self, gold: str, answer: str) -> Ruling:
         """Return True if the answer is the gold's amount in another unit, as 2500 g for 2.5 kg.
 
         Other amounts may still be equal by a rule that looks at names and chains.
@@ -192,7 +191,7 @@ class Equality:
         ]
         return NOT_MINE if None in same else all(same)
 
-    def _same_pieces(self, gold: str, answer: str) -> Verdict:
+    def _same_pieces(self, gold: str, answer: str) -> Ruling:
         """Compare a function by cases, by its values or row by row."""
         expected = read_pieces(gold) if _BY_CASES.search(gold) else None
         if expected is None:
@@ -210,11 +209,11 @@ class Equality:
         )
         return same_items(rows, others, self.equal, _exactly)
 
-    def _same_ratio_to_one(self, gold: str, answer: str) -> Verdict:
+    def _same_ratio_to_one(self, gold: str, answer: str) -> Ruling:
         """Refuse 10 for 10:1, which is no number of things; 2/3 is the ratio 2:3."""
         return False if _RATIO_TO_ONE.fullmatch(gold) and answer.isdigit() else NOT_MINE
 
-    def _same_number(self, gold: str, answer: str) -> Verdict:
+    def _same_number(self, gold: str, answer: str) -> Ruling:
         """Compare numbers and what stands behind them; no other rule is asked about a number.
 
         \\frac{a}{b}=2 and xy=2 may be meant as equations, which later rules compare.
@@ -227,12 +226,12 @@ class Equality:
         decides = is_right or not name or not is_equation or answer.startswith(f"{name}=")
         return is_right if decides else NOT_MINE
 
-    def _same_words(self, gold: str, answer: str) -> Verdict:
+    def _same_words(self, gold: str, answer: str) -> Ruling:
         """Compare words, choices, numerals in a base, times and dates."""
         same = same_wording(gold, answer)
         return NOT_MINE if same is None else same
 
-    def _same_span(self, gold: str, answer: str) -> Verdict:
+    def _same_span(self, gold: str, answer: str) -> Ruling:
         """Compare a range, a date or a score: nobody leaves such a sum uncomputed.
 
         In 5-3 m is m a variable.
@@ -243,7 +242,7 @@ class Equality:
         own = read_unit(other[2], spoken=True) if other and other[1] == span[1] else None
         return own is not None and same_unit(unit, own)
 
-    def _same_region(self, gold: str, answer: str) -> Verdict:
+    def _same_region(self, gold: str, answer: str) -> Ruling:
         """Compare parts of the real line by their ends."""
         if not (_REGION.search(gold) or _REGION.search(answer)):
             return NOT_MINE
@@ -253,14 +252,14 @@ class Equality:
         names = regions[0][1] | regions[1][1]
         return len(names) < 2 and same_region(regions[0][0], regions[1][0])
 
-    def _same_chain(self, gold: str, answer: str) -> Verdict:
+    def _same_chain(self, gold: str, answer: str) -> Ruling:
         """Compare chains of inequalities, as 0<a<b and b>a>0; others may be equal otherwise."""
         chains = _ascending(gold), _ascending(answer)
         if chains[0] is None or chains[1] is None or chains[0][1] != chains[1][1]:
             return NOT_MINE
         return all_true(map(self.equal, chains[0][0], chains[1][0])) or NOT_MINE
 
-    def _same_solutions(self, gold: str, answer: str) -> Verdict:
+    def _same_solutions(self, gold: str, answer: str) -> Ruling:
         """Compare values of several unknowns: without names, or with the same in any order."""
         assigned = read_solutions(gold) if "=" in gold else None
         answered = read_solutions(answer) if "=" in answer else None
@@ -275,7 +274,7 @@ class Equality:
             return self.equal(gold, as_answer(answered))
         return NOT_MINE
 
-    def _same_outermost(self, gold: str, answer: str) -> Verdict:
+    def _same_outermost(self, gold: str, answer: str) -> Ruling:
         """Compare tuples, sets, lists, matrices by their members, and single values."""
         gold_structure, answer_structure = read_structure(gold), read_structure(answer)
         if (gold_structure.kind == "leaf") != (answer_structure.kind == "leaf"):
@@ -459,7 +458,7 @@ class Rule(NamedTuple):
     """A rule of equality: its name, and its comparison of two normalised texts."""
 
     name: str
-    compare: Callable[[Equality, str, str], Verdict]
+    compare: Callable[[Equality, str, str], Ruling]
 
 
 RULES = (

@@ -12,13 +12,9 @@ _CODE = re.compile(r"(?=\w*[A-Z])(?!0[xbo])[A-Za-z\d]*[A-Za-z]\d[A-Za-z\d]*", re
 _SPELLED_WORD = re.compile(r"(?<![A-Za-z\d])[A-Za-z][a-z]{2,}(?![A-Za-z^_])")
 _NO_WORD = re.compile(r"\\[A-Za-z]+(?: ?\{[^{}]*\})?|_\{\w+\}")
 _ARTICLE = re.compile(r"(?:the|an?) (?=[^\W\d]{2})", re.IGNORECASE)
-
-
 _PROPERTIES = words("even odd prime composite rational irrational real complex imaginary natural")
 _HAS_PROPERTY = re.compile(r"(?<=[a-z]) (?:number|integer|function)[ .]*$")
 """What an even number is beside the gold `even`."""
-
-
 _RELATION = re.compile(r"[<>=≤≥≠≈]+")
 _CHOICE = re.compile(r"\(? ?([A-Z]) ?\)?|\[ ?([A-Z]) ?\]")
 _BRACES = re.compile(r"(?<!\\)[{}]")
