@@ -127,7 +127,7 @@ class OutOfMemoryError(TrainingError):
 
 
 class DivergedError(TrainingError):
-    """A training whose loss or gradient is not finite, or that can't learn any more."""
+    """A training whose loss or gradient is not finite, or that cannot learn with its settings."""
 
 
 class ExecutorError(SageError, RuntimeError):

@@ -20,7 +20,7 @@ from accelerate.utils import gather_object
 from rich.markup import escape
 from torch import Tensor
 
-from sage_cli.errors import TrainingError
+from sage_cli.errors import DivergedError
 from sage_cli.methods.hooks import Generated, Rollouts, Row, share_of
 from sage_cli.methods.rollout_batch import RolloutBatch, rows_of, whole_texts
 from sage_cli.sampling.decoder import kept_weights
@@ -397,10 +397,10 @@ REGARDLESS = "`--set rl.preflight=off` trains regardless"
 
 
 def raise_worst(findings: Sequence[Finding]) -> None:
-    """Raise the first finding that stops a run, as TrainingError."""
+    """Raise the first finding that stops a run as DivergedError: another try finds it, too."""
     for finding in findings:
         if finding.stops:
-            raise TrainingError(finding.cause, f"{finding.remedy}; {REGARDLESS}")
+            raise DivergedError(finding.cause, f"{finding.remedy}; {REGARDLESS}")
 
 
 class Preflight:

@@ -10,7 +10,7 @@ import transformers
 from random_model import of_architecture
 from toy_policy import timeless, weights
 
-from sage_cli.errors import TrainingError
+from sage_cli.errors import DivergedError
 from sage_cli.grading import Grade
 from sage_cli.models.loading import attach_lora
 from sage_cli.problems.template import PromptTemplate
@@ -33,6 +33,8 @@ from sage_cli.training.preflight import (
     raise_worst,
 )
 from sage_cli.training.rl import build_trainer, preflight_of, train_rl
+from sage_cli.trials.executors.executor import End, Fate
+from sage_cli.trials.queue import Kind, failure
 
 TAGS = ("<SOLUTION>", "</SOLUTION>")
 
@@ -79,7 +81,7 @@ def test_rewards_that_read_no_grade_are_never_stopped():
     (finding,) = judge_answers(facts, form(), may_stop=False)
     assert not finding.stops
     raise_worst([finding])
-    with pytest.raises(TrainingError, match="it is so"):
+    with pytest.raises(DivergedError, match="it is so"):
         raise_worst([finding, Finding(True, "it is so", "type that")])
 
 
@@ -305,12 +307,25 @@ def test_an_unreadable_policy_is_sampled_on_and_stopped_before_an_update(bench, 
         heard.preflight(config, bench.tokenizer),
     )
     with pytest.raises(
-        TrainingError, match="none of the first 64 completions has a readable"
+        DivergedError, match="none of the first 64 completions has a readable"
     ) as stopped:
         trainer.train()
     assert trainer.state.global_step == 0
     assert "by SFT" in stopped.value.next_step or "max_tokens" in stopped.value.next_step
     assert heard.facts["findings"][0]["stops"]
+
+
+def test_a_stopped_run_keeps_what_was_found_and_is_not_tried_again(bench, configure):
+    config, run = configure(), Run(bench.folder / "run")
+    template = PromptTemplate.from_section(config.prompt, bench.tokenizer)
+    preflight = preflight_of(config, template, run, lambda _: None, by_sft=True)
+    inputs = bench.inputs(grader=unreadable)
+    with pytest.raises(DivergedError), run.recording({}, kind="rl") as recorded:
+        train_rl(config, inputs, recorded, lambda _: None, preflight)
+    # an error before any work leaves no folder, but this one is worth looking at
+    assert run.manifest["preflight"]["answers"]["read"] == 0
+    ended = failure(End(Fate.EXITED, 2), run.manifest, bench.folder / "no.log")
+    assert ended.kind is Kind.DIVERGED
 
 
 def test_rewards_that_read_no_grade_go_on_with_the_facts(bench, configure):
@@ -366,6 +381,6 @@ def test_a_model_that_a_trainer_computes_otherwise_is_stopped(
     config, heard = configure(anchor={"kl": "none"}, rollout={"backend": "transformers"}), Heard()
     preflight = heard.preflight(config, bench.tokenizer)
     run = Run(bench.folder / "run")
-    with pytest.raises(TrainingError, match=words):
+    with pytest.raises(DivergedError, match=words):
         train_rl(config, bench.inputs(model=model), run, lambda _: None, preflight)
     assert not run.metrics.read()
