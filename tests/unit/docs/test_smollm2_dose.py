@@ -211,8 +211,8 @@ def test_rows_are_those_that_the_counts_choose(place):
 @pytest.mark.parametrize(
     ("method", "said"),
     [
-        ("envelope", ["beta 0.56", "4 prompts x 8 rollouts"]),
-        ("branch", ["beta 0.4,", "tau 0.51, rho 0.34, signals of the reference"]),
+        ("envelope", ["beta 0.28", "4 prompts x 8 rollouts"]),
+        ("branch", ["beta 0.2,", "tau 0.51, rho 0.5, signals of the reference"]),
     ],
 )
 def test_each_training_is_a_command_that_sage_takes(place, method, said):
@@ -220,7 +220,7 @@ def test_each_training_is_a_command_that_sage_takes(place, method, said):
     plan = place.sage(*place.training(Unit("pilot", method, PILOT)), "--dry-run")
     *_, stage = plan["stages"]
     assert (stage["seed"], stage["steps"], stage["problems"]) == (PILOT, 24, "smollm2/pilot.jsonl")
-    assert all(text in json.dumps(stage) for text in [*said, "0.0002, linear"])
+    assert all(text in json.dumps(stage) for text in [*said, "0.0004, linear"])
 
 
 def test_the_code_that_runs_is_one_commits(tmp_path):
@@ -249,6 +249,9 @@ def test_every_committed_unit_that_measures_has_its_counts():
     kept = Kept(DECLARED.parents[2] / "docs/results")
     by_name = {unit.name: unit for unit in units()}
     for written in kept.lines():
-        unit = by_name[written["unit"]]
-        if unit.measured:
+        unit = by_name.get(written["unit"])
+        if unit is None:
+            assert written["unit"].startswith("pilot ")  # of a seed before the last change
+            assert written["seed"] not in (PILOT, *order_of_seeds())
+        elif unit.measured:
             assert len(kept.shares(unit.name)) == unit.problems
