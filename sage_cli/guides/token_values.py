@@ -15,7 +15,7 @@ from sage_cli.guides.guide import Guide, Known, OptionalSignal, Signals
 
 PERCENTILES = (50, 75, 90, 95, 99)
 LARGEST = 10
-NOISE = 1e-9
+_ROUNDING = 1e-9
 """Nats a token below which a divergence is rounding: before the first update there is none."""
 Pair = tuple[Tensor, Tensor]
 """(logps_T, entropy_T) of a completion's tokens under one model."""
@@ -97,7 +97,7 @@ def weighted_q(
     term acts on, else 0. A mean is None where its weights' sum is 0, or only rounding.
     """
     weights = {"q_kl_mean": unguided_T * held_T, "q_entropy_mean": entropy_T * held_T}
-    return {name: _ratio(log_q_T.exp() * w_T, w_T) for name, w_T in weights.items()}
+    return {name: ratio_of_sums(log_q_T.exp() * w_T, w_T) for name, w_T in weights.items()}
 
 
 def share_of_largest(unguided_T: Tensor, held_T: Tensor) -> float | None:
@@ -106,13 +106,13 @@ def share_of_largest(unguided_T: Tensor, held_T: Tensor) -> float | None:
     Near 1 a mean weighted by these values says what ten tokens do, and nothing about the others.
     """
     values_T = unguided_T * held_T
-    return _ratio(values_T.topk(min(LARGEST, len(values_T))).values, values_T)
+    return ratio_of_sums(values_T.topk(min(LARGEST, len(values_T))).values, values_T)
 
 
-def _ratio(part_T: Tensor, whole_T: Tensor) -> float | None:
-    """Return the ratio of the two sums; None where the whole is no more than rounding."""
+def ratio_of_sums(part_T: Tensor, whole_T: Tensor) -> float | None:
+    """Return the ratio of two sums over tokens; None where the whole is no more than rounding."""
     whole = whole_T.sum()
-    return (part_T.sum() / whole).item() if whole > NOISE * len(whole_T) else None
+    return (part_T.sum() / whole).item() if whole > _ROUNDING * len(whole_T) else None
 
 
 def clamped(log_q: Tensor, guide: Guide) -> Tensor:

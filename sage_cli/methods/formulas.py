@@ -206,6 +206,11 @@ def centred_advantages(rewards_PN: Tensor) -> Tensor:
     return rewards_PN - rewards_PN.mean(dim=1, keepdim=True)
 
 
+def broadcast_rows(values_B: Tensor, advantages: Tensor) -> Tensor:
+    """Return values of rows in a shape that goes with advantages, (B,) or (B, T)."""
+    return values_B if advantages.dim() == 1 else values_B[:, None]
+
+
 def completion_logps(inputs: AdvantageInputs, logps_BT: Tensor, *, mean: bool = False) -> Tensor:
     """(P, N): the sum of each completion's log-probabilities, or with `mean` their mean."""
     mask_BT = inputs.mask_BT

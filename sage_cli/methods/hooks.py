@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sage_cli.methods.rollout_batch import RolloutBatch
+
+# with `Batch`, what methods of other packages import from here
 from sage_cli.methods.rollout_batch import learned_tokens as learned_tokens
 from sage_cli.methods.rollout_batch import rows_of as rows_of
 

@@ -318,14 +318,15 @@ class HeldProblems(InitialTexts):
         """Return the batch's advantages, 0 for rollouts of held problems."""
         import torch
 
+        from sage_cli.methods.formulas import broadcast_rows
+
         batch, held = rollouts.batch, self.stored(trainer)
         advantages = batch["advantages"]
         held_B = torch.tensor([row in held for row in batch["prompt_row_B"].tolist()])
         held_B = held_B.to(advantages.device)
         group = rollouts.right_PN.shape[1]
         self._here = int(trainer.accelerator.gather(held_B).sum()) // group
-        shaped_B = held_B.reshape(-1, *[1] * (advantages.dim() - 1))
-        return torch.where(shaped_B, torch.zeros_like(advantages), advantages)
+        return advantages.masked_fill(broadcast_rows(held_B, advantages), 0)
 
 
 class SupportFloor(PlainAdvantages):

@@ -273,9 +273,11 @@ class ProbabilityHooks(Hooks):
 
     def advantages(self, trainer: Trainer, rollouts: Rollouts) -> Tensor:
         """Return the batch's advantages, 0 in the groups that RLPR leaves out."""
+        from sage_cli.methods.formulas import broadcast_rows
+
         _ = trainer
         batch, right_PN = rollouts.batch, rollouts.right_PN
         keep_P = self.reward.keep(rollouts.total_B.reshape(right_PN.shape))
         keep_B = keep_P.repeat_interleave(right_PN.shape[1])[batch["row_ids_B"]]
         advantages = batch["advantages"]
-        return advantages * keep_B.reshape(-1, *[1] * (advantages.dim() - 1))
+        return advantages * broadcast_rows(keep_B, advantages)

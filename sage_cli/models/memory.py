@@ -383,7 +383,7 @@ def sampling_memory(config: SageConfig, gpu_gb: int) -> Described:
     drawn = sampling(shape, width, section.batch_rows, prompt, completion)
     memory = Memory({"weights": weights}, {"sample": drawn})
     advice = (
-        "sampling.batch_rows smaller: the transformers backend halves them when memory runs out; "
+        "sampling.batch_rows smaller: the builtin backend halves them when memory runs out; "
         "or sampling.backend=vllm, which fills what memory there is"
     )
     rows = {"builtin": f"{section.batch_rows} rows of {prompt + completion} tokens"}

@@ -99,7 +99,7 @@ def recorded_files(path: str | Path, revision: str | None = None) -> Iterator[Re
     if run := run_of(folder) if folder.name == "model" else None:
         files = run.known.get("files") or {}
         recorded = {name[6:]: files[name] for name in files if name.startswith("model/")}
-        next_step = "restore the file, or train the run again with --fresh"
+        next_step = "restore the file, or train again with --fresh (this deletes the stored run)"
     else:
         recorded = sealed_to_load(folder)
         next_step = "restore the file, or remove the checkpoint"
@@ -121,7 +121,7 @@ def _recorded_elsewhere(file: Path) -> RecordedFile | None:
         return None
     stored = file.resolve()
     if _SHA256.fullmatch(stored.name):
-        return RecordedFile(stored, stored.name, "remove the file, and fetch the model again")
+        return RecordedFile(stored, stored.name, "remove the file, and download the model again")
     if (sha256 := remembered_hash(file)) is None:
         return None
     return RecordedFile(file, sha256, f"restore the file; if the change is meant, `touch {file}`")

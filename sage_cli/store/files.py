@@ -341,7 +341,7 @@ class MetricsFile:
         `compared` with what its training left. `end` is the hash that the end must have
         (`end_hash`): another one is named once.
         """
-        if end not in (None, self.end_hash()):
+        if end is not None and end != self.end_hash():
             warn_once(f"{self.path} has been changed since its training ended")
         for lines in (self._lines,) if compared else (self._last_lines, self._lines):
             if record := next(filter(None, map(self._record, filter(None, lines()[::-1]))), None):

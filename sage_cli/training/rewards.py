@@ -417,10 +417,8 @@ class Paid:
         if self.graded:
             total_PN = weighted_BF.sum(dim=1).reshape(-1, group)
             rated_PN = self.rated(raw_BF).reshape(-1, group)
-            lowest_P, highest_P = (
-                torch.where(rated_PN, total_PN, bound).aminmax(dim=1)[side]
-                for side, bound in enumerate((torch.inf, -torch.inf))
-            )
+            lowest_P = total_PN.where(rated_PN, torch.inf).amin(dim=1)
+            highest_P = total_PN.where(rated_PN, -torch.inf).amax(dim=1)
             equal_P = lowest_P >= highest_P  # of those that are rated; none and one are equal
             if rated_PN.any():
                 record["reward/total"] = total_PN[rated_PN].mean().item()

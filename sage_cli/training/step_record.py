@@ -21,9 +21,9 @@ from sage_cli.guides import Guide, NoGuide
 from sage_cli.guides.divergences import k3, log_ratio
 from sage_cli.guides.guide import require_finite
 from sage_cli.guides.token_values import (
-    NOISE,
     entropy_percentiles,
     guide_statistics,
+    ratio_of_sums,
     share_of_largest,
     weighted_q,
 )
@@ -107,8 +107,9 @@ def token_statistics(signals: dict[str, Tensor], guide: Guide) -> dict[str, floa
 def _shares_of_rows(k3_T: Tensor, held_T: Tensor, equal_T: Tensor | None) -> dict[str, float]:
     """The share of the KL term, by k3, in groups of equal grades, and of tokens that it acts on."""
     record, term_T = {"anchor/rows": held_T.mean().item()}, k3_T * held_T
-    if equal_T is not None and term_T.sum() > NOISE * len(term_T):
-        record["anchor/equal_groups"] = ((term_T * equal_T).sum() / term_T.sum()).item()
+    share = None if equal_T is None else ratio_of_sums(term_T * equal_T, term_T)
+    if share is not None:
+        record["anchor/equal_groups"] = share
     return record
 
 

@@ -21,7 +21,15 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from sage_cli.grading.grades import STATUSES
 from sage_cli.guides import Signals
-from sage_cli.methods.formulas import AdvantageInputs, Measure, Shaped, Texts, Update, checked
+from sage_cli.methods.formulas import (
+    AdvantageInputs,
+    Measure,
+    Shaped,
+    Texts,
+    Update,
+    broadcast_rows,
+    checked,
+)
 from sage_cli.methods.hooks import Generated, Hooks, Rollouts, Row
 from sage_cli.methods.method import OnlineMethod
 from sage_cli.methods.rollout_batch import RolloutBatch, learned_tokens, whole_texts
@@ -357,7 +365,7 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         with torch.no_grad(), blaming(self.rl) as name:
             advantages = checked(self.rl.advantages(inputs), name, inputs, by_row=True)
         # a completion that no reward speaks of moves nobody, whatever the method's formula
-        rated = now.rated_B.reshape(-1, *[1] * (advantages.dim() - 1))
+        rated = broadcast_rows(now.rated_B, advantages)
         ours = (advantages.to(rewards_PN) * rated)[batch["row_ids_B"]]
         return ours if ours.dim() == 1 else ours[:, : mask_BT.shape[1]]
 
