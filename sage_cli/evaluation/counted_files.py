@@ -33,7 +33,10 @@ from sage_cli.store.run import Runs, surroundings
 if TYPE_CHECKING:
     from sage_cli.evaluation.evaluate import Evaluation
 
-EXPECTED = "a row is {problem, correct} for one sample, or {problem, n, c} for all samples of one"
+EXPECTED = (
+    "a row is {problem, correct} for one sample, or {problem, n, c} for all samples of one; other "
+    "columns are named by --fields problem=task,correct=is_correct"
+)
 _SHOWN = 5
 
 
@@ -167,13 +170,6 @@ def _announced(log: Log) -> str:
     """Return which program's form was detected, and what says which samples are correct."""
     announced = f"correct by {log.score}" if log.score and log.has_verdicts else "without verdicts"
     return f"read as {log.program}: {counted(len(log.samples), 'sample')}, {announced}"
-
-
-EXPECTED = (
-    "a row is {problem, correct} for one sample, or {problem, n, c} for all samples of one; other "
-    "columns are named by --fields problem=task,correct=is_correct"
-)
-_SHOWN = 5
 
 
 def read_counts(path: Path, fields: Mapping[str, str] | None = None) -> Counts:

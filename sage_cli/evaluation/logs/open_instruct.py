@@ -28,7 +28,7 @@ def _read(source: Source, reading: Reading) -> Log:
     rows = list(source.rows())
     rewards = sorted({float(values["reward"]) for _, values in rows})
     paid = rewards[-1] if len(rewards) <= 2 and rewards[-1] > 0 else None
-    known = set(rewards) <= {0.0, paid} or rewards == [0.0]
+    known = set(rewards) <= {0.0, paid}
     note = (
         f"a reward of {paid:g} is taken for correct, and 0 for wrong"
         if known and paid is not None
