@@ -33,10 +33,6 @@ def _read(source: Source, reading: Reading) -> Log:
 
     Raises DataError for a log without samples, without that score, or that is damaged.
     """
-    if reading.fields:
-        raise DataError(
-            f"{source} is a log of Inspect, which names its columns itself", "leave out --fields"
-        )
     with expecting(source, "write the log again with `inspect log convert`"):
         head, rows = _head_and_rows(source)
         return _log_of(source, head, rows, reading)
@@ -121,13 +117,12 @@ def _log_of(source: Source, head: Mapping[str, Any], rows: list[Row], reading: R
         bool(row["error"]) and not (scored_anyway and sample.correct is not None)
         for (_, row), sample in zip(rows, log.samples, strict=True)
     ]
-    invalid = [
-        reading.drop_invalidated and bool(row["invalidation"]) and not out
-        for (_, row), out in zip(rows, failed, strict=True)
-    ]
     log = log.without("they failed", failed)
-    kept = [out for out, has_failed in zip(invalid, failed, strict=True) if not has_failed]
-    return without_verdict(log.without("they are marked as invalid", kept))
+    if reading.drop_invalidated:
+        left = [row for (_, row), has_failed in zip(rows, failed, strict=True) if not has_failed]
+        invalid = [bool(row["invalidation"]) for row in left]
+        log = log.without("they are marked as invalid", invalid)
+    return without_verdict(log)
 
 
 def _warnings(
@@ -243,4 +238,5 @@ PROGRAM = Program(
     verdict="a scorer, or `SCORER.KEY` where it gives several values; `C` is correct, `P` is not",
     recognise=lambda source: source.is_archive or _INSPECT.issubset(source.first),
     read=_read,
+    has_fixed_columns=True,
 )

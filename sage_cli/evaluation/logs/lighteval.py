@@ -40,11 +40,6 @@ def _read(source: Source, reading: Reading) -> Log:
     lighteval keeps one value per document. The share of several samples that are correct says how
     many are, and which ones where as many answers are the gold itself.
     """
-    if reading.fields:
-        raise DataError(
-            f"{source} is a file of lighteval, which names its columns itself",
-            "leave out --fields",
-        )
     with expecting(source, _LIGHTEVAL_ROW):
         rows, repeats = without_repeats(source.rows(), lambda row: f"id {row['doc']['id']}")
     scores = take_each(rows, _lighteval_scores, _LIGHTEVAL_ROW)
@@ -161,4 +156,5 @@ PROGRAM = Program(
     verdict="a metric; of several samples a mean such as `avg@n:n=4` says how many are correct",
     recognise=lambda source: _LIGHTEVAL.issubset(source.first),
     read=_read,
+    has_fixed_columns=True,
 )

@@ -39,10 +39,6 @@ def _read(source: Source, reading: Reading) -> Log:
 
     Of repeats, lm-eval scores one response, or says by their pass@1 how many are right.
     """
-    if reading.fields:
-        raise DataError(
-            f"{source} is a file of lm-eval, which names its columns itself", "leave out --fields"
-        )
     rows = list(source.rows())
     for location, values in rows:  # one without its filter would be left out as another's
         if not _LM_EVAL.issubset(values):
@@ -184,4 +180,5 @@ PROGRAM = Program(
     verdict="a metric and filter, such as `exact_match,none`; repeats have none",
     recognise=lambda source: _LM_EVAL.issubset(source.first),
     read=_read,
+    has_fixed_columns=True,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sage_cli.errors import DataError
 from sage_cli.evaluation.logs.golds import is_batch_input, with_golds
@@ -12,9 +12,6 @@ from sage_cli.evaluation.logs.log import Log, Reading
 from sage_cli.evaluation.logs.program import Program
 from sage_cli.evaluation.logs.row_fields import content_text, read_rows
 from sage_cli.evaluation.logs.source import Source, expecting
-
-if TYPE_CHECKING:
-    pass
 
 _COLUMNS = {"custom_id", "response"}
 _ROW = (
@@ -45,8 +42,9 @@ def _read(source: Source, reading: Reading) -> Log:
         "openai-batch", rows, reading, lambda row: row[1], _ROW, score=None,
         settings={"model": model}, left_out={"their requests failed": failed} if failed else {},
     )  # fmt: skip
-    given = reading.golds or tuple(_inputs(source.path, {row["problem"] for _, row in rows}))
-    return with_golds(log, given)
+    if reading.golds:  # which are matched with the logs of every program
+        return log
+    return with_golds(log, tuple(_inputs(source.path, {row["problem"] for _, row in rows})))
 
 
 def _choices(id_: str, body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

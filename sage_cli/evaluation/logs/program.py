@@ -17,7 +17,8 @@ class Program:
 
     `name` is what reports and stored runs call it, `title` what its users do. `file`, `sample` and
     `verdict` describe its files in help and docs. `recognise` is asked before anything but the
-    first row is read; `read` returns the samples as the user asks for them.
+    first row is read; `read` returns the samples as the user asks for them. With
+    `has_fixed_columns` the user can name no other columns by --fields.
     """
 
     name: str
@@ -27,3 +28,4 @@ class Program:
     verdict: str
     recognise: Callable[[Source], bool]
     read: Callable[[Source, Reading], Log]
+    has_fixed_columns: bool = False

@@ -67,10 +67,12 @@ def read_log(path: Path, reading: Reading | None = None) -> Log:
         raise DataError(f"there is no file {path}", "check the path")
     with expecting(path, _REPAIR), Source(path) as source:
         program = _recognised(source, reading)
-        log = program.read(source, reading)
-        if reading.golds and program.name != "openai-batch":  # which looks for them itself
-            log = with_golds(log, reading.golds)
-        log = log.encoded()
+        if reading.fields and program.has_fixed_columns:
+            raise DataError(
+                f"{source} is a log of {program.title}, which names its columns itself",
+                "leave out --fields",
+            )
+        log = with_golds(program.read(source, reading), reading.golds).encoded()
     if not log.samples:
         left_out = f": {'; '.join(log.all_notes)}" if log.left_out else ""
         raise DataError(f"{path} holds no samples{left_out}")
