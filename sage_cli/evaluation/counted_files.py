@@ -6,14 +6,13 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation.file_judge import FileJudge
-from sage_cli.evaluation.logs.log import Log, Reading, counted
+from sage_cli.evaluation.logs.log import Log, Reading, abbreviate, counted
 from sage_cli.evaluation.logs.problems import gather
 from sage_cli.evaluation.logs.registry import detect_program, read_log
 from sage_cli.evaluation.logs.row_fields import Owners, as_id, is_correct
@@ -266,8 +265,8 @@ def ks_of_files(files: Sequence[CountedFile], ks: str | None, default: str) -> t
     *_, k = parsed = parse_ks(ks or default.replace("n", str(n)))
     if k > n:
         raise ConfigurationError(
-            f"pass@{k} is undefined with {n} sample{'s' * (n > 1)} of problem {_short(problem)} in "
-            f"{fewest.path} (k > n)",
+            f"pass@{k} is undefined with {n} sample{'s' * (n > 1)} of problem "
+            f"{abbreviate(problem)} in {fewest.path} (k > n)",
             f"use k up to {n}, or evaluate {k} times (in Inspect --epochs {k})",
         )
     return parsed
@@ -369,7 +368,7 @@ def shared_problems(
         fewest = min(matches, key=len)
         listed = [first, files[matches.index(fewest)]]
         texts = [
-            _short(next(iter((*_ids_by_question(file), *file.counts.problem_ids))))
+            abbreviate(next(iter((*_ids_by_question(file), *file.counts.problem_ids))))
             for file in listed
         ]
         raise DataError(
@@ -388,7 +387,7 @@ def shared_problems(
         counts.append(Counts(tuple(ids), file.counts.n_P[rows], file.counts.c_P[rows]))
         if alone := [id_ for id_ in row_of if id_ not in taken]:
             unmatched[str(file.path)] = alone
-            shown = [*map(_short, alone[:_SHOWN]), *["..."] * (len(alone) > _SHOWN)]
+            shown = [*map(abbreviate, alone[:_SHOWN]), *["..."] * (len(alone) > _SHOWN)]
             notes.append(f"left out of {file.path}: {len(alone):,} problems, {', '.join(shown)}")
         pairs = {id_: (first.problems.get(id_), file.problems.get(match[id_])) for id_ in ids}
         by_id |= {id_ for id_, (a, b) in pairs.items() if a and b and _words(a) != _words(b)}
@@ -431,7 +430,3 @@ def _ids_by_question(file: CountedFile) -> dict[str, list[str]]:
 
 def _words(problem: Problem) -> str:
     return " ".join(problem.question.split())
-
-
-def _short(text: str) -> str:
-    return shorten(text, 50, placeholder="...")

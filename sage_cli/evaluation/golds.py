@@ -12,6 +12,7 @@ from textwrap import shorten
 from typing import Any
 
 from sage_cli.errors import DataError
+from sage_cli.evaluation.logs.log import counted
 from sage_cli.grading.grades import AnswerTags
 from sage_cli.json_value import json_value
 from sage_cli.problems.data_set import DataSet
@@ -125,15 +126,15 @@ def _check_converted(name: str, problems: Sequence[Problem], tolerance: float | 
     boxes = [(p, box) for p in converted for box in boxed_answers(p.gold_text or "")]
     if several := _wrong(boxes, tolerance):
         raise DataError(
-            f"{_rows(several)} of {name} {_have(several)} boxes of different values, so that "
-            f"nobody can tell the answer: "
+            f"{counted(len(several), 'row')} of {name} {_have(several)} boxes of different "
+            f"values, so that nobody can tell the answer: "
             f"{_quoted((p, f'{p.gold} and {box}') for p, box in several)}",
             "remove these rows, or name a column of bare answers",
         )
     if unfit := _wrong([(p, gold) for p in converted for gold in p.golds], tolerance):
         raise DataError(
-            f"{_rows(unfit)} of {name} {_have(unfit)} a gold out of a worked solution that isn't "
-            f"graded correct as an answer to itself: {_quoted(unfit)}",
+            f"{counted(len(unfit), 'row')} of {name} {_have(unfit)} a gold out of a worked "
+            f"solution that isn't graded correct as an answer to itself: {_quoted(unfit)}",
             "remove these rows, or name a column of bare answers",
         )
 
@@ -187,10 +188,6 @@ def _quoted(pairs: Iterable[tuple[Problem, str]]) -> str:
     listed = [f"'{shorten(p.question, 40)}': {shorten(text, 60)}" for p, text in pairs]
     more = f"; and {len(listed) - SHOWN:,} more" if len(listed) > SHOWN else ""
     return "; ".join(listed[:SHOWN]) + more
-
-
-def _rows(problems: Wrong) -> str:
-    return "1 row" if len(problems) == 1 else f"{len(problems):,} rows"
 
 
 def _have(problems: Wrong) -> str:

@@ -21,6 +21,8 @@ FIELDS = ("problem", "question", "choices", "gold", "completion", "correct", "n"
 """What --fields may name. `n` and `c` are the counts of a problem in a file of counts."""
 _VERDICTS = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
 _SPEAKERS = ("assistant", "gpt", "model")
+_LIKELY = re.compile(r"(?i)acc|correct|exact|match|solve|math|verif")
+"""Names of rewards that say what is correct; those of format, length and language don't."""
 
 
 def parse_fields(text: str | None) -> dict[str, str]:
@@ -200,10 +202,6 @@ def whole_number(value: object) -> int | None:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return int(str(value)) if str(value).isdecimal() else None
-
-
-_LIKELY = re.compile(r"(?i)acc|correct|exact|match|solve|math|verif")
-"""Names of rewards that say what is correct; those of format, length and language don't."""
 
 
 def choose_column(
