@@ -12,7 +12,7 @@ import numpy as np
 
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation.file_judge import FileJudge
-from sage_cli.evaluation.logs.log import Log, Reading, abbreviate, counted
+from sage_cli.evaluation.logs.log import Log, ReadOptions, abbreviate, counted
 from sage_cli.evaluation.logs.problems import gather
 from sage_cli.evaluation.logs.registry import detect_program, read_log
 from sage_cli.evaluation.logs.row_fields import Owners, as_id, is_correct
@@ -84,7 +84,7 @@ class CountedFile:
 def read_counted_files(
     names: Sequence[str],
     scores: Sequence[str] = (),
-    reading: Reading | None = None,
+    reading: ReadOptions | None = None,
     judge: FileJudge | None = None,
 ) -> list[CountedFile]:
     """Return the files' counts under the named score, or a score for each file.
@@ -99,7 +99,7 @@ def read_counted_files(
             "give it once for all files, or once per file in their order",
         )
     taken = scores if len(scores) == len(names) else [*scores, None][:1] * len(names)
-    reading = reading or Reading()
+    reading = reading or ReadOptions()
     files = [
         _read(Path(name), replace(reading, score=score), judge)
         for name, score in zip(names, taken, strict=True)
@@ -109,7 +109,7 @@ def read_counted_files(
     return files
 
 
-def _read(path: Path, reading: Reading, judge: FileJudge | None) -> CountedFile:
+def _read(path: Path, reading: ReadOptions, judge: FileJudge | None) -> CountedFile:
     if not path.is_file():
         raise DataError(
             f"there is no file {path}",
@@ -145,7 +145,7 @@ def _read(path: Path, reading: Reading, judge: FileJudge | None) -> CountedFile:
     )  # fmt: skip
 
 
-def _holds_counts(path: Path, reading: Reading) -> bool:
+def _holds_counts(path: Path, reading: ReadOptions) -> bool:
     """Return True for a file of no program, whose rows have counts or verdicts alone."""
     if {"n", "c"} & reading.fields.keys():
         return True

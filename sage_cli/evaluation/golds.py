@@ -23,11 +23,11 @@ from sage_cli.problems.values import has, value_at
 
 TOLERATED = 0.01
 """Share of rows whose worked solution may end with another answer than the row's gold."""
-SHOWN = 3
+QUOTED_ROWS = 3
 """Rows that a complaint quotes."""
 MATHEMATICS = "math"
 """The judge that compares answers of mathematics."""
-KINDS = ("ability", "task_type", "env_class", "dataset", "data_source")
+KIND_COLUMNS = ("ability", "task_type", "env_class", "dataset", "data_source")
 """Columns that say of what kind a row is, the first that is filled counts."""
 _CODE = r"cod(?:e|ing)|program|contests?$|apps|taco|leetcode|humaneval|mbpp|swe|sql"
 _INSTRUCTION = r"if$|ifeval|ifbench|instruction|chat|writing|safety|preference|quality"
@@ -87,7 +87,7 @@ def _check_kinds(name: str, problems: Sequence[Problem]) -> None:
 def _kind(problem: Problem) -> tuple[str, bool]:
     """Return what a row says that it is, and whether mathematics can't judge that."""
     values = {**problem.meta, **problem.own}
-    kind = next((str(value_at(values, key)) for key in KINDS if values.get(key)), "")
+    kind = next((str(value_at(values, key)) for key in KIND_COLUMNS if values.get(key)), "")
     if any(_filled(values, path) for path in ("tools", "info.tools")):
         return f"{kind} with tools".strip(), True
     if kind and _OTHER_KIND.search(kind):
@@ -186,8 +186,8 @@ def _is_plainly(answer: str, golds: Sequence[str]) -> bool:
 
 def _quoted(pairs: Iterable[tuple[Problem, str]]) -> str:
     listed = [f"'{shorten(p.question, 40)}': {shorten(text, 60)}" for p, text in pairs]
-    more = f"; and {len(listed) - SHOWN:,} more" if len(listed) > SHOWN else ""
-    return "; ".join(listed[:SHOWN]) + more
+    more = f"; and {len(listed) - QUOTED_ROWS:,} more" if len(listed) > QUOTED_ROWS else ""
+    return "; ".join(listed[:QUOTED_ROWS]) + more
 
 
 def _have(problems: Wrong) -> str:

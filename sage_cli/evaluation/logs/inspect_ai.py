@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sage_cli.errors import DataError
-from sage_cli.evaluation.logs.log import REPEATED, Log, LogSample, Reading, counted
+from sage_cli.evaluation.logs.log import REPEATED, Log, LogSample, ReadOptions, counted
 from sage_cli.evaluation.logs.program import Program
-from sage_cli.evaluation.logs.scores import choose_score, verdict_of, without_verdict
-from sage_cli.evaluation.logs.source import Source, expecting, single_gold, without_repeats
+from sage_cli.evaluation.logs.scores import choose_score, read_verdict, without_verdict
+from sage_cli.evaluation.logs.source import LogSource, expecting, single_gold, without_repeats
 
 if TYPE_CHECKING:
     from sage_cli.problems.row_files import Row
@@ -28,7 +28,7 @@ _ENDED_EARLY = {
 }
 
 
-def _read(source: Source, reading: Reading) -> Log:
+def _read(source: LogSource, reading: ReadOptions) -> Log:
     """Return a log's samples; an epoch is a sample of its problem.
 
     Raises DataError for a log without samples, without that score, or that is damaged.
@@ -38,7 +38,7 @@ def _read(source: Source, reading: Reading) -> Log:
         return _log_of(source, head, rows, reading)
 
 
-def _head_and_rows(source: Source) -> tuple[Mapping[str, Any], list[Row]]:
+def _head_and_rows(source: LogSource) -> tuple[Mapping[str, Any], list[Row]]:
     if not source.is_archive:
         head, samples = source.value, source.value["samples"] or ()
         return head, [
@@ -86,7 +86,9 @@ def _only_scorer(head: Mapping[str, Any]) -> str:
     return (scorer.get("name") if isinstance(scorer, Mapping) else scorer) or "score"
 
 
-def _log_of(source: Source, head: Mapping[str, Any], rows: list[Row], reading: Reading) -> Log:
+def _log_of(
+    source: LogSource, head: Mapping[str, Any], rows: list[Row], reading: ReadOptions
+) -> Log:
     if not rows:
         raise DataError(
             f"{source} holds no samples", "evaluate again without --no-log-samples, or another log"
@@ -126,7 +128,10 @@ def _log_of(source: Source, head: Mapping[str, Any], rows: list[Row], reading: R
 
 
 def _warnings(
-    head: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], score: str | None, reading: Reading
+    head: Mapping[str, Any],
+    rows: Sequence[Mapping[str, Any]],
+    score: str | None,
+    reading: ReadOptions,
 ) -> Iterator[str]:
     """Yield what the log says of its own reliability."""
     status = str(head.get("status") or "success")
@@ -193,7 +198,7 @@ def _values(row: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
 
 
 def _verdict(row: Mapping[str, Any], score: str | None) -> bool | None:
-    return verdict_of(_as_number(_score(row, score)))
+    return read_verdict(_as_number(_score(row, score)))
 
 
 def _score(row: Mapping[str, Any], score: str | None) -> object:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sage_cli.errors import DataError
-from sage_cli.evaluation.logs.log import REPEATED, Log, LogSample, Reading
+from sage_cli.evaluation.logs.log import REPEATED, Log, LogSample, ReadOptions
 from sage_cli.evaluation.logs.program import Program
-from sage_cli.evaluation.logs.scores import choose_score, verdict_of, without_verdict
+from sage_cli.evaluation.logs.scores import choose_score, read_verdict, without_verdict
 from sage_cli.evaluation.logs.source import (
-    Source,
+    LogSource,
     expecting,
     results_beside,
     take_each,
@@ -34,7 +34,7 @@ _NUMBER = re.compile(r"\bn=(\d+)|avg@(\d+)|:(\d+)_samples")
 """The number of samples in such a name."""
 
 
-def _read(source: Source, reading: Reading) -> Log:
+def _read(source: LogSource, reading: ReadOptions) -> Log:
     """Return the samples of a task under one score.
 
     lighteval keeps one value per document. The share of several samples that are correct says how
@@ -85,7 +85,7 @@ def _lighteval_samples(row: Row, score: str | None) -> Iterator[LogSample]:
     exact = [(answer or "").strip() == (gold or "").strip() for answer in answers]
     verdicts: Sequence[bool | None] = exact
     if right is None:
-        verdicts = [verdict_of(value) if len(texts) == 1 else None] * len(texts)
+        verdicts = [read_verdict(value) if len(texts) == 1 else None] * len(texts)
     elif sum(exact) != right or not given:  # it isn't known which are correct
         n = given or _samples_of(score or "") or 0
         texts, answers, verdicts = [None] * n, [None] * n, [place < right for place in range(n)]

@@ -15,7 +15,7 @@ REPEATED = "they repeat another sample of the same number exactly"
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadOptions:
     """What the user says about how a file is read.
 
     `score` is the name of the verdict, by default the first. `fields` are columns or dotted paths

@@ -8,10 +8,10 @@ from typing import Any
 
 from sage_cli.errors import DataError
 from sage_cli.evaluation.logs.golds import is_batch_input, with_golds
-from sage_cli.evaluation.logs.log import Log, Reading
+from sage_cli.evaluation.logs.log import Log, ReadOptions
 from sage_cli.evaluation.logs.program import Program
 from sage_cli.evaluation.logs.row_fields import content_text, read_rows
-from sage_cli.evaluation.logs.source import Source, expecting
+from sage_cli.evaluation.logs.source import LogSource, expecting
 
 _COLUMNS = {"custom_id", "response"}
 _ROW = (
@@ -22,7 +22,7 @@ _SIBLINGS = 100
 """Files beside the output among which its input is looked for."""
 
 
-def _read(source: Source, reading: Reading) -> Log:
+def _read(source: LogSource, reading: ReadOptions) -> Log:
     """Return the samples of a batch: each choice of each answer, without verdicts.
 
     Questions and golds are in the batch's input, which is looked for beside it unless --golds names

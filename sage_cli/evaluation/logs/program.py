@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sage_cli.evaluation.logs.log import Log, Reading
-    from sage_cli.evaluation.logs.source import Source
+    from sage_cli.evaluation.logs.log import Log, ReadOptions
+    from sage_cli.evaluation.logs.source import LogSource
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,6 @@ class Program:
     file: str
     sample: str
     verdict: str
-    recognise: Callable[[Source], bool]
-    read: Callable[[Source, Reading], Log]
+    recognise: Callable[[LogSource], bool]
+    read: Callable[[LogSource, ReadOptions], Log]
     has_fixed_columns: bool = False

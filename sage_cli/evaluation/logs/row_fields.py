@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 from sage_cli.errors import ConfigurationError, DataError
-from sage_cli.evaluation.logs.log import Log, LogSample, Reading
+from sage_cli.evaluation.logs.log import Log, LogSample, ReadOptions
 from sage_cli.evaluation.logs.scores import choose_score, without_verdict
 from sage_cli.evaluation.logs.source import expecting, single_gold, single_text
 from sage_cli.json_value import is_number
@@ -44,7 +44,7 @@ def parse_fields(text: str | None) -> dict[str, str]:
 def read_rows(
     program: str,
     rows: Iterable[Row],
-    reading: Reading,
+    reading: ReadOptions,
     columns: Columns,
     expected: str,
     **about: Any,
@@ -206,7 +206,7 @@ def whole_number(value: object) -> int | None:
 
 def choose_column(
     rows: Sequence[Row],
-    reading: Reading,
+    reading: ReadOptions,
     none: Set[str],
     location: str,
     first: Sequence[str] = (),
