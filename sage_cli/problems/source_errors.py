@@ -61,12 +61,15 @@ class AbsentColumnError(DataError):
 
 
 @contextmanager
-def reading(config: SageConfig, section: SectionName) -> Iterator[None]:
-    """Say in errors of a source by which setting of `section` it is read, and who set that."""
+def reading(config: SageConfig, section: SectionName, setting: str | None = None) -> Iterator[None]:
+    """Say in errors of a source by which setting of `section` it is read, and who set that.
+
+    `setting` names the source where it is not the section's own, for example `sweep.benchmark`.
+    """
     try:
         yield
     except AbsentFileError as error:
-        setting = _SOURCES[section]
+        setting = setting or _SOURCES[section]
         error.cause += f", which {setting} names ({origin(config, setting)})"
         error.next_step = f"check the path, or name other rows with --set {setting}=FILE"
         if section == "data.sft":
