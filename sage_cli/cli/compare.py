@@ -20,7 +20,7 @@ from sage_cli.progress import Progress
 if TYPE_CHECKING:
     from sage_cli.config.schema import SageConfig
     from sage_cli.evaluation.evaluate import Evaluation
-    from sage_cli.evaluation.logs.log import Reading
+    from sage_cli.evaluation.logs.log import ReadOptions
     from sage_cli.metrics import Comparison, Counts, Side
     from sage_cli.metrics.comparison import TrainingSeed
     from sage_cli.metrics.intervals import Curve, Resampling
@@ -233,7 +233,7 @@ def compare_files(
     progress: Progress,
     labels: SideLabels = (None, None),
     cluster: str | None = None,
-    reading: Reading | None = None,
+    reading: ReadOptions | None = None,
     guess: str | None = None,
     evaluation: Evaluation | None = None,
 ) -> Report:

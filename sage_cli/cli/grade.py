@@ -22,7 +22,7 @@ from sage_cli.settings.judge_names import BUILT_IN_JUDGES, Extraction, GradingMo
 
 if TYPE_CHECKING:
     from sage_cli.config.schema import SageConfig
-    from sage_cli.evaluation.logs.log import Log, Reading
+    from sage_cli.evaluation.logs.log import Log, ReadOptions
     from sage_cli.grading.grades import Grade
 
 _SHOWN = 20
@@ -107,7 +107,7 @@ def judge_of(config: SageConfig) -> str:
     return config.grading.judge or "math"
 
 
-def _log(path: Path, reading: Reading) -> Log | None:
+def _log(path: Path, reading: ReadOptions) -> Log | None:
     """Return the samples of another program's file; None for rows of one's own without verdicts."""
     from sage_cli.evaluation.logs.registry import detect_program, read_log
 

@@ -16,7 +16,7 @@ from sage_cli.errors import ConfigurationError
 if TYPE_CHECKING:
     from sage_cli.config.load import Loaded
     from sage_cli.config.schema import SageConfig
-    from sage_cli.evaluation.logs.log import Reading
+    from sage_cli.evaluation.logs.log import ReadOptions
     from sage_cli.store.run import Run, Runs
 
 METHOD, TRAINING, MEASUREMENT = "Method", "Training", "Measurement"
@@ -387,12 +387,12 @@ def is_file(name: str) -> bool:
 
 def file_reading(
     fields: str | None, golds: list[Path] | None, drop_invalidated: bool, score: str | None = None
-) -> Reading:
+) -> ReadOptions:
     """Return how files are read, by the options that commands on files share."""
-    from sage_cli.evaluation.logs.log import Reading
+    from sage_cli.evaluation.logs.log import ReadOptions
     from sage_cli.evaluation.logs.row_fields import parse_fields
 
-    return Reading(score, parse_fields(fields), tuple(golds or ()), drop_invalidated)
+    return ReadOptions(score, parse_fields(fields), tuple(golds or ()), drop_invalidated)
 
 
 def are_files(names: Sequence[str] | None, **typed: object) -> bool:

@@ -20,7 +20,7 @@ from sage_cli.store.files import file_stems, identity_of, portable
 if TYPE_CHECKING:
     from sage_cli.evaluation.counted_files import CountedFile
     from sage_cli.evaluation.evaluate import Evaluation
-    from sage_cli.evaluation.logs.log import Reading
+    from sage_cli.evaluation.logs.log import ReadOptions
     from sage_cli.metrics import Counts, Side
     from sage_cli.metrics.comparison import TrainingSeed
     from sage_cli.metrics.counts import FloatArray
@@ -180,7 +180,7 @@ def power_over_seeds(
     problems: str | None = None,
     k: str | None = None,
     scores: Sequence[str] = (),
-    reading: Reading | None = None,
+    reading: ReadOptions | None = None,
 ) -> Report:
     """Report the smallest difference of two methods that numbers of training seeds would detect.
 
@@ -334,7 +334,7 @@ def power(
     seeds: str = "1",
     k: str | None = None,
     scores: Sequence[str] = (),
-    reading: Reading | None = None,
+    reading: ReadOptions | None = None,
 ) -> Report:
     """Report the smallest gain that each design would detect on each base.
 
@@ -397,7 +397,7 @@ def _bases(
     evaluation: Evaluation,
     names: Sequence[str],
     scores: Sequence[str],
-    reading: Reading | None,
+    reading: ReadOptions | None,
     progress: Progress,
 ) -> tuple[list[Counted], Provenance, list[CountedFile]]:
     """Return each base's counts on each benchmark, their provenance, and the files among them."""

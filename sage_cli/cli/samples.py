@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from sage_cli.config.schema import SageConfig
-    from sage_cli.evaluation.logs.log import Log, Reading
+    from sage_cli.evaluation.logs.log import Log, ReadOptions
     from sage_cli.evaluation.logs.problems import Gathered
     from sage_cli.evaluation.samples import StoredAnswer
     from sage_cli.guides.guide import OptionalSignal
@@ -369,7 +369,13 @@ class Imported:
 
 
 def import_samples(
-    root: Path, path: Path, name: str, reading: Reading, progress: Progress, *, write: bool = True
+    root: Path,
+    path: Path,
+    name: str,
+    reading: ReadOptions,
+    progress: Progress,
+    *,
+    write: bool = True,
 ) -> Imported:
     """Read a file and store its samples as the run `name`; without `write` nothing is stored.
 

@@ -6,14 +6,13 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation.file_judge import FileJudge
-from sage_cli.evaluation.logs.log import Log, Reading, counted
+from sage_cli.evaluation.logs.log import Log, ReadOptions, abbreviate, counted
 from sage_cli.evaluation.logs.problems import gather
 from sage_cli.evaluation.logs.registry import detect_program, read_log
 from sage_cli.evaluation.logs.row_fields import Owners, as_id, is_correct
@@ -33,7 +32,10 @@ from sage_cli.store.run import Runs, surroundings
 if TYPE_CHECKING:
     from sage_cli.evaluation.evaluate import Evaluation
 
-EXPECTED = "a row is {problem, correct} for one sample, or {problem, n, c} for all samples of one"
+EXPECTED = (
+    "a row is {problem, correct} for one sample, or {problem, n, c} for all samples of one; other "
+    "columns are named by --fields problem=task,correct=is_correct"
+)
 _SHOWN = 5
 
 
@@ -82,7 +84,7 @@ class CountedFile:
 def read_counted_files(
     names: Sequence[str],
     scores: Sequence[str] = (),
-    reading: Reading | None = None,
+    reading: ReadOptions | None = None,
     judge: FileJudge | None = None,
 ) -> list[CountedFile]:
     """Return the files' counts under the named score, or a score for each file.
@@ -97,7 +99,7 @@ def read_counted_files(
             "give it once for all files, or once per file in their order",
         )
     taken = scores if len(scores) == len(names) else [*scores, None][:1] * len(names)
-    reading = reading or Reading()
+    reading = reading or ReadOptions()
     files = [
         _read(Path(name), replace(reading, score=score), judge)
         for name, score in zip(names, taken, strict=True)
@@ -107,7 +109,7 @@ def read_counted_files(
     return files
 
 
-def _read(path: Path, reading: Reading, judge: FileJudge | None) -> CountedFile:
+def _read(path: Path, reading: ReadOptions, judge: FileJudge | None) -> CountedFile:
     if not path.is_file():
         raise DataError(
             f"there is no file {path}",
@@ -143,7 +145,7 @@ def _read(path: Path, reading: Reading, judge: FileJudge | None) -> CountedFile:
     )  # fmt: skip
 
 
-def _holds_counts(path: Path, reading: Reading) -> bool:
+def _holds_counts(path: Path, reading: ReadOptions) -> bool:
     """Return True for a file of no program, whose rows have counts or verdicts alone."""
     if {"n", "c"} & reading.fields.keys():
         return True
@@ -167,13 +169,6 @@ def _announced(log: Log) -> str:
     """Return which program's form was detected, and what says which samples are correct."""
     announced = f"correct by {log.score}" if log.score and log.has_verdicts else "without verdicts"
     return f"read as {log.program}: {counted(len(log.samples), 'sample')}, {announced}"
-
-
-EXPECTED = (
-    "a row is {problem, correct} for one sample, or {problem, n, c} for all samples of one; other "
-    "columns are named by --fields problem=task,correct=is_correct"
-)
-_SHOWN = 5
 
 
 def read_counts(path: Path, fields: Mapping[str, str] | None = None) -> Counts:
@@ -270,8 +265,8 @@ def ks_of_files(files: Sequence[CountedFile], ks: str | None, default: str) -> t
     *_, k = parsed = parse_ks(ks or default.replace("n", str(n)))
     if k > n:
         raise ConfigurationError(
-            f"pass@{k} is undefined with {n} sample{'s' * (n > 1)} of problem {_short(problem)} in "
-            f"{fewest.path} (k > n)",
+            f"pass@{k} is undefined with {n} sample{'s' * (n > 1)} of problem "
+            f"{abbreviate(problem)} in {fewest.path} (k > n)",
             f"use k up to {n}, or evaluate {k} times (in Inspect --epochs {k})",
         )
     return parsed
@@ -373,7 +368,7 @@ def shared_problems(
         fewest = min(matches, key=len)
         listed = [first, files[matches.index(fewest)]]
         texts = [
-            _short(next(iter((*_ids_by_question(file), *file.counts.problem_ids))))
+            abbreviate(next(iter((*_ids_by_question(file), *file.counts.problem_ids))))
             for file in listed
         ]
         raise DataError(
@@ -392,7 +387,7 @@ def shared_problems(
         counts.append(Counts(tuple(ids), file.counts.n_P[rows], file.counts.c_P[rows]))
         if alone := [id_ for id_ in row_of if id_ not in taken]:
             unmatched[str(file.path)] = alone
-            shown = [*map(_short, alone[:_SHOWN]), *["..."] * (len(alone) > _SHOWN)]
+            shown = [*map(abbreviate, alone[:_SHOWN]), *["..."] * (len(alone) > _SHOWN)]
             notes.append(f"left out of {file.path}: {len(alone):,} problems, {', '.join(shown)}")
         pairs = {id_: (first.problems.get(id_), file.problems.get(match[id_])) for id_ in ids}
         by_id |= {id_ for id_, (a, b) in pairs.items() if a and b and _words(a) != _words(b)}
@@ -435,7 +430,3 @@ def _ids_by_question(file: CountedFile) -> dict[str, list[str]]:
 
 def _words(problem: Problem) -> str:
     return " ".join(problem.question.split())
-
-
-def _short(text: str) -> str:
-    return shorten(text, 50, placeholder="...")

@@ -12,6 +12,7 @@ from textwrap import shorten
 from typing import Any
 
 from sage_cli.errors import DataError
+from sage_cli.evaluation.logs.log import counted
 from sage_cli.grading.grades import AnswerTags
 from sage_cli.json_value import json_value
 from sage_cli.problems.data_set import DataSet
@@ -22,11 +23,11 @@ from sage_cli.problems.values import has, value_at
 
 TOLERATED = 0.01
 """Share of rows whose worked solution may end with another answer than the row's gold."""
-SHOWN = 3
+QUOTED_ROWS = 3
 """Rows that a complaint quotes."""
 MATHEMATICS = "math"
 """The judge that compares answers of mathematics."""
-KINDS = ("ability", "task_type", "env_class", "dataset", "data_source")
+KIND_COLUMNS = ("ability", "task_type", "env_class", "dataset", "data_source")
 """Columns that say of what kind a row is, the first that is filled counts."""
 _CODE = r"cod(?:e|ing)|program|contests?$|apps|taco|leetcode|humaneval|mbpp|swe|sql"
 _INSTRUCTION = r"if$|ifeval|ifbench|instruction|chat|writing|safety|preference|quality"
@@ -86,7 +87,7 @@ def _check_kinds(name: str, problems: Sequence[Problem]) -> None:
 def _kind(problem: Problem) -> tuple[str, bool]:
     """Return what a row says that it is, and whether mathematics can't judge that."""
     values = {**problem.meta, **problem.own}
-    kind = next((str(value_at(values, key)) for key in KINDS if values.get(key)), "")
+    kind = next((str(value_at(values, key)) for key in KIND_COLUMNS if values.get(key)), "")
     if any(_filled(values, path) for path in ("tools", "info.tools")):
         return f"{kind} with tools".strip(), True
     if kind and _OTHER_KIND.search(kind):
@@ -125,15 +126,15 @@ def _check_converted(name: str, problems: Sequence[Problem], tolerance: float | 
     boxes = [(p, box) for p in converted for box in boxed_answers(p.gold_text or "")]
     if several := _wrong(boxes, tolerance):
         raise DataError(
-            f"{_rows(several)} of {name} {_have(several)} boxes of different values, so that "
-            f"nobody can tell the answer: "
+            f"{counted(len(several), 'row')} of {name} {_have(several)} boxes of different "
+            f"values, so that nobody can tell the answer: "
             f"{_quoted((p, f'{p.gold} and {box}') for p, box in several)}",
             "remove these rows, or name a column of bare answers",
         )
     if unfit := _wrong([(p, gold) for p in converted for gold in p.golds], tolerance):
         raise DataError(
-            f"{_rows(unfit)} of {name} {_have(unfit)} a gold out of a worked solution that isn't "
-            f"graded correct as an answer to itself: {_quoted(unfit)}",
+            f"{counted(len(unfit), 'row')} of {name} {_have(unfit)} a gold out of a worked "
+            f"solution that isn't graded correct as an answer to itself: {_quoted(unfit)}",
             "remove these rows, or name a column of bare answers",
         )
 
@@ -185,12 +186,8 @@ def _is_plainly(answer: str, golds: Sequence[str]) -> bool:
 
 def _quoted(pairs: Iterable[tuple[Problem, str]]) -> str:
     listed = [f"'{shorten(p.question, 40)}': {shorten(text, 60)}" for p, text in pairs]
-    more = f"; and {len(listed) - SHOWN:,} more" if len(listed) > SHOWN else ""
-    return "; ".join(listed[:SHOWN]) + more
-
-
-def _rows(problems: Wrong) -> str:
-    return "1 row" if len(problems) == 1 else f"{len(problems):,} rows"
+    more = f"; and {len(listed) - QUOTED_ROWS:,} more" if len(listed) > QUOTED_ROWS else ""
+    return "; ".join(listed[:QUOTED_ROWS]) + more
 
 
 def _have(problems: Wrong) -> str:

@@ -37,7 +37,7 @@ SOLUTIONS = ("solution", "answer", "worked_solution", "gold_standard_solution")
 BESIDE = ("choices", "options", "image", "images", "body", "context", "passage")
 """Columns without which a question can't be answered, and which nobody would see."""
 
-Values = Mapping[str, Any]
+RowValues = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Recognised:
 
 
 def recognise(
-    rows: Sequence[Values], question: str | None = None, gold: str | None = None
+    rows: Sequence[RowValues], question: str | None = None, gold: str | None = None
 ) -> Recognised | None:
     """Return the columns of rows, of which the user may have named one; None without a pair.
 
@@ -82,7 +82,7 @@ def recognise(
     return Recognised(questions, chosen, solution, _program(rows, questions, chosen[0]))
 
 
-def gold_rule(rows: Sequence[Values], column: str) -> GoldRule:
+def gold_rule(rows: Sequence[RowValues], column: str) -> GoldRule:
     """Return how the golds of a column are read: whole, unless one is a worked solution or a list.
 
     A plain answer is read whole under every rule.
@@ -94,7 +94,7 @@ def gold_rule(rows: Sequence[Values], column: str) -> GoldRule:
     return only_element if lists else whole
 
 
-def _questions(rows: Sequence[Values]) -> tuple[tuple[str, ...], ...]:
+def _questions(rows: Sequence[RowValues]) -> tuple[tuple[str, ...], ...]:
     """Return the columns of questions; rows of one file may be prompts and messages by turns."""
     names = _actual(rows, QUESTIONS)
     chats = [name for name in names if _is_question(rows, name) and name in ("prompt", "messages")]
@@ -109,11 +109,11 @@ def _questions(rows: Sequence[Values]) -> tuple[tuple[str, ...], ...]:
     return ((asked,),)
 
 
-def _is_question(rows: Sequence[Values], column: str) -> bool:
+def _is_question(rows: Sequence[RowValues], column: str) -> bool:
     return any(chat_turns(row, column)[0] or isinstance(row.get(column), str) for row in rows)
 
 
-def _gold_columns(rows: Sequence[Values]) -> list[str]:
+def _gold_columns(rows: Sequence[RowValues]) -> list[str]:
     """Return the columns from which each row's gold is read, as few as hold one of every row.
 
     A column that only some rows have filled is followed by another for the rest, if there is one.
@@ -133,17 +133,17 @@ def _gold_columns(rows: Sequence[Values]) -> list[str]:
     return chosen
 
 
-def _is_chat(rows: Sequence[Values], column: str) -> bool:
+def _is_chat(rows: Sequence[RowValues], column: str) -> bool:
     return any(chat_turns(row, column)[0] for row in rows)
 
 
-def _holds_answers(rows: Sequence[Values], column: str) -> bool:
+def _holds_answers(rows: Sequence[RowValues], column: str) -> bool:
     """Return True for a column of bare answers: at most half of it is worked, or prose."""
     texts = list(_texts(rows, column))
     return 2 * sum(is_worked(text) or is_prose(text) for text in texts) <= len(texts)
 
 
-def _last_turns(rows: Sequence[Values]) -> Iterator[str]:
+def _last_turns(rows: Sequence[RowValues]) -> Iterator[str]:
     """Yield where the assistant's turn at a chat's end stands, for rows that have no other gold."""
     for column in ("completion", "messages", "conversations"):
         turns = [chat_turns(row, column) for row in rows]
@@ -153,7 +153,7 @@ def _last_turns(rows: Sequence[Values]) -> Iterator[str]:
 
 
 def _program(
-    rows: Sequence[Values], questions: tuple[tuple[str, ...], ...], gold: tuple[str, GoldRule]
+    rows: Sequence[RowValues], questions: tuple[tuple[str, ...], ...], gold: tuple[str, GoldRule]
 ) -> str | None:
     asked, (answered, rule) = questions[0][0], gold
     if answered.startswith("reward_model."):
@@ -170,7 +170,7 @@ def _program(
     return "MATH" if (asked, rule) == ("problem", worked_answer) else None
 
 
-def _actual(rows: Sequence[Values], names: Sequence[str]) -> list[str]:
+def _actual(rows: Sequence[RowValues], names: Sequence[str]) -> list[str]:
     """Return the names that rows have, in the spelling of the rows: Question for question."""
     spelled: dict[str, str] = {}
     for row in rows:
@@ -185,11 +185,11 @@ def _actual(rows: Sequence[Values], names: Sequence[str]) -> list[str]:
     return there
 
 
-def _any_filled(rows: Sequence[Values], column: str) -> bool:
+def _any_filled(rows: Sequence[RowValues], column: str) -> bool:
     return any(is_filled(row, column) for row in rows)
 
 
-def _texts(rows: Sequence[Values], column: str) -> Iterator[str]:
+def _texts(rows: Sequence[RowValues], column: str) -> Iterator[str]:
     """Yield the texts at a column; what is no text is for whoever reads the problems."""
     for row in rows:
         if not has(row, column):

@@ -45,7 +45,7 @@ def in_last_box(text: str) -> str | None:
 
 def after_hashes(text: str) -> str | None:
     """Return the text after the last ####, thousands separators removed (GSM8K)."""
-    _, marker, answer = text.rpartition("####")
+    _, marker, answer = text.rpartition(HASHES)
     return answer.strip().replace(",", "") or None if marker else None
 
 

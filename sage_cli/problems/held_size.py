@@ -25,6 +25,8 @@ BATCH_ROWS = 1024
 _CHUNK = 2**20
 _MOST_PER_BYTE = 50
 """Python's bytes for a byte of JSON, at most: `[],` costs 64 for a list and 36 for its place."""
+_FOUR_BYTES = tuple(bytes([first]) for first in range(0xF0, 0xF5))
+"""The first bytes of UTF-8's letters beyond the first 65,536, such as emoji."""
 _CONTAINER = re.compile(rb"[\[{,:]\s*(?=[\[{])")
 """Where a list or an object begins inside another; braces of formulas follow other letters."""
 _CONTAINER_BYTES, _ITEM_BYTES, _ENTRY_BYTES, _QUOTE_BYTES = 64, 36, 60, 25
@@ -92,10 +94,6 @@ def _letter_bytes(chunk: bytes) -> int:
         return 1
     widest = b"\\ud" in chunk.lower() or any(first in chunk for first in _FOUR_BYTES)
     return 4 if widest else 2
-
-
-_FOUR_BYTES = tuple(bytes([first]) for first in range(0xF0, 0xF5))
-"""The first bytes of UTF-8's letters beyond the first 65,536, such as emoji."""
 
 
 def _chunks(metadata: Any) -> Iterator[Any]:

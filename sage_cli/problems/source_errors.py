@@ -12,7 +12,7 @@ from sage_cli.errors import DataError
 if TYPE_CHECKING:
     from sage_cli.config.schema import SageConfig
 
-Section = Literal["data.rl", "data.sft", "evaluation"]
+SectionName = Literal["data.rl", "data.sft", "evaluation"]
 """The sections whose `fields` name columns."""
 _SOURCES = {
     "data.rl": "data.rl.name", "data.sft": "data.sft.name", "evaluation": "evaluation.benchmark",
@@ -45,7 +45,7 @@ class AbsentColumnError(DataError):
         self.columns, self.question, self.gold, self.role = columns, question, gold, role
         super().__init__(cause, self.advice("evaluation"))
 
-    def advice(self, section: Section) -> str:
+    def advice(self, section: SectionName) -> str:
         """Return how columns are named where `section` reads the rows."""
         if self.role == "working":
             return (
@@ -61,12 +61,15 @@ class AbsentColumnError(DataError):
 
 
 @contextmanager
-def reading(config: SageConfig, section: Section) -> Iterator[None]:
-    """Say in errors of a source by which setting of `section` it is read, and who set that."""
+def reading(config: SageConfig, section: SectionName, setting: str | None = None) -> Iterator[None]:
+    """Say in errors of a source by which setting of `section` it is read, and who set that.
+
+    `setting` names the source where it is not the section's own, for example `sweep.benchmark`.
+    """
     try:
         yield
     except AbsentFileError as error:
-        setting = _SOURCES[section]
+        setting = setting or _SOURCES[section]
         error.cause += f", which {setting} names ({origin(config, setting)})"
         error.next_step = f"check the path, or name other rows with --set {setting}=FILE"
         if section == "data.sft":

@@ -22,8 +22,6 @@ from sage_cli.settings.inputs import DataSection, FieldsSection
 ROOT_VARIABLE = "SAGE_DATA"
 _DIGITS = 12
 """Hexadecimal digits by which an origin names a file's content."""
-
-
 HELD_OUT = 10
 """A file's part `:dev` has about one in so many of its questions."""
 

@@ -92,8 +92,7 @@ class RlChecks:
             return None
         from sage_cli.training.validation import configured_validation
 
-        with reading(self.config, "evaluation"):
-            return configured_validation(self.config)
+        return configured_validation(self.config)
 
     def _plugins(self) -> str:
         config = self.config

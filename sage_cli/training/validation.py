@@ -26,6 +26,7 @@ from sage_cli.evaluation.samples import grade_rows
 from sage_cli.grading.grader import Grader
 from sage_cli.metrics import pass_at_k, powers_up_to
 from sage_cli.models.policy import Policy
+from sage_cli.problems.source_errors import reading
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.store.sample_parts import Completion
 from sage_cli.training.training import Validator
@@ -155,8 +156,9 @@ def configured_validation(config: SageConfig) -> Validation | None:
     if not has_own:
         refuse_unnamed(config, "sweep.benchmark")
     chosen = evaluation.model_copy(update={"benchmark": evaluation.validation or sweep.benchmark})
-    benchmarks = load_benchmarks(chosen, config.data, config.grading.judge)
     setting = "evaluation.validation" if has_own else "sweep.benchmark"
+    with reading(config, "evaluation", setting):
+        benchmarks = load_benchmarks(chosen, config.data, config.grading.judge)
     refuse_trained(benchmarks, config.data, setting)
     n = evaluation.validation_samples
     searched = {k for objective in sweep.objectives for k in objective.weights if k <= n}

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sage_cli.errors import DataError
-from sage_cli.evaluation.logs.log import REPEATED, Log, LogSample, Reading, counted
+from sage_cli.evaluation.logs.log import REPEATED, Log, LogSample, ReadOptions, counted
 from sage_cli.evaluation.logs.program import Program
-from sage_cli.evaluation.logs.scores import choose_score, verdict_of, without_verdict
-from sage_cli.evaluation.logs.source import Source, expecting, single_gold, without_repeats
+from sage_cli.evaluation.logs.scores import choose_score, read_verdict, without_verdict
+from sage_cli.evaluation.logs.source import LogSource, expecting, single_gold, without_repeats
 
 if TYPE_CHECKING:
     from sage_cli.problems.row_files import Row
@@ -28,21 +28,17 @@ _ENDED_EARLY = {
 }
 
 
-def _read(source: Source, reading: Reading) -> Log:
+def _read(source: LogSource, reading: ReadOptions) -> Log:
     """Return a log's samples; an epoch is a sample of its problem.
 
     Raises DataError for a log without samples, without that score, or that is damaged.
     """
-    if reading.fields:
-        raise DataError(
-            f"{source} is a log of Inspect, which names its columns itself", "leave out --fields"
-        )
     with expecting(source, "write the log again with `inspect log convert`"):
         head, rows = _head_and_rows(source)
         return _log_of(source, head, rows, reading)
 
 
-def _head_and_rows(source: Source) -> tuple[Mapping[str, Any], list[Row]]:
+def _head_and_rows(source: LogSource) -> tuple[Mapping[str, Any], list[Row]]:
     if not source.is_archive:
         head, samples = source.value, source.value["samples"] or ()
         return head, [
@@ -90,7 +86,9 @@ def _only_scorer(head: Mapping[str, Any]) -> str:
     return (scorer.get("name") if isinstance(scorer, Mapping) else scorer) or "score"
 
 
-def _log_of(source: Source, head: Mapping[str, Any], rows: list[Row], reading: Reading) -> Log:
+def _log_of(
+    source: LogSource, head: Mapping[str, Any], rows: list[Row], reading: ReadOptions
+) -> Log:
     if not rows:
         raise DataError(
             f"{source} holds no samples", "evaluate again without --no-log-samples, or another log"
@@ -121,17 +119,19 @@ def _log_of(source: Source, head: Mapping[str, Any], rows: list[Row], reading: R
         bool(row["error"]) and not (scored_anyway and sample.correct is not None)
         for (_, row), sample in zip(rows, log.samples, strict=True)
     ]
-    invalid = [
-        reading.drop_invalidated and bool(row["invalidation"]) and not out
-        for (_, row), out in zip(rows, failed, strict=True)
-    ]
     log = log.without("they failed", failed)
-    kept = [out for out, has_failed in zip(invalid, failed, strict=True) if not has_failed]
-    return without_verdict(log.without("they are marked as invalid", kept))
+    if reading.drop_invalidated:
+        left = [row for (_, row), has_failed in zip(rows, failed, strict=True) if not has_failed]
+        invalid = [bool(row["invalidation"]) for row in left]
+        log = log.without("they are marked as invalid", invalid)
+    return without_verdict(log)
 
 
 def _warnings(
-    head: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], score: str | None, reading: Reading
+    head: Mapping[str, Any],
+    rows: Sequence[Mapping[str, Any]],
+    score: str | None,
+    reading: ReadOptions,
 ) -> Iterator[str]:
     """Yield what the log says of its own reliability."""
     status = str(head.get("status") or "success")
@@ -198,7 +198,7 @@ def _values(row: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
 
 
 def _verdict(row: Mapping[str, Any], score: str | None) -> bool | None:
-    return verdict_of(_as_number(_score(row, score)))
+    return read_verdict(_as_number(_score(row, score)))
 
 
 def _score(row: Mapping[str, Any], score: str | None) -> object:
@@ -243,4 +243,5 @@ PROGRAM = Program(
     verdict="a scorer, or `SCORER.KEY` where it gives several values; `C` is correct, `P` is not",
     recognise=lambda source: source.is_archive or _INSPECT.issubset(source.first),
     read=_read,
+    has_fixed_columns=True,
 )

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sage_cli.errors import DataError
-from sage_cli.evaluation.logs.log import REPEATED, Log, LogSample, Reading
+from sage_cli.evaluation.logs.log import REPEATED, Log, LogSample, ReadOptions
 from sage_cli.evaluation.logs.program import Program
-from sage_cli.evaluation.logs.scores import choose_score, verdict_of, without_verdict
+from sage_cli.evaluation.logs.scores import choose_score, read_verdict, without_verdict
 from sage_cli.evaluation.logs.source import (
-    Source,
+    LogSource,
     expecting,
     results_beside,
     take_each,
@@ -34,17 +34,12 @@ _NUMBER = re.compile(r"\bn=(\d+)|avg@(\d+)|:(\d+)_samples")
 """The number of samples in such a name."""
 
 
-def _read(source: Source, reading: Reading) -> Log:
+def _read(source: LogSource, reading: ReadOptions) -> Log:
     """Return the samples of a task under one score.
 
     lighteval keeps one value per document. The share of several samples that are correct says how
     many are, and which ones where as many answers are the gold itself.
     """
-    if reading.fields:
-        raise DataError(
-            f"{source} is a file of lighteval, which names its columns itself",
-            "leave out --fields",
-        )
     with expecting(source, _LIGHTEVAL_ROW):
         rows, repeats = without_repeats(source.rows(), lambda row: f"id {row['doc']['id']}")
     scores = take_each(rows, _lighteval_scores, _LIGHTEVAL_ROW)
@@ -90,7 +85,7 @@ def _lighteval_samples(row: Row, score: str | None) -> Iterator[LogSample]:
     exact = [(answer or "").strip() == (gold or "").strip() for answer in answers]
     verdicts: Sequence[bool | None] = exact
     if right is None:
-        verdicts = [verdict_of(value) if len(texts) == 1 else None] * len(texts)
+        verdicts = [read_verdict(value) if len(texts) == 1 else None] * len(texts)
     elif sum(exact) != right or not given:  # it isn't known which are correct
         n = given or _samples_of(score or "") or 0
         texts, answers, verdicts = [None] * n, [None] * n, [place < right for place in range(n)]
@@ -161,4 +156,5 @@ PROGRAM = Program(
     verdict="a metric; of several samples a mean such as `avg@n:n=4` says how many are correct",
     recognise=lambda source: _LIGHTEVAL.issubset(source.first),
     read=_read,
+    has_fixed_columns=True,
 )

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sage_cli.errors import DataError
-from sage_cli.evaluation.logs.log import REPEATED, Log, LogSample, Reading, counted
+from sage_cli.evaluation.logs.log import REPEATED, Log, LogSample, ReadOptions, counted
 from sage_cli.evaluation.logs.program import Program
-from sage_cli.evaluation.logs.scores import choose_score, verdict_of, without_verdict
+from sage_cli.evaluation.logs.scores import choose_score, read_verdict, without_verdict
 from sage_cli.evaluation.logs.source import (
-    Source,
+    LogSource,
     results_beside,
     single_gold,
     take_each,
@@ -34,15 +34,11 @@ _LM_EVAL_MEANS = ("pass@1", "pass_at_1")
 _LM_EVAL_NAME = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl")
 
 
-def _read(source: Source, reading: Reading) -> Log:
+def _read(source: LogSource, reading: ReadOptions) -> Log:
     """Return the samples of a task under one score, `METRIC,FILTER` as lm-eval's results name it.
 
     Of repeats, lm-eval scores one response, or says by their pass@1 how many are right.
     """
-    if reading.fields:
-        raise DataError(
-            f"{source} is a file of lm-eval, which names its columns itself", "leave out --fields"
-        )
     rows = list(source.rows())
     for location, values in rows:  # one without its filter would be left out as another's
         if not _LM_EVAL.issubset(values):
@@ -120,7 +116,7 @@ def _lm_eval_samples(row: Row, metric: str) -> Iterator[LogSample]:
         scored = len(texts) == 1
         yield LogSample(
             str(values["doc_id"]), question, text, gold,
-            verdict_of(values.get(metric)) if scored else None,
+            read_verdict(values.get(metric)) if scored else None,
             answer if scored or (number == 0 and answer == text) else None,
             choices=choices, where=location,
         )  # fmt: skip
@@ -184,4 +180,5 @@ PROGRAM = Program(
     verdict="a metric and filter, such as `exact_match,none`; repeats have none",
     recognise=lambda source: _LM_EVAL.issubset(source.first),
     read=_read,
+    has_fixed_columns=True,
 )

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, Literal
 
 SETTINGS = ("model", "temperature", "top_p", "max_tokens", "seed")
 """Settings of sampling that matter for a comparison; a file may say some of them."""
-
-
 REPEATED = "they repeat another sample of the same number exactly"
 """Why a sample is left out that a file holds twice."""
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadOptions:
     """What the user says about how a file is read.
 
     `score` is the name of the verdict, by default the first. `fields` are columns or dotted paths
@@ -156,3 +155,8 @@ class Log:
 def counted(n: int, thing: str) -> str:
     """Return `1 sample` or `2,000 samples`."""
     return f"{n:,} {thing}{'s' * (n != 1)}"
+
+
+def abbreviate(text: str) -> str:
+    """Return an id or the beginning of a question, as a message shows it."""
+    return shorten(text, 50, placeholder="...")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sage_cli.evaluation.logs.log import Log, Reading
+from sage_cli.evaluation.logs.log import Log, ReadOptions
 from sage_cli.evaluation.logs.program import Program
 from sage_cli.evaluation.logs.row_fields import read_rows, step_notes
-from sage_cli.evaluation.logs.source import Source
+from sage_cli.evaluation.logs.source import LogSource
 
 if TYPE_CHECKING:
     from sage_cli.problems.row_files import Row
@@ -19,7 +19,7 @@ _ROW = (
 )
 
 
-def _read(source: Source, reading: Reading) -> Log:
+def _read(source: LogSource, reading: ReadOptions) -> Log:
     """Return the samples of the rollouts; a completion with the one reward above 0 is correct.
 
     That reward is the run's `verification_reward`. With other rewards among them, such as one for
@@ -28,7 +28,7 @@ def _read(source: Source, reading: Reading) -> Log:
     rows = list(source.rows())
     rewards = sorted({float(values["reward"]) for _, values in rows})
     paid = rewards[-1] if len(rewards) <= 2 and rewards[-1] > 0 else None
-    known = set(rewards) <= {0.0, paid} or rewards == [0.0]
+    known = set(rewards) <= {0.0, paid}
     note = (
         f"a reward of {paid:g} is taken for correct, and 0 for wrong"
         if known and paid is not None

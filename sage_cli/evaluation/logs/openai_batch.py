@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sage_cli.errors import DataError
 from sage_cli.evaluation.logs.golds import is_batch_input, with_golds
-from sage_cli.evaluation.logs.log import Log, Reading
+from sage_cli.evaluation.logs.log import Log, ReadOptions
 from sage_cli.evaluation.logs.program import Program
 from sage_cli.evaluation.logs.row_fields import content_text, read_rows
-from sage_cli.evaluation.logs.source import Source, expecting
-
-if TYPE_CHECKING:
-    pass
+from sage_cli.evaluation.logs.source import LogSource, expecting
 
 _COLUMNS = {"custom_id", "response"}
 _ROW = (
@@ -25,7 +22,7 @@ _SIBLINGS = 100
 """Files beside the output among which its input is looked for."""
 
 
-def _read(source: Source, reading: Reading) -> Log:
+def _read(source: LogSource, reading: ReadOptions) -> Log:
     """Return the samples of a batch: each choice of each answer, without verdicts.
 
     Questions and golds are in the batch's input, which is looked for beside it unless --golds names
@@ -45,8 +42,9 @@ def _read(source: Source, reading: Reading) -> Log:
         "openai-batch", rows, reading, lambda row: row[1], _ROW, score=None,
         settings={"model": model}, left_out={"their requests failed": failed} if failed else {},
     )  # fmt: skip
-    given = reading.golds or tuple(_inputs(source.path, {row["problem"] for _, row in rows}))
-    return with_golds(log, given)
+    if reading.golds:  # which are matched with the logs of every program
+        return log
+    return with_golds(log, tuple(_inputs(source.path, {row["problem"] for _, row in rows})))
 
 
 def _choices(id_: str, body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sage_cli.errors import DataError
-from sage_cli.evaluation.logs.log import Log, Reading
+from sage_cli.evaluation.logs.log import Log, ReadOptions
 from sage_cli.evaluation.logs.program import Program
 from sage_cli.evaluation.logs.row_fields import read_rows
-from sage_cli.evaluation.logs.source import Source
+from sage_cli.evaluation.logs.source import LogSource
 
 if TYPE_CHECKING:
     from sage_cli.problems.row_files import Row
@@ -24,7 +24,7 @@ _IDS = ("problem", "problem_id", "question_id", "task_id", "example_id", "custom
 """Columns of ids, the first that a row has; whether they are problems' is found from all rows."""
 
 
-def _read(source: Source, reading: Reading) -> Log:
+def _read(source: LogSource, reading: ReadOptions) -> Log:
     """Return the samples of a JSONL, JSON, CSV or Parquet file. Raises DataError for a bad row."""
     if reading.score is not None:
         raise DataError(f"{source} has no scores by name", "leave out --score")

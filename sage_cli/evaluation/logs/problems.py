@@ -8,10 +8,9 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from textwrap import shorten
 
 from sage_cli.errors import DataError
-from sage_cli.evaluation.logs.log import Log, LogSample, counted
+from sage_cli.evaluation.logs.log import Log, LogSample, abbreviate, counted
 from sage_cli.models.policy import NO_GOLD, PROBLEMS
 from sage_cli.problems.load import refuse_two_golds
 from sage_cli.problems.problem import Problem, problem_id
@@ -146,7 +145,7 @@ def _with_problems_ids(
     if not shared or min(times.values()) > 1:
         return samples, []
     if max(times.values()) > 1 or len(shared) < len(ids_of):
-        ids = ", ".join(_short(id_) for id_ in shared[0][:2])
+        ids = ", ".join(abbreviate(id_) for id_ in shared[0][:2])
         raise DataError(
             f"{path}: some ids share a question and its gold ({ids}), and others don't: they may "
             "be samples of one problem, or problems whose choices the file lacks",
@@ -174,8 +173,8 @@ def _doubts(log: Log, grouped: Mapping[str, Sequence[LogSample]]) -> list[str]:
     if len(sizes) > 1:
         fewest = next(id_ for id_, samples in grouped.items() if len(samples) == sizes[0])
         notes.append(
-            f"problems have {sizes[0]} to {sizes[-1]} samples (fewest: {_short(fewest)}): k goes "
-            f"up to {sizes[0]}"
+            f"problems have {sizes[0]} to {sizes[-1]} samples (fewest: {abbreviate(fewest)}): "
+            f"k goes up to {sizes[0]}"
         )
     cut = sum(sample.finish_reason == "length" for sample in log.samples)
     if cut:
@@ -217,7 +216,3 @@ def _check_storable(sample: LogSample, path: object) -> None:
                 "a whole number that can be stored",
                 f"fix or remove its {name}",
             )
-
-
-def _short(text: str) -> str:
-    return shorten(text, 50, placeholder="...")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sage_cli.evaluation.logs.log import Log, Reading
-    from sage_cli.evaluation.logs.source import Source
+    from sage_cli.evaluation.logs.log import Log, ReadOptions
+    from sage_cli.evaluation.logs.source import LogSource
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,8 @@ class Program:
 
     `name` is what reports and stored runs call it, `title` what its users do. `file`, `sample` and
     `verdict` describe its files in help and docs. `recognise` is asked before anything but the
-    first row is read; `read` returns the samples as the user asks for them.
+    first row is read; `read` returns the samples as the user asks for them. With
+    `has_fixed_columns` the user can name no other columns by --fields.
     """
 
     name: str
@@ -25,5 +26,6 @@ class Program:
     file: str
     sample: str
     verdict: str
-    recognise: Callable[[Source], bool]
-    read: Callable[[Source, Reading], Log]
+    recognise: Callable[[LogSource], bool]
+    read: Callable[[LogSource, ReadOptions], Log]
+    has_fixed_columns: bool = False

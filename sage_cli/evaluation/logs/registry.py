@@ -10,9 +10,9 @@ from pkgutil import iter_modules
 
 from sage_cli.errors import DataError
 from sage_cli.evaluation.logs.golds import with_golds
-from sage_cli.evaluation.logs.log import Log, Reading
+from sage_cli.evaluation.logs.log import Log, ReadOptions
 from sage_cli.evaluation.logs.program import Program
-from sage_cli.evaluation.logs.source import Source, expecting
+from sage_cli.evaluation.logs.source import LogSource, expecting
 
 _REPAIR = "copy the file again, or write its rows as {question, gold, completion, correct}"
 _PLAIN = "jsonl"
@@ -38,11 +38,11 @@ def program_titles() -> str:
 
 def detect_program(path: Path) -> Program:
     """Return the program that wrote a file. Raises DataError where it has no known form."""
-    with expecting(path, _REPAIR), Source(path) as source:
-        return _recognised(source, Reading())
+    with expecting(path, _REPAIR), LogSource(path) as source:
+        return _recognised(source, ReadOptions())
 
 
-def _recognised(source: Source, reading: Reading) -> Program:
+def _recognised(source: LogSource, reading: ReadOptions) -> Program:
     program = next((program for program in programs() if program.recognise(source)), None)
     if program is None and {"completion", "correct"} & reading.fields.keys():
         program = next(program for program in programs() if program.name == _PLAIN)
@@ -57,20 +57,22 @@ def _recognised(source: Source, reading: Reading) -> Program:
     return program
 
 
-def read_log(path: Path, reading: Reading | None = None) -> Log:
+def read_log(path: Path, reading: ReadOptions | None = None) -> Log:
     """Return the samples of a file of the program whose form it has.
 
     Raises DataError for a file that isn't there, of no known form, or without samples.
     """
-    reading = reading or Reading()
+    reading = reading or ReadOptions()
     if not path.is_file():
         raise DataError(f"there is no file {path}", "check the path")
-    with expecting(path, _REPAIR), Source(path) as source:
+    with expecting(path, _REPAIR), LogSource(path) as source:
         program = _recognised(source, reading)
-        log = program.read(source, reading)
-        if reading.golds and program.name != "openai-batch":  # which looks for them itself
-            log = with_golds(log, reading.golds)
-        log = log.encoded()
+        if reading.fields and program.has_fixed_columns:
+            raise DataError(
+                f"{source} is a log of {program.title}, which names its columns itself",
+                "leave out --fields",
+            )
+        log = with_golds(program.read(source, reading), reading.golds).encoded()
     if not log.samples:
         left_out = f": {'; '.join(log.all_notes)}" if log.left_out else ""
         raise DataError(f"{path} holds no samples{left_out}")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 from sage_cli.errors import ConfigurationError, DataError
-from sage_cli.evaluation.logs.log import Log, LogSample, Reading
+from sage_cli.evaluation.logs.log import Log, LogSample, ReadOptions
 from sage_cli.evaluation.logs.scores import choose_score, without_verdict
 from sage_cli.evaluation.logs.source import expecting, single_gold, single_text
 from sage_cli.json_value import is_number
@@ -21,6 +21,8 @@ FIELDS = ("problem", "question", "choices", "gold", "completion", "correct", "n"
 """What --fields may name. `n` and `c` are the counts of a problem in a file of counts."""
 _VERDICTS = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
 _SPEAKERS = ("assistant", "gpt", "model")
+_LIKELY = re.compile(r"(?i)acc|correct|exact|match|solve|math|verif")
+"""Names of rewards that say what is correct; those of format, length and language don't."""
 
 
 def parse_fields(text: str | None) -> dict[str, str]:
@@ -42,7 +44,7 @@ def parse_fields(text: str | None) -> dict[str, str]:
 def read_rows(
     program: str,
     rows: Iterable[Row],
-    reading: Reading,
+    reading: ReadOptions,
     columns: Columns,
     expected: str,
     **about: Any,
@@ -202,13 +204,9 @@ def whole_number(value: object) -> int | None:
     return int(str(value)) if str(value).isdecimal() else None
 
 
-_LIKELY = re.compile(r"(?i)acc|correct|exact|match|solve|math|verif")
-"""Names of rewards that say what is correct; those of format, length and language don't."""
-
-
 def choose_column(
     rows: Sequence[Row],
-    reading: Reading,
+    reading: ReadOptions,
     none: Set[str],
     location: str,
     first: Sequence[str] = (),

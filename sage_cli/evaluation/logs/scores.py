@@ -19,7 +19,7 @@ def choose_score(
     """
     stated = [(name, value) for name, value in values if value is not None]
     names = dict.fromkeys(name for name, _ in stated)
-    beyond = {name: str(value)[:60] for name, value in stated if verdict_of(value) is None}
+    beyond = {name: str(value)[:60] for name, value in stated if read_verdict(value) is None}
     if asked in beyond:
         raise DataError(
             f"{location}: {asked} is {beyond[asked]} for a sample, which is neither "
@@ -51,6 +51,6 @@ def without_verdict(log: Log) -> Log:
     return log.without(f"they have no {log.score or 'verdict'}", unscored)
 
 
-def verdict_of(value: object) -> bool | None:
+def read_verdict(value: object) -> bool | None:
     """Return True for a score of 1, False for 0 and -1, None for what is no verdict."""
     return value == 1 if isinstance(value, int | float) and value in (-1, 0, 1) else None

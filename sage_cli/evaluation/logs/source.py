@@ -33,7 +33,7 @@ _ZSTANDARD = 93
 _HEADER = struct.Struct("<26xHH")
 
 
-class Source:
+class LogSource:
     """A file that another program wrote: its rows, its JSON value, or its archive's files.
 
     A JSON file and an archive are read once, although a program is recognised before its samples
@@ -44,7 +44,7 @@ class Source:
         self.path = path
         self._archive: zipfile.ZipFile | None = None
 
-    def __enter__(self) -> Source:
+    def __enter__(self) -> LogSource:
         return self
 
     def __exit__(self, *_: object) -> None:

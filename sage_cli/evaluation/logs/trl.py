@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sage_cli.evaluation.logs.log import Log, Reading
+from sage_cli.evaluation.logs.log import Log, ReadOptions
 from sage_cli.evaluation.logs.program import Program
 from sage_cli.evaluation.logs.row_fields import choose_column, read_rows, step_notes
-from sage_cli.evaluation.logs.scores import verdict_of
-from sage_cli.evaluation.logs.source import Source
+from sage_cli.evaluation.logs.scores import read_verdict
+from sage_cli.evaluation.logs.source import LogSource
 
 if TYPE_CHECKING:
     from sage_cli.problems.row_files import Row
@@ -22,7 +22,7 @@ _GOLDS = ("solution", "answer", "ground_truth", "gold")
 """Columns that a reward function may log besides its reward."""
 
 
-def _read(source: Source, reading: Reading) -> Log:
+def _read(source: LogSource, reading: ReadOptions) -> Log:
     """Return the samples of a step; the verdict is a reward function's column of 0 and 1.
 
     Raises DataError for a damaged row.
@@ -37,7 +37,7 @@ def _read(source: Source, reading: Reading) -> Log:
             "question": values["prompt"],
             "completion": values["completion"],
             "gold": next((values[name] for name in _GOLDS if values.get(name)), None),
-            "correct": None if score is None else verdict_of(values.get(score)),
+            "correct": None if score is None else read_verdict(values.get(score)),
         }
 
     return read_rows(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sage_cli.evaluation.logs.log import Log, Reading, counted
+from sage_cli.evaluation.logs.log import Log, ReadOptions, counted
 from sage_cli.evaluation.logs.program import Program
 from sage_cli.evaluation.logs.row_fields import choose_column, read_rows
-from sage_cli.evaluation.logs.scores import verdict_of
-from sage_cli.evaluation.logs.source import Source, results_beside
+from sage_cli.evaluation.logs.scores import read_verdict
+from sage_cli.evaluation.logs.source import LogSource, results_beside
 
 if TYPE_CHECKING:
     from sage_cli.problems.row_files import Row
@@ -21,7 +21,7 @@ _ROW = (
 _NO_SCORES = {*_COLUMNS, "answer", "task", "is_completed", "is_truncated", "num_turns"} - {"reward"}
 
 
-def _read(source: Source, reading: Reading) -> Log:
+def _read(source: LogSource, reading: ReadOptions) -> Log:
     """Return the samples of an evaluation; the verdict is the reward, or a metric of 0 and 1.
 
     A rollout that failed counts with its reward, as in verifiers' own mean. Raises DataError for a
@@ -41,7 +41,7 @@ def _read(source: Source, reading: Reading) -> Log:
             "completion": values["completion"],
             "gold": values.get("answer"),
             "problem": values["example_id"],
-            "correct": None if score is None else verdict_of(values.get(score)),
+            "correct": None if score is None else read_verdict(values.get(score)),
             "tokens": (values.get("token_usage") or {}).get("output_tokens"),
             "finish_reason": None if cut is None else "length" if cut else "stop",
         }

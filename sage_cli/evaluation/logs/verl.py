@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from sage_cli.evaluation.logs.log import Log, Reading
+from sage_cli.evaluation.logs.log import Log, ReadOptions
 from sage_cli.evaluation.logs.program import Program
 from sage_cli.evaluation.logs.row_fields import choose_column, read_rows, step_notes
-from sage_cli.evaluation.logs.scores import verdict_of
-from sage_cli.evaluation.logs.source import Source
+from sage_cli.evaluation.logs.scores import read_verdict
+from sage_cli.evaluation.logs.source import LogSource
 
 if TYPE_CHECKING:
     from sage_cli.problems.row_files import Row
@@ -22,7 +22,7 @@ _UID = re.compile(r"(?P<problem>.+)_(?P<rollout>\d+)_(?P<output>\d+)")
 _EARLIER = "an earlier output of a rollout, whose last one has the score"
 
 
-def _read(source: Source, reading: Reading) -> Log:
+def _read(source: LogSource, reading: ReadOptions) -> Log:
     """Return the samples of a dump; `acc` is the verdict where a reward function gives it.
 
     That is verl's own choice for its core metric. Raises DataError for a damaged row.
@@ -47,7 +47,7 @@ def _read(source: Source, reading: Reading) -> Log:
             "completion": values["output"],
             "gold": values.get("gts"),
             "problem": number["problem"] if number else uid,
-            "correct": None if score is None else verdict_of(values.get(score)),
+            "correct": None if score is None else read_verdict(values.get(score)),
         }
 
     return read_rows(

@@ -402,7 +402,8 @@ class Sweep:
     @property
     def benchmarks(self) -> Sequence[Benchmark]:
         """The problems that settings are chosen by, read once."""
-        return self.tasks.benchmarks.load(self.shared)
+        with reading(self.config, "evaluation", "sweep.benchmark"):
+            return self.tasks.benchmarks.load(self.shared)
 
     def known_tasks(self) -> list[Task]:
         """The trainings of all points of a grid; [] where a sampler chooses the points."""

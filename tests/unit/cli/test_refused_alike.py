@@ -64,6 +64,12 @@ CASES = {
         ("--data", "rows.jsonl", "--set", "data.sft.name=absent.jsonl"),
         "there is no file absent.jsonl, which data.sft.name names (--set)",
     ),
+    "no file of validation": (
+        [SUM],
+        ("--data", "rows.jsonl", "--set", "evaluation.every=1", "--set",
+         "evaluation.validation=absent.jsonl"),
+        "there is no file absent.jsonl, which evaluation.validation names (--set)",
+    ),
 }  # fmt: skip
 
 
@@ -80,7 +86,9 @@ def test_a_run_is_refused_three_ways(sage, case):
     assert complaint in doctor.words
 
 
-OF_ITS_OWN = ("no file of demonstrations", "validation on what is trained on")
+OF_ITS_OWN = (
+    "no file of demonstrations", "validation on what is trained on", "no file of validation"
+)  # fmt: skip
 """A sweep validates on the problems that it chooses by."""
 
 
@@ -102,6 +110,12 @@ def test_a_sweep_chooses_by_no_problem_that_it_trains_on(sage):
     (folder / "rows.jsonl").write_text(json.dumps(SUM))
     for typed in (sage(*words, "--dry-run"), sage(*words)):
         typed.refused("1 of the 1 problems of rows.jsonl are also in the training set")
+
+
+def test_a_sweep_says_which_setting_names_the_file_that_it_chooses_by(sage):
+    words = ("sweep", "--space", "tau=0.1|0.2", "--set", "sweep.benchmark=absent.jsonl")
+    for typed in (sage(*words, "--dry-run"), sage(*words)):
+        typed.refused("there is no file absent.jsonl, which sweep.benchmark names (--set)")
 
 
 @pytest.mark.parametrize("command", [("rl",), ("sweep", "--space", "tau,rho")])

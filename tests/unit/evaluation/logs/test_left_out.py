@@ -9,7 +9,7 @@ import pytest
 
 from sage_cli.errors import DataError
 from sage_cli.evaluation.counted_files import read_counted_files
-from sage_cli.evaluation.logs.log import Reading
+from sage_cli.evaluation.logs.log import ReadOptions
 from sage_cli.evaluation.logs.problems import gather
 from sage_cli.evaluation.logs.registry import read_log
 
@@ -39,7 +39,7 @@ def inspect(path, *samples, status="success", dataset=(), **config):
 
 def counts(path, **reading):
     """Problems with n and c, and the notes of the file."""
-    (file,) = read_counted_files([str(path)], reading=Reading(**reading))
+    (file,) = read_counted_files([str(path)], reading=ReadOptions(**reading))
     of = file.counts
     pairs = zip(of.problem_ids, of.n_P.tolist(), of.c_P.tolist(), strict=True)
     return {id_: (n, c) for id_, n, c in pairs}, " | ".join(file.notes)

@@ -10,7 +10,7 @@ import pytest
 from sage_cli.errors import DataError
 from sage_cli.evaluation.file_judge import grading_settings
 from sage_cli.evaluation.logs.lighteval import _correct
-from sage_cli.evaluation.logs.log import Reading
+from sage_cli.evaluation.logs.log import ReadOptions
 from sage_cli.evaluation.logs.problems import gather
 from sage_cli.evaluation.logs.registry import (
     detect_program,
@@ -18,7 +18,7 @@ from sage_cli.evaluation.logs.registry import (
     programs,
     read_log,
 )
-from sage_cli.evaluation.logs.source import Source
+from sage_cli.evaluation.logs.source import LogSource
 from sage_cli.models.policy import NO_GOLD
 
 WRITTEN = Path(__file__).resolve().parents[3] / "data/imported"
@@ -51,7 +51,7 @@ def test_a_file_is_detected_and_its_count_is_its_programs(file, program, samples
 
 def test_lm_evals_count_is_its_results_without_which_less_is_known(tmp_path):
     said = json.loads(RESULTS.read_text())["results"]["toy"]
-    found = read_log(LM_EVAL, Reading("exact_match,none"))
+    found = read_log(LM_EVAL, ReadOptions("exact_match,none"))
     assert sum(bool(one.correct) for one in found.samples) == said["exact_match,none"] * 25
     assert found.unknown == ("top_p", "token counts", "truncation")
     alone = tmp_path / LM_EVAL.name
@@ -96,11 +96,11 @@ def test_a_filter_of_lm_eval_is_a_score_and_other_rows_are_named(tmp_path):
     other = {**ROW, "filter": "flexible", "exact_match": 1.0}
     file = rows(tmp_path / "s.jsonl", {**ROW, "exact_match": 0.0}, other)
     assert [one.correct for one in read_log(file).samples] == [False]
-    assert [one.correct for one in read_log(file, Reading("exact_match,flexible")).samples] == [
+    assert [one.correct for one in read_log(file, ReadOptions("exact_match,flexible")).samples] == [
         True
     ]
     with pytest.raises(DataError, match="no score 'acc'"):
-        read_log(file, Reading("acc"))
+        read_log(file, ReadOptions("acc"))
     of_filter = {**ROW, "filter": "strict"}  # the other one is of no filter: not asked for
     file = rows(tmp_path / "s.jsonl", of_filter, {"doc_id": 1, "foo": 2}, of_filter)
     with pytest.raises(DataError, match=r"line 2 is not a row of lm-eval's samples"):
@@ -117,7 +117,7 @@ def test_a_score_beside_0_and_1_is_no_verdict(tmp_path, value):
     )  # fmt: skip
     assert found.notes == (f"scores not taken: bleu,none (no verdict: {value})",)
     with pytest.raises(DataError, match=r"bleu,none is .* neither correct nor wrong"):
-        read_log(file, Reading("bleu,none"))
+        read_log(file, ReadOptions("bleu,none"))
     alone = rows(tmp_path / "a.jsonl", {**row, "metrics": ["bleu"], "bleu": value})
     assert [sample.correct for sample in read_log(alone).samples] == [None]
 
@@ -318,7 +318,7 @@ def test_damaged_unfinished_and_unknown_forms_are_named(tmp_path):
     ("jsonl", {"problem": 1, "question": "q", "completion": "a", "correct": True}),
 ])  # fmt: skip
 def test_a_row_is_of_one_program(tmp_path, name, row):
-    source = Source(rows(tmp_path / "a.jsonl", row))
+    source = LogSource(rows(tmp_path / "a.jsonl", row))
     assert [program.name for program in programs() if program.recognise(source)] == [name]
 
 

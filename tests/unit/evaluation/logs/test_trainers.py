@@ -6,7 +6,7 @@ import pytest
 
 from sage_cli.errors import DataError
 from sage_cli.evaluation.counted_files import read_counted_files
-from sage_cli.evaluation.logs.log import Reading
+from sage_cli.evaluation.logs.log import ReadOptions
 from sage_cli.evaluation.logs.problems import gather
 from sage_cli.evaluation.logs.registry import read_log
 
@@ -18,7 +18,7 @@ def rows(path, *values):
 
 def counts(path, **reading):
     """Problems with n and c, and the notes of the file."""
-    (file,) = read_counted_files([str(path)], reading=Reading(**reading))
+    (file,) = read_counted_files([str(path)], reading=ReadOptions(**reading))
     of = file.counts
     pairs = zip(of.n_P.tolist(), of.c_P.tolist(), strict=True)
     return file.log.program, list(pairs), " | ".join(file.notes)
@@ -40,7 +40,7 @@ def test_a_validation_dump_of_verl(tmp_path):
     assert pairs == [(2, 1)]
     assert "scores not taken: score (no verdict: 0.1)" in notes
     with pytest.raises(DataError, match="neither correct nor wrong"):
-        read_log(file, Reading("score"))
+        read_log(file, ReadOptions("score"))
 
 
 def test_a_rollout_of_an_agent_counts_once_by_its_last_output(tmp_path):
@@ -148,11 +148,11 @@ def test_a_batch_with_an_id_a_rollout_and_golds_in_a_table(tmp_path):
     rows(tmp_path / "input.jsonl", *(asked(f"q{n}", f"{n // 2}+2=?") for n in range(4)))
     golds = tmp_path / "golds.csv"
     golds.write_text("id,gold\n" + "".join(f"q{n},{n // 2 + 2}\n" for n in range(4)))
-    log = read_log(file, Reading(golds=(tmp_path / "input.jsonl", golds)))
+    log = read_log(file, ReadOptions(golds=(tmp_path / "input.jsonl", golds)))
     samples = gather(log, file)
     assert {id_: len(group) for id_, group in samples.samples.items()} == {"q0": 2, "q2": 2}
     with pytest.raises(DataError, match="no question or gold that the log lacks"):
-        read_log(file, Reading(golds=(rows(tmp_path / "x.jsonl", {"id": "z", "gold": "1"}),)))
+        read_log(file, ReadOptions(golds=(rows(tmp_path / "x.jsonl", {"id": "z", "gold": "1"}),)))
 
 
 @pytest.mark.slow
