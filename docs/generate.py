@@ -37,9 +37,11 @@ def main() -> int:
     made = files()
     stale = [name for name, text in made.items() if not _is_current(REPOSITORY / name, text)]
     for name in stale:
-        print(f"{name} is not current: run docs/generate.py")
-        if not check:
+        if check:
+            print(f"{name} is not current: run docs/generate.py")
+        else:
             (REPOSITORY / name).write_text(made[name])
+            print(f"{name} was written")
     return 1 if stale and check else 0
 
 
@@ -120,7 +122,7 @@ def _counterparts() -> Iterator[str]:
     yield (
         "# Coming from TRL, verl, prime-rl or open-instruct\n\nWhat their settings are called "
         "here. You can give the names of the other programs to `sage rl`, because it answers them "
-        "with the line that is meant: `--learning_rate`, `--rl.learning-rate`, "
+        "with the line to type instead: `--learning_rate`, `--rl.learning-rate`, "
         "`actor_rollout_ref.actor.clip_ratio_high=0.28`, or a YAML file of TRL or verl after "
         "`--config`. Nothing is taken over in silence, because some values mean another thing; the "
         "last column says which. Rows of their data sets are "
