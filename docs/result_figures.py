@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as parquet
 
-from sage_cli.metrics import Counts, Side, method_difference
+from sage_cli.metrics import Counts, Difference, Side, method_difference
 from sage_cli.metrics.intervals import curve
 from sage_cli.reports.figures import draw_curves
 
@@ -32,18 +32,27 @@ ARMS = {"base": SFT, "anchor": UNGUIDED, "branch": GUIDED}
 
 def main() -> None:
     """Draw what RL changed beside what the guide changed, each above its difference A − B."""
+    panels = {
+        title: {side.label: curve(side.counts, KS) for side in pair}
+        for title, pair in pairs().items()
+    }
+    differences = {title: difference(a, b) for title, (a, b) in pairs().items()}
+    draw_curves(panels, RESULTS / "smollm2-overview", differences=differences)
+    (RESULTS / "smollm2-overview.svg").unlink()  # README shows the other file
+
+
+def pairs() -> dict[str, tuple[Side, Side]]:
+    """Return the two sides of each panel by its title."""
     sides = read_sides()
-    pairs = {
+    return {
         "Effect of RL: SmolLM2-135M, SVAMP": (sides[UNGUIDED], sides[SFT]),
         "Effect of the guide: SmolLM2-135M, SVAMP": (sides[GUIDED], sides[UNGUIDED]),
     }
-    panels = {
-        title: {side.label: curve(side.counts, KS) for side in pair}
-        for title, pair in pairs.items()
-    }
-    differences = {title: method_difference(a.runs, b.runs, KS) for title, (a, b) in pairs.items()}
-    draw_curves(panels, RESULTS / "smollm2-overview", differences=differences)
-    (RESULTS / "smollm2-overview.svg").unlink()  # README shows the other file
+
+
+def difference(a: Side, b: Side) -> Difference:
+    """Return A − B, where both arms have the same training seeds in one order."""
+    return method_difference(a.runs, b.runs, KS, paired=not b.base)
 
 
 def read_sides() -> dict[str, Side]:

@@ -53,3 +53,24 @@ def test_the_page_has_the_means_of_the_seeds_that_both_arms_share(tables):
     for line in printed:
         one, _, _, eight, sixteen, all_32 = re.findall(r"0\.\d{3}", line)
         assert f"| {one} | {eight} | {sixteen} | {all_32} |" in PAGE
+
+
+def test_the_overview_has_the_intervals_of_the_page():
+    index = (ROOT / "docs" / "results" / "index.md").read_text()
+    rows = [row for row in index.splitlines() if "(smollm2.md)" in row]
+    intervals = re.findall(r"\d \[[^]]*\d\]", " ".join(rows))
+    assert len(intervals) == 4
+    assert [interval for interval in intervals if interval not in PAGE] == []
+
+
+def test_the_figure_has_the_intervals_of_the_page():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "docs"))
+        figures = importlib.import_module("result_figures")
+    for a, b in figures.pairs().values():
+        gap = figures.difference(a, b)
+        for k in (1, 8, 16, 32):
+            column = gap.ks.index(k)
+            interval = f"{gap.mean_K[column]:+.3f} [{gap.low_K[column]:.3f}, "
+            interval += f"{gap.high_K[column]:.3f}]"
+            assert interval.replace("-", "−") in PAGE
