@@ -85,13 +85,15 @@ def contrast_of(
     If a side has several training seeds, seeds are random as well as problems; a side with one
     model is fixed. `arms` are all of a suite, over which the seeds' variance is pooled.
     """
-    a, b, difference = difference_of_sides(a, b, ks, resampling)
-    mean_A, mean_B = (pass_matrix(side.counts, ks).mean(axis=0) for side in (a, b))
-    pool = arms_with_seeds(arms, a, b, paired=difference.pairing is not None)
+    first, second, difference = difference_of_sides(a, b, ks, resampling)
+    sides, paired = (first, second), difference.pairing is not None
+    mean_A, mean_B = (pass_matrix(side.counts, ks).mean(axis=0) for side in sides)
+    pool = arms_with_seeds(arms, *sides, paired=paired)
     if pool is None:
-        return _contrast((a, b), (mean_A, mean_B), difference, None)
-    _, _, pooled_difference = difference_of_sides(a, b, ks, resampling, arms=pool)
-    contrast = _contrast((a, b), (mean_A, mean_B), pooled_difference, [pool])
+        return _contrast(sides, (mean_A, mean_B), difference, None)
+    # of all runs once more, so that it, too, says which have no partner
+    _, _, pooled_difference = difference_of_sides(a, b, ks, resampling, arms=arms)
+    contrast = _contrast(sides, (mean_A, mean_B), pooled_difference, [pool])
     return replace(contrast, unpooled=difference)
 
 
