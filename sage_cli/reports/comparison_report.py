@@ -510,7 +510,7 @@ def comparison_document(
         f"p (Holm): over the {tests} tests of these tables",
         Detail(f"these are k = {', '.join(map(str, shown))} on {', '.join(rows)}"),
     )
-    lines = NOTE_LINES - 1 - len(wrap(provenance.sampled or "", COLUMNS))
+    lines = NOTE_LINES - 1 - len(wrap(provenance.sampled or "", TERMINAL_COLUMNS))
     tables, notes = few_lines(tables, notes, reading, lines)
     return Document(
         name="compare",
@@ -528,9 +528,9 @@ def comparison_document(
 
 
 NOTE_LINES = 12
-"""Lines of notes that a terminal of `COLUMNS` shows without `--notes`; one says that there are
-more."""
-COLUMNS = 80
+"""Lines of notes that a terminal of `TERMINAL_COLUMNS` shows without `--notes`; one says that there
+are more."""
+TERMINAL_COLUMNS = 80
 
 
 def few_lines(
@@ -545,7 +545,7 @@ def few_lines(
 
     def fitting(note: str) -> str:
         nonlocal lines
-        needed = len(wrap(note, COLUMNS))
+        needed = len(wrap(note, TERMINAL_COLUMNS))
         if isinstance(note, Detail) or note in printed or needed > lines:
             return Detail(note)
         printed.add(note)
