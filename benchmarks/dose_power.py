@@ -17,7 +17,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 from scipy.optimize import brentq
-from scipy.stats import t as student
+
+from sage_cli.metrics import pass_at_k
+from sage_cli.metrics.error_sources import error_over, residual
 
 Array = np.ndarray
 Generator = np.random.Generator
@@ -34,13 +36,8 @@ MARGIN = 0.015
 PRIOR = (0.088, 1.5)
 """Of a problem's probability, before its 64 published samples: the Beta distribution under which
 these are likeliest. One that knows less puts pass@8 far above the published one."""
-PASS = (
-    1
-    - np.cumprod(
-        [(SAMPLES - np.arange(SAMPLES + 1) - j).clip(0) / (SAMPLES - j) for j in range(K)], axis=0
-    )[-1]
-)
-"""pass@8 by the number of right samples of 16: 1 - C(n - c, 8) / C(n, 8)."""
+PASS = pass_at_k(np.full(SAMPLES + 1, SAMPLES), np.arange(SAMPLES + 1), [K])[:, 0]
+"""pass@8 by the number of right samples of 16."""
 
 
 def published() -> Array:
@@ -69,19 +66,10 @@ def draw_pass(logit_NP: Array, shift_NS: Array, generator: Generator) -> Array:
 
 
 def interval(gap_NSP: Array, alpha: float = 0.05) -> tuple[Array, Array]:
-    """Return the mean gap of each repetition and the half-width of its interval (Howe).
-
-    Seeds (T) and problems (P) are random: the variances of the two means, each with its own t. That
-    of the problems' mean has what the seeds' residual adds to it taken off.
-    """
-    _, seeds, problems = gap_NSP.shape
-    by_seed, by_problem, mean = gap_NSP.mean(2), gap_NSP.mean(1), gap_NSP.mean((1, 2))
-    rest = gap_NSP - by_seed[..., None] - by_problem[:, None] + mean[:, None, None]
-    residual = (rest**2).sum((1, 2)) / ((seeds - 1) * (problems - 1))
-    of_seeds = by_seed.var(axis=1, ddof=1) / seeds
-    of_problems = by_problem.var(axis=1, ddof=1) / problems - residual / (seeds * problems)
-    reach = student.ppf(1 - alpha / 2, [seeds - 1, problems - 1]) ** 2
-    return mean, np.sqrt(reach[0] * of_seeds + reach[1] * of_problems.clip(0))
+    """Return the mean gap of each repetition and the half-width of its interval."""
+    gap_SPN = gap_NSP.transpose(1, 2, 0)  # repetitions in the place of the values of k
+    sources = error_over([(gap_SPN, np.zeros_like(gap_SPN[:1]))])
+    return gap_NSP.mean((1, 2)), sources.reach(alpha)
 
 
 def shift_for(effect: float, right_RP: Array, spread: float) -> float:
@@ -106,10 +94,7 @@ def residual_of(right_RP: Array, repetitions: int = 200) -> tuple[float, float]:
     drawn = draw_pass(logit, np.zeros((repetitions, runs)), generator)
 
     def of(values_NSP: Array) -> float:
-        rest = values_NSP - values_NSP.mean(1, keepdims=True) - values_NSP.mean(2, keepdims=True)
-        rest = rest + values_NSP.mean((1, 2), keepdims=True)
-        freedom = (runs - 1) * (values_NSP.shape[2] - 1)
-        return float(np.sqrt(((rest**2).sum((1, 2)) / freedom).mean()))
+        return float(np.sqrt(residual([values_NSP.transpose(1, 2, 0)]).mean()))
 
     return of(PASS[right_RP][None]), of(drawn)
 

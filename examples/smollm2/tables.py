@@ -14,14 +14,13 @@ import numpy as np
 import pyarrow.parquet as parquet
 from one_operation import chance
 
-from sage_cli.metrics import Counts, Difference, Side
-from sage_cli.metrics.comparison import TrainingSeed, difference_of_sides
+from sage_cli.metrics import Counts, Side
+from sage_cli.metrics.comparison import TrainingSeed
 from sage_cli.metrics.error_sources import ErrorSources, error_over
 from sage_cli.metrics.intervals import Resampling, holm, pass_matrix
-from sage_cli.metrics.power import precision
 from sage_cli.problems.clusters import largest_cluster, question_clusters
 from sage_cli.problems.problem import problem_id
-from sage_cli.reports.comparison_report import contrast_of
+from sage_cli.reports.comparison_report import Contrast, contrast_of
 
 KS = (1, 2, 4, 8, 16, 32)
 SHOWN = (1, 8, 16, 32)
@@ -64,27 +63,14 @@ class Study:
         return Side(method, tuple(runs), base=method == "base", seeds=tuple(seeds))
 
 
-def shown(difference: Difference, k: int, sides: tuple[Side, Side]) -> str:
-    """Return a difference with its interval and the smallest detectable one."""
-    column = difference.ks.index(k)
-    runs = [(side.runs) for side in sides]
-    paired = difference.pairing is not None
-    smallest_K = precision(
-        [(runs[0], runs[1])], difference.ks, paired=paired, resampling=difference.resampling
-    ).detectable(difference)
-    low, high = difference.low_K[column], difference.high_K[column]
-    mean, smallest = difference.mean_K[column], smallest_K[column]
-    return f"{mean:+.3f} [{low:.3f}, {high:.3f}], {smallest:.3f}"
-
-
 def differences(study: Study, resampling: Resampling) -> Iterator[str]:
     """Yield the rows of the differences between the arms: difference, interval, detectable."""
     for judge in JUDGES:
         for a, b in (("anchor", "base"), ("branch", "base"), ("branch", "anchor")):
-            *sides, found = difference_of_sides(
-                study.side(a, judge), study.side(b, judge), study.ks, resampling
-            )
-            cells = [shown(found, k, (sides[0], sides[1])) for k in SHOWN if k in study.ks]
+            sides = study.side(a, judge), study.side(b, judge)
+            contrast = contrast_of(*sides, study.ks, resampling=resampling)
+            found = contrast.difference
+            cells = [shown(contrast, k) for k in SHOWN if k in study.ks]
             about = f"{found.runs}" if found.pairing is None else (
                 f"seeds {found.pairing.seeds}, correlation "
                 f"{np.array2string(found.pairing.correlation_K, precision=2)}"
@@ -92,6 +78,13 @@ def differences(study: Study, resampling: Resampling) -> Iterator[str]:
             yield f"| {judge}: {a} - {b} | {' | '.join(cells)} | {about}"
             p_holm = ", ".join(f"{p:.3f}" for p in holm(found.p_K))
             yield f"    p after Holm over k = {study.ks}: {p_holm}"
+
+
+def shown(contrast: Contrast, k: int) -> str:
+    """Return a difference with its interval and the smallest detectable one."""
+    gap, column = contrast.difference, contrast.difference.ks.index(k)
+    interval = f"[{gap.low_K[column]:.3f}, {gap.high_K[column]:.3f}]"
+    return f"{gap.mean_K[column]:+.3f} {interval}, {contrast.smallest_K[column]:.3f}"
 
 
 def means(study: Study) -> Iterator[str]:

@@ -31,6 +31,7 @@ from sage_cli.metrics.intervals import (
     Curve,
     Interval,
     Resampling,
+    clip_interval,
     curve,
     fair_binomial,
     gaffke,
@@ -41,7 +42,6 @@ from sage_cli.metrics.intervals import (
     resampled_means,
     studentised,
     wider,
-    within,
 )
 
 
@@ -148,7 +148,7 @@ def gap_intervals(gap_PK: FloatArray, resampling: Resampling) -> tuple[Interval,
     bounds, have bootstrap-t alone, within -1 and 1.
     """
     if resampling.clusters is not None:
-        return within(studentised(gap_PK, resampling), (-1, 1)), None
+        return clip_interval(studentised(gap_PK, resampling), (-1, 1)), None
     safe = gaffke(gap_PK, (-1, 1), resampling)
     if len(gap_PK) < 2:
         return safe, safe

@@ -153,7 +153,7 @@ def wider(a: Interval, b: Interval) -> Interval:
     )
 
 
-def within(interval: Interval, bounds: tuple[float, float]) -> Interval:
+def clip_interval(interval: Interval, bounds: tuple[float, float]) -> Interval:
     """The part of the interval that is possible."""
     low_K, high_K = np.clip([interval.low_K, interval.high_K], *bounds)
     return Interval(low_K, high_K, interval.p_K)
@@ -375,7 +375,7 @@ def curve(counts: Evaluations, ks: Sequence[int], resampling: Resampling = USUAL
         band = gaffke(pass_PK, (0, 1), resampling)
     else:
         units_CK = resampling.drawn_units(pass_PK, each_seed(counts)[0].problem_ids)
-        band = within(studentised(units_CK, resampling), (0, 1))
+        band = clip_interval(studentised(units_CK, resampling), (0, 1))
     mean_K, P = pass_PK.mean(axis=0), len(pass_PK)
     return Curve(tuple(map(int, ks)), mean_K, band.low_K, band.high_K, resampling.confidence, P)
 

@@ -85,13 +85,15 @@ def contrast_of(
     If a side has several training seeds, seeds are random as well as problems; a side with one
     model is fixed. `arms` are all of a suite, over which the seeds' variance is pooled.
     """
-    a, b, difference = difference_of_sides(a, b, ks, resampling)
-    mean_A, mean_B = (pass_matrix(side.counts, ks).mean(axis=0) for side in (a, b))
-    pool = arms_with_seeds(arms, a, b, paired=difference.pairing is not None)
+    first, second, difference = difference_of_sides(a, b, ks, resampling)
+    sides, paired = (first, second), difference.pairing is not None
+    mean_A, mean_B = (pass_matrix(side.counts, ks).mean(axis=0) for side in sides)
+    pool = arms_with_seeds(arms, *sides, paired=paired)
     if pool is None:
-        return _contrast((a, b), (mean_A, mean_B), difference, None)
-    _, _, pooled_difference = difference_of_sides(a, b, ks, resampling, arms=pool)
-    contrast = _contrast((a, b), (mean_A, mean_B), pooled_difference, [pool])
+        return _contrast(sides, (mean_A, mean_B), difference, None)
+    # of all runs once more, so that it, too, says which have no partner
+    _, _, pooled_difference = difference_of_sides(a, b, ks, resampling, arms=arms)
+    contrast = _contrast(sides, (mean_A, mean_B), pooled_difference, [pool])
     return replace(contrast, unpooled=difference)
 
 
@@ -508,7 +510,7 @@ def comparison_document(
         f"p (Holm): over the {tests} tests of these tables",
         Detail(f"these are k = {', '.join(map(str, shown))} on {', '.join(rows)}"),
     )
-    lines = NOTE_LINES - 1 - len(wrap(provenance.sampled or "", COLUMNS))
+    lines = NOTE_LINES - 1 - len(wrap(provenance.sampled or "", TERMINAL_COLUMNS))
     tables, notes = few_lines(tables, notes, reading, lines)
     return Document(
         name="compare",
@@ -526,9 +528,9 @@ def comparison_document(
 
 
 NOTE_LINES = 12
-"""Lines of notes that a terminal of `COLUMNS` shows without `--notes`; one says that there are
-more."""
-COLUMNS = 80
+"""Lines of notes that a terminal of `TERMINAL_COLUMNS` shows without `--notes`; one says that there
+are more."""
+TERMINAL_COLUMNS = 80
 
 
 def few_lines(
@@ -543,7 +545,7 @@ def few_lines(
 
     def fitting(note: str) -> str:
         nonlocal lines
-        needed = len(wrap(note, COLUMNS))
+        needed = len(wrap(note, TERMINAL_COLUMNS))
         if isinstance(note, Detail) or note in printed or needed > lines:
             return Detail(note)
         printed.add(note)

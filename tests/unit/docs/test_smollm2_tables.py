@@ -53,3 +53,11 @@ def test_the_page_has_the_means_of_the_seeds_that_both_arms_share(tables):
     for line in printed:
         one, _, _, eight, sixteen, all_32 = re.findall(r"0\.\d{3}", line)
         assert f"| {one} | {eight} | {sixteen} | {all_32} |" in PAGE
+
+
+def test_the_overview_has_the_intervals_of_the_page():
+    index = (ROOT / "docs" / "results" / "index.md").read_text()
+    rows = [row for row in index.splitlines() if "(smollm2.md)" in row]
+    intervals = re.findall(r"\d \[[^]]*\d\]", " ".join(rows))
+    assert len(intervals) == 4
+    assert [interval for interval in intervals if interval not in PAGE] == []

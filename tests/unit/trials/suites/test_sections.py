@@ -164,6 +164,19 @@ def test_a_suite_names_the_run_that_has_no_partner():
     }
 
 
+def test_a_suite_names_the_run_that_has_no_partner_where_seeds_are_pooled():
+    lacking = {
+        **SEVERAL,
+        "grpo": {"arithmetic": SEVERAL["grpo"]["arithmetic"][:2]},
+        "wild": {"arithmetic": [[0] * 20, [2] * 20, [4] * 20]},
+    }
+    found = result(suite(against=["grpo"], methods={**METHODS, "wild": "dapo"}), lacking)
+    contrast = contrasts(found)["grpo-branch", "grpo"]["arithmetic"]
+    assert contrast.unpooled is not None
+    assert contrast.difference.pairing.left_out == contrast.unpooled.pairing.left_out
+    assert contrast.difference.pairing.left_out == (found.method("grpo-branch").seeds[2].run,)
+
+
 def test_a_method_that_lacks_seeds_is_a_model_beside_one_that_has_them():
     runs = [[0, 1, 2, 4] * 5, [0, 2, 2, 4] * 5, [0, 1, 2, 4] * 5]
     lacking = {**NEVER, **BRANCH, "grpo": {"arithmetic": runs}}
