@@ -25,7 +25,7 @@ class SftSection(Section):
     shipped: bool = Field(True, json_schema_extra=COSMETIC)
     """Whether RL starts from the base that comes with `sage`, which we trained with `sage sft`, if
     model, prompt, demonstrations and SFT settings are exactly those that it was trained with. If
-    false, `sage rl` trains a base of its own, as `sage sft` always does."""
+    false, `sage rl` trains a base of its own. `sage sft` always does."""
     epochs: int = Field(2, ge=1)
     """Number of passes over the demonstrations."""
     steps: int | None = Field(None, ge=1)
