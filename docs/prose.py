@@ -79,7 +79,8 @@ PENDING: frozenset[str] = frozenset()
 
 def pages() -> list[Path]:
     """Return the pages that are written by hand."""
-    found = [path for path in sorted(DOCS.rglob("*.md")) if "reference" not in path.parts]
+    made = "<!-- Made by"
+    found = [path for path in sorted(DOCS.rglob("*.md")) if not path.read_text().startswith(made)]
     others = ("README.md", "CONTRIBUTING.md", "AGENTS.md", "SECURITY.md", "examples/README.md")
     return [*(ROOT / name for name in others), *found]
 
