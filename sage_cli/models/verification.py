@@ -67,6 +67,8 @@ def verify_weights(path: str | Path, revision: str | None = None) -> Iterator[No
             def check() -> None:
                 for file, sha256 in zip(files, hashes, strict=True):
                     if sha256.result() != file.sha256:
+                        if not file.path.exists():
+                            raise StoreError(f"{file.path} is missing", file.next_step)
                         raise StoreError(
                             f"{file.path} is damaged, or was changed: its content isn't what was "
                             "recorded of it",
