@@ -95,7 +95,7 @@ def last_boxes(text: str) -> str | None:
     r"""`last_boxed`, and before it the other boxes of its sentence, as one answer.
 
     `\boxed{2} and \boxed{3}` is "2 and 3", `x=\boxed{2} or x=\boxed{3}` is "2 or 3", and what is
-    denied or doubted is no list: `\boxed{2}, not \boxed{3}` is "2 not 3". Where "so", "hence"
+    denied or doubted is not a list: `\boxed{2}, not \boxed{3}` is "2 not 3". Where "so", "hence"
     or "which gives" joins two boxes the later one is the answer. None without a box; linear in
     the length of `text`.
     """
@@ -189,7 +189,7 @@ _ANY_OF = "any of "
 
 
 def any_of(golds: Sequence[str]) -> str:
-    """Return one gold for several of which any is right, as `any of ["7", "seven"]`."""
+    """Return one gold for several of which any is correct: `any of ["7", "seven"]`."""
     distinct = list(dict.fromkeys(golds))
     return distinct[0] if len(distinct) == 1 else _ANY_OF + json.dumps(distinct, ensure_ascii=False)
 

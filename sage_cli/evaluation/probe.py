@@ -36,7 +36,8 @@ HEADS = columns("benchmark, questions, n, word for word, right unasked")
 NOTES = (
     "the first 60% of a question, continued greedily without a template; word for word: its rest "
     "follows; right unasked: Math-Verify reads the gold in what follows, with fresh numbers, too",
-    "what fresh numbers do not lower is no memory; they take questions with numbers in both parts",
+    "if fresh numbers do not lower the share, the model has not memorised the questions; they need "
+    "questions with numbers in both parts",
 )
 
 

@@ -311,7 +311,7 @@ class Guide(Extensible):
                     f"it can be {' or '.join(choices_by_setting[setting])}, as a Literal",
                 )
         if not isinstance(cls.needs, Set):
-            return f"needs {cls.needs!r}, which is no set", "make it a frozenset"
+            return f"needs {cls.needs!r}, which is not a set", "make it a frozenset"
         if unknown := sorted(map(str, cls.needs - set(OPTIONAL_SIGNALS))):
             return (
                 f"needs {', '.join(unknown)}, which no training has",
@@ -358,7 +358,7 @@ def _require_shape(guide: Guide, q_BT: Any, signals: Signals) -> None:
         given = tuple(q_BT.shape) if isinstance(q_BT, Tensor) else f"a {type(q_BT).__name__}"
         raise TrainingError(
             f"q of {_title(guide)} is {given}, and the batch is {expected} (completions, tokens)",
-            "return one factor for each token, as signals.logps_BT is laid out",
+            "return one factor for each token, in the shape of signals.logps_BT",
         )
 
 

@@ -244,8 +244,8 @@ class DphRl(PlainAdvantages):
         """Return the divergence, and where it acts."""
         order = f" {self.alpha:g}" if self.divergence == "alpha" else ""
         held = (
-            f"{self.divergence}{order} x {self.weighs:g}, where at least {self.solved:.0%} of "
-            f"{self.initial_samples} initial samples are right"
+            f"{self.divergence}{order} x {self.weighs:g}, on problems where at least "
+            f"{self.solved:.0%} of the initial policy's {self.initial_samples} samples are correct"
         )
         return {**super().describe(), "divergence": held}
 
@@ -363,8 +363,11 @@ class SupportFloor(PlainAdvantages):
 
     def describe(self) -> dict[str, Any]:
         """Return the hinge, and where it acts."""
-        where = f"right texts where at most {self.seldom:.0%} of {self.initial_samples} are right"
-        floor = f"{self.margin_nats:g} nats below the start x {self.weight:g}, {where}"
+        floor = (
+            f"{self.weight:g} x what a log-probability falls more than {self.margin_nats:g} nats "
+            "below the initial policy's, on its correct samples of problems where at most "
+            f"{self.seldom:.0%} of {self.initial_samples} are correct"
+        )
         return {**super().describe(), "floor": floor}
 
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 Loss = Literal["grpo", "bnpo", "dapo", "dr_grpo", "cispo", "sapo", "luspo"]
 CLIPPING = ("grpo", "bnpo", "dapo", "dr_grpo", "luspo")
 """The losses -min(rho A, clipped rho A)."""
-ONE_UPDATE = "one update per generation, in which pi / pi_old is 1"
+ONE_UPDATE = "one update per generation, because pi / pi_old is then 1"
 MORE_UPDATES = "use rl.iterations or rl.steps_per_generation above 1"
 _QUANTILE_LIMIT = 2**24
 """Values that `torch.quantile` takes."""
@@ -167,7 +167,7 @@ class Method(Extensible):
 
     @classmethod
     def name(cls) -> str:
-        """Return the method's name, as `--algo` takes it."""
+        """Return the method's name, which `--algo` accepts."""
         return str(get_args(cls.model_fields["algo"].annotation)[0])
 
     def load_training(self) -> Any:
@@ -255,10 +255,10 @@ class Method(Extensible):
         return {
             "steps": self.steps,
             "batch": f"{self.prompts_per_step} prompts x {self.rollouts_per_prompt} rollouts = "
-            f"{batch.completions} completions = "
+            f"{batch.completions} completions, in "
             + (f"{self.processes} processes x " if self.processes > 1 else "")
-            + f"{batch.accumulation} x {batch.micro_batch}"
-            + (f", sampled for {ahead} steps" if ahead > 1 else ""),
+            + f"{batch.accumulation} micro-batch{'es' * (batch.accumulation > 1)} of "
+            f"{batch.micro_batch}" + (f", sampled for {ahead} steps at once" if ahead > 1 else ""),
             "completions": f"{self.steps * batch.completions:,}",
             "tokens at most": f"{self.tokens(longest)[0]:,}",
         }
@@ -509,7 +509,7 @@ class PolicyGradient(OnlineMethod):
         if self.steps_per_batch > 1 or not self.clip or usual:
             return []
         return [
-            f"the clip range {self.epsilon_low:g} / {self.epsilon_high:g} never acts: with "
+            f"the clip range {self.epsilon_low:g} / {self.epsilon_high:g} has no effect: with "
             f"{ONE_UPDATE} ({MORE_UPDATES})"
         ]
 
@@ -556,7 +556,7 @@ class PolicyGradient(OnlineMethod):
         by_sequence = self.importance_sampling_level == "sequence"
         if self.steps_per_batch == 1 and by_sequence:
             refusals.append(
-                f"rl.importance_sampling_level 'sequence' (GSPO) changes nothing with {ONE_UPDATE},"
+                f"rl.importance_sampling_level 'sequence' (GSPO) has no effect with {ONE_UPDATE},"
                 f" of completions as of tokens ({MORE_UPDATES})"
             )
         if self.steps_per_batch == 1 and self.delta is not None:

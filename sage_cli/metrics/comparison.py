@@ -360,7 +360,7 @@ def pair_sides(a: Side, b: Side) -> tuple[Side, Side, tuple[str, ...]] | None:
     """Return the sides with the runs of their common seeds, in one order, and who is left out.
 
     None where fewer than two seeds are common, or a side has one of them twice: which of both runs
-    would be the partner is no question that results may answer.
+    would be the partner is not a question that results may answer.
     """
     known = [[seed for seed in side.seeds if seed is not None] for side in (a, b)]
     if any(count > 1 for seeds in known for count in Counter(seeds).values()):

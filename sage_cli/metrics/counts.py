@@ -156,7 +156,7 @@ def curve_ks(n: int, asked: Sequence[int] = ()) -> tuple[int, ...]:
     """Return the ks of a curve over n samples: all up to 256, powers of two, those asked for.
 
     A curve is drawn and a crossing found on these, whichever ks a table is to show: a straight
-    line from k = 1 to 256 is no curve, and crosses another one elsewhere.
+    line from k = 1 to 256 is not a curve, and crosses another one elsewhere.
     """
     return tuple(sorted({*range(1, min(n, EVERY_K_UP_TO) + 1), *powers_up_to(n), *asked}))
 
@@ -334,7 +334,7 @@ def _first_votes(
 
 
 def _elected(votes_RA: IntArray) -> FloatArray:
-    """The chance that the right answer, A's first, wins each election; A's second is no answer."""
+    """Return the chance that the correct answer, A's first, wins; A's second is no answer."""
     right_R, others_RA = votes_RA[:, 0], votes_RA[:, 2:]
     tied_R = 1 + (others_RA == right_R[:, None]).sum(axis=1)
     wins_R = (right_R > 0) & (right_R >= others_RA.max(axis=1, initial=0))

@@ -67,7 +67,7 @@ def holm(p: ArrayLike) -> FloatArray:
 
     The m-th smallest of M is multiplied by M - m + 1, and none is smaller than one before it.
     Rejecting where the adjusted value is at most alpha rejects any true hypothesis with
-    probability alpha at most, however the tests depend on each other. NaN is no test: it stays
+    probability alpha at most, however the tests depend on each other. NaN is not a test: it stays
     NaN and isn't counted.
     """
     adjusted = np.array(p, float)

@@ -125,7 +125,7 @@ class Table:
 
 
 def essential(notes: Sequence[str]) -> tuple[str, ...]:
-    """Return the notes that are no details."""
+    """Return the notes that are not details."""
     return tuple(note for note in notes if not isinstance(note, Detail))
 
 
@@ -270,7 +270,7 @@ _SEED = ", seed "
 
 
 def seeded(method: str, seed: int) -> str:
-    """Return a training's label, as `grpo-branch, seed 2`."""
+    """Return a run's label, such as `grpo-branch, seed 2`."""
     return f"{method}{_SEED}{seed}"
 
 

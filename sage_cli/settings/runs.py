@@ -73,11 +73,11 @@ class Objective:
 
     @property
     def terms(self) -> dict[int, str]:
-        """The names of what it is a sum of, as `pass@8`, by k."""
+        """The names of what it is a sum of, such as `pass@8`, by k."""
         return {k: f"pass@{k}" for k in self.weights}
 
     def value(self, measured: Mapping[str, float]) -> float:
-        """Return the weighted sum, from values by name, as `pass@8`."""
+        """Return the weighted sum, from values by name, such as `pass@8`."""
         return sum(weight * measured[self.terms[k]] for k, weight in self.weights.items())
 
 

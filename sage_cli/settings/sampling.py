@@ -369,7 +369,7 @@ def parse_ks(text: str, n: int | None = None, option: str = "--n") -> tuple[int,
 def capped_ks(text: str, n: int) -> str:
     """`text` with every k and every range's end above `n` brought down to it: 1..256 to 1..64.
 
-    What is no k or range stays as it is, for `parse_ks` to refuse.
+    What is not a k or range stays as it is, for `parse_ks` to refuse.
     """
     return ",".join(_capped(token.strip(), n) for token in text.split(","))
 

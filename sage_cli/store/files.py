@@ -195,7 +195,7 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
     """Yield an empty temporary sibling to fill; on success it takes the place of `folder`.
 
     The earlier content of `folder` is deleted once the new one is in place; an error leaves it
-    unchanged. A crash between the two renames leaves it beside, as `.NAME.….old`.
+    unchanged. A crash between the two renames leaves it beside, called `.NAME.….old`.
     """
     folder = folder.resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -245,7 +245,7 @@ def with_checksum(value: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def private(path: str, flags: int) -> int:
-    """Open a file that only its owner may read, as `opener` of `open`: logs name services."""
+    """Open a file that only its owner may read, because logs name services (see `open`)."""
     return os.open(path, flags, PRIVATE)
 
 

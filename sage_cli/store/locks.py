@@ -248,7 +248,7 @@ def writer(folder: Path, name: str = WRITER) -> Iterator[Lease]:
 @contextmanager
 def driver(folder: Path, study: str) -> Iterator[Lease]:
     """Own the study called `study` in its `folder`. Raises StoreError if it has a driver."""
-    message = f"{study} is driven by {{}}, and a study has one driver"
+    message = f"{study} is run by {{}}, and only one process can run a sweep"
     with _owned(folder / DRIVER, message, StoreError) as lease:
         yield lease
 

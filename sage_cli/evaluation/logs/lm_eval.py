@@ -79,7 +79,7 @@ def _of_other_filters(rows: Sequence[Row]) -> set[str]:
 
 def _lm_eval_scores(values: Mapping[str, Any]) -> list[tuple[str, object]]:
     of_filter = values.get("filter", "none")
-    # a share of the responses is no verdict on one, but tells of all: it may be chosen like one
+    # a share of the responses is not a verdict on one, but tells of all: it may be chosen like one
     return [
         (f"{name},{of_filter}", 1 if name in _LM_EVAL_MEANS else values.get(name))
         for name in _metrics(values)

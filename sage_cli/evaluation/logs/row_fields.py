@@ -198,7 +198,7 @@ def is_correct(value: object) -> bool:
 
 
 def whole_number(value: object) -> int | None:
-    """Return a number of tokens or a seed; None for what is no whole number from 0."""
+    """Return a number of tokens or a seed; None for what is not a whole number from 0."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return int(str(value)) if str(value).isdecimal() else None
@@ -214,7 +214,7 @@ def choose_column(
     """Return the column of numbers that says what is correct, and notes on the others.
 
     It is the one that `reading.score` names; else the first of 0 and 1 alone, of those in `first`,
-    then of those whose names say it. Columns in `none` are no scores. None where --fields says it.
+    then of those whose names say it. Columns in `none` are not scores. None where --fields says it.
     """
     if "correct" in reading.fields:
         return None, []

@@ -92,7 +92,7 @@ _MISREAD = re.compile(
 class Equality:
     """The comparison of answers: with a relative tolerance or exact, with algebra or without.
 
-    An amount that the `question` says is no answer to a gold in another unit.
+    An amount that the `question` says is not an answer to a gold in another unit.
     """
 
     tolerance: float | None = None
@@ -172,7 +172,8 @@ class Equality:
         return self.equal(gold, decimal)
 
     def _same_quantity(self, gold: str, answer: str) -> Ruling:
-        """Return True if the answer is the gold's amount in another unit, as 2500 g for 2.5 kg.
+        """Return True if the answer is the gold's amount in another unit, such as 2500 g for 2.5
+        kg.
 
         Other amounts may still be equal by a rule that looks at names and chains.
         """
@@ -210,7 +211,7 @@ class Equality:
         return same_items(rows, others, self.equal, _exactly)
 
     def _same_ratio_to_one(self, gold: str, answer: str) -> Ruling:
-        """Refuse 10 for 10:1, which is no number of things; 2/3 is the ratio 2:3."""
+        """Refuse 10 for 10:1, which is not a number of things; 2/3 is the ratio 2:3."""
         return False if _RATIO_TO_ONE.fullmatch(gold) and answer.isdigit() else NOT_MINE
 
     def _same_number(self, gold: str, answer: str) -> Ruling:
@@ -253,7 +254,7 @@ class Equality:
         return len(names) < 2 and same_region(regions[0][0], regions[1][0])
 
     def _same_chain(self, gold: str, answer: str) -> Ruling:
-        """Compare chains of inequalities, as 0<a<b and b>a>0; others may be equal otherwise."""
+        """Compare chains of inequalities, such as 0<a<b and b>a>0, or leave others undecided."""
         chains = _ascending(gold), _ascending(answer)
         if chains[0] is None or chains[1] is None or chains[0][1] != chains[1][1]:
             return NOT_MINE
@@ -545,7 +546,7 @@ def _residue(text: str) -> tuple[str, int]:
 def _exact_and_rounded(text: str) -> tuple[str, str]:
     """Return the value before ≈ and the decimal behind it, "" where it isn't the value's.
 
-    A name is no value: x≈5 is the decimal x=5.
+    A name is not a value: x≈5 is the decimal x=5.
     """
     exact, mark, rounded = text.rpartition("≈")
     value = split(exact, "=")[-1]

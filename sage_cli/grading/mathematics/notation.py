@@ -339,7 +339,7 @@ def _relations(text: str) -> str:
 
 
 def _quantities_apart(text: str) -> str:
-    # what is longer is no answer of two quantities, and the pattern is a slow one
+    # what is longer is not an answer of two quantities, and the pattern is a slow one
     return _QUANTITY_AND_NEXT.sub(r"\1, ", text) if len(text) < 100 else text
 
 

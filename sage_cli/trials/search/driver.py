@@ -163,10 +163,9 @@ class Driver(TaskProgress):
         """A replicate was trained and measured. Warn if it is the first and nothing is right."""
         self._count(task, self._valued(score(self._settings.objectives, results)))
         if self.done_count == 1 and not any(counts.c_P.any() for counts in results.values()):
-            line = f"no sample of the first trial is right on {', '.join(results)}"
-            self._say(
-                "yellow", "warning", f"{line}: is it the task that is trained, rightly judged?"
-            )
+            line = f"no sample of the first trial is correct on {', '.join(results)}"
+            advice = "check that the trials train on this task and that it is graded correctly"
+            self._say("yellow", "warning", f"{line}: {advice}")
 
     def write_state(self) -> None:
         """Write how many trials ended how, and the best one."""
@@ -207,7 +206,7 @@ class Driver(TaskProgress):
         limit, waiting = self._settings.trials, {trial.number for trial in self._study.failed}
         if limit is None:
             return False
-        # one that failed for an earlier driver is proposed again, and is no further trial
+        # one that failed for an earlier driver is proposed again, and is not a further trial
         trials = [trial for trial in self._study.trials() if trial.number not in waiting]
         infeasible = sum(trial.state is State.INFEASIBLE for trial in trials)
         return limit <= len(trials) - infeasible or self._settings.infeasible_limit <= infeasible

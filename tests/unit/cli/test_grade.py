@@ -57,9 +57,9 @@ def test_statuses_and_the_lines_left_out_as_a_table_and_as_an_object(grade):
 
 REASONS = [
     ('{"gold": [1, 2], "completion": "<SOLUTION>1</SOLUTION>"}', "error",
-     "the gold is no text or finite number: [1, 2]"),
+     "the gold is not a text or finite number: [1, 2]"),
     *((f'{{"gold": {gold}, "completion": "<SOLUTION>{gold}</SOLUTION>"}}', "error",
-       f"the gold is no text or finite number: {float(gold)}") for gold in ("NaN", "-Infinity")),
+       f"the gold is not a text or finite number: {float(gold)}") for gold in ("NaN", "-Infinity")),
     ('{"gold": " ", "completion": "<SOLUTION>1</SOLUTION>"}', "error", "the gold is blank"),
     ('{"gold": "7", "completion": "7"}', "unparseable",
      "nothing closed stands in <SOLUTION> ... </SOLUTION>"),
@@ -67,7 +67,7 @@ REASONS = [
     ('{"gold": "7", "completion": "<SOLUTION></SOLUTION>"}', "unparseable", "the answer is blank"),
     ('{"gold": "7", "completion": "<SOLUTION>$$</SOLUTION>"}', "unparseable",
      "judge 'math' can't read the answer"),
-    ('{"gold": "7", "completion": 7}', "unparseable", "the completion is no text"),
+    ('{"gold": "7", "completion": 7}', "unparseable", "the completion is not a text"),
 ]  # fmt: skip
 
 

@@ -17,7 +17,10 @@ def test_what_rivals_of_the_anchor_bring():
     assert weights == {"forward": 0.03, "js": 0.125, "alpha": 0.03}
     assert chosen("dph-rl", "rl.weight=0").rl.weighs == 0
     said = chosen("dph-rl", "rl.divergence=alpha", "rl.solved=.75").rl.describe()["divergence"]
-    assert said == "alpha 0.2 x 0.03, where at least 75% of 8 initial samples are right"
+    assert said == (
+        "alpha 0.2 x 0.03, on problems where at least 75% of the initial policy's 8 samples are "
+        "correct"
+    )
     assert chosen("pacs", "guide.name=branch").anchor.kl == "reverse"
     config = chosen("archer")
     assert (config.anchor.tokens, config.anchor.rows) == ("certain", "informative")

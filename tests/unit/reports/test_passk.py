@@ -49,7 +49,7 @@ def test_people_read_the_powers_of_two_with_a_column_per_policy():
     assert document.notes == (
         "base on aime, evaluation seed 7: 5 right, 3 wrong; 2 of them truncated, 1 of these right "
         "(20% of the right ones)",
-        "k above 2, half of n, is to look at only",
+        "do not quote pass@k for k above 2, which is half of n",
     )
     assert len(passk_document(LINES, Provenance(), shown=(1, 2)).notes) == 1
 
@@ -201,7 +201,7 @@ def test_the_papers_protocol_takes_k_samples_a_problem_and_has_its_own_deviation
     # the average of 3/4 and 0
     assert published["average pass@1"] == pytest.approx(0.375, abs=1e-15)
     notes = document.tables[0].notes
-    assert "pass@1 from a single one" in notes[0]
+    assert "pass@1 from one sample" in notes[0]
     assert "over 2 evaluation seeds, with n - 1" in notes[0]
     assert "that of 4 samples per problem" in notes[1]
     assert len(notes) == 2
