@@ -392,14 +392,14 @@ class AnnealedGuide(Guide):
     """A guide with noise whose strengths fall from an upper to a lower end, cycle by cycle."""
 
     cycles: int = Field(8, ge=1)
-    """Number of cosine cycles of the schedule in a run."""
+    """Number of cosine cycles that the schedule has in a run."""
     decay: float = Field(0.9, gt=0, le=1)
     """Factor by which the upper end of the schedule is multiplied after each cycle."""
     schedule_clock: Clock = "optimiser_step"
-    """Clock of the schedule: `optimiser_step`, or `loss_call` for each micro-batch's loss, as in
-    the authors' code."""
+    """Clock that the schedule follows: `optimiser_step`, or `loss_call`, which counts each
+    micro-batch's loss as the authors' code does."""
     seed: int = 3407
-    """Seed of the noise."""
+    """Seed with which the noise is drawn."""
 
     def annealed(self, step: int, ends: tuple[float, float]) -> float:
         """Return a strength at `step` of the clock; `ends` are the schedule's (upper, lower)."""

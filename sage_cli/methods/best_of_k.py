@@ -21,7 +21,7 @@ class PassAtK(PolicyGradient):
 
     algo: Literal["pass-at-k"] = "pass-at-k"
     k: int = Field(4, ge=1)
-    """Number of completions in a set."""
+    """Number of completions that a set has."""
 
     source = "Chen et al. 2025 (arXiv 2508.10751): the reward of a set of k is its best grade"
     read_from = "code"

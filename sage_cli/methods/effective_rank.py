@@ -32,7 +32,7 @@ class EffectiveRank(PolicyGradient):
     """Number of tokens between the prefixes whose effective ranks are computed: the first has
     `stride` tokens, the second 2 `stride`, and so on."""
     momentum: float = Field(0.3, gt=0, le=1)
-    """Share of the newest batch in the moving averages."""
+    """Share that the newest batch has in the moving averages."""
     kappa: float = Field(2.0, gt=1)
     """Limit of the added advantage: at most |A| / kappa is added."""
 

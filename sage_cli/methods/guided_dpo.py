@@ -41,11 +41,11 @@ class GuidedDpo(Method):
     sft_share: float = Field(0.2, ge=0, le=1)
     """Share of the correct completions without a hint that SFT uses; 0 leaves SFT out."""
     sft_epochs: int = Field(5, ge=1)
-    """Number of SFT epochs over these completions."""
+    """Number of SFT epochs that are run over these completions."""
     preference_rate: float = Field(1.0, gt=0)
-    """Learning rate of DPO as a multiple of `rl.learning_rate`."""
+    """Learning rate that DPO has, as a multiple of `rl.learning_rate`."""
     sft_rate: float = Field(10.0, gt=0)
-    """Learning rate of SFT as a multiple of DPO's."""
+    """Learning rate that SFT has, as a multiple of DPO's."""
     preference_beta: float = Field(0.1, gt=0)
     """Weight of the log-ratio in DPO. The method's authors do not state theirs."""
 

@@ -193,10 +193,10 @@ class DphRl(PlainAdvantages):
     algo: Literal["dph-rl"] = "dph-rl"
     epsilon_high: float = Field(0.28, gt=0)
     divergence: Divergence = "js"
-    """Divergence from the initial policy, computed on that policy's completions: `forward` KL, `js`
-    (Jensen-Shannon) or `alpha`."""
+    """Divergence from the initial policy, which is computed on that policy's completions: `forward`
+    KL, `js` (Jensen-Shannon) or `alpha`."""
     alpha: float = Field(0.2, gt=0, lt=1)
-    """Order of the divergence `alpha`."""
+    """Order that the divergence `alpha` has."""
     weight: float | None = Field(None, ge=0)
     """Weight of the divergence. null means 0.03 for `forward` and `alpha`, and 0.125 for `js`."""
     initial_samples: int = Field(8, ge=1)
@@ -334,10 +334,11 @@ class SupportFloor(PlainAdvantages):
 
     algo: Literal["support-floor"] = "support-floor"
     weight: float = Field(1.0, gt=0)
-    """Weight of the hinge. At 1, a text below its floor pulls as strongly as a rollout with
+    """Weight that the hinge has. At 1, a text below its floor pulls as strongly as a rollout with
     advantage 1."""
     margin_nats: float = Field(2.0, ge=0)
-    """Distance of a text's floor below its log-probability under the initial policy, in nats."""
+    """Distance in nats by which a text's floor is below its log-probability under the initial
+    policy."""
     initial_samples: int = Field(32, ge=1)
     """Number of completions of each training problem that are sampled once from the initial
     policy."""

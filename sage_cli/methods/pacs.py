@@ -25,7 +25,7 @@ class Pacs(OnlineMethod):
 
     algo: Literal["pacs"] = "pacs"
     score_scale: float = Field(1.0, gt=0)
-    """Weight of the log-ratio in a completion's score."""
+    """Weight that the log-ratio has in a completion's score."""
     balanced_labels: bool = True
     """Whether the correct and the wrong completions of a group have the same total weight, whatever
     their numbers."""

@@ -53,12 +53,13 @@ class Steer(PolicyGradient):
     delta: float | None = Field(10.0, gt=1)
     steps_per_generation: int = Field(16, ge=1)
     form: Literal["linear", "exp"] = "linear"
-    """Dependence of the weights on Omega: `linear` between the extremes, or `exp`, a power of
-    `minimum_weight`."""
+    """Form of the weights, which is a function of Omega: `linear` between the extremes, or `exp`, a
+    power of `minimum_weight`."""
     omega: Literal["code", "paper"] = "code"
-    """Source of the formula for a token's entropy change: the authors' `code` or their `paper`."""
+    """Source whose formula is used for a token's entropy change: the authors' `code` or their
+    `paper`."""
     minimum_weight: float = Field(0.8, gt=0, le=1)
-    """Weight of the tokens with the greatest Omega."""
+    """Weight that the tokens with the greatest Omega have."""
     maximum_weight: float = Field(1.2, ge=1)
     """Weight of the tokens with the least Omega. With `exp`, it is always 1."""
 
@@ -125,7 +126,7 @@ class Archer(PlainAdvantages):
     epsilon_high: float = Field(0.5, gt=0)
     """Upper clip range of uncertain tokens: their ratio is clipped above 1 + epsilon_high."""
     epsilon_certain: float = Field(0.2, gt=0, le=1)
-    """Clip range of certain tokens, below and above 1."""
+    """Clip range that certain tokens have, below and above 1."""
     delta: float | None = Field(10.0, gt=1)
     steps_per_generation: int = Field(2, ge=1)
 
@@ -210,7 +211,7 @@ class KlCov(PolicyGradient):
     """Share of a micro-batch's tokens, those with the greatest covariance, that is penalised by a
     KL term."""
     kl_coefficient: float = Field(1.0, ge=0)
-    """Weight of |log rho| in the loss of the penalised tokens."""
+    """Weight that |log rho| has in the loss of the penalised tokens."""
 
     source = "Cui et al. 2025 (arXiv 2505.22617): holds back the tokens by which entropy falls most"
     read_from = "code"

@@ -459,7 +459,7 @@ def unchecked_notes(names: Sequence[str]) -> list[str]:
 
 
 AVERAGE = "average"
-DIFFERENCE_COLUMNS = "difference, conservative, detectable, p, p (Holm)"
+DIFFERENCE_COLUMNS = "difference, safe=conservative, detectable, p, p (Holm)"
 AVERAGE_NOTE = (
     "all benchmarks have the same weight; interval and p are Howe's, from the errors of the "
     "benchmarks, whose problems are independent"

@@ -384,7 +384,7 @@ def claims_table(claims: Sequence[Decided], result: PartResult) -> Table:
     heads += columns("− its baseline") if beside else ()
     pooled_any = any(decided.unpooled.interval for decided in claims)
     heads += columns("difference")
-    heads += columns("without pooled seeds") if pooled_any else ()
+    heads += columns("by its own seeds=without pooling") if pooled_any else ()
     heads += columns("detectable, p (Holm)")
     rows = []
     for decided, printed in zip(claims, published, strict=True):
@@ -583,7 +583,7 @@ def forest_panels(
 def _table(family: Family, result: PartResult) -> Table:
     differences = columns(f"a, b, {DIFFERENCE_COLUMNS}")
     heads = (
-        *columns("arms, about, benchmark, k"),
+        *columns("methods=arms, about, benchmark, k"),
         *(replace(column, part=column.name) for column in differences),
     )
     table_ks = _shown(result.ks)
@@ -614,7 +614,7 @@ def _hindsight(overall: Mapping[Pair, Contrast], result: PartResult) -> Table:
             gaps = {pair: gap if pair[0] == label else _turned(gap) for pair, gap in gaps.items()}
             best = min(gaps, key=lambda pair: gaps[pair].value)
             rows.append(Row((label, k, *rivals[best], len(rivals), gaps[best]), section=label))
-    heads = columns("arm, k, post-hoc best, of, difference")
+    heads = columns("method=arm, k, best in hindsight=post-hoc best, of, difference")
     notes = ("a sensitivity analysis: the rival was chosen by this outcome, which favours it",)
     return Table(
         "Sensitivity analysis: difference from the post-hoc best", heads, tuple(rows), notes

@@ -109,7 +109,7 @@ def test_the_safe_interval_stands_beside_and_warns_where_it_holds_zero():
     one = compare_sides(few_gain_a_little(), base, (1, 2))
     document = comparison_document({"aime": one}, Provenance())
     table = document.tables[0]
-    place = [column.name for column in table.columns].index("conservative")
+    place = [column.name for column in table.columns].index("safe")
     low, high = table.rows[0].cells[place].interval
     # an unseen share of 1 - .025^(1/60) = 6% might have lost everything
     assert -0.07 < low < -0.04 < 0 < high
@@ -122,7 +122,7 @@ def test_the_safe_interval_stands_beside_and_warns_where_it_holds_zero():
         note for note in table.notes if "conservative interval contains" in " ".join(note.split())
     ]
     assert note.startswith("at k = 1, 2 the paired test finds a difference, but the conservative")
-    assert to_csv(document.sheets["compare-aime"]).splitlines()[0].count("conservative low") == 1
+    assert to_csv(document.sheets["compare-aime"]).splitlines()[0].count("safe low") == 1
 
 
 def graded(rows, seed):
