@@ -95,7 +95,7 @@ ELSEWHERE = {
     ("pkpo", "rl.advantage=beta", "rl.advantage has an effect only with .*grpo"),
     ("kl-cov", "rl.steps_per_generation=1", "with one update per generation that is 0"),
     ("kl-cov", "rl.clip=true", "'kl-cov' adds to a loss that isn't clipped"),
-    ("gspo", "rl.steps_per_generation=1", "'sequence' .* changes nothing"),
+    ("gspo", "rl.steps_per_generation=1", "'sequence' .* has no effect"),
     ("gspo", "anchor.kl=reverse anchor.estimator=reward",
      "'reward' gives each token an advantage of its own"),
     ("steer", "rl.importance_sampling_level=sequence",
