@@ -430,6 +430,8 @@ def uniforms(key: tuple[int, int], signals: Signals, count: int) -> Tensor:
     rows, tokens = signals.logps_BT.shape
     device, ids_B = signals.logps_BT.device, signals.row_ids_B
     rows_B = torch.arange(rows, device=device) if ids_B is None else ids_B.to(device)
+    # hashed, because seed and step are small numbers, whose sums would meet: (3, 4) and (4, 3) need
+    # different streams
     digest = hashlib.blake2b(repr(key).encode(), digest_size=8).digest()
     seed = int.from_bytes(digest, "little", signed=True)
     # places of a token lie side by side: what is padded on the right has further ones
@@ -450,6 +452,7 @@ def cosine_cycles(
     the phase continues to wrap and the decay stops.
     """
     upper, lower = ends
+    # a run shorter than its cycles has cycles of one step, all at their upper end
     length = max(1, max_steps // cycles)
     phase = (step % length) / length
     top = upper * decay ** min(step // length, cycles - 1)

@@ -559,7 +559,7 @@ class PolicyGradient(OnlineMethod):
         if self.steps_per_batch == 1 and by_sequence:
             refusals.append(
                 f"rl.importance_sampling_level 'sequence' (GSPO) has no effect with {ONE_UPDATE},"
-                f" of completions as of tokens ({MORE_UPDATES})"
+                f" for completions and for tokens ({MORE_UPDATES})"
             )
         if self.steps_per_batch == 1 and self.delta is not None:
             refusals.append(f"rl.delta has nothing to clip with {ONE_UPDATE} ({MORE_UPDATES})")

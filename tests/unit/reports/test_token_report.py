@@ -76,7 +76,7 @@ def test_the_terminals_table_fits_and_counts_steps_from_one():
     # the report's step 9 is the tenth
     written = " ".join(shown(to_rich(view())).split())
     assert "guide branch (tau 0.6), with its values at training step 10" in written
-    assert "numbers are over the tokens of 2 completions alone" in written
+    assert "the numbers are of the tokens of 2 completions" in written
     lines = shown(to_rich(view()), 80).splitlines()
     assert max(map(len, lines)) <= 80
     assert "…" not in "".join(lines)

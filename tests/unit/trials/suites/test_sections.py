@@ -188,7 +188,9 @@ def test_a_method_that_lacks_seeds_is_a_model_beside_one_that_has_them():
     assert against_base.about == "methods"
     assert contrasts(found)["grpo-branch", "grpo"]["arithmetic"].difference.runs == (1, 3)
     notes = differences(found).notes
-    assert any(note.startswith("two models, these models: arms with one training run") for note in notes)
+    assert any(
+        note.startswith("two models, these models: arms with one training run") for note in notes
+    )
 
 
 def test_gaps_of_every_pair_of_arms_tell_how_much_seeds_vary():
