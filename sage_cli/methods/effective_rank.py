@@ -88,7 +88,7 @@ def effective_rank(hidden_TD: Tensor) -> Tensor:
 def rank_and_changes(rank: Tensor, ranks_J: Tensor) -> Tensor:
     """(ER, ERV, ERA): of the whole, its change along the prefixes, and the change of that.
 
-    v_j is m_j less the mean of the earlier prefixes' m; ERV the mean of v, ERA that of its
+    v_j is m_j minus the mean of the earlier prefixes' m; ERV the mean of v, ERA that of its
     differences; 0 where there are too few.
     """
     import torch

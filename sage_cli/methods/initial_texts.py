@@ -433,7 +433,7 @@ class AlphaDpg(PolicyGradient):
         return SolvedBeforehand(self, setup)
 
     def advantages(self, inputs: AdvantageInputs) -> Tensor:
-        """Return pseudo-rewards less the mean of the group's others', a row each."""
+        """Return pseudo-rewards minus the mean of the group's others', a row each."""
         from sage_cli.methods.formulas import centred_advantages, completion_logps
 
         solved, group = inputs.memory[_SOLVED], inputs.right_PN.shape[1]

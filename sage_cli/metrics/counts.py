@@ -138,6 +138,7 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: ArrayLike) -> Any:
     if 0 in shape:
         return np.zeros(shape)
     # problems that share (n, c) share their curve, and few pairs differ: with n = 256, at most 257
+    # a pair (n, c) as one integer, which numpy sorts quickly
     stride = int(n_.max()) + 1
     pairs_U, place_P = np.unique(n_.ravel() * stride + c_.ravel(), return_inverse=True)
     ks_K, order_K = np.unique(k_.ravel(), return_inverse=True)
@@ -185,6 +186,8 @@ def reweighted_pass_at_k(
     share = right / weight_N.sum()
     without_N = np.divide(right - weight_N * right_N, rest_N, where=rest_N > 0, out=right_N * share)
     plug_in_KN = 1 - (1 - np.append(without_N, share).clip(0, 1)) ** np.array(ks)[:, None]
+    # jackknife: n times the estimate minus n - 1 times the mean of those that leave out one sample;
+    # the bias of order 1/n cancels
     unbiased_K = n * plug_in_KN[:, -1] - (n - 1) * plug_in_KN[:, :-1].mean(axis=1)
     clipped_K: FloatArray = unbiased_K.clip(0, 1)
     return clipped_K
@@ -202,6 +205,7 @@ def _curves(n_U: IntArray, c_U: IntArray, ks_K: IntArray) -> FloatArray:
     pass_U, gain_U, chance_U = np.zeros(len(n_U)), np.empty(len(n_U)), np.empty(len(n_U))
     row = 0
     for k in range(1, int(ks_K[-1]) + 1):
+        # in place: a curve to k = 10,000 has as many steps, and each would allocate three arrays
         np.divide(right_U, left_U, out=chance_U)
         np.subtract(1.0, pass_U, out=gain_U)
         gain_U *= chance_U
@@ -323,6 +327,7 @@ def _first_votes(
         return {}
     kinds = len(votes_A)
     samples_N = np.repeat(np.arange(kinds), votes_A)
+    # the same orders for all k, so that the curve over k is one of the same samples, and smooth
     order_RN = np.random.default_rng(seed).permuted(np.tile(samples_N, (resamples, 1)), axis=1)
     order_RN += kinds * np.arange(resamples)[:, None]
     by_k, votes_RA, before = {}, np.zeros((resamples, kinds), int), 0

@@ -53,7 +53,7 @@ from sage_cli.trials.suites.trials import Part
 from sage_cli.trials.task import BenchmarkCache, Measurements, Replicate, Trial, stored_results
 
 Pair = tuple[str, str]
-"""The labels of two methods: the first less the second."""
+"""The labels of two methods: the first minus the second."""
 
 
 @dataclass(frozen=True, eq=False)
