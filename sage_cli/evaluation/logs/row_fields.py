@@ -60,6 +60,7 @@ def read_rows(
         with expecting(row[0], expected):
             named = _named(row, reading.fields, columns)
             of_row = list(_samples(row, named, expected))
+            # two models' rows in one file would be counted as samples of one
             owners.check_same(of_row[0].problem, row)
         samples += of_row
     if "correct" in reading.fields:
@@ -162,6 +163,7 @@ def as_id(value: Any) -> str | None:
     """Return an id as text; None for an absent one."""
     if value is None or value == "" or value != value:
         return None
+    # pandas turns a column of ids with gaps into floats: 17.0 is the id 17 of another file
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
