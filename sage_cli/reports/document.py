@@ -460,7 +460,12 @@ def shown_table(table: Table) -> Shown:
     return {
         "title": table.title,
         "columns": [
-            {"name": column.heading, "group": column.group, "words": is_text(table, index)}
+            {
+                "name": column.name,
+                "group": column.group,
+                "words": is_text(table, index),
+                **({"label": column.label} if column.label else {}),
+            }
             for index, column in enumerate(table.columns)
         ],
         "rows": [[str(cell) for cell in row.cells] for row in table.rows],

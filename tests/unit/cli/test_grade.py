@@ -41,7 +41,7 @@ def test_statuses_and_the_lines_left_out_as_a_table_and_as_an_object(grade):
     counts = dict(re.findall(r"^(\w+) +(\d+) *$", typed.stdout, re.MULTILINE))
     # right 27; wrong 0=27, [b]28 and the surrogate; the number 5 is no completion
     assert counts == {
-        "right": "1", "wrong": "3", "unparseable": "1", "timeout": "0", "error": "0",
+        "correct": "1", "wrong": "3", "unparseable": "1", "timeout": "0", "error": "0",
         "completions": "5",
     }  # fmt: skip
     assert re.findall(r"line (\d+) is left out", typed.words) == ["3", "4", "6", "7"]
@@ -86,7 +86,7 @@ def test_both_modes_show_where_they_differ(grade):
         line for line in grade(ROWS, "--mode", "both").stdout.splitlines() if "-verify r" in line
     ]
     assert lines == [
-        "line 2, completion 0: strict wrong, math-verify right; gold '27', answer '0=27'"
+        "line 2, completion 0: strict wrong, math-verify correct; gold '27', answer '0=27'"
     ]
 
 

@@ -212,4 +212,4 @@ def test_a_plan_says_what_would_be_tried_and_trained(tmp_path):
     # 10 x tiny's 0.1 x 2e-4
     assert facts["SFT"] == "on 20% of the correct tries for 5 epochs, learning rate 0.0002"
     assert facts["steps"] == "5 of 6 pairs, 6 at once"
-    assert facts["loss"] == "dpo, log-ratio x 0.1, against the policy as SFT leaves it"
+    assert facts["loss"] == "dpo, log-ratio x 0.1, against the initial policy"

@@ -68,7 +68,7 @@ def test_its_own_guide_with_other_numbers_and_another_guide(sage, answer, run):
     assert shown["summary"]["shaped"] == 0
     other = sage(*words, "--guide", "token")
     assert "guide token (alpha [0.3, 0.1]" in other.words
-    assert "token with the paper's values" in other.words
+    assert "token is shown with the paper's values" in other.words
 
 
 def test_mistakes_are_named(sage, run):
