@@ -83,7 +83,9 @@ def test_a_row_without_a_verdict_says_why(grade, row, status, reason):
 @pytest.mark.slow
 def test_both_modes_show_where_they_differ(grade):
     lines = [
-        line for line in grade(ROWS, "--mode", "both").stdout.splitlines() if "-verify r" in line
+        line
+        for line in grade(ROWS, "--mode", "both").stdout.splitlines()
+        if "-verify correct" in line
     ]
     assert lines == [
         "line 2, completion 0: strict wrong, math-verify correct; gold '27', answer '0=27'"

@@ -45,8 +45,8 @@ def test_a_run_without_a_guide_shows_branch_and_says_so(sage, run):
     assert said in typed.words
     # the record's step 5, as in metrics.jsonl
     assert (
-        "guide branch (tau 0.465, rho 0.775, signals of the policy, q in [0.6, 1.4]), as at "
-        "training step 5"
+        "guide branch (tau 0.465, rho 0.775, signals of the policy, q in [0.6, 1.4]), with its "
+        "values at training step 5"
     ) in typed.words
     assert "the numbers are of the tokens of 2 completions" in typed.words
     assert "q above 1" not in typed.words  # the test's output is no terminal, and has no colours
