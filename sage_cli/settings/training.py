@@ -22,10 +22,14 @@ class SftSection(Section):
 
     enabled: bool = True
     """Whether to run SFT before RL. If false, RL starts from the model as it is."""
+    shipped: bool = Field(True, json_schema_extra=COSMETIC)
+    """Whether RL starts from the base that comes with `sage`, which we trained with `sage sft`, if
+    model, prompt, demonstrations and SFT settings are exactly those that it was trained with. If
+    false, `sage rl` trains a base of its own. `sage sft` always does."""
     epochs: int = Field(2, ge=1)
     """Number of passes that SFT makes over the demonstrations."""
     steps: int | None = Field(None, ge=1)
-    """Number of optimiser steps that RL takes. If set, it replaces `epochs`."""
+    """Number of optimiser steps that SFT takes. If set, it replaces `epochs`."""
     batch_size: int = Field(1, ge=1)
     """Number of demonstrations that an optimiser step uses."""
     micro_batch: int | None = Field(None, ge=1)
