@@ -245,6 +245,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="a folder outside the checkout")
     parser.add_argument("--units", type=int, help="end after so many")
+    parser.add_argument("--part", help="run this part alone: `initial` needs no pilot")
     parser.add_argument("--drop", nargs="*", default=[], choices=DROPS, help="leave parts out")
     parser.add_argument("--plan", action="store_true", help="show what is kept; run nothing")
     parser.add_argument("--so-far", action="store_true", help="keep what runs have; run nothing")
@@ -261,9 +262,11 @@ def main() -> None:
         place.keep_so_far(wanted)
         return
     ended = done(kept.lines(), place.here, wanted)
-    for unit in [unit for unit in wanted if unit.name not in ended][: options.units]:
+    left = [one for one in wanted if one.name not in ended and options.part in (None, one.part)]
+    for unit in left[: options.units]:
         against = [one.asked for one in criteria(pilot_of(kept.lines())) if not one.holds]
-        if against and unit.part not in PREPARING:
+        allowed = unit.part in PREPARING or (options.part and not unit.waits)
+        if against and not allowed:
             raise SystemExit(f"the pilot doesn't allow more: {'; '.join(against)} (see --plan)")
         print(f"unit: {unit.name}", file=sys.stderr, flush=True)
         place.run(unit)

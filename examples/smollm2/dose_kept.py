@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,18 +50,30 @@ class Kept:
         A unit that was begun on another machine keeps that machine's line.
         """
         own = (line["unit"], line["made_with"])
-        others = [one for one in self.lines() if (one["unit"], one["made_with"]) != own]
-        texts = [json.dumps(one, separators=(",", ":")) + "\n" for one in [*others, line]]
-        replace_text(self.units, "".join(texts))
+        with self._alone():
+            others = [one for one in self.lines() if (one["unit"], one["made_with"]) != own]
+            texts = [json.dumps(one, separators=(",", ":")) + "\n" for one in [*others, line]]
+            replace_text(self.units, "".join(texts))
 
     def keep_counts(self, rows: list[dict[str, Any]]) -> None:
         """Write counts, in the place of those that the same unit has of the same policy."""
         own = {(row["unit"], row["policy"]) for row in rows}
-        old = pq.read_table(self.counts).to_pylist() if self.counts.is_file() else []
-        others = [row for row in old if (row["unit"], row["policy"]) not in own]
-        part = self.counts.with_suffix(".part")
-        pq.write_table(pa.Table.from_pylist([*others, *rows], SCHEMA), part, compression="zstd")
-        part.rename(self.counts)
+        with self._alone():
+            old = pq.read_table(self.counts).to_pylist() if self.counts.is_file() else []
+            others = [row for row in old if (row["unit"], row["policy"]) not in own]
+            part = self.counts.with_suffix(".part")
+            pq.write_table(pa.Table.from_pylist([*others, *rows], SCHEMA), part, compression="zstd")
+            part.rename(self.counts)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Let no other process write: the pilot and `--part initial` may run at the same time."""
+        folder = os.open(self.folder, os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(folder)
 
     def shares(self, unit: str) -> dict[str, float]:
         """Return the share of right answers by problem that a unit's first policy has."""

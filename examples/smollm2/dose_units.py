@@ -22,7 +22,7 @@ POOL, PILOTS_POOL, ALL, SOME = 800, 256, 400, 200
 problems, and those of other temperatures."""
 SOLVED = (0.05, 0.95)
 PREPARING = ("pilot's pool", "pilot")
-"""Parts that run whatever the pilot says."""
+"""Parts that run first, whatever the pilot says."""
 DROPS = ("temperatures", "initial", "envelope")
 """What may be dropped if time is short, in this order."""
 RECORDED = (
@@ -56,6 +56,11 @@ class Unit:
     def trains(self) -> bool:
         """Return True if a policy is trained, and not only measured."""
         return self.part in ("pilot", "pair", "control", "envelope")
+
+    @property
+    def waits(self) -> bool:
+        """Return True for what runs only after a pilot that holds: it is of a trained policy."""
+        return self.part not in PREPARING and self.method != "base"
 
     @property
     def chooses(self) -> bool:

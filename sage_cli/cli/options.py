@@ -198,8 +198,8 @@ SecondJudge = Annotated[
 Guess = Annotated[
     str | None,
     typer.Option(
-        help="Add the pass@k of guessing without a model: FILE.py:FUNCTION of question and gold "
-        "returns the probability that one guess is correct."
+        help="Add the pass@k of a guess: FILE.py:FUNCTION of question and gold returns the "
+        "probability that one guess is correct; another FILE has a baseline's samples."
     ),
 ]
 Scores = Annotated[

@@ -365,7 +365,7 @@ def measure_passk(
 
     Curves are computed at all ks; `evaluation.k` says which of them the table shows. `second` is
     a judge of texts: each model has a second curve, of the samples that both find right. `guess` is
-    a function whose guesses stand beside the models.
+    a function or a file whose guesses stand beside the models.
     """
     from sage_cli.evaluation.guess import guess_curve, guess_label
     from sage_cli.evaluation.text_judges import judged_again, text_judges

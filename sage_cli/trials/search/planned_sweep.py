@@ -17,6 +17,7 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark, refuse_unnamed
 from sage_cli.json_value import leaves
+from sage_cli.problems.source_errors import reading
 from sage_cli.settings.presets import read_layer
 from sage_cli.settings.runs import Objective, Sampler, SweepSection
 from sage_cli.store.files import identity_of, read_object, write_json, write_object

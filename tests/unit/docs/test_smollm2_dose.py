@@ -154,6 +154,14 @@ def test_the_pilot_is_its_largest_set_from_one_initial_policy():
     assert pilot_of([line(pilot[0], ended=False)]) == {}
 
 
+def test_nothing_of_a_declared_training_runs_before_the_pilot_holds():
+    trained = {"pair", "control", "envelope", "temperatures"}
+    assert {unit.part for unit in units() if unit.waits} == trained
+    assert {unit.part for unit in units() if not unit.waits} == {
+        "pilot's pool", "pilot", "pool", "base", "initial"
+    }  # fmt: skip
+
+
 @pytest.fixture
 def kept(tmp_path):
     return Kept(tmp_path)

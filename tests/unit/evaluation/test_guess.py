@@ -1,5 +1,8 @@
 """"""
 
+import json
+
+import numpy as np
 import pytest
 from shown_runs import SETTINGS, by_chance, stored_run
 
@@ -43,9 +46,38 @@ def test_what_is_no_probability_names_the_problem(tmp_path, body, said):
         guess_curve(written(tmp_path, body), PROBLEMS, (1,))
 
 
-def test_a_guess_is_a_function():
-    with pytest.raises(ConfigurationError, match="--guess 'sft-model' is not FILE"):
+def test_a_guess_is_a_function_or_a_file():
+    with pytest.raises(ConfigurationError, match="--guess 'sft-model' is neither FILE"):
         guess_curve("sft-model", PROBLEMS, (1,))
+
+
+def sampled(folder, correct_of):
+    """A file with a row for each sampled guess of a question."""
+    rows = [
+        {"question": question, "completion": "4", "gold": "?", "correct": correct}
+        for question, verdicts in correct_of.items()
+        for correct in verdicts
+    ]
+    file = folder / "guesses.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(file)
+
+
+def test_sampled_guesses_are_matched_by_question(tmp_path):
+    name = sampled(tmp_path, {
+        "2 + 3": [True, False, False, False], "9 + 9": [True], "2 + 2": [True, True, False, False],
+    })  # fmt: skip
+    found = guess_curve(name, PROBLEMS, (1, 2, 8))
+    # pass@2 of 2 in 4 is 1 - 1/6, of 1 in 4 it is 1 - 3/6; pass@8 of four samples is undefined
+    assert found.mean_K[:2] == pytest.approx([(2 / 4 + 1 / 4) / 2, (5 / 6 + 1 / 2) / 2], abs=1e-14)
+    assert np.isnan(found.mean_K[2])
+    assert found.low_K[0] < found.mean_K[0] < found.high_K[0]
+    assert guess_label(name) == "guess (guesses)"
+
+
+def test_sampled_guesses_of_some_problems_are_no_baseline_of_all(tmp_path):
+    with pytest.raises(ConfigurationError, match="has 1 of the 2 problems of the table"):
+        guess_curve(sampled(tmp_path, {"2 + 3": [True, False]}), PROBLEMS, (1,))
 
 
 def test_a_guess_stands_in_the_table_and_the_figure_of_pass_at_k(tmp_path):
