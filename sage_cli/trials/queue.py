@@ -492,7 +492,9 @@ class TaskQueue:
     def _settle(self, task: Task, end: End) -> None:
         if self._is_settled(task):
             return
-        if (end.fate, end.code) == (Fate.EXITED, EXIT_BUSY):
+        is_busy = (end.fate, end.code) == (Fate.EXITED, EXIT_BUSY)
+        # a disk that fails for now has the same code; without a writer to wait for it is a failure
+        if is_busy and task.run is not None and is_held(task.run.folder):
             self._due[task.name], task.since_s = task, None
             self._leave(task)
             return
