@@ -38,7 +38,7 @@ def with_field(log: Log, source: LogSource, field: str) -> Log:
             f"{lacking} has no field '{field}' to cluster by",
             f"name one that every row has: {', '.join(_columns(row))}; or use --cluster auto",
         )
-    samples = [replace(one, fields={field: values[one.where]}) for one in log.samples]
+    samples = [replace(sample, fields={field: values[sample.where]}) for sample in log.samples]
     return replace(log, samples=samples)
 
 
@@ -49,7 +49,9 @@ def _rows(source: LogSource) -> Iterator[Row]:
         yield from ((f"{source}, {name}", source.member(name)) for name in names)
     elif isinstance(source.first.get("samples"), list):
         samples = source.first["samples"]
-        yield from ((f"{source}, sample {number}", one) for number, one in enumerate(samples, 1))
+        yield from (
+            (f"{source}, sample {number}", sample) for number, sample in enumerate(samples, 1)
+        )
     else:
         yield from source.rows()
 
@@ -66,5 +68,5 @@ def _at(row: Mapping[str, Any], path: str) -> Any:
 def _columns(row: Mapping[str, Any]) -> list[str]:
     """Return the columns of a row that hold short values, those of the problem's own row first."""
     inner = [_at(row, prefix.rstrip(".")) for prefix in _INSIDE[1:]]
-    named = [name for one in (*inner, row) if isinstance(one, Mapping) for name in one]
+    named = [name for part in (*inner, row) if isinstance(part, Mapping) for name in part]
     return list(dict.fromkeys(map(str, named)))[:_SHOWN]

@@ -48,10 +48,12 @@ def _read_episodes(source: LogSource, reading: ReadOptions) -> Log:
         with expecting(location, _EPISODE_ROW):
             traces = episode["traces"]
             # a judge or a modelled user has no reward; an evaluation may train no agent at all
-            scored = [one for one in traces if (one.get("agent") or {}).get("trainable", True)]
-            whole = [one for one in scored or traces if one.get("ok", True)]
+            scored = [
+                trace for trace in traces if (trace.get("agent") or {}).get("trainable", True)
+            ]
+            whole = [trace for trace in scored or traces if trace.get("ok", True)]
             failed += max(1, len(scored or traces)) - len(whole)
-            rows += [(location, _trace(one, episode["task"])) for one in whole]
+            rows += [(location, _trace(trace, episode["task"])) for trace in whole]
     location = str(source)
     score, notes = choose_column(rows, reading, _TRACE, location, first=("reward",))
     settings = rows[0][1]["settings"] if rows else {}
@@ -69,15 +71,15 @@ def _trace(trace: Mapping[str, Any], task: Mapping[str, Any]) -> dict[str, Any]:
     The reward is the sum of the scores by their weights, as in verifiers.
     """
     data, calls = task["data"], trace.get("calls") or [{}]
-    answers = [
-        node["message"] for node in trace.get("nodes") or () if node.get("sampled")
-    ]  # fmt: skip
-    rewards = {name: one for name, one in (trace.get("rewards") or {}).items() if one is not None}
-    weighted = [one["score"] * one.get("weight", 1.0) for one in rewards.values()]
+    answers = [node["message"] for node in trace.get("nodes") or () if node.get("sampled")]
+    rewards = {
+        name: reward for name, reward in (trace.get("rewards") or {}).items() if reward is not None
+    }
+    weighted = [reward["score"] * reward.get("weight", 1.0) for reward in rewards.values()]
     asked = calls[-1].get("sampling") or {}
     text = trace.get("root_reply") or (content_text(answers[-1].get("content")) if answers else "")
     return {
-        **{name: one["score"] for name, one in rewards.items()},
+        **{name: reward["score"] for name, reward in rewards.items()},
         **(trace.get("metrics") or {}),
         **({"reward": sum(weighted)} if weighted else {}),
         "question": data.get("prompt"),
