@@ -156,8 +156,12 @@ def _size_of(value: Any) -> int:
 def _held(column: pa.Array) -> int:
     """Return Python's bytes for the values of a column of a batch."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     count, kind = len(column), column.type
+    if pa.types.is_dictionary(kind):  # as a writer of Arrow may ask for
+        sizes = pc.binary_length(column.dictionary).cast(pa.int64())
+        return count * _VALUE_BYTES + (pc.sum(sizes.take(column.indices)).as_py() or 0)
     if pa.types.is_struct(kind):
         return count * _ROW_BYTES + sum(map(_held, column.flatten()))
     if pa.types.is_map(kind):

@@ -157,10 +157,10 @@ def padded_parquet(path):
 
 
 def padded_lines(path):
-    """Rows of some 250 MB in a file of 8 MB, the last of which is torn."""
+    """Rows of some 200 MB in a file of 8 MB, the last of which is torn."""
     noise = random.Random(1).randbytes(NOISE_MB * 2**20 * 3 // 4).hex()
     row = json.dumps({"question": "x" * 2000, "gold": "4", "completion": "5"}) + "\n"
-    text = json.dumps({"question": noise}) + "\n" + row * 100_000 + '{"question": "torn'
+    text = json.dumps({"question": noise}) + "\n" + row * 80_000 + '{"question": "torn'
     path.write_bytes(pa.Codec("zstd").compress(text.encode(), asbytes=True))
 
 
@@ -169,7 +169,7 @@ def padded_lines(path):
     ("make", "name", "complaint"),
     [
         (padded_parquet, "bomb.parquet", "would take more than"),
-        (padded_lines, "log.jsonl.zst", "line 100002, isn't JSON"),
+        (padded_lines, "log.jsonl.zst", "line 80002, isn't JSON"),
     ],
 )
 def test_a_file_of_8_mb_is_refused_within_512_mb(make, name, complaint, tmp_path):
