@@ -127,8 +127,9 @@ def test_no_completion_of_rotten_weights_is_stored(whole, tmp_path):
     rot(weights)
     policy.require_own()  # a command that loads nothing reads nothing
     config = load(["tiny"], sets=["sampling.backend=builtin", "sampling.max_tokens=4"]).config
-    samples = PolicySamples.from_config(policy, config, tmp_path).at(0)
-    setup = SamplerSetup(model, SamplingParameters(1.0, 1.0, 0, 0.0, 4, None), config.sampling)
+    parameters = SamplingParameters(1.0, 1.0, 0, 0.0, 4, None)
+    samples = PolicySamples(policy, config.prompt, parameters, None, tmp_path, {}).at(0)
+    setup = SamplerSetup(model, parameters, config.sampling)
     with build_sampler(setup) as sampler:
         with pytest.raises(StoreError, match="is damaged"):
             fill(samples, {"p": "1+1="}, 2, sampler)
