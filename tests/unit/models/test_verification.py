@@ -128,7 +128,7 @@ def test_no_completion_of_rotten_weights_is_stored(whole, tmp_path):
     policy.require_own()  # a command that loads nothing reads nothing
     config = load(["tiny"], sets=["sampling.backend=builtin", "sampling.max_tokens=4"]).config
     parameters = SamplingParameters(1.0, 1.0, 0, 0.0, 4, None)
-    samples = PolicySamples(policy, config.prompt, parameters, None, tmp_path, {}).at(0)
+    samples = PolicySamples(policy, config.prompt, parameters, "auto", tmp_path).at(0)
     setup = SamplerSetup(model, parameters, config.sampling)
     with build_sampler(setup) as sampler:
         with pytest.raises(StoreError, match="is damaged"):
