@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sage_cli.config.load import changed
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.folders import pinned_revision
+from sage_cli.models.shipped_base import put_in_place, source_of
 from sage_cli.problems.load import benchmark_names
 from sage_cli.progress import Progress
 from sage_cli.settings.inputs import PretrainedModel
@@ -32,7 +33,18 @@ from sage_cli.trials.search.read_space import guide_of, read_space
 from sage_cli.trials.search.space import Space
 from sage_cli.trials.suites.declaration import Suite
 from sage_cli.trials.suites.trials import Overrides, Part, PlannedSuite, planned
-from sage_cli.trials.task import DONE, RL, TO_DO, Task, TaskStates, Trial, cost, cost_left, cost_of
+from sage_cli.trials.task import (
+    DONE,
+    RL,
+    SFT,
+    TO_DO,
+    Task,
+    TaskStates,
+    Trial,
+    cost,
+    cost_left,
+    cost_of,
+)
 
 if TYPE_CHECKING:
     from sage_cli.reports.sweep_report import SweepTrial
@@ -243,10 +255,13 @@ def carry_out(plan: PlannedSuite, progress: Progress) -> None:
     require_mirrors(config.tracking)
     executor = build_executor(config.executor, folder=folder, processes=config.rl.processes)
     with writer(plan.folder):
+        for part in plan.parts:
+            for replicate in part.replicates:
+                put_in_place(replicate.initial.run)
         states = TaskStates(plan.folder, plan.tasks)
         failures = run_tasks(plan.tasks, executor, folder, RETRIES, progress, ended=states.note)
         write_failures(plan.folder / FAILURES, failures)
-    if failures and not any(task.state == DONE for task in plan.tasks if task.needs):
+    if failures and not any(task.state == DONE for task in plan.tasks if task.kind != SFT):
         raise all_failed(map(str, failures.values()), folder)
 
 
@@ -318,9 +333,12 @@ def _notes(plan: PlannedSuite) -> list[str]:
             for label, same_as in part.same.items()
         ]
         for replicate in part.replicates:
-            model = replicate.config.model
+            model, initial = replicate.config.model, replicate.initial
             if isinstance(model, PretrainedModel):
                 models[model.path] = pinned_revision(model.path, model.revision)
+            if source_of(initial.run) is not None:
+                shipped = f"the initial policy {initial.label} comes with sage"
+                notes += [] if shipped in notes else [shipped]
         if not part.suite.measured or not part.trials:
             continue
         samples = part.trials[0].config.evaluation.samples

@@ -418,9 +418,10 @@ class TaskQueue:
                 self._settle(task, end)
         batch: list[Task] = []
         for task in list(self._due.values()):
-            if len(self._running) + len(batch) >= self._executor.places:
+            busy = [*self._running.values(), *batch]
+            if len(busy) >= self._executor.places or any(other.alone for other in busy):
                 break
-            if self._ready(task):
+            if not (task.alone and busy) and self._ready(task):
                 batch.append(task)
         if batch:
             commands = [self._command(task) for task in batch]

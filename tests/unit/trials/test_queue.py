@@ -151,6 +151,23 @@ def test_what_is_needed_is_done_before_and_once(queue, ears, tmp_path):
     assert sorted(ears.ends) == [("base", "done"), ("one", "done"), ("two", "done")]
 
 
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_one_that_has_all_cores_runs_by_itself_and_keeps_nothing_waiting(queue, tmp_path, place):
+    """Each task says which others run when it begins and ends; two of them may run together."""
+    line = "echo $(ls running) >> {name}; touch running/{name}; sleep 0.3; rm running/{name}"
+    (tmp_path / "running").mkdir()
+    names = ["one", "two"]
+    names.insert(place, "alone")
+    for name in names:
+        task = shell_task(tmp_path, name, f"{line.format(name=name)}; echo $(ls running) >> {name}")
+        task.alone = name == "alone"
+        queue.add(task)
+    finish(queue)
+    beside = {name: set((tmp_path / name).read_text().split()) for name in names}
+    assert beside["alone"] == set()
+    assert "alone" not in beside["one"] | beside["two"]
+
+
 def test_what_is_in_the_store_is_not_done_again(queue, ears, tmp_path):
     (tmp_path / "one").touch()
     queue.add(shell_task(tmp_path, "one"))
