@@ -244,12 +244,16 @@ def compare_files(
     """
     from sage_cli.evaluation import counted_files
     from sage_cli.evaluation.file_judge import FileJudge
+    from sage_cli.evaluation.logs.log import ReadOptions
+    from sage_cli.problems.clusters import AUTO
     from sage_cli.reports.comparison_report import comparison_document, unchecked_notes
 
     names = (*a, *b)
     with progress.doing("reading files"):
         judge = FileJudge(config, progress, decides_alone=evaluation is None)
         typed = [name for name in names if options.is_file(name)]
+        if cluster not in (None, AUTO) and names[0] in typed:
+            reading = replace(reading or ReadOptions(), field=cluster)
         read = counted_files.read_counted_files(typed, scores, reading, judge)
         by_name = dict(zip(typed, read, strict=True))
         provenance = counted_files.provenance_of_files(read)

@@ -320,7 +320,8 @@ def _start(config: SageConfig, tokenizer: Any) -> Any:
         return build_scratch(section, tokenizer)
     policy = Policy(section.path, section=section)
     refuse_unfit_tokenizer(policy)
-    model = policy.model(dtype=trained_dtype(section), kernels=kernel_arguments(section))
+    dtype, kernels = trained_dtype(section), kernel_arguments(section)
+    model = policy.model(dtype=dtype, kernels=kernels, verify_later=True)
     return attach_lora(model, section.lora) if section.tuning == "lora" else model
 
 

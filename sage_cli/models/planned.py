@@ -246,7 +246,10 @@ def policy_and_reference(config: SageConfig, base: Policy) -> tuple[Any, Path | 
     from sage_cli.models.loading import attach_lora
 
     model = base.model(
-        dtype=trained_dtype(config.model), trainable=True, kernels=kernel_arguments(config.model)
+        dtype=trained_dtype(config.model),
+        trainable=True,
+        kernels=kernel_arguments(config.model),
+        verify_later=True,  # the trainer waits before its first update
     )
     has_adapter = hasattr(model, "peft_config")
     if config.model.tuning == "full":

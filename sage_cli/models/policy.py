@@ -348,16 +348,22 @@ class Policy:
         dtype: str = "auto",
         trainable: bool = False,
         kernels: Mapping[str, Any] | None = None,
+        verify_later: bool = False,
     ) -> Any:
         """Its weights, with the adapter where it has one; `kernels` are `kernel_arguments`.
 
-        Raises StoreError as `require_own` does.
+        Raises StoreError as `require_own` and, unless `verify_later`, `verify_weights` do.
         """
         self.require_own()
         from sage_cli.models.loading import load_model
 
         return load_model(
-            self.path, dtype=dtype, trainable=trainable, kernels=kernels, **self.loading
+            self.path,
+            dtype=dtype,
+            trainable=trainable,
+            kernels=kernels,
+            verify_later=verify_later,
+            **self.loading,
         )
 
 

@@ -503,7 +503,9 @@ class TaskQueue:
             return
         # the command lost the race for the run's lock after `_ready` had found it free: no failure,
         # and no try is counted
-        if (end.fate, end.code) == (Fate.EXITED, EXIT_BUSY):
+        is_busy = (end.fate, end.code) == (Fate.EXITED, EXIT_BUSY)
+        # a disk that fails for now has the same code; without a writer to wait for it is a failure
+        if is_busy and task.run is not None and is_held(task.run.folder):
             self._due[task.name], task.since_s = task, None
             self._leave(task)
             return
