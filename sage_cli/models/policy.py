@@ -349,16 +349,22 @@ class Policy:
         dtype: str = "auto",
         trainable: bool = False,
         kernels: Mapping[str, Any] | None = None,
+        verify_later: bool = False,
     ) -> Any:
         """Its weights, with the adapter where it has one; `kernels` are `kernel_arguments`.
 
-        Raises StoreError as `require_own` does.
+        Raises StoreError as `require_own` and, unless `verify_later`, `verify_weights` do.
         """
         self.require_own()
         from sage_cli.models.loading import load_model
 
         return load_model(
-            self.path, dtype=dtype, trainable=trainable, kernels=kernels, **self.loading
+            self.path,
+            dtype=dtype,
+            trainable=trainable,
+            kernels=kernels,
+            verify_later=verify_later,
+            **self.loading,
         )
 
 
@@ -500,7 +506,7 @@ def refuse_other_template(
 ) -> None:
     """Refuse to use a model under another prompt than it was trained with, unless `allowed`.
 
-    `use` is what is being done, as "this evaluation".
+    `use` is what is being done, such as "this evaluation".
     """
     trained = policy.template
     if trained in (None, template.hash) or allowed:

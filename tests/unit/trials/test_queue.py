@@ -260,6 +260,17 @@ def test_one_that_lost_the_race_for_a_lock_waits_and_is_no_failure(queue, ears, 
     assert not ears.failures
 
 
+def test_a_disk_that_fails_for_now_is_tried_again_and_then_given_up(queue, ears, tmp_path):
+    """It has the exit code of a run that is held elsewhere, but there is nobody to wait for."""
+    for name, run in (("trained", Run(tmp_path / "run")), ("measured", None)):
+        task = shell_task(tmp_path, name, f"exit {EXIT_BUSY}")
+        task.run = run
+        queue.add(task)
+    finish(queue)
+    for name in ("trained", "measured"):
+        assert [end for of, end in ears.ends if of == name] == ["again", "lost"]
+
+
 def test_no_more_than_there_are_places_and_no_less(queue, tmp_path):
     for name in "abcd":
         queue.add(shell_task(tmp_path, name, f"sleep 0.2; touch {name}"))
