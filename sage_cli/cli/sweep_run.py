@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from sage_cli.cli.training_run import RlTraining, with_model_of
 from sage_cli.config.load import changed
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, TrainingError
@@ -23,6 +22,7 @@ from sage_cli.store.locks import driver
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.store.run import Runs
 from sage_cli.training.checks import RlChecks
+from sage_cli.training.run import RlTraining, with_model_of
 from sage_cli.trials.executors.executor import Executor, build_executor, local_places
 from sage_cli.trials.queue import all_failed
 from sage_cli.trials.search.planned_sweep import Sweep, prepared

@@ -49,9 +49,11 @@ from sage_cli.training.base_trainer import (
 from sage_cli.training.checkpoints import prepare_resume, step_of
 from sage_cli.training.launch import join_processes, world_size
 from sage_cli.training.preflight import Format, Preflight
+from sage_cli.training.prompt_order import rows_seen, training_order
 from sage_cli.training.reference import ReferenceCompletions
 from sage_cli.training.rewards import paid_rewards
 from sage_cli.training.rollouts import (
+    SampleRollouts,
     as_launched,
     context_length,
     engine_as_asked,
@@ -62,15 +64,9 @@ from sage_cli.training.rollouts import (
 )
 from sage_cli.training.step_record import Noted, StepWriter
 from sage_cli.training.trainer import SageTrainer
-from sage_cli.training.training import (
-    OnStep,
-    SampleRollouts,
-    Training,
-    Validator,
-    Watch,
-    rows_seen,
-    training_order,
-)
+from sage_cli.training.training import Training
+from sage_cli.training.validation import Validator
+from sage_cli.training.watch import OnStep, Watch
 
 
 @dataclass(frozen=True)

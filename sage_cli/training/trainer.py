@@ -56,7 +56,7 @@ from sage_cli.training.reference import (
     forward_kl_loss,
 )
 from sage_cli.training.rewards import Paid, raise_failures
-from sage_cli.training.rollouts import ask_for_each_row, merge_beside
+from sage_cli.training.rollouts import Ids, SampleRollouts, ask_for_each_row, merge_beside
 from sage_cli.training.step_record import (
     COMPLETION_TEXTS,
     Noted,
@@ -71,7 +71,7 @@ from sage_cli.training.step_record import (
     token_statistics,
     unfinished,
 )
-from sage_cli.training.training import Ids, SampleRollouts, Validator
+from sage_cli.training.validation import Validator
 
 _ADVANTAGE, _REWARD = "advantage.json", "reward.json"
 """A checkpoint's files of what an advantage and a reward keep from batch to batch."""

@@ -92,7 +92,7 @@ class Replicate:
         pool = None
         if config.data.rl.solved_by is not None:
             # reads stored counts, whose libraries no other plan loads
-            from sage_cli.training.training import pool_identity
+            from sage_cli.training.pass_rates import pool_identity
 
             pool = pool_identity(config, runs.root)
         run = rl_run(config, self.initial, runs, config.rl.processes, pool)

@@ -33,7 +33,7 @@ from sage_cli.training.guided_retries import (
     tokenized,
     train_preferences,
 )
-from sage_cli.training.training import Validator
+from sage_cli.training.validation import Validator
 
 PAIRS = [Pair(f"{a}*{b}=?", f"{a * b}", f"{a}+{b}={a + b}") for a in (3, 40) for b in (5, 61, 700)]
 BETA = 0.5

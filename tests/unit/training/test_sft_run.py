@@ -8,8 +8,6 @@ import threading
 import pytest
 from random_model import save_scratch
 
-from sage_cli.cli import training_run
-from sage_cli.cli.training_run import InitialPolicy, SftTraining
 from sage_cli.config.load import load
 from sage_cli.errors import BusyError, ConfigurationError, StoreError
 from sage_cli.models.planned import sft_run
@@ -17,6 +15,7 @@ from sage_cli.progress import Silent
 from sage_cli.store.locks import writer
 from sage_cli.store.run import Runs
 from sage_cli.training import base_trainer, sft
+from sage_cli.training.run import InitialPolicy, SftTraining
 
 SMALL = ["model.hidden=16", "model.layers=1", "model.heads=2", "model.feed_forward=32"]
 
@@ -69,7 +68,7 @@ def test_a_run_that_began_with_another_prompt_is_not_resumed(tmp_path):
 
 def test_the_length_that_counts_is_the_questions_or_the_conversations(folder, rows):
     def kept(*sets):
-        _, _, examples = training_run.sft_inputs(config(folder, rows, *sets))
+        _, _, examples = sft.sft_inputs(config(folder, rows, *sets))
         return [re.findall("<SOLUTION>(.*)</SOLUTION>", one.completion)[0] for one in examples]
 
     # half of 300 tokens, a character (or tag) counting as one: questions have 5, the first
@@ -86,13 +85,10 @@ def test_the_length_that_counts_is_the_questions_or_the_conversations(folder, ro
 
 
 @pytest.mark.parametrize(("setting", "loss"), [(None, "completion"), ("text", "text")])
-def test_what_the_loss_covers_is_a_setting(folder, rows, monkeypatch, setting, loss):
-    seen = []
-    monkeypatch.setattr(sft, "train_sft", lambda *arguments: seen.extend(arguments[3]))
-    monkeypatch.setattr(training_run, "note_weights", lambda run: None)
-    sets = ["sft.optimizer=adamw", *([f"sft.loss={setting}"] if setting else [])]
-    SftTraining.of(config(folder, rows, *sets)).carry_out(Silent())
-    assert [example.loss for example in seen] == [loss, loss]
+def test_what_the_loss_covers_is_a_setting(folder, rows, setting, loss):
+    sets = [f"sft.loss={setting}"] if setting else []
+    _, _, examples = sft.sft_inputs(config(folder, rows, *sets))
+    assert [example.loss for example in examples] == [loss, loss]
 
 
 def test_what_cannot_be_trained_is_refused_before_anything_is_written(
@@ -101,7 +97,6 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_written(
     with pytest.raises(ConfigurationError, match=r"sft\.enabled is false"):
         SftTraining.of(config(folder, rows, "sft.enabled=false"))
     monkeypatch.setattr(base_trainer, "find_spec", lambda _: None)
-    monkeypatch.setattr(training_run, "sft_inputs", lambda *_: pytest.fail("the training began"))
     eight_bit = SftTraining.of(config(folder, rows, "sft.optimizer=adamw_8bit"))
     with pytest.raises(ConfigurationError, match="needs the package bitsandbytes"):
         eight_bit.carry_out(Silent())

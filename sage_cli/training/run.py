@@ -1,7 +1,4 @@
-"""The trainings that `sage sft` and `sage rl` carry out, from a configuration to a finished run.
-
-A training is found finished or refused, trained and evaluated, and put in its place.
-"""
+"""The training runs of `sage sft` and `sage rl`, from a configuration to a finished run."""
 
 from __future__ import annotations
 
@@ -48,9 +45,6 @@ from sage_cli.models.planned import (
     sft_run,
 )
 from sage_cli.models.policy import Policy, named_policy, named_run
-from sage_cli.problems.demonstrations import load_demonstrations
-from sage_cli.problems.problem import Demonstration
-from sage_cli.problems.source_errors import reading
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress, Silent
 from sage_cli.sampling.sampler import chosen_backend, planned_obstacles
@@ -73,18 +67,13 @@ from sage_cli.training.launch import (
     train_together,
     world_size,
 )
+from sage_cli.training.pass_rates import pool_facts, pool_identity
 from sage_cli.training.rollouts import reference_facts, require_rollouts, sample_reference
-from sage_cli.training.training import (
-    Training,
-    Watch,
-    pool_facts,
-    pool_identity,
-    watched,
-)
+from sage_cli.training.training import Training
+from sage_cli.training.watch import Watch, watched
 
 if TYPE_CHECKING:
     from sage_cli.evaluation.evaluate import Evaluation
-    from sage_cli.training.sft import Example
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,7 +238,7 @@ class SftTraining(TrainingRun):
         progress.say(f"[bold]{self.planned.id}[/]: loading libraries and demonstrations")
         from sage_cli.training.base_trainer import require_optimizer
         from sage_cli.training.checkpoints import refuse_foreign
-        from sage_cli.training.sft import train_sft
+        from sage_cli.training.sft import sft_inputs, train_sft
 
         require_optimizer(config.sft.optimizer, "sft.optimizer")
         if resumed is not None:
@@ -271,42 +260,6 @@ class SftTraining(TrainingRun):
                 model = None  # an evaluation needs its memory
 
         return train
-
-
-def sft_inputs(config: SageConfig) -> tuple[Any, PromptTemplate, list[Example]]:
-    """The tokenizer, the prompt template and the texts that SFT trains on, without weights."""
-    from sage_cli.models.tokenizer import build_tokenizer
-    from sage_cli.training.sft import Example
-
-    section = config.model
-    if isinstance(section, ScratchModel):
-        with reading(config, "data.sft"):
-            demonstrations = load_demonstrations(config.data, config.sft)
-        texts = (shown.text for shown in demonstrations)
-        tokenizer = build_tokenizer(section, config.prompt.tags, texts)
-        template = PromptTemplate.from_section(config.prompt, tokenizer)
-    else:
-        tokenizer = Policy(section.path, section=section).tokenizer
-        template = PromptTemplate.from_section(config.prompt, tokenizer)
-
-        def length(shown: Demonstration) -> int:  # what `data.sft.max_prompt_share` goes by
-            whole = config.data.sft.measured == "conversation"
-            text = "".join(_texts(template, shown)) + template.eos if whole else shown.question
-            return len(tokenizer(text, add_special_tokens=False)["input_ids"])
-
-        with reading(config, "data.sft"):
-            demonstrations = load_demonstrations(config.data, config.sft, length)
-    loss = config.sft.loss
-    examples = [
-        Example(*_texts(template, demonstration), loss or demonstration.loss)
-        for demonstration in demonstrations
-    ]
-    return tokenizer, template, examples
-
-
-def _texts(template: PromptTemplate, shown: Demonstration) -> tuple[str, str]:
-    """The prompt, and the completion without end-of-sequence."""
-    return template.render(shown.question), template.complete(shown.working, shown.answer)
 
 
 def _start(config: SageConfig, tokenizer: Any) -> Any:

@@ -4,7 +4,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from sage_cli.cli.training_run import InitialPolicy, RlTraining, SftTraining
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, StoreError, TrainingError
 from sage_cli.models.folders import TokenizerFacts
@@ -13,8 +12,9 @@ from sage_cli.models.policy import Policy
 from sage_cli.progress import Silent
 from sage_cli.store.locks import writer
 from sage_cli.store.run import Runs
+from sage_cli.training.run import InitialPolicy, RlTraining, SftTraining
 
-RL = "sage_cli.cli.training_run"
+RL = "sage_cli.training.run"
 
 
 def config(tmp_path, *sets):

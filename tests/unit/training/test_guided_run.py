@@ -5,7 +5,6 @@ import json
 import pytest
 from toy_policy import base, tokenizer, weights
 
-from sage_cli.cli.training_run import RlTraining
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.evaluation import samples as drawing
@@ -13,6 +12,7 @@ from sage_cli.models.planned import plan_of
 from sage_cli.progress import Silent
 from sage_cli.store.sample_parts import Completion
 from sage_cli.training import base_trainer
+from sage_cli.training.run import RlTraining
 
 __all__ = ["base", "tokenizer"]
 pytestmark = pytest.mark.slow
