@@ -178,14 +178,17 @@ def compare(
             break
     with progress.doing(f"reading {config.evaluation.benchmark}"):
         benchmarks = evaluation.benchmarks
-        judges = [] if second is None else text_judges(second, evaluation)
+        judges = [] if second is None else text_judges(second, evaluation.benchmarks, config)
         clusters = _clusters([benchmark.problems for benchmark in benchmarks], cluster)
     stored = missing(controls, benchmarks, config, runs.root)
     if any(row.graded < row.needed for row in stored):  # nothing is sampled that nobody named
         controls = []
     policies |= {policy.word: policy for policy in controls}
     evaluated = evaluation.measure(list(policies.values()), progress)
-    measured = {**evaluated.measured, **judged_again(evaluated, judges, progress)}
+    measured = {
+        **evaluated.measured,
+        **judged_again(evaluated.measured, evaluated.samples, judges, progress),
+    }
     titles = {b.name: f"{b.name}, right by {judge.label}" for b, judge in judges}
     counts = {
         name: {

@@ -155,7 +155,7 @@ def checks(config: SageConfig, init: str | None = None) -> Iterator[tuple[str, C
 def _packages(config: SageConfig) -> str:
     """Return where tasks run. Raises ConfigurationError for a package that is missing."""
     from sage_cli.store.mirrors import require_mirrors
-    from sage_cli.trials.executors.executor import require_executor
+    from sage_cli.trials.executors.build import require_executor
 
     require_mirrors(config.tracking)
     require_executor(config.executor)
@@ -321,7 +321,7 @@ def _rollouts(start: InitialPolicy) -> str:
 
 
 def _sampling(start: InitialPolicy) -> str:
-    from sage_cli.sampling.sampler import chosen_backend
+    from sage_cli.sampling.backends import chosen_backend
 
     config = start.config
     backend = chosen_backend(config.sampling)

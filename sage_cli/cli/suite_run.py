@@ -18,7 +18,8 @@ from sage_cli.settings.sampling import capped_ks
 from sage_cli.store.locks import writer
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.training.checks import RlChecks, check_demonstrations
-from sage_cli.trials.executors.executor import Resources, build_executor
+from sage_cli.trials.executors.build import build_executor
+from sage_cli.trials.executors.executor import Resources
 from sage_cli.trials.queue import all_failed, run_tasks, write_failures
 from sage_cli.trials.search.planned_sweep import (
     SweepFolder,

@@ -23,7 +23,8 @@ from sage_cli.store.mirrors import require_mirrors
 from sage_cli.store.run import Runs
 from sage_cli.training.checks import RlChecks
 from sage_cli.training.run import RlTraining, with_model_of
-from sage_cli.trials.executors.executor import Executor, build_executor, local_places
+from sage_cli.trials.executors.build import build_executor, local_places
+from sage_cli.trials.executors.executor import Executor
 from sage_cli.trials.queue import all_failed
 from sage_cli.trials.search.planned_sweep import Sweep, prepared
 from sage_cli.trials.search.space import State, StudyTrial

@@ -30,7 +30,8 @@ from sage_cli.models.verification import verify_weights
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
-from sage_cli.sampling.sampler import SamplingParameters, Stopping, eos_ids
+from sage_cli.sampling.sampler import SamplingParameters
+from sage_cli.sampling.stopping import Stopping, eos_ids
 from sage_cli.settings.inputs import PretrainedModel
 from sage_cli.settings.sampling import RolloutSection, VllmRolloutSection
 from sage_cli.settings.training import GRADE

@@ -31,6 +31,7 @@ from sage_cli.models.folders import (
     text_part,
 )
 from sage_cli.models.memory import rl_memory, sft_memory
+from sage_cli.models.obstacles import planned_obstacles
 from sage_cli.models.planned import (
     Described,
     Stage,
@@ -47,7 +48,7 @@ from sage_cli.models.planned import (
 from sage_cli.models.policy import Policy, named_policy, named_run
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress, Silent
-from sage_cli.sampling.sampler import chosen_backend, planned_obstacles
+from sage_cli.sampling.backends import chosen_backend
 from sage_cli.settings.inputs import ScratchModel, kernel_arguments, trained_dtype
 from sage_cli.settings.presets import DEFAULT_PRESET
 from sage_cli.store.locks import wait_for_writer

@@ -22,7 +22,7 @@ from sage_cli.problems.source_errors import reading
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.settings.inputs import ComputeDtype, ScratchModel
 from sage_cli.settings.training import SftSection
-from sage_cli.store.files import MetricsFile
+from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.store.run import Run
 from sage_cli.training.base_trainer import (
     MemoryNeed,

@@ -34,7 +34,7 @@ from sage_cli.methods.hooks import Generated, Hooks, Rollouts, Row
 from sage_cli.methods.method import OnlineMethod
 from sage_cli.methods.rollout_batch import RolloutBatch, learned_tokens, whole_texts
 from sage_cli.models.loading import causal_of
-from sage_cli.sampling.sampler import Stopping
+from sage_cli.sampling.stopping import Stopping
 from sage_cli.settings.own_code import load_plugin
 from sage_cli.settings.training import AnchorSection
 from sage_cli.store.files import read_object, write_json

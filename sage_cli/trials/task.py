@@ -28,11 +28,12 @@ from sage_cli.problems.registry import find, is_file_name
 from sage_cli.settings.inputs import DataSection
 from sage_cli.store.files import TornError, identity_of, name_once, read_object, write_object
 from sage_cli.store.run import Run, Runs
-from sage_cli.trials.executors.executor import Command, Resources, local_places, task_resources
+from sage_cli.trials.executors.build import local_places, task_resources
+from sage_cli.trials.executors.executor import Command, Resources
 
 if TYPE_CHECKING:
     from sage_cli.evaluation.benchmarks import Benchmark
-    from sage_cli.reports.document import SeedCounts
+    from sage_cli.metrics.counts import SeedCounts
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from offline_wandb import read_offline
 from sage_cli.config.load import changed, load
 from sage_cli.evaluation.evaluate import Evaluation, record_evaluations
 from sage_cli.metrics import Counts
+from sage_cli.metrics.counts import SeedCounts
 from sage_cli.models.policy import Policy
 from sage_cli.progress import Silent
-from sage_cli.reports.document import SeedCounts
 from sage_cli.store.locks import writer
 from sage_cli.store.run import Runs, evaluation_figures
 

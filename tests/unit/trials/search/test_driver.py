@@ -12,9 +12,10 @@ from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
 from sage_cli.metrics import Counts
 from sage_cli.progress import Silent
-from sage_cli.store.files import MetricsFile
+from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.store.run import Run
-from sage_cli.trials.executors.executor import Command, LocalExecutor, Resources
+from sage_cli.trials.executors.executor import Command, Resources
+from sage_cli.trials.executors.local import LocalExecutor
 from sage_cli.trials.queue import Failure, Kind, TaskQueue
 from sage_cli.trials.search.driver import _MEMORY_SETTINGS, Driver, changes_memory, is_own
 from sage_cli.trials.search.planned_sweep import SweepFolder
