@@ -50,7 +50,7 @@ from sage_cli.trials.suites.declaration import (
     Verdict,
     shown_label,
 )
-from sage_cli.trials.suites.trials import Part
+from sage_cli.trials.suites.plan import Part
 from sage_cli.trials.task import BenchmarkCache, Measurements, Replicate, Trial, stored_results
 
 Pair = tuple[str, str]

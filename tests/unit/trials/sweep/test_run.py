@@ -8,14 +8,15 @@ import pytest
 from typer.testing import CliRunner
 
 from sage_cli.cli.app import app
-from sage_cli.cli.sweep_run import _section, run_sweep
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, DataError, Interrupted
 from sage_cli.problems.load import load_problems, load_training_problems
 from sage_cli.progress import Silent
 from sage_cli.trials.executors.executor import Command
-from sage_cli.trials.search.planned_sweep import prepared, shared_config
+from sage_cli.trials.sweep.plan import prepared, shared_config
+from sage_cli.trials.sweep.run import _section, run_sweep
 from sage_cli.trials.task import Task, TaskList
+from sage_cli.view.page_file import write_page
 
 
 @pytest.fixture
@@ -51,7 +52,7 @@ def test_validation_rows_lie_behind_those_that_are_trained_on(dapo):
     with pytest.raises(
         ConfigurationError, match="100 of the 100 problems of dapo-math-dev are also"
     ):
-        run_sweep(everything, Silent())
+        run_sweep(everything, Silent(), write_page)
     assert not (dapo / "runs").exists()
     path = dapo / "train/dapo_math_sample.jsonl"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:3050]))
@@ -104,7 +105,7 @@ def test_an_interrupted_sweep_takes_up_the_same_trials(tmp_path, monkeypatch):
     config = load(["tiny"], flags, sets=[*sets, "tracking.wandb=off"]).config
     for _ in range(2):
         with pytest.raises(Interrupted):
-            run_sweep(config, Impatient())
+            run_sweep(config, Impatient(), write_page)
         runs = root / "sweeps/mine/runs.jsonl"
         entered = [json.loads(line)["point"] for line in runs.read_text().splitlines()]
         assert entered == [{"guide.rho": 0.3}, {"guide.rho": 0.8}]

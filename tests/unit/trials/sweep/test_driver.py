@@ -17,10 +17,10 @@ from sage_cli.store.run import Run
 from sage_cli.trials.executors.executor import Command, Resources
 from sage_cli.trials.executors.local import LocalExecutor
 from sage_cli.trials.queue import Failure, Kind, TaskQueue
-from sage_cli.trials.search.driver import _MEMORY_SETTINGS, Driver, changes_memory, is_own
-from sage_cli.trials.search.planned_sweep import SweepFolder
-from sage_cli.trials.search.space import Space, Values
-from sage_cli.trials.search.study import Study
+from sage_cli.trials.sweep.driver import _MEMORY_SETTINGS, Driver, changes_memory, is_own
+from sage_cli.trials.sweep.folder import SweepFolder
+from sage_cli.trials.sweep.space import Space, Values
+from sage_cli.trials.sweep.study import Study
 from sage_cli.trials.task import Replicate, Task
 
 

@@ -1,4 +1,4 @@
-"""Plan and run a suite: its trials' tasks, the sweeps of its parts, the tuning of its methods."""
+"""The sweeps of a suite: those that tune its arms, those that it reports."""
 
 from __future__ import annotations
 
@@ -10,47 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 from sage_cli.config.load import changed
 from sage_cli.errors import ConfigurationError
-from sage_cli.models.folders import pinned_revision
 from sage_cli.problems.load import benchmark_names
-from sage_cli.progress import Progress
-from sage_cli.settings.inputs import PretrainedModel
-from sage_cli.settings.sampling import capped_ks
-from sage_cli.store.locks import writer
-from sage_cli.store.mirrors import require_mirrors
-from sage_cli.training.checks import RlChecks, check_demonstrations
-from sage_cli.trials.executors.build import build_executor
 from sage_cli.trials.executors.executor import Resources
-from sage_cli.trials.queue import all_failed, run_tasks, write_failures
-from sage_cli.trials.search.planned_sweep import (
-    SweepFolder,
-    prepared,
-    shared_config,
-    sweep_folder,
-    sweep_name,
-    trial_count,
-)
-from sage_cli.trials.search.read_space import guide_of, read_space
-from sage_cli.trials.search.space import Space
 from sage_cli.trials.suites.declaration import Suite
-from sage_cli.trials.suites.trials import Overrides, Part, PlannedSuite, planned
-from sage_cli.trials.task import DONE, RL, TO_DO, Task, TaskStates, Trial, cost, cost_left, cost_of
+from sage_cli.trials.suites.plan import Overrides, Part, PlannedSuite, planned
+from sage_cli.trials.sweep.folder import SweepFolder, sweep_folder
+from sage_cli.trials.sweep.plan import prepared, shared_config, sweep_name, trial_count
+from sage_cli.trials.sweep.read_space import guide_of, read_space
+from sage_cli.trials.sweep.space import Space
+from sage_cli.trials.task import DONE, RL, TO_DO, Task, Trial
 
 if TYPE_CHECKING:
-    from sage_cli.reports.sweep_report import SweepTrial
-    from sage_cli.trials.suites.report import SuiteReport
+    from sage_cli.trials.sweep.report import SweepTrial
 
 
 FRESH = 1000
 """The seeds of the trials lie so far above those of the trainings that confirm the choice."""
-_CHECKED: dict[str, Any] = {
-    "data": True,
-    "sft": True,
-    "rl": {"rewards"},
-    "grading": True,
-    "guide": True,
-}
-"""The settings of a training run that decide whether its rows and functions can be used."""
-UNCHOSEN = "trainings that need a tuning are shown at present settings; they take its best point"
 
 
 @dataclass(eq=False, kw_only=True)
@@ -191,10 +166,6 @@ def _search(suite: Suite, trial: Trial, typed_sets: Sequence[str]) -> Search:
     return search
 
 
-RETRIES = 1
-FAILURES = "failures.json"
-
-
 @dataclass(eq=False, kw_only=True)
 class SweepTask(Task):
     """A suite's sweep, which has an executor and tasks of its own; `folder` holds its memory."""
@@ -209,76 +180,6 @@ class SweepTask(Task):
         states = [task.state for task in prepared(self.config).known_tasks()]
         done = states.count(DONE)
         return DONE if done == len(states) else f"{done}/{len(states)} runs done"
-
-
-def run_suite(name: str, overrides: Overrides, progress: Progress) -> SuiteReport:
-    """Carry out every task that is not done, and report.
-
-    A task that fails does not affect the others. Raises TrainingError if all tasks failed.
-    """
-    # reports load what a plan has no use for, and sweeps Optuna
-    from sage_cli.cli.suite_report import report_of, require_analyses
-    from sage_cli.cli.sweep_run import run_sweep
-
-    with progress.doing(f"planning {name}"):
-        plan, searches = planned_tuned(name, overrides)
-    require_analyses(plan)
-    for search in searches:
-        if not search.tried:
-            progress.say(search.title)
-            run_sweep(search.config, progress)
-    if searches:
-        plan, searches = planned_tuned(name, overrides, required=True)
-    carry_out(plan, progress)
-    for task in sweeps_of(plan):
-        run_sweep(task.config, progress)
-    return report_of(plan, progress, searches)
-
-
-def carry_out(plan: PlannedSuite, progress: Progress) -> None:
-    """Carry out the tasks of a plan that are not done, and write why some failed.
-
-    Raises TrainingError if nothing is measured or trained in the end.
-    """
-    config, folder = plan.config, plan.folder / "tasks"
-    require_mirrors(config.tracking)
-    executor = build_executor(config.executor, folder=folder, processes=config.rl.processes)
-    with writer(plan.folder):
-        states = TaskStates(plan.folder, plan.tasks)
-        failures = run_tasks(plan.tasks, executor, folder, RETRIES, progress, ended=states.note)
-        write_failures(plan.folder / FAILURES, failures)
-    if failures and not any(task.state == DONE for task in plan.tasks if task.needs):
-        raise all_failed(map(str, failures.values()), folder)
-
-
-def plan_suite(name: str, overrides: Overrides) -> dict[str, Any]:
-    """Return the tasks of `run_suite` with their states and costs; all rows of data are read.
-
-    `tasks` stand in the order in which they can be done, each with the suites that want it. The
-    cost of a sweep's trials is shown by `sage sweep --dry-run`.
-    """
-    plan, searches = planned_tuned(name, overrides)
-    configs = (replicate.config for part in plan.parts for replicate in part.replicates)
-    for config in {c.model_dump_json(include=_CHECKED): c for c in configs}.values():
-        RlChecks(config).check(offline=True)
-        if config.sft.enabled:
-            check_demonstrations(config)
-    tasks = [{**_shown(task), "cost": cost_of(task)} for task in plan.tasks]
-    states = [task["state"] for task in tasks]
-    left = [task for task, state in zip(plan.tasks, states, strict=True) if state != DONE]
-    sweeps = sweeps_of(plan)
-    trials = [(sweep.state, trainings(sweep)) for sweep in (*searches, *sweeps)]
-    left += [trial for state, alike in trials if state != DONE for trial in alike]
-    return {
-        "suite": plan.suite.name,
-        "title": plan.suite.title,
-        "folder": str(plan.folder),
-        "tasks": [*map(_shown, searches), *tasks, *map(_shown, sweeps)],
-        "cost": cost([*plan.tasks, *(trial for _, alike in trials for trial in alike)]),
-        "left": cost_left(left),
-        "chosen": [sentence for part in plan.parts for sentence in part.suite.chosen],
-        "notes": _notes(plan) + ([UNCHOSEN] if any(not s.tried for s in searches) else []),
-    }
 
 
 def sweeps_of(plan: PlannedSuite) -> list[SweepTask]:
@@ -304,41 +205,3 @@ def _sweep_task(part: Part, space: str, plan: PlannedSuite) -> SweepTask:
             *(word for setting in overrides.sets for word in ("--set", setting)),
         ),
     )  # fmt: skip
-
-
-def _shown(task: Task) -> dict[str, Any]:
-    return {**task.as_json(), "suites": task.wanted_by}
-
-
-def _notes(plan: PlannedSuite) -> list[str]:
-    notes = ["measurements that share samples are counted as if each sampled its own"]
-    models: dict[str, str | None] = {}
-    for part in plan.parts:
-        notes += [
-            f"{part.suite.name}: {label} is {same_as} under these settings, and is run once"
-            for label, same_as in part.same.items()
-        ]
-        for replicate in part.replicates:
-            model = replicate.config.model
-            if isinstance(model, PretrainedModel):
-                models[model.path] = pinned_revision(model.path, model.revision)
-        if not part.suite.measured or not part.trials:
-            continue
-        samples = part.trials[0].config.evaluation.samples
-        if capped_ks(part.suite.k, samples) != part.suite.k:
-            notes.append(
-                f"{part.suite.name}: k ends at {samples}, not as in the suite's {part.suite.k}: "
-                f"evaluation.samples is {samples}"
-            )
-    unknown = [path for path, commit in models.items() if not commit and not Path(path).is_dir()]
-    if unknown:
-        notes.append(
-            f"the Hub wasn't asked for {', '.join(unknown)}, which its cache lacks: runs that grow "
-            "from there will have other ids than these"
-        )
-    return notes + [
-        f"{part.suite.name}: {label}'s baseline is {method.control}"
-        for part in plan.parts
-        for label, method in part.suite.methods.items()
-        if method.control
-    ]

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from sage_cli.config.load import changed, load
 from sage_cli.errors import ConfigurationError
-from sage_cli.trials.search.read_space import WrittenSpace, guide_of, parse_line, read_space
-from sage_cli.trials.search.space import Range, Values, point_key
+from sage_cli.trials.sweep.read_space import WrittenSpace, guide_of, parse_line, read_space
+from sage_cli.trials.sweep.space import Range, Values, point_key
 
 
 def config(**flags):

@@ -1,34 +1,24 @@
-"""Run a sweep, plan it, and read a stored one."""
+"""A sweep that runs: its executor, its driver, and its report."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
-from sage_cli.config.load import changed
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, TrainingError
-from sage_cli.evaluation.benchmarks import refuse_trained
-from sage_cli.models.folders import is_adapter
-from sage_cli.models.planned import Described, evaluation_facts, memory_of, rl_facts
-from sage_cli.models.policy import named_policy
-from sage_cli.problems.load import benchmark_names, is_here
 from sage_cli.progress import Progress
 from sage_cli.settings.runs import ExecutorSection
 from sage_cli.store.locks import driver
 from sage_cli.store.mirrors import require_mirrors
-from sage_cli.store.run import Runs
-from sage_cli.training.checks import RlChecks
-from sage_cli.training.run import RlTraining, with_model_of
 from sage_cli.trials.executors.build import build_executor, local_places
 from sage_cli.trials.executors.executor import Executor
 from sage_cli.trials.queue import all_failed
-from sage_cli.trials.search.planned_sweep import Sweep, prepared
-from sage_cli.trials.search.space import State, StudyTrial
-from sage_cli.trials.task import Replicate, cost_left, left_and_states
+from sage_cli.trials.sweep.plan import Sweep, check_sweep, prepared
+from sage_cli.trials.sweep.space import State, StudyTrial
 
 if TYPE_CHECKING:
     from sage_cli.reports.document import Report
@@ -38,15 +28,23 @@ LEARNING_WORKERS = 4
 """Trainings at once on a cluster if the sampler learns and executor.workers is not set."""
 
 
-def run_sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -> Report:
+WritePage = Callable[[Path, Path, str, str], object]
+"""Writes a page for a browser: (folder of runs, page, `sweep` or `suite`, name).
+
+Commands give it, since what makes pages is a layer above this one."""
+
+
+def run_sweep(
+    config: SageConfig, progress: Progress, write_page: WritePage, *, detach: bool = False
+) -> Report:
     """Run what the sweep still lacks; failures are stored with their class and tried again.
 
     With `detach` the tasks are left to an executor that outlives this process, and stored results
     are reported. Raises TrainingError if no trial has a result.
     """
     # a plan draws and counts nothing
-    from sage_cli.trials.search.driver import Driver, lost, outcome
-    from sage_cli.view.page_file import write_page
+    from sage_cli.trials.sweep.driver import Driver
+    from sage_cli.trials.sweep.outcome import lost, outcome
 
     require_mirrors(config.tracking)
     search = prepared(config)
@@ -68,36 +66,6 @@ def run_sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -
     return report
 
 
-def started_from(init: str, config: SageConfig) -> SageConfig:
-    """Return `config` with the model called `init` as every trial's initial policy, without SFT.
-
-    Raises ConfigurationError for an adapter, which the configuration of a trial can't name.
-    """
-    runs = Runs(config.run.root)
-    policy = named_policy(init, runs, config.model)
-    policy.require_weights()
-    if is_adapter(Path(policy.path)):
-        raise ConfigurationError(
-            f"--init {init} is a LoRA adapter, and the trials of a sweep start from whole models",
-            f"write it as one with `sage export {init} FOLDER`, and give --init FOLDER",
-        )
-    started = with_model_of(policy.path, config)
-    return changed(started, {"model.path": policy.path, "sft.enabled": False})
-
-
-def check_sweep(search: Sweep, *, offline: bool = False) -> str:
-    """Raise what refuses a sweep, or every trial of it, before a model is loaded.
-
-    Returns a note on rows that only the Hub has, which `offline` leaves unread.
-    """
-    checks, data = RlChecks(search.shared), search.config.data
-    note = checks.check(offline=offline)
-    names = benchmark_names(search.config.sweep.benchmark)
-    if not offline or (checks.is_here and all(is_here(name, data) for name in names)):
-        refuse_trained(search.benchmarks, data, "sweep.benchmark")
-    return note
-
-
 def _require_results(search: Sweep, trials: Sequence[StudyTrial]) -> None:
     """Raise TrainingError if every trial failed, or as many were infeasible as may be."""
     infeasible = [trial for trial in trials if trial.state is State.INFEASIBLE]
@@ -117,40 +85,6 @@ def _require_results(search: Sweep, trials: Sequence[StudyTrial]) -> None:
     if trials and all(trial.state in (State.FAILED, State.INFEASIBLE) for trial in trials):
         reasons = (f"{trial.attrs.get('failure')}: {trial.attrs.get('reason')}" for trial in trials)
         raise all_failed(reasons, search.folder.tasks)
-
-
-def plan_sweep(config: SageConfig, gpu: int | None = None) -> list[Described]:
-    """The stages of a sweep: its initial policy, what its trials share, and every task.
-
-    `gpu` is the GB of a GPU, against which memory of the shared settings is laid.
-    """
-    search = prepared(config)
-    config, shared = search.shared, search.shared
-    shared_facts = rl_facts(config)
-    shared_facts["problems"] += check_sweep(search, offline=True)
-    tasks = search.known_tasks()
-    left, states = left_and_states(tasks)
-    done = len(tasks) - len(left)
-    runs = search.total * config.sweep.seeds
-    if not tasks:  # a sampler chooses the points: each costs what the shared settings do
-        left = [search.tasks.training(Replicate("trial", 0, shared))] * runs
-    facts: dict[str, Any] = {
-        "folder": str(search.folder.path),
-        "sampler": search.sampler,
-        "trials": search.total,
-        "runs": f"{runs}, {done} of them done",
-        "objectives": " and ".join(config.sweep.objective),
-        "left": cost_left(left).describe(),
-        **evaluation_facts(shared),
-        **states,
-    }
-    trial = RlTraining.of(shared, measure=gpu is not None)  # whose memory is asked for
-    return [
-        trial.start.describe(),
-        Described("RL, shared by all trials", shared_facts),
-        Described("sweep", facts),
-        *memory_of(trial.stages, gpu),
-    ]
 
 
 def _executor(search: Sweep, *, detach: bool) -> Executor:

@@ -9,12 +9,12 @@ from sage_cli.config.load import load
 from sage_cli.errors import StoreError
 from sage_cli.metrics import Counts
 from sage_cli.reports.document import Provenance
-from sage_cli.reports.sweep_report import from_data
 from sage_cli.store.files import json_text
 from sage_cli.store.run import Run
-from sage_cli.trials.search import driver
-from sage_cli.trials.search.driver import POINTS, learning_curve, lost, outcome
-from sage_cli.trials.search.planned_sweep import Sweep, prepared
+from sage_cli.trials.sweep import driver
+from sage_cli.trials.sweep.outcome import POINTS, learning_curve, lost, outcome
+from sage_cli.trials.sweep.plan import Sweep, prepared
+from sage_cli.trials.sweep.report import from_data
 
 TAUS = (0.1, 0.2, 0.3, 0.4)
 RIGHT = {0.1: 10, 0.2: 40, 0.3: 20, 0.4: 30}

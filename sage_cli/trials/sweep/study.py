@@ -43,7 +43,7 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from sage_cli.store.files import identity_of
-from sage_cli.trials.search.space import Point, Space, State, StudyTrial, Value, point_key
+from sage_cli.trials.sweep.space import Point, Space, State, StudyTrial, Value, point_key
 
 _WITH_ORDER = ("qmc", "tpe", "gp", "cmaes")
 """Samplers that go by how near values are to each other."""

@@ -29,6 +29,7 @@ from sage_cli.settings.section import Section
 if TYPE_CHECKING:  # a plan, which lists points, loads no Optuna
     from optuna.distributions import BaseDistribution
 
+
 SHORT = {"guide": "guide.name", "lr": "rl.learning_rate", "seed": "rl.seed"}
 """Settings by names that are no last part of them, or of more than one."""
 NEAREST = (("guide",), ("rl", "rollout", "anchor"))
@@ -346,3 +347,11 @@ class StudyTrial:
     state: State
     values: tuple[float, ...] | None = None
     attrs: Mapping[str, Any] = field(default_factory=dict)
+
+
+def describe(point: Mapping[str, object]) -> str:
+    """The point's values by short name: `tau 0.465, rho 0.775`."""
+    return ", ".join(
+        f"{key.rsplit('.', 1)[-1]} {f'{value:g}' if isinstance(value, float) else value}"
+        for key, value in point.items()
+    )

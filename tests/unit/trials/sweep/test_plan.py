@@ -4,8 +4,9 @@ import pytest
 
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
-from sage_cli.trials.search.planned_sweep import choose_sampler, prepared
-from sage_cli.trials.search.space import Range, Space, Values
+from sage_cli.trials.sweep.plan import prepared
+from sage_cli.trials.sweep.sampler_choice import choose_sampler
+from sage_cli.trials.sweep.space import Range, Space, Values
 
 PARAMETERS = {
     "tau": Range(key="guide.tau", range=(0, 1)),

@@ -3,14 +3,16 @@
 import pytest
 from sweep_cells import PASS_1, at, done, sweep_document
 
-from sage_cli.cli import suite_report as suite
-from sage_cli.cli.suite_report import report_suite
-from sage_cli.cli.suite_run import plan_suite, sweeps_of
 from sage_cli.errors import DataError
 from sage_cli.progress import Silent
 from sage_cli.reports.document import Document, Provenance
-from sage_cli.reports.sweep_report import Axis
-from sage_cli.trials.suites.trials import Overrides, planned
+from sage_cli.trials.suites import report as suite
+from sage_cli.trials.suites.dry_run import plan_suite
+from sage_cli.trials.suites.plan import Overrides, planned
+from sage_cli.trials.suites.report import report_suite
+from sage_cli.trials.suites.sweeps import sweeps_of
+from sage_cli.trials.sweep.report import Axis
+from sage_cli.view.page_file import write_page
 
 AXES = (Axis("tau", "guide.tau", (0.8, 1.2, 2.0)), Axis("rho", "guide.rho", (0.1, 0.3, 0.5)))
 PRINTED = "Published: table6, Qwen2.5-Math-7B-Base"
@@ -69,7 +71,7 @@ def test_the_page_of_table_6_shows_its_sweep_beside_the_printed_one(overrides):
         for j, rho in enumerate(AXES[1].values)
     ]
     sweep_document(AXES, (PASS_1,), trials, Provenance()).write(sweep_folder(overrides))
-    page = report_suite("table6", overrides, Silent())
+    page = report_suite("table6", overrides, Silent(), write_page)
     found = sections(page)
     assert len(found["sweep"]["trials"]) == 9
     assert found["published"]["rows"][4]["pass@1"] == 0.433  # the paper's choice
@@ -99,7 +101,7 @@ def test_analyses_are_told_what_method_and_training_a_run_is(tmp_path, monkeypat
         return Document("dynamics", "", {}), tmp_path
 
     monkeypatch.setattr(suite, "answer", answer)
-    report_suite(str(file), overrides, Silent())
+    report_suite(str(file), overrides, Silent(), write_page)
     # the second training isn't there; `again` leads to the same runs, and its label comes later
     assert set(heard["names"]) == {first.run.id}
     assert heard["labels"] == {
@@ -107,8 +109,8 @@ def test_analyses_are_told_what_method_and_training_a_run_is(tmp_path, monkeypat
     }  # fmt: skip
 
 
-def test_without_an_outcome_or_with_a_torn_one_the_page_says_so(overrides, told):
-    page = report_suite("table6", overrides, told)
+def test_without_an_outcome_or_with_a_torn_one_the_page_says_so(overrides, told, write_page):
+    page = report_suite("table6", overrides, told, write_page)
     assert told.done == [
         "planning table6", "counting what is stored of table6", "computing curves and differences",
         "drawing and writing the report", "writing the page",
@@ -118,5 +120,5 @@ def test_without_an_outcome_or_with_a_torn_one_the_page_says_so(overrides, told)
     folder = sweep_folder(overrides)
     folder.mkdir(parents=True)
     (folder / "sweep.json").write_text('{"trials": [')
-    (note,) = sections(report_suite("table6", overrides, Silent()))["sweep"]["notes"]
+    (note,) = sections(report_suite("table6", overrides, Silent(), write_page))["sweep"]["notes"]
     assert "sweep.json is corrupt or was edited" in note

@@ -21,7 +21,7 @@ from sage_cli.errors import ConfigurationError, in_short
 from sage_cli.guides import Guide
 from sage_cli.json_value import is_number, leaves
 from sage_cli.settings.presets import read_yaml, shipped
-from sage_cli.trials.search.space import (
+from sage_cli.trials.sweep.space import (
     Parameter,
     Point,
     Range,

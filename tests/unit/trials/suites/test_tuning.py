@@ -6,13 +6,14 @@ from dataclasses import replace
 import pytest
 from sweep_cells import done, keep_state, sweep_document
 
-from sage_cli.cli.suite_run import FRESH, plan_suite, planned_tuned
 from sage_cli.errors import ConfigurationError
 from sage_cli.reports.document import Provenance
-from sage_cli.reports.sweep_report import Axis
 from sage_cli.settings.runs import parse_objective
-from sage_cli.trials.search.planned_sweep import sweep_folder
-from sage_cli.trials.suites.trials import Overrides, planned
+from sage_cli.trials.suites.dry_run import plan_suite
+from sage_cli.trials.suites.plan import Overrides, planned
+from sage_cli.trials.suites.sweeps import FRESH, planned_tuned
+from sage_cli.trials.sweep.folder import sweep_folder
+from sage_cli.trials.sweep.report import Axis
 from sage_cli.trials.task import cost
 
 RATE = "rl.learning_rate"
@@ -170,16 +171,17 @@ def test_a_search_of_too_many_or_of_failed_trials_says_where_to_look(tuned):
 
 
 def test_what_was_tried_stands_in_the_report(tmp_path):
-    from sage_cli.cli.suite_report import report_suite
     from sage_cli.progress import Silent
+    from sage_cli.trials.suites.report import report_suite
+    from sage_cli.view.page_file import write_page
 
     suite, typed = write(tmp_path), overrides(tmp_path / "runs", "evaluation.samples=4")
     with pytest.raises(ConfigurationError, match="not tuned yet: branch, grpo"):
-        report_suite(suite, typed, Silent())
+        report_suite(suite, typed, Silent(), write_page)
     _, searches = planned_tuned(suite, typed)
     for search in searches:
         searched(search, 1e-3, 1e-4)
-    written = report_suite(suite, typed, Silent()).report.folder / "mine.json"
+    written = report_suite(suite, typed, Silent(), write_page).report.folder / "mine.json"
     section = json.loads(written.read_text())["chapters"][0]["sections"]["tuning"]
     assert section["budget"] == "2 trials x 2 steps x 256 completions"
     assert [(row["method"], row["settings"]) for row in section["trials"]] == [

@@ -6,7 +6,7 @@ import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.trials.search.space import Range, Space, Values, point_key
+from sage_cli.trials.sweep.space import Range, Space, Values, point_key
 
 GUIDE = Values(key="guide.name", values=("token", "branch"))
 TAU = Values(key="guide.tau", values=(0.2, 0.4), when={"guide.name": "branch"})

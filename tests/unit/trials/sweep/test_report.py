@@ -10,7 +10,7 @@ from sweep_cells import MEMORY, at
 
 from sage_cli.metrics.ranking import Ranking
 from sage_cli.reports.figures import outputs
-from sage_cli.reports.sweep_report import (
+from sage_cli.trials.sweep.report import (
     ALIKE,
     BEST,
     LOWEST,

@@ -246,6 +246,11 @@ class PlannedSuite:
         identity = identity_of("suite", {"tasks": tasks, "sweeps": sweeps})
         return self.config.run.root / "suites" / f"{self.suite.name}-{identity[:8]}"
 
+    @property
+    def failures(self) -> Path:
+        """The file that says why tasks failed."""
+        return self.folder / "failures.json"
+
 
 def planned(name: str, overrides: Overrides) -> PlannedSuite:
     """The suite called `name` under these overrides; nothing is loaded or written."""

@@ -1,0 +1,92 @@
+"""What a suite would do: its tasks with their states, their costs, what is worth knowing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sage_cli.models.folders import pinned_revision
+from sage_cli.settings.inputs import PretrainedModel
+from sage_cli.settings.sampling import capped_ks
+from sage_cli.training.checks import RlChecks, check_demonstrations
+from sage_cli.trials.suites.plan import Overrides, PlannedSuite
+from sage_cli.trials.suites.sweeps import planned_tuned, sweeps_of, trainings
+from sage_cli.trials.task import DONE, Task, cost, cost_left, cost_of
+
+_CHECKED: dict[str, Any] = {
+    "data": True,
+    "sft": True,
+    "rl": {"rewards"},
+    "grading": True,
+    "guide": True,
+}
+"""The settings of a training run that decide whether its rows and functions can be used."""
+UNCHOSEN = "trainings that need a tuning are shown at present settings; they take its best point"
+
+
+def plan_suite(name: str, overrides: Overrides) -> dict[str, Any]:
+    """Return the tasks of `run_suite` with their states and costs; all rows of data are read.
+
+    `tasks` stand in the order in which they can be done, each with the suites that want it. The
+    cost of a sweep's trials is shown by `sage sweep --dry-run`.
+    """
+    plan, searches = planned_tuned(name, overrides)
+    configs = (replicate.config for part in plan.parts for replicate in part.replicates)
+    for config in {c.model_dump_json(include=_CHECKED): c for c in configs}.values():
+        RlChecks(config).check(offline=True)
+        if config.sft.enabled:
+            check_demonstrations(config)
+    tasks = [{**_shown(task), "cost": cost_of(task)} for task in plan.tasks]
+    states = [task["state"] for task in tasks]
+    left = [task for task, state in zip(plan.tasks, states, strict=True) if state != DONE]
+    sweeps = sweeps_of(plan)
+    trials = [(sweep.state, trainings(sweep)) for sweep in (*searches, *sweeps)]
+    left += [trial for state, alike in trials if state != DONE for trial in alike]
+    return {
+        "suite": plan.suite.name,
+        "title": plan.suite.title,
+        "folder": str(plan.folder),
+        "tasks": [*map(_shown, searches), *tasks, *map(_shown, sweeps)],
+        "cost": cost([*plan.tasks, *(trial for _, alike in trials for trial in alike)]),
+        "left": cost_left(left),
+        "chosen": [sentence for part in plan.parts for sentence in part.suite.chosen],
+        "notes": _notes(plan) + ([UNCHOSEN] if any(not s.tried for s in searches) else []),
+    }
+
+
+def _shown(task: Task) -> dict[str, Any]:
+    return {**task.as_json(), "suites": task.wanted_by}
+
+
+def _notes(plan: PlannedSuite) -> list[str]:
+    notes = ["measurements that share samples are counted as if each sampled its own"]
+    models: dict[str, str | None] = {}
+    for part in plan.parts:
+        notes += [
+            f"{part.suite.name}: {label} is {same_as} under these settings, and is run once"
+            for label, same_as in part.same.items()
+        ]
+        for replicate in part.replicates:
+            model = replicate.config.model
+            if isinstance(model, PretrainedModel):
+                models[model.path] = pinned_revision(model.path, model.revision)
+        if not part.suite.measured or not part.trials:
+            continue
+        samples = part.trials[0].config.evaluation.samples
+        if capped_ks(part.suite.k, samples) != part.suite.k:
+            notes.append(
+                f"{part.suite.name}: k ends at {samples}, not as in the suite's {part.suite.k}: "
+                f"evaluation.samples is {samples}"
+            )
+    unknown = [path for path, commit in models.items() if not commit and not Path(path).is_dir()]
+    if unknown:
+        notes.append(
+            f"the Hub wasn't asked for {', '.join(unknown)}, which its cache lacks: runs that grow "
+            "from there will have other ids than these"
+        )
+    return notes + [
+        f"{part.suite.name}: {label}'s baseline is {method.control}"
+        for part in plan.parts
+        for label, method in part.suite.methods.items()
+        if method.control
+    ]
