@@ -2,6 +2,7 @@
 
 import pytest
 from sweep_cells import PASS_1, at, done, sweep_document
+from told import Told
 
 from sage_cli.errors import DataError
 from sage_cli.progress import Silent
@@ -109,7 +110,8 @@ def test_analyses_are_told_what_method_and_training_a_run_is(tmp_path, monkeypat
     }  # fmt: skip
 
 
-def test_without_an_outcome_or_with_a_torn_one_the_page_says_so(overrides, told, write_page):
+def test_without_an_outcome_or_with_a_torn_one_the_page_says_so(overrides):
+    told = Told()
     page = report_suite("table6", overrides, told, write_page)
     assert told.done == [
         "planning table6", "counting what is stored of table6", "computing curves and differences",
