@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from sage_cli.cli import compare
 from sage_cli.config.load import load
+from sage_cli.evaluation import compare
 from sage_cli.metrics import Side
 from sage_cli.reports import document as module
 from sage_cli.reports.document import Document, Figure, PolicyUsed, Provenance, report_folder

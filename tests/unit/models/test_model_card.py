@@ -6,8 +6,9 @@ import pytest
 import yaml
 from random_model import save_scratch
 
-from sage_cli.cli.export import export, model_card, push, require_hub_name
 from sage_cli.errors import ConfigurationError, StoreError
+from sage_cli.models.export import export, push, require_hub_name
+from sage_cli.models.model_card import model_card
 from sage_cli.progress import Silent
 from sage_cli.settings.inputs import ScratchModel
 from sage_cli.store.files import write_json
