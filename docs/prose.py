@@ -74,6 +74,7 @@ def pages() -> list[Path]:
 
 def faults(text: str) -> Iterator[tuple[str, str]]:
     """Yield what is wrong in a text without code, and the words around it."""
+    text = re.sub(r"(?<!\n)\n(?!\n)", " ", text)  # a sentence goes over lines
     for name, pattern in COMPILED.items():
         for found in pattern.finditer(text):
             around = text[max(0, found.start() - 30) : found.end() + 30]

@@ -47,6 +47,7 @@ def test_lines_of_a_sentence_are_joined_and_links_count_by_their_words():
     ("It changes by −.118 [−.157, −.078].", "a number without its 0"),
     ("The 95 % interval.", "a space before %"),
     ("A training takes a minute.", "'a training' for a run"),
+    ("This\nis no file.", "'is no' for 'is not a'"),  # over two lines
     ("There are 1 problems.", "a plural of one"),
     ("| k | p |\n|---|---|\n| 1 | .05 |", "a number without its 0"),  # tables are read
 ])  # fmt: skip
@@ -61,6 +62,7 @@ def test_a_fault_is_found_in_prose_and_in_tables(text, fault):
     "On the right of the table, it is right to ask.",
     "It rises by 0.037 in version 1.2.3 of file.py, see .gitignore.",
     "The 95% interval of a training run, one training step and a training set.",
+    "It follows a training\nstep.",
     "`x is no file, as .05 %`",
     "```\nthe right answers are .05 %\n```\nis fine.",
     "Then $q_1 = .5$ is a formula, and $$p_{i} = .5$$ too.",
