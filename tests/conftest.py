@@ -49,7 +49,7 @@ HEAVY = (
     "cli/test_compare.py", "cli/test_consent.py", "cli/test_damaged_files.py", "cli/test_doctor.py",
     "cli/test_export.py", "cli/test_logs.py", "cli/test_own_model.py",
     "cli/test_power.py", "cli/test_samples.py", "cli/test_samples_tokens.py",
-    "cli/test_startup.py", "trials/suites/test_report.py", "trials/sweep/test_run.py",
+    "cli/test_startup.py", "cli/test_training_run.py", "trials/suites/test_report.py", "trials/sweep/test_run.py",
     "evaluation/test_evaluate.py",
     "grading/mathematics/test_mathverify.py", "grading/test_grader_workers.py",
     "metrics/test_coverage.py", "problems/test_real_tokenizers.py", "reports/test_figures.py",

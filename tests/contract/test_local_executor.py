@@ -14,7 +14,7 @@ from sage_cli.trials.executors.local import LocalExecutor
 
 class TestLocal(LocalDeaths, ExecutorContract):
     source = """
-from sage_cli.trials.executors.executor import LocalExecutor
+from sage_cli.trials.executors.local import LocalExecutor
 executor = LocalExecutor(3, grace_s=1)
 """
 
