@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from sage_cli.analysis.answer import Analysing, answer
 from sage_cli.cli import options
 from sage_cli.cli.console import Live, console, emit, show_report
 
@@ -60,6 +59,7 @@ def command(
     if name is None:
         _list(json)
         return
+    from sage_cli.analysis.answer import Analysing, answer
     from sage_cli.settings.sampling import AnalysisOptions
 
     named, labels = options.labelled_names(names or [])
