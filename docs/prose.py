@@ -47,7 +47,18 @@ FAULTS = {
         r"\b[Aa] training(?! (run|step|seed|set|problem|script|log|record|loop|process|row|curve"
         r"|section|signal|file|command|machine|batch|data|reward|prompt|sample|example))\b"
     ),
-    "a plural of one": r"\b1 (problems|samples|completions|rows|runs|seeds|steps|tests)\b",
+    "a plural of one": (
+        r"(?<!or )(?<!, )\b1 (problems|samples|completions|rows|runs|seeds|steps|tests)\b"
+    ),
+    "a hyphen as minus": r"(?<![\w`.])-\d*\.\d",
+    "'a step' for 'per step'": (
+        r"\d (\w+ )?(completions?|rollouts?|samples?|tokens?|prompts?|problems?|seconds?|s|rows?) "
+        r"an? (step|prompt|problem|second|token|completion|command|batch|seed|run|call|policy)\b"
+    ),
+    "a private word": (
+        r"\b(is paid|are paid|paid for|goes by|carry out|carried out|told apart|commonest|anew"
+        r"|other than there|no accident)\b"
+    ),
 }
 """What is wrong -> a pattern of it."""
 COMPILED = {name: re.compile(pattern) for name, pattern in FAULTS.items()}
@@ -68,8 +79,10 @@ PENDING: frozenset[str] = frozenset()
 
 def pages() -> list[Path]:
     """Return the pages that are written by hand."""
-    found = [path for path in sorted(DOCS.rglob("*.md")) if "reference" not in path.parts]
-    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *found]
+    made = "<!-- Made by"
+    found = [path for path in sorted(DOCS.rglob("*.md")) if not path.read_text().startswith(made)]
+    others = ("README.md", "CONTRIBUTING.md", "AGENTS.md", "SECURITY.md", "examples/README.md")
+    return [*(ROOT / name for name in others), *found]
 
 
 def faults(text: str) -> Iterator[tuple[str, str]]:
