@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.markup import escape
 
 from sage_cli.cli.console import Live, console, emit
@@ -16,13 +17,25 @@ if TYPE_CHECKING:
     from sage_cli.trials.suites.plan import PlannedSuite
 
 
-def command(set_: Sets = None, dry_run: DryRun = False, json: Json = False) -> None:
-    """Train by SFT, then by DAPO without KL and with the branch guide, and compare pass@k."""
+FromScratch = Annotated[
+    bool,
+    typer.Option("--from-scratch", help="Train the initial policy, too, by SFT (two minutes)."),
+]
+
+
+def command(
+    from_scratch: FromScratch = False,
+    set_: Sets = None,
+    dry_run: DryRun = False,
+    json: Json = False,
+) -> None:
+    """Train by DAPO without KL and with the branch guide, and compare pass@k with the start."""
     from sage_cli.trials.suites.plan import Overrides, planned
     from sage_cli.trials.suites.run import run_suite
     from sage_cli.view.page_file import write_page
 
-    overrides = Overrides(("tiny",), tuple(set_ or ()))
+    sets = (*(set_ or ()), *(["sft.shipped=false"] if from_scratch else []))
+    overrides = Overrides(("tiny",), sets)
     if dry_run:
         show_plan("demo", overrides, json)
         return

@@ -26,7 +26,8 @@ def command(
 ) -> None:
     """Train the initial policy by supervised fine-tuning (SFT), or reuse its finished run."""
     from sage_cli.cli.console import Live
-    from sage_cli.models.planned import plan_of
+    from sage_cli.models.planned import plan_of, planned_base
+    from sage_cli.store.run import Runs
     from sage_cli.training.run import SftTraining
 
     refuse_gpu(gpu, dry_run)
@@ -38,4 +39,10 @@ def command(
         return
     with Live() as live:
         run = training.carry_out(live, fresh=fresh)
-    show_trained(f"initial policy: [bold]{run.folder}[/]", run, measured=measure, json=json)
+    # RL that names no initial policy takes the base that comes with sage where that is the same
+    shipped = planned_base(settings, Runs(settings.run.root)).run != run
+    more = f"  (`sage rl --init {run.id}` starts from it; `sage rl` takes sage's own)"
+    show_trained(
+        f"initial policy: [bold]{run.folder}[/]{more if shipped else ''}",
+        run, measured=measure, json=json,
+    )  # fmt: skip

@@ -29,7 +29,7 @@ from sage_cli.models.compatibility import (
     unchecked,
 )
 from sage_cli.models.policy import Policy, named_policy, refuse_equal_labels
-from sage_cli.problems.clusters import largest_cluster, problem_clusters
+from sage_cli.problems.clusters import AUTO, largest_cluster, problem_clusters
 from sage_cli.problems.problem import Problem
 from sage_cli.progress import Progress
 from sage_cli.reports.comparison_report import comparison_document, unchecked_notes, with_own
@@ -159,6 +159,8 @@ def compare_files(
     with progress.doing("reading files"):
         judge = FileJudge(config, progress, decides_alone=evaluation is None)
         typed = [name for name in names if is_file(name)]
+        if cluster not in (None, AUTO) and names[0] in typed:
+            reading = replace(reading or ReadOptions(), field=cluster)
         read = counted_files.read_counted_files(typed, scores, reading, judge)
         by_name = dict(zip(typed, read, strict=True))
         provenance = counted_files.provenance_of_files(read)

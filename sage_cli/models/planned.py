@@ -27,6 +27,7 @@ from sage_cli.models.folders import (
     require_whole_weights,
 )
 from sage_cli.models.policy import Policy, named_policy
+from sage_cli.models.shipped_base import shipped_run, source_of, why_not_shipped
 from sage_cli.problems.identity import demonstrations_identity, training_identity
 from sage_cli.problems.source_errors import reading
 from sage_cli.settings.inputs import PretrainedModel, ScratchModel, kernel_arguments, trained_dtype
@@ -87,10 +88,13 @@ def rl_label(config: SageConfig) -> str:
 def planned_base(config: SageConfig, runs: Runs) -> Policy:
     """Return the base of a configuration: a run's model, trained or not yet, or the model as it is.
 
+    The run is the base that comes with `sage` where that one was trained under these settings.
     Raises ConfigurationError where a model from scratch is not to be trained.
     """
     if config.sft.enabled:
-        return Policy.of_run(sft_run(config, runs), consent=consents(config.model))
+        trained = sft_run(config, runs)
+        shipped = shipped_run(trained) if config.sft.shipped else None
+        return Policy.of_run(shipped or trained, consent=consents(config.model))
     if isinstance(config.model, PretrainedModel):
         return Policy(config.model.path, section=config.model)
     raise ConfigurationError(
@@ -169,11 +173,11 @@ def base_facts(base: Policy) -> dict[str, Any]:
 def state(run: Run) -> str:
     """Return the state of a run, for plans.
 
-    `finished`, `interrupted at step 9 of 20`, `running`, `failed: ...`, `not trained yet`, or
-    `pruned at step 9 of 20: ...`, if a sweep ended it.
+    `finished`, `interrupted at step 9 of 20`, `running`, `failed: ...`, `not trained yet`,
+    `pruned at step 9 of 20: ...`, if a sweep ended it, or `comes with sage`.
     """
     if not run.begun:
-        return "not trained yet"
+        return "comes with sage" if source_of(run) is not None else "not trained yet"
     if (torn := run.torn) is not None:
         return f"{TORN}: {torn.cause}"
     manifest, status = run.manifest, run.status
@@ -242,7 +246,10 @@ def policy_and_reference(config: SageConfig, base: Policy) -> tuple[Any, Path | 
     from sage_cli.models.loading import attach_lora
 
     model = base.model(
-        dtype=trained_dtype(config.model), trainable=True, kernels=kernel_arguments(config.model)
+        dtype=trained_dtype(config.model),
+        trainable=True,
+        kernels=kernel_arguments(config.model),
+        verify_later=True,  # the trainer waits before its first update
     )
     has_adapter = hasattr(model, "peft_config")
     if config.model.tuning == "full":
@@ -315,7 +322,9 @@ def sft_facts(config: SageConfig) -> dict[str, Any]:
     """Return the facts of a supervised warm-up."""
     section, model = config.sft, config.model
     length = f"{section.steps} steps" if section.steps else f"{section.epochs} epochs"
+    why = why_not_shipped(config)
     return {
+        **({"trained because": why} if why else {}),
         "model": model.path if isinstance(model, PretrainedModel) else "from scratch",
         "tuning": _tuning(model) if isinstance(model, PretrainedModel) else "full",
         "weights": _weights(model),

@@ -11,16 +11,17 @@ from sage_cli.settings.sampling import SAMPLER_GROUP, SamplingSection
 def build_sampler(setup: SamplerSetup) -> Sampler:
     """Return the sampler of `setup`, with its model loaded unless servers sample.
 
-    Raises DataError without a model or tokenizer, StoreError if the model isn't what was recorded
-    of it, SamplingError if the backend cannot run here or a server serves another model,
-    ConfigurationError if a registered factory makes no sampler.
+    Raises DataError without a model or tokenizer, SamplingError if the backend cannot run here or a
+    server serves another model, ConfigurationError if a registered factory makes no sampler. That
+    the model isn't what was recorded of it is found by `require_verified`, which is called before
+    the first completion is stored.
     """
     backend = chosen_backend(setup.section)
     if backend == "server":
         from sage_cli.sampling.server import ServerSampler
 
         return ServerSampler(setup)
-    with verify_weights(setup.model, setup.revision):
+    with verify_weights(setup.model, setup.revision, later=True):
         return _local_sampler(backend, setup)
 
 

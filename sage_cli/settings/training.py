@@ -22,6 +22,10 @@ class SftSection(Section):
 
     enabled: bool = True
     """Whether to run SFT before RL. If false, RL starts from the model as it is."""
+    shipped: bool = Field(True, json_schema_extra=COSMETIC)
+    """Whether RL starts from the base that comes with `sage`, which we trained with `sage sft`, if
+    model, prompt, demonstrations and SFT settings are exactly those that it was trained with. If
+    false, `sage rl` trains a base of its own. `sage sft` always does."""
     epochs: int = Field(2, ge=1)
     """Number of passes over the demonstrations."""
     steps: int | None = Field(None, ge=1)

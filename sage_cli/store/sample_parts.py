@@ -415,7 +415,10 @@ def tally_of(
         np.bincount(problem, minlength=len(problem_ids)).astype(np.int64),
         right_PN.sum(axis=1, dtype=np.int64),
         right_PN,
-        Counter({name: count for name, count in zip(statuses, by_status, strict=True) if count}),
+        # in one order, whichever status happened to be stored first: reports are hashed as text
+        Counter(
+            {name: count for name, count in sorted(zip(statuses, by_status, strict=True)) if count}
+        ),
         int(truncated.sum()),
         int(truncated[right].sum()),
         int(as_numpy(inventory.rows["tokens"])[counted].sum(dtype=np.int64)),

@@ -24,6 +24,7 @@ from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerState
 
 from sage_cli.errors import ConfigurationError, OutOfMemoryError, TrainingError
 from sage_cli.methods.method import Method
+from sage_cli.models.verification import require_verified
 from sage_cli.settings.inputs import (
     ComputeDtype,
     PretrainedModel,
@@ -242,6 +243,14 @@ class Interruption(TrainerCallback):  # type: ignore[misc]
         self._saved_at = monotonic()
 
 
+class VerifiedStart(TrainerCallback):  # type: ignore[misc]
+    """Has the weights that a training starts from verified before it changes them."""
+
+    def on_pre_optimizer_step(self, *_: Any, **__: Any) -> None:
+        """Raise StoreError if they aren't what was recorded of them."""
+        require_verified()
+
+
 def wait_s(asked_s: float, saving_s: float) -> float:
     """Return seconds from a checkpoint that took `saving_s` to the next one by the clock.
 
@@ -380,14 +389,17 @@ def carry_out(
 
     A trainer that went on from its last step would take one more. `need` explains a lack of
     memory; `save_minutes` and `period` are as in `Interruption`. Raises Interrupted where a signal
-    stopped the training.
+    stopped the training, and StoreError before the first update if the model was loaded from other
+    weights than were recorded of it.
     """
     trainer.lease = run.lease  # which every checkpoint of the trainer requires
     if checkpoint is not None and _is_last(checkpoint, trainer.args.max_steps):
         trainer._load_from_checkpoint(str(checkpoint))
+        require_verified()  # no step is left to take, before which they would be
         return
     interruption = Interruption(run, save_minutes, period)
     interruption.watch(trainer)
+    trainer.add_callback(VerifiedStart)
     with memory_explained(need, run), interruption:
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
 

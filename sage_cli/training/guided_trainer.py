@@ -42,7 +42,12 @@ from sage_cli.training.passes import (
     prompt_names,
     tilting,
 )
-from sage_cli.training.step_record import TokenRecord, token_statistics
+from sage_cli.training.step_record import (
+    CLIPPING_LOSSES,
+    TokenRecord,
+    add_clipped,
+    token_statistics,
+)
 from sage_cli.training.trl_host import (
     add_fused_lm_head,
     disable_gradient_checkpointing,
@@ -288,6 +293,7 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
                 equal_B1 = equal_rows(batch["group_right_B"])[:, None]
                 noted["equal"] = equal_B1.expand(held_BT.shape).to(logps_BT)
         self.tokens.add(mask_BT, **noted)
+        self._note_clipped(view, logps_BT)
 
         self._made, self.beta = policy, beta
         try:
@@ -300,6 +306,18 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         """Return the advantages (B,) or (B, T) of this update: those of the generation batch."""
         _ = policy
         return batch["advantages"]
+
+    def _note_clipped(self, view: RolloutBatch, logps_BT: Tensor) -> None:
+        """Keep for the step's record where TRL's loss of this view clips the ratio."""
+        if self.loss_type in CLIPPING_LOSSES:
+            add_clipped(
+                self.tokens,
+                learned_tokens(view),
+                logps_BT - view.get("old_per_token_logps", logps_BT),
+                view["advantages"].detach(),
+                (self.epsilon_low, self.epsilon_high),
+                whole=self.importance_sampling_level == "sequence",
+            )
 
     def _with_terms(self, loss: Tensor, model: Any, batch: RolloutBatch, policy: Pass) -> Tensor:
         """Return the loss of a micro-batch with what a method adds to it."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, StoreError
-from sage_cli.evaluation.benchmarks import grader_for
+from sage_cli.evaluation.benchmarks import gradable_problems, grader_for
 from sage_cli.models.policy import Policy, named_policy
 from sage_cli.problems.load import load_training_problems
 from sage_cli.problems.problem import Problem
@@ -98,9 +98,12 @@ def _sample_rates(
 def training_problems(config: SageConfig, root: Path) -> list[Problem]:
     """Return the problems that a training takes, in their source's order.
 
-    Raises ConfigurationError if none is left, and StoreError without stored pass rates of them.
+    Warns of rows that are left out because no answer can be compared with their gold. Raises
+    DataError where these are many, ConfigurationError if no problem is left, and StoreError without
+    stored pass rates of them.
     """
-    problems, source = load_training_problems(config.data), config.data.rl
+    problems = gradable_problems(config, load_training_problems(config.data))
+    source = config.data.rl
     if source.solved_by is None:
         return problems
 

@@ -46,6 +46,7 @@ from sage_cli.models.planned import (
     sft_run,
 )
 from sage_cli.models.policy import Policy, named_policy, named_run
+from sage_cli.models.shipped_base import put_in_place, source_of, why_not_shipped
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress, Silent
 from sage_cli.sampling.backends import chosen_backend
@@ -271,7 +272,8 @@ def _start(config: SageConfig, tokenizer: Any) -> Any:
         return build_scratch(section, tokenizer)
     policy = Policy(section.path, section=section)
     refuse_unfit_tokenizer(policy)
-    model = policy.model(dtype=trained_dtype(section), kernels=kernel_arguments(section))
+    dtype, kernels = trained_dtype(section), kernel_arguments(section)
+    model = policy.model(dtype=dtype, kernels=kernels, verify_later=True)
     return attach_lora(model, section.lora) if section.tuning == "lora" else model
 
 
@@ -307,6 +309,8 @@ class InitialPolicy(Stage):
         section = self.config.model
         if self.policy.exists:
             return self.policy
+        if self.shipped is not None:
+            return Policy.of_run(self.shipped)
         return None if isinstance(section, ScratchModel) else Policy(section.path, section=section)
 
     def obstacle(self, reach: int) -> str | None:
@@ -325,10 +329,16 @@ class InitialPolicy(Stage):
         if obstacle := self.obstacle(reach):
             raise ConfigurationError(obstacle, f"use --set {backends} for this architecture")
 
+    @cached_property
+    def shipped(self) -> Run | None:
+        """The base in the package that the policy is a copy of; None for any other policy."""
+        scratch = isinstance(self.config.model, ScratchModel)  # no other model is shipped
+        return source_of(self.policy.run) if self.init is None and scratch else None
+
     @property
     def is_trained_here(self) -> bool:
         """Return True if SFT under this configuration leaves it."""
-        return self.init is None and self.config.sft.enabled
+        return self.init is None and self.config.sft.enabled and self.shipped is None
 
     def describe(self) -> Described:
         """Describe where the policy is from, and how far its training is."""
@@ -351,10 +361,16 @@ class InitialPolicy(Stage):
         if self.init is not None:
             return self.policy
         base = planned_base(self.config, Runs(self.config.run.root))
+        if self.shipped is not None:
+            put_in_place(base.run)
+            progress.say(f"initial policy [bold]{base.label}[/] comes with sage (from `sage sft`)")
+            return base
         while not base.exists:
             if base.run is not None:
                 wait_for_writer(base.run.folder, progress.say)
             if not base.exists:
+                if why := why_not_shipped(self.config):
+                    progress.say(f"the initial policy is trained here, because {why}")
                 with suppress(BusyError):  # another process took the lock since
                     run = self._training.carry_out(progress)
                     return Policy.of_run(run, consent=consents(self.config.model))

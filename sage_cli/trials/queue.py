@@ -418,9 +418,10 @@ class TaskQueue:
                 self._settle(task, end)
         batch: list[Task] = []
         for task in list(self._due.values()):
-            if len(self._running) + len(batch) >= self._executor.places:
+            busy = [*self._running.values(), *batch]
+            if len(busy) >= self._executor.places or any(other.alone for other in busy):
                 break
-            if self._ready(task):
+            if not (task.alone and busy) and self._ready(task):
                 batch.append(task)
         if batch:
             commands = [self._command(task) for task in batch]
@@ -492,7 +493,9 @@ class TaskQueue:
     def _settle(self, task: Task, end: End) -> None:
         if self._is_settled(task):
             return
-        if (end.fate, end.code) == (Fate.EXITED, EXIT_BUSY):
+        is_busy = (end.fate, end.code) == (Fate.EXITED, EXIT_BUSY)
+        # a disk that fails for now has the same code; without a writer to wait for it is a failure
+        if is_busy and task.run is not None and is_held(task.run.folder):
             self._due[task.name], task.since_s = task, None
             self._leave(task)
             return

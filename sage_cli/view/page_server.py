@@ -176,7 +176,7 @@ def _answer(api: Api, name: str, values: Mapping[str, str], request: Request) ->
     """Return an answer as JSON; 304 if the page has it already."""
     status = 200
     try:
-        content = compact_json(api.answer(name, values)).encode()
+        content = api.encoded(name, values)
     except KeyError as error:
         if error.args != (name,):
             raise

@@ -54,7 +54,11 @@ def _head_and_rows(source: LogSource) -> tuple[Mapping[str, Any], list[Row]]:
             f"{source} has no header.json: the evaluation was not finished",
             "run `inspect eval-retry` on it, and import its log",
         )
-    return head, [_kept(source.member(name), head, f"{source}, {name}") for name in names]
+    rows = []
+    for name in names:
+        rows.append(_kept(source.member(name), head, f"{source}, {name}"))
+        source.kept.add_value(rows[-1])
+    return head, rows
 
 
 def _kept(sample: Mapping[str, Any], head: Mapping[str, Any], where: str) -> Row:

@@ -55,6 +55,11 @@ class LogSource:
         return str(self.path)
 
     @cached_property
+    def kept(self) -> HeldSize:
+        """The count of what is kept of an archive's files, each of which is dropped when read."""
+        return HeldSize(self.path)
+
+    @cached_property
     def is_archive(self) -> bool:
         """Return True for a zip archive."""
         return zipfile.is_zipfile(self.path)
@@ -96,18 +101,10 @@ class LogSource:
 
     @cached_property
     def members(self) -> Mapping[str, zipfile.ZipInfo]:
-        """The archive's files by name. Raises DataError for one that is damaged or too large."""
+        """The archive's files by name. Raises DataError where they are too large."""
         # a name that stands there twice was written again: the last one is the program's
         members = {info.filename: info for info in self._opened.infolist()}
-        sizes = HeldSize(self.path)
-        unpacked = sum(info.file_size for info in members.values())
-        sizes.add(unpacked)
-        if sizes.can_pass(unpacked):
-            values = HeldSize(self.path)
-            for info in members.values():
-                if info.filename.endswith(".json"):
-                    with self._unpacked(info) as file:
-                        values.add_json(file)
+        HeldSize(self.path).check_unpacked(sum(info.file_size for info in members.values()))
         return members
 
     @property
@@ -118,8 +115,15 @@ class LogSource:
         return self._archive
 
     def member(self, name: str) -> Any:
-        """Return the JSON value of a packed file."""
+        """Return the JSON value of a packed file, of which there may be gigabytes.
+
+        Each one's is made, read and dropped by itself, so each has the whole bound. Raises
+        DataError for one that is damaged or would take too much memory.
+        """
         info = self.members[name]
+        if HeldSize(self.path).can_pass(info.file_size):
+            with self._unpacked(info) as file:
+                HeldSize(self.path).add_json(file)
         with self._unpacked(info) as file:
             content = file.read(info.file_size + 1)
         if len(content) != info.file_size:

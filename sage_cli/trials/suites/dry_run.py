@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.models.folders import pinned_revision
+from sage_cli.models.shipped_base import source_of
 from sage_cli.settings.inputs import PretrainedModel
 from sage_cli.settings.sampling import capped_ks
 from sage_cli.training.checks import RlChecks, check_demonstrations
@@ -67,9 +68,12 @@ def _notes(plan: PlannedSuite) -> list[str]:
             for label, same_as in part.same.items()
         ]
         for replicate in part.replicates:
-            model = replicate.config.model
+            model, initial = replicate.config.model, replicate.initial
             if isinstance(model, PretrainedModel):
                 models[model.path] = pinned_revision(model.path, model.revision)
+            if source_of(initial.run) is not None:
+                shipped = f"the initial policy {initial.label} comes with sage"
+                notes += [] if shipped in notes else [shipped]
         if not part.suite.measured or not part.trials:
             continue
         samples = part.trials[0].config.evaluation.samples

@@ -18,6 +18,7 @@ from sage_cli.metrics.intervals import Resampling, holm
 from sage_cli.metrics.power import POWER
 from sage_cli.models.compatibility import training_seed
 from sage_cli.models.planned import state
+from sage_cli.models.shipped_base import source_of
 from sage_cli.problems.registry import shown_name
 from sage_cli.reports.comparison_report import (
     AVERAGE,
@@ -189,7 +190,7 @@ def _why(replicate: Replicate, failures: Mapping[str, str]) -> str:
     measured = [why for name, why in failures.items() if name.startswith(f"{policy.label}-on-")]
     if measured:
         return measured[0]
-    if policy.run is None or policy.run.finished:
+    if policy.run is None or policy.run.finished or source_of(policy.run) is not None:
         return "not measured yet"
     return state(policy.run)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sage_cli.models.shipped_base import put_in_place
 from sage_cli.progress import Progress
 from sage_cli.store.locks import writer
 from sage_cli.store.mirrors import require_mirrors
@@ -12,7 +13,7 @@ from sage_cli.trials.queue import all_failed, run_tasks, write_failures
 from sage_cli.trials.suites.plan import Overrides, PlannedSuite
 from sage_cli.trials.suites.sweeps import planned_tuned, sweeps_of
 from sage_cli.trials.sweep.run import WritePage, run_sweep
-from sage_cli.trials.task import DONE, TaskStates
+from sage_cli.trials.task import DONE, SFT, TaskStates
 
 if TYPE_CHECKING:
     from sage_cli.trials.suites.chapters import SuiteReport
@@ -56,8 +57,11 @@ def carry_out(plan: PlannedSuite, progress: Progress) -> None:
     require_mirrors(config.tracking)
     executor = build_executor(config.executor, folder=folder, processes=config.rl.processes)
     with writer(plan.folder):
+        for part in plan.parts:
+            for replicate in part.replicates:
+                put_in_place(replicate.initial.run)
         states = TaskStates(plan.folder, plan.tasks)
         failures = run_tasks(plan.tasks, executor, folder, RETRIES, progress, ended=states.note)
         write_failures(plan.failures, failures)
-    if failures and not any(task.state == DONE for task in plan.tasks if task.needs):
+    if failures and not any(task.state == DONE for task in plan.tasks if task.kind != SFT):
         raise all_failed(map(str, failures.values()), folder)

@@ -57,7 +57,7 @@ def test_plans_of_the_demo_and_their_arithmetic(sage):
     assert (typed.code, typed.written) == (0, [])
     assert "--guide branch" in typed.words
     tasks = sage("demo", "--dry-run", "--json").answer["tasks"]
-    assert [task["command"].split()[1] for task in tasks] == ["sft", "rl", "rl", "eval"]
+    assert [task["command"].split()[1] for task in tasks] == ["eval", "rl", "rl"]
     tiny = {
         "rl.prompts_per_step": 16, "rl.rollouts_per_prompt": 16, "rl.micro_batch": 64,
         "rl.steps": 200, "rollout.max_tokens": 48,

@@ -18,7 +18,8 @@ RL = "sage_cli.training.run"
 
 
 def config(tmp_path, *sets):
-    return load(sets=["tracking.wandb=off", f"run.root={tmp_path}/runs", *sets]).config
+    trained_here = ["sft.shipped=false", "tracking.wandb=off", f"run.root={tmp_path}/runs"]
+    return load(sets=[*trained_here, *sets]).config
 
 
 def plan(settings):

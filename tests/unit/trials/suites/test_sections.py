@@ -211,7 +211,7 @@ def test_curves_runs_and_compared_pairs_name_the_methods():
     assert found.base is not None
     assert [one["policy"] for one in curves(found).data["curves"]] == ["initial policy", "grpo"]
     states = [row.cells[3] for row in runs(found).tables[0].rows]
-    assert states == ["not trained yet"] * 3
+    assert states == ["comes with sage", "not trained yet", "not trained yet"]
     found = result(suite(against=["grpo", "grpo-branch"]), {**NEVER, **GRPO, **BRANCH})
     document = differences(found)
     assert document.title == "Differences"
