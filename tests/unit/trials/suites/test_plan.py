@@ -154,7 +154,7 @@ def test_a_suite_is_a_base_its_measurement_and_trainings(tmp_path):
 def test_the_base_is_measured_first_by_all_cores_where_cores_are_all_there_is(
     tmp_path, monkeypatch, executor, first
 ):
-    monkeypatch.setattr("sage_cli.trials.executors.build.cores", lambda: 2)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1}, raising=False)
     found = plan("table4", tmp_path, f"executor.name={executor}", seeds=1)
     kinds = [task.kind for task in found.tasks]
     assert kinds == (["eval", "rl", "rl"] if first else ["rl", "rl", "eval"])

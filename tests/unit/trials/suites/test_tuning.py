@@ -85,13 +85,13 @@ def test_a_training_waits_for_its_methods_search(tmp_path, tuned):
 
 def test_the_plans_cost_has_the_searches(tuned):
     plan = plan_suite(*tuned)
-    # tiny's 875 steps of SFT, 2 methods x 2 seeds x 40 steps, and 2 searches of 2 trials x 2 steps
-    assert plan["cost"].steps == plan["left"].steps == 875 + 160 + 8
+    # tiny's base comes with sage; 2 methods x 2 seeds x 40 steps, 2 searches of 2 trials x 2 steps
+    assert plan["cost"].steps == plan["left"].steps == 160 + 8
     # besides, 2 x 2 trials of 2 x 256 rollouts and of 100 problems x 128 samples
     trainings = cost(planned(*tuned).tasks).completions
     assert plan["cost"].completions - trainings == 4 * (512 + 12_800)
     searched(planned_tuned(*tuned)[1][0], 1e-3, 1e-4)
-    assert plan_suite(*tuned)["left"].steps == 875 + 160 + 4
+    assert plan_suite(*tuned)["left"].steps == 160 + 4
     # a suite's own sweep: 9 points x 3 seeds of 30 steps
     assert plan_suite("table6", tuned[1])["cost"].steps == 9 * 3 * 30
 
@@ -130,8 +130,8 @@ def test_trainings_take_the_chosen_point_with_seeds_that_did_not_choose_it(tuned
     assert after[0].config.rl.seed == 1 + FRESH
     # tuned to different rates, it is still the method without the guide
     assert plan.suite.methods["branch"].control == "grpo"
-    needs = {task.needs.kind for task in plan.tasks if task.kind == "rl" and task.needs}
-    assert needs == {"sft"}
+    # neither a search is left nor SFT: the initial policy comes with sage
+    assert [task.needs for task in plan.tasks if task.kind == "rl"] == [None] * 4
     assert plan.folder != before.folder
 
 
