@@ -11,7 +11,7 @@ from sage_cli.json_value import value_at
 
 @dataclass(frozen=True)
 class Layer:
-    """Settings and what to call their origin, as `preset tiny` or `--set`.
+    """Settings and what to call their origin, such as `preset tiny` or `--set`.
 
     `typed` settings are meant for whatever is chosen. Blocks of a `checked` layer, as of a shipped
     preset, were validated before.

@@ -104,7 +104,7 @@ def merge(layers: Iterable[Layer]) -> Merged:
 def choices(values: Mapping[str, Any]) -> dict[str, str]:
     """Return the members of unions that settings choose, by section.
 
-    What is no name is left for the schema to refuse.
+    What is not a name is left for the schema to refuse.
     """
     names = {section: _mapping(values.get(section)).get(tag) for section, tag in UNIONS.items()}
     return {section: name for section, name in names.items() if isinstance(name, str)}

@@ -132,18 +132,18 @@ class Imported:
         stated = [f"{key} {value}" for key, value in file.settings.items() if value is not None]
         total = sum(map(len, samples.samples.values()))
         judged = (
-            f"{samples.right:,} of {total:,} right by {file.program}'s {file.score}"
+            f"{samples.right:,} of {total:,} are marked correct by {file.program}'s {file.score}"
             if file.has_verdicts
-            else "no verdict for each sample: the golds are compared with our judge"
+            else "the file marks no sample as correct or wrong, so the judge of sage grades them"
         )
         uneven = samples.n != samples.most
         return [
             f"{samples.in_words()}, {judged}",
             *file.all_notes,
             *samples.notes,
-            *([f"the first {samples.n} samples of each problem are measured"] * uneven),
-            f"the file says: {', '.join(stated) or 'no settings'}",
-            f"it doesn't say: {', '.join(file.unknown) or 'nothing is missing'}",
+            *([f"only the first {samples.n} samples of each problem are measured"] * uneven),
+            f"settings in the file: {', '.join(stated) or 'none'}",
+            f"settings that the file does not state: {', '.join(file.unknown) or 'none'}",
         ]
 
     @property

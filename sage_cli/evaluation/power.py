@@ -178,7 +178,7 @@ def power_document(bases: Sequence[Base], question: Question, provenance: Proven
     }
     return Document(
         name="power",
-        title="smallest detectable gain of pass@k",
+        title="minimum detectable gain in pass@k",
         provenance=provenance,
         data=data,
         tables=tables,
@@ -194,15 +194,16 @@ def power_document(bases: Sequence[Base], question: Question, provenance: Proven
 
 def power_table(base: Base, question: Question) -> Table:
     """Return a row per design: problems, samples, seeds, and the smallest gain at each k."""
-    gains = (Column(f"pass@{k}", "smallest gain") for k in question.ks)
+    gains = (Column(f"pass@{k}", "min. detectable gain") for k in question.ks)
     rows = tuple(
         Row((design.problems, design.samples, design.seeds, *map(Estimate, smallest_K.tolist())))
         for design, smallest_K in zip(question.designs, base.smallest_QK, strict=True)
     )
     passed = _pass_at_ks(base.counts, question.ks).items()
     measured = ", ".join(f"pass@{k} {value:.3f}" for k, value in passed)
-    counted = f"{len(base.counts)} problems counted, {measured or 'too few samples for k'}"
-    title = f"smallest detectable gain on {base.benchmark} from {base.label}"
+    problems = f"{len(base.counts)} problem{'s' * (len(base.counts) != 1)}"
+    counted = f"{problems}, {measured or 'too few samples for these k'}"
+    title = f"minimum detectable gain on {base.benchmark} over {base.label}"
     notes = (f"{base.label}: {counted}", *_beyond_counts(base, question))
     return Table(title, (*columns("problems, samples, seeds"), *gains), rows, notes)
 
@@ -214,8 +215,8 @@ def _beyond_counts(base: Base, question: Question) -> list[str]:
     if not beyond:
         return []
     return [
-        f"{beyond}: {counted:,} samples a problem are counted, so this rests on the Beta "
-        "distribution fitted to the problems' success probabilities"
+        f"{beyond}: only {counted:,} samples per problem are counted, so these values rest on the "
+        "Beta distribution that was fitted to the problems' success probabilities"
     ]
 
 
@@ -229,16 +230,16 @@ def _pass_at_ks(counts: Counts, ks: Sequence[int]) -> dict[int, float]:
 def _notes(question: Question) -> tuple[str, ...]:
     return (
         *_alone(question),
-        f"detected: in {POWER:.0%} of repetitions by a paired test at "
-        f"{1 - question.confidence:.0%} two-sided; initial and trained policy answer the same "
-        "problems",
-        "assumed: problems like these, and a training that moves the problems' log-odds by normal "
-        f"amounts with standard deviation {HETEROGENEITY:g} around a common one",
-        "both policies' samples are taken as independent; with equal evaluation seeds they share "
-        "their random numbers, and a little less is enough",
-        "about two models, not two methods: training seeds differ besides; --training-seeds plans "
-        "them",
-        "– : k exceeds the samples, or no gain is large enough to be seen",
+        f"a gain of this size is detected in {POWER:.0%} of repetitions by a paired test at "
+        f"{1 - question.confidence:.0%} two-sided, if the initial and the trained policy answer "
+        "the same problems",
+        "we assume problems like these, and training that shifts the problems' log-odds by "
+        f"normally distributed amounts with standard deviation {HETEROGENEITY:g}",
+        "the samples of both policies are assumed to be independent; with equal evaluation seeds "
+        "they share their random numbers, so that a slightly smaller gain is detected",
+        "this compares two models, not two methods: variation between training seeds is not "
+        "included; --training-seeds plans for it",
+        "–: k exceeds the number of samples, or no gain is large enough to be detected",
     )
 
 
@@ -248,8 +249,8 @@ def _alone(question: Question) -> tuple[str, ...]:
         {design.samples for design in question.designs} & {k for k in question.ks if k > 1}
     )
     return tuple(
-        f"n = k = {k} is the noisiest estimate of pass@{k}, 0 or 1 for each problem: with the same "
-        f"problems sample more, as n = {4 * k:,} (--samples)"
+        f"with n = k = {k} each problem counts as 0 or 1, which is the noisiest estimate of "
+        f"pass@{k}: draw more samples per problem, for example --samples {4 * k}"
         for k in alone
     )
 

@@ -125,13 +125,13 @@ def seed_designs(
         for words, correlation in ASSUMED.items():
             variations[words] = variation_of_deviation(first, ks, deviation, correlation)
         notes.append(
-            f"assumed: pass@k deviates by {deviation:g} between training seeds, and methods differ "
-            "on all problems alike; differences between problems make more seeds necessary"
+            f"we assume that pass@k has standard deviation {deviation:g} between training seeds "
+            "and that methods differ equally on all problems; if not, more seeds are necessary"
         )
     elif few < 2:
         raise ConfigurationError(
-            f"--from has {few} run of a method, and at least two runs tell how much training "
-            "seeds vary",
+            f"--from has {few} run of a method, and at least two are needed to see how much "
+            "training seeds vary",
             "name more runs of it, or type the deviation of pass@k between training seeds: "
             "--seed-deviation 0.02",
         )
@@ -145,8 +145,8 @@ def seed_designs(
         variations["their own"] = variation_of_sides(runs)
         if len(sides) == 1:
             notes.append(
-                "runs of one method: the other is taken to vary alike and to differ on all "
-                "problems alike, so these are the smallest possible; name runs of both methods"
+                "all runs are of one method: we assume that the other varies as much and differs "
+                "equally on all problems, so the true values may be larger; name runs of both"
             )
     confidence = evaluation.config.evaluation.confidence
     p = problems or (len(first),)

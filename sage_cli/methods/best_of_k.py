@@ -21,7 +21,7 @@ class PassAtK(PolicyGradient):
 
     algo: Literal["pass-at-k"] = "pass-at-k"
     k: int = Field(4, ge=1)
-    """Number of completions in a set."""
+    """Number of completions that a set has."""
 
     source = "Chen et al. 2025 (arXiv 2508.10751): the reward of a set of k is its best grade"
     read_from = "code"
@@ -115,9 +115,9 @@ def pkpo_advantages(rewards_PN: Tensor, k: int, form: str) -> Tensor:
     """Unbiased gradient weights of E[max of k] (Walder and Karkhanis 2025), times N.
 
     `favoured` (their Eq. 33): over all sets of k that hold a completion, what the best of the set
-    loses without it; never negative. `leave-one-out` (Eq. 29): the best of those sets, less the
+    loses without it; never negative. `leave-one-out` (Eq. 29): the best of those sets, minus the
     same statistic of the other completions; it isn't 0 where all rewards are equal. With k = 1
-    both are the reward less the others' mean. The factor N belongs to a mean over rows, where
+    both are the reward minus the others' mean. The factor N belongs to a mean over rows, where
     theirs is a sum.
     """
     import torch

@@ -25,7 +25,7 @@ class Pacs(OnlineMethod):
 
     algo: Literal["pacs"] = "pacs"
     score_scale: float = Field(1.0, gt=0)
-    """Weight of the log-ratio in a completion's score."""
+    """Weight that the log-ratio has in a completion's score."""
     balanced_labels: bool = True
     """Whether the correct and the wrong completions of a group have the same total weight, whatever
     their numbers."""
@@ -52,7 +52,7 @@ class Pacs(OnlineMethod):
 def pacs(score_PN: Tensor, right_PN: Tensor, *, weighted: bool) -> tuple[Tensor, Tensor]:
     """Losses (P, N) of completions, and their negative gradients a with respect to the scores.
 
-    A completion's score R is beta sum_t (log pi - log pi_old); psi is R less the mean of its
+    A completion's score R is beta sum_t (log pi - log pi_old); psi is R minus the mean of its
     group's others. The loss is w BCE(sigmoid(psi), r). A score is in the psi of the whole group, so
     that the gradient of the losses' sum is -a with a = h - mean of the others' h and
     h = w (r - sigmoid(psi)).

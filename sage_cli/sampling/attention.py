@@ -429,7 +429,7 @@ def obstacles(model: Any, reach: int) -> Iterator[str]:
     """Yield reasons why `model` cannot be sampled token by token, as the predicate of "it".
 
     Its texts depend on more than the keys and values of earlier tokens: on a recurrent state, or on
-    the text's length by its positions. Changes beyond `reach` tokens are no obstacle.
+    the text's length by its positions. Changes beyond `reach` tokens are not an obstacle.
     """
     if getattr(model, "_is_stateful", False):
         yield "keeps a recurrent state beside its attention"

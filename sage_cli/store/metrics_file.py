@@ -51,6 +51,8 @@ class MetricsFile:
             self._lease.require()
         with storing(self.path.parent):
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            # opened for each record: closing flushes it, and O_APPEND puts a line at the end even
+            # if `rewind` has replaced the file
             with self.path.open("a", encoding="utf-8") as handle:
                 handle.write(json.dumps(without_nan(record), allow_nan=False) + "\n")
 
@@ -113,6 +115,8 @@ class MetricsFile:
         """Return the SHA-256 of the file's last END_BYTES, which hold its last record; or None."""
         try:
             with self.path.open("rb") as handle:
+                # the end only: a run's record of thousands of steps has megabytes, and tables list
+                # thousands of runs
                 handle.seek(max(0, handle.seek(0, os.SEEK_END) - END_BYTES))
                 return hashlib.sha256(handle.read()).hexdigest()
         except FileNotFoundError:
@@ -125,6 +129,7 @@ class MetricsFile:
                 if handle.seek(0, os.SEEK_END) <= END_BYTES:
                     return []
                 handle.seek(-END_BYTES, os.SEEK_END)
+                # the first piece begins in the middle of a line, most likely
                 return handle.read().split(b"\n")[1:]
         except FileNotFoundError:
             return []

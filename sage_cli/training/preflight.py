@@ -160,7 +160,10 @@ def judge_answers(answers: Answers, form: Format, *, may_stop: bool) -> list[Fin
         )
         findings.append(Finding(False, cause, _longer(form)))
     if answers.groups and answers.equal > EQUAL_SHARE * answers.groups and not findings:
-        cause = f"{answers.equal} of {answers.groups} groups have equal rewards: they teach nothing"
+        cause = (
+            f"{answers.equal} of {answers.groups} groups have equal rewards, so they give no "
+            "learning signal"
+        )
         remedy = "use easier or harder problems, or more rollouts: --set rl.rollouts_per_prompt=16"
         findings.append(Finding(False, cause, remedy))
     return findings
@@ -263,15 +266,14 @@ def judge_passes(
         wrong = not (trained.mean <= most_mean and trained.high <= most_high)
         noisy = not (again.mean <= most_mean and again.high <= most_high)
         bound = f"{most_mean:.2g} nats on average, three times what padding alone changes"
-    remedy = "the model can't be trained rightly as it is: choose another, and report this one's"
-    remedy += " architecture"
+    remedy = "choose another model, and report this one: its architecture can't be trained as it is"
     findings = []
     if noisy:
         findings.append(Finding(True, (
             f"two equal passes over the same {again.tokens} tokens differ by {again.mean:.3g} nats "
             f"on average and {again.largest:.3g} at most: the model adds noise in training "
             "(dropout, or the jitter of a router)"
-        ), "set the model's noise to 0 in its config.json; " + remedy))  # fmt: skip
+        ), "set the model's noise to 0 in its config.json; or " + remedy))  # fmt: skip
     elif wrong:
         findings.append(Finding(True, (
             "the trainer's log-probabilities differ from those of the model's own logits by "
@@ -342,8 +344,8 @@ def judge_surprise(surprise: Surprise) -> list[Finding]:
     if abs(surprise.sigmas) <= SURPRISE_SIGMAS and possible:
         return []
     cause = (
-        "the sampled tokens aren't of the distribution that the trainer computes: the surprisal "
-        f"of {surprise.tokens} tokens is {surprise.sigmas:+.1f} standard errors from its "
+        "the sampled tokens do not follow the distribution that the trainer computes: the "
+        f"surprisal of {surprise.tokens} tokens is {surprise.sigmas:+.1f} standard errors from its "
         f"expectation, and {surprise.impossible} tokens are impossible"
     )
     return [Finding(True, cause, "choose another `rollout.backend`")]
@@ -365,10 +367,10 @@ def judge_engine(now: Difference, before: Difference | None) -> list[Finding]:
     if not now.mean <= ENGINE_WARNS_NATS:
         stops = not now.mean <= ENGINE_STOPS_NATS
         cause = (
-            f"the engine's log-probabilities differ from the trainer's by {now.mean:.3g} nats a "
+            f"the engine's log-probabilities differ from the trainer's by {now.mean:.3g} nats per "
             f"token over {now.tokens} tokens"
         )
-        remedy = "see whether both load the same weights in the same type (model.dtype)"
+        remedy = "check that both load the same weights in the same type (model.dtype)"
         return [Finding(stops, cause, remedy)]
     return []
 
