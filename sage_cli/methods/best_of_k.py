@@ -122,6 +122,8 @@ def pkpo_advantages(rewards_PN: Tensor, k: int, form: str) -> Tensor:
     """
     import torch
 
+    # in ascending order the weight of a reward depends on its rank alone, so that one matrix serves
+    # all groups
     ascending_PN, order_PN = rewards_PN.sort(dim=1)
     weights_NN = torch.tensor(_pkpo_weights(rewards_PN.shape[1], k, form)).to(rewards_PN)
     return torch.zeros_like(rewards_PN).scatter(1, order_PN, ascending_PN @ weights_NN.T)
@@ -137,6 +139,7 @@ def _pkpo_weights(n: int, k: int, form: str) -> list[list[float]]:
 
 def _favoured(n: int, k: int, i: int) -> list[float]:
     """Only sets whose best is i count; C(j, k-2) of them have j for their second."""
+    # without its best the set's maximum is its second, j: k - 2 further members are below j
     seconds = [comb(j, k - 2) * n / comb(n, k) for j in range(i)]
     return [*(-weight for weight in seconds), sum(seconds), *[0.0] * (n - i - 1)]
 

@@ -11,6 +11,7 @@ _WINDOWS = ("sliding_attention", "chunked_attention")
 def length_obstacles(config: Mapping[str, Any], reach: int) -> Iterator[str]:
     """Yield why texts of `reach` tokens depend on their length by more than earlier tokens."""
     ropes = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    # some models have one set of RoPE settings per type of layer
     by_layer = all(isinstance(settings, Mapping) for settings in ropes.values())
     for rope in ropes.values() if by_layer else [ropes]:
         kind = rope.get("rope_type") or rope.get("type")

@@ -21,6 +21,8 @@ def build_sampler(setup: SamplerSetup) -> Sampler:
         from sage_cli.sampling.server import ServerSampler
 
         return ServerSampler(setup)
+    # hashing the weights takes as long as loading them: it runs beside, and the first completion
+    # waits for it
     with verify_weights(setup.model, setup.revision, later=True):
         return _local_sampler(backend, setup)
 

@@ -144,6 +144,7 @@ def sample_seed(seed: int, problem_id: str, index: int) -> int:
 
     It is below 2^53, so that servers that read numbers as doubles keep it.
     """
+    # \0 separates, since no id contains it: (1, "2x") and (12, "x") would be one text otherwise
     digest = hashlib.blake2b(f"{seed}\0{problem_id}\0{index}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 11
 

@@ -41,6 +41,8 @@ class Stopping:
         self._tokenizer, self.eos_ids = tokenizer, list(eos_ids)
         self._stop, self._max_tokens = parameters.stop, parameters.max_tokens
         self._opened = parameters.opened or ""
+        # an end-of-sequence id may lie beyond the model's vocabulary, in tokenizers that were
+        # extended
         size = max([vocabulary, *(token + 1 for token in eos_ids)])
         self._may_end_V = np.zeros(size, dtype=bool)
         self._may_end_V[list(eos_ids)] = True
@@ -67,6 +69,8 @@ class Stopping:
         text = self._texts([ids])[0]
         if (end := self._stop_end(text)) is None:
             return ids, Ending(text, reason)
+        # a text grows with its tokens, so that a binary search finds the first number of tokens
+        # that contain the stop text: decoding each prefix would be quadratic
         count = bisect_left(
             range(len(ids)), True, key=lambda n: self._stop_end(self._texts([ids[:n]])[0]) == end
         )
@@ -108,6 +112,8 @@ def _may_complete(
 
     if not stop.isascii():
         return np.ones(vocabulary, dtype=bool)
+    # the token that completes the stop text contains its end: some suffix of it, at the token's
+    # beginning
     suffixes = tuple(stop[start:] for start in range(len(stop)))
     texts = tokenizer.batch_decode(
         [[token] for token in range(vocabulary)], clean_up_tokenization_spaces=False

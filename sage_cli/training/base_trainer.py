@@ -231,6 +231,8 @@ class Interruption(TrainerCallback):  # type: ignore[misc]
         if state.global_step % self.period:
             return
         late = monotonic() - self._saved_at >= wait_s(self.save_s, self._trainer.saving_s)
+        # the maximum over all processes: each hears signals and reads its clock at another moment,
+        # and one that stops alone leaves the others in a collective operation
         number, due = _highest(self._signals.number, int(late))
         if number:
             self._signals.number = number
