@@ -79,14 +79,16 @@ def show(
     )
     if training:
         with doing(f"reading the completions of {run}"):
-            rows = training_show(Runs(settings.run.root).find(run), problem, grade, step, limit)
+            kept_by = Runs(settings.run.root).find(run)
+            rows = training_show(kept_by, problem, grade, step, limit)
         if json:
             emit({"completions": rows})
             return
         for row in rows:
-            notes = [f"gold {row['gold']}", *([] if row["trained"] else ["replaced"])]
+            notes = [f"gold {row['gold']}", *(["replaced"] if row["trained"] is False else [])]
             notes += [f"{name} {part:+.3g}" for name, part in (row["rewards"] or {}).items()]
-            about = f"step {row['step']}, problem {row['problem']}"
+            of_problem = "" if row["problem"] is None else f", problem {row['problem']}"
+            about = f"step {row['step']}{of_problem}"
             _print(row["grade"], ", ".join(notes), about, row["prompt"], row["text"])
         return
     with doing(f"looking for stored completions of {run}"):

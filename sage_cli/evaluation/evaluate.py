@@ -180,9 +180,14 @@ def figures(seeds: Sequence[SeedCounts], config: SageConfig) -> dict[str, Any]:
 
 
 def evaluation_folder(kind: str, evaluated: Evaluated) -> Path:
-    """The folder of a report, named by sample sets and by settings of evaluation and grading."""
+    """The folder of a report, named by sample sets, by settings of evaluation and grading, and by
+    the policies as the report calls them: two runs of equal weights share their samples."""
     config = evaluated.evaluation.config
-    sets = [seed.sample_set for seeds in evaluated.measured.values() for seed in seeds]
+    sets = [
+        (policy, seed.sample_set)
+        for (_, policy), seeds in evaluated.measured.items()
+        for seed in seeds
+    ]
     settings = [config.evaluation.determinants(), config.grading.determinants()]
     identity = identity_of(kind, {"sets": sets, "settings": settings})
     benchmarks = file_stems(
