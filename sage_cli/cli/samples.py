@@ -61,7 +61,7 @@ def show(
     `--json` has `samples` as {"problem": {"id": ..., "question": ..., "gold": ...}, "completion":
     {"text": ..., "tokens": 12, ...}, "status": "right", "extracted": "4"}.
     """
-    from sage_cli.evaluation.shown_samples import samples_show, training_show
+    from sage_cli.evaluation.shown_samples import SOME_KEPT, samples_show, training_show
     from sage_cli.grading.grades import STATUSES
     from sage_cli.store.run import Runs
 
@@ -90,6 +90,8 @@ def show(
             of_problem = "" if row["problem"] is None else f", problem {row['problem']}"
             about = f"step {row['step']}{of_problem}"
             _print(row["grade"], ", ".join(notes), about, row["prompt"], row["text"])
+        if rows[0]["problem"] is None:
+            console.print(f"\n[dim]{SOME_KEPT}[/]")
         return
     with doing(f"looking for stored completions of {run}"):
         samples = samples_show(settings, run, problem, grade, limit)

@@ -124,6 +124,13 @@ class NamedModels:
     @property
     def stages(self) -> list[Stage]:
         """The stages of the command: an evaluation, of nothing where there is no run yet."""
+        return self.stages_at(())
+
+    def stages_at(self, temperatures: Sequence[float]) -> list[Stage]:
+        """Return an evaluation at each temperature; without any, at the configured one.
+
+        Raises ConfigurationError where they give one temperature alone.
+        """
         is_any = self.names or Runs(self.evaluation.config.run.root).latest()
         policies = self.policies if is_any else []
         if not temperatures:
