@@ -110,7 +110,8 @@ dist: $(VENV)/.installed-dev
 	build/wheel/bin/python -m pip --disable-pip-version-check install --quiet --no-deps dist/*.whl
 	cd build/wheel && echo '{"question": "q", "completions": ["4", "5"], "correct": [1, 0]}' > own.jsonl && \
 	    bin/sage --help > help.txt && bin/sage passk own.jsonl && bin/sage config show --preset tiny > tiny.txt && \
-	    bin/sage suite plan demo > plan.txt && bin/sage passk own.jsonl --json > passk.json && \
+	    bin/sage suite plan demo > plan.txt && \
+	    bin/sage rl --dry-run | grep 'comes with sage' && bin/sage passk own.jsonl --json > passk.json && \
 	    bin/sage view --export page > page.txt && bin/python -c "import sage_cli; assert 'wheel/lib' in sage_cli.__file__"
 
 check: $(VENV)/.installed-dev

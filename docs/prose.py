@@ -47,7 +47,18 @@ FAULTS = {
         r"\b[Aa] training(?! (run|step|seed|set|problem|script|log|record|loop|process|row|curve"
         r"|section|signal|file|command|machine|batch|data|reward|prompt|sample|example))\b"
     ),
-    "a plural of one": r"\b1 (problems|samples|completions|rows|runs|seeds|steps|tests)\b",
+    "a plural of one": (
+        r"(?<!or )(?<!, )\b1 (problems|samples|completions|rows|runs|seeds|steps|tests)\b"
+    ),
+    "a hyphen as minus": r"(?<![\w`.])-\d*\.\d",
+    "'a step' for 'per step'": (
+        r"\d (\w+ )?(completions?|rollouts?|samples?|tokens?|prompts?|problems?|seconds?|s|rows?) "
+        r"an? (step|prompt|problem|second|token|completion|command|batch|seed|run|call|policy)\b"
+    ),
+    "a private word": (
+        r"\b(is paid|are paid|paid for|goes by|carry out|carried out|told apart|commonest|anew"
+        r"|other than there|no accident)\b"
+    ),
 }
 """What is wrong -> a pattern of it."""
 COMPILED = {name: re.compile(pattern) for name, pattern in FAULTS.items()}
@@ -58,6 +69,15 @@ NOT_PROSE = re.compile(
 LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 FRAGMENT = re.compile(r"(Of|At|By|As|From|What|How|Where|Only|If|When|Its|Theirs)\b|\S+'s\.$|\d")
 """How a text begins, or all of it, that explains a setting without naming what the setting is."""
+VERBS = re.compile(
+    r"\b(accepts|accounts|adds|applies|are|asks|becomes|belongs|can|cannot|chooses|closes|"
+    r"decide|decides|do|does|ends|exist|explains|falls|follows|get|gets|gives|grow|grows|"
+    r"has|have|ignores|is|keeps|launches|learns|leaves|lists|makes|maps|may|mean|means|"
+    r"multiplies|must|needs|opens|puts|read|reads|registers|replaces|rises|saves|says|selects|"
+    r"sends|stops|takes|trains|use|uses|was|were|writes)\b"
+)
+"""Finite verbs, one of which the text of a setting has. Words that are nouns, too, such as
+`samples` and `weights`, are left out, so that a text without a verb does not pass by them."""
 CALLS = ("Error", "option", "Option", "Argument", "BadParameter")
 """Endings of the names of functions whose texts a user reads."""
 
@@ -68,12 +88,15 @@ PENDING: frozenset[str] = frozenset()
 
 def pages() -> list[Path]:
     """Return the pages that are written by hand."""
-    found = [path for path in sorted(DOCS.rglob("*.md")) if "reference" not in path.parts]
-    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *found]
+    made = "<!-- Made by"
+    found = [path for path in sorted(DOCS.rglob("*.md")) if not path.read_text().startswith(made)]
+    others = ("README.md", "CONTRIBUTING.md", "AGENTS.md", "SECURITY.md", "examples/README.md")
+    return [*(ROOT / name for name in others), *found]
 
 
 def faults(text: str) -> Iterator[tuple[str, str]]:
     """Yield what is wrong in a text without code, and the words around it."""
+    text = re.sub(r"(?<!\n)\n(?!\n)", " ", text)  # a sentence goes over lines
     for name, pattern in COMPILED.items():
         for found in pattern.finditer(text):
             around = text[max(0, found.start() - 30) : found.end() + 30]
@@ -102,6 +125,11 @@ def sentences(text: str) -> list[str]:
 def is_fragment(text: str) -> bool:
     """Return True if the text of a setting or option does not say what that is."""
     return bool(FRAGMENT.match(text)) or not text.endswith((".", ")", "]"))
+
+
+def has_verb(text: str) -> bool:
+    """Return True if a text has one of `VERBS` outside of code."""
+    return bool(VERBS.search(re.sub(r"`[^`]*`", "", text)))
 
 
 def texts_of_settings() -> Iterator[tuple[str, str]]:

@@ -22,7 +22,7 @@ def tokenizer() -> PreTrainedTokenizerFast:
 
 
 def main(folder: str) -> None:
-    """Train it on sums, one answer in three wrong, so that RL has something to mend."""
+    """Train it on sums, one answer in three wrong, so that RL has something to improve."""
     words, chance = tokenizer(), random.Random(0)
     torch.manual_seed(0)
     model = LlamaForCausalLM(

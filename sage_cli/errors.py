@@ -11,7 +11,8 @@ EXIT_OTHER = 1
 """A check that failed, and, with a traceback, a bug."""
 EXIT_USER = 2
 EXIT_BUSY = 75
-"""Another process writes the same folder (EX_TEMPFAIL of sysexits.h)."""
+"""Another process writes the same folder, or the machine fails for now (EX_TEMPFAIL of sysexits.h):
+the same command may succeed later."""
 EXIT_INTERRUPTED = 130
 
 SURROUNDINGS = {
@@ -28,8 +29,16 @@ SURROUNDINGS = {
     errno.ENOMEM: "this machine has no memory left: end other programs",
     errno.ESTALE: "the file server has lost the file for now: wait until it is there",
     errno.ETIMEDOUT: "the server doesn't answer: wait until it does",
+    errno.ENOTCONN: "the file server is not connected: wait until it is, or mount it again",
+    errno.EHOSTDOWN: "the server is down: wait until it is up",
+    errno.ENOLCK: "the file server has no locks left: wait until others have ended",
 }
 """What to do about errors of a system that no program can prevent, by their numbers."""
+PASSING = frozenset({
+    errno.EIO, errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ESTALE,
+    errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTDOWN, errno.ENOLCK,
+})  # fmt: skip
+"""Those of them that may be gone when the command is typed again, without anybody's doing."""
 _AGAIN = "then type the same command again: what was stored until now is kept"
 
 
@@ -82,6 +91,7 @@ class SurroundingsError(StoreError):
     def __init__(self, error: OSError | MemoryError, where: object = None) -> None:
         """`error` is the system's; `where` it was, unless the error itself names a file."""
         if isinstance(error, OSError):
+            self.exit_code = EXIT_BUSY if error.errno in PASSING else EXIT_USER
             place = f"{where} can't be written" if where is not None else error.filename
             advice = SURROUNDINGS.get(error.errno or 0, "remove the cause")
             cause = error.strerror or str(error)
@@ -135,7 +145,7 @@ class ExecutorError(SageError, RuntimeError):
 
 
 class MetricError(SageError, ValueError):
-    """A statistic that is undefined, as pass@k for k > n."""
+    """A statistic that is undefined, such as pass@k for k > n."""
 
 
 _SHORT = Repr()

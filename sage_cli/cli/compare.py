@@ -239,17 +239,21 @@ def compare_files(
 ) -> Report:
     """Compare files on the problems that all have, by default at the powers of two.
 
-    Names that are no files' are runs and models, which `evaluation` measures. `cluster` is as in
+    Names that are not files' are runs and models, which `evaluation` measures. `cluster` is as in
     `compare`. Raises DataError where they have no problem in common.
     """
     from sage_cli.evaluation import counted_files
     from sage_cli.evaluation.file_judge import FileJudge
+    from sage_cli.evaluation.logs.log import ReadOptions
+    from sage_cli.problems.clusters import AUTO
     from sage_cli.reports.comparison_report import comparison_document, unchecked_notes
 
     names = (*a, *b)
     with progress.doing("reading files"):
         judge = FileJudge(config, progress, decides_alone=evaluation is None)
         typed = [name for name in names if options.is_file(name)]
+        if cluster not in (None, AUTO) and names[0] in typed:
+            reading = replace(reading or ReadOptions(), field=cluster)
         read = counted_files.read_counted_files(typed, scores, reading, judge)
         by_name = dict(zip(typed, read, strict=True))
         provenance = counted_files.provenance_of_files(read)
@@ -404,7 +408,7 @@ def compare_named(
 ) -> dict[str, Comparison]:
     """Compare the runs named `a` with those named `b` on every benchmark that all have.
 
-    `bases` are the names of models that are no training runs of a method, `seeds` says what each
+    `bases` are the names of models that are not training runs of a method, `seeds` says what each
     run began with, as far as that is known.
     """
     from sage_cli.metrics import Side, compare_sides

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.markup import escape
 
 from sage_cli.cli.console import Live, console, emit
@@ -16,12 +17,24 @@ if TYPE_CHECKING:
     from sage_cli.trials.suites.trials import PlannedSuite
 
 
-def command(set_: Sets = None, dry_run: DryRun = False, json: Json = False) -> None:
-    """Train by SFT, then by DAPO without KL and with the branch guide, and compare pass@k."""
+FromScratch = Annotated[
+    bool,
+    typer.Option("--from-scratch", help="Train the initial policy, too, by SFT (two minutes)."),
+]
+
+
+def command(
+    from_scratch: FromScratch = False,
+    set_: Sets = None,
+    dry_run: DryRun = False,
+    json: Json = False,
+) -> None:
+    """Train by DAPO without KL and with the branch guide, and compare pass@k with the start."""
     from sage_cli.cli.suite_run import run_suite
     from sage_cli.trials.suites.trials import Overrides, planned
 
-    overrides = Overrides(("tiny",), tuple(set_ or ()))
+    sets = (*(set_ or ()), *(["sft.shipped=false"] if from_scratch else []))
+    overrides = Overrides(("tiny",), sets)
     if dry_run:
         show_plan("demo", overrides, json)
         return
@@ -47,20 +60,21 @@ def _show(written: SuiteReport, plan: PlannedSuite) -> None:
     sets = [word for setting in plan.overrides.sets for word in ("--set", setting)]
     root = ["--runs", str(plan.config.run.root)] if sets else []
     commands = {
-        "curves, problems and samples in a browser": ["view", plan.folder.name, *root],
-        "three trainings of each method": ["suite", "run", "demo", "--seeds", "3", *sets],
-        "a study of your own": ["init", "mystudy"],
+        "show curves, problems and samples in a browser": ["view", plan.folder.name, *root],
+        "train three seeds of each method": ["suite", "run", "demo", "--seeds", "3", *sets],
+        "begin a study of your own": ["init", "mystudy"],
     }
     lines = [
         f"[dim]{escape(written.facts.get('measured', ''))}[/]",
-        "\n[bold]What these policies show[/]",
+        "\n[bold]How the two policies compare[/]",
         *(f"  {escape(claim['sentence'])}" for claim in sections["claims"].data["claims"]),
-        "  [dim]one training of each: this compares these policies, not the methods[/]",
+        "  [dim]Each method was trained once, so this compares two policies, not two methods: "
+        "another training seed may give another result.[/]",
     ]
     if lost := written.facts.get("incomplete"):
-        lines.append(f"[yellow]incomplete[/]: {escape(lost)}")
+        lines.append(f"[yellow]not everything was measured[/]: {escape(lost)}")
     picture = written.report.folder / "passk.png"
-    lines += [f"\npicture: [bold]{escape(str(picture))}[/]", "\n[bold]What to type next[/]"]
+    lines += [f"\nFigure: [bold]{escape(str(picture))}[/]", "\n[bold]What to type next[/]"]
     for why, words in commands.items():
         lines.append(f"  {escape(shlex.join(['sage', *words]))}  [dim]# {why}[/]")
     for line in lines:

@@ -27,7 +27,8 @@ def command(
     """Train the initial policy by supervised fine-tuning (SFT), or reuse its finished run."""
     from sage_cli.cli.console import Live
     from sage_cli.cli.training_run import SftTraining
-    from sage_cli.models.planned import plan_of
+    from sage_cli.models.planned import plan_of, planned_base
+    from sage_cli.store.run import Runs
 
     refuse_gpu(gpu, dry_run)
     asked = {"steps": steps, "learning_rate": lr, "seed": seed}
@@ -38,4 +39,10 @@ def command(
         return
     with Live() as live:
         run = training.carry_out(live, fresh=fresh)
-    show_trained(f"initial policy: [bold]{run.folder}[/]", run, measured=measure, json=json)
+    # RL that names no initial policy takes the base that comes with sage where that is the same
+    shipped = planned_base(settings, Runs(settings.run.root)).run != run
+    more = f"  (`sage rl --init {run.id}` starts from it; `sage rl` takes sage's own)"
+    show_trained(
+        f"initial policy: [bold]{run.folder}[/]{more if shipped else ''}",
+        run, measured=measure, json=json,
+    )  # fmt: skip

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sage_cli.config.load import changed
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.folders import pinned_revision
+from sage_cli.models.shipped_base import put_in_place, source_of
 from sage_cli.problems.load import benchmark_names
 from sage_cli.progress import Progress
 from sage_cli.settings.inputs import PretrainedModel
@@ -32,7 +33,18 @@ from sage_cli.trials.search.read_space import guide_of, read_space
 from sage_cli.trials.search.space import Space
 from sage_cli.trials.suites.declaration import Suite
 from sage_cli.trials.suites.trials import Overrides, Part, PlannedSuite, planned
-from sage_cli.trials.task import DONE, RL, TO_DO, Task, TaskStates, Trial, cost, cost_left, cost_of
+from sage_cli.trials.task import (
+    DONE,
+    RL,
+    SFT,
+    TO_DO,
+    Task,
+    TaskStates,
+    Trial,
+    cost,
+    cost_left,
+    cost_of,
+)
 
 if TYPE_CHECKING:
     from sage_cli.reports.sweep_report import SweepTrial
@@ -49,7 +61,10 @@ _CHECKED: dict[str, Any] = {
     "guide": True,
 }
 """The settings of a training run that decide whether its rows and functions can be used."""
-UNCHOSEN = "trainings that need a tuning are shown at present settings; they take its best point"
+UNCHOSEN = (
+    "arms that are tuned first are shown with their present settings; they are trained with the "
+    "best settings that the tuning finds"
+)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -243,10 +258,13 @@ def carry_out(plan: PlannedSuite, progress: Progress) -> None:
     require_mirrors(config.tracking)
     executor = build_executor(config.executor, folder=folder, processes=config.rl.processes)
     with writer(plan.folder):
+        for part in plan.parts:
+            for replicate in part.replicates:
+                put_in_place(replicate.initial.run)
         states = TaskStates(plan.folder, plan.tasks)
         failures = run_tasks(plan.tasks, executor, folder, RETRIES, progress, ended=states.note)
         write_failures(plan.folder / FAILURES, failures)
-    if failures and not any(task.state == DONE for task in plan.tasks if task.needs):
+    if failures and not any(task.state == DONE for task in plan.tasks if task.kind != SFT):
         raise all_failed(map(str, failures.values()), folder)
 
 
@@ -310,33 +328,37 @@ def _shown(task: Task) -> dict[str, Any]:
 
 
 def _notes(plan: PlannedSuite) -> list[str]:
-    notes = ["measurements that share samples are counted as if each sampled its own"]
+    notes = ["the cost is an upper bound: samples that arms share are counted once for each arm"]
     models: dict[str, str | None] = {}
     for part in plan.parts:
         notes += [
-            f"{part.suite.name}: {label} is {same_as} under these settings, and is run once"
+            f"{part.suite.name}: under these settings {label} equals {same_as}, so they share "
+            "their runs"
             for label, same_as in part.same.items()
         ]
         for replicate in part.replicates:
-            model = replicate.config.model
+            model, initial = replicate.config.model, replicate.initial
             if isinstance(model, PretrainedModel):
                 models[model.path] = pinned_revision(model.path, model.revision)
+            if source_of(initial.run) is not None:
+                shipped = f"the initial policy {initial.label} comes with sage"
+                notes += [] if shipped in notes else [shipped]
         if not part.suite.measured or not part.trials:
             continue
         samples = part.trials[0].config.evaluation.samples
         if capped_ks(part.suite.k, samples) != part.suite.k:
             notes.append(
-                f"{part.suite.name}: k ends at {samples}, not as in the suite's {part.suite.k}: "
-                f"evaluation.samples is {samples}"
+                f"{part.suite.name}: the suite's values of k ({part.suite.k}) are cut at "
+                f"{samples}, because evaluation.samples is {samples}"
             )
     unknown = [path for path, commit in models.items() if not commit and not Path(path).is_dir()]
     if unknown:
         notes.append(
-            f"the Hub wasn't asked for {', '.join(unknown)}, which its cache lacks: runs that grow "
-            "from there will have other ids than these"
+            f"{', '.join(unknown)} is not in the local cache of the Hub, so the IDs of runs that "
+            "are trained from it are provisional"
         )
     return notes + [
-        f"{part.suite.name}: {label}'s baseline is {method.control}"
+        f"{part.suite.name}: the baseline of {label} is {method.control}"
         for part in plan.parts
         for label, method in part.suite.methods.items()
         if method.control

@@ -48,6 +48,7 @@ from sage_cli.models.planned import (
     sft_run,
 )
 from sage_cli.models.policy import Policy, named_policy, named_run
+from sage_cli.models.shipped_base import put_in_place, source_of, why_not_shipped
 from sage_cli.problems.demonstrations import load_demonstrations
 from sage_cli.problems.problem import Demonstration
 from sage_cli.problems.source_errors import reading
@@ -128,7 +129,7 @@ class TrainingRun(Stage):
             return run
         if self.evaluation is not None:
             self.evaluation.require()
-        with progress.doing(f"reading what the {self.called} is made from"):
+        with progress.doing(f"reading settings and data of the {self.called}"):
             run = self.planned
         if not fresh:
             run.require_whole()
@@ -150,7 +151,9 @@ class TrainingRun(Stage):
 
     def found(self, run: Run, progress: Progress) -> None:
         """Say that `run` was finished before."""
-        progress.say(f"[bold]{run.id}[/] is trained already; --fresh trains it again")
+        progress.say(
+            f"[bold]{run.id}[/] is trained already; --fresh deletes it and trains it again"
+        )
 
     @abstractmethod
     def prepare(self, resumed: Run | None, progress: Progress) -> Callable[[Run], None]:
@@ -237,7 +240,7 @@ class SftTraining(TrainingRun):
             refuse_unfit_tokenizer(
                 Policy(section.path, section=section), planned=self.config.prompt
             )
-        return Described("base: supervised warm-up", {**run_facts(self.planned), **facts})
+        return Described("initial policy: SFT", {**run_facts(self.planned), **facts})
 
     def memory(self, gpu_gb: int) -> Described:
         """Lay the training's memory against GPUs of so many GB."""
@@ -317,7 +320,8 @@ def _start(config: SageConfig, tokenizer: Any) -> Any:
         return build_scratch(section, tokenizer)
     policy = Policy(section.path, section=section)
     refuse_unfit_tokenizer(policy)
-    model = policy.model(dtype=trained_dtype(section), kernels=kernel_arguments(section))
+    dtype, kernels = trained_dtype(section), kernel_arguments(section)
+    model = policy.model(dtype=dtype, kernels=kernels, verify_later=True)
     return attach_lora(model, section.lora) if section.tuning == "lora" else model
 
 
@@ -353,6 +357,8 @@ class InitialPolicy(Stage):
         section = self.config.model
         if self.policy.exists:
             return self.policy
+        if self.shipped is not None:
+            return Policy.of_run(self.shipped)
         return None if isinstance(section, ScratchModel) else Policy(section.path, section=section)
 
     def obstacle(self, reach: int) -> str | None:
@@ -363,7 +369,9 @@ class InitialPolicy(Stage):
                 whole = model_files(adapter_base(folder)) if is_adapter(folder) else folder
                 config = text_part(read_json(whole / "config.json"))
                 reason = next(planned_obstacles(config, reach), None)
-                return reason and f"sage's own decoder can't sample from {model.label}: it {reason}"
+                return (
+                    reason and f"the builtin backend can't sample from {model.label}: it {reason}"
+                )
         return None
 
     def require_sampled(self, reach: int, backends: str) -> None:
@@ -371,10 +379,16 @@ class InitialPolicy(Stage):
         if obstacle := self.obstacle(reach):
             raise ConfigurationError(obstacle, f"use --set {backends} for this architecture")
 
+    @cached_property
+    def shipped(self) -> Run | None:
+        """The base in the package that the policy is a copy of; None for any other policy."""
+        scratch = isinstance(self.config.model, ScratchModel)  # no other model is shipped
+        return source_of(self.policy.run) if self.init is None and scratch else None
+
     @property
     def is_trained_here(self) -> bool:
         """Return True if SFT under this configuration leaves it."""
-        return self.init is None and self.config.sft.enabled
+        return self.init is None and self.config.sft.enabled and self.shipped is None
 
     def describe(self) -> Described:
         """Describe where the policy is from, and how far its training is."""
@@ -397,10 +411,16 @@ class InitialPolicy(Stage):
         if self.init is not None:
             return self.policy
         base = planned_base(self.config, Runs(self.config.run.root))
+        if self.shipped is not None:
+            put_in_place(base.run)
+            progress.say(f"initial policy [bold]{base.label}[/] comes with sage (from `sage sft`)")
+            return base
         while not base.exists:
             if base.run is not None:
                 wait_for_writer(base.run.folder, progress.say)
             if not base.exists:
+                if why := why_not_shipped(self.config):
+                    progress.say(f"the initial policy is trained here, because {why}")
                 with suppress(BusyError):  # another process took the lock since
                     run = self._training.carry_out(progress)
                     return Policy.of_run(run, consent=consents(self.config.model))
@@ -441,8 +461,8 @@ def unnamed_preset(init: str | None, config: SageConfig, *, named: bool) -> str 
         return None
     tau = f", τ {config.guide.tau:g}" if hasattr(config.guide, "tau") else ""
     return (
-        f"no preset given: what isn't typed is as in {DEFAULT_PRESET} "
-        f"({config.rollout.max_tokens} new tokens{tau}); -p NAME takes another's settings"
+        f"no preset was given, so all other settings are those of the preset {DEFAULT_PRESET} "
+        f"({config.rollout.max_tokens} new tokens{tau}); -p NAME chooses another"
     )
 
 

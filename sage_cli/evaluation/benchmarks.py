@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError
-from sage_cli.evaluation.golds import check_answers
+from sage_cli.evaluation.golds import check_answers, usable_problems
 from sage_cli.models.policy import NO_GOLD
 from sage_cli.problems.data_set import Group
 from sage_cli.problems.load import (
@@ -90,16 +90,31 @@ def load_benchmarks(
 
 
 def check_training_answers(config: SageConfig, problems: Sequence[Problem]) -> list[str]:
-    """Check the golds that RL under `config` grades by, as `check_answers` does.
-
-    Where rewards are functions that read no grade, golds are theirs to read.
-    """
-    paid = [reward.name for reward in config.rl.paid]
-    if paid and not {GRADE, PLURALITY}.intersection(paid):
+    """Check the golds that RL under `config` grades by, as `check_answers` does."""
+    if not _reads_golds(config):
         return []
     name = config.data.rl.name
-    judge, tolerance = judge_of(name, config.grading.judge)
-    return check_answers(name, problems, judge, tolerance)
+    return check_answers(name, problems, *judge_of(name, config.grading.judge))
+
+
+def gradable_problems(config: SageConfig, problems: Sequence[Problem]) -> list[Problem]:
+    """Return the problems of RL under `config` whose golds can be compared with an answer.
+
+    Warns of those that are left out. Raises DataError where they are more than a few.
+    """
+    if not _reads_golds(config):
+        return list(problems)
+    name = config.data.rl.name
+    usable, notes = usable_problems(name, problems, *judge_of(name, config.grading.judge))
+    for note in notes:
+        log.warning("%s", note)
+    return usable
+
+
+def _reads_golds(config: SageConfig) -> bool:
+    """Return False where rewards are functions that read no grade: golds are theirs to read."""
+    paid = [reward.name for reward in config.rl.paid]
+    return not paid or bool({GRADE, PLURALITY}.intersection(paid))
 
 
 def refuse_trained(benchmarks: Sequence[Benchmark], data: DataSection, setting: str) -> None:

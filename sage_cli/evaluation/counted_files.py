@@ -89,9 +89,10 @@ def read_counted_files(
 ) -> list[CountedFile]:
     """Return the files' counts under the named score, or a score for each file.
 
-    Files without verdicts are graded by `judge`, if they have golds. Raises DataError for a file
-    of which nothing says whether each sample is correct, and ConfigurationError for settings of
-    grading that grade nothing.
+    `reading.field` is of the first file, whose problems stand for those of all. Files without
+    verdicts are graded by `judge`, if they have golds. Raises DataError for a file of which nothing
+    says whether each sample is correct, and ConfigurationError for settings of grading that grade
+    nothing.
     """
     if len(scores) not in (0, 1, len(names)):
         raise ConfigurationError(
@@ -100,9 +101,10 @@ def read_counted_files(
         )
     taken = scores if len(scores) == len(names) else [*scores, None][:1] * len(names)
     reading = reading or ReadOptions()
+    fields = [reading.field, *[None] * len(names)]
     files = [
-        _read(Path(name), replace(reading, score=score), judge)
-        for name, score in zip(names, taken, strict=True)
+        _read(Path(name), replace(reading, score=score, field=field), judge)
+        for name, score, field in zip(names, taken, fields, strict=False)
     ]
     if judge is not None and all(file.judge is None for file in files):
         judge.refuse_idle([file.path for file in files])

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from textwrap import shorten
 from typing import Any
 
@@ -23,6 +24,8 @@ from sage_cli.problems.values import has, value_at
 
 TOLERATED = 0.01
 """Share of rows whose worked solution may end with another answer than the row's gold."""
+LEFT_OUT = 0.05
+"""Share of rows without a usable gold that are left out of training; more are refused."""
 QUOTED_ROWS = 3
 """Rows that a complaint quotes."""
 MATHEMATICS = "math"
@@ -57,9 +60,29 @@ def check_answers(
     if judge != MATHEMATICS or not is_unregistered(name):
         return []
     _check_kinds(name, problems)
-    _check_prose(name, problems)
-    _check_converted(name, problems, tolerance)
+    for unusable in _unusable_golds(name, problems, tolerance):
+        raise DataError(unusable.cause, unusable.next_step)
     return _differing(name, problems, tolerance)
+
+
+def usable_problems(
+    name: str, problems: Sequence[Problem], judge: str, tolerance: float | None = None
+) -> tuple[list[Problem], list[str]]:
+    """Return the problems of a training set whose golds `judge` can compare, and what to say.
+
+    A few rows whose gold is prose, say, would teach nothing, since every answer to them is graded
+    wrong: they are left out, counted and quoted. Raises DataError where they are more than
+    `LEFT_OUT` of all.
+    """
+    if judge != MATHEMATICS or not is_unregistered(name):
+        return list(problems), []
+    _check_kinds(name, problems)
+    unusable = list(_unusable_golds(name, problems, tolerance))
+    left_out = {problem.id for group in unusable for problem in group.problems}
+    if len(left_out) > LEFT_OUT * len(problems):
+        raise DataError(unusable[0].cause, unusable[0].next_step)
+    kept = [problem for problem in problems if problem.id not in left_out]
+    return kept, [f"left out of training: {group.cause}" for group in unusable]
 
 
 def is_unregistered(name: str) -> bool:
@@ -108,31 +131,46 @@ def _is_json(text: str) -> bool:
         return False
 
 
-def _check_prose(name: str, problems: Sequence[Problem]) -> None:
+@dataclass(frozen=True)
+class UnusableGolds:
+    """Problems whose golds no answer can be compared with, for one reason."""
+
+    problems: list[Problem]
+    cause: str
+    next_step: str
+
+
+def _unusable_golds(
+    name: str, problems: Sequence[Problem], tolerance: float | None
+) -> Iterator[UnusableGolds]:
+    """Yield the problems without a usable gold, by reasons.
+
+    A gold is prose; or it is out of a worked solution with boxes that differ, or isn't graded
+    correct as an answer to itself.
+    """
     prose = [p for p in problems if any(map(is_prose, p.golds))]
     if prose:
-        raise DataError(
+        yield UnusableGolds(
+            prose,
             f"{len(prose):,} of {len(problems):,} golds of {name} are prose without a \\boxed{{}} "
             f"or a line that begins with {HASHES}, so that no answer can equal them: "
             f"{_quoted((p, p.gold) for p in prose)}",
             "name the column or the path of the answer alone, remove these rows, or name a judge "
             "that reads them with --set grading.judge=FILE.py:FUNCTION",
         )
-
-
-def _check_converted(name: str, problems: Sequence[Problem], tolerance: float | None) -> None:
-    """Compare golds out of worked solutions with the other boxes there, and with themselves."""
     converted = [p for p in problems if p.gold_text is not None]
     boxes = [(p, box) for p in converted for box in boxed_answers(p.gold_text or "")]
     if several := _wrong(boxes, tolerance):
-        raise DataError(
+        yield UnusableGolds(
+            [p for p, _ in several],
             f"{counted(len(several), 'row')} of {name} {_have(several)} boxes of different "
             f"values, so that nobody can tell the answer: "
             f"{_quoted((p, f'{p.gold} and {box}') for p, box in several)}",
             "remove these rows, or name a column of bare answers",
         )
     if unfit := _wrong([(p, gold) for p in converted for gold in p.golds], tolerance):
-        raise DataError(
+        yield UnusableGolds(
+            [p for p, _ in unfit],
             f"{counted(len(unfit), 'row')} of {name} {_have(unfit)} a gold out of a worked "
             f"solution that isn't graded correct as an answer to itself: {_quoted(unfit)}",
             "remove these rows, or name a column of bare answers",

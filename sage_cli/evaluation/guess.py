@@ -47,12 +47,12 @@ def guess_curve(
     unknown_K = np.full(len(ks), np.nan)
     if not known:
         return Curve(tuple(ks), unknown_K, unknown_K, unknown_K, confidence, len(problems))
-    sampled = curve([counts], known, Resampling(confidence))
+    of_known = curve([counts], known, Resampling(confidence))
     mean_K, low_K, high_K = (
         np.array([by_k.get(k, np.nan) for k in ks])
         for by_k in (
             dict(zip(known, values, strict=True))
-            for values in (sampled.mean_K, sampled.low_K, sampled.high_K)
+            for values in (of_known.mean_K, of_known.low_K, of_known.high_K)
         )
     )
     return Curve(tuple(ks), mean_K, low_K, high_K, confidence, len(problems))

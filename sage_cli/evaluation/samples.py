@@ -23,6 +23,7 @@ from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.metrics import Counts
 from sage_cli.metrics.counts import SampleGrades
 from sage_cli.models.policy import Policy, refuse_other_template
+from sage_cli.models.verification import require_verified
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
@@ -410,9 +411,9 @@ def fill(
 
     `prompts` maps problem ids to prompt texts. `on_stored` is called with new completions once they
     are on disk. Several processes may fill a set at the same time, each its share; this returns
-    when all samples are stored. Raises StoreError if the set cannot be written, SamplingError if
-    the sampler fails, RefusedPromptsError if only samples of prompts that the sampler cannot answer
-    are missing. Stored samples stay in any case.
+    when all samples are stored. Raises StoreError if the set cannot be written, or the model isn't
+    what was recorded of it, SamplingError if the sampler fails, RefusedPromptsError if only samples
+    of prompts that the sampler cannot answer are missing. Stored samples stay in any case.
     """
     sampled = 0
     refused: dict[str, str] = {}
@@ -433,6 +434,7 @@ def fill(
             ]
             try:
                 for completion in _sampled(sampler, requests):
+                    require_verified()  # before the first one; afterwards it costs nothing
                     writer.add(completion)
             except RefusedPromptsError as error:
                 refused |= error.reasons

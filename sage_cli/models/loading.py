@@ -60,14 +60,16 @@ def load_model(
     trust_remote_code: bool = False,
     trainable: bool = False,
     kernels: Mapping[str, Any] | None = None,
+    verify_later: bool = False,
 ) -> Any:
     """Return a causal language model, with the LoRA adapter that its folder may hold.
 
     Only safetensors are read. `trainable` leaves the adapter's weights open to gradients; `kernels`
     are `kernel_arguments`. Raises DataError when there is no model at `path`, and StoreError if its
-    content isn't what was recorded of it (`verify_weights`).
+    content isn't what was recorded of it; with `verify_later` that is found by `require_verified`.
     """
-    with verify_weights(path, revision):  # which has time while the libraries are imported
+    # hashing has time while the libraries are imported
+    with verify_weights(path, revision, later=verify_later):
         return _load(path, dtype, revision, trust_remote_code, trainable, kernels)
 
 

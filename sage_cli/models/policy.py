@@ -27,6 +27,7 @@ from sage_cli.models.folders import (
     tokenizer_facts,
     whole_model,
 )
+from sage_cli.models.shipped_base import put_in_place, shipped_run_named
 from sage_cli.models.verification import sealed_to_load
 from sage_cli.settings.inputs import PretrainedModel, PromptSection, ScratchModel
 from sage_cli.settings.presets import preset_for
@@ -347,16 +348,22 @@ class Policy:
         dtype: str = "auto",
         trainable: bool = False,
         kernels: Mapping[str, Any] | None = None,
+        verify_later: bool = False,
     ) -> Any:
         """Its weights, with the adapter where it has one; `kernels` are `kernel_arguments`.
 
-        Raises StoreError as `require_own` does.
+        Raises StoreError as `require_own` and, unless `verify_later`, `verify_weights` do.
         """
         self.require_own()
         from sage_cli.models.loading import load_model
 
         return load_model(
-            self.path, dtype=dtype, trainable=trainable, kernels=kernels, **self.loading
+            self.path,
+            dtype=dtype,
+            trainable=trainable,
+            kernels=kernels,
+            verify_later=verify_later,
+            **self.loading,
         )
 
 
@@ -439,6 +446,7 @@ def named_policies(name: str, runs: Runs, model: Model = None) -> list[Policy]:
 def named_run(name: str, runs: Runs) -> Run | None:
     """Return the run that `name` or `name@step` means; None for a model that no run here made.
 
+    The base that comes with `sage` is put in place where it is called and not there yet.
     Raises StoreError where it is neither, and TornError where the run can't be read.
     """
     refuse_gguf(name)
@@ -451,7 +459,9 @@ def named_run(name: str, runs: Runs) -> Run | None:
         )
     if is_hub_name(name):
         return None
-    run = runs.find(name.partition("@")[0])
+    word = name.partition("@")[0]
+    put_in_place(shipped_run_named(word, runs))
+    run = runs.find(word)
     run.require_whole()
     return run
 
@@ -495,7 +505,7 @@ def refuse_other_template(
 ) -> None:
     """Refuse to use a model under another prompt than it was trained with, unless `allowed`.
 
-    `use` is what is being done, as "this evaluation".
+    `use` is what is being done, such as "this evaluation".
     """
     trained = policy.template
     if trained in (None, template.hash) or allowed:

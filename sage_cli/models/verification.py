@@ -2,30 +2,30 @@
 
 Commands that load nothing believe the cache of hashes (`file_hash.py`). Where weights are loaded,
 their content is hashed: a byte that rotted on the disk, or came with a backup of the same size and
-time, changes results and is noticed by nothing else.
+time, changes results and is noticed by nothing else. A loader maps weights into memory and returns
+before it has read them, so hashing takes longer than loading: what samples or trains waits for the
+hashes only before its first result, which takes longer than both.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event
+from queue import Empty, SimpleQueue
+from threading import Thread
 
 from sage_cli.errors import DataError, StoreError
-from sage_cli.file_hash import remembered_hash
+from sage_cli.file_hash import content_hash, remembered_hash
 from sage_cli.models.folders import adapter_base, cached_snapshot, is_adapter, read_json
 from sage_cli.store.run import SEAL, run_of
 
 _AT_ONCE = 4
-"""Files that are read at once: the loader reads too, and needs the cores."""
-_CHUNK = 1 << 20
-"""Bytes between two looks at whether the hash is still wanted."""
+"""Files that are read at once, at most: the loader reads too."""
 _LOADED = (".safetensors", ".json", ".jinja", ".model", ".txt")
 """The endings of the files of a checkpoint that models and tokenizers are loaded from."""
 _SHA256 = re.compile("[0-9a-f]{64}")
@@ -33,6 +33,8 @@ _SHA256 = re.compile("[0-9a-f]{64}")
 
 _UNDER_WAY: set[str] = set()
 """The models that are being loaded and hashed."""
+_UNREQUIRED: list[Verification] = []
+"""The models that were loaded and whose hashes nobody has waited for yet."""
 
 
 @dataclass(frozen=True)
@@ -44,44 +46,73 @@ class RecordedFile:
     next_step: str
 
 
+class Verification:
+    """The hashes of a model's files, computed in threads while the model is loaded.
+
+    The threads end with the process: neither an error nor Ctrl-C waits for gigabytes.
+    """
+
+    def __init__(self, path: str | Path, revision: str | None = None) -> None:
+        files: list[RecordedFile] = []
+        with suppress(DataError):  # of an adapter that names no base: loading says why
+            files = list(recorded_files(path, revision))
+        self._hashes = [(file, Future[str | None]()) for file in files]
+        waiting: SimpleQueue[tuple[RecordedFile, Future[str | None]]] = SimpleQueue()
+        for pair in self._hashes:
+            waiting.put(pair)
+        # one processor is left to the loader, or hashing would delay what it runs beside
+        threads = min(len(files), _AT_ONCE, max(1, (os.cpu_count() or 1) - 1))
+        for _ in range(threads):
+            Thread(target=_hash_each, args=(waiting,), daemon=True).start()
+
+    def require(self) -> None:
+        """Wait for the hashes. Raises StoreError for a file that isn't what was recorded of it."""
+        for file, sha256 in self._hashes:
+            if sha256.result() != file.sha256:
+                raise StoreError(
+                    f"{file.path} is damaged, or was changed: its content isn't what was "
+                    "recorded of it",
+                    file.next_step,
+                )
+
+
 @contextmanager
-def verify_weights(path: str | Path, revision: str | None = None) -> Iterator[None]:
+def verify_weights(
+    path: str | Path, revision: str | None = None, *, later: bool = False
+) -> Iterator[None]:
     """Hash a model's files in threads while the block loads them; an adapter's base's, too.
 
     Of several processes of a machine the first one does so, and of blocks inside one another the
     outermost. Raises StoreError, at the block's end or in place of its error, if a file's content
-    isn't what was recorded of it.
+    isn't what was recorded of it. With `later` the block's end doesn't wait for the hashes: who
+    uses the model calls `require_verified` before it stores a result or makes an update.
     """
     if os.environ.get("LOCAL_RANK", "0") != "0" or str(path) in _UNDER_WAY:
         yield
         return
     _UNDER_WAY.add(str(path))
-    left = Event()
-    with ThreadPoolExecutor(_AT_ONCE) as threads:
+    try:
+        verification = Verification(path, revision)
         try:
-            files = []
-            with suppress(DataError):  # of an adapter that names no base: loading says why
-                files = list(recorded_files(path, revision))
-            hashes = [threads.submit(_hash, file.path, left) for file in files]
+            yield
+        except Exception:
+            verification.require()  # a damaged file explains better why loading failed
+            raise
+        if later:
+            _UNREQUIRED.append(verification)
+        else:
+            verification.require()
+    finally:
+        _UNDER_WAY.discard(str(path))
 
-            def check() -> None:
-                for file, sha256 in zip(files, hashes, strict=True):
-                    if sha256.result() != file.sha256:
-                        raise StoreError(
-                            f"{file.path} is damaged, or was changed: its content isn't what was "
-                            "recorded of it",
-                            file.next_step,
-                        )
 
-            try:
-                yield
-            except Exception:
-                check()  # a damaged file explains better why loading failed
-                raise
-            check()
-        finally:
-            left.set()  # Ctrl-C doesn't wait for gigabytes
-            _UNDER_WAY.discard(str(path))
+def require_verified() -> None:
+    """Wait for the hashes of the models that were loaded with `later`.
+
+    Costs nothing once they are known. Raises StoreError as `verify_weights` does.
+    """
+    while _UNREQUIRED:
+        _UNREQUIRED.pop().require()
 
 
 def recorded_files(path: str | Path, revision: str | None = None) -> Iterator[RecordedFile]:
@@ -127,15 +158,12 @@ def _recorded_elsewhere(file: Path) -> RecordedFile | None:
     return RecordedFile(file, sha256, f"restore the file; if the change is meant, `touch {file}`")
 
 
-def _hash(path: Path, left: Event) -> str | None:
-    """Return the SHA-256 of a file; None if it can't be read, or once the block was `left`."""
-    digest, buffer = hashlib.sha256(), memoryview(bytearray(_CHUNK))
-    try:
-        with path.open("rb", buffering=0) as file:
-            while size := file.readinto(buffer):
-                digest.update(buffer[:size])
-                if left.is_set():
-                    return None
-    except OSError:
-        return None
-    return digest.hexdigest()
+def _hash_each(waiting: SimpleQueue[tuple[RecordedFile, Future[str | None]]]) -> None:
+    """Hash files until none is waiting; None stands for one that can't be read."""
+    with suppress(Empty):
+        while True:
+            file, sha256 = waiting.get_nowait()
+            try:
+                sha256.set_result(content_hash(file.path))
+            except OSError:
+                sha256.set_result(None)

@@ -20,7 +20,7 @@ from sage_cli.errors import DataError
 from sage_cli.file_hash import read_hash
 from sage_cli.json_value import json_value
 from sage_cli.problems.damage import explain_damage
-from sage_cli.problems.held_size import BATCH_ROWS, HeldSize
+from sage_cli.problems.held_size import HeldSize
 from sage_cli.problems.source_errors import AbsentFileError
 
 COMPRESSED = (".gz", ".zst")
@@ -154,9 +154,8 @@ def _parquet(path: Path) -> Iterator[Row]:
 
     damaged = explain_damage(f"{path} isn't a Parquet file", "write the file again")
     with damaged, pq.ParquetFile(path) as file:
-        HeldSize(path).add_parquet(file)
-        number = 0
-        for batch in file.iter_batches(BATCH_ROWS):
+        at_once, number = HeldSize(path).add_parquet(file), 0
+        for batch in file.iter_batches(at_once):
             for row in batch.to_pylist():
                 number += 1
                 yield f"{path}, row {number}", row
@@ -179,7 +178,7 @@ def open_unpacked(path: Path) -> Iterator[BinaryIO]:
 def _check_size(path: Path, size: int, time: int) -> None:  # noqa: ARG001  of which state
     """Raise DataError where a compressed file of JSON or CSV would take too much memory."""
     with _decompressed(path) as file:
-        HeldSize(path).add_json(file)
+        HeldSize(path).add_json(file, by_line=unpacked_suffix(path) != ".json")
 
 
 @contextmanager

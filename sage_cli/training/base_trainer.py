@@ -24,6 +24,7 @@ from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerState
 
 from sage_cli.errors import ConfigurationError, OutOfMemoryError, TrainingError
 from sage_cli.methods.method import Method
+from sage_cli.models.verification import require_verified
 from sage_cli.settings.inputs import (
     ComputeDtype,
     PretrainedModel,
@@ -99,7 +100,7 @@ def require_kernels(model: PretrainedModel | ScratchModel) -> str:
     if "use_kernels" in chosen or "/" in (attention or ""):
         package = "kernels"
     if package is None:
-        return f"attention {attention or 'sdpa where the model has it'}"
+        return f"attention {attention or 'sdpa if the model supports it'}"
     asked = "model.kernels" if "use_kernels" in chosen else f"model.attention {attention}"
     if find_spec(package) is None:
         raise ConfigurationError(
@@ -170,7 +171,7 @@ def device() -> str:
     if not torch.cuda.is_available():
         threads = torch.get_num_threads()
         counted = "1 thread" if threads == 1 else f"{threads} threads"
-        return f"no GPU: trainings run on {counted} of this machine"
+        return f"no GPU; training runs on {counted} of this machine"
     gpus = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
     names = ", ".join(f"{gpu.name} with {gpu.total_memory / (1 << 30):.0f} GiB" for gpu in gpus)
     return f"{names}; CUDA {torch.version.cuda}"
@@ -230,6 +231,8 @@ class Interruption(TrainerCallback):  # type: ignore[misc]
         if state.global_step % self.period:
             return
         late = monotonic() - self._saved_at >= wait_s(self.save_s, self._trainer.saving_s)
+        # the maximum over all processes: each hears signals and reads its clock at another moment,
+        # and one that stops alone leaves the others in a collective operation
         number, due = _highest(self._signals.number, int(late))
         if number:
             self._signals.number = number
@@ -240,6 +243,14 @@ class Interruption(TrainerCallback):  # type: ignore[misc]
     def on_save(self, *_: Any, **__: Any) -> None:
         """Count the minutes from here."""
         self._saved_at = monotonic()
+
+
+class VerifiedStart(TrainerCallback):  # type: ignore[misc]
+    """Has the weights that a training starts from verified before it changes them."""
+
+    def on_pre_optimizer_step(self, *_: Any, **__: Any) -> None:
+        """Raise StoreError if they aren't what was recorded of them."""
+        require_verified()
 
 
 def wait_s(asked_s: float, saving_s: float) -> float:
@@ -380,14 +391,17 @@ def carry_out(
 
     A trainer that went on from its last step would take one more. `need` explains a lack of
     memory; `save_minutes` and `period` are as in `Interruption`. Raises Interrupted where a signal
-    stopped the training.
+    stopped the training, and StoreError before the first update if the model was loaded from other
+    weights than were recorded of it.
     """
     trainer.lease = run.lease  # which every checkpoint of the trainer requires
     if checkpoint is not None and _is_last(checkpoint, trainer.args.max_steps):
         trainer._load_from_checkpoint(str(checkpoint))
+        require_verified()  # no step is left to take, before which they would be
         return
     interruption = Interruption(run, save_minutes, period)
     interruption.watch(trainer)
+    trainer.add_callback(VerifiedStart)
     with memory_explained(need, run), interruption:
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
 

@@ -182,7 +182,8 @@ def train_rl(
     done = step_of(checkpoint) if checkpoint else 0
     engine = engine_as_asked(config.rl.seed, done, config.rollout.logprobs_mode)
     # TRL loads the reference itself
-    reference = verify_weights(inputs.reference) if inputs.reference else nullcontext()
+    frozen = inputs.reference
+    reference = verify_weights(frozen, later=True) if frozen else nullcontext()
     with as_launched(), engine, memory_explained(LOADING, run), reference:
         trainer = build_trainer(config, inputs, run, on_step, preflight)
     # a checkpoint inside a generation batch would lose the batch's other completions

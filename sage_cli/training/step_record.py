@@ -129,6 +129,36 @@ def _gather(signals: dict[str, Tensor], accelerator: Any) -> dict[str, Tensor]:
     return {name: torch.cat(part) for name, *part in zip(signals, *fetched, strict=True)}
 
 
+CLIPPING_LOSSES = ("grpo", "bnpo", "dr_grpo", "dapo", "luspo")
+"""The losses of TRL that clip the ratio on both sides."""
+
+
+def add_clipped(
+    tokens: TokenRecord,
+    mask_BT: Tensor,
+    log_ratio_BT: Tensor,
+    advantages: Tensor,
+    clip: tuple[float, float],
+    *,
+    whole: bool,
+) -> None:
+    """Keep where a micro-batch's loss clips the ratio of tokens, or with `whole` of completions.
+
+    `advantages` are (B,) or (B, T), `clip` the distances from 1 on either side. TRL's own share is
+    a mean over micro-batches, so it depends on which rows share one; the share of all that is kept
+    here doesn't.
+    """
+    advantages_BT = advantages if advantages.dim() == 2 else advantages[:, None]
+    if whole:
+        counts_B1 = mask_BT.sum(dim=1, keepdim=True).clamp(min=1)
+        log_ratio_BT = (log_ratio_BT * mask_BT).sum(dim=1, keepdim=True) / counts_B1
+    ratio_BT, (low, high) = log_ratio_BT.exp(), clip
+    below_BT = (ratio_BT < 1 - low) & (advantages_BT < 0)
+    clipped_BT = below_BT | ((ratio_BT > 1 + high) & (advantages_BT > 0))
+    counted_BT = mask_BT if clipped_BT.shape == mask_BT.shape else torch.ones_like(clipped_BT)
+    tokens.add(counted_BT, clipped=clipped_BT.to(log_ratio_BT))
+
+
 def add_mismatch(
     tokens: TokenRecord, batch: Mapping[str, Any], logps_BT: Tensor, *, whole: bool
 ) -> None:
@@ -191,7 +221,7 @@ def batch_record(status_PN: Tensor, length_B: Tensor, clipped_B: Tensor) -> dict
 
 
 def unfinished(completion_ids_BT: Tensor, mask_BT: Tensor, end_ids: list[int]) -> Tensor:
-    """Return True (B,) for completions whose last token is no end of sequence."""
+    """Return True (B,) for completions whose last token is not an end-of-sequence token."""
     last_B1 = mask_BT.sum(dim=1, keepdim=True).clamp(min=1) - 1
     final_B = completion_ids_BT.gather(1, last_B1).squeeze(1)
     return ~torch.isin(final_B, torch.tensor(end_ids, device=final_B.device))

@@ -121,6 +121,7 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         self.advantage_memory: dict[str, Any] = {}
         self.reward_memory: dict[str, Any] = {}
         self._forward_kl: list[float] = []
+        self._clips_itself = False
         self._batch_record: Record = {}
         self.step_began = time.perf_counter()
         super().__init__(
@@ -443,10 +444,16 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         )
         with blaming(self.rl) as name:
             shaped = self.rl.shape(update)
+            self._clips_itself = isinstance(shaped, Shaped)
             if isinstance(shaped, Shaped):
                 self.tokens.add(update.mask_BT, clipped=shaped.clipped_BT.to(entropy_BT))
                 shaped = shaped.advantages_BT
             return checked(shaped, name, update).to(update.advantages_BT)
+
+    def _note_clipped(self, view: RolloutBatch, logps_BT: Tensor) -> None:
+        """Keep where the loss clips, unless the method clips by itself and has said where."""
+        if not self._clips_itself:
+            super()._note_clipped(view, logps_BT)
 
     def _with_terms(self, loss: Tensor, model: Any, batch: RolloutBatch, policy: Pass) -> Tensor:
         if "sampling_per_token_logps" in batch:
@@ -507,9 +514,7 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
             **({"kl/forward": sum(forward) / len(forward)} if forward else {}),
             **self.hooks.figures(self),
             **self._batch_record,
-            "clip_ratio": clipped_T.mean().item()
-            if len(clipped_T)
-            else logs.get("clip_ratio/region_mean"),
+            "clip_ratio": clipped_T.mean().item() if len(clipped_T) else None,
             **({"entropy/coefficient": logs["entropy_coef"]} if self.rl.entropy_target else {}),
             "grad_norm": float(logs["grad_norm"]),
             **self.anchor_record(self.anchor.beta),

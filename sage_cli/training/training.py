@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DivergedError, StoreError
-from sage_cli.evaluation.benchmarks import grader_for
+from sage_cli.evaluation.benchmarks import gradable_problems, grader_for
 from sage_cli.grading.grades import STATUSES
 from sage_cli.methods.method import Method
 from sage_cli.models.policy import Policy, named_policy
@@ -174,9 +174,12 @@ def _sample_rates(
 def training_problems(config: SageConfig, root: Path) -> list[Problem]:
     """Return the problems that a training takes, in their source's order.
 
-    Raises ConfigurationError if none is left, and StoreError without stored pass rates of them.
+    Warns of rows that are left out because no answer can be compared with their gold. Raises
+    DataError where these are many, ConfigurationError if no problem is left, and StoreError without
+    stored pass rates of them.
     """
-    problems, source = load_training_problems(config.data), config.data.rl
+    problems = gradable_problems(config, load_training_problems(config.data))
+    source = config.data.rl
     if source.solved_by is None:
         return problems
 
@@ -235,11 +238,11 @@ UNREADABLE = "grade/unparseable"
 _WATCHED_SHARES = {
     "completions/clipped": (
         "completions were cut off at the length limit",
-        "raise rollout.max_tokens, or check that the base ends its answers",
+        "raise rollout.max_tokens, or check that the initial policy ends its answers",
     ),
     "groups/zero_variance": (
-        "groups had only equal rewards, so that there was nothing to learn from",
-        "use easier or harder problems, more rollouts per prompt, or --algo dapo",
+        "groups had equal rewards, so they gave no learning signal",
+        "use easier or harder problems, or more rollouts per prompt (rl.rollouts_per_prompt)",
     ),
     UNREADABLE: (
         "completions had no readable answer",

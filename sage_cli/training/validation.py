@@ -26,6 +26,7 @@ from sage_cli.evaluation.samples import grade_rows
 from sage_cli.grading.grader import Grader
 from sage_cli.metrics import pass_at_k, powers_up_to
 from sage_cli.models.policy import Policy
+from sage_cli.models.verification import require_verified
 from sage_cli.problems.source_errors import reading
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.store.sample_parts import Completion
@@ -85,6 +86,7 @@ class Validation:
         """
         n, ks = self.config.evaluation.validation_samples, self.ks
         sampled = self._sampled(model, tokenizer, n, on_sampled)
+        require_verified()  # a validation before the first step is of weights as they were loaded
         pass_BK = []
         for benchmark in self.benchmarks:
             rows = sampled[benchmark.name]

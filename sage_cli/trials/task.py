@@ -22,6 +22,7 @@ from sage_cli.errors import DataError, SageError
 from sage_cli.methods.method import batch_of
 from sage_cli.models.planned import planned_base, rl_run, state
 from sage_cli.models.policy import Policy, checkpoint_steps, named_policies
+from sage_cli.models.shipped_base import source_of
 from sage_cli.problems.data_set import DataSet, Group
 from sage_cli.problems.load import benchmark_names, is_here, load_problems
 from sage_cli.problems.registry import find, is_file_name
@@ -192,9 +193,11 @@ class Task:
     `name` is that of its files, and of `run` if it trains one; tasks of one name are the same.
     `needs` is done before. `options` make `config` on a command line; `wanted_by` are the suites
     that want the task. One that `measures` may be about the `checkpoints` of a training, too. A
-    training has its `replicate`, and once it is done its measurements. The queue sets the rest:
-    `began` is when the run had been started before this task, `since_s` when the task was
-    submitted.
+    training has its `replicate`, and once it is done its measurements. One that is `alone` has the
+    cores of all: it starts where nothing runs, and nothing starts beside it.
+
+    The queue sets the rest: `began` is when the run had been started before this task, `since_s`
+    when the task was submitted.
     """
 
     name: str
@@ -209,6 +212,7 @@ class Task:
     options: tuple[str, ...] = ()
     measures: bool = False
     checkpoints: bool = False
+    alone: bool = False
     wanted_by: list[str] = field(default_factory=list)
     replicate: Replicate | None = None
     measured: Measurements | None = None
@@ -316,14 +320,17 @@ class TaskList:
         # all tasks wait for the initial policy, which may have the threads of all on this machine
         places = local_places(section, processes) if section.name == "local" else 1
         self._alone = replace(self._share, threads=self._share.threads * places)
+        # trainings of a small model can't use several cores, and sampling from it can: where cores
+        # are all there is, it is measured first, by all of them, so that none idles at the end
+        self.measures_initial_first = section.name == "local" and not self._share.gpus
         self._flags, self._training = flags, training
         self.benchmarks = BenchmarkCache()
         self.tasks: dict[str, Task] = {}
 
     def initial(self, replicate: Replicate) -> Task | None:
-        """Train the initial policy; None if it is a model that is taken as it is."""
+        """Train the initial policy; None if it is a model as it is, or comes with `sage`."""
         policy = replicate.initial
-        if policy.run is None:
+        if policy.run is None or source_of(policy.run) is not None:
             return None
         words = replicate.words.read_by("sft", replicate.config)
         return self._add(
@@ -357,9 +364,11 @@ class TaskList:
         training, key = self.tasks.get(policy.label), _key(config)
         if training is not None and training.measures and _key(training.config) == key:
             return training
+        alone = replicate.is_initial and self.measures_initial_first
         return self._evaluation(
             replicate, f"{policy.label}-on-{key}", policy.word, EVALUATE,
             lambda: stored_results(policy, config, self.benchmarks) is not None,
+            alone=alone, resources=self._alone if alone else self._share,
         )  # fmt: skip
 
     def checkpoints(self, replicate: Replicate) -> Task:
@@ -377,8 +386,7 @@ class TaskList:
         policy: str,
         kind: str,
         done: Callable[[], bool],
-        *,
-        checkpoints: bool = False,
+        **further: Any,
     ) -> Task:
         """`sage eval` of a policy or of a run's checkpoints."""
         needs = self.tasks.get(replicate.policy.label)
@@ -387,7 +395,7 @@ class TaskList:
         return self._add(
             name, f"{policy} on {replicate.config.evaluation.benchmark}", kind, ("eval", policy),
             replicate, done, replicate.words.about(*_OF_MEASUREMENTS), needs=needs, measures=True,
-            checkpoints=checkpoints,
+            **further,
         )  # fmt: skip
 
     def _add(
@@ -475,7 +483,7 @@ def training_cost(task: Task) -> Cost:
     config = task.config
     if task.kind == SFT:
         steps = config.sft.steps
-        return Cost(steps=steps) if steps else Cost(unknown=("the steps of supervised warm-up",))
+        return Cost(steps=steps) if steps else Cost(unknown=("the steps of SFT",))
     if task.kind != RL:
         return Cost()
     completions = config.rl.steps * batch_of(config.rl, config.rl.processes).completions

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sage_cli.errors import ConfigurationError, SageError, StoreError
+from sage_cli.store.files import compact_json
 from sage_cli.store.run import Run
 from sage_cli.view.passk_view import difference_view, passk_view
 from sage_cli.view.runs_view import ledger_view, records_view, rollouts_view, run_view, runs_view
-from sage_cli.view.stored_runs import MeasuredPolicy, Policies, RunsRead
+from sage_cli.view.stored_runs import MeasuredPolicy, Policies, Remembered, RunsRead
 from sage_cli.view.stored_samples import (
     Absent,
     Filters,
@@ -84,6 +85,8 @@ class Query:
 
 
 T = TypeVar("T")
+_TABLES_KEPT = 2
+"""Tables of runs that are kept as text; 20,000 runs are five megabytes."""
 
 
 class Api:
@@ -97,6 +100,21 @@ class Api:
         self.runs = RunsRead(root, once=once)
         self.policies = Policies(self.runs)
         self.columns = StoredColumns()
+        self._tables: Remembered[bytes] = Remembered(_TABLES_KEPT)
+
+    def encoded(self, name: str, values: Mapping[str, str]) -> bytes:
+        """Return an answer as JSON; the table of runs, which may be long, as long as it is current.
+
+        Raises as `answer` does.
+        """
+        if name != "runs":
+            return compact_json(self.answer(name, values)).encode()
+        asked = Query(values).names("columns")
+        version, facts = self.runs.versioned(asked)
+        return self._tables.get(
+            (version, *asked),
+            lambda: compact_json(runs_view(self.runs, asked, facts)).encode(),
+        )
 
     def answer(self, name: str, values: Mapping[str, str]) -> Any:
         """Return the answer of an address with these parameters.

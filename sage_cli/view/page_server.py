@@ -106,7 +106,7 @@ async def guarded(access: Access, request: Request, handle: Handler) -> Response
         response.set_cookie(access.cookie, access.key, httponly=True, samesite="strict", path="/")
     elif not access.admits(request):
         message = (
-            "open the address with its token, as `sage view` printed it; it admits one browser, "
+            "open the address with its token, which `sage view` printed; it admits one browser, "
             "once: press Enter where `sage view` runs, and it prints an address for another one\n"
         )
         response = PlainTextResponse(message, 403, {"Connection": "close"})
@@ -176,7 +176,7 @@ def _answer(api: Api, name: str, values: Mapping[str, str], request: Request) ->
     """Return an answer as JSON; 304 if the page has it already."""
     status = 200
     try:
-        content = compact_json(api.answer(name, values)).encode()
+        content = api.encoded(name, values)
     except KeyError as error:
         if error.args != (name,):
             raise

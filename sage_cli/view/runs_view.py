@@ -40,12 +40,15 @@ class RunsView(TypedDict):
     runs: list[RunRow]
 
 
-def runs_view(runs: RunsRead, asked: Sequence[str]) -> RunsView:
+def runs_view(
+    runs: RunsRead, asked: Sequence[str], facts_of_runs: Sequence[RunFacts] | None = None
+) -> RunsView:
     """Return every run with the usual columns, `asked`, settings that differ, and pass@k.
 
-    A name that no run knows is a column of nulls.
+    A name that no run knows is a column of nulls. `facts_of_runs` were read by `runs`, where they
+    have been already.
     """
-    facts_of_runs = runs.all(asked)
+    facts_of_runs = runs.all(asked) if facts_of_runs is None else facts_of_runs
     looks = looks_of(facts_of_runs)
     apart, passk = telling_apart(facts_of_runs), _passk_columns(facts_of_runs)
     columns = list(dict.fromkeys([*FIRST, *asked, *apart, *passk, *LAST]))

@@ -16,6 +16,7 @@ from math import prod
 from pathlib import Path
 from sys import intern
 from threading import Lock
+from time import monotonic
 from typing import Generic, NamedTuple, TypeVar
 
 from typing_extensions import TypedDict
@@ -90,6 +91,8 @@ Stamp = tuple[tuple[int, int] | None, ...]
 _READ = ("manifest.json", "config.json", "metrics.jsonl", FOLDER)
 _SHOWN = ("step", "of", "reward")
 """The figures that the table always has, beside each pass@k."""
+SLOW_LOOK_S = 0.5
+"""Seconds above which a look at the files of all runs isn't repeated at once."""
 INITIAL = "sft"
 """The kind of the runs whose policies are drawn in ink: those that RL starts from."""
 
@@ -126,6 +129,7 @@ class RunsRead:
     def __init__(self, root: Path, *, once: bool = False) -> None:
         self.root, self._once = root, once
         self._known: dict[str, _Read] = {}
+        self._version, self._look_s, self._looked_at = 0, 0.0, 0.0
         self._named = lru_cache(_named)
         self._lock = Lock()
 
@@ -140,14 +144,27 @@ class RunsRead:
         Of the figures those of `columns` are among them, and those that the table always has. A
         reading that is under way in another thread is waited for, and not repeated.
         """
+        return self.versioned(columns)[1]
+
+    def versioned(self, columns: Collection[str] = ()) -> tuple[int, list[RunFacts]]:
+        """Return what `all` does, after a number that grows whenever a run has changed."""
         is_being_read = self._lock.locked()
         with self._lock:
-            if columns or not (self._known and (self._once or is_being_read)):
+            if columns or not (self._known and (self._once or is_being_read or self._is_fresh)):
                 self._read(columns)
-            return [read.facts for read in sorted(self._known.values(), key=_age)]
+            facts = [read.facts for read in sorted(self._known.values(), key=_age)]
+            return self._version, facts
+
+    @property
+    def _is_fresh(self) -> bool:
+        """Return True for so long after a slow look at the files as it took.
+
+        Many clients of many runs would otherwise have them looked at without pause.
+        """
+        return self._look_s > SLOW_LOOK_S and monotonic() - self._looked_at < self._look_s
 
     def _read(self, columns: Collection[str]) -> None:
-        earlier, known = self._known, {}
+        earlier, known, began = self._known, {}, monotonic()
         gc.disable()  # all that is read is kept
         try:
             for id_ in list(earlier) if self._once and earlier else _ids(self.root):
@@ -156,7 +173,12 @@ class RunsRead:
                     known[id_] = read
         finally:
             gc.enable()
-        self._known = known
+        is_same = known.keys() == earlier.keys() and all(
+            known[id_] is earlier[id_] for id_ in known
+        )
+        self._version += not is_same
+        self._known, self._looked_at = known, monotonic()
+        self._look_s = self._looked_at - began
 
     def _current(self, run: Run, known: _Read | None, columns: Collection[str]) -> _Read | None:
         """Return the facts, the known ones if no file has changed; None for no run.

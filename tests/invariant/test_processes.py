@@ -69,8 +69,6 @@ def test_two_processes_are_as_one(trained, case):
     assert [record["step"] for record in two if "eval/pass@1" in record] == looked
     # a second stage is filled up to whole groups for each process
     skipped = ("time/", "memory/", *(["sampled/"] if case[0] == "dars" else []))
-    # a mean over micro-batches of the share in each
-    skipped += ("clip_ratio",) if case[0] == "archer" else ()
     for first, second in zip(one, two, strict=True):
         of_each = {"memory/peak_gib/0", "memory/peak_gib/1"}
         assert second.keys() == first.keys() | of_each

@@ -20,7 +20,8 @@ class ReadOptions:
 
     `score` is the name of the verdict, by default the first. `fields` are columns or dotted paths
     by what they hold, over those that the program is known to write. `golds` are files with the
-    questions or golds that a log lacks. With `drop_invalidated`, samples that somebody marked as
+    questions or golds that a log lacks. `field` is a column of the rows that samples keep. With
+    `drop_invalidated`, samples that somebody marked as
     invalid are left out, although the program's own metric has them.
     """
 
@@ -28,6 +29,7 @@ class ReadOptions:
     fields: Mapping[str, str] = field(default_factory=dict)
     golds: tuple[Path, ...] = ()
     drop_invalidated: bool = False
+    field: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,8 @@ class LogSample:
 
     `problem` is the program's own id. `text` is None for a choice by likelihoods. `correct` is the
     verdict, `extracted` the answer that it is about. `choices` belong to the question: many
-    multiple-choice problems share one stem. `where` is the place in the file.
+    multiple-choice problems share one stem. `where` is the place in the file, `fields` are columns
+    of the row there that somebody asked for.
     """
 
     problem: str
@@ -50,6 +53,7 @@ class LogSample:
     seed: int | None = None
     choices: tuple[str, ...] = ()
     where: str = field(default="", compare=False)
+    fields: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def content(self) -> tuple[str, tuple[str, ...], str | None]:
@@ -78,7 +82,7 @@ class Log:
     `notes` say what else a reader of the numbers has to know. `ids_name_problems` is True where
     the program's ids are known to be problems' (or the user says so), False where they may be
     samples'. `planned` is the number of problems that the evaluation was to have. With
-    `graded_otherwise` each sample has a score that is no verdict, such as an F1 or a mark: what
+    `graded_otherwise` each sample has a score that is not a verdict, such as an F1 or a mark: what
     was asked is then hardly for a judge of mathematics.
     """
 

@@ -204,7 +204,8 @@ def _problem(sample: LogSample, path: object) -> Problem:
         listed = zip((*_LETTERS, *map(str, range(len(choices)))), choices, strict=False)
         question += "\n\n" + "\n".join(f"{letter}) {choice}" for letter, choice in listed)
     id_ = problem_id(PROBLEMS, question, gold or NO_GOLD)
-    return Problem(id_, PROBLEMS, question, gold or NO_GOLD, {"id": sample.problem})
+    meta = {**sample.fields, "id": sample.problem}
+    return Problem(id_, PROBLEMS, question, gold or NO_GOLD, meta)
 
 
 def _check_storable(sample: LogSample, path: object) -> None:

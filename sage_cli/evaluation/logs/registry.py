@@ -12,6 +12,7 @@ from sage_cli.errors import DataError
 from sage_cli.evaluation.logs.golds import with_golds
 from sage_cli.evaluation.logs.log import Log, ReadOptions
 from sage_cli.evaluation.logs.program import Program
+from sage_cli.evaluation.logs.row_values import with_field
 from sage_cli.evaluation.logs.source import LogSource, expecting
 
 _REPAIR = "copy the file again, or write its rows as {question, gold, completion, correct}"
@@ -73,6 +74,8 @@ def read_log(path: Path, reading: ReadOptions | None = None) -> Log:
                 "leave out --fields",
             )
         log = with_golds(program.read(source, reading), reading.golds).encoded()
+        if reading.field is not None:
+            log = with_field(log, source, reading.field)
     if not log.samples:
         left_out = f": {'; '.join(log.all_notes)}" if log.left_out else ""
         raise DataError(f"{path} holds no samples{left_out}")

@@ -55,6 +55,11 @@ class LogSource:
         return str(self.path)
 
     @cached_property
+    def kept(self) -> HeldSize:
+        """The count of what is kept of an archive's files, each of which is dropped when read."""
+        return HeldSize(self.path)
+
+    @cached_property
     def is_archive(self) -> bool:
         """Return True for a zip archive."""
         return zipfile.is_zipfile(self.path)
@@ -96,18 +101,10 @@ class LogSource:
 
     @cached_property
     def members(self) -> Mapping[str, zipfile.ZipInfo]:
-        """The archive's files by name. Raises DataError for one that is damaged or too large."""
+        """The archive's files by name. Raises DataError where they are too large."""
         # a name that stands there twice was written again: the last one is the program's
         members = {info.filename: info for info in self._opened.infolist()}
-        sizes = HeldSize(self.path)
-        unpacked = sum(info.file_size for info in members.values())
-        sizes.add(unpacked)
-        if sizes.can_pass(unpacked):
-            values = HeldSize(self.path)
-            for info in members.values():
-                if info.filename.endswith(".json"):
-                    with self._unpacked(info) as file:
-                        values.add_json(file)
+        HeldSize(self.path).check_unpacked(sum(info.file_size for info in members.values()))
         return members
 
     @property
@@ -118,9 +115,17 @@ class LogSource:
         return self._archive
 
     def member(self, name: str) -> Any:
-        """Return the JSON value of a packed file."""
+        """Return the JSON value of a packed file, of which there may be gigabytes.
+
+        Each one's is made, read and dropped by itself, so each has the whole bound. Raises
+        DataError for one that is damaged or would take too much memory.
+        """
         info = self.members[name]
+        if HeldSize(self.path).can_pass(info.file_size):
+            with self._unpacked(info) as file:
+                HeldSize(self.path).add_json(file)
         with self._unpacked(info) as file:
+            # one byte more than the archive says: a member that is larger was altered, or is a bomb
             content = file.read(info.file_size + 1)
         if len(content) != info.file_size:
             raise DataError(f"{name} of {self.path} is damaged: it has another size than was noted")
@@ -137,6 +142,9 @@ class LogSource:
                 yield cast(BinaryIO, stack.enter_context(self._opened.open(info)))
                 return
             with self.path.open("rb") as file:
+                # Python before 3.14 does not decompress Zstandard in archives: the packed bytes are
+                # found behind the local header, whose name and extra field may differ in length
+                # from the directory's
                 file.seek(info.header_offset)
                 name_size, extra = _HEADER.unpack(file.read(_HEADER.size))
                 file.seek(name_size + extra, 1)
@@ -179,6 +187,8 @@ def without_repeats(
         other = first.setdefault(key, row)
         if other is row:
             continue
+        # a file that was concatenated with itself repeats rows exactly, which is harmless;
+        # different content for one id is not
         if _canonical(other[1]) != _canonical(row[1]):
             raise DataError(
                 f"{row[0]} and {other[0].rpartition(', ')[2]} are one sample ({key}) with "
@@ -212,6 +222,8 @@ def single_gold(value: object) -> str | None:
     A sample with a verdict needs no gold to be compared with.
     """
     if isinstance(value, list | tuple):
+        # a list of equal golds is one gold; of different ones each is correct, which a single text
+        # can't say
         distinct = list(dict.fromkeys(map(str, value)))
         value = distinct[0] if len(distinct) == 1 else None
     if value is None or isinstance(value, dict):

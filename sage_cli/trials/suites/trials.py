@@ -202,8 +202,10 @@ class Part:
 
     def want(self, tasks: TaskList) -> None:
         """Add the tasks of the suite to the list, each after what it needs."""
-        # trainings take longest: none waits for the measurement of the initial policy
-        for trial in sorted(self.trials, key=lambda trial: trial.is_initial):
+        # trainings take longest: none waits for the measurement of the initial policy, unless that
+        # one takes all cores
+        first = tasks.measures_initial_first
+        for trial in sorted(self.trials, key=lambda trial: trial.is_initial is not first):
             for replicate in trial.replicates:
                 for task in self._wanted(trial, replicate, tasks):
                     if self.suite.name not in task.wanted_by:

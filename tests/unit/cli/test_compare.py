@@ -311,6 +311,31 @@ def test_questions_that_share_a_story_are_drawn_together(tmp_path, config):
         compare_files(config, counted[:1], counted[1:], (), "1", Silent(), cluster="auto")
 
 
+def test_problems_of_logs_are_drawn_by_a_field_of_their_rows(tmp_path, config):
+    """Of lm-eval's rows it is in `doc`; of one's own in a column; the second file needs none."""
+    document = {"arguments": {"gen_args_0": {"arg_0": "", "arg_1": {}}}, "filter": "none",
+                "metrics": ["exact_match"], "filtered_resps": ["1"], "resps": [["1"]]}  # fmt: skip
+    logged, own = [], []
+    for place in range(24):
+        asked = {"gen_args_0": {"arg_0": f"How many of {place}?", "arg_1": {}}}
+        scored = {"doc_id": place, "target": "1", "exact_match": float(place % 5 > 0)}
+        doc = {"level": place // 4}
+        logged.append({**document, "arguments": asked, **scored, "doc": doc})
+        own.append({"question": f"How many of {place}?", "gold": "1", "completion": "1",
+                    "correct": place % 2 > 0, "level": place // 3})  # fmt: skip
+    files = []
+    for name, rows in (("a.jsonl", logged), ("b.jsonl", own)):
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+        files.append([str(tmp_path / name)])
+    for sides, clusters in ((files, 6), (files[::-1], 8)):  # 24 / 4 and 24 / 3
+        found = compare_files(config, *sides, (), "1", Silent(), cluster="level").document
+        (comparison,) = found.data["comparisons"].values()
+        assert (comparison["problems"], comparison["clusters"]) == (24, clusters)
+    with pytest.raises(ConfigurationError, match="no field 'topic' to cluster by") as raised:
+        compare_files(config, *files, (), "1", Silent(), cluster="topic")
+    assert "name one that every row has: level," in raised.value.next_step
+
+
 @pytest.mark.parametrize("lost", ["seed", "parent_weights"])
 def test_what_a_run_began_with_is_known_or_nothing_is_said(tmp_path, lost):
     (one, _), _ = pairs_of_runs(tmp_path)
@@ -330,8 +355,8 @@ def test_counts_of_several_seeds_are_told_to_be_unchecked(tmp_path, config):
     one, two, base = (write_counts(tmp_path / f"{i}.json", counts(i)) for i in range(3))
     told = [
         [note for note in compare_files(config, a, [base], (), "1", Silent()).document.notes
-         if "isn't checked" in note]
+         if "could not check" in note]
         for a in ([one, two], [one])
     ]  # fmt: skip
     assert [len(notes) for notes in told] == [1, 0]
-    assert told[0][0].startswith(f"{one}, {two}: no settings are stored")
+    assert told[0][0].startswith(f"no settings are stored of {one}, {two}")

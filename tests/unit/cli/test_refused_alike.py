@@ -86,6 +86,17 @@ def test_a_run_is_refused_three_ways(sage, case):
     assert complaint in doctor.words
 
 
+def test_one_row_of_prose_among_many_is_left_out_and_said(sage, caplog):
+    folder = sage("config", "algos").folder
+    sums = [{"question": f"{number}+1=?", "answer": str(number + 1)} for number in range(20)]
+    rows = "".join(json.dumps(row) + "\n" for row in (*sums, PROSE))  # 1 of 21 is 4.8 %
+    (folder / "rows.jsonl").write_text(rows)
+    for words in (("rl", "--dry-run"), ("doctor",)):
+        caplog.clear()
+        assert sage(*words, "--data", "rows.jsonl").code == 0
+        assert "left out of training: 1 of 21 golds of rows.jsonl are prose" in caplog.text
+
+
 OF_ITS_OWN = (
     "no file of demonstrations", "validation on what is trained on", "no file of validation"
 )  # fmt: skip

@@ -111,7 +111,8 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_written(
 @pytest.fixture
 def base(tmp_path):
     """Settings, their base, and what finishes it."""
-    settings = load(sets=["tracking.wandb=off", f"run.root={tmp_path}/runs"]).config
+    sets = ["sft.shipped=false", "tracking.wandb=off", f"run.root={tmp_path}/runs"]
+    settings = load(sets=sets).config
     run = sft_run(settings, Runs(settings.run.root))
 
     def finish():

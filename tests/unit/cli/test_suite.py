@@ -9,6 +9,8 @@ import pytest
 from sage_cli.cli.demo import _show
 
 PAPER = ("--preset", "qwen2.5-math-7b")
+BASE = "sft-arithmetic-74224294"
+"""The base that comes with sage."""
 
 
 def test_a_plan_needs_neither_data_nor_models_and_a_report_has_a_row_for_each(sage):
@@ -19,11 +21,12 @@ def test_a_plan_needs_neither_data_nor_models_and_a_report_has_a_row_for_each(sa
     assert found["cost"] == found["left"]
     assert found["cost"]["tokens"] > 10**9
     assert len(found["chosen"]) > 10
-    assert any("the Hub wasn't asked" in note for note in found["notes"])
+    assert any("is not in the local cache of the Hub" in note for note in found["notes"])
     assert typed.written == []
     (chapter,) = sage("suite", "report", "table4", "--seeds", "1", "--json").answer["chapters"]
     rows = [row["model"] for row in chapter["sections"]["measured"]["rows"]]
-    assert rows == [f"{one} (not trained yet)" for one in ("initial policy", "grpo", "grpo-branch")]
+    states = {"initial policy": "measured", "grpo": "trained", "grpo-branch": "trained"}
+    assert rows == [f"{model} (not {state} yet)" for model, state in states.items()]
     assert {one["verdict"] for one in chapter["sections"]["claims"]["claims"]} == {"not measured"}
 
 
@@ -34,10 +37,11 @@ def test_all_suites_are_listed_and_planned(sage):
     typed = sage("suite", "plan", "demo")
     assert typed.code == 0
     commands = (
-        "sage sft --preset tiny",
+        f"sage eval {BASE} --preset tiny",
         "sage rl --measure --preset tiny --algo dapo --guide branch",
     )
     assert set(commands) < set(typed.stdout.splitlines())
+    assert "sage sft" not in typed.words
     assert "chosen" not in typed.words
     assert sage("suite", "run", "demo", "--dry-run").words == typed.words
 

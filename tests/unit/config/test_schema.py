@@ -62,7 +62,7 @@ def test_presets_of_all_weights_can_be_sharded(preset):
 
 
 COSMETIC = {
-    "model.allow_lost_updates", "data.root", "sft.save_every", "sft.save_minutes",
+    "model.allow_lost_updates", "data.root", "sft.shipped", "sft.save_every", "sft.save_minutes",
     "rl.gradient_checkpointing", "rl.compat", "rl.save_every", "rl.save_minutes",
     "rl.keep_checkpoints", "rl.accelerate", "rl.allow_template_mismatch", "rl.stop_when_stuck",
     "rl.preflight",

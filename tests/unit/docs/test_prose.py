@@ -47,7 +47,11 @@ def test_lines_of_a_sentence_are_joined_and_links_count_by_their_words():
     ("It changes by −.118 [−.157, −.078].", "a number without its 0"),
     ("The 95 % interval.", "a space before %"),
     ("A training takes a minute.", "'a training' for a run"),
+    ("This\nis no file.", "'is no' for 'is not a'"),  # over two lines
     ("There are 1 problems.", "a plural of one"),
+    ("It changes by -0.118 [-0.157, -0.078].", "a hyphen as minus"),
+    ("It takes 32 rollouts a step.", "'a step' for 'per step'"),
+    ("What a completion is paid depends on it.", "a private word"),
     ("| k | p |\n|---|---|\n| 1 | .05 |", "a number without its 0"),  # tables are read
 ])  # fmt: skip
 def test_a_fault_is_found_in_prose_and_in_tables(text, fault):
@@ -61,10 +65,12 @@ def test_a_fault_is_found_in_prose_and_in_tables(text, fault):
     "On the right of the table, it is right to ask.",
     "It rises by 0.037 in version 1.2.3 of file.py, see .gitignore.",
     "The 95% interval of a training run, one training step and a training set.",
+    "It follows a training\nstep.",
     "`x is no file, as .05 %`",
     "```\nthe right answers are .05 %\n```\nis fine.",
     "Then $q_1 = .5$ is a formula, and $$p_{i} = .5$$ too.",
-    "1 problem, 11 problems and 21 samples.",
+    "1 problem, 11 problems and 21 samples, or 0 or 1 samples.",
+    "The score is 0 or -1, from 1e-4 on, and 32 rollouts per step make a step.",
 ])  # fmt: skip
 def test_what_is_right_is_not_a_fault(text):
     assert kinds(text) == []
@@ -73,6 +79,20 @@ def test_what_is_right_is_not_a_fault(text):
 @pytest.mark.parametrize("text", ["AdamW's.", "Of the random weights.", "At the end", "0 is off."])
 def test_a_text_without_a_noun_is_a_fragment(text):
     assert PROSE["is_fragment"](text)
+
+
+@pytest.mark.parametrize("text", [
+    "AdamW's weight decay.", "Number of samples.", "Seed of the noise.",
+    "Number of steps between two samples, `is` and `has`.",  # code has no verb of the sentence
+])  # fmt: skip
+def test_a_text_without_a_finite_verb_is_found(text):
+    assert not PROSE["has_verb"](text)
+
+
+def test_every_settings_text_has_a_verb():
+    texts = list(PROSE["texts_of_settings"]())
+    assert len(texts) > 290
+    assert [(key, text) for key, text in texts if not PROSE["has_verb"](text)] == []
 
 
 def test_every_setting_and_option_says_what_it_is():
@@ -89,5 +109,6 @@ def test_pages_made_from_code_are_left_out_and_messages_are_read():
     pages = PROSE["pages"]()
     assert REPOSITORY / "README.md" in pages
     assert REPOSITORY / "docs" / "theory.md" in pages
-    assert not [page for page in pages if page.parent.name == "reference"]
+    of_reference = {page.name for page in pages if page.parent.name == "reference"}
+    assert of_reference == {"records.md", "files.md"}  # which are written by hand
     assert len(list(PROSE["messages"]())) > 700

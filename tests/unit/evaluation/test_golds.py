@@ -5,7 +5,7 @@ import json
 import pytest
 
 from sage_cli.errors import DataError
-from sage_cli.evaluation.golds import check_answers
+from sage_cli.evaluation.golds import check_answers, usable_problems
 from sage_cli.problems.load import load_problems
 from sage_cli.settings.inputs import DataSection
 
@@ -53,6 +53,38 @@ def test_what_is_no_answer_is_refused_with_the_number_of_rows(tmp_path, rows, co
     with pytest.raises(DataError, match=complaint):
         checked(tmp_path, *rows)
     assert checked(tmp_path, *rows, judge="mine.py:judge") == []
+
+
+PROSE = {"problem": "Why?", "answer": "We add 2 and 3. The sum is 5."}
+TWO_BOXES = {"problem": "Which?", "answer": r"So \boxed{1}, or \boxed{2}."}
+
+
+def usable(tmp_path, *rows, judge="math"):
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return usable_problems(str(file), load_problems(str(file), DataSection()), judge)
+
+
+def test_a_few_rows_without_a_usable_gold_are_left_out_of_training_and_counted(tmp_path):
+    plain = [{"problem": f"What is {number}?", "answer": str(number)} for number in range(38)]
+    problems, notes = usable(tmp_path, *plain, PROSE, TWO_BOXES)  # 2 of 40 are 5 %
+    assert [problem.question for problem in problems] == [row["problem"] for row in plain]
+    prose, boxes = notes
+    assert "left out of training: 1 of 40 golds" in prose
+    assert "'Why?': We add 2 and 3." in prose
+    assert "1 row of " in boxes
+    assert "'Which?': 2 and 1" in boxes
+    with pytest.raises(DataError, match=r"1 of 39 golds .* are prose"):
+        usable(tmp_path, *plain[:-1], PROSE, TWO_BOXES)  # 2 of 39 are 5.1 %
+    assert len(usable(tmp_path, *plain[:-1], PROSE, TWO_BOXES, judge="mine.py:judge")[0]) == 39
+    with pytest.raises(DataError, match="are prose"):  # a benchmark's mean would lack a problem
+        checked(tmp_path, *plain, PROSE)
+
+
+def test_a_row_of_another_kind_is_refused_however_few_there_are(tmp_path):
+    plain = [{"prompt": f"{number}?", "answer": str(number)} for number in range(99)]
+    with pytest.raises(DataError, match="aren't mathematics: code"):
+        usable(tmp_path, *plain, {"prompt": "Sort.", "answer": "5", "ability": "code"})
 
 
 def test_solutions_that_end_otherwise_are_said_up_to_one_in_a_hundred(tmp_path):

@@ -9,16 +9,17 @@ import pytest
 import torch
 from random_model import save_scratch
 
+from sage_cli.config.load import load
 from sage_cli.errors import DataError, StoreError
+from sage_cli.evaluation.samples import PolicySamples, fill
 from sage_cli.file_hash import file_hash
 from sage_cli.models.folders import fingerprint
 from sage_cli.models.loading import attach_lora, load_model
 from sage_cli.models.policy import Policy
 from sage_cli.models.tokenizer import load_tokenizer
-from sage_cli.models.verification import recorded_files, verify_weights
+from sage_cli.models.verification import recorded_files, require_verified, verify_weights
 from sage_cli.sampling.sampler import SamplerSetup, SamplingParameters, build_sampler
 from sage_cli.settings.inputs import LoraSection, ScratchModel
-from sage_cli.settings.sampling import SamplingSection
 from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import seal
 
@@ -119,14 +120,34 @@ def test_a_rotten_byte_is_named_by_whatever_loads_it(place, whole, tmp_path):
     )
 
 
-def test_a_sampler_does_not_start_on_rotten_weights(whole, tmp_path):
+def test_no_completion_of_rotten_weights_is_stored(whole, tmp_path):
     model, weights = model_of_a_run(whole, tmp_path)
-    Policy.of_run(Run(model.parent)).require_own()  # what is remembered of them
+    policy = Policy.of_run(Run(model.parent))
+    policy.require_own()  # what is remembered of them
     rot(weights)
-    Policy.of_run(Run(model.parent)).require_own()  # a command that loads nothing reads nothing
-    decoding = SamplingParameters(1.0, 1.0, 0, 0.0, 4, None)
+    policy.require_own()  # a command that loads nothing reads nothing
+    config = load(["tiny"], sets=["sampling.backend=builtin", "sampling.max_tokens=4"]).config
+    parameters = SamplingParameters(1.0, 1.0, 0, 0.0, 4, None)
+    samples = PolicySamples(policy, config.prompt, parameters, "auto", tmp_path).at(0)
+    setup = SamplerSetup(model, parameters, config.sampling)
+    with build_sampler(setup) as sampler:
+        with pytest.raises(StoreError, match="is damaged"):
+            fill(samples, {"p": "1+1="}, 2, sampler)
+        assert samples.inventory().count_missing(["p"], 2) == 2
+        rot(weights)  # and sampled from sound weights
+    with build_sampler(setup) as sampler:
+        assert fill(samples, {"p": "1+1="}, 2, sampler) == 2
+
+
+def test_hashes_can_be_waited_for_later(whole, tmp_path):
+    model, weights = model_of_a_run(whole, tmp_path)
+    load_model(model, verify_later=True)
+    require_verified()
+    rot(weights)
+    load_model(model, verify_later=True)
     with pytest.raises(StoreError, match="is damaged"):
-        build_sampler(SamplerSetup(model, decoding, SamplingSection(backend="transformers")))
+        require_verified()
+    require_verified()  # what was told is not told again of another model
 
 
 def test_damage_explains_why_loading_failed(whole, tmp_path):

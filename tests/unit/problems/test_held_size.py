@@ -2,6 +2,7 @@
 
 import io
 import json
+import random
 import subprocess
 import sys
 from contextlib import suppress
@@ -125,14 +126,70 @@ def long_value(path):
     pq.write_table(table, path, compression="zstd", use_dictionary=False)
 
 
+def many_values(path):
+    """One column of 80 MB in 8,000 texts, which are decompressed little by little, and 32 more."""
+    columns = {"text": [f"{n:08}" * 1250 for n in range(8000)]}
+    columns |= {f"more{n}": repeated(8000, 1000) for n in range(32)}
+    pq.write_table(pa.table(columns), path, compression="zstd", use_dictionary=["more0"])
+
+
+BOMBS = [dictionary_bomb, nested_bomb, many_rows, long_value, many_values]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("make", [dictionary_bomb, nested_bomb, many_rows, long_value])
+@pytest.mark.parametrize("make", BOMBS)
 def test_a_small_file_that_would_fill_the_memory_is_refused_before_it_does(make, tmp_path):
     path = tmp_path / "bomb.parquet"
     make(path)
     said, peak_mb = read(path)
-    assert f"{path} would take more than 512 MiB of memory" in said
+    assert f"{path} would take more than 256 MiB of memory" in said
     assert peak_mb < MEMORY_MB
+
+
+NOISE_MB = 8
+
+
+def padded_parquet(path):
+    """The bomb in a file of 8 MB, most of which is a column of noise."""
+    noise = random.Random(1).randbytes(NOISE_MB * 2**20)
+    columns = {"noise": pa.array([noise] + [b""] * 2999), "text": repeated(3000, 2_000_000)}
+    pq.write_table(pa.table(columns), path, compression="zstd")
+
+
+def padded_lines(path):
+    """Rows of some 200 MB in a file of 8 MB, the last of which is torn."""
+    noise = random.Random(1).randbytes(NOISE_MB * 2**20 * 3 // 4).hex()
+    row = json.dumps({"question": "x" * 2000, "gold": "4", "completion": "5"}) + "\n"
+    text = json.dumps({"question": noise}) + "\n" + row * 80_000 + '{"question": "torn'
+    path.write_bytes(pa.Codec("zstd").compress(text.encode(), asbytes=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("make", "name", "complaint"),
+    [
+        (padded_parquet, "bomb.parquet", "would take more than"),
+        (padded_lines, "log.jsonl.zst", "line 80002, isn't JSON"),
+    ],
+)
+def test_a_file_of_8_mb_is_refused_within_512_mb(make, name, complaint, tmp_path):
+    """Whether it is for its size or, within the bound, for its last line."""
+    path = tmp_path / name
+    make(path)
+    assert 5e6 < path.stat().st_size < NOISE_MB * 2**20 * 1.1
+    said, peak_mb = read(path)
+    assert complaint in said
+    assert peak_mb < MEMORY_MB
+
+
+def test_letters_of_four_bytes_are_counted_as_python_has_them(tmp_path):
+    """1,000 letters of which one is an emoji take 4,000 bytes."""
+    path = tmp_path / "log.parquet"
+    pq.write_table(pa.table({"text": ["x" * 999 + "\U0001f600"]}), path)
+    size = HeldSize(path)
+    with pq.ParquetFile(path) as file:
+        size.add_parquet(file)
+    assert size._held >= sys.getsizeof("x" * 999 + "\U0001f600")
 
 
 def test_the_same_text_in_many_rows_is_read(tmp_path):
@@ -145,11 +202,11 @@ def test_the_same_text_in_many_rows_is_read(tmp_path):
 
 def test_a_large_file_may_take_many_times_its_size(tmp_path):
     path = tmp_path / "log.jsonl"
-    path.write_bytes(b" " * 4_000_000)
-    HeldSize(path).add(RATIO * 4_000_000)
-    assert RATIO * 4_000_000 > ALWAYS_HELD
-    with pytest.raises(DataError, match="would take more than 763 MiB"):
-        HeldSize(path).add(RATIO * 4_000_000 + 1)
+    path.write_bytes(b" " * 20_000_000)
+    HeldSize(path).add(RATIO * 20_000_000)
+    assert RATIO * 20_000_000 > ALWAYS_HELD
+    with pytest.raises(DataError, match="would take more than 610 MiB"):  # 640e6 / 2^20
+        HeldSize(path).add(RATIO * 20_000_000 + 1)
 
 
 def test_a_flipped_byte_of_a_parquet_file_is_named(tmp_path):

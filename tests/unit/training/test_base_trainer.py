@@ -28,6 +28,7 @@ from sage_cli.errors import (
 )
 from sage_cli.models.loading import load_model
 from sage_cli.models.tokenizer import load_tokenizer
+from sage_cli.models.verification import require_verified
 from sage_cli.settings.inputs import PretrainedModel
 from sage_cli.settings.training import SftSection
 from sage_cli.store.run import Run
@@ -237,6 +238,27 @@ def train(request, bench, configure):
 
 def records(run):
     return timeless(run.metrics.read())
+
+
+def test_no_update_is_made_to_other_weights_than_were_recorded(bench):
+    """The checkpoint's seal has the hash of its weights, of which a byte changes afterwards."""
+    start, run = shutil.copytree(bench.base, bench.folder / "checkpoint-1"), Run(bench.folder / "a")
+    seal(start)
+    file, sound = start / "model.safetensors", (start / "model.safetensors").read_bytes()
+    file.write_bytes(sound[:-1] + bytes([sound[-1] ^ 1]))
+    model, heard = load_model(start, verify_later=True), []
+    with pytest.raises(StoreError, match=r"model\.safetensors is damaged"):
+        train_sft(SFT, model, load_tokenizer(start), EXAMPLES, run, heard.append)
+    assert not heard
+    assert not run.model.exists()
+    assert all(
+        torch.equal(before, after)
+        for before, after in zip(
+            load_model(start, verify_later=True).parameters(), model.parameters(), strict=True
+        )
+    )
+    with pytest.raises(StoreError):
+        require_verified()  # of the model that was loaded to compare with
 
 
 def test_a_signal_saves_at_the_next_boundary_and_nothing_is_lost(bench, train):

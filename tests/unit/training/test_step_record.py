@@ -30,6 +30,7 @@ from sage_cli.training.step_record import (
     PHASES,
     Phases,
     TokenRecord,
+    add_clipped,
     add_mismatch,
     batch_record,
     merged,
@@ -269,6 +270,38 @@ def test_q_has_no_mean_where_the_policy_has_not_moved_or_nothing_is_held(apart, 
     assert (found["guide/q_kl_mean"], found["kl/k3_top10"]) == (None, None)
     assert found["guide/q_entropy_mean"] == (pytest.approx(math.exp(0.3)) if held else None)
     assert found["kl/k3_reference"] == pytest.approx(math.exp(apart) - apart - 1, abs=1e-12)
+
+
+CLIP = (0.2, 0.28)
+
+
+def clipped_share(rows, *sizes, whole=False):
+    """The share after micro-batches of so many rows (log-ratios, advantages, mask)."""
+    record, start = TokenRecord(), 0
+    for size in sizes:
+        ratio_BT, advantages_B, mask_BT = (values[start : start + size] for values in rows)
+        add_clipped(record, mask_BT, ratio_BT, advantages_B, CLIP, whole=whole)
+        start += size
+    return record.drain(ONE)["clipped"].mean().item()
+
+
+def test_clipped_tokens_are_counted_whichever_rows_share_a_micro_batch():
+    """1.3 is above 1.28 and clipped for a positive advantage, .7 below .8 for a negative one."""
+    ratio_BT = torch.tensor([[1.3, 1.3, 0.7], [1.3, 0.7, 0.7], [1.2, 0.9, 9.0]]).log().double()
+    mask_BT = torch.tensor([[1, 1, 1], [1, 1, 1], [1, 0, 0]])
+    rows = ratio_BT, torch.tensor([1.0, -1.0, 1.0]).double(), mask_BT
+    # 2 of 3, 2 of 3 and 0 of 1: 4 of 7; the mean of the three shares would be 4 / 9
+    for sizes in ((3,), (2, 1), (1, 1, 1)):
+        assert clipped_share(rows, *sizes) == pytest.approx(4 / 7)
+    # means of log-ratios: (1.3^2 * .7)^(1/3) = 1.058, (1.3 * .7^2)^(1/3) = .860, 1.2: none
+    assert clipped_share(rows, 2, 1, whole=True) == 0
+    # .7 * .7 * .7: below .8 with a negative advantage, one of three completions
+    ratio_BT[1] = math.log(0.7)
+    assert clipped_share(rows, 2, 1, whole=True) == pytest.approx(1 / 3)
+    # advantages of single tokens: those of the second row's last token turned positive
+    each = rows[1][:, None].repeat(1, 3)
+    each[1, 2] = 1.0
+    assert clipped_share((ratio_BT, each, mask_BT), 3) == pytest.approx(4 / 7)
 
 
 def test_the_share_of_the_ten_largest_by_hand():

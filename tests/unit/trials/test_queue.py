@@ -151,6 +151,23 @@ def test_what_is_needed_is_done_before_and_once(queue, ears, tmp_path):
     assert sorted(ears.ends) == [("base", "done"), ("one", "done"), ("two", "done")]
 
 
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_one_that_has_all_cores_runs_by_itself_and_keeps_nothing_waiting(queue, tmp_path, place):
+    """Each task says which others run when it begins and ends; two of them may run together."""
+    line = "echo $(ls running) >> {name}; touch running/{name}; sleep 0.3; rm running/{name}"
+    (tmp_path / "running").mkdir()
+    names = ["one", "two"]
+    names.insert(place, "alone")
+    for name in names:
+        task = shell_task(tmp_path, name, f"{line.format(name=name)}; echo $(ls running) >> {name}")
+        task.alone = name == "alone"
+        queue.add(task)
+    finish(queue)
+    beside = {name: set((tmp_path / name).read_text().split()) for name in names}
+    assert beside["alone"] == set()
+    assert "alone" not in beside["one"] | beside["two"]
+
+
 def test_what_is_in_the_store_is_not_done_again(queue, ears, tmp_path):
     (tmp_path / "one").touch()
     queue.add(shell_task(tmp_path, "one"))
@@ -241,6 +258,17 @@ def test_one_that_lost_the_race_for_a_lock_waits_and_is_no_failure(queue, ears, 
     after = ("base", "done" if dies else "found")
     assert ears.ends == [("base", "waits"), after, ("one", "done")]
     assert not ears.failures
+
+
+def test_a_disk_that_fails_for_now_is_tried_again_and_then_given_up(queue, ears, tmp_path):
+    """It has the exit code of a run that is held elsewhere, but there is nobody to wait for."""
+    for name, run in (("trained", Run(tmp_path / "run")), ("measured", None)):
+        task = shell_task(tmp_path, name, f"exit {EXIT_BUSY}")
+        task.run = run
+        queue.add(task)
+    finish(queue)
+    for name in ("trained", "measured"):
+        assert [end for of, end in ears.ends if of == name] == ["again", "lost"]
 
 
 def test_no_more_than_there_are_places_and_no_less(queue, tmp_path):

@@ -51,6 +51,33 @@ def test_who_comes_while_the_runs_are_read_waits_and_does_not_read_again(tmp_pat
     assert len(looked) == 2
 
 
+def test_after_a_slow_look_the_next_one_waits_as_long(tmp_path):
+    stored_run(tmp_path, "one", "a")
+    runs = RunsRead(tmp_path)
+    version, facts = runs.versioned()
+    assert runs.versioned() == (version, facts)  # nothing has changed
+    stored_run(tmp_path, "two", "b")
+    runs._look_s = 60.0  # as for a hundred thousand runs on a slow disk
+    assert runs.versioned() == (version, facts)
+    runs._look_s = 0.4  # a quick look is repeated by whoever asks
+    assert runs.versioned()[0] > version
+    assert len(runs.all()) == 2
+
+
+def test_the_table_is_made_again_only_where_a_run_has_changed(tmp_path):
+    run = stored_run(tmp_path, "one", "a")
+    api = Api(tmp_path)
+    table = api.encoded("runs", {})
+    assert json.loads(table) == api.answer("runs", {})
+    assert api.encoded("runs", {}) is table
+    assert api.encoded("runs", {"columns": "rl.seed"}) != table
+    run.metrics.append({"step": 1, "reward": 0.5})
+    changed = json.loads(api.encoded("runs", {}))
+    assert changed["runs"][0]["values"]["reward"] == 0.5
+    shutil.rmtree(run.folder)
+    assert json.loads(api.encoded("runs", {}))["runs"] == []
+
+
 def test_for_a_page_that_is_written_at_once_they_are_read_once(tmp_path):
     run = stored_run(tmp_path, "one", "a")
     still = RunsRead(tmp_path, once=True)

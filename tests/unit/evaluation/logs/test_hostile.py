@@ -64,7 +64,14 @@ def zstd_of_rows():
     return pa.Codec("zstd").compress((json.dumps(ROW) + "\n").encode() * 4_000_000, asbytes=True)
 
 
+def eval_of_texts():
+    """Eight samples of 60 MB, each of which is read and dropped, but for its text."""
+    samples = (json.dumps({**SAMPLE, "id": n, "input": "x" * 60_000_000}) for n in range(8))
+    return packed(**{f"sample{n}": text for n, text in enumerate(samples)})
+
+
 BOMBS = {
+    "texts.eval": eval_of_texts,
     "lists.eval": eval_of_lists, "lists.jsonl.gz": gzip_of_lists,
     "rows.jsonl.zst": zstd_of_rows,
 }  # fmt: skip
@@ -80,6 +87,14 @@ def test_a_small_log_that_would_fill_the_memory_is_refused_before_it_does(name, 
     *said, peak_mb = done.stdout.splitlines()
     assert re.search(r"would take more than \d+ MiB of memory", "".join(said))
     assert int(peak_mb) < MEMORY_MB
+
+
+def test_a_log_may_be_much_larger_than_what_is_kept_of_it(tmp_path):
+    """Events of an agent's samples, 8 MB each, are unpacked and dropped one after the other."""
+    path, events = tmp_path / "log.eval", [{"event": "x" * 500}] * 16_000
+    samples = {f"sample{n}": json.dumps({**SAMPLE, "id": n, "events": events}) for n in range(40)}
+    path.write_bytes(packed(**samples))
+    assert len(read_log(path).samples) == 40
 
 
 WHOLE = packed(one=json.dumps(SAMPLE))

@@ -1,6 +1,8 @@
 """Dumps of trainers: TRL's by its own trainer, the others in the form that their writers have."""
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +11,8 @@ from sage_cli.evaluation.counted_files import read_counted_files
 from sage_cli.evaluation.logs.log import ReadOptions
 from sage_cli.evaluation.logs.problems import gather
 from sage_cli.evaluation.logs.registry import read_log
+
+WRITTEN = Path(__file__).parents[3] / "data" / "imported"
 
 
 def rows(path, *values):
@@ -90,6 +94,31 @@ def test_results_of_verifiers(tmp_path):
     # ids of rollouts: eight of two questions
     made = [{**one, "example_id": n} for n, one in enumerate([*made[:2] * 2, *made[2:] * 2])]
     assert counts(rows(tmp_path / "results.jsonl", *made))[1] == [(4, 2), (4, 2)]
+
+
+def test_episodes_of_verifiers(tmp_path):
+    """Two tasks with three rollouts each, of which one is wrong and cut off, and one failed."""
+    file = shutil.copy(WRITTEN / "verifiers_traces.jsonl", tmp_path / "traces.jsonl")
+    program, pairs, notes = counts(file)
+    assert (program, pairs) == ("verifiers", [(3, 2), (2, 1)])
+    assert "1 sample left out: their rollouts failed" in notes  # as in verifiers' own mean
+    assert "1 sample of 5 (20%) cut off" in notes
+    log = read_log(file)
+    first = log.samples[0]
+    assert (first.question, first.text, first.gold) == ("What is 2+2?", r"It is \boxed{4}", "4")
+    assert (first.problem, first.tokens, log.score) == ("key-0", 9, "reward")
+    assert (log.settings["model"], log.settings["temperature"]) == ("org/model", 0.7)
+    assert [one.correct for one in read_log(file, ReadOptions("format")).samples] == [True] * 5
+    # a judge's trace has no reward, and is no sample
+    episode = json.loads(file.read_text().splitlines()[0])
+    judge = {**episode["traces"][0], "rewards": {}, "agent": {"name": "judge", "trainable": False}}
+    with_judge = rows(tmp_path / "t.jsonl", {**episode, "traces": [*episode["traces"], judge]})
+    assert counts(with_judge)[1] == [(1, 1)]
+    # scores are summed by their weights: 1 - .5 is no verdict
+    episode["traces"][0]["rewards"]["format"] = {"score": -1.0, "weight": 0.5}
+    assert "reward (no verdict: 0.5)" in counts(rows(tmp_path / "t.jsonl", episode))[2]
+    with pytest.raises(DataError, match=r"traces\.jsonl, line 1"):
+        read_log(rows(tmp_path / "traces.jsonl", {**episode, "traces": [{"ok": True}], "task": {}}))
 
 
 OPEN = {

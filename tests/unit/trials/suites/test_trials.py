@@ -117,12 +117,14 @@ def titles(found):
     return [task.title for task in found.tasks]
 
 
+TRAINED_HERE = "sft.shipped=false"
+
+
 def test_a_suite_is_a_base_its_measurement_and_trainings(tmp_path):
-    found = plan("table4", tmp_path, seeds=2)
-    base, first, *_, measuring = found.tasks
-    # the measurement is the shortest: no training waits for it
-    assert [task.kind for task in found.tasks] == ["sft", "rl", "rl", "rl", "rl", "eval"]
-    assert titles(found)[1:5] == [
+    found = plan("table4", tmp_path, TRAINED_HERE, seeds=2)
+    base, measuring, first, *_ = found.tasks
+    assert [task.kind for task in found.tasks] == ["sft", "eval", "rl", "rl", "rl", "rl"]
+    assert titles(found)[2:] == [
         "grpo, seed 1", "grpo, seed 2", "grpo-branch, seed 1", "grpo-branch, seed 2",
     ]  # fmt: skip
     assert measuring.needs is base
@@ -131,7 +133,7 @@ def test_a_suite_is_a_base_its_measurement_and_trainings(tmp_path):
     assert first.typed.endswith(f"--runs {tmp_path}")
     assert {task.state for task in found.tasks} == {"to do"}
     assert list(tmp_path.iterdir()) == []
-    found = plan("table5", tmp_path, seeds=1)
+    found = plan("table5", tmp_path, TRAINED_HERE, seeds=1)
     assert [task.kind for task in found.tasks] == ["sft", "rl", "rl", "rl"]
     assert not any("--measure" in task.words for task in found.tasks)
     others = ({"seeds": 2}, {"sets": "rl.steps=3"}, {"sets": "evaluation.samples=64"})
@@ -141,6 +143,24 @@ def test_a_suite_is_a_base_its_measurement_and_trainings(tmp_path):
     ]
     assert folders[0] == folders[1]
     assert len(set(folders)) == 4
+    # the base that comes with sage is no task, and nothing waits for it
+    found = plan("table4", tmp_path, seeds=1)
+    assert [(task.kind, task.needs) for task in found.tasks] == [
+        ("eval", None), ("rl", None), ("rl", None)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("executor", "first"), [("local", True), ("slurm", False)])
+def test_the_base_is_measured_first_by_all_cores_where_cores_are_all_there_is(
+    tmp_path, monkeypatch, executor, first
+):
+    monkeypatch.setattr("sage_cli.trials.executors.executor.cores", lambda: 2)
+    found = plan("table4", tmp_path, f"executor.name={executor}", seeds=1)
+    kinds = [task.kind for task in found.tasks]
+    assert kinds == (["eval", "rl", "rl"] if first else ["rl", "rl", "eval"])
+    assert [(task.alone, task.resources.threads) for task in found.tasks] == (
+        [(True, 2), (False, 1), (False, 1)] if first else [(False, 1)] * 3
+    )
 
 
 def test_what_suites_share_is_done_once(tmp_path):
@@ -183,7 +203,7 @@ def test_costs_by_hand_and_what_is_left_of_them(tmp_path):
     assert found["rl"].tokens == (64_000 + measuring) * 6144
     found = [cost_of(task) for task in plan("figure4", tmp_path, preset=PAPER).tasks]
     assert "the problems of kk" in sum(found, Cost()).unknown
-    assert "the steps of supervised warm-up" in sum(found, Cost()).unknown
+    assert "the steps of SFT" in sum(found, Cost()).unknown
     found = plan("table4", tmp_path, preset=PAPER)
     _, grpo, _ = found.parts[-1].replicates
     finished(grpo)
@@ -203,10 +223,11 @@ def test_what_failed_is_told_with_its_reason(tmp_path):
     _, grpo, _ = found.parts[-1].replicates
     rows = result(found, {grpo.policy.label: "diverged: the loss is not a number"}).methods
     assert [row.shown for row in rows] == [
-        "initial policy (not trained yet)",
+        "initial policy (not measured yet)",
         "grpo (diverged: the loss is not a number)",
         "grpo-branch (not trained yet)",
     ]
+    found = plan("table4", tmp_path, TRAINED_HERE, seeds=1)
     base = found.tasks[0].name
     rows = result(found, {base: "timeout: it took too long"}).methods
     assert {row.why for row in rows} == {"timeout: it took too long"}
