@@ -35,7 +35,6 @@ from sage_cli.file_hash import changed_files, sealed_hashes
 from sage_cli.settings.spelling import respelled
 from sage_cli.store.files import (
     EIGHT_DIGITS,
-    MetricsFile,
     TornError,
     name_once,
     portable,
@@ -54,6 +53,7 @@ from sage_cli.store.locks import (
     now_s,
     writer,
 )
+from sage_cli.store.metrics_file import MetricsFile
 
 if TYPE_CHECKING:
     from sage_cli.store.ledger import TrainingCompletions, TrainingLedger

@@ -23,8 +23,8 @@ from transformers.cache_utils import DynamicLayer
 from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.methods.rollout_batch import RolloutBatch, has_rows, rows_of
 from sage_cli.models.loading import causal_of, changes_weights
+from sage_cli.models.obstacles import length_obstacles
 from sage_cli.models.signals import tilted_temperature
-from sage_cli.sampling.sampler import length_obstacles
 from sage_cli.training.trl_host import add_fused_lm_head
 
 Keywords = dict[str, Any]
