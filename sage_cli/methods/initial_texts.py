@@ -11,7 +11,7 @@ import math
 from abc import abstractmethod
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -27,6 +27,7 @@ from sage_cli.methods.hooks import (
 )
 from sage_cli.methods.method import Beside, Loss, OnlineMethod, PlainAdvantages, PolicyGradient
 from sage_cli.methods.rollout_batch import RolloutBatch
+from sage_cli.settings.section import ReadWith
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -219,6 +220,10 @@ class DphRl(PlainAdvantages):
         "teach nothing; a held completion is one of those that were graded"
     )
     kl_without_guide = "none"
+    read_with: ClassVar[tuple[ReadWith, ...]] = (
+        *PlainAdvantages.read_with,
+        ReadWith("rl.alpha", "rl.divergence", "alpha", refused=True),
+    )
 
     @property
     def weighs(self) -> float:
@@ -232,7 +237,6 @@ class DphRl(PlainAdvantages):
     def refusals(self, beside: Beside) -> list[str]:
         """Return the conflicts with what replaces held problems or holds them twice."""
         refusals = super().refusals(beside)
-        refusals += self.idle("alpha", "divergence=alpha", self.divergence == "alpha")
         if self.dynamic_sampling:
             refusals.append(
                 "rl.algo 'dph-rl' holds problems that are nearly solved, and rl.dynamic_sampling "

@@ -18,6 +18,7 @@ from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark, refuse_unnamed
 from sage_cli.json_value import leaves
 from sage_cli.problems.source_errors import reading
+from sage_cli.settings.former_names import hashed_key
 from sage_cli.settings.presets import read_layer
 from sage_cli.settings.runs import Objective, Sampler, SweepSection
 from sage_cli.store.files import identity_of, read_object, write_json, write_object
@@ -233,7 +234,7 @@ def sweep_settings(shared: SageConfig, keys: Mapping[str, str]) -> dict[str, Any
         name: section.determinants() if hasattr(section, "determinants") else section
         for name, section in vars(shared).items()
     }
-    searched = dict.fromkeys(keys.values(), "searched")
+    searched = dict.fromkeys(map(hashed_key, keys.values()), "searched")
     return {**dict(leaves(sections)), **searched}
 
 

@@ -55,7 +55,7 @@ ELSEWHERE = {
     ("dph-rl", "rl.alpha=1", "rl.alpha is 1"),
     ("dph-rl", "rl.solved=0", "rl.solved is 0"),
     ("dph-rl", "rl.log_ratio_limit=0", "rl.log_ratio_limit is 0"),
-    ("dph-rl", "anchor.reference_samples=4", "those of forward KL"),
+    ("dph-rl", "anchor.reference_samples=4", "reference_samples 4 has no effect"),
     ("archer", "anchor.kl=none",
      r"anchor.rows is informative, and .* anchor.kl is 'none' \(use --kl reverse\)$"),
     ("archer", "rl.loss=sapo", "rl.loss is 'sapo'"),
@@ -112,7 +112,7 @@ ELSEWHERE = {
     ("grpo", "rl.reward_filter=0.9", "reward_filter has an effect only with the rlpr method"),
     ("grpo", "rl.max_extra_generations=2", "rl.max_extra_generations 2 has no effect"),
     ("grpo", "rl.entropy_coefficient_step=0.1", "entropy_coefficient_step 0.1 has no effect"),
-    ("grpo", "anchor.reference_samples=4", "reference_samples 4 are those of forward KL"),
+    ("grpo", "anchor.reference_samples=4", r"has no effect \(add anchor.kl=forward, or leave it"),
     *((algo, f"rl.{said}", rf"rl\.{said.split('=')[0]} has an effect only with .*, or add --algo")
       for algo, sets in ELSEWHERE.items() for said in sets.split()),
 ])  # fmt: skip
