@@ -65,8 +65,6 @@ ELSEWHERE = {
     ("alpha-dpg", "rl.rewards=format", "reads grades alone and would ignore rl.rewards"),
     ("alpha-dpg", "rl.dynamic_sampling=true", "learns from groups of equal grades"),
     ("alpha-dpg", "rl.alpha=1", "rl.alpha is 1"),
-    ("support-floor", "anchor.kl=forward", "has others of its own"),
-    ("support-floor", "rl.seldom=0", "rl.seldom is 0"),
     ("rlpr", "prompt.answer=boxed", "between the answer's tags"),
     ("rlpr", "rl.advantage=beta", "'beta' reads grades"),
     ("rlpr", "rl.dynamic_sampling=true", "dynamic_sampling reads grades"),
@@ -127,7 +125,7 @@ def test_two_updates_give_them_something_to_act_on(algo):
     assert chosen(algo, "rl.steps_per_generation=1", "rl.iterations=2").rl.iterations == 2
 
 
-@pytest.mark.parametrize("algo", ["pacs", "alpha-dpg", "support-floor", "guided-dpo", "dph-rl"])
+@pytest.mark.parametrize("algo", ["pacs", "alpha-dpg", "guided-dpo", "dph-rl"])
 def test_methods_that_have_no_anchor_of_their_own(algo):
     config = chosen(algo)
     assert (config.rl.algo, config.anchor.kl) == (algo, "none")
