@@ -16,6 +16,7 @@ from pydantic_core import to_jsonable_python
 
 from sage_cli.config.consent import current, is_typed_again, require_consent, without_consent
 from sage_cli.config.explain import explain, remedy
+from sage_cli.config.layer import Layer
 from sage_cli.config.readers import unread
 from sage_cli.config.schema import (
     UNIONS,
@@ -54,29 +55,6 @@ log = logging.getLogger(__name__)
 
 LASTING = {"rl": frozenset(Method.model_fields)}
 """Settings of a union that are of no member in particular: they hold whichever is chosen."""
-
-
-@dataclass(frozen=True)
-class Layer:
-    """Settings and what to call their origin, such as `preset tiny` or `--set`.
-
-    `typed` settings are meant for whatever is chosen. Blocks of a `checked` layer, as of a shipped
-    preset, were validated before.
-    """
-
-    origin: str
-    values: Mapping[str, Any]
-    typed: bool = False
-    checked: bool = False
-
-    def names(self, setting: str) -> bool:
-        """Return True if the user says `setting` here: by a flag, `--set` or an own preset."""
-        own = not self.checked and self.origin != "changed"
-        return own and self.says(setting)
-
-    def says(self, setting: str) -> bool:
-        """Return True if the layer has a value of `setting` other than null."""
-        return value_at(self.values, setting) is not None
 
 
 @dataclass

@@ -43,7 +43,7 @@ from sage_cli.settings.section import COSMETIC, Extensible, Section, in_file, is
 from sage_cli.settings.training import PLURALITY, AnchorSection, SftSection
 
 if TYPE_CHECKING:
-    from sage_cli.config.load import Layer
+    from sage_cli.config.layer import Layer
 
 
 def unfit_for(sharding: Sharding | None, rl: Method, tuning: str) -> list[str]:

@@ -25,7 +25,7 @@ from transformers.masking_utils import causal_mask_function
 from sage_cli.errors import SamplingError
 from sage_cli.models.loading import causal_of
 from sage_cli.models.memory import sampling, shape_in
-from sage_cli.sampling.sampler import length_obstacles
+from sage_cli.models.obstacles import length_obstacles
 
 USED = 0.9
 """Share of the free memory for rows: buffers grow by doubling, and graphs hold logits."""

@@ -42,15 +42,13 @@ from sage_cli.sampling.attention import (
 )
 from sage_cli.sampling.graphs import FixedMemory
 from sage_cli.sampling.sampler import (
-    Ending,
     Sampler,
     SampleRequest,
     SamplingParameters,
-    Stopping,
-    eos_ids,
     sample_seed,
     too_long,
 )
+from sage_cli.sampling.stopping import Ending, Stopping, eos_ids
 from sage_cli.splitmix import GOLDEN, mixed, shifted
 from sage_cli.store.sample_parts import Completion
 

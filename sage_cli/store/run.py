@@ -36,7 +36,6 @@ from sage_cli.file_hash import changed_files, sealed_hashes
 from sage_cli.settings.former_names import today
 from sage_cli.store.files import (
     EIGHT_DIGITS,
-    MetricsFile,
     TornError,
     name_once,
     portable,
@@ -56,6 +55,7 @@ from sage_cli.store.locks import (
     now_s,
     writer,
 )
+from sage_cli.store.metrics_file import MetricsFile
 
 if TYPE_CHECKING:
     from sage_cli.store.ledger import TrainingCompletions, TrainingLedger
@@ -373,8 +373,14 @@ class Run:
     def require_unchanged(self, *parts: str, removed: tuple[str, ...] = ()) -> None:
         """Raise StoreError if a file that `changed` looks at isn't what the run ended with."""
         if changed := self.changed(*parts, removed=removed):
+            file = self.folder / changed[0]
+            if not file.exists():
+                raise StoreError(
+                    f"{file} is missing: its run ended with it",
+                    "put the file back, or train the run again with --fresh (this deletes it)",
+                )
             raise StoreError(
-                f"{self.folder / changed[0]} was changed after its run ended, so that "
+                f"{file} was changed after its run ended, so that "
                 "results would be attributed to the wrong model",
                 "restore the file, or train the run again with --fresh (this deletes "
                 "it); a changed model can be used from its own folder",

@@ -24,7 +24,7 @@ from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.guides.token_signals import Measure, tilted_temperature
 from sage_cli.methods.rollout_batch import RolloutBatch, has_rows, rows_of
 from sage_cli.models.loading import causal_of, changes_weights
-from sage_cli.sampling.sampler import length_obstacles
+from sage_cli.models.obstacles import length_obstacles
 from sage_cli.training.trl_host import add_fused_lm_head
 
 Keywords = dict[str, Any]

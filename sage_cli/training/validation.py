@@ -6,7 +6,7 @@ model as it was, and nothing is stored but the figures.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,7 +30,18 @@ from sage_cli.models.verification import require_verified
 from sage_cli.problems.source_errors import reading
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.store.sample_parts import Completion
-from sage_cli.training.training import Validator
+
+
+@dataclass(frozen=True)
+class Validator:
+    """Measures the policy every `interval` steps and after the last; one process does, all wait.
+
+    `validate` maps the model as it stands to figures for the step's record.
+    """
+
+    interval: int
+    validate: Callable[[Any], Mapping[str, float]]
+
 
 OnSampled = Callable[[int, int], None]
 """Called with the number of samples so far, and of all."""

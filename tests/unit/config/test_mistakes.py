@@ -6,6 +6,7 @@ from sage_cli.config.explain import ELSEWHERE, named_elsewhere
 from sage_cli.config.load import load
 from sage_cli.config.schema import settings
 from sage_cli.errors import ConfigurationError
+from sage_cli.guides import Guide
 
 
 def complaint(*arguments, **named):

@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 
 from sage_cli.errors import StoreError
 from sage_cli.store.files import (
-    END_BYTES,
-    MetricsFile,
     TornError,
     json_text,
     private,
@@ -25,6 +23,7 @@ from sage_cli.store.files import (
     write_object,
     write_text,
 )
+from sage_cli.store.metrics_file import END_BYTES, MetricsFile
 
 
 def test_an_exception_inside_leaves_the_old_file_and_nothing_else(tmp_path):
