@@ -69,6 +69,15 @@ NOT_PROSE = re.compile(
 LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 FRAGMENT = re.compile(r"(Of|At|By|As|From|What|How|Where|Only|If|When|Its|Theirs)\b|\S+'s\.$|\d")
 """How a text begins, or all of it, that explains a setting without naming what the setting is."""
+VERBS = re.compile(
+    r"\b(accepts|accounts|adds|applies|are|asks|becomes|belongs|can|cannot|chooses|closes|"
+    r"decide|decides|do|does|ends|exist|explains|falls|follows|get|gets|gives|grow|grows|"
+    r"has|have|ignores|is|keeps|launches|learns|leaves|lists|makes|maps|may|mean|means|"
+    r"multiplies|must|needs|opens|puts|read|reads|registers|replaces|rises|saves|says|selects|"
+    r"sends|stops|takes|trains|use|uses|was|were|writes)\b"
+)
+"""Finite verbs, one of which the text of a setting has. Words that are nouns, too, such as
+`samples` and `weights`, are left out, so that a text without a verb does not pass by them."""
 CALLS = ("Error", "option", "Option", "Argument", "BadParameter")
 """Endings of the names of functions whose texts a user reads."""
 
@@ -116,6 +125,11 @@ def sentences(text: str) -> list[str]:
 def is_fragment(text: str) -> bool:
     """Return True if the text of a setting or option does not say what that is."""
     return bool(FRAGMENT.match(text)) or not text.endswith((".", ")", "]"))
+
+
+def has_verb(text: str) -> bool:
+    """Return True if a text has one of `VERBS` outside of code."""
+    return bool(VERBS.search(re.sub(r"`[^`]*`", "", text)))
 
 
 def texts_of_settings() -> Iterator[tuple[str, str]]:

@@ -19,7 +19,7 @@ RESULT_VERSION = 5
 
 
 def open_runs(root: Path | str | None = None) -> OpenedRuns:
-    """The runs below a folder as data (docs/python.md); without one, as `sage` finds them."""
+    """The runs below a folder, or those that `sage` finds, as data (docs/python.md)."""
     from sage_cli.analysis.open_runs import open_runs as opened
 
     return opened(root)

@@ -145,7 +145,7 @@ class ExecutorError(SageError, RuntimeError):
 
 
 class MetricError(SageError, ValueError):
-    """A statistic that is undefined, as pass@k for k > n."""
+    """A statistic that is undefined, such as pass@k for k > n."""
 
 
 _SHORT = Repr()

@@ -27,6 +27,8 @@ def is_open(text: str) -> bool:
 def stop_end(text: str, stop: str | None) -> int | None:
     """Return the end of the first `stop` outside thoughts; None without one."""
     begin = -1 if stop is None else text.find(stop)
+    # a stop text inside a thought is part of the reasoning: the search goes on behind the thought's
+    # end
     while stop is not None and begin >= 0:
         if not is_open(text[:begin]):
             return begin + len(stop)
@@ -95,7 +97,7 @@ def last_boxes(text: str) -> str | None:
     r"""`last_boxed`, and before it the other boxes of its sentence, as one answer.
 
     `\boxed{2} and \boxed{3}` is "2 and 3", `x=\boxed{2} or x=\boxed{3}` is "2 or 3", and what is
-    denied or doubted is no list: `\boxed{2}, not \boxed{3}` is "2 not 3". Where "so", "hence"
+    denied or doubted is not a list: `\boxed{2}, not \boxed{3}` is "2 not 3". Where "so", "hence"
     or "which gives" joins two boxes the later one is the answer. None without a box; linear in
     the length of `text`.
     """
@@ -109,15 +111,20 @@ def last_boxes(text: str) -> str | None:
         if before is None or joint is None or _ENDS.search(joint):
             break
         first = text[before[1] : before[2]]
+        # 60 characters: a name with its = and formatting is shorter, and a search of the whole text
+        # for each box would be quadratic
         names = _NAMED.search(text, max(0, before[0] - 60), before[0]), _NAMED.search(joint)
         if names[1] is not None:
             joint = joint[: names[1].start()]
+        # kept in the answer with the word, so that it equals neither gold: who writes two answers
+        # and doubts one has not decided
         if _DENIED.search(joint):
             answer = f"{first} not {answer}"
         elif _CHOICE.search(joint):
             answer = f"{first} or {answer}"
         elif _DERIVED.search(joint):
             break
+        # \boxed{1} + 1 = \boxed{2}: one computation, whose boxes belong together
         elif _COMPUTED.fullmatch(joint.strip(" $*")) and names[1] is None:
             answer = f"{first} {joint.replace('$', '').strip()} {answer}"
         elif names[0] and names[1] and names[0][1] != names[1][1]:
@@ -132,6 +139,7 @@ def _box_before(text: str, box: Span) -> Span | None:
     """Return the last closed box that ends before `box` begins, at most _JOINT characters away."""
     begin = box[0]
     for _ in range(_NESTED):
+        # backwards from the end: a completion may be long, and only its last boxes count
         begin = max(text.rfind(r"\boxed", 0, begin), text.rfind(r"\fbox", 0, begin))
         if begin < 0:
             return None
@@ -174,6 +182,8 @@ def _closed_boxes(text: str, begin: int) -> list[Span]:
     open_braces: list[tuple[int, int, bool]] = []
     for match in _BOX_OR_BRACE.finditer(text, begin):
         token = match.group()
+        # boxes' own braces are opened by the same token, so that they are matched with the right
+        # closing one
         if token[-1] == "{" and token != r"\{":
             open_braces.append((match.start(), match.end(), len(token) > 1))
         elif token == "}" and open_braces:
@@ -189,7 +199,7 @@ _ANY_OF = "any of "
 
 
 def any_of(golds: Sequence[str]) -> str:
-    """Return one gold for several of which any is right, as `any of ["7", "seven"]`."""
+    """Return one gold for several of which any is correct: `any of ["7", "seven"]`."""
     distinct = list(dict.fromkeys(golds))
     return distinct[0] if len(distinct) == 1 else _ANY_OF + json.dumps(distinct, ensure_ascii=False)
 

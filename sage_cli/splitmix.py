@@ -22,6 +22,8 @@ _MIX_1, _MIX_2 = -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15
 
 def mixed(z: Numbers) -> Numbers:
     """Return SplitMix64's outputs of its states."""
+    # products wrap modulo 2^64, in numpy as in torch; signed and unsigned products have the same 64
+    # bits
     z = (z ^ shifted(z, 30)) * _MIX_1
     z = (z ^ shifted(z, 27)) * _MIX_2
     return z ^ shifted(z, 31)
@@ -29,4 +31,5 @@ def mixed(z: Numbers) -> Numbers:
 
 def shifted(z: Numbers, bits: int) -> Numbers:
     """Return z shifted to the right as an unsigned number."""
+    # `>>` of a negative number fills with ones from the left; the mask removes them
     return (z >> bits) & ((1 << (64 - bits)) - 1)

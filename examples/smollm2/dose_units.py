@@ -10,7 +10,7 @@ from typing import Any
 
 ORDER = "smollm2-dose"
 """Seeds the order of seeds, and of the arms of each."""
-PILOT, SEEDS = 102, range(1, 9)
+PILOT, SEEDS = 103, range(1, 9)
 FULL = 4
 """Seeds that have the positive control and the envelope, too."""
 PAIR, FURTHER = ("anchor", "branch"), ("control", "envelope")

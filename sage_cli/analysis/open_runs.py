@@ -139,7 +139,7 @@ class OpenedRun:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Return every setting by its dotted name, as `guide.tau`."""
+        """Return every setting by its dotted name, such as `guide.tau`."""
         return dict(RunFacts.from_run(self.run).settings)
 
     @property

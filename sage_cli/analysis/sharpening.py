@@ -106,7 +106,7 @@ def _curve_table(title: str, curves: Sequence[Sharpened], options: Options, left
 def _equal_table(
     title: str, curves: Sequence[Sharpened], runs: Sequence[Answers], options: Options
 ) -> Table:
-    """Return each run's pass@k less the base's at the alpha where both have one pass@1.
+    """Return each run's pass@k minus the base's at the alpha where both have one pass@1.
 
     A run is one point, which is repeated along the base's curve.
     """

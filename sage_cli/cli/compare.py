@@ -239,7 +239,7 @@ def compare_files(
 ) -> Report:
     """Compare files on the problems that all have, by default at the powers of two.
 
-    Names that are no files' are runs and models, which `evaluation` measures. `cluster` is as in
+    Names that are not files' are runs and models, which `evaluation` measures. `cluster` is as in
     `compare`. Raises DataError where they have no problem in common.
     """
     from sage_cli.evaluation import counted_files
@@ -408,7 +408,7 @@ def compare_named(
 ) -> dict[str, Comparison]:
     """Compare the runs named `a` with those named `b` on every benchmark that all have.
 
-    `bases` are the names of models that are no training runs of a method, `seeds` says what each
+    `bases` are the names of models that are not training runs of a method, `seeds` says what each
     run began with, as far as that is known.
     """
     from sage_cli.metrics import Side, compare_sides

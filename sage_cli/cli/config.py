@@ -72,10 +72,12 @@ def _explain(meaning: Meaning) -> None:
     choices = f": {', '.join(meaning.choices)}" if meaning.choices else ""
     default = meaning.default if isinstance(meaning.default, str) else dumps(meaning.default)
     counts = (
-        "no: it changes no result" if meaning.cosmetic else "yes: another value names another run"
+        "no, a run keeps its ID if it changes"
+        if meaning.cosmetic
+        else "yes, a run with another value has another ID"
     )
     facts = {
-        "type": meaning.type + choices, "default": default, "decides results": counts,
+        "type": meaning.type + choices, "default": default, "changes results": counts,
         "section": meaning.section,
     }  # fmt: skip
     console.print(Text.assemble((meaning.key, "bold"), member), Text(meaning.meaning))
@@ -94,17 +96,18 @@ def algos(json: options.Json = False) -> None:
     if json:
         emit({name: _facts(method) for name, method in methods.items()})
         return
-    table = Table("--algo", "settings", "form", "read from", box=None, padding=(0, 2, 0, 0))
+    table = Table("--algo", "settings", "fidelity", "source", box=None, padding=(0, 2, 0, 0))
     for name, method in methods.items():
         table.add_row(f"[bold]{name}[/]", _settings(method), method.fidelity, method.read_from)
     console.print(table, "")
     for name, method in methods.items():
-        differs = f"; other than there: {method.differs}" if method.differs else ""
+        differs = f"; differences: {method.differs}" if method.differs else ""
         console.print(f"[bold]{name}[/]  {method.source}{differs}")
     unguided = [name for name, method in methods.items() if not method.takes_a_guide]
     console.print(
-        f"\nA guide works with every one of them but {', '.join(unguided)}: it brings the reverse "
-        "KL it reshapes. Settings that are not named are as under grpo; docs/methods.md says more."
+        f"\nA guide can be combined with every method except {', '.join(unguided)}; it adds the "
+        "reverse KL term that it reshapes. Settings that are not listed are those of grpo. See "
+        "docs/methods.md."
     )
 
 

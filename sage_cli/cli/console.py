@@ -210,6 +210,25 @@ def refuse_gpu(gpu: int | None, dry_run: bool) -> None:
         )
 
 
+PLAN_LABELS = {
+    "length": "training length",
+    "weights": "precision",
+    "algorithm": "method",
+    "overlong punishment": "overlong penalty",
+    "tokens at most": "max. tokens",
+    "batch": "batch per step",
+    "rollout": "rollout sampling",
+    "left": "remaining",
+    "k": "values of k",
+    "fits": "fits on the GPU",
+    "does not fit": "what would help",
+    "at the peak": "phase with the peak",
+    "unknown": "not known",
+    "measure": "evaluation",
+}
+"""A key or title of a plan's JSON -> what is printed in its place."""
+
+
 def show_plan(plan: Callable[[], Sequence[Described]], json: bool = False) -> None:
     """Make a plan and print its stages: what each would do, and what of it is done."""
     with doing("planning"):
@@ -221,9 +240,9 @@ def show_plan(plan: Callable[[], Sequence[Described]], json: bool = False) -> No
         table = Table(show_header=False, box=None, padding=(0, 2, 0, 2))
         for name, value in stage.facts.items():
             text = ("no", "yes")[value] if isinstance(value, bool) else str(value)
-            table.add_row(name, text)
-        console.print(f"[bold]{stage.title}[/]", table)
-    console.print("dry run: nothing was written")
+            table.add_row(PLAN_LABELS.get(name, name), text)
+        console.print(f"[bold]{PLAN_LABELS.get(stage.title, stage.title)}[/]", table)
+    console.print("dry run: nothing was trained, sampled or written")
 
 
 def show_trained(line: str, run: Run, *, measured: bool, json: bool) -> None:
@@ -311,7 +330,7 @@ class Live:
         self._start, self._began_s = done, time.monotonic()
         self._spoke_s = self._began_s
         if not self._console.is_terminal:
-            already = f", {done} done before" if done else ""
+            already = f", {done} of them done already" if done else ""
             self.say(f"{title}: {total} {unit}{already}")
             return
         self._bars = _Bars(self._console, unit)

@@ -103,12 +103,13 @@ def show(
             "trouble": trouble,
         })  # fmt: skip
         return
-    console.print(f"[bold]{escape(name)}[/]: {len(problems)} problems from")
+    counted = "1 problem" if len(problems) == 1 else f"{len(problems):,} problems"
+    console.print(f"[bold]{escape(name)}[/]: {counted} from")
     for origin in origins:
         console.print(f"  {escape(origin)}")
     console.print(f"other columns: {escape(', '.join(columns) or 'none')}")
     if repeated:
-        console.print(f"[yellow]questions that repeat: {len(repeated)}[/]")
+        console.print(f"[yellow]questions that occur more than once: {len(repeated)}[/]")
     for problem, misprint in misprints:
         console.print(
             f"[yellow]known misprint:[/] {misprint.name} ({problem.id}): {misprint.wrong} "
@@ -174,9 +175,9 @@ def overlap(
         emit({"train": train, "bench": bench, **counts, "matches": matches})
         return
     console.print(
-        f"of {len(asked)} problems of {escape(bench)}, {len(same)} are among the "
-        f"{len(trained)} of {escape(train)}, and {len(similar)} more share 13 words "
-        "in a row with one"
+        f"{len(same)} of the {len(asked):,} problems in {escape(bench)} are also among the "
+        f"{len(trained):,} in {escape(train)}, and {len(similar)} others share 13 consecutive "
+        "words with one of them"
     )
     table = _table(">shared", "benchmark", "training")
     for match in matches[:limit]:
@@ -210,7 +211,9 @@ def probe(
 
     for key in (typed.partition("=")[0].strip() for typed in set_ or ()):
         if key in FIXED:
-            raise ConfigurationError(f"{key} is fixed by a probe as {FIXED[key]}", "leave it out")
+            raise ConfigurationError(
+                f"{key} has no effect: a probe always uses {FIXED[key]}", "leave it out"
+            )
     sets = [*(set_ or ()), *(f"{key}={value}" for key, value in FIXED.items())]
     flags = {"benchmark": bench, "limit": limit}
     settings = options.load_for_measuring(
@@ -221,7 +224,7 @@ def probe(
         with live.doing(f"reading {bench}"):
             (benchmark, *more) = Evaluation(settings).benchmarks
         if more:
-            raise ConfigurationError(f"{bench} means several benchmarks", "probe one at a time")
+            raise ConfigurationError(f"{bench} names several benchmarks", "probe one at a time")
         report = probe(policy, benchmark, settings, live)
     show_report(report, json)
 

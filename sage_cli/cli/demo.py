@@ -60,20 +60,21 @@ def _show(written: SuiteReport, plan: PlannedSuite) -> None:
     sets = [word for setting in plan.overrides.sets for word in ("--set", setting)]
     root = ["--runs", str(plan.config.run.root)] if sets else []
     commands = {
-        "curves, problems and samples in a browser": ["view", plan.folder.name, *root],
-        "three trainings of each method": ["suite", "run", "demo", "--seeds", "3", *sets],
-        "a study of your own": ["init", "mystudy"],
+        "show curves, problems and samples in a browser": ["view", plan.folder.name, *root],
+        "train three seeds of each method": ["suite", "run", "demo", "--seeds", "3", *sets],
+        "begin a study of your own": ["init", "mystudy"],
     }
     lines = [
         f"[dim]{escape(written.facts.get('measured', ''))}[/]",
-        "\n[bold]What these policies show[/]",
+        "\n[bold]How the two policies compare[/]",
         *(f"  {escape(claim['sentence'])}" for claim in sections["claims"].data["claims"]),
-        "  [dim]one training of each: this compares these policies, not the methods[/]",
+        "  [dim]Each method was trained once, so this compares two policies, not two methods: "
+        "another training seed may give another result.[/]",
     ]
     if lost := written.facts.get("incomplete"):
-        lines.append(f"[yellow]incomplete[/]: {escape(lost)}")
+        lines.append(f"[yellow]not everything was measured[/]: {escape(lost)}")
     picture = written.report.folder / "passk.png"
-    lines += [f"\npicture: [bold]{escape(str(picture))}[/]", "\n[bold]What to type next[/]"]
+    lines += [f"\nFigure: [bold]{escape(str(picture))}[/]", "\n[bold]What to type next[/]"]
     for why, words in commands.items():
         lines.append(f"  {escape(shlex.join(['sage', *words]))}  [dim]# {why}[/]")
     for line in lines:

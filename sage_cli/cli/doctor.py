@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +57,7 @@ def command(
     note = unnamed_preset(init, settings, named=bool(preset or config))
     findings: list[Finding] = []
     for check, ask in checks(settings, init):
-        with doing(f"looking at {check}"):
+        with doing(f"checking {check}"):
             try:
                 finding = Finding(check, ask())
             except SageError as error:
@@ -70,13 +70,13 @@ def command(
     obstacles = [finding for finding in findings if finding.obstacle]
     name = ", ".join(preset or ([str(config)] if config else ["tiny"]))
     if json:
-        told = [asdict(finding) for finding in findings]
-        emit({"configuration": name, "can_run": not obstacles, "checks": told})
+        checked = [finding.as_json() for finding in findings]
+        emit({"configuration": name, "can_run": not obstacles, "checks": checked})
     elif obstacles:
         console.print(f"\n{name} can't run here: {len(obstacles)} of {len(findings)} checks fail")
     else:
-        warned = sum(finding.mend is not None for finding in findings)
-        but = f", but {warned} of {len(findings)} checks warn" if warned else ""
+        warned = sum(finding.advice is not None for finding in findings)
+        but = f", but {warned} of {len(findings)} checks give a warning" if warned else ""
         console.print(f"\n{name} can run here{but}")
     if note and not json:
         console.print(note)
@@ -86,26 +86,37 @@ def command(
 
 def _print(finding: Finding) -> None:
     mark, colour = ("✗", "red") if finding.obstacle else ("✓", "green")
-    if finding.mend and not finding.obstacle:
+    if finding.advice and not finding.obstacle:
         mark, colour = "!", "yellow"
     text = Text.assemble((f"{mark} ", colour), (finding.check, "bold"), f"  {finding.answer}")
-    if finding.mend:
-        text.append(f"\n    {finding.mend}", "cyan")
+    if finding.advice:
+        text.append(f"\n    {finding.advice}", "cyan")
     console.print(text, soft_wrap=True)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """The answer of a check. With an `obstacle`, a command of this configuration is refused."""
+    """The answer of a check. With an `obstacle`, commands refuse this configuration."""
 
     check: str
     answer: str
-    mend: str | None = None
+    advice: str | None = None
     obstacle: bool = False
 
+    def as_json(self) -> dict[str, Any]:
+        """Return what `--json` prints, where the advice has the key `mend`."""
+        return {
+            "check": self.check,
+            "answer": self.answer,
+            "mend": self.advice,
+            "obstacle": self.obstacle,
+        }
 
-HINTS = ("answer", "golds", "characters", "lengths")
-"""Checks that find what makes a training worse, and are no obstacle for commands."""
+
+QUESTION = "1+1=?"
+"""The question whose prompt is measured."""
+HINTS = ("answer round trip", "golds", "characters", "lengths")
+"""Checks whose failure makes a run worse, but prevents no command."""
 
 
 def checks(config: SageConfig, init: str | None = None) -> Iterator[tuple[str, Callable[[], str]]]:
@@ -133,7 +144,7 @@ def checks(config: SageConfig, init: str | None = None) -> Iterator[tuple[str, C
     yield "packages", lambda: _packages(config)
     yield "model", lambda: _model(start)
     yield "prompt template", lambda: _template(start, tokenizer)
-    yield "answer", lambda: _answer(tokenizer(), config)
+    yield "answer round trip", lambda: _answer(tokenizer(), config)
     if start.is_trained_here:
         yield f"SFT data {config.data.sft.name}", lambda: _demonstrations(inputs(), config)
     yield from rl.listed()
@@ -153,7 +164,7 @@ def _packages(config: SageConfig) -> str:
 
     require_mirrors(config.tracking)
     require_executor(config.executor)
-    return f"executor {config.executor.name}"
+    return f"all are installed; tasks run with the executor {config.executor.name}"
 
 
 def _model(start: InitialPolicy) -> str:
@@ -168,13 +179,16 @@ def _model(start: InitialPolicy) -> str:
     if policy is not None:
         refuse_unfit_tokenizer(policy)
     if start.init is not None:
-        return f"{start.policy.label}: weights in {start.policy.files}"
+        return f"{start.policy.label}: weights are in {start.policy.files}"
     if isinstance(model, ScratchModel):
-        return f"from scratch, {model.layers} layers of {model.hidden}"
+        return (
+            f"random initial weights, {model.layers} layers, hidden size {model.hidden}, "
+            f"tokenizer {model.tokenizer}"
+        )
     require_whole_weights(model.path)
     files = (policy or start.policy).files
     weights = any(files.glob("*.safetensors"))
-    return f"{model.path}: weights {'in' if weights else 'yet to be fetched into'} {files}"
+    return f"{model.path}: weights {'are in' if weights else 'will be downloaded to'} {files}"
 
 
 def _template(start: InitialPolicy, tokenizer: Callable[[], Any]) -> str:
@@ -188,13 +202,14 @@ def _template(start: InitialPolicy, tokenizer: Callable[[], Any]) -> str:
         template = PromptTemplate.from_section(section, facts)
     else:
         template = PromptTemplate.from_section(section, tokenizer())
-    return f"{section.format}: a prompt has {len(template.render('1+1=?'))} characters"
+    characters = len(template.render(QUESTION))
+    return f"format {section.format}; the question {QUESTION!r} becomes {characters} characters"
 
 
 def _answer(tokenizer: Any, config: SageConfig) -> str:
-    """Return the grade of a right answer that was written and read as tokens.
+    """Grade a correct answer after writing and reading it as tokens, and describe that.
 
-    Raises ConfigurationError where it isn't right, or the prompt opens no turn for it.
+    Raises ConfigurationError if it is not graded as correct, or if the prompt opens no turn for it.
     """
     from sage_cli.evaluation.benchmarks import grader_of
     from sage_cli.models.tokenizer import keep_tags
@@ -223,7 +238,7 @@ def _answer(tokenizer: Any, config: SageConfig) -> str:
             "have to write the beginning of its own turn",
             "fix the template, or use --set prompt.format=plain",
         )
-    return f"a right one of {len(ids[0])} tokens is graded {status}"
+    return f"a correct answer ({len(ids[0])} tokens) is extracted and graded correct"
 
 
 def _demonstrations(inputs: tuple[Any, PromptTemplate, list[Example]], config: SageConfig) -> str:
@@ -250,7 +265,7 @@ def _golds(asked: Sequence[Problem], config: SageConfig) -> str:
 
     judge = config.grading.judge
     compared = [p for p in asked if judge_of(p.benchmark, judge)[0] == "math"]
-    return described_golds(compared) or "read by a judge of their own"
+    return described_golds(compared) or "only the benchmarks' own judges read them"
 
 
 def _characters(asked: Sequence[Problem], tokenizer: Any) -> str:
@@ -266,9 +281,9 @@ def _characters(asked: Sequence[Problem], tokenizer: Any) -> str:
         raise ConfigurationError(
             f"the tokenizer has no tokens for {' '.join(lost[:20])}: {affected:,} of "
             f"{len(asked):,} problems are read without them",
-            "rewrite these questions, or take a model whose tokenizer knows the characters",
+            "rewrite these questions, or choose a model whose tokenizer has these characters",
         )
-    return f"the tokenizer has tokens for all {len(used)} of questions and golds"
+    return f"the tokenizer covers all {len(used)} characters in questions and golds"
 
 
 def _benchmarks(config: SageConfig) -> str:
@@ -278,14 +293,14 @@ def _benchmarks(config: SageConfig) -> str:
 
     with reading(config, "evaluation"):
         benchmarks = load_benchmarks(config.evaluation, config.data, config.grading.judge)
-    counted = ", ".join(f"{benchmark.name} {len(benchmark.problems):,}" for benchmark in benchmarks)
+    counted = ", ".join(f"{len(b.problems):,} problems of {b.name}" for b in benchmarks)
     misprints = [
         f"{misprint.name}: {misprint.wrong}"
         for benchmark in benchmarks
         for _, misprint in known_misprints(benchmark.problems)
     ]
     known = f"; known misprints: {'; '.join(misprints)}" if misprints else ""
-    return f"problems whose golds are right by their judge: {counted}{known}"
+    return f"{counted}; the judge accepts every gold as correct{known}"
 
 
 def _device(config: SageConfig) -> str:
@@ -295,7 +310,7 @@ def _device(config: SageConfig) -> str:
     if config.sft.enabled:
         require_optimizer(config.sft.optimizer, "sft.optimizer")
     computed = "bfloat16" if precision(config.model.compute_dtype)["bf16"] else "float32"
-    return f"{device()}; computes in {computed}, {require_kernels(config.model)}"
+    return f"{device()}; computes in {computed} with {require_kernels(config.model)}"
 
 
 def _rollouts(start: InitialPolicy) -> str:
@@ -311,7 +326,8 @@ def _rollouts(start: InitialPolicy) -> str:
         accelerate_configuration(config.rl.accelerate)
     if backend == "builtin" and config.rl.online:
         start.require_sampled(config.rollout.max_tokens, "rollout.backend=transformers")
-    return f"{backend}, in {processes} {'process' if processes == 1 else 'processes'}"
+    counted = "1 process" if processes == 1 else f"{processes} processes"
+    return f"sampled with the backend {backend}, in {counted}"
 
 
 def _sampling(start: InitialPolicy) -> str:
@@ -325,7 +341,7 @@ def _sampling(start: InitialPolicy) -> str:
         from sage_cli.sampling.vllm_sampler import require_vllm
 
         require_vllm()
-    return backend
+    return f"evaluations sample with the backend {backend}"
 
 
 def _lengths(start: InitialPolicy, tokenizer: Any, rl: RlChecks) -> str:
@@ -344,7 +360,7 @@ def described_lengths(
     """Describe the tokens of prompts and of the shortest right completions.
 
     Raises ConfigurationError, with the setting that is needed, where they don't fit. A judge of
-    one's own may have golds that are no answers, so that they aren't counted.
+    one's own may have golds that are not answers, so that they aren't counted.
     """
     from sage_cli.problems.template import PromptTemplate
     from sage_cli.training.rollouts import context_length
@@ -353,8 +369,8 @@ def described_lengths(
     most = config.rollout.max_tokens
     prompt = max(_counts(tokenizer, [template.render(problem.question) for problem in problems]))
     context_length(config.rollout, [prompt], positions)  # refuses what doesn't fit
-    lengths = f"prompts have up to {prompt:,} tokens, rollouts up to {most:,} more"
-    context = "" if positions is None else f"; the model's context has {positions:,}"
+    lengths = f"prompts have at most {prompt:,} tokens and rollouts at most {most:,}"
+    context = "" if positions is None else f"; the model's context has {positions:,} tokens"
     if config.grading.judge is not None:
         return lengths + context
     bare = config.grading.extract == "text"
@@ -368,7 +384,7 @@ def described_lengths(
             f"{max(needed):,} tokens",
             f"use at least --set rollout.max_tokens={max(needed)}; reasoning needs more",
         )
-    return f"{lengths}, of which bare answers take up to {max(needed):,}{context}"
+    return f"{lengths}; the longest answer alone has {max(needed):,}{context}"
 
 
 def _counts(tokenizer: Any, texts: list[str]) -> list[int]:

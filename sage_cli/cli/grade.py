@@ -150,19 +150,21 @@ def _encodable(text: str | None) -> str | None:
 
 def _show(graded: GradedFile, unit: str) -> None:
     """Print counts and differences; `unit` is what an item's line is."""
+    from sage_cli.grading.grades import in_words
+
     table = Table("status", box=None, padding=(0, 2, 0, 0))
     for mode in graded.grades:
         table.add_column(mode, justify="right")
     columns = [graded.counts(mode) for mode in graded.grades]
     for status in columns[0]:
-        table.add_row(status, *(str(counts[status]) for counts in columns))
+        table.add_row(in_words(status), *(str(counts[status]) for counts in columns))
     table.add_row("completions", *(str(len(graded.items)) for _ in columns), style="dim")
     console.print(table)
     if differing := len(graded.differences):
         share = differing / len(graded.items)
-        console.print(f"{differing:,} of {len(graded.items):,} are paid otherwise ({share:.2%})")
+        console.print(f"{differing:,} of {len(graded.items):,} get another reward ({share:.2%})")
     for item, by_mode in graded.differences[:_SHOWN]:
-        statuses = ", ".join(f"{mode} {grade.status}" for mode, grade in by_mode.items())
+        statuses = ", ".join(f"{mode} {in_words(grade.status)}" for mode, grade in by_mode.items())
         answer = next(iter(by_mode.values())).extracted
         shown = f"gold {str(item.gold)[:200]!r}, answer {str(answer)[:200]!r}"
         console.print(f"{unit} {item.line}, completion {item.index}: {statuses}; {escape(shown)}")
@@ -173,7 +175,7 @@ def _show(graded: GradedFile, unit: str) -> None:
         shown = f"{unit} {item.line}, completion {item.index}: {grade.status}; {grade.reason}"
         console.print(escape(shown))
     if len(unjudged) > _SHOWN:
-        console.print(f"{len(unjudged) - _SHOWN} more of these: --json lists them")
+        console.print(f"{len(unjudged) - _SHOWN} more without a verdict: --json lists them")
     for line in graded.malformed:
         console.print(f"[yellow]line {line.line} is left out[/]: {escape(line.why)}")
 

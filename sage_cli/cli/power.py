@@ -287,13 +287,13 @@ def seed_designs(
         for words, correlation in ASSUMED.items():
             variations[words] = variation_of_deviation(first, ks, deviation, correlation)
         notes.append(
-            f"assumed: pass@k deviates by {deviation:g} between training seeds, and methods differ "
-            "on all problems alike; differences between problems make more seeds necessary"
+            f"we assume that pass@k has standard deviation {deviation:g} between training seeds "
+            "and that methods differ equally on all problems; if not, more seeds are necessary"
         )
     elif few < 2:
         raise ConfigurationError(
-            f"--from has {few} run of a method, and at least two runs tell how much training "
-            "seeds vary",
+            f"--from has {few} run of a method, and at least two are needed to see how much "
+            "training seeds vary",
             "name more runs of it, or type the deviation of pass@k between training seeds: "
             "--seed-deviation 0.02",
         )
@@ -307,8 +307,8 @@ def seed_designs(
         variations["their own"] = variation_of_sides(runs)
         if len(sides) == 1:
             notes.append(
-                "runs of one method: the other is taken to vary alike and to differ on all "
-                "problems alike, so these are the smallest possible; name runs of both methods"
+                "all runs are of one method: we assume that the other varies as much and differs "
+                "equally on all problems, so the true values may be larger; name runs of both"
             )
     confidence = evaluation.config.evaluation.confidence
     p = problems or (len(first),)
@@ -485,7 +485,7 @@ def power_document(bases: Sequence[Base], question: Question, provenance: Proven
     }
     return Document(
         name="power",
-        title="smallest detectable gain of pass@k",
+        title="minimum detectable gain in pass@k",
         provenance=provenance,
         data=data,
         tables=tables,
@@ -503,15 +503,16 @@ def power_table(base: Base, question: Question) -> Table:
     """Return a row per design: problems, samples, seeds, and the smallest gain at each k."""
     from sage_cli.reports.tables import Column, Estimate, Row, Table, columns
 
-    gains = (Column(f"pass@{k}", "smallest gain") for k in question.ks)
+    gains = (Column(f"pass@{k}", "min. detectable gain") for k in question.ks)
     rows = tuple(
         Row((design.problems, design.samples, design.seeds, *map(Estimate, smallest_K.tolist())))
         for design, smallest_K in zip(question.designs, base.smallest_QK, strict=True)
     )
     passed = _pass_at_ks(base.counts, question.ks).items()
     measured = ", ".join(f"pass@{k} {value:.3f}" for k, value in passed)
-    counted = f"{len(base.counts)} problems counted, {measured or 'too few samples for k'}"
-    title = f"smallest detectable gain on {base.benchmark} from {base.label}"
+    problems = f"{len(base.counts)} problem{'s' * (len(base.counts) != 1)}"
+    counted = f"{problems}, {measured or 'too few samples for these k'}"
+    title = f"minimum detectable gain on {base.benchmark} over {base.label}"
     notes = (f"{base.label}: {counted}", *_beyond_counts(base, question))
     return Table(title, (*columns("problems, samples, seeds"), *gains), rows, notes)
 
@@ -523,8 +524,8 @@ def _beyond_counts(base: Base, question: Question) -> list[str]:
     if not beyond:
         return []
     return [
-        f"{beyond}: {counted:,} samples a problem are counted, so this rests on the Beta "
-        "distribution fitted to the problems' success probabilities"
+        f"{beyond}: only {counted:,} samples per problem are counted, so these values rest on the "
+        "Beta distribution that was fitted to the problems' success probabilities"
     ]
 
 
@@ -542,16 +543,16 @@ def _notes(question: Question) -> tuple[str, ...]:
 
     return (
         *_alone(question),
-        f"detected: in {POWER:.0%} of repetitions by a paired test at "
-        f"{1 - question.confidence:.0%} two-sided; initial and trained policy answer the same "
-        "problems",
-        "assumed: problems like these, and a training that moves the problems' log-odds by normal "
-        f"amounts with standard deviation {HETEROGENEITY:g} around a common one",
-        "both policies' samples are taken as independent; with equal evaluation seeds they share "
-        "their random numbers, and a little less is enough",
-        "about two models, not two methods: training seeds differ besides; --training-seeds plans "
-        "them",
-        "– : k exceeds the samples, or no gain is large enough to be seen",
+        f"a gain of this size is detected in {POWER:.0%} of repetitions by a paired test at "
+        f"{1 - question.confidence:.0%} two-sided, if the initial and the trained policy answer "
+        "the same problems",
+        "we assume problems like these, and training that shifts the problems' log-odds by "
+        f"normally distributed amounts with standard deviation {HETEROGENEITY:g}",
+        "the samples of both policies are assumed to be independent; with equal evaluation seeds "
+        "they share their random numbers, so that a slightly smaller gain is detected",
+        "this compares two models, not two methods: variation between training seeds is not "
+        "included; --training-seeds plans for it",
+        "–: k exceeds the number of samples, or no gain is large enough to be detected",
     )
 
 
@@ -561,8 +562,8 @@ def _alone(question: Question) -> tuple[str, ...]:
         {design.samples for design in question.designs} & {k for k in question.ks if k > 1}
     )
     return tuple(
-        f"n = k = {k} is the noisiest estimate of pass@{k}, 0 or 1 for each problem: with the same "
-        f"problems sample more, as n = {4 * k:,} (--samples)"
+        f"with n = k = {k} each problem counts as 0 or 1, which is the noisiest estimate of "
+        f"pass@{k}: draw more samples per problem, for example --samples {4 * k}"
         for k in alone
     )
 

@@ -60,7 +60,7 @@ def list_(
         table = Table(name_column("run", (str(row["id"]) for row in rows)), *names[1:], box=None)
         for row in rows:
             table.add_row(*(escape(_cell(row[name])) for name in names))
-        console.print(table if rows else "no run fits")
+        console.print(table if rows else "no run has these settings")
         return
     if json:
         emit({"runs": [_listed(run) for run in listed]})
@@ -79,7 +79,7 @@ def list_(
             escape(" ".join(f"{key}={_cell(v)}" for key, v in values.items() if v is not None)),
         )
     if not listed:
-        console.print(f"no runs yet in {store.root.resolve()}: `sage rl` trains one")
+        console.print(f"{store.root.resolve()} contains no runs yet; `sage rl` trains one")
         return
     console.print(table)
     console.print("for other columns: --columns guide.tau,rl.seed,pass@1", style="dim")
@@ -136,20 +136,29 @@ def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
             "folder": str(run.folder),
         })  # fmt: skip
         return
-    table = Table(show_header=False, box=None)
     first, about = ({key: run.manifest.get(key) for key in keys} for keys in (FIRST, SHOWN))
-    first["changed since the end"] = ", ".join(changed) or None
-    first["goes on by"] = other_release(run)
+    first["files changed since the end"] = ", ".join(changed) or None
+    first["can be resumed by"] = other_release(run)
     about["folder"] = str(run.folder)
     origin = _imported(run.manifest.get("imported") or {})
-    figures = {**validated, **speed, **last}
-    parts = (first, origin, method, evaluations, about, figures)
-    for part, style in zip(parts, ("", "", "", "cyan", "", "cyan"), strict=True):
-        for key, value in part.items():
+    blocks = {
+        "": first | origin,
+        "settings": method,
+        "evaluations": evaluations,
+        "last validation": validated,
+        "speed": speed,
+        "last step": last,
+        "how it was run": about,
+    }
+    console.print(f"[bold]{run.id}[/]")
+    for title, block in blocks.items():
+        table = Table(show_header=False, box=None, padding=(0, 2, 0, 2))
+        for key, value in block.items():
             if value is not None:
                 text = f"{value:.6g}" if isinstance(value, float) else escape(str(value))
-                table.add_row(key, text, style=style)
-    console.print(f"[bold]{run.id}[/]", table)
+                table.add_row(key, text)
+        if table.row_count:
+            console.print(*([f"[bold]{title}[/]"] if title else []), table, sep="\n")
 
 
 def _imported(origin: dict[str, Any]) -> dict[str, Any]:
@@ -157,7 +166,7 @@ def _imported(origin: dict[str, Any]) -> dict[str, Any]:
     lines = {f"imported {key}": origin.get(key) for key in ("program", "file", "score")}
     settings = origin.get("settings") or {}
     lines |= {f"their {key}": value for key, value in settings.items()}
-    return {**lines, "not known": ", ".join(origin.get("unknown") or ()) or None}
+    return {**lines, "not stated": ", ".join(origin.get("unknown") or ()) or None}
 
 
 @app.command(epilog="Example: sage runs remove rl-dapo-branch")

@@ -115,8 +115,12 @@ def show(
 
 def _print(grade: str, told: str, about: str, question: str, completion: str) -> None:
     """Print a completion below its grade and its question."""
+    from sage_cli.grading.grades import in_words
+
     colour = "green" if grade == "right" else "red"
-    console.print(f"\n[{colour}]{grade}[/]  {escape(visible(told))}  [dim]{escape(about)}[/]")
+    console.print(
+        f"\n[{colour}]{in_words(grade)}[/]  {escape(visible(told))}  [dim]{escape(about)}[/]"
+    )
     console.print(Text(visible(question), style="bold"), soft_wrap=True)
     console.print(Text(visible(completion)), soft_wrap=True)
 
@@ -218,20 +222,21 @@ def _guide(own: SageConfig, run: str, asked: str | None) -> tuple[dict[str, Any]
     if name == own.guide.name:
         return {}, []  # as it is stored: whose package is missing is named when it is made
     whose = "the preset's" if own.guides.get(name) else "the paper's"
-    why = "" if asked else f"{run} has no guide: "
-    return {"name": name}, [f"{why}{name} with {whose} values, where not set otherwise"]
+    why = "" if asked else f"{run} was trained without a guide, so "
+    return {"name": name}, [f"{why}{name} is shown with {whose} values unless you set others"]
 
 
 def _print_tokens(report: TokenReport) -> None:
+    from sage_cli.grading.grades import in_words
     from sage_cli.reports.token_report import LEGEND, completion_text, strongest, to_rich
 
     for number, completion in enumerate(report.completions, 1):
         colour = "green" if completion.status == "right" else "red"
-        grade = f"[{colour}]{completion.status}[/], gold {escape(completion.gold)}"
+        grade = f"[{colour}]{in_words(completion.status)}[/], gold {escape(completion.gold)}"
         console.print(f"\n[bold]{number}  {escape(completion.question)}[/]  {grade}")
         console.print(completion_text(completion))
         if shaped := strongest(completion):
-            console.print(f"[dim]shaped most: {escape(shaped)}[/]")
+            console.print(f"[dim]q furthest from 1: {escape(shaped)}[/]")
     if console.color_system is not None and not console.no_color:
         console.print("", LEGEND, "", sep="\n")
     console.print(to_rich(report))
@@ -336,18 +341,18 @@ class Imported:
         stated = [f"{key} {value}" for key, value in file.settings.items() if value is not None]
         total = sum(map(len, samples.samples.values()))
         judged = (
-            f"{samples.right:,} of {total:,} right by {file.program}'s {file.score}"
+            f"{samples.right:,} of {total:,} are marked correct by {file.program}'s {file.score}"
             if file.has_verdicts
-            else "no verdict for each sample: the golds are compared with our judge"
+            else "the file marks no sample as correct or wrong, so the judge of sage grades them"
         )
         uneven = samples.n != samples.most
         return [
             f"{samples.in_words()}, {judged}",
             *file.all_notes,
             *samples.notes,
-            *([f"the first {samples.n} samples of each problem are measured"] * uneven),
-            f"the file says: {', '.join(stated) or 'no settings'}",
-            f"it doesn't say: {', '.join(file.unknown) or 'nothing is missing'}",
+            *([f"only the first {samples.n} samples of each problem are measured"] * uneven),
+            f"settings in the file: {', '.join(stated) or 'none'}",
+            f"settings that the file does not state: {', '.join(file.unknown) or 'none'}",
         ]
 
     @property

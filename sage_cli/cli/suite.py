@@ -46,7 +46,7 @@ def list_(json: options.Json = False) -> None:
     if json:
         emit({"suites": [suite.model_dump(mode="json") for suite in suites]})
         return
-    table = Table("suite", "what it is", "methods", box=None)
+    table = Table("suite", "title", "arms or suites", box=None)
     for suite in suites:
         inside = suite.includes or suite.methods or ([f"sweep {suite.sweep}"])
         table.add_row(suite.name, escape(suite.title), ", ".join(inside))
@@ -162,7 +162,7 @@ def show_plan(name: str, overrides: Overrides, json: bool) -> None:
     """Print every task of a suite, its state, the commands that are left, and the cost."""
     from sage_cli.cli.app import ask_nobody
     from sage_cli.cli.suite_run import plan_suite
-    from sage_cli.trials.task import DONE
+    from sage_cli.trials.task import DONE, TO_DO
 
     ask_nobody()
     with doing(f"planning {name}"):
@@ -171,20 +171,21 @@ def show_plan(name: str, overrides: Overrides, json: bool) -> None:
         emit(planned)
         return
     numbers = {task["name"]: number for number, task in enumerate(planned["tasks"], 1)}
-    table = Table("", "task", "needs", "state", box=None)
+    table = Table("", "task", "depends on", "state", box=None)
     for task in planned["tasks"]:
         needs = numbers.get(task["needs"] or "", "")
         number = numbers[task["name"]]
-        table.add_row(str(number), escape(task["title"]), str(needs), task["state"])
+        state = "pending" if task["state"] == TO_DO else task["state"]
+        table.add_row(str(number), escape(task["title"]), str(needs), state)
     console.print(f"[bold]{escape(planned['title'])}[/]", table, sep="\n")
     if left := [task["command"] for task in planned["tasks"] if task["state"] != DONE]:
-        console.print("commands that are left:")
+        console.print("Remaining commands:")
         for command in left:  # a line each, however long, so that they can be copied
             console.print(command, markup=False, highlight=False, soft_wrap=True)
-    for title, amounts in (("in all", planned["cost"]), ("left", planned["left"])):
+    for title, amounts in (("Total", planned["cost"]), ("Remaining", planned["left"])):
         console.print(f"{title}: {amounts.describe()}")
     for choice in planned["chosen"]:
-        console.print(f"[dim]chosen: {escape(choice)}[/]")
+        console.print(f"[dim]Assumption: {escape(choice)}[/]")
     for note in planned["notes"]:
-        console.print(f"[dim]{escape(note)}[/]")
-    console.print(f"folder: [bold]{escape(planned['folder'])}[/]", soft_wrap=True)
+        console.print(f"[dim]Note: {escape(note)}[/]")
+    console.print(f"Folder: [bold]{escape(planned['folder'])}[/]", soft_wrap=True)

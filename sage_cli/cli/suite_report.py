@@ -75,14 +75,14 @@ def _analysed(analysis: Analysis, part: Part, progress: Progress) -> Document:
     names = [replicate.policy.word for replicate in wanted if replicate.policy.exists]
     title = f"Analysis: {analysis.name}"
     if not names:
-        return Document(analysis.name, title, {}, notes=("none of its runs is there yet",))
+        return Document(analysis.name, title, {}, notes=("none of its runs exists yet",))
     # the first of those with the same policy; the initial one also where it is not named
     labels = {replicate.policy.word: replicate.title for replicate in reversed(part.replicates)}
     try:
         asked = Analysing.of(analysis.name, wanted[0].config, names, analysis.options, labels)
         return answer(asked, progress)[0]
     except SageError as error:
-        return Document(analysis.name, title, {}, notes=(f"refused: {error.cause}",))
+        return Document(analysis.name, title, {}, notes=(f"not computed: {error.cause}",))
 
 
 def _tuned(searches: Sequence[Search]) -> Document:
@@ -102,7 +102,10 @@ def _tuned(searches: Sequence[Search]) -> Document:
         rows.append(Row((label, describe(trial.settings), value), section))
     heads, budget = columns(f"method, settings, {sweep.objective[0]}"), searches[0].budget
     table = Table(f"Tuned on {sweep.benchmark}", heads, tuple(rows))
-    note = f"each method: {budget}, on seeds of its own; the best of several values is lucky"
+    note = (
+        f"each arm was tuned with {budget}, on separate seeds; the best of several values is "
+        "too high"
+    )
     data = {"budget": budget, "trials": to_records(table)}
     return Document("tuning", "Tuning", data, tables=(table,), notes=(note,))
 

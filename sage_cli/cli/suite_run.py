@@ -61,7 +61,10 @@ _CHECKED: dict[str, Any] = {
     "guide": True,
 }
 """The settings of a training run that decide whether its rows and functions can be used."""
-UNCHOSEN = "trainings that need a tuning are shown at present settings; they take its best point"
+UNCHOSEN = (
+    "arms that are tuned first are shown with their present settings; they are trained with the "
+    "best settings that the tuning finds"
+)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -325,11 +328,12 @@ def _shown(task: Task) -> dict[str, Any]:
 
 
 def _notes(plan: PlannedSuite) -> list[str]:
-    notes = ["measurements that share samples are counted as if each sampled its own"]
+    notes = ["the cost is an upper bound: samples that arms share are counted once for each arm"]
     models: dict[str, str | None] = {}
     for part in plan.parts:
         notes += [
-            f"{part.suite.name}: {label} is {same_as} under these settings, and is run once"
+            f"{part.suite.name}: under these settings {label} equals {same_as}, so they share "
+            "their runs"
             for label, same_as in part.same.items()
         ]
         for replicate in part.replicates:
@@ -344,17 +348,17 @@ def _notes(plan: PlannedSuite) -> list[str]:
         samples = part.trials[0].config.evaluation.samples
         if capped_ks(part.suite.k, samples) != part.suite.k:
             notes.append(
-                f"{part.suite.name}: k ends at {samples}, not as in the suite's {part.suite.k}: "
-                f"evaluation.samples is {samples}"
+                f"{part.suite.name}: the suite's values of k ({part.suite.k}) are cut at "
+                f"{samples}, because evaluation.samples is {samples}"
             )
     unknown = [path for path, commit in models.items() if not commit and not Path(path).is_dir()]
     if unknown:
         notes.append(
-            f"the Hub wasn't asked for {', '.join(unknown)}, which its cache lacks: runs that grow "
-            "from there will have other ids than these"
+            f"{', '.join(unknown)} is not in the local cache of the Hub, so the IDs of runs that "
+            "are trained from it are provisional"
         )
     return notes + [
-        f"{part.suite.name}: {label}'s baseline is {method.control}"
+        f"{part.suite.name}: the baseline of {label} is {method.control}"
         for part in plan.parts
         for label, method in part.suite.methods.items()
         if method.control

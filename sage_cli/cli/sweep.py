@@ -178,14 +178,14 @@ def list_(runs: options.RunRoot = None, json: options.Json = False) -> None:
         emit({"sweeps": [_facts(sweep) for sweep in sweeps]})
         return
     names = name_column("sweep", (sweep.name for sweep in sweeps))
-    table = Table(names, "sampler", *STATES, "best", "driven by", box=None)
+    table = Table(names, "sampler", *STATES, "best", "run by", box=None)
     for sweep in sweeps:
         facts = _facts(sweep)
         states = facts["trials"]  # empty where another version of sage wrote it
         counts = (str(states.get(state, 0)) if states else "–" for state in STATES)
         best = escape(str(facts.get("best") or ""))
         table.add_row(sweep.name, str(facts.get("sampler")), *counts, best, sweep.driven_by or "")
-    console.print(table if sweeps else "no sweeps yet: `sage sweep` makes one")
+    console.print(table if sweeps else "there are no sweeps yet; `sage sweep` runs one")
 
 
 @app.command(epilog="Example: sage sweep show tau-rho")
@@ -201,24 +201,24 @@ def show(name: Name, runs: options.RunRoot = None, json: options.Json = False) -
         return
     facts = _facts(sweep)
     counts = ", ".join(f"{facts['trials'].get(state, 0)} {state}" for state in STATES)
-    state = f"driven by {sweep.driven_by}" if sweep.driven_by else "nobody drives it"
+    state = f"run by {sweep.driven_by}" if sweep.driven_by else "no process runs it at present"
     console.print(f"[bold]{sweep.name}[/]: {counts}; {state}", soft_wrap=True)
     if result is None:
-        console.print("no report yet: it is written when the driver ends")
+        console.print("there is no report yet; it is written when the sweep ends")
         return
     from sage_cli.reports.document import sampled_as
     from sage_cli.reports.sweep_report import sweep_tables
     from sage_cli.reports.tables import print_table
 
     if sweep.driven_by:
-        console.print("the report of the previous driver:", style="dim")
+        console.print("The report of the previous process:", style="dim")
     for table in sweep_tables(result):
         print_table(table, console)
     for objective, command in best.items():
         console.print(f"best by {objective}: {command}", markup=False, soft_wrap=True)
     for number, trial in enumerate(result.trials):
         if trial.failure is not None and trial.failure.log:
-            console.print(f"[bold]trial {number + 1}[/]: the last lines of its log")
+            console.print(f"[bold]trial {number + 1}[/] failed; the last lines of its log:")
             console.print("\n".join(trial.failure.log), style="dim", markup=False, soft_wrap=True)
     console.print(sampled_as(sweep.provenance), style="dim", soft_wrap=True)
     console.print(f"files: [bold]{escape(str(sweep.path))}[/]", soft_wrap=True)

@@ -137,7 +137,7 @@ def plan_sweep(config: SageConfig, gpu: int | None = None) -> list[Described]:
         "folder": str(search.folder.path),
         "sampler": search.sampler,
         "trials": search.total,
-        "runs": f"{runs}, {done} of them done",
+        "runs": f"{runs} ({done} finished)",
         "objectives": " and ".join(config.sweep.objective),
         "left": cost_left(left).describe(),
         **evaluation_facts(shared),

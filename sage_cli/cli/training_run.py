@@ -129,7 +129,7 @@ class TrainingRun(Stage):
             return run
         if self.evaluation is not None:
             self.evaluation.require()
-        with progress.doing(f"reading what the {self.called} is made from"):
+        with progress.doing(f"reading settings and data of the {self.called}"):
             run = self.planned
         if not fresh:
             run.require_whole()
@@ -151,7 +151,9 @@ class TrainingRun(Stage):
 
     def found(self, run: Run, progress: Progress) -> None:
         """Say that `run` was finished before."""
-        progress.say(f"[bold]{run.id}[/] is trained already; --fresh trains it again")
+        progress.say(
+            f"[bold]{run.id}[/] is trained already; --fresh deletes it and trains it again"
+        )
 
     @abstractmethod
     def prepare(self, resumed: Run | None, progress: Progress) -> Callable[[Run], None]:
@@ -238,7 +240,7 @@ class SftTraining(TrainingRun):
             refuse_unfit_tokenizer(
                 Policy(section.path, section=section), planned=self.config.prompt
             )
-        return Described("base: supervised warm-up", {**run_facts(self.planned), **facts})
+        return Described("initial policy: SFT", {**run_facts(self.planned), **facts})
 
     def memory(self, gpu_gb: int) -> Described:
         """Lay the training's memory against GPUs of so many GB."""
@@ -367,7 +369,9 @@ class InitialPolicy(Stage):
                 whole = model_files(adapter_base(folder)) if is_adapter(folder) else folder
                 config = text_part(read_json(whole / "config.json"))
                 reason = next(planned_obstacles(config, reach), None)
-                return reason and f"sage's own decoder can't sample from {model.label}: it {reason}"
+                return (
+                    reason and f"the builtin backend can't sample from {model.label}: it {reason}"
+                )
         return None
 
     def require_sampled(self, reach: int, backends: str) -> None:
@@ -457,8 +461,8 @@ def unnamed_preset(init: str | None, config: SageConfig, *, named: bool) -> str 
         return None
     tau = f", τ {config.guide.tau:g}" if hasattr(config.guide, "tau") else ""
     return (
-        f"no preset given: what isn't typed is as in {DEFAULT_PRESET} "
-        f"({config.rollout.max_tokens} new tokens{tau}); -p NAME takes another's settings"
+        f"no preset was given, so all other settings are those of the preset {DEFAULT_PRESET} "
+        f"({config.rollout.max_tokens} new tokens{tau}); -p NAME chooses another"
     )
 
 

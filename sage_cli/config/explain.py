@@ -30,8 +30,8 @@ _WORDS = {int: "whole number", float: "number", bool: "true or false", str: "tex
 class Meaning:
     """A setting as one section has it; a union's members may each have it in a way of their own.
 
-    `member` is the member's name, as `branch`, and None outside unions. `section` says what its
-    section is about, and so where in the paper its default comes from.
+    `member` is the member's name, such as `branch`, and None outside unions. `section` says what
+    its section is about, and so where in the paper its default comes from.
     """
 
     key: str

@@ -56,7 +56,7 @@ LASTING = {"rl": frozenset(Method.model_fields)}
 
 @dataclass(frozen=True)
 class Layer:
-    """Settings and what to call their origin, as `preset tiny` or `--set`.
+    """Settings and what to call their origin, such as `preset tiny` or `--set`.
 
     `typed` settings are meant for whatever is chosen. Blocks of a `checked` layer, as of a shipped
     preset, were validated before.
@@ -126,7 +126,7 @@ def merge(layers: Iterable[Layer]) -> Merged:
 def choices(values: Mapping[str, Any]) -> dict[str, str]:
     """Return the members of unions that settings choose, by section.
 
-    What is no name is left for the schema to refuse.
+    What is not a name is left for the schema to refuse.
     """
     names = {section: _mapping(values.get(section)).get(tag) for section, tag in UNIONS.items()}
     return {section: name for section, name in names.items() if isinstance(name, str)}

@@ -106,7 +106,7 @@ def launch_problems(rl: Method, tuning: str) -> list[str]:
     if machines not in (None, 1):
         problems.append(
             f"rl.accelerate '{accelerate}' is for {machines} machines, and --processes starts "
-            "all of them on this one (use torchrun on each machine, as docs/scaling.md shows)"
+            "all of them on this one (use torchrun on each machine: docs/scaling.md)"
         )
     unfit = unfit_for(sharding_of(accelerate), rl, tuning)
     return problems + [f"rl.accelerate '{accelerate}': {sentence}" for sentence in unfit]
@@ -209,7 +209,7 @@ def unread(config: SageConfig, setting: str) -> tuple[str, Any, Any] | None:
     None if the setting is read. What contradicts whoever gives it is among `contradictions`.
     """
     key, _, inside = setting.partition(".")
-    if key in BLOCKS:  # settings of one method or guide, as guides.branch.tau
+    if key in BLOCKS:  # settings of one method or guide, such as guides.branch.tau
         reading, choice = inside.partition(".")[0], f"{BLOCKS[key]}.{UNIONS[BLOCKS[key]]}"
         value = reduce(getattr, choice.split("."), config)
         return None if value == reading else (choice, value, reading)

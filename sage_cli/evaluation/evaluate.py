@@ -131,7 +131,7 @@ class EvaluationStage(Stage):
         stored = {
             f"{row.policy} on {row.benchmark}": f"{row.needed - row.stored:,} of {row.needed:,} "
             f"to sample, {row.needed - row.graded:,} to grade"
-            + (f"; samples/{', '.join(row.sample_sets)}" if row.sample_sets else "")
+            + (f" (samples/{', '.join(row.sample_sets)})" if row.sample_sets else "")
             for row in rows
         }
         return Described("measure", {**evaluation_facts(config), **stored})

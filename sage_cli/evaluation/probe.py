@@ -32,11 +32,13 @@ FIXED = {
     "grading.mode": "math-verify", "grading.extract": "text",
 }  # fmt: skip
 """Settings as typed: the beginning itself is continued, and an answer may stand anywhere."""
-HEADS = columns("benchmark, questions, n, word for word, right unasked")
+HEADS = columns("benchmark, questions, n, word for word, right unasked=gold without being asked")
 NOTES = (
-    "the first 60% of a question, continued greedily without a template; word for word: its rest "
-    "follows; right unasked: Math-Verify reads the gold in what follows, with fresh numbers, too",
-    "what fresh numbers do not lower is no memory; they take questions with numbers in both parts",
+    "the model continues the first 60% of a question greedily, without a template; word for word: "
+    "it writes the rest of the question; gold without being asked: Math-Verify finds the gold in "
+    "what it writes, also with fresh numbers",
+    "if fresh numbers do not lower the share, the model has not memorised the questions; they need "
+    "questions with numbers in both parts",
 )
 
 

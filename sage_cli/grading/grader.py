@@ -134,7 +134,7 @@ class Grader:
 
         Of several golds, of which any is right, the best grade counts. `questions` has one for each
         pair, None where it is unknown: an amount that the question says in another unit than the
-        gold's is no answer to it.
+        gold's is not an answer to it.
         """
         pairs = list(pairs)
         asked = [None] * len(pairs) if questions is None else list(questions)
@@ -169,7 +169,7 @@ class Grader:
             judged[case] = status
             if status != "error":
                 self._remember(case, status)
-        searched = self._place == "text"  # a whole text that was searched is no answer
+        searched = self._place == "text"  # a whole text that was searched is not an answer
         grades = {
             case: Grade.from_judged(
                 "error" if status is None else status, None if searched else case.answer
@@ -216,12 +216,12 @@ class Grader:
             if not gold_text(gold) and isinstance(gold, str):
                 return "the gold is blank"
             if not gold_text(gold):
-                return f"the gold is no text or finite number: {str(gold)[:100]}"
+                return f"the gold is not a text or finite number: {str(gold)[:100]}"
             if len(gold_text(gold)) > self._longest_gold:
                 return f"the gold has more than {self._longest_gold:,} characters"
             return f"judge '{self.identity.judge}' can't read the gold, or failed"
         if not isinstance(completion, str):
-            return "the completion is no text"
+            return "the completion is not a text"
         if grade.extracted is None and self._place != "text":
             box, tags = r"\boxed{}", f"{self._tags.open} ... {self._tags.close}"
             return f"nothing closed stands in {box if self._place == 'boxed' else tags}"

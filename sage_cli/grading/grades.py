@@ -21,8 +21,13 @@ GRADING_VERSION = 7
 extraction, normalisation or judgement, or by a new Math-Verify. Older stored grades are unused."""
 
 
+def in_words(status: str) -> str:
+    """Return a status as it is printed: `right`, which is what is stored, is called `correct`."""
+    return "correct" if status == "right" else status
+
+
 def status_of(judged: Judged) -> Status:
-    """Return the status; a share is `right` where it is 1, else `wrong`."""
+    """Return the status of what a judge gave; a share is `right` if it is 1, else `wrong`."""
     if isinstance(judged, str):
         return judged
     return "right" if judged == 1 else "wrong"
@@ -58,7 +63,7 @@ class GraderIdentity:
     """Graders with the same identity give the same grades, timeouts and errors aside.
 
     `version` is GRADING_VERSION and, for a plug-in judge, its package with its version. The number
-    of workers is no part of it.
+    of workers is not part of it.
     """
 
     mode: str

@@ -29,7 +29,7 @@ _GRACE_S = 2
 def main() -> None:
     """Answer tasks until the pipe closes."""
     replies = os.fdopen(os.dup(1), "w", encoding="ascii")
-    os.dup2(2, 1)  # what a library prints is no reply
+    os.dup2(2, 1)  # what a library prints is not a reply
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     megabytes, name, mode, extract, *folders = sys.argv[1:]

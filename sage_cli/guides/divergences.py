@@ -22,6 +22,8 @@ SLOPE_ONE = math.log(2)
 
 def log_ratio(logps_BT: Tensor, reference_logps_BT: Tensor, log_q_BT: Tensor | float = 0) -> Tensor:
     """log pi - log q - log pi_ref, whose mean over samples is Eq. 5 (without a guide Eq. 1's)."""
+    # q pi_ref is not normalised over the vocabulary, so the mean of this ratio is a pseudo-KL,
+    # which may be negative
     return logps_BT - (reference_logps_BT + log_q_BT)
 
 
@@ -41,7 +43,11 @@ def reward_to_go(log_ratio_BT: Tensor, mask_BT: Tensor, beta: float) -> Tensor:
     Added to the advantages (without gradient) this is the exact gradient of Eq. 6: the pseudo-KL
     is a quantity of the sequence, and a token is credited with what it leads to.
     """
+    # detached: the log-ratio acts as a reward. Its own gradient has expectation 0 on-policy (E[grad
+    # log pi] = 0), and would add variance alone.
     values_BT = log_ratio_BT.detach() * mask_BT
+    # flip, sum, flip: a cumulative sum from the right. Padding is masked before it, so that it adds
+    # nothing, and after it, where the sum would still be that of nothing.
     return -beta * values_BT.flip(1).cumsum(1).flip(1) * mask_BT
 
 
@@ -75,6 +81,9 @@ def head_kl(
     `importance_BT` is 1 in value; its gradient is needed all the same.
     """
     head_BT = (head_logps_BTH.exp() * log_ratio(head_logps_BTH, head_anchor_BTH)).sum(dim=-1)
+    # the sampled token's term stands for the whole tail: its expectation over y ~ pi_old is the sum
+    # over tokens outside the head of pi (log pi - log a), because the ratio pi / pi_old turns the
+    # weights of pi_old into those of pi
     return head_BT + torch.where(in_head_BT, 0.0, importance_BT * log_ratio_BT)
 
 
@@ -84,6 +93,8 @@ def as_k3(logps_BT: Tensor, divergence_BT: Tensor) -> Tensor:
     So a loss whose own term is k3 normalises that divergence as it does k3. k3's value is then
     1 - ln 2 for each token.
     """
+    # k3 has slope exp(d) - 1 in d, which is 1 at d = ln 2. Here d = ln 2 in value and has the
+    # divergence's gradient: the policy's own logps cancel in d = reference - logps.
     return logps_BT + SLOPE_ONE + (divergence_BT - divergence_BT.detach())
 
 
@@ -109,11 +120,15 @@ def uncertain_tokens(entropy_BT: Tensor, mask_BT: Tensor, share: float) -> Tenso
     Without ties these are share (T - 1) of T tokens, rounded up. Tokens at the quantile are certain
     (Wang et al. 2025, Archer, arXiv 2507.15778), so a completion of equal entropies has none.
     """
+    # infinity puts padding behind all tokens, so that places 0 to T - 1 of the sorted row are the
+    # completion's
     sorted_BT = entropy_BT.masked_fill(~mask_BT.bool(), torch.inf).sort(dim=1).values
     # not torch.nanquantile, which takes no more than 2^24 values
     place_B1 = (1 - share) * (mask_BT.sum(dim=1, keepdim=True, dtype=torch.float64) - 1)
     # products as .8 x 15 are whole numbers in exact arithmetic alone
     below_B1 = (place_B1 + 1e-9).floor().clamp(min=0).long()
+    # the largest value at or below the quantile decides: no token lies between it and an
+    # interpolated quantile, so comparing with either gives the same tokens
     return (entropy_BT > sorted_BT.gather(1, below_B1)) & mask_BT.bool()
 
 

@@ -311,7 +311,7 @@ class Guide(Extensible):
                     f"it can be {' or '.join(choices_by_setting[setting])}, as a Literal",
                 )
         if not isinstance(cls.needs, Set):
-            return f"needs {cls.needs!r}, which is no set", "make it a frozenset"
+            return f"needs {cls.needs!r}, which is not a set", "make it a frozenset"
         if unknown := sorted(map(str, cls.needs - set(OPTIONAL_SIGNALS))):
             return (
                 f"needs {', '.join(unknown)}, which no training has",
@@ -358,7 +358,7 @@ def _require_shape(guide: Guide, q_BT: Any, signals: Signals) -> None:
         given = tuple(q_BT.shape) if isinstance(q_BT, Tensor) else f"a {type(q_BT).__name__}"
         raise TrainingError(
             f"q of {_title(guide)} is {given}, and the batch is {expected} (completions, tokens)",
-            "return one factor for each token, as signals.logps_BT is laid out",
+            "return one factor for each token, in the shape of signals.logps_BT",
         )
 
 
@@ -392,14 +392,14 @@ class AnnealedGuide(Guide):
     """A guide with noise whose strengths fall from an upper to a lower end, cycle by cycle."""
 
     cycles: int = Field(8, ge=1)
-    """Number of cosine cycles of the schedule in a run."""
+    """Number of cosine cycles that the schedule has in a run."""
     decay: float = Field(0.9, gt=0, le=1)
     """Factor by which the upper end of the schedule is multiplied after each cycle."""
     schedule_clock: Clock = "optimiser_step"
-    """Clock of the schedule: `optimiser_step`, or `loss_call` for each micro-batch's loss, as in
-    the authors' code."""
+    """Clock that the schedule follows: `optimiser_step`, or `loss_call`, which counts each
+    micro-batch's loss as the authors' code does."""
     seed: int = 3407
-    """Seed of the noise."""
+    """Seed with which the noise is drawn."""
 
     def annealed(self, step: int, ends: tuple[float, float]) -> float:
         """Return a strength at `step` of the clock; `ends` are the schedule's (upper, lower)."""
@@ -430,6 +430,8 @@ def uniforms(key: tuple[int, int], signals: Signals, count: int) -> Tensor:
     rows, tokens = signals.logps_BT.shape
     device, ids_B = signals.logps_BT.device, signals.row_ids_B
     rows_B = torch.arange(rows, device=device) if ids_B is None else ids_B.to(device)
+    # hashed, because seed and step are small numbers, whose sums would meet: (3, 4) and (4, 3) need
+    # different streams
     digest = hashlib.blake2b(repr(key).encode(), digest_size=8).digest()
     seed = int.from_bytes(digest, "little", signed=True)
     # places of a token lie side by side: what is padded on the right has further ones
@@ -450,6 +452,7 @@ def cosine_cycles(
     the phase continues to wrap and the decay stops.
     """
     upper, lower = ends
+    # a run shorter than its cycles has cycles of one step, all at their upper end
     length = max(1, max_steps // cycles)
     phase = (step % length) / length
     top = upper * decay ** min(step // length, cycles - 1)

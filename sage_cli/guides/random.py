@@ -20,7 +20,7 @@ class RandomGuide(AnnealedGuide):
     epsilon: tuple[float, float] = (0.1, 0.0)
     """Probability that a token's q is noisy, as the upper and lower end of its schedule."""
     sigma: tuple[float, float] = (0.15, 0.05)
-    """Standard deviation of q, as the upper and lower end of its schedule."""
+    """Standard deviation that q has, as the upper and lower end of its schedule."""
 
     @model_validator(mode="after")
     def _ranges(self) -> RandomGuide:

@@ -28,7 +28,7 @@ class RapoGuide(Guide):
     """Lower bound of q. For a token of which the model is certain, q falls to 1 / sum_v
     pi_ref(v)^phi."""
     q_max: float = Field(100.0, gt=0)
-    """Upper bound of q. It cuts the tail of q = pi_ref^(phi - 1) on rare tokens."""
+    """Upper bound of q, at which the tail of q = pi_ref^(phi - 1) on rare tokens is cut."""
     needs = frozenset({"reference_logps_BT", "reference_tilted_logps_BT", "right_B"})
 
     @property

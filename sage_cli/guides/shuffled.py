@@ -20,7 +20,7 @@ class ShuffledGuide(BranchGuide):
 
     name: Literal["shuffled"] = "shuffled"  # type: ignore[assignment]
     seed: int = 3407
-    """Seed of the permutations."""
+    """Seed with which the permutations are drawn."""
 
     def q(self, signals: Signals, step: int) -> Tensor:
         """Return Eq. 11 in another order at each optimiser step, by `uniforms` of the tokens."""

@@ -20,12 +20,12 @@ class TokenGuide(AnnealedGuide):
 
     name: Literal["token"] = "token"
     alpha: tuple[float, float] = (0.3, 0.1)
-    """Weight of the surprisal in q's mean, as the upper and lower end of its schedule."""
+    """Weight that the surprisal has in q's mean, as the upper and lower end of its schedule."""
     sigma: tuple[float, float] = (0.25, 0.1)
-    """Weight of the surprisal in q's standard deviation, as the upper and lower end of its
+    """Weight that the surprisal has in q's standard deviation, as the upper and lower end of its
     schedule."""
     norm: Norm = "minmax"
-    """Normalisation of a completion's surprisals to w in [0, 1]."""
+    """Normalisation that maps a completion's surprisals to w in [0, 1]."""
     signal: Signal = "policy"
     """Model whose surprisal the guide reads."""
 

@@ -21,7 +21,7 @@ class PassAtK(PolicyGradient):
 
     algo: Literal["pass-at-k"] = "pass-at-k"
     k: int = Field(4, ge=1)
-    """Number of completions in a set."""
+    """Number of completions that a set has."""
 
     source = "Chen et al. 2025 (arXiv 2508.10751): the reward of a set of k is its best grade"
     read_from = "code"
@@ -115,13 +115,15 @@ def pkpo_advantages(rewards_PN: Tensor, k: int, form: str) -> Tensor:
     """Unbiased gradient weights of E[max of k] (Walder and Karkhanis 2025), times N.
 
     `favoured` (their Eq. 33): over all sets of k that hold a completion, what the best of the set
-    loses without it; never negative. `leave-one-out` (Eq. 29): the best of those sets, less the
+    loses without it; never negative. `leave-one-out` (Eq. 29): the best of those sets, minus the
     same statistic of the other completions; it isn't 0 where all rewards are equal. With k = 1
-    both are the reward less the others' mean. The factor N belongs to a mean over rows, where
+    both are the reward minus the others' mean. The factor N belongs to a mean over rows, where
     theirs is a sum.
     """
     import torch
 
+    # in ascending order the weight of a reward depends on its rank alone, so that one matrix serves
+    # all groups
     ascending_PN, order_PN = rewards_PN.sort(dim=1)
     weights_NN = torch.tensor(_pkpo_weights(rewards_PN.shape[1], k, form)).to(rewards_PN)
     return torch.zeros_like(rewards_PN).scatter(1, order_PN, ascending_PN @ weights_NN.T)
@@ -137,6 +139,7 @@ def _pkpo_weights(n: int, k: int, form: str) -> list[list[float]]:
 
 def _favoured(n: int, k: int, i: int) -> list[float]:
     """Only sets whose best is i count; C(j, k-2) of them have j for their second."""
+    # without its best the set's maximum is its second, j: k - 2 further members are below j
     seconds = [comb(j, k - 2) * n / comb(n, k) for j in range(i)]
     return [*(-weight for weight in seconds), sum(seconds), *[0.0] * (n - i - 1)]
 

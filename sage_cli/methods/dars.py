@@ -26,7 +26,7 @@ _ON_THE_LEFT = ("prompt_ids", "prompt_mask")
 
 
 class Dars(PolicyGradient):
-    """DARS (Yang et al. 2025). Advantages are rewards less the mean of both stages."""
+    """DARS (Yang et al. 2025). Advantages are rewards minus the mean of both stages."""
 
     algo: Literal["dars"] = "dars"
     loss: Loss = "dr_grpo"
@@ -40,7 +40,7 @@ class Dars(PolicyGradient):
 
     source = (
         "Yang et al. 2025 (arXiv 2508.13755): hard prompts get a second stage of rollouts (ET, up "
-        "to 32; rl.allocation=hw weighs the hardest more), rewards less their pool's mean"
+        "to 32; rl.allocation=hw weighs the hardest more), rewards minus their pool's mean"
     )
     read_from = "code"
     kl_without_guide = "none"
@@ -115,7 +115,7 @@ def extra_rollouts(right: int, first: int, allocation: Literal["et", "hw"], most
 def pooled_advantages(
     reward_B: Tensor, right_B: Tensor, prompt_B: Tensor, real_B: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return rewards less the mean of their prompt's pool (B,), and whether a row teaches (B,).
+    """Return rewards minus the mean of their prompt's pool (B,), and whether a row teaches (B,).
 
     Pools may differ in size; rows that aren't `real_B` belong to none. A pool of one grade
     teaches nothing, nor do rows that aren't real.

@@ -32,7 +32,7 @@ class EffectiveRank(PolicyGradient):
     """Number of tokens between the prefixes whose effective ranks are computed: the first has
     `stride` tokens, the second 2 `stride`, and so on."""
     momentum: float = Field(0.3, gt=0, le=1)
-    """Share of the newest batch in the moving averages."""
+    """Share that the newest batch has in the moving averages."""
     kappa: float = Field(2.0, gt=1)
     """Limit of the added advantage: at most |A| / kappa is added."""
 
@@ -88,7 +88,7 @@ def effective_rank(hidden_TD: Tensor) -> Tensor:
 def rank_and_changes(rank: Tensor, ranks_J: Tensor) -> Tensor:
     """(ER, ERV, ERA): of the whole, its change along the prefixes, and the change of that.
 
-    v_j is m_j less the mean of the earlier prefixes' m; ERV the mean of v, ERA that of its
+    v_j is m_j minus the mean of the earlier prefixes' m; ERV the mean of v, ERA that of its
     differences; 0 where there are too few.
     """
     import torch

@@ -146,6 +146,9 @@ class Update:
         """Return where the clipped loss has no gradient: the ratio is past its end on A's side."""
         if self.clip is None:
             return torch.zeros_like(self.mask_BT, dtype=torch.bool)
+        # PPO's min(r A, clip(r) A): with A > 0 the clipped branch is the smaller one, and without
+        # gradient, above 1 + high only; with A < 0 below 1 - low only. A ratio past the other end
+        # keeps its gradient, which brings it back.
         ratio_BT, (low, high) = self.log_ratio_BT.detach().exp(), self.clip
         above_BT = (ratio_BT > 1 + high) & (self.advantages_BT > 0)
         return above_BT | ((ratio_BT < 1 - low) & (self.advantages_BT < 0))
@@ -194,8 +197,11 @@ def group_advantages(rewards_PN: Tensor, rated_PN: Tensor | None = None) -> Tens
     """
     centred_PN = centred_advantages(rewards_PN)
     if rated_PN is None or rated_PN.all():
+        # 1e-4 is TRL's: equal rewards give 0 / 1e-4 = 0 instead of NaN
         return centred_PN / (rewards_PN.std(dim=1, keepdim=True) + _EPSILON)
     centred_PN = centred_PN * rated_PN
+    # unrated rows have the mean as their reward, so that they change neither the mean nor the
+    # squares: only the count of the deviation must leave them out
     others_P1 = (rated_PN.sum(dim=1, keepdim=True) - 1).clamp(min=1)
     deviation_P1 = (centred_PN.square().sum(dim=1, keepdim=True) / others_P1).sqrt()
     return centred_PN / (deviation_P1 + _EPSILON)
@@ -232,9 +238,14 @@ def beta_advantages(rewards_PN: Tensor) -> Tensor:
     mean, variance = p_P1.mean(), p_P1.var(correction=0)
     if variance <= torch.finfo(rewards_PN.dtype).eps ** 2:
         return group_advantages(rewards_PN)
+    # moment matching: a Beta distribution with mean m and variance v has alpha + beta = s; the
+    # paper shrinks s to a third and keeps both parameters at 1 or more, so that the density is
+    # bounded
     s = mean * (1 - mean) / variance - 1
     alpha, beta = (1 + s * mean / 3).clamp(min=1), (1 + s * (1 - mean) / 3).clamp(min=1)
     mixed_P1 = (p_P1 > 0) & (p_P1 < 1)
+    # both branches of torch.where are computed, and at p = 0 or 1 the density's logarithm is NaN or
+    # infinite
     inside_P1 = torch.where(mixed_P1, p_P1, torch.full_like(p_P1, 0.5))
     density_P1 = _beta_log_density(inside_P1, alpha, beta).exp()
     return torch.where(mixed_P1, (rewards_PN - p_P1) / density_P1, torch.zeros_like(rewards_PN))

@@ -41,11 +41,11 @@ class GuidedDpo(Method):
     sft_share: float = Field(0.2, ge=0, le=1)
     """Share of the correct completions without a hint that SFT uses; 0 leaves SFT out."""
     sft_epochs: int = Field(5, ge=1)
-    """Number of SFT epochs over these completions."""
+    """Number of SFT epochs that are run over these completions."""
     preference_rate: float = Field(1.0, gt=0)
-    """Learning rate of DPO as a multiple of `rl.learning_rate`."""
+    """Learning rate that DPO has, as a multiple of `rl.learning_rate`."""
     sft_rate: float = Field(10.0, gt=0)
-    """Learning rate of SFT as a multiple of DPO's."""
+    """Learning rate that SFT has, as a multiple of DPO's."""
     preference_beta: float = Field(0.1, gt=0)
     """Weight of the log-ratio in DPO. The method's authors do not state theirs."""
 
@@ -165,23 +165,23 @@ class GuidedDpo(Method):
 
     def warnings(self) -> list[str]:
         """Return a sentence on the policy that DPO refers to."""
-        return ["no KL anchor: DPO holds the policy to what supervised fine-tuning leaves"]
+        return ["there is no KL anchor: DPO compares the policy with the model that SFT leaves"]
 
     def describe(self) -> dict[str, Any]:
         """Return the loss."""
         beta = self.preference_beta
-        return {"loss": f"dpo, log-ratio x {beta:g}, against the policy as SFT leaves it"}
+        return {"loss": f"dpo, log-ratio x {beta:g}, against the initial policy"}
 
     def amounts(self, longest: int) -> dict[str, Any]:
         """Return the facts: tries, retries, SFT and pairs."""
         problems, tries = self.steps * self.prompts_per_step, self.rollouts_per_prompt
         return {
-            "tries": f"{problems:,} problems at most x {tries} = {problems * tries:,} completions",
-            "retries": f"{tries} more of each problem without a right one, shown the first "
-            f"{self.hint_lines} lines of its worked solution",
+            "tries": f"at most {problems:,} problems x {tries} = {problems * tries:,} completions",
+            "retries": f"{tries} more of each problem without a correct one, which show the first "
+            f"{self.hint_lines} lines of the worked solution",
             "tokens at most": f"{self.tokens(longest)[0]:,}",
-            "SFT": f"{self.sft_share:.0%} of the right tries, {self.sft_epochs} times, at "
-            f"{self.rates[1]:g}"
+            "SFT": f"on {self.sft_share:.0%} of the correct tries for {self.sft_epochs} epochs, "
+            f"learning rate {self.rates[1]:g}"
             if self.sft_share
             else "none",
             "steps": f"{self.steps} of {self.prompts_per_step} pairs, {self.pairs_at_once} at once",

@@ -193,10 +193,10 @@ class DphRl(PlainAdvantages):
     algo: Literal["dph-rl"] = "dph-rl"
     epsilon_high: float = Field(0.28, gt=0)
     divergence: Divergence = "js"
-    """Divergence from the initial policy, computed on that policy's completions: `forward` KL, `js`
-    (Jensen-Shannon) or `alpha`."""
+    """Divergence from the initial policy, which is computed on that policy's completions: `forward`
+    KL, `js` (Jensen-Shannon) or `alpha`."""
     alpha: float = Field(0.2, gt=0, lt=1)
-    """Order of the divergence `alpha`."""
+    """Order that the divergence `alpha` has."""
     weight: float | None = Field(None, ge=0)
     """Weight of the divergence. null means 0.03 for `forward` and `alpha`, and 0.125 for `js`."""
     initial_samples: int = Field(8, ge=1)
@@ -244,8 +244,8 @@ class DphRl(PlainAdvantages):
         """Return the divergence, and where it acts."""
         order = f" {self.alpha:g}" if self.divergence == "alpha" else ""
         held = (
-            f"{self.divergence}{order} x {self.weighs:g}, where at least {self.solved:.0%} of "
-            f"{self.initial_samples} initial samples are right"
+            f"{self.divergence}{order} x {self.weighs:g}, on problems where at least "
+            f"{self.solved:.0%} of the initial policy's {self.initial_samples} samples are correct"
         )
         return {**super().describe(), "divergence": held}
 
@@ -334,10 +334,11 @@ class SupportFloor(PlainAdvantages):
 
     algo: Literal["support-floor"] = "support-floor"
     weight: float = Field(1.0, gt=0)
-    """Weight of the hinge. At 1, a text below its floor pulls as strongly as a rollout with
+    """Weight that the hinge has. At 1, a text below its floor pulls as strongly as a rollout with
     advantage 1."""
     margin_nats: float = Field(2.0, ge=0)
-    """Distance of a text's floor below its log-probability under the initial policy, in nats."""
+    """Distance in nats by which a text's floor is below its log-probability under the initial
+    policy."""
     initial_samples: int = Field(32, ge=1)
     """Number of completions of each training problem that are sampled once from the initial
     policy."""
@@ -363,8 +364,11 @@ class SupportFloor(PlainAdvantages):
 
     def describe(self) -> dict[str, Any]:
         """Return the hinge, and where it acts."""
-        where = f"right texts where at most {self.seldom:.0%} of {self.initial_samples} are right"
-        floor = f"{self.margin_nats:g} nats below the start x {self.weight:g}, {where}"
+        floor = (
+            f"{self.weight:g} x what a log-probability falls more than {self.margin_nats:g} nats "
+            "below the initial policy's, on its correct samples of problems where at most "
+            f"{self.seldom:.0%} of {self.initial_samples} are correct"
+        )
         return {**super().describe(), "floor": floor}
 
 
@@ -429,7 +433,7 @@ class AlphaDpg(PolicyGradient):
         return SolvedBeforehand(self, setup)
 
     def advantages(self, inputs: AdvantageInputs) -> Tensor:
-        """Return pseudo-rewards less the mean of the group's others', a row each."""
+        """Return pseudo-rewards minus the mean of the group's others', a row each."""
         from sage_cli.methods.formulas import centred_advantages, completion_logps
 
         solved, group = inputs.memory[_SOLVED], inputs.right_PN.shape[1]

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 Loss = Literal["grpo", "bnpo", "dapo", "dr_grpo", "cispo", "sapo", "luspo"]
 CLIPPING = ("grpo", "bnpo", "dapo", "dr_grpo", "luspo")
 """The losses -min(rho A, clipped rho A)."""
-ONE_UPDATE = "one update per generation, in which pi / pi_old is 1"
+ONE_UPDATE = "one update per generation, because pi / pi_old is then 1"
 MORE_UPDATES = "use rl.iterations or rl.steps_per_generation above 1"
 _QUANTILE_LIMIT = 2**24
 """Values that `torch.quantile` takes."""
@@ -84,17 +84,17 @@ class Method(Extensible):
     """Source of default values: `official` uses those of the authors' code where they differ from
     the paper."""
     steps: int = Field(1000, ge=1)
-    """Number of optimiser steps."""
+    """Number of optimiser steps that RL takes."""
     prompts_per_step: int = Field(8, ge=1)
-    """Number of problems per step."""
+    """Number of problems that are sampled per step."""
     rollouts_per_prompt: int = Field(8, ge=2)
     """Number of completions per problem: the group within which advantages are computed."""
     micro_batch: int | None = Field(None, ge=1)
     """Number of completions per forward pass; null means all completions of a process's step."""
     learning_rate: float = Field(5e-6, gt=0)
-    """Peak learning rate, reached at the end of the learning rate's warm-up."""
+    """Peak learning rate, which is reached at the end of the learning rate's warm-up."""
     weight_decay: float = Field(0.01, ge=0)
-    """AdamW's weight decay."""
+    """Weight decay that AdamW applies."""
     scheduler: Scheduler = "linear"
     """Schedule by which the learning rate falls after its warm-up."""
     warmup_ratio: float = Field(0.1, ge=0, lt=1)
@@ -108,7 +108,7 @@ class Method(Extensible):
     """Whether to recompute activations in the backward pass instead of keeping them, which saves
     memory and costs time."""
     save_every: int = Field(50, ge=1, json_schema_extra=COSMETIC)
-    """Number of optimiser steps between checkpoints."""
+    """Number of optimiser steps after which a checkpoint is written."""
     save_minutes: float = Field(10, gt=0, json_schema_extra=COSMETIC)
     """Number of minutes after which a checkpoint is written in any case. It grows if saving would
     take more than 5% of the time."""
@@ -167,7 +167,7 @@ class Method(Extensible):
 
     @classmethod
     def name(cls) -> str:
-        """Return the method's name, as `--algo` takes it."""
+        """Return the method's name, which `--algo` accepts."""
         return str(get_args(cls.model_fields["algo"].annotation)[0])
 
     def load_training(self) -> Any:
@@ -255,10 +255,10 @@ class Method(Extensible):
         return {
             "steps": self.steps,
             "batch": f"{self.prompts_per_step} prompts x {self.rollouts_per_prompt} rollouts = "
-            f"{batch.completions} completions = "
+            f"{batch.completions} completions, in "
             + (f"{self.processes} processes x " if self.processes > 1 else "")
-            + f"{batch.accumulation} x {batch.micro_batch}"
-            + (f", sampled for {ahead} steps" if ahead > 1 else ""),
+            + f"{batch.accumulation} micro-batch{'es' * (batch.accumulation > 1)} of "
+            f"{batch.micro_batch}" + (f", sampled for {ahead} steps at once" if ahead > 1 else ""),
             "completions": f"{self.steps * batch.completions:,}",
             "tokens at most": f"{self.tokens(longest)[0]:,}",
         }
@@ -276,7 +276,8 @@ class OnlineMethod(Method):
     `format`, `brevity`, `random`, `plurality`, or your own function, for example
     `mine.py:concise`."""
     iterations: int = Field(1, ge=1)
-    """Number of optimisation passes over one generation batch (mu in the paper and in TRL)."""
+    """Number of optimisation passes that are made over one generation batch (mu in the paper and in
+    TRL)."""
     steps_per_generation: int = Field(1, ge=1)
     """Number of optimiser steps whose completions are sampled together, before the first of these
     steps."""
@@ -294,13 +295,14 @@ class OnlineMethod(Method):
     and otherwise falls, within [0, 1]; the bonus is applied only if the last step's entropy was
     at most the target. null keeps the coefficient constant."""
     entropy_coefficient_step: float = Field(0.005, gt=0, le=1)
-    """Change of an adaptive `entropy_coefficient` per step (see `entropy_target`)."""
+    """Amount by which an adaptive `entropy_coefficient` rises or falls per step (see
+    `entropy_target`)."""
 
     cast_lm_head_to_fp32: bool = Field(False, json_schema_extra=WHERE_SET)
     """Whether to compute the logits in float32 while the rest is in bfloat16 (TRL's setting of that
     name)."""
     mask_truncated_completions: bool = Field(False, json_schema_extra=WHERE_SET)
-    """Whether to leave truncated completions out of the loss and the KL term (TRL's setting of that
+    """Whether truncated completions are left out of the loss and the KL term (TRL's setting of that
     name). Their rewards still count in the advantages of their group."""
 
     online = True
@@ -509,7 +511,7 @@ class PolicyGradient(OnlineMethod):
         if self.steps_per_batch > 1 or not self.clip or usual:
             return []
         return [
-            f"the clip range {self.epsilon_low:g} / {self.epsilon_high:g} never acts: with "
+            f"the clip range {self.epsilon_low:g} / {self.epsilon_high:g} has no effect: with "
             f"{ONE_UPDATE} ({MORE_UPDATES})"
         ]
 
@@ -556,8 +558,8 @@ class PolicyGradient(OnlineMethod):
         by_sequence = self.importance_sampling_level == "sequence"
         if self.steps_per_batch == 1 and by_sequence:
             refusals.append(
-                f"rl.importance_sampling_level 'sequence' (GSPO) changes nothing with {ONE_UPDATE},"
-                f" of completions as of tokens ({MORE_UPDATES})"
+                f"rl.importance_sampling_level 'sequence' (GSPO) has no effect with {ONE_UPDATE},"
+                f" for completions and for tokens ({MORE_UPDATES})"
             )
         if self.steps_per_batch == 1 and self.delta is not None:
             refusals.append(f"rl.delta has nothing to clip with {ONE_UPDATE} ({MORE_UPDATES})")

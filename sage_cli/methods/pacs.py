@@ -25,7 +25,7 @@ class Pacs(OnlineMethod):
 
     algo: Literal["pacs"] = "pacs"
     score_scale: float = Field(1.0, gt=0)
-    """Weight of the log-ratio in a completion's score."""
+    """Weight that the log-ratio has in a completion's score."""
     balanced_labels: bool = True
     """Whether the correct and the wrong completions of a group have the same total weight, whatever
     their numbers."""
@@ -52,7 +52,7 @@ class Pacs(OnlineMethod):
 def pacs(score_PN: Tensor, right_PN: Tensor, *, weighted: bool) -> tuple[Tensor, Tensor]:
     """Losses (P, N) of completions, and their negative gradients a with respect to the scores.
 
-    A completion's score R is beta sum_t (log pi - log pi_old); psi is R less the mean of its
+    A completion's score R is beta sum_t (log pi - log pi_old); psi is R minus the mean of its
     group's others. The loss is w BCE(sigmoid(psi), r). A score is in the psi of the whole group, so
     that the gradient of the losses' sum is -a with a = h - mean of the others' h and
     h = w (r - sigmoid(psi)).
@@ -117,7 +117,10 @@ class PacsLoss(Hooks):
             self._loss_B, self._credit_B = loss_PN.flatten(), credit_PN.flatten()
         rows_B = batch["row_ids_B"].to(self._credit_B.device)
         log_pi_B: Tensor = (logps_BT * learned_tokens(batch)).sum(dim=1)
+        # the gradient of the whole group's loss with respect to this row's score, times the score's
+        # gradient: rows of a group need not be in one micro-batch
         pull = -self.beta * (self._credit_B[rows_B] * log_pi_B).mean()
+        # the value is the loss, the gradient that of `pull`
         return self._loss_B[rows_B].mean() + pull - pull.detach()
 
     def _scores(self, trainer: Trainer, batch: RolloutBatch) -> Tensor:
@@ -133,6 +136,8 @@ class PacsLoss(Hooks):
         ids = torch.cat([micro_batch["row_ids_B"] for micro_batch in trainer.buffered])
         score_B = torch.cat(scores)
         row_B, all_B = trainer.accelerator.gather((ids.to(score_B.device), score_B))
+        # TRL has shuffled the rows, and each process has others: sorted by id they are the
+        # generation batch again
         ordered_B: Tensor = all_B[row_B.argsort()]
         return ordered_B
 

@@ -38,6 +38,7 @@ class EntropyShaped(PolicyGradient):
         """
         import torch
 
+        # |A| / kappa < |A|, so that the bonus never turns a punished token into a rewarded one
         most_BT = update.advantages_BT.abs() / self.kappa
         return update.advantages_BT + torch.minimum(
             self.entropy_weight * update.entropy_BT, most_BT
@@ -53,12 +54,13 @@ class Steer(PolicyGradient):
     delta: float | None = Field(10.0, gt=1)
     steps_per_generation: int = Field(16, ge=1)
     form: Literal["linear", "exp"] = "linear"
-    """Dependence of the weights on Omega: `linear` between the extremes, or `exp`, a power of
-    `minimum_weight`."""
+    """Form of the weights, which is a function of Omega: `linear` between the extremes, or `exp`, a
+    power of `minimum_weight`."""
     omega: Literal["code", "paper"] = "code"
-    """Source of the formula for a token's entropy change: the authors' `code` or their `paper`."""
+    """Source whose formula is used for a token's entropy change: the authors' `code` or their
+    `paper`."""
     minimum_weight: float = Field(0.8, gt=0, le=1)
-    """Weight of the tokens with the greatest Omega."""
+    """Weight that the tokens with the greatest Omega have."""
     maximum_weight: float = Field(1.2, ge=1)
     """Weight of the tokens with the least Omega. With `exp`, it is always 1."""
 
@@ -88,6 +90,8 @@ class Steer(PolicyGradient):
             return update.advantages_BT
         least, greatest = of_tokens.min(), of_tokens.max()
         if self.form == "exp":
+            # low^(Omega / greatest): 1 at Omega = 0, and low at the greatest; 0.02 keeps a batch in
+            # which nothing moves from being weighted by its noise
             weight_BT = (log(low) * omega_BT / greatest.clamp(min=0.02)).exp()
         elif greatest == least:
             weight_BT = torch.ones_like(omega_BT)
@@ -125,7 +129,7 @@ class Archer(PlainAdvantages):
     epsilon_high: float = Field(0.5, gt=0)
     """Upper clip range of uncertain tokens: their ratio is clipped above 1 + epsilon_high."""
     epsilon_certain: float = Field(0.2, gt=0, le=1)
-    """Clip range of certain tokens, below and above 1."""
+    """Clip range that certain tokens have, below and above 1."""
     delta: float | None = Field(10.0, gt=1)
     steps_per_generation: int = Field(2, ge=1)
 
@@ -152,6 +156,8 @@ class Archer(PlainAdvantages):
 
         if not self.clip:
             return update.advantages_BT
+        # TRL's loss has one clip range, the wider one of uncertain tokens: the narrower is applied
+        # here by an advantage of 0, whose term has no gradient, as a clipped one has none
         narrow = replace(update, clip=(self.epsilon_certain, self.epsilon_certain))
         clipped_BT = narrow.clipped_BT & ~update.uncertain_BT
         advantages_BT = update.advantages_BT.masked_fill(clipped_BT, 0.0)
@@ -192,6 +198,8 @@ class ClipCov(PolicyGradient):
         between_BT = (covariance_BT > self.covariance_low) & (covariance_BT < self.covariance_high)
         candidates = (between_BT & ~update.clipped_BT).flatten().nonzero().flatten().tolist()
         count = min(_covariance_count(update, self.share), len(candidates))
+        # a generator of its own, from the micro-batch's seed: a resumed run draws the same tokens,
+        # and the draw shifts no other random number of the training
         drawn = np.random.default_rng(update.seed).choice(candidates, count, replace=False)
         kept_BT = torch.ones_like(covariance_BT)
         kept_BT.view(-1)[torch.as_tensor(drawn, dtype=torch.long, device=kept_BT.device)] = 0
@@ -210,7 +218,7 @@ class KlCov(PolicyGradient):
     """Share of a micro-batch's tokens, those with the greatest covariance, that is penalised by a
     KL term."""
     kl_coefficient: float = Field(1.0, ge=0)
-    """Weight of |log rho| in the loss of the penalised tokens."""
+    """Weight that |log rho| has in the loss of the penalised tokens."""
 
     source = "Cui et al. 2025 (arXiv 2505.22617): holds back the tokens by which entropy falls most"
     read_from = "code"
@@ -233,6 +241,8 @@ class KlCov(PolicyGradient):
         chosen_BT.view(-1)[greatest.indices] = True
         chosen_BT &= covariance_BT > 0  # masked tokens have 0
         log_ratio_BT = update.log_ratio_BT
+        # divided by the ratio rho, because the loss multiplies advantages by it: -rho (A - c |log
+        # rho| / rho) = -rho A + c |log rho|
         held_BT = self.kl_coefficient * log_ratio_BT.abs() / log_ratio_BT.exp()
         return update.advantages_BT - torch.where(chosen_BT, held_BT, 0.0)
 

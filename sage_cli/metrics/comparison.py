@@ -107,7 +107,7 @@ class Difference:
 def paired_difference(
     a: Evaluations, b: Evaluations, ks: Sequence[int], resampling: Resampling = USUAL
 ) -> Difference:
-    """A less B, problem by problem; interval and p-value are about the population of problems.
+    """Return A − B, problem by problem; interval and p-value are about the population of problems.
 
     Raises MetricError unless both were measured on the same problems.
     """
@@ -193,6 +193,8 @@ def method_difference(
     gap_PK = a_IPK.mean(axis=0) - b_IPK.mean(axis=0)
     mean_K = gap_PK.mean(axis=0)
     sources = error_over([(a_IPK, b_IPK)], paired=paired, arms=arms)
+    # an error of 0 occurs where all runs agree exactly, for example at k = n on few problems: an
+    # interval of width 0 would be a lie
     reach_K, seen_K = sources.reach(1 - resampling.confidence), sources.error > 0
     low_K, high_K = np.clip([mean_K - reach_K, mean_K + reach_K], -1, 1)
     interval = Interval(low_K, high_K, sources.p(mean_K))
@@ -256,7 +258,10 @@ def find_crossing(
     differing = np.flatnonzero(np.abs(gap_K) > NOISE)
     if not differing.size or min(gap_PK.shape) < 2:
         return Crossing("", np.nan, np.nan, np.nan, np.nan, resampling.confidence)
+    # the side that leads at the smallest k at which they differ; everything after is written as if
+    # that were A
     sign = float(np.sign(gap_K[differing[0]]))
+    # all ks of a resample come from the same problems, so that a resampled curve is a curve
     means_RK = resampled_means(gap_PK, resampling)
     crossings_R = first_below_zero(sign * means_RK, ks)
     k = float(first_below_zero(sign * gap_K[None, :], ks)[0])
@@ -265,6 +270,8 @@ def find_crossing(
     low, high = map(float, np.quantile(crossings_R, [tail, 1 - tail], method="inverted_cdf"))
     established = bool(np.isfinite([low, k, high]).all()) and ks[0] < k < ks[-1]
     if established:
+        # two tests on the same problems, the lead before and after: each must exclude 0 by itself,
+        # since both are claimed
         sides_P2 = sign * gap_PK @ _weights_before_and_after(k, ks)
         ends = gap_interval(sides_P2, resampling)
         established = bool(ends.low_K[0] > 0 > ends.high_K[1])
@@ -287,6 +294,8 @@ def first_below_zero(gap_RK: FloatArray, ks: Sequence[int]) -> FloatArray:
     k_R = np.where(below_RK.any(axis=1), -np.inf, np.inf)
     rows = np.flatnonzero(below_RK.any(axis=1) & ~below_RK[:, 0])
     first = below_RK[rows].argmax(axis=1)
+    # a gap between -NOISE and 0 counts as not yet below: as 0, so that the interpolation stays
+    # between the two ks
     before, after = np.maximum(gap_RK[rows, first - 1], 0), gap_RK[rows, first]
     log_k = np.log2(np.asarray(ks, float))
     part = before / (before - after)
@@ -342,7 +351,7 @@ def about(a: Side, b: Side) -> About:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Side a less side b, at the ks of a curve; `shown` are those that a table is to show.
+    """Side a minus side b, at the ks of a curve; `shown` are those that a table is to show.
 
     Crossing and support are those of two models, None where a side has several.
     """
@@ -360,7 +369,7 @@ def pair_sides(a: Side, b: Side) -> tuple[Side, Side, tuple[str, ...]] | None:
     """Return the sides with the runs of their common seeds, in one order, and who is left out.
 
     None where fewer than two seeds are common, or a side has one of them twice: which of both runs
-    would be the partner is no question that results may answer.
+    would be the partner is not a question that results may answer.
     """
     known = [[seed for seed in side.seeds if seed is not None] for side in (a, b)]
     if any(count > 1 for seeds in known for count in Counter(seeds).values()):
@@ -587,8 +596,12 @@ def compare_support(
         absent=ids(~base_P & ~run_P),
         gained_by_chance=float(gained.sum()),
         lost_by_chance=float(lost.sum()),
+        # problems that were not gained are tests, too, with p = 1: the family is all problems,
+        # which was fixed before the data were seen
         surely_gained=ids(gain_P & (holm(np.where(gain_P, fewer, 1.0)) <= level)),
         surely_lost=ids(loss_P & (holm(np.where(loss_P, more, 1.0)) <= level)),
+        # the success probability p of which n samples miss all with probability 1 - confidence: (1
+        # - p)^n = level
         visible=float(1 - level ** (1 / min(base.n_P.min(), run.n_P.min()))),
         confidence=confidence,
         delta=delta,

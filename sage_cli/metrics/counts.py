@@ -138,6 +138,7 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: ArrayLike) -> Any:
     if 0 in shape:
         return np.zeros(shape)
     # problems that share (n, c) share their curve, and few pairs differ: with n = 256, at most 257
+    # a pair (n, c) as one integer, which numpy sorts quickly
     stride = int(n_.max()) + 1
     pairs_U, place_P = np.unique(n_.ravel() * stride + c_.ravel(), return_inverse=True)
     ks_K, order_K = np.unique(k_.ravel(), return_inverse=True)
@@ -156,7 +157,7 @@ def curve_ks(n: int, asked: Sequence[int] = ()) -> tuple[int, ...]:
     """Return the ks of a curve over n samples: all up to 256, powers of two, those asked for.
 
     A curve is drawn and a crossing found on these, whichever ks a table is to show: a straight
-    line from k = 1 to 256 is no curve, and crosses another one elsewhere.
+    line from k = 1 to 256 is not a curve, and crosses another one elsewhere.
     """
     return tuple(sorted({*range(1, min(n, EVERY_K_UP_TO) + 1), *powers_up_to(n), *asked}))
 
@@ -185,6 +186,8 @@ def reweighted_pass_at_k(
     share = right / weight_N.sum()
     without_N = np.divide(right - weight_N * right_N, rest_N, where=rest_N > 0, out=right_N * share)
     plug_in_KN = 1 - (1 - np.append(without_N, share).clip(0, 1)) ** np.array(ks)[:, None]
+    # jackknife: n times the estimate minus n - 1 times the mean of those that leave out one sample;
+    # the bias of order 1/n cancels
     unbiased_K = n * plug_in_KN[:, -1] - (n - 1) * plug_in_KN[:, :-1].mean(axis=1)
     clipped_K: FloatArray = unbiased_K.clip(0, 1)
     return clipped_K
@@ -202,6 +205,7 @@ def _curves(n_U: IntArray, c_U: IntArray, ks_K: IntArray) -> FloatArray:
     pass_U, gain_U, chance_U = np.zeros(len(n_U)), np.empty(len(n_U)), np.empty(len(n_U))
     row = 0
     for k in range(1, int(ks_K[-1]) + 1):
+        # in place: a curve to k = 10,000 has as many steps, and each would allocate three arrays
         np.divide(right_U, left_U, out=chance_U)
         np.subtract(1.0, pass_U, out=gain_U)
         gain_U *= chance_U
@@ -323,6 +327,7 @@ def _first_votes(
         return {}
     kinds = len(votes_A)
     samples_N = np.repeat(np.arange(kinds), votes_A)
+    # the same orders for all k, so that the curve over k is one of the same samples, and smooth
     order_RN = np.random.default_rng(seed).permuted(np.tile(samples_N, (resamples, 1)), axis=1)
     order_RN += kinds * np.arange(resamples)[:, None]
     by_k, votes_RA, before = {}, np.zeros((resamples, kinds), int), 0
@@ -334,7 +339,7 @@ def _first_votes(
 
 
 def _elected(votes_RA: IntArray) -> FloatArray:
-    """The chance that the right answer, A's first, wins each election; A's second is no answer."""
+    """Return the chance that the correct answer, A's first, wins; A's second is no answer."""
     right_R, others_RA = votes_RA[:, 0], votes_RA[:, 2:]
     tied_R = 1 + (others_RA == right_R[:, None]).sum(axis=1)
     wins_R = (right_R > 0) & (right_R >= others_RA.max(axis=1, initial=0))

@@ -26,7 +26,7 @@ Curve = tuple[FloatArray, FloatArray]
 
 @dataclass(frozen=True, eq=False)
 class Gap:
-    """pass@k of a policy less that of another where both have the pass@1 `target_R`.
+    """pass@k of a policy minus that of another where both have the pass@1 `target_R`.
 
     NaN where it isn't reached. `place_R` and `other_place_R` are places on the two curves, between
     two temperatures, counted from 0.
@@ -83,7 +83,7 @@ class Points:
 
 @dataclass(frozen=True)
 class EqualAccuracy:
-    """pass@k of a policy less that of another, where both have `accuracy` for pass@1.
+    """pass@k of a policy minus that of another, where both have `accuracy` for pass@1.
 
     `at` and `other_at` are the temperatures, interpolated, at which the two have that pass@1.
     `unreached` of `resamples` do not reach it.
@@ -115,7 +115,7 @@ def equal_accuracy(
     resampling: Resampling,
     target_P: FloatArray | None = None,
 ) -> EqualAccuracy | NotReached:
-    """Return the policy's pass@k less the other's at equal pass@1.
+    """Return the policy's pass@k minus the other's at equal pass@1.
 
     `temperatures` ascend; the `at`-th is the evaluation's. The target is the mean of `target_P`, a
     third policy's pass@1 on each problem, by default the smaller pass@1 of the two there. The
@@ -132,7 +132,7 @@ def equal_accuracy(
 def best_temperatures(
     policy: Points, other: Points, temperatures: Sequence[float], resampling: Resampling
 ) -> EqualAccuracy | NotReached:
-    """Return the policy's pass@k less the other's, each at the temperature of its largest pass@k.
+    """Return the policy's pass@k minus the other's, each at the temperature of its largest pass@k.
 
     There is no common pass@1. The temperatures are chosen on all problems and fixed in resamples,
     since the jackknife of a maximum is too narrow where two temperatures are nearly as good.

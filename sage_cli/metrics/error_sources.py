@@ -63,6 +63,7 @@ class ErrorSources:
         gap_K = np.abs(mean_K[known_K])
         t_K = gap_K / error_K[known_K]
         low_K, high_K = (
+            # bisection on log p: p spans three hundred orders of magnitude
             np.log(np.maximum(two_sided_p(t_K, np.full_like(t_K, freedom)), 1e-300))
             for freedom in (self.freedom_S.max(), self.freedom_S.min())
         )
@@ -71,6 +72,7 @@ class ErrorSources:
             # an interval that still holds 0 needs a larger level
             holds_K = known._reach(np.exp(middle_K)) > gap_K
             low_K, high_K = np.where(holds_K, middle_K, low_K), np.where(holds_K, high_K, middle_K)
+        # the upper end, at which the interval still excludes 0: p is never too small
         p_K[known_K] = np.exp(high_K)
         return p_K
 
@@ -94,6 +96,8 @@ def residual(sides: Sequence[FloatArray]) -> FloatArray:
     squares_K, freedom = np.zeros(sides[0].shape[2]), 0
     for side_IPK in sides:
         runs, P, _ = side_IPK.shape
+        # two-way analysis of variance without replication: what is left after run and problem means
+        # are taken off
         rest_IPK = side_IPK - side_IPK.mean(axis=1, keepdims=True)
         rest_IPK -= rest_IPK.mean(axis=0)
         squares_K += (rest_IPK**2).sum(axis=(0, 1))
@@ -127,6 +131,7 @@ def error_over(
     between seeds is pooled over them (`_pooled_seeds`).
     """
     if paired:
+        # B becomes a fixed side of zeros: one run, which adds no source of error
         benchmarks = [(a_IPK - b_IPK, np.zeros_like(a_IPK[:1])) for a_IPK, b_IPK in benchmarks]
     sides = [side for side in zip(*benchmarks, strict=True) if len(side[0]) > 1]
     sources = (
@@ -139,7 +144,11 @@ def error_over(
         P = len(gap_PK)
         between_K = gap_PK.var(axis=0, ddof=1) if P > 1 else np.full(gap_PK.shape[1], np.nan)
         noise_K = sum(residual([side[place]]) / len(side[place]) for side in sides)
+        # below 0 where sampling noise happens to exceed what it should be: a variance of 0 then.
+        # The mean over B benchmarks divides each benchmark's variance by B^2.
         problems_K = np.maximum(between_K - noise_K, 0) / P / len(benchmarks) ** 2
+        # P - 1 degrees of freedom: the noise that was subtracted has many more, so it hardly
+        # changes them
         sources.append((problems_K, max(P - 1, 1)))
     variances, freedoms = zip(*sources, strict=True)
     return ErrorSources(np.stack(variances), np.array(freedoms, float))
@@ -175,6 +184,7 @@ def _pooled_seeds(arms: Arms, *, of_gaps: bool) -> list[tuple[FloatArray, int]]:
     freedom = (M - 1) * (T - 1)
     rest_K = (rest_MTK**2).sum(axis=(0, 1)) / max(freedom, 1)
     if of_gaps:
+        # what a seed does to both arms alike cancels in their gap, so that only the rests are left
         return [(2 * rest_K / T, freedom)]
     seeds = ((seed_TK**2).sum(axis=0) / (T - 1) / T, T - 1)
     return [seeds, ((M - 1) / M * rest_K / T, freedom)] if M > 1 else [seeds]

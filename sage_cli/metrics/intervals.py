@@ -50,6 +50,8 @@ def hypergeometric(n: int, rest: int, right: int) -> tuple[IntArray, FloatArray]
     The possible counts and their probabilities, shape (C,) each.
     """
     count_C = np.arange(max(0, right - rest), min(n, right) + 1)
+    # in logarithms, because binomials of 512 samples overflow; the largest is subtracted before
+    # exp, and the sum normalises, so that the constant C(n + rest, right) is never computed
     logs_C = log_choose(n, count_C) + log_choose(rest, right - count_C)
     chance_C = np.exp(logs_C - logs_C.max())
     return count_C, chance_C / chance_C.sum()
@@ -67,13 +69,15 @@ def holm(p: ArrayLike) -> FloatArray:
 
     The m-th smallest of M is multiplied by M - m + 1, and none is smaller than one before it.
     Rejecting where the adjusted value is at most alpha rejects any true hypothesis with
-    probability alpha at most, however the tests depend on each other. NaN is no test: it stays
+    probability alpha at most, however the tests depend on each other. NaN is not a test: it stays
     NaN and isn't counted.
     """
     adjusted = np.array(p, float)
     defined = ~np.isnan(adjusted)
     values = adjusted[defined]
     order = np.argsort(values, kind="stable")
+    # the running maximum keeps the adjusted values in the order of the raw ones: a test is not
+    # rejected if one with a smaller p is not
     stepped = np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1))
     values[order] = np.minimum(stepped, 1.0)
     adjusted[defined] = values
@@ -118,6 +122,7 @@ class Resampling:
                 f"all {len(ids)} problems are one cluster, which says nothing about others",
                 "leave out --cluster, or name another field",
             )
+        # a matrix of 0 and 1 that sums over each cluster's problems
         member_CP = np.array([[self.clusters[id_] == name for id_ in ids] for name in names], float)
         mean = values_PK.mean(axis=-2, keepdims=True)
         share = len(names) / len(ids)
@@ -166,6 +171,7 @@ def tail_rank(alpha: float, resamples: int) -> int:
     them, p-values are never 0 and a test of level alpha rejects no more often (Davison and
     Hinkley 1997, section 4.2). Raises MetricError where the tail is less than one draw.
     """
+    # rounding must not turn a whole number such as 50 into 49.999…
     rank = floor(alpha * (resamples + 1) + 1e-9)
     if rank < 1:
         raise MetricError(
@@ -206,6 +212,7 @@ def drawn_times(
     for start in range(0, resampling.resamples, block):
         rows = min(block, resampling.resamples - start)
         drawn = generator.integers(0, problems, size=(rows, draws))
+        # each resample gets numbers of its own, so that one bincount counts all rows
         drawn += np.arange(rows)[:, None] * problems
         times = np.bincount(drawn.ravel(), minlength=rows * problems).reshape(rows, problems)
         yield slice(start, start + rows), times.astype(float)
@@ -251,13 +258,18 @@ def _studentised(values_PK: FloatArray, resampling: Resampling) -> Interval:
         shift = times @ centred_PK / P
         square = times @ squares_PK / P
         variance = square - shift**2
+        # a variance that is rounding would give an enormous t, and with it an interval of any width
         known = variance > ROUNDING * square
         error = np.sqrt(np.where(known, variance, 1) / (P - 1))
         # a resample without variance is infinitely many standard errors away
         distance_RK[rows] = np.where(known, np.abs(shift) / error, np.inf)
+    # symmetric: one quantile of |t|, whose coverage error is of order 1/n^2, while two tails apart
+    # err by 1/n (Hall 1988)
     reach_K = ranked(distance_RK, -tail_rank(1 - resampling.confidence, resampling.resamples))
     varied_K = error_K > 0
     observed_K = np.divide(np.abs(mean_K), error_K, out=np.zeros(K), where=varied_K)
+    # the observed value counts as a draw, so p is never 0; with the same rank as the interval, p <=
+    # alpha exactly where the interval excludes 0
     p_K = ((distance_RK >= observed_K).sum(axis=0) + 1) / (resampling.resamples + 1)
     half_K = np.where(varied_K, reach_K * np.where(varied_K, error_K, 1), np.inf)
     return Interval(mean_K - half_K, mean_K + half_K, np.where(varied_K, p_K, 1.0))
@@ -285,10 +297,15 @@ def _gaffke(values_PK: FloatArray, bounds: Bounds, resampling: Resampling) -> In
     tail, (lowest, highest) = (1 - resampling.confidence) / 2, bounds
     rank = tail_rank(tail, resampling.resamples)
     means_RK, unseen_R1 = weighted_means(values_PK, resampling)
+    # the unseen weight is put at the worst possible value for each bound: this is what makes it
+    # hold for every distribution within the bounds
     below_RK, above_RK = means_RK + lowest * unseen_R1, means_RK + highest * unseen_R1
+    # the smaller tail, doubled: equal-tailed, as the interval is
     far_K = np.minimum((below_RK <= 0).sum(axis=0), (above_RK >= 0).sum(axis=0))
     p_K = np.minimum(1.0, 2 * (far_K + 1) / (resampling.resamples + 1))
     simulated = ranked(below_RK, rank), ranked(above_RK, -rank), p_K
+    # simulation of a Beta(P, 1) tail by 2000 draws is needlessly noisy where the closed form is
+    # known; a pass@k of 0 or 1 on all problems is common
     equal_K = (values_PK == values_PK[0]).all(axis=0)
     exact = _of_one_value(values_PK[0], bounds, tail, len(values_PK))
     return Interval(*np.where(equal_K, exact, simulated))
@@ -302,6 +319,8 @@ def weighted_means(values_PK: FloatArray, resampling: Resampling) -> tuple[Float
     block = max(1, BLOCK // (P + 1))
     for start in range(0, resamples, block):
         rows = slice(start, min(start + block, resamples))
+        # exponentials divided by their sum are uniform on the simplex: the spacings of P ordered
+        # uniform numbers, as in Gaffke's statistic
         weights = generator.standard_exponential((rows.stop - start, P + 1))
         weights /= weights.sum(axis=1, keepdims=True)
         means_RK[rows] = weights[:, :P] @ values_PK

@@ -228,8 +228,8 @@ def smallest_changes(
     """The smallest mean gain of pass@k that each design detects, shape (Q, K).
 
     Detected: by a two-sided paired test at 1 - `confidence`, with probability `POWER`; the two
-    policies' samples are independent. In absolute terms, as 0.03. NaN for k above the samples, for
-    a single problem, and where even a policy that is right everywhere would go unseen.
+    policies' samples are independent. In absolute terms, such as 0.03. NaN for k above the samples,
+    for a single problem, and where even a policy that is right everywhere would go unseen.
     """
     ks_K = np.asarray(ks)
     moved = [population.shifted(shift) for shift in SHIFTS]

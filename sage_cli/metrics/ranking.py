@@ -67,6 +67,8 @@ class SeedNoise:
         extra_squares_K = problems_K**2 / (P - 1) + residual_K**2 / (freedom * (P - 1))
         variance_K = between_K + np.where(extra_K > 0, extra_K, 0)
         squares_K = between_K**2 / freedom + np.where(extra_K > 0, extra_squares_K, 0)
+        # Satterthwaite: the degrees of freedom of a chi-squared distribution with the same mean and
+        # variance as the sum of the components
         freedom_K = np.divide(
             variance_K**2, squares_K, out=np.full_like(squares_K, freedom), where=squares_K > 0
         )
@@ -103,6 +105,8 @@ def objective_values(objective: Objective, models: Sequence[CountsBySeed]) -> Ob
     """`objective` of `models`; MetricError unless all were measured on the same problems."""
     first = models[0][0]
     problems = {name: len(counts) for name, counts in first.items()}
+    # weights under which the mean over all problems is the unweighted mean over benchmarks,
+    # whatever their sizes
     share = {name: sum(problems.values()) / (len(problems) * P) for name, P in problems.items()}
 
     def values_of(run: Mapping[str, Counts]) -> FloatArray:
@@ -195,6 +199,7 @@ def pareto_front(objectives: Sequence[ObjectiveValues], confidence: float = 0.95
 
 def non_dominated(values_ZO: FloatArray) -> tuple[int, ...]:
     """Places of the models that no other matches in all objectives and beats in one."""
+    # [i, j]: i is no worse than j in every objective
     no_worse_ZZ = (values_ZO[:, None] >= values_ZO[None]).all(axis=2)
     better_ZZ = (values_ZO[:, None] > values_ZO[None]).any(axis=2)
     return _places(~(no_worse_ZZ & better_ZZ).any(axis=0))

@@ -245,7 +245,8 @@ def embedding_rows(adapter: Path) -> int | None:
 
 
 def stored_dtype(folder: Path) -> str | None:
-    """The type in which a folder's weights are stored, as `bfloat16`; None where it doesn't say.
+    """The type in which a folder's weights are stored, such as `bfloat16`; None where it doesn't
+    say.
 
     An adapter is computed in its base's type.
     """

@@ -191,6 +191,8 @@ def update(
     keeps a copy of each in the products' type until the forward pass ends.
     """
     tokens = rows * (prompt + completion)
+    # autocast casts a weight at each use and keeps the copy for the backward pass, if the weight
+    # needs a gradient; frozen weights are cast and dropped
     wide = setup.weight_bytes > setup.product_bytes and not setup.adapter
     gradients = setup.adapter * ADAPTER_BYTES or shape.parameters * setup.weight_bytes
     return {
@@ -335,7 +337,7 @@ def rl_memory(config: SageConfig, gpu_gb: int) -> Described:
 def sft_memory(config: SageConfig, gpu_gb: int) -> Described:
     """Return the memory of supervised fine-tuning, whose texts are as long as `sft.max_length`."""
     shape, sft = shape_of(config.model), config.sft
-    title = f"memory of the warm-up on {gpu_gb} GB"
+    title = f"memory of SFT on {gpu_gb} GB"
     if shape is None:
         return _unknown(title, config.model)
     scratch = isinstance(config.model, ScratchModel)

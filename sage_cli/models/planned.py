@@ -167,7 +167,7 @@ def run_facts(run: Run) -> dict[str, Any]:
 
 def base_facts(base: Policy) -> dict[str, Any]:
     """Return the initial policy of RL, for plans: a run with its state, or a model as it is."""
-    return run_facts(base.run) if base.run else {"model": f"{base.path}, taken as it is"}
+    return run_facts(base.run) if base.run else {"model": f"{base.path}, used without SFT"}
 
 
 def state(run: Run) -> str:
@@ -188,7 +188,7 @@ def state(run: Run) -> str:
     explained = status in (FAILED, PRUNED) and manifest.get("reason")
     why = f": {manifest['reason']}" if explained else ""
     release = other_release(run)
-    return f"{status}{progress}{why}{f'; goes on by {release}' if release else ''}"
+    return f"{status}{progress}{why}{f'; can be resumed by {release}' if release else ''}"
 
 
 def other_release(run: Run) -> str | None:
@@ -266,17 +266,22 @@ ESTIMATORS = {
 }
 
 
+REFERENCES = {"initial": "initial policy", "pre-sft": "model before SFT"}
+"""What a plan calls the values of `anchor.reference`."""
+
+
 def remarks(config: SageConfig) -> list[str]:
     """Return sentences on divergence, estimator and reference, and warnings."""
     sentences, model = [], config.model
     if config.rl.compat == OFFICIAL:
         sentences.append(
-            "compat official: the authors' settings where they differ, as docs/fidelity.md lists"
+            "compat official: where the authors' code differs from the paper, its settings are "
+            "used (docs/fidelity.md lists them)"
         )
     sentences += [*config.rl.warnings(), *_of_the_anchor(config)]
     if model.tuning == "lora" and model.lora.dropout:
         sentences.append(
-            f"model.lora.dropout {model.lora.dropout:g} doesn't act in RL, which trains without "
+            f"model.lora.dropout {model.lora.dropout:g} has no effect in RL, which trains without "
             "dropout"
         )
     return sentences
@@ -287,7 +292,7 @@ def _of_the_anchor(config: SageConfig) -> list[str]:
     if not config.rl.takes_a_guide:  # it has something else that holds it
         return []
     if anchor.kl == "none" or anchor.beta == 0:
-        return ["no KL anchor: no reference is loaded"]
+        return ["there is no KL anchor, so no reference model is loaded"]
     if anchor.kl == "forward":
         return [
             f"forward KL, beta {beta_in_words(anchor)}: cross-entropy on "
@@ -307,29 +312,29 @@ def _of_the_anchor(config: SageConfig) -> list[str]:
         )
     if anchor.estimator == "head" and config.rollout.truncates:
         sentences.append(
-            "warning: rollouts leave out unlikely tokens (rollout.top_p, top_k or min_p), of "
-            "which head then estimates nothing past its anchor.head_tokens"
+            "warning: rollouts leave out unlikely tokens (rollout.top_p, top_k or min_p), and "
+            "the estimator head sees of those only the anchor.head_tokens most likely ones"
         )
     return sentences
 
 
 def beta_in_words(anchor: AnchorSection) -> str:
     """Return the anchor's weight, and where it goes."""
-    return f"{anchor.beta:g}" + (" falling to 0" if anchor.schedule == "cosine" else "")
+    return f"{anchor.beta:g}" + (" decaying to 0" if anchor.schedule == "cosine" else "")
 
 
 def sft_facts(config: SageConfig) -> dict[str, Any]:
-    """Return the facts of a supervised warm-up."""
+    """Return the facts of SFT."""
     section, model = config.sft, config.model
     length = f"{section.steps} steps" if section.steps else f"{section.epochs} epochs"
     why = why_not_shipped(config)
     return {
         **({"trained because": why} if why else {}),
-        "model": model.path if isinstance(model, PretrainedModel) else "from scratch",
+        "model": model.path if isinstance(model, PretrainedModel) else "random initial weights",
         "tuning": _tuning(model) if isinstance(model, PretrainedModel) else "full",
         "weights": _weights(model),
         "demonstrations": config.data.sft.name,
-        "length": f"{length}, {section.batch_size} rows a step",
+        "length": f"{length}, batch size {section.batch_size}",
         "learning rate": f"{section.learning_rate:g}, {section.scheduler}",
         "optimizer": section.optimizer,
         "seed": section.seed,
@@ -351,7 +356,7 @@ def rl_facts(config: SageConfig) -> dict[str, Any]:
         **rl.amounts(rollout.max_tokens),
         "rollout": _decoding(rollout) + (f", {_engine(rollout)}" if rl.online else ""),
         "learning rate": f"{rl.peak_rate:g}, {rl.scheduler}, "
-        f"warm-up {rl.warmup_ratio:g} of the steps",
+        f"warm-up in the first {100 * rl.warmup_ratio:g}% of the steps",
         "weight decay": f"{rl.weight_decay:g}",
         "optimizer": rl.optimizer,
         "processes": f"{rl.processes}{launched}",
@@ -365,7 +370,7 @@ def _anchor_facts(config: SageConfig) -> dict[str, str]:
         f"{anchor.kl} KL",
         f"beta {beta_in_words(anchor)}",
         f"estimator {anchor.estimator}",
-        f"reference {anchor.reference}",
+        f"reference: {REFERENCES[anchor.reference]}",
         *anchor.changes,
     ]
     return {
@@ -377,20 +382,20 @@ def _anchor_facts(config: SageConfig) -> dict[str, str]:
 def _decoding(section: DecodingSection) -> str:
     return (
         f"temperature {section.temperature:g}, min_p {section.min_p:g}, "
-        f"{section.max_tokens} new tokens"
+        f"at most {section.max_tokens} new tokens"
     )
 
 
 def evaluation_facts(config: SageConfig) -> dict[str, Any]:
     """Return the facts of a measurement: benchmarks, samples, k, sampling and grading."""
     evaluation, sampling = config.evaluation, config.sampling
-    seeds = f", by each of {evaluation.seeds} seeds" if evaluation.seeds > 1 else ""
+    seeds = f" with each of {evaluation.seeds} evaluation seeds" if evaluation.seeds > 1 else ""
     return {
         "benchmarks": evaluation.benchmark,
         "samples": f"{evaluation.samples} per problem{seeds}",
         "k": evaluation.k,
         "sampling": f"{_decoding(sampling)}, backend {sampling.backend}",
-        "grading": f"{config.grading.mode}, answers from "
+        "grading": f"{config.grading.mode}, answer format "
         + (config.grading.extract or config.prompt.answer),
     }
 
@@ -405,15 +410,17 @@ def _engine(rollout: RolloutSection) -> str:
     engine = f"vLLM {mode}, importance correction {vllm.importance_correction}"
     if vllm.importance_correction != "none":
         engine += f" by {rollout.logprobs_mode.replace('_logprobs', '')} log-probabilities"
-    return engine if rollout.backend == "vllm" else f"{engine}; without a GPU the sampler of passk"
+    return engine if rollout.backend == "vllm" else f"{engine}; without a GPU the builtin backend"
 
 
 def _weights(model: PretrainedModel | ScratchModel) -> str:
     weights, products = trained_dtype(model), model.compute_dtype
-    kept = "as stored" if weights == "auto" else weights
-    product_dtype = "bfloat16 where the GPU has it" if products == "auto" else products
+    kept = "weights as stored" if weights == "auto" else f"{weights} weights"
+    computed = (
+        "bfloat16 compute on GPUs that support it" if products == "auto" else f"{products} compute"
+    )
     chosen = "".join(f", {name} {value}" for name, value in kernel_arguments(model).items())
-    return f"{kept}, products in {product_dtype}{chosen}"
+    return f"{kept}, {computed}{chosen}"
 
 
 def _tuning(model: PretrainedModel | ScratchModel) -> str:

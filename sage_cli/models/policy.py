@@ -505,7 +505,7 @@ def refuse_other_template(
 ) -> None:
     """Refuse to use a model under another prompt than it was trained with, unless `allowed`.
 
-    `use` is what is being done, as "this evaluation".
+    `use` is what is being done, such as "this evaluation".
     """
     trained = policy.template
     if trained in (None, template.hash) or allowed:

@@ -1,4 +1,4 @@
-"""Clusters of problems that are told alike, so that they are no independent samples."""
+"""Clusters of problems that are told alike, so that they are not independent samples."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ def _any_filled(rows: Sequence[RowValues], column: str) -> bool:
 
 
 def _texts(rows: Sequence[RowValues], column: str) -> Iterator[str]:
-    """Yield the texts at a column; what is no text is for whoever reads the problems."""
+    """Yield the texts at a column; what is not a text is for whoever reads the problems."""
     for row in rows:
         if not has(row, column):
             continue

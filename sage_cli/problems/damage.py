@@ -18,7 +18,7 @@ def explain_damage(cause: str, next_step: str) -> Iterator[None]:
 
     Libraries keep no list of what they raise on damage: zipfile has its own class, RuntimeError and
     zlib's error, pyarrow has OSErrors without a number. What the system says of a disk or of its
-    memory is no damage and passes.
+    memory is not damage and passes.
     """
     try:
         yield

@@ -88,7 +88,7 @@ def boxed_answers(text: str) -> list[str]:
 
 
 def only_element(text: str) -> str | None:
-    """Return the text in a JSON list that has one, as `["9"]` of Skywork; another text whole."""
+    """Return the only text of a JSON list, such as `["9"]` of Skywork; another text whole."""
     if not text.startswith("["):
         return text or None
     try:
@@ -105,7 +105,7 @@ def before_unit(text: str) -> str | None:
 
 
 def is_number(text: str) -> bool:
-    """Return True if `text` is a finite decimal number, as 12, -0.5 or 1e5."""
+    """Return True if `text` is a finite decimal number, such as 12, -0.5 or 1e5."""
     try:
         return isfinite(float(text)) and "_" not in text
     except ValueError:

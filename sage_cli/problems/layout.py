@@ -70,7 +70,7 @@ class Layout:
         """Return the layout with the columns that the rows have, if nobody named others.
 
         Says what was recognised, which golds are read from worked solutions, and which chat turns
-        are no part of a question. Raises DataError for questions that need another column.
+        are not part of a question. Raises DataError for questions that need another column.
         """
         layout, recognised = self._recognised([values for _, values in rows], name)
         places, left_out = {}, Counter[str]()

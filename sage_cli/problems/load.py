@@ -122,7 +122,7 @@ def refuse_two_golds(name: str, problems: Sequence[Problem]) -> None:
 def load_training_problems(data: DataSection) -> list[Problem]:
     """Return the problems of `data.rl`: the first `limit` that it keeps, each problem once.
 
-    Of a generator that holds problems out, as `arithmetic`, they are the training split's.
+    Of a generator that holds problems out, such as `arithmetic`, they are the training split's.
     Raises DataError for rows that can't be used, ConfigurationError when nothing is left.
     """
     source = data.rl

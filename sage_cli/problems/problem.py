@@ -147,7 +147,7 @@ class Generator(ABC):
         return {"generator": self.name, "version": self.version, "settings": settings}
 
     def name_in(self, split: Split) -> str:
-        """Return a split's name, as `arithmetic:held_out=60` unless its problems are the usual."""
+        """Return a split's name, such as `arithmetic:held_out=60` for an unusual split."""
         kind, words = type(self.section), []
         usual = kind().model_dump(mode="json")
         for key, value in self.section.model_dump(mode="json").items():
@@ -187,7 +187,7 @@ class Generator(ABC):
 class Generated:
     """One split of a generator, as a benchmark or as data to train on.
 
-    `settings`, as `low=2:held_out=60` behind a name's colon, win over those of `data`.
+    `settings`, such as `low=2:held_out=60` behind a name's colon, win over those of `data`.
     """
 
     generator: type[Generator]
@@ -235,4 +235,4 @@ def _explained(kind: type[Generator], complaint: Any) -> str:
     if complaint["type"] != "extra_forbidden":
         return f"{name}: {complaint['msg']}"
     near = did_you_mean(str(complaint["loc"][-1]), kind.settings.model_fields)
-    return f"{name} is no setting" + (near and f"; {near}")
+    return f"{name} is not a setting" + (near and f"; {near}")

@@ -184,7 +184,7 @@ def members(name: str, split: str | None = None) -> list[Member]:
     """Return the sources that `name` stands for: the file, the entry, or the members of a group.
 
     Of a data set, `split` takes another of its splits on the Hub than the declared ones. Raises
-    DataError for an unknown name, and for the split of what is no data set.
+    DataError for an unknown name, and for the split of what is not a data set.
     """
     entry = Path(name) if is_file_name(name) else find(name)
     if split is not None:

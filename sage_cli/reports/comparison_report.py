@@ -280,7 +280,9 @@ def comparison_notes(comparison: Comparison) -> list[str]:
 def crossing_notes(names: tuple[str, str], crossing: Crossing, ks: Sequence[int]) -> list[str]:
     """Return a sentence on where the curves cross, if that is established, and its estimates."""
     if not crossing.leader:
-        return ["the curves are equal, or have one k or one problem only: no crossing to speak of"]
+        return [
+            "no crossing is tested, because the curves are equal, or have only one k or one problem"
+        ]
     leader, follower = names if crossing.leader == "a" else names[::-1]
     level, span = (
         f"{100 * crossing.confidence:g}% interval",
@@ -288,15 +290,13 @@ def crossing_notes(names: tuple[str, str], crossing: Crossing, ks: Sequence[int]
     )
     if crossing.established:
         sentence = f"{leader} leads at small k and {follower} at large k: they cross at k = {span}"
-        advice = "; quote the interval, since the estimate of a late crossing is too low"
+        advice = "; quote the interval, because the estimate of a late crossing is too low"
         sentence, estimates = f"{sentence} ({level})", [f"estimate {crossing.k:.3g}{advice}"]
     elif math.isnan(crossing.k):
         sentence = f"no crossing is established: {leader} is not below {follower} at any k"
         estimates = [f"{level} {span}"]
     else:
-        sentence = (
-            "no crossing is established: the lead before it, or the one after it, may be chance"
-        )
+        sentence = "no crossing is established: the lead before or after it may be due to chance"
         estimates = [f"estimate {crossing.k:.3g}, {level} {span}"]
     estimates.append(f"{crossing.share:.0%} of the resampled sets of problems cross")
     return [sentence, Detail(f"crossing: {'; '.join(estimates)}")]
@@ -307,16 +307,18 @@ def support_notes(names: tuple[str, str], support: Support) -> list[str]:
     a, b = names
     test = "McNemar's" if support.paired else "Fisher's"
     return [
-        f"solved by {a} alone: {len(support.gained)} problems, by {b} alone: {len(support.lost)} "
-        f"({support.gained_by_chance:.1f} and {support.lost_by_chance:.1f} expected if both were "
-        "equal)",
+        f"only {a} solved {len(support.gained)} problems, and only {b} solved "
+        f"{len(support.lost)} (expected if both were equal: {support.gained_by_chance:.1f} and "
+        f"{support.lost_by_chance:.1f})",
         Detail(
-            f"beyond chance by {test} test after Holm, at {100 * support.confidence:g}%: "
-            f"{len(support.surely_gained)} solved by {a} alone, {len(support.surely_lost)} by {b}"
+            f"by {test} test, adjusted by Holm, at {100 * support.confidence:g}% confidence, "
+            f"{len(support.surely_gained)} problems are solved only by {a} and "
+            f"{len(support.surely_lost)} only by {b}"
         ),
         Detail(
-            f"solved by both: {len(support.kept)}; by neither: {len(support.absent)} "
-            f"(success probabilities below {support.visible:.2g} can go unseen)"
+            f"both solved {len(support.kept)} problems and neither solved {len(support.absent)} "
+            f"(a problem with a success probability below {support.visible:.2g} may be among them "
+            "by chance)"
         ),
     ]
 
@@ -325,22 +327,23 @@ def reading_notes(differences: Sequence[Difference]) -> list[str]:
     """Return notes on which interval to quote and on what `detectable` says."""
     test = f"at {1 - differences[0].confidence:.0%} two-sided"
     notes = [
-        f"detectable: found in {POWER:.0%} of repetitions, {test}; a difference that is not "
-        "significant and could be as large is undecided, not absent",
+        f"detectable: the minimum detectable difference, found in {POWER:.0%} of repetitions "
+        f"({test}); a smaller true difference may have gone unnoticed",
         Detail(
             "detectable is the distance from the difference to the end of its interval on the side "
-            "of 0, and t(.80) times the standard error of that end (Bloom 1995); a lower bound "
-            "where few problems differ so far; – : none, or unknown"
+            "of 0, plus t(0.80) standard errors of that end (Bloom 1995); it is a lower bound "
+            "where few problems differ, and – where there is none or it is unknown"
         ),
     ]
     if any(difference.safe is not None for difference in differences):
         notes = [
-            "quote the interval beside the difference; safe holds even where rare problems lose "
-            "much",
+            "quote the difference with its interval; the conservative interval also holds if rare "
+            "problems lose much",
             *notes,
             Detail(
-                "safe: Gaffke's bounds alone, which hold whatever the problems' differences are; "
-                "the interval of the difference is narrower and errs where rare problems lose much"
+                "conservative: Gaffke's bounds alone, which hold for every distribution of the "
+                "problems' differences; the interval of the difference is narrower, and errs if "
+                "rare problems lose much"
             ),
         ]
     return notes
@@ -349,23 +352,23 @@ def reading_notes(differences: Sequence[Difference]) -> list[str]:
 def interval_note(names: tuple[str, str], difference: Difference) -> str:
     """Return a note on what is random in the intervals: problems, or training seeds as well."""
     if difference.problems < 2:
-        return "no interval and no p: one problem alone says nothing about other problems"
+        return "there is no interval and no p, because one problem says nothing about others"
     level = f"{100 * difference.confidence:g}% intervals over {difference.problems} problems"
     if difference.clusters is not None:
         level += f" in {difference.clusters} clusters"
     runs = difference.runs
     if runs == (1, 1):
         return (
-            f"{level}, paired; about these two models, not their methods: another training seed "
-            "gives another model"
+            f"{level}, paired; they describe these two models, not their methods: another training "
+            "seed gives another model"
         )
     if difference.pairing is not None:
-        return f"{level} and {runs[0]} training seeds, paired by these; both random"
+        return f"{level} and {runs[0]} training seeds, paired by seed; both are random"
     if min(runs) > 1:
-        return f"{level} and {runs[0]} against {runs[1]} training seeds, both random"
+        return f"{level} and {runs[0]} against {runs[1]} training seeds; both are random"
     several, single = names if runs[0] > 1 else names[::-1]
     seeds = f"{max(runs)} training seeds of {several}"
-    return f"{level} and {seeds}, both random; {single} is this one model"
+    return f"{level} and {seeds}; both are random, and {single} is one fixed model"
 
 
 def pairing_notes(difference: Difference) -> list[str]:
@@ -376,18 +379,18 @@ def pairing_notes(difference: Difference) -> list[str]:
     notes = []
     if left_out:
         notes.append(
-            f"left out, for lack of a run with the same training seed on the other side: "
-            f"{', '.join(left_out)}; --unpaired uses all runs"
+            f"{', '.join(left_out)} left out, because the other side has no run with the same "
+            "training seed; --unpaired uses all runs"
         )
     correlation_K = difference.pairing.correlation_K[~np.isnan(difference.pairing.correlation_K)]
     alike = ""
     if correlation_K.size:
         low, high = correlation_K.min(), correlation_K.max()
-        alike = f"; their pass@k correlates {low:.2f} to {high:.2f} over the seeds"
+        alike = f"; their pass@k has correlations from {low:.2f} to {high:.2f} over the seeds"
     return [
         *notes,
-        f"paired by training seed ({', '.join(map(str, seeds))}): equal seeds, initial weights and "
-        f"rows{alike}",
+        f"runs are paired by training seed ({', '.join(map(str, seeds))}): both have the same "
+        f"seed, initial weights and rows{alike}",
     ]
 
 
@@ -403,8 +406,8 @@ def two_seeds_note(difference: Difference) -> list[str]:
     if not difference.two_seeds:
         return []
     return [
-        "two training seeds: a p below 0.05 is printed as <0.05, since two seeds don't tell more; "
-        "train a third"
+        "with two training seeds a p below 0.05 is printed as <0.05, because two seeds do not "
+        "allow more; train a third"
     ]
 
 
@@ -421,9 +424,9 @@ def fragile_notes(difference: Difference, ks: Sequence[int]) -> list[str]:
     if not fragile:
         return []
     return [
-        f"at k = {', '.join(fragile)} the paired test finds a difference, but the safe interval "
-        "holds 0: problems that are lost altogether, so rare that few or none are among these "
-        f"{difference.problems}, could undo it; more problems would tell"
+        f"at k = {', '.join(fragile)} the paired test finds a difference, but the conservative "
+        "interval contains 0: problems that are lost completely, and so rare that few or none are "
+        f"among these {difference.problems}, could reverse it; measure more problems"
     ]
 
 
@@ -432,16 +435,16 @@ def seeds_notes(comparison: Comparison) -> list[str]:
     a, b = (pooled(side.runs[0]) for side in (comparison.a, comparison.b))
     if different_seeds(a, b):
         return [
-            "the two sides have different evaluation seeds, so they don't share their random "
-            "numbers: the sampling's part of a difference is about 1.2 times (an initial policy "
-            "and its RL policy) to 2 times (two RL policies) that with equal seeds"
+            "the two sides have different evaluation seeds, so they do not share their random "
+            "numbers: the variance from sampling is about 1.2 times (an initial policy and its RL "
+            "policy) to 2 times (two RL policies) as large as with equal seeds"
         ]
     correlation = grade_correlation(a, b)
     if math.isnan(correlation):
         return []
     return [
-        "both sides share their random numbers sample by sample (equal evaluation seeds): within "
-        f"a problem grades correlate {correlation:.2f}"
+        "both sides share their random numbers sample by sample (equal evaluation seeds): the "
+        f"correlation of grades within a problem is {correlation:.2f}"
     ]
 
 
@@ -450,16 +453,16 @@ def unchecked_notes(names: Sequence[str]) -> list[str]:
     if not names:
         return []
     return [
-        f"{', '.join(names)}: no settings are stored, so it isn't checked that the models of a "
-        "side are training seeds of one method"
+        f"no settings are stored of {', '.join(names)}, so we could not check that the models of "
+        "a side are training seeds of one method"
     ]
 
 
 AVERAGE = "average"
-DIFFERENCE_COLUMNS = "difference, safe, detectable, p, p (Holm)"
+DIFFERENCE_COLUMNS = "difference, safe=conservative, detectable, p, p (Holm)"
 AVERAGE_NOTE = (
-    "unweighted; Howe's interval and p from the errors of the benchmarks, whose problems are "
-    "independent"
+    "all benchmarks have the same weight; interval and p are Howe's, from the errors of the "
+    "benchmarks, whose problems are independent"
 )
 
 
@@ -507,7 +510,9 @@ def comparison_document(
     stems = file_stems(rows)
     reading = (
         *reading_notes([row.difference for row in rows.values()]),
-        f"p (Holm): over the {tests} tests of these tables",
+        f"p (Holm): adjusted for the {tests} tests of these tables"
+        if tests != 1
+        else "p (Holm): there is only one test, so nothing is adjusted",
         Detail(f"these are k = {', '.join(map(str, shown))} on {', '.join(rows)}"),
     )
     lines = NOTE_LINES - 1 - len(wrap(provenance.sampled or "", TERMINAL_COLUMNS))

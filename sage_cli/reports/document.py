@@ -14,7 +14,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from sage_cli import __version__
-from sage_cli.grading.grades import STATUSES
+from sage_cli.grading.grades import STATUSES, in_words
 from sage_cli.metrics import Counts
 from sage_cli.reports.tables import Table, essential, is_text, to_csv, to_latex, to_markdown
 from sage_cli.settings.own_code import names_code
@@ -166,7 +166,7 @@ def record(measured: SeedCounts) -> dict[str, Any]:
 
 
 def grade_notes(measured: Sequence[SeedCounts]) -> tuple[str, ...]:
-    """Return notes as `grpo on aime, evaluation seed 0: 40 right, 8 wrong; 2 of them truncated`."""
+    """Return notes such as `grpo on aime, evaluation seed 0: 40 correct, 8 wrong; 2 truncated`."""
     return tuple(
         f"{counted.policy} on {counted.benchmark}, evaluation seed {counted.seed}: "
         f"{_grades(counted)}"
@@ -182,11 +182,11 @@ def is_mostly_unread(measured: SeedCounts) -> bool:
 def _grades(measured: SeedCounts) -> str:
     """Return the numbers of grades, in the order of `STATUSES`."""
     given = sorted(measured.statuses, key=lambda status: (*STATUSES, status).index(status))
-    counted = ", ".join(f"{measured.statuses[status]:,} {status}" for status in given)
+    counted = ", ".join(f"{measured.statuses[status]:,} {in_words(status)}" for status in given)
     counted += f"; {measured.truncated:,} of them truncated" if measured.truncated else ""
     if passed := measured.right_truncated:
         share = 100 * passed / measured.statuses["right"]
-        counted += f", {passed:,} of these right ({share:.2g}% of the right ones)"
+        counted += f", of which {passed:,} are correct ({share:.2g}% of the correct ones)"
     return counted
 
 
@@ -205,7 +205,8 @@ def report_folder(root: Path, name: str) -> Path:
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture of a document: `draw` saves it at the path it is given, as `.png` and `.svg`.
+    """A picture of a document: `draw` saves it at the path it is given, with the suffixes `.png`
+    and `.svg`.
 
     Only `draw` imports matplotlib. It shows the document's data and nothing else.
     """
@@ -459,7 +460,12 @@ def shown_table(table: Table) -> Shown:
     return {
         "title": table.title,
         "columns": [
-            {"name": column.name, "group": column.group, "words": is_text(table, index)}
+            {
+                "name": column.name,
+                "group": column.group,
+                "words": is_text(table, index),
+                **({"label": column.label} if column.label else {}),
+            }
             for index, column in enumerate(table.columns)
         ],
         "rows": [[str(cell) for cell in row.cells] for row in table.rows],

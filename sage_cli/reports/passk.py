@@ -99,12 +99,14 @@ def _unsure(measured: Sequence[SeedCounts], k: int) -> tuple[str, ...]:
     n = min((int(counted.counts.n_P.min()) for counted in measured), default=2 * k)
     if n < 2:  # one sample has a pass@1 alone, which has an interval
         return ()
-    return (f"k above {n // 2}, half of n, is to look at only",) if 2 * k > n else ()
+    return (f"do not quote pass@k for k above {n // 2}, which is half of n",) if 2 * k > n else ()
 
 
 def whole_sample_words(n: int) -> str:
     """Return what is to be said of k = n samples."""
-    return f"k = {n} = n, so each problem is 0 or 1 there: sample {2 * n} or more to quote it"
+    return (
+        f"at k = n = {n} each problem counts as 0 or 1: to quote it, draw at least {2 * n} samples"
+    )
 
 
 def passk_table(benchmark: str, curves: Mapping[str, Curve], ks: Sequence[int]) -> Table:
@@ -113,13 +115,14 @@ def passk_table(benchmark: str, curves: Mapping[str, Curve], ks: Sequence[int]) 
     heads = (Column("k"), *(Column("pass@k", policy) for policy in curves))
     rows = tuple(Row((k, *(value_at(curve, k) for curve in curves.values()))) for k in ks)
     problems = sorted({curve.problems for curve in curves.values()})
-    note = f"{100 * first.confidence:g}% bands over {' or '.join(map(str, problems))} problems"
-    note = note if problems != [1] else "no bands: one problem alone says nothing about others"
+    counted = " or ".join(map(str, problems))
+    note = f"pointwise {100 * first.confidence:g}% bands over {counted} problems"
+    note = note if problems != [1] else "there are no bands, because there is only one problem"
     return Table(f"pass@k on {benchmark}", heads, rows, (note,))
 
 
 def powers_of_two(ks: Sequence[int]) -> list[int]:
-    """Return ks without those next to others that are no powers of two; all if none is left.
+    """Return ks without those next to others that are not powers of two; all if none is left.
 
     `1..256` becomes nine ks, `1,10,100` stays.
     """
@@ -301,13 +304,15 @@ def gap_cells(gap: EqualAccuracy | NotReached) -> tuple[Estimate | str, ...]:
 
 def _notes(confidence: float, at: float) -> tuple[str, ...]:
     return (
-        f"{100 * confidence:g}% intervals over problems, about these very models",
-        f"{OWN}: the policy that is right more often at T {at:g} is taken at a higher "
-        "temperature, where its pass@1 is the other's; pass@k is interpolated there",
-        f"{INITIAL}: both are taken where they have the pass@1 that it has at T {at:g}; {BEST}: "
-        "pass@k alone counts, and the two have different pass@1. Report all targets",
-        "unreached: the share of resampled problems on which no temperature reaches that pass@1",
-        "the best temperature was chosen on these problems, so its value is a little lucky",
+        f"{100 * confidence:g}% intervals over problems; they describe these models",
+        f"{OWN}: the policy that is correct more often at T {at:g} is compared at a higher "
+        "temperature, at which its pass@1 equals the other's; pass@k is interpolated there",
+        f"{INITIAL}: both are compared at the temperatures where they reach its pass@1 at T "
+        f"{at:g}; {BEST}: only pass@k counts, and the two have different pass@1. Report all "
+        "targets",
+        "unreached: the share of resampled sets of problems on which no temperature reaches that "
+        "pass@1",
+        "the best temperature was chosen on these problems, so its value is slightly too high",
     )
 
 
@@ -452,14 +457,16 @@ def _protocol_notes(measured: Sequence[SeedCounts], ks: Sequence[int]) -> list[s
         {counted.seed for counted in measured},
     )
     notes = [
-        f"({PROTOCOL}): pass@k from each problem's first k samples alone (pass@1 from a single "
-        f"one), as published; deviations over {len(seeds)} evaluation seeds, with n - 1"
+        f"({PROTOCOL}): pass@k is computed from each problem's first k samples only (pass@1 from "
+        f"one sample), as published; ± is the standard deviation over {len(seeds)} evaluation "
+        "seeds, with n - 1"
     ]
     if n > min(ks):
         notes.append(
-            f"± of the rows above is that of {n} samples per problem: smaller than a published ±, "
-            "which is that of k; compare published deviations with the rows of the same protocol"
+            f"± in the rows above is that of {n} samples per problem. It is smaller than a "
+            "published ±, which is that of k samples: compare published deviations with the rows "
+            "of the same protocol"
         )
     if len(seeds) == 1:
-        notes.append("one evaluation seed shows no deviation: --protocol paper takes five")
+        notes.append("with one evaluation seed there is no ±; --protocol paper uses five")
     return notes

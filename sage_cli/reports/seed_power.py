@@ -41,16 +41,16 @@ def seed_power_document(
     tables = tuple(map(_table, designs))
     first = designs[0]
     known = min(variation.known for asked in designs for variation in asked.variations.values())
-    rough = f"rests on {known} training runs of a side: the variance between seeds is known roughly"
+    rough = f"the variance between training seeds is only roughly known, from {known} runs per side"
     correlated = [
-        f"{asked.benchmark}: pass@k of paired runs correlates {asked.correlation_K.min():.2f} to "
-        f"{asked.correlation_K.max():.2f} over the seeds"
+        f"{asked.benchmark}: pass@k of paired runs has correlations from "
+        f"{asked.correlation_K.min():.2f} to {asked.correlation_K.max():.2f} over the seeds"
         for asked in designs
         if np.isfinite(asked.correlation_K).all()
     ]
     return Document(
         name="power",
-        title="smallest detectable difference of two methods, by training seeds",
+        title="minimum detectable difference of two methods, by number of training seeds",
         provenance=provenance,
         data={
             "k": list(first.ks),
@@ -66,22 +66,23 @@ def seed_power_document(
             *notes,
             *correlated,
             *([rough] if 0 < known < ROUGH else []),
-            f"detected: in {POWER:.0%} of repetitions at {1 - first.confidence:.0%} two-sided, by "
-            "the interval of `sage compare A1,A2,... B1,B2,...` over problems and training seeds",
-            "samples per problem are those that are stored; paired: both methods train with the "
-            "same seeds from one initial policy on the same rows",
+            f"a difference of this size is detected in {POWER:.0%} of repetitions at "
+            f"{1 - first.confidence:.0%} two-sided, by the interval of `sage compare A1,A2,... "
+            "B1,B2,...` over problems and training seeds",
+            "the number of samples per problem is that of the stored samples; paired means that "
+            "both methods train with the same seeds, from one initial policy, on the same rows",
         ),
     )
 
 
 def _table(asked: SeedDesigns) -> Table:
-    gains = (Column(f"pass@{k}", "smallest difference") for k in asked.ks)
+    gains = (Column(f"pass@{k}", "min. detectable difference") for k in asked.ks)
     rows = tuple(
         Row((seeds, words, problems, *map(Estimate, smallest_K.tolist())), str(seeds))
         for seeds, words, problems, smallest_K in _rows(asked)
     )
-    heads = (*columns("training seeds a side, seeds, problems"), *gains)
-    return Table(f"smallest detectable difference on {asked.benchmark}", heads, rows)
+    heads = (*columns("training seeds per side, seeds, problems"), *gains)
+    return Table(f"minimum detectable difference on {asked.benchmark}", heads, rows)
 
 
 def _rows(asked: SeedDesigns) -> list[tuple[int, str, int, FloatArray]]:

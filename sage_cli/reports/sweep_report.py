@@ -63,7 +63,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class TrialFailure:
-    """A failure: its class, as `out of memory`, its reason, the last lines of its log."""
+    """A failure: its class, such as `out of memory`, its reason, the last lines of its log."""
 
     kind: str
     reason: str
@@ -161,7 +161,7 @@ class SweepResult:
 def from_data(data: Mapping[str, Any]) -> SweepResult:
     """Return the results in a report's JSON.
 
-    Raises KeyError for what it lacks, TypeError or AttributeError for what is no result.
+    Raises KeyError for what it lacks, TypeError or AttributeError for what is not a result.
     """
     result: SweepResult = _read(SweepResult, data)
     for trial in (result.base, *result.trials):
@@ -195,7 +195,7 @@ ADDED = {"whole_k"}
 
 
 def describe(trial: SweepTrial, axes: Sequence[Axis]) -> str:
-    """Return the settings by their short names, as `tau=0.465 rho=0.775`."""
+    """Return the settings by their short names, such as `tau=0.465 rho=0.775`."""
     return " ".join(
         f"{axis.name}={as_text(trial.settings[axis.key])}"
         for axis in axes
@@ -371,15 +371,15 @@ def _notes(result: SweepResult) -> tuple[str, ...]:
     ]
     if missing:
         notes.append(
-            f"trial{'s' * (len(missing) > 1)} {', '.join(missing)} had results that the store "
-            "has no more: not compared; the same command makes them again"
+            f"trial{'s' * (len(missing) > 1)} {', '.join(missing)} had results that are no longer "
+            "stored, and are not compared; the same command computes them again"
         )
     if result.whole_k is not None:
         notes.append(whole_sample_words(result.whole_k))
     if both := result.selected_on_reported:
         notes.append(
-            f"selected on {both}, which is also what is reported: the best trial looks better "
-            "there than it is; measure it on other problems"
+            f"the best trial was selected on {both}, where its results are also reported, so they "
+            "are too high; measure it on other problems"
         )
     return tuple(notes)
 
@@ -389,21 +389,23 @@ def _sources(result: SweepResult) -> str:
         return "problems and seeds"
     if any(len(trial.runs) > 1 for trial in result.done.values()):
         return "problems and seeds; trials with one run are compared as models, not as settings"
-    return "problems, about these very runs, not their settings: another seed gives another model"
+    return (
+        "problems; they describe these runs, not their settings: another seed gives another model"
+    )
 
 
 def _best(objective: str, ranking: Ranking, result: SweepResult) -> str:
-    others = f"{len(ranking.indistinguishable) - 1} of {len(result.done) - 1} others"
+    others = f"{len(ranking.indistinguishable) - 1} of the {len(result.done) - 1} others"
     return (
-        f"{objective}: best is trial {ranking.best + 1}; indistinguishable from it: {others} "
-        f"({100 * ranking.confidence:g}%, all pairs together; {describe_noise(ranking)})"
+        f"{objective}: trial {ranking.best + 1} is best, and {others} cannot be distinguished from "
+        f"it ({100 * ranking.confidence:g}% for all pairs together; {describe_noise(ranking)})"
     )
 
 
 def describe_noise(ranking: Ranking) -> str:
     """Return the standard error of a difference from the best trial, in words."""
     if math.isnan(ranking.error):
-        return "no two trials differ" if len(ranking.indistinguishable) > 1 else "one trial only"
+        return "no two trials differ" if len(ranking.indistinguishable) > 1 else "only one trial"
     return f"standard error of a difference: {ranking.error:.3f}"
 
 
@@ -475,7 +477,7 @@ def draw_heatmaps(result: SweepResult, stem: Path) -> None:
                 bar = figure.colorbar(scale, ax=axes, fraction=0.05, pad=0.03)
                 bar.outline.set_visible(False)
             ranking = result.rankings.get(objective)
-            words = "noise unknown"
+            words = "standard error unknown"
             if ranking:
                 words = f"{100 * ranking.confidence:g}%, {describe_noise(ranking)}"
             say(axes, words, (0.5, 0), (0, -30), ha="center", va="top")

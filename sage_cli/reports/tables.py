@@ -86,19 +86,27 @@ Scores = Mapping[str, Mapping[int, Estimate]]
 
 @dataclass(frozen=True)
 class Column:
-    """A heading, and the `group` (as a benchmark) that neighbouring columns share.
+    """A heading, and the `group` (such as a benchmark) that neighbouring columns share.
 
-    Columns of a `part`, by default those of a group, stay together when a wide table is split.
+    Columns of a `part`, by default those of a group, stay together when a wide table is split. CSV
+    and JSON have the `name`, which stays; people read the `label`, if there is one.
     """
 
     name: str
     group: str = ""
     part: str = ""
+    label: str = ""
+
+    @property
+    def heading(self) -> str:
+        """Return what people read: the label, or the name."""
+        return self.label or self.name
 
 
 def columns(names: str) -> tuple[Column, ...]:
-    """Return a column for each of the names, which commas separate."""
-    return tuple(Column(name.strip()) for name in names.split(","))
+    """Return a column for each of the names, which commas separate; `name=label` has a label."""
+    parts = (name.strip().partition("=") for name in names.split(","))
+    return tuple(Column(name, label=label) for name, _, label in parts)
 
 
 @dataclass(frozen=True)
@@ -125,7 +133,7 @@ class Table:
 
 
 def essential(notes: Sequence[str]) -> tuple[str, ...]:
-    """Return the notes that are no details."""
+    """Return the notes that are not details."""
     return tuple(note for note in notes if not isinstance(note, Detail))
 
 
@@ -183,7 +191,7 @@ BOOKTABS = r"% needs \usepackage{booktabs}"
 
 def to_markdown(table: Table) -> str:
     """Return a pipe table; a column's group stands before its name."""
-    heads = [f"{column.group} {column.name}".strip() for column in table.columns]
+    heads = [f"{column.group} {column.heading}".strip() for column in table.columns]
     aligns = [":--" if is_text(table, index) else "--:" for index in range(len(heads))]
     body = [[str(cell) for cell in row.cells] for row in table.rows]
     escaped = [[_in_pipes(cell) for cell in cells] for cells in (heads, aligns, *body)]
@@ -232,7 +240,7 @@ def to_latex(table: Table) -> str:
     aligns = "".join("l" if is_text(table, index) else "r" for index in range(len(table.columns)))
     lines = [BOOKTABS, r"\begin{table}", r"\centering", rf"\caption{{{_tex(table.title)}}}"]
     lines += [rf"\begin{{tabular}}{{{aligns}}}", r"\toprule", *_latex_groups(table.columns)]
-    lines += [_latex_row([_tex(column.name) for column in table.columns]), r"\midrule"]
+    lines += [_latex_row([_tex(column.heading) for column in table.columns]), r"\midrule"]
     for index, row in enumerate(table.rows):
         if index and row.section != table.rows[index - 1].section:
             lines.append(r"\midrule")
@@ -270,7 +278,7 @@ _SEED = ", seed "
 
 
 def seeded(method: str, seed: int) -> str:
-    """Return a training's label, as `grpo-branch, seed 2`."""
+    """Return a run's label, such as `grpo-branch, seed 2`."""
     return f"{method}{_SEED}{seed}"
 
 
@@ -346,10 +354,10 @@ def to_rich(table: Table, *, tight: bool = False) -> RichTable:
 
 
 def _header(table: Table, index: int, tight: bool) -> list[str]:
-    """Return a column's heading in lines; long ones, as names of runs, break at hyphens."""
+    """Return a column's heading in lines; long ones, such as names of runs, break at hyphens."""
     column = table.columns[index]
     width = max(_widest_cell(table, index), 1 if tight else HEADER_WIDTH)
-    parts = (part.replace("-", "-\0 ") for part in (column.group, column.name))
+    parts = (part.replace("-", "-\0 ") for part in (column.group, column.heading))
     lines = [line for part in parts for line in wrap(part, width, break_long_words=False)]
     return [line.replace("\0 ", "").replace("\0", "") for line in lines]
 

@@ -8,6 +8,7 @@ from rich.style import Style
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from sage_cli.grading.grades import in_words
 from sage_cli.guides.token_values import PERCENTILES, TokenValues
 from sage_cli.reports.tables import Cell, Column, Estimate, Row, Table
 
@@ -49,14 +50,14 @@ class TokenReport:
     @property
     def heading(self) -> str:
         """Return the guide and the step of training, counted from 1 as in metrics.jsonl."""
-        return f"guide {self.guide}, as at training step {self.step + 1}"
+        return f"guide {self.guide}, with its values at training step {self.step + 1}"
 
     @property
     def basis(self) -> str:
         """Return a sentence on how few completions the numbers are about."""
         count = len(self.completions)
         these = f"{count} completions" if count > 1 else "1 completion"
-        return f"numbers are over the tokens of {these} alone; --limit N takes more problems"
+        return f"the numbers are of the tokens of {these}; --limit N reads more problems"
 
 
 def summary_table(report: TokenReport) -> Table:
@@ -67,7 +68,10 @@ def summary_table(report: TokenReport) -> Table:
     rows = [
         Row(
             _cells(
-                str(number), completion.status, len(completion.tokens), completion.values.summary
+                str(number),
+                in_words(completion.status),
+                len(completion.tokens),
+                completion.values.summary,
             ),
             "each",
         )
@@ -75,11 +79,12 @@ def summary_table(report: TokenReport) -> Table:
     ]
     right = sum(completion.status == "right" for completion in report.completions)
     tokens = sum(len(completion.tokens) for completion in report.completions)
-    rows.append(Row(_cells("all", f"{right}/{len(rows)} right", tokens, report.summary), "all"))
+    rows.append(Row(_cells("all", f"{right}/{len(rows)} correct", tokens, report.summary), "all"))
     notes = (
         report.heading,
         report.basis,
-        "q≠1, clamped: shares of tokens; log q: mean; p50 to p99: percentiles of entropy, in nats",
+        "q≠1 and clamped are shares of tokens, log q is a mean, and p50 to p99 are percentiles of "
+        "the entropy in nats",
         *report.notes,
     )
     return Table(report.policy, tuple(columns), tuple(rows), notes)
@@ -99,7 +104,9 @@ def visible(text: str) -> str:
 
 MORE, LESS = Style(color="white", bgcolor="#1c5fb8"), Style(color="white", bgcolor="#964909")
 """The styles of tokens with q above and below 1."""
-LEGEND = Text.assemble(("q above 1", MORE), "  ", ("q below 1", LESS), "  `sage view` has values")
+LEGEND = Text.assemble(
+    ("q above 1", MORE), "  ", ("q below 1", LESS), "  `sage view` shows the values"
+)
 
 
 def completion_text(completion: ReportedCompletion) -> Text:
@@ -111,7 +118,7 @@ def completion_text(completion: ReportedCompletion) -> Text:
 
 
 def strongest(completion: ReportedCompletion, count: int = 4) -> str:
-    """Return the tokens furthest from q = 1, as `"4" 1.291, "-" 1.102`: for terminals without
+    """Return the tokens furthest from q = 1, such as `"4" 1.291, "-" 1.102`: for terminals without
     colours."""
     q_T = completion.values.q_T
     shaped = sorted((t for t, q in enumerate(q_T) if q != 1), key=lambda t: -abs(q_T[t] - 1))

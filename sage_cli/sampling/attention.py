@@ -52,6 +52,7 @@ def fitting_rows(model: Any, prompt: int, completion: int) -> int | None:
 def free_bytes(device: torch.device) -> int | None:
     """Return the free bytes of a GPU or of this machine's memory; None if they are unknown."""
     if device.type == "cuda":
+        # what torch's allocator holds without using it is free for us, though not for the driver
         cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(torch.cuda.mem_get_info(device)[0]) + cached
     try:
@@ -94,6 +95,8 @@ def ranks(groups_B: Indices, groups: int) -> tuple[Indices, int]:
     >>> ranks(np.array([1, 0, 1]), groups=2)
     (array([0, 0, 1]), 2)
     """
+    # a stable sort puts the members of a group beside each other; the position within the group is
+    # the position in the sorted order, minus where the group begins
     sizes_G = np.bincount(groups_B, minlength=groups)
     order_B = np.argsort(groups_B, kind="stable")
     ranks_B = np.empty_like(order_B)
@@ -154,6 +157,8 @@ class SharedPrompts:
 
     def scores(self, layer: int, q_BHQD: Tensor) -> Tensor:
         """Return the products (B, H, Q, T) of queries with their prompts' keys."""
+        # all rows of a prompt in one product: its keys are read from memory once, not once for each
+        # row, and reading them is what a decoding step mostly does
         scores_GHRT = self._by_problem(q_BHQD) @ self._keys_YGHTD[layer].transpose(-1, -2)
         if self._bias_G11T is not None:
             scores_GHRT = scores_GHRT + self._bias_G11T
@@ -173,6 +178,8 @@ class SharedPrompts:
         if self._problems == 1:
             return
         ranks_B, self._width = ranks(groups_B, self._problems)
+        # the rectangle has as many columns as the largest group; empty slots are computed and
+        # dropped
         slots_B = groups_B * self._width + ranks_B
         self._slots_B = torch.from_numpy(slots_B).to(self._keys_YGHTD.device)
 
@@ -266,6 +273,7 @@ class OwnTokens:
         if not len(changed):
             return
         device = self._keys_YBHTD.device
+        # the right side is gathered before the left side is written, so that rows may be exchanged
         to, origin = (torch.from_numpy(x).to(device) for x in (changed, sources_B[changed]))
         for buffer_YBHTD in (self._keys_YBHTD, self._values_YBHTD):
             buffer_YBHTD[:, to, :, : self.length] = buffer_YBHTD[:, origin, :, : self.length]
@@ -273,6 +281,7 @@ class OwnTokens:
     def make_room(self, rows: int, tokens: int) -> None:
         """Make room for so many rows and tokens."""
         _, held_rows, _, held_tokens, _ = self._keys_YBHTD.shape
+        # doubled in rows, whose number jumps; by half in tokens, which come one at a time
         more_rows = max(rows - held_rows, held_rows) if rows > held_rows else 0
         more_tokens = max(BLOCK, held_tokens // 2) if tokens > held_tokens else 0
         if more_rows or more_tokens:
@@ -291,6 +300,8 @@ class CohortMemory:
         """Return the attention of one new token per row to its prompt, its own past and itself."""
         rows, heads, _, _ = k_BHTD.shape
         keys_BHTD, values_BHTD = self.own.put(layer, k_BHTD[:, :, 0], v_BHTD[:, :, 0])
+        # grouped-query attention: Q query heads share one head of keys, and are the queries of one
+        # product
         q_BHQD = q_BHTD.reshape(rows, heads, -1, q_BHTD.shape[-1])
         own_BHQT = q_BHQD @ keys_BHTD.transpose(-1, -2)
         own_BHQT[..., self.own.length + 1 :] = -torch.inf  # content of the buffer's last cohort
@@ -374,9 +385,13 @@ class MemoryModel:
         if keeps and lengths is None:
             inputs["logits_to_keep"] = 1
         elif keeps:
+            # logits of a large vocabulary are the largest tensor of a prefill: only positions at
+            # which some row ends are computed
             kept = sorted({*last_B})
             inputs["logits_to_keep"] = torch.tensor(kept, device=self.device)
             last_B = [kept.index(last) for last in last_B]
+        # a context variable, because Transformers calls attention functions by name, without a
+        # place for our own argument
         now = _NOW.set((self, memory))
         try:
             output = self._model(input_ids=ids_BT, use_cache=False, **inputs)
@@ -429,7 +444,7 @@ def obstacles(model: Any, reach: int) -> Iterator[str]:
     """Yield reasons why `model` cannot be sampled token by token, as the predicate of "it".
 
     Its texts depend on more than the keys and values of earlier tokens: on a recurrent state, or on
-    the text's length by its positions. Changes beyond `reach` tokens are no obstacle.
+    the text's length by its positions. Changes beyond `reach` tokens are not an obstacle.
     """
     if getattr(model, "_is_stateful", False):
         yield "keeps a recurrent state beside its attention"
@@ -454,9 +469,12 @@ def _attend(
     model.require_no_window(sliding_window)
     if attention_mask is not None:
         raise model.unfit("makes attention masks of its own")
+    # arguments that change the attention's result: a model that passes one would be computed
+    # wrongly without any error
     for name in _UNKNOWN_TO_IT:
         if extras.get(name) is not None:
             raise model.unfit(f"attends with '{name}'")
+    # queries are scaled once, instead of the scores of each memory
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     if not torch.is_autocast_enabled(query.device.type):
         return memory.attend(module.layer_idx, query * scale, key, value), None

@@ -61,7 +61,12 @@ def uniforms(
 
     It is the step-th output of SplitMix64 from the seed.
     """
+    # SplitMix64's n-th output is the mixing function at seed + (n + 1) * GOLDEN, so that a step's
+    # number needs no earlier one: a sample that starts again, or alone, draws the same numbers. The
+    # sum overflows on purpose: SplitMix64 counts modulo 2^64.
     z_S = mixed(seeds_S.view(np.int64) + (steps_S + 1) * GOLDEN)
+    # 52 bits: the upper ones are the best mixed, and a float64 in [1/2, 1) has a resolution of
+    # 2^-53, so that no number is rounded to 1, behind which inversion would find no token
     uniforms_S: np.ndarray[Any, np.dtype[np.float64]] = np.ldexp(shifted(z_S, 12), -52)
     return uniforms_S
 
@@ -74,6 +79,8 @@ def choose_by_sample(
 ) -> Indices:
     """Return token ids (S,). Samples may share rows: `rows_S` is each sample's row."""
     ranks_S, most = ranks(rows_S, len(logits_BV))
+    # samples that share a row differ in their number alone: a row's softmax and its cumulative sum
+    # are computed once, and searched once for each of its samples
     uniforms_BN = np.zeros((len(logits_BV), most))
     uniforms_BN[rows_S, ranks_S] = uniforms_S
     tokens_S: Indices = choose(logits_BV, uniforms_BN, p).cpu().numpy()[rows_S, ranks_S]
@@ -91,6 +98,8 @@ def choose(
     """
     require_finite(logits_BV)
     if p.temperature == 0:
+        # argmax returns the first of equal logits, whatever the batch is; at temperature 0 all
+        # samples of a row stay one row, and cost as much as one
         return logits_BV.argmax(dim=-1, keepdim=True).expand(uniforms_BN.shape)
     numbers_BN = torch.from_numpy(uniforms_BN).to(logits_BV.device)
     # on a CPU a few rows at a time, whose weights stay in its cache
@@ -109,14 +118,21 @@ def _inverted(weights_BV: Tensor, numbers_BN: Tensor) -> Tensor:
     """
     vocabulary = weights_BV.shape[-1]
     if vocabulary < _BLOCK**2:
+        # in float32 the cumulative sum of 150,000 weights stops growing where a weight is below the
+        # sum's last bit: the rarest tokens could not be chosen at all
         ends_BV = weights_BV.cumsum(dim=-1, dtype=torch.float64)
+        # right=True: the first token whose end exceeds the number, so that a token of weight 0,
+        # whose end equals the one before, is never chosen, not even by the number 0. The total
+        # scales the number instead of the weights, which saves a division per token.
         return torch.searchsorted(ends_BV, numbers_BN * ends_BV[:, -1:], right=True)
     if vocabulary % _BLOCK:
+        # padding has weight 0, so that it is never chosen
         weights_BV = pad(weights_BV, (0, -vocabulary % _BLOCK))
     blocks_BKC = weights_BV.view(len(weights_BV), -1, _BLOCK)
     ends_BK = blocks_BKC.sum(dim=-1, dtype=torch.float64).cumsum(dim=-1)
     targets_BN = numbers_BN * ends_BK[:, -1:]
     chosen_BN = torch.searchsorted(ends_BK, targets_BN, right=True)
+    # what is left of the number once the blocks before the chosen one are subtracted
     left_BN = targets_BN - pad(ends_BK, (1, 0)).gather(1, chosen_BN)
     block_BNC = blocks_BKC.gather(1, chosen_BN[..., None].expand(-1, -1, _BLOCK))
     ends_BNC = block_BNC.cumsum(dim=-1, dtype=torch.float64)
@@ -138,9 +154,13 @@ def require_finite(logits_BV: Tensor) -> None:
 
 def kept_weights(logits_BV: Tensor, p: SamplingParameters) -> Tensor:
     """Return the tokens' weights at a positive temperature, the largest 1, and 0 for those cut."""
+    # float32 before the division: in bfloat16, with 8 bits, neighbouring logits of a large
+    # vocabulary would become equal
     logits_BV = logits_BV.float() / p.temperature
     weights_BV = (logits_BV - logits_BV.amax(dim=-1, keepdim=True)).exp_()
     if 0 < p.top_k < weights_BV.shape[-1]:
+        # tokens as likely as the k-th stay, even if these are more than k: `generate` does so, too,
+        # and the choice among them would otherwise depend on the order of a sort
         kth_B1 = weights_BV.topk(p.top_k, dim=-1).values[:, -1:]
         weights_BV.masked_fill_(weights_BV < kth_B1, 0.0)
     if p.top_p < 1:
@@ -153,6 +173,8 @@ def kept_weights(logits_BV: Tensor, p: SamplingParameters) -> Tensor:
 def _nucleus(weights_BV: Tensor, top_p: float) -> Tensor:
     """Return the weights of the most likely tokens whose mass reaches `top_p`, 0 for the others."""
     sorted_BV, order_BV = weights_BV.sort(dim=-1, descending=True, stable=True)
+    # a token is kept if the mass before it is below top_p, so that the token that crosses the
+    # threshold is kept, and at least one is
     before_BV = sorted_BV.cumsum(dim=-1, dtype=torch.float64) - sorted_BV
     outside_BV = before_BV >= top_p * sorted_BV.sum(dim=-1, keepdim=True, dtype=torch.float64)
     return weights_BV.scatter(-1, order_BV, sorted_BV.masked_fill(outside_BV, 0.0))
@@ -183,6 +205,7 @@ def prefill(
     Raises SamplingError for a model whose attention cannot be replaced.
     """
     prompts = {ids: cached[ids] for ids in needed if ids in cached}
+    # sorted by length, so that prompts of one length are neighbours and need no padding
     missing = sorted((ids for ids in needed if ids not in cached), key=len)
     for batch in _batches(missing, mixed):
         prompts |= {prompt.ids: prompt for prompt in _prefilled(model, batch)}
@@ -212,6 +235,8 @@ _MIXED_LOGITS = 256
 def _prefilled(model: MemoryModel, batch: list[Ids]) -> Iterator[Prompt]:
     """Yield prompts, the longest last, computed in one forward pass."""
     memory, lengths = PrefillMemory(), [len(ids) for ids in batch]
+    # padding on the right: positions count from 0 without a shift, and a causal mask hides what
+    # follows a prompt, so that it needs no mask of its own
     padded = [(*ids, *[0] * (lengths[-1] - len(ids))) for ids in batch]
     ids_BT = torch.tensor(padded, device=model.device)
     logits_BV = model.logits(memory, ids_BT, lengths if lengths[0] < lengths[-1] else None)
@@ -269,6 +294,8 @@ class Cohort:
     def advance(self, tokens_S: Indices, stopping: Stopping) -> Iterator[Completion]:
         """Give each sample its token; yield and remove those that it ends."""
         # samples of one row and one token are one child: (row, token) is encoded as one number
+        # (row, token) pairs as one integer each: np.unique of integers sorts once, which is several
+        # times as fast as unique rows of a matrix
         base = int(tokens_S.max()) + 1
         children_C, child_S = np.unique(self.rows_S * base + tokens_S, return_inverse=True)
         parents_C, tokens_C = np.divmod(children_C, base)
@@ -297,6 +324,8 @@ class Cohort:
         self, parents_C: Indices, tokens_C: Indices, stopping: Stopping
     ) -> dict[int, tuple[tuple[int, ...], Ending]]:
         """Return token ids and ending of each child that has ended."""
+        # few tokens can end a text (an end of sequence, the last part of a closing tag, the length
+        # limit): only these texts are decoded
         children = np.flatnonzero(stopping.may_end(tokens_C, self.count))
         before_CT = self._tokens_BT[parents_C[children], : self.count - 1]
         ids = np.column_stack([before_CT, tokens_C[children]]).tolist()
@@ -324,12 +353,14 @@ class Cohort:
         # the numbers 0 to C - 1 are given out without gaps, because memory is cut off behind them
         rows_C[~stays_C] = np.setdiff1d(np.arange(children), parents_C[stays_C])
         sources_B = np.empty_like(parents_C)
+        # the parent of the child that gets row r: what `take` copies keys and values from
         sources_B[rows_C] = parents_C
         # in most steps no row splits or ends: then nothing is copied
         if children != self.rows or not stays_C.all():
             self.memory.take(sources_B)
             self._starts_B, self._tokens_BT = self._starts_B[sources_B], self._tokens_BT[sources_B]
         if self.count > self._tokens_BT.shape[1]:
+            # doubled, so that the copies of a long text sum to less than its length twice
             self._tokens_BT = np.pad(self._tokens_BT, ((0, 0), (0, self.count)))
         self._tokens_BT[rows_C, self.count - 1] = tokens_C
         self.rows_S = rows_C[child_S]
@@ -365,6 +396,7 @@ class _Flight:
 
     def clear(self, rows: int) -> None:
         """Drop everything that holds memory; at most `rows` rows from here on."""
+        # as if each row had four samples: at the beginning all samples of a prompt share a row
         self.rows, self.most = rows, COHORTS * rows
         self.cohorts = []
         self.spare: list[OwnTokens] = []
@@ -377,6 +409,8 @@ class _Flight:
         """The size of the next cohort; 0 if there is no room or no waiting sample."""
         if self._fixed and self.cohorts:
             return 0
+        # a quarter at a time: a cohort that ends makes room for the next while the others go on, so
+        # that the batch stays full although texts differ in length
         size = min(max(1, self.most // COHORTS), self.left)
         return size if self.most - sum(map(len, self.cohorts)) >= size else 0
 
@@ -391,6 +425,8 @@ class _Flight:
             self.fixed = self.fixed or FixedMemory(model, len(self.taken), prompts[0])
             self.fixed.begin(prompts)
             return self.fixed
+        # a used buffer has grown to the length that texts have; a new one would grow step by step
+        # again
         buffer = self.spare.pop() if self.spare else OwnTokens(prompts[0])
         buffer.begin(len(prompts))
         return CohortMemory(SharedPrompts(prompts, np.arange(len(prompts))), buffer)
@@ -425,6 +461,8 @@ def _logits(model: MemoryModel, cohorts: list[Cohort]) -> Tensor:
         return fixed.logits(tokens_B, positions_B)
     memories = [c.memory for c in cohorts if isinstance(c.memory, CohortMemory)]
     for memory in memories:
+        # all memories first: an allocation that fails must leave every length as it was, because
+        # the samples start again
         memory.own.make_room(1, memory.own.length + 1)
     logits_BV = model.logits(
         SideBySide(memories, [cohort.rows for cohort in cohorts]),
@@ -432,6 +470,7 @@ def _logits(model: MemoryModel, cohorts: list[Cohort]) -> Tensor:
         position_ids=torch.from_numpy(positions_B).unsqueeze(1).to(model.device),
     )
     for memory in memories:
+        # only after the pass, which may run out of memory
         memory.own.length += 1
     return logits_BV
 
@@ -489,6 +528,8 @@ class TransformersSampler(Sampler):
         }
         tokenized = sorted(
             (pair for pair in tokenized if pair[0].problem_id not in refused),
+            # by length, then by ids: prompts of one length need no padding, and equal prompts are
+            # neighbours, which share a prefill
             key=lambda pair: (len(pair[1]), pair[1]),
         )
         if tokenized:
@@ -532,6 +573,8 @@ class TransformersSampler(Sampler):
         while flight.left or flight.cohorts:
             if not (size := flight.admits):
                 flight.evict()
+            # noted before the step: `advance` removes samples that have ended, and those of a
+            # cohort whose step fails half-way would be lost otherwise
             running = [cohort.samples for cohort in flight.cohorts]
             ended: list[Completion] | None = None
             try:
@@ -575,6 +618,8 @@ class TransformersSampler(Sampler):
         flight.clear(flight.rows // 2)
         flight.give_back(lost)
         self._batch_rows = flight.rows
+        # before the next allocation, or the allocator's fragments of the failed batch would make
+        # the smaller one fail, too
         release_memory()
         log.warning(
             "memory ran out: %d samples start again, with %d rows at once from here on",
@@ -594,6 +639,7 @@ class TransformersSampler(Sampler):
         tokens_S = choose_by_sample(
             logits_BV, rows_S, uniforms(seeds_S, counts_S), self._parameters
         )
+        # rows are the model's, samples are ours: tokens are split by samples
         ends = np.cumsum([len(cohort) for cohort in cohorts[:-1]], dtype=np.int64)
         split = zip(cohorts, np.split(tokens_S, ends), strict=True)
         return [row for cohort, ids_S in split for row in cohort.advance(ids_S, self._stopping)]
@@ -616,6 +662,7 @@ def cast_once(model: Any) -> Iterator[None]:
     device, head = model.device.type, model.get_output_embeddings()
     layers = [layer for layer in model.modules() if isinstance(layer, torch.nn.Linear)]
     weights = [w for layer in layers if layer is not head for w in layer.parameters(recurse=False)]
+    # keyed by parameter, so that a weight that several layers share is cast once
     before = {w: w.data for w in weights} if torch.is_autocast_enabled(device) else {}
     for weight, data in before.items():
         weight.data = data.to(torch.get_autocast_dtype(device))
@@ -629,6 +676,8 @@ def cast_once(model: Any) -> Iterator[None]:
 @contextmanager
 def without_dropout(model: Any) -> Iterator[None]:
     """Put `model` into evaluation mode for the block, and restore each module's mode."""
+    # module by module, because a trainer may freeze some of them: `model.train()` afterwards would
+    # switch on their dropout
     modes: Mapping[Any, bool] = {module: module.training for module in model.modules()}
     model.eval()
     try:

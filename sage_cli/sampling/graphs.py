@@ -40,6 +40,7 @@ class FixedMemory:
         self._keys_YBHTD = like.keys_YHTD.new_zeros((*shape, key_size))
         self._values_YBHTD = like.values_YHTD.new_zeros((*shape, value_size))
         self._filled = 0
+        # made before any recording: a graph reads these addresses for ever
         self._columns_T = torch.arange(model.reach, device=model.device)
         self._inputs_2B1 = torch.zeros((2, rows, 1), dtype=torch.int64, device=model.device)
         self._pool = torch.cuda.graph_pool_handle() if model.device.type == "cuda" else None
@@ -72,9 +73,12 @@ class FixedMemory:
         They are overwritten by the next call.
         """
         count, self._filled = len(tokens_B), int(positions_B.max()) + 1
+        # one copy to the GPU for tokens and positions: each copy waits for the host
         inputs_2B1 = torch.from_numpy(np.stack([tokens_B, positions_B])).unsqueeze(-1)
         self._inputs_2B1[:, :count] = inputs_2B1.to(self._model.device)
         rows = self.rows
+        # the smallest of the few sizes that has room; the rows beyond `count` compute old content,
+        # which costs less than another graph
         while rows // _FEWER >= max(count, _LEAST):
             rows //= _FEWER
         if rows in self._graphs:
@@ -83,6 +87,8 @@ class FixedMemory:
         else:
             if self._pool and rows in self._known:  # has loaded its kernels, and recurs
                 self._record(rows, self._pool)
+            # the first step of a size runs without recording: kernels are compiled and chosen at
+            # their first launch, which a recording must not see
             self._known.add(rows)
             logits_BV = self._step(rows)
         return logits_BV[:count]
@@ -92,6 +98,8 @@ class FixedMemory:
         rows, heads, _, size = k_BHTD.shape
         keys_BHTD, values_BHTD = self._keys_YBHTD[layer, :rows], self._values_YBHTD[layer, :rows]
         column_BHT1 = self._inputs_2B1[1, :rows].view(rows, 1, 1, 1).expand(-1, heads, -1, -1)
+        # by an index tensor, not by a slice: a recorded slice would write to the same column in
+        # every replay
         keys_BHTD.scatter_(2, column_BHT1.expand(-1, -1, -1, size), k_BHTD)
         values_BHTD.scatter_(2, column_BHT1.expand(-1, -1, -1, v_BHTD.shape[-1]), v_BHTD)
         q_BHQD = q_BHTD.reshape(rows, heads, -1, size)
@@ -102,6 +110,8 @@ class FixedMemory:
 
     def _step(self, rows: int) -> Tensor:
         tokens_B1, positions_B1 = self._inputs_2B1[:, :rows]
+        # a mask over all columns, because shapes in a graph are fixed; older content behind a row's
+        # position gets weight 0
         self._later_B11T = (self._columns_T > positions_B1)[:, None, None]
         device = self._model.device.type
         enabled, dtype = torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)

@@ -152,6 +152,7 @@ def sample_seed(seed: int, problem_id: str, index: int) -> int:
 
     It is below 2^53, so that servers that read numbers as doubles keep it.
     """
+    # \0 separates, since no id contains it: (1, "2x") and (12, "x") would be one text otherwise
     digest = hashlib.blake2b(f"{seed}\0{problem_id}\0{index}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 11
 
@@ -179,6 +180,8 @@ def build_sampler(setup: SamplerSetup) -> Sampler:
         from sage_cli.sampling.server import ServerSampler
 
         return ServerSampler(setup)
+    # hashing the weights takes as long as loading them: it runs beside, and the first completion
+    # waits for it
     with verify_weights(setup.model, setup.revision, later=True):
         return _local_sampler(backend, setup)
 
@@ -201,6 +204,7 @@ _WINDOWS = ("sliding_attention", "chunked_attention")
 def length_obstacles(config: Mapping[str, Any], reach: int) -> Iterator[str]:
     """Yield why texts of `reach` tokens depend on their length by more than earlier tokens."""
     ropes = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    # some models have one set of RoPE settings per type of layer
     by_layer = all(isinstance(settings, Mapping) for settings in ropes.values())
     for rope in ropes.values() if by_layer else [ropes]:
         kind = rope.get("rope_type") or rope.get("type")
@@ -310,6 +314,8 @@ class Stopping:
         self._tokenizer, self.eos_ids = tokenizer, list(eos_ids)
         self._stop, self._max_tokens = parameters.stop, parameters.max_tokens
         self._opened = parameters.opened or ""
+        # an end-of-sequence id may lie beyond the model's vocabulary, in tokenizers that were
+        # extended
         size = max([vocabulary, *(token + 1 for token in eos_ids)])
         self._may_end_V = np.zeros(size, dtype=bool)
         self._may_end_V[list(eos_ids)] = True
@@ -336,6 +342,8 @@ class Stopping:
         text = self._texts([ids])[0]
         if (end := self._stop_end(text)) is None:
             return ids, Ending(text, reason)
+        # a text grows with its tokens, so that a binary search finds the first number of tokens
+        # that contain the stop text: decoding each prefix would be quadratic
         count = bisect_left(
             range(len(ids)), True, key=lambda n: self._stop_end(self._texts([ids[:n]])[0]) == end
         )
@@ -377,6 +385,8 @@ def _may_complete(
 
     if not stop.isascii():
         return np.ones(vocabulary, dtype=bool)
+    # the token that completes the stop text contains its end: some suffix of it, at the token's
+    # beginning
     suffixes = tuple(stop[start:] for start in range(len(stop)))
     texts = tokenizer.batch_decode(
         [[token] for token in range(vocabulary)], clean_up_tokenization_spaces=False

@@ -47,7 +47,7 @@ class LoraSection(Section):
     """Low-rank adapters on attention and MLP projections; the authors scale by alpha = 2 r."""
 
     rank: int = Field(8, ge=1)
-    """Rank r of the adapters, the width of their two factors."""
+    """Rank r of the adapters: the width that their two factors have."""
     alpha: int = Field(16, ge=1)
     """Scale of the adapters: the product of the two factors is multiplied by alpha / rank."""
     dropout: float = Field(0.0, ge=0, lt=1)
@@ -62,18 +62,18 @@ class PretrainedModel(Section):
     """A published model: its name on the Hub, or a folder in the Hub's format."""
 
     kind: Literal["pretrained"] = "pretrained"
-    """Kind of model: `pretrained` for a published one, `scratch` for one with random weights."""
+    """Kind of model: `pretrained` is a published one, `scratch` has random weights."""
     path: str = "Qwen/Qwen2.5-Math-7B"
-    """Model to load: its name on the Hub (for example `Qwen/Qwen2.5-Math-7B`), or a folder with
-    config.json and *.safetensors."""
+    """Model that is loaded: its name on the Hub (for example `Qwen/Qwen2.5-Math-7B`), or a folder
+    with config.json and *.safetensors."""
     revision: str | None = None
     """Branch, tag or commit to load from the Hub; null means the main branch."""
     trust_remote_code: bool = False
     """Whether to run Python code that comes with the model. A stored configuration cannot turn this
     on."""
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    """Type of the weights. `auto` means float32 if all weights are trained, and otherwise the
-    stored type."""
+    """Type that the weights have. `auto` means float32 if all weights are trained, and otherwise
+    the stored type."""
     compute_dtype: ComputeDtype = "auto"
     """Type in which matrices are multiplied. `auto` means bfloat16 on GPUs that support it, and
     float32 elsewhere."""
@@ -95,28 +95,28 @@ class ScratchModel(Section):
     """A Qwen2-architecture model with random weights, small enough to train on a laptop."""
 
     kind: Literal["scratch"]
-    """Kind of model: `pretrained` for a published one, `scratch` for one with random weights."""
+    """Kind of model: `pretrained` is a published one, `scratch` has random weights."""
     tokenizer: Literal["characters", "bpe"] = "characters"
     """Kind of tokenizer: `characters` has one token per printable character, `bpe` learns its
     tokens from the demonstrations."""
     vocabulary: int = Field(1500, ge=64)
     """Size of the BPE vocabulary. A character tokenizer ignores it."""
     hidden: int = Field(96, ge=8)
-    """Hidden size, the width of the residual stream."""
+    """Hidden size: the width that the residual stream has."""
     layers: int = Field(3, ge=1)
-    """Number of transformer blocks."""
+    """Number of transformer blocks that the model has."""
     heads: int = Field(4, ge=1)
-    """Number of attention heads per block."""
+    """Number of attention heads that each block has."""
     feed_forward: int = Field(288, ge=8)
-    """Width of the MLP in each block."""
+    """Width that the MLP of each block has."""
     max_positions: int = Field(512, ge=16)
     """Length of the longest sequence that the model can read, in tokens."""
     tie_embeddings: bool = True
-    """Whether the embedding and the output layer share their weights."""
+    """Whether the embedding and the output layer have the same weights."""
     seed: int = 0
-    """Seed of the random initial weights."""
+    """Seed with which the random initial weights are drawn."""
     dtype: Literal["float32", "bfloat16"] = "float32"
-    """Type of the weights."""
+    """Type that the weights have."""
     compute_dtype: ComputeDtype = "auto"
     """Type in which matrices are multiplied. `auto` means bfloat16 on GPUs that support it, and
     float32 elsewhere."""
@@ -174,7 +174,8 @@ class PromptSection(Section):
     user: str = QUESTION
     """Text of the user's turn, in which {question} is replaced by the problem's text."""
     chat_template_kwargs: dict[str, Any] = Field(default_factory=dict)
-    """Further arguments of the tokenizer's chat template, for example {enable_thinking: false}."""
+    """Further arguments that the tokenizer's chat template gets, for example {enable_thinking:
+    false}."""
     reasoning_open: str = "<start_working_out>"
     """Tag that opens the reasoning."""
     reasoning_close: str = "<end_working_out>"
@@ -232,19 +233,19 @@ class ArithmeticSection(Section):
     """Two-digit multiplication with several strategies: S splits b, R swaps and splits a, D guesses."""  # noqa: E501
 
     low: int = Field(11, ge=1)
-    """Smallest factor of a product."""
+    """Smallest factor that a product may have."""
     high: int = Field(99, ge=1, le=999)
-    """Largest factor of a product."""
+    """Largest factor that a product may have."""
     familiar_share: float = Field(0.6, gt=0, le=1)
     """Share of the numbers from which demonstrations are made."""
     unfamiliar_probability: float = Field(0.02, ge=0, le=1)
     """Probability that a factor of a demonstration is one of the other numbers."""
     held_out: int = Field(200, ge=1)
-    """Number of test problems."""
+    """Number of test problems that are held out."""
     validation: int = Field(100, ge=1)
-    """Number of validation problems."""
+    """Number of validation problems that are held out."""
     seed: int = 0
-    """Seed for generating the problems."""
+    """Seed with which the problems are generated."""
     phases: tuple[PhaseSection, ...] = (
         PhaseSection(share=0.6, mix={"S": 0.45, "R": 0.40, "D": 0.15}),
         PhaseSection(share=0.4, mix={"S": 0.62, "R": 0.08, "D": 0.30}),
@@ -268,7 +269,7 @@ class KnightsKnavesSection(Section):
     per_size: int = Field(30, ge=1, le=700)
     """Number of puzzles for each number of people. Only 1,396 puzzles about two people exist."""
     seed: int = 0
-    """Seed for generating the problems."""
+    """Seed with which the problems are generated."""
 
 
 class FieldsSection(Section):
@@ -279,7 +280,7 @@ class FieldsSection(Section):
     """Column with the question, or a dotted path in it, for example `prompt.0.content`. Of a column
     with chat turns, the user's last turn is asked."""
     gold: str = "gold"
-    """Column with the reference answer (gold)."""
+    """Column that has the reference answer (gold)."""
     working: str | None = None
     """Column with the worked solution, which SFT learns. null means that SFT learns the reference
     answer alone."""
@@ -303,7 +304,7 @@ class SourceSection(Section):
     numeric_only: bool = False
     """Whether to keep only rows whose answer is a number."""
     max_prompt_share: float = Field(1.0, gt=0, le=1)
-    """Longest row to keep, as a share of the maximal sequence length."""
+    """Longest row that is kept, as a share of the maximal sequence length."""
     measured: Literal["question", "conversation"] = "question"
     """Text whose length `max_prompt_share` limits: `question` for the question alone,
     `conversation` for prompt and completion as they are trained."""

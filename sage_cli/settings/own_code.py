@@ -142,7 +142,7 @@ def load_plugin(group: str, name: str) -> Plugin:
             f"{_kind(group)} '{name}' is registered twice, by {packages}", "uninstall one of them"
         )
     plugin = Plugin(group, name, point.value, package)
-    with plugin.blamed("can't be imported", "mend or reinstall the package, or uninstall it"):
+    with plugin.blamed("can't be imported", "fix or reinstall the package, or uninstall it"):
         return replace(plugin, object=point.load())
 
 
@@ -211,7 +211,7 @@ class OwnFunction:
 
     @property
     def identity(self) -> str:
-        """Its label with the hash of its file's bytes; what the file imports is no part of it."""
+        """Its label with the hash of its file's bytes; what the file imports is not part of it."""
         return f"{self.label} sha256:{read_hash(self.file)[:_DIGITS]}"
 
     def require(self) -> None:
@@ -237,7 +237,7 @@ class OwnFunction:
         """Run its file, once in a process, and return it.
 
         Modules beside the file can be imported by it. Raises ConfigurationError, with the line, for
-        what the file raises, and for what is no function.
+        what the file raises, and for what is not a function.
         """
         self.require()
         module_name = self.module

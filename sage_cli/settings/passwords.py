@@ -71,7 +71,8 @@ def taken(values: Any) -> Any:
 
 
 def secrets_of(address: str) -> dict[str, str]:
-    """Return what is secret of an address without password, as `{"password": ...}`; mostly nothing.
+    """Return what is secret of an address without password, such as `{"password": ...}`; mostly
+    nothing.
 
     Raises ConfigurationError where $SAGE_PASSWORDS is not what it should be.
     """

@@ -33,11 +33,11 @@ class TrackingSection(Section):
     """Use of W&B: `offline` writes its files only, `online` sends them to its servers, and `off`
     does neither."""
     project: str = Field("sage", json_schema_extra=COSMETIC)
-    """Project in W&B."""
+    """Project in W&B that runs are sent to."""
     group: str | None = Field(None, json_schema_extra=COSMETIC)
-    """Group in W&B."""
+    """Group in W&B that runs are added to."""
     tensorboard: bool = Field(False, json_schema_extra=COSMETIC)
-    """Whether to write TensorBoard event files, too."""
+    """Whether TensorBoard event files are written, too."""
     rollouts: Annotated[int, Field(ge=0)] | Literal["all"] = Field(4, json_schema_extra=COSMETIC)
     """Number of completions per RL step that rollouts.jsonl keeps, each of another prompt. `all`
     also stores every completion in completions/, with token ids, grade and rewards."""
@@ -73,11 +73,11 @@ class Objective:
 
     @property
     def terms(self) -> dict[int, str]:
-        """The names of what it is a sum of, as `pass@8`, by k."""
+        """The names of what it is a sum of, such as `pass@8`, by k."""
         return {k: f"pass@{k}" for k in self.weights}
 
     def value(self, measured: Mapping[str, float]) -> float:
-        """Return the weighted sum, from values by name, as `pass@8`."""
+        """Return the weighted sum, from values by name, such as `pass@8`."""
         return sum(weight * measured[self.terms[k]] for k, weight in self.weights.items())
 
 
@@ -112,8 +112,8 @@ class SweepSection(Section):
     training seed."""
 
     space: str = "tau,rho"
-    """Search space: the name of a file in `sweeps/`, a YAML file, or the space itself, for example
-    `tau=0.2:0.8,rho=0.1:1`."""
+    """Search space from which trials are drawn: the name of a file in `sweeps/`, a YAML file, or
+    the space itself, for example `tau=0.2:0.8,rho=0.1:1`."""
     study: str | None = Field(
         None, pattern=r"^[A-Za-z0-9][\w.-]*$", max_length=100, json_schema_extra=COSMETIC
     )
@@ -125,9 +125,9 @@ class SweepSection(Section):
     trials: int | None = Field(None, ge=1, json_schema_extra=COSMETIC)
     """Number of trials. null means the whole grid, or 30 with any other sampler."""
     seed: int = 0
-    """Seed of Optuna's sampler."""
+    """Seed that Optuna's sampler gets."""
     seeds: int = Field(1, ge=1)
-    """Number of training seeds per trial: rl.seed, rl.seed + 1, and so on."""
+    """Number of training seeds that each trial has: rl.seed, rl.seed + 1, and so on."""
     prune: Literal["none", "median", "asha", "hyperband"] = "none"
     """Optuna's pruner, which ends trials that perform worse than others: `median`, `asha`
     (successive halving) or `hyperband`. It needs a single objective."""
@@ -184,8 +184,8 @@ class ExecutorSection(Section):
     """The place where tasks run. None of these settings changes a result."""
 
     name: Literal["local", "ray", "slurm"] = Field("local", json_schema_extra=COSMETIC)
-    """Kind of executor: `local` runs tasks on this machine, `ray` on a Ray cluster, and `slurm` as
-    Slurm jobs."""
+    """Kind of executor: tasks are run by `local` on this machine, by `ray` on a Ray cluster, and by
+    `slurm` as Slurm jobs."""
     workers: int | None = Field(None, ge=1, json_schema_extra=COSMETIC)
     """Number of tasks at once. null means, on this machine, one per GPU, or one per CPU core (at
     most 8) without a GPU; on Ray, as many as its resources allow; under Slurm, all tasks."""
@@ -196,7 +196,7 @@ class ExecutorSection(Section):
     """Number of GPUs per task. null means one per training process, or none on a machine without
     GPUs."""
     memory_gb: float | None = Field(None, gt=0, json_schema_extra=COSMETIC)
-    """Memory in GB that a task requests from Ray or Slurm."""
+    """Memory in GB that is requested from Ray or Slurm for a task."""
     minutes: float | None = Field(None, gt=0, json_schema_extra=COSMETIC)
     """Time limit of a task, in minutes. A task that takes longer is stopped and has failed with
     `timeout`."""
@@ -204,10 +204,10 @@ class ExecutorSection(Section):
     """Address of the Ray cluster, for example HOST:PORT or ray://HOST:PORT. null means the cluster
     that this machine belongs to."""
     partition: str | None = Field(None, json_schema_extra=COSMETIC)
-    """Partition of Slurm jobs (Slurm's --partition)."""
+    """Partition to which Slurm jobs are submitted (Slurm's --partition)."""
     account: str | None = Field(None, json_schema_extra=COSMETIC)
-    """Account of Slurm jobs (Slurm's --account)."""
+    """Account that Slurm jobs are charged to (Slurm's --account)."""
     lines: dict[str, str | int] = Field(default_factory=dict, json_schema_extra=COSMETIC)
-    """Further #SBATCH options, for example {constraint: h100, qos: long}."""
+    """Further #SBATCH options that jobs get, for example {constraint: h100, qos: long}."""
     setup: tuple[str, ...] = Field((), json_schema_extra=COSMETIC)
-    """Shell lines that a Slurm job runs before its task, for example `module load cuda`."""
+    """Shell lines that are run in a Slurm job before its task, for example `module load cuda`."""

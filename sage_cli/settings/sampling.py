@@ -142,7 +142,7 @@ class SamplingSection(DecodingSection):
     """Number of completions that are decoded together (`builtin`) or requested at once
     (`server`)."""
     servers: tuple[str, ...] = Field((), json_schema_extra=COSMETIC)
-    """Addresses of OpenAI-compatible servers, for example http://HOST:8000/v1."""
+    """Addresses at which OpenAI-compatible servers are reached, for example http://HOST:8000/v1."""
     server_model: str | None = None
     """Name that the servers use for the model, if they cannot show that it is the model that you
     mean. Its samples are stored separately from those of the model itself."""
@@ -226,9 +226,10 @@ class VllmRolloutSection(Section):
     """Place of the vLLM engine: `colocate` puts it into the training processes, `server` uses the
     one at `server_url`."""
     importance_correction: Correction = "token_truncate"
-    """Correction of the loss for the ratio of the trainer's probabilities to vLLM's."""
+    """Correction by which the loss accounts for the ratio of the trainer's probabilities to those
+    of vLLM."""
     importance_cap: float = Field(2.0, gt=0)
-    """Upper end of that ratio."""
+    """Upper end at which that ratio is cut."""
     importance_floor: float | None = Field(None, ge=0, json_schema_extra=WHERE_SET)
     """Lower end of that ratio. Below it, the ratio is raised to it (`truncate`), or the token or
     completion is ignored (`mask`); null means no lower end."""
@@ -236,18 +237,19 @@ class VllmRolloutSection(Section):
     """Largest number of tokens of prompt and completion together. null means the longest prompt
     plus `rollout.max_tokens`. A vLLM server needs it when it is started."""
     tensor_parallel: int = Field(1, ge=1)
-    """Number of training processes that share one colocated engine."""
+    """Number of training processes that use one colocated engine."""
     memory_share: float = Field(0.3, gt=0, lt=1, json_schema_extra=COSMETIC)
-    """Share of a GPU's memory for the weights and key-value cache of a colocated engine."""
+    """Share of a GPU's memory that the weights and key-value cache of a colocated engine may
+    use."""
     sleep: bool = Field(False, json_schema_extra=COSMETIC)
     """Whether a colocated engine releases its memory while the policy is trained."""
     server_url: str | None = Field(None, json_schema_extra=COSMETIC)
-    """Address of `vllm serve`, for example `http://HOST:8000`."""
+    """Address at which `vllm serve` is reached, for example `http://HOST:8000`."""
     server_model: str | None = Field(None, json_schema_extra=COSMETIC)
     """Name that the server uses for the model, if the server cannot show that it serves the model
     that is trained."""
     server_timeout_s: float = Field(240, gt=0, le=86_400, json_schema_extra=COSMETIC)
-    """Number of seconds to wait for a server to start."""
+    """Number of seconds in which a server must start."""
     server_group_port: int = Field(51216, ge=1, le=65535, json_schema_extra=COSMETIC)
     """Port at which the trainer sends weights to the server. Each training run on a machine needs
     its own."""
@@ -274,7 +276,7 @@ class RolloutSection(DecodingSection):
     vLLM if it is installed and there is a GPU, `builtin` without a GPU if each process has all
     weights, and otherwise `transformers`. The old spelling `sampler` means `builtin`."""
     temperature: float = Field(1.0, gt=0)
-    """Sampling temperature."""
+    """Sampling temperature: logits are divided by it."""
     stop_at_answer: bool = Field(False, json_schema_extra=WHERE_SET)
     """Whether a rollout ends at the closing answer tag. If false, only the model's end-of-sequence
     token or the length ends it."""
@@ -369,7 +371,7 @@ def parse_ks(text: str, n: int | None = None, option: str = "--n") -> tuple[int,
 def capped_ks(text: str, n: int) -> str:
     """`text` with every k and every range's end above `n` brought down to it: 1..256 to 1..64.
 
-    What is no k or range stays as it is, for `parse_ks` to refuse.
+    What is not a k or range stays as it is, for `parse_ks` to refuse.
     """
     return ",".join(_capped(token.strip(), n) for token in text.split(","))
 
@@ -420,29 +422,30 @@ class EvaluationSection(Section):
     """Source of default values: `official` uses the authors' settings of an evaluation, which
     docs/fidelity.md lists."""
     benchmark: str = "aime,amc23,math500-l5"
-    """Benchmarks: comma-separated names from `sage data list`, or a file of problems."""
+    """Benchmarks that are measured: comma-separated names from `sage data list`, or a file of
+    problems."""
     fields: FieldsSection = FieldsSection()
     """Columns of a benchmark that is a file."""
     samples: int = Field(256, ge=1, le=1_000_000)
     """Number n of completions that are sampled per problem."""
     k: str = "1,256"
-    """Values of k in tables, for example 1,10,256 or 1..256."""
+    """Values of k that are shown in tables, for example 1,10,256 or 1..256."""
     seeds: int = Field(1, ge=1, le=1_000)
-    """Number of evaluation seeds: seed, seed + 1, and so on."""
+    """Number of evaluation seeds that are used: seed, seed + 1, and so on."""
     seed: int = 0
-    """First evaluation seed."""
+    """First evaluation seed that is used."""
     limit: int | None = Field(None, ge=1)
     """Number of problems to use from the beginning of each benchmark; null uses all."""
     confidence: float = Field(0.95, gt=0, lt=1)
-    """Confidence level of intervals and bands."""
+    """Confidence level that intervals and bands have."""
     bootstrap: int = Field(2000, ge=100, le=100_000)
-    """Number of bootstrap resamples over problems."""
+    """Number of bootstrap resamples that are drawn over problems."""
     every: int | None = Field(None, ge=1, json_schema_extra=COSMETIC)
     """Number of RL steps between two validations during training; null means no validation."""
     validation: str | None = Field(None, json_schema_extra=COSMETIC)
     """Benchmark for validation during training; null means that of `sweep.benchmark`."""
     validation_samples: int = Field(16, ge=1, json_schema_extra=COSMETIC)
-    """Number of samples per problem at each validation."""
+    """Number of samples per problem that are drawn at each validation."""
     allow_template_mismatch: bool = Field(False, json_schema_extra=COSMETIC)
     """Whether a run may be measured with another prompt template than it was trained with."""
 
@@ -465,12 +468,12 @@ class GradingSection(Section):
     """Grade of a completion that ends within its reasoning, after `<think>` without `</think>`: it
     is `wrong`, or `graded` like any other."""
     workers: int = Field(1, ge=1, json_schema_extra=COSMETIC)
-    """Number of processes that grade."""
+    """Number of processes that are used for grading."""
     timeout_s: int = Field(5, ge=1, le=86_400)
     """Number of seconds for grading one answer. An answer that takes longer has the status
     `timeout`."""
     memory_mb: int = Field(1024, ge=128)
-    """Memory limit of a grading process, in MB."""
+    """Memory that a grading process may use, in MB."""
     tolerance: float | None = Field(None, ge=0, lt=1)
     """Relative tolerance for numeric answers. null means the benchmark's own (for example Minerva
     has one), and 0 accepts exact answers only."""

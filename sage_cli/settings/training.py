@@ -27,15 +27,15 @@ class SftSection(Section):
     model, prompt, demonstrations and SFT settings are exactly those that it was trained with. If
     false, `sage rl` trains a base of its own. `sage sft` always does."""
     epochs: int = Field(2, ge=1)
-    """Number of passes over the demonstrations."""
+    """Number of passes that SFT makes over the demonstrations."""
     steps: int | None = Field(None, ge=1)
-    """Number of optimiser steps. If set, it replaces `epochs`."""
+    """Number of optimiser steps that SFT takes. If set, it replaces `epochs`."""
     batch_size: int = Field(1, ge=1)
-    """Number of demonstrations per optimiser step."""
+    """Number of demonstrations that an optimiser step uses."""
     micro_batch: int | None = Field(None, ge=1)
     """Number of demonstrations per forward pass; null means all of a step."""
     shuffle: bool = True
-    """Whether to shuffle the demonstrations in each epoch."""
+    """Whether the demonstrations are shuffled in each epoch."""
     max_length: int = Field(2048, ge=8)
     """Length of the longest demonstration, in tokens. Longer ones are left out."""
     loss: Literal["completion", "text"] | None = None
@@ -43,9 +43,9 @@ class SftSection(Section):
     completion. null uses `completion` for data sets, and for generated demonstrations what
     their generator says."""
     learning_rate: float = Field(2e-4, gt=0)
-    """Peak learning rate, reached at the end of the learning rate's warm-up."""
+    """Peak learning rate, which is reached at the end of the learning rate's warm-up."""
     weight_decay: float = Field(0.01, ge=0)
-    """AdamW's weight decay."""
+    """Weight decay that AdamW applies."""
     scheduler: Scheduler = "linear"
     """Schedule by which the learning rate falls after its warm-up."""
     warmup_steps: int | None = Field(5, ge=0)
@@ -61,12 +61,13 @@ class SftSection(Section):
     """Whether to recompute activations in the backward pass instead of keeping them, which saves
     memory and costs time."""
     save_every: int = Field(200, ge=1, json_schema_extra=COSMETIC)
-    """Number of optimiser steps between checkpoints."""
+    """Number of optimiser steps after which a checkpoint is written."""
     save_minutes: float = Field(10, gt=0, json_schema_extra=COSMETIC)
     """Number of minutes after which a checkpoint is written in any case. It grows if saving would
     take more than 5% of the time."""
     seed: int = 3407
-    """Seed for shuffling the demonstrations and for the initial weights of LoRA adapters."""
+    """Seed with which the demonstrations are shuffled and the weights of LoRA adapters
+    initialised."""
 
 
 GRADE, RANDOM, PLURALITY = "grade", "random", "plurality"
@@ -181,10 +182,10 @@ class AnchorSection(Section):
     """
 
     kl: Literal["reverse", "forward", "none"] = "reverse"
-    """Direction of the KL divergence to the anchor: `reverse`, `forward`, or `none` for no
-    anchor."""
+    """Direction of the KL divergence to the anchor: `reverse` or `forward`; `none` trains without
+    an anchor."""
     beta: float = Field(0.05, ge=0)
-    """Weight β of the KL term (the KL penalty)."""
+    """Weight β that the KL term (the KL penalty) has."""
     schedule: Literal["constant", "cosine"] = "constant"
     """Schedule of beta: with `cosine` it falls from its value to 0 over the run, and the guide's
     effect falls with it."""
@@ -203,7 +204,7 @@ class AnchorSection(Section):
     is above the completion's quantile, or the `certain` ones. The term is always averaged over
     all tokens."""
     uncertain_share: float = Field(0.2, gt=0, lt=1, json_schema_extra=WHERE_SET)
-    """Share of a completion's tokens that counts as uncertain."""
+    """Share of a completion's tokens that are taken as uncertain."""
     reference: Literal["initial", "pre-sft"] = Field(
         "initial", json_schema_extra=formerly("anchor.reference")
     )
@@ -215,14 +216,14 @@ class AnchorSection(Section):
     times itself plus (1 − `ema`) times the policy. With null or 1, the reference does not
     change."""
     ema_every: int = Field(1, ge=1)
-    """Number of optimiser steps between two updates of the reference by `ema`."""
+    """Number of optimiser steps after which the reference is updated again by `ema`."""
     reset_every: int | None = Field(None, ge=1)
     """Number of optimiser steps after which the current policy becomes the reference and the
     optimiser's moments are reset, repeatedly. This happens at the end of the step's generation
     batch."""
     reference_samples: int = Field(8, ge=1)
-    """Number of completions of each training problem that forward KL samples from the frozen
-    reference, once."""
+    """Number of completions of each training problem that are sampled for forward KL from the
+    frozen reference, once."""
 
     @property
     def moves(self) -> bool:

@@ -17,7 +17,7 @@ REMEDY = "delete it: it only counts earlier comparisons"
 def note_comparison(root: Path, pair: str, runs: Sequence[str]) -> int:
     """Note that `runs` of a `pair` of methods were compared; return how many other sets were.
 
-    A store that can't be read or written is no reason not to compare. Two commands at once may
+    A store that can't be read or written does not prevent a comparison. Two commands at once may
     lose one's note.
     """
     file, names = root / "reports" / FILE, sorted(runs)

@@ -58,6 +58,7 @@ def checked(content: Any) -> dict[str, Any]:
     """Return an object without its checksum. Raises ValueError if it isn't an object, or its."""
     if not isinstance(content, dict):
         raise ValueError("it is not a JSON object")
+    # files of versions before checksums have none, and are taken as they are
     if (checksum := content.pop(CHECKSUM, None)) is not None and checksum != key_of(content):
         raise ValueError("its content does not match its checksum")
     return content
@@ -177,10 +178,14 @@ def replacing(path: Path, mode: int = 0o666) -> Iterator[Path]:
     # process ids repeat across the machines and containers that share a folder
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
+        # created with its mode before anything is written: a chmod afterwards would leave a moment
+        # in which others may read it
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
         yield temporary
         _sync(temporary)
         temporary.replace(path)
+        # the rename is an entry of the folder: without this a power cut may bring back the old
+        # file, or on some file systems an empty one
         _sync(path.parent)
     except OSError as error:
         if error.errno is not None and error.filename is None:
@@ -195,7 +200,7 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
     """Yield an empty temporary sibling to fill; on success it takes the place of `folder`.
 
     The earlier content of `folder` is deleted once the new one is in place; an error leaves it
-    unchanged. A crash between the two renames leaves it beside, as `.NAME.….old`.
+    unchanged. A crash between the two renames leaves it beside, called `.NAME.….old`.
     """
     folder = folder.resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -207,6 +212,8 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
     sweep(leftovers, temporary.stat().st_mtime)
     try:
         yield temporary
+        # a folder cannot be replaced atomically: its files are on the disk first, so that after a
+        # crash between the two renames either the old or the new one is whole
         for file in temporary.rglob("*"):
             if file.is_file():
                 _sync(file)
@@ -240,12 +247,14 @@ def write_object(path: Path, value: Mapping[Any, Any]) -> None:
 
 def with_checksum(value: Mapping[Any, Any]) -> dict[str, Any]:
     """Return an object as plain JSON with its checksum, which `read_object` compares."""
+    # through JSON and back, so that the checksum is of what a reader gets: tuples have become
+    # lists, NaN null
     plain: dict[str, Any] = json_value(json_text(value).encode())
     return {**plain, CHECKSUM: key_of(plain)}
 
 
 def private(path: str, flags: int) -> int:
-    """Open a file that only its owner may read, as `opener` of `open`: logs name services."""
+    """Open a file that only its owner may read, because logs name services (see `open`)."""
     return os.open(path, flags, PRIVATE)
 
 
@@ -268,6 +277,8 @@ def _sync(path: Path) -> None:
 
 def identity_of(kind: str, determinants: Any) -> str:
     """Return the hash of settings, data, parent and the code's result version, in hexadecimal."""
+    # sorted keys: the order in which settings were typed names no other run. The version is part of
+    # it, so that a release that computes something else shares no results with an earlier one.
     text = json.dumps([RESULT_VERSION, kind, determinants], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -314,6 +325,8 @@ class MetricsFile:
             self._lease.require()
         with storing(self.path.parent):
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            # opened for each record: closing flushes it, and O_APPEND puts a line at the end even
+            # if `rewind` has replaced the file
             with self.path.open("a", encoding="utf-8") as handle:
                 handle.write(json.dumps(_without_nan(record), allow_nan=False) + "\n")
 
@@ -376,6 +389,8 @@ class MetricsFile:
         """Return the SHA-256 of the file's last END_BYTES, which hold its last record; or None."""
         try:
             with self.path.open("rb") as handle:
+                # the end only: a run's record of thousands of steps has megabytes, and tables list
+                # thousands of runs
                 handle.seek(max(0, handle.seek(0, os.SEEK_END) - END_BYTES))
                 return hashlib.sha256(handle.read()).hexdigest()
         except FileNotFoundError:
@@ -388,6 +403,7 @@ class MetricsFile:
                 if handle.seek(0, os.SEEK_END) <= END_BYTES:
                     return []
                 handle.seek(-END_BYTES, os.SEEK_END)
+                # the first piece begins in the middle of a line, most likely
                 return handle.read().split(b"\n")[1:]
         except FileNotFoundError:
             return []

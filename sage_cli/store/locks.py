@@ -71,6 +71,8 @@ class Lease:
 
     def __init__(self, path: Path) -> None:
         self._path, self._holder = path, Holder.this_process()
+        # a descriptor instead of a path: if the folder is renamed while it is written, the
+        # heartbeat must not touch a new folder that has taken its name
         self._folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
         self._ended = threading.Event()
 
@@ -91,6 +93,9 @@ class Lease:
 
     def _create(self, text: str) -> None:
         """Create the file, or leave none behind if the disk is full."""
+        # exclusive creation is atomic on NFS, too, where flock may be local to a host: of two hosts
+        # one gets FileExistsError. Unbuffered, so that a full disk fails here and not when the file
+        # is closed.
         with self._path.open("xb", buffering=0) as file:
             try:
                 file.write(text.encode())
@@ -110,6 +115,8 @@ class Lease:
     def lost(self) -> bool:
         """Return True if another process has taken over after this one was silent for too long."""
         try:
+            # opened anew each time: an open handle would show the old file after another host has
+            # replaced it (and NFS revalidates its cache on open)
             descriptor = os.open(self._path.name, os.O_RDONLY, dir_fd=self._folder)
         except FileNotFoundError:
             return True
@@ -132,6 +139,8 @@ class Lease:
         self._ended.set()
         with suppress(OSError):  # the lock is released in any case
             if not self.lost:
+                # only if it is still ours: the successor's lease would go otherwise, and with it
+                # the sign that it lives
                 os.unlink(self._path.name, dir_fd=self._folder)
         os.close(self._folder)
 
@@ -152,6 +161,8 @@ def leased(path: Path, until_s: float) -> Iterator[Lease]:
                 if time.monotonic() >= until_s:
                     raise
                 time.sleep(0.05)
+        # a daemon, so that it doesn't keep the process alive; a process that is killed leaves its
+        # lease, which expires
         threading.Thread(target=lease.beat, daemon=True).start()
         yield lease
     finally:
@@ -170,6 +181,7 @@ def foreign_holder(path: Path) -> str | None:
         return None
     if holder is not None and holder.is_of_this_host:
         return None
+    # both times are the file server's: the clocks of two hosts may differ by more than the expiry
     silent_s = now_s(path.parent) - touched_s
     if not -HEARTBEAT_S < silent_s < (HEARTBEAT_S if holder is None else EXPIRY_S):
         return None
@@ -202,6 +214,8 @@ def now_s(folder: Path) -> float:
     """Return the file server's time, by which files are touched, or the host's if read-only."""
     probe = folder / f".{secrets.token_hex(4)}.tmp"
     try:
+        # the time of a file that was just created is the server's present time; there is no other
+        # way to ask it
         with probe.open("x") as file:
             return os.fstat(file.fileno()).st_mtime
     except OSError:
@@ -248,7 +262,7 @@ def writer(folder: Path, name: str = WRITER) -> Iterator[Lease]:
 @contextmanager
 def driver(folder: Path, study: str) -> Iterator[Lease]:
     """Own the study called `study` in its `folder`. Raises StoreError if it has a driver."""
-    message = f"{study} is driven by {{}}, and a study has one driver"
+    message = f"{study} is run by {{}}, and only one process can run a sweep"
     with _owned(folder / DRIVER, message, StoreError) as lease:
         yield lease
 
@@ -274,6 +288,8 @@ def _sweep(lock_path: Path) -> None:
     The leases of other locks go if the lock is free, what is half-written or half-deleted once it
     is old: a process that writes without a lock takes a moment.
     """
+    # a killed process leaves its lease; whoever gets the lock without waiting knows that nobody has
+    # it, and leaving the block removes the file
     for lease in lock_path.parent.glob(".*.lease"):
         if (lock := lease.with_suffix("")) != lock_path:
             with suppress(HeldError, StoreError), locked(lock, 0.0):
@@ -315,6 +331,8 @@ def locked(path: Path, patience_s: float) -> Iterator[Lease]:
     cannot be locked at all: no permission, no space, a file system without locks.
     """
     until_s = time.monotonic() + patience_s
+    # not thread-local: the lock is released by whichever thread ends the block. No soft fallback: a
+    # lock file that merely exists would outlive a killed process.
     lock = FileLock(path, thread_local=False, fallback_to_soft=False)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -337,6 +355,8 @@ def is_locked(path: Path) -> bool:
     """
     try:
         with path.open("rb") as handle:
+            # released when the handle closes, a moment later; PATIENCE_S is longer than that, so
+            # that the test never makes a writer fail
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except (FileNotFoundError, NotADirectoryError):
         return False
@@ -344,6 +364,7 @@ def is_locked(path: Path) -> bool:
         return True
     except OSError as error:
         raise _unlockable(path, error) from error
+    # the kernel has said that no process of this host has it; the lease tells of other hosts
     return foreign_holder(_lease(path)) is not None
 
 

@@ -213,7 +213,7 @@ TORN = "torn"
 """The status of a run whose manifest or configuration cannot be read. It is never written."""
 METRICS = "metrics.jsonl"
 SEALED = ("config.json", METRICS, "rollouts.jsonl", "model")
-"""The files and folders of a finished run whose hashes its manifest holds, as `files`."""
+"""The files and folders of a finished run whose hashes its manifest has under `files`."""
 SEAL = "sealed.json"
 """The mark of a checkpoint whose files are all on disk."""
 _OURS = re.compile(rf"\.(?:lock|launcher)(?:\.lease)?|\..+\.{EIGHT_DIGITS}\.tmp")

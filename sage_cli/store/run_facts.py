@@ -239,7 +239,7 @@ def replicated(runs: Sequence[RunFacts]) -> list[list[RunFacts]]:
 def telling_apart(runs: Sequence[RunFacts], most: int = 6) -> list[str]:
     """Return settings that differ among runs of one kind, first the choices of method and guide.
 
-    Others differ among runs of the same choices, and are no choice's defaults.
+    Others differ among runs of the same choices, and are not a choice's defaults.
     """
     by_choice = defaultdict(list)
     sections = {(run.about["kind"], *map(id, run.sections.values())): run for run in runs}

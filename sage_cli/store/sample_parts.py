@@ -203,6 +203,8 @@ def read_part(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
             f"{path} can't be read: {error.strerror or error}", "run the same command again"
         ) from error
     name = NAME.fullmatch(path.name)
+    # the checksum is in the name, so that no other file has to be written with the part, and equal
+    # parts of two writers have equal names
     if name is None or _checksum(content) != name["checksum"]:
         raise DamagedPartError(
             f"{path} is corrupt or was edited: its content does not match the checksum in its name",
@@ -224,6 +226,8 @@ def list_parts(folder: Path) -> list[PartFile]:
     parts: dict[str, tuple[int, PartFile]] = {}
     for entry in sorted(_entries(folder), key=lambda entry: entry.name):
         name = NAME.fullmatch(entry.name)
+        # a copy of a part under another number is the same part: rsync of two folders may leave
+        # both
         if name is not None and name["checksum"] not in parts:
             with suppress(FileNotFoundError):  # set aside meanwhile
                 status = entry.stat()
@@ -314,6 +318,8 @@ class Inventory:
         self.index_S: Integers = as_numpy(self.rows["index"])
         self._code_by_problem = {id_: code for code, id_ in enumerate(self.problem_ids)}
         self._starts_P, self._row_at = self._places()
+        # a sample may be in two parts if two processes sampled it at once: their texts are equal,
+        # as seeds decide them, and the first row counts
         first_S = self._row_at[self._starts_P[self.problem_S] + self.index_S]
         self.repeats_S: Mask = first_S != np.arange(len(first_S))
 
@@ -348,6 +354,7 @@ class Inventory:
         codes = np.array([self._code_by_problem.get(id_, -1) for id_ in problem_ids])
         code_R = codes[problem_R]
         place_R = self._starts_P[code_R] + index_R
+        # code -1 reads the last start, which is harmless: the mask removes it
         stored_R = (code_R >= 0) & (index_R >= 0) & (place_R < self._starts_P[code_R + 1])
         return np.where(stored_R, self._row_at[np.where(stored_R, place_R, 0)], -1)
 
@@ -361,6 +368,8 @@ class Inventory:
         starts_P = np.concatenate([[0], np.cumsum(longest_P + 1, dtype=np.int64)])
         row_at = np.full(starts_P[-1], -1, dtype=np.int32)
         place_S = starts_P[self.problem_S] + self.index_S
+        # numpy assigns in order, so that of several rows of one place the last assignment stays:
+        # reversed, that is the first row
         row_at[place_S[::-1]] = np.arange(len(place_S), dtype=np.int32)[::-1]
         return starts_P, row_at
 
@@ -491,11 +500,13 @@ def _merged(
             tables.append(rows)
             numbers.append(np.full(len(rows), number[part], dtype=np.int32))
     part_S = np.concatenate(numbers)
+    # each part's dictionary has its own codes for problem ids; unifying gives all rows one
     rows = pa.concat_tables(tables).add_column(0, INVENTORY_SCHEMA.field("part"), pa.array(part_S))
     rows = rows.unify_dictionaries().combine_chunks()
     if (part_S < 0).any():
         rows = rows.filter(part_S >= 0)
         part_S = part_S[part_S >= 0]
+    # `part_S` is ascending, which `_texts` relies on; appended parts usually are already
     if (np.diff(part_S) < 0).any():
         rows = rows.take(np.argsort(part_S, kind="stable"))
     return rows

@@ -100,7 +100,7 @@ def require_kernels(model: PretrainedModel | ScratchModel) -> str:
     if "use_kernels" in chosen or "/" in (attention or ""):
         package = "kernels"
     if package is None:
-        return f"attention {attention or 'sdpa where the model has it'}"
+        return f"attention {attention or 'sdpa if the model supports it'}"
     asked = "model.kernels" if "use_kernels" in chosen else f"model.attention {attention}"
     if find_spec(package) is None:
         raise ConfigurationError(
@@ -171,7 +171,7 @@ def device() -> str:
     if not torch.cuda.is_available():
         threads = torch.get_num_threads()
         counted = "1 thread" if threads == 1 else f"{threads} threads"
-        return f"no GPU: trainings run on {counted} of this machine"
+        return f"no GPU; training runs on {counted} of this machine"
     gpus = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
     names = ", ".join(f"{gpu.name} with {gpu.total_memory / (1 << 30):.0f} GiB" for gpu in gpus)
     return f"{names}; CUDA {torch.version.cuda}"
@@ -231,6 +231,8 @@ class Interruption(TrainerCallback):  # type: ignore[misc]
         if state.global_step % self.period:
             return
         late = monotonic() - self._saved_at >= wait_s(self.save_s, self._trainer.saving_s)
+        # the maximum over all processes: each hears signals and reads its clock at another moment,
+        # and one that stops alone leaves the others in a collective operation
         number, due = _highest(self._signals.number, int(late))
         if number:
             self._signals.number = number

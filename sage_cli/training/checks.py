@@ -97,7 +97,7 @@ class RlChecks:
     def _plugins(self) -> str:
         config = self.config
         require_plugins(config)
-        return f"guide {config.guide.name}, method {config.rl.algo}"
+        return f"guide {config.guide.name} and method {config.rl.algo} can be loaded"
 
     def _answers(self) -> str:
         config, problems = self.config, self.problems
@@ -105,7 +105,7 @@ class RlChecks:
             log.warning("%s", warning)
         config.rl.require_problems([problem.working for problem in problems], config.data.rl)
         converted = sum(problem.gold_text is not None for problem in problems)
-        return f"{converted:,} of {len(problems):,} golds are out of worked solutions"
+        return f"{converted:,} of {len(problems):,} golds were extracted from worked solutions"
 
     def _rewards(self) -> str:
         require_rewards(self.config, self.problems)
@@ -114,7 +114,7 @@ class RlChecks:
     def _validation(self) -> str:
         validation = self.validation
         names = ", ".join(b.name for b in validation.benchmarks) if validation else ""
-        return f"every {self.config.evaluation.every} steps on {names}"
+        return f"the policy is validated every {self.config.evaluation.every} steps on {names}"
 
 
 def check_demonstrations(config: SageConfig) -> str:

@@ -161,6 +161,8 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         batch: RolloutBatch = super()._generate_and_score_completions(inputs)
         old, self._old_policy = self._old_policy, None
         if old is not None and old.entropy_BT is not None:
+            # taken from the pass that TRL made for `old_per_token_logps`: a second pass over the
+            # batch is not needed
             batch["old_entropy_BT"] = old.entropy_BT
         rows = len(batch["completion_ids"])
         first = self.accelerator.process_index * rows
@@ -199,6 +201,7 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
                 compute_entropy=self.guide.reads_reference_entropy,
                 **images_of(batch),
             )
+        # TRL's own field: it is shuffled, cut and buffered with the rest of the batch
         batch["ref_per_token_logps"] = reference.logps_BT
         if reference.entropy_BT is not None:
             batch["reference_entropy_BT"] = reference.entropy_BT
@@ -218,6 +221,8 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             training = self.model.training
             n = int(self.num_generations if training else self.num_generations_eval)
             right_B = self.rewards_B >= self.right_at
+            # rewards are gathered over all processes, and the rows of a group are neighbours, so
+            # the view is (groups, n)
             share_P = right_B.view(-1, n).double().mean(dim=1)
             batch["right_B"] = right_B[rows_B]
             batch["group_right_B"] = share_P.repeat_interleave(n)[rows_B].to(self.rewards_B)
@@ -238,6 +243,8 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             **images_of(batch),
         )
         assert policy.entropy_BT is not None  # as asked
+        # q is a constant of the loss (Eq. 4): a gradient through it would let the policy lower its
+        # KL by changing the anchor instead of itself
         logps_BT, entropy_BT = policy.logps_BT.detach(), policy.entropy_BT.detach()
 
         # later updates read the buffered batch again: only this copy, which TRL's loss reads, is
@@ -295,6 +302,8 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         self.tokens.add(mask_BT, **noted)
         self._note_clipped(view, logps_BT)
 
+        # for TRL's loss alone: it asks for this pass and reads its weight. Everywhere else beta is
+        # 0, so that no code of TRL asks for a reference.
         self._made, self.beta = policy, beta
         try:
             loss: Tensor = super()._compute_loss(model, view)
@@ -417,6 +426,7 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         with ExitStack() as stack:
             # what is sharded is gathered for one pass of a layer, and given back after it
             whole = not (self.is_fsdp_enabled or self.is_deepspeed_enabled)
+            # a method's own pass may be over other texts, whose rows have no group
             share = whole and purpose != "policy"
             stack.enter_context(completions_alone(plain, tokens, share=share, names_B=names_B))
             if purpose == "reference" and self.guide.tilts:
@@ -431,6 +441,7 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             logps_BT, entropy_BT, aux_loss = super()._get_per_token_logps_and_entropies(
                 model, ids_BX, mask_BX, tokens, **asked
             )
+        # TRL cuts a pass into batches of `batch_size` rows: one pair each, in the rows' order
         ids, logps = map(torch.cat, zip(*heads, strict=True)) if heads else (None, None)
         return Pass(logps_BT, entropy_BT, aux_loss, tilted, ids, logps)
 
@@ -480,6 +491,7 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
 
     def prediction_step(self, *arguments: Any, **keywords: Any) -> Any:
         """Evaluate a batch as TRL does; what is recorded of tokens stays training's."""
+        # an evaluation in the middle of a step would mix its tokens into the step's means
         of_training, self.tokens = self.tokens, TokenRecord()
         try:
             return super().prediction_step(*arguments, **keywords)

@@ -61,12 +61,15 @@ class StopSignals:
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> StopSignals:
+        # Python delivers signals to the main thread alone, and only there may handlers be set
         if threading.current_thread() is threading.main_thread():
             for number in STOPPING:
                 self._before[number] = signal.signal(number, self._hear)
         return self
 
     def __exit__(self, *_: object) -> None:
+        # a patient process keeps the handlers after a signal: its launcher ends it, and a second
+        # signal must not cut its checkpoint short
         if not (self.number and self.patient):
             for number, handler in self._before.items():
                 signal.signal(number, handler)
@@ -194,6 +197,8 @@ def follow() -> Callable[[], bool]:
     folder = Path(held) if held is not None else None
 
     def lives() -> bool:
+        # an orphan gets another parent; a command of ours may be the parent's parent, and is known
+        # by its lock
         return os.getppid() == parent if folder is None else _lives(folder)
 
     threading.Thread(target=_follow, args=(lives, folder), daemon=True).start()
@@ -210,6 +215,8 @@ def ended_with(lives: Callable[[], bool]) -> Iterator[None]:
     try:
         yield
     except BaseException:
+        # killed, not exited: an exit would run handlers that wait for the dead processes of the
+        # group
         if not lives():
             os.kill(os.getpid(), signal.SIGKILL)
         raise

@@ -142,6 +142,8 @@ class _Passes:
 
     def cut_labels(self, _model: Any, arguments: tuple[Any, ...], keywords: Keywords) -> Any:
         """Give the head the completions' labels alone."""
+        # TRL's head shifts `labels` by one, which would lose a position; `shift_labels` are taken
+        # as they are
         labels = keywords.pop("labels")
         return arguments, {**keywords, "shift_labels": labels[:, -self._completion :]}
 
@@ -164,12 +166,16 @@ class _Passes:
             self._at += len(ids)
         first_B = _first_places(names)
         distinct = sorted(set(first_B))
+        # nothing is shared: two passes would only cost more than one
         if len(distinct) == len(ids):
             return arguments, keywords
         number = {row: i for i, row in enumerate(distinct)}
         row_B = torch.tensor([number[row] for row in first_B], device=ids.device)
+        # the cache keeps its graph: gradients of all rows flow through the repeated keys and values
+        # into the one pass over the prompt, where they add up
         shared = {**keywords, "use_cache": True}
         beginning = {"input_ids": ids[distinct, :cut], "attention_mask": mask[distinct, :cut]}
+        # the last token of a completion predicts nothing, so it is no input
         continuing = {"input_ids": ids[:, cut:-1], "attention_mask": mask[:, :-1]}
         if "position_ids" in keywords:
             # completions continue at their own prompt's length, which the cache doesn't know
@@ -181,6 +187,8 @@ class _Passes:
         if any(type(layer) is not DynamicLayer for layer in cache.layers):
             self._shares = False  # a state or a window can't stand for a prompt
             return arguments, keywords
+        # index_select copies each prompt's keys and values once per row: memory as in a pass
+        # without sharing, but the computation is done once
         cache.batch_select_indices(row_B)
         # the prompt's last state predicts the completion's first token
         self._last_B1D = prompt.last_hidden_state[row_B, -1:]
@@ -195,6 +203,7 @@ class _Passes:
             if last_B1D is None
             else torch.cat([last_B1D, states_BTD], dim=1)
         )
+        # or the cache, whose graph reaches back to the prompt, would live as long as the output
         output.past_key_values = None
         return output
 
@@ -291,6 +300,8 @@ def tilting(
     causal = causal_of(model)
     heads = {}
     for exponent in exponents:
+        # TRL's fused head never holds a whole batch's logits, which for 150,000 tokens would be the
+        # largest tensor of the step; the same states go through it once for each exponent
         heads[exponent] = _Head(causal)
         add_fused_lm_head(
             heads[exponent],
@@ -355,6 +366,8 @@ class HeadReader:
             return ids_XH, logits_XH - logits_XV.logsumexp(dim=-1, keepdim=True)
 
         def read(hidden_BTD: Tensor) -> tuple[Tensor, Tensor]:
+            # a tile at a time: 256 states x 150,000 tokens in float32 are 150 MB; a batch's would
+            # be gigabytes
             tiles = map(of_tile, torch.split(hidden_BTD.flatten(0, 1), TILE_STATES))
             ids_XH, logps_XH = (torch.cat(parts) for parts in zip(*tiles, strict=True))
             shape = (*hidden_BTD.shape[:2], -1)
@@ -389,6 +402,8 @@ class HeadReader:
         exact = torch.autocast(hidden_XD.device.type, enabled=False)
         with exact if self.in_float32 else nullcontext():
             logits_XV: Tensor = model.get_output_embeddings()(hidden_XD).float()
+        # in place: the logits are this function's own copy (`float()` of bfloat16, or the head's
+        # fresh output)
         return logits_XV if self.temperature == 1 else logits_XV.div_(self.temperature)
 
 

@@ -160,7 +160,10 @@ def judge_answers(answers: Answers, form: Format, *, may_stop: bool) -> list[Fin
         )
         findings.append(Finding(False, cause, _longer(form)))
     if answers.groups and answers.equal > EQUAL_SHARE * answers.groups and not findings:
-        cause = f"{answers.equal} of {answers.groups} groups have equal rewards: they teach nothing"
+        cause = (
+            f"{answers.equal} of {answers.groups} groups have equal rewards, so they give no "
+            "learning signal"
+        )
         remedy = "use easier or harder problems, or more rollouts: --set rl.rollouts_per_prompt=16"
         findings.append(Finding(False, cause, remedy))
     return findings
@@ -208,6 +211,7 @@ class Difference:
     @classmethod
     def between(cls, a_BT: Tensor, b_BT: Tensor, mask_BT: Tensor) -> Difference:
         """Compare log-probabilities (B, T) on the tokens of the mask."""
+        # float64, so that the difference of two float32 numbers is not rounded again
         off_T = (a_BT.double() - b_BT.double())[mask_BT.bool()].abs()
         if not len(off_T):
             return cls(0, 0.0, 0.0, 0.0, 0.0)
@@ -238,6 +242,8 @@ def plain_logits(
             ids_1T = torch.nn.functional.pad(ids_1T, behind)
             keywords["attention_mask"] = torch.nn.functional.pad(mask_1T, behind)
         logits_TV = model(input_ids=ids_1T, **keywords).logits[0]
+        # the logits at a position are of the next token: the prompt's last position predicts the
+        # completion's first
         begin = len(prompt_T) - 1
         yield logits_TV[begin : begin + len(completion_T)], completion_T
 
@@ -263,15 +269,14 @@ def judge_passes(
         wrong = not (trained.mean <= most_mean and trained.high <= most_high)
         noisy = not (again.mean <= most_mean and again.high <= most_high)
         bound = f"{most_mean:.2g} nats on average, three times what padding alone changes"
-    remedy = "the model can't be trained rightly as it is: choose another, and report this one's"
-    remedy += " architecture"
+    remedy = "choose another model, and report this one: its architecture can't be trained as it is"
     findings = []
     if noisy:
         findings.append(Finding(True, (
             f"two equal passes over the same {again.tokens} tokens differ by {again.mean:.3g} nats "
             f"on average and {again.largest:.3g} at most: the model adds noise in training "
             "(dropout, or the jitter of a router)"
-        ), "set the model's noise to 0 in its config.json; " + remedy))  # fmt: skip
+        ), "set the model's noise to 0 in its config.json; or " + remedy))  # fmt: skip
     elif wrong:
         findings.append(Finding(True, (
             "the trainer's log-probabilities differ from those of the model's own logits by "
@@ -298,8 +303,10 @@ class Surprise:
     @classmethod
     def of(cls, logits_TV: Tensor, chosen_T: Tensor, parameters: SamplingParameters) -> Surprise:
         """Compare sampled tokens (T,) with the logits (T, V) from which they should be drawn."""
+        # the sampler's own cut of unlikely tokens, so that the distribution is the one sampled from
         weights_TV = kept_weights(logits_TV, parameters).double()
         p_TV = weights_TV / weights_TV.sum(dim=-1, keepdim=True)
+        # 0 log 0 = 0: the clamp makes the logarithm finite, and p multiplies it by 0
         surprisal_TV = -p_TV.clamp_min(torch.finfo(p_TV.dtype).tiny).log()
         entropy_T = (p_TV * surprisal_TV).sum(dim=-1)
         variance_T = (p_TV * surprisal_TV.square()).sum(dim=-1) - entropy_T.square()
@@ -342,8 +349,8 @@ def judge_surprise(surprise: Surprise) -> list[Finding]:
     if abs(surprise.sigmas) <= SURPRISE_SIGMAS and possible:
         return []
     cause = (
-        "the sampled tokens aren't of the distribution that the trainer computes: the surprisal "
-        f"of {surprise.tokens} tokens is {surprise.sigmas:+.1f} standard errors from its "
+        "the sampled tokens do not follow the distribution that the trainer computes: the "
+        f"surprisal of {surprise.tokens} tokens is {surprise.sigmas:+.1f} standard errors from its "
         f"expectation, and {surprise.impossible} tokens are impossible"
     )
     return [Finding(True, cause, "choose another `rollout.backend`")]
@@ -365,10 +372,10 @@ def judge_engine(now: Difference, before: Difference | None) -> list[Finding]:
     if not now.mean <= ENGINE_WARNS_NATS:
         stops = not now.mean <= ENGINE_STOPS_NATS
         cause = (
-            f"the engine's log-probabilities differ from the trainer's by {now.mean:.3g} nats a "
+            f"the engine's log-probabilities differ from the trainer's by {now.mean:.3g} nats per "
             f"token over {now.tokens} tokens"
         )
-        remedy = "see whether both load the same weights in the same type (model.dtype)"
+        remedy = "check that both load the same weights in the same type (model.dtype)"
         return [Finding(stops, cause, remedy)]
     return []
 
@@ -469,12 +476,16 @@ class Preflight:
         rows = self._checked(batch)
         mask_BT, coarse = rows["completion_mask"], arithmetic_is_coarse(trainer)
         model = trainer.accelerator.unwrap_model(trainer.model)
+        # twice: a model with noise in training (dropout, router jitter) differs from itself, and a
+        # comparison with plain rows would say nothing
         trained_BT, again_BT = trained_logps(trainer, rows), trained_logps(trainer, rows)
         yardstick = None
         with evaluating(model):
             in_evaluation_BT = trained_logps(trainer, rows)
             plain_BT, surprise = self._plain(trainer, rows)
             if coarse:
+                # coarse products round differently when the shapes differ; how much is measured on
+                # this very model, by padding that changes nothing else
                 padded_BT, _ = self._plain(trainer, rows, padded=True)
                 yardstick = Difference.between(padded_BT, plain_BT, mask_BT)
         routes = bool(getattr(model.config.get_text_config(), "num_experts_per_tok", None))
@@ -563,6 +574,8 @@ class Preflight:
         Nothing that the run draws from random numbers changes by it.
         """
         population = trainer.hooks.setup.population
+        # problems that aren't trained on, so that looking changes nothing that is later drawn for
+        # them
         taken = set(trainer.train_dataset["row"])
         numbers = [row for row in range(len(population)) if row not in taken]
         numbers = numbers or list(range(len(population)))
@@ -574,6 +587,8 @@ class Preflight:
 
     def _conclude(self, trainer: Any, findings: Sequence[Finding], lines: Sequence[str]) -> None:
         """Show and keep what was found, then end all processes if one of them must."""
+        # all processes must decide alike: one that raises alone leaves the others waiting in a
+        # collective operation
         worst: list[Finding] = gather_object(list(findings))
         worst = list(dict.fromkeys(sorted(worst, key=lambda finding: not finding.stops)))
         if trainer.accelerator.is_main_process:

@@ -103,6 +103,7 @@ class MovingReference(TrainerCallback):  # type: ignore[misc]
         if anchor.ema is not None and step % anchor.ema_every == 0:
             average(self.weights, self._policy, anchor.ema)
         period, before = anchor.reset_every, step - self._batch
+        # due if a multiple of the period lies within the batch that ends here
         if period and step % self._batch == 0 and step // period > before // period:
             average(self.weights, self._policy, 0.0)
             self._trainer.optimizer.state.clear()  # moments and their counts of steps
@@ -120,6 +121,7 @@ class MovingReference(TrainerCallback):  # type: ignore[misc]
 
     def save(self, checkpoint: Path) -> None:
         """Add the reference to a checkpoint."""
+        # contiguous copies: safetensors refuses tensors that share memory, as tied weights do
         saved = {name: weight.detach().cpu().contiguous() for name, weight in self.weights.items()}
         save_file(saved, checkpoint / FILE)
 
@@ -154,6 +156,7 @@ def average(reference: Weights, policy: Weights, ema: float) -> None:
     policy's stays as it is, which the sum of two rounded products wouldn't grant.
     """
     for name, weight in reference.items():
+        # lerp computes w + (1 - ema)(pi - w), which is exactly w where pi equals w
         weight.lerp_(policy[name].to(weight), 1 - ema)
 
 

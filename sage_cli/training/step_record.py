@@ -221,7 +221,7 @@ def batch_record(status_PN: Tensor, length_B: Tensor, clipped_B: Tensor) -> dict
 
 
 def unfinished(completion_ids_BT: Tensor, mask_BT: Tensor, end_ids: list[int]) -> Tensor:
-    """Return True (B,) for completions whose last token is no end of sequence."""
+    """Return True (B,) for completions whose last token is not an end-of-sequence token."""
     last_B1 = mask_BT.sum(dim=1, keepdim=True).clamp(min=1) - 1
     final_B = completion_ids_BT.gather(1, last_B1).squeeze(1)
     return ~torch.isin(final_B, torch.tensor(end_ids, device=final_B.device))

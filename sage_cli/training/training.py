@@ -238,11 +238,11 @@ UNREADABLE = "grade/unparseable"
 _WATCHED_SHARES = {
     "completions/clipped": (
         "completions were cut off at the length limit",
-        "raise rollout.max_tokens, or check that the base ends its answers",
+        "raise rollout.max_tokens, or check that the initial policy ends its answers",
     ),
     "groups/zero_variance": (
-        "groups had only equal rewards, so that there was nothing to learn from",
-        "use easier or harder problems, more rollouts per prompt, or --algo dapo",
+        "groups had equal rewards, so they gave no learning signal",
+        "use easier or harder problems, or more rollouts per prompt (rl.rollouts_per_prompt)",
     ),
     UNREADABLE: (
         "completions had no readable answer",

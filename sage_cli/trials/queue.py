@@ -394,6 +394,8 @@ class TaskQueue:
         """Make a task due, after what it needs, unless its result is stored."""
         if task.name in self._due or task.name in self._running_names:
             return
+        # several where an earlier driver died between submitting and listing, and submitted again:
+        # one is kept, the others are ended
         jobs = [job for job, name in self._adoptable.items() if name == task.name]
         for job in jobs:
             del self._adoptable[job]
@@ -409,6 +411,7 @@ class TaskQueue:
 
     def advance(self) -> None:
         """Settle what ended, and start what there are places for."""
+        # an adopted job may have ended before its task was added: its end waits here
         ended = {**self._unclaimed, **self._executor.ended()}
         self._end_superfluous(ended)
         self._unclaimed = {job: end for job, end in ended.items() if job in self._adoptable}
@@ -425,6 +428,7 @@ class TaskQueue:
                 batch.append(task)
         if batch:
             commands = [self._command(task) for task in batch]
+            # in one call, since a cluster takes an array of jobs as quickly as one
             for job, task in zip(self._executor.submit(commands), batch, strict=True):
                 self._begin(job, task)
         if batch or ended:
@@ -463,6 +467,8 @@ class TaskQueue:
             return
         self._checked_s = time.monotonic()
         for job, task in self._running.items():
+            # Slurm may queue a job again after its node failed, although its command had finished:
+            # it would start, find everything done, and hold a GPU meanwhile
             if job not in ended and self._executor.waits(job) and task.done():
                 self._executor.end(job)  # the next `ended` tells its end
 
@@ -475,6 +481,8 @@ class TaskQueue:
             return False
         if needs is not None and (needs.name in self._due or needs.name in self._running_names):
             return False
+        # another command, of this host or another, trains the same run: two suites may share an
+        # initial policy. Its result counts for both.
         if task.run is not None and is_held(task.run.folder):
             self._leave(task)
             return False
@@ -493,6 +501,8 @@ class TaskQueue:
     def _settle(self, task: Task, end: End) -> None:
         if self._is_settled(task):
             return
+        # the command lost the race for the run's lock after `_ready` had found it free: no failure,
+        # and no try is counted
         is_busy = (end.fate, end.code) == (Fate.EXITED, EXIT_BUSY)
         # a disk that fails for now has the same code; without a writer to wait for it is a failure
         if is_busy and task.run is not None and is_held(task.run.folder):

@@ -483,7 +483,7 @@ def training_cost(task: Task) -> Cost:
     config = task.config
     if task.kind == SFT:
         steps = config.sft.steps
-        return Cost(steps=steps) if steps else Cost(unknown=("the steps of supervised warm-up",))
+        return Cost(steps=steps) if steps else Cost(unknown=("the steps of SFT",))
     if task.kind != RL:
         return Cost()
     completions = config.rl.steps * batch_of(config.rl, config.rl.processes).completions

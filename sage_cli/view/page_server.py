@@ -106,7 +106,7 @@ async def guarded(access: Access, request: Request, handle: Handler) -> Response
         response.set_cookie(access.cookie, access.key, httponly=True, samesite="strict", path="/")
     elif not access.admits(request):
         message = (
-            "open the address with its token, as `sage view` printed it; it admits one browser, "
+            "open the address with its token, which `sage view` printed; it admits one browser, "
             "once: press Enter where `sage view` runs, and it prints an address for another one\n"
         )
         response = PlainTextResponse(message, 403, {"Connection": "close"})

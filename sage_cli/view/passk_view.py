@@ -46,7 +46,7 @@ class PasskView(TypedDict):
 
 
 class DifferenceView(TypedDict):
-    """pass@k of `a` less that of `b`, paired by problem, with intervals and p-values."""
+    """pass@k of `a` minus that of `b`, paired by problem, with intervals and p-values."""
 
     a: str
     b: str
@@ -98,7 +98,7 @@ def passk_view(policies: ShownPolicies, typed: str | None) -> PasskView:
 
 
 def difference_view(shown_a: Shown, shown_b: Shown, typed: str | None) -> DifferenceView:
-    """Return pass@k of the first less the second. Raises StoreError if one lacks graded samples."""
+    """Return pass@k of the first minus the second. Raises StoreError without graded samples."""
     counts_a, counts_b = (
         [seed.counts for seed in measurements(policy)] for policy in (shown_a, shown_b)
     )

@@ -30,7 +30,7 @@ class TokensView(TypedDict):
     """A completion token by token; null where no model has read it yet.
 
     `q` is that of the run's guide, null if it has none or reads other signals; `log_ratio` is
-    log π of the policy less that of the initial policy, null without one.
+    log π of the policy minus that of the initial policy, null without one.
     """
 
     policy: str

@@ -42,7 +42,7 @@ def test_another_host_waits_its_turn_and_does_only_what_is_left(lab):
     """The driver on a is refused company, and killed; b does the rest, nothing twice."""
     first = on(lab, "a").start(*WORDS)
     lab.wait_until(lambda: any(run["status"] == "finished" for run in lab.runs))
-    assert f"driven by process {first.pid} on a" in on(lab, "b").refused(*WORDS)
+    assert f"run by process {first.pid} on a" in on(lab, "b").refused(*WORDS)
 
     lab.wait_until(lambda: any(run["status"] == "running" for run in lab.runs))
     kill(first.pid)

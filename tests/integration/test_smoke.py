@@ -257,7 +257,7 @@ def test_eval_and_more_samples_use_what_is_there(lab, trained, curves):
     assert "n 8" in table
     assert f"sample {name}" not in table  # nothing was drawn
     more = lab.here("passk", name, "--n", "12", "--k", "1..12").output
-    assert f"sample {name}: 48 samples, 32 done before" in more
+    assert f"sample {name}: 48 samples, 32 of them done already" in more
     both = lab.json("passk", name, trained.base["id"], "--n", "8", "--k", "1,8")
     assert [curve["policy"] for curve in both["curves"]] == [name, trained.base["id"]]
     assert both["curves"][0]["pass@k"][0] == curves["curves"][0]["pass@k"][0]

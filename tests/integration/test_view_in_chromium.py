@@ -239,7 +239,7 @@ def test_a_heat_map_has_values_on_its_axes_and_one_colour_for_the_indistinguisha
 
 def test_filters_are_in_the_address(page):
     page.go(f"#/samples?policy={BRANCH}&grade=right&longest=12")
-    assert set(page.texts(".grade")) == {"✓ right"}
+    assert set(page.texts(".grade")) == {"✓ correct"}
     page.go("#/runs?filter=guide.name%3Dbranch&columns=guide.tau")
     assert page.texts("tbody .run") == [BRANCH]
     assert "0.465" in page.text()
@@ -248,7 +248,7 @@ def test_filters_are_in_the_address(page):
 def test_chosen_runs_are_laid_beside_each_other(page):
     page.go(f"#/runs?policies={BRANCH},{PLAIN}")
     next(one for one in page.all(".choice a") if one.text == "How they differ").click()
-    page.wait(lambda: page.text("h1") == "Runs beside each other")
+    page.wait(lambda: page.text("h1") == "Compare runs")
     names = page.texts("#scroll-settings tbody th")
     assert "guide.name" in names
     assert "rl.algo" not in names  # both are trained under DAPO

@@ -47,6 +47,7 @@ def _head_and_rows(source: LogSource) -> tuple[Mapping[str, Any], list[Row]]:
     names = sorted(name for name in source.members if name.startswith("samples/"))
     if "header.json" in source.members:
         head = source.member("header.json")
+    # an evaluation that was killed has its header's beginning in the journal alone
     elif names and "_journal/start.json" in source.members:
         head = {"status": "started", **source.member("_journal/start.json")}
     else:
@@ -80,6 +81,7 @@ def _kept(sample: Mapping[str, Any], head: Mapping[str, Any], where: str) -> Row
     }
     attachments = sample.get("attachments") or {}
     for name in ("text", "question"):
+        # Inspect stores long texts once, by their hash, and refers to them
         if kept[name].startswith(_ATTACHMENT):
             kept[name] = attachments.get(kept[name].removeprefix(_ATTACHMENT), kept[name])
     return where, kept
@@ -100,12 +102,17 @@ def _log_of(
     about = head["eval"]
     limits = about.get("config") or {}
     rows, repeats = without_repeats(rows, lambda row: f"id {row['id']}, epoch {row['epoch']}")
+    # the archive's order is that in which samples ended: sorted by epoch, the first k samples of a
+    # problem are not its k quickest ones, which would bias pass@k by first samples
     rows.sort(key=lambda row: (str(row[1]["id"]), row[1]["epoch"]))
     scored_anyway = limits.get("score_on_error") is True
+    # scores of failed samples decide nothing about which score to take, unless Inspect itself
+    # counts them
     counting = [row for _, row in rows if scored_anyway or not row["error"]]
     order = [score.get("name") for score in (head.get("results") or {}).get("scores") or ()]
     values = sorted(
         (value for row in counting for value in _values(row)),
+        # the header has the scorers in the order of the task; a sample has them in any
         key=lambda value: order.index(value[0]) if value[0] in order else len(order),
     )
     chosen, not_taken = choose_score(values, reading.score, str(source))
@@ -125,6 +132,7 @@ def _log_of(
     ]
     log = log.without("they failed", failed)
     if reading.drop_invalidated:
+        # `without` above has removed the failed ones: the flags must be of those that are left
         left = [row for (_, row), has_failed in zip(rows, failed, strict=True) if not has_failed]
         invalid = [bool(row["invalidation"]) for row in left]
         log = log.without("they are marked as invalid", invalid)
@@ -175,6 +183,7 @@ def _settings(head: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _sample(where: str, row: Mapping[str, Any], score: str | None) -> LogSample:
+    # SCORER.KEY is our name for one of several values of a scorer; the answer is the scorer's
     name = (score or "") if (score or "") in (row["scores"] or {}) else (score or "").split(".")[0]
     answer = ((row["scores"] or {}).get(name) or {}).get("answer")
     return LogSample(
@@ -222,6 +231,7 @@ def _as_number(value: object) -> object:
     if isinstance(value, str):
         text = value.strip().lower()
         return _VALUES.get(text, {"1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}.get(text, value))
+    # NaN is the only value that differs from itself; Inspect writes it for what was not scored
     return None if value != value else value
 
 

@@ -61,6 +61,8 @@ def _read(source: LogSource, reading: ReadOptions) -> Log:
 def _lighteval_scores(row: Row) -> list[tuple[str, object]]:
     """Return the scores of a document; a share of correct samples is a score of those samples."""
     return [
+        # a share such as 0.25 is not a verdict, but the score is of verdicts: shown to the choice
+        # of a score as one
         (name, 1.0 if _MEAN.match(name) and 0 < (value or 0) < 1 else value)
         for name, value in row[1]["metric"].items()
     ]
@@ -81,6 +83,7 @@ def _lighteval_samples(row: Row, score: str | None) -> Iterator[LogSample]:
     gold, choices = _lighteval_gold(doc), tuple(map(str, doc.get("choices") or ()))
     value = values["metric"].get(score)
     given = None if texts == [None] else len(texts)
+    # one text has its verdict as the score itself
     right = _correct(score or "", value, given) if given != 1 else None
     exact = [(answer or "").strip() == (gold or "").strip() for answer in answers]
     verdicts: Sequence[bool | None] = exact
@@ -90,6 +93,7 @@ def _lighteval_samples(row: Row, score: str | None) -> Iterator[LogSample]:
         n = given or _samples_of(score or "") or 0
         texts, answers, verdicts = [None] * n, [None] * n, [place < right for place in range(n)]
     tokens = response.get("output_tokens") or []
+    # token counts are used only where there is one list for each text
     counts = [len(ids) for ids in tokens] if len(tokens) == len(texts) else [None] * len(texts)
     for text, answer, verdict, count in zip(texts, answers, verdicts, counts, strict=True):
         # ids repeat between few-shot settings of one question, not within a file
@@ -115,6 +119,7 @@ def _correct(score: str, value: object, texts: int | None) -> int | None:
     if not _MEAN.match(score) or not is_number(value) or n is None or texts not in (None, n):
         return None
     correct = round(value * n)
+    # a mean that is not a whole number of n samples is of another n, or of partial scores
     return correct if abs(value * n - correct) < 1e-6 * n and 0 <= correct <= n else None
 
 

@@ -46,6 +46,8 @@ def _read(source: LogSource, reading: ReadOptions) -> Log:
     scores = take_each(rows, lambda row: _lm_eval_scores(row[1]), _LM_EVAL_ROW)
     chosen, notes = choose_score(scores, reading.score, str(source))
     metric, _, of_filter = (chosen or "").rpartition(",")
+    # a document has a row for each filter, with the same responses: counted together, each response
+    # would count several times
     taken = [row for row in rows if row[1].get("filter", "none") == of_filter or not chosen]
     # logs before 0.4.4 have a row for each filter, too, and don't say which
     unnamed = not chosen or not any("filter" in values for _, values in taken)
@@ -72,6 +74,8 @@ def _of_other_filters(rows: Sequence[Row]) -> set[str]:
     """Return the places of rows that hold the responses of an earlier row once more."""
     first: dict[tuple[str, str], Row] = {}
     for row in rows:
+        # by the responses, too, so that a document that was really sampled again, under one id, is
+        # not taken for another filter's row
         first.setdefault((str(row[1].get("doc_id")), str(row[1].get("resps"))), row)
     taken = {location for location, _ in first.values()}
     return {location for location, _ in rows} - taken
@@ -79,7 +83,7 @@ def _of_other_filters(rows: Sequence[Row]) -> set[str]:
 
 def _lm_eval_scores(values: Mapping[str, Any]) -> list[tuple[str, object]]:
     of_filter = values.get("filter", "none")
-    # a share of the responses is no verdict on one, but tells of all: it may be chosen like one
+    # a share of the responses is not a verdict on one, but tells of all: it may be chosen like one
     return [
         (f"{name},{of_filter}", 1 if name in _LM_EVAL_MEANS else values.get(name))
         for name in _metrics(values)
@@ -106,6 +110,8 @@ def _lm_eval_samples(row: Row, metric: str) -> Iterator[LogSample]:
     # the mean of a filter that takes some responses alone says nothing of the others
     passed = metric in _LM_EVAL_MEANS and isinstance(filtered[0], list)
     passed = passed and len(filtered[0]) == len(texts)
+    # -1 is in no range: the mean says nothing about these responses. Rounded, because 0.57 x 100 is
+    # 56.99999999999999.
     right = round(values[metric] * len(texts), 6) if passed else -1
     for number, text in enumerate(texts):
         if len(texts) > 1 and right in range(len(texts) + 1):  # which are right isn't known
@@ -149,6 +155,7 @@ def _lm_eval_settings(path: Path, rows: list[Row]) -> dict[str, Any]:
     """Return the settings in the rows, and in the results of the same evaluation beside them."""
     name = _LM_EVAL_NAME.fullmatch(path.name)
     _, asked = _lm_eval_request(rows[0][1])
+    # without do_sample the temperature is ignored by Transformers, and the decoding is greedy
     sampled = asked.get("do_sample", bool(asked.get("temperature")))
 
     def beside(stored: Any) -> dict[str, Any]:

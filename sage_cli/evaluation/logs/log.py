@@ -82,7 +82,7 @@ class Log:
     `notes` say what else a reader of the numbers has to know. `ids_name_problems` is True where
     the program's ids are known to be problems' (or the user says so), False where they may be
     samples'. `planned` is the number of problems that the evaluation was to have. With
-    `graded_otherwise` each sample has a score that is no verdict, such as an F1 or a mark: what
+    `graded_otherwise` each sample has a score that is not a verdict, such as an F1 or a mark: what
     was asked is then hardly for a judge of mathematics.
     """
 

@@ -33,6 +33,7 @@ def _read(source: LogSource, reading: ReadOptions) -> Log:
         with expecting(row[0], _ROW):
             answer = row[1]["response"] or {}
             body = answer.get("body") or {}
+            # a failed request has no completion: it is left out and counted, not graded as wrong
             if row[1].get("error") or answer.get("status_code", 200) != 200:
                 failed += 1
                 continue
@@ -68,6 +69,7 @@ def _choices(id_: str, body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             for choice in body["choices"]
         ]
     for text, reason in texts:
+        # the usage is of all choices together
         known = tokens if len(texts) == 1 else None
         yield {"problem": id_, "completion": text, "finish_reason": reason, "tokens": known}
 

@@ -60,6 +60,7 @@ def read_rows(
         with expecting(row[0], expected):
             named = _named(row, reading.fields, columns)
             of_row = list(_samples(row, named, expected))
+            # two models' rows in one file would be counted as samples of one
             owners.check_same(of_row[0].problem, row)
         samples += of_row
     if "correct" in reading.fields:
@@ -162,6 +163,7 @@ def as_id(value: Any) -> str | None:
     """Return an id as text; None for an absent one."""
     if value is None or value == "" or value != value:
         return None
+    # pandas turns a column of ids with gaps into floats: 17.0 is the id 17 of another file
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
@@ -198,7 +200,7 @@ def is_correct(value: object) -> bool:
 
 
 def whole_number(value: object) -> int | None:
-    """Return a number of tokens or a seed; None for what is no whole number from 0."""
+    """Return a number of tokens or a seed; None for what is not a whole number from 0."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return int(str(value)) if str(value).isdecimal() else None
@@ -214,7 +216,7 @@ def choose_column(
     """Return the column of numbers that says what is correct, and notes on the others.
 
     It is the one that `reading.score` names; else the first of 0 and 1 alone, of those in `first`,
-    then of those whose names say it. Columns in `none` are no scores. None where --fields says it.
+    then of those whose names say it. Columns in `none` are not scores. None where --fields says it.
     """
     if "correct" in reading.fields:
         return None, []

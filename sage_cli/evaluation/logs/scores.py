@@ -13,9 +13,9 @@ def choose_score(
 ) -> tuple[str | None, list[str]]:
     """Return the score called `asked`, by default the first verdict, with a note on the others.
 
-    A score with a value that is no verdict, such as a BLEU of 12.3, an F1 of .37 or a word, doesn't
-    say what is correct.
-    Raises DataError if such a score or one that is not there is asked for.
+    A score with a value that is not a verdict, such as a BLEU of 12.3, an F1 of .37 or a word,
+    doesn't say what is correct. Raises DataError if such a score or one that is not there is asked
+    for.
     """
     stated = [(name, value) for name, value in values if value is not None]
     names = dict.fromkeys(name for name, _ in stated)
@@ -52,5 +52,5 @@ def without_verdict(log: Log) -> Log:
 
 
 def read_verdict(value: object) -> bool | None:
-    """Return True for a score of 1, False for 0 and -1, None for what is no verdict."""
+    """Return True for a score of 1, False for 0 and -1, None for what is not a verdict."""
     return value == 1 if isinstance(value, int | float) and value in (-1, 0, 1) else None

@@ -125,6 +125,7 @@ class LogSource:
             with self._unpacked(info) as file:
                 HeldSize(self.path).add_json(file)
         with self._unpacked(info) as file:
+            # one byte more than the archive says: a member that is larger was altered, or is a bomb
             content = file.read(info.file_size + 1)
         if len(content) != info.file_size:
             raise DataError(f"{name} of {self.path} is damaged: it has another size than was noted")
@@ -141,6 +142,9 @@ class LogSource:
                 yield cast(BinaryIO, stack.enter_context(self._opened.open(info)))
                 return
             with self.path.open("rb") as file:
+                # Python before 3.14 does not decompress Zstandard in archives: the packed bytes are
+                # found behind the local header, whose name and extra field may differ in length
+                # from the directory's
                 file.seek(info.header_offset)
                 name_size, extra = _HEADER.unpack(file.read(_HEADER.size))
                 file.seek(name_size + extra, 1)
@@ -183,6 +187,8 @@ def without_repeats(
         other = first.setdefault(key, row)
         if other is row:
             continue
+        # a file that was concatenated with itself repeats rows exactly, which is harmless;
+        # different content for one id is not
         if _canonical(other[1]) != _canonical(row[1]):
             raise DataError(
                 f"{row[0]} and {other[0].rpartition(', ')[2]} are one sample ({key}) with "
@@ -216,6 +222,8 @@ def single_gold(value: object) -> str | None:
     A sample with a verdict needs no gold to be compared with.
     """
     if isinstance(value, list | tuple):
+        # a list of equal golds is one gold; of different ones each is correct, which a single text
+        # can't say
         distinct = list(dict.fromkeys(map(str, value)))
         value = distinct[0] if len(distinct) == 1 else None
     if value is None or isinstance(value, dict):

@@ -92,7 +92,7 @@ _MISREAD = re.compile(
 class Equality:
     """The comparison of answers: with a relative tolerance or exact, with algebra or without.
 
-    An amount that the `question` says is no answer to a gold in another unit.
+    An amount that the `question` says is not an answer to a gold in another unit.
     """
 
     tolerance: float | None = None
@@ -101,12 +101,18 @@ class Equality:
 
     def __call__(self, gold_text: str, answer_text: str) -> bool | None:
         """Return True if the answer equals the gold; both as written."""
+        # before anything reads a digit: a gold in Arabic-Indic digits asks for an answer in them or
+        # in 0 to 9, and the rules know the latter alone
         answer_text = in_digits_of(gold_text, answer_text)
         gold_text = in_digits_of(gold_text, gold_text)
         gold, answer = _with_unit_vectors(gold_text, normalise(gold_text), normalise(answer_text))
         same = gold == answer != "" or self.equal(gold, stated(answer))
+        # products of matrices do not commute, but algebra would reorder them; the gold is read as
+        # written, because bold letters show its matrices
         if not same_order(gold_text, gold, stated(answer)):
             return False
+        # what follows is about commas alone, which mean thousands, decimals or a list; everything
+        # else is decided
         if same or "," not in answer_text:
             return same
         number, decimal = read_number(gold), with_point(answer_text)
@@ -139,6 +145,7 @@ class Equality:
         return next(rules).name
 
     def _same_text(self, gold: str, answer: str) -> Ruling:
+        # different texts decide nothing: they are the other rules' business
         return True if answer == gold or answer.lstrip("+") == gold.lstrip("+") else NOT_MINE
 
     def _same_residue(self, gold: str, answer: str) -> Ruling:
@@ -147,10 +154,14 @@ class Equality:
             return NOT_MINE
         (gold, modulus), (answer, other) = map(_residue, (gold, answer))
         if modulus == other:
+            # residues are equal modulo 7, while numbers are not: the answer's is replaced by the
+            # gold's, so that what stands around both is compared by the usual rules
             numbers = [read_number(split(text, "=")[-1]) for text in (gold, answer)]
             values = [number.value for number in numbers if number]
             if len(values) == 2 and (values[0] - values[1]) % modulus == 0:
                 answer = answer[: answer.rfind("=") + 1] + str(values[0])
+        # one side has no modulus: only the canonical residue, 0 to m - 1, says the same without it;
+        # 12 for 5 (mod 7) could be any number
         elif (number := read_number(answer)) is None or not 0 <= number.value < (modulus or other):
             return False
         return not (modulus and other and modulus != other) and self.equal(gold, answer)
@@ -161,18 +172,22 @@ class Equality:
             return NOT_MINE
         exact, rounded = _exact_and_rounded(gold)
         value, decimal = _exact_and_rounded(answer)
+        # pi ≈ 3.2: whoever rounds wrongly contradicts the value before the sign
         if "≈" in answer and not decimal and _DECIMAL.fullmatch(answer.rpartition("≈")[2]):
             return False  # isn't the value rounded
         if rounded:
             return self.equal(rounded, value or decimal) or (
                 bool(exact) and self.equal(exact, value)
             )
+        # the gold is exact: a decimal alone is only as good as a tolerance allows, so without one
+        # the exact value must be there
         if value or self.tolerance is None:
             return bool(decimal and value) and self.equal(gold, value)
         return self.equal(gold, decimal)
 
     def _same_quantity(self, gold: str, answer: str) -> Ruling:
-        """Return True if the answer is the gold's amount in another unit, as 2500 g for 2.5 kg.
+        """Return True if the answer is the gold's amount in another unit, such as 2500 g for 2.5
+        kg.
 
         Other amounts may still be equal by a rule that looks at names and chains.
         """
@@ -183,12 +198,16 @@ class Equality:
         *before, last = split(answer, "=")
         if name and before and is_name(before[0]) and before[0] != name:
             return NOT_MINE
+        # all members of a chain such as 2.5 kg = 2500 g must be the gold's amount: an answer that
+        # gives two different ones is not an answer
         values = [*(member for member in before if not is_name(member)), last]
         amounts = [read_quantity(member, spoken=True) for member in values]
         same = [
             amount and same_amount(quantity, amount, self.question, self.tolerance)
             for amount in amounts
         ]
+        # None: a member is not an amount that can be converted; the rule about numbers compares it
+        # with its unit as written
         return NOT_MINE if None in same else all(same)
 
     def _same_pieces(self, gold: str, answer: str) -> Ruling:
@@ -203,6 +222,8 @@ class Equality:
         same = same_pieces(expected, pieces)
         if same is not None or len(pieces) != len(expected):
             return same is True
+        # conditions that are not intervals (n even, x in A) are compared row by row as tuples, in
+        # any order
         rows, others = (
             [f"({piece.value},{piece.condition or 'otherwise'})" for piece in side]
             for side in (expected, pieces)
@@ -210,7 +231,7 @@ class Equality:
         return same_items(rows, others, self.equal, _exactly)
 
     def _same_ratio_to_one(self, gold: str, answer: str) -> Ruling:
-        """Refuse 10 for 10:1, which is no number of things; 2/3 is the ratio 2:3."""
+        """Refuse 10 for 10:1, which is not a number of things; 2/3 is the ratio 2:3."""
         return False if _RATIO_TO_ONE.fullmatch(gold) and answer.isdigit() else NOT_MINE
 
     def _same_number(self, gold: str, answer: str) -> Ruling:
@@ -223,6 +244,9 @@ class Equality:
             return NOT_MINE
         is_right = self._is_number(name, number, answer)
         is_equation = not is_symbol(name) or (_PRODUCT.fullmatch(name) and "=" in answer)
+        # a product of letters before = may be one name, of which the gold gives the value, or an
+        # equation: as an equation it is compared later, unless the answer names the value in the
+        # same way
         decides = is_right or not name or not is_equation or answer.startswith(f"{name}=")
         return is_right if decides else NOT_MINE
 
@@ -249,14 +273,17 @@ class Equality:
         regions = read_region(gold), read_region(answer)
         if not regions[0] or not regions[1]:
             return NOT_MINE
+        # a name may be left out, but x>2 and t>2 are about different unknowns
         names = regions[0][1] | regions[1][1]
         return len(names) < 2 and same_region(regions[0][0], regions[1][0])
 
     def _same_chain(self, gold: str, answer: str) -> Ruling:
-        """Compare chains of inequalities, as 0<a<b and b>a>0; others may be equal otherwise."""
+        """Compare chains of inequalities, such as 0<a<b and b>a>0, or leave others undecided."""
         chains = _ascending(gold), _ascending(answer)
         if chains[0] is None or chains[1] is None or chains[0][1] != chains[1][1]:
             return NOT_MINE
+        # unequal members don't decide: the chain may be an interval of one name, which the last
+        # rule compares
         return all_true(map(self.equal, chains[0][0], chains[1][0])) or NOT_MINE
 
     def _same_solutions(self, gold: str, answer: str) -> Ruling:
@@ -265,6 +292,7 @@ class Equality:
         answered = read_solutions(answer) if "=" in answer else None
         if assigned and (answered or "=" not in answer or "∨" in answer):
             names = assigned[0].keys()
+            # without names the values count in the order in which the gold's names stand
             if answered is None:
                 return "=" not in answer and self.equal(unnamed(assigned, names), answer)
             return names == answered[0].keys() and self.equal(
@@ -284,6 +312,8 @@ class Equality:
         # an answer that is stated several times, the same each time: 1/2, 1/2
         unordered = [s.kind in _UNORDERED for s in (gold_structure, answer_structure)]
         if same is False and unordered == [False, True]:
+            # the repetition must be exact: with a tolerance, 0.33, 1/3 would be two attempts at one
+            # gold
             first, *others = answer_structure.items
             if not others or not all(_exactly(first, item) for item in others):
                 return False
@@ -303,12 +333,17 @@ class Equality:
 
     def _is_one_number(self, name: str, gold: Number, answer: str) -> bool:
         *before, last = split(answer, "=")
+        # x-5=0 gives x as clearly as x=5 does; any further step (2x=10) is left to the reader, who
+        # asked for the value
         if name and len(before) == 1 and (solved := _solved(name, before[0], last)):
             before, last = [name], solved
+        # 2:3 is 2/3 where the gold is a fraction; beside a whole number it stays a ratio, since 4:2
+        # is not the answer 2
         written = _as_fraction(last) if gold.value.denominator > 1 else last
         number = read_number(written, spoken=True)
         if number is None or not same_unit(gold.unit, number.unit):
             return False
+        # 27 marbles are 27, and `27 excluded` is not
         if not is_counted(number, gold.unit):
             return False
         # the percent sign may be left out: 25 beside 25%
@@ -326,10 +361,12 @@ class Equality:
         )
 
     def _same_structure(self, gold: Structure, answer: Structure) -> bool | None:
+        # a name that one side leaves out is not a contradiction
         if gold.name and answer.name and gold.name != answer.name:
             return False
         if gold.kind == "leaf":
             return self._same_leaf(gold.items[0], answer.items[0])
+        # points are written (1,2),(3,4), and as a tuple of tuples ((1,2),(3,4)) by some
         if (gold.kind, answer.kind) == ("list", "()") and all(
             item.startswith("(") for item in gold.items
         ):
@@ -339,7 +376,9 @@ class Equality:
         if gold.kind == ":":
             return len(gold.items) == len(answer.items) and all_true(
                 self._same_expression(
-                    f"({part})*({answer.items[0]})", f"({gold.items[0]})*({other})"
+                    # a:b = c:d as a d = c b, so that no division by 0 is asked of algebra
+                    f"({part})*({answer.items[0]})",
+                    f"({gold.items[0]})*({other})",
                 )
                 for part, other in zip(gold.items, answer.items, strict=True)
             )
@@ -352,6 +391,7 @@ class Equality:
         self, gold: str, answer: str, gold_structure: Structure, answer_structure: Structure
     ) -> bool | None:
         """Compare a set of one with its element, a name with its structure, or two regions."""
+        # only the same text is equal to the empty set, which an earlier rule has seen
         if _EMPTY in (gold, answer):  # and {∅}, which isn't empty
             return False
         if gold_structure.kind == "set" and len(gold_structure.items) == 1:
@@ -374,6 +414,8 @@ class Equality:
 
     def _same_leaf(self, gold: str, answer: str) -> bool | None:
         if "°" in gold + answer and not _ANGULAR.search(gold + answer):
+            # 30° and π/6 are compared as numbers (° is π/180); if neither has π, the sign may have
+            # been left out, and both are degrees
             if compare(gold, answer) or "π" in _DENOMINATOR.sub(r"\1", gold + answer):
                 return compare(gold, answer)
             gold, answer = gold.replace("°", ""), answer.replace("°", "")
@@ -391,6 +433,8 @@ class Equality:
                 return self._same_expression(gold_last, last)
             if names and (renamed := _with_argument_of(name, names[0], answer, letters(gold))):
                 return self._same_leaf(gold, renamed)
+            # y=2x is a curve, of which 2x-y=0 is another equation: compared as equations. x=5 is a
+            # value, and needs no algebra.
             if names and (len(letters(gold)) > 1 or not is_symbol(name)):
                 return self._same_equation(gold, answer)
             if names and name != names[0]:
@@ -400,6 +444,8 @@ class Equality:
                 return False
         if (number := read_number(gold_last)) is not None:
             return self._is_number(gold_names[0] if gold_names else "", number, answer)
+        # numeric comparison evaluates a sum term by term, which may take as long as algebra: the
+        # quick judge leaves it undecided
         if self.prove is None and any(map(_SUM.search, names)):
             return None
         if not all(
@@ -424,6 +470,8 @@ class Equality:
             if (same := same_sum(gold, answer)) is not None:
                 return same
         same = compare(gold, answer)
+        # constants that agree to many digits are equal; expressions with letters agree at sampled
+        # points, which algebra has to confirm below
         if same and constant(gold) is not None:
             return True
         if same is False or ("∞" in gold) != ("∞" in answer) or letters(gold) != letters(answer):
@@ -434,9 +482,11 @@ class Equality:
         if letters(gold) != letters(answer):
             return False
         gold_sides, sides = split(gold, "="), split(answer, "=")
+        # a=b and b=a
         if sorted(gold_sides) == sorted(sides):
             return True
         if gold_sides[0] == sides[0]:
+            # a ratio is a structure, which `_same_expression` would read as a division
             same_value = self.equal if ":" in gold_sides[-1] else self._same_expression
             if same_value(gold_sides[-1], sides[-1]):
                 return True
@@ -447,10 +497,13 @@ class Equality:
         return self._ask(gold, answer)
 
     def _ask(self, gold: str, answer: str) -> bool | None:
+        # never ask about notation that Math-Verify drops or reads as something else: it would find
+        # unequal answers equal, which is worse than to miss an equal one
         if _MISREAD.search(gold) or _MISREAD.search(answer):
             return False
         if _UNCOMPUTED.search(answer) and not _UNCOMPUTED.search(gold):
             return False  # algebra would compute what the answer leaves to do
+        # None tells a caller without algebra that the text is not wrong, only undecided
         return self.prove(*_with_distinct_letters(gold, answer)) if self.prove else None
 
 
@@ -484,7 +537,10 @@ else. The last one knows everything."""
 def _aligned(gold: str, answer: str) -> tuple[str, str]:
     """Return both in what is one notation beside the other: ratios, bound names, nothing."""
     if ":" in gold:
+        # '2 to 3' is a ratio only where the gold has one; elsewhere it is a range
         answer = _RATIO_TO.sub(":", answer)
+    # the index of a sum and the variable of an integral have no meaning outside: both sides get the
+    # same names
     if BINDER.search(gold) and BINDER.search(answer):
         gold, answer = rename_bound(gold, answer)
     return (
@@ -519,6 +575,7 @@ def _with_argument_of(name: str, other: str, answer: str, taken: frozenset[str])
     function, same = _ARGUMENT.fullmatch(name), _ARGUMENT.fullmatch(other)
     if not function or not same or function[1] != same[1] or same[2] in taken:
         return None
+    # renaming y to x would catch an x that is already there
     if function[2] in letters(answer):
         return None
     return re.sub(rf"(?<![\\A-Za-z]){same[2]}(?![A-Za-z])", function[2], answer)
@@ -531,6 +588,7 @@ def _ascending(text: str) -> tuple[list[str], list[str]] | None:
     parts = _ORDER.split(text)
     members, relations = parts[::2], parts[1::2]
     if len(relations) > 1 and all(relation in ">≥" for relation in relations):
+        # read from the right, so that a chain has one direction
         members, relations = members[::-1], ["<≤"[">≥".index(r)] for r in relations[::-1]]
     return (members, relations) if len(relations) > 1 else None
 
@@ -545,7 +603,7 @@ def _residue(text: str) -> tuple[str, int]:
 def _exact_and_rounded(text: str) -> tuple[str, str]:
     """Return the value before ≈ and the decimal behind it, "" where it isn't the value's.
 
-    A name is no value: x≈5 is the decimal x=5.
+    A name is not a value: x≈5 is the decimal x=5.
     """
     exact, mark, rounded = text.rpartition("≈")
     value = split(exact, "=")[-1]
@@ -556,6 +614,8 @@ def _exact_and_rounded(text: str) -> tuple[str, str]:
     number, decimal = constant(value), _DECIMAL.fullmatch(rounded)
     if decimal is None or number is None or not is_real(number):
         return exact, ""
+    # rounded (at most half a unit above, 0.501 for the rounding of floats) or cut off (less than a
+    # unit below): both are usual for a decimal
     unit, excess = 10.0 ** -len(decimal[2] or ""), abs(float(number)) - abs(float(decimal[1]))
     if -0.501 * unit <= excess < unit:
         return exact, decimal[1]
@@ -587,6 +647,7 @@ def _with_distinct_letters(gold: str, answer: str) -> tuple[str, str]:
     Math-Verify takes I for the imaginary unit, and N for n.
     """
     used = letters(gold) | letters(answer)
+    # Greek letters that occur on neither side, so that nothing is renamed onto another name
     spare = sorted(GREEK - used)
     names = {
         c: spare.pop() for c in sorted(used) if c.isupper() and (c == "I" or c.lower() in used)

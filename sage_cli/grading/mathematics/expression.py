@@ -397,7 +397,7 @@ def compare(gold: str, answer: str) -> bool | None:
         return False
     if not all(agreed):
         return None
-    # \sqrt{1/n} and 1/\sqrt{n} have other values below 0, but there they are no real functions
+    # \sqrt{1/n} and 1/\sqrt{n} have other values below 0, but there they are not real functions
     largest = max([min(float(n), 1e9) for n in literals], default=0)
     within_reals = not _IMAGINARY.search(gold + answer)
     points = _signed_points(symbols, (0.0625, 1, 20, max(400, 3 * largest)))
@@ -472,7 +472,7 @@ def same_sum(gold: str, answer: str) -> bool | None:
     """Return True if a finite sum or product has the answer's value for every tried limit.
 
     Values are exact where the terms are rational. None where one can't be read. The gold is the
-    sum: a sum that nobody has computed is no answer to its closed form.
+    sum: a sum that nobody has computed is not an answer to its closed form.
     """
     of_gold, of_answer = _read_sum(gold), _read_sum(answer)
     if of_gold is None or of_answer is None:

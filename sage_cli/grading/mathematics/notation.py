@@ -207,6 +207,8 @@ def gold_text(gold: object) -> str:
     """Return a gold as text: 27.0 is 27; empty for what is neither text nor a finite number."""
     if isinstance(gold, float) and not isfinite(gold):
         return ""  # JSON's NaN stands for a gold that is missing
+    # pandas and JSON write whole numbers as 27.0 where a column has missing values; above 2^53 a
+    # float is no longer that number
     if isinstance(gold, float) and gold.is_integer() and abs(gold) < 1e15:
         return str(int(gold))
     return str(gold).strip() if isinstance(gold, str | int | float) else ""
@@ -240,6 +242,7 @@ def _ascii(text: str) -> str:
     text = _SUPERSCRIPT.sub(lambda m: "^{" + m[0].translate(RAISED) + "}", text)
     text = _LOW.sub(lambda m: "_{" + m[0].translate(LOWERED) + "}", text)
     text = _OVERLINED.sub(lambda m: rf"\overline{{{m[0][::2]}}}", text)
+    # only styled letters go through NFKC: applied to all, it would turn x² into x2 and ① into 1
     text = _STYLED.sub(lambda m: normalize("NFKC", m[0]), text.translate(ONE_CHARACTER))
     return text.translate(ONE_CHARACTER)
 
@@ -252,13 +255,20 @@ def _special_notation(text: str) -> str:
         text = _ARROW_UNIT.sub(_one_unit_vector, text)
     text = _UNSEEN.sub(" ", _UPRIGHT.sub(lambda m: m[1] or m[2], text)).replace(r"\|", "‖")
     if r"\over" in text or r"\choose" in text:
+        # braces around it all, so that a \over without its own is found, too
         text = f"{{{text.strip(' $')}}}"
+        # the innermost first: the pattern has no braces inside, and the text it leaves is a \frac,
+        # which has none to be found again
         while over := _OVER.search(text):
             name = "frac" if over[2] == "over" else "binom"
             fraction = rf"\{name}{{{over[1].strip()}}}{{{over[3].strip()}}}"
             text = text[: over.start()] + fraction + text[over.end() :]
+    # x = 1 \lor x = 2 joins two answers, p \lor q is one formula of logic: relations and digits
+    # tell which
     if _LOGIC.search(text) and not _NO_LOGIC.search(text):
         text = _LOGIC.sub(lambda m: "⋁" if m[1] else "⋀", text)
+    # beside vectors × is the cross product, which does not commute: a character that algebra isn't
+    # asked about
     return _TIMES.sub("⨯", text) if crossed else text
 
 
@@ -270,8 +280,10 @@ def _one_unit_vector(match: re.Match[str]) -> str:
 def _binomial(match: re.Match[str]) -> str:
     r"""Return a match of _CHOOSE as \binom{n}{k}; C_1^2 and C(1,2) are a power and a point."""
     top, bottom = [group for group in match.groups() if group and group != "^"]
+    # the form C^k_n has k above n
     if match[7]:
         top, bottom = bottom, top
+    # C_1^2 would be the subsets of 2 among 1: it is a name with an index and a power
     fewer = top.isdigit() and bottom.isdigit() and int(top) < int(bottom)
     if fewer or (match[5] and _NAMED_POINT.search(match.string)):
         return match[0]
@@ -339,7 +351,7 @@ def _relations(text: str) -> str:
 
 
 def _quantities_apart(text: str) -> str:
-    # what is longer is no answer of two quantities, and the pattern is a slow one
+    # what is longer is not an answer of two quantities, and the pattern is a slow one
     return _QUANTITY_AND_NEXT.sub(r"\1, ", text) if len(text) < 100 else text
 
 
@@ -393,6 +405,7 @@ def _primes(text: str) -> str:
 
 
 def _inward_brackets(text: str) -> str:
+    # only texts that begin or end so: turning brackets inside would break ]0,1[ ∪ [2,3]
     if text[:1] == "]" or text[-1:] == "[":
         text = _OUTWARD_END.sub(")", _OUTWARD_BEGIN.sub("(", text))
     pointed = _POINTED.fullmatch(text)
@@ -456,6 +469,7 @@ one form. A step whose mark isn't in the text is left out, which makes short ans
 @lru_cache(maxsize=8192)
 def normalise(text: str) -> str:
     """Return the normal form of a gold or an answer of at most MAX_LENGTH characters."""
+    # a backslash at the end escapes the bracket that a grader adds, and means nothing
     text = text.rstrip("\\ ")
     for step in STEPS:
         if step.mark in text:

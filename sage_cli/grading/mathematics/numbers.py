@@ -112,8 +112,8 @@ _SECANT = re.compile(r"\\sec\s*$")
 def read_unit(text: str, *, spoken: bool = False) -> str | None:
     r"""The unit that `text` (normalised) is, "" for none at all, None where it is something else.
 
-    It is a product of names with their exponents, as `kilometer hour^-1`, of which one may be an
-    unknown noun. Words that change the number (thousands, in base eight) are no unit. Outside
+    It is a product of names with their exponents, such as `kilometer hour^-1`, of which one may be
+    an unknown noun. Words that change the number (thousands, in base eight) are not a unit. Outside
     \text{} nouns and single letters may be variables: they count as units only if `spoken`.
     """
     if not text.strip():

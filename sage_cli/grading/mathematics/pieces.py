@@ -57,7 +57,7 @@ def read_pieces(text: str) -> list[Piece] | None:
 def same_pieces(gold: Sequence[Piece], answer: Sequence[Piece] | str) -> bool | None:
     """Return True if an answer, by cases or not, has the gold's value everywhere.
 
-    None where a condition is no part of the real line.
+    None where a condition is not part of the real line.
     """
     of_gold = _parts(gold)
     of_answer = _parts([Piece(answer, "")] if isinstance(answer, str) else answer)

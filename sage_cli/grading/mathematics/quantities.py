@@ -1,7 +1,7 @@
 """Amounts with a unit, which may be written in any unit of the same dimension.
 
 A question that says the amount in another unit asks for a conversion, and then the amount in that
-unit is no answer: 2.5 kg to "How many grams are 2.5 kg?".
+unit is not an answer: 2.5 kg to "How many grams are 2.5 kg?".
 """
 
 from __future__ import annotations

@@ -37,9 +37,9 @@ _SUBJECTS = _LABELS | words("it this that he she they")
 
 
 def stated(text: str) -> str:
-    """Return the answer that a normalised sentence gives, as 27 for `The answer is 27`.
+    """Return the answer that a normalised sentence gives, such as 27 for `The answer is 27`.
 
-    Text that is no such sentence is returned as it is, and so is one with a word that changes
+    Text that is not such a sentence is returned as it is, and so is one with a word that changes
     the answer, as in `The wrong answer is 27`.
     """
     if not _SPOKEN.search(text):

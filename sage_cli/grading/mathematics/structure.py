@@ -195,7 +195,7 @@ _LOWEST, _HIGHEST = (-math.inf, 1, -math.inf), (math.inf, 0, math.inf)
 def read_region(text: str) -> tuple[Region, set[str]] | None:
     """The part of the real line that the normalised `text` describes, and its variable's names.
 
-    None where it isn't one, or has ends that are no constants.
+    None where it isn't one, or has ends that are not constants.
     """
     if (builder := _BUILDER.fullmatch(text)) and builder[1] in builder[2]:
         return read_region(builder[2])

@@ -179,6 +179,7 @@ class Arithmetic:
             raise ValueError("not whole limits")
         if not 0 <= high - low < _MAX_TERMS:
             raise ValueError("no terms, or too many")
+        # the index hides a symbol of the same name outside, as a bound name does
         outer = self.symbols.get(name)
         values = []
         for index in range(int(low), int(high) + 1):
@@ -194,6 +195,7 @@ class Arithmetic:
 
     def opaque(self, name: str, values: Sequence[Value]) -> Value:
         """Return the value of a function of which only the name is known: any would do."""
+        # a fixed function of the name: f(2) = f(1 + 1) must hold, and f(2) = g(2) must not
         seed = _MP.mpf(crc32(name.encode())) / 2**32
         self._spend(len(values))
         shifted = [as_float(value) * (seed + n + 1) for n, value in enumerate(values)]

@@ -47,7 +47,7 @@ _POINTS = re.compile(r"(\\(?:angle|triangle) )([A-Z]{2,})")
 
 
 def same_wording(gold: str, answer: str) -> bool | None:
-    """Return True or False if the normalised gold is no formula; None if it is one."""
+    """Return True or False if the normalised gold is not a formula; None if it is one."""
     if choice := _CHOICE.fullmatch(TEXT.sub(r"\1", gold).strip()):
         return (choice[1] or choice[2]) == _chosen(answer)
     numerals = _digits(gold), _digits(answer)

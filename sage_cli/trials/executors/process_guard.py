@@ -57,6 +57,7 @@ def main(limit_s: float, grace_s: float, command: Sequence[str]) -> str:
     while (code := _code(child.pid)) is None:
         request = _wait(heard, min(limit_at, kill_at))
         now = time.monotonic()
+        # repeated until the child has ended: a process that is being forked may escape one pass
         if request == GONE or now >= kill_at:
             _kill_all(child.pid)
             time.sleep(_PASS_S)
@@ -84,7 +85,11 @@ def watch(guard: int) -> int:
 def _hear_signals() -> int:
     """A pipe to which signals write their numbers, to be waited for beside the owner."""
     heard, writing = os.pipe()
+    # `set_wakeup_fd` demands it: a handler that waits for room in the pipe would hang. A lost
+    # number does no harm, since one suffices to wake `select`.
     os.set_blocking(writing, False)
+    # the number is written as soon as the signal arrives, so that `select` also wakes for one that
+    # comes just before it is called
     signal.set_wakeup_fd(writing)
     for number in (signal.SIGCHLD, *STOPS):
         signal.signal(number, lambda *_: None)
@@ -133,6 +138,7 @@ def _descendants() -> list[int]:
     children: dict[int, list[int]] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has just ended
+            # behind the last parenthesis: a process may have any name, ") S 1" included
             state, parent = (folder / "stat").read_bytes().rpartition(b")")[2].split()[:2]
             if state not in b"ZX":
                 children.setdefault(int(parent), []).append(int(folder.name))

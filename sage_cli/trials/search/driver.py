@@ -98,6 +98,7 @@ class Driver(TaskProgress):
         super().__init__(progress, seeds * sweep.total)
         self._sweep, self._study, self._lost = sweep, study, lost
         self._settings = sweep.settings
+        # lost results are trained again, so they don't count as done
         earlier = [trial.state for trial in study.trials() if trial not in lost]
         self.done_count = seeds * earlier.count(State.DONE)
         self.pruned_count = seeds * earlier.count(State.PRUNED)
@@ -143,6 +144,8 @@ class Driver(TaskProgress):
         self.scored(task, results)
         if (pending := self._pending.pop(task.name, None)) is not None:
             pending.results[seed] = results
+            # only the first seed's validations are reported: a pruner compares values at equal
+            # steps, and several seeds would give several values for one
             if self._prunes and not seed and task.run is not None:
                 list(self._report(pending.trial, task.run))  # others are judged by these
             self._settle(pending, task)
@@ -163,10 +166,9 @@ class Driver(TaskProgress):
         """A replicate was trained and measured. Warn if it is the first and nothing is right."""
         self._count(task, self._valued(score(self._settings.objectives, results)))
         if self.done_count == 1 and not any(counts.c_P.any() for counts in results.values()):
-            line = f"no sample of the first trial is right on {', '.join(results)}"
-            self._say(
-                "yellow", "warning", f"{line}: is it the task that is trained, rightly judged?"
-            )
+            line = f"no sample of the first trial is correct on {', '.join(results)}"
+            advice = "check that the trials train on this task and that it is graded correctly"
+            self._say("yellow", "warning", f"{line}: {advice}")
 
     def write_state(self) -> None:
         """Write how many trials ended how, and the best one."""
@@ -207,7 +209,7 @@ class Driver(TaskProgress):
         limit, waiting = self._settings.trials, {trial.number for trial in self._study.failed}
         if limit is None:
             return False
-        # one that failed for an earlier driver is proposed again, and is no further trial
+        # one that failed for an earlier driver is proposed again, and is not a further trial
         trials = [trial for trial in self._study.trials() if trial.number not in waiting]
         infeasible = sum(trial.state is State.INFEASIBLE for trial in trials)
         return limit <= len(trials) - infeasible or self._settings.infeasible_limit <= infeasible
@@ -275,6 +277,8 @@ class Driver(TaskProgress):
         """
         if task.run is None or task.run.finished:
             return
+        # ending takes a while, in which the training may finish: its result is then worth more than
+        # the pruner's verdict, which is about a forecast
         ended = self._queue.cancel(lambda queued: queued.name in pending.due)
         if task.run.finished:
             for cancelled in ended:
@@ -300,6 +304,8 @@ class Driver(TaskProgress):
             scores = [
                 score(self._settings.objectives, results) for results in pending.results.values()
             ]
+            # once, when all seeds are there: Optuna takes one value for each trial, the mean over
+            # its seeds
             self._study.tell(pending.trial, mean_scores(scores))
         elif self._is_own(why):
             self._study.note(pending.trial, lines=list(why.lines))

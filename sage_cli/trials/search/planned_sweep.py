@@ -314,7 +314,7 @@ def choose_sampler(name: str | None, space: Space, objectives: Sequence[str]) ->
         able = [name for name in names if not _reason_against(name, space, objectives)]
         remedy = f"choose --sampler {', '.join(able)}"
         if chosen == "grid":
-            remedy = f"write values, as {space.ranges[0]}=0.1|0.2|0.3, or {remedy}"
+            remedy = f"write values, for example {space.ranges[0]}=0.1|0.2|0.3, or {remedy}"
         raise ConfigurationError(f"the sampler {chosen} {reason}", remedy)
     return chosen
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # a plan, which lists points, loads no Optuna
     from optuna.distributions import BaseDistribution
 
 SHORT = {"guide": "guide.name", "lr": "rl.learning_rate", "seed": "rl.seed"}
-"""Settings by names that are no last part of them, or of more than one."""
+"""Settings by names that are not the last part of them, or of more than one."""
 NEAREST = (("guide",), ("rl", "rollout", "anchor"))
 """Sections in which a short name is looked for, in turn, before all others."""
 ALL = tuple(SageConfig.model_fields)
@@ -73,7 +73,7 @@ def is_whole(key: str) -> bool:
 
 
 def choice_for(key: str) -> str | None:
-    """Return the setting that chooses the class of `key`'s section, as guide.name or rl.algo."""
+    """Return the setting that chooses the class of `key`'s section, such as rl.algo."""
     section = key.partition(".")[0]
     choice = f"{section}.{UNIONS[section]}" if section in UNIONS else None
     return None if choice == key else choice
@@ -113,7 +113,7 @@ def _by_last_part(name: str) -> str:
 
 Value = float | int | str | bool
 Point = Mapping[str, Value]
-"""Values by setting, as {"guide.tau": 0.465, "guide.rho": 0.775}."""
+"""Values by setting, such as {"guide.tau": 0.465, "guide.rho": 0.775}."""
 LISTED = 10_000
 """The longest range of whole numbers, and the largest space, whose members are listed."""
 

@@ -159,14 +159,20 @@ def sampler(
     Its proposals depend on the study's content, the seed and these numbers alone, so a restarted
     driver proposes the same points.
     """
+    # a generator for each proposal, instead of one that lives as long as the driver: a restarted
+    # driver proposes the same points
     seed_of_ask = int(np.random.SeedSequence([seed, asked]).generate_state(1)[0])
     begins = asked < STARTUP or asked - infeasible < LEAST
+    # the first points of a model-based search by a low-discrepancy sequence, which covers the space
+    # better than random points
     if name == "qmc" or (name in ("tpe", "gp") and begins):
         return _Sobol(space.always, seed, rest=RandomSampler(seed=seed_of_ask))
     if name == "tpe":
         return TPESampler(
             seed=seed_of_ask,
             n_startup_trials=STARTUP,
+            # running trials count as bad ones, so that several at once are not proposed beside each
+            # other
             constant_liar=True,
             gamma=lambda trials: min(math.ceil(GOOD * trials), MOST_GOOD),
         )
@@ -205,6 +211,7 @@ class TaughtStudy(optuna.Study):
         states: Container[TrialState] | None = None,
         use_cache: bool = False,
     ) -> list[FrozenTrial]:
+        # all states, since an infeasible trial is shown under another state than it is stored with
         trials = super()._get_trials(deepcopy, None, use_cache)
         worst = None if isinstance(self.sampler, TPESampler) else _worst(trials)
         seen = [
@@ -259,6 +266,8 @@ def _mend(path: Path) -> None:
     if not path.exists():
         return
     content = path.read_bytes()
+    # Optuna appends a line per change: what follows the last newline was being written when the
+    # driver died, and would make every later line unreadable
     whole = content.rfind(b"\n") + 1
     if whole < len(content):
         with path.open("r+b") as file:
@@ -448,6 +457,8 @@ class Study:
         if earlier is None:
             return proposed
         self.note(proposed, **{REPEATS: earlier.number})
+        # the repeated point gets the known result: a sampler that is told nothing would propose it
+        # again and again
         state = TrialState.FAIL if earlier.values is None else TrialState.COMPLETE
         self._study.tell(proposed.number, earlier.values, state=state)
         return None
@@ -457,6 +468,7 @@ class Study:
         running = {trial.number for trial in self.running()}
         for frozen in self._all():
             if frozen.state is TrialState.RUNNING and frozen.number not in running:
+                # such a trial has no parameters, or only some, and no task would ever end it
                 self._study.tell(frozen.number, state=TrialState.FAIL)
 
     def _all(self) -> list[FrozenTrial]:

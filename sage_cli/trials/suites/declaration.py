@@ -122,7 +122,7 @@ class Tuning(Section):
     """The search for each trained method's settings before its trainings, of one budget for all."""
 
     space: str
-    """The space, as `sage sweep --space` takes it."""
+    """The space in the form that `sage sweep --space` accepts."""
     trials: int = Field(8, ge=1)
     """Points that are tried for each method."""
     steps: int | None = Field(None, ge=1)

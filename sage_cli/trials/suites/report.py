@@ -109,9 +109,10 @@ def _notes(result: PartResult) -> list[str]:
     notes = [
         f"{first.evaluation.samples} samples per problem, evaluation seeds: "
         f"{first.evaluation.seeds}, training seeds: {trainings}, temperature "
-        f"{first.sampling.temperature:g}; ± over {over}, of an initial policy over evaluation seeds"
+        f"{first.sampling.temperature:g}; ± is over {over} (of the initial policy over evaluation "
+        "seeds)"
     ]
-    notes += [f"{label} is {same} under this model" for label, same in result.same.items()]
+    notes += [f"{label} equals {same} for this model" for label, same in result.same.items()]
     return notes
 
 
@@ -138,7 +139,7 @@ def runs(result: PartResult) -> Document:
             seconds = float(manifest.get("seconds", "nan"))
             spent_s[replicate.policy.label] = seconds
             section = replicate.config.sft if replicate.is_initial else replicate.config.rl
-            status = state(run) if run else "taken as it is"
+            status = state(run) if run else "used without training"
             number = (section.steps or "–") if run else "–"
             sampled = (
                 [record.get("sampled/tokens", nan) for record in run.metrics.read()] if run else []
@@ -148,7 +149,7 @@ def runs(result: PartResult) -> Document:
             name: tuple[Cell, ...] = (method.name, replicate.seed + 1, replicate.policy.label)
             rows.append(Row((*name, status, str(number), tokens, minutes)))
     whole = sum(value for value in spent_s.values() if value == value)
-    heads = columns("method, seed, policy, state, steps, sampled tokens, minutes")
+    heads = columns("method=arm, seed, policy, state, steps, sampled tokens, minutes")
     table = Table("Policies", heads, tuple(rows))
     return Document(
         name="runs",
@@ -156,7 +157,7 @@ def runs(result: PartResult) -> Document:
         data={"seconds": whole},
         tables=(table,),
         sheets={"runs": table},
-        notes=(f"{whole / 60:.1f} minutes of training in all, sampling and grading left out",),
+        notes=(f"training took {whole / 60:.1f} minutes in total, without sampling and grading",),
     )
 
 
@@ -174,7 +175,7 @@ def tasks(plan: PlannedSuite) -> Document:
         title="Commands and cost",
         data={"cost": whole, "done": done, "tasks": len(rows)},
         tables=(Table(f"{done} of {len(rows)} tasks are done", heads, rows),),
-        notes=(f"all tasks from the beginning: {whole.describe()}",),
+        notes=(f"all tasks together cost at most {whole.describe()}",),
     )
 
 
@@ -260,7 +261,7 @@ def _facts(
     chosen = [sentence for result in part_results for sentence in result.suite.chosen]
     if chosen:
         published = any(result.suite.published for result in part_results)
-        facts["chosen where the paper is silent" if published else "chosen"] = " ".join(chosen)
+        facts["assumed where the paper is silent" if published else "assumed"] = " ".join(chosen)
     return facts
 
 

@@ -54,7 +54,7 @@ from sage_cli.trials.suites.trials import Part
 from sage_cli.trials.task import BenchmarkCache, Measurements, Replicate, Trial, stored_results
 
 Pair = tuple[str, str]
-"""The labels of two methods: the first less the second."""
+"""The labels of two methods: the first minus the second."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +197,7 @@ def _why(replicate: Replicate, failures: Mapping[str, str]) -> str:
 def refuse_other_settings(replicate: Replicate) -> None:
     """Raise ConfigurationError if a run was measured with other settings than the suite's.
 
-    Fewer samples or seeds are no other setting: they count, and the rest is sampled.
+    Fewer samples or seeds are not another setting: they count, and the rest is sampled.
     """
     run, config = replicate.policy.run, replicate.config
     if run is None or not run.finished:
@@ -385,7 +385,7 @@ def claims_table(claims: Sequence[Decided], result: PartResult) -> Table:
     heads += columns("− its baseline") if beside else ()
     pooled_any = any(decided.unpooled.interval for decided in claims)
     heads += columns("difference")
-    heads += columns("by its own seeds") if pooled_any else ()
+    heads += columns("by its own seeds=without pooling") if pooled_any else ()
     heads += columns("detectable, p (Holm)")
     rows = []
     for decided, printed in zip(claims, published, strict=True):
@@ -452,12 +452,15 @@ def claims_note(claims: Sequence[Decided]) -> list[str]:
         return []
     many = f"{len(claims)} claim{'' if len(claims) == 1 else 's'}"
     notes = [
-        f"holds: the difference has the claim's sign and Holm's p over the {many} is at most "
-        f"{ALPHA}; reversed: the other sign; indistinguishable: neither"
+        "a claim holds if the difference has its sign and Holm's p over the "
+        f"{many} is at most {ALPHA}; it is reversed if only the sign is the other; otherwise the "
+        "two are indistinguishable"
     ]
     if any(claim.about == "models" for claim in claims):
-        why = "said of trained models; a method with one training has no verdict"
-        notes.append(f"these models: {why}")
+        notes.append(
+            "these models: the verdict is about trained models, because a method with one "
+            "training run has none"
+        )
     return notes
 
 
@@ -515,7 +518,7 @@ def differences(result: PartResult) -> Document:
         tables["hindsight"] = sensitivity
     return Document(
         name="claims",
-        title="Claims, and what was found" if claims else "Differences",
+        title="Claims and their verdicts" if claims else "Differences",
         data={
             "claims": [claim_json(claim) for claim in claims],
             "differences": [
@@ -531,9 +534,9 @@ def differences(result: PartResult) -> Document:
         figures=(_forest(overall, _shown(result.ks)),) if overall else (),
         notes=(
             *claims_note(claims),
-            "detectable: the smallest true difference that these problems, samples and seeds would "
-            f"have shown in {POWER:.0%} of repetitions",
-            *([f"p (Holm) of the differences: over the {tests} of them"] if family else []),
+            "detectable: the minimum detectable difference, which these problems, samples and "
+            f"seeds show in {POWER:.0%} of repetitions",
+            *([f"p (Holm) of the differences: adjusted for {tests} tests"] if family else []),
             *([f"average: {AVERAGE_NOTE}"] if len(result.benchmarks) > 1 else []),
             *_fragile_notes(family, result.ks),
             *_seeds_note(result, family),
@@ -581,7 +584,7 @@ def forest_panels(
 def _table(family: Family, result: PartResult) -> Table:
     differences = columns(f"a, b, {DIFFERENCE_COLUMNS}")
     heads = (
-        *columns("methods, about, benchmark, k"),
+        *columns("methods=arms, about, benchmark, k"),
         *(replace(column, part=column.name) for column in differences),
     )
     table_ks = _shown(result.ks)
@@ -597,7 +600,7 @@ def _table(family: Family, result: PartResult) -> Table:
 
 
 def _hindsight(overall: Mapping[Pair, Contrast], result: PartResult) -> Table:
-    """Return each method with a control less the best of its plain rivals, chosen afterwards."""
+    """Return each method's difference from the best of its unguided rivals, chosen afterwards."""
     plain = {
         method.label
         for method in result.there
@@ -612,8 +615,8 @@ def _hindsight(overall: Mapping[Pair, Contrast], result: PartResult) -> Table:
             gaps = {pair: gap if pair[0] == label else _turned(gap) for pair, gap in gaps.items()}
             best = min(gaps, key=lambda pair: gaps[pair].value)
             rows.append(Row((label, k, *rivals[best], len(rivals), gaps[best]), section=label))
-    heads = columns("method, k, best in hindsight, of, difference")
-    notes = ("a sensitivity analysis: the rival was chosen by this outcome, so that part is luck",)
+    heads = columns("method=arm, k, best in hindsight=post-hoc best, of, difference")
+    notes = ("a sensitivity analysis: the rival was chosen by this outcome, which favours it",)
     return Table(
         "Sensitivity analysis: difference from the post-hoc best", heads, tuple(rows), notes
     )
@@ -632,7 +635,7 @@ def _control_notes(result: PartResult) -> list[str]:
     """Return a note on each method with a guide whose own control the suite lacks."""
     return [
         f"{method.label}: the suite has no unguided baseline (the same method and anchor without "
-        "the guide), so that no difference shows what the guide does"
+        "the guide), so no difference shows the effect of the guide"
         for method in result.methods
         if method.trial.config.guide.name != "none"
         and not result.suite.methods[method.label].control
@@ -645,21 +648,21 @@ def _seeds_note(result: PartResult, family: Family) -> list[str]:
     notes = []
     if len(repeated) < len([method for method in result.there if not method.trial.is_initial]):
         notes.append(
-            "two models, these models: a method with one training is not compared as a method; "
-            "another training seed gives another model"
+            "two models, these models: arms with one training run are compared as models, not as "
+            "methods; another training seed gives another model"
         )
     if not repeated:
         return notes
     return [
         *notes,
-        "methods: training seeds and problems are both random; method and this base: the base is "
-        "one fixed model, and another base may give another difference",
+        "methods: training seeds and problems are both random; method and this base: the initial "
+        "policy is one fixed model, and another may give another difference",
         *_pairing_notes(family),
         *(
             [
-                f"the variance between training seeds is pooled over {len(repeated)} methods, "
-                "where they share their seeds: it is assumed that all of them vary alike, and so "
-                "do the gaps of all pairs; the claims' table has each interval without that, too"
+                f"the variance between training seeds is pooled over {len(repeated)} arms that "
+                "share their seeds, which assumes that all arms and all differences vary equally; "
+                "the table of claims also has each interval without pooling"
             ]
             if any(contrast.unpooled is not None for contrast in family.values())
             else []
@@ -674,13 +677,14 @@ def _pairing_notes(family: Family) -> list[str]:
         pairing = contrast.difference.pairing
         if pairing is not None and pairing.left_out:
             notes.append(
-                f"{shown_label(a)} - {shown_label(b)} on {benchmark}: left out, for lack of a run "
-                f"with the same training seed, {', '.join(pairing.left_out)}"
+                f"{shown_label(a)} − {shown_label(b)} on {benchmark}: "
+                f"{', '.join(pairing.left_out)} left out, because the other arm has no run with "
+                "the same training seed"
             )
     pairings = [contrast.difference.pairing for contrast in family.values()]
     if any(pairing is not None for pairing in pairings):
         notes.append(
-            "methods are compared run by run where they share training seeds, initial weights and "
-            "rows; differences.json has the correlations"
+            "arms that share training seeds, initial weights and rows are compared run by run; "
+            "differences.json has the correlations"
         )
     return notes

@@ -11,7 +11,7 @@ const SHORT = 1500; // characters that are shown before somebody asks for all
 /** Return a grade with a sign, so that colour alone never says it. */
 export function grade(text) {
   const name = text ?? "ungraded";
-  return h("span", { class: `grade ${name in GRADES ? name : "other"}` }, h("span", { "aria-hidden": "true" }, GRADES[name] ?? "·"), ` ${visible(name)}`);
+  return h("span", { class: `grade ${name in GRADES ? name : "other"}` }, h("span", { "aria-hidden": "true" }, GRADES[name] ?? "·"), ` ${visible(name === "right" ? "correct" : name)}`);
 }
 
 /** Return the head and the text of a sample; `where` names the policy and benchmark, if it is stored. */
@@ -53,9 +53,9 @@ async function tokens(button, box, row, where) {
     let found = await get("tokens", asked);
     if (!found.tokens) {
       const compute = h("button", { type: "button" }, "Compute");
-      place.replaceChildren(h("p", {}, `No model has read this completion. Computing loads ${visible(found.policy)}`, found.reference ? ` and ${visible(found.reference)}` : "", "; the result is stored beside the sample. "), compute);
+      place.replaceChildren(h("p", {}, `Token probabilities have not been computed. Computing them loads ${visible(found.policy)}`, found.reference ? ` and ${visible(found.reference)}` : "", " and stores the result with the sample. "), compute);
       await new Promise((done) => compute.addEventListener("click", done, { once: true }));
-      place.replaceChildren(h("p", { class: "quiet", role: "status" }, "loading the model and reading …"));
+      place.replaceChildren(h("p", { class: "quiet", role: "status" }, "loading the model and computing …"));
       found = await get("tokens", { ...asked, compute: 1 }, { method: "POST" });
     }
     place.replaceChildren(tokenView(found));

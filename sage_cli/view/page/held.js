@@ -10,7 +10,7 @@ export function answer(held, name, params, where) {
   const make = MADE[name];
   if (make) return remembered(where, () => make(held, params));
   const plain = held.answers[where] ?? held.answers[address(name, params)];
-  if (!plain) throw new Refused("this export does not hold that", held.footer);
+  if (!plain) throw new Refused("this export does not contain that", held.footer);
   return plain;
 }
 
@@ -107,7 +107,7 @@ function samples(held, params) {
 function sample(held, params) {
   const found = held.policies.filter((one) => one.policy === params.policy).flatMap((one) => one.samples).find((one) => one.problem === params.problem && one.seed === Number(params.seed) && one.index === Number(params.index));
   if (!found) throw new Refused("this sample is not in this export", held.footer);
-  return { ...found, text: found.text.length < found.characters ? `${found.text}\n[the export holds the first ${found.text.length} characters]` : found.text };
+  return { ...found, text: found.text.length < found.characters ? `${found.text}\n[the export contains the first ${found.text.length} characters]` : found.text };
 }
 
 function grades(rows) {

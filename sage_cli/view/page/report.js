@@ -66,7 +66,7 @@ export function shownTable(sheet, id, params, provenance, head = h("p", { class:
     rows: sheet.rows.map((cells, place) => ({ cells, rule: !sort && sheet.rules.includes(place) })),
     row: ({ rule }) => ({ class: rule ? "rule" : null }),
     columns: sheet.columns.map((column, place) => ({
-      key: String(place), title: column.name, above: column.group, number: !column.words,
+      key: String(place), title: column.label ?? column.name, above: column.group, number: !column.words,
       value: (row) => value(column, row.cells[place]), text: (row) => row.cells[place], cell: (row) => marked(row.cells[place]),
     })),
   }), notes(sheet.notes));

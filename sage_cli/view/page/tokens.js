@@ -53,10 +53,10 @@ function shading(measure, values) {
   if (measure === "q" || measure === "log_ratio") {
     const middle = measure === "q" ? 1 : 0;
     const most = Math.max(1e-9, ...finite.map((one) => Math.abs(one - middle)));
-    return [(value) => [value > middle ? "#0072b2" : "#d55e00", Math.abs(value - middle) / most], `blue above ${middle}, orange below; the strongest is ${short(most)} away`];
+    return [(value) => [value > middle ? "#0072b2" : "#d55e00", Math.abs(value - middle) / most], `blue above ${middle}, orange below; the largest difference is ${short(most)}`];
   }
   const most = Math.max(1e-9, ...finite);
-  return [(value) => ["#0072b2", value / most], `the strongest is ${short(most)}`];
+  return [(value) => ["#0072b2", value / most], `the largest value is ${short(most)}`];
 }
 
 function shownToken(text) {

@@ -47,7 +47,7 @@ def test_config_show_prints_every_setting_and_its_origin(sage):
 def test_a_dry_run_says_what_would_happen_and_touches_nothing(sage, words, stages):
     typed = sage(*words, "--dry-run")
     assert typed.code == 0
-    assert "dry run: nothing was written" in typed.words
+    assert "dry run: nothing was trained, sampled or written" in typed.words
     assert len(sage(*words, "--dry-run", "--json").answer["stages"]) == stages
     assert typed.written == []
 
@@ -65,7 +65,7 @@ def test_plans_of_the_demo_and_their_arithmetic(sage):
     sets = [word for key, value in tiny.items() for word in ("--set", f"{key}={value}")]
     _, rl, sweep = sage("sweep", "--steps", "5", *sets, "--dry-run", "--json").answer["stages"]
     # a trial: 16 x 16 = 256 completions a step, in 4 micro-batches; 5 x 256 of 48 tokens
-    assert rl["batch"] == "16 prompts x 16 rollouts = 256 completions = 4 x 64"
+    assert rl["batch"] == "16 prompts x 16 rollouts = 256 completions, in 4 micro-batches of 64"
     assert rl["completions"] == "1,280"
     assert rl["tokens at most"] == "61,440"
     # 9 points x 5 steps x 256 = 11,520; 9 x 50 problems x 256 samples = 115,200
@@ -96,11 +96,13 @@ def test_the_demo_ends_with_what_it_shows_and_what_to_type(sage, monkeypatch, mi
     assert first.startswith("dapo-no-kl is above the initial policy at pass@1: +0.375 [")
     second = "dapo-branch is indistinguishable from dapo-no-kl at pass@4: +0.000 [-0."
     assert any(line.startswith(second) for line in lines) == (missing is None)
-    assert ("incomplete: dapo-branch (out of memory" in typed.stdout) == (missing is not None)
+    assert ("not everything was measured: dapo-branch (out of memory" in typed.stdout) == (
+        missing is not None
+    )
     heads = next(line for line in lines if "initial policy ┃" in line)
     assert "dapo-no-kl" in heads
     assert "rl-dapo" not in typed.stdout  # labels in the place of ids
-    picture = Path(next(line for line in lines if line.startswith("picture:"))[len("picture: ") :])
+    picture = Path(next(line for line in lines if line.startswith("Figure:"))[len("Figure: ") :])
     assert picture.is_file()
     commands = [line.partition("  #")[0] for line in lines if line.startswith("sage ")]
     typed_sets = "".join(f" --set {one}" for one in sets)

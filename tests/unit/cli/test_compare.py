@@ -355,8 +355,8 @@ def test_counts_of_several_seeds_are_told_to_be_unchecked(tmp_path, config):
     one, two, base = (write_counts(tmp_path / f"{i}.json", counts(i)) for i in range(3))
     told = [
         [note for note in compare_files(config, a, [base], (), "1", Silent()).document.notes
-         if "isn't checked" in note]
+         if "could not check" in note]
         for a in ([one, two], [one])
     ]  # fmt: skip
     assert [len(notes) for notes in told] == [1, 0]
-    assert told[0][0].startswith(f"{one}, {two}: no settings are stored")
+    assert told[0][0].startswith(f"no settings are stored of {one}, {two}")

@@ -78,5 +78,5 @@ def test_overlap_of_a_set_with_itself(data):
     assert (found["train"], found["train_problems"]) == ("amc23", 40)
     assert (found["same"], found["similar"], len(found["matches"])) == (40, 0, 40)
     words = data("overlap", "amc23", "amc23", "--limit", "1").words
-    assert "of 40 problems of amc23, 40 are among the 40 of amc23" in words
+    assert "40 of the 40 problems in amc23 are also among the 40 in amc23" in words
     assert "39 more pairs" in words

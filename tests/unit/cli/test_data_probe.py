@@ -141,9 +141,9 @@ def test_the_half_that_was_learnt_is_found(sage, answer, file, monkeypatch):
 @pytest.mark.parametrize(
     ("setting", "cause", "next_step"),
     [
-        ("sampling.server_form=chat", "sampling.server_form is fixed", "completions"),
-        ("sampling.temperature=1", "sampling.temperature is fixed by a probe", "leave"),
-        ("prompt.format=chat", "prompt.format is fixed by a probe", "leave"),
+        ("sampling.server_form=chat", "sampling.server_form has no effect", "completions"),
+        ("sampling.temperature=1", "sampling.temperature has no effect: a probe", "leave"),
+        ("prompt.format=chat", "prompt.format has no effect: a probe", "leave"),
     ],
 )  # fmt: skip
 def test_what_is_no_probe_is_a_panel(sage, file, setting, cause, next_step):

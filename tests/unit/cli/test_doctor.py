@@ -32,8 +32,8 @@ def test_a_check_is_a_line_with_a_mark(sage):
     assert typed.code == 0
     assert "✗" not in typed.stdout
     assert "✓ RL data arithmetic 5 problems" in typed.words
-    assert "guide random, method dapo" in typed.words
-    assert "arithmetic 3" in typed.words
+    assert "guide random and method dapo can be loaded" in typed.words
+    assert "3 problems of arithmetic" in typed.words
     assert "tiny can run here" in typed.words
     assert typed.written == []
     (typed.folder / "taken").write_text("")
@@ -55,13 +55,13 @@ def test_a_model_that_is_named_stands_for_the_presets_own(sage, model):
     """Without `tiny` beside it a preset's other settings are the paper's, its model among them."""
     (model.parent / "own.yaml").write_text("rollout: {max_tokens: 8}\n")
     typed = sage("doctor", *FEW, "--preset", model.parent / "own.yaml", "--init", model)
-    assert "✓ model m: weights in" in typed.words
+    assert "✓ model m: weights are in" in typed.words
     words = ("doctor", *FEW, "--preset", "tiny", "--init", model)
     typed = sage(*words, "--set", "prompt.answer_open=⟨A⟩", "--set", "prompt.answer_close=⟨/A⟩")
-    assert "! answer a correct answer, " in typed.words
+    assert "! answer round trip a correct answer, " in typed.words
     assert "is read as '<start_working_out>3 + 4<end_working_out>A7/A'" in typed.words
     assert "tiny can run here, but 1 of " in typed.words
-    assert "✓ answer a right one of" in sage(*words).words
+    assert "✓ answer round trip a correct answer (" in sage(*words).words
 
 
 @pytest.mark.parametrize(
@@ -106,13 +106,15 @@ def said(*sets, positions=None, problems=PROBLEMS):
 def test_lengths_in_tokens():
     # "12*12=?" has 7 characters; "144" in two tags that are single tokens 5
     assert said(positions=512) == (
-        "prompts have up to 7 tokens, rollouts up to 48 more, of which bare answers take up to 5; "
-        "the model's context has 512"
+        "prompts have at most 7 tokens and rollouts at most 48; the longest answer alone has 5; "
+        "the model's context has 512 tokens"
     )
     several = [Problem("a", "toy", "1+1=?", any_of(["one and one", "2"]))]
-    assert "bare answers take up to 3;" in said(positions=512, problems=several)  # the shortest
+    assert "the longest answer alone has 3;" in said(
+        positions=512, problems=several
+    )  # the shortest
     anywhere = ("grading.mode=math-verify", "grading.extract=text", "rollout.max_tokens=3")
-    assert "bare answers take up to 3" in said(*anywhere)  # needs no tags
+    assert "the longest answer alone has 3" in said(*anywhere)  # needs no tags
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_statuses_and_the_lines_left_out_as_a_table_and_as_an_object(grade):
     counts = dict(re.findall(r"^(\w+) +(\d+) *$", typed.stdout, re.MULTILINE))
     # right 27; wrong 0=27, [b]28 and the surrogate; the number 5 is no completion
     assert counts == {
-        "right": "1", "wrong": "3", "unparseable": "1", "timeout": "0", "error": "0",
+        "correct": "1", "wrong": "3", "unparseable": "1", "timeout": "0", "error": "0",
         "completions": "5",
     }  # fmt: skip
     assert re.findall(r"line (\d+) is left out", typed.words) == ["3", "4", "6", "7"]
@@ -57,9 +57,9 @@ def test_statuses_and_the_lines_left_out_as_a_table_and_as_an_object(grade):
 
 REASONS = [
     ('{"gold": [1, 2], "completion": "<SOLUTION>1</SOLUTION>"}', "error",
-     "the gold is no text or finite number: [1, 2]"),
+     "the gold is not a text or finite number: [1, 2]"),
     *((f'{{"gold": {gold}, "completion": "<SOLUTION>{gold}</SOLUTION>"}}', "error",
-       f"the gold is no text or finite number: {float(gold)}") for gold in ("NaN", "-Infinity")),
+       f"the gold is not a text or finite number: {float(gold)}") for gold in ("NaN", "-Infinity")),
     ('{"gold": " ", "completion": "<SOLUTION>1</SOLUTION>"}', "error", "the gold is blank"),
     ('{"gold": "7", "completion": "7"}', "unparseable",
      "nothing closed stands in <SOLUTION> ... </SOLUTION>"),
@@ -67,7 +67,7 @@ REASONS = [
     ('{"gold": "7", "completion": "<SOLUTION></SOLUTION>"}', "unparseable", "the answer is blank"),
     ('{"gold": "7", "completion": "<SOLUTION>$$</SOLUTION>"}', "unparseable",
      "judge 'math' can't read the answer"),
-    ('{"gold": "7", "completion": 7}', "unparseable", "the completion is no text"),
+    ('{"gold": "7", "completion": 7}', "unparseable", "the completion is not a text"),
 ]  # fmt: skip
 
 
@@ -83,10 +83,12 @@ def test_a_row_without_a_verdict_says_why(grade, row, status, reason):
 @pytest.mark.slow
 def test_both_modes_show_where_they_differ(grade):
     lines = [
-        line for line in grade(ROWS, "--mode", "both").stdout.splitlines() if "-verify r" in line
+        line
+        for line in grade(ROWS, "--mode", "both").stdout.splitlines()
+        if "-verify correct" in line
     ]
     assert lines == [
-        "line 2, completion 0: strict wrong, math-verify right; gold '27', answer '0=27'"
+        "line 2, completion 0: strict wrong, math-verify correct; gold '27', answer '0=27'"
     ]
 
 

@@ -206,10 +206,10 @@ def test_what_cannot_be_trained_so_is_refused_before_anything_is_drawn(
 def test_a_plan_says_what_would_be_tried_and_trained(tmp_path):
     _, stage = plan_of(RlTraining.of(config(tmp_path, *SIZES)).stages)
     facts = stage.facts
-    assert facts["tries"] == "30 problems at most x 4 = 120 completions"
+    assert facts["tries"] == "at most 30 problems x 4 = 120 completions"
     assert "first 2 lines" in facts["retries"]
     assert facts["tokens at most"] == f"{2 * 120 * 48:,}"
     # 10 x tiny's 0.1 x 2e-4
-    assert facts["SFT"] == "20% of the right tries, 5 times, at 0.0002"
+    assert facts["SFT"] == "on 20% of the correct tries for 5 epochs, learning rate 0.0002"
     assert facts["steps"] == "5 of 6 pairs, 6 at once"
-    assert facts["loss"] == "dpo, log-ratio x 0.1, against the policy as SFT leaves it"
+    assert facts["loss"] == "dpo, log-ratio x 0.1, against the initial policy"

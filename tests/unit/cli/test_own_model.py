@@ -25,9 +25,9 @@ def test_a_model_of_ones_own_starts_rl_as_it_is(sage, own_model, tmp_path):
     words = ("--init", own_model, "--data", tmp_path / "mine.jsonl")
     typed = sage("rl", *words, "--dry-run")
     assert typed.code == 0
-    assert "supervised warm-up" not in typed.words
+    assert "initial policy: SFT" not in typed.words
     assert "problems mine.jsonl" in typed.words.replace(f"{tmp_path}/", "")
-    note = "no preset given: what isn't typed is as in tiny (48 new tokens"
+    note = "no preset was given, so all other settings are those of the preset tiny (48 new tokens"
     assert note in typed.words
     assert note not in sage("rl", *words, "--preset", "tiny", "--dry-run").words
     checked = sage("doctor", *words, "--set", "evaluation.limit=3")
@@ -48,7 +48,7 @@ def test_what_is_typed_of_the_model_and_what_sage_exported_hold(sage, answer, ow
     for words in (("--dry-run",), ()):  # what sage exported keeps the settings that are chosen
         typed = sage("rl", "--init", own_model, *words)
         typed.refused("is not the model of the configuration")
-        assert "no preset given" not in typed.words
+        assert "no preset was given" not in typed.words
 
 
 @pytest.mark.parametrize(

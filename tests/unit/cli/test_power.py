@@ -40,7 +40,7 @@ def test_designs_against_smallest_gains(evaluation, tmp_path):
     assert all(len(one["smallest"]) == 2 for one in base["designs"])
     assert list(base["pass@k"]) == ["1", "16"]
     table = report.document.tables[0]
-    assert table.title == "smallest detectable gain on counts from base"
+    assert table.title == "minimum detectable gain on counts over base"
     assert [str(cell) for cell in table.rows[0].cells[:3]] == ["30", "16", "1"]
 
 
@@ -63,10 +63,10 @@ def test_k_above_the_counts_and_what_takes_long_is_said(evaluation, tmp_path, to
     base = counted(tmp_path, "base.csv")
     asked = {"problems": "40", "samples": "256"}
     beyond = power(evaluation, [base], Silent(), **asked, k="1,256").document
-    (note,) = [note for note in beyond.tables[0].notes if "rests on the Beta" in note]
-    assert note.startswith("pass@256: 64 samples a problem are counted")
+    (note,) = [note for note in beyond.tables[0].notes if "rest on the Beta" in note]
+    assert note.startswith("pass@256: only 64 samples per problem are counted")
     within = power(evaluation, [base], Silent(), **asked, k="1,16").document
-    assert not any("rests on the Beta" in note for note in within.tables[0].notes)
+    assert not any("rest on the Beta" in note for note in within.tables[0].notes)
     power(evaluation, [counted(tmp_path, "base.csv")], told, problems="30", samples="16")
     assert told.done == [
         "counting what is stored of the bases",
@@ -86,7 +86,7 @@ def test_a_warning_where_n_is_k(evaluation, tmp_path, samples, warnings):
     base = counted(tmp_path, "base.csv")
     notes = power(evaluation, [base], Silent(), samples=samples, k="1,16").document.notes
     assert sum("n = k" in note for note in notes) == warnings
-    assert not warnings or [note for note in notes if "n = k = 16" in note and "n = 64" in note]
+    assert not warnings or [n for n in notes if "n = k = 16" in n and "--samples 64" in n]
 
 
 def test_k_chooses_what_the_table_shows_and_the_curve_has_every_k(tmp_path):
@@ -128,8 +128,8 @@ def test_numbers_of_training_seeds_against_smallest_differences(evaluation, tmp_
     assert smallest[4, 400][0] < smallest[4, 40][0]
     assert {one["seeds"] for one in designs} == {"their own"}
     notes = " ".join(report.document.notes)
-    assert "runs of one method: the other is taken to vary alike" in notes
-    assert "rests on 3 training runs of a side" in notes
+    assert "all runs are of one method: we assume that the other varies as much" in notes
+    assert "only roughly known, from 3 runs per side" in notes
 
 
 def test_one_run_needs_a_deviation(evaluation, tmp_path):
@@ -173,7 +173,7 @@ def test_runs_of_two_methods_with_the_same_seeds_are_paired(tmp_path):
     assert [row["seeds"] for row in found.data["designs"]] == ["paired", "their own"]
     paired, own = (row["smallest"][0] for row in found.data["designs"])
     assert paired < own  # both sides have the same seeds' effects
-    assert any("correlates 1.00 to 1.00" in note for note in found.notes)
+    assert any("correlations from 1.00 to 1.00" in note for note in found.notes)
     other = stored_run(root, "x", "9", by_chance(2), settings={"rl": {"algo": "grpo"}}).id
     with pytest.raises(ConfigurationError, match="runs of 3 methods"):
         power_over_seeds(Evaluation(config), [*names, other], Silent(), **asked)

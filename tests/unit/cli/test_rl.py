@@ -210,4 +210,6 @@ def test_a_run_that_is_there_says_how_it_is_trained_again(settings, base):
         said, progress = [], Silent()
         progress.say = said.append
         training.of(settings).found(found, progress)
-        assert said == [f"[bold]{found.id}[/] is trained already; --fresh trains it again"]
+        assert said == [
+            f"[bold]{found.id}[/] is trained already; --fresh deletes it and trains it again"
+        ]

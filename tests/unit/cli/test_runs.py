@@ -77,7 +77,7 @@ def test_show_begins_with_how_it_was_trained_and_its_pass_at_k(sage, family):
     words = sage("runs", "show", "rl").words
     order = [
         "status", "rl.algo dapo", "guide.tau 0.5", "anchor.beta 0.04", "rl.learning_rate 0.0002",
-        "eval/amc23/pass@1 0.25", "parent", "reward 0.5",
+        "eval/amc23/pass@1 0.25", "reward 0.5", "parent",
     ]  # fmt: skip
     assert [words.index(part) for part in order] == sorted(words.index(part) for part in order)
 
@@ -138,7 +138,7 @@ def test_a_torn_run_is_listed_named_and_removed(sage, family, file):
 
 
 def test_no_runs_yet(sage):
-    assert "no runs yet" in sage("runs", "list").words
+    assert "contains no runs yet" in sage("runs", "list").words
     assert rows(sage) == []
     assert sage("runs", "list").written == []
 
@@ -156,7 +156,7 @@ def test_where_chooses_and_columns_show_settings_and_figures(sage, made, root):
         assert row["id"] == id_
     both = ("--where", "status=finished", "--where", "guide.name=none")
     assert [row["id"] for row in rows(sage, *both)] == [plain.id]
-    assert "no run fits" in sage("runs", "list", "--where", "guide.name=token").words
+    assert "no run has these settings" in sage("runs", "list", "--where", "guide.name=token").words
     trained(root, "sft", "base", "3", 0.5, {"guide": {"name": "branch"}, "sft": {"steps": 5}})
     shown = ("--columns", "sft.steps")
     assert [row["id"] for row in rows(sage, *shown, "--where", "guide.name=branch")] == [branch.id]

@@ -41,14 +41,14 @@ def test_a_run_without_a_guide_shows_branch_and_says_so(sage, run):
     run("rl.algo=dapo")  # no KL at all: still something to look at
     typed = sage("samples", "tokens", "rl-x", "--limit", "2")
     assert typed.code == 0
-    said = "rl-x has no guide: branch with the preset's values, where not set otherwise"
+    said = "rl-x was trained without a guide, so branch is shown with the preset's values"
     assert said in typed.words
     # the record's step 5, as in metrics.jsonl
     assert (
-        "guide branch (tau 0.465, rho 0.775, signals of the policy, q in [0.6, 1.4]), as at "
-        "training step 5"
+        "guide branch (tau 0.465, rho 0.775, signals of the policy, q in [0.6, 1.4]), with its "
+        "values at training step 5"
     ) in typed.words
-    assert "numbers are over the tokens of 2 completions alone" in typed.words
+    assert "the numbers are of the tokens of 2 completions" in typed.words
     assert "q above 1" not in typed.words  # the test's output is no terminal, and has no colours
 
 
@@ -68,7 +68,7 @@ def test_its_own_guide_with_other_numbers_and_another_guide(sage, answer, run):
     assert shown["summary"]["shaped"] == 0
     other = sage(*words, "--guide", "token")
     assert "guide token (alpha [0.3, 0.1]" in other.words
-    assert "token with the paper's values" in other.words
+    assert "token is shown with the paper's values" in other.words
 
 
 def test_mistakes_are_named(sage, run):

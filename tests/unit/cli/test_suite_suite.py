@@ -38,19 +38,19 @@ def noted(name, root, word, *sets):
 
 
 def test_what_a_reader_of_a_plan_is_told_beside_its_tasks(tmp_path):
-    assert noted("figure6", tmp_path, "run once") == [
-        "figure6: base-3b is base-1.5b under these settings, and is run once",
-        "figure6: grpo-3b is grpo-1.5b under these settings, and is run once",
-        "figure6: branch-3b is branch-1.5b under these settings, and is run once",
+    assert noted("figure6", tmp_path, "share their runs") == [
+        "figure6: under these settings base-3b equals base-1.5b, so they share their runs",
+        "figure6: under these settings grpo-3b equals grpo-1.5b, so they share their runs",
+        "figure6: under these settings branch-3b equals branch-1.5b, so they share their runs",
     ]
-    assert noted("table1", tmp_path, "run once") == []
-    assert noted("table1", tmp_path, "baseline is") == [
-        f"table1: grpo-{guide}'s baseline is grpo" for guide in ("random", "token", "branch")
+    assert noted("table1", tmp_path, "share their runs") == []
+    assert noted("table1", tmp_path, "the baseline of") == [
+        f"table1: the baseline of grpo-{guide} is grpo" for guide in ("random", "token", "branch")
     ]
     # tiny draws the 256 samples that the table asks for
-    assert noted("table1", tmp_path, "k ends at") == []
-    (note,) = noted("table1", tmp_path, "k ends at", "evaluation.samples=64")
-    assert note.startswith("table1: k ends at 64, not as in the suite's 1")
+    assert noted("table1", tmp_path, "are cut at") == []
+    (note,) = noted("table1", tmp_path, "are cut at", "evaluation.samples=64")
+    assert note.startswith("table1: the suite's values of k (1,256) are cut at 64, because")
 
 
 @pytest.mark.parametrize("section", ["rl", "sft"])

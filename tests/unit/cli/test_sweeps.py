@@ -46,7 +46,7 @@ def driven(folder):
 
 
 def test_a_list_has_a_line_for_each_sweep(sweeps, tmp_path):
-    assert "no sweeps yet: `sage sweep` makes one" in sweeps("list").words
+    assert "there are no sweeps yet; `sage sweep` runs one" in sweeps("list").words
     assert sweeps("list", "--json").answer == {"sweeps": []}
     for name in ("tau-rho-01234567", "other"):
         sweep_folder(tmp_path / "runs", name)
@@ -59,17 +59,21 @@ def test_a_list_has_a_line_for_each_sweep(sweeps, tmp_path):
 
 def test_show_has_the_report_who_drives_and_the_logs_of_failures(sweeps, folder):
     typed = sweeps("show", "0123")
-    for said in ("3 done, 1 failed, 0 pruned, 2 left; nobody drives it", "failed: out of memory",
-                 "trial 2: the last lines of its log step 3 CUDA: no memory"):  # fmt: skip
+    shown = (
+        "3 done, 1 failed, 0 pruned, 2 left; no process runs it at present",
+        "failed: out of memory",
+        "trial 2 failed; the last lines of its log: step 3 CUDA: no memory",
+    )
+    for said in shown:
         assert said in typed.words
     shown = sweeps("show", "0123", "--json").answer
     assert shown["sweep"]["driven_by"] is None
     assert [trial["state"] for trial in shown["report"]["trials"]].count("done") == 3
     with driven(folder) as who:
-        assert f"driven by {who}" in sweeps("show", "0123").words
-    assert "nobody drives it" in sweeps("show", "0123").words
+        assert f"run by {who}" in sweeps("show", "0123").words
+    assert "no process runs it at present" in sweeps("show", "0123").words
     (folder / "sweep.json").unlink()
-    assert "no report yet" in sweeps("show", "0123").words
+    assert "there is no report yet" in sweeps("show", "0123").words
     assert sweeps("show", "0123", "--json").answer["report"] is None
 
 

@@ -98,7 +98,7 @@ def test_its_stages_say_that_nothing_is_left(config, policy):
     start, training, measurement = plan_of(RlTraining.of(config, measure=True).stages)
     assert [start.facts["state"], training.facts["state"]] == ["finished", "finished"]
     left = measurement.facts[f"{policy[0].id} on {ON}"]
-    assert left.startswith("0 of 8 to sample, 0 to grade; samples/")
+    assert left.startswith("0 of 8 to sample, 0 to grade (samples/")
 
 
 def test_typed_again_it_ends_at_once(config, policy, tmp_path, alone):

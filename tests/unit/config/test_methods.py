@@ -17,7 +17,10 @@ def test_what_rivals_of_the_anchor_bring():
     assert weights == {"forward": 0.03, "js": 0.125, "alpha": 0.03}
     assert chosen("dph-rl", "rl.weight=0").rl.weighs == 0
     said = chosen("dph-rl", "rl.divergence=alpha", "rl.solved=.75").rl.describe()["divergence"]
-    assert said == "alpha 0.2 x 0.03, where at least 75% of 8 initial samples are right"
+    assert said == (
+        "alpha 0.2 x 0.03, on problems where at least 75% of the initial policy's 8 samples are "
+        "correct"
+    )
     assert chosen("pacs", "guide.name=branch").anchor.kl == "reverse"
     config = chosen("archer")
     assert (config.anchor.tokens, config.anchor.rows) == ("certain", "informative")
@@ -92,7 +95,7 @@ ELSEWHERE = {
     ("pkpo", "rl.advantage=beta", "rl.advantage has an effect only with .*grpo"),
     ("kl-cov", "rl.steps_per_generation=1", "with one update per generation that is 0"),
     ("kl-cov", "rl.clip=true", "'kl-cov' adds to a loss that isn't clipped"),
-    ("gspo", "rl.steps_per_generation=1", "'sequence' .* changes nothing"),
+    ("gspo", "rl.steps_per_generation=1", "'sequence' .* has no effect"),
     ("gspo", "anchor.kl=reverse anchor.estimator=reward",
      "'reward' gives each token an advantage of its own"),
     ("steer", "rl.importance_sampling_level=sequence",

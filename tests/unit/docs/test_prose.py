@@ -81,6 +81,20 @@ def test_a_text_without_a_noun_is_a_fragment(text):
     assert PROSE["is_fragment"](text)
 
 
+@pytest.mark.parametrize("text", [
+    "AdamW's weight decay.", "Number of samples.", "Seed of the noise.",
+    "Number of steps between two samples, `is` and `has`.",  # code has no verb of the sentence
+])  # fmt: skip
+def test_a_text_without_a_finite_verb_is_found(text):
+    assert not PROSE["has_verb"](text)
+
+
+def test_every_settings_text_has_a_verb():
+    texts = list(PROSE["texts_of_settings"]())
+    assert len(texts) > 290
+    assert [(key, text) for key, text in texts if not PROSE["has_verb"](text)] == []
+
+
 def test_every_setting_and_option_says_what_it_is():
     texts = [*PROSE["texts_of_settings"](), *PROSE["texts_of_options"]()]
     assert len(texts) > 600

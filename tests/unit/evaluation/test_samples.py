@@ -150,7 +150,7 @@ def test_a_full_disk_while_sampling_is_a_panel_and_what_was_stored_is_kept(
     assert "Traceback" not in stopped.output
     assert not list(folder.glob(".*.tmp"))
     # of 2 x 6 samples 2 x 2 were stored before and 3 in the part that was written
-    assert "sample a: 12 samples, 7 done before" in sage("--n", "6").output
+    assert "sample a: 12 samples, 7 of them done already" in sage("--n", "6").output
 
 
 @pytest.fixture

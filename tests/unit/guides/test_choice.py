@@ -127,7 +127,7 @@ def test_a_plug_in_has_typed_settings_like_a_built_in_guide(register):
     (Constant(), "is not a subclass of sage_cli.guides.guide.Guide"),
     (Unfinished, "has no q"),
     (Greedy, "needs logits_BTV, which no training has"),
-    (Listing, r"needs \['token_ids_BT'\], which is no set"),
+    (Listing, r"needs \['token_ids_BT'\], which is not a set"),
     (Late, "has a setting schedule_clock with other choices"),
     (Unchecked, "has a log_q of its own"),
     (Nameless, "does not have the name under which it is registered"),

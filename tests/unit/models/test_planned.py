@@ -186,8 +186,8 @@ def test_the_state_of_a_run_in_words(runs):
     assert state(run) == "interrupted at step 9 of 20"
     run.note(result_version=None, versions={"sage": "0.0.9"}, commit="1234567")  # an older one's
     assert state(run) == (
-        "interrupted at step 9 of 20; goes on by the release that began it (sage 0.0.9, commit "
-        "1234567)"
+        "interrupted at step 9 of 20; can be resumed by the release that began it (sage 0.0.9, "
+        "commit 1234567)"
     )
     with pytest.raises(StoreError), run.recording({}, kind="rl"):
         raise StoreError("no room")
@@ -355,10 +355,10 @@ def test_estimator_reference_kl_and_dropout_are_named():
     assert "beta 0.1" in line
     assert "reference: pre-sft" in line
     assert "estimator reward" in line
-    assert said(anchor={"kl": "none"}) == ["no KL anchor: no reference is loaded"]
+    assert said(anchor={"kl": "none"}) == ["there is no KL anchor, so no reference model is loaded"]
     assert "8 completions per prompt" in said(anchor={"kl": "forward"})[0]
     lora = {"tuning": "lora", "lora": {"dropout": 0.1}}
-    assert "model.lora.dropout 0.1 doesn't act in RL, which trains without dropout" in said(
+    assert "model.lora.dropout 0.1 has no effect in RL, which trains without dropout" in said(
         model=lora
     )
     assert not any("dropout" in line for line in said(model={"tuning": "lora"}))
@@ -380,4 +380,4 @@ def test_branch_is_warned_about_where_it_does_nothing(estimator, warned):
 ])  # fmt: skip
 def test_a_clip_range_that_cannot_act_is_remarked_on(rl, remarked):
     lines = said(rl=rl)
-    assert sum("0.2 / 0.28 never acts: with one update" in line for line in lines) == remarked
+    assert sum("0.2 / 0.28 has no effect: with one update" in line for line in lines) == remarked

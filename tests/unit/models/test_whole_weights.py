@@ -128,7 +128,7 @@ def test_what_our_decoder_can_not_sample_is_said_before_anything_is_trained(
         return
     assert obstacle in facts["without vLLM"]
     for refuse in (training._require_machine, lambda: plan_of(training.stages)):
-        with pytest.raises(ConfigurationError, match="sage's own decoder can't sample") as refusal:
+        with pytest.raises(ConfigurationError, match="the builtin backend can't sample") as refusal:
             refuse()
         assert obstacle in refusal.value.cause
         assert "rollout.backend=transformers" in str(refusal.value.next_step)

@@ -44,15 +44,15 @@ def test_table_and_notes():
     # gaps of 3/4 and -1/4: half of the resamples hold one problem alone and have no variance
     assert float(cells[0][6]) == pytest.approx(0.5, abs=0.05)
     assert table.notes[0] == (
-        "95% intervals over 2 problems, paired; about these two models, not their methods: "
+        "95% intervals over 2 problems, paired; they describe these two models, not their methods: "
         "another training seed gives another model"
     )
     assert document.data["comparisons"]["aime"]["about"] == "models"
     assert table.notes[1].startswith("no crossing is established: ")
     assert table.notes[2].startswith("crossing: estimate 2, 95% interval ")
-    assert table.notes[3].startswith("solved by grpo alone: 0 problems, by base alone: 1 (")
-    assert table.notes[4].startswith("beyond chance by Fisher's test after Holm, at 95%: 0 ")
-    assert table.notes[5].startswith("solved by both: 1; by neither: 0 ")
+    assert table.notes[3].startswith("only grpo solved 0 problems, and only base solved 1 (")
+    assert table.notes[4].startswith("by Fisher's test, adjusted by Holm, at 95% confidence, 0 ")
+    assert table.notes[5].startswith("both solved 1 problems and neither solved 0 ")
 
 
 def test_the_terminal_has_what_decides_the_reading_and_the_files_everything():
@@ -62,13 +62,13 @@ def test_the_terminal_has_what_decides_the_reading_and_the_files_everything():
     assert [table.title for table in shown.tables] == ["rl against sft on aime: two models"]
     notes = [*shown.tables[0].notes, *shown.notes]
     begin = (
-        "95% intervals", "no crossing", "solved by", "k = 4 = n", "quote the interval",
+        "95% intervals", "no crossing", "only rl solved", "at k = n = 4", "quote the difference",
         "detectable:", "p (Holm)",
     )  # fmt: skip
     assert len(notes) == len(begin)
     for note, words in zip(notes, begin, strict=True):
         assert note.startswith(words)
-    assert notes[5].endswith("could be as large is undecided, not absent")
+    assert notes[5].endswith("a smaller true difference may have gone unnoticed")
     text = markdown(document)
     for word in ("Bloom 1995", "Gaffke", "share their random numbers"):
         assert word in text
@@ -89,10 +89,13 @@ def test_what_a_comparison_is_about_stands_in_its_title_its_note_and_its_data():
     assert titles == ["method and this base"] * 2 + ["methods", "these models"]
     assert told == ["methods", "methods", "methods", "models"]
     level = "95% intervals over 4 problems and"
-    assert notes[0] == f"{level} 2 training seeds of grpo, both random; base is this one model"
+    assert (
+        notes[0]
+        == f"{level} 2 training seeds of grpo; both are random, and base is one fixed model"
+    )
     assert notes[1] == notes[0]
-    assert notes[2] == f"{level} 2 against 2 training seeds, both random"
-    assert notes[3].endswith("rl is this one model")
+    assert notes[2] == f"{level} 2 against 2 training seeds; both are random"
+    assert notes[3].endswith("rl is one fixed model")
 
 
 def few_gain_a_little():
@@ -115,8 +118,10 @@ def test_the_safe_interval_stands_beside_and_warns_where_it_holds_zero():
     assert written["p"][0] <= 0.05
     assert written["fragile"][:2] == [True, True]
     assert written["safe"][0] == pytest.approx((low, high))
-    (note,) = [note for note in table.notes if "safe interval" in note]
-    assert note.startswith("at k = 1, 2 the paired test finds a difference, but the safe interval")
+    (note,) = [
+        note for note in table.notes if "conservative interval contains" in " ".join(note.split())
+    ]
+    assert note.startswith("at k = 1, 2 the paired test finds a difference, but the conservative")
     assert to_csv(document.sheets["compare-aime"]).splitlines()[0].count("safe low") == 1
 
 
@@ -137,10 +142,10 @@ def test_whether_random_numbers_are_shared_is_said(seed, test, shared):
     one = compare_sides(run, base, (1, 2))
     notes = comparison_document({"aime": one}, Provenance()).tables[0].notes
     assert sum(note.startswith(shared) for note in notes) == 1
-    assert sum(f"beyond chance by {test} test" in note for note in notes) == 1
+    assert sum(f"by {test} test, adjusted" in note for note in notes) == 1
     assert comparison_json(one, contrast_of_curves(one))["support"].paired == (seed == 0)
     # covariances 1/2 - 3/8 and 1/4 - 1/8; deviations sqrt(3/16 x 1/4), twice: 1/4 / (sqrt(3)/4)
-    assert any("correlate 0.58" in note for note in notes) == (seed == 0)
+    assert any("within a problem is 0.58" in note for note in notes) == (seed == 0)
 
 
 def test_only_an_established_crossing_is_told_and_the_data_has_the_estimate():
@@ -155,11 +160,11 @@ def test_only_an_established_crossing_is_told_and_the_data_has_the_estimate():
     share = "100% of the resampled sets of problems cross"
     assert crossing_notes(("rl", "sft"), found, KS) == [
         "rl leads at small k and sft at large k: they cross at k = 2.9 to 6.1 (95% interval)",
-        "crossing: estimate 4.04; quote the interval, since the estimate of a late crossing is too "
-        f"low; {share}",
+        "crossing: estimate 4.04; quote the interval, because the estimate of a late crossing is "
+        f"too low; {share}",
     ]
     assert crossing_notes(("rl", "sft"), replace(found, established=False), KS) == [
-        "no crossing is established: the lead before it, or the one after it, may be chance",
+        "no crossing is established: the lead before or after it may be due to chance",
         f"crossing: estimate 4.04, 95% interval 2.9 to 6.1; {share}",
     ]
     one = compare_sides(*SIDES, KS)
@@ -204,7 +209,7 @@ def test_one_problem_has_no_interval_and_a_small_p_is_not_shown_as_zero():
         warnings.simplefilter("error")
         document = comparison_document({"aime": compare_sides(*sides, (1, 2))}, Provenance())
     table = document.tables[0]
-    assert any("no interval and no p: one problem" in note for note in table.notes)
+    assert any("there is no interval and no p, because one problem" in note for note in table.notes)
     generator = np.random.default_rng(2)
     p_P = generator.beta(2, 2, PROBLEMS)
     better, base = many(generator.binomial(16, p_P**0.2)), many(generator.binomial(16, p_P))
@@ -234,7 +239,7 @@ def test_p_values_are_adjusted_over_all_tables_and_the_average_has_an_interval()
     data, average = document.data["comparisons"], document.data["average"]
     assert document.data["holm"] == {"k": [1, 2, 4], "over": ["aime", "amc23", "average"],
                                      "tests": 9}  # fmt: skip
-    assert sum("over the 9 tests" in note for note in document.notes) == 1
+    assert sum("for the 9 tests" in note for note in document.notes) == 1
     every = [*data.values(), average]
     # Holm by hand: the smallest of nine p-values counts nine times, the largest once or as before
     raw = np.array([one["p"][place] for one in every for place in (0, 1, 3)])
@@ -260,7 +265,7 @@ def test_the_smallest_detectable_difference_stands_beside_each(tmp_path):
     assert found == pytest.approx(expected, rel=0.1)
     gap = document.data["comparisons"]["aime"]
     assert found > abs(gap["difference"][0] - gap["low" if gap["difference"][0] > 0 else "high"][0])
-    assert any("80% of repetitions, at 5% two-sided" in note for note in document.notes)
+    assert any("80% of repetitions (at 5% two-sided)" in note for note in document.notes)
     assert document.data["average"] is None
     report = document.write(tmp_path)
     assert "<!-- difference -->" in (report.folder / "compare.svg").read_text()
@@ -279,7 +284,7 @@ def test_a_terminal_shows_twelve_lines_of_notes_and_the_files_all():
     assert all(warning in notes for warning in warned)  # of three lines each, before the others
     assert len(notes) == len(set(notes))  # nothing is said twice
     text = markdown(document)
-    for words in ("quote the interval", "k = 4 = n", "solved by rl alone"):
+    for words in ("quote the difference", "at k = n = 4", "only rl solved"):
         assert words in text
 
 
@@ -302,4 +307,4 @@ def test_two_training_seeds_bear_no_small_p():
         assert (str(p) == "<0.05") == two
         assert document.data["comparisons"]["aime"]["p"][0] == p.value  # stored as it is
         notes = " ".join(document.tables[0].notes)
-        assert ("two training seeds: a p below 0.05" in notes) == two
+        assert ("with two training seeds a p below 0.05" in notes) == two

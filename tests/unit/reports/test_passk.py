@@ -45,11 +45,11 @@ def test_people_read_the_powers_of_two_with_a_column_per_policy():
     # pass@1 is (1/4 + 1) / 2, pass@2 (1/2 + 1) / 2, pass@4 is 1
     assert [str(row.cells[1])[:7] for row in aime.rows] == ["0.625 [", "0.750 [", "1.000 ["]
     assert len(amc23.columns) == 2
-    assert aime.notes == ("95% bands over 2 problems",)
+    assert aime.notes == ("pointwise 95% bands over 2 problems",)
     assert document.notes == (
-        "base on aime, evaluation seed 7: 5 right, 3 wrong; 2 of them truncated, 1 of these right "
-        "(20% of the right ones)",
-        "k above 2, half of n, is to look at only",
+        "base on aime, evaluation seed 7: 5 correct, 3 wrong; 2 of them truncated, of which 1 "
+        "are correct (20% of the correct ones)",
+        "do not quote pass@k for k above 2, which is half of n",
     )
     assert len(passk_document(LINES, Provenance(), shown=(1, 2)).notes) == 1
 
@@ -58,7 +58,7 @@ def test_grades_are_in_one_order_and_powers_of_two_are_shown():
     statuses = {"wrong": 36371, "unparseable": 308, "error": 2, "right": 14521}
     measured = SeedCounts("rl", "aime", 0, COUNTS, statuses, 1158, "abc")
     assert grade_notes([measured]) == (
-        "rl on aime, evaluation seed 0: 14,521 right, 36,371 wrong, 308 unparseable, 2 error; "
+        "rl on aime, evaluation seed 0: 14,521 correct, 36,371 wrong, 308 unparseable, 2 error; "
         "1,158 of them truncated",
     )
     assert powers_of_two((1, 2, 3, 4, 5, 8)) == [1, 2, 4, 8]
@@ -166,7 +166,7 @@ def test_the_document_holds_numbers_the_counts_behind_them_and_the_grades():
     )
     assert (
         document.notes[0]
-        == "ours on aime, evaluation seed 0: 2 right, 6 wrong; 1 of them truncated"
+        == "ours on aime, evaluation seed 0: 2 correct, 6 wrong; 1 of them truncated"
     )
     assert len(document.notes) == 4
 
@@ -201,7 +201,7 @@ def test_the_papers_protocol_takes_k_samples_a_problem_and_has_its_own_deviation
     # the average of 3/4 and 0
     assert published["average pass@1"] == pytest.approx(0.375, abs=1e-15)
     notes = document.tables[0].notes
-    assert "pass@1 from a single one" in notes[0]
+    assert "pass@1 from one sample" in notes[0]
     assert "over 2 evaluation seeds, with n - 1" in notes[0]
     assert "that of 4 samples per problem" in notes[1]
     assert len(notes) == 2
@@ -211,7 +211,7 @@ def test_one_seed_has_no_deviation_and_says_what_to_type():
     one = {("aime", "ours"): [measured("ours", "aime", 0, 1, 1)]}
     k_samples = {("aime", "ours"): {1: [Counts(("p0", "p1"), [1, 1], [1, 0])]}}
     document = evaluation_document(one, (1,), Provenance(), k_samples=k_samples)
-    assert document.tables[0].notes[-1].endswith("--protocol paper takes five")
+    assert document.tables[0].notes[-1].endswith("--protocol paper uses five")
     assert "aime pass@1 sd" not in document.data["rows"][1]
 
 

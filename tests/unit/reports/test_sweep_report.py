@@ -57,7 +57,7 @@ def test_every_trial_says_what_became_of_it(tmp_path):
     # both best trials of both panels are framed, since they tie, and the legend says so
     assert svg.read_text().count(f"stroke: {BEST}") == 5
     assert drawn(svg, "best") == 1
-    assert drawn(svg, "noise unknown") == 2
+    assert drawn(svg, "standard error unknown") == 2
     fewer = replace(grid(0.4), trials=(*grid(0.4).trials, rest[0]))
     draw_heatmaps(fewer, tmp_path / "fewer")
     _, svg = outputs(tmp_path / "fewer")

@@ -78,12 +78,10 @@ def test_trials_that_cannot_be_told_apart_from_the_best_are_counted():
     )
     assert ranking.indistinguishable == (2, 3)
     sources, best = document.tables[0].notes
-    assert sources.startswith("95% intervals over problems, about these very runs")
+    assert sources.startswith("95% intervals over problems; they describe these runs")
     assert document.data["about"] == "models"
-    assert best.startswith(
-        f"pass@1: best is trial {ranking.best + 1}; indistinguishable from it: 1 of "
-    )
-    assert "95%, all pairs together; standard error of a difference: 0.0" in best
+    assert best.startswith(f"pass@1: trial {ranking.best + 1} is best, and 1 of the ")
+    assert "95% for all pairs together; standard error of a difference: 0.0" in best
     low, high = document.data["trials"][2].intervals["pass@1"]
     assert low < trials[2].values["pass@1"] < high
     assert document.data["trials"][1].intervals is None
@@ -116,7 +114,9 @@ def test_a_front_is_by_trials_and_selecting_on_what_is_reported_is_said():
     assert sweep_document(GRID, TWO, beaten, NOBODY).data["front"].best == (0, 2)
     assert sweep_document(GRID, (PASS_1,), [], NOBODY).data["front"] is None
     document = sweep_document(GRID, TWO, TRIALS, NOBODY, selected_on_reported="amc23")
-    assert document.tables[0].notes[-1].startswith("selected on amc23, which is also what is rep")
+    assert (
+        document.tables[0].notes[-1].startswith("the best trial was selected on amc23, where its")
+    )
 
 
 @pytest.mark.parametrize(("axes", "expected"), [

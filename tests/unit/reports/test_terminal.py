@@ -73,7 +73,7 @@ def test_a_comparison_of_two_runs_is_read_at_usual_widths(width):
     names = ("k", *RUNS, "difference", "detectable", "p", "p (Holm)")
     rest = map(Estimate, (0.404, 0.359))
     row = Row((8, *rest, difference, *map(Estimate, (0.166, 0.448, 0.810))))
-    note = "95% intervals over 60 problems, paired; about these two models"
+    note = "95% intervals over 60 problems, paired; they describe these two models"
     table = Table(" against ".join(RUNS), tuple(map(Column, names)), (row,), (note,))
     lines = printed(table, width).splitlines()
     assert max(map(len, lines)) <= width

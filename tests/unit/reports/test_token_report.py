@@ -52,8 +52,8 @@ def test_the_table_says_grade_shares_and_percentiles():
     assert cells[:5] == ["1", "wrong", "4", "50.0%", "25.0%"]
     assert cells[5] == f"{(math.log(1.3) + math.log(1.4)) / 4:+.4f}"
     assert cells[6] == "1.000"
-    assert cells[11:16] == ["2", "right", "1", "100.0%", "0.0%"]
-    assert cells[22:25] == ["all", "1/2 right", "5"]
+    assert cells[11:16] == ["2", "correct", "1", "100.0%", "0.0%"]
+    assert cells[22:25] == ["all", "1/2 correct", "5"]
 
 
 def shown(renderable, width=80, **options):
@@ -75,9 +75,9 @@ def test_shaped_tokens_have_a_background_and_numbers_without_colours():
 def test_the_terminals_table_fits_and_counts_steps_from_one():
     # the report's step 9 is the tenth
     written = " ".join(shown(to_rich(view())).split())
-    assert "guide branch (tau 0.6), as at training step 10" in written
-    assert "numbers are over the tokens of 2 completions alone" in written
+    assert "guide branch (tau 0.6), with its values at training step 10" in written
+    assert "the numbers are of the tokens of 2 completions" in written
     lines = shown(to_rich(view()), 80).splitlines()
     assert max(map(len, lines)) <= 80
     assert "…" not in "".join(lines)
-    assert any(line.split()[:3] == ["all", "1/2", "right"] for line in lines)
+    assert any(line.split()[:3] == ["all", "1/2", "correct"] for line in lines)

@@ -45,9 +45,9 @@ def test_the_presets_of_full_tuning_keep_float32_weights(preset):
 
 def test_a_plan_says_both_types():
     full = rl_facts(load(["qwen2.5-3b-instruct-full"]).config)
-    assert full["weights"] == "float32, products in bfloat16"
+    assert full["weights"] == "float32 weights, bfloat16 compute"
     lora = load(["qwen2.5-math-7b"]).config
-    said = "as stored, products in bfloat16 where the GPU has it"
+    said = "weights as stored, bfloat16 compute on GPUs that support it"
     assert (rl_facts(lora)["weights"], sft_facts(lora)["weights"]) == (said, said)
 
 

@@ -323,12 +323,10 @@ def test_a_study_has_one_driver_who_is_named_unless_its_sign_is_empty(tmp_path):
         driver(tmp_path, "tau-rho-1"),
     ):
         pass
-    assert re.match(
-        rf"tau-rho-1 is driven by process {os.getpid()} on .*, since ", str(caught.value)
-    )
+    assert re.match(rf"tau-rho-1 is run by process {os.getpid()} on .*, since ", str(caught.value))
     sign = tmp_path / ".driver.lease"
     sign.touch()
-    with pytest.raises(StoreError, match="study is driven by"), driver(tmp_path, "study"):
+    with pytest.raises(StoreError, match="study is run by"), driver(tmp_path, "study"):
         pass  # it may be one that is being written
     old(sign, locks.HEARTBEAT_S + 1)
     with driver(tmp_path, "study"):

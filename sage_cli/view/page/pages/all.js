@@ -15,7 +15,7 @@ export { sweep } from "./sweep.js";
 export { sweeps } from "./sweeps.js";
 
 export const lost = {
-  title: () => "No such page",
+  title: () => "Page not found",
   load: async () => null,
-  view: () => h("p", {}, "This address leads nowhere. ", h("a", { href: "#/runs" }, "All runs"), "."),
+  view: () => h("p", {}, "There is no page at this address. ", h("a", { href: "#/runs" }, "All runs"), "."),
 };

@@ -7,7 +7,7 @@ import { change, href, listed } from "../state.js";
 import { table } from "../table.js";
 
 export const compare = {
-  title: () => "Runs beside each other",
+  title: () => "Compare runs",
   async load(params, get) {
     const one = (run) => get("run", { run }).catch((error) => ({ id: run, failed: error.message }));
     return [await get("runs"), ...(await Promise.all(listed(params.runs).map(one)))];
@@ -23,7 +23,7 @@ export const compare = {
       found.filter((one) => one.failed).map((one) => notice(one.failed)),
       ids.length < 2 ? h("p", { class: "quiet" }, "Add runs to see how they differ.") : [
         part("Settings that differ", "settings", there, params, (one) => one.settings),
-        part("Figures: evaluations, and the last step", "figures", there, params, (one) => one.figures)]];
+        part("Results: evaluations and metrics of the last step", "figures", there, params, (one) => one.figures)]];
   },
 };
 
@@ -32,7 +32,7 @@ function part(title, name, runs, params, of) {
   const differ = (key) => new Set(runs.map((one) => JSON.stringify(of(one)[key] ?? null))).size > 1;
   const rows = names.filter(differ).map((key) => ({ key, values: runs.map((one) => of(one)[key] ?? null) }));
   return h("section", {}, h("h2", {}, title), table({
-    id: name, label: title, rows, most: 60, provenance: { runs: runs.map((one) => one.id) }, empty: "none: they are alike",
+    id: name, label: title, rows, most: 60, provenance: { runs: runs.map((one) => one.id) }, empty: "none",
     sort: params[`sort-${name}`], onsort: (key) => change({ [`sort-${name}`]: key }),
     columns: [{ key: "name", title: name.slice(0, -1), value: (row) => row.key },
       ...runs.map((one, place) => ({ key: one.id, title: one.id, number: rows.every((row) => typeof row.values[place] !== "string"), value: (row) => row.values[place], cell: (row) => visible(shown(row.values[place])) }))],

@@ -53,9 +53,9 @@ export function curvePanel(found, names, params) {
   const series = (name) => found.filter((one) => one.values[name]?.some((value) => typeof value === "number")).map((one) => one_(one, name, smooth));
   return h("div", {},
     h("div", { class: "filters" },
-      field("Add a figure", choice("add-figure", [["", "choose"], ...left.map((one) => [one, one])], "", (one) => change({ figures: [...wanted, one].join(",") }))),
+      field("Add a metric", choice("add-figure", [["", "choose"], ...left.map((one) => [one, one])], "", (one) => change({ figures: [...wanted, one].join(",") }))),
       field("Smoothing", choice("smooth", SMOOTH.map((one) => [String(one), one ? `half-life of ${one} steps` : "none"]), String(smooth), (one) => change({ smooth: one === "0" ? "" : one })),
-        "an exponential mean; the unsmoothed curve stays behind it"),
+        "exponential moving average; the raw curve is shown behind it"),
       h("div", { class: "chips" }, wanted.map((one) => h("button", { type: "button", class: "chip", "aria-label": `remove ${one}`, onclick: () => change({ figures: wanted.filter((other) => other !== one).join(",") }) }, visible(one), " ×")))),
     h("div", { class: "grid" }, wanted.map((name) => {
       const shown = series(name);

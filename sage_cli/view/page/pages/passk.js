@@ -44,7 +44,7 @@ function scale(params) {
 }
 
 function ks(params) {
-  return field("Values of k", h("input", { id: "ks", value: params.k ?? "", placeholder: "1,8,64 or 1..256:pow2", onchange: (event) => change({ k: event.target.value.trim() }) }), "the curve has every k unless some are named");
+  return field("Values of k", h("input", { id: "ks", value: params.k ?? "", placeholder: "1,8,64 or 1..256:pow2", onchange: (event) => change({ k: event.target.value.trim() }) }), "without values, the curve has every k");
 }
 
 function series(found) {
@@ -65,7 +65,7 @@ function curvesOf(found, params) {
     title: `pass@k on ${visible(found.benchmark)}`, name: `passk-${found.benchmark.replace(/\W+/g, "-")}`,
     says: `pass@k by k of ${found.curves.map((one) => one.policy).join(", ")} on ${found.benchmark}`,
     legend: [...found.curves.map((one) => entry(one.policy, one.look, one.graded < one.wanted ? h("span", { class: "quiet" }, ` (${number(one.graded)} of ${number(one.wanted)} samples)`) : null)),
-      h("span", { class: "quiet" }, `bands: ${100 * found.confidence} % for the mean over problems like these ${problems}`)],
+      h("span", { class: "quiet" }, `pointwise ${100 * found.confidence}% bands for the mean over problems like these ${problems}`)],
     draw: (width) => lines(width, series(found), { x: "k", y: "pass@k", log, ticks: log ? ticks(found.k) : undefined }),
     table: () => [["policy", "k", "pass@k", "low", "high"], found.curves.flatMap((one) => found.k.map((k, place) => [one.policy, k, one["pass@k"][place], one.low[place], one.high[place]]))],
     provenance: found.provenance,
@@ -118,18 +118,18 @@ function scatter(found, problems, params) {
   const points = problems.problems.filter((row) => row.samples[a] && row.samples[b]).map((row) => ({ row, x: share(row, b), y: share(row, a) }));
   const lost = points.filter(({ x, y }) => x > 0 && y === 0).length, won = points.filter(({ x, y }) => x === 0 && y > 0).length;
   return h("section", {}, h("h2", {}, "Problems"), figure({
-    title: "Share of right samples, problem by problem", name: "problems", links: true,
-    says: `share of right samples of ${a} against ${b}; ${points.length} problems, ${won} solved by A alone, ${lost} by B alone`,
-    legend: [h("span", { class: "quiet" }, `A ${visible(a)} (upwards) against B ${visible(b)}; ${won} problems only A solved, ${lost} only B; a point opens its problem`)],
+    title: "Fraction of correct samples per problem", name: "problems", links: true,
+    says: `fraction of correct samples of ${a} against ${b}; ${points.length} problems, ${won} solved only by A, ${lost} only by B`,
+    legend: [h("span", { class: "quiet" }, `A: ${visible(a)} (vertical), B: ${visible(b)} (horizontal). Only A solved ${won} problems, only B ${lost}. Click a point to open its problem.`)],
     draw: (width) => Plot.plot(frame(width, {
-      height: Math.min(width, 460), x: { label: `B: share right`, domain: [-0.03, 1.03], grid: true, ticks: 5 }, y: { label: `A: share right`, domain: [-0.03, 1.03], grid: true, ticks: 5 },
+      height: Math.min(width, 460), x: { label: `B: fraction correct`, domain: [-0.03, 1.03], grid: true, ticks: 5 }, y: { label: `A: fraction correct`, domain: [-0.03, 1.03], grid: true, ticks: 5 },
       marks: [Plot.line([[0, 0], [1, 1]], { strokeOpacity: 0.4 }),
         Plot.dot(points, { x: "x", y: "y", r: 4.5, fill: colour(look), fillOpacity: 0.45, stroke: colour(look), strokeOpacity: 0.8,
           href: ({ row }) => href("problem", { problem: row.problem, policies: `${b},${a}`, benchmark: found.benchmark }),
           ariaLabel: ({ row, x, y }) => `${row.question.slice(0, 60)}: A ${short(y)}, B ${short(x)}` }),
         Plot.tip(points, Plot.pointer({ x: "x", y: "y", fill: "var(--raised)", stroke: "var(--line)", title: ({ row, x, y }) => `${visible(row.question.slice(0, 80))}\nA ${short(y)}, B ${short(x)}` }))],
     })),
-    table: () => [["problem", "question", `right of ${a}`, "samples", `right of ${b}`, "samples"], points.map(({ row }) => [row.problem, row.question, row.right[a] ?? 0, row.samples[a], row.right[b] ?? 0, row.samples[b]])],
+    table: () => [["problem", "question", `correct (${a})`, "samples", `correct (${b})`, "samples"], points.map(({ row }) => [row.problem, row.question, row.right[a] ?? 0, row.samples[a], row.right[b] ?? 0, row.samples[b]])],
     provenance: found.provenance,
   }));
 }

@@ -32,7 +32,7 @@ export const problem = {
       policyChooser(every, params),
       found.absent.map((one) => absentNotice(one)),
       h("div", { class: "filters" },
-        field("Grade", choice("grade", [["", "all"], ["right", "right"], ["wrong", "wrong"], ["unparseable", "unparseable"]], params.grade ?? "", (one) => change({ grade: one }))),
+        field("Grade", choice("grade", [["", "all"], ["right", "correct"], ["wrong", "wrong"], ["unparseable", "unparseable"]], params.grade ?? "", (one) => change({ grade: one }))),
         field("Search completions", h("input", { id: "search", type: "search", "data-key": "/", value: params.text ?? "", oninput: (event) => later(event.target.value) }))),
       h("div", { class: "sides" }, found.policies.map((one) => side(one, found, params))),
       more ? h("button", { type: "button", id: "more", onclick: () => change({ limit: limit * 2 }) }, "Show more completions") : null,
@@ -56,7 +56,7 @@ function side(one, found, params) {
   const answers = Object.entries(one.answers);
   return h("section", { class: "side", "aria-label": one.policy },
     h("h2", {}, entry(one.policy, one.look)),
-    h("p", {}, one.samples ? `${right} of ${count(one.samples, "sample")} right` : "no samples", " ", Object.entries(one.grades).filter(([name]) => name !== "right").map(([name, many]) => h("span", { class: "quiet" }, `${many} ${name} `))),
+    h("p", {}, one.samples ? `${right} of ${count(one.samples, "sample")} correct` : "no samples", " ", Object.entries(one.grades).filter(([name]) => name !== "right").map(([name, many]) => h("span", { class: "quiet" }, `${many} ${name} `))),
     answers.length ? h("details", { id: `answers-${one.policy}` }, h("summary", {}, "Frequent answers"),
       h("ul", { class: "answers" }, answers.map(([answer, many]) => h("li", {}, h("code", {}, visible(answer)), ` ${many} ×`)))) : null,
     h("p", { class: "quiet" }, `${one.rows.length} of ${one.total} shown`),

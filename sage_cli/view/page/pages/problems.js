@@ -31,7 +31,7 @@ export const problems = {
         field("Search questions", h("input", { id: "search", type: "search", "data-key": "/", value: params.text ?? "", oninput: (event) => later(event.target.value) })),
         h("div", { class: "legend" }, policies.map((policy) => entry(policy, found.looks[policy]))),
         h("p", { class: "quiet count" }, `${rows.length} of ${found.problems.length} problems`)),
-      table({ id: "problems", label: "problems", rows, columns, sort: params.sort, provenance: { benchmark: found.benchmark, policies }, empty: found.problems.length ? "no question contains that" : "nothing is stored of these policies" })];
+      table({ id: "problems", label: "problems", rows, columns, sort: params.sort, provenance: { benchmark: found.benchmark, policies }, empty: found.problems.length ? "no question contains this text" : "no samples of these policies are stored" })];
   },
 };
 

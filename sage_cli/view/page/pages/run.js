@@ -38,13 +38,13 @@ function summary(found) {
   const facts = [
     ["status", [status(found.status), about.reason ? ` ${visible(about.reason)}` : ""]],
     ["kind", about.kind], ["started", time(about.started)], ["time", seconds(about.seconds)],
-    ["grew from", parent ? h("a", { href: href("run", { run: parent }) }, visible(parent)) : null],
-    ["others grew from it", found.children.length ? found.children.map((one, place) => [place ? ", " : "", h("a", { href: href("run", { run: one }) }, visible(one))]) : null],
+    ["parent run", parent ? h("a", { href: href("run", { run: parent }) }, visible(parent)) : null],
+    ["child runs", found.children.length ? found.children.map((one, place) => [place ? ", " : "", h("a", { href: href("run", { run: one }) }, visible(one))]) : null],
     ["seed", about.seed], ["host", about.host], ["commit", about.commit],
   ].filter(([, value]) => value !== null && value !== undefined && value !== "");
   return [
     h("p", { class: "leads" },
-      h("a", { class: "button", href: href("curves", { runs: found.id }) }, "Curves beside others"),
+      h("a", { class: "button", href: href("curves", { runs: found.id }) }, "Compare with other runs"),
       found.benchmarks.length ? [
         h("a", { class: "button", href: href("passk", { policies: [about.kind === "rl" ? parent : null, found.id].filter(Boolean).join(",") }) }, "pass@k"),
         h("a", { class: "button", href: href("problems", { policies: [about.kind === "rl" ? parent : null, found.id].filter(Boolean).join(",") }) }, "Problems"),
@@ -60,12 +60,12 @@ function preflight(facts) {
   const findings = facts.findings || [], said = facts.said || [];
   return [
     findings.map((finding) => notice(finding.cause, finding.remedy, finding.stops ? "bad" : "warn")),
-    said.length ? h("details", { id: "preflight" }, h("summary", {}, "Before the first update"), said.map((line) => h("p", {}, visible(line)))) : null];
+    said.length ? h("details", { id: "preflight" }, h("summary", {}, "Checks before the first update"), said.map((line) => h("p", {}, visible(line)))) : null];
 }
 
 function made(found) {
   const method = Object.entries(found.method), settings = Object.entries(found.settings);
-  return h("section", {}, h("h2", {}, "Made from"),
+  return h("section", {}, h("h2", {}, "Settings"),
     plain(["setting", "value"], method.map(([name, value]) => [name, shown(value)])),
     h("details", { id: "settings" }, h("summary", {}, `All ${settings.length} settings`),
       h("div", { class: "scroll", id: "scroll-settings", tabindex: "0", role: "region", "aria-label": "all settings" }, plain(["setting", "value"], settings.map(([name, value]) => [name, shown(value)])))),
@@ -82,9 +82,9 @@ function measured(found) {
     if (!by.has(benchmark)) by.set(benchmark, []);
     by.get(benchmark).push([Number(k.slice(5)), value]);
   }
-  return h("section", {}, h("h2", {}, "Measured"),
-    by.size ? [...by].map(([benchmark, values]) => [h("h3", {}, visible(benchmark)), plain(["k", "pass@k"], values)]) : h("p", { class: "quiet" }, "Not measured yet: ", h("code", {}, `sage passk ${visible(found.id)}`), " does."),
-    last.length ? h("details", { id: "last" }, h("summary", {}, `Figures of the last step`), h("div", { class: "scroll", id: "scroll-last", tabindex: "0", role: "region", "aria-label": "figures of the last step" }, plain(["figure", "value"], last))) : null);
+  return h("section", {}, h("h2", {}, "Evaluations"),
+    by.size ? [...by].map(([benchmark, values]) => [h("h3", {}, visible(benchmark)), plain(["k", "pass@k"], values)]) : h("p", { class: "quiet" }, "This run is not evaluated yet. Command: ", h("code", {}, `sage passk ${visible(found.id)}`)),
+    last.length ? h("details", { id: "last" }, h("summary", {}, `Metrics of the last step`), h("div", { class: "scroll", id: "scroll-last", tabindex: "0", role: "region", "aria-label": "metrics of the last step" }, plain(["metric", "value"], last))) : null);
 }
 
 function time_(found, curves) {
@@ -97,7 +97,7 @@ function time_(found, curves) {
 function completions(rollouts) {
   const steps = rollouts.steps;
   return h("section", {}, h("h2", {}, "Rollouts"),
-    h("div", { class: "filters" }, stepper("step", steps, rollouts.step, "completions that the training kept")),
+    h("div", { class: "filters" }, stepper("step", steps, rollouts.step, "stored completions of this step")),
     h("div", { class: "completions" }, rollouts.rows.map((row, place) => h("article", { class: "completion" },
       h("p", { class: "question" }, visible(row.prompt ?? "")), completion({ grade: row.grade, text: row.completion ?? "", extracted: null, gold: row.gold, characters: (row.completion ?? "").length, key: `rollout-${place}` }, { reward: row.reward })))));
 }
@@ -116,8 +116,8 @@ function prompts(ledger) {
   const sums = ledger.steps.map((one) => [one.step, one.prompts, one.n, one.right, one.wrong, one.unparseable, one.trained, one.n ? one.right / one.n : null]);
   const asked = (one) => ledger.problems[one.problem];
   const rows = ledger.rows.map((one) => [asked(one)?.question.slice(0, 120) || one.problem, asked(one)?.gold, one.n, one.right, one.wrong, one.unparseable, one.tokens, one.trained ? "yes" : "no"]);
-  return h("section", {}, h("h2", {}, "Ledger"), h("p", { class: "quiet" }, "how each prompt of each step was answered"),
-    h("details", { id: "ledger-steps" }, h("summary", {}, count(sums.length, "step")), h("div", { class: "scroll", id: "scroll-ledger", tabindex: "0", role: "region", "aria-label": "ledger by step" }, plain(["step", "prompts", "completions", "right", "wrong", "unparseable", "prompts trained on", "share right"], sums))),
+  return h("section", {}, h("h2", {}, "Rollout log"), h("p", { class: "quiet" }, "The grades of the completions of each prompt, step by step."),
+    h("details", { id: "ledger-steps" }, h("summary", {}, count(sums.length, "step")), h("div", { class: "scroll", id: "scroll-ledger", tabindex: "0", role: "region", "aria-label": "rollout log by step" }, plain(["step", "prompts", "completions", "correct", "wrong", "unparseable", "prompts trained on", "fraction correct"], sums))),
     h("div", { class: "filters" }, stepper("ledger", ledger.steps.map((one) => one.step), ledger.step, "prompts of one step")),
-    h("div", { class: "scroll", id: "scroll-prompts", tabindex: "0", role: "region", "aria-label": "prompts of one step" }, plain(["problem", "gold", "completions", "right", "wrong", "unparseable", "tokens", "trained on"], rows)));
+    h("div", { class: "scroll", id: "scroll-prompts", tabindex: "0", role: "region", "aria-label": "prompts of one step" }, plain(["problem", "gold", "completions", "correct", "wrong", "unparseable", "tokens", "trained on"], rows)));
 }

@@ -20,7 +20,7 @@ export const runs = {
     return [controls(data, params, rows.length), bar(chosen),
       table({
         id: "runs", label: "runs", rows: params.sort ? rows : grouped(rows), sort: params.sort, most: 100,
-        empty: "no run fits the filter",
+        empty: "no run matches the filter",
         columns: [pick(chosen), ...columns.map((name) => column(name, rows))],
         row: (row) => ({ class: [chosen.includes(row.values.id) ? "chosen" : "", row.rule ? "rule" : ""].join(" ").trim() || null }),
         provenance: { runs: data.root },
@@ -49,8 +49,8 @@ function controls(data, params, fitting) {
   });
   return h("div", { class: "filters" },
     field("Filter", h("input", { id: "filter", type: "search", "data-key": "/", value: params.filter ?? "", placeholder: "branch   guide.tau>0.4   status=running", oninput: (event) => later(event.target.value) }),
-      "words, and conditions as setting=value"),
-    field("Add a column", add, "a setting, or a figure of the last step or of an evaluation"), known,
+      "words, and conditions such as setting=value"),
+    field("Add a column", add, "a setting, or a metric of the last step or of an evaluation"), known,
     extra.length ? h("div", { class: "chips" }, extra.map((name) => h("button", { type: "button", class: "chip", "aria-label": `remove the column ${name}`, onclick: () => change({ columns: extra.filter((one) => one !== name).join(",") }) }, visible(name), " ×"))) : null,
     h("p", { class: "quiet count" }, fitting === data.runs.length ? `${fitting} runs` : `${fitting} of ${data.runs.length} runs`));
 }
@@ -64,7 +64,7 @@ function later(text) {
 function bar(chosen) {
   const several = chosen.join(",");
   return h("div", { class: `choice ${chosen.length ? "" : "idle"}`, role: "group", "aria-label": "chosen runs" },
-    chosen.length === 0 ? h("span", { class: "quiet" }, "Choose runs by their boxes to compare them.") : [
+    chosen.length === 0 ? h("span", { class: "quiet" }, "Tick runs to compare them.") : [
       h("span", {}, `${chosen.length} chosen:`),
       h("a", { class: "button", href: href("passk", { policies: several }) }, "pass@k"),
       h("a", { class: "button", href: href("curves", { runs: several }) }, "Training curves"),

@@ -26,9 +26,9 @@ export const samples = {
     if (!found) return [h("div", { class: "filters" }, policy), h("p", { class: "quiet" }, "Choose a policy to read its samples.")];
     const searched = found.searched < found.candidates ? ` in the first ${number(found.searched)} of ${number(found.candidates)}` : "";
     return [filters(found, params, policy),
-      h("p", { class: "quiet count", "aria-live": "polite" }, count(found.total, "sample"), searched, ": ", Object.entries(found.grades).map(([name, many]) => `${number(many)} ${name}`).join(", "), params.text ? " before the search" : ""),
+      h("p", { class: "quiet count", "aria-live": "polite" }, count(found.total, "sample"), searched, ": ", Object.entries(found.grades).map(([name, many]) => `${number(many)} ${name === "right" ? "correct" : name}`).join(", "), params.text ? " before the search" : ""),
       pager(found, params),
-      found.rows.length ? null : h("p", {}, "No sample fits."),
+      found.rows.length ? null : h("p", {}, "No sample matches."),
       h("div", { class: "completions" }, found.rows.map((row) => h("article", { class: "completion" },
         h("p", { class: "question" }, h("a", { href: href("problem", { problem: row.problem, policies: found.policy, benchmark: found.benchmark }) }, visible(found.problems[row.problem]?.question || row.problem))),
         completion({ ...row, gold: found.problems[row.problem]?.gold }, { where: { policy: found.policy, benchmark: found.benchmark }, find: params.text })))),
@@ -42,7 +42,7 @@ function filters(found, params, policy) {
   return h("div", { class: "filters" }, policy,
     field("Benchmark", choice("benchmark", found.benchmarks.map((one) => [one, visible(one)]), found.benchmark, (one) => change({ benchmark: one, offset: "", problem: "" }))),
     field("Search texts", h("input", { id: "search", type: "search", "data-key": "/", value: params.text ?? "", oninput: (event) => later(event.target.value) })),
-    field("Grade", choice("grade", [["", "all"], ...grades.map((name) => [name, name])], params.grade ?? "", (one) => change({ grade: one, offset: "" }))),
+    field("Grade", choice("grade", [["", "all"], ...grades.map((name) => [name, name === "right" ? "correct" : name])], params.grade ?? "", (one) => change({ grade: one, offset: "" }))),
     number_("shortest", "Tokens from"), number_("longest", "to"),
     field("Truncated", choice("truncated", [["", "all"], ["1", "truncated"], ["0", "ended"]], params.truncated ?? "", (one) => change({ truncated: one, offset: "" }))),
     params.problem ? h("button", { type: "button", class: "chip", "aria-label": "all problems", onclick: () => change({ problem: "", offset: "" }) }, `problem ${visible(found.problems[params.problem]?.question.slice(0, 40) || params.problem)} ×`) : null);

@@ -12,7 +12,7 @@ export const suites = {
   title: () => "Suites",
   load: async (params, get) => get("suites"),
   view({ suites: found }, params) {
-    if (!found.length) return h("div", { class: "notice" }, h("p", {}, "Nothing is stored of a suite yet: ", h("code", {}, "sage suite run table3"), " runs one."));
+    if (!found.length) return h("div", { class: "notice" }, h("p", {}, "No suites yet. Command: ", h("code", {}, "sage suite run table3")));
     return table({
       id: "suites", label: "suites", rows: found, sort: params.sort,
       columns: [

@@ -17,7 +17,7 @@ export const sweep = {
   view(found, params) {
     const { report, sweep: about } = found;
     const head = [states(about.trials), h("dl", { class: "facts" },
-      [["sampler", about.sampler], ["objectives", about.objectives.join(", ")], ["best", about.best], ["driven by", about.driven_by ?? "nobody"]].filter(([, v]) => v).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, visible(value))))),
+      [["sampler", about.sampler], ["objectives", about.objectives.join(", ")], ["best", about.best], ["run by", about.driven_by ?? "no process at present"]].filter(([, v]) => v).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, visible(value))))),
       found.command && about.trials.left ? h("p", {}, "To resume it: ", h("code", {}, visible(found.command))) : null];
     if (!report) return [head, notice(found.why)];
     const axes = report.space, objective = report.objectives.includes(params.objective) ? params.objective : report.objectives[0];
@@ -67,7 +67,7 @@ function heat(draw, done, x, y, objective) {
   const place = (one) => (one.alike ? ALIKE : LOWEST + (HIGHEST - LOWEST) * (high > low ? (one.value - low) / (high - low) : 1));
   return draw({
     title: `${objective} by ${x.name} and ${y.name}`, name: "heat-map", says: `${objective} of ${points.length} cells of ${x.name} and ${y.name}, from ${short(low)} to ${short(high)}`,
-    legend: [alike ? h("span", { class: "entry" }, h("span", { class: "box", style: { background: d3.interpolateViridis(ALIKE) } }), "indistinguishable from the best") : null, h("span", { class: "quiet" }, `${alike ? "others: " : "noise unknown; "}from ${short(low)} (dark) to ${short(high)} (light)${done.length > points.length ? "; a cell is the mean of its trials" : ""}`)],
+    legend: [alike ? h("span", { class: "entry" }, h("span", { class: "box", style: { background: d3.interpolateViridis(ALIKE) } }), "indistinguishable from the best") : null, h("span", { class: "quiet" }, `${alike ? "others: " : "standard error unknown; "}from ${short(low)} (dark) to ${short(high)} (light)${done.length > points.length ? "; a cell is the mean of its trials" : ""}`)],
     draw: (width) => Plot.plot(frame(width, {
       height: Math.min(380, width * 0.7), marginLeft: 60,
       x: { type: "band", label: x.key, domain: sorted(points.map((one) => one.x)), padding: 0.04, tickFormat: shown }, y: { type: "band", label: y.key, domain: sorted(points.map((one) => one.y)).reverse(), padding: 0.04, tickFormat: shown },
@@ -85,7 +85,7 @@ function surface(draw, done, x, y, objective) {
   const points = done.map((trial) => ({ x: setting(trial, x), y: setting(trial, y), value: trial.value, trial }));
   return draw({
     title: `${objective} between the trials`, name: "surface", says: `${objective} interpolated between ${points.length} trials`,
-    legend: [h("span", { class: "quiet" }, "straight between the trials, which are the dots; lighter is higher")],
+    legend: [h("span", { class: "quiet" }, "linear interpolation between the trials (dots); lighter is higher")],
     draw: (width) => Plot.plot(frame(width, {
       height: Math.min(380, width * 0.7), marginLeft: 60, x: { label: x.key, type: x.log ? "log" : "linear" }, y: { label: y.key, type: y.log ? "log" : "linear" }, color: { scheme: "viridis" },
       marks: [Plot.contour(points, { x: "x", y: "y", fill: "value", interpolate: "barycentric", thresholds: 8, pixelSize: 4 }), Plot.dot(points, { x: "x", y: "y", fill: "value", stroke: "currentColor", r: 4.5 }), tip(points, objective)],
@@ -150,7 +150,7 @@ function learning(draw, trials) {
       x: { label: "step", grid: true }, y: { label: of, grid: true, nice: true },
       marks: [Plot.line(points, { x: "x", y: "y", z: (one) => one.trial.number, stroke: (one) => (one.trial.state === "done" ? "#0072b2" : "#d55e00"), strokeOpacity: 0.7 }), tip(points, of, (one) => one.y)],
     })),
-    legend: [h("span", { class: "quiet" }, "blue: done; orange: failed, pruned or under way")],
+    legend: [h("span", { class: "quiet" }, "blue: done; orange: failed, pruned or running")],
     table: () => [["trial", "step", of], points.map((one) => [one.trial.number, one.x, one.y])],
   });
 }

@@ -10,13 +10,13 @@ export const sweeps = {
   title: () => "Sweeps",
   load: async (params, get) => get("sweeps"),
   view({ sweeps: found }, params) {
-    if (!found.length) return h("div", { class: "notice" }, h("p", {}, "No sweeps yet: ", h("code", {}, "sage sweep"), " makes one."));
+    if (!found.length) return h("div", { class: "notice" }, h("p", {}, "No sweeps yet. Command: ", h("code", {}, "sage sweep")));
     return table({
       id: "sweeps", label: "sweeps", rows: found, sort: params.sort,
       columns: [
         { key: "name", title: "sweep", cell: (row) => [h("a", { href: href("sweep", { sweep: row.name }) }, visible(row.name)), row.why_torn ? notice(row.why_torn) : null] },
         { key: "trials", title: "trials", value: (row) => row.trials.done ?? 0, cell: (row) => states(row.trials) },
-        { key: "best", title: "best" }, { key: "sampler" }, { key: "driven_by", title: "driven by" },
+        { key: "best", title: "best" }, { key: "sampler" }, { key: "driven_by", title: "run by" },
       ],
     });
   },

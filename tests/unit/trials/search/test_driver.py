@@ -363,5 +363,5 @@ def test_a_first_trial_without_a_right_sample_is_told_at_once(tmp_path, opened, 
     results = {"some": Counts(["a", "b"], np.array([1, 1]), np.array(right))}
     for _ in range(2):
         shown.scored(lab.training({"guide.tau": 0.1}, 0), results)
-    said = "no sample of the first trial is right on some"
+    said = "no sample of the first trial is correct on some"
     assert sum(said in line for line in lines) == warnings

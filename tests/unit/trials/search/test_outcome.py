@@ -85,7 +85,7 @@ def test_a_trial_that_is_lost_is_named_and_takes_nothing_from_the_others(swept, 
     assert [place for place, one in enumerate(result.trials) if one.intervals] == [0, 2, 3]
     assert result.rankings["pass@1"].best == result.best("pass@1") == 3  # 30 of 64
     notes = " ".join(document.tables[0].notes)
-    assert "trial 2 had results that the store has no more" in notes
+    assert "trial 2 had results that are no longer stored" in notes
 
 
 def recorded(folder, records):

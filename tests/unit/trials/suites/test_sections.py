@@ -49,8 +49,8 @@ def test_measured_tables_stand_beside_published_ones():
     assert {str(row.cells[0]) for row in printed.rows} == {"initial policy", *METHODS} - {"base"}
     twice = {"grpo": {"arithmetic": [[1] * 20, [4] * 20]}}
     *_, first, second = measured(result(suite(), {**NEVER, **twice})).notes
-    assert first == "grpo, seed 1 on arithmetic, evaluation seed 0: 20 right, 60 wrong"
-    assert second == "grpo, seed 2 on arithmetic, evaluation seed 0: 80 right, 0 wrong"
+    assert first == "grpo, seed 1 on arithmetic, evaluation seed 0: 20 correct, 60 wrong"
+    assert second == "grpo, seed 2 on arithmetic, evaluation seed 0: 80 correct, 0 wrong"
     table5 = suite(published="table5", methods={"grpo": "grpo"})
     _, printed = measured(result(table5, GRPO)).tables
     assert [str(cell) for cell in printed.rows[0].cells] == ["grpo", "0.056", "0.030", "0.053"]
@@ -131,7 +131,7 @@ def test_methods_of_several_seeds_are_compared_as_methods_also_with_a_base():
     assert [row.cells[2] for row in table.rows] == ["methods", "method and this base"]
     assert {one["about"] for one in document.data["differences"]} == {"methods"}
     assert any(
-        note.startswith("the variance between training seeds is pooled over 2 methods")
+        note.startswith("the variance between training seeds is pooled over 2 arms")
         for note in document.notes
     )
     # beside each claim that pools stands its interval without that
@@ -154,7 +154,7 @@ def test_a_suite_names_the_run_that_has_no_partner():
     assert contrasts(found)["grpo-branch", "grpo"]["arithmetic"].difference.runs == (2, 2)
     notes = [note for note in differences(found).notes if "left out" in note]
     assert len(notes) == 1
-    assert notes[0].startswith("grpo-branch - grpo on arithmetic: left out, for lack of a run")
+    assert notes[0].startswith("grpo-branch − grpo on arithmetic: ")
     assert found.method("grpo-branch").seeds[2].run in notes[0]
     # two seeds: a p below .05 is not told apart from .05
     document = differences(found)
@@ -188,7 +188,9 @@ def test_a_method_that_lacks_seeds_is_a_model_beside_one_that_has_them():
     assert against_base.about == "methods"
     assert contrasts(found)["grpo-branch", "grpo"]["arithmetic"].difference.runs == (1, 3)
     notes = differences(found).notes
-    assert any(note.startswith("two models, these models: a method with one") for note in notes)
+    assert any(
+        note.startswith("two models, these models: arms with one training run") for note in notes
+    )
 
 
 def test_gaps_of_every_pair_of_arms_tell_how_much_seeds_vary():
@@ -245,7 +247,7 @@ def test_a_claim_is_answered_in_a_sentence(claim, sentence):
 def test_a_papers_column_is_where_a_paper_has_the_number(published, paper):
     claims = "grpo-branch > grpo at pass@256"
     document = differences(result(suite(claims=claims, published=published), {**GRPO, **BRANCH}))
-    assert document.title == "Claims, and what was found"
+    assert document.title == "Claims and their verdicts"
     assert ("paper" in [column.name for column in document.tables[0].columns]) == paper
 
 

@@ -203,7 +203,7 @@ def test_costs_by_hand_and_what_is_left_of_them(tmp_path):
     assert found["rl"].tokens == (64_000 + measuring) * 6144
     found = [cost_of(task) for task in plan("figure4", tmp_path, preset=PAPER).tasks]
     assert "the problems of kk" in sum(found, Cost()).unknown
-    assert "the steps of supervised warm-up" in sum(found, Cost()).unknown
+    assert "the steps of SFT" in sum(found, Cost()).unknown
     found = plan("table4", tmp_path, preset=PAPER)
     _, grpo, _ = found.parts[-1].replicates
     finished(grpo)
