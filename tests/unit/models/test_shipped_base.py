@@ -6,7 +6,6 @@ import threading
 
 import pytest
 
-from sage_cli.cli.training_run import InitialPolicy, RlTraining, SftTraining
 from sage_cli.config.load import load
 from sage_cli.errors import StoreError
 from sage_cli.models.planned import planned_base, rl_run, sft_run, state
@@ -19,7 +18,8 @@ from sage_cli.models.shipped_base import (
 )
 from sage_cli.progress import Silent
 from sage_cli.store.run import Run, Runs
-from sage_cli.trials.suites.trials import Overrides, planned
+from sage_cli.training.run import InitialPolicy, RlTraining, SftTraining
+from sage_cli.trials.suites.plan import Overrides, planned
 
 
 @pytest.fixture
@@ -111,6 +111,9 @@ def test_one_that_was_removed_comes_again_and_one_that_was_changed_is_refused(ru
     (run.model / "model.safetensors").write_bytes(b"others")
     put_in_place(run)  # a run that is there is the user's
     with pytest.raises(StoreError, match="was changed after its run ended"):
+        Policy.of_run(run).require_own()
+    (run.model / "config.json").unlink()
+    with pytest.raises(StoreError, match=r"model/config\.json is missing"):
         Policy.of_run(run).require_own()
 
 

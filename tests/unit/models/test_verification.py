@@ -18,7 +18,8 @@ from sage_cli.models.loading import attach_lora, load_model
 from sage_cli.models.policy import Policy
 from sage_cli.models.tokenizer import load_tokenizer
 from sage_cli.models.verification import recorded_files, require_verified, verify_weights
-from sage_cli.sampling.sampler import SamplerSetup, SamplingParameters, build_sampler
+from sage_cli.sampling.backends import build_sampler
+from sage_cli.sampling.sampler import SamplerSetup, SamplingParameters
 from sage_cli.settings.inputs import LoraSection, ScratchModel
 from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import seal
@@ -157,7 +158,7 @@ def test_damage_explains_why_loading_failed(whole, tmp_path):
         load_model(model)
     rot(weights, at=0, bit=0x80)
     (model / "config.json").unlink()
-    with pytest.raises(StoreError, match=r"config\.json is damaged"):
+    with pytest.raises(StoreError, match=r"config\.json is missing"):
         load_model(model)
 
 
