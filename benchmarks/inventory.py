@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.store.annotations import GradeStore
-from sage_cli.store.sample_parts import Completion, write_part
+from sage_cli.store.completion import Completion
+from sage_cli.store.sample_parts import write_part
 from sage_cli.store.sample_set import SampleIdentity, SampleSet
 
 SAMPLES = 256

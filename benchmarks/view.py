@@ -29,9 +29,10 @@ from sage_cli.evaluation.benchmarks import grader_for, load_benchmarks
 from sage_cli.evaluation.samples import PolicySamples
 from sage_cli.models.policy import Policy
 from sage_cli.store.annotations import GradeStore
+from sage_cli.store.completion import Completion
 from sage_cli.store.files import write_json, write_object
 from sage_cli.store.run import Run, Runs
-from sage_cli.store.sample_parts import Completion, write_part
+from sage_cli.store.sample_parts import write_part
 
 PART, ROUNDS = 512, 7
 STEPS = 40

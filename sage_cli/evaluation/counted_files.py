@@ -27,7 +27,8 @@ from sage_cli.reports.document import Provenance, Report, report_folder
 from sage_cli.reports.passk import Line, passk_document
 from sage_cli.settings.sampling import EvaluationSection, parse_ks
 from sage_cli.store.files import identity_of
-from sage_cli.store.run import Runs, surroundings
+from sage_cli.store.run import Runs
+from sage_cli.store.surroundings import surroundings
 
 if TYPE_CHECKING:
     from sage_cli.evaluation.evaluate import Evaluation
