@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sage_cli.analysis.scoring import Forward
 from sage_cli.config.schema import SageConfig
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.samples import PolicySampler, PolicySamples, grade_rows
-from sage_cli.guides.guide import OptionalSignal
+from sage_cli.guides.guide import Guide, Known, Signal
 from sage_cli.guides.token_values import token_values
 from sage_cli.methods.method import batch_of
 from sage_cli.models.policy import Policy, named_policy
 from sage_cli.models.reference import reference_of
-from sage_cli.models.signals import tilted_temperature
+from sage_cli.problems.problem import Problem
 from sage_cli.progress import Progress
 from sage_cli.reports.token_report import ReportedCompletion, TokenReport
 from sage_cli.store.run import Runs
+from sage_cli.store.sample_parts import Completion
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,7 +35,6 @@ def token_report(
     the first benchmark of `evaluation.benchmark`.
     """
     import torch
-    from torch.nn.utils.rnn import pad_sequence
 
     guide, temperature = config.guide.for_training(config.rl.steps), config.rollout.temperature
     runs = Runs(config.run.root)
@@ -52,30 +52,18 @@ def token_report(
     with progress.doing(f"grading {len(completions)} completions"), grading as grader:
         grades = grade_rows(completions, benchmark, grader, forward.template.opened)
     problems = {problem.id: problem for problem in benchmark.problems}
-    read = forward.tokens(completions, problems)
     right = [grade.status == "right" for grade in grades]
-    known: dict[OptionalSignal, Tensor | tuple[str, ...]] = {
-        "right_B": torch.tensor(right),
-        "problem_ids_B": tuple(problems),
-    }
+    read, of_policy = _read(forward, completions, problems, right, guide, "policy")
+    known: Known = {"right_B": torch.tensor(right), "problem_ids_B": tuple(problems), **of_policy}
     reference = None
     if guide.reads_reference:
         same = [replace(row, token_ids=ids) for row, ids, *_ in read]
         frozen = replace(samples, policy=reference_of(policy, config, runs))
-        frozen_forward = Forward(frozen, temperature, progress)
-        reference = [
-            (logps_T, entropy_T) for *_, logps_T, entropy_T in frozen_forward.tokens(same, problems)
-        ]
-        if guide.tilts:
-            tilted = [
-                Forward(frozen, tilted_temperature(temperature, exponent), progress)
-                for exponent in guide.exponents
-            ]
-            logps = [
-                tilted[is_right].tokens([row], problems)[0][2]
-                for is_right, row in zip(right, same, strict=True)
-            ]
-            known["reference_tilted_logps_BT"] = pad_sequence(logps, batch_first=True)
+        of_same, of_reference = _read(
+            Forward(frozen, temperature, progress), same, problems, right, guide, "reference"
+        )
+        reference = [(logps_T, entropy_T) for *_, logps_T, entropy_T in of_same]
+        known = {**known, **of_reference}
     step, calls = last_step(policy, config), batch_of(config.rl, config.rl.processes).accumulation
     rows, summary = token_values(
         [(logps_T, entropy_T) for _, _, logps_T, entropy_T in read],
@@ -109,6 +97,36 @@ def token_report(
         summary=summary,
         notes=tuple(notes),
     )
+
+
+def _read(
+    forward: Forward,
+    rows: Sequence[Completion],
+    problems: Mapping[str, Problem],
+    right: Sequence[bool],
+    guide: Guide,
+    of: Signal,
+) -> tuple[list[tuple[Any, ...]], dict[str, Tensor]]:
+    """Return what `Forward.tokens` says of each row, and the signals that the guide measures."""
+    from torch.nn.utils.rnn import pad_sequence
+
+    by_grade = {
+        grade: iter(
+            forward.tokens(
+                [row for row, is_right in zip(rows, right, strict=True) if is_right is grade],
+                problems,
+                list(guide.measured_of_row(of, right=grade).values()),
+            )
+        )
+        for grade in set(right)
+    }
+    read = [next(by_grade[is_right]) for is_right in right]
+    names = list(guide.measured_of_row(of, right=True))
+    measured = {
+        name: pad_sequence([row[4 + place] for row in read], batch_first=True)
+        for place, name in enumerate(names)
+    }
+    return [row[:4] for row in read], measured
 
 
 def last_step(policy: Policy, config: SageConfig) -> int:

@@ -20,7 +20,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from sage_cli.errors import DivergedError, RefusedPromptsError, SamplingError
+from sage_cli.errors import (
+    DivergedError,
+    RefusedPromptsError,
+    SamplingError,
+    is_out_of_memory,
+)
 from sage_cli.models.loading import context_of, release_memory
 from sage_cli.sampling.attention import (
     CohortMemory,
@@ -32,7 +37,6 @@ from sage_cli.sampling.attention import (
     SharedPrompts,
     SideBySide,
     fitting_rows,
-    is_out_of_memory,
     ranks,
     threads_for,
 )

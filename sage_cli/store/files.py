@@ -10,6 +10,7 @@ import os
 import re
 import secrets
 import shutil
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import fields, is_dataclass
@@ -27,6 +28,11 @@ log = logging.getLogger(__name__)
 
 CHECKSUM = "checksum"
 """The key of an object's checksum: `key_of` its other keys."""
+TICK_S = 0.1
+"""More than the step by which file systems count time."""
+STORED_AT_MOST = 512
+_STORED: dict[Path, tuple[tuple[int, int, int], dict[str, Any]]] = {}
+"""Objects of files that were read, with inode, size and time of the file, the latest at the end."""
 
 
 class TornError(StoreError):
@@ -43,6 +49,26 @@ def read_object(path: Path, remedy: str) -> dict[str, Any]:
         return checked(json_value(path.read_bytes()))
     except ValueError as error:
         raise TornError(f"{path} is corrupt or was edited: {error}", remedy) from None
+
+
+def read_stored(path: Path, remedy: str) -> dict[str, Any]:
+    """Return `read_object` of a file that is replaced when it changes, read once until it is.
+
+    Every writer of ours replaces a file (`write_object`), so another content has another inode,
+    size or time. A file that is younger than a clock's tick is read again each time, since two
+    writes within one would look alike. The object is shared: change a copy of it.
+    """
+    about = path.stat()
+    signature = (about.st_ino, about.st_size, about.st_mtime_ns)
+    kept = _STORED.get(path)
+    if kept is None or kept[0] != signature:
+        kept = signature, read_object(path, remedy)
+        _STORED.pop(path, None)
+        if time.time() - about.st_mtime > TICK_S:
+            _STORED[path] = kept
+            if len(_STORED) > STORED_AT_MOST:
+                _STORED.pop(next(iter(_STORED)), None)
+    return kept[1]
 
 
 def checked(content: Any) -> dict[str, Any]:

@@ -47,6 +47,8 @@ class Pass:
     tilted: Mapping[float, Tensor] = field(default_factory=dict)
     head_ids_BTH: Tensor | None = None
     head_logps_BTH: Tensor | None = None
+    measured: Mapping[str, Tensor] = field(default_factory=dict)
+    """What the guide's measures say of the tokens (B, T), by signal, without gradient."""
 
 
 @contextmanager

@@ -470,8 +470,8 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
             loss = loss + self.anchor.beta * self.beta_share / accumulated * forward
         return loss
 
-    def _signals(self, batch: RolloutBatch, logps_BT: Tensor, entropy_BT: Tensor) -> Signals:
-        signals = super()._signals(batch, logps_BT, entropy_BT)
+    def _signals(self, batch: RolloutBatch, policy: Pass) -> Signals:
+        signals = super()._signals(batch, policy)
         if "problem_ids_B" not in self.guide.needs:
             return signals
         prompts, rows = self.hooks.setup.prompts, batch["prompt_row_B"].tolist()

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from sage_cli.config.schema import SageConfig
-from sage_cli.errors import ConfigurationError, TrainingError
+from sage_cli.errors import ConfigurationError, TrainingError, is_out_of_memory
 from sage_cli.evaluation.benchmarks import (
     Benchmark,
     load_benchmarks,
@@ -115,8 +115,6 @@ class Validation:
     def _sampled(
         self, model: Any, tokenizer: Any, n: int, on_sampled: OnSampled
     ) -> dict[str, list[Completion]]:
-        from torch import OutOfMemoryError
-
         from sage_cli.sampling.decoder import TransformersSampler
         from sage_cli.sampling.sampler import SampleRequest, SamplingParameters
 
@@ -140,7 +138,9 @@ class Validation:
                         sampled[benchmark.name].append(completion)
                         done += 1
                         on_sampled(done, total)
-                except OutOfMemoryError as error:
+                except RuntimeError as error:
+                    if not is_out_of_memory(error):
+                        raise
                     raise TrainingError(
                         f"the GPU has no room left to validate on {benchmark.name} in training "
                         f"({str(error).splitlines()[0]})",

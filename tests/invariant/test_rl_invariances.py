@@ -88,7 +88,7 @@ def test_a_guide_without_strength_changes_nothing(bench, configure, guide):
     assert comparable(still) == comparable(plain)
 
 
-ELSEWHERE = {"bnpo", "dr-grpo", "dph-rl", "support-floor"}
+ELSEWHERE = {"bnpo", "dr-grpo", "dph-rl"}
 """Plain ones, and methods that take stored completions."""
 GUIDED = [
     name

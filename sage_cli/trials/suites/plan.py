@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.config.load import NOT_READ_BY, changed, load, typed
-from sage_cli.config.schema import SageConfig, unread
+from sage_cli.config.readers import unread
+from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.json_value import leaves
 from sage_cli.reports.tables import seeded

@@ -19,6 +19,7 @@ from sage_cli.models.policy import named_policy
 from sage_cli.models.stages import Described, memory_of
 from sage_cli.problems.load import benchmark_names, is_here
 from sage_cli.problems.source_errors import reading
+from sage_cli.settings.former_names import hashed_key
 from sage_cli.settings.runs import SweepSection
 from sage_cli.store.files import identity_of
 from sage_cli.store.run import Runs
@@ -78,7 +79,7 @@ def sweep_settings(shared: SageConfig, keys: Mapping[str, str]) -> dict[str, Any
         name: section.determinants() if hasattr(section, "determinants") else section
         for name, section in vars(shared).items()
     }
-    searched = dict.fromkeys(keys.values(), "searched")
+    searched = dict.fromkeys(map(hashed_key, keys.values()), "searched")
     return {**dict(leaves(sections)), **searched}
 
 

@@ -15,7 +15,8 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, field_validator
 
 from sage_cli.config.explain import meant, remedy
-from sage_cli.config.load import changed
+from sage_cli.config.load import changed, typed
+from sage_cli.config.readers import deciding_choices, unread
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, in_short
 from sage_cli.guides import Guide
@@ -105,7 +106,9 @@ class WrittenSpace(Space):
 
     @field_validator("parameters")
     @classmethod
-    def _conditions_can_be_met(cls, given: dict[str, Parameter]) -> dict[str, Parameter]:
+    def _conditions_can_be_met(
+        cls, given: dict[str, Parameter], info: ValidationInfo[SageConfig]
+    ) -> dict[str, Parameter]:
         """Order parameters by their conditions, and shorten their names."""
         counts = Counter(parameter.key for parameter in given.values())
         problems = [
@@ -116,7 +119,9 @@ class WrittenSpace(Space):
         parameters = {}
         for name, parameter in given.items():
             try:
-                parameters[name] = parameter.model_copy(update={"when": _conditions(name, given)})
+                parameters[name] = parameter.model_copy(
+                    update={"when": _conditions(name, given, info.context)}
+                )
             except ValueError as error:
                 problems.append(str(error))
         if problems:
@@ -127,27 +132,59 @@ class WrittenSpace(Space):
         return {short[name]: parameters[name] for name in _in_order(parameters)}
 
 
-def _conditions(name: str, parameters: Mapping[str, Parameter]) -> dict[str, tuple[Value, ...]]:
+def _conditions(
+    name: str, parameters: Mapping[str, Parameter], config: SageConfig
+) -> dict[str, tuple[Value, ...]]:
     """Return the conditions of a parameter by setting.
 
-    A setting that only some of the searched guides or methods have exists only with those. Raises
-    ValueError for a condition that no point meets.
+    A setting that only some of the searched guides or methods have exists only with those, and one
+    that some values of a searched choice leave unread only with the others. Raises ValueError for a
+    condition that no point meets.
     """
     parameter, by_key = (
         parameters[name],
         {searched.key: searched for searched in parameters.values()},
     )
     conditions: dict[str, tuple[Value, ...]] = {}
-    for typed, values in parameter.when.items():
-        condition = parameters.get(typed) or by_key.get(typed)
+    for written, values in parameter.when.items():
+        condition = parameters.get(written) or by_key.get(written)
         if condition is None or condition is parameter:
-            close = meant(typed, parameters.keys() - {name})
-            raise ValueError(f"{name} exists only with '{typed}', no other parameter here{close}")
+            close = meant(written, parameters.keys() - {name})
+            raise ValueError(f"{name} exists only with '{written}', no other parameter here{close}")
         for value in values:
             if isinstance(condition, Range) or not condition.holds(value):
-                raise ValueError(f"{name} exists only with {typed}={value}: list it in {typed}")
+                raise ValueError(f"{name} exists only with {written}={value}: list it in {written}")
         conditions[condition.key] = values
-    return {**_having_it(parameter.key, by_key), **conditions}
+    read = _reading_it(parameter.key, by_key, config)
+    return {**read, **_having_it(parameter.key, by_key), **conditions}
+
+
+def _reading_it(
+    key: str, by_key: Mapping[str, Parameter], config: SageConfig
+) -> dict[str, tuple[Value, ...]]:
+    """Return the conditions that searched choices are values with which something reads `key`.
+
+    So `kl=reverse|none,beta=0.1|0.2` has three points: no KL term has no weight. A choice that only
+    some points have makes no condition, since what holds in the others isn't known here.
+    """
+    conditions = {}
+    for choice in deciding_choices(config, key):
+        searched = by_key.get(choice)
+        if not isinstance(searched, Values) or searched.when or choice == key:
+            continue
+        reading = tuple(
+            value for value in searched.values if not _leaves_unread(choice, value, key, config)
+        )
+        if 0 < len(reading) < len(searched.values):
+            conditions[choice] = reading
+    return conditions
+
+
+def _leaves_unread(choice: str, value: Value, key: str, config: SageConfig) -> bool:
+    try:
+        return unread(changed(config, {choice: value}), key) is not None
+    except ConfigurationError:
+        return False  # `checked` says what is wrong with the value
 
 
 def _having_it(key: str, by_key: Mapping[str, Parameter]) -> dict[str, tuple[Value, ...]]:
@@ -363,8 +400,16 @@ def _taken(point: Point, key: str, config: SageConfig, problems: list[str]) -> V
 def _tried(point: Point, config: SageConfig, problems: list[str]) -> SageConfig | None:
     """Return the configuration at a point; None, with its problems noted, if it has any."""
     try:
-        return changed(config, point)
+        tried = changed(config, point)
     except ConfigurationError as error:
         settings = ", ".join(f"{key}={value}" for key, value in point.items())
         problems += [f"{settings}: {line}" for line in error.cause.splitlines()]
         return None
+    for key in point:
+        if idle := unread(tried, key):
+            choice, value, reading = idle
+            problems.append(
+                f"{key} has no effect: {choice} is {in_short(value)} (add --set "
+                f"{choice}={typed(reading)}, or search {key} only where it is read)"
+            )
+    return tried

@@ -15,26 +15,48 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationInfo,
 from sage_cli.config.explain import meant
 from sage_cli.config.schema import (
     UNIONS,
-    SageConfig,
     Setting,
     members,
     setting,
     settings,
-    settings_of,
 )
 from sage_cli.errors import ConfigurationError
 from sage_cli.json_value import is_number
+from sage_cli.settings.former_names import today_key
 from sage_cli.settings.section import Section
 
 if TYPE_CHECKING:  # a plan, which lists points, loads no Optuna
     from optuna.distributions import BaseDistribution
 
-
-SHORT = {"guide": "guide.name", "lr": "rl.learning_rate", "seed": "rl.seed"}
-"""Settings by names that are not the last part of them, or of more than one."""
-NEAREST = (("guide",), ("rl", "rollout", "anchor"))
-"""Sections in which a short name is looked for, in turn, before all others."""
-ALL = tuple(SageConfig.model_fields)
+_OF_THEIR_SECTION = {
+    "guide": (
+        "tau", "rho", "alpha", "sigma", "phi_right", "phi_wrong", "epsilon", "cycles", "norm",
+        "decay", "signal", "q_min", "q_max",
+    ),
+    "rl": (
+        "algo", "advantage", "loss", "steps", "learning_rate", "scheduler", "warmup_ratio",
+        "weight_decay", "max_grad_norm", "optimizer", "prompts_per_step", "rollouts_per_prompt",
+        "steps_per_generation", "iterations", "dynamic_sampling", "overlong_buffer", "clip",
+        "epsilon_low", "epsilon_high", "delta", "importance_sampling_level",
+        "top_entropy_quantile", "entropy_coefficient", "entropy_target", "k",
+    ),
+    "rollout": ("temperature", "min_p", "top_p", "top_k", "max_tokens"),
+    "anchor": (
+        "kl", "beta", "schedule", "estimator", "head_tokens", "rows", "tokens", "uncertain_share",
+        "reference", "ema", "ema_every", "reset_every",
+    ),
+    "model": ("tuning",),
+    "model.lora": ("rank", "dropout"),
+    "sft": ("epochs",),
+}  # fmt: skip
+SHORT = {
+    "guide": "guide.name",
+    "lr": "rl.learning_rate",
+    "seed": "rl.seed",
+    **{name: f"{section}.{name}" for section, names in _OF_THEIR_SECTION.items() for name in names},
+}
+"""Short names of settings. The table is closed, so that no guide or method that somebody adds
+changes what a name means; every other setting is written with its section."""
 _ELSEWHERE = "says where results go, not what they are"
 _MEASURING = "says how trials are measured, and only trials measured alike are compared"
 REFUSED = {
@@ -51,20 +73,19 @@ REFUSED = {
 
 
 def key_of(name: str) -> str:
-    """Return the setting that `name` means: a full key, or a last part that one near section has.
+    """Return the setting that `name` means: a full key, or one of the short names.
 
-    Raises ConfigurationError for one that is unknown, ambiguous, or not to be searched.
+    Raises ConfigurationError for one that is unknown, not short, or not to be searched.
     """
-    key = name if "." in name else SHORT.get(name) or _by_last_part(name)
+    key = name if "." in name else SHORT.get(name) or _only_reason_against(name)
     resolved = setting(key)
     if resolved is None:
         searched = [key for key, described in settings().items() if not _reason_against(described)]
-        last_parts = [key.rpartition(".")[2] for key in searched]
-        close = meant(name, searched if "." in name else [*SHORT, *last_parts])
+        close = meant(name, searched if "." in name else SHORT)
         raise ConfigurationError(f"there is no setting '{name}'{close}")
     if reason := _reason_against(resolved):
         raise ConfigurationError(f"{key} can't be searched: it {reason}")
-    return key
+    return today_key(key)
 
 
 def is_whole(key: str) -> bool:
@@ -96,20 +117,16 @@ def _reason_against(described: Setting) -> str | None:
     return "changes no result" if described.cosmetic else None
 
 
-def _by_last_part(name: str) -> str:
-    for may_be_searched in (True, False):
-        for sections in (*NEAREST, ALL):
-            near = [
-                key
-                for key, described in settings_of(sections).items()
-                if key.rpartition(".")[2] == name
-                and (not _reason_against(described)) == may_be_searched
-            ]
-            if len(near) > 1:
-                raise ConfigurationError(f"'{name}' is ambiguous: write {' or '.join(near)}")
-            if near:
-                return near[0]
-    return name
+def _only_reason_against(name: str) -> str:
+    """Return the setting that ends in `name` if it can't be searched, else the name itself.
+
+    Raises ConfigurationError with the settings that the user may mean.
+    """
+    having = [described for described in settings().values() if described.name == name]
+    searched = [described.key for described in having if not _reason_against(described)]
+    if searched:
+        raise ConfigurationError(f"'{name}' is not a short name: write {' or '.join(searched)}")
+    return having[0].key if having else name
 
 
 Value = float | int | str | bool

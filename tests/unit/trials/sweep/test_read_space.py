@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sage_cli.config.load import changed, load
 from sage_cli.errors import ConfigurationError
 from sage_cli.trials.sweep.read_space import WrittenSpace, guide_of, parse_line, read_space
-from sage_cli.trials.sweep.space import Range, Values, point_key
+from sage_cli.trials.sweep.space import SHORT, Range, Values, key_of, point_key
 
 
 def config(**flags):
@@ -100,8 +100,9 @@ def test_a_space_brings_its_guide_along_whose_settings_exist_with_it_alone():
     assert "the configuration has guide none" in refused("tau,rho", config()).cause
     space = read_space("tau=0.1|0.2,guide=token|branch|none,q_min=0.5|0.6", config())
     conditions = {name: one.when for name, one in space.parameters.items()}
-    assert conditions == {"guide": {}, "q_min": {}, "tau": {"guide.name": ("branch",)}}
-    assert len(list(space.points())) == 8  # (token, none) x 2 q_min + branch x 2 tau x 2 q_min
+    clamped = {"guide.name": ("token", "branch")}  # no guide has no q
+    assert conditions == {"guide": {}, "q_min": clamped, "tau": {"guide.name": ("branch",)}}
+    assert len(list(space.points())) == 7  # token x 2 q_min + none + branch x 2 tau x 2 q_min
     space = read_space("algo=grpo|pkpo|pass-at-k,rl.k=2|4,steps=3|5", config())
     by_algo = Counter((point["rl.algo"], "rl.k" in point) for point in space.points())
     # steps are every method's: 2 of grpo, 2 x 2 of each of the others
@@ -111,11 +112,11 @@ def test_a_space_brings_its_guide_along_whose_settings_exist_with_it_alone():
     assert changed(BRANCH, token) == config(guide={"name": "token"})
 
 
-def test_short_names_are_looked_for_near_first_and_numbers_are_of_the_settings_kind():
+def test_short_names_mean_settings_and_numbers_are_of_the_settings_kind():
     keys = {
         "beta=0.1|0.2": "anchor.beta", "steps=1|2": "rl.steps", "lr=0.1|0.2": "rl.learning_rate",
         "signal=policy|reference": "guide.signal", "temperature=0.9|1": "rollout.temperature",
-        "sft.steps=1|2": "sft.steps", "rank=4|8": "model.lora.rank",
+        "sft.batch_size=1|2": "sft.batch_size", "rank=4|8": "model.lora.rank",
     }  # fmt: skip
     paper = load(["qwen2.5-math-7b"], {"guide": {"name": "branch"}}).config
     for text, key in keys.items():
@@ -123,6 +124,39 @@ def test_short_names_are_looked_for_near_first_and_numbers_are_of_the_settings_k
     (steps, tau) = read_space("steps=10:40,tau=1|2", BRANCH).parameters.values()
     assert steps == Range(key="rl.steps", range=(10, 40), integer=True)
     assert [type(value) for value in tau.values] == [float, float]
+
+
+def test_short_names_are_a_closed_table_of_settings_that_may_be_searched():
+    assert {name: key_of(name) for name in SHORT if name != "seed"} == {
+        name: key for name, key in SHORT.items() if name != "seed"
+    }
+    with pytest.raises(ConfigurationError, match=r"'form' is not a short name: write rl\.form$"):
+        key_of("form")  # of two methods
+
+
+@pytest.mark.parametrize(("text", "sets", "said"), [
+    ("model.lora.rank=4|8", [], "model.lora.rank has no effect: model.tuning is 'full'"),
+    ("beta=0.1|0.2", ["anchor.kl=none"], "anchor.beta has no effect: anchor.kl is 'none'"),
+    ("estimator=k3|reward", ["anchor.kl=none"], "anchor.estimator has no effect"),
+    ("epsilon_low=.1|.3", ["rl.algo=kl-cov"], "rl.epsilon_low has no effect: rl.clip is False"),
+    ("sft.epochs=1|2", [], "sft.epochs has no effect: sft.steps is 875"),
+    ("rl.max_extra_generations=1|2", [], "rl.max_extra_generations 1 has no effect"),
+    ("beta=0.1:0.2", ["anchor.kl=none"], "anchor.beta has no effect"),
+])  # fmt: skip
+def test_a_searched_setting_is_read_at_its_points_or_refused(text, sets, said):
+    assert said in refused(text, load(sets=sets).config).cause
+
+
+def test_a_searched_choice_limits_a_setting_to_the_values_that_read_it():
+    points = list(read_space("kl=reverse|none,beta=0.1|0.2", config()).points())
+    assert [(point["anchor.kl"], point.get("anchor.beta")) for point in points] == [
+        ("reverse", 0.1), ("reverse", 0.2), ("none", None),
+    ]  # fmt: skip
+    # DAPO has no KL term unless somebody says so
+    points = read_space("algo=grpo|dapo,beta=0.1|0.2", config()).points()
+    assert Counter(point["rl.algo"] for point in points) == {"grpo": 2, "dapo": 1}
+    points = read_space("clip=true|false,epsilon_high=0.2|0.3", config()).points()
+    assert Counter(point["rl.clip"] for point in points) == {True: 2, False: 1}
 
 
 def test_every_mistake_is_named_at_once():
@@ -133,7 +167,7 @@ def test_every_mistake_is_named_at_once():
         "tracking.wandb can't be searched: it says where results go, not what they are",
         "rl.seed can't be searched: it tells replicates apart: --seeds N trains every trial with N "
         "seeds",
-        "'limit' is ambiguous: write data.sft.limit or data.rl.limit",
+        "'limit' is not a short name: write data.sft.limit or data.rl.limit",
         "sampling.batch_rows can't be searched: it says how trials are measured, and only trials "
         "measured alike are compared",
     ]
@@ -193,7 +227,7 @@ def test_a_file_has_all_that_the_line_has(file):
     ("tau=1|2 if rho=1,rho=1:2", "tau exists only with rho=1: list it in rho"),
     ("tau=1|2 if rho=1,rho=1|2 if tau=1", "tau and rho exist only with each other"),
     ("guide=token,tau=1|2", "guide.tau belongs to guide.name branch or shuffled, not token"),
-    ("save_every=1|2", "rl.save_every can't be searched: it changes no result"),
+    ("save_every=1|2", "sft.save_every can't be searched: it changes no result"),
 ])  # fmt: skip
 def test_lines_that_are_no_space(text, said):
     assert said in refused(text).cause
