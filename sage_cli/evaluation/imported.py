@@ -21,7 +21,7 @@ from sage_cli.evaluation.logs.problems import Gathered, gather
 from sage_cli.evaluation.logs.registry import read_log
 from sage_cli.file_hash import read_hash
 from sage_cli.models.folders import WEIGHTS_FILE
-from sage_cli.models.policy import PROBLEMS
+from sage_cli.problems.problem import PROBLEMS
 from sage_cli.progress import Progress
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.store.annotations import GradeStore
