@@ -15,11 +15,11 @@ from sage_cli.cli.console import console, doing, emit, in_flags
 from sage_cli.errors import EXIT_OTHER, ConfigurationError, SageError
 
 if TYPE_CHECKING:
-    from sage_cli.cli.training_run import InitialPolicy
     from sage_cli.config.schema import SageConfig
     from sage_cli.problems.problem import Problem
     from sage_cli.problems.template import PromptTemplate
     from sage_cli.training.checks import RlChecks
+    from sage_cli.training.run import InitialPolicy
     from sage_cli.training.sft import Example
 
 
@@ -52,7 +52,7 @@ def command(
         data={"rl": {"name": data, "fields": {"question": question_field, "gold": gold_field}}},
     )
     with doing("loading libraries"):
-        from sage_cli.cli.training_run import unnamed_preset
+        from sage_cli.training.run import unnamed_preset
 
     note = unnamed_preset(init, settings, named=bool(preset or config))
     findings: list[Finding] = []
@@ -125,15 +125,21 @@ def checks(config: SageConfig, init: str | None = None) -> Iterator[tuple[str, C
     They go from what is quickly told to what loads data and libraries. With `init` RL starts from
     that model.
     """
-    from sage_cli.cli.training_run import InitialPolicy, sft_inputs, with_model_of
     from sage_cli.store.run import require_storage
     from sage_cli.training.checks import RlChecks
+    from sage_cli.training.run import InitialPolicy, with_model_of
 
     config = with_model_of(init, config)
     start = InitialPolicy.of(config, init)
     # what several checks look at is made once: 56,000 demonstrations take a second each time
-    rl, inputs = RlChecks(config), cache(lambda: sft_inputs(config))
+    rl = RlChecks(config)
     asked = cache(lambda: _asked(rl))
+
+    @cache
+    def inputs() -> tuple[Any, PromptTemplate, list[Example]]:
+        from sage_cli.training.sft import sft_inputs  # loads TRL, which not every check needs
+
+        return sft_inputs(config)
 
     @cache
     def tokenizer() -> Any:
@@ -160,7 +166,7 @@ def checks(config: SageConfig, init: str | None = None) -> Iterator[tuple[str, C
 def _packages(config: SageConfig) -> str:
     """Return where tasks run. Raises ConfigurationError for a package that is missing."""
     from sage_cli.store.mirrors import require_mirrors
-    from sage_cli.trials.executors.executor import require_executor
+    from sage_cli.trials.executors.build import require_executor
 
     require_mirrors(config.tracking)
     require_executor(config.executor)
@@ -331,7 +337,7 @@ def _rollouts(start: InitialPolicy) -> str:
 
 
 def _sampling(start: InitialPolicy) -> str:
-    from sage_cli.sampling.sampler import chosen_backend
+    from sage_cli.sampling.backends import chosen_backend
 
     config = start.config
     backend = chosen_backend(config.sampling)

@@ -21,20 +21,14 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, RefusedPromptsError, SamplingError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.metrics import Counts
-from sage_cli.metrics.counts import SampleGrades
+from sage_cli.metrics.counts import SampleGrades, SeedCounts
 from sage_cli.models.policy import Policy, refuse_other_template
 from sage_cli.models.verification import require_verified
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
-from sage_cli.reports.document import SeedCounts
-from sage_cli.sampling.sampler import (
-    Sampler,
-    SampleRequest,
-    SamplerSetup,
-    SamplingParameters,
-    build_sampler,
-)
+from sage_cli.sampling.backends import build_sampler
+from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplerSetup, SamplingParameters
 from sage_cli.settings.inputs import PromptSection, sampled_dtype
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.settings.own_code import named

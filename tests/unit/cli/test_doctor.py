@@ -14,7 +14,7 @@ from sage_cli.problems.problem import Problem
 from sage_cli.settings.inputs import ScratchModel
 from sage_cli.solution_text import any_of
 from sage_cli.store import mirrors
-from sage_cli.trials.executors import executor
+from sage_cli.trials.executors import build
 
 FEW = ("--set", "evaluation.limit=3", "--set", "data.rl.limit=5")
 QUICK = (*FEW, "--set", "data.sft.limit=50")
@@ -81,7 +81,7 @@ def test_a_model_that_is_named_stands_for_the_presets_own(sage, model):
 def test_a_broken_setup_names_what_is_in_the_way_and_the_mend(
     sage, monkeypatch, sets, check, said, mend
 ):
-    for module in (mirrors, executor):
+    for module in (mirrors, build):
         monkeypatch.setattr(module, "find_spec", lambda _: None)  # as if nothing were installed
     words = [word for setting in sets.split() for word in ("--set", setting)]
     typed = sage("doctor", *QUICK, *words, "--json")

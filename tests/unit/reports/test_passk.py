@@ -6,14 +6,8 @@ import pytest
 
 from sage_cli.errors import ConfigurationError
 from sage_cli.metrics import Counts, curve
-from sage_cli.reports.document import (
-    BenchmarkUsed,
-    GraderUsed,
-    Provenance,
-    SeedCounts,
-    grade_notes,
-    sampled_as,
-)
+from sage_cli.metrics.counts import SeedCounts
+from sage_cli.reports.document import BenchmarkUsed, GraderUsed, Provenance, grade_notes, sampled_as
 from sage_cli.reports.passk import (
     Line,
     evaluation_document,
