@@ -379,7 +379,7 @@ def pass_matrix(counts: Evaluations, ks: Sequence[int]) -> FloatArray:
         raise MetricError("no problem was counted, so there is no pass@k")
     ids = sorted(seeds[0].problem_ids)
     ordered = [seed.ordered(ids) for seed in seeds]
-    mean_PK: FloatArray = sum(seed.values_at(ks) for seed in ordered) / len(seeds)
+    mean_PK: FloatArray = np.add.reduce([seed.values_at(ks) for seed in ordered]) / len(seeds)
     return mean_PK
 
 
