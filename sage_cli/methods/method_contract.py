@@ -19,7 +19,8 @@ from torch import Tensor
 
 from sage_cli.guides import NoGuide
 from sage_cli.methods.formulas import AdvantageInputs, Shaped, Texts, Update, checked
-from sage_cli.methods.method import Method, OnlineMethod
+from sage_cli.methods.loop import Method
+from sage_cli.methods.online import OnlineMethod
 from sage_cli.settings.inputs import DataSection, PretrainedModel, PromptSection
 from sage_cli.settings.sampling import RolloutSection
 from sage_cli.settings.section import docstrings

@@ -27,7 +27,7 @@ from sage_cli.errors import (
     TrainingError,
     is_out_of_memory,
 )
-from sage_cli.methods.method import Method
+from sage_cli.methods.loop import Method
 from sage_cli.models.verification import require_verified
 from sage_cli.settings.inputs import (
     ComputeDtype,

@@ -19,7 +19,7 @@ from sage_cli.config.consent import consents, typed_again
 from sage_cli.config.load import not_read
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import DataError, SageError
-from sage_cli.methods.method import batch_of
+from sage_cli.methods.loop import batch_of
 from sage_cli.models.planned import planned_base, rl_run, state
 from sage_cli.models.policy import Policy, checkpoint_steps, named_policies
 from sage_cli.models.shipped_base import source_of
