@@ -64,7 +64,7 @@ class Pass:
 def completions_alone(
     model: Any, completion: int, *, share: bool = False, names_B: Tensor | None = None
 ) -> Iterator[None]:
-    """Have passes of `model` under TRL's fused head score the last `completion` tokens alone.
+    """Make passes of `model` under TRL's fused head score only the last `completion` tokens.
 
     With `share` rows of the same prompt share its pass where that `can_share`. Their
     `prompt_names`, in the order in which passes come to the rows, spare each pass a look at them.
@@ -141,7 +141,7 @@ class _Passes:
         self._last_B1D: Tensor | None = None
 
     def cut_labels(self, _model: Any, arguments: tuple[Any, ...], keywords: Keywords) -> Any:
-        """Give the head the completions' labels alone."""
+        """Pass only the completions' labels to the head."""
         # TRL's head shifts `labels` by one, which would lose a position; `shift_labels` are taken
         # as they are
         labels = keywords.pop("labels")
@@ -241,7 +241,7 @@ def regrouped(micro_batches: Sequence[RolloutBatch]) -> list[RolloutBatch]:
 
 
 def compute_logits_in_float32(causal: Any, temperature: float) -> None:
-    """Have the head compute in float32 whatever autocast asks for, in TRL's fused passes, too.
+    """Make the head compute in float32, whatever autocast says, also in TRL's fused passes.
 
     Raises ConfigurationError for a head that an adapter changes: its own weights alone are read.
     """
@@ -291,7 +291,7 @@ def tilting(
     *,
     in_float32: bool = False,
 ) -> Iterator[None]:
-    """Have each fused pass over `model` leave the tilted log-probabilities of its labels, too.
+    """Collect the tilted log-probabilities of the labels in each fused pass over `model`.
 
     softmax(z / T)^phi, normalised, is softmax(phi z / T): TRL's fused head at another temperature,
     on the hidden states of the same pass. `tilted` gets those of all passes, below each other.
@@ -411,7 +411,7 @@ class HeadReader:
 def _listening(
     model: Any, read: Callable[[Tensor], tuple[Tensor, Tensor]]
 ) -> Iterator[list[tuple[Tensor, Tensor]]]:
-    """Give what `read` says of the backbone's states in each pass of `completions_alone`."""
+    """Collect what `read` returns for the backbone's states in each pass."""
     causal = causal_of(model)
     passes: list[tuple[Tensor, Tensor]] = []
 
