@@ -61,7 +61,10 @@ def _is_current(file: Path, text: str) -> bool:
 
 
 def _commands() -> Iterator[str]:
-    yield "# Commands\n\n`sage COMMAND --help` prints the same.\n"
+    yield (
+        "# Commands\n\nEvery command with its options. `sage COMMAND --help` prints the same, "
+        "grouped and with an example.\n"
+    )
     for name in COMMANDS:
         yield from _command(f"sage {name}", command_named(name))
 
@@ -81,7 +84,7 @@ def _own(typed: str, command: Any) -> Iterator[str]:
     yield f"## {typed}\n\n```\n{typed}{names}\n```\n\n{inspect.cleandoc(command.help or '')}\n"
     rows = [(", ".join(one.opts), one) for one in command.params if one.name != "help"]
     if rows:
-        yield "| | |\n|---|---|"
+        yield "| option | meaning |\n|---|---|"
         for opts, one in rows:
             yield f"| `{opts}` | {_cell(getattr(one, 'help', None) or '')} |"
         yield ""
@@ -89,10 +92,12 @@ def _own(typed: str, command: Any) -> Iterator[str]:
 
 def _settings() -> Iterator[str]:
     yield (
-        "# Settings\n\nEvery setting by its dotted name, as `--set` and YAML presets take it and "
-        "`sage config explain` prints it. *Cosmetic* settings change no result: another value "
-        "names the same run. Defaults are the paper's where it has one; presets and `--algo` put "
-        f"others over them.\n\nAlgorithms: {', '.join(built_in(Method))} (`sage config algos`).\n"
+        "# Settings\n\nEvery setting by its dotted name, with its type, default and meaning. You "
+        "can type it after `--set` or write it into a YAML preset, and `sage config explain NAME` "
+        "prints its meaning. *Cosmetic* settings change no result, so a run with another value "
+        "has the same run hash. Defaults are those of the paper where it has one; presets and "
+        f"`--algo` override them.\n\nMethods: {', '.join(built_in(Method))} (`sage config "
+        "algos`).\n"
     )
     section = ""
     for key, setting in settings().items():
@@ -101,7 +106,7 @@ def _settings() -> Iterator[str]:
             section = key.partition(".")[0]
             about = [f"- `{one.member}`: {one.section}" for one in meanings if one.member]
             yield f"\n## {section}\n\n{chr(10).join(about) or meanings[0].section}\n"
-            yield "| setting | type | default | |\n|---|---|---|---|"
+            yield "| setting | type | default | meaning |\n|---|---|---|---|"
         yield from dict.fromkeys(
             map(_setting, meanings)
         )  # members of a union often share a section
@@ -110,7 +115,9 @@ def _settings() -> Iterator[str]:
 def _logs() -> Iterator[str]:
     yield (
         "# Files of other programs\n\n`sage passk`, `compare`, `power`, `grade` and "
-        "`samples import` detect which program wrote a file.\n"
+        "`samples import` detect which program wrote a file. This table lists the programs, what "
+        "counts as one sample, and which value says whether it is correct. "
+        "[Measure with sage](../tutorials/measure-with-sage.md) shows how to use such files.\n"
     )
     yield "| format | program | file | a sample is | its verdict |\n|---|---|---|---|---|"
     for program in programs():
@@ -120,15 +127,15 @@ def _logs() -> Iterator[str]:
 
 def _counterparts() -> Iterator[str]:
     yield (
-        "# Coming from TRL, verl, prime-rl or open-instruct\n\nWhat their settings are called "
-        "here. You can give the names of the other programs to `sage rl`, because it answers them "
-        "with the line to type instead: `--learning_rate`, `--rl.learning-rate`, "
-        "`actor_rollout_ref.actor.clip_ratio_high=0.28`, or a YAML file of TRL or verl after "
-        "`--config`. Nothing is taken over in silence, because some values mean another thing; the "
-        "last column says which. Rows of their data sets are "
+        "# Coming from TRL, verl, prime-rl or open-instruct\n\nThis table translates settings of "
+        "other programs. You need not look them up, because `sage rl` answers a name of another "
+        "program with the line to type instead: for example `--learning_rate`, "
+        "`--rl.learning-rate`, `actor_rollout_ref.actor.clip_ratio_high=0.28`, or a YAML file of "
+        "TRL or verl after `--config`. It does not silently use such a value, because some "
+        "settings differ in meaning; the last column says how. Rows of their data sets are "
         "[read as they are](../tutorials/own-model.md#files-of-others).\n"
     )
-    yield f"| here | {' | '.join(PROGRAMS)} | |\n|---|{'---|' * len(PROGRAMS)}---|"
+    yield f"| sage | {' | '.join(PROGRAMS)} | note |\n|---|{'---|' * len(PROGRAMS)}---|"
     for row in COUNTERPARTS:
         cells = [f"`{name}`" if name else "" for name in (row.setting, *row.names)]
         yield f"| {' | '.join(map(_cell, [*cells, row.note]))} |"

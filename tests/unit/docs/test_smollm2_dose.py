@@ -220,7 +220,7 @@ def test_rows_are_those_that_the_counts_choose(place):
     ("method", "said"),
     [
         ("envelope", ["beta 0.28", "4 prompts x 8 rollouts"]),
-        ("branch", ["beta 0.2,", "tau 0.3, rho 1, signals of the reference"]),
+        ("branch", ["beta 0.2,", "tau 0.3, rho 1.0, signals of the reference"]),
     ],
 )
 def test_each_training_is_a_command_that_sage_takes(place, method, said):
