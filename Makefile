@@ -2,7 +2,8 @@
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
+# pip shows its progress in a terminal, and nothing but errors in a log
+PIP := $(BIN)/python -m pip --disable-pip-version-check install $(shell [ -t 2 ] || echo --quiet) -c constraints.txt
 
 .PHONY: demo docs test test-fast test-typed test-faults test-interrupted test-resume test-cluster test-vllm test-llm test-gpu test-arithmetic
 .PHONY: study check smoke format clean dist test-logs
@@ -141,7 +142,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
-	@echo "installing sage and what it needs, torch among it, into $(VENV): some minutes without a word ..."
+	@echo "installing sage and what it needs, torch among it, into $(VENV): some minutes ..."
 	$(PIP) -e ".[train]"
 	touch $@
 

@@ -270,7 +270,7 @@ PANELS = {
     },
     "Set up": {
         "demo": Entry(
-            "Train by SFT, then by DAPO without KL and with the branch guide, and compare pass@k.",
+            "Train by DAPO without KL and with the branch guide, and compare pass@k with the start.",
             "sage demo",
         ),
         "init": Entry(

@@ -265,6 +265,8 @@ PLAIN_TASKS = 4
 AROUND = 6
 """Lines of the terminal that are kept for other things than running tasks."""
 
+SURE_SHARE = 0.05
+"""Share of the work after which a time left is shown: the first steps are slow."""
 QUIET_S = 1.5
 """Longest silence if there is no terminal."""
 PACE_S = 300.0
@@ -384,10 +386,12 @@ class Live:
         self._bars = self._task = None
 
     def _eta(self) -> str:
-        rate = (self._done - self._start) / max(time.monotonic() - self._began_s, 1e-9)
-        if rate <= 0 or self._done >= self._total:
+        done, total = self._done - self._start, self._total - self._start
+        rate = done / max(time.monotonic() - self._began_s, 1e-9)
+        if rate <= 0 or done >= total:
             return ""
-        return f"{rate:.3g} {self._unit}/s, {time_left((self._total - self._done) / rate)}"
+        left = f", {time_left((total - done) / rate)}" if done >= SURE_SHARE * total else ""
+        return f"{rate:.3g} {self._unit}/s{left}"
 
 
 def time_left(seconds: float) -> str:
@@ -477,7 +481,9 @@ class _Left(ProgressColumn):
     """The time left, with the word."""
 
     def render(self, task: Task) -> Text:
-        left_s = None if task.finished else task.fields.get("left_s", task.time_remaining)
+        sure = task.percentage >= 100 * SURE_SHARE
+        left_s = task.fields.get("left_s", task.time_remaining if sure else None)
+        left_s = None if task.finished else left_s
         return Text("" if left_s is None else time_left(left_s), style="cyan")
 
 

@@ -95,10 +95,10 @@ def command(
         names, preset, config, set_, runs, "passk", evaluation=flags
     )
     models = NamedModels(Evaluation(settings), names, labels)
-    if dry_run:
-        show_plan(lambda: plan_of(models.stages, gpu), json)
-        return
     temperatures = parse_temperatures(temperature) if temperature is not None else ()
+    if dry_run:
+        show_plan(lambda: plan_of(models.stages_at(temperatures), gpu), json)
+        return
     with Live() as live:
         report = (
             measure_over_temperatures(models, temperatures, live)

@@ -90,15 +90,19 @@ def show(
     )
     if training:
         with doing(f"reading the completions of {run}"):
-            rows = training_show(Runs(settings.run.root).find(run), problem, grade, step, limit)
+            kept_by = Runs(settings.run.root).find(run)
+            rows = training_show(kept_by, problem, grade, step, limit)
         if json:
             emit({"completions": rows})
             return
         for row in rows:
-            notes = [f"gold {row['gold']}", *([] if row["trained"] else ["replaced"])]
+            notes = [f"gold {row['gold']}", *(["replaced"] if row["trained"] is False else [])]
             notes += [f"{name} {part:+.3g}" for name, part in (row["rewards"] or {}).items()]
-            about = f"step {row['step']}, problem {row['problem']}"
+            of_problem = "" if row["problem"] is None else f", problem {row['problem']}"
+            about = f"step {row['step']}{of_problem}"
             _print(row["grade"], ", ".join(notes), about, row["prompt"], row["text"])
+        if rows[0]["problem"] is None:
+            console.print(f"\n[dim]{SOME_KEPT}[/]")
         return
     with doing(f"looking for stored completions of {run}"):
         samples = samples_show(settings, run, problem, grade, limit)
@@ -242,6 +246,10 @@ def _print_tokens(report: TokenReport) -> None:
     console.print(to_rich(report))
 
 
+SOME_KEPT = (
+    "these are of the few that rollouts.jsonl keeps of some steps (tracking.rollouts, "
+    "tracking.rollouts_every); --set tracking.rollouts=all keeps all of a later run"
+)
 KEPT = ("step", "problem", "prompt", "gold", "text", "grade", "rewards", "trained")
 """What is told of a completion that a training sampled. It was not trained on where dynamic
 sampling replaced its group."""
@@ -295,19 +303,38 @@ def training_show(
 ) -> list[dict[str, Any]]:
     """Return at most `limit` completions of a training, in the order in which it sampled them.
 
-    Their `rewards` are the weighted parts by name, or None. Raises StoreError if none is kept.
+    Their `rewards` are the weighted parts by name, or None. Where only those of rollouts.jsonl are
+    kept, `problem` and `trained` are None. Raises StoreError if none is kept.
     """
     from sage_cli.settings.training import part_names
 
-    if not (rows := run.completions().read().to_pylist()):
+    rows = run.completions().read().to_pylist()
+    if not rows:
+        rows = [
+            {
+                "problem": None,
+                "trained": None,
+                "rewards": None,
+                "text": row["completion"],
+                **{name: row[name] for name in ("step", "prompt", "gold", "grade")},
+            }
+            for row in run.rollouts.read()
+        ]
+        if problem is not None and rows:
+            raise StoreError(
+                f"{run.id} kept some completions without the ids of their problems",
+                "leave out --problem",
+            )
+    if not rows:
         raise StoreError(
             f"{run.id} did not store its training completions",
-            "train it again with --set tracking.rollouts=all --fresh (this deletes the stored run)",
+            "add --set tracking.rollouts=all to its command, with another --seed: then the run "
+            "keeps all, and this one stays as it is",
         )
     wanted = (
         row
         for row in rows
-        if row["problem"].startswith(problem or "")
+        if (row["problem"] or "").startswith(problem or "")
         and grade in (None, row["grade"])
         and step in (None, row["step"])
     )

@@ -195,9 +195,14 @@ def figures(seeds: Sequence[SeedCounts], config: SageConfig) -> dict[str, Any]:
 
 
 def evaluation_folder(kind: str, evaluated: Evaluated) -> Path:
-    """The folder of a report, named by sample sets and by settings of evaluation and grading."""
+    """The folder of a report, named by sample sets, by settings of evaluation and grading, and by
+    the policies as the report calls them: two runs of equal weights share their samples."""
     config = evaluated.evaluation.config
-    sets = [seed.sample_set for seeds in evaluated.measured.values() for seed in seeds]
+    sets = [
+        (policy, seed.sample_set)
+        for (_, policy), seeds in evaluated.measured.items()
+        for seed in seeds
+    ]
     settings = [config.evaluation.determinants(), config.grading.determinants()]
     identity = identity_of(kind, {"sets": sets, "settings": settings})
     benchmarks = file_stems(
@@ -278,12 +283,7 @@ def over_temperatures(
     among the ks. Raises ConfigurationError where there is one temperature alone.
     """
     configured = evaluation.config.sampling.temperature
-    grid = tuple(sorted({configured, *temperatures}))
-    if len(grid) < 2:
-        raise ConfigurationError(
-            f"a curve needs several temperatures, and only {configured:g} was given",
-            "give at least two, for example --temperature 0.8,1,1.2; each is sampled",
-        )
+    grid = temperature_grid(evaluation, temperatures)
     ks = tuple(dict.fromkeys((1, *evaluation.ks)))
     evaluated = [_measured_at(temperature, evaluation, policies, progress) for temperature in grid]
     passed = {
@@ -300,6 +300,28 @@ def over_temperatures(
     return OverTemperatures(passed, grid, grid.index(configured), ks, provenance, initial_P)
 
 
+def temperature_grid(evaluation: Evaluation, temperatures: Sequence[float]) -> tuple[float, ...]:
+    """Return these temperatures and the evaluation's, ascending.
+
+    Raises ConfigurationError where that is one temperature alone.
+    """
+    configured = evaluation.config.sampling.temperature
+    grid = tuple(sorted({configured, *temperatures}))
+    if len(grid) < 2:
+        raise ConfigurationError(
+            f"a curve needs several temperatures, and only {configured:g} was given",
+            "give at least two, for example --temperature 0.8,1,1.2; each is sampled",
+        )
+    return grid
+
+
+def at_temperature(temperature: float, evaluation: Evaluation) -> Evaluation:
+    """Return the same evaluation with completions sampled at another temperature."""
+    config = evaluation.config
+    sampling = config.sampling.model_copy(update={"temperature": temperature})
+    return replace(evaluation, config=config.model_copy(update={"sampling": sampling}))
+
+
 def _accuracy(evaluated: Evaluated) -> dict[str, FloatArray]:
     """Return the pass@1 of one policy on each problem, by benchmark."""
     return {
@@ -312,13 +334,10 @@ def _measured_at(
     temperature: float, evaluation: Evaluation, policies: Sequence[Policy], progress: Progress
 ) -> Evaluated:
     """Measure at a temperature. Only figures at the configured one are recorded with runs."""
-    config = evaluation.config
-    if temperature == config.sampling.temperature:
+    if temperature == evaluation.config.sampling.temperature:
         return evaluation.measure(policies, progress)
     progress.say(f"at temperature {temperature:g}")
-    sampling = config.sampling.model_copy(update={"temperature": temperature})
-    at_temperature = replace(evaluation, config=config.model_copy(update={"sampling": sampling}))
-    return at_temperature.measure(policies, progress, record=False)
+    return at_temperature(temperature, evaluation).measure(policies, progress, record=False)
 
 
 @dataclass(frozen=True)
@@ -341,8 +360,19 @@ class NamedModels:
     @property
     def stages(self) -> list[Stage]:
         """The stages of the command: an evaluation, of nothing where there is no run yet."""
+        return self.stages_at(())
+
+    def stages_at(self, temperatures: Sequence[float]) -> list[Stage]:
+        """Return an evaluation at each temperature; without any, at the configured one.
+
+        Raises ConfigurationError where they give one temperature alone.
+        """
         is_any = self.names or Runs(self.evaluation.config.run.root).latest()
-        return [EvaluationStage(self.evaluation, self.policies if is_any else [])]
+        policies = self.policies if is_any else []
+        if not temperatures:
+            return [EvaluationStage(self.evaluation, policies)]
+        grid = temperature_grid(self.evaluation, temperatures)
+        return [EvaluationStage(at_temperature(t, self.evaluation), policies) for t in grid]
 
     def measure(self, progress: Progress) -> Evaluated:
         """Measure the policies. What is wrong with benchmarks or ks is raised before that."""
@@ -432,6 +462,12 @@ def parse_temperatures(text: str) -> tuple[float, ...]:
         temperatures = tuple(sorted({float(part) for part in text.split(",")}))
     except ValueError:
         temperatures = ()
+    if 0 in temperatures:
+        raise ConfigurationError(
+            f"--temperature {text}: at temperature 0 all completions of a problem are the same, so "
+            "that there is no curve over k",
+            "measure greedy decoding by itself: --n 1 --k 1 --set sampling.temperature=0",
+        )
     if not temperatures or not all(0 < temperature < 100 for temperature in temperatures):
         raise ConfigurationError(
             f"--temperature {text}: temperatures are numbers above 0",

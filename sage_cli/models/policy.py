@@ -275,8 +275,9 @@ class Policy:
             Policy.of_run(base).require_own()
         if self.checkpoint is not None:
             if changed := changed_files(folder, sealed_to_load(folder)):
+                happened = "differs from" if (folder / changed[0]).exists() else "is missing from"
                 raise StoreError(
-                    f"{folder / changed[0]} differs from what training saved",
+                    f"{folder / changed[0]} {happened} what training saved",
                     "restore it, or remove the checkpoint",
                 )
             return fingerprint(folder, self._revision)

@@ -69,6 +69,8 @@ class Verification:
         """Wait for the hashes. Raises StoreError for a file that isn't what was recorded of it."""
         for file, sha256 in self._hashes:
             if sha256.result() != file.sha256:
+                if not file.path.exists():
+                    raise StoreError(f"{file.path} is missing", file.next_step)
                 raise StoreError(
                     f"{file.path} is damaged, or was changed: its content isn't what was "
                     "recorded of it",

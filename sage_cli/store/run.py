@@ -367,8 +367,14 @@ class Run:
     def require_unchanged(self, *parts: str, removed: tuple[str, ...] = ()) -> None:
         """Raise StoreError if a file that `changed` looks at isn't what the run ended with."""
         if changed := self.changed(*parts, removed=removed):
+            file = self.folder / changed[0]
+            if not file.exists():
+                raise StoreError(
+                    f"{file} is missing: its run ended with it",
+                    "put the file back, or train the run again with --fresh (this deletes it)",
+                )
             raise StoreError(
-                f"{self.folder / changed[0]} was changed after its run ended, so that "
+                f"{file} was changed after its run ended, so that "
                 "results would be attributed to the wrong model",
                 "restore the file, or train the run again with --fresh (this deletes "
                 "it); a changed model can be used from its own folder",

@@ -49,6 +49,30 @@ def test_completions_of_a_step_and_a_grade(sage):
     assert "gold 12, format +0.5, concise +0.03, grade +0, overlong -1" in first
 
 
+def test_the_few_that_every_run_keeps_are_shown_and_said_to_be_few(sage, tmp_path):
+    run = Run(tmp_path / "empty/runs/rl-bare")
+    for step, grade in ((1, "right"), (1, "unparseable"), (11, "wrong")):
+        kept = {"prompt": "3*4=?", "completion": TEXTS[0], "gold": "12", "grade": grade}
+        run.rollouts.append({"step": step, **kept, "reward": 1.0})
+    typed = sage("samples", "show", "bare", "--training", "--grade", "unparseable")
+    assert "3*4=?" in typed.words
+    assert "tracking.rollouts=all keeps all of a later run" in typed.words
+    assert "fresh" not in typed.words
+    (row,) = sage("samples", "show", "bare", "--training", "--step", "11", "--json").answer[
+        "completions"
+    ]
+    assert (row["text"], row["grade"], row["problem"], row["trained"]) == (
+        TEXTS[0], "wrong", None, None,
+    )  # fmt: skip
+    sage("samples", "show", "bare", "--training", "--problem", "p1").refused("without the ids")
+
+
+def test_advice_deletes_nothing(sage):
+    typed = sage("samples", "show", "bare", "--training")
+    typed.refused("tracking.rollouts=all")
+    assert "--fresh" not in typed.words
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

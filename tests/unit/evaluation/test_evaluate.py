@@ -7,7 +7,12 @@ from mirrored_run import train
 from offline_wandb import read_offline
 
 from sage_cli.config.load import changed, load
-from sage_cli.evaluation.evaluate import Evaluation, record_evaluations
+from sage_cli.evaluation.evaluate import (
+    Evaluated,
+    Evaluation,
+    evaluation_folder,
+    record_evaluations,
+)
 from sage_cli.metrics import Counts
 from sage_cli.models.policy import Policy
 from sage_cli.progress import Silent
@@ -122,3 +127,17 @@ def test_a_folder_that_cannot_be_written_stops_no_evaluation(trained, caplog, mo
     monkeypatch.setattr("sage_cli.evaluation.evaluate.record_evaluation", disk_full)
     keep(config, policy, measured(policy, [2, 0]))
     assert caplog.messages == [f"{run.id} doesn't keep what was measured: disk full"]
+
+
+def test_two_runs_of_equal_weights_keep_reports_of_their_own(tmp_path):
+    """Their samples are the same set, which is stored once."""
+
+    def folder(label, sample_set="a" * 16):
+        counts = Counts(("p1",), np.array([4]), np.array([1]))
+        seed = SeedCounts(label, "arithmetic", 0, counts, {"right": 1, "wrong": 3}, 0, sample_set)
+        evaluation = Evaluation(load(sets=[f"run.root={tmp_path}"]).config)
+        measured = {("arithmetic", label): (seed,)}
+        return evaluation_folder("passk", Evaluated(evaluation, (), measured))
+
+    assert folder("rl-a") == folder("rl-a")
+    assert len({folder("rl-a"), folder("rl-b"), folder("rl-a", "b" * 16)}) == 3

@@ -112,6 +112,9 @@ def test_one_that_was_removed_comes_again_and_one_that_was_changed_is_refused(ru
     put_in_place(run)  # a run that is there is the user's
     with pytest.raises(StoreError, match="was changed after its run ended"):
         Policy.of_run(run).require_own()
+    (run.model / "config.json").unlink()
+    with pytest.raises(StoreError, match=r"model/config\.json is missing"):
+        Policy.of_run(run).require_own()
 
 
 def test_it_is_found_by_name_unless_a_run_here_is_meant(runs):

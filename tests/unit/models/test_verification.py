@@ -157,7 +157,7 @@ def test_damage_explains_why_loading_failed(whole, tmp_path):
         load_model(model)
     rot(weights, at=0, bit=0x80)
     (model / "config.json").unlink()
-    with pytest.raises(StoreError, match=r"config\.json is damaged"):
+    with pytest.raises(StoreError, match=r"config\.json is missing"):
         load_model(model)
 
 
