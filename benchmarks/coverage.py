@@ -2,7 +2,7 @@
 
     python benchmarks/coverage.py
         [bands|differences|rare|detectable|clusters|crossings ...]
-        [methods|paired|stopping|base|pooled ...] [--repetitions 1000]
+        [methods|paired|stopping|base|pooled|sweeps ...] [--repetitions 1000]
 
 Prints a table each, in Markdown. Every repetition draws new problems, new policies and 256 samples
 per problem (fewer where a row says so), and goes through what `sage passk` and `sage compare` call;
@@ -15,6 +15,7 @@ import argparse
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 from simulated import (
@@ -50,6 +51,7 @@ from sage_cli.metrics.comparison import Difference, gap_interval, gap_intervals
 from sage_cli.metrics.error_sources import ErrorSources, error_over
 from sage_cli.metrics.intervals import Interval, Resampling, gaffke, two_sided_reach
 from sage_cli.metrics.power import Precision
+from sage_cli.metrics.ranking import ObjectiveValues, SeedNoise, rank
 
 KS = (1, 64, 256)
 RESAMPLES = 799
@@ -466,6 +468,53 @@ def pooled(
                 yield row
 
 
+class UnknownSeeds(ObjectiveValues):
+    """The same values where nobody knows that models have their seeds in common."""
+
+    @property
+    def noise_of_gaps(self) -> SeedNoise | None:
+        """The noise with what a seed does to all models."""
+        return self.noise
+
+
+def sweeps(
+    repetitions: int, sizes: Sequence[tuple[int, int]] = ((2, 2), (3, 2), (9, 2), (9, 3))
+) -> Iterator[dict[str, object]]:
+    """A sweep's trials on common seeds: how often equal ones are told apart, and others found.
+
+    Found is the share of trials that are told apart from one that is better by 0.3 logits.
+    """
+    for (trials, seeds), correlation in product(sizes, (0.0, 0.5, 0.9)):
+        row: dict[str, object] = {"trials": trials, "seeds": seeds, "correlation": correlation}
+        for words, kind in (("", ObjectiveValues), (", seeds unknown", UnknownSeeds)):
+            equal = _told_apart(repetitions, kind, trials, seeds, correlation, 0.0)
+            better = _told_apart(repetitions, kind, trials, seeds, correlation, 0.3)
+            row[f"equal told apart{words}"] = np.mean(equal > 0)
+            row[f"found{words}"] = np.mean(better / (trials - 1))
+        yield row
+
+
+def _told_apart(
+    repetitions: int,
+    kind: type[ObjectiveValues],
+    trials: int,
+    seeds: int,
+    correlation: float,
+    gain: float,
+) -> Array:
+    """Trials told apart from the best, shape (R,), where the first is better by `gain` logits."""
+    generator, told = np.random.default_rng(7), []
+    for _ in range(repetitions):
+        logit_P1 = generator.normal(-1, 1.5, (100, 1))
+        effects = seed_effects(seeds, (0.2,) * trials, correlation, 1, generator)
+        runs = [
+            runs_of(logit_P1 + gain * (place == 0), effect, 0.3, 64, generator)[..., 0]
+            for place, effect in enumerate(effects)
+        ]
+        told.append(trials - len(rank(kind(tuple(runs), 1.0)).indistinguishable))
+    return np.array(told)
+
+
 TABLES = {
     "bands": bands,
     "differences": differences,
@@ -478,6 +527,7 @@ TABLES = {
     "stopping": stopping,
     "base": base,
     "pooled": pooled,
+    "sweeps": sweeps,
 }
 
 

@@ -9,15 +9,13 @@ from typing import Any
 import numpy as np
 
 from sage_cli.metrics.counts import BoolArray, Counts, FloatArray
-from sage_cli.metrics.error_sources import residual
+from sage_cli.metrics.error_sources import ErrorSources, residual
 from sage_cli.metrics.intervals import (
     USUAL,
     Resampling,
     gaffke,
     pass_matrix,
     pooled_variance,
-    two_sided_p,
-    two_sided_reach,
 )
 from sage_cli.settings.runs import Objective
 
@@ -45,34 +43,32 @@ class SeedNoise:
             sum(len(runs_IPK) - 1 for runs_IPK in models),
         )
 
-    def error(self, values_PK: FloatArray, share: float) -> tuple[FloatArray, FloatArray]:
-        """Standard error of the mean of `values_PK`, shape (K,), and its degrees of freedom.
+    @classmethod
+    def seen_beside_seeds(cls, models_ZIPK: FloatArray) -> SeedNoise:
+        """Of models with the same I seeds, without what a seed does to all of them.
 
-        The values are a model's, averaged over T runs (`share` is 1/T), or the gaps of two
-        (1/T_A + 1/T_B), problems crossed with the models:
-
-            variance = between runs + between problems - residual
-
-        Between runs: the variance of the runs' means within a model times `share`: seeds, and
-        the noise of sampling averaged over problems. Between problems: the variance of the values
-        over P, which holds that noise once more, so the residual, the noise alone, is taken off.
-        Never less than the variance between runs. Degrees of freedom after Satterthwaite (1946),
-        https://doi.org/10.2307/3002019.
+        That is in no difference between two of the models. Taking off the mean over Z models leaves
+        (Z - 1)/Z of the variance of the rest, and (Z - 1)(I - 1) degrees of freedom: the
+        interaction of a two-way analysis of variance.
         """
-        P, freedom = len(values_PK), self.freedom
-        between_K = self.between_K * share
-        problems_K, residual_K = values_PK.var(axis=0, ddof=1) / P, self.residual_K * share / P
-        extra_K = problems_K - residual_K
-        # a component that is estimated below 0 is left out, with its degrees of freedom
-        extra_squares_K = problems_K**2 / (P - 1) + residual_K**2 / (freedom * (P - 1))
-        variance_K = between_K + np.where(extra_K > 0, extra_K, 0)
-        squares_K = between_K**2 / freedom + np.where(extra_K > 0, extra_squares_K, 0)
-        # Satterthwaite: the degrees of freedom of a chi-squared distribution with the same mean and
-        # variance as the sum of the components
-        freedom_K = np.divide(
-            variance_K**2, squares_K, out=np.full_like(squares_K, freedom), where=squares_K > 0
-        )
-        return np.sqrt(variance_K), np.maximum(freedom_K, min(freedom, P - 1))
+        models, runs = models_ZIPK.shape[:2]
+        rest = cls.seen(list(models_ZIPK - models_ZIPK.mean(axis=0)))
+        scale = models / (models - 1)
+        return cls(scale * rest.between_K, scale * rest.residual_K, (models - 1) * (runs - 1))
+
+    def sources(self, values_PK: FloatArray, share_K: FloatArray) -> ErrorSources:
+        """Return the sources of error of the means of `values_PK`, problems crossed with runs.
+
+        The values are models', averaged over T runs (`share_K` is 1/T), or gaps of two models
+        (1/T_A + 1/T_B). Between runs: the variance of the runs' means within a model times the
+        share: seeds, and the noise of sampling averaged over problems. Between problems: the
+        variance of the values over P, which holds that noise once more, so the residual, the noise
+        alone, is taken off; a variance that is estimated below 0 is left out.
+        """
+        P = len(values_PK)
+        problems_K = (values_PK.var(axis=0, ddof=1) - self.residual_K * share_K) / P
+        variance_SK = np.stack([self.between_K * share_K, problems_K.clip(0)])
+        return ErrorSources(variance_SK, np.array([self.freedom, P - 1]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +88,18 @@ class ObjectiveValues:
         if all(len(runs_IP) == 1 for runs_IP in self.models):
             return None
         return SeedNoise.seen([runs_IP[..., None] for runs_IP in self.models])
+
+    @property
+    def noise_of_gaps(self) -> SeedNoise | None:
+        """The noise of differences between models; None where each has one run.
+
+        Models with equally many runs have the same seeds in the same order. What a seed does to
+        all models is in no difference between them, and left out.
+        """
+        lengths = {len(runs_IP) for runs_IP in self.models}
+        if len(lengths) > 1 or len(self.models) < 2 or lengths == {1}:
+            return self.noise
+        return SeedNoise.seen_beside_seeds(np.stack(self.models)[..., None])
 
 
 def by_problem(objective: Objective, counts: Counts) -> FloatArray:
@@ -127,8 +135,8 @@ def objective_intervals(
 ) -> tuple[tuple[float, float], ...]:
     """For each model an interval of the result of other problems, and other seeds.
 
-    Where some model has several runs: Student's t, with the variance between runs pooled over all
-    models (`SeedNoise.error`). Else Gaffke's bounds, about these very models. NaN for one
+    Where some model has several runs: Howe's interval, with the variance between runs pooled over
+    all models (`SeedNoise.sources`). Else Gaffke's bounds, about these very models. NaN for one
     problem.
     """
     top, noise = values.highest, values.noise
@@ -138,8 +146,8 @@ def objective_intervals(
         return tuple(zip(map(float, band.low_K), map(float, band.high_K), strict=True))
     ends = []
     for mean_P, runs_IP in zip(means_ZP, values.models, strict=True):
-        error_1, freedom_1 = noise.error(mean_P[:, None], 1 / len(runs_IP))
-        reach = float((two_sided_reach(1 - resampling.confidence, freedom_1) * error_1)[0])
+        sources = noise.sources(mean_P[:, None], np.array([1 / len(runs_IP)]))
+        reach = float(sources.reach(1 - resampling.confidence)[0])
         mean = float(mean_P.mean())
         ends.append((max(mean - reach, 0.0), min(mean + reach, top)))
     return tuple(ends)
@@ -212,26 +220,25 @@ def _places(true_Z: Any) -> tuple[int, ...]:
 def _compared(values: ObjectiveValues, confidence: float) -> tuple[BoolArray, FloatArray]:
     """True where a model (row) is significantly better than another, and the errors, (Z, Z) each.
 
-    Paired by problem, Student's t; where models have several runs, with the noise of seeds pooled
-    over all models. Without an error there is no evidence.
+    Paired by problem, Student's t; where models have several runs, paired by seed, too, with the
+    noise of seeds pooled over all models. Without an error there is no evidence.
     """
     means_ZP = np.stack([runs_IP.mean(axis=0) for runs_IP in values.models])
     runs_Z = np.array([len(runs_IP) for runs_IP in values.models])
-    (Z, P), noise = means_ZP.shape, values.noise
+    (Z, P), noise = means_ZP.shape, values.noise_of_gaps
     better_ZZ, error_ZZ = np.zeros((Z, Z), dtype=bool), np.full((Z, Z), np.nan)
-    if P < 2:
+    if P < 2 or Z < 2:
         return better_ZZ, error_ZZ
+    level = (1 - confidence) / (Z * (Z - 1) / 2)
     for model in range(Z):
         gap_PZ = (means_ZP[model] - means_ZP).T
-        error_Z, freedom_Z = gap_PZ.std(axis=0, ddof=1) / np.sqrt(P), np.full(Z, P - 1.0)
-        if noise is not None:
-            for rival, share in enumerate(1 / runs_Z[model] + 1 / runs_Z):
-                error_1, freedom_1 = noise.error(gap_PZ[:, [rival]], share)
-                error_Z[rival], freedom_Z[rival] = error_1[0], freedom_1[0]
-            error_Z[model] = 0.0  # the same runs
-        gap_Z, known_Z = gap_PZ.mean(axis=0), error_Z > 0
-        p_Z = np.ones(Z)
-        p_Z[known_Z] = two_sided_p(gap_Z[known_Z] / error_Z[known_Z], freedom_Z[known_Z])
-        better_ZZ[model] = (p_Z * Z * (Z - 1) / 2 <= 1 - confidence) & (gap_Z > 0)
-        error_ZZ[model] = error_Z
+        if noise is None:
+            variance_SZ, freedom_S = gap_PZ.var(axis=0, ddof=1)[None] / P, np.array([P - 1])
+            sources = ErrorSources(variance_SZ, freedom_S)
+        else:
+            share_Z = 1 / runs_Z[model] + 1 / runs_Z
+            share_Z[model] = 0.0  # the same runs
+            sources = noise.sources(gap_PZ, share_Z)
+        error_ZZ[model] = sources.error
+        better_ZZ[model] = (gap_PZ.mean(axis=0) > sources.reach(level)) & (sources.error > 0)
     return better_ZZ, error_ZZ

@@ -43,7 +43,7 @@ class Halved(PolicyGradient):
         return self.share * centred_advantages(inputs.rewards_PN).flatten()
 """
 SETTING = """    seed: int = 0
-    '''First evaluation seed.'''
+    '''First evaluation seed that is used.'''
     patience: int = 3
     '''Validations without a gain before a training ends.'''
 """.replace("'''", chr(34) * 3)

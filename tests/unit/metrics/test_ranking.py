@@ -135,6 +135,52 @@ def with_seeds(generator, gains, seeds, sd):
     return objective_values(parse_objective("pass@1"), models)
 
 
+def test_what_a_seed_does_to_all_models_is_no_noise_of_their_gaps():
+    def of(*means):
+        """Runs on two problems with these means, (I, 2)."""
+        return np.array([[mean, mean] for mean in means])
+
+    # seeds move a by -1/5 to 1/5 and b alike: in no gap
+    alike = ObjectiveValues((of(0.2, 0.4), of(0.3, 0.5)), 1.0)
+    assert alike.noise_of_gaps.between_K == pytest.approx(0, abs=1e-16)
+    assert alike.noise.between_K == pytest.approx(0.02)
+    # gaps -.1 and 0: of variance .005, half of it each model's; one freedom of (2 - 1) (2 - 1)
+    found = ObjectiveValues((of(0.2, 0.4), of(0.3, 0.4)), 1.0)
+    assert found.noise_of_gaps.between_K == pytest.approx(0.0025)
+    assert found.noise_of_gaps.residual_K == pytest.approx(0, abs=1e-16)
+    assert found.noise_of_gaps.freedom == 1
+    # models with different numbers of runs don't say which are common
+    unlike = ObjectiveValues(
+        (
+            of(0.2, 0.4),
+            of(
+                0.3,
+            ),
+        ),
+        1.0,
+    )
+    assert unlike.noise_of_gaps.between_K == pytest.approx(0.02)
+    assert ObjectiveValues((of(0.2), of(0.3)), 1.0).noise_of_gaps is None
+
+
+@pytest.mark.slow
+def test_common_seeds_find_what_seeds_of_their_own_do_not():
+    generator, logits = np.random.default_rng(6), np.array([0.4, 0.0, 0.0])
+    told = []
+    for _ in range(60):
+        logit_P, seed_T = generator.normal(-0.5, 1.5, P), generator.normal(0, 0.4, 3)
+        models = [
+            [{"dev": drawn(generator, logit_P + gain + effect)} for effect in seed_T]
+            for gain in logits
+        ]
+        found = objective_values(PASS_1, models)
+        alone = ObjectiveValues((*found.models[:2], found.models[2][:2]), found.highest)
+        told.append([len(rank(of).indistinguishable) == 1 for of in (found, alone)])
+    common, unlike = np.mean(told, axis=0)
+    assert common > 0.9
+    assert unlike < 0.3
+
+
 @pytest.mark.slow
 def test_seeds_that_move_whole_runs_are_not_taken_for_differences_of_models():
     generator, repetitions, seen, blind = np.random.default_rng(2), 120, 0, 0
@@ -153,7 +199,7 @@ def test_a_cell_of_one_seed_beside_cells_of_two_has_more_noise():
     lone = ObjectiveValues((*found.models[:2], found.models[2][:1]), found.highest)
     assert found.noise is not None
     gap_P1 = (found.models[0].mean(axis=0) - found.models[1].mean(axis=0))[:, None]
-    three, one = (found.noise.error(gap_P1, 1 / 3 + 1 / T)[0][0] for T in (3, 1))
+    three, one = (found.noise.sources(gap_P1, np.array([1 / 3 + 1 / T])).error[0] for T in (3, 1))
     assert one > three
     assert rank(lone).best == 0
 
