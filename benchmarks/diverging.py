@@ -16,8 +16,8 @@ import time
 import numpy as np
 import optuna
 
-from sage_cli.trials.search.space import Range, Space
-from sage_cli.trials.search.study import OptunaSpace, Study, ordered_lists
+from sage_cli.trials.sweep.space import Range, Space
+from sage_cli.trials.sweep.study import OptunaSpace, Study, ordered_lists
 
 SPACE = Space(
     parameters={

@@ -62,8 +62,8 @@ def planned_mb(config: SageConfig, prompt: int) -> float:
 
 def measure(preset: str, root: Path) -> None:
     """Train, and print what the process was before and at its peak, in MB."""
-    from sage_cli.cli.training_run import RlTraining
-    from sage_cli.training.training import training_order
+    from sage_cli.training.prompt_order import training_order
+    from sage_cli.training.run import RlTraining
 
     RlTraining.of(configuration(preset, root, **SMALL)).carry_out(Silent())
     gc.collect()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import signal
 from collections.abc import Iterable, Mapping
 from reprlib import Repr
@@ -34,6 +35,12 @@ SURROUNDINGS = {
     errno.ENOLCK: "the file server has no locks left: wait until others have ended",
 }
 """What to do about errors of a system that no program can prevent, by their numbers."""
+_NO_MEMORY = re.compile(
+    r"out of memory|OutOfMemory|MemoryError|allocate memory|bad_alloc|oom.kill|"
+    r"No available memory for the cache|KV cache is needed|"
+    r"less than desired GPU memory utilization",
+    re.I,
+)
 PASSING = frozenset({
     errno.EIO, errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ESTALE,
     errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTDOWN, errno.ENOLCK,
@@ -146,6 +153,18 @@ class ExecutorError(SageError, RuntimeError):
 
 class MetricError(SageError, ValueError):
     """A statistic that is undefined, such as pass@k for k > n."""
+
+
+def is_out_of_memory(error: BaseException | str) -> bool:
+    """Return True if an error, or lines of a log, say that memory ran out, of a GPU or otherwise.
+
+    PyTorch on CPUs, the system, vLLM at its start and the kernel have errors of no kind of their
+    own: they are known by what they say.
+    """
+    # torch's class has this name, and isn't imported for it
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    return _NO_MEMORY.search(str(error)) is not None
 
 
 _SHORT = Repr()

@@ -47,13 +47,13 @@ TIERS = ("faults", "integration", "invariant", "contract")
 HEAVY = (
     "guides", "methods", "models", "sampling", "training", "cli/test_analyze.py",
     "cli/test_compare.py", "cli/test_consent.py", "cli/test_damaged_files.py", "cli/test_doctor.py",
-    "cli/test_export.py", "cli/test_guided.py", "cli/test_logs.py", "cli/test_own_model.py",
-    "cli/test_power.py", "cli/test_rl.py", "cli/test_samples.py", "cli/test_samples_tokens.py",
-    "cli/test_sft.py", "cli/test_startup.py", "cli/test_suite_suite.py", "cli/test_sweep.py",
-    "cli/test_training_run.py", "evaluation/test_evaluate.py",
+    "cli/test_export.py", "cli/test_logs.py", "cli/test_own_model.py",
+    "cli/test_power.py", "cli/test_samples.py", "cli/test_samples_tokens.py",
+    "cli/test_startup.py", "cli/test_training_run.py",
+    "evaluation/test_evaluate.py", "trials/suites/test_report.py", "trials/sweep/test_run.py",
     "grading/mathematics/test_mathverify.py", "grading/test_grader_workers.py",
     "metrics/test_coverage.py", "problems/test_real_tokenizers.py", "reports/test_figures.py",
-    "reports/test_sweep_report.py", "reports/test_token_report.py", "store/test_local_mirrors.py",
+    "trials/sweep/test_report.py", "reports/test_token_report.py", "store/test_local_mirrors.py",
     "store/test_wandb_mirror.py",
 )  # fmt: skip
 """Folders and files of units that load torch, Math-Verify or matplotlib, simulate throughout or

@@ -12,6 +12,7 @@ from sage_cli.analysis.graded_samples import Answers
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.samples import PolicySamples
+from sage_cli.guides.token_signals import Measure
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
@@ -51,11 +52,17 @@ class Forward:
         return scores
 
     def tokens(
-        self, rows: Sequence[Completion], problems: Mapping[str, Problem]
-    ) -> list[tuple[Completion, Ids, Any, Any]]:
-        """Return each completion with its tokens' ids, log-probabilities and entropies (T,)."""
+        self,
+        rows: Sequence[Completion],
+        problems: Mapping[str, Problem],
+        measures: Sequence[Measure] = (),
+    ) -> list[tuple[Any, ...]]:
+        """Return each completion with its tokens' ids, log-probabilities and entropies (T,).
+
+        What `measures` say of the logits follows them, in their order.
+        """
         pairs = self._pairs(rows, problems)
-        signals = self._signals(pairs)
+        signals = self._signals(pairs, measures)
         return [(row, pair[1], *signals[pair]) for row, pair in zip(rows, pairs, strict=True)]
 
     def text(self, token: int) -> str:
@@ -74,14 +81,17 @@ class Forward:
             for row in rows
         ]
 
-    def _signals(self, pairs: Sequence[Pair]) -> dict[Pair, tuple[Any, Any]]:
-        """Return (logps_T, entropy_T) of each pair; equal pairs are computed once."""
+    def _signals(
+        self, pairs: Sequence[Pair], measures: Sequence[Measure] = ()
+    ) -> dict[Pair, tuple[Any, ...]]:
+        """Return (logps_T, entropy_T, ...) of each pair; equal pairs are computed once."""
         from sage_cli.models.signals import batch_signals, batches
 
-        signals: dict[Pair, tuple[Any, Any]] = {}
+        signals: dict[Pair, tuple[Any, ...]] = {}
         vocabulary = int(self._model.config.get_text_config().vocab_size)
         for batch in batches(pairs, vocabulary):
-            signals |= zip(batch, batch_signals(self._model, batch, self._temperature), strict=True)
+            read = batch_signals(self._model, batch, self._temperature, measures)
+            signals |= zip(batch, read, strict=True)
         return signals
 
     def _prompt(self, problem: Problem) -> Ids:

@@ -13,8 +13,8 @@ from sage_cli.cli.options import DryRun, Json, Sets
 from sage_cli.cli.suite import show_plan
 
 if TYPE_CHECKING:
-    from sage_cli.trials.suites.report import SuiteReport
-    from sage_cli.trials.suites.trials import PlannedSuite
+    from sage_cli.trials.suites.chapters import SuiteReport
+    from sage_cli.trials.suites.plan import PlannedSuite
 
 
 FromScratch = Annotated[
@@ -29,9 +29,10 @@ def command(
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
-    """Train by DAPO without KL and with the branch guide, and compare pass@k with the start."""
-    from sage_cli.cli.suite_run import run_suite
-    from sage_cli.trials.suites.trials import Overrides, planned
+    """Train by DAPO without KL and with the branch guide, and compare their pass@k."""
+    from sage_cli.trials.suites.plan import Overrides, planned
+    from sage_cli.trials.suites.run import run_suite
+    from sage_cli.view.page_file import write_page
 
     sets = (*(set_ or ()), *(["sft.shipped=false"] if from_scratch else []))
     overrides = Overrides(("tiny",), sets)
@@ -39,7 +40,7 @@ def command(
         show_plan("demo", overrides, json)
         return
     with Live() as live:
-        written = run_suite("demo", overrides, live)
+        written = run_suite("demo", overrides, live, write_page)
     plan = planned("demo", overrides)
     if json:
         runs = [replicate.policy.run for replicate in plan.parts[-1].replicates]

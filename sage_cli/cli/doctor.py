@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
@@ -15,11 +15,11 @@ from sage_cli.cli.console import console, doing, emit, in_flags
 from sage_cli.errors import EXIT_OTHER, ConfigurationError, SageError
 
 if TYPE_CHECKING:
-    from sage_cli.cli.training_run import InitialPolicy
     from sage_cli.config.schema import SageConfig
     from sage_cli.problems.problem import Problem
     from sage_cli.problems.template import PromptTemplate
     from sage_cli.training.checks import RlChecks
+    from sage_cli.training.run import InitialPolicy
     from sage_cli.training.sft import Example
 
 
@@ -33,6 +33,13 @@ def command(
     data: options.Data = None,
     question_field: options.QuestionField = None,
     gold_field: options.GoldField = None,
+    generate: Annotated[
+        bool,
+        typer.Option(
+            "--generate",
+            help="Sample 8 completions of the initial policy, 64 if none has a readable answer.",
+        ),
+    ] = False,
     runs: options.RunRoot = None,
     json: options.Json = False,
 ) -> None:
@@ -52,11 +59,11 @@ def command(
         data={"rl": {"name": data, "fields": {"question": question_field, "gold": gold_field}}},
     )
     with doing("loading libraries"):
-        from sage_cli.cli.training_run import unnamed_preset
+        from sage_cli.training.run import unnamed_preset
 
     note = unnamed_preset(init, settings, named=bool(preset or config))
     findings: list[Finding] = []
-    for check, ask in checks(settings, init):
+    for check, ask in checks(settings, init, generate=generate):
         with doing(f"checking {check}"):
             try:
                 finding = Finding(check, ask())
@@ -119,21 +126,29 @@ HINTS = ("answer round trip", "golds", "characters", "lengths")
 """Checks whose failure makes a run worse, but prevents no command."""
 
 
-def checks(config: SageConfig, init: str | None = None) -> Iterator[tuple[str, Callable[[], str]]]:
+def checks(
+    config: SageConfig, init: str | None = None, *, generate: bool = False
+) -> Iterator[tuple[str, Callable[[], str]]]:
     """Yield the checks of `config`: a name, and what returns a description or raises the obstacle.
 
     They go from what is quickly told to what loads data and libraries. With `init` RL starts from
-    that model.
+    that model, with `generate` the last check samples some of its completions.
     """
-    from sage_cli.cli.training_run import InitialPolicy, sft_inputs, with_model_of
     from sage_cli.store.run import require_storage
     from sage_cli.training.checks import RlChecks
+    from sage_cli.training.run import InitialPolicy, with_model_of
 
     config = with_model_of(init, config)
     start = InitialPolicy.of(config, init)
     # what several checks look at is made once: 56,000 demonstrations take a second each time
-    rl, inputs = RlChecks(config), cache(lambda: sft_inputs(config))
+    rl = RlChecks(config)
     asked = cache(lambda: _asked(rl))
+
+    @cache
+    def inputs() -> tuple[Any, PromptTemplate, list[Example]]:
+        from sage_cli.training.sft import sft_inputs  # loads TRL, which not every check needs
+
+        return sft_inputs(config)
 
     @cache
     def tokenizer() -> Any:
@@ -155,12 +170,14 @@ def checks(config: SageConfig, init: str | None = None) -> Iterator[tuple[str, C
     yield "device", lambda: _device(config)
     yield "rollouts", lambda: _rollouts(start)
     yield "sampling", lambda: _sampling(start)
+    if generate:
+        yield "completions", lambda: _completions(start, rl)
 
 
 def _packages(config: SageConfig) -> str:
     """Return where tasks run. Raises ConfigurationError for a package that is missing."""
     from sage_cli.store.mirrors import require_mirrors
-    from sage_cli.trials.executors.executor import require_executor
+    from sage_cli.trials.executors.build import require_executor
 
     require_mirrors(config.tracking)
     require_executor(config.executor)
@@ -331,7 +348,7 @@ def _rollouts(start: InitialPolicy) -> str:
 
 
 def _sampling(start: InitialPolicy) -> str:
-    from sage_cli.sampling.sampler import chosen_backend
+    from sage_cli.sampling.backends import chosen_backend
 
     config = start.config
     backend = chosen_backend(config.sampling)
@@ -342,6 +359,25 @@ def _sampling(start: InitialPolicy) -> str:
 
         require_vllm()
     return f"evaluations sample with the backend {backend}"
+
+
+def _completions(start: InitialPolicy, rl: RlChecks) -> str:
+    """Return what was found of a few completions of the initial policy, and show one.
+
+    Raises ConfigurationError where a training run would be stopped.
+    """
+    from sage_cli.training.answer_probe import probe_answers
+
+    policy = start.with_files
+    if policy is None or (start.is_trained_here and not start.policy.exists):
+        return "none yet: the initial policy is first trained by SFT (`sage sft`)"
+    answers, findings = probe_answers(start.config, policy, rl.problems)
+    shown = answers.shown_in_words()
+    for finding in findings:
+        if finding.stops:
+            raise ConfigurationError(f"{finding.cause}\n    {shown}", finding.remedy)
+    warnings = [f"; {finding.cause}: {finding.remedy}" for finding in findings]
+    return "\n    ".join([answers.in_words() + "".join(warnings), *shown.split("\n")])
 
 
 def _lengths(start: InitialPolicy, tokenizer: Any, rl: RlChecks) -> str:

@@ -46,7 +46,8 @@ def command(
     json: options.Json = False,
 ) -> None:
     """Tabulate pass@k of runs or models over benchmarks and seeds."""
-    from sage_cli.evaluation.evaluate import Evaluation, NamedModels, measure_table
+    from sage_cli.evaluation.evaluate import Evaluation
+    from sage_cli.evaluation.measure import NamedModels, measure_table
     from sage_cli.models.planned import plan_of
 
     refuse_gpu(gpu, dry_run)

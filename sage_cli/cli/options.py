@@ -377,14 +377,6 @@ def measured_names(
     return list(names or ([] if path is None else [path]))
 
 
-def is_file(name: str) -> bool:
-    """Return True if `name` is a file of samples or counts, and neither a run nor a model."""
-    from sage_cli.problems.row_files import is_row_file
-
-    path = Path(name)
-    return path.suffix == ".eval" or is_row_file(path)
-
-
 def file_reading(
     fields: str | None, golds: list[Path] | None, drop_invalidated: bool, score: str | None = None
 ) -> ReadOptions:
@@ -400,6 +392,8 @@ def are_files(names: Sequence[str] | None, **typed: object) -> bool:
 
     Raises ConfigurationError for an option that only samples taken here could follow.
     """
+    from sage_cli.evaluation.logs.registry import is_file
+
     if not any(map(is_file, names or ())):
         return False
     if idle := [f"--{name.replace('_', '-')}" for name, value in typed.items() if value]:

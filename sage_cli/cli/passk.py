@@ -56,14 +56,14 @@ def command(
     "pass@k": [0.1, 0.15], "low": [0.06, 0.1], "high": [0.15, 0.2], ...}, a value for each k.
     """
     from sage_cli.evaluation.counted_files import passk_of_files, read_counted_files
-    from sage_cli.evaluation.evaluate import (
-        Evaluation,
+    from sage_cli.evaluation.evaluate import Evaluation
+    from sage_cli.evaluation.file_judge import FileJudge
+    from sage_cli.evaluation.measure import (
         NamedModels,
         measure_over_temperatures,
         measure_passk,
         parse_temperatures,
     )
-    from sage_cli.evaluation.file_judge import FileJudge
     from sage_cli.models.planned import plan_of
 
     refuse_gpu(gpu, dry_run)

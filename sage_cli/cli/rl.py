@@ -74,8 +74,8 @@ def command(
 ) -> None:
     """Train a model with RL, optionally with a guide that reshapes the KL anchor."""
     from sage_cli.cli.console import Live
-    from sage_cli.cli.training_run import RlTraining, unnamed_preset
     from sage_cli.models.planned import plan_of
+    from sage_cli.training.run import RlTraining, unnamed_preset
 
     refuse_gpu(gpu, dry_run)
     settings = options.load_config(

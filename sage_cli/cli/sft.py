@@ -26,9 +26,9 @@ def command(
 ) -> None:
     """Train the initial policy by supervised fine-tuning (SFT), or reuse its finished run."""
     from sage_cli.cli.console import Live
-    from sage_cli.cli.training_run import SftTraining
     from sage_cli.models.planned import plan_of, planned_base
     from sage_cli.store.run import Runs
+    from sage_cli.training.run import SftTraining
 
     refuse_gpu(gpu, dry_run)
     asked = {"steps": steps, "learning_rate": lr, "seed": seed}

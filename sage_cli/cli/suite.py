@@ -14,8 +14,8 @@ from sage_cli.cli.app import new_app
 from sage_cli.cli.console import Live, console, doing, emit
 
 if TYPE_CHECKING:
-    from sage_cli.trials.suites.report import SuiteReport
-    from sage_cli.trials.suites.trials import Overrides
+    from sage_cli.trials.suites.chapters import SuiteReport
+    from sage_cli.trials.suites.plan import Overrides
 
 app = new_app("Run a table or a figure of the paper, or your own study, and write its report.")
 
@@ -85,17 +85,17 @@ def run(
     json: options.Json = False,
 ) -> None:
     """Run every pending task and write the report; the same command resumes."""
-    from sage_cli.cli.suite_run import run_suite
-
     overrides = overrides_of(
         preset, set_, seeds, runs, only, name=executor, workers=workers, address=address
     )
     if dry_run:
         show_plan(name, overrides, json)
         return
+    from sage_cli.trials.suites.run import run_suite
+    from sage_cli.view.page_file import write_page
 
     with Live() as live:
-        written = run_suite(name, overrides, live)
+        written = run_suite(name, overrides, live, write_page)
     _show(written, json)
 
 
@@ -110,11 +110,12 @@ def report(
     json: options.Json = False,
 ) -> None:
     """Write the report from stored results without training or sampling."""
-    from sage_cli.cli.suite_report import report_suite
+    from sage_cli.trials.suites.report import report_suite
+    from sage_cli.view.page_file import write_page
 
     overrides = overrides_of(preset, set_, seeds, runs, only)
     with Live() as live:
-        written = report_suite(name, overrides, live)
+        written = report_suite(name, overrides, live, write_page)
     _show(written, json)
 
 
@@ -128,7 +129,7 @@ def overrides_of(
 ) -> Overrides:
     """Return the overrides that options ask for, `executor` among the flags."""
     from sage_cli.settings.presets import DEFAULT_PRESET
-    from sage_cli.trials.suites.trials import Overrides
+    from sage_cli.trials.suites.plan import Overrides
 
     labels = tuple(word.strip() for word in only.split(",")) if only else ()
     flags: dict[str, dict[str, Any]] = {"executor": executor, "run": {"root": runs}}
@@ -142,7 +143,7 @@ def _show(written: SuiteReport, json: bool) -> None:
         return
     from dataclasses import replace
 
-    from sage_cli.reports.tables import print_document
+    from sage_cli.reports.document import print_document
 
     for chapter in written.chapters:
         console.print(f"\n[bold]{escape(chapter.title)}[/]")
@@ -161,7 +162,7 @@ def _show(written: SuiteReport, json: bool) -> None:
 def show_plan(name: str, overrides: Overrides, json: bool) -> None:
     """Print every task of a suite, its state, the commands that are left, and the cost."""
     from sage_cli.cli.app import ask_nobody
-    from sage_cli.cli.suite_run import plan_suite
+    from sage_cli.trials.suites.dry_run import plan_suite
     from sage_cli.trials.task import DONE, TO_DO
 
     ask_nobody()

@@ -24,7 +24,7 @@ from sage_cli.cli.options import METHOD, option
 from sage_cli.cli.rl import Compat
 
 if TYPE_CHECKING:
-    from sage_cli.trials.search.planned_sweep import SweepFolder, Sweeps
+    from sage_cli.trials.sweep.folder import SweepFolder, Sweeps
 
 app = new_app("Search for settings with Optuna: train and measure the trials of a search space.")
 Name = Annotated[str, typer.Argument(help="Name of a sweep, or an unambiguous part of it.")]
@@ -110,9 +110,10 @@ def command(
 
     Run the same command again to resume. A command below is about stored sweeps.
     """
-    from sage_cli.cli.sweep_run import plan_sweep, run_sweep, started_from
     from sage_cli.config.load import refuse_unread, require_named_model
-    from sage_cli.trials.search.read_space import guide_of, searched_settings
+    from sage_cli.trials.sweep.plan import plan_sweep, started_from
+    from sage_cli.trials.sweep.read_space import guide_of, searched_settings
+    from sage_cli.trials.sweep.run import run_sweep
 
     if ctx.invoked_subcommand is not None:
         _refuse_options(ctx)
@@ -144,11 +145,13 @@ def command(
         show_plan(lambda: plan_sweep(settings, gpu), json)
         return
 
+    from sage_cli.view.page_file import write_page
+
     with Live() as live:
-        report = run_sweep(settings, live, detach=detach)
+        report = run_sweep(settings, live, write_page, detach=detach)
     show_report(report, json)
     if not json:
-        from sage_cli.trials.search.planned_sweep import PAGE
+        from sage_cli.trials.sweep.folder import PAGE
 
         console.print(f"page: [bold]{escape(str(report.folder / PAGE))}[/]", soft_wrap=True)
 
@@ -165,7 +168,7 @@ def _refuse_options(ctx: typer.Context) -> None:
 
 def _sweeps(root: Path | None) -> Sweeps:
     from sage_cli.settings.runs import default_root
-    from sage_cli.trials.search.planned_sweep import Sweeps
+    from sage_cli.trials.sweep.folder import Sweeps
 
     return Sweeps(root or default_root())
 
@@ -207,8 +210,8 @@ def show(name: Name, runs: options.RunRoot = None, json: options.Json = False) -
         console.print("there is no report yet; it is written when the sweep ends")
         return
     from sage_cli.reports.document import sampled_as
-    from sage_cli.reports.sweep_report import sweep_tables
     from sage_cli.reports.tables import print_table
+    from sage_cli.trials.sweep.report import sweep_tables
 
     if sweep.driven_by:
         console.print("The report of the previous process:", style="dim")

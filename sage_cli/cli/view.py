@@ -118,7 +118,7 @@ def named(root: Path, name: str | None) -> tuple[Kind | None, str]:
     in it, or of several.
     """
     from sage_cli.store.run import Runs, full_name
-    from sage_cli.trials.search.planned_sweep import Sweeps
+    from sage_cli.trials.sweep.folder import Sweeps
     from sage_cli.view.trials_view import StoredSuites
 
     if not root.is_dir():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from pydantic_core import to_jsonable_python
 
 from sage_cli.config.consent import current, is_typed_again, require_consent, without_consent
 from sage_cli.config.explain import explain, remedy
+from sage_cli.config.layer import Layer
+from sage_cli.config.readers import unread
 from sage_cli.config.schema import (
     UNIONS,
     SageConfig,
@@ -22,12 +25,12 @@ from sage_cli.config.schema import (
     member_of,
     members,
     own_settings,
-    unread,
 )
 from sage_cli.errors import ConfigurationError, in_short
 from sage_cli.json_value import leaves, value_at
 from sage_cli.methods.grpo import Grpo
 from sage_cli.methods.method import Method
+from sage_cli.settings.former_names import today, today_key
 from sage_cli.settings.own_code import AS_STORED
 from sage_cli.settings.passwords import taken
 from sage_cli.settings.presets import (
@@ -52,29 +55,6 @@ log = logging.getLogger(__name__)
 
 LASTING = {"rl": frozenset(Method.model_fields)}
 """Settings of a union that are of no member in particular: they hold whichever is chosen."""
-
-
-@dataclass(frozen=True)
-class Layer:
-    """Settings and what to call their origin, such as `preset tiny` or `--set`.
-
-    `typed` settings are meant for whatever is chosen. Blocks of a `checked` layer, as of a shipped
-    preset, were validated before.
-    """
-
-    origin: str
-    values: Mapping[str, Any]
-    typed: bool = False
-    checked: bool = False
-
-    def names(self, setting: str) -> bool:
-        """Return True if the user says `setting` here: by a flag, `--set` or an own preset."""
-        own = not self.checked and self.origin != "changed"
-        return own and self.says(setting)
-
-    def says(self, setting: str) -> bool:
-        """Return True if the layer has a value of `setting` other than null."""
-        return value_at(self.values, setting) is not None
 
 
 @dataclass
@@ -373,7 +353,7 @@ def _layers(
     for section, name in choices(assigned).items():
         given.setdefault(section, {})[UNIONS[section]] = name
     layers += [Layer("flag", given, typed=True), Layer("--set", assigned, typed=True)]
-    return [replace(layer, values=taken(layer.values)) for layer in layers]
+    return [replace(layer, values=today(taken(layer.values))) for layer in layers]
 
 
 def _stored_layers(stored: Mapping[str, Any]) -> list[Layer]:
@@ -421,7 +401,7 @@ def _validated(layers: Sequence[Layer], merged: Merged) -> SageConfig:
         problems += explain(error)
     else:
         if not problems:
-            config._layers = tuple(layers)
+            config._layers, config._merged = tuple(layers), merged
             return config
     if gone := _stored_and_unknown(merged, wrong):
         raise ConfigurationError(
@@ -478,9 +458,22 @@ def changed(config: SageConfig, settings: Mapping[str, Any]) -> SageConfig:
         Layer("configuration", config.model_dump(mode="json", exclude_unset=True)),
     )
     above = Merged()
-    above.put(settings, "changed")
-    layers = (*below, Layer("changed", above.values, typed=True))
-    return _validated(layers, merge(layers))
+    above.put({today_key(name): value for name, value in settings.items()}, "changed")
+    layer = Layer("changed", above.values, typed=True)
+    layers, merged = (*below, layer), config._merged
+    if merged is None or _decides(layer, merged):
+        return _validated(layers, merge(layers))
+    # nothing that lies below depends on the layer: it is laid over what they were merged to
+    merged = Merged(deepcopy(merged.values), dict(merged.origins))
+    merged.put(layer.values, layer.origin)
+    return _validated(layers, merged)
+
+
+def _decides(layer: Layer, merged: Merged) -> bool:
+    """Return True if what the layers below a layer say may hold or not because of it."""
+    official = any(merged.get(name, "compat") == OFFICIAL for name in ("rl", "evaluation"))
+    asks = any("compat" in _mapping(layer.values.get(name)) for name in ("rl", "evaluation"))
+    return bool(official or asks or choices(layer.values) or BLOCKS.keys() & layer.values.keys())
 
 
 def _origins(merged: Merged, config: SageConfig) -> dict[str, str]:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, reduce
+from functools import cache, cached_property
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, Field, PrivateAttr, SerializeAsAny, model_validator
 
+from sage_cli.config.readers import idle_settings
 from sage_cli.errors import ConfigurationError, SageError
 from sage_cli.guides import Guide, NoGuide
 from sage_cli.methods.grpo import Grpo
 from sage_cli.methods.method import Method, batch_of
+from sage_cli.settings.former_names import today_key
 from sage_cli.settings.inputs import (
     DataSection,
     ModelSection,
@@ -23,7 +25,6 @@ from sage_cli.settings.inputs import (
     trained_dtype,
 )
 from sage_cli.settings.presets import (
-    BLOCKS,
     FSDP_2,
     ZERO_3,
     Sharding,
@@ -42,7 +43,7 @@ from sage_cli.settings.section import COSMETIC, Extensible, Section, in_file, is
 from sage_cli.settings.training import PLURALITY, AnchorSection, SftSection
 
 if TYPE_CHECKING:
-    from sage_cli.config.load import Layer
+    from sage_cli.config.layer import Layer
 
 
 def unfit_for(sharding: Sharding | None, rl: Method, tuning: str) -> list[str]:
@@ -146,6 +147,8 @@ class SageConfig(Section):
 
     _layers: tuple[Layer, ...] = PrivateAttr(())
     """What was said, from which it was made: see `sage_cli.config.load.changed`."""
+    _merged: Any = PrivateAttr(None)
+    """The layers laid over each other, a `Merged`, for `changed` to lay one more over them."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SageConfig) and dict(self) == dict(other)
@@ -170,6 +173,7 @@ class SageConfig(Section):
 def contradictions(config: SageConfig) -> list[str]:
     """Return every pair of settings that can't both hold, one sentence each."""
     return [
+        *idle_settings(config),
         *_of_the_anchor(config),
         *config.rl.refusals(config),
         *_of_the_model(config),
@@ -177,48 +181,6 @@ def contradictions(config: SageConfig) -> list[str]:
         *_of_the_processes(config),
         *_of_measuring(config),
     ]
-
-
-_READ_WITH: tuple[tuple[str, str, Any, Any], ...] = (
-    ("anchor.", "anchor.kl", "reverse", ("none",)),
-    ("anchor.estimator", "anchor.kl", "reverse", ("forward",)),
-    ("model.lora.", "model.tuning", "lora", ("full",)),
-    ("guide.q_", "guide.name", "branch", ("none",)),
-    ("sft.", "sft.enabled", True, (False,)),
-    ("sft.epochs", "sft.steps", None, ...),
-    ("sft.warmup_ratio", "sft.warmup_steps", None, ...),
-    ("rollout.vllm.", "rollout.backend", "vllm", ("builtin", "transformers")),
-    ("rollout.vllm.server_", "rollout.vllm.mode", "server", ...),
-    ("rollout.vllm.tensor_parallel", "rollout.vllm.mode", "colocate", ...),
-    ("rollout.vllm.memory_share", "rollout.vllm.mode", "colocate", ...),
-    ("rollout.vllm.sleep", "rollout.vllm.mode", "colocate", ...),
-    ("sampling.vllm.", "sampling.backend", "vllm", ("builtin", "server")),
-    ("sampling.server", "sampling.backend", "server", ("builtin", "vllm")),
-    ("executor.address", "executor.name", "ray", ...),
-    ("executor.memory_gb", "executor.name", "slurm", ("local",)),
-    *((f"executor.{name}", "executor.name", "slurm", ...)
-      for name in ("partition", "account", "lines", "setup")),
-)  # fmt: skip
-"""Prefix of settings, the choice by which they are read or not, a value of it with which they are,
-and those with which they aren't (`...`: all others)."""
-
-
-def unread(config: SageConfig, setting: str) -> tuple[str, Any, Any] | None:
-    """Return the choice under which nothing reads a setting, its value, and one that reads it.
-
-    None if the setting is read. What contradicts whoever gives it is among `contradictions`.
-    """
-    key, _, inside = setting.partition(".")
-    if key in BLOCKS:  # settings of one method or guide, such as guides.branch.tau
-        reading, choice = inside.partition(".")[0], f"{BLOCKS[key]}.{UNIONS[BLOCKS[key]]}"
-        value = reduce(getattr, choice.split("."), config)
-        return None if value == reading else (choice, value, reading)
-    for prefix, choice, reading, idle in _READ_WITH:
-        if setting.startswith(prefix) and setting != choice:
-            value = reduce(getattr, choice.split("."), config)
-            if value != reading if idle is ... else value in idle:
-                return choice, value, reading
-    return None
 
 
 def _of_the_anchor(config: SageConfig) -> list[str]:
@@ -391,22 +353,14 @@ def _settings(_members: tuple[type[Section], ...]) -> dict[str, Setting]:
     return {setting.key: setting for setting in _below((SageConfig,), "")}
 
 
-def settings_of(sections: Sequence[str]) -> dict[str, Setting]:
-    """Return every setting of these sections, over all members of unions."""
-    return {
-        setting.key: setting
-        for name in sections
-        for setting in _below(sections_at([name]), f"{name}.")
-    }
-
-
 def setting(key: str) -> Setting | None:
     """Return the setting called `key`, or the mapping that is open to it; None if there is neither.
 
-    Of a union only the root is read if it has the setting, and not each member's file.
+    A former name will do. Of a union only the root is read if it has the setting, and not each
+    member's file.
     """
     models: Sequence[type[BaseModel]] = (SageConfig,)
-    parts = key.split(".")
+    parts = today_key(key).split(".")
     for depth, part in enumerate(parts, 1):
         having = [model for model in models if part in model.model_fields]
         following = parts[depth : depth + 1]

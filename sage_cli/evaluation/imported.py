@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,13 @@ from sage_cli.evaluation.file_judge import (
     refuse_unreadable_golds,
     store_samples,
 )
-from sage_cli.evaluation.logs.log import Log
-from sage_cli.evaluation.logs.problems import Gathered
+from sage_cli.evaluation.logs.log import Log, ReadOptions
+from sage_cli.evaluation.logs.problems import Gathered, gather
+from sage_cli.evaluation.logs.registry import read_log
 from sage_cli.file_hash import read_hash
 from sage_cli.models.folders import WEIGHTS_FILE
 from sage_cli.models.policy import PROBLEMS
+from sage_cli.progress import Progress
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.store.annotations import GradeStore
 from sage_cli.store.files import identity_of, write_json, write_text
@@ -111,3 +114,77 @@ def _store(root: Path, file: Log, samples: Gathered) -> None:
         graded = [(row, samples.samples[row.problem_id][row.index]) for row in rows]
         grades.add([(row, "right" if s.correct else "wrong", s.extracted) for row, s in graded])
     grades.flush()
+
+
+@dataclass(frozen=True)
+class Imported:
+    """The run of imported samples, and what was read; `was_there` if it had been stored before."""
+
+    run: Run
+    file: Log
+    samples: Gathered
+    was_there: bool
+
+    @property
+    def in_words(self) -> list[str]:
+        """Return what was read, known and not, a line each."""
+        file, samples = self.file, self.samples
+        stated = [f"{key} {value}" for key, value in file.settings.items() if value is not None]
+        total = sum(map(len, samples.samples.values()))
+        judged = (
+            f"{samples.right:,} of {total:,} are marked correct by {file.program}'s {file.score}"
+            if file.has_verdicts
+            else "the file marks no sample as correct or wrong, so the judge of sage grades them"
+        )
+        uneven = samples.n != samples.most
+        return [
+            f"{samples.in_words()}, {judged}",
+            *file.all_notes,
+            *samples.notes,
+            *([f"only the first {samples.n} samples of each problem are measured"] * uneven),
+            f"settings in the file: {', '.join(stated) or 'none'}",
+            f"settings that the file does not state: {', '.join(file.unknown) or 'none'}",
+        ]
+
+    @property
+    def as_json(self) -> dict[str, Any]:
+        """Return the answer of `--json`."""
+        total = sum(map(len, self.samples.samples.values()))
+        return {
+            "run": self.run.id,
+            "program": self.file.program,
+            "score": self.file.score,
+            "problems": len(self.samples.problems),
+            "samples": total,
+            "right": self.samples.right if self.file.has_verdicts else None,
+            "settings": {k: v for k, v in self.file.settings.items() if v is not None},
+            "unknown": list(self.file.unknown),
+            "left_out": dict(self.file.left_out),
+            "notes": self.in_words,
+        }
+
+
+def import_samples(
+    root: Path,
+    path: Path,
+    name: str,
+    reading: ReadOptions,
+    progress: Progress,
+    *,
+    write: bool = True,
+) -> Imported:
+    """Read a file and store its samples as the run `name`; without `write` nothing is stored.
+
+    What can't be used is an error before anything is written.
+    """
+    with progress.doing(f"reading {path}"):
+        file = read_log(path, reading)
+        samples = gather(file, path).by_content()
+        run = imported_run(root, name, samples)
+    with progress.doing("reading the golds"):
+        refuse_unreadable(file, samples, path)
+    there = run.begun and run.finished
+    if write and not there:
+        with progress.doing(f"storing {samples.in_words()}"):
+            store(run, path, file, samples)
+    return Imported(run, file, samples, there)

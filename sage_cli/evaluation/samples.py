@@ -21,20 +21,14 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, RefusedPromptsError, SamplingError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.metrics import Counts
-from sage_cli.metrics.counts import SampleGrades
+from sage_cli.metrics.counts import SampleGrades, SeedCounts
 from sage_cli.models.policy import Policy, refuse_other_template
 from sage_cli.models.verification import require_verified
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
-from sage_cli.reports.document import SeedCounts
-from sage_cli.sampling.sampler import (
-    Sampler,
-    SampleRequest,
-    SamplerSetup,
-    SamplingParameters,
-    build_sampler,
-)
+from sage_cli.sampling.backends import build_sampler
+from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplerSetup, SamplingParameters
 from sage_cli.settings.inputs import PromptSection, sampled_dtype
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.settings.own_code import named
@@ -364,6 +358,21 @@ class PolicySampler:
         fill(samples, prompts, n, engine, stored)
         self.progress.end()
         return samples
+
+    def draw(self, problems: Sequence[Problem], seed: int, first: int = 0) -> list[Completion]:
+        """Sample a completion of each problem, in order, and store nothing.
+
+        A problem may come several times. The completions are the ones of number `first` and above.
+        """
+        engine, template = self._loaded(), self._template()
+        text = template.user_turn if self.samples.in_chat else template.render
+        requests = [
+            SampleRequest(str(number), text(problem.question), (number,), seed)
+            for number, problem in enumerate(problems, first)
+        ]
+        drawn = {completion.index: completion for completion in engine.sample(requests)}
+        require_verified()
+        return [drawn[number] for number in sorted(drawn)]
 
     def _loaded(self) -> Sampler:
         if self._engine is None:

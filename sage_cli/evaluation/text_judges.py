@@ -12,15 +12,15 @@ from typing import Any
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import Benchmark, grader_of
-from sage_cli.evaluation.evaluate import Evaluated, Evaluation
 from sage_cli.evaluation.samples import Measurements, PolicySamples, seed_counts
 from sage_cli.grading.grades import GRADING_VERSION, Status
 from sage_cli.grading.judges import label_of
+from sage_cli.metrics.counts import SeedCounts
 from sage_cli.problems.problem import Generator, Problem
 from sage_cli.problems.registry import generated
 from sage_cli.progress import Progress
-from sage_cli.reports.document import SeedCounts
-from sage_cli.sampling.sampler import SampleRequest, SamplerSetup, SamplingParameters, build_sampler
+from sage_cli.sampling.backends import build_sampler
+from sage_cli.sampling.sampler import SampleRequest, SamplerSetup, SamplingParameters
 from sage_cli.settings.inputs import PromptSection
 from sage_cli.settings.own_code import names_code
 from sage_cli.solution_text import CLOSE, is_open
@@ -114,20 +114,25 @@ def verdict_of(reply: str) -> Status:
     return "right" if verdicts == {"right"} else "wrong" if verdicts == {"wrong"} else "error"
 
 
-def text_judges(name: str, evaluation: Evaluation) -> list[tuple[Benchmark, TextJudge]]:
+def text_judges(
+    name: str, benchmarks: Sequence[Benchmark], config: SageConfig
+) -> list[tuple[Benchmark, TextJudge]]:
     """Return each benchmark with the judge of texts called `name`."""
-    return [(each, text_judge(name, each, evaluation.config)) for each in evaluation.benchmarks]
+    return [(benchmark, text_judge(name, benchmark, config)) for benchmark in benchmarks]
 
 
 def judged_again(
-    evaluated: Evaluated, judges: Sequence[tuple[Benchmark, TextJudge]], progress: Progress
+    measured: Measurements,
+    samples: Sequence[PolicySamples],
+    judges: Sequence[tuple[Benchmark, TextJudge]],
+    progress: Progress,
 ) -> Measurements:
     """Return the measurements with a sample right where its benchmark's judge agrees."""
     return {
-        (benchmark.name, samples.policy.label): second_measurements(
-            samples, benchmark, evaluated.measured, judge, progress
+        (benchmark.name, by_policy.policy.label): second_measurements(
+            by_policy, benchmark, measured, judge, progress
         )
-        for (benchmark, judge), samples in product(judges, evaluated.samples)
+        for (benchmark, judge), by_policy in product(judges, samples)
     }
 
 

@@ -1,6 +1,5 @@
 """The bases of guides, plain or noisy: a positive factor q on the anchor, from signals."""
 
-# ruff: noqa: N802 (shape suffixes are part of a property's name)
 from __future__ import annotations
 
 import hashlib
@@ -8,12 +7,14 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
+from functools import partial
 from inspect import get_annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 
 from sage_cli.errors import ConfigurationError, TrainingError
+from sage_cli.guides.token_signals import TOKEN_SIGNALS, Measure, TokenSignal, tilted_logps
 from sage_cli.settings.own_code import load_plugin, named
 from sage_cli.settings.section import Extensible
 from sage_cli.splitmix import GOLDEN, mixed, shifted
@@ -27,20 +28,14 @@ Clock = Literal["optimiser_step", "loss_call"]
 PAPER_STEPS = 1000
 """Optimiser steps of Table 8."""
 
-TokenSignal = Literal[
-    "token_ids_BT",
-    "policy_logps_BT",
-    "policy_entropy_BT",
-    "reference_logps_BT",
-    "reference_entropy_BT",
-    "reference_tilted_logps_BT",
-]
 RowSignal = Literal["right_B", "rewards_B", "group_right_B", "problem_ids_B"]
-OptionalSignal = Literal[TokenSignal, RowSignal]
 ROW_SIGNALS: tuple[RowSignal, ...] = get_args(RowSignal)
-OPTIONAL_SIGNALS: tuple[OptionalSignal, ...] = get_args(OptionalSignal)
+"""What may be known of a completion as a whole: whether it is right, its reward (1 for a right one,
+plus punishments where there are some), the share of right completions among the N that its prompt
+had first, and the id of its problem."""
+OPTIONAL_SIGNALS = (*TOKEN_SIGNALS, *ROW_SIGNALS)
 
-Known = Mapping[OptionalSignal, "Tensor | tuple[str, ...]"]
+Known = Mapping[str, "Tensor | tuple[str, ...]"]
 """Optional signals by name: tensors, and problem ids as strings."""
 
 
@@ -56,9 +51,10 @@ class Signals:
 
     `optional` holds what a guide asks for by its `needs`: the completions' token ids,
     log-probabilities and entropies of the policy and of the reference, both at once, and of each
-    row the grade, the reward, its group's share of right completions, and its problem. They are
-    read by their names (`signals.token_ids_BT`); what wasn't asked for raises TrainingError, which
-    says who the `reader` is.
+    row the grade, the reward, its group's share of right completions, and its problem: all of
+    `OPTIONAL_SIGNALS`, and token signals of the guide's own. They are read by their names
+    (`signals.token_ids_BT`); what wasn't asked for raises TrainingError, which says who the
+    `reader` is.
     """
 
     logps_BT: Tensor
@@ -69,71 +65,27 @@ class Signals:
     reader: str = "a guide"
 
     @property
-    def token_ids_BT(self) -> Tensor:
-        """Ids of the completions' tokens; anything outside the mask."""
-        return self._tensor("token_ids_BT")
-
-    @property
-    def policy_logps_BT(self) -> Tensor:
-        """log pi of the sampled tokens under the current policy."""
-        return self._tensor("policy_logps_BT")
-
-    @property
-    def policy_entropy_BT(self) -> Tensor:
-        """The current policy's entropies."""
-        return self._tensor("policy_entropy_BT")
-
-    @property
-    def reference_logps_BT(self) -> Tensor:
-        """log pi_ref of the sampled tokens, before any shaping."""
-        return self._tensor("reference_logps_BT")
-
-    @property
-    def reference_entropy_BT(self) -> Tensor:
-        """The frozen reference's entropies."""
-        return self._tensor("reference_entropy_BT")
-
-    @property
-    def reference_tilted_logps_BT(self) -> Tensor:
-        """log of pi_ref^phi / sum_v pi_ref(v)^phi, phi the guide's exponent for the row's grade."""
-        return self._tensor("reference_tilted_logps_BT")
-
-    @property
-    def right_B(self) -> Tensor:
-        """True for right completions, False for wrong, unparsable and unfinished ones."""
-        return self._tensor("right_B")
-
-    @property
-    def rewards_B(self) -> Tensor:
-        """Each completion's reward: 1 for a right one, plus punishments where there are some."""
-        return self._tensor("rewards_B")
-
-    @property
-    def group_right_B(self) -> Tensor:
-        """Share of right completions among the N that the row's prompt had first."""
-        return self._tensor("group_right_B")
-
-    @property
-    def problem_ids_B(self) -> tuple[str, ...]:
+    def problem_ids_B(self) -> tuple[str, ...]:  # noqa: N802
         """The id of each completion's problem."""
-        ids: tuple[str, ...] = self._asked_for("problem_ids_B")
-        return ids
+        ids: Any = self.__getattr__("problem_ids_B")
+        return tuple(ids)
 
-    def only(self, needs: Iterable[OptionalSignal], reader: str) -> Signals:
+    def __getattr__(self, name: str) -> Tensor:
+        """Return an optional signal; TrainingError for one that the reader did not declare."""
+        optional: Mapping[str, Any] = vars(self).get("optional", {})
+        if name in optional:
+            tensor: Tensor = optional[name]
+            return tensor
+        if name not in OPTIONAL_SIGNALS:
+            raise AttributeError(f"there is no signal {name}")
+        raise TrainingError(
+            f"{self.reader} reads {name}, which it did not declare",
+            f"add it to the guide's needs: needs = frozenset({{{name!r}}})",
+        )
+
+    def only(self, needs: Iterable[str], reader: str) -> Signals:
         """Return a copy with the optional signals in `needs` alone; KeyError if one is missing."""
         return replace(self, optional={name: self.optional[name] for name in needs}, reader=reader)
-
-    def _tensor(self, name: OptionalSignal) -> Tensor:
-        tensor: Tensor = self._asked_for(name)
-        return tensor
-
-    def _asked_for(self, name: OptionalSignal) -> Any:
-        if name not in self.optional:
-            raise TrainingError(
-                f"{self.reader} reads {name}, which it did not declare",
-                f"add it to the guide's needs: needs = frozenset({{{name!r}}})",
-            )
-        return self.optional[name]
 
 
 class Guide(Extensible):
@@ -142,13 +94,16 @@ class Guide(Extensible):
     A guide is a subclass with `name: Literal["NAME"] = "NAME"`, settings and `q`, in a file of
     `sage_cli.guides` or behind an entry point of that group. Clamp, mask and detachment are done
     here. `needs` names what `q` reads besides log-probabilities and entropies (see `Signals`);
-    nothing else is computed. Two settings that a guide may have are known here:
-    `signal: Signal`, whose log-probabilities and entropies it reads (without it, the policy's), and
-    `schedule_clock: Clock`, what its steps count (without it, optimiser steps).
+    nothing else is computed. `own_signals` are token signals of the guide's own, by name. Two
+    settings that a guide may have are known here: `signal: Signal`, whose log-probabilities and
+    entropies it reads (without it, the policy's), and `schedule_clock: Clock`, what its steps count
+    (without it, optimiser steps).
     """
 
     package = "sage_cli.guides"
-    needs: ClassVar[frozenset[OptionalSignal]] = frozenset()
+    needs: ClassVar[frozenset[str]] = frozenset()
+    own_signals: ClassVar[Mapping[str, TokenSignal]] = {}
+    """Token signals that no other guide reads, measured as those of `TOKEN_SIGNALS` are."""
     of_states: ClassVar[bool] = False
     """True if q is the same for all tokens that may follow a state."""
 
@@ -254,13 +209,45 @@ class Guide(Extensible):
     def reads_reference(self) -> bool:
         """True if it reads any signal of the reference."""
         return self.source == "reference" or any(
-            name.startswith("reference_") for name in self.needs
+            signal.of == "reference"
+            for name, signal in self.token_signals().items()
+            if name in self.needs
         )
 
     @property
     def reads_reference_entropy(self) -> bool:
         """True if the reference's entropies have to be computed as well."""
         return self.source == "reference" or "reference_entropy_BT" in self.needs
+
+    @classmethod
+    def token_signals(cls) -> Mapping[str, TokenSignal]:
+        """Return the token signals that it may need: the table's and its own."""
+        return {**TOKEN_SIGNALS, **cls.own_signals}
+
+    def measured(self, of: Signal) -> dict[str, Measure]:
+        """Return how the signals of a model that it needs follow from logits, by name.
+
+        Those that every pass gives are not among them, nor are tilted log-probabilities.
+        """
+        listed = ((name, self.token_signals().get(name)) for name in sorted(self.needs))
+        return {
+            name: signal.measure
+            for name, signal in listed
+            if signal is not None and signal.of == of and signal.measure is not None
+        }
+
+    def measured_of_row(self, of: Signal, *, right: bool) -> dict[str, Measure]:
+        """Return `measured` for a completion whose grade is known, with what depends on it."""
+        tilted = of == "reference" and "reference_tilted_logps_BT" in self.needs
+        exponent = self.exponents[right]
+        return {
+            **self.measured(of),
+            **(
+                {"reference_tilted_logps_BT": partial(tilted_logps, exponent=exponent)}
+                if tilted
+                else {}
+            ),
+        }
 
     @property
     def exponents(self) -> tuple[float, float]:
@@ -312,10 +299,11 @@ class Guide(Extensible):
                 )
         if not isinstance(cls.needs, Set):
             return f"needs {cls.needs!r}, which is not a set", "make it a frozenset"
-        if unknown := sorted(map(str, cls.needs - set(OPTIONAL_SIGNALS))):
+        listed = {*cls.token_signals(), *ROW_SIGNALS}
+        if unknown := sorted(map(str, cls.needs - listed)):
             return (
                 f"needs {', '.join(unknown)}, which no training has",
-                f"a guide can need {', '.join(OPTIONAL_SIGNALS)}",
+                f"a guide can need {', '.join(OPTIONAL_SIGNALS)}, and what its own_signals name",
             )
         return None
 

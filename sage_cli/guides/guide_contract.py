@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sage_cli.guides.guide import ROW_SIGNALS, Guide, OptionalSignal, Signals
+from sage_cli.guides.guide import ROW_SIGNALS, Guide, Signals
 
 ROWS, TOKENS, VOCABULARY, STEP = 5, 23, 50, 7
 
@@ -43,13 +43,14 @@ class GuideContract(ABC):
         entropy_BT, logps_BT = 4 * draw(), -3 * draw()
         lengths_B1 = torch.arange(TOKENS, 0, -5)[:, None]
         mask_BT = (torch.arange(TOKENS) < lengths_B1).long()
-        optional: dict[OptionalSignal, Tensor | tuple[str, ...]] = {
+        optional: dict[str, Tensor | tuple[str, ...]] = {
+            name: -3 * draw() if "logps" in name else 4 * draw()
+            for name in self.make().token_signals()
+        }
+        optional |= {
             "token_ids_BT": (VOCABULARY * draw()).long(),
             "policy_logps_BT": logps_BT.clone(),
             "policy_entropy_BT": entropy_BT.clone(),
-            "reference_logps_BT": -3 * draw(),
-            "reference_entropy_BT": 4 * draw(),
-            "reference_tilted_logps_BT": -3 * draw(),
             "right_B": torch.arange(ROWS) % 2 == 0,
             "rewards_B": (torch.arange(ROWS) % 2 == 0).float() - 0.25,
             "group_right_B": torch.tensor([2 / 3, 2 / 3, 2 / 3, 0.5, 0.5]),
@@ -58,7 +59,7 @@ class GuideContract(ABC):
         return Signals(logps_BT, entropy_BT, mask_BT, torch.arange(ROWS), optional)
 
     def test_the_class_can_be_registered(self) -> None:
-        """`q` alone is implemented, and `needs` holds names of `OPTIONAL_SIGNALS`."""
+        """`q` alone is implemented, and `needs` names signals that there are."""
         assert type(self.make()).defect() is None
 
     def test_shape_and_type_are_kept(self) -> None:
@@ -142,7 +143,7 @@ def _each(
 
     `change_row` is applied to those of rows.
     """
-    optional: dict[OptionalSignal, Any] = {**signals.optional}
+    optional: dict[str, Any] = {**signals.optional}
     for name, values in optional.items():
         optional[name] = change_row(values) if name in ROW_SIGNALS else change(name, values)
     return replace(

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from sage_cli.errors import TrainingError
-from sage_cli.guides.guide import Guide, Known, OptionalSignal, Signals
+from sage_cli.guides.guide import Guide, Known, Signals
 
 PERCENTILES = (50, 75, 90, 95, 99)
 LARGEST = 10
@@ -145,7 +145,7 @@ def _signals(
     others: Known,
 ) -> Signals:
     """Return all signals that are given, rows of unequal length padded on the right."""
-    optional: dict[OptionalSignal, Tensor | tuple[str, ...]] = {**others}
+    optional: dict[str, Tensor | tuple[str, ...]] = {**others}
     optional["policy_logps_BT"], optional["policy_entropy_BT"] = _padded(policy)
     if reference is not None:
         optional["reference_logps_BT"], optional["reference_entropy_BT"] = _padded(reference)

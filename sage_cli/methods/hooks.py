@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from datasets import Dataset
     from torch import Tensor
 
-    from sage_cli.methods.method import OnlineMethod
-
 Row = dict[str, Any]
 Generated = tuple[Any, ...]
 """Completions in the form of TRL's `_generate`."""
@@ -195,6 +193,25 @@ class Trainer(Protocol):
         ...
 
 
+class ReplacesGroups(Protocol):
+    """A method, as far as dynamic sampling reads it."""
+
+    @property
+    def dynamic_sampling(self) -> bool:
+        """Whether groups of equal grades are replaced."""
+        ...
+
+    @property
+    def max_extra_generations(self) -> int:
+        """The most generations beyond the first."""
+        ...
+
+    @property
+    def seed(self) -> int:
+        """The training seed."""
+        ...
+
+
 class DynamicSampling:
     """Replaces groups of equal grades, in at most `bound` generations beyond the first (DAPO).
 
@@ -323,7 +340,7 @@ class Hooks:
     rollouts, a micro-batch in parts, the loss term, figures for the record. `reward` grades.
     """
 
-    def __init__(self, method: OnlineMethod, setup: Setup) -> None:
+    def __init__(self, method: ReplacesGroups, setup: Setup) -> None:
         self.setup = setup
         self.reward = GradeReward(setup.grader)
         self._dynamic = None

@@ -1,4 +1,4 @@
-"""Methods that learn from right texts of the initial policy: DPH-RL, a support floor, alpha-DPG.
+"""Methods that learn from right texts of the initial policy: DPH-RL, alpha-DPG.
 
 The texts' completions are sampled before the training and graded with its first batch; they are
 kept with their log-probabilities at the start. The rollouts of a problem bring its stored texts
@@ -11,7 +11,7 @@ import math
 from abc import abstractmethod
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -27,6 +27,7 @@ from sage_cli.methods.hooks import (
 )
 from sage_cli.methods.method import Beside, Loss, OnlineMethod, PlainAdvantages, PolicyGradient
 from sage_cli.methods.rollout_batch import RolloutBatch
+from sage_cli.settings.section import ReadWith
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from sage_cli.methods.formulas import AdvantageInputs
 
 
+_SOLVED = "solved"
+"""What a checkpoint calls the reference's pass@1 of each problem, as estimated beforehand."""
 _STORED = "held"
 """What a checkpoint calls the stored texts: problem, completion, and its log-probabilities."""
 Sample = tuple[int, int]
@@ -219,6 +222,10 @@ class DphRl(PlainAdvantages):
         "teach nothing; a held completion is one of those that were graded"
     )
     kl_without_guide = "none"
+    read_with: ClassVar[tuple[ReadWith, ...]] = (
+        *PlainAdvantages.read_with,
+        ReadWith("rl.alpha", "rl.divergence", "alpha", refused=True),
+    )
 
     @property
     def weighs(self) -> float:
@@ -232,7 +239,6 @@ class DphRl(PlainAdvantages):
     def refusals(self, beside: Beside) -> list[str]:
         """Return the conflicts with what replaces held problems or holds them twice."""
         refusals = super().refusals(beside)
-        refusals += self.idle("alpha", "divergence=alpha", self.divergence == "alpha")
         if self.dynamic_sampling:
             refusals.append(
                 "rl.algo 'dph-rl' holds problems that are nearly solved, and rl.dynamic_sampling "
@@ -327,73 +333,6 @@ class HeldProblems(InitialTexts):
         group = rollouts.right_PN.shape[1]
         self._here = int(trainer.accelerator.gather(held_B).sum()) // group
         return advantages.masked_fill(broadcast_rows(held_B, advantages), 0)
-
-
-class SupportFloor(PlainAdvantages):
-    """GRPO, and a hinge on rare right texts: it acts below the floor alone, and never downwards."""
-
-    algo: Literal["support-floor"] = "support-floor"
-    weight: float = Field(1.0, gt=0)
-    """Weight that the hinge has. At 1, a text below its floor pulls as strongly as a rollout with
-    advantage 1."""
-    margin_nats: float = Field(2.0, ge=0)
-    """Distance in nats by which a text's floor is below its log-probability under the initial
-    policy."""
-    initial_samples: int = Field(32, ge=1)
-    """Number of completions of each training problem that are sampled once from the initial
-    policy."""
-    seldom: float = Field(0.25, gt=0, le=1)
-    """Largest success rate of the initial policy at which a problem has a floor. At least one
-    completion must be correct."""
-
-    source = (
-        "a public essay, unreviewed: a one-sided hinge on the log-probability of right texts of "
-        "the initial policy"
-    )
-    fidelity = "reduced"
-    read_from = "secondary"
-    differs = (
-        "the hinge is divided by the text's tokens; at most rollouts_per_prompt texts of a "
-        "problem; margin, weight and `seldom` are ours"
-    )
-    kl_without_guide = "none"
-
-    def hooks(self, setup: Setup) -> Hooks:
-        """Return what stores the texts and holds them."""
-        return FlooredTexts(self, setup, self.weight)
-
-    def describe(self) -> dict[str, Any]:
-        """Return the hinge, and where it acts."""
-        floor = (
-            f"{self.weight:g} x what a log-probability falls more than {self.margin_nats:g} nats "
-            "below the initial policy's, on its correct samples of problems where at most "
-            f"{self.seldom:.0%} of {self.initial_samples} are correct"
-        )
-        return {**super().describe(), "floor": floor}
-
-
-class FlooredTexts(InitialTexts):
-    """Stores the distinct right texts of seldom solved problems."""
-
-    name = "floor"
-    method: SupportFloor
-
-    def kept(self, problem: int, right: Sequence[bool]) -> list[int]:
-        """Return one sample of each right text of a seldom solved problem, the first ones."""
-        if sum(right) / len(right) > self.method.seldom:
-            return []
-        samples = self.setup.initial[problem]
-        first = {tuple(samples[n][1]): n for n in reversed(range(len(right))) if right[n]}
-        return sorted(first.values())[: self.method.rollouts_per_prompt]
-
-    def values(self, logps_BT: Tensor, start_BT: Tensor, mask_BT: Tensor) -> Tensor:
-        """Return max(0, log pi_0 - margin - log pi) / tokens (B,) of each text."""
-        below_B = ((start_BT - logps_BT) * mask_BT).sum(dim=1) - self.method.margin_nats
-        return below_B.relu() / mask_BT.sum(dim=1)
-
-
-_SOLVED = "solved"
-"""What a checkpoint calls the reference's pass@1 of each problem, as estimated beforehand."""
 
 
 class AlphaDpg(PolicyGradient):

@@ -16,7 +16,7 @@ from pydantic import ConfigDict, Field
 
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.own_code import load_plugin
-from sage_cli.settings.section import COSMETIC, WHERE_SET, Extensible
+from sage_cli.settings.section import COSMETIC, WHERE_SET, Extensible, ReadWith
 from sage_cli.settings.training import (
     GRADE,
     THE_GRADE,
@@ -305,6 +305,10 @@ class OnlineMethod(Method):
     """Whether truncated completions are left out of the loss and the KL term (TRL's setting of that
     name). Their rewards still count in the advantages of their group."""
 
+    read_with: ClassVar[tuple[ReadWith, ...]] = (
+        ReadWith("rl.max_extra_generations", "rl.dynamic_sampling", True, refused=True),
+        ReadWith("rl.entropy_coefficient_step", "rl.entropy_target", 0.2, (None,), refused=True),
+    )
     online = True
     shapes_tokens: ClassVar[bool] = False
     reads_old_entropy: ClassVar[bool] = False
@@ -409,23 +413,11 @@ class OnlineMethod(Method):
                 f"anchor.kl 'forward' has completions sampled beforehand, and rl.algo '{self.algo}'"
                 " has others of its own (use --kl none or reverse)"
             )
-        refusals += self.idle(
-            "max_extra_generations", "dynamic_sampling=true", self.dynamic_sampling
-        )
-        adapts = self.entropy_target is not None
-        refusals += self.idle("entropy_coefficient_step", "entropy_target=NATS", adapts)
-        if adapts and self.entropy_coefficient > 1:
+        if self.entropy_target is not None and self.entropy_coefficient > 1:
             refusals.append(
                 "rl.entropy_coefficient is above 1, and rl.entropy_target keeps it in [0, 1]"
             )
         return refusals
-
-    def idle(self, name: str, needs: str, acts: bool) -> list[str]:
-        """Return the refusal of a setting that was said and has no effect without `needs`."""
-        value = getattr(self, name)
-        if acts or value == type(self).model_fields[name].default:
-            return []
-        return [f"rl.{name} {value} has no effect (add rl.{needs}, or leave it out)"]
 
     def describe(self) -> dict[str, Any]:
         """Return the facts: rewards, and dynamic sampling."""
@@ -472,6 +464,11 @@ class PolicyGradient(OnlineMethod):
     overlong_buffer: float | None = Field(None, gt=0, lt=1)
     """Share of `rollout.max_tokens` over which the penalty on overlong completions grows (0.2 in
     DAPO). null means no penalty."""
+
+    read_with: ClassVar[tuple[ReadWith, ...]] = (
+        *OnlineMethod.read_with,
+        ReadWith("rl.epsilon_", "rl.clip", True, (False,)),
+    )
 
     @property
     def computed_by_trl(self) -> Literal["group", "none"] | None:

@@ -368,3 +368,21 @@ def distinct_of(counts: Sequence[int], k: int) -> float:
     if k > n:
         return float("nan")
     return float(pass_at_k(np.full(len(counts), n), np.array(counts, int), k).sum())
+
+
+@dataclass(frozen=True)
+class SeedCounts:
+    """One policy on one benchmark with one evaluation seed.
+
+    `statuses` counts grades over all completions, `truncated` those that hit the token limit,
+    `right_truncated` the right ones among them.
+    """
+
+    policy: str
+    benchmark: str
+    seed: int
+    counts: Counts
+    statuses: Mapping[str, int]
+    truncated: int
+    sample_set: str
+    right_truncated: int = 0

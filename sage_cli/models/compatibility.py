@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
+from sage_cli.config.readers import unread
 from sage_cli.config.schema import UNIONS, settings
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.json_value import leaves
@@ -276,7 +277,7 @@ def _of_run(run: Run, runs: Runs, *, seeds: bool = False) -> Iterator[tuple[str,
     yield "kind", kind
     schema, scratch = settings(), run.config.get("model", {}).get("kind") == "scratch"
     # random weights are always trained in full: the tuning is RL's
-    unread = (
+    elsewhere = (
         *_NOT_READ[kind],
         *(("model.tuning", "model.lora.") if scratch and kind == "sft" else ()),
     )
@@ -284,7 +285,9 @@ def _of_run(run: Run, runs: Runs, *, seeds: bool = False) -> Iterator[tuple[str,
     for key, value in leaves(sections):
         field = schema.get(key)
         is_seed = key == f"{kind}.seed" or (key.endswith(".seed") and not seeds)
-        if is_seed or key.startswith(unread) or (field and field.cosmetic):
+        if is_seed or key.startswith(elsewhere) or (field and field.cosmetic):
+            continue
+        if unread(run.config, key):
             continue
         yield key, value
     parent = Run(runs.root / str(run.known.get("parent")))

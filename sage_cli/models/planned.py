@@ -10,13 +10,15 @@ weights really were is noted when a run ends (`sage_cli.models.compatibility`).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sage_cli import RESULT_VERSION
 from sage_cli.config.consent import consents
+from sage_cli.config.readers import as_read
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.folders import (
@@ -108,13 +110,16 @@ def sft_run(config: SageConfig, runs: Runs) -> Run:
     """Return the run of a base, identified by model, prompt, SFT settings and demonstrations."""
     with reading(config, "data.sft"):
         demonstrations = demonstrations_identity(config.data, config.sft)
-    determinants = {
-        "model": _start(config.model),
-        "prompt": config.prompt.determinants(),
-        "sft": config.sft.determinants(),
-        "data": demonstrations,
-    }
-    return runs.at("sft", base_label(config), identity_of("sft", determinants))
+
+    def determinants(section: Callable[[str], Any]) -> dict[str, Any]:
+        return {
+            "model": _start(section("model")),
+            "prompt": section("prompt").determinants(),
+            "sft": section("sft").determinants(),
+            "data": demonstrations,
+        }
+
+    return _run_of(config, runs, ("sft", base_label(config)), determinants)
 
 
 def rl_run(
@@ -128,25 +133,51 @@ def rl_run(
 
     `pool` is what decides which problems were chosen by pass rates, if any were.
     """
-    anchor, guide = config.anchor, config.guide
+    model, anchor, guide = config.model, config.anchor, config.guide
     with reading(config, "data.rl"):
         problems = training_identity(config.data)
-    lora = config.model.lora.determinants() if config.model.tuning == "lora" else None
-    determinants = {
-        "parent": parent.identity,
-        "tuning": [config.model.tuning, trained_dtype(config.model), lora],
-        "compute": config.model.compute_dtype,
-        "prompt": config.prompt.determinants(),
-        # each process samples rollouts of its own
-        "rl": {**config.rl.determinants(), "processes": processes},
-        "rollout": config.rollout.determinants(),
-        "anchor": anchor.determinants() if anchor.kl != "none" else None,
-        "guide": guide.determinants() if guide.name != "none" else None,
-        "grading": config.grading.determinants(),
-        **({"kernels": kernels} if (kernels := kernel_arguments(config.model)) else {}),
-        "data": problems | ({"pool": dict(pool)} if pool else {}),
-    }
-    return runs.at("rl", rl_label(config), identity_of("rl", determinants))
+    lora = model.lora.determinants() if model.tuning == "lora" else None
+    kernels = kernel_arguments(model)
+
+    def determinants(section: Callable[[str], Any]) -> dict[str, Any]:
+        return {
+            "parent": parent.identity,
+            "tuning": [model.tuning, trained_dtype(model), lora],
+            "compute": model.compute_dtype,
+            "prompt": section("prompt").determinants(),
+            # each process samples rollouts of its own
+            "rl": {**section("rl").determinants(), "processes": processes},
+            "rollout": section("rollout").determinants(),
+            "anchor": section("anchor").determinants() if anchor.kl != "none" else None,
+            "guide": section("guide").determinants() if guide.name != "none" else None,
+            "grading": section("grading").determinants(),
+            **({"kernels": kernels} if kernels else {}),
+            "data": problems | ({"pool": dict(pool)} if pool else {}),
+        }
+
+    return _run_of(config, runs, ("rl", rl_label(config)), determinants)
+
+
+def _run_of(
+    config: SageConfig,
+    runs: Runs,
+    named: tuple[str, str],
+    determinants: Callable[[Callable[[str], Any]], dict[str, Any]],
+) -> Run:
+    """Return the run of kind and label `named` that `determinants` of the sections identify.
+
+    In the hash, a setting that nothing reads has its default. Earlier releases hashed it as it was
+    given; where a folder has a run under that hash, and none under today's, it is the same
+    training, and is meant.
+    """
+    kind, label = named
+    today = determinants(partial(as_read, config))
+    formerly = determinants(partial(getattr, config))
+    run = runs.at(kind, label, identity_of(kind, today))
+    if formerly == today or run.begun:
+        return run
+    former = runs.at(kind, label, identity_of(kind, formerly))
+    return former if former.begun else run
 
 
 def _start(model: PretrainedModel | ScratchModel) -> dict[str, Any]:

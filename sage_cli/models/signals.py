@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from sage_cli.guides.token_signals import Measure
+
 TOKENS_AT_ONCE = 128
 """Tokens whose distribution over the vocabulary is held in single precision at a time."""
 NUMBERS_AT_ONCE = 1 << 27
@@ -16,20 +18,18 @@ ROWS_AT_ONCE = 256
 
 Ids = Sequence[int]
 Row = TypeVar("Row", bound=tuple[Ids, Ids])
-_LEAST_EXPONENT = 2.0**-20
-"""Stands for an exponent of 0: logits that differ by 40 differ by 4e-5 then."""
-
-
-def tilted_temperature(temperature: float, exponent: float) -> float:
-    """Return the temperature at which a model is p^exponent, normalised, p at `temperature`."""
-    return temperature / max(exponent, _LEAST_EXPONENT)
 
 
 @torch.inference_mode()
 def batch_signals(
-    model: Any, rows: Sequence[tuple[Ids, Ids]], temperature: float = 1.0
-) -> list[tuple[Tensor, Tensor]]:
+    model: Any,
+    rows: Sequence[tuple[Ids, Ids]],
+    temperature: float = 1.0,
+    measures: Sequence[Measure] = (),
+) -> list[tuple[Tensor, ...]]:
     """Return (logps_T, entropy_T) of each (prompt, completion), in nats, from one forward pass.
+
+    What `measures` say of the logits follows them, in their order.
 
     A prompt holds at least one token id; logits are divided by `temperature`, as in training.
     Entropies are those of Eq. 12, of the whole distribution each token was sampled from.
@@ -45,7 +45,7 @@ def batch_signals(
     for row, (prompt, completion) in enumerate(rows):
         begin, end = len(prompt), len(prompt) + len(completion)
         logits_TV = logits_BTV[row, begin - 1 - first : end - 1 - first]
-        signals.append(_signals(logits_TV, ids_BT[row, begin:end], temperature))
+        signals.append(_signals(logits_TV, ids_BT[row, begin:end], temperature, measures))
     return signals
 
 
@@ -63,15 +63,22 @@ def batches(rows: Sequence[Row], vocabulary: int) -> Iterator[list[Row]]:
         yield batch
 
 
-def _signals(logits_TV: Tensor, chosen_T: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-    logps, entropies = [logits_TV.new_empty(0).float()], [logits_TV.new_empty(0).float()]
+def _signals(
+    logits_TV: Tensor, chosen_T: Tensor, temperature: float, measures: Sequence[Measure]
+) -> tuple[Tensor, ...]:
+    empty_T = logits_TV.new_empty(0).float()
+    signals = [(empty_T,) * (2 + len(measures))]
     for start in range(0, len(chosen_T), TOKENS_AT_ONCE):
         rows = slice(start, start + TOKENS_AT_ONCE)
-        logps_TV = (logits_TV[rows].float() / temperature).log_softmax(dim=-1)
-        logps.append(logps_TV.gather(1, chosen_T[rows, None])[:, 0])
-        # 0 log 0 = 0, also where a logit is minus infinity
-        entropies.append(-torch.xlogy(logps_TV.exp(), logps_TV.exp()).sum(dim=-1))
-    return torch.cat(logps).cpu(), torch.cat(entropies).cpu()
+        scaled_TV = logits_TV[rows].float() / temperature
+        logps_TV = scaled_TV.log_softmax(dim=-1)
+        signals.append((
+            logps_TV.gather(1, chosen_T[rows, None])[:, 0],
+            # 0 log 0 = 0, also where a logit is minus infinity
+            -torch.xlogy(logps_TV.exp(), logps_TV.exp()).sum(dim=-1),
+            *(measure(scaled_TV, chosen_T[rows]) for measure in measures),
+        ))  # fmt: skip
+    return tuple(torch.cat(parts).cpu() for parts in zip(*signals, strict=True))
 
 
 def _length(row: tuple[Ids, Ids]) -> int:

@@ -13,10 +13,21 @@ from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Any
 
+from rich.console import Console
+from rich.text import Text
+
 from sage_cli import __version__
 from sage_cli.grading.grades import STATUSES, in_words
-from sage_cli.metrics import Counts
-from sage_cli.reports.tables import Table, essential, is_text, to_csv, to_latex, to_markdown
+from sage_cli.metrics.counts import SeedCounts
+from sage_cli.reports.tables import (
+    Table,
+    essential,
+    is_text,
+    print_table,
+    to_csv,
+    to_latex,
+    to_markdown,
+)
 from sage_cli.settings.own_code import names_code
 from sage_cli.store.files import (
     TornError,
@@ -131,24 +142,6 @@ def _graded_by(grader: Mapping[str, Any]) -> str:
     return f"grading {grader['mode']}{own}"
 
 
-@dataclass(frozen=True)
-class SeedCounts:
-    """One policy on one benchmark with one evaluation seed.
-
-    `statuses` counts grades over all completions, `truncated` those that hit the token limit,
-    `right_truncated` the right ones among them.
-    """
-
-    policy: str
-    benchmark: str
-    seed: int
-    counts: Counts
-    statuses: Mapping[str, int]
-    truncated: int
-    sample_set: str
-    right_truncated: int = 0
-
-
 def record(measured: SeedCounts) -> dict[str, Any]:
     """Return a measurement as JSON data: grades, and n and c of every problem."""
     counts = measured.counts
@@ -186,7 +179,8 @@ def _grades(measured: SeedCounts) -> str:
     counted += f"; {measured.truncated:,} of them truncated" if measured.truncated else ""
     if passed := measured.right_truncated:
         share = 100 * passed / measured.statuses["right"]
-        counted += f", of which {passed:,} are correct ({share:.2g}% of the correct ones)"
+        are = "is" if passed == 1 else "are"
+        counted += f", of which {passed:,} {are} correct ({share:.3g}% of the correct ones)"
     return counted
 
 
@@ -487,3 +481,15 @@ def _section(chapter: Chapter, section: Document, several: bool) -> Shown:
         "curves": curves,
         "notes": list(section.notes),
     }
+
+
+def print_document(document: Document, console: Console, *, details: bool = False) -> None:
+    """Print the tables and the notes; with `details` also those that are details."""
+    shown = document if details else document.essentials
+    for table in shown.tables:
+        print_table(table, console)
+    for note in shown.all_notes:
+        console.print(Text(note, style="dim"))
+    if not details and shown != document:
+        more = f"more notes are in {document.name}.md; --notes prints them"
+        console.print(Text(more, style="dim"))

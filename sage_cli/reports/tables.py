@@ -10,15 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from textwrap import wrap
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 from rich.text import Text
-
-if TYPE_CHECKING:
-    from sage_cli.reports.document import Document
 
 UNDEFINED = "–"
 
@@ -301,18 +297,6 @@ HEADER_WIDTH = 12
 
 CORNERS = ("┓", "+")
 """How the first line of a whole table ends, with lines and on a terminal without."""
-
-
-def print_document(document: Document, console: Console, *, details: bool = False) -> None:
-    """Print the tables and the notes; with `details` also those that are details."""
-    shown = document if details else document.essentials
-    for table in shown.tables:
-        print_table(table, console)
-    for note in shown.all_notes:
-        console.print(Text(note, style="dim"))
-    if not details and shown != document:
-        more = f"more notes are in {document.name}.md; --notes prints them"
-        console.print(Text(more, style="dim"))
 
 
 def print_table(table: Table, console: Console) -> None:

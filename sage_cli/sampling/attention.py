@@ -25,13 +25,11 @@ from transformers.masking_utils import causal_mask_function
 from sage_cli.errors import SamplingError
 from sage_cli.models.loading import causal_of
 from sage_cli.models.memory import sampling, shape_in
-from sage_cli.sampling.sampler import length_obstacles
+from sage_cli.models.obstacles import length_obstacles
 
 USED = 0.9
 """Share of the free memory for rows: buffers grow by doubling, and graphs hold logits."""
 PARAMETERS_PER_THREAD = 1_000_000
-_CPU = "DefaultCPUAllocator"
-"""In torch's message when the system has no memory; CUDA has an error class."""
 
 
 def fitting_rows(model: Any, prompt: int, completion: int) -> int | None:
@@ -62,11 +60,6 @@ def free_bytes(device: torch.device) -> int | None:
     available = (int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
     kib = next(available, None)
     return None if kib is None else kib * 1024
-
-
-def is_out_of_memory(error: RuntimeError) -> bool:
-    """Return True if `error` says that memory ran out, of a GPU or of this machine."""
-    return isinstance(error, torch.OutOfMemoryError) or _CPU in str(error)
 
 
 @contextmanager

@@ -20,7 +20,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from sage_cli.errors import DivergedError, RefusedPromptsError, SamplingError
+from sage_cli.errors import (
+    DivergedError,
+    RefusedPromptsError,
+    SamplingError,
+    is_out_of_memory,
+)
 from sage_cli.models.loading import context_of, release_memory
 from sage_cli.sampling.attention import (
     CohortMemory,
@@ -32,21 +37,18 @@ from sage_cli.sampling.attention import (
     SharedPrompts,
     SideBySide,
     fitting_rows,
-    is_out_of_memory,
     ranks,
     threads_for,
 )
 from sage_cli.sampling.graphs import FixedMemory
 from sage_cli.sampling.sampler import (
-    Ending,
     Sampler,
     SampleRequest,
     SamplingParameters,
-    Stopping,
-    eos_ids,
     sample_seed,
     too_long,
 )
+from sage_cli.sampling.stopping import Ending, Stopping, eos_ids
 from sage_cli.splitmix import GOLDEN, mixed, shifted
 from sage_cli.store.sample_parts import Completion
 

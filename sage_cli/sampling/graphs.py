@@ -16,7 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sage_cli.sampling.attention import Indices, MemoryModel, PromptMemory, is_out_of_memory
+from sage_cli.errors import is_out_of_memory
+from sage_cli.sampling.attention import Indices, MemoryModel, PromptMemory
 
 log = logging.getLogger(__name__)
 

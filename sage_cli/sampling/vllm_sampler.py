@@ -22,11 +22,10 @@ from sage_cli.sampling.sampler import (
     Sampler,
     SampleRequest,
     SamplerSetup,
-    Stopping,
-    eos_ids,
     sample_seed,
     too_long,
 )
+from sage_cli.sampling.stopping import Stopping, eos_ids
 from sage_cli.settings.own_code import in_words
 from sage_cli.store.sample_parts import Completion
 

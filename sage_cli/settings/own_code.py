@@ -17,7 +17,7 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import TYPE_CHECKING, Any
 
-from sage_cli.errors import ConfigurationError, SageError
+from sage_cli.errors import ConfigurationError, SageError, is_out_of_memory
 from sage_cli.file_hash import read_hash
 
 if TYPE_CHECKING:
@@ -76,10 +76,10 @@ def blamed(
     """
     try:
         yield
-    except (SageError, MemoryError):
+    except SageError:
         raise
     except Exception as error:  # whatever another package's code does
-        if type(error).__name__ == "OutOfMemoryError":  # torch's, which isn't imported for this
+        if is_out_of_memory(error):
             raise
         raise ConfigurationError(
             f"{who} {doing}: {type(error).__name__}: {error}{_place(error, module)}",

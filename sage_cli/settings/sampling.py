@@ -27,7 +27,6 @@ from sage_cli.settings.own_code import (
     require_name,
 )
 from sage_cli.settings.section import COSMETIC, WHERE_SET, Listed, Section
-from sage_cli.settings.spelling import formerly
 
 DECIDED_ELSEWHERE = {
     "model": "the command's model",
@@ -124,7 +123,7 @@ class SamplingSection(DecodingSection):
     """Sampling during evaluation, which is the same as in training except for the temperature
     (Appendix F)."""
 
-    backend: str = Field("auto", json_schema_extra=COSMETIC | formerly("sampling.backend"))
+    backend: str = Field("auto", json_schema_extra=COSMETIC)
     """Program that samples: `builtin` (sage's own decoding loop), `vllm`, `server`, or one that a
     package registers. `auto` chooses vLLM if it is installed and there is a GPU, and otherwise
     `builtin`. The old spelling `transformers` means `builtin`."""
@@ -270,7 +269,7 @@ class VllmRolloutSection(Section):
 class RolloutSection(DecodingSection):
     """Sampling during training."""
 
-    backend: Backend = Field("auto", json_schema_extra=formerly("rollout.backend"))
+    backend: Backend = "auto"
     """Program that samples the rollouts: `builtin` is sage's own decoding loop, which `sage passk`
     uses too, `transformers` is that library's `generate`, and `vllm` is vLLM. `auto` chooses
     vLLM if it is installed and there is a GPU, `builtin` without a GPU if each process has all

@@ -7,6 +7,7 @@ import inspect
 import textwrap
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -24,6 +25,7 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from sage_cli.errors import ConfigurationError
+from sage_cli.settings.former_names import FORMER, Former, renew
 from sage_cli.settings.own_code import Plugin, is_to_be_checked, load_plugin, named, plugin_names
 
 COSMETIC: dict[str, Any] = {"cosmetic": True}
@@ -32,6 +34,35 @@ COSMETIC: dict[str, Any] = {"cosmetic": True}
 WHERE_SET: dict[str, Any] = {"where_set": True}
 """Marks a field that is part of a run's identity only where it differs from its default, so that
 runs of before there was such a setting keep theirs."""
+
+
+@dataclass(frozen=True)
+class ReadWith:
+    """A choice on which it depends whether anything reads some settings.
+
+    `setting` is the beginning of their dotted names. They are read where `choice` is `reading`, or
+    with `idle` where it is none of these values. `refused`: such a value is an error even in a
+    preset, because the settings serve that one choice alone.
+    """
+
+    setting: str
+    choice: str
+    reading: Any
+    idle: tuple[Any, ...] | None = None
+    refused: bool = False
+
+    def value(self, config: BaseModel | Mapping[str, Any]) -> Any:
+        """Return the value of the choice; None where a stored configuration makes none."""
+        inside: Any = config
+        for part in self.choice.split("."):
+            stored = isinstance(inside, Mapping)
+            inside = inside.get(part) if stored else getattr(inside, part, None)
+        return inside
+
+    def is_unmet(self, config: BaseModel | Mapping[str, Any]) -> bool:
+        """Return True if nothing reads the settings under this configuration."""
+        value = self.value(config)
+        return value != self.reading if self.idle is None else value in self.idle
 
 
 Listed = Annotated[
@@ -52,29 +83,30 @@ class Section(BaseModel):
         """Return the classes that a section of this type may hold; more than one in a union."""
         return (cls,)
 
+    @classmethod
+    def former(cls) -> tuple[Former, ...]:
+        """Return what earlier releases called its settings and their values."""
+        return _former(cls)
+
     @model_validator(mode="before")
     @classmethod
-    def _take_former_values(cls, given: Any) -> Any:
-        if not isinstance(given, dict):
-            return given
-        current = {
-            name: today[given[name]]
-            for name, today in _renamed(cls).items()
-            if isinstance(given.get(name), str) and given[name] in today
-        }
-        return {**given, **current} if current else given
+    def _take_former_names(cls, given: Any) -> Any:
+        rows = cls.former()
+        return renew(given, rows) if rows and isinstance(given, dict) else given
 
     def determinants(self) -> dict[str, Any]:
         """Return the settings that decide a result as plain JSON values: all but cosmetic ones.
 
-        A value that was renamed has its former spelling, so that stored runs keep their hashes.
+        What was renamed has its former name and value, so that stored runs keep their hashes.
         """
         plain, usual = self.model_dump(mode="json"), usual_where_set(type(self))
-        for name, renamed in _renamed(type(self)).items():
-            formerly = {today: former for former, today in renamed.items()}
-            plain[name] = formerly.get(plain[name], plain[name])
+        names = {}
+        for row in self.former():
+            formerly = {today: former for former, today in row.values.items()}
+            plain[row.key] = formerly.get(plain[row.key], plain[row.key])
+            names[row.key] = row.name or row.key
         return {
-            name: _determinants(getattr(self, name), plain[name])
+            names.get(name, name): _determinants(getattr(self, name), plain[name])
             for name in _deciding(type(self))
             if name not in usual or getattr(self, name) != usual[name]
         }
@@ -101,14 +133,9 @@ def usual_where_set(section: type[BaseModel]) -> dict[str, Any]:
 
 
 @cache
-def _renamed(section: type[BaseModel]) -> dict[str, dict[str, str]]:
-    """Return field -> former value -> today's, of the fields that `formerly` marks."""
-    extras = {name: field.json_schema_extra for name, field in section.model_fields.items()}
-    return {
-        name: dict(extra["formerly"])  # type: ignore[arg-type]
-        for name, extra in extras.items()
-        if isinstance(extra, dict) and "formerly" in extra
-    }
+def _former(section: type[BaseModel]) -> tuple[Former, ...]:
+    classes = {kind.__name__ for kind in section.__mro__}
+    return tuple(row for row in FORMER if row.section in classes)
 
 
 def _marked(section: type[BaseModel], name: str, mark: str) -> bool:
@@ -162,6 +189,8 @@ class Extensible(Section):
 
     package: ClassVar[str]
     tag: ClassVar[str] = "name"
+    read_with: ClassVar[tuple[ReadWith, ...]] = ()
+    """On which choices it depends whether anything reads some of its settings."""
 
     @model_validator(mode="wrap")
     @classmethod

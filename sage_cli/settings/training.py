@@ -10,7 +10,6 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from sage_cli.settings.own_code import OwnFunction, names_code, require_name
 from sage_cli.settings.section import COSMETIC, WHERE_SET, Section
-from sage_cli.settings.spelling import formerly
 
 Optimizer = Literal["adamw_8bit", "adamw"]
 Scheduler = Literal["linear", "cosine", "constant"]
@@ -205,9 +204,7 @@ class AnchorSection(Section):
     all tokens."""
     uncertain_share: float = Field(0.2, gt=0, lt=1, json_schema_extra=WHERE_SET)
     """Share of a completion's tokens that are taken as uncertain."""
-    reference: Literal["initial", "pre-sft"] = Field(
-        "initial", json_schema_extra=formerly("anchor.reference")
-    )
+    reference: Literal["initial", "pre-sft"] = "initial"
     """Reference model of the anchor. `initial` is the policy as RL starts. `pre-sft` is the model
     without its adapter, or before SFT; without SFT it is the same as `initial`. The old
     spelling `base` means `pre-sft`."""
@@ -241,24 +238,6 @@ class AnchorSection(Section):
         if self.reset_every is not None:
             phrases.append(f"reference reset to the policy {_every(self.reset_every)}")
         return phrases
-
-    @model_validator(mode="after")
-    def _nothing_idle(self) -> AnchorSection:
-        idle = (
-            ("reference_samples", self.kl == "forward", "are those of forward KL", "kl=forward"),
-            ("head_tokens", self.estimator == "head", "are those of the estimator head",
-             "estimator=head"),
-            ("uncertain_share", self.tokens != "all", "divides a completion's tokens",
-             "tokens=certain"),
-            ("ema_every", self.ema is not None, "is how often the reference is averaged", "ema=.9"),
-        )  # fmt: skip
-        for name, is_read, role, reader in idle:
-            value = getattr(self, name)
-            if not is_read and value != type(self).model_fields[name].default:
-                raise ValueError(
-                    f"{name} {value} {role} (add --set anchor.{reader}, or leave {name} out)"
-                )
-        return self
 
     def conflicts(self, steps: int) -> list[str]:
         """Return why rows, tokens and a moving reference can't be as asked in so many `steps`."""

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache, cached_property
@@ -32,14 +33,14 @@ from sage_cli.errors import (
     did_you_mean,
 )
 from sage_cli.file_hash import changed_files, sealed_hashes
-from sage_cli.settings.spelling import respelled
+from sage_cli.settings.former_names import today
 from sage_cli.store.files import (
     EIGHT_DIGITS,
-    MetricsFile,
     TornError,
     name_once,
     portable,
     read_object,
+    read_stored,
     sweep,
     write_json,
     write_object,
@@ -54,6 +55,7 @@ from sage_cli.store.locks import (
     now_s,
     writer,
 )
+from sage_cli.store.metrics_file import MetricsFile
 
 if TYPE_CHECKING:
     from sage_cli.store.ledger import TrainingCompletions, TrainingLedger
@@ -278,7 +280,7 @@ class Run:
     @property
     def config(self) -> dict[str, Any]:
         """Its resolved configuration."""
-        return respelled(self._read("config.json"))
+        return deepcopy(today(self._stored("config.json")))
 
     @property
     def manifest(self) -> dict[str, Any]:
@@ -286,14 +288,18 @@ class Run:
 
         Raises TornError if it is torn or of another layout.
         """
+        return deepcopy(self._manifest)
+
+    @property
+    def _manifest(self) -> dict[str, Any]:
+        file = self.folder / "manifest.json"
         try:
-            manifest = read_object(self.folder / "manifest.json", self._remedy)
+            manifest = read_stored(file, self._remedy)
         except OSError:
             if self.begun:
                 raise
             return {}
         if "status" not in manifest:
-            file = self.folder / "manifest.json"
             raise TornError(f"{file} has no status: it is of another layout", self._remedy)
         return manifest
 
@@ -308,7 +314,7 @@ class Run:
     @property
     def status(self) -> str:
         """Its status; a run that says `running` and that no process writes was interrupted."""
-        return TORN if self.torn is not None else self.status_in(self.manifest)
+        return TORN if self.torn is not None else self.status_in(self._manifest)
 
     def status_in(self, manifest: Mapping[str, Any]) -> str:
         """Return the true status of a whole run with this manifest."""
@@ -342,7 +348,7 @@ class Run:
     def torn(self) -> TornError | None:
         """The error of its manifest or its configuration; None if both can be read."""
         try:
-            _ = self.manifest, self._read("config.json") if self.begun else None
+            _ = self._manifest, self._stored("config.json") if self.begun else None
         except TornError as error:
             return error
         except StoreError:  # no configuration: the manifest is enough to list the run
@@ -483,9 +489,9 @@ class Run:
     def _remedy(self) -> str:
         return f"put a whole copy of the file there, or `sage runs remove {self.id}`"
 
-    def _read(self, name: str) -> dict[str, Any]:
+    def _stored(self, name: str) -> dict[str, Any]:
         try:
-            return read_object(self.folder / name, self._remedy)
+            return read_stored(self.folder / name, self._remedy)
         except FileNotFoundError:
             raise StoreError(f"{self.folder} is not a run: it has no {name}") from None
 

@@ -7,7 +7,7 @@ import logging
 import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import chain, islice
 from pathlib import Path
@@ -19,8 +19,8 @@ import yaml
 
 from sage_cli.errors import ConfigurationError, StoreError, did_you_mean
 from sage_cli.json_value import json_value
+from sage_cli.settings.former_names import today, today_key
 from sage_cli.settings.presets import yaml_value
-from sage_cli.settings.spelling import respelled
 from sage_cli.store.files import checked, storing, with_checksum, write_text
 from sage_cli.store.run import METRICS, TORN, Run, evaluations
 
@@ -82,7 +82,7 @@ def _section(text: str) -> Mapping[str, Any]:
     """Return the settings of a section, of which `text` is name and JSON, by dotted name."""
     from sage_cli.json_value import leaves
 
-    section = respelled(json_value(f"{{{text}}}"))
+    section = today(json_value(f"{{{text}}}"))
     return {intern(key): value for key, value in leaves(section)}
 
 
@@ -379,7 +379,9 @@ def _entry(line: bytes) -> Entry | None:
     try:
         content = checked(json_value(line))
         entry = Entry(**content)
-    except (ValueError, TypeError):
+        point = {today_key(key): value for key, value in entry.point.items()}
+        entry = replace(entry, point=point)
+    except (AttributeError, ValueError, TypeError):
         return None
     whole = isinstance(entry.point, dict) and type(entry.seed) is int and isinstance(entry.run, str)
     return entry if whole else None

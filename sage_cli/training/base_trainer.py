@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +21,12 @@ from accelerate import PartialState
 from accelerate.utils import gather
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerState
 
-from sage_cli.errors import ConfigurationError, OutOfMemoryError, TrainingError
+from sage_cli.errors import (
+    ConfigurationError,
+    OutOfMemoryError,
+    TrainingError,
+    is_out_of_memory,
+)
 from sage_cli.methods.method import Method
 from sage_cli.models.verification import require_verified
 from sage_cli.settings.inputs import (
@@ -293,12 +297,6 @@ def disk_explained(folder: Path, torn: Path) -> Iterator[None]:
 
 
 _GIB = 2**30
-_NO_MEMORY = re.compile(
-    r"out of memory|allocate memory|bad_alloc|No available memory for the cache|"
-    r"KV cache is needed|less than desired GPU memory utilization",
-    re.I,
-)
-"""What PyTorch on CPUs, the system and vLLM at its start say, in errors of no kind of their own."""
 
 
 @dataclass(frozen=True)
@@ -320,9 +318,8 @@ def memory_explained(need: MemoryNeed, run: Run) -> Iterator[None]:
     """Turn a lack of memory inside, of a GPU or of this machine, into an OutOfMemoryError."""
     try:
         yield
-    except (torch.OutOfMemoryError, MemoryError, RuntimeError, ValueError, OSError) as error:
-        by_kind = isinstance(error, torch.OutOfMemoryError | MemoryError)
-        if not by_kind and not _NO_MEMORY.search(str(error)):
+    except (MemoryError, RuntimeError, ValueError, OSError) as error:
+        if not is_out_of_memory(error):
             raise
         message = (str(error).strip().splitlines() or [type(error).__name__])[0]
         step = saved_step(run.checkpoints)

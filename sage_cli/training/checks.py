@@ -20,8 +20,8 @@ from sage_cli.problems.problem import Problem
 from sage_cli.problems.registry import generated
 from sage_cli.problems.source_errors import reading
 from sage_cli.settings.own_code import names_code
+from sage_cli.training.pass_rates import training_problems
 from sage_cli.training.rewards import require_plugins, require_rewards
-from sage_cli.training.training import training_problems
 
 if TYPE_CHECKING:
     from sage_cli.training.validation import Validation

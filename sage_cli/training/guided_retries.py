@@ -45,11 +45,14 @@ from sage_cli.training.base_trainer import (
     scheduler_name,
 )
 from sage_cli.training.checkpoints import prepare_resume
+from sage_cli.training.prompt_order import permutations, training_order
 from sage_cli.training.sft import Example, train_sft
-from sage_cli.training.training import OnStep, Training, Validator, permutations, training_order
+from sage_cli.training.training import Training
+from sage_cli.training.validation import Validator
+from sage_cli.training.watch import OnStep
 
 if TYPE_CHECKING:
-    from sage_cli.training.training import Watch
+    from sage_cli.training.watch import Watch
 
 _UNBOUND = 1 << 30
 """Tokens that no completion of a policy has: SFT leaves none of its own out."""

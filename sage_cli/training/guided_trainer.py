@@ -29,7 +29,7 @@ from sage_cli.guides.divergences import (
     share_of_beta,
     uncertain_tokens,
 )
-from sage_cli.guides.guide import ROW_SIGNALS, OptionalSignal
+from sage_cli.guides.guide import ROW_SIGNALS, Signal
 from sage_cli.methods.rollout_batch import RolloutBatch, images_of, learned_tokens, whole_texts
 from sage_cli.models.loading import causal_of, switch_off_noise
 from sage_cli.settings.training import AnchorSection, Rows
@@ -132,14 +132,15 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             if self.args.disable_dropout:
                 switch_off_noise(each)
         self.head = HeadReader(anchor.head_tokens, self.temperature, in_float32)
-        if self.estimator == "head":
+        measures = guide.measured("policy") or guide.measured("reference")
+        if self.estimator == "head" or measures:
+            reader = "anchor.estimator head" if self.estimator == "head" else f"guide {guide.name}"
             if self.is_fsdp_enabled or self.is_deepspeed_enabled:
                 raise TrainingError(
-                    "anchor.estimator head reads the whole output layer, and the "
-                    "launcher shards it",
-                    "choose `rl.accelerate` ddp, or another estimator",
+                    f"{reader} reads the whole output layer, and the launcher shards it",
+                    "choose `rl.accelerate` ddp, or another estimator or guide",
                 )
-            self.head.require(self.accelerator.unwrap_model(self.model))
+            self.head.require(self.accelerator.unwrap_model(self.model), reader)
         if guide.reads_reference_entropy and self.ref_model is not None:
             add_fused_lm_head(
                 self.accelerator.unwrap_model(self.ref_model),
@@ -205,6 +206,7 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         batch["ref_per_token_logps"] = reference.logps_BT
         if reference.entropy_BT is not None:
             batch["reference_entropy_BT"] = reference.entropy_BT
+        batch.update(cast("RolloutBatch", reference.measured))
         if reference.head_ids_BTH is not None and reference.head_logps_BTH is not None:
             batch["head_ids_BTH"] = reference.head_ids_BTH
             batch["head_reference_BTH"] = reference.head_logps_BTH
@@ -260,7 +262,7 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             if "log_q_BT" not in batch:
                 calls = self.args.gradient_accumulation_steps
                 now = self.guide.now(self.state.global_step, self.place_in_step, calls)
-                signals = self._signals(batch, logps_BT, entropy_BT)
+                signals = self._signals(batch, policy)
                 batch["log_q_BT"] = self.guide.unchecked_log_q(signals, now)
                 batch["log_ratio_BT"] = log_ratio(logps_BT, reference_BT, batch["log_q_BT"])
                 if policy.head_logps_BTH is not None:
@@ -333,16 +335,20 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         _ = model, batch, policy
         return loss
 
-    def _signals(self, batch: RolloutBatch, logps_BT: Tensor, entropy_BT: Tensor) -> Signals:
+    def _signals(self, batch: RolloutBatch, policy: Pass) -> Signals:
         """Return the signals that the guide reads: by default the policy's or the reference's."""
-        optional: dict[OptionalSignal, Any] = {
+        assert policy.entropy_BT is not None  # as asked
+        logps_BT, entropy_BT = policy.logps_BT.detach(), policy.entropy_BT.detach()
+        optional: dict[str, Any] = {
             "token_ids_BT": batch["completion_ids"],
             "policy_logps_BT": logps_BT,
             "policy_entropy_BT": entropy_BT,
             "reference_logps_BT": batch["ref_per_token_logps"],
         }
         known: dict[Any, Any] = dict(batch)
-        optional |= {name: known[name] for name in ROW_SIGNALS if name in known}
+        of_reference = self.guide.measured("reference")
+        optional |= {name: known[name] for name in (*ROW_SIGNALS, *of_reference) if name in known}
+        optional |= policy.measured
         if "right_B" in batch and "tilted_right_BT" in batch:
             right_B1 = batch["right_B"][:, None]
             optional["reference_tilted_logps_BT"] = torch.where(
@@ -423,6 +429,11 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         plain = self.accelerator.unwrap_model(model)
         tilted: dict[float, Tensor] = {}
         heads: list[tuple[Tensor, Tensor]] = []
+        values: list[dict[str, Tensor]] = []
+        # q is fixed by the policy of the loss and by the reference: no other pass is asked
+        asked_by_q = purpose in ("loss", "reference") and self.kl_weight
+        of: Signal = "reference" if purpose == "reference" else "policy"
+        measures = self.guide.measured(of) if asked_by_q else {}
         with ExitStack() as stack:
             # what is sharded is gathered for one pass of a layer, and given back after it
             whole = not (self.is_fsdp_enabled or self.is_deepspeed_enabled)
@@ -438,12 +449,16 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
                 heads = stack.enter_context(self.head.asked(plain, head_ids_BTH))
             elif purpose == "reference" and self.estimator == "head":
                 heads = stack.enter_context(self.head.likeliest(plain))
+            if measures:
+                chosen_BT = ids_BX[:, -tokens:]
+                values = stack.enter_context(self.head.measured(plain, measures, chosen_BT))
             logps_BT, entropy_BT, aux_loss = super()._get_per_token_logps_and_entropies(
                 model, ids_BX, mask_BX, tokens, **asked
             )
         # TRL cuts a pass into batches of `batch_size` rows: one pair each, in the rows' order
         ids, logps = map(torch.cat, zip(*heads, strict=True)) if heads else (None, None)
-        return Pass(logps_BT, entropy_BT, aux_loss, tilted, ids, logps)
+        measured = {name: torch.cat([of_pass[name] for of_pass in values]) for name in measures}
+        return Pass(logps_BT, entropy_BT, aux_loss, tilted, ids, logps, measured)
 
     def _get_per_token_logps_and_entropies(
         self,

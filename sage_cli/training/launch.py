@@ -38,7 +38,7 @@ from sage_cli.store.files import private, write_json
 from sage_cli.store.locks import LAUNCHER, is_locked, writer
 from sage_cli.store.run import FAILED, Run
 from sage_cli.training.checkpoints import interrupted, prepare_resume
-from sage_cli.training.training import OnStep, watched
+from sage_cli.training.watch import OnStep, watched
 
 if TYPE_CHECKING:
     from accelerate import PartialState

@@ -13,7 +13,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor
@@ -21,10 +21,10 @@ from torch.utils.checkpoint import checkpoint
 from transformers.cache_utils import DynamicLayer
 
 from sage_cli.errors import ConfigurationError, TrainingError
+from sage_cli.guides.token_signals import Measure, tilted_temperature
 from sage_cli.methods.rollout_batch import RolloutBatch, has_rows, rows_of
 from sage_cli.models.loading import causal_of, changes_weights
-from sage_cli.models.signals import tilted_temperature
-from sage_cli.sampling.sampler import length_obstacles
+from sage_cli.models.obstacles import length_obstacles
 from sage_cli.training.trl_host import add_fused_lm_head
 
 Keywords = dict[str, Any]
@@ -33,6 +33,7 @@ Purpose = Literal["loss", "old policy", "reference", "policy"]
 """What a pass is for: the policy in a micro-batch's loss, with gradient; the policy that sampled,
 where TRL asks for it; the frozen reference; what a method or a check reads of the policy, on the
 batch's rows or other texts."""
+_Read = TypeVar("_Read")
 TILE_STATES = 256
 """States of which whole vocabularies are there at once (`anchor.estimator=head`)."""
 _SCALES = (
@@ -58,6 +59,8 @@ class Pass:
     tilted: Mapping[float, Tensor] = field(default_factory=dict)
     head_ids_BTH: Tensor | None = None
     head_logps_BTH: Tensor | None = None
+    measured: Mapping[str, Tensor] = field(default_factory=dict)
+    """What the guide's measures say of the tokens (B, T), by signal, without gradient."""
 
 
 @contextmanager
@@ -344,15 +347,14 @@ class HeadReader:
     temperature: float
     in_float32: bool
 
-    def require(self, model: Any) -> None:
+    def require(self, model: Any, reader: str) -> None:
         """Raise TrainingError for a model that changes its logits after the output layer."""
         config = model.config.get_text_config()
         scaled = [name for name in _SCALES if getattr(config, name, None) not in (None, 1, 1.0)]
         if scaled:
             raise TrainingError(
-                "anchor.estimator head does not support models that rescale their "
-                f"logits ({scaled[0]})",
-                "choose another estimator",
+                f"{reader} does not support models that rescale their logits ({scaled[0]})",
+                "choose another estimator or guide",
             )
 
     @contextmanager
@@ -397,6 +399,37 @@ class HeadReader:
         with _listening(model, read) as passes:
             yield passes
 
+    @contextmanager
+    def measured(
+        self, model: Any, measures: Mapping[str, Measure], chosen_BT: Tensor
+    ) -> Iterator[list[dict[str, Tensor]]]:
+        """Collect what each measure says of the chosen tokens (B, T), a dictionary a pass.
+
+        `chosen_BT` are the tokens of all passes, in the order in which they come to the rows.
+        """
+        rest_BT = chosen_BT
+
+        def read(hidden_BTD: Tensor) -> dict[str, Tensor]:
+            nonlocal rest_BT
+            rows_BT, rest_BT = rest_BT[: len(hidden_BTD)], rest_BT[len(hidden_BTD) :]
+            tiles: list[list[Tensor]] = []
+            with torch.no_grad():
+                pairs = zip(
+                    torch.split(hidden_BTD.flatten(0, 1), TILE_STATES),
+                    torch.split(rows_BT.flatten(), TILE_STATES),
+                    strict=True,
+                )
+                for hidden_XD, chosen_X in pairs:
+                    logits_XV = self._logits(model, hidden_XD)
+                    tiles.append([measure(logits_XV, chosen_X) for measure in measures.values()])
+            columns = (
+                torch.cat(parts).reshape(rows_BT.shape) for parts in zip(*tiles, strict=True)
+            )
+            return dict(zip(measures, columns, strict=True))
+
+        with _listening(model, read) as passes:
+            yield passes
+
     def _logits(self, model: Any, hidden_XD: Tensor) -> Tensor:
         # autocast would take a head in float32 back to bfloat16
         exact = torch.autocast(hidden_XD.device.type, enabled=False)
@@ -408,12 +441,10 @@ class HeadReader:
 
 
 @contextmanager
-def _listening(
-    model: Any, read: Callable[[Tensor], tuple[Tensor, Tensor]]
-) -> Iterator[list[tuple[Tensor, Tensor]]]:
-    """Collect what `read` returns for the backbone's states in each pass."""
+def _listening(model: Any, read: Callable[[Tensor], _Read]) -> Iterator[list[_Read]]:
+    """Collect what `read` returns for the backbone's states in each pass of `completions_alone`."""
     causal = causal_of(model)
-    passes: list[tuple[Tensor, Tensor]] = []
+    passes: list[_Read] = []
 
     def keep(_module: Any, _inputs: Any, output: Any) -> None:
         passes.append(read(output.last_hidden_state))

@@ -30,7 +30,8 @@ from sage_cli.models.verification import verify_weights
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
-from sage_cli.sampling.sampler import SamplingParameters, Stopping, eos_ids
+from sage_cli.sampling.sampler import SamplingParameters
+from sage_cli.sampling.stopping import Stopping, eos_ids
 from sage_cli.settings.inputs import PretrainedModel
 from sage_cli.settings.sampling import RolloutSection, VllmRolloutSection
 from sage_cli.settings.training import GRADE
@@ -49,9 +50,11 @@ from sage_cli.training.base_trainer import (
 from sage_cli.training.checkpoints import prepare_resume, step_of
 from sage_cli.training.launch import join_processes, world_size
 from sage_cli.training.preflight import Format, Preflight
+from sage_cli.training.prompt_order import rows_seen, training_order
 from sage_cli.training.reference import ReferenceCompletions
 from sage_cli.training.rewards import paid_rewards
 from sage_cli.training.rollouts import (
+    SampleRollouts,
     as_launched,
     context_length,
     engine_as_asked,
@@ -62,15 +65,9 @@ from sage_cli.training.rollouts import (
 )
 from sage_cli.training.step_record import RolloutRecorder, StepWriter
 from sage_cli.training.trainer import SageTrainer
-from sage_cli.training.training import (
-    OnStep,
-    SampleRollouts,
-    Training,
-    Validator,
-    Watch,
-    rows_seen,
-    training_order,
-)
+from sage_cli.training.training import Training
+from sage_cli.training.validation import Validator
+from sage_cli.training.watch import OnStep, Watch
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,7 +26,9 @@ from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.settings.passwords import secrets_of
 from sage_cli.settings.sampling import NO_SERVER, Backend, LogprobsMode, RolloutSection
 from sage_cli.training.launch import holds_all_weights
-from sage_cli.training.training import SampleRollouts, Training, rows_seen, training_problems
+from sage_cli.training.pass_rates import training_problems
+from sage_cli.training.prompt_order import rows_seen
+from sage_cli.training.training import Training
 
 if TYPE_CHECKING:
     from peft.tuners.lora import LoraLayer
@@ -34,6 +36,14 @@ if TYPE_CHECKING:
 
     from sage_cli.evaluation.samples import PolicySamples
     from sage_cli.store.sample_parts import Completion
+
+
+Ids = list[int]
+SampleRollouts = Callable[[Any, Sequence[Ids], str, int], list[Ids]]
+"""(model, prompts' ids, batch, sampled) -> a completion's ids for each prompt, in order.
+
+`batch` names the generation batch and the process, `sampled` says how many completions this process
+has sampled for it before: both with the training's seed decide what is sampled."""
 
 
 def require_rollouts(rollout: RolloutSection, start: Policy, processes: int) -> None:

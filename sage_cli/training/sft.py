@@ -11,11 +11,18 @@ from datasets import Dataset
 from transformers import TrainerCallback
 from trl import SFTConfig, SFTTrainer
 
+from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.models.loading import context_of
-from sage_cli.settings.inputs import ComputeDtype
+from sage_cli.models.policy import Policy
+from sage_cli.models.tokenizer import build_tokenizer
+from sage_cli.problems.demonstrations import load_demonstrations
+from sage_cli.problems.problem import Demonstration
+from sage_cli.problems.source_errors import reading
+from sage_cli.problems.template import PromptTemplate
+from sage_cli.settings.inputs import ComputeDtype, ScratchModel
 from sage_cli.settings.training import SftSection
-from sage_cli.store.files import MetricsFile
+from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.store.run import Run
 from sage_cli.training.base_trainer import (
     MemoryNeed,
@@ -25,7 +32,7 @@ from sage_cli.training.base_trainer import (
     disk_explained,
 )
 from sage_cli.training.checkpoints import newest_sealed, step_of
-from sage_cli.training.training import OnStep
+from sage_cli.training.watch import OnStep
 
 IGNORED = -100
 
@@ -37,6 +44,39 @@ class Example:
     prompt: str
     completion: str
     loss: str = "completion"
+
+
+def sft_inputs(config: SageConfig) -> tuple[Any, PromptTemplate, list[Example]]:
+    """The tokenizer, the prompt template and the texts that SFT trains on, without weights."""
+    section = config.model
+    if isinstance(section, ScratchModel):
+        with reading(config, "data.sft"):
+            demonstrations = load_demonstrations(config.data, config.sft)
+        texts = (shown.text for shown in demonstrations)
+        tokenizer = build_tokenizer(section, config.prompt.tags, texts)
+        template = PromptTemplate.from_section(config.prompt, tokenizer)
+    else:
+        tokenizer = Policy(section.path, section=section).tokenizer
+        template = PromptTemplate.from_section(config.prompt, tokenizer)
+
+        def length(shown: Demonstration) -> int:  # what `data.sft.max_prompt_share` goes by
+            whole = config.data.sft.measured == "conversation"
+            text = "".join(_texts(template, shown)) + template.eos if whole else shown.question
+            return len(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+        with reading(config, "data.sft"):
+            demonstrations = load_demonstrations(config.data, config.sft, length)
+    loss = config.sft.loss
+    examples = [
+        Example(*_texts(template, demonstration), loss or demonstration.loss)
+        for demonstration in demonstrations
+    ]
+    return tokenizer, template, examples
+
+
+def _texts(template: PromptTemplate, shown: Demonstration) -> tuple[str, str]:
+    """The prompt, and the completion without end-of-sequence."""
+    return template.render(shown.question), template.complete(shown.working, shown.answer)
 
 
 class _Trainer(SealedCheckpoints, SFTTrainer):  # type: ignore[misc]

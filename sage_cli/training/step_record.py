@@ -32,7 +32,8 @@ from sage_cli.settings.runs import TrackingSection
 from sage_cli.store.ledger import PromptRow, Sampled, TrainingCompletions, TrainingLedger
 from sage_cli.store.run import Run
 from sage_cli.store.run_facts import PHASES
-from sage_cli.training.training import OnStep, Safeguards
+from sage_cli.training.safeguards import Safeguards
+from sage_cli.training.watch import OnStep
 
 
 class TokenRecord:

@@ -34,7 +34,7 @@ from sage_cli.methods.hooks import Generated, Hooks, Rollouts, Row
 from sage_cli.methods.method import OnlineMethod
 from sage_cli.methods.rollout_batch import RolloutBatch, learned_tokens, whole_texts
 from sage_cli.models.loading import causal_of
-from sage_cli.sampling.sampler import Stopping
+from sage_cli.sampling.stopping import Stopping
 from sage_cli.settings.own_code import load_plugin
 from sage_cli.settings.training import AnchorSection
 from sage_cli.store.files import read_object, write_json
@@ -56,7 +56,7 @@ from sage_cli.training.reference import (
     forward_kl_loss,
 )
 from sage_cli.training.rewards import Paid, raise_failures
-from sage_cli.training.rollouts import ask_for_each_row, merge_beside
+from sage_cli.training.rollouts import Ids, SampleRollouts, ask_for_each_row, merge_beside
 from sage_cli.training.step_record import (
     COMPLETION_TEXTS,
     Phases,
@@ -71,7 +71,7 @@ from sage_cli.training.step_record import (
     token_statistics,
     unfinished,
 )
-from sage_cli.training.training import Ids, SampleRollouts, Validator
+from sage_cli.training.validation import Validator
 
 _ADVANTAGE, _REWARD = "advantage.json", "reward.json"
 """A checkpoint's files of what an advantage and a reward keep from batch to batch."""
@@ -470,8 +470,8 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
             loss = loss + self.anchor.beta * self.beta_share / accumulated * forward
         return loss
 
-    def _signals(self, batch: RolloutBatch, logps_BT: Tensor, entropy_BT: Tensor) -> Signals:
-        signals = super()._signals(batch, logps_BT, entropy_BT)
+    def _signals(self, batch: RolloutBatch, policy: Pass) -> Signals:
+        signals = super()._signals(batch, policy)
         if "problem_ids_B" not in self.guide.needs:
             return signals
         prompts, rows = self.hooks.setup.prompts, batch["prompt_row_B"].tolist()

@@ -6,7 +6,7 @@ model as it was, and nothing is stored but the figures.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from sage_cli.config.schema import SageConfig
-from sage_cli.errors import ConfigurationError, TrainingError
+from sage_cli.errors import ConfigurationError, TrainingError, is_out_of_memory
 from sage_cli.evaluation.benchmarks import (
     Benchmark,
     load_benchmarks,
@@ -30,7 +30,18 @@ from sage_cli.models.verification import require_verified
 from sage_cli.problems.source_errors import reading
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.store.sample_parts import Completion
-from sage_cli.training.training import Validator
+
+
+@dataclass(frozen=True)
+class Validator:
+    """Measures the policy every `interval` steps and after the last; one process does, all wait.
+
+    `validate` maps the model as it stands to figures for the step's record.
+    """
+
+    interval: int
+    validate: Callable[[Any], Mapping[str, float]]
+
 
 OnSampled = Callable[[int, int], None]
 """Called with the number of samples so far, and of all."""
@@ -104,8 +115,6 @@ class Validation:
     def _sampled(
         self, model: Any, tokenizer: Any, n: int, on_sampled: OnSampled
     ) -> dict[str, list[Completion]]:
-        from torch import OutOfMemoryError
-
         from sage_cli.sampling.decoder import TransformersSampler
         from sage_cli.sampling.sampler import SampleRequest, SamplingParameters
 
@@ -129,7 +138,9 @@ class Validation:
                         sampled[benchmark.name].append(completion)
                         done += 1
                         on_sampled(done, total)
-                except OutOfMemoryError as error:
+                except RuntimeError as error:
+                    if not is_out_of_memory(error):
+                        raise
                     raise TrainingError(
                         f"the GPU has no room left to validate on {benchmark.name} in training "
                         f"({str(error).splitlines()[0]})",

@@ -31,9 +31,6 @@ from sage_cli.trials.task import CHECKPOINTS, DONE, EVALUATE, FAILED, RL, SFT, T
 LINES = 12
 """How many of a log's last lines are shown."""
 _TAIL_BYTES = 8192
-_NO_MEMORY = re.compile(
-    r"out of memory|OutOfMemory|MemoryError|can't allocate memory|oom.kill", re.I
-)
 _MARKUP = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[╭╮╰╯│─]")
 
 
@@ -83,7 +80,7 @@ def _kind(end: End, manifest: Mapping[str, Any], lines: Sequence[str]) -> Kind:
         return Kind.DIVERGED
     if raised is errors.TrainingError:
         return Kind.ERROR
-    if raised is errors.OutOfMemoryError or _NO_MEMORY.search("\n".join(lines)):
+    if raised is errors.OutOfMemoryError or errors.is_out_of_memory("\n".join(lines)):
         return Kind.MEMORY
     if end.fate in (Fate.KILLED, Fate.LOST, Fate.ENDED):
         return Kind.KILLED

@@ -29,11 +29,12 @@ from sage_cli.problems.registry import find, is_file_name
 from sage_cli.settings.inputs import DataSection
 from sage_cli.store.files import TornError, identity_of, name_once, read_object, write_object
 from sage_cli.store.run import Run, Runs
-from sage_cli.trials.executors.executor import Command, Resources, local_places, task_resources
+from sage_cli.trials.executors.build import local_places, task_resources
+from sage_cli.trials.executors.executor import Command, Resources
 
 if TYPE_CHECKING:
     from sage_cli.evaluation.benchmarks import Benchmark
-    from sage_cli.reports.document import SeedCounts
+    from sage_cli.metrics.counts import SeedCounts
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class Replicate:
         pool = None
         if config.data.rl.solved_by is not None:
             # reads stored counts, whose libraries no other plan loads
-            from sage_cli.training.training import pool_identity
+            from sage_cli.training.pass_rates import pool_identity
 
             pool = pool_identity(config, runs.root)
         run = rl_run(config, self.initial, runs, config.rl.processes, pool)

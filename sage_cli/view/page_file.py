@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 from sage_cli.errors import ConfigurationError, SageError
 from sage_cli.store.files import compact_json, storing, write_text
 from sage_cli.store.run import Run, Runs
-from sage_cli.trials.search.planned_sweep import SweepFolder, Sweeps
+from sage_cli.trials.sweep.folder import SweepFolder, Sweeps
 from sage_cli.view.api import Api
 from sage_cli.view.passk_view import DifferenceView, PasskView
 from sage_cli.view.runs_view import RecordsView

@@ -202,15 +202,39 @@ def _no_such(name: str) -> Response:
     return PlainTextResponse(f"there is nothing at /{name[:80]}\n", 404)
 
 
-def bound(port: int | None) -> socket.socket:
+class Listening(socket.socket):
+    """A listening socket that hands on no connection which was closed before it said anything.
+
+    A program of this machine that opens and closes connections without pause makes more of them
+    than asyncio can handle, and locks the browser out. To drop one takes a fiftieth of that.
+    """
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Return the next connection. Raises BlockingIOError if there is none for now."""
+        for _ in range(DROPPED_AT_ONCE):
+            connection, address = super().accept()
+            try:
+                if connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT):
+                    return connection, address
+            except BlockingIOError:  # it is open, and says nothing yet
+                return connection, address
+            except OSError:  # it was reset
+                pass
+            connection.close()
+        raise BlockingIOError  # others have their turn
+
+
+def bound(port: int | None) -> Listening:
     """Return a socket that listens on this machine; without a port, at 7243 or any free one.
 
     Raises ConfigurationError for a port that is taken.
     """
     for number in (port,) if port is not None else (DEFAULT_PORT, 0):
         # named, or asyncio leaves Nagle on: each answer would wait for a delayed acknowledgement
-        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        listening = Listening(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "TCP_DEFER_ACCEPT"):  # Linux keeps a connection until it says something
+            listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, DEFERRED_S)
         try:
             listening.bind((HOST, number))
             listening.listen(MOST_CLIENTS)
@@ -231,6 +255,9 @@ def bound(port: int | None) -> socket.socket:
 
 DEFAULT_PORT, MOST_CLIENTS = 7243, 1024
 """The port if it is free, and how many clients wait in the kernel until they are accepted."""
+DEFERRED_S, DROPPED_AT_ONCE = 1, 256
+"""How long the kernel keeps a silent connection to itself, and how many closed ones are dropped
+between two looks at other events."""
 FIRST_REQUEST_S, MOST_OPEN = 5.0, 4096
 """How long a connection may be open without a whole request, and how many files are, if allowed."""
 
@@ -277,6 +304,7 @@ def serve(app: Starlette, listening: socket.socket) -> None:
     settings: Any = uvicorn.Config(
         app,
         http=Impatient,
+        loop="asyncio",  # whose servers accept by the socket's own method
         log_level="warning",
         access_log=False,
         server_header=False,

@@ -130,6 +130,7 @@ class RunsRead:
     def __init__(self, root: Path, *, once: bool = False) -> None:
         self.root, self._once = root, once
         self._known: dict[str, _Read] = {}
+        self._facts: list[RunFacts] = []
         self._version, self._look_s, self._looked_at = 0, 0.0, 0.0
         self._named = lru_cache(_named)
         self._lock = Lock()
@@ -153,8 +154,7 @@ class RunsRead:
         with self._lock:
             if columns or not (self._known and (self._once or is_being_read or self._is_fresh)):
                 self._read(columns)
-            facts = [read.facts for read in sorted(self._known.values(), key=_age)]
-            return self._version, facts
+            return self._version, list(self._facts)
 
     @property
     def _is_fresh(self) -> bool:
@@ -179,6 +179,7 @@ class RunsRead:
         )
         self._version += not is_same
         self._known, self._looked_at = known, monotonic()
+        self._facts = [read.facts for read in sorted(known.values(), key=_age)]
         self._look_s = self._looked_at - began
 
     def _current(self, run: Run, known: _Read | None, columns: Collection[str]) -> _Read | None:

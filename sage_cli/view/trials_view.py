@@ -14,11 +14,11 @@ from typing_extensions import TypedDict
 
 from sage_cli.errors import SageError, StoreError
 from sage_cli.reports.document import SHOWN, Shown, shown_table
-from sage_cli.reports.sweep_report import SweepResult, sweep_tables
 from sage_cli.store.files import TornError, read_object
 from sage_cli.store.locks import holder_of
 from sage_cli.trials.queue import last_lines, stored_failures
-from sage_cli.trials.search.planned_sweep import SweepFolder, Sweeps
+from sage_cli.trials.sweep.folder import SweepFolder, Sweeps
+from sage_cli.trials.sweep.report import SweepResult, sweep_tables
 from sage_cli.trials.task import TaskState, stored_states
 from sage_cli.view.stored_runs import Look, is_one_part, look_of
 

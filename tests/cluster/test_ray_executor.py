@@ -100,7 +100,7 @@ def test_a_task_that_is_cancelled_while_it_is_started_may_save(tmp_path, monkeyp
     on_ray = pytest.importorskip(
         "sage_cli.trials.executors.ray_executor", reason="Ray isn't installed"
     )
-    from sage_cli.trials.executors.executor import GuardedProcess
+    from sage_cli.trials.executors.local import GuardedProcess
 
     started, saved = tmp_path / "started", tmp_path / "saved"
     before = signal.getsignal(signal.SIGINT)

@@ -8,12 +8,13 @@ from executor_contract import ExecutorContract, escaped, living, shell
 from local_deaths import LocalDeaths
 
 from sage_cli.errors import ExecutorError
-from sage_cli.trials.executors.executor import Command, LocalExecutor, Resources
+from sage_cli.trials.executors.executor import Command, Resources
+from sage_cli.trials.executors.local import LocalExecutor
 
 
 class TestLocal(LocalDeaths, ExecutorContract):
     source = """
-from sage_cli.trials.executors.executor import LocalExecutor
+from sage_cli.trials.executors.local import LocalExecutor
 executor = LocalExecutor(3, grace_s=1)
 """
 

@@ -11,7 +11,7 @@ CASES = [
     ("grpo", "token", "dapo"), ("grpo", "random", "grpo"), ("per-token", "none", "grpo"),
     ("pkpo", "branch", "dr_grpo"), ("entropy-shaped", "branch", "dapo"), ("pacs", "branch", ""),
     ("dars", "branch", "dr_grpo"), ("rlpr", "branch", "grpo"), ("dph-rl", "none", "grpo"),
-    ("support-floor", "none", "grpo"), ("alpha-dpg", "none", "dr_grpo"), ("archer", "none", "dapo"),
+    ("alpha-dpg", "none", "dr_grpo"), ("archer", "none", "dapo"),
     ("rs-grpo", "none", "grpo"), ("grpo", "rapo", "dr_grpo"), ("bnpo", "branch", "dr_grpo"),
     ("maxrl", "token", "grpo"),
 ]  # fmt: skip
@@ -28,7 +28,6 @@ OWN = {
     "rlpr": {"reward_filter": 0.1},
     "dph-rl": {"weight": 3.0},
     "rs-grpo": {"rewards": [{"name": "random", "p": 0.4}, "plurality"]},
-    "support-floor": {"seldom": 1.0, "margin_nats": 0.0},
     "archer": {"steps_per_generation": 1, "iterations": 3},
     "entropy-shaped": {"epsilon_high": 0.2},
 }

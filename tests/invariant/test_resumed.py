@@ -20,7 +20,7 @@ def test_killed_it_ends_as_undisturbed(bench, case, monkeypatch):
     # otherwise a slow disk leaves saves out: they may take 5 % of the time
     monkeypatch.setattr(base_trainer, "SAVING_SHARE", 1.0)
     # what has a memory of its own is killed twice: a resumed training has to write it, too
-    kills = 2 if case in ("rlpr", "support-floor", MOVING, MOVING_LORA) else 1
+    kills = 2 if case in ("rlpr", "dph-rl", MOVING, MOVING_LORA) else 1
     training = Training(bench, case, 1 + kills)
     if training.period == 1:
         training = Training(bench, case, 2 + kills)

@@ -12,8 +12,8 @@ from trl import GRPOTrainer
 from sage_cli.methods.method import Method
 from sage_cli.settings.section import built_in
 from sage_cli.training import passes, trainer
+from sage_cli.training.prompt_order import training_order
 from sage_cli.training.rl import grpo_arguments, prompt_rows
-from sage_cli.training.training import training_order
 
 
 def comparable(records):
@@ -88,7 +88,7 @@ def test_a_guide_without_strength_changes_nothing(bench, configure, guide):
     assert comparable(still) == comparable(plain)
 
 
-ELSEWHERE = {"bnpo", "dr-grpo", "dph-rl", "support-floor"}
+ELSEWHERE = {"bnpo", "dr-grpo", "dph-rl"}
 """Plain ones, and methods that take stored completions."""
 GUIDED = [
     name

@@ -16,8 +16,7 @@ from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.models.loading import load_model
 from sage_cli.models.policy import Policy
 from sage_cli.problems.problem import Problem
-from sage_cli.training.training import Validator
-from sage_cli.training.validation import Validation
+from sage_cli.training.validation import Validation, Validator
 
 APART = Benchmark(
     "dev.jsonl", tuple(Problem(f"d{a}", "apart", f"{a}+{a}=?", str(a)) for a in range(5)), "math",

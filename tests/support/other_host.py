@@ -11,8 +11,8 @@ from pathlib import Path
 
 from sage_cli.errors import StoreError
 from sage_cli.store import locks
-from sage_cli.store.files import MetricsFile
 from sage_cli.store.locks import holder_of, is_held, writer
+from sage_cli.store.metrics_file import MetricsFile
 
 SITE = """
 import os

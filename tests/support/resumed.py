@@ -31,7 +31,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "adaptive-entropy": {"entropy_target": 50.0},  # far above, so that the bonus acts
     "rlpr": {"reward_filter": 1.0},
     "dph-rl": {"weight": 3.0},
-    "support-floor": {"seldom": 1.0, "margin_nats": 0.0},
     "dars": {"most_rollouts": 8},
     "guided-dpo": {"prompts_per_step": 3, "preference_beta": 0.5},
 }

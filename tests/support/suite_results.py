@@ -4,9 +4,9 @@ import numpy as np
 
 from sage_cli.metrics import Counts
 from sage_cli.metrics.comparison import TrainingSeed
-from sage_cli.reports.document import SeedCounts
+from sage_cli.metrics.counts import SeedCounts
+from sage_cli.trials.suites.plan import Overrides, trials_of, with_controls
 from sage_cli.trials.suites.results import MethodResult, PartResult
-from sage_cli.trials.suites.trials import Overrides, trials_of, with_controls
 
 
 def measured(policy, benchmark, right, n):

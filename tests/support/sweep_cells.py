@@ -8,7 +8,9 @@ from sage_cli.config.load import load
 from sage_cli.metrics import Counts
 from sage_cli.metrics.ranking import objective_values
 from sage_cli.reports.document import Provenance
-from sage_cli.reports.sweep_report import (
+from sage_cli.settings.runs import parse_objective
+from sage_cli.store.files import write_json
+from sage_cli.trials.sweep.report import (
     Axis,
     CountedTrial,
     SweepTrial,
@@ -16,8 +18,6 @@ from sage_cli.reports.sweep_report import (
     document_of,
     sweep_result,
 )
-from sage_cli.settings.runs import parse_objective
-from sage_cli.store.files import write_json
 
 P, N = 40, 64
 PASS_1 = parse_objective("pass@1")

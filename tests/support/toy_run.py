@@ -23,7 +23,8 @@ from sage_cli.methods.dars import SecondStage
 from sage_cli.methods.formulas import group_advantages
 from sage_cli.methods.method import Method, PolicyGradient
 from sage_cli.settings import own_code
-from sage_cli.training.training import Safeguards, Validator
+from sage_cli.training.safeguards import Safeguards
+from sage_cli.training.validation import Validator
 
 TAGS = ["<SOLUTION>", "</SOLUTION>"]
 

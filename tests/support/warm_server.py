@@ -25,7 +25,7 @@ from tempfile import TemporaryDirectory
 LIBRARIES = (
     "torch", "transformers", "peft", "datasets", "trl", "wandb", "optuna", "matplotlib.pyplot",
     "sage_cli.training.rl", "sage_cli.training.sft", "sage_cli.evaluation.evaluate",
-    "sage_cli.cli.sweep_run", "sage_cli.cli.suite_run",
+    "sage_cli.trials.sweep.run", "sage_cli.trials.suites.run",
 )  # fmt: skip
 """Nothing of `sage_cli.cli`, which looks at the terminal and the environment when it is loaded."""
 LOOK_S = 10.0

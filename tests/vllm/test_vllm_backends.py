@@ -16,13 +16,8 @@ from transformers import Qwen2ForCausalLM
 from sage_cli.errors import SamplingError
 from sage_cli.evaluation.samples import fill
 from sage_cli.models.tokenizer import load_tokenizer
-from sage_cli.sampling.sampler import (
-    Sampler,
-    SampleRequest,
-    SamplerSetup,
-    SamplingParameters,
-    build_sampler,
-)
+from sage_cli.sampling.backends import build_sampler
+from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplerSetup, SamplingParameters
 from sage_cli.sampling.sampler_contract import SamplerContract
 from sage_cli.sampling.server import ServerSampler
 from sage_cli.sampling.vllm_sampler import VllmSampler

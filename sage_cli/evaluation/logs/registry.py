@@ -7,6 +7,7 @@ from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from pkgutil import iter_modules
+from typing import TYPE_CHECKING
 
 from sage_cli.errors import DataError
 from sage_cli.evaluation.logs.golds import with_golds
@@ -14,6 +15,9 @@ from sage_cli.evaluation.logs.log import Log, ReadOptions
 from sage_cli.evaluation.logs.program import Program
 from sage_cli.evaluation.logs.row_values import with_field
 from sage_cli.evaluation.logs.source import LogSource, expecting
+
+if TYPE_CHECKING:
+    from sage_cli.evaluation.logs.log import ReadOptions
 
 _REPAIR = "copy the file again, or write its rows as {question, gold, completion, correct}"
 _PLAIN = "jsonl"
@@ -80,3 +84,11 @@ def read_log(path: Path, reading: ReadOptions | None = None) -> Log:
         left_out = f": {'; '.join(log.all_notes)}" if log.left_out else ""
         raise DataError(f"{path} holds no samples{left_out}")
     return log
+
+
+def is_file(name: str) -> bool:
+    """Return True if `name` is a file of samples or counts, and neither a run nor a model."""
+    from sage_cli.problems.row_files import is_row_file
+
+    path = Path(name)
+    return path.suffix == ".eval" or is_row_file(path)

@@ -16,16 +16,8 @@ from pathlib import Path
 import ray
 
 from sage_cli.errors import ExecutorError
-from sage_cli.trials.executors.executor import (
-    GRACE_S,
-    PATIENCE_S,
-    Command,
-    End,
-    Executor,
-    Fate,
-    GuardedProcess,
-    Resources,
-)
+from sage_cli.trials.executors.executor import Command, End, Executor, Fate, Resources
+from sage_cli.trials.executors.local import GRACE_S, PATIENCE_S, GuardedProcess
 from sage_cli.trials.executors.ray_head import RayHead, connect
 
 RETRIES = 3

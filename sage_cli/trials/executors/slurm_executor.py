@@ -22,14 +22,8 @@ from submitit.core.utils import FailedJobError, JobPaths, pickle_load
 
 from sage_cli.errors import ExecutorError
 from sage_cli.settings.runs import ExecutorSection
-from sage_cli.trials.executors.executor import (
-    GRACE_S,
-    Command,
-    End,
-    Fate,
-    GuardedProcess,
-    Resources,
-)
+from sage_cli.trials.executors.executor import Command, End, Fate, Resources
+from sage_cli.trials.executors.local import GRACE_S, GuardedProcess
 
 MOST = 1000
 """Commands at once unless executor.workers says fewer: the longest array by Slurm's default."""

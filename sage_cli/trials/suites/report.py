@@ -1,314 +1,129 @@
-"""A suite's report: its sections as one document, and as the page shows them."""
+"""The report of a suite: its trials' results, the analyses and the sweeps of its parts."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from math import nan
-from pathlib import Path
+from collections.abc import Sequence
 
-from sage_cli.evaluation.evaluate import configured_provenance
-from sage_cli.metrics import curve, curve_ks
-from sage_cli.metrics.intervals import Resampling
-from sage_cli.models.planned import state
-from sage_cli.reports.document import (
-    SHOWN,
-    Chapter,
-    Document,
-    PolicyUsed,
-    Provenance,
-    Report,
-    SamplesUsed,
-    grade_notes,
-    join_chapters,
-    record,
-    shown_report,
-)
-from sage_cli.reports.passk import Line, evaluation_table, passk_document, score
-from sage_cli.reports.published import evaluation_tables, other_table, published, published_scores
-from sage_cli.reports.tables import Cell, Column, Estimate, Row, Table, columns, to_records
-from sage_cli.store.files import compact_json, with_checksum, write_text
-from sage_cli.store.run import surroundings
-from sage_cli.trials.suites.declaration import shown_label
-from sage_cli.trials.suites.results import PartResult, differences, write_counts
-from sage_cli.trials.suites.trials import PlannedSuite
-from sage_cli.trials.task import DONE, cost
-
-UNKNOWN = Estimate(nan)
+from sage_cli.analysis.answer import Analysing, answer
+from sage_cli.analysis.selection import find_analysis, options_of
+from sage_cli.errors import SageError, StoreError
+from sage_cli.evaluation.probe import stored_probes
+from sage_cli.progress import Progress
+from sage_cli.reports.document import Document, Provenance
+from sage_cli.reports.tables import Estimate, Row, Table, columns, to_records
+from sage_cli.trials.queue import stored_failures
+from sage_cli.trials.suites.chapters import SuiteReport, chapters, write_report
+from sage_cli.trials.suites.declaration import INITIAL, Analysis
+from sage_cli.trials.suites.plan import Overrides, Part, PlannedSuite
+from sage_cli.trials.suites.results import results
+from sage_cli.trials.suites.sweeps import Search, SweepTask, planned_tuned, sweeps_of
+from sage_cli.trials.sweep.folder import SweepFolder, sweep_folder
+from sage_cli.trials.sweep.report import document_of
+from sage_cli.trials.sweep.run import WritePage
+from sage_cli.trials.sweep.space import describe
 
 
-def measured(result: PartResult) -> Document:
-    """Return each method's pass@k on each benchmark, and the published numbers."""
-    ks, methods = result.ks, result.there
-    # the ends of a curve: every k between them is in the curves' section
-    ks = ks if len(ks) <= 4 else (ks[0], ks[-1])
-    scores = {
-        method.shown: score({name: method.spread(name) for name in method.benchmarks}, ks)
-        for method in methods
-    }
-    tables = [_with_missing(evaluation_table("Measured", scores, notes=_notes(result)), result)]
-    printed = result.suite.published
-    if printed in evaluation_tables():
-        assert printed is not None
-        scores_of = published_scores(printed).items()
-        methods_of = result.suite.methods
-        numbers = {shown_label(label): by for label, by in scores_of if label in methods_of}
-        notes = [f"{printed} of {published()['source']}"]
-        if set(result.benchmarks) != set(next(iter(numbers.values()))):
-            notes.append("other models on other problems: compare the order of rows, not numbers")
-        model = evaluation_tables()[printed]
-        tables.append(evaluation_table(f"Published, {model}", numbers, notes=notes))
-    elif printed and (other_printed := other_table(printed)) is not None:
-        tables.append(other_printed)
-    rows = [measurement for method in methods for measurement in method.measurements]
-    titles = {
-        replicate.policy.label: replicate.title
-        for method in result.methods
-        for replicate in method.trial.replicates
-    }
-    return Document(
-        name="measured",
-        title="Measured and published" if printed else "Measured",
-        data={
-            "k": list(ks),
-            "rows": to_records(tables[0]),
-            "measurements": [
-                record(measurement)
-                | {"policy": measurement.policy, "benchmark": measurement.benchmark}
-                for measurement in rows
-            ],
-            "same": dict(result.same),
-        },
-        tables=tuple(tables),
-        sheets={"measured": tables[0]},
-        notes=grade_notes(
-            [replace(measurement, policy=titles[measurement.policy]) for measurement in rows]
-        ),
-    )
-
-
-def published_alone(table: Table) -> Document:
-    """Return the document of a published table that is not of pass@k."""
-    return Document("published", "Published", {"rows": to_records(table)}, tables=(table,))
-
-
-def _with_missing(table: Table, result: PartResult) -> Table:
-    lost = [method for method in result.methods if not method.measured]
-    width = len(table.columns) - 1
-    rows = [Row((method.shown, *[UNKNOWN] * width), "missing") for method in lost]
-    return Table(table.title, table.columns, (*table.rows, *rows), table.notes)
-
-
-def _notes(result: PartResult) -> list[str]:
-    if not result.there:
-        return []
-    first = result.there[0].trial.config
-    trainings = max(len(method.measured) for method in result.there)
-    over = "training seeds" if trainings > 1 else "evaluation seeds"
-    notes = [
-        f"{first.evaluation.samples} samples per problem, evaluation seeds: "
-        f"{first.evaluation.seeds}, training seeds: {trainings}, temperature "
-        f"{first.sampling.temperature:g}; ± is over {over} (of the initial policy over evaluation "
-        "seeds)"
-    ]
-    notes += [f"{label} equals {same} for this model" for label, same in result.same.items()]
-    return notes
-
-
-def curves(result: PartResult) -> Document:
-    """Return the report of curves: a panel per benchmark, a line per method."""
-    lines = []
-    for method in result.there:
-        evaluation = method.trial.config.evaluation
-        ks = curve_ks(evaluation.samples, result.ks)
-        for benchmark in method.benchmarks:
-            counts = method.side(benchmark).counts
-            pooled = curve(counts, ks, Resampling(evaluation.confidence, evaluation.bootstrap))
-            lines.append(Line(method.name, benchmark, pooled))
-    return passk_document(lines, Provenance(), result.ks)
-
-
-def runs(result: PartResult) -> Document:
-    """Return a row for each training, the base's first."""
-    rows, spent_s = [], {}
-    for method in result.methods:
-        for replicate in method.trial.replicates:
-            run = replicate.policy.run
-            manifest = run.known if run else {}
-            seconds = float(manifest.get("seconds", "nan"))
-            spent_s[replicate.policy.label] = seconds
-            section = replicate.config.sft if replicate.is_initial else replicate.config.rl
-            status = state(run) if run else "used without training"
-            number = (section.steps or "–") if run else "–"
-            sampled = (
-                [record.get("sampled/tokens", nan) for record in run.metrics.read()] if run else []
-            )
-            tokens = Estimate(sum(sampled) if sampled else nan, digits=0)
-            minutes = Estimate(seconds / 60, digits=1)
-            name: tuple[Cell, ...] = (method.name, replicate.seed + 1, replicate.policy.label)
-            rows.append(Row((*name, status, str(number), tokens, minutes)))
-    whole = sum(value for value in spent_s.values() if value == value)
-    heads = columns("method=arm, seed, policy, state, steps, sampled tokens, minutes")
-    table = Table("Policies", heads, tuple(rows))
-    return Document(
-        name="runs",
-        title="What was run",
-        data={"seconds": whole},
-        tables=(table,),
-        sheets={"runs": table},
-        notes=(f"training took {whole / 60:.1f} minutes in total, without sampling and grading",),
-    )
-
-
-def tasks(plan: PlannedSuite) -> Document:
-    """Return the commands, their state, and the cost of all at most."""
-    rows = tuple(
-        Row((str(number), task.title, task.state, task.typed))
-        for number, task in enumerate(plan.tasks, 1)
-    )
-    heads = (Column(""), *columns("task, state, command"))
-    whole = cost(plan.tasks)
-    done = sum(row.cells[2] == DONE for row in rows)
-    return Document(
-        name="tasks",
-        title="Commands and cost",
-        data={"cost": whole, "done": done, "tasks": len(rows)},
-        tables=(Table(f"{done} of {len(rows)} tasks are done", heads, rows),),
-        notes=(f"all tasks together cost at most {whole.describe()}",),
-    )
-
-
-COUNTS = "counts.parquet"
-
-
-@dataclass(frozen=True)
-class SuiteReport:
-    """A written report of a suite, its chapters, and the facts at its top."""
-
-    report: Report
-    chapters: Sequence[Chapter]
-    facts: Mapping[str, str]
-
-    @property
-    def page(self) -> Path:
-        """Return where its page is, beside the report's other files."""
-        return self.report.folder / f"{self.report.document.name}.html"
-
-
-def chapters(
-    plan: PlannedSuite,
-    part_results: Sequence[PartResult],
-    analyses: Mapping[str, Sequence[Document]],
-) -> list[Chapter]:
-    """A chapter for each suite that has methods or a sweep, and at the end all commands.
-
-    `analyses` are further sections by suite, among them that of its sweep.
-    """
-    all_chapters = [
-        Chapter(
-            result.suite.name,
-            result.suite.title,
-            _sections(result, analyses.get(result.suite.name, ())),
-        )
-        for result in part_results
-    ]
-    all_chapters = [chapter for chapter in all_chapters if chapter.sections]
-    if len(all_chapters) == 1:
-        return [replace(all_chapters[0], sections=[*all_chapters[0].sections, tasks(plan)])]
-    return [*all_chapters, Chapter("tasks", "Commands and cost", [tasks(plan)])]
-
-
-def write_report(
-    plan: PlannedSuite, part_results: Sequence[PartResult], all_chapters: Sequence[Chapter]
+def report_suite(
+    name: str, overrides: Overrides, progress: Progress, write_page: WritePage
 ) -> SuiteReport:
-    """Write every form but the page into the suite's folder, and its counts as Parquet."""
-    facts = {
-        "suite": plan.suite.name,
-        "presets": list(plan.overrides.presets),
-        "chosen": [sentence for result in part_results for sentence in result.suite.chosen],
+    """Report what is stored of a suite, and why the rest is missing; nothing is run."""
+    with progress.doing(f"planning {name}"):
+        plan, searches = planned_tuned(name, overrides, required=True)
+    require_analyses(plan)
+    return report_of(plan, progress, write_page, searches)
+
+
+def require_analyses(plan: PlannedSuite) -> None:
+    """Raise ConfigurationError for an unknown analysis, or an option that one does not take."""
+    for part in plan.parts:
+        for analysis in part.suite.analyses:
+            options_of(find_analysis(analysis.name), plan.config, analysis.options)
+
+
+def report_of(
+    plan: PlannedSuite,
+    progress: Progress,
+    write_page: WritePage,
+    searches: Sequence[Search] = (),
+) -> SuiteReport:
+    """Write the report of a plan, as far as it is done, and its page."""
+    with progress.doing(f"counting what is stored of {plan.suite.name}"):
+        failures = stored_failures(plan.failures)
+        part_results = [results(part, plan.benchmarks, failures) for part in plan.parts]
+    analyses = {
+        part.suite.name: [_analysed(analysis, part, progress) for analysis in part.suite.analyses]
+        for part in plan.parts
     }
-    document = join_chapters(
-        plan.suite.name, plan.suite.title, all_chapters, _provenance(plan, part_results), facts
+    initial = [replicate.initial for part in plan.parts for replicate in part.replicates]
+    if probes := stored_probes(plan.config.run.root, initial):
+        analyses[plan.parts[0].suite.name].append(probes)
+    if searches:
+        analyses[plan.suite.name].append(_tuned(searches))
+    for task in sweeps_of(plan):
+        analyses[task.wanted_by[0]].append(_swept(task))
+    with progress.doing("computing curves and differences"):
+        all_chapters = chapters(plan, part_results, analyses)
+    with progress.doing("drawing and writing the report"):
+        written = write_report(plan, part_results, all_chapters)
+    with progress.doing("writing the page"):
+        write_page(plan.config.run.root, written.page, "suite", plan.folder.name)
+    return written
+
+
+def _analysed(analysis: Analysis, part: Part, progress: Progress) -> Document:
+    """The answer of `sage analyze` about the policies that exist, or why there is none."""
+    wanted = [
+        replicate
+        for trial in part.trials
+        if not analysis.methods or trial.label in analysis.methods
+        for replicate in trial.replicates
+    ]
+    names = [replicate.policy.word for replicate in wanted if replicate.policy.exists]
+    title = f"Analysis: {analysis.name}"
+    if not names:
+        return Document(analysis.name, title, {}, notes=("none of its runs exists yet",))
+    # the first of those with the same policy; the initial one also where it is not named
+    labels = {replicate.policy.word: replicate.title for replicate in reversed(part.replicates)}
+    try:
+        asked = Analysing.of(analysis.name, wanted[0].config, names, analysis.options, labels)
+        return answer(asked, progress)[0]
+    except SageError as error:
+        return Document(analysis.name, title, {}, notes=(f"not computed: {error.cause}",))
+
+
+def _tuned(searches: Sequence[Search]) -> Document:
+    """Return the initial policy and what was tried for each method, the chosen point first."""
+    rows, sweep = [], searches[0].config.sweep
+    result = SweepFolder(sweep_folder(searches[0].config.run.root, searches[0].name)).result
+    tried = [(INITIAL, "", result.base)] if result and result.base else []
+    tried += [
+        (search.trial.label + ("" if rank else ", chosen"), search.name, trial)
+        for search in searches
+        for rank, trial in enumerate(search.tried)
+    ]
+    for label, section, trial in tried:
+        assert trial.values is not None  # it is measured
+        interval = (trial.intervals or {}).get(sweep.objective[0])
+        value = Estimate(trial.values[sweep.objective[0]], interval=interval)
+        rows.append(Row((label, describe(trial.settings), value), section))
+    heads, budget = columns(f"method, settings, {sweep.objective[0]}"), searches[0].budget
+    table = Table(f"Tuned on {sweep.benchmark}", heads, tuple(rows))
+    note = (
+        f"each arm was tuned with {budget}, on separate seeds; the best of several values is "
+        "too high"
     )
-    report = document.write(plan.folder / "report")
-    write_counts(part_results, report.folder / COUNTS)
-    at_the_top = _facts(plan, part_results, all_chapters)
-    if sampled := document.provenance.sampled:
-        at_the_top["measured"] = sampled
-    shown = with_checksum(shown_report(document, all_chapters, at_the_top))
-    write_text(report.folder / SHOWN, compact_json(shown) + "\n")
-    return SuiteReport(report, all_chapters, at_the_top)
+    data = {"budget": budget, "trials": to_records(table)}
+    return Document("tuning", "Tuning", data, tables=(table,), notes=(note,))
 
 
-def _facts(
-    plan: PlannedSuite, part_results: Sequence[PartResult], all_chapters: Sequence[Chapter]
-) -> dict[str, str]:
-    claims = Counter(
-        claim["verdict"]
-        for chapter in all_chapters
-        for section in chapter.sections
-        for claim in section.data.get("claims", ())
-    )
-    facts = {"preset": ", ".join(plan.overrides.presets)}
-    if plan.overrides.sets:
-        facts["changed"] = ", ".join(plan.overrides.sets)
-    if claims:
-        facts["claims"] = ", ".join(f"{verdict} ({count})" for verdict, count in claims.items())
-    lost = [method.shown for result in part_results for method in result.methods if method.why]
-    if lost:
-        facts["incomplete"] = "; ".join(lost)
-    chosen = [sentence for result in part_results for sentence in result.suite.chosen]
-    if chosen:
-        published = any(result.suite.published for result in part_results)
-        facts["assumed where the paper is silent" if published else "assumed"] = " ".join(chosen)
-    return facts
-
-
-def _sections(result: PartResult, analyses: Sequence[Document]) -> list[Document]:
-    printed = other_table(result.suite.published) if result.suite.published else None
-    if not result.methods:
-        return [*analyses, *([published_alone(printed)] if printed is not None else [])]
-    sections = []
-    if result.suite.measured:
-        sections.append(measured(result))
-    elif printed is not None:
-        sections.append(published_alone(printed))
-    if result.suite.compared:
-        sections.append(differences(result))
-    if result.there:
-        sections.append(curves(result))
-    return [*sections, *analyses, runs(result)]
-
-
-def _provenance(plan: PlannedSuite, part_results: Sequence[PartResult]) -> Provenance:
-    measured_methods = [method for result in part_results for method in result.there]
-    replicates = [replicate for method in measured_methods for replicate in method.trial.replicates]
-    if not replicates:
-        return Provenance.here(surroundings())
-    config = replicates[0].config
-    policies = {
-        replicate.policy.label: PolicyUsed(
-            replicate.policy.label,
-            replicate.policy.place,
-            replicate.policy.fingerprint,
-            replicate.policy.run.id if replicate.policy.run else None,
-            None if replicate.is_initial else replicate.initial.label,
-        )
-        for replicate in replicates
-        if replicate.policy.exists
-    }
-    samples = {
-        measurement.sample_set: SamplesUsed(
-            measurement.sample_set, measurement.policy, measurement.seed
-        )
-        for method in measured_methods
-        for measurement in method.measurements
-    }
-    evaluation = config.evaluation
-    return replace(
-        configured_provenance(plan.benchmarks.load(config), config),
-        policies=tuple(policies.values()),
-        samples=tuple(samples.values()),
-        seeds=tuple(range(evaluation.seed, evaluation.seed + evaluation.seeds)),
-    )
+def _swept(task: SweepTask) -> Document:
+    """The last report of a sweep's driver, or why there is none."""
+    try:
+        result = SweepFolder(task.folder).result
+    except StoreError as error:
+        why = error.cause
+    else:
+        if result is not None:
+            return document_of(result, Provenance())
+        why = "the sweep has not ended yet"
+    return Document("sweep", "Sweep", {}, notes=(why,))

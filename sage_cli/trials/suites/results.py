@@ -13,6 +13,7 @@ import numpy as np
 from sage_cli.errors import ConfigurationError, SageError
 from sage_cli.metrics import About, Counts, Side, pooled
 from sage_cli.metrics.comparison import TrainingSeed
+from sage_cli.metrics.counts import SeedCounts
 from sage_cli.metrics.intervals import Resampling, holm
 from sage_cli.metrics.power import POWER
 from sage_cli.models.compatibility import training_seed
@@ -33,7 +34,7 @@ from sage_cli.reports.comparison_report import (
     difference_at,
     fragile_notes,
 )
-from sage_cli.reports.document import Document, Figure, SeedCounts
+from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_dot_plot
 from sage_cli.reports.passk import powers_of_two
 from sage_cli.reports.published import evaluation_tables, published_scores
@@ -50,7 +51,7 @@ from sage_cli.trials.suites.declaration import (
     Verdict,
     shown_label,
 )
-from sage_cli.trials.suites.trials import Part
+from sage_cli.trials.suites.plan import Part
 from sage_cli.trials.task import BenchmarkCache, Measurements, Replicate, Trial, stored_results
 
 Pair = tuple[str, str]

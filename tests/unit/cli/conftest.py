@@ -4,19 +4,18 @@ import json
 import re
 import subprocess
 import sys
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import pytest
 from json_answers import one_object
+from told import Told
 from typer.testing import CliRunner
 
 from sage_cli.cli.app import app
 from sage_cli.cli.console import console
 from sage_cli.problems import arithmetic
-from sage_cli.progress import Silent
 
 PROGRAM = """
 import json, sys
@@ -99,17 +98,6 @@ def alone():
         return set(told["modules"]), told["printed"]
 
     return type_
-
-
-class Told(Silent):
-    """A progress that remembers what it was told is being done."""
-
-    def __init__(self):
-        self.done = []
-
-    def doing(self, text):
-        self.done.append(text)
-        return nullcontext()
 
 
 @pytest.fixture

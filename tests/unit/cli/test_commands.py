@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 from sage_cli import __version__
 from sage_cli.cli.app import app
 from sage_cli.settings.presets import preset_names
-from sage_cli.trials.suites.report import chapters, write_report
-from sage_cli.trials.suites.trials import planned
+from sage_cli.trials.suites.chapters import chapters, write_report
+from sage_cli.trials.suites.plan import planned
 from sage_cli.view.api import Api
 
 
@@ -82,13 +82,13 @@ RIGHT = {
 
 @pytest.mark.parametrize(("missing", "sets"), [(None, ()), ("dapo-branch", ("rl.seed=4",))])
 def test_the_demo_ends_with_what_it_shows_and_what_to_type(sage, monkeypatch, missing, sets):
-    def reported(name, overrides, progress):
+    def reported(name, overrides, progress, write_page):
         plan = planned(name, overrides)
         right = {label: counts for label, counts in RIGHT.items() if label != missing}
         found = result(plan.suite, right)
         return write_report(plan, [found], chapters(plan, [found], {}))
 
-    monkeypatch.setattr("sage_cli.cli.suite_run.run_suite", reported)
+    monkeypatch.setattr("sage_cli.trials.suites.run.run_suite", reported)
     typed = sage("demo", *(word for one in sets for word in ("--set", one)))
     assert typed.code == 0
     lines = [line.strip() for line in typed.stdout.splitlines()]

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from shown_runs import SETTINGS, by_chance, stored_run
 
-from sage_cli.cli.compare import compare, compare_files, compare_named, is_training
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
+from sage_cli.evaluation.compare import compare, compare_files, compare_named, is_training
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.metrics import Counts, about
 from sage_cli.models.compatibility import training_seed

@@ -15,7 +15,7 @@ from sage_cli.store.files import warn_once
 from sage_cli.store.run import Run
 from sage_cli.store.run_facts import Entry
 from sage_cli.training.checkpoints import newest_sealed, seal
-from sage_cli.trials.search.planned_sweep import SweepFolder
+from sage_cli.trials.sweep.folder import SweepFolder
 from sage_cli.view.api import Api
 
 RUN = "rl-grpo-eeeeeeee"

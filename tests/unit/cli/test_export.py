@@ -9,10 +9,10 @@ from peft import LoraConfig, get_peft_model
 from random_model import of_architecture, save_scratch
 from safetensors.torch import load_file
 
-from sage_cli.cli import export as module
-from sage_cli.cli.export import export
 from sage_cli.errors import StoreError
+from sage_cli.models import export as module
 from sage_cli.models import loading
+from sage_cli.models.export import export
 from sage_cli.models.folders import fingerprint
 from sage_cli.models.loading import attach_lora, load_model
 from sage_cli.models.tokenizer import character_tokenizer, load_tokenizer

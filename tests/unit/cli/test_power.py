@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from shown_runs import SETTINGS, by_chance, stored_run
 
-from sage_cli.cli.power import power, power_over_seeds, whole_numbers
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.counted_files import passk_of_files, read_counted_files
 from sage_cli.evaluation.evaluate import Evaluation
+from sage_cli.evaluation.power import power, whole_numbers
+from sage_cli.evaluation.seed_power import power_over_seeds
 from sage_cli.progress import Silent
 
 

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from sage_cli.cli.console import console
-from sage_cli.store import files
-from sage_cli.store.files import MetricsFile
+from sage_cli.store import metrics_file
+from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.store.run import Runs, record_evaluation
 
 
@@ -194,7 +194,7 @@ def test_the_list_parses_the_last_record_of_each_run_alone(sage, made, monkeypat
         raise AssertionError("all records were parsed for one step")
 
     monkeypatch.setattr(MetricsFile, "read", whole)
-    monkeypatch.setattr(files, "END_BYTES", 80)  # as if the file were large
+    monkeypatch.setattr(metrics_file, "END_BYTES", 80)  # as if the file were large
     changed = made[0].metrics.path
     changed.write_text(changed.read_text().replace("0.125", "0.875"))
     typed = sage("runs", "list")

@@ -7,7 +7,7 @@ import pytest
 import torch
 from random_model import save_scratch
 
-from sage_cli.cli.samples import last_step, token_report
+from sage_cli.analysis.tokens import last_step, token_report
 from sage_cli.config.load import changed, load
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation import samples as drawing

@@ -9,7 +9,7 @@ import pytest
 from sweep_cells import BOTH, GRID, TRIALS, at, done, sweep_folder
 
 from sage_cli.store.locks import driver
-from sage_cli.trials.search.planned_sweep import SweepFolder
+from sage_cli.trials.sweep.folder import SweepFolder
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import pytest
 import wandb
 from offline_wandb import read_offline
 
-from sage_cli.cli.training_run import InitialPolicy, RlTraining, SftTraining
 from sage_cli.config.load import changed, load
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation.benchmarks import load_benchmarks
@@ -17,6 +16,7 @@ from sage_cli.models.planned import plan_of
 from sage_cli.models.policy import Policy
 from sage_cli.progress import Silent
 from sage_cli.store.run import evaluation_figures
+from sage_cli.training.run import InitialPolicy, RlTraining, SftTraining
 
 SETTINGS = {
     "model.hidden": 16, "model.layers": 1, "model.heads": 2, "model.feed_forward": 32,

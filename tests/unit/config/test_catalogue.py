@@ -7,7 +7,7 @@ import pytest
 
 from sage_cli.config.explain import meanings_of, meant_settings
 from sage_cli.config.load import load
-from sage_cli.config.schema import setting, settings, settings_of
+from sage_cli.config.schema import setting, settings
 from sage_cli.errors import ConfigurationError
 from sage_cli.json_value import leaves
 
@@ -31,7 +31,6 @@ def test_every_setting_of_a_configuration_is_known_as_among_all():
     assert setting("sampling.vllm.swap_space").key == "sampling.vllm"  # open to vLLM's
     for unknown in ("rl", "rl.tau", "rl.steps.more", "steps", "guide.epsilon_high"):
         assert setting(unknown) is None, unknown
-    assert set(settings_of(["guide"])) == {key for key in settings() if key.startswith("guide.")}
 
 
 def test_whole_numbers_cosmetics_and_mappings_are_told():

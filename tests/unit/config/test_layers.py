@@ -229,3 +229,24 @@ def test_methods_blocks_hold_for_the_chosen_method_and_are_checked(layer):
 @pytest.mark.parametrize("value", ["on", "1e-5", "1", "null", "", "a: b", "#x", "plain", 0.1, None])
 def test_texts_stay_texts(value):
     assert yaml_value(typed(value)) == value
+
+
+@pytest.mark.parametrize("below", [
+    {}, {"algo": "dapo"}, {"algo": "archer"}, {"algo": "kl-cov", "compat": "official"},
+])  # fmt: skip
+@pytest.mark.parametrize("settings", [
+    {"guide.tau": 0.2, "tracking.group": "x"}, {"rl.seed": 7}, {"anchor.beta": 0.3},
+    {"rl.algo": "grpo", "rl.steps": 3}, {"guide.name": "none"}, {"guides.branch.tau": 0.1},
+    {"model.tuning": "lora", "model.lora.rank": 2}, {"rl.compat": "official"}, {"sft.steps": 4},
+    {"guide": {"name": "token", "q_min": 0.5}}, {"prompt.format": "chat"},
+])  # fmt: skip
+def test_a_layer_that_decides_nothing_is_laid_over_what_the_others_were_merged_to(below, settings):
+    config = load(flags={"rl": below, "guide": {"name": "branch"}}).config
+    for first in ({}, {"rl.learning_rate": 1e-5}):
+        start = changed(config, first) if first else config
+        quick = changed(start, settings)
+        start._merged = None  # all layers are merged anew
+        whole = changed(start, settings)
+        assert quick == whole
+        assert quick._merged == whole._merged
+        assert quick._layers == whole._layers

@@ -6,6 +6,7 @@ from sage_cli.config.explain import ELSEWHERE, named_elsewhere
 from sage_cli.config.load import load
 from sage_cli.config.schema import settings
 from sage_cli.errors import ConfigurationError
+from sage_cli.guides import Guide
 
 
 def complaint(*arguments, **named):
@@ -25,8 +26,8 @@ PRETRAINED = "model.kind=pretrained "
         ("rl.algo=dpao", "rl.algo is 'dpao'; it can be 80-20, adaptive-entropy"),
         ("rl.learning_rat=1", "rl has no 'learning_rat' (did you mean learning_rate?)"),
         ("modle.hidden=8", "the configuration has no 'modle' (did you mean model?)"),
-        ("guide.name=brnch", "guide.name is 'brnch'; it can be branch, none, random, rapo, "
-         "shuffled, token (did you mean branch?)"),
+        ("guide.name=brnch", f"guide.name is 'brnch'; it can be {', '.join(Guide.names())} "
+         "(did you mean branch?)"),
         ("data.sft.fields.qestion=a", "data.sft.fields has no 'qestion' (did you mean question?)"),
         ("guide.tau=1", "guide.tau has an effect only with the branch and shuffled guides"),
         ("model.path=a", "model.path needs model.kind=pretrained"),

@@ -7,7 +7,7 @@ from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation.benchmarks import load_benchmarks, refuse_unnamed
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.training.validation import configured_validation
-from sage_cli.trials.search.planned_sweep import prepared
+from sage_cli.trials.sweep.plan import prepared
 
 
 def loaded(path):

@@ -14,9 +14,9 @@ from sage_cli.evaluation.evaluate import (
     record_evaluations,
 )
 from sage_cli.metrics import Counts
+from sage_cli.metrics.counts import SeedCounts
 from sage_cli.models.policy import Policy
 from sage_cli.progress import Silent
-from sage_cli.reports.document import SeedCounts
 from sage_cli.store.locks import writer
 from sage_cli.store.run import Runs, evaluation_figures
 

@@ -8,8 +8,9 @@ from shown_runs import SETTINGS, by_chance, stored_run
 
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
-from sage_cli.evaluation.evaluate import Evaluation, NamedModels, measure_passk
+from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.evaluation.guess import guess_curve, guess_label
+from sage_cli.evaluation.measure import NamedModels, measure_passk
 from sage_cli.problems.problem import Problem
 from sage_cli.progress import Silent
 

@@ -14,16 +14,17 @@ from shown_runs import weightless
 from typer.testing import CliRunner
 
 from sage_cli.cli.app import app
-from sage_cli.cli.power import power
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation import samples as drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
-from sage_cli.evaluation.evaluate import Evaluation, NamedModels, measure_table
+from sage_cli.evaluation.evaluate import Evaluation
+from sage_cli.evaluation.measure import NamedModels, measure_table
+from sage_cli.evaluation.power import power
 from sage_cli.evaluation.samples import PolicySamples, measure, stored_counts
 from sage_cli.models.policy import Policy
 from sage_cli.progress import Silent
-from sage_cli.sampling.sampler import build_sampler
+from sage_cli.sampling.backends import build_sampler
 from sage_cli.settings.inputs import PretrainedModel
 from sage_cli.store import sample_set
 from sage_cli.store.run import Runs

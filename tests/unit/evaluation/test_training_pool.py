@@ -14,7 +14,7 @@ from sage_cli.store.annotations import GradeStore
 from sage_cli.store.ledger import PromptRow
 from sage_cli.store.run import Runs
 from sage_cli.store.sample_parts import Completion
-from sage_cli.training.training import pool_facts, pool_identity, training_problems
+from sage_cli.training.pass_rates import pool_facts, pool_identity, training_problems
 
 RIGHT = {"1": 0, "2": 1, "3": 2, "4": 4}
 """Right ones among four completions, by gold; of problem 5 nothing is stored."""

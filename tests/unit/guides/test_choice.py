@@ -34,7 +34,7 @@ def test_each_name_gives_its_guide_with_its_settings():
     assert guide(name="random", **random) == RandomGuide(**random)
     token = {"alpha": (0.2, 0.1), "norm": "rank", "signal": "reference", **noisy}
     assert guide(name="token", **token) == TokenGuide(**token)
-    assert {one.__name__ for one in Guide.members()} == {
+    assert {one.__name__ for one in Guide.members()} >= {
         "NoGuide", "BranchGuide", "RandomGuide", "RapoGuide", "ShuffledGuide", "TokenGuide",
     }  # fmt: skip
 

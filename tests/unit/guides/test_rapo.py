@@ -7,7 +7,7 @@ import torch
 
 from sage_cli.guides import RapoGuide, Signals
 from sage_cli.guides.divergences import k3
-from sage_cli.models.signals import tilted_temperature
+from sage_cli.guides.token_signals import tilted_temperature
 
 P_V = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64)
 PI_V = torch.tensor([0.5, 0.4, 0.1], dtype=torch.float64)

@@ -11,7 +11,6 @@ from peft import LoraConfig, get_peft_model
 from random_model import save_scratch
 from shown_runs import stored_run
 
-from sage_cli.cli.training_run import RlTraining, SftTraining
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.compatibility import (
@@ -29,6 +28,7 @@ from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Silent
 from sage_cli.settings.inputs import PromptSection
 from sage_cli.store.run import Runs
+from sage_cli.training.run import RlTraining, SftTraining
 
 SIZE = ["model.hidden=16", "model.layers=1", "model.heads=2", "model.feed_forward=32"]
 

@@ -27,6 +27,8 @@ from sage_cli.models.planned import (
 )
 from sage_cli.models.policy import Policy
 from sage_cli.models.tokenizer import load_tokenizer
+from sage_cli.problems.identity import training_identity
+from sage_cli.store.files import identity_of
 from sage_cli.store.run import Run, Runs
 from sage_cli.training.rollouts import reference_samples
 
@@ -55,6 +57,44 @@ def test_runs_are_named_before_anything_is_there_and_by_their_processes(runs):
     assert policy_id(runs).startswith("rl-grpo-branch-")
     assert not runs.root.exists()
     assert policy_id(runs, processes=2) != policy_id(runs, processes=1)
+
+
+@pytest.mark.parametrize(("name", "idle", "read"), [
+    ("sft", "sft.epochs=3", "sft.steps=3"),  # tiny has steps
+    ("rl", "model.lora.rank=4", "model.tuning=lora"),
+    ("rl", "rl.epsilon_low=0.3", "rl.loss=bnpo"),
+    ("rl", "rollout.vllm.server_timeout_s=9", "rollout.temperature=0.9"),
+])  # fmt: skip
+def test_a_setting_that_nothing_reads_is_in_no_hash(runs, name, idle, read):
+    plan, unclipped = {"sft": base_id, "rl": policy_id}[name], "rl.clip=false"
+    today = plan(runs, unclipped)
+    assert plan(runs, unclipped, idle) == today != plan(runs, unclipped, read)
+
+
+def test_a_run_under_the_hash_of_an_earlier_release_is_found_unless_there_is_one_of_today(runs):
+    idle = ("rl.clip=false", "rl.epsilon_low=0.3")
+    given = config("guide.name=branch", *idle)
+    # as it was hashed: all settings as they were given
+    hashed = {
+        "parent": planned_base(given, runs).identity,
+        "tuning": ["full", "float32", None],
+        "compute": "auto",
+        **{
+            section: getattr(given, section).determinants()
+            for section in ("prompt", "rl", "rollout", "anchor", "guide", "grading")
+        },
+        "data": training_identity(given.data),
+    }
+    former = runs.at("rl", "grpo-branch", identity_of("rl", hashed))
+    today = policy_id(runs, *idle)
+    assert former.id != today
+    with former.recording({}, kind="rl", parent=None, seed=1, template=""):
+        pass
+    assert policy_id(runs, *idle) == former.id
+    assert policy_id(runs, "rl.clip=false") == today  # whose values were always the default ones
+    with Run(runs.root / today).recording({}, kind="rl", parent=None, seed=1, template=""):
+        pass
+    assert policy_id(runs, *idle) == today
 
 
 UNCHANGED = {

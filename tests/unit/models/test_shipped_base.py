@@ -6,7 +6,6 @@ import threading
 
 import pytest
 
-from sage_cli.cli.training_run import InitialPolicy, RlTraining, SftTraining
 from sage_cli.config.load import load
 from sage_cli.errors import StoreError
 from sage_cli.models.planned import planned_base, rl_run, sft_run, state
@@ -19,7 +18,8 @@ from sage_cli.models.shipped_base import (
 )
 from sage_cli.progress import Silent
 from sage_cli.store.run import Run, Runs
-from sage_cli.trials.suites.trials import Overrides, planned
+from sage_cli.training.run import InitialPolicy, RlTraining, SftTraining
+from sage_cli.trials.suites.plan import Overrides, planned
 
 
 @pytest.fixture

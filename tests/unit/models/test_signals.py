@@ -1,11 +1,13 @@
 """Surprisal and entropy of given tokens, against arithmetic and against a plain loop."""
 
 import math
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
 import torch
 
+from sage_cli.guides.token_signals import tilted_logps
 from sage_cli.models.loading import build_scratch
 from sage_cli.models.signals import batch_signals
 from sage_cli.models.tokenizer import build_tokenizer
@@ -74,3 +76,24 @@ def test_a_batch_says_what_its_rows_say_alone():
         alone = batch_signals(model, [(prompt, completion)], temperature=0.7)[0]
         assert logps_T.tolist() == pytest.approx(alone[0].tolist(), abs=1e-5)
         assert entropy_T.tolist() == pytest.approx(alone[1].tolist(), abs=1e-5)
+
+
+def likeliest(logits_XV, chosen_X):
+    assert len(logits_XV) == len(chosen_X)
+    return logits_XV.max(dim=1).values
+
+
+def test_measures_say_what_follows_from_scaled_logits():
+    measures, row = (likeliest, partial(tilted_logps, exponent=0.5)), ([2, 0], [1, 0, 0, 2])
+    *plain, likeliest_T, tilted_T = batch_signals(Spoken(TABLE), [row], 0.5, measures)[0]
+    for values_T, expected_T in zip(
+        plain, batch_signals(Spoken(TABLE), [row], 0.5)[0], strict=True
+    ):
+        assert torch.equal(values_T, expected_T)
+    # at temperature 0.5, p^0.5 is the model at temperature 1
+    torch.testing.assert_close(tilted_T, batch_signals(Spoken(TABLE), [row])[0][0])
+    # after 0, 1, 0, 0 the largest logits are log 2, 0, log 2, log 2, divided by 0.5
+    two = 2 * math.log(2)
+    assert likeliest_T.tolist() == pytest.approx([two, 0.0, two, two], abs=1e-6)
+    nothing = batch_signals(Spoken(TABLE), [([0, 1], [])], 1.0, measures)[0]
+    assert [len(values_T) for values_T in nothing] == [0, 0, 0, 0]

@@ -2,11 +2,11 @@
 
 import pytest
 
-from sage_cli.cli.training_run import RlTraining
 from sage_cli.config.load import load
 from sage_cli.evaluation.evaluate import Evaluation, EvaluationStage
 from sage_cli.models.memory import prompt_tokens
 from sage_cli.models.planned import Described, Stage, memory_of, plan_of
+from sage_cli.training.run import RlTraining
 
 
 class Told(Stage):

@@ -15,7 +15,8 @@ from sage_cli.grading import Grader
 from sage_cli.models.folders import tokenizer_facts
 from sage_cli.models.tokenizer import keep_tags, load_tokenizer
 from sage_cli.problems.template import PromptTemplate
-from sage_cli.sampling.sampler import Ending, SamplingParameters, Stopping
+from sage_cli.sampling.sampler import SamplingParameters
+from sage_cli.sampling.stopping import Ending, Stopping
 from sage_cli.settings.inputs import PromptSection
 from sage_cli.training.sft import IGNORED, Example, tokenized
 

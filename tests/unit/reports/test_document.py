@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from sage_cli.cli import compare
 from sage_cli.config.load import load
+from sage_cli.evaluation import compare
 from sage_cli.metrics import Side
 from sage_cli.reports import document as module
 from sage_cli.reports.document import Document, Figure, PolicyUsed, Provenance, report_folder
@@ -155,7 +155,8 @@ def test_documents_are_built_without_what_only_figures_need():
     program = (
         "import sys\n"
         "from sage_cli.reports import comparison_report, passk\n"
-        "from sage_cli.reports import sweep_report, tables\n"
+        "from sage_cli.reports import tables\n"
+        "from sage_cli.trials.sweep import report\n"
         "print([m for m in ('matplotlib', 'torch', 'scipy', 'jinja2') if m in sys.modules])"
     )
     done = subprocess.run(

@@ -7,9 +7,9 @@ from rich.console import Console
 from sweep_cells import BOTH, GRID, MEMORY, at, done, sweep_document
 
 from sage_cli.reports.comparison_report import DIFFERENCE_COLUMNS
-from sage_cli.reports.document import Document, Provenance
-from sage_cli.reports.sweep_report import SweepTrial
-from sage_cli.reports.tables import Column, Detail, Estimate, Row, Table, columns, print_document
+from sage_cli.reports.document import Document, Provenance, print_document
+from sage_cli.reports.tables import Column, Detail, Estimate, Row, Table, columns
+from sage_cli.trials.sweep.report import SweepTrial
 
 TABLE = Table(
     "A_1 & more",

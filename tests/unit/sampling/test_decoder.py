@@ -22,6 +22,7 @@ from transformers.generation.logits_process import (
 
 from sage_cli.errors import DivergedError, RefusedPromptsError, SamplingError
 from sage_cli.sampling import decoder
+from sage_cli.sampling.backends import build_sampler
 from sage_cli.sampling.decoder import (
     TransformersSampler,
     _batches,
@@ -31,13 +32,7 @@ from sage_cli.sampling.decoder import (
     kept_weights,
     uniforms,
 )
-from sage_cli.sampling.sampler import (
-    SampleRequest,
-    SamplerSetup,
-    SamplingParameters,
-    build_sampler,
-    sample_seed,
-)
+from sage_cli.sampling.sampler import SampleRequest, SamplerSetup, SamplingParameters, sample_seed
 from sage_cli.settings.sampling import SamplingSection
 
 

@@ -16,13 +16,12 @@ from sage_cli.errors import ConfigurationError, DataError, SamplingError
 from sage_cli.models.tokenizer import load_tokenizer
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.sampling import vllm_sampler
+from sage_cli.sampling.backends import build_sampler, chosen_backend
 from sage_cli.sampling.sampler import (
     Sampler,
     SampleRequest,
     SamplerSetup,
     SamplingParameters,
-    build_sampler,
-    chosen_backend,
     sample_seed,
 )
 from sage_cli.settings.inputs import PromptSection

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sage_cli.models.tokenizer import bpe_tokenizer
-from sage_cli.sampling.sampler import Ending, SamplingParameters, Stopping
+from sage_cli.sampling.sampler import SamplingParameters
+from sage_cli.sampling.stopping import Ending, Stopping
 
 STOP = "</SOLUTION>"
 

@@ -10,8 +10,8 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.json_value import leaves
 from sage_cli.settings.presets import preset_layers, preset_names, read_preset, shipped
-from sage_cli.trials.search.read_space import guide_of, read_space
-from sage_cli.trials.search.space import Range
+from sage_cli.trials.sweep.read_space import guide_of, read_space
+from sage_cli.trials.sweep.space import Range
 
 PAPERS = ("qwen2.5-math-7b", "r1-distill-qwen-7b")
 FULL = ("qwen2.5-math-1.5b-instruct-full", "qwen2.5-3b-instruct-full")

@@ -12,16 +12,18 @@ from hypothesis import strategies as st
 
 from sage_cli.errors import StoreError
 from sage_cli.store.files import (
-    END_BYTES,
-    MetricsFile,
+    TornError,
     json_text,
     private,
     read_object,
+    read_stored,
     replacing,
     replacing_folder,
     write_json,
+    write_object,
     write_text,
 )
+from sage_cli.store.metrics_file import END_BYTES, MetricsFile
 
 
 def test_an_exception_inside_leaves_the_old_file_and_nothing_else(tmp_path):
@@ -262,3 +264,28 @@ def test_the_latest_record_of_a_long_file_is_that_of_all_its_lines(tmp_path, tor
     # no whole line in the end of the file: the one before it counts
     file.path.write_bytes(lines[0] + b"x" * 2 * END_BYTES)
     assert file.latest()["step"] == 0
+
+
+def test_a_file_is_read_once_until_it_is_replaced_and_anew_while_it_is_young(tmp_path):
+    file = tmp_path / "manifest.json"
+
+    def aged(status):
+        write_object(file, {"status": status})
+        os.utime(file, (1e9, 1e9))
+
+    aged("running")
+    first = read_stored(file, "")
+    assert read_stored(file, "") is first  # not read again
+    aged("stopped")  # of the same size and time, in another file
+    assert read_stored(file, "") == {"status": "stopped"}
+    write_object(file, {"status": "running"})  # two writes in one tick of the clock look alike
+    young = read_stored(file, "")
+    assert read_stored(file, "") == young
+    assert read_stored(file, "") is not young
+    aged("stopped")
+    file.write_text(file.read_text().replace("stopped", "started"))  # in place, by hand
+    with pytest.raises(TornError, match="corrupt"):
+        read_stored(file, "")
+    file.unlink()
+    with pytest.raises(FileNotFoundError):
+        read_stored(file, "")

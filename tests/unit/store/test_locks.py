@@ -18,7 +18,6 @@ import pytest
 
 from sage_cli.errors import StoreError
 from sage_cli.store import locks
-from sage_cli.store.files import MetricsFile
 from sage_cli.store.locks import (
     EXPIRY_S,
     LAUNCHER,
@@ -31,6 +30,7 @@ from sage_cli.store.locks import (
     locked,
     writer,
 )
+from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.store.run import require_storage
 
 HOLD = """

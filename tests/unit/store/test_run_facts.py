@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sage_cli.json_value import leaves
-from sage_cli.store.files import END_BYTES, warn_once
+from sage_cli.store.files import warn_once
+from sage_cli.store.metrics_file import END_BYTES
 from sage_cli.store.run import Run, Runs
 from sage_cli.store.run_facts import (
     Entry,

@@ -20,7 +20,7 @@ from sage_cli.problems.arithmetic import Arithmetic
 from sage_cli.problems.load import load_problems
 from sage_cli.problems.problem import Problem
 from sage_cli.settings.inputs import DataSection, SourceSection
-from sage_cli.store.files import MetricsFile
+from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.store.run import Run
 from sage_cli.training.guided_retries import (
     Attempt,
@@ -33,7 +33,7 @@ from sage_cli.training.guided_retries import (
     tokenized,
     train_preferences,
 )
-from sage_cli.training.training import Validator
+from sage_cli.training.validation import Validator
 
 PAIRS = [Pair(f"{a}*{b}=?", f"{a * b}", f"{a}+{b}={a + b}") for a in (3, 40) for b in (5, 61, 700)]
 BETA = 0.5

@@ -33,6 +33,7 @@ from trl.trainer.utils import add_fused_lm_head
 
 from sage_cli.errors import TrainingError
 from sage_cli.guides import BranchGuide, Guide, NoGuide, TokenGuide
+from sage_cli.guides.token_signals import TokenSignal
 from sage_cli.models.loading import load_model
 from sage_cli.training.guided_trainer import GuidedGRPOTrainer
 from sage_cli.training.passes import (
@@ -324,6 +325,61 @@ def test_an_adapters_reference_is_tilted_or_has_the_head(bench, configure, refer
     )
 
 
+def margin(logits_XV, chosen_X):
+    """How far the chosen token lies below the likeliest one, in nats."""
+    return logits_XV.max(dim=1).values - logits_XV.gather(1, chosen_X[:, None])[:, 0]
+
+
+class Margins(Guide):
+    """A guide with signals of its own, which it notes."""
+
+    needs = frozenset({"policy_margin_BT", "reference_margin_BT"})
+    own_signals = {  # noqa: RUF012
+        "policy_margin_BT": TokenSignal("policy", "the policy's margin", margin),
+        "reference_margin_BT": TokenSignal("reference", "the reference's margin", margin),
+    }
+    seen: dict[str, Any] = {}  # noqa: RUF012
+
+    def q(self, signals, step):
+        self.seen.update({name: getattr(signals, name) for name in self.needs})
+        return torch.ones_like(signals.logps_BT)
+
+
+@pytest.mark.parametrize("tuning", ["full", "lora"])
+def test_signals_of_a_guides_own_follow_from_logits_of_policy_and_reference(
+    bench, configure, tuning
+):
+    config = configure(
+        rollout={"temperature": TEMPERATURE, "min_p": 0.0},
+        rl={"loss": "grpo", "micro_batch": 4},
+        model={"kind": "pretrained", "tuning": tuning, "lora": {"dropout": 0.0}},
+    )
+    policy = moved(bench) if tuning == "full" else adapted(bench, config)
+    plain = {"policy": copy.deepcopy(policy).double()}  # before TRL gives it another forward
+    trainer = bench.trainer(config, model=policy)
+    trainer.guide = guide = Margins(seen={})
+    assert guide.defect() is None
+    trainer.state.global_step = trainer.current_gradient_accumulation_steps = 1
+    trainer.model.train()
+    batch = generated(trainer)
+    if tuning == "full":
+        plain["reference"] = load_model(bench.base).double()
+    else:  # the adapter "ref" is the policy as it starts
+        plain["reference"] = plain["policy"]
+    trainer._compute_loss(trainer.model, batch)
+    mask_BT = batch["completion_mask"].bool()
+    for name, model in plain.items():
+        with torch.no_grad():
+            logps_BTV = log_probabilities(model, batch)
+        expected_BT = logps_BTV.max(dim=-1).values - of_tokens(logps_BTV, batch)
+        found_BT = guide.seen[f"{name}_margin_BT"]
+        assert expected_BT[mask_BT].max() > 0.5
+        torch.testing.assert_close(
+            found_BT[mask_BT].double(), expected_BT[mask_BT], atol=2e-3, rtol=0
+        )
+    assert not any(values_BT.requires_grad for values_BT in guide.seen.values())
+
+
 class Knowing(Guide):
     """Reads all that is known of rows, and notes it."""
 
@@ -450,7 +506,7 @@ def test_it_trains_and_records_what_it_held(bench, configure, rl):
 def test_what_does_not_fit_is_refused(bench, configure, monkeypatch):
     with pytest.raises(ValueError, match="knows it of sampled ones alone"):
         configure(anchor={"estimator": "head"}, guide={"name": "rapo"})
-    with pytest.raises(ValueError, match="head_tokens 7 are those of the estimator head"):
+    with pytest.raises(ValueError, match="head_tokens 7 has no effect"):
         configure(anchor={"head_tokens": 7})
     model = moved(bench)
     model.config.final_logit_softcapping = 30.0

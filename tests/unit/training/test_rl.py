@@ -18,12 +18,12 @@ from sage_cli.guides import RandomGuide
 from sage_cli.methods.grpo import Grpo
 from sage_cli.models.loading import attach_lora, load_model
 from sage_cli.problems.template import PromptTemplate
-from sage_cli.store.files import MetricsFile
+from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import seal
+from sage_cli.training.prompt_order import training_order
 from sage_cli.training.rl import grpo_arguments, save_interval
 from sage_cli.training.trainer import SageTrainer
-from sage_cli.training.training import training_order
 
 SERVER = {"mode": "server", "server_url": "http://elsewhere:8000"}
 THEIRS = GRPOConfig(output_dir="out", use_cpu=True, bf16=False)

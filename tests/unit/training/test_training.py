@@ -7,7 +7,7 @@ import pytest
 
 from sage_cli.errors import TrainingError
 from sage_cli.grading import Grade
-from sage_cli.training.training import Safeguards
+from sage_cli.training.safeguards import Safeguards
 
 
 def record(step, **changed):

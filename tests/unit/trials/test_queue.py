@@ -15,7 +15,8 @@ from sage_cli.errors import EXIT_BUSY, StoreError
 from sage_cli.progress import RunningTask, Silent
 from sage_cli.store.locks import writer
 from sage_cli.store.run import Run
-from sage_cli.trials.executors.executor import End, Fate, LocalExecutor
+from sage_cli.trials.executors.executor import End, Fate
+from sage_cli.trials.executors.local import LocalExecutor
 from sage_cli.trials.queue import (
     LINES,
     SURE_STEP,

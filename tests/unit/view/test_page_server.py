@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from free_port import free_port
 from starlette.testclient import TestClient
 
 from sage_cli.errors import ConfigurationError
+from sage_cli.view import page_server
 from sage_cli.view.page_server import DEFAULT_PORT, FILES, PAGE, WRITES, Access, application, bound
 
 ACCESS = (7000, "the-token", "the-key")
@@ -107,6 +109,33 @@ def test_three_hundred_clients_at_once_are_all_answered(shown):
         server.wait()
         for client in clients:
             client.close()
+
+
+def test_connections_that_are_closed_before_they_say_anything_are_dropped(monkeypatch):
+    """A program that opens and closes them without pause would otherwise lock the browser out."""
+    with bound(None) as listening:
+        listening.setblocking(False)
+        address = listening.getsockname()
+        for _ in range(50):
+            socket.create_connection(address).close()
+        with socket.create_connection(address) as browser:
+            browser.sendall(b"GET")
+            time.sleep(0.1)  # until the kernel has it
+            accepted, _ = listening.accept()
+            with accepted:
+                assert accepted.recv(3) == b"GET"
+            with pytest.raises(BlockingIOError):
+                listening.accept()
+        monkeypatch.setattr(page_server, "DROPPED_AT_ONCE", 3)
+        for _ in range(9):
+            socket.create_connection(address).close()
+        with socket.create_connection(address) as browser:
+            browser.sendall(b"GET")
+            time.sleep(0.1)
+            for _ in range(3):  # three times three are dropped; then others have their turn
+                with pytest.raises(BlockingIOError):
+                    listening.accept()
+            listening.accept()[0].close()
 
 
 def test_idle_connections_of_others_lock_nobody_out(shown):

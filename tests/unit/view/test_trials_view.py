@@ -2,7 +2,7 @@
 
 import shutil
 
-from sage_cli.trials.search.planned_sweep import SweepFolder
+from sage_cli.trials.sweep.folder import SweepFolder
 from sage_cli.view.api import Api
 
 

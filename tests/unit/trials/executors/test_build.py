@@ -1,4 +1,4 @@
-""""""
+"""What a task gets of a machine, and how many run on it at once."""
 
 import os
 
@@ -6,8 +6,9 @@ import pytest
 
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.runs import ExecutorSection
-from sage_cli.trials.executors import executor
-from sage_cli.trials.executors.executor import Resources, build_executor, task_resources
+from sage_cli.trials.executors import local
+from sage_cli.trials.executors.build import build_executor, task_resources
+from sage_cli.trials.executors.executor import Resources
 
 
 @pytest.mark.parametrize(("visible", "gpus"), [
@@ -20,7 +21,7 @@ from sage_cli.trials.executors.executor import Resources, build_executor, task_r
 ])  # fmt: skip
 def test_gpus_are_those_that_are_visible(monkeypatch, visible, gpus):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    assert executor.gpus() == gpus
+    assert local.gpus() == gpus
 
 
 @pytest.mark.parametrize(
@@ -29,15 +30,15 @@ def test_gpus_are_those_that_are_visible(monkeypatch, visible, gpus):
 def test_gpus_are_counted_once_by_nvidia_smi(monkeypatch, tmp_path, script, gpus):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    executor._installed_gpus.cache_clear()
+    local._installed_gpus.cache_clear()
     program = tmp_path / "nvidia-smi"
     if script:
         program.write_text(f"#!/bin/sh\n{script}\n")
         program.chmod(0o755)
-    assert executor.gpus() == gpus
+    assert local.gpus() == gpus
     program.unlink(missing_ok=True)
-    assert executor.gpus() == gpus
-    executor._installed_gpus.cache_clear()
+    assert local.gpus() == gpus
+    local._installed_gpus.cache_clear()
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="Linux's")
@@ -45,7 +46,7 @@ def test_cores_are_those_that_this_process_may_use():
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(allowed)})
     try:
-        assert executor.cores() == 1
+        assert local.cores() == 1
     finally:
         os.sched_setaffinity(0, allowed)
 
@@ -55,8 +56,8 @@ def machine_of(monkeypatch):
     """This machine, with as many cores and GPUs as a test says."""
 
     def has(cores, gpus=0):
-        monkeypatch.setattr(executor, "cores", lambda: cores)
-        monkeypatch.setattr(executor, "gpus", lambda: tuple(map(str, range(gpus))))
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)), raising=False)
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(gpus))))
 
     return has
 

@@ -8,8 +8,8 @@ import pytest
 from suite_results import result
 
 from sage_cli.reports.tables import Estimate
+from sage_cli.trials.suites.chapters import curves, measured, runs
 from sage_cli.trials.suites.declaration import Suite, Verdict
-from sage_cli.trials.suites.report import curves, measured, runs
 from sage_cli.trials.suites.results import (
     contrasts,
     decide,
