@@ -279,9 +279,19 @@ def merged(model: Any) -> Any:
     """Return a model with its adapter merged.
 
     A head that shares the embedding's weights gets its own where the adapter changes one of them.
+    Raises ConfigurationError for an adapter with biases on a layer that has none.
     """
     import torch
+    from peft.tuners.lora import LoraLayer
 
+    for name, layer in model.named_modules():
+        has_biases = isinstance(layer, LoraLayer) and any(layer.lora_bias.values())
+        if has_biases and getattr(layer.get_base_layer(), "bias", None) is None:
+            raise ConfigurationError(
+                f"the adapter has lora_bias, and {name.removeprefix('base_model.model.')} has no "
+                "bias that it could be merged into",
+                "use the adapter as it is, or train one without lora_bias",
+            )
     whole = model.get_base_model()
     embedding, head = whole.get_input_embeddings(), whole.get_output_embeddings()
     if whole.config.tie_word_embeddings and (changes_weights(embedding) or changes_weights(head)):
