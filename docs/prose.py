@@ -18,6 +18,8 @@ DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 LONGEST = 40
 """Words of a sentence that is shown by `--all`; nothing is steered by it."""
+SHORTEST_LEAD = 15
+"""Words of a page's first paragraph, in which it says what it answers."""
 CONNECTIVES = re.compile(
     r"\b(because|so that|therefore|however|although|while|whereas|for example|such as|instead"
     r"|otherwise|first|then|finally)\b",
@@ -122,6 +124,13 @@ def sentences(text: str) -> list[str]:
     return [" ".join(one.split()) for part in parts for one in part if one.strip()]
 
 
+def has_lead(text: str) -> bool:
+    """Return True if a page begins with a paragraph that can say what the page answers."""
+    blocks = [block for block in text.split("\n\n") if not block.startswith(("#", "<!--"))]
+    lead = LINK.sub(lambda found: found[1], blocks[0]) if blocks else ""
+    return not lead.startswith(("```", "|", "- ", "1. ")) and len(lead.split()) >= SHORTEST_LEAD
+
+
 def is_fragment(text: str) -> bool:
     """Return True if the text of a setting or option does not say what that is."""
     return bool(FRAGMENT.match(text)) or not text.endswith((".", ")", "]"))
@@ -185,7 +194,10 @@ def all_faults() -> Iterator[str]:
     for page in pages():
         name = page.relative_to(ROOT).as_posix()
         if name not in PENDING:
-            for fault, around in faults(without_code(page.read_text(encoding="utf-8"))):
+            text = page.read_text(encoding="utf-8")
+            if not has_lead(text):
+                yield f"{name}: no first paragraph that says what the page answers"
+            for fault, around in faults(without_code(text)):
                 yield f"{name}: {fault}: {around}"
     for key, text in (*texts_of_settings(), *texts_of_options()):
         if is_fragment(text):

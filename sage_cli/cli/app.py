@@ -270,7 +270,7 @@ PANELS = {
     },
     "Set up": {
         "demo": Entry(
-            "Train by DAPO without KL and with branch, and compare pass@k with the start.",
+            "Train by DAPO without KL and with the branch guide, and compare their pass@k.",
             "sage demo",
         ),
         "init": Entry(

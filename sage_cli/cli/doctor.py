@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
@@ -33,6 +33,13 @@ def command(
     data: options.Data = None,
     question_field: options.QuestionField = None,
     gold_field: options.GoldField = None,
+    generate: Annotated[
+        bool,
+        typer.Option(
+            "--generate",
+            help="Sample 8 completions of the initial policy, 64 if none has a readable answer.",
+        ),
+    ] = False,
     runs: options.RunRoot = None,
     json: options.Json = False,
 ) -> None:
@@ -56,7 +63,7 @@ def command(
 
     note = unnamed_preset(init, settings, named=bool(preset or config))
     findings: list[Finding] = []
-    for check, ask in checks(settings, init):
+    for check, ask in checks(settings, init, generate=generate):
         with doing(f"checking {check}"):
             try:
                 finding = Finding(check, ask())
@@ -119,13 +126,15 @@ HINTS = ("answer round trip", "golds", "characters", "lengths")
 """Checks whose failure makes a run worse, but prevents no command."""
 
 
-def checks(config: SageConfig, init: str | None = None) -> Iterator[tuple[str, Callable[[], str]]]:
+def checks(
+    config: SageConfig, init: str | None = None, *, generate: bool = False
+) -> Iterator[tuple[str, Callable[[], str]]]:
     """Yield the checks of `config`: a name, and what returns a description or raises the obstacle.
 
     They go from what is quickly told to what loads data and libraries. With `init` RL starts from
-    that model.
+    that model, with `generate` the last check samples some of its completions.
     """
-    from sage_cli.store.run import require_storage
+    from sage_cli.store.storage import require_storage
     from sage_cli.training.checks import RlChecks
     from sage_cli.training.run import InitialPolicy, with_model_of
 
@@ -161,6 +170,8 @@ def checks(config: SageConfig, init: str | None = None) -> Iterator[tuple[str, C
     yield "device", lambda: _device(config)
     yield "rollouts", lambda: _rollouts(start)
     yield "sampling", lambda: _sampling(start)
+    if generate:
+        yield "completions", lambda: _completions(start, rl)
 
 
 def _packages(config: SageConfig) -> str:
@@ -310,7 +321,7 @@ def _benchmarks(config: SageConfig) -> str:
 
 
 def _device(config: SageConfig) -> str:
-    from sage_cli.training.base_trainer import device, precision, require_kernels, require_optimizer
+    from sage_cli.training.hardware import device, precision, require_kernels, require_optimizer
 
     require_optimizer(config.rl.optimizer, "rl.optimizer")
     if config.sft.enabled:
@@ -348,6 +359,25 @@ def _sampling(start: InitialPolicy) -> str:
 
         require_vllm()
     return f"evaluations sample with the backend {backend}"
+
+
+def _completions(start: InitialPolicy, rl: RlChecks) -> str:
+    """Return what was found of a few completions of the initial policy, and show one.
+
+    Raises ConfigurationError where a training run would be stopped.
+    """
+    from sage_cli.training.answer_probe import probe_answers
+
+    policy = start.with_files
+    if policy is None or (start.is_trained_here and not start.policy.exists):
+        return "none yet: the initial policy is first trained by SFT (`sage sft`)"
+    answers, findings = probe_answers(start.config, policy, rl.problems)
+    shown = answers.shown_in_words()
+    for finding in findings:
+        if finding.stops:
+            raise ConfigurationError(f"{finding.cause}\n    {shown}", finding.remedy)
+    warnings = [f"; {finding.cause}: {finding.remedy}" for finding in findings]
+    return "\n    ".join([answers.in_words() + "".join(warnings), *shown.split("\n")])
 
 
 def _lengths(start: InitialPolicy, tokenizer: Any, rl: RlChecks) -> str:

@@ -34,8 +34,9 @@ from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.settings.own_code import named
 from sage_cli.settings.sampling import DecodingSection, SamplingSection
 from sage_cli.store.annotations import GradeStore
+from sage_cli.store.completion import FINISH_REASONS, Completion, encodable
+from sage_cli.store.inventory import Tally
 from sage_cli.store.run import IMPORTED
-from sage_cli.store.sample_parts import FINISH_REASONS, Completion, Tally, encodable
 from sage_cli.store.sample_set import SampleIdentity, SampleSet
 
 if TYPE_CHECKING:
@@ -358,6 +359,21 @@ class PolicySampler:
         fill(samples, prompts, n, engine, stored)
         self.progress.end()
         return samples
+
+    def draw(self, problems: Sequence[Problem], seed: int, first: int = 0) -> list[Completion]:
+        """Sample a completion of each problem, in order, and store nothing.
+
+        A problem may come several times. The completions are the ones of number `first` and above.
+        """
+        engine, template = self._loaded(), self._template()
+        text = template.user_turn if self.samples.in_chat else template.render
+        requests = [
+            SampleRequest(str(number), text(problem.question), (number,), seed)
+            for number, problem in enumerate(problems, first)
+        ]
+        drawn = {completion.index: completion for completion in engine.sample(requests)}
+        require_verified()
+        return [drawn[number] for number in sorted(drawn)]
 
     def _loaded(self) -> Sampler:
         if self._engine is None:

@@ -179,7 +179,8 @@ def _grades(measured: SeedCounts) -> str:
     counted += f"; {measured.truncated:,} of them truncated" if measured.truncated else ""
     if passed := measured.right_truncated:
         share = 100 * passed / measured.statuses["right"]
-        counted += f", of which {passed:,} are correct ({share:.2g}% of the correct ones)"
+        are = "is" if passed == 1 else "are"
+        counted += f", of which {passed:,} {are} correct ({share:.3g}% of the correct ones)"
     return counted
 
 

@@ -93,11 +93,11 @@ class Answers:
 
     def in_words(self) -> str:
         """Return the facts as one line."""
+        equal = f"; {self.equal} of {self.groups} groups have equal rewards" if self.groups else ""
         return (
             f"first {self.completions} completions: {self.read} with a readable answer, "
             f"{self.correct} correct, {self.cut_off} cut off at {self.limit:,} tokens, "
-            f"{self.mean_tokens:,.0f} tokens on average; {self.equal} of {self.groups} groups have "
-            "equal rewards"
+            f"{self.mean_tokens:,.0f} tokens on average{equal}"
         )
 
     def shown_in_words(self) -> str:
@@ -107,6 +107,23 @@ class Answers:
         rest = f" ... and {left:,} more characters" if left > 0 else ""
         answer = "no answer was found" if extracted is None else f"answer: {extracted}"
         return f"for example: {text[:SHOWN_CHARACTERS]}{rest}\n({answer}; gold: {self.shown.gold})"
+
+
+def answers_of(seen: Sequence[Sampled], limit: int, groups: int = 0, n: int = 1) -> Answers:
+    """Return what was found of completions, of which the first `groups` times `n` are in groups."""
+    correct = [completion.status == "right" for completion in seen]
+    unreadable = (completion for completion in seen if not completion.is_read)
+    return Answers(
+        completions=len(seen),
+        read=sum(completion.is_read for completion in seen),
+        correct=sum(correct),
+        cut_off=sum(completion.cut_off for completion in seen),
+        mean_tokens=sum(completion.tokens for completion in seen) / len(seen),
+        limit=limit,
+        groups=groups,
+        equal=sum(sum(correct[at * n : at * n + n]) in (0, n) for at in range(groups)),
+        shown=next(unreadable, seen[0]),
+    )
 
 
 @dataclass(frozen=True)
@@ -453,20 +470,8 @@ class Preflight:
         if len(seen) < ENOUGH and not any(completion.is_read for completion in seen):
             seen += self._further(trainer, ENOUGH - len(seen))
         n = int(trainer.num_generations)
-        correct = [completion.status == "right" for completion in seen]
         groups = len(rows) * trainer.accelerator.num_processes // n
-        unreadable = (completion for completion in seen if not completion.is_read)
-        answers = Answers(
-            completions=len(seen),
-            read=sum(completion.is_read for completion in seen),
-            correct=sum(correct),
-            cut_off=sum(completion.cut_off for completion in seen),
-            mean_tokens=sum(completion.tokens for completion in seen) / len(seen),
-            limit=self.form.max_tokens,
-            groups=groups,
-            equal=sum(sum(correct[at * n : at * n + n]) in (0, n) for at in range(groups)),
-            shown=next(unreadable, seen[0]),
-        )
+        answers = answers_of(seen, self.form.max_tokens, groups, n)
         self.facts["answers"] = {**asdict(answers), "shown": answers.shown._asdict()}
         findings = judge_answers(answers, self.form, may_stop=self.may_stop)
         self._conclude(trainer, findings, [answers.in_words(), answers.shown_in_words()])

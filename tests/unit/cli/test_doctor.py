@@ -192,3 +192,24 @@ def test_doctor_names_golds_and_characters_and_stops_nothing(sage, tmp_path):
     assert "! golds 1 of 4 reference answers do not look like mathematical answers" in typed.words
     lost = "½ × ß ü 世 界 🙂"
     assert f"! characters the tokenizer has no tokens for {lost}: 1 of 4 problems" in typed.words
+
+
+def test_it_generates_on_demand_and_fails_where_a_run_would_be_stopped(sage, model):
+    few = ("--set", "evaluation.limit=3", "--set", "data.rl.limit=12")
+    typed = sage("doctor", *few, "--generate")
+    assert typed.code == 0  # of the base that comes with sage
+    assert "✓ completions first 8 completions: 8 with a readable answer" in typed.words
+    assert "for example: <start_working_out>" in typed.words
+    assert "groups" not in typed.words  # there are none
+    assert typed.written == []
+    limit = ("--set", "rollout.max_tokens=12")
+    typed = sage("doctor", *few, "--generate", "--preset", "tiny", "--init", model, *limit)
+    assert typed.code == 1
+    assert "✗ completions none of the first 64 completions has a readable answer" in typed.words
+    assert "for example: " in typed.words
+
+
+def test_it_generates_nothing_of_a_policy_that_is_not_trained_yet(sage):
+    typed = sage("doctor", *QUICK, "--generate", "--set", "sft.steps=9")
+    assert typed.code == 0
+    assert "✓ completions none yet: the initial policy is first trained by SFT" in typed.words

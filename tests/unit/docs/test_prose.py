@@ -95,6 +95,20 @@ def test_every_settings_text_has_a_verb():
     assert [(key, text) for key, text in texts if not PROSE["has_verb"](text)] == []
 
 
+@pytest.mark.parametrize(
+    ("page", "has"),
+    [
+        ("# Sweeps\n\n" + 5 * "It searches settings. ", True),
+        ("# Sweeps\n\nTo run one:\n\n```\nsage sweep\n```", False),
+        ("# Sweeps\n\n```\nsage " + 20 * "word " + "\n```", False),
+        ("# Sweeps\n\n| option | " + 20 * "word " + "|", False),
+        ("# Sweeps", False),
+    ],
+)  # fmt: skip
+def test_a_page_begins_with_what_it_answers(page, has):
+    assert PROSE["has_lead"](page) is has
+
+
 def test_every_setting_and_option_says_what_it_is():
     texts = [*PROSE["texts_of_settings"](), *PROSE["texts_of_options"]()]
     assert len(texts) > 600

@@ -1,5 +1,6 @@
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -42,7 +43,7 @@ def test_people_read_the_powers_of_two_with_a_column_per_policy():
     assert aime.notes == ("pointwise 95% bands over 2 problems",)
     assert document.notes == (
         "base on aime, evaluation seed 7: 5 correct, 3 wrong; 2 of them truncated, of which 1 "
-        "are correct (20% of the correct ones)",
+        "is correct (20% of the correct ones)",
         "do not quote pass@k for k above 2, which is half of n",
     )
     assert len(passk_document(LINES, Provenance(), shown=(1, 2)).notes) == 1
@@ -55,6 +56,8 @@ def test_grades_are_in_one_order_and_powers_of_two_are_shown():
         "rl on aime, evaluation seed 0: 14,521 correct, 36,371 wrong, 308 unparseable, 2 error; "
         "1,158 of them truncated",
     )
+    (note,) = grade_notes([replace(measured, right_truncated=14520)])  # 99.993%
+    assert note.endswith("of which 14,520 are correct (100% of the correct ones)")
     assert powers_of_two((1, 2, 3, 4, 5, 8)) == [1, 2, 4, 8]
     assert powers_of_two((3, 5)) == [3, 5]
     assert powers_of_two((1, 10, 100)) == [1, 10, 100]
