@@ -28,9 +28,11 @@ from sage_cli.evaluation.benchmarks import grader_for, load_benchmarks
 from sage_cli.evaluation.samples import PolicySamples
 from sage_cli.models.policy import Policy
 from sage_cli.store.annotations import SCHEMAS, GradeStore
+from sage_cli.store.completion import Completion
 from sage_cli.store.files import write_json
 from sage_cli.store.run import Run, Runs
-from sage_cli.store.sample_parts import Completion, write_part, write_sealed
+from sage_cli.store.sample_parts import write_part
+from sage_cli.store.tables import write_sealed
 
 PART = 10_000
 """Rows of a part."""

@@ -32,7 +32,8 @@ from sage_cli.sampling import decoder
 from sage_cli.sampling.sampler import SampleRequest, SamplingParameters
 from sage_cli.settings.inputs import PromptSection
 from sage_cli.settings.sampling import RolloutSection
-from sage_cli.training.passes import completions_alone, compute_logits_in_float32
+from sage_cli.training.heads import compute_logits_in_float32
+from sage_cli.training.passes import completions_alone
 
 Key = tuple[str, int]
 """A problem and the index of a completion."""

@@ -6,7 +6,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplerSetup, sample_seed
-from sage_cli.store.sample_parts import Completion
+from sage_cli.store.completion import Completion
 
 
 class OneByOne(Sampler):

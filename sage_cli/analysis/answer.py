@@ -30,7 +30,8 @@ from sage_cli.progress import Progress
 from sage_cli.reports.document import Document, Provenance, report_folder
 from sage_cli.settings.sampling import AnalysisOptions
 from sage_cli.store.files import identity_of
-from sage_cli.store.run import Run, Runs, surroundings
+from sage_cli.store.run import Run, Runs
+from sage_cli.store.surroundings import surroundings
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from sage_cli.metrics.counts import RIGHT, FloatArray, entropy_of_counts
 from sage_cli.problems.problem import Problem
 from sage_cli.settings.presets import read_yaml, shipped
 from sage_cli.store.annotations import Annotations, GradeStore
-from sage_cli.store.sample_parts import Completion
+from sage_cli.store.completion import Completion
 
 
 class GradedSample(NamedTuple):

@@ -17,7 +17,7 @@ from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
 from sage_cli.store.annotations import Annotations
-from sage_cli.store.sample_parts import Completion, token_ids
+from sage_cli.store.completion import Completion, token_ids
 
 Ids = tuple[int, ...]
 Pair = tuple[Ids, Ids]

@@ -14,7 +14,7 @@ from sage_cli.metrics.counts import FloatArray, IntArray
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import Series, draw_lines
 from sage_cli.reports.tables import Estimate, Row, Table, columns, to_records
-from sage_cli.store.sample_parts import as_numpy
+from sage_cli.store.tables import as_numpy
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,7 +33,7 @@ from sage_cli.settings.passwords import without_passwords
 from sage_cli.store.files import json_text
 
 if TYPE_CHECKING:
-    from sage_cli.models.planned import Described
+    from sage_cli.models.stages import Described
     from sage_cli.reports.document import Report
     from sage_cli.store.run import Run
 
@@ -247,7 +247,7 @@ def show_plan(plan: Callable[[], Sequence[Described]], json: bool = False) -> No
 
 def show_trained(line: str, run: Run, *, measured: bool, json: bool) -> None:
     """Print `line` and, if `run` was `measured`, its figures; with `json` one object."""
-    from sage_cli.store.run import evaluation_figures
+    from sage_cli.store.evaluations import evaluation_figures
 
     figures = evaluation_figures(run) if measured else {}
     if json:

@@ -134,7 +134,7 @@ def checks(
     They go from what is quickly told to what loads data and libraries. With `init` RL starts from
     that model, with `generate` the last check samples some of its completions.
     """
-    from sage_cli.store.run import require_storage
+    from sage_cli.store.storage import require_storage
     from sage_cli.training.checks import RlChecks
     from sage_cli.training.run import InitialPolicy, with_model_of
 
@@ -321,7 +321,7 @@ def _benchmarks(config: SageConfig) -> str:
 
 
 def _device(config: SageConfig) -> str:
-    from sage_cli.training.base_trainer import device, precision, require_kernels, require_optimizer
+    from sage_cli.training.hardware import device, precision, require_kernels, require_optimizer
 
     require_optimizer(config.rl.optimizer, "rl.optimizer")
     if config.sft.enabled:

@@ -48,7 +48,7 @@ def command(
     """Tabulate pass@k of runs or models over benchmarks and seeds."""
     from sage_cli.evaluation.evaluate import Evaluation
     from sage_cli.evaluation.measure import NamedModels, measure_table
-    from sage_cli.models.planned import plan_of
+    from sage_cli.models.stages import plan_of
 
     refuse_gpu(gpu, dry_run)
     names = options.measured_names(names, set_, k)

@@ -64,7 +64,7 @@ def command(
         measure_passk,
         parse_temperatures,
     )
-    from sage_cli.models.planned import plan_of
+    from sage_cli.models.stages import plan_of
 
     refuse_gpu(gpu, dry_run)
     if guess and (temperature or dry_run):

@@ -74,7 +74,7 @@ def command(
 ) -> None:
     """Train a model with RL, optionally with a guide that reshapes the KL anchor."""
     from sage_cli.cli.console import Live
-    from sage_cli.models.planned import plan_of
+    from sage_cli.models.stages import plan_of
     from sage_cli.training.run import RlTraining, unnamed_preset
 
     refuse_gpu(gpu, dry_run)

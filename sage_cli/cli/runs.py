@@ -115,8 +115,9 @@ def _cell(value: Any) -> str:
 @app.command(epilog="Example: sage runs show rl-dapo-branch")
 def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
     """Show a run's settings, pass@k, manifest, speed and last metrics."""
-    from sage_cli.models.planned import other_release
-    from sage_cli.store.run import SEALED, evaluation_figures
+    from sage_cli.models.facts import other_release
+    from sage_cli.store.evaluations import evaluation_figures
+    from sage_cli.store.run import SEALED
     from sage_cli.store.run_facts import RunFacts, speed_figures
 
     run = _runs(runs).find(name)

@@ -26,7 +26,8 @@ def command(
 ) -> None:
     """Train the initial policy by supervised fine-tuning (SFT), or reuse its finished run."""
     from sage_cli.cli.console import Live
-    from sage_cli.models.planned import plan_of, planned_base
+    from sage_cli.models.planned import planned_base
+    from sage_cli.models.stages import plan_of
     from sage_cli.store.run import Runs
     from sage_cli.training.run import SftTraining
 

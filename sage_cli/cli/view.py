@@ -117,7 +117,8 @@ def named(root: Path, name: str | None) -> tuple[Kind | None, str]:
     Raises ConfigurationError if the folder of runs is not there, StoreError for a name of nothing
     in it, or of several.
     """
-    from sage_cli.store.run import Runs, full_name
+    from sage_cli.store.names import full_name
+    from sage_cli.store.run import Runs
     from sage_cli.trials.sweep.folder import Sweeps
     from sage_cli.view.trials_view import StoredSuites
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation.golds import check_answers, usable_problems
-from sage_cli.models.policy import NO_GOLD
 from sage_cli.problems.data_set import Group
 from sage_cli.problems.load import (
     benchmark_names,
@@ -23,7 +22,7 @@ from sage_cli.problems.load import (
     load_training_problems,
     refuse_two_golds,
 )
-from sage_cli.problems.problem import Problem
+from sage_cli.problems.problem import NO_GOLD, Problem
 from sage_cli.problems.registry import find, generated, is_file_name, shown_name, source_of
 from sage_cli.settings.inputs import DataSection, PromptSection
 from sage_cli.settings.judge_names import IMPORTED_JUDGE

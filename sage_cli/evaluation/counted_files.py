@@ -19,15 +19,16 @@ from sage_cli.evaluation.logs.row_fields import Owners, as_id, is_correct
 from sage_cli.file_hash import read_hash
 from sage_cli.metrics import Counts, curve, curve_ks, pooled
 from sage_cli.metrics.intervals import Resampling
-from sage_cli.models.policy import NO_GOLD, Labels, named_policy
-from sage_cli.problems.problem import Problem
+from sage_cli.models.policy import Labels, named_policy
+from sage_cli.problems.problem import NO_GOLD, Problem
 from sage_cli.problems.row_files import is_row_file, read_file
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Provenance, Report, report_folder
 from sage_cli.reports.passk import Line, passk_document
 from sage_cli.settings.sampling import EvaluationSection, parse_ks
 from sage_cli.store.files import identity_of
-from sage_cli.store.run import Runs, surroundings
+from sage_cli.store.run import Runs
+from sage_cli.store.surroundings import surroundings
 
 if TYPE_CHECKING:
     from sage_cli.evaluation.evaluate import Evaluation

@@ -16,9 +16,10 @@ from sage_cli.evaluation.samples import Measurements, PolicySamples, measure, mi
 from sage_cli.metrics import powers_up_to
 from sage_cli.metrics.counts import SeedCounts
 from sage_cli.metrics.intervals import pass_matrix
+from sage_cli.models.facts import evaluation_facts
 from sage_cli.models.memory import sampling_memory
-from sage_cli.models.planned import Described, Stage, evaluation_facts
 from sage_cli.models.policy import Policy, known_sampling
+from sage_cli.models.stages import Described, Stage
 from sage_cli.problems.source_errors import reading
 from sage_cli.progress import Progress
 from sage_cli.reports.document import (
@@ -31,10 +32,11 @@ from sage_cli.reports.document import (
 )
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.settings.sampling import parse_ks
+from sage_cli.store.evaluations import record_evaluation
 from sage_cli.store.files import file_stems, identity_of
 from sage_cli.store.locks import writer
 from sage_cli.store.mirrors import Follower, mirrors_of
-from sage_cli.store.run import record_evaluation, surroundings
+from sage_cli.store.surroundings import surroundings
 
 log = logging.getLogger(__name__)
 

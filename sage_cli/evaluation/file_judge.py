@@ -20,7 +20,7 @@ from sage_cli.metrics import Counts
 from sage_cli.progress import Progress
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.store.annotations import GradeStore
-from sage_cli.store.sample_parts import Completion
+from sage_cli.store.completion import Completion
 from sage_cli.store.sample_set import SampleSet
 
 

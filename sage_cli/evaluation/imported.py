@@ -21,13 +21,13 @@ from sage_cli.evaluation.logs.problems import Gathered, gather
 from sage_cli.evaluation.logs.registry import read_log
 from sage_cli.file_hash import read_hash
 from sage_cli.models.folders import WEIGHTS_FILE
-from sage_cli.models.policy import PROBLEMS
+from sage_cli.problems.problem import PROBLEMS
 from sage_cli.progress import Progress
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.store.annotations import GradeStore
+from sage_cli.store.completion import encodable
 from sage_cli.store.files import identity_of, write_json, write_text
 from sage_cli.store.run import IMPORTED, Run
-from sage_cli.store.sample_parts import encodable
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,119}")
 _FOLDERS = frozenset({"reports", "runs", "samples", "suites", "sweeps"})

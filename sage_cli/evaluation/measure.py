@@ -15,8 +15,8 @@ from sage_cli.evaluation.text_judges import judged_again, text_judges
 from sage_cli.metrics import curve, curve_ks
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.intervals import Resampling, pass_matrix
-from sage_cli.models.planned import Stage
 from sage_cli.models.policy import Labels, Policy, chosen_policies, named_policy
+from sage_cli.models.stages import Stage
 from sage_cli.progress import Progress
 from sage_cli.reports.document import (
     Report,

@@ -34,8 +34,9 @@ from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.settings.own_code import named
 from sage_cli.settings.sampling import DecodingSection, SamplingSection
 from sage_cli.store.annotations import GradeStore
+from sage_cli.store.completion import FINISH_REASONS, Completion, encodable
+from sage_cli.store.inventory import Tally
 from sage_cli.store.run import IMPORTED
-from sage_cli.store.sample_parts import FINISH_REASONS, Completion, Tally, encodable
 from sage_cli.store.sample_set import SampleIdentity, SampleSet
 
 if TYPE_CHECKING:

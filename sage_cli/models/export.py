@@ -19,9 +19,11 @@ from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
 from sage_cli.settings.inputs import PretrainedModel, PromptSection
 from sage_cli.settings.training import Reward, in_words
+from sage_cli.store.evaluations import evaluations
 from sage_cli.store.files import replacing_folder, write_json, write_text
-from sage_cli.store.run import Run, Runs, evaluations, run_of, surroundings
+from sage_cli.store.run import Run, Runs, run_of
 from sage_cli.store.run_facts import RunFacts
+from sage_cli.store.surroundings import surroundings
 
 if TYPE_CHECKING:
     from torch import Tensor

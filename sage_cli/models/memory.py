@@ -10,7 +10,7 @@ from sage_cli.config.schema import SageConfig, spread_over
 from sage_cli.errors import DataError
 from sage_cli.methods.method import batch_of
 from sage_cli.models.folders import model_config
-from sage_cli.models.planned import Described
+from sage_cli.models.stages import Described
 from sage_cli.problems.load import load_training_problems
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.settings.inputs import PretrainedModel, ScratchModel, sampled_dtype, trained_dtype

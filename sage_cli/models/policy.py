@@ -29,6 +29,7 @@ from sage_cli.models.folders import (
 )
 from sage_cli.models.shipped_base import put_in_place, shipped_run_named
 from sage_cli.models.verification import sealed_to_load
+from sage_cli.problems.problem import PROBLEMS
 from sage_cli.settings.inputs import PretrainedModel, PromptSection, ScratchModel
 from sage_cli.settings.presets import preset_for
 from sage_cli.settings.sampling import DecodingSection
@@ -95,12 +96,6 @@ def set_path(sets: Sequence[str]) -> str | None:
 def _sets(text: str, name: str) -> bool:
     key = text.partition("=")[0].strip()
     return key == name or (name.endswith(".") and key.startswith(name))
-
-
-PROBLEMS = "problems.jsonl"
-"""The file of an imported run with its problems: `question`, `gold`, and the program's `id`."""
-NO_GOLD = "(the imported file has no gold)"
-"""Stands for the gold of a problem that has none; only the program's verdicts count on it."""
 
 
 def stored_settings(run: Run) -> dict[str, Any]:

@@ -13,10 +13,19 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import ValidationError
 
-from sage_cli.errors import ConfigurationError, DataError, did_you_mean
+from sage_cli.errors import (
+    ConfigurationError,
+    DataError,
+    did_you_mean,
+)
 from sage_cli.settings.inputs import DataSection
 from sage_cli.settings.section import Section
 from sage_cli.solution_text import each_gold
+
+PROBLEMS = "problems.jsonl"
+"""The file of an imported run with its problems: `question`, `gold`, and the program's `id`."""
+NO_GOLD = "(the imported file has no gold)"
+"""Stands for the gold of a problem that has none; only the program's verdicts count on it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ from sage_cli.sampling.sampler import (
 )
 from sage_cli.sampling.stopping import Ending, Stopping, eos_ids
 from sage_cli.splitmix import GOLDEN, mixed, shifted
-from sage_cli.store.sample_parts import Completion
+from sage_cli.store.completion import Completion
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

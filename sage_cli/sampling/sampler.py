@@ -15,7 +15,7 @@ from sage_cli.settings.sampling import DecodingSection, SamplingSection
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from sage_cli.store.sample_parts import Completion
+    from sage_cli.store.completion import Completion
 
 
 DISTRIBUTION = ("temperature", "top_p", "top_k", "min_p", "max_tokens")

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from itertools import product
 
 from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplingParameters
-from sage_cli.store.sample_parts import Completion
+from sage_cli.store.completion import Completion
 
 Key = tuple[int, str, int]
 """Evaluation's seed, problem and index."""

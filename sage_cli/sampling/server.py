@@ -31,7 +31,7 @@ from sage_cli.sampling.server_api import (
     served_model,
 )
 from sage_cli.solution_text import stop_end
-from sage_cli.store.sample_parts import FINISH_REASONS, Completion
+from sage_cli.store.completion import FINISH_REASONS, Completion
 
 REST_S = 5.0
 

@@ -27,7 +27,7 @@ from sage_cli.sampling.sampler import (
 )
 from sage_cli.sampling.stopping import Stopping, eos_ids
 from sage_cli.settings.own_code import in_words
-from sage_cli.store.sample_parts import Completion
+from sage_cli.store.completion import Completion
 
 ON_CPU = {
     "enforce_eager": True,  # compiling costs minutes

@@ -17,22 +17,18 @@ import numpy as np
 import pyarrow as pa
 
 from sage_cli.errors import SurroundingsError
+from sage_cli.store.completion import Completion
 from sage_cli.store.files import key_of, write_json
-from sage_cli.store.sample_parts import (
-    Completion,
-    Integers,
-    Inventory,
-    Mask,
-    Tally,
+from sage_cli.store.inventory import Integers, Inventory, Mask, Tally, tally_of
+from sage_cli.store.sample_set import SampleSet
+from sage_cli.store.tables import (
     as_column,
     as_numpy,
     empty_table,
     joined,
     read_sealed,
-    tally_of,
     write_sealed,
 )
-from sage_cli.store.sample_set import SampleSet
 
 _NAME = pa.dictionary(pa.int32(), pa.string())
 _SAMPLE = (("part", _NAME), ("problem_id", _NAME), ("index", pa.int32()))

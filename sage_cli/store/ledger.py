@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from sage_cli.store.files import replacing, storing, warn_once
 from sage_cli.store.locks import Lease
-from sage_cli.store.sample_parts import empty_table
+from sage_cli.store.tables import empty_table
 
 
 class StepFiles:

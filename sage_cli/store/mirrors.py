@@ -16,7 +16,8 @@ from typing import Any, Literal
 from sage_cli.config.consent import without_services
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.runs import TrackingSection
-from sage_cli.store.run import Run, evaluation_figures
+from sage_cli.store.evaluations import evaluation_figures
+from sage_cli.store.run import Run
 
 log = logging.getLogger(__name__)
 Record = Mapping[str, Any]

@@ -1,36 +1,28 @@
-"""Runs: their folders, manifests, status and recorded evaluations."""
+"""Runs: their folders, with manifests and status."""
 
 from __future__ import annotations
 
-import platform
 import re
-import secrets
 import shutil
-import socket
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cache, cached_property
-from importlib.metadata import PackageNotFoundError, version
-from math import prod
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired
 
 from typing_extensions import TypedDict, Unpack
 
-from sage_cli import RESULT_VERSION, __version__
+from sage_cli import RESULT_VERSION
 from sage_cli.errors import (
     BusyError,
     DivergedError,
     OutOfMemoryError,
     SageError,
     StoreError,
-    did_you_mean,
 )
 from sage_cli.file_hash import changed_files, sealed_hashes
 from sage_cli.settings.former_names import today
@@ -38,8 +30,6 @@ from sage_cli.store.files import (
     EIGHT_DIGITS,
     TornError,
     name_once,
-    portable,
-    read_object,
     read_stored,
     sweep,
     write_json,
@@ -47,15 +37,15 @@ from sage_cli.store.files import (
 )
 from sage_cli.store.locks import (
     LAUNCHER,
-    PATIENCE_S,
     WRITER,
     Lease,
     is_held,
-    locked,
     now_s,
     writer,
 )
 from sage_cli.store.metrics_file import MetricsFile
+from sage_cli.store.names import full_name
+from sage_cli.store.surroundings import surroundings
 
 if TYPE_CHECKING:
     from sage_cli.store.ledger import TrainingCompletions, TrainingLedger
@@ -66,15 +56,15 @@ IMPORTED = "imported"
 """The kind of a run that holds samples of another program, and no weights."""
 PRUNED = "pruned"
 """An interruption by a sweep, with its reason; the same command resumes the run."""
-
-
-class Surroundings(TypedDict):
-    """Versions, host and command of a computation; `commit` is None outside a checkout."""
-
-    versions: dict[str, str]
-    commit: str | None
-    host: str
-    command: str
+TORN = "torn"
+"""The status of a run whose manifest or configuration cannot be read. It is never written."""
+METRICS = "metrics.jsonl"
+SEALED = ("config.json", METRICS, "rollouts.jsonl", "model")
+"""The files and folders of a finished run whose hashes its manifest has under `files`."""
+SEAL = "sealed.json"
+"""The mark of a checkpoint whose files are all on disk."""
+_OURS = re.compile(rf"\.(?:lock|launcher)(?:\.lease)?|\..+\.{EIGHT_DIGITS}\.tmp")
+"""The names of locks, of their leases, and of files that are being written."""
 
 
 class Origin(TypedDict):
@@ -93,109 +83,6 @@ class Origin(TypedDict):
     sweep: NotRequired[str | None]
 
 
-RECORDED_PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "math-verify", "vllm")
-
-
-@cache
-def surroundings() -> Surroundings:
-    """Return versions, commit, host and command line, by which a result is reproduced."""
-    versions = {"sage": __version__, "python": platform.python_version()}
-    installed = {package: _installed(package) for package in RECORDED_PACKAGES}
-    versions |= {package: number for package, number in installed.items() if number is not None}
-    return {
-        "versions": versions,
-        "commit": _commit(),
-        "host": socket.gethostname(),
-        "command": " ".join(["sage", *sys.argv[1:]]),
-    }
-
-
-def _commit() -> str | None:
-    """Return the checkout's commit, with `+` if it has uncommitted changes; None without one."""
-    here = Path(__file__).resolve().parent
-    try:
-        described = subprocess.run(
-            ["git", "-C", str(here), "describe", "--always", "--dirty=+", "--abbrev=12"],
-            capture_output=True,
-            text=True,
-            timeout=5,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return described.stdout.strip()
-
-
-def _installed(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
-
-
-LEAST_FREE = 1 << 30
-"""Bytes below which a training's checkpoints may not fit."""
-_PROBE = ".sage-probe"
-
-
-def require_storage(root: Path, least_free: int = LEAST_FREE) -> str:
-    """Return a description of the folder of runs after a lock was taken in it.
-
-    If the folder does not exist yet, its nearest existing parent is checked. Raises StoreError if
-    nothing can be written or locked there, or less than `least_free` bytes are free.
-    """
-    root = root.absolute()
-    folder = next(path for path in (root, *root.parents) if path.exists())
-    if not folder.is_dir():
-        raise StoreError(f"{folder} is a file", "choose another folder with --runs or $SAGE_RUNS")
-    probe = folder / f"{_PROBE}-{secrets.token_hex(4)}"
-    try:
-        with locked(probe, PATIENCE_S):
-            pass
-    finally:
-        with suppress(OSError):
-            probe.unlink(missing_ok=True)
-    free = shutil.disk_usage(folder).free
-    if free < least_free:
-        raise StoreError(
-            f"{root} has {free / (1 << 30):.1f} GiB free, and checkpoints may not fit",
-            "free some space there, or choose another folder with --runs or $SAGE_RUNS",
-        )
-    return f"{root}: {free / (1 << 30):.0f} GiB free, locks work"
-
-
-def full_name(
-    name: str,
-    names: Collection[str],
-    kind: str,
-    searched: str,
-    listing: str,
-    described: Callable[[str], str] = str,
-) -> str:
-    """Return the one of `names` that is `name`, or that `name` is an unambiguous part of.
-
-    A prefix or suffix is preferred to a part in the middle. Raises StoreError with the names'
-    `kind`, where they were `searched` and the command of their `listing`; if several fit, each is
-    named by `described`.
-    """
-    if name in names:
-        return name
-    fitting = [full for full in names if full.startswith(name) or full.endswith(name)]
-    fitting = fitting or [full for full in names if name in full]
-    if len(fitting) == 1:
-        return fitting[0]
-    if fitting:
-        raise StoreError(
-            f"'{name}' matches {len(fitting)} {kind}s: "
-            f"{', '.join(map(described, sorted(fitting)))}",
-            f"type more of its {'ID' if kind == 'run' else 'name'}",
-        )
-    raise StoreError(
-        f"there is no {kind} '{name}' {searched}",
-        did_you_mean(name, names) or f"{listing} lists all",
-    )
-
-
 def now() -> str:
     """Return the time as manifests have it."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -209,17 +96,6 @@ def _end(error: BaseException) -> tuple[str, str, str | None]:
     if isinstance(error, SageError):
         return FAILED, error.cause, kind
     return FAILED, f"{kind}: {error}", kind
-
-
-TORN = "torn"
-"""The status of a run whose manifest or configuration cannot be read. It is never written."""
-METRICS = "metrics.jsonl"
-SEALED = ("config.json", METRICS, "rollouts.jsonl", "model")
-"""The files and folders of a finished run whose hashes its manifest has under `files`."""
-SEAL = "sealed.json"
-"""The mark of a checkpoint whose files are all on disk."""
-_OURS = re.compile(rf"\.(?:lock|launcher)(?:\.lease)?|\..+\.{EIGHT_DIGITS}\.tmp")
-"""The names of locks, of their leases, and of files that are being written."""
 
 
 @dataclass(frozen=True)
@@ -583,92 +459,3 @@ def _last_wanted(run: Run) -> str:
 def _described(run: Run) -> str:
     about = run.status, str(run.known.get("started", ""))[:16].replace("T", " ")
     return f"{run.id} ({', '.join(filter(None, about))})"
-
-
-FOLDER = "evaluations"
-COUNTED = ("problems", "samples", "seeds")
-"""The figures whose product is the number of completions."""
-
-
-def record_evaluation(
-    run: Run, benchmark: str, figures: Mapping[str, Any], content: str | None = None
-) -> bool:
-    """Replace the benchmark's figures; return True if they changed.
-
-    `content` distinguishes benchmarks of one name. Figures over fewer completions than the recorded
-    ones are ignored: a quick evaluation does not replace a longer one. Torn files are replaced.
-    """
-    path = _file(run, benchmark, content)
-    figures = {**figures, **({"benchmark": benchmark, "content": content} if content else {})}
-    with suppress(FileNotFoundError, TornError):
-        earlier = _read(path)
-        if earlier == figures:
-            path.touch()  # the newest of this benchmark
-            return False
-        if _counted(figures) < _counted(earlier):
-            return False
-    write_object(path, figures)
-    return True
-
-
-def evaluations(run: Run) -> dict[str, dict[str, Any]]:
-    """Return the figures of each benchmark that the run was measured on, the newest last.
-
-    Keys are the files' names, of two that earlier versions wrote otherwise the newest's. A torn
-    file is left out with one warning.
-    """
-    figures: dict[str, dict[str, Any]] = {}
-    paths: list[Path] = []
-    with suppress(FileNotFoundError):
-        paths = sorted((run.folder / FOLDER).iterdir(), key=lambda path: path.stat().st_mtime_ns)
-    for path in paths:
-        if path.suffix == ".json":
-            try:
-                read = _read(path)
-                figures.pop(portable(path.stem), None)
-                figures[portable(path.stem)] = read
-            except TornError as error:
-                name_once(error)
-    return figures
-
-
-def evaluation_figures(run: Run) -> dict[str, Any]:
-    """Return `eval/<benchmark>/pass@1` and so on, of all `evaluations`."""
-    return {
-        f"eval/{benchmark}/{name}": value
-        for benchmark, figures in evaluations(run).items()
-        for name, value in figures.items()
-    }
-
-
-def name_in(figures: Mapping[str, Any], benchmark: str) -> str:
-    """Return the name in `evaluation_figures` of the benchmark that a command calls `benchmark`."""
-    names = {
-        str(value): key.split("/")[1]
-        for key, value in figures.items()
-        if key.endswith("/benchmark")
-    }
-    return names.get(benchmark) or portable(Path(benchmark).name)
-
-
-def _file(run: Run, benchmark: str, content: str | None) -> Path:
-    """Return the benchmark's file, named by its content too if its name is another's."""
-    path = run.folder / FOLDER / f"{portable(Path(benchmark).name)}.json"
-    with suppress(FileNotFoundError, TornError):
-        if content and _read(path).get("content") != content:
-            return path.with_name(f"{path.stem}-{content[:8]}.json")
-    return path
-
-
-def _read(path: Path) -> dict[str, Any]:
-    remedy = "remove it, and evaluate again"
-    figures = read_object(path, remedy)
-    try:
-        _counted(figures)
-    except (ArithmeticError, ValueError, TypeError) as error:
-        raise TornError(f"{path} is corrupt or was edited: {error}", remedy) from None
-    return figures
-
-
-def _counted(figures: Mapping[str, Any]) -> int:
-    return prod(int(figures.get(name, 1)) for name in COUNTED)

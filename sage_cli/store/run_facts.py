@@ -21,8 +21,9 @@ from sage_cli.errors import ConfigurationError, StoreError, did_you_mean
 from sage_cli.json_value import json_value
 from sage_cli.settings.former_names import today, today_key
 from sage_cli.settings.presets import yaml_value
+from sage_cli.store.evaluations import evaluations
 from sage_cli.store.files import checked, storing, with_checksum, write_text
-from sage_cli.store.run import METRICS, TORN, Run, evaluations
+from sage_cli.store.run import METRICS, TORN, Run
 
 ABOUT = (
     "id",

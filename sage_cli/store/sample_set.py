@@ -21,6 +21,7 @@ import numpy as np
 
 from sage_cli.errors import StoreError
 from sage_cli.json_value import json_value
+from sage_cli.store.completion import Completion
 from sage_cli.store.files import (
     TornError,
     key_of,
@@ -32,24 +33,20 @@ from sage_cli.store.files import (
     write_object,
     write_text,
 )
+from sage_cli.store.inventory import Inventory, Mask
+from sage_cli.store.inventory_index import FILE as INDEX
+from sage_cli.store.inventory_index import load_index, refreshed, write_index
 from sage_cli.store.locks import HeldError, Holder, Lease, is_locked, locked
-from sage_cli.store.sample_parts import FILE as INDEX
 from sage_cli.store.sample_parts import (
-    Completion,
     DamagedPartError,
-    Inventory,
-    Mask,
-    as_column,
     completions_of,
-    load_index,
     name_strangers,
     part_number,
     read_part,
-    refreshed,
     set_aside,
-    write_index,
     write_part,
 )
+from sage_cli.store.tables import as_column
 
 PATIENCE_S = 60.0
 """Longer than reading the inventory of a set takes."""

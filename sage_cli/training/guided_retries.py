@@ -26,27 +26,25 @@ from sage_cli.evaluation.samples import PolicySampler, PolicySamples, sample_and
 from sage_cli.grading.grader import Grader
 from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.models.loading import release_memory, switch_off_noise
-from sage_cli.models.planned import policy_and_reference
 from sage_cli.models.policy import Policy
+from sage_cli.models.reference import policy_and_reference
 from sage_cli.problems.problem import Problem, problem_id
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
 from sage_cli.settings.training import SftSection
+from sage_cli.store.completion import Completion
 from sage_cli.store.run import Origin, Run
-from sage_cli.store.sample_parts import Completion
 from sage_cli.training.base_trainer import (
-    LOADING,
-    MemoryNeed,
     SealedCheckpoints,
     carry_out,
     common_arguments,
-    memory_explained,
     save_policy,
     scheduler_name,
 )
 from sage_cli.training.checkpoints import prepare_resume
 from sage_cli.training.prompt_order import permutations, training_order
 from sage_cli.training.sft import Example, train_sft
+from sage_cli.training.shortage import LOADING, MemoryNeed, memory_explained
 from sage_cli.training.training import Training
 from sage_cli.training.validation import Validator
 from sage_cli.training.watch import OnStep

@@ -33,15 +33,8 @@ from sage_cli.guides.guide import ROW_SIGNALS, Signal
 from sage_cli.methods.rollout_batch import RolloutBatch, images_of, learned_tokens, whole_texts
 from sage_cli.models.loading import causal_of, switch_off_noise
 from sage_cli.settings.training import AnchorSection, Rows
-from sage_cli.training.passes import (
-    HeadReader,
-    Pass,
-    Purpose,
-    completions_alone,
-    compute_logits_in_float32,
-    prompt_names,
-    tilting,
-)
+from sage_cli.training.heads import HeadReader, compute_logits_in_float32, tilting
+from sage_cli.training.passes import Pass, Purpose, completions_alone, prompt_names
 from sage_cli.training.step_record import (
     CLIPPING_LOSSES,
     TokenRecord,

@@ -23,7 +23,7 @@ from sage_cli.guides.divergences import forward_cross_entropy
 from sage_cli.methods.rollout_batch import RolloutBatch, rows_of
 from sage_cli.problems.problem import Problem
 from sage_cli.settings.training import AnchorSection
-from sage_cli.store.sample_parts import Completion, token_ids
+from sage_cli.store.completion import Completion, token_ids
 
 FILE = "reference.safetensors"
 """A checkpoint's file of the reference as it is at that step."""

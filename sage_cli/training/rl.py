@@ -24,7 +24,7 @@ from sage_cli.grading.grades import AnswerTags, Grade, answer_begin
 from sage_cli.methods.hooks import GradeCompletions, Setup
 from sage_cli.methods.method import Method, OnlineMethod, batch_of
 from sage_cli.models.loading import context_of
-from sage_cli.models.planned import policy_and_reference
+from sage_cli.models.reference import policy_and_reference
 from sage_cli.models.tokenizer import keep_tags
 from sage_cli.models.verification import verify_weights
 from sage_cli.problems.problem import Problem
@@ -35,14 +35,11 @@ from sage_cli.sampling.stopping import Stopping, eos_ids
 from sage_cli.settings.inputs import PretrainedModel
 from sage_cli.settings.sampling import RolloutSection, VllmRolloutSection
 from sage_cli.settings.training import GRADE
+from sage_cli.store.completion import Completion
 from sage_cli.store.run import Run
-from sage_cli.store.sample_parts import Completion
 from sage_cli.training.base_trainer import (
-    LOADING,
-    MemoryNeed,
     carry_out,
     common_arguments,
-    memory_explained,
     save_policy,
     scheduler_name,
     without_cpu_number,
@@ -63,6 +60,7 @@ from sage_cli.training.rollouts import (
     samples_beforehand,
     settled_engine,
 )
+from sage_cli.training.shortage import LOADING, MemoryNeed, memory_explained
 from sage_cli.training.step_record import Noted, StepWriter
 from sage_cli.training.trainer import SageTrainer
 from sage_cli.training.training import Training

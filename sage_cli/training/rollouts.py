@@ -18,8 +18,8 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError, SamplingError, TrainingError
 from sage_cli.json_value import json_value
 from sage_cli.models.folders import adapter_base, is_adapter, model_config
-from sage_cli.models.planned import reference_policy
 from sage_cli.models.policy import Policy
+from sage_cli.models.reference import reference_policy
 from sage_cli.problems.problem import Problem
 from sage_cli.progress import Progress
 from sage_cli.sampling.sampler import SamplingParameters
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from sage_cli.evaluation.samples import PolicySamples
-    from sage_cli.store.sample_parts import Completion
+    from sage_cli.store.completion import Completion
 
 
 Ids = list[int]

@@ -22,6 +22,7 @@ from sage_cli.models.compatibility import (
     require_childless,
     require_same_parent,
 )
+from sage_cli.models.facts import base_facts, remarks, rl_facts, run_facts, sft_facts
 from sage_cli.models.folders import (
     adapter_base,
     is_adapter,
@@ -32,21 +33,11 @@ from sage_cli.models.folders import (
 )
 from sage_cli.models.memory import rl_memory, sft_memory
 from sage_cli.models.obstacles import planned_obstacles
-from sage_cli.models.planned import (
-    Described,
-    Stage,
-    base_facts,
-    planned_base,
-    reference_policy,
-    remarks,
-    rl_facts,
-    rl_run,
-    run_facts,
-    sft_facts,
-    sft_run,
-)
+from sage_cli.models.planned import planned_base, rl_run, sft_run
 from sage_cli.models.policy import Policy, named_policy, named_run
+from sage_cli.models.reference import reference_policy
 from sage_cli.models.shipped_base import put_in_place, source_of, why_not_shipped
+from sage_cli.models.stages import Described, Stage
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress, Silent
 from sage_cli.sampling.backends import chosen_backend
@@ -240,8 +231,8 @@ class SftTraining(TrainingRun):
         """Load demonstrations and model, and return the function that trains the model."""
         config = self.config
         progress.say(f"[bold]{self.planned.id}[/]: loading libraries and demonstrations")
-        from sage_cli.training.base_trainer import require_optimizer
         from sage_cli.training.checkpoints import refuse_foreign
+        from sage_cli.training.hardware import require_optimizer
         from sage_cli.training.sft import sft_inputs, train_sft
 
         require_optimizer(config.sft.optimizer, "sft.optimizer")
@@ -591,7 +582,7 @@ class RlTraining(TrainingRun):
             )
 
     def _require_machine(self) -> None:
-        from sage_cli.training.base_trainer import require_hardware, require_optimizer
+        from sage_cli.training.hardware import require_hardware, require_optimizer
         from sage_cli.training.rollouts import settled_engine
 
         require_hardware(self.config.model, processes_here(self.config.rl.processes))

@@ -24,14 +24,9 @@ from sage_cli.settings.inputs import ComputeDtype, ScratchModel
 from sage_cli.settings.training import SftSection
 from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.store.run import Run
-from sage_cli.training.base_trainer import (
-    MemoryNeed,
-    SealedCheckpoints,
-    carry_out,
-    common_arguments,
-    disk_explained,
-)
+from sage_cli.training.base_trainer import SealedCheckpoints, carry_out, common_arguments
 from sage_cli.training.checkpoints import newest_sealed, step_of
+from sage_cli.training.shortage import MemoryNeed, disk_explained
 from sage_cli.training.watch import OnStep
 
 IGNORED = -100

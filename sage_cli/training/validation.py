@@ -29,7 +29,7 @@ from sage_cli.models.policy import Policy
 from sage_cli.models.verification import require_verified
 from sage_cli.problems.source_errors import reading
 from sage_cli.problems.template import PromptTemplate
-from sage_cli.store.sample_parts import Completion
+from sage_cli.store.completion import Completion
 
 
 @dataclass(frozen=True)

@@ -1,176 +1,36 @@
 """Tasks: commands that a person could type, made for the trials of suites and sweeps.
 
-Each says what it gets, where its result will be, what of it is stored, and what it costs at most.
+Each says what it gets, where its result will be, and what of it is stored.
 """
 
 from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 from typing_extensions import TypedDict
 
-from sage_cli.config.consent import consents, typed_again
-from sage_cli.config.load import not_read
+from sage_cli.config.consent import typed_again
 from sage_cli.config.schema import SageConfig
-from sage_cli.errors import DataError, SageError
-from sage_cli.methods.method import batch_of
-from sage_cli.models.planned import planned_base, rl_run, state
-from sage_cli.models.policy import Policy, checkpoint_steps, named_policies
+from sage_cli.errors import SageError
+from sage_cli.models.facts import state
 from sage_cli.models.shipped_base import source_of
-from sage_cli.problems.data_set import DataSet, Group
-from sage_cli.problems.load import benchmark_names, is_here, load_problems
-from sage_cli.problems.registry import find, is_file_name
-from sage_cli.settings.inputs import DataSection
 from sage_cli.store.files import TornError, identity_of, name_once, read_object, write_object
-from sage_cli.store.run import Run, Runs
+from sage_cli.store.run import Run
 from sage_cli.trials.executors.build import local_places, task_resources
 from sage_cli.trials.executors.executor import Command, Resources
+from sage_cli.trials.stored_results import (
+    BenchmarkCache,
+    Measurements,
+    checkpoints_are_measured,
+    stored_results,
+)
+from sage_cli.trials.trial import Replicate
 
-if TYPE_CHECKING:
-    from sage_cli.evaluation.benchmarks import Benchmark
-    from sage_cli.metrics.counts import SeedCounts
-
-
-@dataclass(frozen=True)
-class Words:
-    """The words of a command line that make a configuration: presets, flags and `--set`."""
-
-    presets: tuple[str, ...] = ()
-    flags: Mapping[str, str] = field(default_factory=dict)
-    sets: tuple[str, ...] = ()
-
-    @property
-    def all(self) -> tuple[str, ...]:
-        """The words of a training."""
-        flags = [part for name, value in self.flags.items() for part in (f"--{name}", value)]
-        return (*self.about(""), *flags)
-
-    def about(self, *sections: str) -> tuple[str, ...]:
-        """The presets, and each `--set` whose key begins with one of these sections."""
-        sets = [assignment for assignment in self.sets if assignment.startswith(sections)]
-        options = [
-            *(("--preset", word) for word in self.presets),
-            *(("--set", word) for word in sets),
-        ]
-        return tuple(part for option in options for part in option)
-
-    def read_by(self, command: str, config: SageConfig) -> Words:
-        """Return the words without each `--set` that `sage command` would refuse as idle."""
-        names = {text: text.partition("=")[0] for text in self.sets}
-        sets = [text for text, name in names.items() if not not_read(command, name, config)]
-        return replace(self, sets=tuple(sets))
-
-
-@dataclass(frozen=True, eq=False)
-class Replicate:
-    """One training of a trial, the `seed`-th from 0, or the initial policy itself.
-
-    Its parent, its run and its policy are known before anything runs.
-    """
-
-    title: str
-    seed: int
-    config: SageConfig
-    words: Words = Words()
-    is_initial: bool = False
-
-    @cached_property
-    def initial(self) -> Policy:
-        """The initial policy, from which RL starts."""
-        return planned_base(self.config, Runs(self.config.run.root))
-
-    @cached_property
-    def policy(self) -> Policy:
-        """The policy that is measured, trained or not yet."""
-        if self.is_initial:
-            return self.initial
-        config, runs = self.config, Runs(self.config.run.root)
-        pool = None
-        if config.data.rl.solved_by is not None:
-            # reads stored counts, whose libraries no other plan loads
-            from sage_cli.training.pass_rates import pool_identity
-
-            pool = pool_identity(config, runs.root)
-        run = rl_run(config, self.initial, runs, config.rl.processes, pool)
-        return Policy.of_run(run, consent=consents(config.model))
-
-
-@dataclass(frozen=True, eq=False)
-class Trial:
-    """A point, by setting or by what a suite says of it, and its replicates over seeds."""
-
-    label: str
-    point: Mapping[str, Any]
-    replicates: tuple[Replicate, ...]
-
-    @property
-    def config(self) -> SageConfig:
-        """The configuration of the first replicate."""
-        return self.replicates[0].config
-
-    @property
-    def is_initial(self) -> bool:
-        """Return True if it is the initial policy, which RL does not train."""
-        return self.replicates[0].is_initial
-
-
-class BenchmarkCache:
-    """The problems that configurations measure on, read once for all that measure on the same."""
-
-    def __init__(self) -> None:
-        self._by_settings: dict[str, Sequence[Benchmark]] = {}
-
-    def load(self, config: SageConfig) -> Sequence[Benchmark]:
-        """Return the problems that a configuration measures on."""
-        from sage_cli.evaluation.benchmarks import load_benchmarks
-
-        key = config.model_dump_json(include={"evaluation", "data", "grading"})
-        if key not in self._by_settings:
-            judge = config.grading.judge
-            self._by_settings[key] = load_benchmarks(config.evaluation, config.data, judge)
-        return self._by_settings[key]
-
-
-def stored_results(
-    policy: Policy, config: SageConfig, benchmarks: BenchmarkCache
-) -> Measurements | None:
-    """Return all that `config` measures of a policy; None if some of it is not stored.
-
-    Raises SageError if stored samples cannot be counted.
-    """
-    if not policy.is_here:
-        return None
-    # import numpy and pyarrow, which a dry run before any training does not need
-    from sage_cli.evaluation.samples import PolicySamples, stored_measurements
-
-    samples = PolicySamples.from_config(policy, config, config.run.root)
-    first = config.evaluation.seed
-    seeds = range(first, first + config.evaluation.seeds)
-    # before problems are read, which may not be on this machine
-    if not all(samples.at(seed, read_only=True).folder.is_dir() for seed in seeds):
-        return None
-    return stored_measurements(samples, benchmarks.load(config), config)
-
-
-def checkpoints_are_measured(run: Run, config: SageConfig, benchmarks: BenchmarkCache) -> bool:
-    """Return True if a finished run and all its checkpoints are measured."""
-    if not run.finished:
-        return False
-    policies = named_policies(f"{run.id}@all", Runs(run.folder.parent), config.model)
-    # a checkpoint whose weights were deleted is in the run's list alone
-    return len(policies) == len(checkpoint_steps(run)) + 1 and all(
-        stored_results(policy, config, benchmarks) is not None for policy in policies
-    )
-
-
-Measurements: TypeAlias = "Mapping[str, tuple[SeedCounts, ...]]"
-"""By benchmark the measurements of a policy, one for each evaluation seed."""
 DONE, TO_DO, FAILED = "done", "to do", "failed"
 FILE = "state.json"
 
@@ -433,112 +293,3 @@ def _key(config: SageConfig) -> str:
     sampled = config.evaluation.model_dump(mode="json", include=set(_SAMPLED))
     settings = [sampled, config.sampling.determinants(), config.grading.determinants()]
     return identity_of("measurement", {"settings": settings})[:8]
-
-
-@dataclass(frozen=True)
-class Cost:
-    """The cost of one task or several; `unknown` names what cannot be counted and is left out."""
-
-    steps: int = 0
-    completions: int = 0
-    tokens: int = 0
-    unknown: tuple[str, ...] = ()
-
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(
-            self.steps + other.steps,
-            self.completions + other.completions,
-            self.tokens + other.tokens,
-            tuple(dict.fromkeys((*self.unknown, *other.unknown))),
-        )
-
-    def describe(self) -> str:
-        """The cost in words; what is not counted at the end."""
-        amounts = [f"{self.steps:,} steps", f"{self.completions:,} completions"]
-        amounts.append(f"{self.tokens:,} tokens at most")
-        return "; ".join([*amounts, *(f"not counted: {subject}" for subject in self.unknown)])
-
-
-def cost(tasks: Iterable[Task]) -> Cost:
-    """The cost of `tasks` from the beginning, whatever is stored of them."""
-    return sum(map(cost_of, tasks), Cost())
-
-
-def cost_of(task: Task) -> Cost:
-    """The cost of a task; demonstrations are not counted, since their data would be read."""
-    return training_cost(task) + measuring_cost(task)
-
-
-def cost_left(tasks: Iterable[Task]) -> Cost:
-    """The cost that is left of `tasks` that are not done; a finished training costs nothing."""
-    return sum(map(_left, tasks), Cost())
-
-
-def _left(task: Task) -> Cost:
-    trained = task.run is not None and task.run.finished
-    return measuring_cost(task) if trained else cost_of(task)
-
-
-def training_cost(task: Task) -> Cost:
-    """The cost of the training that a task does."""
-    config = task.config
-    if task.kind == SFT:
-        steps = config.sft.steps
-        return Cost(steps=steps) if steps else Cost(unknown=("the steps of SFT",))
-    if task.kind != RL:
-        return Cost()
-    completions = config.rl.steps * batch_of(config.rl, config.rl.processes).completions
-    tokens = completions * config.rollout.max_tokens
-    return Cost(config.rl.steps, completions, tokens)
-
-
-def measuring_cost(task: Task) -> Cost:
-    """The cost of the measurement that a task does."""
-    if not task.measures:
-        return Cost()
-    config = task.config
-    evaluation = config.evaluation
-    problems, unknown = _problems(config)
-    problems *= _kept(task) if task.checkpoints else 1
-    completions = problems * evaluation.samples * evaluation.seeds
-    tokens = completions * config.sampling.max_tokens
-    return Cost(0, completions, tokens, unknown)
-
-
-def _problems(config: SageConfig) -> tuple[int, tuple[str, ...]]:
-    """Return the number of problems that are measured, and what is unknown of it."""
-    evaluation = config.evaluation
-    names = benchmark_names(evaluation.benchmark)
-    counts = {name: problem_count(name, config.data) for name in names}
-    problems = sum(
-        min(count, evaluation.limit or count) for count in counts.values() if count is not None
-    )
-    unknown = tuple(f"the problems of {name}" for name, count in counts.items() if count is None)
-    return problems, unknown
-
-
-def problem_count(name: str, data: DataSection) -> int | None:
-    """The number of a benchmark's problems; None if its data, which are not here, tell it."""
-    entry = None if is_file_name(name) else find(name)
-    if isinstance(entry, DataSet | Group) and entry.count is not None:
-        return entry.count
-    return _counted(name, data.model_dump_json())
-
-
-@cache
-def _counted(name: str, data_json: str) -> int | None:
-    """The number of problems by reading them, without the Hub."""
-    data = DataSection.model_validate_json(data_json)
-    try:
-        return len(load_problems(name, data)) if is_here(name, data) else None
-    except DataError:
-        return None
-
-
-def _kept(task: Task) -> int:
-    """The number of a run's policies, now or at its end: its checkpoints, and the last one."""
-    rl, needs = task.config.rl, task.needs
-    if needs is not None and needs.run is not None and needs.run.finished:
-        return len(checkpoint_steps(needs.run)) + 1
-    most = rl.steps // rl.save_every
-    return 1 + (most if rl.keep_checkpoints is None else min(most, rl.keep_checkpoints))

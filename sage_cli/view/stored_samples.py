@@ -16,7 +16,7 @@ from sage_cli.metrics import Counts
 from sage_cli.metrics.counts import SeedCounts
 from sage_cli.problems.problem import Problem
 from sage_cli.store.annotations import GradedSet
-from sage_cli.store.sample_parts import Integers, Mask
+from sage_cli.store.inventory import Integers, Mask
 from sage_cli.view.stored_runs import Look, MeasuredPolicy, Remembered, look_of, stamp_of
 
 RIGHT = "right"

@@ -18,7 +18,7 @@ from sage_cli.problems.problem import Problem
 from sage_cli.settings.inputs import sampled_dtype
 from sage_cli.settings.presets import read_layer
 from sage_cli.store.annotations import Annotations
-from sage_cli.store.sample_parts import Completion
+from sage_cli.store.completion import Completion
 from sage_cli.store.sample_set import SampleSet
 from sage_cli.view.stored_runs import MeasuredPolicy, Policies
 

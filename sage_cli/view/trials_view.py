@@ -16,7 +16,7 @@ from sage_cli.errors import SageError, StoreError
 from sage_cli.reports.document import SHOWN, Shown, shown_table
 from sage_cli.store.files import TornError, read_object
 from sage_cli.store.locks import holder_of
-from sage_cli.trials.queue import last_lines, stored_failures
+from sage_cli.trials.failures import last_lines, stored_failures
 from sage_cli.trials.sweep.folder import SweepFolder, Sweeps
 from sage_cli.trials.sweep.report import SweepResult, sweep_tables
 from sage_cli.trials.task import TaskState, stored_states

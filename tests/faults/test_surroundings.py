@@ -18,8 +18,8 @@ import other_host
 import pytest
 from sweep_lab import SMALL
 
-from sage_cli.store.files import MetricsFile
 from sage_cli.store.locks import EXPIRY_S, writer
+from sage_cli.store.metrics_file import MetricsFile
 
 pytestmark = pytest.mark.slow
 RL = ("rl", "--algo", "dapo", "--guide", "branch", "--preset", "tiny", "--preset", "small.yaml",

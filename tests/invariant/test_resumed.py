@@ -8,7 +8,7 @@ from resumed import CASES, MOVING, MOVING_LORA, NO_TIME, Training, formed, same_
 from toy_policy import KilledError, killing
 from trl import GRPOTrainer
 
-from sage_cli.training import base_trainer
+from sage_cli.training import interruption
 from sage_cli.training.checkpoints import saved_step
 
 pytestmark = pytest.mark.slow
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 def test_killed_it_ends_as_undisturbed(bench, case, monkeypatch):
     monkeypatch.setattr(GRPOTrainer, "_generate_single_turn", formed())
     # otherwise a slow disk leaves saves out: they may take 5 % of the time
-    monkeypatch.setattr(base_trainer, "SAVING_SHARE", 1.0)
+    monkeypatch.setattr(interruption, "SAVING_SHARE", 1.0)
     # what has a memory of its own is killed twice: a resumed training has to write it, too
     kills = 2 if case in ("rlpr", "dph-rl", MOVING, MOVING_LORA) else 1
     training = Training(bench, case, 1 + kills)

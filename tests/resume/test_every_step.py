@@ -6,7 +6,7 @@ from toy_policy import KilledError, killing
 from trl import GRPOTrainer
 
 from sage_cli.errors import Interrupted
-from sage_cli.training import base_trainer
+from sage_cli.training import interruption
 from sage_cli.training.checkpoints import saved_step
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 def test_it_ends_as_undisturbed(bench, case, monkeypatch):
     monkeypatch.setattr(GRPOTrainer, "_generate_single_turn", formed())
     # otherwise a slow disk leaves saves out: they may take 5 % of the time
-    monkeypatch.setattr(base_trainer, "SAVING_SHARE", 1.0)
+    monkeypatch.setattr(interruption, "SAVING_SHARE", 1.0)
     training = Training(bench, case, 2)
     if training.period == 1:
         training = Training(bench, case, 4)

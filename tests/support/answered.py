@@ -9,7 +9,7 @@ from sage_cli.analysis.graded_samples import Answers
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.problems.problem import Problem
 from sage_cli.store.annotations import Annotations, GradeStore
-from sage_cli.store.sample_parts import Completion
+from sage_cli.store.completion import Completion
 from sage_cli.store.sample_set import SampleIdentity, SampleSet
 
 

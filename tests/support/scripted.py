@@ -1,6 +1,6 @@
 """A sampler for tests, whose texts are made of the request and the index of the sample."""
 
-from sage_cli.store.sample_parts import Completion
+from sage_cli.store.completion import Completion
 
 
 class Scripted:

@@ -16,10 +16,11 @@ from sage_cli.reports.document import (
 )
 from sage_cli.reports.tables import Estimate, Row, Table, columns
 from sage_cli.store.annotations import GradeStore
+from sage_cli.store.completion import Completion
+from sage_cli.store.evaluations import record_evaluation
 from sage_cli.store.files import write_object
 from sage_cli.store.ledger import PromptRow
-from sage_cli.store.run import Runs, record_evaluation
-from sage_cli.store.sample_parts import Completion
+from sage_cli.store.run import Runs
 
 PROBLEMS, SAMPLES = 6, 8
 SETTINGS = {

@@ -2,7 +2,8 @@
 
 import secrets
 
-from sage_cli.store.sample_parts import Completion, write_part
+from sage_cli.store.completion import Completion
+from sage_cli.store.sample_parts import write_part
 from sage_cli.store.sample_set import SampleIdentity
 
 IDENTITY = SampleIdentity("m" * 16, "t" * 12, {"temperature": 1.0}, 0)

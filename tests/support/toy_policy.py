@@ -29,8 +29,8 @@ from sage_cli.grading import Grade
 from sage_cli.models.loading import attach_lora, load_model
 from sage_cli.models.tokenizer import character_tokenizer
 from sage_cli.problems.problem import Problem
+from sage_cli.store.completion import Completion
 from sage_cli.store.run import Run
-from sage_cli.store.sample_parts import Completion
 from sage_cli.training.rl import RlInputs, build_trainer, train_rl
 
 # a third of a small training's time: accelerate looks in every step for PEFT and compiled layers

@@ -63,7 +63,7 @@ class LogSample:
 
     def encoded(self) -> LogSample:
         """Return it with texts that can be encoded."""
-        from sage_cli.store.sample_parts import encodable  # loads arrays, which help needs not
+        from sage_cli.store.completion import encodable
 
         names = ("problem", "question", "text", "gold", "extracted")
         texts = {name: text for name in names if (text := getattr(self, name)) is not None}
@@ -138,7 +138,7 @@ class Log:
 
     def encoded(self) -> Log:
         """Return the log with texts that can be encoded, and a note where one was changed."""
-        from sage_cli.store.sample_parts import encodable
+        from sage_cli.store.completion import encodable
 
         samples = [sample.encoded() for sample in self.samples]
         changed = sum(new is not old for new, old in zip(samples, self.samples, strict=True))

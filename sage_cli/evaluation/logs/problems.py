@@ -11,9 +11,8 @@ from functools import cached_property
 
 from sage_cli.errors import DataError
 from sage_cli.evaluation.logs.log import Log, LogSample, abbreviate, counted
-from sage_cli.models.policy import NO_GOLD, PROBLEMS
 from sage_cli.problems.load import refuse_two_golds
-from sage_cli.problems.problem import Problem, problem_id
+from sage_cli.problems.problem import NO_GOLD, PROBLEMS, Problem, problem_id
 
 _STORABLE = {"tokens": range(2**31), "seed": range(-(2**63), 2**63)}
 _SHOWN = 5

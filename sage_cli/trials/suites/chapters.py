@@ -11,7 +11,7 @@ from pathlib import Path
 from sage_cli.evaluation.evaluate import configured_provenance
 from sage_cli.metrics import curve, curve_ks
 from sage_cli.metrics.intervals import Resampling
-from sage_cli.models.planned import state
+from sage_cli.models.facts import state
 from sage_cli.reports.document import (
     SHOWN,
     Chapter,
@@ -29,11 +29,12 @@ from sage_cli.reports.passk import Line, evaluation_table, passk_document, score
 from sage_cli.reports.published import evaluation_tables, other_table, published, published_scores
 from sage_cli.reports.tables import Cell, Column, Estimate, Row, Table, columns, to_records
 from sage_cli.store.files import compact_json, with_checksum, write_text
-from sage_cli.store.run import surroundings
+from sage_cli.store.surroundings import surroundings
+from sage_cli.trials.cost import cost
 from sage_cli.trials.suites.declaration import shown_label
 from sage_cli.trials.suites.plan import PlannedSuite
 from sage_cli.trials.suites.results import PartResult, differences, write_counts
-from sage_cli.trials.task import DONE, cost
+from sage_cli.trials.task import DONE
 
 UNKNOWN = Estimate(nan)
 

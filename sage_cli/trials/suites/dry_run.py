@@ -10,9 +10,10 @@ from sage_cli.models.shipped_base import source_of
 from sage_cli.settings.inputs import PretrainedModel
 from sage_cli.settings.sampling import capped_ks
 from sage_cli.training.checks import RlChecks, check_demonstrations
+from sage_cli.trials.cost import cost, cost_left, cost_of
 from sage_cli.trials.suites.plan import Overrides, PlannedSuite
 from sage_cli.trials.suites.sweeps import planned_tuned, sweeps_of, trainings
-from sage_cli.trials.task import DONE, Task, cost, cost_left, cost_of
+from sage_cli.trials.task import DONE, Task
 
 _CHECKED: dict[str, Any] = {
     "data": True,

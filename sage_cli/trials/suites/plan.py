@@ -18,6 +18,7 @@ from sage_cli.reports.tables import seeded
 from sage_cli.settings.inputs import PretrainedModel
 from sage_cli.settings.sampling import capped_ks
 from sage_cli.store.files import identity_of
+from sage_cli.trials.stored_results import BenchmarkCache
 from sage_cli.trials.suites.declaration import (
     PAPERS_PRESET,
     Method,
@@ -26,7 +27,8 @@ from sage_cli.trials.suites.declaration import (
     shown_label,
     with_included,
 )
-from sage_cli.trials.task import BenchmarkCache, Replicate, Task, TaskList, Trial, Words
+from sage_cli.trials.task import Task, TaskList
+from sage_cli.trials.trial import Replicate, Trial, Words
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from sage_cli.evaluation.probe import stored_probes
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Document, Provenance
 from sage_cli.reports.tables import Estimate, Row, Table, columns, to_records
-from sage_cli.trials.queue import stored_failures
+from sage_cli.trials.failures import stored_failures
 from sage_cli.trials.suites.chapters import SuiteReport, chapters, write_report
 from sage_cli.trials.suites.declaration import INITIAL, Analysis
 from sage_cli.trials.suites.plan import Overrides, Part, PlannedSuite

@@ -17,7 +17,7 @@ from sage_cli.metrics.counts import SeedCounts
 from sage_cli.metrics.intervals import Resampling, holm
 from sage_cli.metrics.power import POWER
 from sage_cli.models.compatibility import training_seed
-from sage_cli.models.planned import state
+from sage_cli.models.facts import state
 from sage_cli.models.shipped_base import source_of
 from sage_cli.problems.registry import shown_name
 from sage_cli.reports.comparison_report import (
@@ -40,8 +40,9 @@ from sage_cli.reports.passk import powers_of_two
 from sage_cli.reports.published import evaluation_tables, published_scores
 from sage_cli.reports.tables import UNDEFINED, Estimate, Row, Table, columns, to_records
 from sage_cli.settings.sampling import parse_ks
+from sage_cli.store.evaluations import evaluation_figures, name_in
 from sage_cli.store.files import replacing
-from sage_cli.store.run import evaluation_figures, name_in
+from sage_cli.trials.stored_results import BenchmarkCache, Measurements, stored_results
 from sage_cli.trials.suites.declaration import (
     ALPHA,
     BASE,
@@ -52,7 +53,7 @@ from sage_cli.trials.suites.declaration import (
     shown_label,
 )
 from sage_cli.trials.suites.plan import Part
-from sage_cli.trials.task import BenchmarkCache, Measurements, Replicate, Trial, stored_results
+from sage_cli.trials.trial import Replicate, Trial
 
 Pair = tuple[str, str]
 """The labels of two methods: the first minus the second."""

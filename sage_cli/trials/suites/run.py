@@ -9,7 +9,8 @@ from sage_cli.progress import Progress
 from sage_cli.store.locks import writer
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.trials.executors.build import build_executor
-from sage_cli.trials.queue import all_failed, run_tasks, write_failures
+from sage_cli.trials.failures import all_failed, write_failures
+from sage_cli.trials.queue import run_tasks
 from sage_cli.trials.suites.plan import Overrides, PlannedSuite
 from sage_cli.trials.suites.sweeps import planned_tuned, sweeps_of
 from sage_cli.trials.sweep.run import WritePage, run_sweep

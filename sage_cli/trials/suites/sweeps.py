@@ -18,7 +18,8 @@ from sage_cli.trials.sweep.folder import SweepFolder, sweep_folder
 from sage_cli.trials.sweep.plan import prepared, shared_config, sweep_name, trial_count
 from sage_cli.trials.sweep.read_space import guide_of, read_space
 from sage_cli.trials.sweep.space import Space
-from sage_cli.trials.task import DONE, RL, TO_DO, Task, Trial
+from sage_cli.trials.task import DONE, RL, TO_DO, Task
+from sage_cli.trials.trial import Trial
 
 if TYPE_CHECKING:
     from sage_cli.trials.sweep.report import SweepTrial

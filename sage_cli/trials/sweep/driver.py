@@ -12,11 +12,13 @@ from sage_cli.errors import SageError
 from sage_cli.progress import Progress
 from sage_cli.store.run import Run
 from sage_cli.trials.executors.executor import Executor
-from sage_cli.trials.queue import Failure, Kind, TaskProgress, TaskQueue
+from sage_cli.trials.failures import Failure, Kind
+from sage_cli.trials.queue import TaskQueue
 from sage_cli.trials.sweep.plan import Sweep
 from sage_cli.trials.sweep.scores import ByBenchmark, counts_of, mean_scores, score, validations
 from sage_cli.trials.sweep.space import Point, State, StudyTrial, describe
 from sage_cli.trials.task import Task
+from sage_cli.trials.task_progress import TaskProgress
 
 if TYPE_CHECKING:
     from sage_cli.trials.sweep.study import Study

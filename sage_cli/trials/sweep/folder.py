@@ -16,7 +16,7 @@ from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.settings.presets import read_layer
 from sage_cli.store.files import read_object, write_json, write_object
 from sage_cli.store.locks import DRIVER, holder_of
-from sage_cli.store.run import full_name
+from sage_cli.store.names import full_name
 from sage_cli.store.run_facts import Entry, SweepRuns, Value
 
 if TYPE_CHECKING:

@@ -13,9 +13,10 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import Benchmark, refuse_trained, refuse_unnamed
 from sage_cli.json_value import leaves
+from sage_cli.models.facts import evaluation_facts, rl_facts
 from sage_cli.models.folders import is_adapter
-from sage_cli.models.planned import Described, evaluation_facts, memory_of, rl_facts
 from sage_cli.models.policy import named_policy
+from sage_cli.models.stages import Described, memory_of
 from sage_cli.problems.load import benchmark_names, is_here
 from sage_cli.problems.source_errors import reading
 from sage_cli.settings.former_names import hashed_key
@@ -24,20 +25,15 @@ from sage_cli.store.files import identity_of
 from sage_cli.store.run import Runs
 from sage_cli.training.checks import RlChecks
 from sage_cli.training.run import RlTraining, with_model_of
+from sage_cli.trials.cost import cost_left
+from sage_cli.trials.stored_results import stored_results
 from sage_cli.trials.sweep.folder import SweepFacts, SweepFolder, sweep_folder
 from sage_cli.trials.sweep.read_space import read_space
 from sage_cli.trials.sweep.sampler_choice import choose_sampler
 from sage_cli.trials.sweep.scores import ByBenchmark, counts_of, mean_scores, score
 from sage_cli.trials.sweep.space import Point, Space, State, describe, point_key
-from sage_cli.trials.task import (
-    Replicate,
-    Task,
-    TaskList,
-    Trial,
-    cost_left,
-    left_and_states,
-    stored_results,
-)
+from sage_cli.trials.task import Task, TaskList, left_and_states
+from sage_cli.trials.trial import Replicate, Trial
 
 if TYPE_CHECKING:
     from sage_cli.trials.sweep.study import Study

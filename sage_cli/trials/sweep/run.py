@@ -16,7 +16,7 @@ from sage_cli.store.locks import driver
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.trials.executors.build import build_executor, local_places
 from sage_cli.trials.executors.executor import Executor
-from sage_cli.trials.queue import all_failed
+from sage_cli.trials.failures import all_failed
 from sage_cli.trials.sweep.plan import Sweep, check_sweep, prepared
 from sage_cli.trials.sweep.space import State, StudyTrial
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sage_cli.settings.runs import Objective
 from sage_cli.store.run import Run
-from sage_cli.trials.task import Measurements
+from sage_cli.trials.stored_results import Measurements
 
 if TYPE_CHECKING:
     from sage_cli.metrics import Counts

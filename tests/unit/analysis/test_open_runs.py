@@ -13,8 +13,8 @@ from sage_cli.evaluation.benchmarks import grader_for, load_benchmarks
 from sage_cli.evaluation.samples import PolicySamples
 from sage_cli.models.policy import Policy
 from sage_cli.store.annotations import GradeStore
+from sage_cli.store.completion import Completion
 from sage_cli.store.run import Runs
-from sage_cli.store.sample_parts import Completion
 
 SETTINGS = {
     "evaluation": {"benchmark": "arithmetic", "samples": 2, "limit": 3, "k": "1,2"},

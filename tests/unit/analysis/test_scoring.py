@@ -20,8 +20,8 @@ from sage_cli.models.tokenizer import load_tokenizer
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Silent
 from sage_cli.store import annotations
+from sage_cli.store.completion import Completion, token_ids
 from sage_cli.store.run import Runs
-from sage_cli.store.sample_parts import Completion, token_ids
 
 
 class Pieces:

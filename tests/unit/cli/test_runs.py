@@ -6,8 +6,9 @@ import pytest
 
 from sage_cli.cli.console import console
 from sage_cli.store import metrics_file
+from sage_cli.store.evaluations import record_evaluation
 from sage_cli.store.metrics_file import MetricsFile
-from sage_cli.store.run import Runs, record_evaluation
+from sage_cli.store.run import Runs
 
 
 def trained(root, kind, label, digit, last, settings=(), parent=None):

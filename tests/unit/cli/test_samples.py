@@ -19,8 +19,8 @@ from sage_cli.models.tokenizer import load_tokenizer
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Silent
 from sage_cli.settings.inputs import LoraSection
+from sage_cli.store.completion import Completion, token_ids
 from sage_cli.store.run import Runs
-from sage_cli.store.sample_parts import Completion, token_ids
 
 SIZE = ["model.hidden=16", "model.layers=1", "model.heads=2", "model.feed_forward=32"]
 SETTINGS = [*SIZE, "evaluation.limit=3", "sampling.max_tokens=12", "rl.steps=40"]

@@ -12,10 +12,10 @@ from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.evaluate import figures
 from sage_cli.evaluation.samples import stored_counts
 from sage_cli.grading import Grade
-from sage_cli.models.planned import plan_of
 from sage_cli.models.policy import Policy
+from sage_cli.models.stages import plan_of
 from sage_cli.progress import Silent
-from sage_cli.store.run import evaluation_figures
+from sage_cli.store.evaluations import evaluation_figures
 from sage_cli.training.run import InitialPolicy, RlTraining, SftTraining
 
 SETTINGS = {

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from stored import IDENTITY, completion, put
 
-from sage_cli.store.run import Runs, record_evaluation
+from sage_cli.store.evaluations import record_evaluation
+from sage_cli.store.run import Runs
 from sage_cli.store.sample_set import SampleSet
 
 REPOSITORY = Path(__file__).parents[3]

@@ -17,8 +17,9 @@ from sage_cli.metrics import Counts
 from sage_cli.metrics.counts import SeedCounts
 from sage_cli.models.policy import Policy
 from sage_cli.progress import Silent
+from sage_cli.store.evaluations import evaluation_figures
 from sage_cli.store.locks import writer
-from sage_cli.store.run import Runs, evaluation_figures
+from sage_cli.store.run import Runs
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from scripted import Scripted
 from sage_cli.errors import ConfigurationError, SamplingError
 from sage_cli.evaluation.samples import fill
 from sage_cli.sampling.sampler import sample_seed
-from sage_cli.store.sample_parts import Completion
+from sage_cli.store.completion import Completion
 from sage_cli.store.sample_set import SampleIdentity, SampleSet
 
 PROMPTS = {"a": "1+1=?", "b": "2+2=?"}

@@ -11,9 +11,9 @@ from sage_cli.models.planned import rl_run
 from sage_cli.models.policy import Policy
 from sage_cli.problems.load import load_training_problems
 from sage_cli.store.annotations import GradeStore
+from sage_cli.store.completion import Completion
 from sage_cli.store.ledger import PromptRow
 from sage_cli.store.run import Runs
-from sage_cli.store.sample_parts import Completion
 from sage_cli.training.pass_rates import pool_facts, pool_identity, training_problems
 
 RIGHT = {"1": 0, "2": 1, "3": 2, "4": 4}

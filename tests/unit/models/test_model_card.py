@@ -11,8 +11,9 @@ from sage_cli.models.export import export, push, require_hub_name
 from sage_cli.models.model_card import model_card
 from sage_cli.progress import Silent
 from sage_cli.settings.inputs import ScratchModel
+from sage_cli.store.evaluations import record_evaluation
 from sage_cli.store.files import write_json
-from sage_cli.store.run import Runs, record_evaluation
+from sage_cli.store.run import Runs
 
 SMALL = ScratchModel(kind="scratch", hidden=32, layers=2, heads=2, feed_forward=64, seed=3)
 PROBLEMS = '{"question": "2+2=?", "gold": "4"}\n{"question": "3+3=?", "gold": "6"}\n'

@@ -14,18 +14,12 @@ from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError, SageError, StoreError
 from sage_cli.models.compatibility import note_weights, require_same_parent
+from sage_cli.models.facts import remarks, state
 from sage_cli.models.folders import fingerprint
 from sage_cli.models.loading import attach_lora, load_model
-from sage_cli.models.planned import (
-    planned_base,
-    policy_and_reference,
-    reference_policy,
-    remarks,
-    rl_run,
-    sft_run,
-    state,
-)
+from sage_cli.models.planned import planned_base, rl_run, sft_run
 from sage_cli.models.policy import Policy
+from sage_cli.models.reference import policy_and_reference, reference_policy
 from sage_cli.models.tokenizer import load_tokenizer
 from sage_cli.problems.identity import training_identity
 from sage_cli.store.files import identity_of

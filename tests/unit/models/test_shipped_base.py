@@ -8,7 +8,8 @@ import pytest
 
 from sage_cli.config.load import load
 from sage_cli.errors import StoreError
-from sage_cli.models.planned import planned_base, rl_run, sft_run, state
+from sage_cli.models.facts import state
+from sage_cli.models.planned import planned_base, rl_run, sft_run
 from sage_cli.models.policy import Policy, named_run
 from sage_cli.models.shipped_base import (
     put_in_place,

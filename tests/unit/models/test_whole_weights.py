@@ -10,7 +10,7 @@ from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.models.folders import require_whole_weights
 from sage_cli.models.obstacles import planned_obstacles
-from sage_cli.models.planned import plan_of
+from sage_cli.models.stages import plan_of
 from sage_cli.training.run import InitialPolicy, RlTraining
 
 

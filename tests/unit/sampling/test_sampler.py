@@ -26,7 +26,7 @@ from sage_cli.sampling.sampler import (
 )
 from sage_cli.settings.inputs import PromptSection
 from sage_cli.settings.sampling import SamplingSection
-from sage_cli.store.sample_parts import Completion
+from sage_cli.store.completion import Completion
 
 SECTION = SamplingSection(temperature=0.0, max_tokens=12, batch_rows=8)
 PARAMETERS = SamplingParameters.from_section(SECTION, PromptTemplate(PromptSection(format="plain")))

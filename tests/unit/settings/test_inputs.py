@@ -4,7 +4,7 @@ import pytest
 
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
-from sage_cli.models.planned import rl_facts, sft_facts
+from sage_cli.models.facts import rl_facts, sft_facts
 from sage_cli.settings.inputs import PretrainedModel, ScratchModel, sampled_dtype, trained_dtype
 
 FULL = ["model.kind=pretrained", "model.tuning=full", "sft.enabled=false"]

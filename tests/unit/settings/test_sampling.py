@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
-from sage_cli.models.planned import rl_facts
+from sage_cli.models.facts import rl_facts
 from sage_cli.settings.sampling import RolloutSection, capped_ks, parse_ks
 
 SERVER = ("rollout.vllm.mode=server", "rollout.vllm.server_url=http://gpu7:8000")

@@ -10,7 +10,7 @@ from stored import IDENTITY, completion, damage, put
 
 from sage_cli.errors import StoreError
 from sage_cli.store.annotations import GradedSet, GradeStore
-from sage_cli.store.sample_parts import Completion
+from sage_cli.store.completion import Completion
 from sage_cli.store.sample_set import SampleSet
 
 

@@ -4,8 +4,8 @@ import pytest
 from mirrored_run import resume_at, train
 
 from sage_cli.settings.runs import TrackingSection
+from sage_cli.store.evaluations import record_evaluation
 from sage_cli.store.mirrors import mirrors_of
-from sage_cli.store.run import record_evaluation
 
 accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
 TRACKING = TrackingSection(wandb="off", tensorboard=True)

@@ -31,7 +31,7 @@ from sage_cli.store.locks import (
     writer,
 )
 from sage_cli.store.metrics_file import MetricsFile
-from sage_cli.store.run import require_storage
+from sage_cli.store.storage import require_storage
 
 HOLD = """
 import sys

@@ -3,8 +3,8 @@
 import pytest
 from mirrored_run import rollout
 
+from sage_cli.store.evaluations import record_evaluation
 from sage_cli.store.mirrors import Follower
-from sage_cli.store.run import record_evaluation
 
 
 class Remembering:

@@ -19,17 +19,10 @@ from sage_cli.errors import (
     StoreError,
     TrainingError,
 )
+from sage_cli.store.evaluations import evaluation_figures, evaluations, name_in, record_evaluation
 from sage_cli.store.files import identity_of, key_of, portable
 from sage_cli.store.locks import LAUNCHER, writer
-from sage_cli.store.run import (
-    Run,
-    Runs,
-    evaluation_figures,
-    evaluations,
-    name_in,
-    record_evaluation,
-    run_of,
-)
+from sage_cli.store.run import Run, Runs, run_of
 from sage_cli.training.checkpoints import seal
 
 

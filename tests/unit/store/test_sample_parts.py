@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from stored import IDENTITY, completion, damage, put
 
 from sage_cli.errors import StoreError
-from sage_cli.store import sample_parts as index_module
+from sage_cli.store import inventory_index as index_module
+from sage_cli.store.inventory_index import FILE
 from sage_cli.store.sample_parts import (
-    FILE,
     DamagedPartError,
     list_parts,
     name_strangers,

@@ -20,8 +20,9 @@ from stored import IDENTITY, completion, damage, put
 from sage_cli.errors import StoreError
 from sage_cli.store import sample_set as module
 from sage_cli.store.annotations import GradeStore
+from sage_cli.store.inventory_index import load_index
 from sage_cli.store.locks import EXPIRY_S
-from sage_cli.store.sample_parts import load_index, name_strangers
+from sage_cli.store.sample_parts import name_strangers
 from sage_cli.store.sample_set import Claims, SampleSet
 
 CLAIM = """

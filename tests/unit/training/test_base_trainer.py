@@ -32,20 +32,15 @@ from sage_cli.models.verification import require_verified
 from sage_cli.settings.inputs import PretrainedModel
 from sage_cli.settings.training import SftSection
 from sage_cli.store.run import Run
-from sage_cli.training import base_trainer
-from sage_cli.training.base_trainer import (
-    LOADING,
-    OPTIMIZERS,
-    memory_explained,
-    precision,
-    require_hardware,
-    require_optimizer,
-    wait_s,
-)
+from sage_cli.training import base_trainer, hardware, interruption
+from sage_cli.training.base_trainer import OPTIMIZERS
 from sage_cli.training.checkpoints import saved_step, seal
+from sage_cli.training.hardware import precision, require_hardware, require_optimizer
+from sage_cli.training.interruption import wait_s
 from sage_cli.training.launch import StopSignals
 from sage_cli.training.rl import memory_need
 from sage_cli.training.sft import Example, sft_memory_need, train_sft
+from sage_cli.training.shortage import LOADING, memory_explained
 from sage_cli.training.trainer import SageTrainer
 
 
@@ -98,7 +93,7 @@ def test_what_a_gpu_lacks_is_named(monkeypatch, gpu, has_bf16, settings, process
 
 
 def test_without_bitsandbytes_its_extra_is_named(monkeypatch):
-    monkeypatch.setattr(base_trainer, "find_spec", lambda _: None)
+    monkeypatch.setattr(hardware, "find_spec", lambda _: None)
     with pytest.raises(ConfigurationError, match="needs the package bitsandbytes") as caught:
         require_optimizer("adamw_8bit", "rl.optimizer")
     assert "pip install -e '.[8bit]' in the checkout" in caught.value.next_step
@@ -108,7 +103,7 @@ def test_without_bitsandbytes_its_extra_is_named(monkeypatch):
 
 
 def test_the_8_bit_optimiser_needs_a_gpu(monkeypatch):
-    monkeypatch.setattr(base_trainer, "find_spec", lambda name: name)
+    monkeypatch.setattr(hardware, "find_spec", lambda name: name)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ConfigurationError, match="needs a GPU, and this machine has none"):
         require_optimizer("adamw_8bit", "rl.optimizer")
@@ -429,7 +424,7 @@ def test_minutes_save_too_and_change_nothing(
     bench.run(configure(rl=rl), "whole")
     sealed.clear()
     minutes, saves = itertools.count(), itertools.count()
-    monkeypatch.setattr(base_trainer, "monotonic", lambda: 60.0 * next(minutes))
+    monkeypatch.setattr(interruption, "monotonic", lambda: 60.0 * next(minutes))
     monkeypatch.setattr(base_trainer, "perf_counter", lambda: save_s * next(saves))
     bench.run(configure(rl=rl | {"save_minutes": save_minutes}), "saved")
     assert sealed == [f"checkpoint-{step}" for step in due]

@@ -7,14 +7,15 @@ from random_model import random_model
 
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.loading import attach_lora, build_scratch, load_model
-from sage_cli.models.planned import policy_and_reference, rl_run, sft_run
+from sage_cli.models.planned import rl_run, sft_run
 from sage_cli.models.policy import Policy
+from sage_cli.models.reference import policy_and_reference
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.settings.inputs import PretrainedModel, ScratchModel, kernel_arguments
 from sage_cli.store.run import Runs
-from sage_cli.training import base_trainer
-from sage_cli.training.base_trainer import require_kernels
-from sage_cli.training.passes import compute_logits_in_float32
+from sage_cli.training import hardware
+from sage_cli.training.hardware import require_kernels
+from sage_cli.training.heads import compute_logits_in_float32
 from sage_cli.training.rl import rollout_parameters
 from sage_cli.training.rollouts import sampled_rollouts
 
@@ -116,10 +117,10 @@ def test_a_head_that_an_adapter_changes_is_refused_in_float32(tokenizer):
 )
 def test_what_kernels_need_is_said_before_anything_is_trained(settings, package, monkeypatch):
     model = PretrainedModel.model_validate(settings)
-    monkeypatch.setattr(base_trainer, "find_spec", lambda _: None)
+    monkeypatch.setattr(hardware, "find_spec", lambda _: None)
     with pytest.raises(ConfigurationError, match=f"needs the package {package}, which is not"):
         require_kernels(model)
-    monkeypatch.setattr(base_trainer, "find_spec", lambda name: name == package)
+    monkeypatch.setattr(hardware, "find_spec", lambda name: name == package)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ConfigurationError, match="runs on a GPU, and there is none"):
         require_kernels(model)

@@ -17,7 +17,7 @@ from sage_cli.methods.hooks import Rollouts
 from sage_cli.methods.initial_texts import HeldProblems, pseudo_rewards
 from sage_cli.methods.pacs import PacsLoss
 from sage_cli.models.loading import load_model
-from sage_cli.store.sample_parts import Completion, token_ids
+from sage_cli.store.completion import Completion, token_ids
 from sage_cli.training.trainer import SageTrainer
 
 GROUP, STEPS, PROMPTS_A_STEP, LIMIT = 4, 3, 4, 8.0

@@ -36,13 +36,8 @@ from sage_cli.guides import BranchGuide, Guide, NoGuide, TokenGuide
 from sage_cli.guides.token_signals import TokenSignal
 from sage_cli.models.loading import load_model
 from sage_cli.training.guided_trainer import GuidedGRPOTrainer
-from sage_cli.training.passes import (
-    TILE_STATES,
-    HeadReader,
-    completions_alone,
-    prompt_names,
-    regrouped,
-)
+from sage_cli.training.heads import TILE_STATES, HeadReader
+from sage_cli.training.passes import completions_alone, prompt_names, regrouped
 
 SHAPE = {
     "vocab_size": 53, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,

@@ -34,7 +34,7 @@ from sage_cli.training.preflight import (
 )
 from sage_cli.training.rl import build_trainer, preflight_of, train_rl
 from sage_cli.trials.executors.executor import End, Fate
-from sage_cli.trials.queue import Kind, failure
+from sage_cli.trials.failures import Kind, failure
 
 TAGS = ("<SOLUTION>", "</SOLUTION>")
 

@@ -14,7 +14,7 @@ from sage_cli.models.planned import sft_run
 from sage_cli.progress import Silent
 from sage_cli.store.locks import writer
 from sage_cli.store.run import Runs
-from sage_cli.training import base_trainer, sft
+from sage_cli.training import hardware, sft
 from sage_cli.training.run import InitialPolicy, SftTraining
 
 SMALL = ["model.hidden=16", "model.layers=1", "model.heads=2", "model.feed_forward=32"]
@@ -96,7 +96,7 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_written(
 ):
     with pytest.raises(ConfigurationError, match=r"sft\.enabled is false"):
         SftTraining.of(config(folder, rows, "sft.enabled=false"))
-    monkeypatch.setattr(base_trainer, "find_spec", lambda _: None)
+    monkeypatch.setattr(hardware, "find_spec", lambda _: None)
     eight_bit = SftTraining.of(config(folder, rows, "sft.optimizer=adamw_8bit"))
     with pytest.raises(ConfigurationError, match="needs the package bitsandbytes"):
         eight_bit.carry_out(Silent())

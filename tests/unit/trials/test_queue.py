@@ -15,24 +15,21 @@ from sage_cli.errors import EXIT_BUSY, StoreError
 from sage_cli.progress import RunningTask, Silent
 from sage_cli.store.locks import writer
 from sage_cli.store.run import Run
+from sage_cli.trials.cost import Cost
 from sage_cli.trials.executors.executor import End, Fate
 from sage_cli.trials.executors.local import LocalExecutor
-from sage_cli.trials.queue import (
+from sage_cli.trials.failures import (
     LINES,
-    SURE_STEP,
     Failure,
     Kind,
-    TaskProgress,
-    TaskQueue,
     all_failed,
     failure,
     last_lines,
-    run_tasks,
     stored_failures,
-    work_of,
     write_failures,
 )
-from sage_cli.trials.task import Cost
+from sage_cli.trials.queue import TaskQueue, run_tasks
+from sage_cli.trials.task_progress import SURE_STEP, TaskProgress, work_of
 
 PANEL = """loading libraries
 ╭─ error ──────────────────────╮
@@ -453,8 +450,8 @@ def test_the_time_left_is_right_within_a_factor_of_two(
 ):
     """A clock of its own: tasks begin where a place is free, SFT alone and first, 5 s to load."""
     now = [0.0]
-    monkeypatch.setattr("sage_cli.trials.queue.cost_of", lambda _: Cost())
-    monkeypatch.setattr("sage_cli.trials.queue.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("sage_cli.trials.task_progress.cost_of", lambda _: Cost())
+    monkeypatch.setattr("sage_cli.trials.task_progress.time.monotonic", lambda: now[0])
     sink = Board()
     board = TaskProgress(sink, total)
     tasks = [shell_task(tmp_path, f"t{place}") for place in range(len(trials))]
@@ -475,7 +472,7 @@ def test_the_time_left_is_right_within_a_factor_of_two(
         step = int(steps * max(0.0, age - 5) / (seconds - 5))
         return RunningTask(task.name, step or None, steps or None, age)
 
-    monkeypatch.setattr("sage_cli.trials.queue._running", running)
+    monkeypatch.setattr("sage_cli.trials.task_progress._running", running)
     told, sure = 0, False
     # a step counts once it is over
     slack = 5 + max((s / n for _, n, s in trials if n >= SURE_STEP), default=0.0)
@@ -505,10 +502,10 @@ def test_the_time_left_is_right_within_a_factor_of_two(
 def test_a_measurement_takes_time_by_its_completions(tmp_path, monkeypatch):
     """60 completions took 38 s: 570 take 361 s, and 90 of a policy's checkpoints 57 s."""
     now, sink = [38.0], Board()
-    monkeypatch.setattr("sage_cli.trials.queue.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("sage_cli.trials.task_progress.time.monotonic", lambda: now[0])
     sizes = {"small": 60, "large": 570, "steps": 90}
     cost_of = lambda task: Cost(completions=sizes[task.name])  # noqa: E731
-    monkeypatch.setattr("sage_cli.trials.queue.cost_of", cost_of)
+    monkeypatch.setattr("sage_cli.trials.task_progress.cost_of", cost_of)
     board = TaskProgress(sink)
     tasks = [shell_task(tmp_path, name) for name in sizes]
     for task, kind in zip(tasks, ("eval", "eval", "checkpoints"), strict=True):

@@ -9,14 +9,8 @@ from sage_cli.errors import StoreError
 from sage_cli.evaluation.samples import PolicySamples
 from sage_cli.models.policy import Policy
 from sage_cli.trials.executors.executor import Resources
-from sage_cli.trials.task import (
-    FILE,
-    BenchmarkCache,
-    Task,
-    TaskStates,
-    stored_results,
-    stored_states,
-)
+from sage_cli.trials.stored_results import BenchmarkCache, stored_results
+from sage_cli.trials.task import FILE, Task, TaskStates, stored_states
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from sage_cli.evaluation.logs.registry import (
     read_log,
 )
 from sage_cli.evaluation.logs.source import LogSource
-from sage_cli.models.policy import NO_GOLD
+from sage_cli.problems.problem import NO_GOLD
 
 WRITTEN = Path(__file__).resolve().parents[3] / "data/imported"
 LM_EVAL = WRITTEN / "samples_toy_2026-11-25T00-00-00.000000.jsonl"

@@ -8,11 +8,13 @@ import pytest
 
 from sage_cli.config.load import changed, load, refuse_unread
 from sage_cli.errors import ConfigurationError
-from sage_cli.store.run import Runs, record_evaluation
+from sage_cli.store.evaluations import record_evaluation
+from sage_cli.store.run import Runs
+from sage_cli.trials.cost import Cost, cost_left, cost_of
 from sage_cli.trials.suites.declaration import read_suite
 from sage_cli.trials.suites.plan import Overrides, planned, trials_of
 from sage_cli.trials.suites.results import refuse_other_settings, results
-from sage_cli.trials.task import Cost, Task, cost_left, cost_of
+from sage_cli.trials.task import Task
 
 PAPER = "qwen2.5-math-7b"
 

@@ -9,12 +9,12 @@ from sweep_cells import done, keep_state, sweep_document
 from sage_cli.errors import ConfigurationError
 from sage_cli.reports.document import Provenance
 from sage_cli.settings.runs import parse_objective
+from sage_cli.trials.cost import cost
 from sage_cli.trials.suites.dry_run import plan_suite
 from sage_cli.trials.suites.plan import Overrides, planned
 from sage_cli.trials.suites.sweeps import FRESH, planned_tuned
 from sage_cli.trials.sweep.folder import sweep_folder
 from sage_cli.trials.sweep.report import Axis
-from sage_cli.trials.task import cost
 
 RATE = "rl.learning_rate"
 SUITE = """

@@ -16,12 +16,14 @@ from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.store.run import Run
 from sage_cli.trials.executors.executor import Command, Resources
 from sage_cli.trials.executors.local import LocalExecutor
-from sage_cli.trials.queue import Failure, Kind, TaskQueue
+from sage_cli.trials.failures import Failure, Kind
+from sage_cli.trials.queue import TaskQueue
 from sage_cli.trials.sweep.driver import _MEMORY_SETTINGS, Driver, changes_memory, is_own
 from sage_cli.trials.sweep.folder import SweepFolder
 from sage_cli.trials.sweep.space import Space, Values
 from sage_cli.trials.sweep.study import Study
-from sage_cli.trials.task import Replicate, Task
+from sage_cli.trials.task import Task
+from sage_cli.trials.trial import Replicate
 
 
 def test_what_is_a_trials_own_lack_of_memory():

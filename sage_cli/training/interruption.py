@@ -1,0 +1,88 @@
+"""A training run that stops, or saves, where a signal or the clock asks it to."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import Any
+
+import torch
+from accelerate import PartialState
+from accelerate.utils import gather
+from transformers import TrainerCallback
+
+from sage_cli.store.run import Run
+from sage_cli.training.checkpoints import interrupted
+from sage_cli.training.launch import StopSignals, is_launched
+
+SAVING_SHARE = 0.05
+"""The largest share of a training's time that checkpoints by the clock take."""
+
+
+class Interruption(TrainerCallback):  # type: ignore[misc]
+    """A trainer's callback; as a context, around the training, it hears the signals.
+
+    At every boundary, each `period` optimiser steps, all processes agree on what any of them
+    heard: to stop, with a checkpoint, or to save because `save_minutes` have passed since the last
+    one, or 19 times as long as that one took. Leaving the context raises Interrupted where the
+    training was stopped.
+    """
+
+    def __init__(self, run: Run, save_minutes: float, period: int = 1) -> None:
+        self.run, self.save_s, self.period = run, 60 * save_minutes, period
+        self._signals = StopSignals(patient=is_launched(), period=period)
+        self._saved_at = monotonic()
+        self._trainer: Any = None
+
+    def watch(self, trainer: Any) -> None:
+        """Be told of `trainer`'s steps."""
+        trainer.add_callback(self)
+        self._trainer = trainer
+
+    def __enter__(self) -> Interruption:
+        self._signals.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        self._signals.__exit__(kind, *rest)
+        if kind is None and self._signals.number:
+            raise interrupted(self._signals.number, self.run)
+
+    def on_step_begin(self, _args: Any, state: Any, *_: Any, **__: Any) -> None:
+        """Know how far the boundary is, for whoever asks to stop within this step."""
+        self._signals.done(state.global_step, state.max_steps)
+
+    def on_step_end(self, _args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Ask the trainer for a checkpoint, and for the end, where this is a boundary."""
+        self._signals.done(state.global_step, state.max_steps)
+        if state.global_step % self.period:
+            return
+        late = monotonic() - self._saved_at >= wait_s(self.save_s, self._trainer.saving_s)
+        # the maximum over all processes: each hears signals and reads its clock at another moment,
+        # and one that stops alone leaves the others in a collective operation
+        number, due = _highest(self._signals.number, int(late))
+        if number:
+            self._signals.number = number
+            control.should_training_stop = True
+        if number or due:
+            control.should_save = True
+
+    def on_save(self, *_: Any, **__: Any) -> None:
+        """Count the minutes from here."""
+        self._saved_at = monotonic()
+
+
+def wait_s(asked_s: float, saving_s: float) -> float:
+    """Return seconds from a checkpoint that took `saving_s` to the next one by the clock.
+
+    As asked, or so many that saving takes SAVING_SHARE of the time: saving / (saving + waiting).
+    """
+    return max(asked_s, saving_s * (1 - SAVING_SHARE) / SAVING_SHARE)
+
+
+def _highest(*values: int) -> list[int]:
+    state = PartialState()
+    if state.num_processes == 1:
+        return list(values)
+    gathered = gather(torch.tensor([values], device=state.device))
+    highest: list[int] = gathered.amax(dim=0).tolist()
+    return highest
