@@ -249,7 +249,7 @@ def _statements(names: tuple[str, ...]) -> re.Pattern[str]:
 
 
 class FunctionJudge(Judge):
-    """Asks the function in a worker, which may be killed; it is loaded there and nowhere else.
+    """Calls the function in a worker process, which may be killed; only the worker loads it.
 
     True and False are right and wrong. A float is the share in [0, 1] that is right. A function
     that `sees_text` is given question, completion and gold; the gold is the JSON of two of them.

@@ -107,11 +107,13 @@ class Rollouts:
         return self.rewards_BF.sum(dim=1)
 
 
-class Notes(Protocol):
-    """What is noted of completions, for the run's ledger."""
+class Recorder(Protocol):
+    """Records completions in the run's ledger."""
 
-    def replaced(self, rows: Sequence[Row], sampled: Generated, places: Sequence[int]) -> None:
-        """Note the completions at `places`, which are not trained on."""
+    def record_replaced(
+        self, rows: Sequence[Row], sampled: Generated, places: Sequence[int]
+    ) -> None:
+        """Record the completions at `places`, which are not trained on."""
         ...
 
 
@@ -161,8 +163,8 @@ class Trainer(Protocol):
     advantage_memory: dict[str, Any]
     reward_memory: dict[str, Any]
     """What advantages and a reward keep from batch to batch; checkpoints hold it."""
-    noted: Notes
-    """What is noted of completions that are replaced."""
+    recorder: Recorder
+    """Records completions that are replaced."""
     buffered: list[RolloutBatch]
     """The micro-batches of the generation batch at hand."""
 
@@ -265,7 +267,7 @@ class DynamicSampling:
         first = trainer.accelerator.process_index * len(rows)
         groups = [(first + index) // trainer.num_generations for index in range(len(rows))]
         places = [index for index, group in enumerate(groups) if group in replacement]
-        trainer.noted.replaced(rows, sampled, places)
+        trainer.recorder.record_replaced(rows, sampled, places)
         count = max(gather_object([len(places)]))
         fresh = [self.population[replacement[groups[index]]] for index in places]
         padding = [self.population[next(iter(replacement.values()))]] * (count - len(places))

@@ -84,7 +84,7 @@ def others_mean(values_PN: Tensor) -> Tensor:
 
 
 class PacsLoss(Hooks):
-    """Hears of each generation batch, then gives the policy term of each micro-batch.
+    """Receives each generation batch, then returns the policy term of each micro-batch.
 
     pi_ref of the paper is the policy that sampled the batch, as in the authors' code.
     """

@@ -180,7 +180,7 @@ class TrainingCompletions(StepFiles):
         self._step = 0
 
     def add(self, sampled: Sampled) -> None:
-        """Have a generation batch's completions written. Raises StoreError of an earlier one."""
+        """Write a batch's completions in a thread. Raises StoreError of an earlier batch."""
         self._thread = self._thread or ThreadPoolExecutor(1)
         while len(self._waiting) >= WAITING:
             self._waiting.popleft().result()

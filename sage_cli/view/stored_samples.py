@@ -17,7 +17,7 @@ from sage_cli.metrics.counts import SeedCounts
 from sage_cli.problems.problem import Problem
 from sage_cli.store.annotations import GradedSet
 from sage_cli.store.inventory import Integers, Mask
-from sage_cli.view.stored_runs import Look, MeasuredPolicy, Remembered, look_of, stamp_of
+from sage_cli.view.stored_runs import Look, LruCache, MeasuredPolicy, look_of, stamp_of
 
 RIGHT = "right"
 MOST_SAMPLES = 10_000_000
@@ -174,7 +174,7 @@ class StoredColumns:
     """Columns by policy and benchmark, read again where a file of them has changed."""
 
     def __init__(self) -> None:
-        self._kept: Remembered[Columns] = Remembered(MOST_SAMPLES, len)
+        self._kept: LruCache[Columns] = LruCache(MOST_SAMPLES, len)
 
     def read(self, measured: MeasuredPolicy) -> Columns:
         """Return the columns of a policy on a benchmark."""
