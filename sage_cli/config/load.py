@@ -65,7 +65,7 @@ class Merged:
     origins: dict[str, str] = field(default_factory=dict)
 
     def put(self, values: Mapping[str, Any], origin: str) -> None:
-        """Lay `values`, nested or by dotted names, over what is there."""
+        """Add `values`, nested or by dotted names, and override what is there."""
         for name, value in leaves(values):
             *sections, key = name.split(".")
             inside = self.values
@@ -82,7 +82,7 @@ class Merged:
 
 
 def merge(layers: Iterable[Layer]) -> Merged:
-    """Lay the layers over each other, the first at the bottom.
+    """Merge the layers; later ones override earlier ones.
 
     The final choices add layers: what the method says of the anchor lies below all others, the
     authors' values (`compat: official`) just below the layer that asks for them.

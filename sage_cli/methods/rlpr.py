@@ -267,7 +267,7 @@ class ProbabilityHooks(Hooks):
         self.reward = ProbabilityReward(setup, method.reward_filter)
 
     def sample(self, trainer: Trainer, rows: list[Row]) -> tuple[list[Row], Generated | None]:
-        """Give the reward the policy as it is trained, whose passes pay for what is sampled now."""
+        """Pass the present policy to the reward, which scores what is sampled now by it."""
         self.reward.trainer = trainer
         return super().sample(trainer, rows)
 

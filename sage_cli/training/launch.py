@@ -188,7 +188,7 @@ def ask_to_stop(folder: Path, number: int) -> None:
 
 
 def follow() -> Callable[[], bool]:
-    """Have this launched process end with its parent from now on, a command or a launcher.
+    """End this launched process with its parent, a command or a launcher, from now on.
 
     It stops as well when a command of ours passes a signal on. Returns a function that says whether
     the parent lives.
@@ -323,7 +323,7 @@ def train_together(
 
 
 def repeat_preflight(facts: Mapping[str, Any], progress: Progress) -> None:
-    """Say what the preflight of launched processes has found: their own words are in their log."""
+    """Print what the preflight of launched processes found, which they print to their log."""
     for line in facts.get("said", ()):
         progress.say(escape(line))
     for finding in facts.get("findings", ()):
