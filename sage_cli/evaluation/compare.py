@@ -62,10 +62,10 @@ def compare(
 ) -> Report:
     """Measure what the sample sets of runs and models lack, compare, and write the report.
 
-    With `second`, a judge of texts, a sample is right that both judges find right. `unpaired` uses
-    all runs of both sides, although some share their training seed. `cluster` is the field by which
-    problems belong together, or "auto"; `guess` a function whose guesses stand in each table;
-    `statistic` what the sides are compared by, a name of `STATISTICS`.
+    With `second`, a judge of texts, a sample is correct if both judges say so. `unpaired`
+    uses all runs of both sides, although some share their training seed. `cluster` is the field by
+    which problems belong together, or "auto"; `guess` a function whose guesses stand in each table;
+    `statistic` is what the sides are compared by, a name of `STATISTICS`.
     """
     compared_by = find_statistic(statistic, guess)
     model, runs = evaluation.config.model, Runs(evaluation.config.run.root)
