@@ -60,9 +60,9 @@ def compare(
 ) -> Report:
     """Measure what the sample sets of runs and models lack, compare, and write the report.
 
-    With `second`, a judge of texts, a sample is right that both judges find right. `unpaired` uses
-    all runs of both sides, although some share their training seed. `cluster` is the field by which
-    problems belong together, or "auto"; `guess` a function whose guesses stand in each table.
+    With `second`, a judge of texts, a sample is correct if both judges say so. `unpaired`
+    uses all runs of both sides, although some share their training seed. `cluster` is the field by
+    which problems belong together, or "auto"; `guess` a function whose guesses stand in each table.
     """
     model, runs = evaluation.config.model, Runs(evaluation.config.run.root)
     names = list(dict.fromkeys((*a, *b)))

@@ -100,7 +100,7 @@ class Dars(PolicyGradient):
 def extra_rollouts(right: int, first: int, allocation: Literal["et", "hw"], most: int) -> int:
     """Return the second-stage rollouts of a prompt with `right` of `first` rollouts right.
 
-    With accuracy a = right / first (0.5 / first where none is right), a group's advantages weigh
+    With accuracy a = right / first (0.5 / first where none is correct), a group's advantages weigh
     W = 2 a (1 - a) each, and first / 2 in all at a = 1/2. `et` brings every hard prompt up to that
     weight, `hw` up to 2 (1 - a) times it; prompts with a >= 1/2 get none.
     """
@@ -139,7 +139,7 @@ class SecondStage(Hooks):
     """Samples it, pools both stages and leaves out pools of one grade.
 
     The record says how many rollouts the last batch took beyond the first stage, of how many
-    prompts, and how many of those without a right answer have found one.
+    prompts, and how many of those without a correct answer have found one.
     """
 
     def __init__(self, method: Dars, setup: Setup) -> None:

@@ -36,7 +36,7 @@ class Pacs(OnlineMethod):
     )
     read_from = "code"
     kl_without_guide = "none"
-    reads_grades_alone = True  # labels are right or wrong
+    reads_grades_alone = True  # labels are correct or wrong
 
     def hooks(self, setup: Setup) -> Hooks:
         """Return what puts its loss in the place of the clipped policy term."""

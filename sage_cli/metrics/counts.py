@@ -1,4 +1,4 @@
-"""Counts of right samples per problem, and the statistics of single problems."""
+"""Counts of correct samples per problem, and the statistics of single problems."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SampleGrades:
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """n samples and c right ones per problem, of one model on one benchmark with one seed.
+    """n samples and c correct ones per problem, of one model on one benchmark with one seed.
 
     `n_P` and `c_P` may differ from problem to problem. `grades` are those of the single samples,
     where all of them are known. Raises MetricError where a problem is named twice or c lies
@@ -118,15 +118,16 @@ def whole(values: Any, name: str) -> IntArray:
 
 
 def pass_at_k(n: ArrayLike, c: ArrayLike, k: ArrayLike) -> Any:
-    """The probability that at least one of k samples, without replacement from n, is right.
+    """The probability that at least one of k samples, without replacement from n, is correct.
 
-    `n` samples of which `c` are right: numbers or arrays that broadcast together, one entry per
+    `n` samples of which `c` are correct: numbers or arrays that broadcast together, one entry per
     problem. `k`: a number or a 1-d array. The result has the shape of n and c, followed by that
     of k; numbers all around give a float. Raises MetricError unless 0 <= c <= n and
     1 <= k <= n for every problem.
 
     Relative error below 1e-12 for n up to 10,000: the probabilities that the i-th sample is the
-    first right one are added up, without the cancellation of 1 - product or factorials to overflow.
+    first correct one are added up, without the cancellation of 1 - product or factorials to
+    overflow.
     """
     n_, c_, k_ = whole(n, "n"), whole(c, "c"), whole(k, "k")
     try:
@@ -176,7 +177,7 @@ def reweighted_pass_at_k(
     """Return pass@k (K,) of a policy that holds each sampled text for exp(log weight) as likely.
 
     Weights are normalised over the samples. The plug-in 1 - (1 - q)^k, q the weighted share of
-    right samples, is too low by the curve's bend and errs by the normalisation. The jackknife
+    correct samples, is too low by the curve's bend and errs by the normalisation. The jackknife
     takes off both to the order of 1/n; with equal weights this is `pass_at_k`, without bias.
     """
     if not len(log_weight_N) or np.ptp(log_weight_N) == 0:
@@ -194,10 +195,10 @@ def reweighted_pass_at_k(
 
 
 def _curves(n_U: IntArray, c_U: IntArray, ks_K: IntArray) -> FloatArray:
-    """pass@k for ascending ks: one more sample adds (1 - pass) times its chance to be right.
+    """pass@k for ascending ks: one more sample adds (1 - pass) times its chance to be correct.
 
-    Sample k is right with chance c / (n - k + 1) when none was before. When only right samples are
-    left that chance is 1 and pass is 0 or at least 1/2, so that 1 - pass has no rounding error,
+    Sample k is correct with chance c / (n - k + 1) when none was before. When only correct samples
+    are left that chance is 1 and pass is 0 or at least 1/2, so that 1 - pass has no rounding error,
     pass becomes exactly 1 and stays there. Memory: a few rows, however large k is.
     """
     pass_KU = np.empty((len(ks_K), len(n_U)))
@@ -234,7 +235,7 @@ def _check(n_: IntArray, c_: IntArray, k_: IntArray) -> None:
 
 
 def all_right_at_k(n_P: IntArray, c_P: IntArray, ks: Sequence[int]) -> FloatArray:
-    """Return pass^k, shape (P, K): the chance that all of k samples are right, C(c, k) / C(n, k).
+    """Return pass^k, shape (P, K): the chance that all of k samples are correct, C(c, k) / C(n, k).
 
     Samples are drawn without replacement, so that it is unbiased (Yao et al. 2024,
     https://arxiv.org/abs/2406.12045). Raises MetricError where k exceeds n.
@@ -243,7 +244,7 @@ def all_right_at_k(n_P: IntArray, c_P: IntArray, ks: Sequence[int]) -> FloatArra
 
 
 def g_pass_at_k(n_P: IntArray, c_P: IntArray, ks: Sequence[int], tau: float) -> FloatArray:
-    """Return G-Pass@k, shape (P, K): the chance that at least tau k of k samples are right.
+    """Return G-Pass@k, shape (P, K): the chance that at least tau k of k samples are correct.
 
     Hypergeometric, so without bias (Liu et al. 2024, https://arxiv.org/abs/2412.13147). One right
     sample is the least that is asked for. Raises MetricError where k exceeds n or tau isn't above
@@ -281,7 +282,7 @@ def covered_at(n_P: IntArray, c_P: IntArray, taus: Sequence[float]) -> FloatArra
 
 
 def _least(tau: float, of: IntArray) -> IntArray:
-    """Return the fewest right samples that are a share of tau; .3 of 10 is 3, not 4 by rounding."""
+    """Return the fewest correct samples that are a share of tau; .3 of 10 gives 3, never 4."""
     least: IntArray = np.maximum(1, np.ceil(tau * of - 1e-9)).astype(int)
     return least
 
@@ -292,13 +293,14 @@ def _check_share(tau: float) -> None:
 
 
 RIGHT = "right"
-"""The class of all answers that were graded right, in any notation."""
+"""The class of all answers that were graded correct, in any notation."""
 
 
 def maj_at_k(
     votes: Mapping[str | None, int], ks: Sequence[int], *, resamples: int = 500, seed: int = 0
 ) -> FloatArray:
-    """The chance (K,) that k of a problem's n samples, without replacement, elect the right answer.
+    """The chance (K,) that k of a problem's n samples, without replacement, elect the correct
+    answer.
 
     `votes` counts the samples by answer: RIGHT, wrong ones by their text, None without an answer.
     Ties are broken by lot. Exact at k = 1 and k = n; between them the mean over `resamples` random
@@ -311,7 +313,7 @@ def maj_at_k(
         )
     wrong = [count for answer, count in votes.items() if answer not in (RIGHT, None)]
     votes_A = np.array([right, votes.get(None, 0), *wrong], int)
-    if not wrong:  # a single right vote wins
+    if not wrong:  # a single correct vote wins
         return np.asarray(pass_at_k(n, right, list(ks)))
     first = _first_votes(votes_A, [k for k in ks if 1 < k < n], resamples, seed)
     chances = {k: float(_elected(votes_RA).mean()) for k, votes_RA in first.items()}
@@ -375,7 +377,7 @@ class SeedCounts:
     """One policy on one benchmark with one evaluation seed.
 
     `statuses` counts grades over all completions, `truncated` those that hit the token limit,
-    `right_truncated` the right ones among them.
+    `right_truncated` the correct ones among them.
     """
 
     policy: str

@@ -45,7 +45,7 @@ def fair_binomial(n: int) -> tuple[IntArray, FloatArray]:
 
 @lru_cache(maxsize=4096)
 def hypergeometric(n: int, rest: int, right: int) -> tuple[IntArray, FloatArray]:
-    """Right ones among the first n of n + `rest` samples, `right` of which are right.
+    """Right ones among the first n of n + `rest` samples, `right` of which are correct.
 
     The possible counts and their probabilities, shape (C,) each.
     """
@@ -58,7 +58,7 @@ def hypergeometric(n: int, rest: int, right: int) -> tuple[IntArray, FloatArray]
 
 
 def beta_binomial_logs(a: float, b: float, n_U: IntArray, c_U: IntArray) -> FloatArray:
-    """The log-probability of one sequence with c right ones of n, its chance from Beta(a, b)."""
+    """The log-probability of one sequence with c correct ones of n, its chance from Beta(a, b)."""
     from scipy.special import betaln
 
     return np.asarray(betaln(a + c_U, b + n_U - c_U) - betaln(a, b))
@@ -385,7 +385,7 @@ def curve(counts: Evaluations, ks: Sequence[int], resampling: Resampling = USUAL
     """Estimate pass@k at every k; the band is Gaffke's bound over problems.
 
     Over clusters it is bootstrap-t, since Gaffke's bounds assume independent values between 0 and
-    1, and sums over clusters are neither. Samples are never resampled: that puts a right one back
+    1, and sums over clusters are neither. Samples are never resampled: that puts a correct one back
     twice and leaves another out, which biases pass@k downwards when k is near n. The problems'
     values vary by sampling already.
     """

@@ -82,7 +82,7 @@ class PromptRow(NamedTuple):
     """The completions of a problem that one generation batch sampled.
 
     `n` of them were sampled; the next five count them by grade. `tokens` is the sum of their
-    lengths, `right_tokens` that of the right ones. `trained`: they were in the batch that was
+    lengths, `right_tokens` that of the correct ones. `trained`: they were in the batch that was
     trained on, and not replaced by other prompts.
     """
 

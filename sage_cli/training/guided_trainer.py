@@ -50,7 +50,7 @@ from sage_cli.training.trl_host import (
 
 Estimator = Literal["k3", "k3-corrected", "head", "reward"]
 GRADED = frozenset(ROW_SIGNALS) & {"right_B", "group_right_B"}
-"""Signals that are known only where it is said which rewards mean a right completion."""
+"""Signals that are known only where it is said which rewards mean a correct completion."""
 _POSITIONAL = ("train_dataset", "eval_dataset", "processing_class")
 """The arguments of GRPOTrainer that follow the first three."""
 

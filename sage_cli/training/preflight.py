@@ -76,7 +76,7 @@ class Sampled(NamedTuple):
 class Answers:
     """What was found of the answers of the first completions of all processes.
 
-    `read` completions have an answer that the grader can read, `correct` the right one. `cut_off`
+    `read` completions have an answer that the grader can read, `correct` the correct one. `cut_off`
     ended at the length limit of `limit` tokens. Of `groups` with one prompt each, `equal` have
     equal rewards. `shown` is one of the completions, an unreadable one if there is one.
     """

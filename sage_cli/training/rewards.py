@@ -336,7 +336,7 @@ class Paid:
     """What completions are paid: F functions with their names and weights, in one order.
 
     The grade is always among them, since it is always recorded; its weight is 0 where it isn't
-    paid. `graded` is True where rewards may be other than right or wrong and punishments.
+    paid. `graded` is True where rewards may be other than correct or wrong and punishments.
     """
 
     names: tuple[str, ...]

@@ -205,7 +205,7 @@ def mismatch_statistics(signals: Mapping[str, Tensor], cap: float | None) -> dic
 def batch_record(status_PN: Tensor, length_B: Tensor, clipped_B: Tensor) -> dict[str, Any]:
     """Return statistics of all processes' grades, indices into STATUSES one row per prompt.
 
-    `reward` is the share of right answers; a group has zero variance when its grades agree.
+    `reward` is the share of correct answers; a group has zero variance when its grades agree.
     """
     right_PN = (status_PN == STATUSES.index("right")).float()
     p_P = right_PN.mean(dim=1)

@@ -245,7 +245,7 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         return tuple(self._sample([row["prompt"] for row in rows]))
 
     def grade_rows(self, rows: Sequence[Row], sampled: Generated) -> Tensor:
-        """Return which completions of the generation batch are right, one row per prompt."""
+        """Return which completions of the generation batch are correct, one row per prompt."""
         texts = sampled[COMPLETION_TEXTS]
         with self.phases.during("grade"):
             statuses = self.hooks.reward.grade([row["gold"] for row in rows], texts)

@@ -109,7 +109,7 @@ class Columns:
         )
 
     def graded(self, number: int, rows: Integers) -> tuple[Integers, Integers]:
-        """Return those of a set's rows that have a grade, and the right ones among them."""
+        """Return those of a set's rows that have a grade, and the correct ones among them."""
         stored = self.sets[number]
         graded = rows[stored.status_S[rows] >= 0]
         return graded, graded[stored.status_S[graded] == _code(stored.statuses, RIGHT)]
@@ -374,7 +374,7 @@ def _containing(columns: Columns, locations: Sequence[Location], text: str) -> I
 
 
 class ProblemRow(TypedDict):
-    """A problem of a benchmark, with the right samples and all samples of each policy."""
+    """A problem of a benchmark, with the correct samples and all samples of each policy."""
 
     problem: str
     question: str
@@ -418,7 +418,7 @@ class ProblemView(TypedDict):
 
 
 def problems_view(policies: ShownPolicies) -> ProblemsView:
-    """Return the problems of the policies' benchmark with the right samples of each policy."""
+    """Return the problems of the policies' benchmark with the correct samples of each policy."""
     rows: dict[str, ProblemRow] = {}
     for problem in policies.pairs[0][0].benchmark.problems if policies.pairs else ():
         question = problem.question[:QUESTION]

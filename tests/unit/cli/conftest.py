@@ -49,7 +49,7 @@ class Typed:
         return json.loads(self.stdout)
 
     def refused(self, *said, code=2):
-        """It was a mistake, of which a panel says this; with code 75 one that may pass."""
+        """It was a mistake, of which a panel says this; 75 is the code of what may pass."""
         assert self.code == code, self.words
         for words in said:
             assert words in self.words
