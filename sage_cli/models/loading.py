@@ -36,7 +36,7 @@ _KEPT_BLOCK, _KEPT = 2**28, 2**30
 
 
 def keep_freed_memory() -> bool:
-    """Have freed blocks of up to 256 MB wait in this process for the next tensor, if that can be.
+    """Keep freed blocks of up to 256 MB in this process for the next tensor, if the system allows.
 
     As it comes, glibc gives every block above 32 MB back to the system at once. A training step
     frees and asks for the same logits dozens of times, and is given fresh pages to be cleared each
@@ -303,7 +303,7 @@ def merged(model: Any) -> Any:
 
 
 def _name_base(adapted: Any, base: str) -> None:
-    """Have the adapter's files name its base so that it is found from any working directory.
+    """Write the base's absolute path into the adapter's files, for any working directory.
 
     Its targets are a set, which each process would write in an order of its own.
     """
@@ -334,7 +334,7 @@ def switch_off_noise(model: Any) -> None:
 
 
 def release_memory() -> None:
-    """Give a model's memory back, once nothing names it any more, for who comes next."""
+    """Release the memory of models that are no longer referenced."""
     import torch
 
     gc.collect()  # trainers and their callbacks name each other
