@@ -29,7 +29,7 @@ from sage_cli.config.schema import (
 from sage_cli.errors import ConfigurationError, in_short
 from sage_cli.json_value import leaves, value_at
 from sage_cli.methods.grpo import Grpo
-from sage_cli.methods.method import Method
+from sage_cli.methods.loop import Method
 from sage_cli.settings.former_names import today, today_key
 from sage_cli.settings.own_code import AS_STORED
 from sage_cli.settings.passwords import taken

@@ -361,7 +361,7 @@ def require_finite(guide: Guide, log_q_T: Tensor, signals: Iterable[Tensor]) -> 
         raise TrainingError(
             f"q of {_title(guide)} is {value} for {int(wrong_T.sum())} of the batch's "
             f"{len(log_q_T)} tokens",
-            "check it with sage_cli.guides.guide_contract.GuideContract; a division by 0 and the "
+            "check it with sage_cli.testing.GuideContract; a division by 0 and the "
             "logarithm of a number that is not positive are the usual causes",
         )
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from sage_cli.methods.method import Beside, Loss, PolicyGradient
+from sage_cli.methods.clipping import Loss
+from sage_cli.methods.loop import Beside
+from sage_cli.methods.policy_gradient import PolicyGradient
 
 if TYPE_CHECKING:
     from torch import Tensor

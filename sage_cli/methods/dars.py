@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic import Field
 
+from sage_cli.methods.clipping import Loss
 from sage_cli.methods.hooks import Hooks, Rollouts, Setup, Trainer
-from sage_cli.methods.method import Beside, Loss, PolicyGradient
+from sage_cli.methods.loop import Beside
+from sage_cli.methods.policy_gradient import PolicyGradient
 from sage_cli.methods.rollout_batch import RolloutBatch, rows_of
 
 if TYPE_CHECKING:

@@ -184,7 +184,7 @@ def checked(
             f"{name} returns NaN or infinity in {wrong} of {values.numel()} places in "
             f"step {inputs.step}",
             "groups with equal rewards have standard deviation 0, so do not divide by "
-            "it alone; see sage_cli.methods.method_contract",
+            "it alone; see sage_cli.testing.MethodContract",
         )
     return values
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from sage_cli.methods.clipping import Loss
 from sage_cli.methods.hooks import (
     Generated,
     Hooks,
@@ -25,7 +26,9 @@ from sage_cli.methods.hooks import (
     logps_after,
     share_of,
 )
-from sage_cli.methods.method import Beside, Loss, OnlineMethod, PlainAdvantages, PolicyGradient
+from sage_cli.methods.loop import Beside
+from sage_cli.methods.online import OnlineMethod
+from sage_cli.methods.policy_gradient import PlainAdvantages, PolicyGradient
 from sage_cli.methods.rollout_batch import RolloutBatch
 from sage_cli.settings.section import ReadWith
 

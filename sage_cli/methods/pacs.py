@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from sage_cli.methods.hooks import Hooks, Rollouts, Setup, Trainer
-from sage_cli.methods.method import OnlineMethod
+from sage_cli.methods.online import OnlineMethod
 from sage_cli.methods.rollout_batch import RolloutBatch, learned_tokens
 
 if TYPE_CHECKING:

@@ -24,7 +24,8 @@ from sage_cli.methods.hooks import (
     logps_after,
     share_of,
 )
-from sage_cli.methods.method import Beside, PlainAdvantages
+from sage_cli.methods.loop import Beside
+from sage_cli.methods.policy_gradient import PlainAdvantages
 from sage_cli.solution_text import each_gold
 
 if TYPE_CHECKING:

@@ -21,6 +21,7 @@ from sage_cli.metrics.counts import (
     Evaluations,
     FloatArray,
     IntArray,
+    Statistic,
     curve_ks,
     each_seed,
     pooled,
@@ -363,6 +364,11 @@ class Comparison:
     crossing: Crossing | None
     support: Support | None
     shown: tuple[int, ...]
+
+    @property
+    def statistic(self) -> Statistic:
+        """What the sides are compared by: that of their counts."""
+        return self.a.counts[0].statistic
 
 
 def pair_sides(a: Side, b: Side) -> tuple[Side, Side, tuple[str, ...]] | None:

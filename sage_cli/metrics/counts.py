@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,19 @@ FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 EVERY_K_UP_TO = 256
 """Beyond, a curve is so smooth in log k that the powers of two tell it."""
+
+
+Values = Callable[[IntArray, IntArray, Sequence[int]], FloatArray]
+"""From n samples and c right ones of P problems to a number in [0, 1] for each k, shape (P, K)."""
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """What is computed of each problem's counts, and how it is called in reports."""
+
+    name: str
+    meaning: str
+    values: Values
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,14 +50,15 @@ class Counts:
     """n samples and c correct ones per problem, of one model on one benchmark with one seed.
 
     `n_P` and `c_P` may differ from problem to problem. `grades` are those of the single samples,
-    where all of them are known. Raises MetricError where a problem is named twice or c lies
-    outside 0..n.
+    where all of them are known. Curves, differences, intervals and tables of the counts are those
+    of their `statistic`. Raises MetricError where a problem is named twice or c lies outside 0..n.
     """
 
     problem_ids: tuple[str, ...]
     n_P: IntArray
     c_P: IntArray
     grades: SampleGrades | None = None
+    statistic: Statistic = field(default_factory=lambda: STATISTICS["pass"])
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "problem_ids", tuple(self.problem_ids))
@@ -82,7 +97,12 @@ class Counts:
         row_of = {id_: index for index, id_ in enumerate(self.problem_ids)}
         index_P = np.array([row_of[id_] for id_ in problem_ids], int)
         grades = self.grades and SampleGrades(self.grades.seeds, self.grades.right_PN[index_P])
-        return Counts(tuple(problem_ids), self.n_P[index_P], self.c_P[index_P], grades)
+        n_P, c_P = self.n_P[index_P], self.c_P[index_P]
+        return Counts(tuple(problem_ids), n_P, c_P, grades, self.statistic)
+
+    def values_at(self, ks: Sequence[int]) -> FloatArray:
+        """Return the statistic of each problem at each k, shape (P, K)."""
+        return self.statistic.values(self.n_P, self.c_P, ks)
 
 
 Evaluations = Counts | Sequence[Counts]
@@ -104,7 +124,7 @@ def pooled(counts: Sequence[Counts]) -> Counts:
         names = tuple(name for block in graded for name in block.seeds)
         grades = SampleGrades(names, np.concatenate([block.right_PN for block in graded], axis=1))
     n_P, c_P = (np.sum([getattr(seed, name) for seed in seeds], axis=0) for name in ("n_P", "c_P"))
-    return Counts(ids, n_P, c_P, grades)
+    return Counts(ids, n_P, c_P, grades, counts[0].statistic)
 
 
 def whole(values: Any, name: str) -> IntArray:
@@ -388,3 +408,16 @@ class SeedCounts:
     truncated: int
     sample_set: str
     right_truncated: int = 0
+
+
+HALF = 0.5
+STATISTICS: Mapping[str, Statistic] = {
+    "pass": Statistic("pass@k", "at least one of k samples is correct", pass_at_k),
+    "pass-all": Statistic("pass^k", "all of k samples are correct", all_right_at_k),
+    "g-pass": Statistic(
+        "G-Pass@k",
+        "at least half of k samples are correct",
+        partial(g_pass_at_k, tau=HALF),
+    ),
+}
+"""The statistics that two sides can be compared by, by the name that `--statistic` takes."""

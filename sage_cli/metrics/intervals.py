@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sage_cli.errors import MetricError
-from sage_cli.metrics.counts import Evaluations, FloatArray, IntArray, each_seed, pass_at_k
+from sage_cli.metrics.counts import Evaluations, FloatArray, IntArray, each_seed
 
 
 def two_sided_p(t_K: FloatArray, freedom_K: FloatArray) -> FloatArray:
@@ -368,6 +368,8 @@ class Curve:
 def pass_matrix(counts: Evaluations, ks: Sequence[int]) -> FloatArray:
     """pass@k per problem in the order of their ids, (P, K), averaged over seeds if several.
 
+    Of counts with another statistic it is that one's values.
+
     Seeds are averaged after estimating, not pooled before, so that each seed is one evaluation.
     Resampled problems are drawn by their place: in the order of ids, intervals don't depend on the
     order in which a file has its problems.
@@ -377,7 +379,7 @@ def pass_matrix(counts: Evaluations, ks: Sequence[int]) -> FloatArray:
         raise MetricError("no problem was counted, so there is no pass@k")
     ids = sorted(seeds[0].problem_ids)
     ordered = [seed.ordered(ids) for seed in seeds]
-    mean_PK: FloatArray = sum(pass_at_k(seed.n_P, seed.c_P, ks) for seed in ordered) / len(seeds)
+    mean_PK: FloatArray = np.add.reduce([seed.values_at(ks) for seed in ordered]) / len(seeds)
     return mean_PK
 
 

@@ -24,7 +24,7 @@ from rich.markup import escape
 from sage_cli.config.consent import typed_again
 from sage_cli.config.schema import SageConfig, unfit_for
 from sage_cli.errors import ConfigurationError, Interrupted, StoreError, TrainingError
-from sage_cli.methods.method import Method
+from sage_cli.methods.loop import Method
 from sage_cli.progress import Progress
 from sage_cli.settings.presets import (
     SHARDED,

@@ -18,7 +18,7 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, SageError, TrainingError
 from sage_cli.grading.grades import AnswerTags, extract
 from sage_cli.methods.hooks import GradeCompletions, GradeReward
-from sage_cli.methods.method import OnlineMethod
+from sage_cli.methods.online import OnlineMethod
 from sage_cli.problems.problem import Problem
 from sage_cli.settings.inputs import PromptSection
 from sage_cli.settings.own_code import OwnFunction, blamed, names_code

@@ -22,7 +22,8 @@ from sage_cli.errors import TrainingError
 from sage_cli.evaluation.benchmarks import grader_for, questions_by_gold
 from sage_cli.grading.grades import AnswerTags, Grade, answer_begin
 from sage_cli.methods.hooks import GradeCompletions, Setup
-from sage_cli.methods.method import Method, OnlineMethod, batch_of
+from sage_cli.methods.loop import Method, batch_of
+from sage_cli.methods.online import OnlineMethod
 from sage_cli.models.loading import context_of
 from sage_cli.models.reference import policy_and_reference
 from sage_cli.models.tokenizer import keep_tags

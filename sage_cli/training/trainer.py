@@ -31,7 +31,7 @@ from sage_cli.methods.formulas import (
     checked,
 )
 from sage_cli.methods.hooks import Generated, Hooks, Rollouts, Row
-from sage_cli.methods.method import OnlineMethod
+from sage_cli.methods.online import OnlineMethod
 from sage_cli.methods.rollout_batch import RolloutBatch, learned_tokens, whole_texts
 from sage_cli.models.loading import causal_of
 from sage_cli.sampling.stopping import Stopping
