@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 app = new_app("Run a table or a figure of the paper, or your own study, and write its report.")
 
-SHOWN = {"measured": 2, "claims": 1}
+_SHOWN = {"measured": 2, "claims": 1}
 """The sections of a report that the terminal shows, and the number of their tables."""
-MOST_ROWS = 40
+_MOST_ROWS = 40
 """Rows of the longest table that the terminal shows."""
 
-Name = Annotated[
+_Name = Annotated[
     str, typer.Argument(help="Name of a suite from `sage suite list`, or a YAML file.")
 ]
-Seeds = Annotated[
+_Seeds = Annotated[
     int | None, typer.Option("--seeds", min=1, help="Number of training seeds per arm.")
 ]
 
@@ -55,8 +55,8 @@ def list_(json: options.Json = False) -> None:
 
 @app.command(epilog="Example: sage suite plan table1 --preset tiny")
 def plan(
-    name: Name,
-    seeds: Seeds = None,
+    name: _Name,
+    seeds: _Seeds = None,
     only: Only = None,
     preset: options.Presets = None,
     set_: options.Sets = None,
@@ -69,8 +69,8 @@ def plan(
 
 @app.command(epilog="Example: sage suite run table1 --preset tiny --seeds 3")
 def run(
-    name: Name,
-    seeds: Seeds = None,
+    name: _Name,
+    seeds: _Seeds = None,
     only: Only = None,
     executor: Annotated[
         str | None,
@@ -101,8 +101,8 @@ def run(
 
 @app.command(epilog="Example: sage suite report table1 --preset tiny --seeds 3")
 def report(
-    name: Name,
-    seeds: Seeds = None,
+    name: _Name,
+    seeds: _Seeds = None,
     only: Only = None,
     preset: options.Presets = None,
     set_: options.Sets = None,
@@ -148,11 +148,11 @@ def _show(written: SuiteReport, json: bool) -> None:
     for chapter in written.chapters:
         console.print(f"\n[bold]{escape(chapter.title)}[/]")
         for section in chapter.sections:
-            tables = section.tables[: SHOWN.get(section.name, 0)]
-            short = tuple(table for table in tables if len(table.rows) <= MOST_ROWS)
+            tables = section.tables[: _SHOWN.get(section.name, 0)]
+            short = tuple(table for table in tables if len(table.rows) <= _MOST_ROWS)
             print_document(replace(section, tables=short, notes=()), console)
             for table in tables:
-                if len(table.rows) > MOST_ROWS:
+                if len(table.rows) > _MOST_ROWS:
                     console.print(f"{escape(table.title)}: {len(table.rows)} rows, on the page")
     for name, value in written.facts.items():
         console.print(f"[dim]{escape(f'{name}: {value}')}[/]")

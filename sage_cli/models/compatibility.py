@@ -166,7 +166,7 @@ _NOT_READ = {"rl": ("data.sft.",), "sft": ("data.rl.",)}
 NAMED_AT_MOST = 5
 """Differing settings that a message names."""
 
-Settings = dict[str, Any]
+_Settings = dict[str, Any]
 
 
 def refuse_several_methods(side: Sequence[Policy], opposite: Sequence[Policy], runs: Runs) -> None:
@@ -226,7 +226,7 @@ def unchecked(side: Sequence[Policy], runs: Runs) -> list[str]:
     return [policy.label for policy in side if len(side) > 1 and not method_settings(policy, runs)]
 
 
-def method_settings(policy: Policy, runs: Runs) -> Settings:
+def method_settings(policy: Policy, runs: Runs) -> _Settings:
     """Return the settings that made a policy, without seeds; empty if nothing is stored of them."""
     made = {} if policy.run is None else dict(_of_run(policy.run, runs))
     if made and policy.checkpoint is not None:
@@ -264,7 +264,7 @@ def training_seed(policy: Policy) -> TrainingSeed | None:
     return TrainingSeed(int(number), origin, policy.label)
 
 
-def _exactly(run: Run, runs: Runs) -> Settings:
+def _exactly(run: Run, runs: Runs) -> _Settings:
     """Return the settings that made a run and its initial policy, without the training's seed."""
     return {**dict(_of_run(run, runs, seeds=True)), "initial policy": run.known.get("parent")}
 
@@ -297,7 +297,7 @@ def _of_run(run: Run, runs: Runs, *, seeds: bool = False) -> Iterator[tuple[str,
         yield from ((f"initial policy: {key}", value) for key, value in _of_run(parent, runs))
 
 
-def _differing(a: Settings, b: Settings) -> dict[str, tuple[Any, Any]]:
+def _differing(a: _Settings, b: _Settings) -> dict[str, tuple[Any, Any]]:
     """Return the settings in which two methods differ.
 
     Of a section that holds different members (`guide.name`) only that is named. A setting that one

@@ -164,7 +164,7 @@ def export(
     return exported
 
 
-ROUNDING = {"float32": 1e-3, "float16": 0.02, "bfloat16": 0.15}
+_ROUNDING = {"float32": 1e-3, "float16": 0.02, "bfloat16": 0.15}
 """By type, the standard deviations of the logits by which merging may change them: about four
 times what it changes those of SmolLM2-135M, float32 apart."""
 
@@ -183,11 +183,11 @@ def _logits(model: Any) -> Tensor:
 def _require_same_logits(before: Tensor, after: Tensor, exported: Exported) -> None:
     """Raise StoreError where a merged model says other things than its adapter did."""
     changed = float((after - before).square().mean().sqrt() / before.std())
-    if not changed <= ROUNDING[exported.dtype]:
+    if not changed <= _ROUNDING[exported.dtype]:
         raise StoreError(
             f"merging would change the model {exported.source}: its logits change by "
             f"{changed:.2g} standard deviations, while rounding to {exported.dtype} "
-            f"explains {ROUNDING[exported.dtype]:g}",
+            f"explains {_ROUNDING[exported.dtype]:g}",
             "try --dtype float32, or use the adapter with its base model without merging",
         )
 

@@ -19,7 +19,7 @@ from sage_cli.problems.registry import file_and_part
 from sage_cli.problems.row_files import Row, content, read_file
 from sage_cli.settings.inputs import DataSection, FieldsSection
 
-ROOT_VARIABLE = "SAGE_DATA"
+_ROOT_VARIABLE = "SAGE_DATA"
 _DIGITS = 12
 """Hexadecimal digits by which an origin names a file's content."""
 HELD_OUT = 10
@@ -111,7 +111,7 @@ def local_files(data_set: DataSet, data: DataSection) -> list[Path]:
     if not root.is_dir():
         raise DataError(
             f"the data folder {root} does not exist",
-            f"correct data.root or {ROOT_VARIABLE}, or leave both out to read from the Hub",
+            f"correct data.root or {_ROOT_VARIABLE}, or leave both out to read from the Hub",
         )
     copies = [_either_kind(root / name) for name in data_set.files]
     return [path for path in copies if path] if all(copies) else []
@@ -121,7 +121,7 @@ def data_root(data: DataSection) -> Path | None:
     """`data.root`, or what SAGE_DATA names, or None."""
     if data.root is not None:
         return data.root
-    folder = os.environ.get(ROOT_VARIABLE)
+    folder = os.environ.get(_ROOT_VARIABLE)
     return Path(folder) if folder else None
 
 
@@ -146,7 +146,7 @@ def _rows(data_set: DataSet, data: DataSection) -> tuple[str, Iterator[Row]]:
         commit, rows = read_hub(data_set)
     except DataError as error:
         root = data_root(data)
-        folder = str(root) if root else f"the folder that data.root or {ROOT_VARIABLE} names"
+        folder = str(root) if root else f"the folder that data.root or {_ROOT_VARIABLE} names"
         raise DataError(
             f"no local copy of {data_set.name}, and {error.cause}",
             f"put {' and '.join(data_set.files)} into {folder}"

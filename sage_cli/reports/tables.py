@@ -72,8 +72,8 @@ class Detail(str):
 
 
 Cell = str | int | Estimate
-Value = str | int | float | None
-Record = dict[str, Value]
+_Value = str | int | float | None
+Record = dict[str, _Value]
 """A row of a CSV file as a JSON object."""
 
 Scores = Mapping[str, Mapping[int, Estimate]]
@@ -144,7 +144,7 @@ def to_records(table: Table) -> list[Record]:
     return [dict(zip(heads, row, strict=True)) for row in rows]
 
 
-def spread_out(table: Table) -> tuple[list[str], list[list[Value]]]:
+def spread_out(table: Table) -> tuple[list[str], list[list[_Value]]]:
     """Return headings and rows with each number of each cell in a column of its own."""
     parts = [_parts(table, index) for index in range(len(table.columns))]
     heads = [
@@ -165,7 +165,7 @@ def _parts(table: Table, index: int) -> list[str]:
     return ["", *(part for part in ("sd", "low", "high") if part in present)]
 
 
-def _values(cell: Cell, names: list[str]) -> list[Value]:
+def _values(cell: Cell, names: list[str]) -> list[_Value]:
     if not isinstance(cell, Estimate):
         return [cell, *(None for _ in names[1:])]
     parts = cell.parts()
@@ -220,7 +220,7 @@ def no_formula(text: str) -> str:
     return text
 
 
-def _in_csv(value: Value) -> Value:
+def _in_csv(value: _Value) -> _Value:
     if isinstance(value, float):
         # ten digits: more than any estimate has, and equal on machines whose last bits differ
         return f"{value:.10g}"

@@ -14,12 +14,12 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from sage_cli.settings.section import COSMETIC, Section
 
-ROOT_VARIABLE = "SAGE_RUNS"
+_ROOT_VARIABLE = "SAGE_RUNS"
 
 
 def default_root() -> Path:
     """Return the folder of runs where no flag or setting names one: `$SAGE_RUNS`, or `runs`."""
-    return Path(os.environ.get(ROOT_VARIABLE) or "runs")
+    return Path(os.environ.get(_ROOT_VARIABLE) or "runs")
 
 
 class TrackingSection(Section):

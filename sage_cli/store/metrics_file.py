@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 from sage_cli.store.files import storing, warn_once, without_nan, write_text
 
-SHOWN = 5
+_SHOWN = 5
 """Torn lines that a warning names by number."""
 END_BYTES = 4096
 """A record of a step has about one and a half thousand."""
@@ -147,6 +147,6 @@ class MetricsFile:
 
 
 def _torn(path: Path, torn: list[int]) -> str:
-    numbers = ", ".join(map(str, torn[:SHOWN])) + (", ..." if len(torn) > SHOWN else "")
+    numbers = ", ".join(map(str, torn[:_SHOWN])) + (", ..." if len(torn) > _SHOWN else "")
     lines = f"lines {numbers} are" if len(torn) > 1 else f"line {numbers} is"
     return f"{path} is corrupt or was edited: {lines} left out"

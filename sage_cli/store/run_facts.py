@@ -319,7 +319,7 @@ def _is(value: Any, asked: str) -> bool:
 
 
 log = logging.getLogger(__name__)
-NAME = "runs.jsonl"
+_NAME = "runs.jsonl"
 """The file in a sweep's folder."""
 Value = float | int | str | bool
 
@@ -341,7 +341,7 @@ class SweepRuns:
 
     def __init__(self, sweep: Path) -> None:
         """`sweep` is the sweep's folder, which need not exist."""
-        self.path = sweep / NAME
+        self.path = sweep / _NAME
 
     def entries(self) -> list[Entry]:
         """Return all whole lines in order."""

@@ -36,7 +36,7 @@ CUT_SHARE = 0.5
 """A share of completions that are cut off at the limit above which a run is warned of."""
 EQUAL_SHARE = 0.9
 """A share of groups with equal rewards above which a run is warned of."""
-SHOWN_CHARACTERS = 2000
+_SHOWN_CHARACTERS = 2000
 """How much of the shown completion is printed; the rest is counted."""
 
 CHECKED_TOKENS = 200
@@ -103,10 +103,10 @@ class Answers:
     def shown_in_words(self) -> str:
         """Return the shown completion whole, as far as it is short enough to be read."""
         text, extracted = self.shown.completion, self.shown.extracted
-        left = len(text) - SHOWN_CHARACTERS
+        left = len(text) - _SHOWN_CHARACTERS
         rest = f" ... and {left:,} more characters" if left > 0 else ""
         answer = "no answer was found" if extracted is None else f"answer: {extracted}"
-        return f"for example: {text[:SHOWN_CHARACTERS]}{rest}\n({answer}; gold: {self.shown.gold})"
+        return f"for example: {text[:_SHOWN_CHARACTERS]}{rest}\n({answer}; gold: {self.shown.gold})"
 
 
 def answers_of(seen: Sequence[Sampled], limit: int, groups: int = 0, n: int = 1) -> Answers:

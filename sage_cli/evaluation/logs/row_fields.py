@@ -15,7 +15,7 @@ from sage_cli.json_value import is_number
 if TYPE_CHECKING:
     from sage_cli.problems.row_files import Row
 
-Columns = Callable[["Row"], Mapping[str, Any]]
+_Columns = Callable[["Row"], Mapping[str, Any]]
 """What a row of a program holds, by the names in `FIELDS` and those of a sample's other fields."""
 FIELDS = ("problem", "question", "choices", "gold", "completion", "correct", "n", "c")
 """What --fields may name. `n` and `c` are the counts of a problem in a file of counts."""
@@ -45,7 +45,7 @@ def read_rows(
     program: str,
     rows: Iterable[Row],
     reading: ReadOptions,
-    columns: Columns,
+    columns: _Columns,
     expected: str,
     **about: Any,
 ) -> Log:
@@ -70,7 +70,7 @@ def read_rows(
     return without_verdict(log)
 
 
-def _named(row: Row, fields: Mapping[str, str], columns: Columns) -> dict[str, Any]:
+def _named(row: Row, fields: Mapping[str, str], columns: _Columns) -> dict[str, Any]:
     """Return what a row holds by name: the user's columns, else the program's."""
     from sage_cli.problems.values import value_at
 

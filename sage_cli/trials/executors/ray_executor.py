@@ -20,7 +20,7 @@ from sage_cli.trials.executors.executor import Command, End, Executor, Fate, Res
 from sage_cli.trials.executors.local import GRACE_S, PATIENCE_S, GuardedProcess
 from sage_cli.trials.executors.ray_head import RayHead, connect
 
-RETRIES = 3
+_RETRIES = 3
 """How often Ray restarts a command whose node or worker was lost."""
 _CONNECT_S = 10.0
 _POLL_S = 0.1
@@ -44,7 +44,7 @@ class RayExecutor(Executor):
         self.places = workers or _places(address, resources)
         self._grace_s = grace_s
         # max_calls: the worker ends with its command, which frees the GPU's memory
-        self._run = ray.remote(max_calls=1, max_retries=RETRIES)(_run)
+        self._run = ray.remote(max_calls=1, max_retries=_RETRIES)(_run)
         self._jobs: dict[str, ray.ObjectRef] = {}
         self._asked: set[str] = set()
 

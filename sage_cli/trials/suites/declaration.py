@@ -114,7 +114,7 @@ def _known(given: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-Settings = Annotated[dict[str, Any], AfterValidator(_known)]
+_Settings = Annotated[dict[str, Any], AfterValidator(_known)]
 """Settings by dotted key."""
 
 
@@ -135,7 +135,7 @@ class Method(Section):
     """A labelled configuration: `of` is `base` or ALGORITHM[/GUIDE[/KL]]."""
 
     of: str
-    settings: Settings = Field(default_factory=dict)
+    settings: _Settings = Field(default_factory=dict)
     """Further settings by dotted key."""
     preset: str | None = None
     """The preset that replaces the paper's main preset, and no other."""
@@ -207,7 +207,7 @@ class Suite(Section):
     """The printed table for comparison; its rows have the methods' labels."""
     preset: str | None = None
     """The preset that replaces the paper's main preset here, and no other."""
-    settings: Settings = Field(default_factory=dict)
+    settings: _Settings = Field(default_factory=dict)
     """Settings of all methods by dotted key, below their own."""
     methods: dict[str, Annotated[Method, BeforeValidator(_method)]] = Field(default_factory=dict)
     protocol: Protocol = Protocol()

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 POINTS = 40
 """The most points of a curve: longer ones are means over equal numbers of steps."""
-SHOWN = ("eval/pass@1", "reward")
+_SHOWN = ("eval/pass@1", "reward")
 """The records that a curve may have, the first that a run has."""
 
 
@@ -145,7 +145,7 @@ def learning_curve(run: Run | None) -> LearningCurve | None:
     if run is None or not run.metrics.path.is_file():
         return None
     records = run.metrics.read()
-    for key in SHOWN:
+    for key in _SHOWN:
         points = [
             (int(record["step"]), float(record[key])) for record in records if _has(record, key)
         ]
