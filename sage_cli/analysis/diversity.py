@@ -198,7 +198,7 @@ def _ratio(part_P: FloatArray, whole_P: FloatArray) -> FloatArray:
     return np.where(whole_P > 0, part_P / np.where(whole_P > 0, whole_P, 1), np.nan)
 
 
-MODES = Analysis(
+ANSWER_MODES = Analysis(
     "modes",
     "which ways of solving generated problems a policy takes, and how often they are right",
     modes,

@@ -321,12 +321,17 @@ def _benchmarks(config: SageConfig) -> str:
 
 
 def _device(config: SageConfig) -> str:
-    from sage_cli.training.hardware import device, precision, require_kernels, require_optimizer
+    from sage_cli.training.hardware import (
+        device,
+        precision_arguments,
+        require_kernels,
+        require_optimizer,
+    )
 
     require_optimizer(config.rl.optimizer, "rl.optimizer")
     if config.sft.enabled:
         require_optimizer(config.sft.optimizer, "sft.optimizer")
-    computed = "bfloat16" if precision(config.model.compute_dtype)["bf16"] else "float32"
+    computed = "bfloat16" if precision_arguments(config.model.compute_dtype)["bf16"] else "float32"
     return f"{device()}; computes in {computed} with {require_kernels(config.model)}"
 
 

@@ -64,7 +64,7 @@ def plan(
     json: options.Json = False,
 ) -> None:
     """Show every task with its command, its dependencies and its state."""
-    show_plan(name, overrides_of(preset, set_, seeds, runs, only), json)
+    show_suite_plan(name, overrides_of(preset, set_, seeds, runs, only), json)
 
 
 @app.command(epilog="Example: sage suite run table1 --preset tiny --seeds 3")
@@ -89,7 +89,7 @@ def run(
         preset, set_, seeds, runs, only, name=executor, workers=workers, address=address
     )
     if dry_run:
-        show_plan(name, overrides, json)
+        show_suite_plan(name, overrides, json)
         return
     from sage_cli.trials.suites.run import run_suite
     from sage_cli.view.page_file import write_page
@@ -159,7 +159,7 @@ def _show(written: SuiteReport, json: bool) -> None:
     console.print(f"page: [bold]{escape(str(written.page))}[/]", soft_wrap=True)
 
 
-def show_plan(name: str, overrides: Overrides, json: bool) -> None:
+def show_suite_plan(name: str, overrides: Overrides, json: bool) -> None:
     """Print every task of a suite, its state, the commands that are left, and the cost."""
     from sage_cli.cli.app import ask_nobody
     from sage_cli.trials.suites.dry_run import plan_suite

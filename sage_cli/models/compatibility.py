@@ -15,13 +15,13 @@ from sage_cli.json_value import leaves
 from sage_cli.models.folders import (
     Facts,
     adapter_base,
-    differences,
     embedding_rows,
     facts_of_folder,
     facts_of_section,
     fingerprint,
     is_adapter,
     model_config,
+    model_differences,
     stored_tokens,
 )
 from sage_cli.models.policy import Policy, refuse_other_template
@@ -55,7 +55,7 @@ def refuse_unfit_start(
     that are unknown without the network, as the shape of a model of the Hub, pass.
     `other_template` allows another prompt.
     """
-    differing = differences(_facts(policy), facts_of_section(model))
+    differing = model_differences(_facts(policy), facts_of_section(model))
     if differing:
         raise ConfigurationError(
             f"{policy.label} is not the model of the configuration: {', '.join(differing)}",

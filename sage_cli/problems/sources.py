@@ -16,7 +16,7 @@ from sage_cli.problems.hub import known_commit, read_hub
 from sage_cli.problems.layout import Layout
 from sage_cli.problems.problem import Problem, problem_id
 from sage_cli.problems.registry import file_and_part
-from sage_cli.problems.row_files import Row, content, read_file
+from sage_cli.problems.row_files import FileRow, content, read_file
 from sage_cli.settings.inputs import DataSection, FieldsSection
 
 _ROOT_VARIABLE = "SAGE_DATA"
@@ -32,7 +32,7 @@ class Source:
 
     layout: Layout
     origin: str
-    rows: Iterator[Row]
+    rows: Iterator[FileRow]
 
     def problems(self) -> Iterator[Problem]:
         """Yield a problem for every row. Raises DataError that names the row which isn't one."""
@@ -138,7 +138,7 @@ def _file_layout(path: Path, fields: FieldsSection, content: str) -> Layout:  # 
     return Layout.of_file(path.name, fields).found_in(list(read_file(path)), str(path))
 
 
-def _rows(data_set: DataSet, data: DataSection) -> tuple[str, Iterator[Row]]:
+def _rows(data_set: DataSet, data: DataSection) -> tuple[str, Iterator[FileRow]]:
     files = local_files(data_set, data)
     if files:
         return _origin(files), chain.from_iterable(map(read_file, files))
@@ -162,7 +162,7 @@ def _origin(files: Sequence[Path]) -> str:
     return ", ".join(f"{path.name} sha256:{content(path)[:_DIGITS]}" for path in files)
 
 
-def _is_chosen(row: Row, data_set: DataSet) -> bool:
+def _is_chosen(row: FileRow, data_set: DataSet) -> bool:
     if data_set.where is None:
         return True
     (column, value), (where, values) = data_set.where, row

@@ -273,7 +273,7 @@ def _tex(text: str) -> str:
 _SEED = ", seed "
 
 
-def seeded(method: str, seed: int) -> str:
+def seed_title(method: str, seed: int) -> str:
     """Return a run's label, such as `grpo-branch, seed 2`."""
     return f"{method}{_SEED}{seed}"
 
@@ -303,7 +303,7 @@ def print_table(table: Table, console: Console) -> None:
     """Print a table with its title and notes, tightly or in parts where the console is narrow."""
 
     def fits(part: Table, *, tight: bool = False) -> bool:
-        rendered = console.render_lines(to_rich(part, tight=tight), pad=False)
+        rendered = console.render_lines(rich_table(part, tight=tight), pad=False)
         lines = ["".join(segment.text for segment in line) for line in rendered]
         text = "\n".join(lines)
         return lines[0].endswith(CORNERS) and all(word in text for word in _unbroken(part, tight))
@@ -312,12 +312,12 @@ def print_table(table: Table, console: Console) -> None:
     # not rich's own title and caption, which would be as narrow as the table
     for part in [table] if tight else narrowed(table, fits):
         console.print(Text(part.title, style="bold"))
-        console.print(to_rich(part, tight=tight))
+        console.print(rich_table(part, tight=tight))
         for note in part.notes:
             console.print(Text(note, style="dim"))
 
 
-def to_rich(table: Table, *, tight: bool = False) -> RichTable:
+def rich_table(table: Table, *, tight: bool = False) -> RichTable:
     """Return the columns and rows as a rich table, with fewer blanks if it is `tight`."""
     rendered = RichTable(padding=(0, 1, 0, 0 if tight else 1))
     for index in range(len(table.columns)):

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
-def uniforms(
+def sample_uniforms(
     seeds_S: np.ndarray[Any, np.dtype[np.uint64]], steps_S: np.ndarray[Any, np.dtype[np.int64]]
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Return a number in [0, 1 - 2^-52] per sample, a function of its seed and step alone.
@@ -98,7 +98,7 @@ def choose(
     temperature 0 the first of the most likely tokens is chosen. Raises DivergedError if a logit
     that decides is NaN or infinite.
     """
-    require_finite(logits_BV)
+    require_finite_logits(logits_BV)
     if p.temperature == 0:
         # argmax returns the first of equal logits, whatever the batch is; at temperature 0 all
         # samples of a row stay one row, and cost as much as one
@@ -143,7 +143,7 @@ def _inverted(weights_BV: Tensor, numbers_BN: Tensor) -> Tensor:
     return chosen_BN * _BLOCK + torch.searchsorted(ends_BNC, left_BN1, right=True)[..., 0]
 
 
-def require_finite(logits_BV: Tensor) -> None:
+def require_finite_logits(logits_BV: Tensor) -> None:
     """Raise DivergedError if a row's largest logit is NaN or infinite; -inf below it is allowed."""
     if not logits_BV.amax(dim=-1).isfinite().all():
         raise DivergedError(
@@ -639,7 +639,7 @@ class TransformersSampler(Sampler):
         seeds_S = np.concatenate([cohort.seeds_S for cohort in cohorts])
         counts_S = np.concatenate([np.full(len(cohort), cohort.count) for cohort in cohorts])
         tokens_S = choose_by_sample(
-            logits_BV, rows_S, uniforms(seeds_S, counts_S), self._parameters
+            logits_BV, rows_S, sample_uniforms(seeds_S, counts_S), self._parameters
         )
         # rows are the model's, samples are ours: tokens are split by samples
         ends = np.cumsum([len(cohort) for cohort in cohorts[:-1]], dtype=np.int64)

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from sage_cli.errors import ConfigurationError
 
-VARIABLE = "SAGE_PASSWORDS"
+SECRET_VARIABLE = "SAGE_PASSWORDS"
 """A JSON object: an address without its password -> what is secret of it, by name."""
 _ADDRESS = r"[a-zA-Z][\w+.-]*://"
 
@@ -86,18 +86,18 @@ def _address(typed: str) -> str:
         secrets["password"] = unquote(user[2])
     address = word_without_passwords(typed)
     if secrets:
-        os.environ[VARIABLE] = json.dumps({**_known(), address: secrets})
+        os.environ[SECRET_VARIABLE] = json.dumps({**_known(), address: secrets})
     return address
 
 
 def _known() -> dict[str, Any]:
     try:
-        secrets = json.loads(os.environ.get(VARIABLE) or "{}")
+        secrets = json.loads(os.environ.get(SECRET_VARIABLE) or "{}")
     except ValueError:
         secrets = None
     if not isinstance(secrets, dict):
         raise ConfigurationError(
-            f"${VARIABLE} is not a JSON object",
+            f"${SECRET_VARIABLE} is not a JSON object",
             'write it as {"postgresql://ann@host/name": "password"}, or leave it out',
         )
     return secrets

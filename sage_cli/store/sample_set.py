@@ -34,8 +34,7 @@ from sage_cli.store.files import (
     write_text,
 )
 from sage_cli.store.inventory import Inventory, Mask
-from sage_cli.store.inventory_index import FILE as INDEX
-from sage_cli.store.inventory_index import load_index, refreshed, write_index
+from sage_cli.store.inventory_index import INDEX_FILE, load_index, refreshed, write_index
 from sage_cli.store.locks import HeldError, Holder, Lease, is_locked, locked
 from sage_cli.store.sample_parts import (
     DamagedPartError,
@@ -262,7 +261,7 @@ DESCRIPTION = "set.json"
 """A set's identity in full."""
 ENGINES = "engines.json"
 """Engine and versions of the writers of a set, each once."""
-OWN_NAMES = frozenset({DESCRIPTION, ENGINES, INDEX, "claims", "grades", "scores", "tokens"})
+OWN_NAMES = frozenset({DESCRIPTION, ENGINES, INDEX_FILE, "claims", "grades", "scores", "tokens"})
 """Names in a set's folder besides parts."""
 
 

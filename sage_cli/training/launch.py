@@ -164,7 +164,7 @@ def join_processes() -> PartialState:
     return PartialState(cpu=not torch.cuda.is_available(), timeout=_PATIENCE)
 
 
-VARIABLE = "SAGE_WATCHDOG"
+WATCHDOG_VARIABLE = "SAGE_WATCHDOG"
 """Tells a launched process the folder that its command holds."""
 LOOK_S = 0.1
 _STOP = ".stop"
@@ -193,7 +193,7 @@ def follow() -> Callable[[], bool]:
     It stops as well when a command of ours passes a signal on. Returns a function that says whether
     the parent lives.
     """
-    held, parent = os.environ.get(VARIABLE), os.getppid()
+    held, parent = os.environ.get(WATCHDOG_VARIABLE), os.getppid()
     folder = Path(held) if held is not None else None
 
     def lives() -> bool:
@@ -361,7 +361,7 @@ def run_together(
         **os.environ,
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
         PROCESSES_VARIABLE: str(processes),
-        VARIABLE: str(run.folder.resolve()),
+        WATCHDOG_VARIABLE: str(run.folder.resolve()),
     }
     log, metrics, started = (
         run.folder / "processes.log",

@@ -411,7 +411,7 @@ class Noted:
         """Enter the counts of all processes into the ledger, which the main process writes."""
         noted, self._rows = gather_object(self._rows), []
         if main:
-            self.ledger.add(self._step, merged(noted))
+            self.ledger.add(self._step, merge_rows(noted))
 
     def seal(self) -> None:
         """Have everything on the disk, before a checkpoint is. Raises StoreError."""
@@ -458,7 +458,7 @@ def _some(
     return [rows[i] for i in places], some
 
 
-def merged(rows: Iterable[PromptRow]) -> list[PromptRow]:
+def merge_rows(rows: Iterable[PromptRow]) -> list[PromptRow]:
     """Return one row for each problem that was trained on, and one for each that was not.
 
     They are sorted, so that the number of processes that sampled them doesn't show.

@@ -298,7 +298,7 @@ def samples_view(
         total, page = len(matching), matching[first:last]
     else:
         page = _locations(selected, first, last)
-    rows = rows_of(measured.label, columns, page)
+    rows = sample_rows(measured.label, columns, page)
     return {
         "policy": measured.label,
         "benchmark": measured.benchmark.name,
@@ -314,7 +314,7 @@ def samples_view(
     }
 
 
-def rows_of(
+def sample_rows(
     policy: str,
     columns: Columns,
     locations: Sequence[Location],

@@ -22,7 +22,7 @@ from sage_cli.sampling.sampler_contract import SamplerContract
 from sage_cli.sampling.server import HOPELESS, ServerSampler
 from sage_cli.sampling.server_api import Chat, Login, ServerHttp
 from sage_cli.settings.inputs import PromptSection
-from sage_cli.settings.passwords import VARIABLE
+from sage_cli.settings.passwords import SECRET_VARIABLE
 from sage_cli.settings.sampling import SamplingSection
 from sage_cli.store.sample_set import SampleIdentity, SampleSet
 
@@ -246,7 +246,7 @@ def test_an_answer_without_end_is_cut_off(endpoint):
 
 
 def test_a_user_and_a_password_are_sent_and_named_nowhere(endpoint, monkeypatch):
-    monkeypatch.setenv(VARIABLE, "")
+    monkeypatch.setenv(SECRET_VARIABLE, "")
     monkeypatch.setenv("SAGE_SERVER_API_KEY", "k3y")
     typed = endpoint.address.replace("http://", "http://ann:s3c%40ret@") + "/v1"
     drawn(asking(typed))

@@ -79,7 +79,7 @@ def _parser_of(text: str) -> _Parser | None:
     return _Parser(_TOKEN.findall(text))
 
 
-def value_at(evaluate: Evaluate, at: Arithmetic) -> Value | None:
+def number_at(evaluate: Evaluate, at: Arithmetic) -> Value | None:
     """Return the value, None where it is undefined or too large."""
     try:
         value = evaluate(at)
@@ -376,10 +376,10 @@ def constant(text: str) -> Value | None:
     if read is None or read[1]:
         return None
     with LOCK:
-        return value_at(read[0], Arithmetic(_DIGITS, {}))
+        return number_at(read[0], Arithmetic(_DIGITS, {}))
 
 
-def compare(gold: str, answer: str) -> bool | None:
+def compare_expressions(gold: str, answer: str) -> bool | None:
     """Return True if two expressions have the same value wherever they have one, False if nowhere.
 
     None where one of them can't be read, and where the values don't decide it.
@@ -432,7 +432,7 @@ def _agree(
     while True:
         with LOCK:
             at = Arithmetic(digits, point)
-            values = [value_at(side, at) for side in sides]
+            values = [number_at(side, at) for side in sides]
             if None in values:
                 return None if values == [None, None] else False
             if all(isinstance(value, Fraction) for value in values) and not at.zeros:
@@ -484,8 +484,8 @@ def same_sum(gold: str, answer: str) -> bool | None:
         with LOCK:
             at = Arithmetic(_DIGITS, point_of(of_gold[1], count))
             at.symbols.update(dict.fromkeys(of_gold[2], Fraction(count)))
-            value = value_at(of_gold[0], at)
-            other = value_at(of_answer[0], at)
+            value = number_at(of_gold[0], at)
+            other = number_at(of_answer[0], at)
         if value is None:
             if compared:  # too much work
                 return None
@@ -524,7 +524,7 @@ def same_equation(gold: Sequence[str], answer: Sequence[str]) -> bool | None:
 
 def _values(sides: Sequence[Evaluate], point: _Point | None) -> list[Value | None]:
     at = Arithmetic(_DIGITS, point or {})
-    return [value_at(side, at) for side in sides]
+    return [number_at(side, at) for side in sides]
 
 
 def _are_multiples(sides: Sequence[Evaluate], point: _Point) -> bool:

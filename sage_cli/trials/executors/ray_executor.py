@@ -17,7 +17,7 @@ import ray
 
 from sage_cli.errors import ExecutorError
 from sage_cli.trials.executors.executor import Command, End, Executor, Fate, Resources
-from sage_cli.trials.executors.local import GRACE_S, PATIENCE_S, GuardedProcess
+from sage_cli.trials.executors.local import ENDING_PATIENCE_S, GRACE_S, GuardedProcess
 from sage_cli.trials.executors.ray_head import RayHead, connect
 
 _RETRIES = 3
@@ -87,7 +87,7 @@ class RayExecutor(Executor):
         for ref in refs:
             ray.cancel(ref)
         if refs:
-            wait_s = self._grace_s + 2 * PATIENCE_S
+            wait_s = self._grace_s + 2 * ENDING_PATIENCE_S
             _, left = ray.wait(refs, num_returns=len(refs), timeout=wait_s)
             for ref in left:
                 ray.cancel(ref, force=True)

@@ -18,7 +18,7 @@ from sage_cli.metrics.intervals import Resampling, holm
 from sage_cli.metrics.power import POWER
 from sage_cli.models.compatibility import training_seed
 from sage_cli.models.facts import state
-from sage_cli.models.shipped_base import source_of
+from sage_cli.models.shipped_base import shipped_source
 from sage_cli.problems.registry import shown_name
 from sage_cli.reports.comparison_report import (
     AVERAGE,
@@ -42,7 +42,7 @@ from sage_cli.reports.tables import UNDEFINED, Estimate, Row, Table, columns, to
 from sage_cli.settings.sampling import parse_ks
 from sage_cli.store.evaluations import evaluation_figures, name_in
 from sage_cli.store.files import replacing
-from sage_cli.trials.stored_results import BenchmarkCache, Measurements, stored_results
+from sage_cli.trials.stored_results import BenchmarkCache, MeasuredSeeds, stored_results
 from sage_cli.trials.suites.declaration import (
     ALPHA,
     BASE,
@@ -64,7 +64,7 @@ class MethodResult:
     """A trial with the measurement of each measured replicate; `why` says why others have none."""
 
     trial: Trial
-    measured: Sequence[Measurements]
+    measured: Sequence[MeasuredSeeds]
     why: str | None = None
     seeds: Sequence[TrainingSeed | None] = ()
     """What each measured training run began with."""
@@ -191,7 +191,7 @@ def _why(replicate: Replicate, failures: Mapping[str, str]) -> str:
     measured = [why for name, why in failures.items() if name.startswith(f"{policy.label}-on-")]
     if measured:
         return measured[0]
-    if policy.run is None or policy.run.finished or source_of(policy.run) is not None:
+    if policy.run is None or policy.run.finished or shipped_source(policy.run) is not None:
         return "not measured yet"
     return state(policy.run)
 

@@ -33,7 +33,7 @@ from sage_cli.reports.tables import UNDEFINED, Cell, Column, Estimate, Row, Tabl
 from sage_cli.settings.runs import Objective
 
 _Value = float | int | str | bool
-State = Literal["done", "missing", "failed", "pruned", "running", "left"]
+ShownState = Literal["done", "missing", "failed", "pruned", "running", "left"]
 _SYMBOLS = {"tau": "τ", "rho": "ρ"}
 
 
@@ -88,7 +88,7 @@ class SweepTrial:
     """
 
     settings: Mapping[str, _Value]
-    state: State
+    state: ShownState
     values: Mapping[str, float] | None = None
     intervals: Mapping[str, tuple[float, float]] | None = None
     runs: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.passwords import (
-    VARIABLE,
+    SECRET_VARIABLE,
     secrets_of,
     taken,
     without_passwords,
@@ -20,7 +20,7 @@ from sage_cli.settings.passwords import (
 
 @pytest.fixture(autouse=True)
 def own_environment(monkeypatch):
-    monkeypatch.setenv(VARIABLE, "")
+    monkeypatch.setenv(SECRET_VARIABLE, "")
 
 
 @pytest.mark.parametrize(("typed", "kept"), [
@@ -63,7 +63,7 @@ def test_a_configuration_has_none_wherever_it_was_said(tmp_path):
     assert secrets_of("http://eve@c:8") == {"password": "s3cret3"}
     assert secrets_of("http://eve@elsewhere:8") == {}
     # processes that this one starts have them too
-    assert "s3cret3" in os.environ[VARIABLE]
+    assert "s3cret3" in os.environ[SECRET_VARIABLE]
 
 
 def test_a_secret_is_said_by_the_environment_and_shown_nowhere():
@@ -72,9 +72,9 @@ def test_a_secret_is_said_by_the_environment_and_shown_nowhere():
             load(sets=["sampling.backend=server", f"{name}=s3cret"])
         assert "s3cret" not in f"{refused.value.cause} {refused.value.next_step}"
     load(["tiny"], {"guide": {"name": "token"}})  # a guide, and no secret
-    os.environ[VARIABLE] = '{"http://ann@h": "s3cret"}'
+    os.environ[SECRET_VARIABLE] = '{"http://ann@h": "s3cret"}'
     assert secrets_of("http://ann@h") == {"password": "s3cret"}
-    os.environ[VARIABLE] = "[1]"
+    os.environ[SECRET_VARIABLE] = "[1]"
     with pytest.raises(ConfigurationError, match="is not a JSON object"):
         secrets_of("http://ann@h")
 
@@ -87,7 +87,7 @@ PASSWORDS = st.text(
 
 @given(user=NAMES, password=PASSWORDS, host=NAMES, port=st.integers(1, 65535))
 def test_any_password_that_may_stand_in_an_address_is_taken(user, password, host, port):
-    os.environ[VARIABLE] = ""
+    os.environ[SECRET_VARIABLE] = ""
     typed = f"postgresql://{user}:{password}@{host}:{port}/x"
     address = f"postgresql://{user}@{host}:{port}/x"
     assert taken(typed) == word_without_passwords(typed) == address
