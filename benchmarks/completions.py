@@ -19,9 +19,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-sys.path.insert(0, str(Path(__file__).parent))
-from view import write_run
-
 from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
 from sage_cli.evaluation.benchmarks import grader_for, load_benchmarks
@@ -29,7 +26,7 @@ from sage_cli.evaluation.samples import PolicySamples
 from sage_cli.models.policy import Policy
 from sage_cli.store.annotations import SCHEMAS, GradeStore
 from sage_cli.store.completion import Completion
-from sage_cli.store.files import write_json
+from sage_cli.store.files import write_json, write_object
 from sage_cli.store.run import Run, Runs
 from sage_cli.store.sample_parts import write_part
 from sage_cli.store.tables import write_sealed
@@ -74,12 +71,28 @@ def problems(config: SageConfig) -> list[str]:
     return list(benchmark.golds)
 
 
+def write_run(run: Run, stored: dict[str, object]) -> None:
+    """Write the files of a finished run whose model is never loaded."""
+    run.model.mkdir(parents=True)
+    write_json(run.folder / "config.json", stored)
+    when = "2026-11-01T00:00:00.000+00:00"
+    manifest = {
+        "id": run.id, "identity": None, "status": "finished", "kind": "rl", "parent": None,
+        "created": when, "started": when, "seconds": 60.0, "seed": 1, "template": None,
+        "command": "sage rl", "host": "here", "commit": "0" * 12,
+    }  # fmt: skip
+    write_object(run.folder / "manifest.json", manifest)
+    (run.model / "config.json").write_text("{}")
+    (run.model / "tokenizer_config.json").write_text('{"eos_token": "<eos>"}')
+    (run.model / "model.safetensors").write_bytes(b"never loaded")
+
+
 def make_run(root: Path, name: str, completions: int) -> None:
     """Write a run's files, the parts of its samples, and their grades."""
     ids = problems(settings(1))
     each = completions // len(ids)
     config = settings(each)
-    write_run(Run(root / name), config.model_dump(mode="json"), 0)
+    write_run(Run(root / name), config.model_dump(mode="json"))
     policy = Policy.of_run(Runs(root).find(name))
     samples = PolicySamples.from_config(policy, config, root).at(0)
     samples.folder.mkdir(parents=True)

@@ -23,7 +23,7 @@ from peak import peak_mb
 
 from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
-from sage_cli.methods.method import batch_of
+from sage_cli.methods.loop import batch_of
 from sage_cli.models.memory import how_trained, shape_of, training_memory
 from sage_cli.problems.load import load_training_problems
 from sage_cli.problems.template import PromptTemplate

@@ -29,7 +29,8 @@ from rl_step import (
     trainer_seconds,
 )
 
-from sage_cli.methods.method import Method, PolicyGradient
+from sage_cli.methods.loop import Method
+from sage_cli.methods.policy_gradient import PolicyGradient
 from sage_cli.settings.training import AnchorSection
 
 

@@ -18,7 +18,7 @@ from sage_cli.cli.app import COMMANDS, command_named
 from sage_cli.config.explain import Meaning, meanings_of
 from sage_cli.config.schema import settings
 from sage_cli.evaluation.logs.registry import programs
-from sage_cli.methods.method import Method
+from sage_cli.methods.loop import Method
 from sage_cli.settings import own_code
 from sage_cli.settings.elsewhere import COUNTERPARTS, PROGRAMS
 from sage_cli.settings.section import built_in

@@ -1,4 +1,4 @@
-"""Numbers that are near the gold are partly right: 1 for the gold, 0 from 10 % away on.
+"""Numbers near the gold are partly correct: 1 for the gold itself, 0 from 10% away on.
 
 sage rl --set data.rl.name=mine.jsonl --set grading.judge=examples/judges/near.py:near
 """

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class Unsolved(PolicyGradient):
-    """Advantages times (1 - p)^gamma, with p the share of right completions of the prompt."""
+    """Advantages times (1 - p)^gamma, with p the share of correct completions of the prompt."""
 
     algo: Literal["unsolved"] = "unsolved"
     gamma: float = Field(1.0, ge=0)
-    """How fast the weight falls with the share of right completions; 0 is GRPO."""
+    """How fast the weight falls with the share of correct completions; 0 is GRPO."""
 
     source = "an example: the focal loss's idea (Lin et al. 2017) on GRPO's groups"
 

@@ -1,6 +1,6 @@
 """The numbers of different answers and ways of solving in a policy's samples, per problem.
 
-Where completions on generated problems announce their way, its share and how often it is right.
+Where completions on generated problems announce their way, its share and how often it is correct.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ MEASURES = (ANSWERS, ENTROPY, SKELETONS)
 
 @dataclass(frozen=True, eq=False)
 class Variety:
-    """Final answers of each problem's samples, and skeletons of the right ones, counted."""
+    """Final answers of each problem's samples, and skeletons of the correct ones, counted."""
 
     answers: Mapping[str, Counter[str | None]]
     skeletons: Mapping[str, Counter[bytes]]
 
     def values(self, measure: str) -> FloatArray:
-        """Return one of MEASURES for each problem; NaN with too few right solutions."""
+        """Return one of MEASURES for each problem; NaN with too few correct solutions."""
         if measure == SKELETONS:
             counters = self.skeletons.values()
             return np.array([distinct_of(list(c.values()), RIGHT_SAMPLED) for c in counters])
@@ -49,7 +49,7 @@ class Variety:
 
 
 def variety(answers: Answers) -> Variety:
-    """Count the answers of all samples (none counts as one) and the skeletons of right ones."""
+    """Count the answers of all samples (none counts as one) and the skeletons of correct ones."""
     counted: dict[str, Counter[str | None]] = {id_: Counter() for id_ in answers.problems}
     skeletons: dict[str, Counter[bytes]] = {id_: Counter() for id_ in answers.problems}
     for row in answers.rows():
@@ -119,7 +119,7 @@ OTHER = "other"
 
 
 def modes(inputs: Inputs) -> Document:
-    """Return each mode's share of samples, and how often it is right."""
+    """Return each mode's share of samples, and how often it is correct."""
     means = PolicyMeans("mode", inputs.options)
     panels: dict[str, dict[str, dict[str, Estimate]]] = {}
     for benchmark, answers in inputs.answers.items():

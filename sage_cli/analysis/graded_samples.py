@@ -34,7 +34,7 @@ class GradedSample(NamedTuple):
 
     @property
     def right(self) -> bool:
-        """Return True if it was graded right."""
+        """Return True if it was graded correct."""
         return self.grade.status == "right"
 
     @property
@@ -129,13 +129,13 @@ class Answers:
 
     @cached_property
     def counts(self) -> Counts:
-        """Return samples and right samples of each problem over all seeds; no text is read."""
+        """Return samples and correct samples of each problem over all seeds; no text is read."""
         ids = tuple(self.problems)
         return pooled([counts_of(store.tally(ids, self.n), store.seed) for store in self.grades])
 
     @property
     def right_shares(self) -> FloatArray:
-        """Return the share of right samples of each problem."""
+        """Return the share of correct samples of each problem."""
         return self.counts.c_P / self.counts.n_P
 
     def answer_entropies(self) -> FloatArray:

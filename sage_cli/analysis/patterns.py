@@ -1,4 +1,4 @@
-"""The frequency of patterns of reasoning among right solutions (Eq. 13, Table 2)."""
+"""The frequency of patterns of reasoning among correct solutions (Eq. 13, Table 2)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def patterns(inputs: Inputs) -> Document:
 
 
 def pattern_shares(answers: Answers, detectors: tuple[Detector, ...]) -> dict[str, FloatArray]:
-    """Return pattern -> share of each problem's right solutions that show it; NaN for none."""
+    """Return pattern -> share of each problem's correct solutions that show it; NaN for none."""
     counters: dict[str, Counter[str]] = {detector.name: Counter() for detector in detectors}
     for row in answers.rows():
         if row.right:

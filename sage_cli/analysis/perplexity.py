@@ -31,11 +31,11 @@ SINGLE_PANELS = 4
 """With at most this many problems each has a panel of its own, as in Figure 7."""
 
 Perplexities = dict[bool, list[FloatArray]]
-"""For right answers (True) or all: the perplexities of each problem's completions."""
+"""For correct answers (True) or all: the perplexities of each problem's completions."""
 
 
 def perplexity(inputs: Inputs) -> Document:
-    """Return mean log, quantiles and tails of each policy, of all and of right completions."""
+    """Return mean log, quantiles and tails of each policy, of all and of correct completions."""
     results: dict[str, dict[str, dict[str, Estimate]]] = {}
     panels: dict[str, dict[str, FloatArray]] = {}
     for benchmark, answers in inputs.answers.items():

@@ -15,7 +15,7 @@ from sage_cli.reports.figures import draw_dot_plot, draw_lines
 
 
 def majority(inputs: Inputs) -> Document:
-    """Return the chance that a vote of k samples is right, at powers of two, beside pass@k."""
+    """Return the chance that a vote of k samples is correct, at powers of two, beside pass@k."""
     means = PolicyMeans("measure", inputs.options)
     panels: dict[str, dict[str, tuple[FloatArray, FloatArray]]] = {}
     for benchmark, answers in inputs.answers.items():

@@ -1,6 +1,6 @@
 """Support kept, lost and gained against a base (Def. 4.1; The Invisible Leash, Wu et al. 2025).
 
-Beside it, how much probability trained policies leave to the base's right texts.
+Beside it, how much probability trained policies leave to the base's correct texts.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def survival(inputs: Inputs) -> Results:
 
 
 def right_texts(readings: Sequence[Answers]) -> dict[str, dict[str, FloatArray]]:
-    """Return problem -> right text -> its log-probability under each policy (Z,)."""
+    """Return problem -> correct text -> its log-probability under each policy (Z,)."""
     texts: dict[str, dict[str, FloatArray]] = {}
     for rows in zip(*(reading.scored_rows() for reading in readings), strict=True):
         sample = rows[0][0]
@@ -91,7 +91,7 @@ _NAMES = (
 
 
 def support(inputs: Inputs) -> Document:
-    """Return the support at each delta per run, and each problem's share of right samples.
+    """Return the support at each delta per run, and each problem's share of correct samples.
 
     Raises DataError if the policies have unequal numbers of samples.
     """

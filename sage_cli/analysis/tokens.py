@@ -12,14 +12,14 @@ from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.samples import PolicySampler, PolicySamples, grade_rows
 from sage_cli.guides.guide import Guide, Known, Signal
 from sage_cli.guides.token_values import token_values
-from sage_cli.methods.method import batch_of
+from sage_cli.methods.loop import batch_of
 from sage_cli.models.policy import Policy, named_policy
 from sage_cli.models.reference import reference_of
 from sage_cli.problems.problem import Problem
 from sage_cli.progress import Progress
 from sage_cli.reports.token_report import ReportedCompletion, TokenReport
+from sage_cli.store.completion import Completion
 from sage_cli.store.run import Runs
-from sage_cli.store.sample_parts import Completion
 
 if TYPE_CHECKING:
     from torch import Tensor

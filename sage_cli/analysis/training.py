@@ -19,7 +19,7 @@ from sage_cli.store.tables import as_numpy
 
 @dataclass(frozen=True, eq=False)
 class Visits:
-    """A visit V is a problem's completions in one step: `n_V`, of which `right_V` are right.
+    """A visit V is a problem's completions in one step: `n_V`, of which `right_V` are correct.
 
     Steps rise along V; `problem_V` numbers the problems from 0.
     """
@@ -46,7 +46,7 @@ class Visits:
 
     @cached_property
     def solved(self) -> np.ndarray:
-        """Return at which visits at least one completion was right."""
+        """Return at which visits at least one completion was correct."""
         return self.right_V > 0
 
     @cached_property

@@ -45,6 +45,13 @@ def command(
             "for questions that share eight words in a row, numbers masked."
         ),
     ] = None,
+    statistic: Annotated[
+        str,
+        typer.Option(
+            help="Statistic by which the sides are compared: pass (pass@k), pass-all (pass^k: all "
+            "of k samples are correct) or g-pass (G-Pass@k: at least half of them are)."
+        ),
+    ] = "pass",
     allow_template_mismatch: options.OtherTemplate = False,
     preset: options.Presets = None,
     config: options.ConfigFile = None,
@@ -84,7 +91,7 @@ def command(
         with Live() as live:
             report = compare_files(
                 settings, sides[0], sides[1], score or (), k, live, labels, cluster, reading,
-                guess, evaluation,
+                guess, evaluation, statistic,
             )  # fmt: skip
         show_report(report, json, notes=notes)
         return
@@ -94,6 +101,6 @@ def command(
     with Live() as live:
         report = compare(
             Evaluation(settings), sides[0], sides[1], live, labels, grade,
-            unpaired=unpaired, cluster=cluster, guess=guess,
+            unpaired=unpaired, cluster=cluster, guess=guess, statistic=statistic,
         )  # fmt: skip
     show_report(report, json, notes=notes)

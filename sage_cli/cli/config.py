@@ -16,7 +16,7 @@ from sage_cli.cli.console import console, emit
 
 if TYPE_CHECKING:
     from sage_cli.config.explain import Meaning
-    from sage_cli.methods.method import Method
+    from sage_cli.methods.loop import Method
 
 app = new_app("Show and explain configurations, and list methods and presets.")
 
@@ -90,7 +90,7 @@ def _explain(meaning: Meaning) -> None:
 @app.command(epilog="Example: sage config algos")
 def algos(json: options.Json = False) -> None:
     """List the methods: the settings of each --algo, its source, and differences from it."""
-    from sage_cli.methods.method import Method
+    from sage_cli.methods.loop import Method
 
     methods = {name: Method.named(name) for name in Method.names()}
     if json:

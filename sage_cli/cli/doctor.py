@@ -398,7 +398,7 @@ def _lengths(start: InitialPolicy, tokenizer: Any, rl: RlChecks) -> str:
 def described_lengths(
     config: SageConfig, problems: Sequence[Problem], tokenizer: Any, positions: int | None
 ) -> str:
-    """Describe the tokens of prompts and of the shortest right completions.
+    """Describe the tokens of prompts and of the shortest correct completions.
 
     Raises ConfigurationError, with the setting that is needed, where they don't fit. A judge of
     one's own may have golds that are not answers, so that they aren't counted.

@@ -17,7 +17,7 @@ from pydantic_core import to_jsonable_python
 
 from sage_cli.config.schema import UNIONS, Setting, sections_at, settings
 from sage_cli.errors import ConfigurationError, did_you_mean, in_short
-from sage_cli.methods.method import Method
+from sage_cli.methods.loop import Method
 from sage_cli.settings.elsewhere import elsewhere
 from sage_cli.settings.section import docstrings, is_cosmetic
 

@@ -29,7 +29,7 @@ from sage_cli.config.schema import (
 from sage_cli.errors import ConfigurationError, in_short
 from sage_cli.json_value import leaves, value_at
 from sage_cli.methods.grpo import Grpo
-from sage_cli.methods.method import Method
+from sage_cli.methods.loop import Method
 from sage_cli.settings.former_names import today, today_key
 from sage_cli.settings.own_code import AS_STORED
 from sage_cli.settings.passwords import taken
@@ -65,7 +65,7 @@ class Merged:
     origins: dict[str, str] = field(default_factory=dict)
 
     def put(self, values: Mapping[str, Any], origin: str) -> None:
-        """Lay `values`, nested or by dotted names, over what is there."""
+        """Add `values`, nested or by dotted names, and override what is there."""
         for name, value in leaves(values):
             *sections, key = name.split(".")
             inside = self.values
@@ -82,7 +82,7 @@ class Merged:
 
 
 def merge(layers: Iterable[Layer]) -> Merged:
-    """Lay the layers over each other, the first at the bottom.
+    """Merge the layers; later ones override earlier ones.
 
     The final choices add layers: what the method says of the anchor lies below all others, the
     authors' values (`compat: official`) just below the layer that asks for them.

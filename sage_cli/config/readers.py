@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from sage_cli.guides import Guide
-from sage_cli.methods.method import Method
+from sage_cli.methods.loop import Method
 from sage_cli.settings.presets import BLOCKS
 from sage_cli.settings.section import ReadWith, Section, in_file
 

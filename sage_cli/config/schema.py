@@ -14,7 +14,7 @@ from sage_cli.config.readers import idle_settings
 from sage_cli.errors import ConfigurationError, SageError
 from sage_cli.guides import Guide, NoGuide
 from sage_cli.methods.grpo import Grpo
-from sage_cli.methods.method import Method, batch_of
+from sage_cli.methods.loop import Method, batch_of
 from sage_cli.settings.former_names import today_key
 from sage_cli.settings.inputs import (
     DataSection,

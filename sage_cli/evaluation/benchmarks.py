@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Problems under a registered name or a file's, each gold found right by their judge.
+    """Problems under a registered name or a file's, each gold found correct by their judge.
 
     `name` has the settings that generated problems depend on, unless they are the defaults.
     `tolerance` is relative, None where answers must be exact.

@@ -20,6 +20,7 @@ from sage_cli.evaluation.samples import missing
 from sage_cli.evaluation.text_judges import judged_again, text_judges
 from sage_cli.metrics import Comparison, Counts, Side, compare_sides
 from sage_cli.metrics.comparison import TrainingSeed
+from sage_cli.metrics.counts import STATISTICS, Statistic
 from sage_cli.metrics.intervals import USUAL, Curve, Resampling
 from sage_cli.models.compatibility import (
     method_settings,
@@ -57,13 +58,16 @@ def compare(
     unpaired: bool = False,
     cluster: str | None = None,
     guess: str | None = None,
+    statistic: str = "pass",
 ) -> Report:
     """Measure what the sample sets of runs and models lack, compare, and write the report.
 
-    With `second`, a judge of texts, a sample is right that both judges find right. `unpaired` uses
-    all runs of both sides, although some share their training seed. `cluster` is the field by which
-    problems belong together, or "auto"; `guess` a function whose guesses stand in each table.
+    With `second`, a judge of texts, a sample is correct if both judges say so. `unpaired`
+    uses all runs of both sides, although some share their training seed. `cluster` is the field by
+    which problems belong together, or "auto"; `guess` a function whose guesses stand in each table;
+    `statistic` is what the sides are compared by, a name of `STATISTICS`.
     """
+    compared_by = find_statistic(statistic, guess)
     model, runs = evaluation.config.model, Runs(evaluation.config.run.root)
     names = list(dict.fromkeys((*a, *b)))
     if several := [name for name in names if name.endswith("@all")]:
@@ -102,7 +106,10 @@ def compare(
     titles = {b.name: f"{b.name}, right by {judge.label}" for b, judge in judges}
     counts = {
         name: {
-            titles.get(b.name, b.name): [seed.counts for seed in measured[b.name, policy.label]]
+            titles.get(b.name, b.name): [
+                replace(seed.counts, statistic=compared_by)
+                for seed in measured[b.name, policy.label]
+            ]
             for b in benchmarks
         }
         for name, policy in policies.items()
@@ -133,7 +140,7 @@ def compare(
             guided, called = a if pair is sides else b, (None, f"unguided baseline {_label(less)}")
             controlled = compared(guided, less, labels=called)
             document = with_own(document, controlled)
-        asked = ("unpaired" if unpaired else "", cluster, guess)
+        asked = ("unpaired" if unpaired else "", cluster, guess, _unusual(statistic))
         return document.write(_folder(config, comparisons, ks, asked))
 
 
@@ -149,13 +156,14 @@ def compare_files(
     reading: ReadOptions | None = None,
     guess: str | None = None,
     evaluation: Evaluation | None = None,
+    statistic: str = "pass",
 ) -> Report:
     """Compare files on the problems that all have, by default at the powers of two.
 
     Names that are not files' are runs and models, which `evaluation` measures. `cluster` is as in
     `compare`. Raises DataError where they have no problem in common.
     """
-    names = (*a, *b)
+    names, compared_by = (*a, *b), find_statistic(statistic, guess)
     with progress.doing("reading files"):
         judge = FileJudge(config, progress, decides_alone=evaluation is None)
         typed = [name for name in names if is_file(name)]
@@ -177,7 +185,7 @@ def compare_files(
     ks = counted_files.ks_of_files(of_shared, k, "1..n:pow2")
     label = dict(zip(names, counted_files.file_labels(files), strict=True))
     counts = {
-        label[name]: {files[0].task or "counts": [of_file]}
+        label[name]: {files[0].task or "counts": [replace(of_file, statistic=compared_by)]}
         for name, of_file in zip(names, shared, strict=True)
     }
     for option, value in (("--cluster", cluster), ("--guess", guess)):
@@ -207,7 +215,31 @@ def compare_files(
         told_of = [file.as_json() for file in files]
         data = {**document.data, "unmatched": unmatched, "files": told_of}
         document = replace(document, data=data)
-        return document.write(_folder(config, comparisons, ks, (cluster, guess)))
+        asked = (cluster, guess, _unusual(statistic))
+        return document.write(_folder(config, comparisons, ks, asked))
+
+
+def find_statistic(name: str, guess: str | None = None) -> Statistic:
+    """Return the statistic called `name`. Raises ConfigurationError for another name.
+
+    `guess` is known by its pass@k alone.
+    """
+    if name not in STATISTICS:
+        raise ConfigurationError(
+            f"there is no statistic '{name}'",
+            f"choose --statistic {', '.join(STATISTICS)}",
+        )
+    if guess is not None and name != "pass":
+        raise ConfigurationError(
+            f"--guess has the pass@k of guesses, and --statistic is '{name}'",
+            "leave one of them out",
+        )
+    return STATISTICS[name]
+
+
+def _unusual(statistic: str) -> str:
+    """Return the statistic's name for the hash of a report; reports of pass@k keep theirs."""
+    return "" if statistic == "pass" else statistic
 
 
 def _resampling(config: SageConfig, clusters: Mapping[str, str] | None = None) -> Resampling:

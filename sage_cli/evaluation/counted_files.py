@@ -220,7 +220,7 @@ def _renamed(values: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, 
 
 
 def _counted(row: Mapping[str, Any]) -> tuple[str, int, int, bool]:
-    """Problem, samples, right ones, and True if the row is the count of its problem."""
+    """Problem, samples, correct ones, and True if the row is the count of its problem."""
     problem = None if isinstance(row.get("problem"), bool | list | dict) else row.get("problem")
     problem = as_id(problem.strip() if isinstance(problem, str) else problem)
     if problem is None:

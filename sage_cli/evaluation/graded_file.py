@@ -67,7 +67,7 @@ class GradedFile:
 
     @property
     def differences(self) -> list[tuple[Item, dict[str, Grade]]]:
-        """The items that are right in one mode and not in another."""
+        """The items that are correct in one mode and not in another."""
         pairs = [
             (item, {mode: grades[number] for mode, grades in self.grades.items()})
             for number, item in enumerate(self.items)

@@ -264,7 +264,7 @@ def stored_measurements(
 def stored_counts(
     policy: Policy, benchmark: Benchmark, config: SageConfig, root: Path, ns: Sequence[int]
 ) -> dict[int, list[Counts]]:
-    """For each n of `ns`, the right ones among each problem's first n samples, a Counts per seed.
+    """For each n of `ns`, the correct ones among each problem's first n samples, a Counts per seed.
 
     Only samples with a grade are counted, so that `n_P` is below n where some are missing.
     `root` is the folder of runs.

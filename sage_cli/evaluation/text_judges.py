@@ -1,4 +1,4 @@
-"""Second grades of right samples, by judges that see question, completion and gold."""
+"""Second grades of correct samples, by judges that see question, completion and gold."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def second_measurements(
 ) -> tuple[SeedCounts, ...]:
     """Return the measurements of a policy with a sample right where both grades are.
 
-    Samples that are right by the first grade are judged and stored as far as they aren't.
+    Samples that are correct by the first grade are judged and stored as far as they aren't.
     """
     label, by_seed = samples.policy.label, []
     problems = {problem.id: problem for problem in benchmark.problems}

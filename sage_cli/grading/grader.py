@@ -132,9 +132,9 @@ class Grader:
     ) -> list[Grade]:
         """Return a grade for each (gold, completion), in order; never raises, whatever they are.
 
-        Of several golds, of which any is right, the best grade counts. `questions` has one for each
-        pair, None where it is unknown: an amount that the question says in another unit than the
-        gold's is not an answer to it.
+        Of several golds, of which any is correct, the best grade counts. `questions` has one for
+        each pair, None where it is unknown: an amount that the question says in another unit than
+        the gold's is not an answer to it.
         """
         pairs = list(pairs)
         asked = [None] * len(pairs) if questions is None else list(questions)

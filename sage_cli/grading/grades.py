@@ -14,7 +14,7 @@ Status = Literal["right", "wrong", "unparseable", "timeout", "error"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 
 Judged = Status | float
-"""What a judge says of an answer: a status, or the share in [0, 1] of it that is right."""
+"""What a judge says of an answer: a status, or the share in [0, 1] of it that is correct."""
 
 GRADING_VERSION = 7
 """Raised when a gold and a completion may get another grade than before: by a changed rule of
@@ -37,7 +37,7 @@ def status_of(judged: Judged) -> Status:
 class Grade:
     """A status, and the answer: None where there is none, and where a whole text was searched.
 
-    `share` is what a judge gave instead of right or wrong: the answer is right where it is 1.
+    `share` is what a judge gave instead of correct or wrong: the answer is correct where it is 1.
     `reason` says why a status is neither right nor wrong.
     """
 
@@ -54,7 +54,7 @@ class Grade:
 
     @property
     def reward(self) -> float:
-        """The share that is right; without one 1 for a right answer, 0 for anything else."""
+        """The share that is correct; without one 1 for a correct answer, 0 for anything else."""
         return float(self.status == "right") if self.share is None else self.share
 
 

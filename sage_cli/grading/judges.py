@@ -27,7 +27,7 @@ from sage_cli.settings.own_code import OwnFunction, blamed, names_code
 class Judge:
     """Compares an answer with a gold, both stripped plain text of at most 2,000 characters.
 
-    It says a status, or the share in [0, 1] of the answer that is right: 1 counts as right.
+    It says a status, or the share in [0, 1] of the answer that is correct: 1 counts as correct.
 
     Judges are made without arguments and hold no state, because `full` runs in another process,
     which finds the judge by name.
@@ -249,9 +249,9 @@ def _statements(names: tuple[str, ...]) -> re.Pattern[str]:
 
 
 class FunctionJudge(Judge):
-    """Asks the function in a worker, which may be killed; it is loaded there and nowhere else.
+    """Calls the function in a worker process, which may be killed; only the worker loads it.
 
-    True and False are right and wrong. A float is the share in [0, 1] that is right. A function
+    True and False are correct and wrong. A float is the share in [0, 1] that is correct. A function
     that `sees_text` is given question, completion and gold; the gold is the JSON of two of them.
     """
 

@@ -101,9 +101,9 @@ def as_k3(logps_BT: Tensor, divergence_BT: Tensor) -> Tensor:
 def anchored_rows(rows: Rows, right_B: Tensor, group_right_B: Tensor) -> Tensor:
     """Return True (B,) for each completion that the KL term acts on.
 
-    `right_B` are grades, `group_right_B` the share of right completions in each row's group. Where
-    it is 0 or 1 the advantages are 0, and under `all` the anchor alone moves the policy there:
-    `informative` leaves such groups out. `wrong` is the baseline of APO (arXiv 2602.05717).
+    `right_B` are grades, `group_right_B` the share of correct completions in each row's group.
+    Where it is 0 or 1 the advantages are 0, and under `all` the anchor alone moves the policy
+    there: `informative` leaves such groups out. `wrong` is the baseline of APO (arXiv 2602.05717).
     """
     if rows == "wrong":
         return ~right_B
@@ -133,7 +133,7 @@ def uncertain_tokens(entropy_BT: Tensor, mask_BT: Tensor, share: float) -> Tenso
 
 
 def equal_rows(group_right_B: Tensor) -> Tensor:
-    """Return True (B,) for the completions of groups that are all right or all wrong."""
+    """Return True (B,) for the completions of groups that are all correct or all wrong."""
     return (group_right_B == 0) | (group_right_B == 1)
 
 

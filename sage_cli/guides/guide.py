@@ -30,9 +30,9 @@ PAPER_STEPS = 1000
 
 RowSignal = Literal["right_B", "rewards_B", "group_right_B", "problem_ids_B"]
 ROW_SIGNALS: tuple[RowSignal, ...] = get_args(RowSignal)
-"""What may be known of a completion as a whole: whether it is right, its reward (1 for a right one,
-plus punishments where there are some), the share of right completions among the N that its prompt
-had first, and the id of its problem."""
+"""What may be known of a completion as a whole: whether it is correct, its reward (1 for a correct
+one, plus punishments where there are some), the share of correct completions among the N that its
+prompt had first, and the id of its problem."""
 OPTIONAL_SIGNALS = (*TOKEN_SIGNALS, *ROW_SIGNALS)
 
 Known = Mapping[str, "Tensor | tuple[str, ...]"]
@@ -51,7 +51,7 @@ class Signals:
 
     `optional` holds what a guide asks for by its `needs`: the completions' token ids,
     log-probabilities and entropies of the policy and of the reference, both at once, and of each
-    row the grade, the reward, its group's share of right completions, and its problem: all of
+    row the grade, the reward, its group's share of correct completions, and its problem: all of
     `OPTIONAL_SIGNALS`, and token signals of the guide's own. They are read by their names
     (`signals.token_ids_BT`); what wasn't asked for raises TrainingError, which says who the
     `reader` is.
@@ -251,7 +251,7 @@ class Guide(Extensible):
 
     @property
     def exponents(self) -> tuple[float, float]:
-        """Exponents phi of the tilted reference for wrong and for right completions.
+        """Exponents phi of the tilted reference for wrong and for correct completions.
 
         They are read where `needs` has `reference_tilted_logps_BT`; 1 is the reference as it is.
         """
@@ -361,7 +361,7 @@ def require_finite(guide: Guide, log_q_T: Tensor, signals: Iterable[Tensor]) -> 
         raise TrainingError(
             f"q of {_title(guide)} is {value} for {int(wrong_T.sum())} of the batch's "
             f"{len(log_q_T)} tokens",
-            "check it with sage_cli.guides.guide_contract.GuideContract; a division by 0 and the "
+            "check it with sage_cli.testing.GuideContract; a division by 0 and the "
             "logarithm of a number that is not positive are the usual causes",
         )
 

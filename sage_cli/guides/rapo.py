@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class RapoGuide(Guide):
     """q pi_ref = pi_ref^phi / sum_v pi_ref(v)^phi: phi 1 is the reference, 0 is uniform.
 
-    arXiv 2510.03865. phi depends on the completion's grade, so this guide knows what is right.
+    arXiv 2510.03865. phi depends on the completion's grade, so this guide knows what is correct.
     """
 
     name: Literal["rapo"] = "rapo"
@@ -33,7 +33,7 @@ class RapoGuide(Guide):
 
     @property
     def exponents(self) -> tuple[float, float]:
-        """Return phi of wrong and of right completions."""
+        """Return phi of wrong and of correct completions."""
         return self.phi_wrong, self.phi_right
 
     def q(self, signals: Signals, step: int) -> Tensor:  # noqa: ARG002

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from sage_cli.methods.method import Beside, Loss, PolicyGradient
+from sage_cli.methods.clipping import Loss
+from sage_cli.methods.loop import Beside
+from sage_cli.methods.policy_gradient import PolicyGradient
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -49,9 +51,9 @@ class PassAtK(PolicyGradient):
 
 
 def pass_at_k_advantages(right_PN: Tensor, k: int) -> Tensor:
-    """Return the advantage of being in a set of k that has a right completion (Chen et al. 2025).
+    """Return the advantage of being in a set of k that has a correct completion (Chen et al. 2025).
 
-    With c of N right, R = 1 - C(N-c, k) / C(N, k) and S = sqrt(R (1 - R)), a right completion has
+    With c of N right, R = 1 - C(N-c, k) / C(N, k) and S = sqrt(R (1 - R)), a correct completion has
     (1 - R) / S and a wrong one (1 - R - C(N-c-1, k-1) / C(N-1, k-1)) / S. 0 where no set of k
     differs from another: none right, or more than N - k. The authors' code adds 1e-6 to S.
     """
@@ -64,7 +66,7 @@ def pass_at_k_advantages(right_PN: Tensor, k: int) -> Tensor:
 
 @lru_cache
 def _pass_at_k_values(n: int, k: int) -> list[tuple[float, float]]:
-    """(wrong, right) completions' advantages by how many of n are right."""
+    """(wrong, right) completions' advantages by how many of n are correct."""
     values = []
     for c in range(n + 1):
         reward = 1 - comb(n - c, k) / comb(n, k)

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic import Field
 
+from sage_cli.methods.clipping import Loss
 from sage_cli.methods.hooks import Hooks, Rollouts, Setup, Trainer
-from sage_cli.methods.method import Beside, Loss, PolicyGradient
+from sage_cli.methods.loop import Beside
+from sage_cli.methods.policy_gradient import PolicyGradient
 from sage_cli.methods.rollout_batch import RolloutBatch, rows_of
 
 if TYPE_CHECKING:
@@ -100,7 +102,7 @@ class Dars(PolicyGradient):
 def extra_rollouts(right: int, first: int, allocation: Literal["et", "hw"], most: int) -> int:
     """Return the second-stage rollouts of a prompt with `right` of `first` rollouts right.
 
-    With accuracy a = right / first (0.5 / first where none is right), a group's advantages weigh
+    With accuracy a = right / first (0.5 / first where none is correct), a group's advantages weigh
     W = 2 a (1 - a) each, and first / 2 in all at a = 1/2. `et` brings every hard prompt up to that
     weight, `hw` up to 2 (1 - a) times it; prompts with a >= 1/2 get none.
     """
@@ -139,7 +141,7 @@ class SecondStage(Hooks):
     """Samples it, pools both stages and leaves out pools of one grade.
 
     The record says how many rollouts the last batch took beyond the first stage, of how many
-    prompts, and how many of those without a right answer have found one.
+    prompts, and how many of those without a correct answer have found one.
     """
 
     def __init__(self, method: Dars, setup: Setup) -> None:

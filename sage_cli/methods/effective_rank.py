@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from sage_cli.methods.method import Beside, PolicyGradient
+from sage_cli.methods.loop import Beside
+from sage_cli.methods.policy_gradient import PolicyGradient
 from sage_cli.settings.presets import sharding_of
 
 if TYPE_CHECKING:

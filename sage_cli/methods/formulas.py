@@ -32,13 +32,13 @@ class AdvantageInputs:
     """One generation batch of all processes: P prompts with N completions each, B = P x N rows.
 
     Row p N + n is prompt p's completion n, so that `rewards_PN.flatten()` is in the rows' order.
-    `rewards_PN` is what is to be maximised (1 for a right answer, plus punishments where there are
-    some), `right_PN` 1 for right answers and 0 for others, `mask_BT` 1 on the completions' tokens.
-    `step` counts optimiser steps from 0 to `steps` - 1. `read_signals` computes the policy's
-    signals when one of them is first asked for, `read_hidden` a measure of hidden states. `memory`
-    is what a method keeps from batch to batch, plain JSON values: checkpoints hold it. `beta` is
-    the anchor's weight in this step; `read_reference` and `read_texts` give the reference's
-    log-probabilities, and each row's text and problem.
+    `rewards_PN` is what is to be maximised (1 for a correct answer, plus punishments where there
+    are some), `right_PN` 1 for correct answers and 0 for others, `mask_BT` 1 on the completions'
+    tokens. `step` counts optimiser steps from 0 to `steps` - 1. `read_signals` computes the
+    policy's signals when one of them is first asked for, `read_hidden` a measure of hidden states.
+    `memory` is what a method keeps from batch to batch, plain JSON values: checkpoints hold it.
+    `beta` is the anchor's weight in this step; `read_reference` and `read_texts` give the
+    reference's log-probabilities, and each row's text and problem.
 
     Every process calls a method on the same inputs and takes its own rows of the result: it must
     depend on nothing else, so that the processes agree.
@@ -184,7 +184,7 @@ def checked(
             f"{name} returns NaN or infinity in {wrong} of {values.numel()} places in "
             f"step {inputs.step}",
             "groups with equal rewards have standard deviation 0, so do not divide by "
-            "it alone; see sage_cli.methods.method_contract",
+            "it alone; see sage_cli.testing.MethodContract",
         )
     return values
 

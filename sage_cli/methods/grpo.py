@@ -6,7 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from sage_cli.methods.method import Loss, PlainAdvantages
+from sage_cli.methods.clipping import Loss
+from sage_cli.methods.policy_gradient import PlainAdvantages
 
 
 class Grpo(PlainAdvantages):

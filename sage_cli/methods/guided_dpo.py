@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from sage_cli.errors import DataError
-from sage_cli.methods.method import Beside, Method
+from sage_cli.methods.loop import Beside, Method
 from sage_cli.settings.inputs import QUESTION
 from sage_cli.solution_text import unmarked
 

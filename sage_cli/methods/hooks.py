@@ -32,7 +32,7 @@ class HasStatus(Protocol):
 
     @property
     def reward(self) -> float:
-        """The share that is right: 1 or 0, unless a judge says a share."""
+        """The share that is correct: 1 or 0, unless a judge says a share."""
         ...
 
     @property
@@ -66,7 +66,7 @@ class GradeReward:
         return [grade.status for grade in self.grader(golds, completions)]
 
     def __call__(self, *, completions: list[str], gold: list[str], **_: Any) -> list[float]:
-        """Rewards for TRL: 1.0 where the status is right, else 0.0, or the share that is right."""
+        """Rewards for TRL: 1.0 for the status `right`, else 0.0, or the share that is correct."""
         self.completions = completions
         grades = self.grader(gold, completions)
         self.statuses = [grade.status for grade in grades]
@@ -99,7 +99,7 @@ class Rollouts:
     """Indices of the grades."""
     right_PN: Tensor = field(init=False, repr=False)
     shares: dict[int, float] = field(default_factory=dict)
-    """Share of right ones among a prompt's first N, by the prompt's number."""
+    """Share of correct ones among a prompt's first N, by the prompt's number."""
 
     @property
     def total_B(self) -> Tensor:  # noqa: N802 (a shape suffix)
@@ -107,11 +107,13 @@ class Rollouts:
         return self.rewards_BF.sum(dim=1)
 
 
-class Notes(Protocol):
-    """What is noted of completions, for the run's ledger."""
+class Recorder(Protocol):
+    """Records completions in the run's ledger."""
 
-    def replaced(self, rows: Sequence[Row], sampled: Generated, places: Sequence[int]) -> None:
-        """Note the completions at `places`, which are not trained on."""
+    def record_replaced(
+        self, rows: Sequence[Row], sampled: Generated, places: Sequence[int]
+    ) -> None:
+        """Record the completions at `places`, which are not trained on."""
         ...
 
 
@@ -125,7 +127,7 @@ class HasGold(Protocol):
 
     @property
     def gold(self) -> str:
-        """Its right answer."""
+        """Its correct answer."""
         ...
 
 
@@ -161,8 +163,8 @@ class Trainer(Protocol):
     advantage_memory: dict[str, Any]
     reward_memory: dict[str, Any]
     """What advantages and a reward keep from batch to batch; checkpoints hold it."""
-    noted: Notes
-    """What is noted of completions that are replaced."""
+    recorder: Recorder
+    """Records completions that are replaced."""
     buffered: list[RolloutBatch]
     """The micro-batches of the generation batch at hand."""
 
@@ -171,7 +173,7 @@ class Trainer(Protocol):
         ...
 
     def grade_rows(self, rows: Sequence[Row], sampled: Generated) -> Tensor:
-        """Return (P, N): which completions of the whole generation batch are right."""
+        """Return (P, N): which completions of the whole generation batch are correct."""
         ...
 
     def score_rows(
@@ -265,7 +267,7 @@ class DynamicSampling:
         first = trainer.accelerator.process_index * len(rows)
         groups = [(first + index) // trainer.num_generations for index in range(len(rows))]
         places = [index for index, group in enumerate(groups) if group in replacement]
-        trainer.noted.replaced(rows, sampled, places)
+        trainer.recorder.record_replaced(rows, sampled, places)
         count = max(gather_object([len(places)]))
         fresh = [self.population[replacement[groups[index]]] for index in places]
         padding = [self.population[next(iter(replacement.values()))]] * (count - len(places))

@@ -1,4 +1,4 @@
-"""Methods that learn from right texts of the initial policy: DPH-RL, alpha-DPG.
+"""Methods that learn from correct texts of the initial policy: DPH-RL, alpha-DPG.
 
 The texts' completions are sampled before the training and graded with its first batch; they are
 kept with their log-probabilities at the start. The rollouts of a problem bring its stored texts
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from sage_cli.methods.clipping import Loss
 from sage_cli.methods.hooks import (
     Generated,
     Hooks,
@@ -25,7 +26,9 @@ from sage_cli.methods.hooks import (
     logps_after,
     share_of,
 )
-from sage_cli.methods.method import Beside, Loss, OnlineMethod, PlainAdvantages, PolicyGradient
+from sage_cli.methods.loop import Beside
+from sage_cli.methods.online import OnlineMethod
+from sage_cli.methods.policy_gradient import PlainAdvantages, PolicyGradient
 from sage_cli.methods.rollout_batch import RolloutBatch
 from sage_cli.settings.section import ReadWith
 
@@ -46,7 +49,7 @@ Stored = dict[int, list[tuple[int, "Tensor"]]]
 
 
 def right_beforehand(setup: Setup, trainer: Trainer) -> dict[int, list[bool]]:
-    """Return which samples of each problem are right; a process grades its share of them."""
+    """Return which samples of each problem are correct; a process grades its share of them."""
     from accelerate.utils import gather_object
 
     state, sampled = trainer.accelerator, setup.initial
@@ -75,7 +78,7 @@ class InitialTexts(Hooks):
 
     @abstractmethod
     def kept(self, problem: int, right: Sequence[bool]) -> list[int]:
-        """Return the numbers of the samples that are stored, by which of them are right."""
+        """Return the numbers of the samples that are stored, by which of them are correct."""
 
     @abstractmethod
     def values(self, logps_BT: Tensor, start_BT: Tensor, mask_BT: Tensor) -> Tensor:
@@ -288,12 +291,12 @@ def slope(log_u: float, kind: Divergence, *, alpha: float) -> float:
 
 
 def held_completion(right: Sequence[bool], share: float) -> int | None:
-    """The first right completion of a problem, None where less than `share` of them are right."""
+    """The first correct completion of a problem, None where the share of them is below `share`."""
     return list(right).index(True) if any(right) and sum(right) / len(right) >= share else None
 
 
 class HeldProblems(InitialTexts):
-    """Holds the nearly solved problems by their first right completion."""
+    """Holds the nearly solved problems by their first correct completion."""
 
     name = "divergence"
     method: DphRl
@@ -304,7 +307,7 @@ class HeldProblems(InitialTexts):
         return super().figures(trainer) | {"groups/held": self._here}
 
     def kept(self, problem: int, right: Sequence[bool]) -> list[int]:
-        """Return the first right completion of a nearly solved problem."""
+        """Return the first correct completion of a nearly solved problem."""
         _ = problem
         number = held_completion(right, self.method.solved)
         return [] if number is None else [number]
@@ -399,7 +402,7 @@ class AlphaDpg(PolicyGradient):
 
 
 def pseudo_rewards(right_PN: Tensor, log_t_PN: Tensor, alpha: float, limit: float) -> Tensor:
-    """Return t^(alpha - 1) - 1, at most `limit`, of right completions; -1 of wrong ones.
+    """Return t^(alpha - 1) - 1, at most `limit`, of correct completions; -1 of wrong ones.
 
     t = pi / p* for the target p* = pi_ref right / Z, which gives wrong ones nothing: their t is
     infinite. On average over pi the gradient is 1 - alpha times that of the alpha-divergence.

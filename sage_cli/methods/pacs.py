@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from sage_cli.methods.hooks import Hooks, Rollouts, Setup, Trainer
-from sage_cli.methods.method import OnlineMethod
+from sage_cli.methods.online import OnlineMethod
 from sage_cli.methods.rollout_batch import RolloutBatch, learned_tokens
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Pacs(OnlineMethod):
     )
     read_from = "code"
     kl_without_guide = "none"
-    reads_grades_alone = True  # labels are right or wrong
+    reads_grades_alone = True  # labels are correct or wrong
 
     def hooks(self, setup: Setup) -> Hooks:
         """Return what puts its loss in the place of the clipped policy term."""
@@ -84,7 +84,7 @@ def others_mean(values_PN: Tensor) -> Tensor:
 
 
 class PacsLoss(Hooks):
-    """Hears of each generation batch, then gives the policy term of each micro-batch.
+    """Receives each generation batch, then returns the policy term of each micro-batch.
 
     pi_ref of the paper is the policy that sampled the batch, as in the authors' code.
     """

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from sage_cli.methods.method import Beside, Loss, PolicyGradient
+from sage_cli.methods.clipping import Loss
+from sage_cli.methods.loop import Beside
+from sage_cli.methods.policy_gradient import PolicyGradient
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class SignedAdvantages(PolicyGradient):
-    """Settings of methods that give right and wrong completions a constant each."""
+    """Settings of methods that give correct and wrong completions a constant each."""
 
     loss: Loss = "dapo"
 
@@ -104,7 +106,7 @@ class MaxRl(PolicyGradient):
 
 
 def maxrl_advantages(right_PN: Tensor) -> Tensor:
-    """(r - m) / (m + 1e-6), m the group's mean; 0 where nothing is right (Tajwar et al. 2026).
+    """(r - m) / (m + 1e-6), m the group's mean; 0 where nothing is correct (Tajwar et al. 2026).
 
     On average this weighs the gradient of a problem's success rate p by the sum over k from 1 to
     N - 1 of (1 - p)^(k-1), which tends to 1 / p, the gradient of log p.
@@ -183,7 +185,7 @@ class Ucpo(PolicyGradient):
     source = "Lochab et al. 2026 (arXiv 2605.00365): right completions share credit by rarity"
     read_from = "code"
     differs = "on GRPO's loss, whose deviation has 1e-4 beside it"
-    reads_grades_alone = True  # punishments may make right completions' advantages negative
+    reads_grades_alone = True  # punishments may make correct completions' advantages negative
 
     def advantages(self, inputs: AdvantageInputs) -> Tensor:
         """Return the group's advantages times `rarity_factors`, a row each."""
@@ -195,17 +197,17 @@ class Ucpo(PolicyGradient):
 
 
 def rarity_factors(right_PN: Tensor, logps_PN: Tensor, share: float) -> Tensor:
-    """n ((1 - share) / n + share w) for the n right completions of a group, 1 for wrong ones.
+    """n ((1 - share) / n + share w) for the n correct completions of a group, 1 for wrong ones.
 
     w is proportional to 1 / p over them, p their mean token's probability: the factors of a group's
-    right completions have mean 1.
+    correct completions have mean 1.
     """
     import torch
 
     right_PN = right_PN.bool()
     weight_PN = torch.softmax((-logps_PN).masked_fill(~right_PN, -torch.inf), dim=1)
     count_P1 = right_PN.sum(dim=1, keepdim=True)
-    # a group without a right completion has NaN weights, which nothing reads
+    # a group without a correct completion has NaN weights, which nothing reads
     return torch.where(right_PN, (1 - share) + share * count_P1 * weight_PN, 1.0)
 
 
@@ -249,10 +251,10 @@ class Mara(PolicyGradient):
 
 
 def mode_anchored_rewards(right_PN: Tensor, logps_PN: Tensor, beta: float) -> Tensor:
-    """1 + beta (log P(z) - log P(y)) for right y, z the likeliest right one; 0 for wrong ones.
+    """1 + beta (log P(z) - log P(y)) for right y, z the likeliest correct one; 0 for wrong ones.
 
     P is the reference without a guide. With beta KL(pi || P) beside it, the optimum over whole
-    distributions gives every right completion the same probability.
+    distributions gives every correct completion the same probability.
     """
     import torch
 

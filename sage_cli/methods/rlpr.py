@@ -24,7 +24,8 @@ from sage_cli.methods.hooks import (
     logps_after,
     share_of,
 )
-from sage_cli.methods.method import Beside, PlainAdvantages
+from sage_cli.methods.loop import Beside
+from sage_cli.methods.policy_gradient import PlainAdvantages
 from sage_cli.solution_text import each_gold
 
 if TYPE_CHECKING:
@@ -267,7 +268,7 @@ class ProbabilityHooks(Hooks):
         self.reward = ProbabilityReward(setup, method.reward_filter)
 
     def sample(self, trainer: Trainer, rows: list[Row]) -> tuple[list[Row], Generated | None]:
-        """Give the reward the policy as it is trained, whose passes pay for what is sampled now."""
+        """Pass the present policy to the reward, which scores what is sampled now by it."""
         self.reward.trainer = trainer
         return super().sample(trainer, rows)
 

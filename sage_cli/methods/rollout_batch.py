@@ -61,11 +61,11 @@ class RolloutBatch(TypedDict, total=False):
     head_reference_BTH: Tensor
     """Their log-probabilities under the reference."""
 
-    # GuidedGRPOTrainer: grades, where it is known which rewards are right
+    # GuidedGRPOTrainer: grades, where it is known which rewards are correct
     right_B: Tensor
     rewards_B: Tensor
     group_right_B: Tensor
-    """Share of right completions among the N that the row's prompt had first."""
+    """Share of correct completions among the N that the row's prompt had first."""
 
     # GuidedGRPOTrainer: fixed at the first pass of an iteration over these rows
     log_q_BT: Tensor

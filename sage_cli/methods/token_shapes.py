@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from sage_cli.methods.method import CLIPPING, Beside, Loss, PlainAdvantages, PolicyGradient
+from sage_cli.methods.clipping import CLIPPING, Loss
+from sage_cli.methods.loop import Beside
+from sage_cli.methods.policy_gradient import PlainAdvantages, PolicyGradient
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -21,6 +21,7 @@ from sage_cli.metrics.counts import (
     Evaluations,
     FloatArray,
     IntArray,
+    Statistic,
     curve_ks,
     each_seed,
     pooled,
@@ -364,6 +365,11 @@ class Comparison:
     support: Support | None
     shown: tuple[int, ...]
 
+    @property
+    def statistic(self) -> Statistic:
+        """What the sides are compared by: that of their counts."""
+        return self.a.counts[0].statistic
+
 
 def pair_sides(a: Side, b: Side) -> tuple[Side, Side, tuple[str, ...]] | None:
     """Return the sides with the runs of their common seeds, in one order, and who is left out.
@@ -517,10 +523,10 @@ def different_seeds(a: Counts, b: Counts) -> bool:
 
 
 def null_counts(base: Counts, run: Counts) -> Iterator[tuple[IntArray, FloatArray]]:
-    """For each problem the base's possible counts of right samples and their probabilities.
+    """For each problem the base's possible counts of correct samples and their probabilities.
 
-    The right samples of both are given. Paired grades of one model could as well be swapped, so
-    the base has each right one of the pairs that differ with probability 1/2 (McNemar's test).
+    The correct samples of both are given. Paired grades of one model could as well be swapped, so
+    the base has each correct one of the pairs that differ with probability 1/2 (McNemar's test).
     Unpaired samples are independent: the base's n are drawn from all samples of the problem
     (hypergeometric, Fisher's test). Both must have the same problems in the same order.
     """
@@ -568,7 +574,7 @@ def compare_support(
     """Support gained and lost by `run` against `base`, on the same problems.
 
     The null hypothesis is `null_counts`. The probability that the base got as few
-    right ones as it did, or fewer, is the one-sided p-value of McNemar's or Fisher's exact test;
+    correct ones as it did, or fewer, is the one-sided p-value of McNemar's or Fisher's exact test;
     Holm's procedure over all problems makes the sure ones hold together.
     """
     run = run.ordered(base.problem_ids)
@@ -610,6 +616,6 @@ def compare_support(
 
 
 def _above(c: IntArray, n: IntArray, delta: float) -> BoolArray:
-    """True where the share of right samples exceeds `delta`, free of rounding where they agree."""
+    """True where the share of correct samples exceeds `delta`, whatever is rounded."""
     above: BoolArray = c > delta * n + 1e-9
     return above

@@ -1,10 +1,11 @@
-"""Counts of right samples per problem, and the statistics of single problems."""
+"""Counts of correct samples per problem, and the statistics of single problems."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,19 @@ FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 EVERY_K_UP_TO = 256
 """Beyond, a curve is so smooth in log k that the powers of two tell it."""
+
+
+Values = Callable[[IntArray, IntArray, Sequence[int]], FloatArray]
+"""From n samples and c right ones of P problems to a number in [0, 1] for each k, shape (P, K)."""
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """What is computed of each problem's counts, and how it is called in reports."""
+
+    name: str
+    meaning: str
+    values: Values
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,17 +47,18 @@ class SampleGrades:
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """n samples and c right ones per problem, of one model on one benchmark with one seed.
+    """n samples and c correct ones per problem, of one model on one benchmark with one seed.
 
     `n_P` and `c_P` may differ from problem to problem. `grades` are those of the single samples,
-    where all of them are known. Raises MetricError where a problem is named twice or c lies
-    outside 0..n.
+    where all of them are known. Curves, differences, intervals and tables of the counts are those
+    of their `statistic`. Raises MetricError where a problem is named twice or c lies outside 0..n.
     """
 
     problem_ids: tuple[str, ...]
     n_P: IntArray
     c_P: IntArray
     grades: SampleGrades | None = None
+    statistic: Statistic = field(default_factory=lambda: STATISTICS["pass"])
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "problem_ids", tuple(self.problem_ids))
@@ -82,7 +97,12 @@ class Counts:
         row_of = {id_: index for index, id_ in enumerate(self.problem_ids)}
         index_P = np.array([row_of[id_] for id_ in problem_ids], int)
         grades = self.grades and SampleGrades(self.grades.seeds, self.grades.right_PN[index_P])
-        return Counts(tuple(problem_ids), self.n_P[index_P], self.c_P[index_P], grades)
+        n_P, c_P = self.n_P[index_P], self.c_P[index_P]
+        return Counts(tuple(problem_ids), n_P, c_P, grades, self.statistic)
+
+    def values_at(self, ks: Sequence[int]) -> FloatArray:
+        """Return the statistic of each problem at each k, shape (P, K)."""
+        return self.statistic.values(self.n_P, self.c_P, ks)
 
 
 Evaluations = Counts | Sequence[Counts]
@@ -104,7 +124,7 @@ def pooled(counts: Sequence[Counts]) -> Counts:
         names = tuple(name for block in graded for name in block.seeds)
         grades = SampleGrades(names, np.concatenate([block.right_PN for block in graded], axis=1))
     n_P, c_P = (np.sum([getattr(seed, name) for seed in seeds], axis=0) for name in ("n_P", "c_P"))
-    return Counts(ids, n_P, c_P, grades)
+    return Counts(ids, n_P, c_P, grades, counts[0].statistic)
 
 
 def whole(values: Any, name: str) -> IntArray:
@@ -118,15 +138,16 @@ def whole(values: Any, name: str) -> IntArray:
 
 
 def pass_at_k(n: ArrayLike, c: ArrayLike, k: ArrayLike) -> Any:
-    """The probability that at least one of k samples, without replacement from n, is right.
+    """The probability that at least one of k samples, without replacement from n, is correct.
 
-    `n` samples of which `c` are right: numbers or arrays that broadcast together, one entry per
+    `n` samples of which `c` are correct: numbers or arrays that broadcast together, one entry per
     problem. `k`: a number or a 1-d array. The result has the shape of n and c, followed by that
     of k; numbers all around give a float. Raises MetricError unless 0 <= c <= n and
     1 <= k <= n for every problem.
 
     Relative error below 1e-12 for n up to 10,000: the probabilities that the i-th sample is the
-    first right one are added up, without the cancellation of 1 - product or factorials to overflow.
+    first correct one are added up, without the cancellation of 1 - product or factorials to
+    overflow.
     """
     n_, c_, k_ = whole(n, "n"), whole(c, "c"), whole(k, "k")
     try:
@@ -176,7 +197,7 @@ def reweighted_pass_at_k(
     """Return pass@k (K,) of a policy that holds each sampled text for exp(log weight) as likely.
 
     Weights are normalised over the samples. The plug-in 1 - (1 - q)^k, q the weighted share of
-    right samples, is too low by the curve's bend and errs by the normalisation. The jackknife
+    correct samples, is too low by the curve's bend and errs by the normalisation. The jackknife
     takes off both to the order of 1/n; with equal weights this is `pass_at_k`, without bias.
     """
     if not len(log_weight_N) or np.ptp(log_weight_N) == 0:
@@ -194,10 +215,10 @@ def reweighted_pass_at_k(
 
 
 def _curves(n_U: IntArray, c_U: IntArray, ks_K: IntArray) -> FloatArray:
-    """pass@k for ascending ks: one more sample adds (1 - pass) times its chance to be right.
+    """pass@k for ascending ks: one more sample adds (1 - pass) times its chance to be correct.
 
-    Sample k is right with chance c / (n - k + 1) when none was before. When only right samples are
-    left that chance is 1 and pass is 0 or at least 1/2, so that 1 - pass has no rounding error,
+    Sample k is correct with chance c / (n - k + 1) when none was before. When only correct samples
+    are left that chance is 1 and pass is 0 or at least 1/2, so that 1 - pass has no rounding error,
     pass becomes exactly 1 and stays there. Memory: a few rows, however large k is.
     """
     pass_KU = np.empty((len(ks_K), len(n_U)))
@@ -234,7 +255,7 @@ def _check(n_: IntArray, c_: IntArray, k_: IntArray) -> None:
 
 
 def all_right_at_k(n_P: IntArray, c_P: IntArray, ks: Sequence[int]) -> FloatArray:
-    """Return pass^k, shape (P, K): the chance that all of k samples are right, C(c, k) / C(n, k).
+    """Return pass^k, shape (P, K): the chance that all of k samples are correct, C(c, k) / C(n, k).
 
     Samples are drawn without replacement, so that it is unbiased (Yao et al. 2024,
     https://arxiv.org/abs/2406.12045). Raises MetricError where k exceeds n.
@@ -243,7 +264,7 @@ def all_right_at_k(n_P: IntArray, c_P: IntArray, ks: Sequence[int]) -> FloatArra
 
 
 def g_pass_at_k(n_P: IntArray, c_P: IntArray, ks: Sequence[int], tau: float) -> FloatArray:
-    """Return G-Pass@k, shape (P, K): the chance that at least tau k of k samples are right.
+    """Return G-Pass@k, shape (P, K): the chance that at least tau k of k samples are correct.
 
     Hypergeometric, so without bias (Liu et al. 2024, https://arxiv.org/abs/2412.13147). One right
     sample is the least that is asked for. Raises MetricError where k exceeds n or tau isn't above
@@ -281,7 +302,7 @@ def covered_at(n_P: IntArray, c_P: IntArray, taus: Sequence[float]) -> FloatArra
 
 
 def _least(tau: float, of: IntArray) -> IntArray:
-    """Return the fewest right samples that are a share of tau; .3 of 10 is 3, not 4 by rounding."""
+    """Return the fewest correct samples that are a share of tau; .3 of 10 gives 3, never 4."""
     least: IntArray = np.maximum(1, np.ceil(tau * of - 1e-9)).astype(int)
     return least
 
@@ -292,13 +313,14 @@ def _check_share(tau: float) -> None:
 
 
 RIGHT = "right"
-"""The class of all answers that were graded right, in any notation."""
+"""The class of all answers that were graded correct, in any notation."""
 
 
 def maj_at_k(
     votes: Mapping[str | None, int], ks: Sequence[int], *, resamples: int = 500, seed: int = 0
 ) -> FloatArray:
-    """The chance (K,) that k of a problem's n samples, without replacement, elect the right answer.
+    """The chance (K,) that k of a problem's n samples, without replacement, elect the correct
+    answer.
 
     `votes` counts the samples by answer: RIGHT, wrong ones by their text, None without an answer.
     Ties are broken by lot. Exact at k = 1 and k = n; between them the mean over `resamples` random
@@ -311,7 +333,7 @@ def maj_at_k(
         )
     wrong = [count for answer, count in votes.items() if answer not in (RIGHT, None)]
     votes_A = np.array([right, votes.get(None, 0), *wrong], int)
-    if not wrong:  # a single right vote wins
+    if not wrong:  # a single correct vote wins
         return np.asarray(pass_at_k(n, right, list(ks)))
     first = _first_votes(votes_A, [k for k in ks if 1 < k < n], resamples, seed)
     chances = {k: float(_elected(votes_RA).mean()) for k, votes_RA in first.items()}
@@ -375,7 +397,7 @@ class SeedCounts:
     """One policy on one benchmark with one evaluation seed.
 
     `statuses` counts grades over all completions, `truncated` those that hit the token limit,
-    `right_truncated` the right ones among them.
+    `right_truncated` the correct ones among them.
     """
 
     policy: str
@@ -386,3 +408,16 @@ class SeedCounts:
     truncated: int
     sample_set: str
     right_truncated: int = 0
+
+
+HALF = 0.5
+STATISTICS: Mapping[str, Statistic] = {
+    "pass": Statistic("pass@k", "at least one of k samples is correct", pass_at_k),
+    "pass-all": Statistic("pass^k", "all of k samples are correct", all_right_at_k),
+    "g-pass": Statistic(
+        "G-Pass@k",
+        "at least half of k samples are correct",
+        partial(g_pass_at_k, tau=HALF),
+    ),
+}
+"""The statistics that two sides can be compared by, by the name that `--statistic` takes."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sage_cli.errors import MetricError
-from sage_cli.metrics.counts import Evaluations, FloatArray, IntArray, each_seed, pass_at_k
+from sage_cli.metrics.counts import Evaluations, FloatArray, IntArray, each_seed
 
 
 def two_sided_p(t_K: FloatArray, freedom_K: FloatArray) -> FloatArray:
@@ -45,7 +45,7 @@ def fair_binomial(n: int) -> tuple[IntArray, FloatArray]:
 
 @lru_cache(maxsize=4096)
 def hypergeometric(n: int, rest: int, right: int) -> tuple[IntArray, FloatArray]:
-    """Right ones among the first n of n + `rest` samples, `right` of which are right.
+    """Right ones among the first n of n + `rest` samples, `right` of which are correct.
 
     The possible counts and their probabilities, shape (C,) each.
     """
@@ -58,7 +58,7 @@ def hypergeometric(n: int, rest: int, right: int) -> tuple[IntArray, FloatArray]
 
 
 def beta_binomial_logs(a: float, b: float, n_U: IntArray, c_U: IntArray) -> FloatArray:
-    """The log-probability of one sequence with c right ones of n, its chance from Beta(a, b)."""
+    """The log-probability of one sequence with c correct ones of n, its chance from Beta(a, b)."""
     from scipy.special import betaln
 
     return np.asarray(betaln(a + c_U, b + n_U - c_U) - betaln(a, b))
@@ -368,6 +368,8 @@ class Curve:
 def pass_matrix(counts: Evaluations, ks: Sequence[int]) -> FloatArray:
     """pass@k per problem in the order of their ids, (P, K), averaged over seeds if several.
 
+    Of counts with another statistic it is that one's values.
+
     Seeds are averaged after estimating, not pooled before, so that each seed is one evaluation.
     Resampled problems are drawn by their place: in the order of ids, intervals don't depend on the
     order in which a file has its problems.
@@ -377,7 +379,7 @@ def pass_matrix(counts: Evaluations, ks: Sequence[int]) -> FloatArray:
         raise MetricError("no problem was counted, so there is no pass@k")
     ids = sorted(seeds[0].problem_ids)
     ordered = [seed.ordered(ids) for seed in seeds]
-    mean_PK: FloatArray = sum(pass_at_k(seed.n_P, seed.c_P, ks) for seed in ordered) / len(seeds)
+    mean_PK: FloatArray = np.add.reduce([seed.values_at(ks) for seed in ordered]) / len(seeds)
     return mean_PK
 
 
@@ -385,7 +387,7 @@ def curve(counts: Evaluations, ks: Sequence[int], resampling: Resampling = USUAL
     """Estimate pass@k at every k; the band is Gaffke's bound over problems.
 
     Over clusters it is bootstrap-t, since Gaffke's bounds assume independent values between 0 and
-    1, and sums over clusters are neither. Samples are never resampled: that puts a right one back
+    1, and sums over clusters are neither. Samples are never resampled: that puts a correct one back
     twice and leaves another out, which biases pass@k downwards when k is near n. The problems'
     values vary by sampling already.
     """

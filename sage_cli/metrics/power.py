@@ -34,7 +34,7 @@ RARE = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """A base's problems: samples of the log-odds of a right answer, and the fitted Beta's a, b.
+    """A base's problems: samples of the log-odds of a correct answer, and the fitted Beta's a, b.
 
     Each counted problem stands for its posterior under the Beta distribution that fits all counts
     best, so that neither 0 of 16 nor 16 of 16 is taken for a certainty.
@@ -229,7 +229,7 @@ def smallest_changes(
 
     Detected: by a two-sided paired test at 1 - `confidence`, with probability `POWER`; the two
     policies' samples are independent. In absolute terms, such as 0.03. NaN for k above the samples,
-    for a single problem, and where even a policy that is right everywhere would go unseen.
+    for a single problem, and where even a policy that is correct everywhere would go unseen.
     """
     ks_K = np.asarray(ks)
     moved = [population.shifted(shift) for shift in SHIFTS]
@@ -270,7 +270,7 @@ def _mean_noise(logit_L: FloatArray, noise_LK: FloatArray) -> FloatArray:
 
 
 def _solved(logit_L: FloatArray, ks_K: FloatArray) -> FloatArray:
-    """The probability that k samples hold a right one, 1 - (1 - p)^k, shape (L, K)."""
+    """The probability that k samples hold a correct one, 1 - (1 - p)^k, shape (L, K)."""
     return -np.expm1(np.multiply.outer(-np.logaddexp(0, logit_L), ks_K))
 
 

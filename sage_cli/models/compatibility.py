@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +11,10 @@ from pydantic import TypeAdapter
 
 from sage_cli.config.readers import unread
 from sage_cli.config.schema import UNIONS, settings
-from sage_cli.errors import ConfigurationError, StoreError
+from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.json_value import leaves
 from sage_cli.models.folders import (
+    ADAPTER_FILE,
     Facts,
     adapter_base,
     embedding_rows,
@@ -22,6 +24,8 @@ from sage_cli.models.folders import (
     is_adapter,
     model_config,
     model_differences,
+    model_files,
+    read_json,
     stored_tokens,
 )
 from sage_cli.models.policy import Policy, refuse_other_template
@@ -105,6 +109,54 @@ def refuse_unfit_tokenizer(policy: Policy, *, planned: PromptSection | None = No
         )
     if planned is not None:
         PromptTemplate.from_section(planned, policy.tokenizer_facts)
+
+
+_HEADS = ("lm_head", "embed_out", "output_layer")
+"""The names of output heads."""
+_WITHOUT_BACKBONE = ("llama4_text",)
+"""Types of models that name no part of themselves as what comes before the head."""
+
+
+def refuse_unfit_layers(policy: Policy, model: PretrainedModel | ScratchModel) -> None:
+    """Refuse to train a policy by RL whose head or adapter the training step can't compute with.
+
+    The step multiplies the states before the head with the head's own weights. A LoRA adapter on
+    the head (not one that saves it whole) would be left out, and one with biases on layers without
+    them can be trained, but not merged by `sage export`. Only files are read.
+    """
+    if not policy.is_here:
+        return
+    adapter = read_json(policy.files / ADAPTER_FILE)
+    targets = adapter.get("target_modules") if adapter else ()
+    if not adapter and model.tuning == "lora":
+        targets = model.lora.targets
+    names = [targets] if isinstance(targets, str) else list(targets or ())
+    heads = [name for name in names if name.rpartition(".")[2] in _HEADS]
+    if heads:
+        source = f"the adapter {policy.label}" if adapter else "model.lora.targets"
+        raise ConfigurationError(
+            f"{source} has {heads[0]} among its targets, and RL computes log-probabilities with "
+            "the head's own weights",
+            f"merge it first with `sage export {policy.word} FOLDER`, and give --init FOLDER"
+            if adapter
+            else f"leave {heads[0]} out of model.lora.targets",
+        )
+    if adapter.get("lora_bias"):
+        raise ConfigurationError(
+            f"the adapter {policy.label} has lora_bias, and `sage export` could not merge what is "
+            "trained from it into layers without a bias",
+            "make the adapter without lora_bias",
+        )
+    kind = None
+    with suppress(DataError):  # of a base that isn't here yet
+        folder = model_files(adapter_base(policy.files)) if adapter else policy.files
+        kind = read_json(folder / "config.json").get("model_type")
+    if kind in _WITHOUT_BACKBONE:
+        raise ConfigurationError(
+            f"RL can't start from {policy.label}: a {kind} has no part that computes the states "
+            "before the head by itself",
+            "use the whole model that the text model was taken from, or another family",
+        )
 
 
 def refuse_adapter_in_full_tuning(policy: Policy, tuning: str) -> None:

@@ -36,7 +36,7 @@ _KEPT_BLOCK, _KEPT = 2**28, 2**30
 
 
 def keep_freed_memory() -> bool:
-    """Have freed blocks of up to 256 MB wait in this process for the next tensor, if that can be.
+    """Keep freed blocks of up to 256 MB in this process for the next tensor, if the system allows.
 
     As it comes, glibc gives every block above 32 MB back to the system at once. A training step
     frees and asks for the same logits dozens of times, and is given fresh pages to be cleared each
@@ -279,9 +279,19 @@ def merge_adapter(model: Any) -> Any:
     """Return a model with its adapter merged.
 
     A head that shares the embedding's weights gets its own where the adapter changes one of them.
+    Raises ConfigurationError for an adapter with biases on a layer that has none.
     """
     import torch
+    from peft.tuners.lora import LoraLayer
 
+    for name, layer in model.named_modules():
+        has_biases = isinstance(layer, LoraLayer) and any(layer.lora_bias.values())
+        if has_biases and getattr(layer.get_base_layer(), "bias", None) is None:
+            raise ConfigurationError(
+                f"the adapter has lora_bias, and {name.removeprefix('base_model.model.')} has no "
+                "bias that it could be merged into",
+                "use the adapter as it is, or train one without lora_bias",
+            )
     whole = model.get_base_model()
     embedding, head = whole.get_input_embeddings(), whole.get_output_embeddings()
     if whole.config.tie_word_embeddings and (changes_weights(embedding) or changes_weights(head)):
@@ -293,7 +303,7 @@ def merge_adapter(model: Any) -> Any:
 
 
 def _name_base(adapted: Any, base: str) -> None:
-    """Have the adapter's files name its base so that it is found from any working directory.
+    """Write the base's absolute path into the adapter's files, for any working directory.
 
     Its targets are a set, which each process would write in an order of its own.
     """
@@ -324,7 +334,7 @@ def switch_off_noise(model: Any) -> None:
 
 
 def release_memory() -> None:
-    """Give a model's memory back, once nothing names it any more, for who comes next."""
+    """Release the memory of models that are no longer referenced."""
     import torch
 
     gc.collect()  # trainers and their callbacks name each other

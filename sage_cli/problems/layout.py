@@ -39,7 +39,7 @@ _UNNAMED = FieldsSection()
 class Layout:
     """The columns of a source; of alternatives the first that is there counts.
 
-    `any_of`: a gold may be a list, any of which is right. `places` are where rows of a file have
+    `any_of`: a gold may be a list, any of which is correct. `places` are where rows of a file have
     their questions, if not in the columns as they are. `solution` is a column of worked solutions
     beside the golds, which should end with them.
     """

@@ -53,7 +53,7 @@ class Problem:
 
     @property
     def golds(self) -> tuple[str, ...]:
-        """The golds of which any is right: the gold alone, unless its column held a list."""
+        """The golds of which any is correct: the gold alone, unless its column held a list."""
         return each_gold(self.gold)
 
 
@@ -111,7 +111,7 @@ class Generator(ABC):
     mode_words: ClassVar[Mapping[str, str]] = {}
     """What a completion of each of `modes` does, in words: name -> `splits the second factor`."""
     guesses: ClassVar[frozenset[str]] = frozenset()
-    """Those of `modes` that show no working: an answer that is right by luck."""
+    """Those of `modes` that show no working: an answer that is correct by luck."""
     decisive: ClassVar[Mapping[Split, tuple[str, ...]]] = {}
     """The settings that decide a split's problems, where they are not all of them."""
     version: ClassVar[int] = 1

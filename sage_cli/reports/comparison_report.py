@@ -27,7 +27,7 @@ from sage_cli.metrics.comparison import (
     different_seeds,
     grade_correlation,
 )
-from sage_cli.metrics.counts import FloatArray
+from sage_cli.metrics.counts import STATISTICS, FloatArray
 from sage_cli.metrics.error_sources import by_run
 from sage_cli.metrics.intervals import USUAL, Curve, Resampling, holm, pass_matrix
 from sage_cli.metrics.power import POWER, Precision, precision
@@ -479,7 +479,7 @@ def comparison_document(
     benchmark) and JSON have every k.
     """
     first = next(iter(comparisons.values()))
-    shown = powers_of_two(first.shown)
+    statistic, shown = first.statistic, powers_of_two(first.shown)
     rows = {name: contrast_of_curves(comparison) for name, comparison in comparisons.items()}
     if len(comparisons) > 1:
         rows[AVERAGE] = average_of(list(rows.values()))
@@ -501,14 +501,16 @@ def comparison_document(
         },
         "average": contrast_json(rows[AVERAGE]) if AVERAGE in rows else None,
         "holm": {"k": shown, "over": list(rows), "tests": tests},
+        "statistic": statistic.name,
     }
     panels = {
         name: dict(zip(rows[name].labels, comparison.curves, strict=True))
         for name, comparison in comparisons.items()
     }
     differences = {name: comparison.difference for name, comparison in comparisons.items()}
-    stems = file_stems(rows)
+    stems, unusual = file_stems(rows), statistic is not STATISTICS["pass"]
     reading = (
+        *((f"{statistic.name}: the chance that {statistic.meaning}",) if unusual else ()),
         *reading_notes([row.difference for row in rows.values()]),
         f"p (Holm): adjusted for the {tests} tests of these tables"
         if tests != 1
@@ -519,7 +521,9 @@ def comparison_document(
     tables, notes = few_lines(tables, notes, reading, lines)
     return Document(
         name="compare",
-        title=f"{first.a.label} against {first.b.label}",
+        title=f"{statistic.name}: {first.a.label} against {first.b.label}"
+        if unusual
+        else f"{first.a.label} against {first.b.label}",
         provenance=provenance,
         data=data,
         tables=tuple(tables),
@@ -527,7 +531,12 @@ def comparison_document(
             f"compare-{stems[name]}": comparison_table(name, row, row.difference.ks)
             for name, row in rows.items()
         },
-        figures=(Figure("compare", partial(draw_curves, panels, differences=differences)),),
+        figures=(
+            Figure(
+                "compare",
+                partial(draw_curves, panels, differences=differences, height=statistic.name),
+            ),
+        ),
         notes=notes,
     )
 
@@ -602,7 +611,12 @@ def comparison_json(comparison: Comparison, contrast: Contrast) -> dict[str, Any
     return {
         "confidence": difference.confidence,
         "sides": [
-            {"name": side.label, "pass@k": curve.mean_K, "low": curve.low_K, "high": curve.high_K}
+            {
+                "name": side.label,
+                comparison.statistic.name: curve.mean_K,
+                "low": curve.low_K,
+                "high": curve.high_K,
+            }
             for side, curve in sides
         ],
         "crossing": comparison.crossing,

@@ -333,9 +333,11 @@ def draw_curves(
     stem: Path,
     *,
     differences: Mapping[str, Difference] | None = None,
+    height: str = "pass@k",
 ) -> None:
     """Draw benchmark -> label -> curve, with the benchmarks' paired `differences` below.
 
+    `height` is what the curves are of.
     Differences have panels of their own because the bands of two curves may overlap although
     their paired difference is significant.
     """
@@ -358,7 +360,7 @@ def draw_curves(
             rows[1][0].set_ylabel("difference")
         for axes, curves in zip(rows[-1], panels.values(), strict=True):
             _frame(axes, list(curves.values()))
-        rows[0][0].set_ylabel("pass@k")
+        rows[0][0].set_ylabel(height)
         legend.draw(figure)
 
 

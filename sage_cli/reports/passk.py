@@ -406,7 +406,7 @@ def _means(seeds: Sequence[Counts], ks: Sequence[int]) -> FloatArray:
 
 
 def _means_of_k(by_k: Mapping[int, Sequence[Counts]], ks: Sequence[int]) -> FloatArray:
-    """Return the same from k samples per problem: the share of problems with a right one."""
+    """Return the same from k samples per problem: the share of problems with a correct one."""
     return np.concatenate([_means(by_k[k], (k,)) for k in ks], axis=1)
 
 

@@ -163,7 +163,7 @@ class SharedPrompts:
         return self._by_row(mixed_GHRD, weights_BHQT.shape[2])
 
     def take(self, sources_B: Indices) -> None:
-        """Give row b the prompt of row `sources_B[b]`."""
+        """Make row b a row of the prompt that row `sources_B[b]` has."""
         self._place(self._groups_B[sources_B])
 
     def _place(self, groups_B: Indices) -> None:

@@ -294,7 +294,7 @@ class Cohort:
         return self._starts_B + (self.count - 1)
 
     def advance(self, tokens_S: Indices, stopping: Stopping) -> Iterator[Completion]:
-        """Give each sample its token; yield and remove those that it ends."""
+        """Append a token to each sample; yield and remove the samples that it ends."""
         # samples of one row and one token are one child: (row, token) is encoded as one number
         # (row, token) pairs as one integer each: np.unique of integers sorts once, which is several
         # times as fast as unique rows of a matrix
@@ -343,7 +343,7 @@ class Cohort:
         return renumbered_S
 
     def _settle(self, parents_C: Indices, tokens_C: Indices, child_S: Indices) -> None:
-        """Give each child a row: its parent's to the first child, a free one to the others.
+        """Assign a row to each child: its parent's to the first child, a free one to the others.
 
         Children are sorted by parent. Rows stay where they are if possible, since moving one copies
         its keys and values.
@@ -434,7 +434,7 @@ class _Flight:
         return CohortMemory(SharedPrompts(prompts, np.arange(len(prompts))), buffer)
 
     def give_back(self, samples: list[_Sample]) -> None:
-        """Let samples wait again, before all others; a sample does not depend on its turn."""
+        """Return samples to the front of the queue; a sample does not depend on its turn."""
         self.waiting, self.left = chain(samples, self.waiting), self.left + len(samples)
 
     def evict(self) -> None:

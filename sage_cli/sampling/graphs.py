@@ -49,7 +49,7 @@ class FixedMemory:
         self._graphs: dict[int, tuple[torch.cuda.CUDAGraph, Tensor]] = {}
 
     def begin(self, prompts: Sequence[PromptMemory]) -> None:
-        """Give each prompt a row, in their order."""
+        """Write each prompt to a row, in their order."""
         self._filled = max(prompt.keys_YHTD.shape[2] for prompt in prompts)
         for row, prompt in enumerate(prompts):
             length = prompt.keys_YHTD.shape[2]

@@ -62,7 +62,7 @@ class Balance:
                 self._open[server] -= 1
 
     def failed(self, server: str, asked_s: float = 0.0) -> None:
-        """Let a server rest, so that others are asked if there are any.
+        """Pause requests to a server, so that others are used if there are any.
 
         `asked_s` is the pause that it requests.
         """

@@ -114,10 +114,10 @@ _RIGHT = "right"
 class Tally:
     """Counts over the first N samples of each of P problems.
 
-    `n_P` counts graded samples, `right_P` the right ones, which `right_PN` marks (False without a
+    `n_P` counts graded samples, `right_P` the correct ones, which `right_PN` marks (False without a
     grade). `statuses`, `truncated` (at the limit of tokens) and `tokens` are over all graded
-    samples, `right_truncated` over the right ones. `lacking` of the N x P samples are not stored or
-    not graded: a result over N samples per problem needs it to be 0.
+    samples, `right_truncated` over the correct ones. `lacking` of the N x P samples are not stored
+    or not graded: a result over N samples per problem needs it to be 0.
     """
 
     problem_ids: tuple[str, ...]

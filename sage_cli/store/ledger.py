@@ -82,7 +82,7 @@ class PromptRow(NamedTuple):
     """The completions of a problem that one generation batch sampled.
 
     `n` of them were sampled; the next five count them by grade. `tokens` is the sum of their
-    lengths, `right_tokens` that of the right ones. `trained`: they were in the batch that was
+    lengths, `right_tokens` that of the correct ones. `trained`: they were in the batch that was
     trained on, and not replaced by other prompts.
     """
 
@@ -180,7 +180,7 @@ class TrainingCompletions(StepFiles):
         self._step = 0
 
     def add(self, sampled: Sampled) -> None:
-        """Have a generation batch's completions written. Raises StoreError of an earlier one."""
+        """Write a batch's completions in a thread. Raises StoreError of an earlier batch."""
         self._thread = self._thread or ThreadPoolExecutor(1)
         while len(self._waiting) >= WAITING:
             self._waiting.popleft().result()

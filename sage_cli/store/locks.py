@@ -26,7 +26,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from sage_cli.errors import BusyError, StoreError
+from sage_cli.errors import EXIT_BUSY, PASSING, SURROUNDINGS, BusyError, StoreError
 from sage_cli.json_value import json_value
 from sage_cli.store.files import storing, sweep, write_text
 
@@ -373,8 +373,13 @@ def _lease(path: Path) -> Path:
 
 
 def _unlockable(path: Path, error: OSError) -> StoreError:
-    """Return the error for a refusal of the kernel, with advice by its error number."""
-    return StoreError(
-        f"{path} can't be locked: {error.strerror or error}",
-        _ADVICE.get(error.errno or 0, _ELSEWHERE),
-    )
+    """Return the error for a refusal of the kernel, with advice by its error number.
+
+    What may pass by itself has the exit code that says so.
+    """
+    number = error.errno or 0
+    advice = {**SURROUNDINGS, **_ADVICE}[number] if number in PASSING else _ADVICE.get(number)
+    refused = StoreError(f"{path} can't be locked: {error.strerror or error}", advice or _ELSEWHERE)
+    if number in PASSING and number not in _ADVICE:
+        refused.exit_code = EXIT_BUSY
+    return refused

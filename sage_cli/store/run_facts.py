@@ -355,8 +355,8 @@ class SweepRuns:
             with self.path.open("ab") as file:
                 file.write(line if self._ends_whole() else b"\n" + line)
 
-    def mend(self) -> None:
-        """Remove torn lines with a warning. Only the process that may write calls this."""
+    def repair(self) -> None:
+        """Remove corrupt lines with a warning. Only the process that may write calls this."""
         lines = self._lines()
         whole = [line for line in lines if _entry(line) is not None]
         if len(whole) < len(lines):

@@ -70,7 +70,7 @@ class Claims:
 
     @contextmanager
     def registered(self) -> Iterator[None]:
-        """Be one of the writers while the block runs."""
+        """Register this process as one of the writers while the block runs."""
         with ExitStack() as life:
             with self.mutex():
                 lock = locked(self._own.with_suffix(".lock"), _PATIENCE_S)

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerState
 
-from sage_cli.methods.method import Method
+from sage_cli.methods.loop import Method
 from sage_cli.models.verification import require_verified
 from sage_cli.settings.inputs import (
     ComputeDtype,

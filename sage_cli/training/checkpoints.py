@@ -13,7 +13,7 @@ from typing import Any
 
 from sage_cli.errors import Interrupted, StoreError
 from sage_cli.file_hash import changed_files, content_hash, sealed_hashes
-from sage_cli.methods.method import Method
+from sage_cli.methods.loop import Method
 from sage_cli.models.folders import (
     facts_of_folder,
     facts_of_path,

@@ -1,8 +1,8 @@
 """Training by guided retries: tries, retries of failed problems with a hint, then SFT and DPO.
 
 Completions and grades of the tries are stored as an evaluation's are: an interrupted training
-resumes from them. SFT learns right tries without a hint, DPO (TRL's DPOTrainer) pairs of a
-completion that is right with the hint and one that is wrong without it.
+resumes from them. SFT learns correct tries without a hint, DPO (TRL's DPOTrainer) pairs of a
+completion that is correct with the hint and one that is wrong without it.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ LOGGED = {
 class Attempt:
     """A problem's completions, each text once and in the order of their indices.
 
-    `right` and `wrong` came to their end; `solved` counts right ones that were cut off, too.
+    `right` and `wrong` came to their end; `solved` counts correct ones that were cut off, too.
     `sampled` completions and `tokens` are all.
     """
 
@@ -84,7 +84,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two completions of a question without its hint: `chosen` came with it, and is right."""
+    """Two completions of a question without its hint: `chosen` came with it, and is correct."""
 
     question: str
     chosen: str
@@ -93,7 +93,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Lesson:
-    """Questions with right completions of their own, pairs, and how many there were of what.
+    """Questions with correct completions of their own, pairs, and how many there were of what.
 
     The texts of `examples` are in the order of SFT, each as often as it is taken in.
     """
@@ -212,8 +212,8 @@ def lesson(
 ) -> Lesson:  # fmt: skip
     """Learn from `tried` problems and from failed ones, each `retried` with its hint.
 
-    A pair holds the next right completion with the hint and the next wrong one without it, as long
-    as there are both. Raises TrainingError where no pair comes about.
+    A pair holds the next correct completion with the hint and the next wrong one without it, as
+    long as there are both. Raises TrainingError where no pair comes about.
     """
     pairs = []
     for failed, again in retried:
@@ -278,7 +278,7 @@ def _warm_up(
 
 
 def sft_section(rl: GuidedDpo) -> SftSection:
-    """Return the SFT settings for right tries: in their order, `rl.prompts_per_step` at a time."""
+    """Return the SFT settings for correct tries: in order, `rl.prompts_per_step` at a time."""
     return SftSection(
         epochs=1,
         shuffle=False,

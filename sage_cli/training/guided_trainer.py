@@ -50,7 +50,7 @@ from sage_cli.training.trl_host import (
 
 Estimator = Literal["k3", "k3-corrected", "head", "reward"]
 GRADED = frozenset(ROW_SIGNALS) & {"right_B", "group_right_B"}
-"""Signals that are known only where it is said which rewards mean a right completion."""
+"""Signals that are known only where it is said which rewards mean a correct completion."""
 _POSITIONAL = ("train_dataset", "eval_dataset", "processing_class")
 """The arguments of GRPOTrainer that follow the first three."""
 
@@ -170,7 +170,7 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         return batch
 
     def _add_reference(self, batch: RolloutBatch) -> None:
-        """Ask the reference once for all that the anchor and the guide read of it."""
+        """Run the reference once, and add all that the anchor and the guide read of it."""
         training = self.model.training
         at_once = (
             self.args.per_device_train_batch_size
@@ -528,7 +528,7 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
 
 
 class _Length(TrainerCallback):  # type: ignore[misc]
-    """Tells the guide the number of steps, which Transformers computes when training begins."""
+    """Sets the guide's number of steps, which Transformers computes when training begins."""
 
     def __init__(self, trainer: GuidedGRPOTrainer) -> None:
         self._trainer = trainer

@@ -28,7 +28,7 @@ _SCALES = (
 
 
 def compute_logits_in_float32(causal: Any, temperature: float) -> None:
-    """Have the head compute in float32 whatever autocast asks for, in TRL's fused passes, too.
+    """Make the head compute in float32, whatever autocast says, also in TRL's fused passes.
 
     Raises ConfigurationError for a head that an adapter changes: its own weights alone are read.
     """
@@ -78,7 +78,7 @@ def tilting(
     *,
     in_float32: bool = False,
 ) -> Iterator[None]:
-    """Have each fused pass over `model` leave the tilted log-probabilities of its labels, too.
+    """Collect the tilted log-probabilities of the labels in each fused pass over `model`.
 
     softmax(z / T)^phi, normalised, is softmax(phi z / T): TRL's fused head at another temperature,
     on the hidden states of the same pass. `tilted` gets those of all passes, below each other.
@@ -226,7 +226,7 @@ class HeadReader:
 
 @contextmanager
 def _listening(model: Any, read: Callable[[Tensor], _Read]) -> Iterator[list[_Read]]:
-    """Give what `read` says of the backbone's states in each pass of `completions_alone`."""
+    """Collect what `read` returns for the backbone's states in each pass of `completions_alone`."""
     causal = causal_of(model)
     passes: list[_Read] = []
 

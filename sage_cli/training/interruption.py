@@ -34,7 +34,7 @@ class Interruption(TrainerCallback):  # type: ignore[misc]
         self._trainer: Any = None
 
     def watch(self, trainer: Any) -> None:
-        """Be told of `trainer`'s steps."""
+        """Add this callback to `trainer`."""
         trainer.add_callback(self)
         self._trainer = trainer
 
@@ -48,11 +48,11 @@ class Interruption(TrainerCallback):  # type: ignore[misc]
             raise interrupted(self._signals.number, self.run)
 
     def on_step_begin(self, _args: Any, state: Any, *_: Any, **__: Any) -> None:
-        """Know how far the boundary is, for whoever asks to stop within this step."""
+        """Record how far the boundary is, for a signal that arrives within this step."""
         self._signals.done(state.global_step, state.max_steps)
 
     def on_step_end(self, _args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Ask the trainer for a checkpoint, and for the end, where this is a boundary."""
+        """At a boundary, request a checkpoint, and the end if a signal asked for it."""
         self._signals.done(state.global_step, state.max_steps)
         if state.global_step % self.period:
             return

@@ -24,7 +24,7 @@ from rich.markup import escape
 from sage_cli.config.consent import typed_again
 from sage_cli.config.schema import SageConfig, unfit_for
 from sage_cli.errors import ConfigurationError, Interrupted, StoreError, TrainingError
-from sage_cli.methods.method import Method
+from sage_cli.methods.loop import Method
 from sage_cli.progress import Progress
 from sage_cli.settings.presets import (
     SHARDED,
@@ -188,7 +188,7 @@ def ask_to_stop(folder: Path, number: int) -> None:
 
 
 def follow() -> Callable[[], bool]:
-    """Have this launched process end with its parent from now on, a command or a launcher.
+    """End this launched process with its parent, a command or a launcher, from now on.
 
     It stops as well when a command of ours passes a signal on. Returns a function that says whether
     the parent lives.
@@ -323,7 +323,7 @@ def train_together(
 
 
 def repeat_preflight(facts: Mapping[str, Any], progress: Progress) -> None:
-    """Say what the preflight of launched processes has found: their own words are in their log."""
+    """Print what the preflight of launched processes found, which they print to their log."""
     for line in facts.get("said", ()):
         progress.say(escape(line))
     for finding in facts.get("findings", ()):

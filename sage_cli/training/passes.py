@@ -55,7 +55,7 @@ class Pass:
 def completions_alone(
     model: Any, completion: int, *, share: bool = False, names_B: Tensor | None = None
 ) -> Iterator[None]:
-    """Have passes of `model` under TRL's fused head score the last `completion` tokens alone.
+    """Make passes of `model` under TRL's fused head score only the last `completion` tokens.
 
     With `share` rows of the same prompt share its pass where that `can_share`. Their
     `prompt_names`, in the order in which passes come to the rows, spare each pass a look at them.
@@ -132,7 +132,7 @@ class _Passes:
         self._last_B1D: Tensor | None = None
 
     def cut_labels(self, _model: Any, arguments: tuple[Any, ...], keywords: Keywords) -> Any:
-        """Give the head the completions' labels alone."""
+        """Pass only the completions' labels to the head."""
         # TRL's head shifts `labels` by one, which would lose a position; `shift_labels` are taken
         # as they are
         labels = keywords.pop("labels")

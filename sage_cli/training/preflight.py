@@ -76,7 +76,7 @@ class JudgedCompletion(NamedTuple):
 class FirstAnswers:
     """What was found of the answers of the first completions of all processes.
 
-    `read` completions have an answer that the grader can read, `correct` the right one. `cut_off`
+    `read` completions have an answer that the grader can read, `correct` the correct one. `cut_off`
     ended at the length limit of `limit` tokens. Of `groups` with one prompt each, `equal` have
     equal rewards. `shown` is one of the completions, an unreadable one if there is one.
     """
@@ -434,7 +434,7 @@ def raise_worst(findings: Sequence[Finding]) -> None:
 
 
 class Preflight:
-    """Looks at the first completions and passes of a run, all processes together.
+    """Checks the first completions and passes of a run, in all processes together.
 
     `say` shows a line and `note` keeps the facts in the manifest; the main process alone is heard.
     Every process comes to the same findings, so that all end together.
@@ -634,7 +634,7 @@ def arithmetic_is_coarse(trainer: Any) -> bool:
 
 @contextmanager
 def evaluating(model: Any) -> Iterator[None]:
-    """Have the model compute without what it does in training alone."""
+    """Put the model into evaluation mode for the block."""
     was = model.training
     model.eval()
     try:

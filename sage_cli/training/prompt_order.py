@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sage_cli.methods.method import Method
+from sage_cli.methods.loop import Method
 
 
 def training_order(population: int, rl: Method) -> list[int]:

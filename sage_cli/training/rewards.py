@@ -18,7 +18,7 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, SageError, TrainingError
 from sage_cli.grading.grades import AnswerTags, extract
 from sage_cli.methods.hooks import GradeCompletions, GradeReward
-from sage_cli.methods.method import OnlineMethod
+from sage_cli.methods.online import OnlineMethod
 from sage_cli.problems.problem import Problem
 from sage_cli.settings.inputs import PromptSection
 from sage_cli.settings.own_code import OwnFunction, blamed, names_code
@@ -336,7 +336,7 @@ class Paid:
     """What completions are paid: F functions with their names and weights, in one order.
 
     The grade is always among them, since it is always recorded; its weight is 0 where it isn't
-    paid. `graded` is True where rewards may be other than right or wrong and punishments.
+    paid. `graded` is True where rewards may be other than correct or wrong and punishments.
     """
 
     names: tuple[str, ...]

@@ -22,7 +22,8 @@ from sage_cli.errors import TrainingError
 from sage_cli.evaluation.benchmarks import grader_for, questions_by_gold
 from sage_cli.grading.grades import AnswerTags, Grade, answer_begin
 from sage_cli.methods.hooks import GradeCompletions, Setup
-from sage_cli.methods.method import Method, OnlineMethod, batch_of
+from sage_cli.methods.loop import Method, batch_of
+from sage_cli.methods.online import OnlineMethod
 from sage_cli.models.loading import context_of
 from sage_cli.models.reference import policy_and_reference
 from sage_cli.models.tokenizer import keep_tags
@@ -61,7 +62,7 @@ from sage_cli.training.rollouts import (
     settled_engine,
 )
 from sage_cli.training.shortage import LOADING, MemoryNeed, memory_explained
-from sage_cli.training.step_record import Noted, StepWriter
+from sage_cli.training.step_record import RolloutRecorder, StepWriter
 from sage_cli.training.trainer import SageTrainer
 from sage_cli.training.training import Training
 from sage_cli.training.validation import Validator
@@ -154,7 +155,7 @@ def preflight_of(
 
 
 def _nobody(*_: Any) -> None:
-    """Hears the steps and validations of a process that isn't watched."""
+    """Ignore the steps and validations of a process that shows nothing."""
 
 
 def train_rl(
@@ -237,7 +238,9 @@ def build_trainer(
         stopping=stopping,
         validator=inputs.validator,
         preflight=preflight,
-        noted=Noted([problem.id for problem in problems], hooks.reward, run.ledger, kept),
+        recorder=RolloutRecorder(
+            [problem.id for problem in problems], hooks.reward, run.ledger, kept
+        ),
         sample=inputs.sample if config.rollout.backend == "builtin" else None,
         model=inputs.model,
         paid=paid,

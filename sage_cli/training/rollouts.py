@@ -378,7 +378,7 @@ def engine_seed(seed: int, rank: int, step: int) -> int:
 
 
 def ask_for_each_row(generation: Any) -> None:
-    """Have TRL's `generation` ask a server for one completion of each row's own prompt.
+    """Make TRL's `generation` request one completion of each row's own prompt from a server.
 
     TRL takes every G-th row of all processes for a prompt with G completions. Rows of a second
     stage come in no such order, nor do those that replace a group which processes share: they
@@ -397,7 +397,7 @@ _IN_PLACE = ("merge_adapter", "unmerge_adapter")
 
 
 def merge_beside(generation: Any) -> None:
-    """Have TRL's `generation` hand over merged weights without touching those of its model.
+    """Make TRL's `generation` send merged weights without changing those of its model.
 
     Raises TrainingError for an adapter that isn't plain LoRA, and with the first weights handed
     over for one of whose they aren't all, and for a TRL that merges elsewise.

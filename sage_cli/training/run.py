@@ -17,6 +17,7 @@ from sage_cli.evaluation.benchmarks import origins
 from sage_cli.models.compatibility import (
     note_weights,
     refuse_adapter_in_full_tuning,
+    refuse_unfit_layers,
     refuse_unfit_start,
     refuse_unfit_tokenizer,
     require_childless,
@@ -540,6 +541,7 @@ class RlTraining(TrainingRun):
         """Raise ConfigurationError where RL under these settings can't begin at `start`."""
         config = self.config
         refuse_adapter_in_full_tuning(start, config.model.tuning)
+        refuse_unfit_layers(start, config.model)
         if config.anchor.kl != "none":
             reference_policy(start, config)
         if self.start.init:

@@ -205,7 +205,7 @@ def mismatch_statistics(signals: Mapping[str, Tensor], cap: float | None) -> dic
 def batch_record(status_PN: Tensor, length_B: Tensor, clipped_B: Tensor) -> dict[str, Any]:
     """Return statistics of all processes' grades, indices into STATUSES one row per prompt.
 
-    `reward` is the share of right answers; a group has zero variance when its grades agree.
+    `reward` is the share of correct answers; a group has zero variance when its grades agree.
     """
     right_PN = (status_PN == STATUSES.index("right")).float()
     p_P = right_PN.mean(dim=1)
@@ -286,7 +286,7 @@ _GIB = 2**30
 
 
 def settle_device() -> None:
-    """Wait for what was asked of the GPU, so that its time counts where it was asked."""
+    """Synchronise with the GPU, so that its work is attributed to the current phase."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
 
@@ -370,10 +370,10 @@ def lengths_of(sampled: Generated) -> list[int]:
     return [len(ids) for ids in sampled[COMPLETION_IDS]]
 
 
-class Noted:
-    """Notes the completions of this process; `problems` are the ids of the data set's rows.
+class RolloutRecorder:
+    """Records the completions of this process; `problems` are the ids of the data set's rows.
 
-    Counts go to the ledger, and where there is `kept` every completion is kept, too.
+    Counts go to the ledger, and with `kept` every completion is stored, too.
     """
 
     def __init__(
@@ -388,33 +388,35 @@ class Noted:
         self._rows: list[PromptRow] = []
 
     def begin(self, step: int) -> None:
-        """Hear that a generation batch begins, which `step` is the first to train on."""
+        """Start a generation batch; `step` is the first optimiser step that trains on it."""
         self._step = step
 
-    def scored(self, rows: Sequence[Row], now: Rollouts) -> None:
-        """Note completions that were generated and graded: they are trained on."""
+    def record_scored(self, rows: Sequence[Row], now: Rollouts) -> None:
+        """Record completions that were sampled and graded, and that are trained on."""
         assert now.generated is not None
         sampled = self._sampled(rows, now.generated, now.statuses, trained=True)
         if self.kept is not None:
             own_BF = now.rewards_BF[now.batch["row_ids_B"]].float().cpu().numpy()
             self.kept.add(replace(sampled, rewards=own_BF.tolist()))
 
-    def replaced(self, rows: Sequence[Row], sampled: Generated, places: Sequence[int]) -> None:
-        """Note the completions at `places`, which are not trained on."""
+    def record_replaced(
+        self, rows: Sequence[Row], sampled: Generated, places: Sequence[int]
+    ) -> None:
+        """Record the completions at `places`, which are not trained on."""
         chosen, some = _some(rows, sampled, places)
         statuses = self.reward.grade([row["gold"] for row in chosen], some[COMPLETION_TEXTS])
         away = self._sampled(chosen, some, statuses, trained=False)
         if self.kept is not None and chosen:
             self.kept.add(away)
 
-    def enter(self, *, main: bool) -> None:
-        """Enter the counts of all processes into the ledger, which the main process writes."""
-        noted, self._rows = gather_object(self._rows), []
+    def write_counts(self, *, main: bool) -> None:
+        """Add the counts of all processes to the ledger, which the main process writes."""
+        recorded, self._rows = gather_object(self._rows), []
         if main:
-            self.ledger.add(self._step, merge_rows(noted))
+            self.ledger.add(self._step, merge_rows(recorded))
 
     def seal(self) -> None:
-        """Have everything on the disk, before a checkpoint is. Raises StoreError."""
+        """Flush the ledger to disk before a checkpoint is written. Raises StoreError."""
         self.ledger.seal()
         if self.kept is not None:
             self.kept.seal()

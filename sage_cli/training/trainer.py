@@ -31,7 +31,7 @@ from sage_cli.methods.formulas import (
     checked,
 )
 from sage_cli.methods.hooks import Generated, Hooks, Rollouts, Row
-from sage_cli.methods.method import OnlineMethod
+from sage_cli.methods.online import OnlineMethod
 from sage_cli.methods.rollout_batch import RolloutBatch, learned_tokens, whole_texts
 from sage_cli.models.loading import causal_of
 from sage_cli.sampling.stopping import Stopping
@@ -59,8 +59,8 @@ from sage_cli.training.rewards import Paid, raise_failures
 from sage_cli.training.rollouts import Ids, SampleRollouts, ask_for_each_row, merge_beside
 from sage_cli.training.step_record import (
     COMPLETION_TEXTS,
-    Noted,
     Phases,
+    RolloutRecorder,
     StepWriter,
     add_mismatch,
     batch_record,
@@ -85,10 +85,10 @@ _Record = dict[str, Any]
 class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
     """GuidedGRPOTrainer with our rollouts and grades; a step's record goes to `writer`.
 
-    Completions are sampled by `sample`, or by TRL where there is none; what is sampled is `noted`.
-    `rollouts` are completions of the generation batch at hand, one of each prompt of this process.
-    Rollouts are cut where `stopping` ends them, if it is given. `phases` has the seconds of the
-    step at hand. Checkpoints hold memories and a moved reference, too.
+    Completions are sampled by `sample`, or by TRL where there is none; `recorder` records what is
+    sampled. `rollouts` are completions of the generation batch at hand, one of each prompt of this
+    process. Rollouts are cut where `stopping` ends them, if it is given. `phases` has the seconds
+    of the step at hand. Checkpoints hold memories and a moved reference, too.
     """
 
     moving: MovingReference | None = None
@@ -103,7 +103,7 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         anchor: AnchorSection,
         reference_completions: ReferenceCompletions | None,
         sample: SampleRollouts | None,
-        noted: Noted,
+        recorder: RolloutRecorder,
         writer: StepWriter,
         stopping: Stopping | None,
         validator: Validator | None,
@@ -112,7 +112,7 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
     ) -> None:
         self.rl, self.hooks, self.paid = rl, hooks, paid
         self.reference_completions, self.sample_rollouts = reference_completions, sample
-        self.noted, self.writer, self.validator = noted, writer, validator
+        self.recorder, self.writer, self.validator = recorder, writer, validator
         self.stopping, self.preflight = stopping, preflight
         self.keeps_old_entropy = rl.reads_old_entropy and rl.steps_per_batch > 1
         self.phases = Phases()
@@ -156,7 +156,7 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         return self.buffered[int(self._step % self.args.steps_per_generation)]
 
     def _generate_and_score_completions(self, inputs: list[Row]) -> RolloutBatch:
-        self.noted.begin(self.state.global_step + 1)
+        self.recorder.begin(self.state.global_step + 1)
         self.now = Rollouts()
         # a method that chooses its rows (dynamic sampling) has sampled them by the time it has
         # chosen: TRL is given those completions in place of new ones
@@ -181,7 +181,7 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         )
         # a second stage adds rows here, after those of the first have been recorded
         batch = self.hooks.extend(self, now)
-        self.noted.enter(main=self.accelerator.is_main_process)
+        self.recorder.write_counts(main=self.accelerator.is_main_process)
         counts = [self.now.completions, self.now.tokens]
         count = torch.tensor([counts], device=self.accelerator.device)
         sampled = self.accelerator.gather(count).sum(dim=0).tolist()
@@ -201,7 +201,7 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         now.texts, now.statuses = self.hooks.reward.completions, self.hooks.reward.statuses
         now.status_PN = self._gather_statuses(now.statuses)
         now.right_PN = now.status_PN == _RIGHT
-        self.noted.scored(rows, now)
+        self.recorder.record_scored(rows, now)
         self._add_known(now, first)
         return now
 
@@ -245,7 +245,7 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         return tuple(self._sample([row["prompt"] for row in rows]))
 
     def grade_rows(self, rows: Sequence[Row], sampled: Generated) -> Tensor:
-        """Return which completions of the generation batch are right, one row per prompt."""
+        """Return which completions of the generation batch are correct, one row per prompt."""
         texts = sampled[COMPLETION_TEXTS]
         with self.phases.during("grade"):
             statuses = self.hooks.reward.grade([row["gold"] for row in rows], texts)
@@ -273,7 +273,7 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         return ids, None, {}
 
     def _generate(self, prompts: list[Any]) -> Any:
-        """Give TRL what was sampled beforehand, or sample it now."""
+        """Return what was sampled beforehand, or sample it now."""
         if self.now.generated is None:
             self.now.generated = self._sample(prompts)
         return self.now.generated
@@ -491,7 +491,7 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         return {}
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Let TRL log, then hand over the step's record; the summary at the end has no loss."""
+        """Log as TRL does, then write the step's record; the summary at the end has no loss."""
         super().log(logs, start_time)
         self.state.log_history.clear()  # every checkpoint would hold it; metrics.jsonl does
         if "loss" not in logs:
@@ -551,7 +551,7 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         # a checkpoint that is whole vouches for the records of its steps
-        self.noted.seal()
+        self.recorder.seal()
         super()._save_checkpoint(model, trial)
 
     def _complete(self, checkpoint: Path) -> None:
@@ -610,7 +610,7 @@ def hidden_measures(trainer: SageTrainer, batch: RolloutBatch, measure: Measure)
 
 @contextmanager
 def blaming(method: OnlineMethod) -> Iterator[str]:
-    """Give what messages call the method; name a plug-in in whatever its formulas raise."""
+    """Yield the method's name for messages, and name a plug-in in the errors of its formulas."""
     name = f"method '{method.algo}'"
     if type(method).__module__.partition(".")[0] == method.package.partition(".")[0]:
         yield name

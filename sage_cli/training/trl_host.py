@@ -47,7 +47,8 @@ OVERRIDDEN: Mapping[str, tuple[str, ...]] = {
 """GRPOTrainer's methods that ours override or call, with the parameters that they begin with."""
 ATTRIBUTES = (
     "_buffered_inputs", "_entropy_bonus_enabled", "_step", "accelerator", "aux_loss_enabled",
-    "beta", "eos_token_ids", "loss_type", "num_generations", "num_generations_eval", "ref_model",
+    "beta", "eos_token_ids", "epsilon_high", "epsilon_low", "importance_sampling_level",
+    "loss_type", "num_generations", "num_generations_eval", "ref_model",
     "reward_weights", "temperature", "top_entropy_quantile", "use_vllm",
     "vllm_importance_sampling_clip_max", "vllm_importance_sampling_correction",
     "vllm_importance_sampling_mode",

@@ -8,7 +8,7 @@ from functools import cache
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import DataError
-from sage_cli.methods.method import batch_of
+from sage_cli.methods.loop import batch_of
 from sage_cli.models.policy import checkpoint_steps
 from sage_cli.problems.data_set import DataSet, Group
 from sage_cli.problems.load import benchmark_names, is_here, load_problems

@@ -13,7 +13,7 @@ from sage_cli.store.files import compact_json
 from sage_cli.store.run import Run
 from sage_cli.view.passk_view import difference_view, passk_view
 from sage_cli.view.runs_view import ledger_view, records_view, rollouts_view, run_view, runs_view
-from sage_cli.view.stored_runs import MeasuredPolicy, Policies, Remembered, RunsRead
+from sage_cli.view.stored_runs import LruCache, MeasuredPolicy, Policies, RunsRead
 from sage_cli.view.stored_samples import (
     Absent,
     Filters,
@@ -100,7 +100,7 @@ class Api:
         self.runs = RunsRead(root, once=once)
         self.policies = Policies(self.runs)
         self.columns = StoredColumns()
-        self._tables: Remembered[bytes] = Remembered(_TABLES_KEPT)
+        self._tables: LruCache[bytes] = LruCache(_TABLES_KEPT)
 
     def encoded(self, name: str, values: Mapping[str, str]) -> bytes:
         """Return an answer as JSON; the table of runs, which may be long, as long as it is current.

@@ -68,7 +68,7 @@ class Access:
         return f"http://{HOST}:{self.port}/?{urlencode({'token': self.token})}"
 
     def invite(self) -> None:
-        """Have another token admit one more browser."""
+        """Create another token, which admits one more browser."""
         self.token, self.used = secrets.token_urlsafe(24), False
 
     @property

@@ -54,8 +54,9 @@ class Look(TypedDict):
     dash: int
 
 
-class Remembered(Generic[T]):
-    """The latest results by key, whose sizes sum to at most `room`; one is kept in any case.
+class LruCache(Generic[T]):
+    """Cache of the most recent results by key, bounded by the total size `room`; it keeps at least
+    one.
 
     A key names all that decides the result, such as the sizes and times of the files it is read
     from, so nothing that is kept can be out of date.
@@ -316,11 +317,11 @@ class Policies:
 
     def __init__(self, runs: RunsRead) -> None:
         self.runs = runs
-        self._specs: Remembered[dict[str, SageConfig]] = Remembered(512)
-        self._benchmarks: Remembered[Benchmark] = Remembered(
+        self._specs: LruCache[dict[str, SageConfig]] = LruCache(512)
+        self._benchmarks: LruCache[Benchmark] = LruCache(
             200_000, lambda benchmark: len(benchmark.problems)
         )
-        self._trained_on: Remembered[list[Problem]] = Remembered(200_000, len)
+        self._trained_on: LruCache[list[Problem]] = LruCache(200_000, len)
 
     def training_problems(self, run: Run) -> list[Problem]:
         """Return the problems that a run trained on, none if they cannot be read here."""

@@ -17,7 +17,7 @@ from sage_cli.metrics.counts import SeedCounts
 from sage_cli.problems.problem import Problem
 from sage_cli.store.annotations import GradedSet
 from sage_cli.store.inventory import Integers, Mask
-from sage_cli.view.stored_runs import Look, MeasuredPolicy, Remembered, look_of, stamp_of
+from sage_cli.view.stored_runs import Look, LruCache, MeasuredPolicy, look_of, stamp_of
 
 _RIGHT = "right"
 MOST_SAMPLES = 10_000_000
@@ -109,7 +109,7 @@ class Columns:
         )
 
     def graded(self, number: int, rows: Integers) -> tuple[Integers, Integers]:
-        """Return those of a set's rows that have a grade, and the right ones among them."""
+        """Return those of a set's rows that have a grade, and the correct ones among them."""
         stored = self.sets[number]
         graded = rows[stored.status_S[rows] >= 0]
         return graded, graded[stored.status_S[graded] == _code(stored.statuses, _RIGHT)]
@@ -174,7 +174,7 @@ class StoredColumns:
     """Columns by policy and benchmark, read again where a file of them has changed."""
 
     def __init__(self) -> None:
-        self._kept: Remembered[Columns] = Remembered(MOST_SAMPLES, len)
+        self._kept: LruCache[Columns] = LruCache(MOST_SAMPLES, len)
 
     def read(self, measured: MeasuredPolicy) -> Columns:
         """Return the columns of a policy on a benchmark."""
@@ -377,7 +377,7 @@ def _containing(columns: Columns, locations: Sequence[Location], text: str) -> I
 
 
 class ProblemRow(TypedDict):
-    """A problem of a benchmark, with the right samples and all samples of each policy."""
+    """A problem of a benchmark, with the correct samples and all samples of each policy."""
 
     problem: str
     question: str
@@ -421,7 +421,7 @@ class ProblemView(TypedDict):
 
 
 def problems_view(policies: ShownPolicies) -> ProblemsView:
-    """Return the problems of the policies' benchmark with the right samples of each policy."""
+    """Return the problems of the policies' benchmark with the correct samples of each policy."""
     rows: dict[str, ProblemRow] = {}
     for problem in policies.pairs[0][0].benchmark.problems if policies.pairs else ():
         question = problem.question[:_QUESTION]

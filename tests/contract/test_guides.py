@@ -7,8 +7,8 @@ from sage_examples.guide import Opening
 
 from sage_cli.errors import TrainingError
 from sage_cli.guides import Guide, RandomGuide, TokenGuide
-from sage_cli.guides.guide_contract import GuideContract
 from sage_cli.settings.section import built_in
+from sage_cli.testing import GuideContract
 
 
 class Surer(Guide):

@@ -11,11 +11,12 @@ from sage_cli.errors import TrainingError
 from sage_cli.methods.best_of_k import Pkpo
 from sage_cli.methods.effective_rank import EffectiveRank
 from sage_cli.methods.initial_texts import AlphaDpg
-from sage_cli.methods.method import Method, PolicyGradient
-from sage_cli.methods.method_contract import MethodContract
+from sage_cli.methods.loop import Method
+from sage_cli.methods.policy_gradient import PolicyGradient
 from sage_cli.methods.reweighted import Mara, Nsr, Psr, Unlikeliness, WReinforce
 from sage_cli.methods.token_shapes import ClipCov, KlCov, Steer
 from sage_cli.settings.section import built_in
+from sage_cli.testing import MethodContract
 
 EQUAL_GROUPS_TEACH = {"zero_in_equal_groups": False}
 IN_A_MICRO_BATCH = {"reads_the_micro_batch": True}

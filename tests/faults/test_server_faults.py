@@ -18,13 +18,13 @@ from sage_cli.errors import RefusedPromptsError, SamplingError
 from sage_cli.evaluation.samples import fill
 from sage_cli.sampling import server as server_client
 from sage_cli.sampling.sampler import SampleRequest, SamplerSetup, SamplingParameters, sample_seed
-from sage_cli.sampling.sampler_contract import SamplerContract
 from sage_cli.sampling.server import HOPELESS, ServerSampler
 from sage_cli.sampling.server_api import Chat, Login, ServerHttp
 from sage_cli.settings.inputs import PromptSection
 from sage_cli.settings.passwords import SECRET_VARIABLE
 from sage_cli.settings.sampling import SamplingSection
 from sage_cli.store.sample_set import SampleIdentity, SampleSet
+from sage_cli.testing import SamplerContract
 
 OFF = SamplingParameters(0.7, 1.0, 0, 0.0, 16, None)
 

@@ -10,10 +10,10 @@ from sage_cli.errors import SamplingError
 from sage_cli.evaluation.samples import fill
 from sage_cli.sampling import server as server_client
 from sage_cli.sampling.sampler import SampleRequest, SamplerSetup, SamplingParameters, sample_seed
-from sage_cli.sampling.sampler_contract import SamplerContract
 from sage_cli.sampling.server import ServerSampler
 from sage_cli.settings.sampling import SamplingSection
 from sage_cli.store.sample_set import SampleIdentity, SampleSet
+from sage_cli.testing import SamplerContract
 
 PARAMETERS = SamplingParameters(0.7, 0.9, 40, 0.05, 16, "</SOLUTION>")
 

@@ -9,7 +9,7 @@ from toy_policy import PROMPTS, defined, reference_completions, same, timeless
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOTrainer
 
-from sage_cli.methods.method import Method
+from sage_cli.methods.loop import Method
 from sage_cli.settings.section import built_in
 from sage_cli.training import passes, trainer
 from sage_cli.training.prompt_order import training_order

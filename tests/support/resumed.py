@@ -10,7 +10,7 @@ from toy_policy import Bench, adapted, configuration, reference_completions, tim
 from toy_run import TAGS
 from trl import GRPOTrainer
 
-from sage_cli.methods.method import Method
+from sage_cli.methods.loop import Method
 from sage_cli.settings.presets import WARM_UP, official_settings
 from sage_cli.settings.section import built_in
 from sage_cli.store.run import Run

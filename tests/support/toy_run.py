@@ -21,7 +21,8 @@ from trl import GRPOTrainer
 
 from sage_cli.methods.dars import SecondStage
 from sage_cli.methods.formulas import group_advantages
-from sage_cli.methods.method import Method, PolicyGradient
+from sage_cli.methods.loop import Method
+from sage_cli.methods.policy_gradient import PolicyGradient
 from sage_cli.settings import own_code
 from sage_cli.training.safeguards import Safeguards
 from sage_cli.training.validation import Validator

@@ -18,11 +18,11 @@ from sage_cli.evaluation.samples import fill
 from sage_cli.models.tokenizer import load_tokenizer
 from sage_cli.sampling.backends import build_sampler
 from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplerSetup, SamplingParameters
-from sage_cli.sampling.sampler_contract import SamplerContract
 from sage_cli.sampling.server import ServerSampler
 from sage_cli.sampling.vllm_sampler import VllmSampler
 from sage_cli.settings.sampling import SamplingSection
 from sage_cli.store.sample_set import SampleIdentity, SampleSet
+from sage_cli.testing import SamplerContract
 
 pytestmark = pytest.mark.timeout(1800)  # on a busy CPU an engine takes minutes to load
 

@@ -124,7 +124,7 @@ def _correct(score: str, value: object, texts: int | None) -> int | None:
 
 
 def _lighteval_gold(doc: Mapping[str, Any]) -> str | None:
-    """Return the gold; None where several answers count as right."""
+    """Return the gold; None where several answers count as correct."""
     index_or_list, choices = doc.get("gold_index"), doc.get("choices") or []
     indices = index_or_list if isinstance(index_or_list, list) else [index_or_list]
     golds = {

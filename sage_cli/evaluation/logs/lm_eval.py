@@ -30,14 +30,14 @@ _LM_EVAL_ROW = (
     '"arg_1": {"temperature": 0.8}}}, "resps": [["4"]], "filtered_resps": ["4"], ...}'
 )
 _LM_EVAL_MEANS = ("pass@1", "pass_at_1")
-"""Scores that are the share of right responses, where a filter passes all of a document's."""
+"""Scores that are the share of correct responses, where a filter passes all of a document's."""
 _LM_EVAL_NAME = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl")
 
 
 def _read(source: LogSource, reading: ReadOptions) -> Log:
     """Return the samples of a task under one score, `METRIC,FILTER` as lm-eval's results name it.
 
-    Of repeats, lm-eval scores one response, or says by their pass@1 how many are right.
+    Of repeats, lm-eval scores one response, or says by their pass@1 how many are correct.
     """
     rows = list(source.rows())
     for location, values in rows:  # one without its filter would be left out as another's
@@ -114,7 +114,7 @@ def _lm_eval_samples(row: FileRow, metric: str) -> Iterator[LogSample]:
     # 56.99999999999999.
     right = round(values[metric] * len(texts), 6) if passed else -1
     for number, text in enumerate(texts):
-        if len(texts) > 1 and right in range(len(texts) + 1):  # which are right isn't known
+        if len(texts) > 1 and right in range(len(texts) + 1):  # which are correct isn't known
             yield LogSample(
                 str(values["doc_id"]), question, None, gold, number < right, where=location
             )

@@ -42,7 +42,7 @@ class Gathered:
 
     @property
     def right(self) -> int:
-        """The samples that the program found right."""
+        """The samples that the program found correct."""
         return sum(bool(sample.correct) for group in self.samples.values() for sample in group)
 
     @cached_property

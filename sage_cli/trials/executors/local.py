@@ -70,7 +70,7 @@ class GuardedProcess:
         return self._end
 
     def ask_to_end(self) -> None:
-        """Ask it to stop: SIGTERM, and SIGKILL after the grace."""
+        """Send SIGTERM, and SIGKILL after the grace period."""
         self._asked = True
         with suppress(OSError, ValueError):  # it has ended
             cast(BinaryIO, self._guard.stdin).write(b"e")

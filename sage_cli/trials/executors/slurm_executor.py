@@ -139,7 +139,7 @@ class SlurmExecutor:
             ) from error
 
     def _check(self) -> None:
-        """Ask Slurm for the states of all jobs; if it does not answer, the last ones hold."""
+        """Read the states of all jobs from Slurm; if it does not answer, the last ones stay."""
         self._checked_at = time.monotonic()
         asked = ("--me", "--noheader", "--array", "--states=all", "--format=%i %T %r")
         try:

@@ -228,7 +228,7 @@ def refuse_other_settings(replicate: Replicate) -> None:
 def write_counts(part_results: Sequence[PartResult], file: Path) -> None:
     """Write all counts of suites as Parquet: one row per policy, evaluation seed and problem.
 
-    `c` of `n` samples are right; `seed` numbers the trainings of a method from 1.
+    `c` of `n` samples are correct; `seed` numbers the trainings of a method from 1.
     """
     import pyarrow as pa  # a dry run needs neither
     import pyarrow.parquet as pq

@@ -149,7 +149,7 @@ class Driver(TaskProgress):
             self._settle(pending, task)
 
     def scored(self, task: Task, results: ByBenchmark) -> None:
-        """A replicate was trained and measured. Warn if it is the first and nothing is right."""
+        """A replicate was trained and measured. Warn if it is the first and nothing is correct."""
         self._count(task, self._valued(trial_values(self._settings.objectives, results)))
         if self.done_count == 1 and not any(counts.c_P.any() for counts in results.values()):
             line = f"no sample of the first trial is correct on {', '.join(results)}"

@@ -223,7 +223,7 @@ class Sweep:
         # the result of a trial that failed may have been made since, by hand or by another sweep
         ended = (State.DONE, State.RUNNING)
         known_points = {point_key(trial.point) for trial in study.trials() if trial.state in ended}
-        self.folder.runs.mend()
+        self.folder.runs.repair()
         points = {point_key(entry.point): entry.point for entry in self.folder.runs.entries()}
         for key, point in points.items():
             if key in known_points or point not in self.space:

@@ -253,11 +253,11 @@ _STATES = {
 def open_journal(folder: Path) -> JournalStorage:
     """Return the journal in a sweep's folder, for its one driver."""
     folder.mkdir(parents=True, exist_ok=True)
-    _mend(folder / JOURNAL)
+    _repair_journal(folder / JOURNAL)
     return JournalStorage(JournalFileBackend(str(folder / JOURNAL)))
 
 
-def _mend(path: Path) -> None:
+def _repair_journal(path: Path) -> None:
     """Remove what a killed driver left: half a line, and the lock with which it wrote.
 
     Only the process with the sweep's lock opens the journal to write.

@@ -1,16 +1,25 @@
 """`sage compare`: which runs, models and files are compared, and what is refused."""
 
 import json
+from inspect import get_annotations
 
 import numpy as np
 import pytest
 from shown_runs import SETTINGS, by_chance, stored_run
 
+from sage_cli.cli.compare import command
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
-from sage_cli.evaluation.compare import compare, compare_files, compare_named, is_training
+from sage_cli.evaluation.compare import (
+    compare,
+    compare_files,
+    compare_named,
+    find_statistic,
+    is_training,
+)
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.metrics import Counts, about
+from sage_cli.metrics.counts import STATISTICS
 from sage_cli.models.compatibility import training_seed
 from sage_cli.models.policy import Policy
 from sage_cli.progress import Silent
@@ -125,6 +134,36 @@ def test_files_of_counts_are_compared_without_a_model(tmp_path, config):
     assert compare_files(config, files[1:], files[:1], (), None, Silent()).folder != result.folder
     with pytest.raises(ConfigurationError, match="pass@32 is undefined with 16"):
         compare_files(config, files[:1], files[1:], (), "1..32", Silent())
+
+
+def test_files_are_compared_by_another_statistic(tmp_path, config):
+    files = [
+        write_counts(tmp_path / f"{name}.json", counts(1, gain))
+        for name, gain in (("good", 0.3), ("base", 0.0))
+    ]
+    by_name = {
+        name: compare_files(config, files[:1], files[1:], (), None, Silent(), statistic=name)
+        for name in STATISTICS
+    }
+    assert len({result.folder for result in by_name.values()}) == len(STATISTICS)
+    for name, result in by_name.items():
+        statistic = STATISTICS[name].name
+        written = json.loads((result.folder / "compare.json").read_text())
+        assert written["statistic"] == statistic
+        side, other = written["comparisons"]["counts"]["sides"]
+        found = np.array(side[statistic]) - np.array(other[statistic])
+        assert written["comparisons"]["counts"]["difference"] == pytest.approx(found.tolist())
+        of_side = STATISTICS[name].values(counts(1, 0.3).n_P, counts(1, 0.3).c_P, range(1, 17))
+        assert side[statistic] == pytest.approx(of_side.mean(axis=0).tolist())
+        text = (result.folder / "compare.md").read_text()
+        assert (f"{statistic}: the chance that" in text) == (name != "pass")
+    with pytest.raises(ConfigurationError, match="there is no statistic 'maj'") as refusal:
+        compare_files(config, files[:1], files[1:], (), None, Silent(), statistic="maj")
+    assert refusal.value.next_step == "choose --statistic pass, pass-all, g-pass"
+    with pytest.raises(ConfigurationError, match="--guess has the pass@k of guesses"):
+        find_statistic("g-pass", "mine.py:guess")
+    (option,) = get_annotations(command, eval_str=True)["statistic"].__metadata__
+    assert all(f"{name} ({of.name}" in option.help for name, of in STATISTICS.items())
 
 
 def test_a_model_is_named_once(tmp_path, config):

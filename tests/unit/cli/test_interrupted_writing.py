@@ -49,7 +49,7 @@ def test_a_failing_disk_leaves_nothing_that_the_same_command_stumbles_over(sage,
         with failing("runs", at, number):
             typed = sage(*words.split())
         if typed.code:  # the lease of a lock may fail to go, which is no error
-            typed.refused(os.strerror(number))
+            typed.refused(os.strerror(number), code=2 if number == errno.ENOSPC else 75)
         again = sage(*words.split())
         assert again.code == 0, (at, os.strerror(number), again.words)
         assert found("runs") == whole, (at, os.strerror(number), typed.words, again.words)

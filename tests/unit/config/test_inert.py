@@ -4,7 +4,7 @@ import pytest
 
 from sage_cli.config.load import changed, load, refuse_unread
 from sage_cli.errors import ConfigurationError
-from sage_cli.methods.method import Method
+from sage_cli.methods.loop import Method
 from sage_cli.settings.section import built_in
 
 

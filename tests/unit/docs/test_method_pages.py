@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sage_cli.methods.method import Method
+from sage_cli.methods.loop import Method
 from sage_cli.settings.section import built_in
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"

@@ -4,6 +4,7 @@ import importlib
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sage_cli.metrics.intervals import Resampling
@@ -59,5 +60,28 @@ def test_the_overview_has_the_intervals_of_the_page():
     index = (ROOT / "docs" / "results" / "index.md").read_text()
     rows = [row for row in index.splitlines() if "(smollm2.md)" in row]
     intervals = re.findall(r"\d \[[^]]*\d\]", " ".join(rows))
-    assert len(intervals) == 4
+    assert len(intervals) >= 4
     assert [interval for interval in intervals if interval not in PAGE] == []
+
+
+def test_the_page_has_the_line_of_temperatures_as_the_script_prints_it():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "examples" / "smollm2"))
+        script = importlib.import_module("temperature_line")
+    study = script.Study(COUNTS, 64)
+    for judge in script.JUDGES:
+        line = script.read_line(COUNTS.with_name("smollm2-dose.counts.parquet"), judge)
+        printed = list(script.table(study, line, judge))
+        assert len(printed) >= 4  # greedy, .3, .5 and 1
+        found = [cell for cell in cells(printed) if re.match(r"[+−]|0\.\d{3}$", cell)]
+        assert [cell for cell in found if cell not in PAGE] == []
+
+
+def test_the_line_of_temperatures_by_hand():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "examples" / "smollm2"))
+        script = importlib.import_module("temperature_line")
+    # pass@1 and another k of two temperatures: halfway between .1 and .2 the line has .4
+    line_TK = np.array([[0.2, 0.3], [0.1, 0.5]])
+    assert script._gaps(np.array([0.15, 0.45]), line_TK) == pytest.approx([0.05])
+    assert np.isnan(script._gaps(np.array([0.3, 0.45]), line_TK)).all()

@@ -1,10 +1,11 @@
 """The table in docs/architecture.md: a thing that is added as a row says is there, and runs."""
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
-from shutil import copytree
+from shutil import copy, copytree, ignore_patterns
 
 import pytest
 
@@ -22,6 +23,8 @@ class Steady(Guide):
     name: Literal["steady"] = "steady"
     factor: float = 1.1
     '''The factor.'''
+    rank: int = 3
+    '''A name that a short one of sweeps has, and means another setting.'''
 
     def q(self, signals, step):
         return self.factor + 0 * signals.logps_BT
@@ -113,9 +116,23 @@ RUN = {
 """Command lines and what is said; the empty one computes the analysis."""
 
 
+LISTS = (
+    "tests/unit/guides/test_choice.py",
+    "tests/unit/config/test_mistakes.py",
+    "tests/unit/config/test_inert.py",
+    "tests/unit/trials/suites/test_declaration.py",
+    "tests/unit/trials/sweep/test_read_space.py",
+    "tests/unit/docs/test_method_pages.py",
+    "tests/contract/test_guides.py",
+    "tests/contract/test_methods.py",
+)
+"""Tests that hold lists of guides, methods or settings."""
+ROW = "| `entropy-bonus` |"
+
+
 @pytest.fixture(scope="module")
-def printed(tmp_path_factory):
-    """Add all things to a copy of the code, and return what each command line then prints."""
+def checkout(tmp_path_factory):
+    """Add all things to a copy of the code, as the table says."""
     folder = tmp_path_factory.mktemp("checkout")
     for part in ("sage_cli", "configs", "sweeps"):
         copytree(REPOSITORY / part, folder / part)  # what is compiled, too: times of files stay
@@ -124,6 +141,40 @@ def printed(tmp_path_factory):
         text = content if isinstance(content, str) else file.read_text().replace(*content)
         assert not file.exists() or text != file.read_text()
         file.write_text(text.replace("'''", chr(34) * 3))
+    return folder
+
+
+def run_tests(folder, *chosen):
+    """Run tests of the copy, and return what they print."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", *chosen],
+        cwd=folder, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(folder)},
+    )  # fmt: skip
+    return done.returncode, done.stdout
+
+
+@pytest.mark.slow
+def test_an_added_guide_or_method_passes_the_tests_that_hold_lists_of_them(checkout):
+    for part in ("tests", "docs", "examples"):
+        copytree(REPOSITORY / part, checkout / part, ignore=ignore_patterns("__pycache__"))
+    copy(REPOSITORY / "pyproject.toml", checkout)
+    _, page = run_tests(checkout, "tests/unit/docs/test_method_pages.py")
+    assert "docs/methods.md, Which method changes what, lacks the method's row" in page
+    assert "1 failed" in page  # the added one
+    page = checkout / "docs" / "methods.md"
+    added = page.read_text().replace(ROW, f"| `halved` | the advantages |\n{ROW}", 1)
+    page.write_text(added)
+    code, printed = run_tests(checkout, *LISTS)
+    assert code == 0, printed
+    _, collected = run_tests(checkout, "--collect-only", *LISTS)
+    for contract in ("TestEach", "test_a_method_keeps_the_contract"):
+        assert re.search(rf"{contract}.*(steady|halved)", collected)
+
+
+@pytest.fixture(scope="module")
+def printed(checkout):
+    """Return what each command line prints in the copy."""
+    folder = checkout
     (folder / "benchmarks").mkdir()
     row = '{"problem": "How many bones has a shark?", "answer": "0"}\n'
     (folder / "benchmarks/pub.jsonl").write_text(7 * row)

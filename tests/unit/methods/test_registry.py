@@ -15,7 +15,8 @@ from sage_cli.config.explain import meant_settings
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.methods.formulas import AdvantageInputs, checked
-from sage_cli.methods.method import Method, PolicyGradient
+from sage_cli.methods.loop import Method
+from sage_cli.methods.policy_gradient import PolicyGradient
 from sage_cli.settings.section import built_in
 from sage_cli.training.rewards import require_plugins
 from sage_cli.training.trainer import blaming

@@ -7,8 +7,9 @@ import torch
 
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
-from sage_cli.methods.method import Method, OnlineMethod
-from sage_cli.methods.method_contract import MethodContract
+from sage_cli.methods.loop import Method
+from sage_cli.methods.online import OnlineMethod
+from sage_cli.testing import MethodContract
 
 ONLINE = [kind for kind in Method.members() if issubclass(kind, OnlineMethod)]
 REFUSING = {

@@ -1,5 +1,7 @@
 """Differences of models and of methods, and crossings of curves."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -12,8 +14,10 @@ from sage_cli.metrics import (
     find_crossing,
     method_difference,
     paired_difference,
+    pooled,
 )
 from sage_cli.metrics.comparison import TrainingSeed, first_below_zero, pair_sides
+from sage_cli.metrics.counts import STATISTICS
 from sage_cli.metrics.intervals import Resampling, gaffke
 from sage_cli.metrics.power import precision
 
@@ -401,3 +405,33 @@ def test_clusters_that_say_nothing_are_errors(clusters, said):
     a, b = counts([1, 2]), counts([2, 2])
     with pytest.raises(MetricError, match=said):
         paired_difference(a, b, (1,), Resampling(clusters=clusters))
+
+
+def test_sides_are_compared_by_the_statistic_of_their_counts():
+    by = STATISTICS["pass-all"]
+    a, b = (replace(counts(right), statistic=by) for right in ([4, 2], [3, 0]))  # of four samples
+    found = paired_difference(a, b, (1, 2))
+    # k = 1: (1 - 3/4 + 1/2 - 0) / 2; k = 2: C(4, 2) / 6 - C(3, 2) / 6 and C(2, 2) / 6 - 0
+    assert found.mean_K == pytest.approx([3 / 8, (1 / 2 + 1 / 6) / 2])
+    seeds = [[a], [b]]
+    assert method_difference(seeds, seeds, (2,)).mean_K == pytest.approx([0])
+    assert pooled([a, a]).statistic is a.ordered(a.problem_ids[::-1]).statistic is by
+    comparison = compare_sides(Side("a", ([a],)), Side("b", ([b],)), (1, 2, 4))
+    # pass^4 is 1 where all four are correct, else 0
+    assert comparison.curves[0].at(4)[0] == pytest.approx(1 / 2)
+    assert comparison.difference.mean_K[-1] == pytest.approx(1 / 2)
+    # G-Pass@4: at least two of the four
+    of_half = [replace(side, statistic=STATISTICS["g-pass"]) for side in (a, b)]
+    assert paired_difference(*of_half, (4,)).mean_K == pytest.approx([(0 + 1) / 2])
+
+
+@pytest.mark.parametrize("statistic", STATISTICS.values(), ids=STATISTICS)
+def test_a_statistic_is_a_share_that_no_samples_and_all_samples_decide(statistic):
+    n_P = np.full(3, 8)
+    values_PK = statistic.values(n_P, np.array([0, 5, 8]), (1, 3, 8))
+    assert values_PK.shape == (3, 3)
+    assert values_PK[0] == pytest.approx(0)
+    assert values_PK[2] == pytest.approx(1)
+    assert values_PK[1, 0] == pytest.approx(5 / 8)  # of one sample all are the same
+    with pytest.raises(MetricError, match="undefined"):
+        statistic.values(n_P, n_P, (9,))

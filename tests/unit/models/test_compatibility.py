@@ -17,11 +17,12 @@ from sage_cli.models.compatibility import (
     method_settings,
     own_controls,
     refuse_several_methods,
+    refuse_unfit_layers,
     refuse_unfit_start,
     refuse_unfit_tokenizer,
     unchecked,
 )
-from sage_cli.models.loading import attach_lora, load_model
+from sage_cli.models.loading import attach_lora, load_model, merge_adapter
 from sage_cli.models.policy import Policy, named_policy
 from sage_cli.models.tokenizer import load_tokenizer
 from sage_cli.problems.template import PromptTemplate
@@ -334,3 +335,45 @@ def test_a_checkpoints_own_control_is_the_same_step_without_the_guide(tmp_path, 
     plain = replace(trained(tmp_path, "2", parent, **PLAIN), checkpoint=step)
     _, (sentence,) = own_controls([guided], [plain], Runs(tmp_path))
     assert ("is rl-dapo-11111111@2's unguided baseline" in sentence) == is_control
+
+
+@pytest.mark.parametrize(
+    ("adapter", "settings", "said"),
+    [
+        ({"target_modules": ["q_proj", "v_proj"]}, (), None),
+        ({"target_modules": ["q_proj"], "modules_to_save": ["lm_head"]}, (), None),
+        ({"target_modules": ["q_proj", "lm_head"]}, (), "has lm_head among its targets"),
+        ({"target_modules": ["q_proj"], "lora_bias": True}, (), "has lora_bias"),
+        (None, ("model.tuning=lora",), None),
+        (None, ("model.tuning=lora", "model.lora.targets=[q_proj, lm_head]"),
+         "model.lora.targets has lm_head"),
+        (None, ("model.tuning=full",), None),
+    ],
+)  # fmt: skip
+def test_layers_that_a_step_cannot_compute_with_are_refused_by_name(
+    run, tmp_path, adapter, settings, said
+):
+    """As PEFT writes them: an adapter on the head is left out by the fused head's product."""
+    folder = run.model
+    if adapter is not None:
+        made = get_peft_model(load_model(run.model), LoraConfig(r=2, **adapter))
+        folder = tmp_path / "adapter"
+        made.save_pretrained(folder)
+    expected = nullcontext() if said is None else pytest.raises(ConfigurationError, match=said)
+    with expected:
+        refuse_unfit_layers(Policy(str(folder)), config(*settings).model)
+
+
+def test_a_model_without_a_backbone_is_refused_by_its_type(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama4_text"}))
+    with pytest.raises(ConfigurationError, match="a llama4_text has no part"):
+        refuse_unfit_layers(Policy(str(tmp_path)), config().model)
+
+
+def test_biases_that_no_layer_can_take_are_refused_before_they_are_merged(run):
+    biased = LoraConfig(r=2, target_modules=["o_proj"], lora_bias=True)  # which has no bias
+    with pytest.raises(ConfigurationError, match=r"layers\.0\.self_attn\.o_proj has no bias"):
+        merge_adapter(get_peft_model(load_model(run.model), biased))
+    # Qwen2's q_proj has one
+    biased = LoraConfig(r=2, target_modules=["q_proj"], lora_bias=True)
+    merge_adapter(get_peft_model(load_model(run.model), biased))

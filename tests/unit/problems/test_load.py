@@ -82,7 +82,7 @@ def test_what_a_name_sets_is_what_is_trained_on_and_demonstrated():
         for source, others in zip(sources, (few, {}), strict=True)
     )  # fmt: skip
     assert by_settings == by_name
-    with pytest.raises(ConfigurationError, match=r"heldout is no setting; did you mean held_out"):
+    with pytest.raises(ConfigurationError, match="heldout is not a setting; did you mean held_out"):
         problems_identity("arithmetic:heldout=60", DataSection())
     with pytest.raises(DataError, match="unknown benchmark 'gsm8k:seed=3'"):
         problems_identity("gsm8k:seed=3", DataSection())

@@ -4,8 +4,8 @@ import pytest
 from sage_examples.sampler import OneByOne
 
 from sage_cli.sampling.sampler import SamplerSetup
-from sage_cli.sampling.sampler_contract import SamplerContract
 from sage_cli.settings.sampling import SamplingSection
+from sage_cli.testing import SamplerContract
 
 
 class TestOneByOne(SamplerContract):

@@ -3,7 +3,7 @@
 import pytest
 
 from sage_cli.sampling.decoder import TransformersSampler
-from sage_cli.sampling.sampler_contract import SamplerContract
+from sage_cli.testing import SamplerContract
 
 
 class TestTransformers(SamplerContract):

@@ -6,7 +6,7 @@ from pydantic import ValidationError
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
 from sage_cli.methods.grpo import Grpo
-from sage_cli.methods.method import StepSizes, batch_of
+from sage_cli.methods.loop import StepSizes, batch_of
 from sage_cli.settings.sampling import DecodingSection, RolloutSection, SamplingSection
 
 

@@ -99,7 +99,8 @@ def test_a_folder_is_one_writers_until_its_end(tmp_path):
     ("fcntl.flock", errno.ENOLCK, r"no locks \(flock\)"),
     ("fcntl.flock", errno.ENOSYS, ""),
     ("fcntl.flock", errno.EOPNOTSUPP, r"no locks \(flock\)"),
-    ("fcntl.flock", errno.EIO, "^choose another folder"),
+    ("fcntl.flock", errno.EIO, "^the disk or the connection to it fails"),
+    ("fcntl.flock", errno.EBADMSG, "^choose another folder"),
     ("os.open", errno.EACCES, ""),  # where the file can't be made
     ("os.open", errno.EROFS, ""),
 ])  # fmt: skip
@@ -115,6 +116,7 @@ def test_a_lock_that_cannot_be_had_is_not_somebody_elses(
     assert os.strerror(number) in caught.value.cause
     assert "being written" not in caught.value.cause
     assert re.search(advice, caught.value.next_step)
+    assert caught.value.exit_code == (75 if number == errno.EIO else 2)
     if refusing == "fcntl.flock":
         with pytest.raises(StoreError, match=os.strerror(number)):
             is_held(tmp_path)

@@ -48,7 +48,7 @@ def test_a_last_line_torn_anywhere_costs_that_line_alone(tmp_path_factory, cut):
     assert torn.entries() == before
     torn.append(ENTRIES[2])
     assert torn.entries() == [*before, ENTRIES[2]]
-    torn.mend()
+    torn.repair()
     assert [json.loads(line)["run"] for line in torn.path.read_text().splitlines()] == [
         entry.run for entry in torn.entries()
     ]
@@ -64,7 +64,7 @@ def test_lines_that_are_no_entries_are_passed_over_and_taken_away(tmp_path, capl
               b'{"point": 1, "seed": 0, "run": "x"}\n', b"\n"]  # fmt: skip
     good.path.write_bytes(b"".join([first, *others, *rest]))
     assert good.entries() == ENTRIES
-    good.mend()
+    good.repair()
     assert good.path.read_bytes() == b"".join([first, *rest])
     assert caplog.messages == [f"{good.path} had 7 torn lines, which were removed"]
 

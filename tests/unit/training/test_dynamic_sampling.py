@@ -24,7 +24,7 @@ class FakeTrainer:
     def __init__(self):
         self.asked = []
         self.away = []
-        self.noted = SimpleNamespace(replaced=self._replaced)
+        self.recorder = SimpleNamespace(record_replaced=self._replaced)
 
     def _replaced(self, rows, drawn, places):
         assert [f"text {row['row']}" for row in rows] == drawn[2]

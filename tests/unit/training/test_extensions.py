@@ -14,7 +14,8 @@ from trl import GRPOTrainer
 from sage_cli.errors import TrainingError
 from sage_cli.guides import Guide
 from sage_cli.methods.formulas import group_advantages
-from sage_cli.methods.method import Method, PolicyGradient
+from sage_cli.methods.loop import Method
+from sage_cli.methods.policy_gradient import PolicyGradient
 from sage_cli.models.loading import load_model
 from sage_cli.models.signals import batch_signals
 

@@ -10,7 +10,8 @@ from resumed import SETTINGS
 from scored_batch import generated
 from toy_policy import reference_completions
 
-from sage_cli.methods.method import Method, OnlineMethod
+from sage_cli.methods.loop import Method
+from sage_cli.methods.online import OnlineMethod
 from sage_cli.settings.section import built_in
 from sage_cli.training import trainer as trainer_module
 from sage_cli.training.trainer import SageTrainer

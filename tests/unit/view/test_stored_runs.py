@@ -13,7 +13,7 @@ from sage_cli.errors import SageError, StoreError
 from sage_cli.reports.figures import COLOURS
 from sage_cli.store.run import Run
 from sage_cli.view.api import Api
-from sage_cli.view.stored_runs import Remembered, RunsRead, is_one_part, look_of
+from sage_cli.view.stored_runs import LruCache, RunsRead, is_one_part, look_of
 
 
 def test_facts_are_read_again_where_a_file_changed(tmp_path):
@@ -185,18 +185,18 @@ def test_what_is_one():
 
 
 def test_results_are_made_once_and_bounded():
-    made, kept = [], Remembered(10)
+    made, kept = [], LruCache(10)
     for _ in range(3):
         assert kept.get("a", lambda: made.append(1) or "result") == "result"
     assert made == [1]
-    kept = Remembered(10, len)
+    kept = LruCache(10, len)
     kept.get("a", lambda: "x" * 6)
     kept.get("b", lambda: "x" * 4)
     kept.get("a", lambda: "lost")  # a is the latest now
     kept.get("c", lambda: "x" * 4)  # 6 + 4 + 4 > 10, so b, the oldest, goes
     assert kept.get("a", lambda: "lost") == "x" * 6
     assert kept.get("b", lambda: "again") == "again"
-    kept = Remembered(10, len)
+    kept = LruCache(10, len)
     kept.get("a", lambda: "x" * 6)
     assert kept.get("b", lambda: "x" * 50) == "x" * 50
     assert kept.get("b", lambda: "again") == "x" * 50

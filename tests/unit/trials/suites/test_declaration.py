@@ -5,7 +5,7 @@ import math
 import pytest
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.methods.method import Method
+from sage_cli.methods.loop import Method
 from sage_cli.reports.published import published_rows
 from sage_cli.settings.section import built_in
 from sage_cli.trials.suites.declaration import (
