@@ -224,7 +224,7 @@ SAMPLE_COLUMNS = (
 
 @dataclass(frozen=True)
 class OpenedRuns:
-    """All runs of a folder, oldest first, without torn ones, which are reported."""
+    """All runs of a folder, oldest first, without corrupt ones, which are reported."""
 
     root: Path
 

@@ -147,7 +147,7 @@ class ModelScorer:
         scored = replace(answers, scores=stores)
         if not lacking:
             return scored
-        self._refuse_other_vocabulary(writer)
+        self._check_same_vocabulary(writer)
         title = f"{self.label} reads {answers.policy} on {answers.benchmark.name}"
         self.progress.begin(title, whole, "completions", whole - lacking)
         for store in stores:
@@ -163,7 +163,7 @@ class ModelScorer:
         sets = (writer.at(seed) for seed in seeds)
         return tuple(Annotations(sample_set, self.determinants, "scores") for sample_set in sets)
 
-    def _refuse_other_vocabulary(self, writer: PolicySamples) -> None:
+    def _check_same_vocabulary(self, writer: PolicySamples) -> None:
         policy = self.samples.policy
         if writer.policy.path == policy.path:
             return

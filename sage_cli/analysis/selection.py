@@ -28,11 +28,11 @@ from sage_cli.models.policy import (
     Labels,
     Model,
     Policy,
+    check_distinct_labels,
     chosen_policies,
     named_policies,
     named_policy,
     named_run,
-    refuse_equal_labels,
 )
 from sage_cli.settings.sampling import AnalysisOptions, SamplingSection
 from sage_cli.store.run import Run, Runs
@@ -125,7 +125,7 @@ def with_base(
             f"{first.label} would be compared with itself",
             "give a run that was trained from it, or another base with --base",
         )
-    refuse_equal_labels([first, *others])
+    check_distinct_labels([first, *others])
     return [first, *others]
 
 

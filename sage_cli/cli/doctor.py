@@ -185,7 +185,7 @@ def _packages(config: SageConfig) -> str:
 
 
 def _model(start: InitialPolicy) -> str:
-    from sage_cli.models.compatibility import refuse_unfit_tokenizer
+    from sage_cli.models.compatibility import check_fitting_tokenizer
     from sage_cli.models.folders import is_adapter, require_whole_weights
     from sage_cli.models.loading import attach_lora
     from sage_cli.settings.inputs import ScratchModel
@@ -194,7 +194,7 @@ def _model(start: InitialPolicy) -> str:
     if model.tuning == "lora" and policy is not None and not is_adapter(policy.files):
         attach_lora(policy.outline, model.lora)
     if policy is not None:
-        refuse_unfit_tokenizer(policy)
+        check_fitting_tokenizer(policy)
     if start.init is not None:
         return f"{start.policy.label}: weights are in {start.policy.files}"
     if isinstance(model, ScratchModel):
@@ -334,9 +334,9 @@ def _rollouts(start: InitialPolicy) -> str:
     config = start.config
     backend, processes = config.rollout.backend, config.rl.processes
     if config.rollout.may_use_vllm:  # the others are always here
-        from sage_cli.training.rollouts import settled_engine
+        from sage_cli.training.rollouts import resolve_engine
 
-        backend = settled_engine(config.rollout, processes).backend
+        backend = resolve_engine(config.rollout, processes).backend
     if config.rl.accelerate is not None:
         from sage_cli.training.launch import accelerate_configuration
 

@@ -13,10 +13,10 @@ from sage_cli.cli import options
 from sage_cli.cli.app import new_app
 from sage_cli.cli.console import (
     Live,
+    check_gpu_option,
     console,
     emit,
     name_column,
-    refuse_gpu,
     show_plan,
     show_report,
 )
@@ -110,15 +110,15 @@ def command(
 
     Run the same command again to resume. A command below is about stored sweeps.
     """
-    from sage_cli.config.load import refuse_unread, require_named_model
+    from sage_cli.config.load import check_settings_read, require_named_model
     from sage_cli.trials.sweep.plan import plan_sweep, started_from
     from sage_cli.trials.sweep.read_space import guide_of, searched_settings
     from sage_cli.trials.sweep.run import run_sweep
 
     if ctx.invoked_subcommand is not None:
-        _refuse_options(ctx)
+        _check_no_options(ctx)
         return
-    refuse_gpu(gpu, dry_run)
+    check_gpu_option(gpu, dry_run)
     flags: dict[str, dict[str, Any]] = {
         "rl": {"algo": algo, "compat": compat},
         "guide": {"name": guide},
@@ -136,7 +136,7 @@ def command(
     if loaded.config.guide.name == "none":
         flags["guide"] = {"name": guide_of(text)}
         loaded = options.load_typed(preset, config, set_, **flags)
-    refuse_unread(loaded, "sweep", searched_settings(text))
+    check_settings_read(loaded, "sweep", searched_settings(text))
     settings = loaded.config
     if init is not None:
         settings = started_from(init, settings)
@@ -156,7 +156,7 @@ def command(
         console.print(f"page: [bold]{escape(str(report.folder / PAGE))}[/]", soft_wrap=True)
 
 
-def _refuse_options(ctx: typer.Context) -> None:
+def _check_no_options(ctx: typer.Context) -> None:
     """Refuse options that stand before a command of the group."""
     for given in ctx.command.params:
         source = ctx.get_parameter_source(given.name or "")

@@ -276,7 +276,7 @@ def not_read(command: str, setting: str, config: SageConfig) -> str | None:
     return next((part for part in parts if f"{setting}.".startswith(f"{part}.")), None)
 
 
-def refuse_unread(loaded: Loaded, command: str, searched: Collection[str] = ()) -> None:
+def check_settings_read(loaded: Loaded, command: str, searched: Collection[str] = ()) -> None:
     """Raise ConfigurationError for a value that the user gives and that `sage command` never reads.
 
     A preset of one's own may serve several choices, so its values are left where one is typed. A

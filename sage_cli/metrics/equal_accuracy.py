@@ -173,7 +173,7 @@ def _estimate(
     )
 
 
-def _refuse_unequal(policy: Points, other: Points) -> None:
+def _check_equal_shapes(policy: Points, other: Points) -> None:
     shapes = {points.accuracy_PT.shape for points in (policy, other)}
     if len(shapes) > 1 or len(policy.accuracy_PT) < 2:
         raise MetricError(
@@ -187,7 +187,7 @@ def _resampled(
     policy: Points, other: Points, target_P: FloatArray | None, resampling: Resampling
 ) -> tuple[tuple[Curve, Curve], FloatArray | None]:
     """Return two curves and the target on all problems, without each of them, and resampled."""
-    _refuse_unequal(policy, other)
+    _check_equal_shapes(policy, other)
     values = [part for points in (policy, other) for part in (points.accuracy_PT, points.pass_k_PT)]
     target_PX = np.zeros((len(values[0]), 1)) if target_P is None else target_P[:, None]
     columns_PC = np.concatenate([*values, target_PX], axis=1)

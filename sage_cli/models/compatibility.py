@@ -28,7 +28,7 @@ from sage_cli.models.folders import (
     read_json,
     stored_tokens,
 )
-from sage_cli.models.policy import Policy, refuse_other_template
+from sage_cli.models.policy import Policy, check_same_template
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.settings.inputs import (
     DataSection,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 _MODEL: TypeAdapter[PretrainedModel | ScratchModel] = TypeAdapter(ModelSection)
 
 
-def refuse_unfit_start(
+def check_fitting_start(
     policy: Policy,
     model: PretrainedModel | ScratchModel,
     prompt: PromptSection,
@@ -71,10 +71,10 @@ def refuse_unfit_start(
             else "describe it: --set model.kind=pretrained --set model.path=FOLDER, or a --preset",
         )
     template = PromptTemplate.from_section(prompt, policy.tokenizer_facts)
-    refuse_other_template(policy, template, allowed=other_template, use="this training")
+    check_same_template(policy, template, allowed=other_template, use="this training")
 
 
-def refuse_unfit_tokenizer(policy: Policy, *, planned: PromptSection | None = None) -> None:
+def check_fitting_tokenizer(policy: Policy, *, planned: PromptSection | None = None) -> None:
     """Refuse to train with tokens beyond the model's vocabulary, or without an end of sequence.
 
     Special tokens that no prompt has may lie beyond: Gemma 3's models of text have one for images.
@@ -117,7 +117,7 @@ _WITHOUT_BACKBONE = ("llama4_text",)
 """Types of models that name no part of themselves as what comes before the head."""
 
 
-def refuse_unfit_layers(policy: Policy, model: PretrainedModel | ScratchModel) -> None:
+def check_fitting_layers(policy: Policy, model: PretrainedModel | ScratchModel) -> None:
     """Refuse to train a policy by RL whose head or adapter the training step can't compute with.
 
     The step multiplies the states before the head with the head's own weights. A LoRA adapter on
@@ -159,7 +159,7 @@ def refuse_unfit_layers(policy: Policy, model: PretrainedModel | ScratchModel) -
         )
 
 
-def refuse_adapter_in_full_tuning(policy: Policy, tuning: str) -> None:
+def check_adapter_tuning(policy: Policy, tuning: str) -> None:
     """Refuse to tune every weight of what is an adapter on another model."""
     if tuning == "full" and is_adapter(Path(policy.path)):
         raise ConfigurationError(
@@ -221,7 +221,7 @@ NAMED_AT_MOST = 5
 Settings = dict[str, Any]
 
 
-def refuse_several_methods(side: Sequence[Policy], opposite: Sequence[Policy], runs: Runs) -> None:
+def check_one_method(side: Sequence[Policy], opposite: Sequence[Policy], runs: Runs) -> None:
     """Raise ConfigurationError if runs of one side differ in more than seeds.
 
     Seeds are those of the training, and of data and SFT of the initial policy. Policies without

@@ -12,7 +12,7 @@ from sage_cli.settings.inputs import PretrainedModel, ScratchModel, kernel_argum
 from sage_cli.settings.presets import OFFICIAL, accelerate_file
 from sage_cli.settings.sampling import DecodingSection, RolloutSection
 from sage_cli.settings.training import AnchorSection
-from sage_cli.store.run import FAILED, FINISHED, INTERRUPTED, PRUNED, TORN, Run
+from sage_cli.store.run import CORRUPT, FAILED, FINISHED, INTERRUPTED, PRUNED, Run
 
 
 def run_facts(run: Run) -> dict[str, Any]:
@@ -33,8 +33,8 @@ def state(run: Run) -> str:
     """
     if not run.begun:
         return "comes with sage" if source_of(run) is not None else "not trained yet"
-    if (torn := run.torn) is not None:
-        return f"{TORN}: {torn.cause}"
+    if (corruption := run.corruption) is not None:
+        return f"{CORRUPT}: {corruption.cause}"
     manifest, status = run.manifest, run.status
     if status == FINISHED:
         return status

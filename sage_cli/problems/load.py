@@ -108,7 +108,7 @@ def two_golds(problems: Sequence[Problem]) -> tuple[Problem, Problem] | None:
     return None
 
 
-def refuse_two_golds(name: str, problems: Sequence[Problem]) -> None:
+def check_one_gold(name: str, problems: Sequence[Problem]) -> None:
     """Raise DataError where a question stands there twice with different golds."""
     if pair := two_golds(problems):
         first, second = pair

@@ -206,7 +206,7 @@ def _unpacking(path: Path) -> Iterator[None]:
 
 
 class _DamagedStreamError(OSError):
-    """A compressed stream that is torn or none."""
+    """A compressed stream that is corrupt or none."""
 
 
 class ArrowStream(RawIOBase):

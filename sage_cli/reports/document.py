@@ -30,7 +30,7 @@ from sage_cli.reports.tables import (
 )
 from sage_cli.settings.own_code import names_code
 from sage_cli.store.files import (
-    TornError,
+    CorruptFileError,
     json_text,
     portable,
     read_object,
@@ -329,10 +329,10 @@ FORMATS: Mapping[str, Callable[[Document], str]] = {
 
 
 def _stored(path: Path) -> dict[str, Any] | None:
-    """Return a document's JSON; None if it is absent, torn or was edited."""
+    """Return a document's JSON; None if it is absent, corrupt or was edited."""
     try:
         return read_object(path, "")
-    except (OSError, TornError):
+    except (OSError, CorruptFileError):
         return None
 
 

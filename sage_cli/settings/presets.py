@@ -162,7 +162,7 @@ def is_path(name: str) -> bool:
 def read_layer(path: Path) -> dict[str, Any]:
     """Read a file of settings, whose top level names sections."""
     values = read_yaml(path)
-    _refuse_foreign(path, values)
+    _check_no_foreign_keys(path, values)
     blocks = {name: values[name] for name in BLOCKS if isinstance(values.get(name), dict)}
     inside = {
         f"{name}.{member}": v for name, block in blocks.items() for member, v in block.items()
@@ -181,7 +181,7 @@ def read_layer(path: Path) -> dict[str, Any]:
     return {key: inside for key, inside in values.items() if inside is not None}
 
 
-def _refuse_foreign(path: Path, values: Mapping[str, Any]) -> None:
+def _check_no_foreign_keys(path: Path, values: Mapping[str, Any]) -> None:
     """Answer a configuration of TRL, verl or prime-rl key by key, with the lines that are meant."""
     answered = translated(values)
     if answered is None:

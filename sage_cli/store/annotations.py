@@ -1,7 +1,7 @@
 """Annotations of stored samples: grades, scores, tokens, stored so as not to repeat work.
 
-They are a cache: what is torn or lost is computed again. An annotation belongs to a sample in one
-part, so a sample that was sampled again has none.
+They are a cache: what is corrupt or lost is computed again. An annotation belongs to a sample in
+one part, so a sample that was sampled again has none.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class Annotations:
         write_sealed(self.folder / f"{secrets.token_hex(8)}.{self._kind}", table)
 
     def _stored(self) -> pa.Table:
-        """Return all stored rows; many files are merged into one, torn ones removed.
+        """Return all stored rows; many files are merged into one, corrupt ones removed.
 
         All files of a set that is only read stay as they are.
         """

@@ -21,7 +21,7 @@ FILE = "index"
 
 
 def load_index(folder: Path) -> Inventory:
-    """Return the inventory in the index; an empty one if the file is absent or torn."""
+    """Return the inventory in the index; an empty one if the file is absent or corrupt."""
     rows = read_sealed(folder / FILE, INVENTORY_SCHEMA)
     if rows is None:
         return Inventory()
@@ -53,7 +53,7 @@ def refreshed(folder: Path, earlier: Inventory) -> Inventory:
     inventory = Inventory(
         tuple(parts), _merged(earlier, parts, read), tuple(part.name for part in sorted(damaged))
     )
-    _refuse_contradictions(folder, inventory)
+    _check_same_texts(folder, inventory)
     return inventory
 
 
@@ -94,7 +94,7 @@ def _merged(
     return rows
 
 
-def _refuse_contradictions(folder: Path, inventory: Inventory) -> None:
+def _check_same_texts(folder: Path, inventory: Inventory) -> None:
     """Raise StoreError if two rows of one sample have different texts."""
     repeats = np.flatnonzero(inventory.repeats_S)
     if not len(repeats):

@@ -172,7 +172,7 @@ def leased(path: Path, until_s: float) -> Iterator[Lease]:
 def foreign_holder(path: Path) -> str | None:
     """Return the holder in the lease `path` if it is of another host and alive, else None.
 
-    A torn file may be one that is being written, which takes less than a heartbeat. One from the
+    A corrupt file may be one that is being written, which takes less than a heartbeat. One from the
     future was touched before the file server's clock was set back: the next heartbeat mends that.
     """
     try:
@@ -189,7 +189,7 @@ def foreign_holder(path: Path) -> str | None:
 
 
 def _read(path: Path) -> tuple[Holder | None, float]:
-    """Return the holder in a lease, None if it is torn, and when it was touched last."""
+    """Return the holder in a lease, None if it is corrupt, and when it was touched last."""
     with path.open("rb") as file:
         return _parsed(file.read()), os.fstat(file.fileno()).st_mtime
 
@@ -203,7 +203,7 @@ def holder_name(path: Path) -> str:
 
 
 def _parsed(text: bytes) -> Holder | None:
-    """Return the holder in a lease's text; None if the text is torn."""
+    """Return the holder in a lease's text; None if the text is corrupt."""
     try:
         return Holder(**json_value(text))
     except (ValueError, TypeError):

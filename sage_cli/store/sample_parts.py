@@ -78,7 +78,7 @@ def write_part(
 def read_part(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     """Return a part's table, or some of its columns.
 
-    Raises DamagedPartError for a torn or altered file, StoreError for one that cannot be read.
+    Raises DamagedPartError for a corrupt or altered file, StoreError for one that cannot be read.
     """
     import pyarrow.parquet as pq
 

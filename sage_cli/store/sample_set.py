@@ -23,11 +23,11 @@ from sage_cli.errors import StoreError
 from sage_cli.json_value import json_value
 from sage_cli.store.completion import Completion
 from sage_cli.store.files import (
-    TornError,
+    CorruptFileError,
     key_of,
-    name_once,
     read_object,
     storing,
+    warn_of_corrupt_file,
     warn_once,
     write_json,
     write_object,
@@ -132,7 +132,7 @@ class Claims:
 
 
 def _read(path: Path) -> Claim:
-    """Return a file's claim; empty if absent or torn, since a repeated sample counts once."""
+    """Return a file's claim; empty if absent or corrupt, since a repeated sample counts once."""
     try:
         claim = json_value(path.read_bytes())
         return Claim(claim["holder"], dict(claim["indices"]))
@@ -292,7 +292,7 @@ def stored_seeds(root: Path, identity: SampleIdentity) -> list[SampleIdentity]:
     for file in sorted((root / "samples").glob(f"*/{DESCRIPTION}")):
         try:
             described = json_value(file.read_bytes())
-        except (OSError, ValueError):  # torn: what it holds is not known
+        except (OSError, ValueError):  # corrupt: what it holds is not known
             continue
         if isinstance(described, dict) and {**described, "seed": identity.seed} == expected:
             identities.append(replace(identity, seed=described["seed"]))
@@ -365,7 +365,7 @@ class SampleSet:
             yield starts[part] + within, list(completions_of(table, name))
 
     def _is_described(self) -> bool:
-        """Return True if `set.json` describes this set, False if it is absent or torn.
+        """Return True if `set.json` describes this set, False if it is absent or corrupt.
 
         Raises StoreError if it describes another set.
         """
@@ -425,12 +425,12 @@ class SampleSet:
 
 
 def engines_of(folder: Path) -> list[dict[str, str]]:
-    """Return the engines in `engines.json`; none if it is absent, or torn, which is named."""
+    """Return the engines in `engines.json`; none if it is absent, or corrupt, which is named."""
     try:
         engines = read_object(folder / ENGINES, "remove it: the parts name their engines, too")
     except FileNotFoundError:
         return []
-    except TornError as error:
-        name_once(error)
+    except CorruptFileError as error:
+        warn_of_corrupt_file(error)
         return []
     return list(engines.get("engines", ()))

@@ -81,7 +81,7 @@ class SealedCheckpoints(Trainer):  # type: ignore[misc]
     """Comes before a trainer of TRL among the bases of a class."""
 
     lease: Lease | None = None
-    """The lease of the run, without which no checkpoint is sealed; see `carry_out`."""
+    """The lease of the run, without which no checkpoint is sealed; see `run_trainer`."""
     saving_s = 0.0
     """How long the last checkpoint took."""
 
@@ -114,7 +114,7 @@ class SealedCheckpoints(Trainer):  # type: ignore[misc]
         self.saving_s = perf_counter() - began
 
 
-def carry_out(
+def run_trainer(
     trainer: Any,
     run: Run,
     checkpoint: Path | None,

@@ -38,7 +38,7 @@ from sage_cli.store.files import private, write_json
 from sage_cli.store.locks import LAUNCHER, is_locked, writer
 from sage_cli.store.run import FAILED, Run
 from sage_cli.training.checkpoints import interrupted, prepare_resume
-from sage_cli.training.watch import OnStep, watched
+from sage_cli.training.watch import OnStep, step_callbacks
 
 if TYPE_CHECKING:
     from accelerate import PartialState
@@ -306,7 +306,7 @@ def train_together(
             write_json(stored, config.model_dump(mode="json"))
         # the first of the processes mirrors the run
         silent = TrackingSection(wandb="off")
-        watch = stack.enter_context(watched(run, silent, "rl", progress, shown))
+        watch = stack.enter_context(step_callbacks(run, silent, "rl", progress, shown))
 
         @cache  # once, though every record and the end ask for it
         def repeat() -> None:

@@ -39,8 +39,8 @@ from sage_cli.settings.training import GRADE
 from sage_cli.store.completion import Completion
 from sage_cli.store.run import Run
 from sage_cli.training.base_trainer import (
-    carry_out,
     common_arguments,
+    run_trainer,
     save_policy,
     scheduler_name,
     without_cpu_number,
@@ -57,16 +57,16 @@ from sage_cli.training.rollouts import (
     context_length,
     engine_as_asked,
     reference_completions,
+    resolve_engine,
     sampled_rollouts,
     samples_beforehand,
-    settled_engine,
 )
 from sage_cli.training.shortage import LOADING, MemoryNeed, memory_explained
 from sage_cli.training.step_record import RolloutRecorder, StepWriter
 from sage_cli.training.trainer import SageTrainer
 from sage_cli.training.training import Training
 from sage_cli.training.validation import Validator
-from sage_cli.training.watch import OnStep, Watch
+from sage_cli.training.watch import OnStep, StepCallbacks
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class RlInputs:
     sample: SampleRollouts | None = None
 
 
-def train(training: Training, run: Run, watch: Watch | None, progress: Progress) -> None:
+def train(training: Training, run: Run, watch: StepCallbacks | None, progress: Progress) -> None:
     """Train on rewarded rollouts, alone or as one of several processes.
 
     Of several only the first has a `watch`. Leaves the policy in `run.model`.
@@ -170,9 +170,10 @@ def train_rl(
     `on_step` hears each optimiser step's record, after it is in metrics.jsonl. Raises Interrupted
     at the end of the generation batch, with a checkpoint, in which a signal asked to stop.
     """
-    rollout = settled_engine(config.rollout, world_size())
+    rollout = resolve_engine(config.rollout, world_size())
     config = config.model_copy(update={"rollout": rollout})
-    # one process removes torn checkpoints and rewinds the records before the others look at them
+    # one process removes incomplete checkpoints and rewinds the records before the others look at
+    # them
     with join_processes().main_process_first():
         checkpoint = prepare_resume(run, config.rl, inputs.model)
     done = step_of(checkpoint) if checkpoint else 0
@@ -185,7 +186,7 @@ def train_rl(
     # a checkpoint inside a generation batch would lose the batch's other completions
     period, need = config.rl.steps_per_batch, memory_need(config)
     trainer.step_began = perf_counter()
-    carry_out(trainer, run, checkpoint, config.rl.save_minutes, need, period=period)
+    run_trainer(trainer, run, checkpoint, config.rl.save_minutes, need, period=period)
     save_policy(trainer, run)
 
 

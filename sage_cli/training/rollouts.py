@@ -53,7 +53,7 @@ def require_rollouts(rollout: RolloutSection, start: Policy, processes: int) -> 
     """
     if not rollout.may_use_vllm:
         return
-    settled = settled_engine(rollout, processes)
+    settled = resolve_engine(rollout, processes)
     if settled.backend != "vllm":
         return
     require_heads(settled, model_config(start.path).get("num_attention_heads"))
@@ -210,7 +210,7 @@ def reference_completions(training: Training) -> dict[str, list[Completion]] | N
 _INSTEAD = "use --set rollout.backend=transformers"
 
 
-def settled_engine(rollout: RolloutSection, processes: int) -> RolloutSection:
+def resolve_engine(rollout: RolloutSection, processes: int) -> RolloutSection:
     """`rollout` with the backend that samples here: `auto` is decided.
 
     Raises ConfigurationError where vLLM is asked for and can't run in so many `processes`, or the

@@ -19,7 +19,13 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import SageError
 from sage_cli.models.facts import state
 from sage_cli.models.shipped_base import source_of
-from sage_cli.store.files import TornError, identity_of, name_once, read_object, write_object
+from sage_cli.store.files import (
+    CorruptFileError,
+    identity_of,
+    read_object,
+    warn_of_corrupt_file,
+    write_object,
+)
 from sage_cli.store.run import Run
 from sage_cli.trials.executors.build import local_places, task_resources
 from sage_cli.trials.executors.executor import Command, Resources
@@ -147,13 +153,13 @@ class TaskStates:
 
 
 def stored_states(folder: Path) -> list[TaskState]:
-    """Return the tasks as they were last noted; none if the file is missing, or torn (named)."""
+    """Return the tasks as they were last noted; none if the file is missing, or corrupt (named)."""
     try:
         tasks: list[TaskState] = read_object(folder / FILE, "run the suite again")["tasks"]
     except (FileNotFoundError, KeyError):
         return []
-    except TornError as error:
-        name_once(error)
+    except CorruptFileError as error:
+        warn_of_corrupt_file(error)
         return []
     return tasks
 

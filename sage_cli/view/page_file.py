@@ -99,7 +99,7 @@ def write_page(root: Path, file: Path, kind: str | None, name: str) -> None:
 def contents(root: Path, kind: str | None = None, name: str = "") -> Export:
     """Return the answers about the runs that `name` refers to, and about their ancestors.
 
-    An answer that cannot be given, such as of a torn file, is named in the foot.
+    An answer that cannot be given, such as of a corrupt file, is named in the foot.
     """
     api, absent = Api(root, once=True), list[str]()
 

@@ -142,7 +142,7 @@ class RunsRead:
         return set().union(*{read.names for read in self._known.values()})
 
     def all(self, columns: Collection[str] = ()) -> list[RunFacts]:
-        """Return the facts of every run from the oldest, those of a torn one as far as they go.
+        """Return the facts of every run from the oldest, those of a corrupt one as far as they go.
 
         Of the figures those of `columns` are among them, and those that the table always has. A
         reading that is under way in another thread is waited for, and not repeated.
@@ -201,7 +201,7 @@ class RunsRead:
             columns = {*columns, *kept}
         try:
             facts = RunFacts.listed(run)
-        except (StoreError, OSError):  # removed, or torn, between two looks at its files
+        except (StoreError, OSError):  # removed, or corrupt, between two looks at its files
             return None
         names, shown = self._named(tuple(facts.figures))
         asked = [name for name in columns if name in names]

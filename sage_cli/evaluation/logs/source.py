@@ -232,7 +232,7 @@ def single_gold(value: object) -> str | None:
 
 
 def results_beside(file: Path, take: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-    """Return what `take` gives of a file of results; nothing of one that isn't there or is torn."""
+    """Return what `take` gives of a file of results; nothing if it is absent or corrupt."""
     try:
         return take(json_value(file.read_bytes()))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -83,7 +83,7 @@ def trials_of(suite: Suite, overrides: Overrides) -> list[Trial]:
 
 
 def _trial(suite: Suite, label: str, method: Method, overrides: Overrides) -> Trial:
-    from sage_cli.evaluation.benchmarks import refuse_unnamed
+    from sage_cli.evaluation.benchmarks import check_benchmark_named
 
     preset, choices = method.preset or suite.preset, method.choices
     flags = {
@@ -101,7 +101,7 @@ def _trial(suite: Suite, label: str, method: Method, overrides: Overrides) -> Tr
     papers = isinstance(plain.model, PretrainedModel)
     measurement = _measurement(suite, plain, overrides, papers=papers) if suite.measured else {}
     if suite.measured and "evaluation.benchmark" not in measurement:
-        refuse_unnamed(plain, "evaluation.benchmark")
+        check_benchmark_named(plain, "evaluation.benchmark")
     sets += [_assignment(key, value) for key, value in measurement.items()]
     # the configuration that those words make on a command line, without reading presets again
     first = changed(plain, measurement) if measurement else plain

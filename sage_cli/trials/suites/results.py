@@ -178,7 +178,7 @@ def _result(
             all_measured.append(measured)
             seeds.append(training_seed(replicate.policy))
         elif suite.measured or not replicate.policy.exists:
-            refuse_other_settings(replicate)
+            check_suite_settings(replicate)
             missing.append(_why(replicate, failures))
     return MethodResult(trial, all_measured, missing[0] if missing else None, seeds)
 
@@ -196,7 +196,7 @@ def _why(replicate: Replicate, failures: Mapping[str, str]) -> str:
     return state(policy.run)
 
 
-def refuse_other_settings(replicate: Replicate) -> None:
+def check_suite_settings(replicate: Replicate) -> None:
     """Raise ConfigurationError if a run was measured with other settings than the suite's.
 
     Fewer samples or seeds are not another setting: they count, and the rest is sampled.

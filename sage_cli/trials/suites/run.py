@@ -43,13 +43,13 @@ def run_suite(
             run_sweep(search.config, progress, write_page)
     if searches:
         plan, searches = planned_tuned(name, overrides, required=True)
-    carry_out(plan, progress)
+    run_plan(plan, progress)
     for task in sweeps_of(plan):
         run_sweep(task.config, progress, write_page)
     return report_of(plan, progress, write_page, searches)
 
 
-def carry_out(plan: PlannedSuite, progress: Progress) -> None:
+def run_plan(plan: PlannedSuite, progress: Progress) -> None:
     """Carry out the tasks of a plan that are not done, and write why some failed.
 
     Raises TrainingError if nothing is measured or trained in the end.

@@ -27,7 +27,7 @@ STATE, TASKS = "state.json", "tasks"
 CONFIG, SETTINGS = "config.json", "settings.json"
 REPORT, PAGE = "sweep.json", "sweep.html"
 AGAIN = "remove it and type the same command again"
-"""The remedy for a torn file."""
+"""The remedy for a corrupt file."""
 OTHER_VERSION = (
     "read the sweep with the version that wrote it, or type it again: this version begins a sweep "
     "of its own. The runs are listed by `sage runs list`"
@@ -120,7 +120,7 @@ class SweepFolder:
     def result(self) -> SweepResult | None:
         """Its last report; None before there is one.
 
-        Raises StoreError if it is torn, or of a version of sage that wrote it otherwise.
+        Raises StoreError if it is corrupt, or of a version of sage that wrote it otherwise.
         """
         from sage_cli.trials.sweep.report import from_data
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sage_cli.config.load import changed
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
-from sage_cli.evaluation.benchmarks import Benchmark, refuse_trained, refuse_unnamed
+from sage_cli.evaluation.benchmarks import Benchmark, check_benchmark_named, check_untrained
 from sage_cli.json_value import leaves
 from sage_cli.models.facts import evaluation_facts, rl_facts
 from sage_cli.models.folders import is_adapter
@@ -252,7 +252,7 @@ def _total_and_size(section: SweepSection, space: Space, sampler: str) -> tuple[
 
 def prepared(config: SageConfig) -> Sweep:
     """The sweep of a configuration, after every check that needs neither training nor rows."""
-    refuse_unnamed(config, "sweep.benchmark")
+    check_benchmark_named(config, "sweep.benchmark")
     settings, space = config.sweep, read_space(config.sweep.space, config)
     sampler = choose_sampler(settings.sampler, space, settings.objective)
     shared = shared_config(config)
@@ -297,7 +297,7 @@ def check_sweep(search: Sweep, *, offline: bool = False) -> str:
     note = checks.check(offline=offline)
     names = benchmark_names(search.config.sweep.benchmark)
     if not offline or (checks.is_here and all(is_here(name, data) for name in names)):
-        refuse_trained(search.benchmarks, data, "sweep.benchmark")
+        check_untrained(search.benchmarks, data, "sweep.benchmark")
     return note
 
 

@@ -108,10 +108,10 @@ def entries(_sage, root):
 
 
 SHOWN = typed(f"runs show {RUN}")
-SWEPT = viewed("sweep", lambda told: told["sweep"]["why_torn"] or told["why"], sweep=SWEEP)
-TABLED = viewed("suite", lambda told: told["suite"]["why_torn"], suite=SUITE)
+SWEPT = viewed("sweep", lambda told: told["sweep"]["why_corrupt"] or told["why"], sweep=SWEEP)
+TABLED = viewed("suite", lambda told: told["suite"]["why_corrupt"], suite=SUITE)
 IN_VIEW = viewed("passk", lambda told: told["absent"] and told["absent"][0]["why"], policies=RUN)
-RUN_IN_VIEW = viewed("run", lambda told: told["why_torn"], run=RUN)
+RUN_IN_VIEW = viewed("run", lambda told: told["why_corrupt"], run=RUN)
 SAVED = typed(f"passk {RUN}@2 --dry-run")
 SAMPLES_SHOWN = typed(f"samples show {RUN}")
 KINDS = {

@@ -25,7 +25,7 @@ from sage_cli.guides.token_values import (
 )
 from sage_cli.store.ledger import PromptRow
 from sage_cli.store.run import Run
-from sage_cli.training.checkpoints import newest_sealed, refuse_foreign, rotate, seal
+from sage_cli.training.checkpoints import check_own_checkpoints, newest_sealed, rotate, seal
 from sage_cli.training.step_record import (
     PHASES,
     Phases,
@@ -406,7 +406,7 @@ def test_another_runs_checkpoint_is_refused_and_nothing_removed(tmp_path):
     theirs, ours = tmp_path / "rl-theirs/checkpoints", tmp_path / "rl-ours/checkpoints"
     checkpoint(ours, 3, sealed=False)
     shutil.copytree(checkpoint(theirs, 5), ours / "checkpoint-5")
-    for look in (refuse_foreign, newest_sealed):
+    for look in (check_own_checkpoints, newest_sealed):
         with pytest.raises(StoreError, match="checkpoint-5 was written by rl-theirs, another run"):
             look(ours)
     assert (ours / "checkpoint-3").is_dir()
