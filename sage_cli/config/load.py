@@ -32,7 +32,7 @@ from sage_cli.methods.grpo import Grpo
 from sage_cli.methods.loop import Method
 from sage_cli.settings.former_names import today, today_key
 from sage_cli.settings.own_code import AS_STORED
-from sage_cli.settings.passwords import taken
+from sage_cli.settings.passwords import require_no_secrets
 from sage_cli.settings.presets import (
     BLOCKS,
     DEFAULT_PRESET,
@@ -353,7 +353,9 @@ def _layers(
     for section, name in choices(assigned).items():
         given.setdefault(section, {})[UNIONS[section]] = name
     layers += [Layer("flag", given, typed=True), Layer("--set", assigned, typed=True)]
-    return [replace(layer, values=today(taken(layer.values))) for layer in layers]
+    for layer in layers:
+        require_no_secrets(layer.values)
+    return [replace(layer, values=today(layer.values)) for layer in layers]
 
 
 def _stored_layers(stored: Mapping[str, Any]) -> list[Layer]:

@@ -23,7 +23,7 @@ from sage_cli.models.reference import reference_policy
 from sage_cli.problems.problem import Problem
 from sage_cli.progress import Progress
 from sage_cli.sampling.sampler import SamplingParameters
-from sage_cli.settings.passwords import secrets_of
+from sage_cli.settings.passwords import password_of
 from sage_cli.settings.sampling import NO_SERVER, Backend, LogprobsMode, RolloutSection
 from sage_cli.training.launch import holds_all_weights
 from sage_cli.training.pass_rates import training_problems
@@ -61,7 +61,7 @@ def require_rollouts(rollout: RolloutSection, start: Policy, processes: int) -> 
     if vllm.mode == "server":
         if vllm.server_url is None:
             raise ConfigurationError(f"rollout.vllm: {NO_SERVER}")
-        if secrets_of(vllm.server_url):  # TRL would ask without it, or keep it in checkpoints
+        if password_of(vllm.server_url):  # TRL would ask without it, or keep it in checkpoints
             raise ConfigurationError(
                 f"rollout.vllm.server_url {vllm.server_url} was given with a password, and "
                 "rollouts are requested without one",

@@ -1,5 +1,6 @@
 """What servers may answer instead of a completion, and which model they may serve."""
 
+import json
 import re
 import socket
 import threading
@@ -21,7 +22,7 @@ from sage_cli.sampling.sampler import SampleRequest, SamplerSetup, SamplingParam
 from sage_cli.sampling.server import HOPELESS, ServerSampler
 from sage_cli.sampling.server_api import Chat, Login, ServerHttp
 from sage_cli.settings.inputs import PromptSection
-from sage_cli.settings.passwords import SECRET_VARIABLE
+from sage_cli.settings.passwords import VARIABLE
 from sage_cli.settings.sampling import SamplingSection
 from sage_cli.store.sample_set import SampleIdentity, SampleSet
 from sage_cli.testing import SamplerContract
@@ -246,9 +247,9 @@ def test_an_answer_without_end_is_cut_off(endpoint):
 
 
 def test_a_user_and_a_password_are_sent_and_named_nowhere(endpoint, monkeypatch):
-    monkeypatch.setenv(SECRET_VARIABLE, "")
+    typed = endpoint.address.replace("http://", "http://ann@") + "/v1"
+    monkeypatch.setenv(VARIABLE, json.dumps({typed: "s3c@ret"}))
     monkeypatch.setenv("SAGE_SERVER_API_KEY", "k3y")
-    typed = endpoint.address.replace("http://", "http://ann:s3c%40ret@") + "/v1"
     drawn(asking(typed))
     basic = b64encode(b"ann:s3c@ret").decode()
     assert set(endpoint.authorizations) == {f"Basic {basic}"}
