@@ -18,7 +18,7 @@ from sage_cli.errors import ConfigurationError, SamplingError, TrainingError
 from sage_cli.models.loading import attach_lora, load_model
 from sage_cli.models.policy import Policy
 from sage_cli.settings.inputs import LoraSection
-from sage_cli.settings.passwords import SECRET_VARIABLE
+from sage_cli.settings.passwords import VARIABLE
 from sage_cli.settings.sampling import SERVER_URL, RolloutSection
 from sage_cli.training import rollouts
 from sage_cli.training.rollouts import (
@@ -452,7 +452,7 @@ def test_a_server_that_nobody_typed_and_one_with_a_password_are_refused(start, m
     )
     with pytest.raises(ConfigurationError, match="needs the server's address"):
         require_rollouts(stored, start, 1)
-    monkeypatch.setenv(SECRET_VARIABLE, '{"http://ann@h:1": "s3cret"}')
+    monkeypatch.setenv(VARIABLE, '{"http://ann@h:1": "s3cret"}')
     guarded = by_vllm(mode="server", server_url="http://ann@h:1")
     with pytest.raises(ConfigurationError, match="was given with a password"):
         require_rollouts(guarded, start, 1)
