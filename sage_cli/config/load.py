@@ -23,8 +23,8 @@ from sage_cli.config.schema import (
     SageConfig,
     default_member,
     member_of,
-    members,
     own_settings,
+    union_members,
 )
 from sage_cli.errors import ConfigurationError, in_short
 from sage_cli.json_value import leaves, value_at
@@ -161,7 +161,7 @@ def _lasting(section: str, inside: Any, layer: Layer, before: str, final: str) -
 
 def _is_known(section: str, key: str) -> bool:
     """Return True if a member of the union has the setting; all of its members are imported."""
-    return any(key in kind.model_fields for kind in members(section).values())
+    return any(key in kind.model_fields for kind in union_members(section).values())
 
 
 def _method_layer(final: Mapping[str, str]) -> Layer:

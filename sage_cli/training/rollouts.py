@@ -418,7 +418,7 @@ def merge_beside(generation: Any) -> None:
                     continue
                 layer = layers.get(name)
                 unsent.discard(name)
-                yield name, weight if layer is None else merged(weight, layer)
+                yield name, weight if layer is None else merged_weight(weight, layer)
         if unsent:
             raise _unfit(min(unsent))
         if asked != set(_IN_PLACE):
@@ -469,7 +469,7 @@ def _unfit(why: str) -> TrainingError:
     )
 
 
-def merged(weight: Tensor, layer: LoraLayer) -> Tensor:
+def merged_weight(weight: Tensor, layer: LoraLayer) -> Tensor:
     """Return W + s B A of the active adapter as a new tensor of W's type, never sharded."""
     for adapter in layer.active_adapters:
         delta = layer.get_delta_weight(adapter)
