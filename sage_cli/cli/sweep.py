@@ -136,7 +136,8 @@ def command(
     if loaded.config.guide.name == "none":
         flags["guide"] = {"name": guide_of(text)}
         loaded = options.load_typed(preset, config, set_, **flags)
-    check_settings_read(loaded, "sweep", searched_settings(text))
+    command_name = "sweep --init" if init is not None else "sweep"
+    check_settings_read(loaded, command_name, searched_settings(text))
     settings = loaded.config
     if init is not None:
         settings = started_from(init, settings)

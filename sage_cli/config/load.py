@@ -251,6 +251,7 @@ def _all_but(*sections: str) -> tuple[str, ...]:
 NOT_READ_BY: Mapping[str, Sequence[str]] = {
     "rl": _OF_SWEEPS,
     "rl --init": ("sft", "data.sft", *_OF_SWEEPS),
+    "sweep --init": ("sft", "data.sft"),
     "doctor": ("sweep",),
     "doctor --init": ("sft", "data.sft", "sweep"),
     "sft": ("data.rl", *_OF_TRAINED),
@@ -282,6 +283,12 @@ def check_settings_read(loaded: Loaded, command: str, searched: Collection[str] 
     A preset of one's own may serve several choices, so its values are left where one is typed. A
     choice that is `searched` may be any. What a stored configuration may not say is typed for all.
     """
+    for name in searched:
+        if (part := not_read(command, name, loaded.config)) is not None:
+            raise ConfigurationError(
+                f"{name} can't be searched: `sage {command}` reads no setting of {part}",
+                "search another setting",
+            )
     origins, shipped = loaded.origins, [f"{PRESET}{name}" for name in preset_names()]
     chosen = any(origins.get(choice) in _TYPED for choice in _CHOICES)
     for name, origin in origins.items():
