@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import get_args
 
 from sage_cli.analysis.analysis import Analysis, Option, Options, TrainedRun
-from sage_cli.analysis.diversity import DIVERSITY, MODES
+from sage_cli.analysis.diversity import ANSWER_MODES, DIVERSITY
 from sage_cli.analysis.dynamics import DYNAMICS
 from sage_cli.analysis.entropy import ENTROPY
 from sage_cli.analysis.graded_samples import read_detectors
@@ -38,7 +38,7 @@ from sage_cli.settings.sampling import AnalysisOptions, SamplingSection
 from sage_cli.store.run import Run, Runs
 
 _ANALYSES = (PATTERNS, PERPLEXITY, SUPPORT, DIVERSITY, ENTROPY, MAJORITY, LENGTHS)
-_LATER = (RELIABILITY, SHARPENING, DYNAMICS, TRAINING, MODES)
+_LATER = (RELIABILITY, SHARPENING, DYNAMICS, TRAINING, ANSWER_MODES)
 ANALYSES = {analysis.name: analysis for analysis in (*_ANALYSES, *_LATER)}
 """A new analysis is a file beside this one and its name here."""
 

@@ -181,7 +181,7 @@ def _kept(out: TextIO) -> Iterator[TextIO]:
         os.close(own)
 
 
-Notes = Annotated[
+ShowNotes = Annotated[
     bool,
     typer.Option(
         "--notes",

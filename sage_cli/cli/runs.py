@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 app = new_app("List, show and remove runs.")
 FIRST = ("status", "kind")
-SHOWN = ("parent", "started", "seconds", "seed", "host", "commit", "command", "reason")
+_SHOWN = ("parent", "started", "seconds", "seed", "host", "commit", "command", "reason")
 
 
 def _runs(root: Path | None) -> Runs:
@@ -137,7 +137,7 @@ def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
             "folder": str(run.folder),
         })  # fmt: skip
         return
-    first, about = ({key: run.manifest.get(key) for key in keys} for keys in (FIRST, SHOWN))
+    first, about = ({key: run.manifest.get(key) for key in keys} for keys in (FIRST, _SHOWN))
     first["files changed since the end"] = ", ".join(changed) or None
     first["can be resumed by"] = other_release(run)
     about["folder"] = str(run.folder)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sage_cli.trials.sweep.folder import SweepFolder, Sweeps
 
 app = new_app("Search for settings with Optuna: train and measure the trials of a search space.")
-Name = Annotated[str, typer.Argument(help="Name of a sweep, or an unambiguous part of it.")]
+_Name = Annotated[str, typer.Argument(help="Name of a sweep, or an unambiguous part of it.")]
 STATES = ("done", "failed", "pruned", "left")
 RUNNING = "Where it runs"
 
@@ -136,7 +136,8 @@ def command(
     if loaded.config.guide.name == "none":
         flags["guide"] = {"name": guide_of(text)}
         loaded = options.load_typed(preset, config, set_, **flags)
-    check_settings_read(loaded, "sweep", searched_settings(text))
+    command_name = "sweep --init" if init is not None else "sweep"
+    check_settings_read(loaded, command_name, searched_settings(text))
     settings = loaded.config
     if init is not None:
         settings = started_from(init, settings)
@@ -192,7 +193,7 @@ def list_(runs: options.RunRoot = None, json: options.Json = False) -> None:
 
 
 @app.command(epilog="Example: sage sweep show tau-rho")
-def show(name: Name, runs: options.RunRoot = None, json: options.Json = False) -> None:
+def show(name: _Name, runs: options.RunRoot = None, json: options.Json = False) -> None:
     """Show a sweep's report, the commands of its best trials, and why trials failed."""
     sweep = _sweeps(runs).find(name)
     result = sweep.result

@@ -13,8 +13,8 @@ from sage_cli.settings.training import (
     THE_GRADE,
     Rewards,
     are_usual,
-    in_words,
     reward_problems,
+    rewards_in_words,
 )
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ class OnlineMethod(Method):
 
     def describe(self) -> dict[str, Any]:
         """Return the facts: rewards, and dynamic sampling."""
-        return {"reward": in_words(self.rewards), "dynamic sampling": self.dynamic_sampling}
+        return {"reward": rewards_in_words(self.rewards), "dynamic sampling": self.dynamic_sampling}
 
     def determinants(self) -> dict[str, Any]:
         """Without rewards where they are the grade alone, whatever time it may take."""

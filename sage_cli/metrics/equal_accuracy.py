@@ -20,7 +20,7 @@ UNREACHED_SHARE = 0.05
 NO_CHANGE = 1e-12
 """Differences below it are rounding."""
 
-Curve = tuple[FloatArray, FloatArray]
+_Curve = tuple[FloatArray, FloatArray]
 """pass@1 and pass@k, both (R, T): R resamples of the problems, T ascending temperatures."""
 
 
@@ -39,7 +39,7 @@ class Gap:
 
 
 def gap_over_temperatures(
-    policy: Curve, other: Curve, at: int, target_R: FloatArray | None = None
+    policy: _Curve, other: _Curve, at: int, target_R: FloatArray | None = None
 ) -> Gap:
     """Return the gap of two curves over ascending temperatures, on which pass@1 falls.
 
@@ -53,7 +53,7 @@ def gap_over_temperatures(
     return Gap(target_R, own_R - others_R, place_R, other_place_R)
 
 
-def _reached(curve: Curve, target_R: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _reached(curve: _Curve, target_R: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return pass@k and the place where pass@1 has the target; NaN if nowhere.
 
     pass@1 rises from the highest temperature to the lowest: the first place on that way counts.
@@ -185,7 +185,7 @@ def _check_equal_shapes(policy: Points, other: Points) -> None:
 
 def _resampled(
     policy: Points, other: Points, target_P: FloatArray | None, resampling: Resampling
-) -> tuple[tuple[Curve, Curve], FloatArray | None]:
+) -> tuple[tuple[_Curve, _Curve], FloatArray | None]:
     """Return two curves and the target on all problems, without each of them, and resampled."""
     _check_equal_shapes(policy, other)
     values = [part for points in (policy, other) for part in (points.accuracy_PT, points.pass_k_PT)]

@@ -26,7 +26,7 @@ from sage_cli.metrics.intervals import (
     two_sided_reach,
 )
 
-SAMPLES = 6_000
+_SAMPLES = 6_000
 """Log-odds that stand for the population."""
 RARE = 1e-6
 """The nearest to 0 or 1 that a success probability is taken to be."""
@@ -48,7 +48,7 @@ class Population:
         """From a base's counts: equally many samples from each problem's posterior."""
         a, b = fit_beta(counts)
         generator = np.random.default_rng(0)
-        each = max(1, SAMPLES // len(counts))
+        each = max(1, _SAMPLES // len(counts))
         right_P, wrong_P = a + counts.c_P, b + counts.n_P - counts.c_P
         p_L = generator.beta(right_P, wrong_P, size=(each, len(counts))).ravel()
         p_L = np.clip(p_L, RARE, 1 - RARE)

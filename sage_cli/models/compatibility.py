@@ -17,13 +17,13 @@ from sage_cli.models.folders import (
     ADAPTER_FILE,
     Facts,
     adapter_base,
-    differences,
     embedding_rows,
     facts_of_folder,
     facts_of_section,
     fingerprint,
     is_adapter,
     model_config,
+    model_differences,
     model_files,
     read_json,
     stored_tokens,
@@ -59,7 +59,7 @@ def check_fitting_start(
     that are unknown without the network, as the shape of a model of the Hub, pass.
     `other_template` allows another prompt.
     """
-    differing = differences(_facts(policy), facts_of_section(model))
+    differing = model_differences(_facts(policy), facts_of_section(model))
     if differing:
         raise ConfigurationError(
             f"{policy.label} is not the model of the configuration: {', '.join(differing)}",
@@ -218,7 +218,7 @@ _NOT_READ = {"rl": ("data.sft.",), "sft": ("data.rl.",)}
 NAMED_AT_MOST = 5
 """Differing settings that a message names."""
 
-Settings = dict[str, Any]
+_Settings = dict[str, Any]
 
 
 def check_one_method(side: Sequence[Policy], opposite: Sequence[Policy], runs: Runs) -> None:
@@ -278,7 +278,7 @@ def unchecked(side: Sequence[Policy], runs: Runs) -> list[str]:
     return [policy.label for policy in side if len(side) > 1 and not method_settings(policy, runs)]
 
 
-def method_settings(policy: Policy, runs: Runs) -> Settings:
+def method_settings(policy: Policy, runs: Runs) -> _Settings:
     """Return the settings that made a policy, without seeds; empty if nothing is stored of them."""
     made = {} if policy.run is None else dict(_of_run(policy.run, runs))
     if made and policy.checkpoint is not None:
@@ -316,7 +316,7 @@ def training_seed(policy: Policy) -> TrainingSeed | None:
     return TrainingSeed(int(number), origin, policy.label)
 
 
-def _exactly(run: Run, runs: Runs) -> Settings:
+def _exactly(run: Run, runs: Runs) -> _Settings:
     """Return the settings that made a run and its initial policy, without the training's seed."""
     return {**dict(_of_run(run, runs, seeds=True)), "initial policy": run.known.get("parent")}
 
@@ -349,7 +349,7 @@ def _of_run(run: Run, runs: Runs, *, seeds: bool = False) -> Iterator[tuple[str,
         yield from ((f"initial policy: {key}", value) for key, value in _of_run(parent, runs))
 
 
-def _differing(a: Settings, b: Settings) -> dict[str, tuple[Any, Any]]:
+def _differing(a: _Settings, b: _Settings) -> dict[str, tuple[Any, Any]]:
     """Return the settings in which two methods differ.
 
     Of a section that holds different members (`guide.name`) only that is named. A setting that one

@@ -466,7 +466,7 @@ def facts_of_section(section: PretrainedModel | ScratchModel) -> Facts:
     }
 
 
-def differences(theirs: Facts, ours: Facts) -> list[str]:
+def model_differences(theirs: Facts, ours: Facts) -> list[str]:
     """`hidden_size 16 and 96` for everything that both say and that isn't the same."""
     return [
         f"{name} {theirs[name]} and {ours[name]}"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.problems.data_set import DataSet
-from sage_cli.problems.golds import is_number
+from sage_cli.problems.golds import is_plain_number
 from sage_cli.problems.problem import Generated, Problem
 from sage_cli.problems.registry import (
     Member,
@@ -133,7 +133,7 @@ def load_training_problems(data: DataSection) -> list[Problem]:
             "%s has a question with two reference answers, one of which rewards a wrong answer: "
             "%s says %s, %s says %s", source.name, first.id, first.gold, second.id, second.gold
         )  # fmt: skip
-    chosen = [p for p in problems if not source.numeric_only or is_number(p.golds[0])][
+    chosen = [p for p in problems if not source.numeric_only or is_plain_number(p.golds[0])][
         : source.limit
     ]
     if not chosen:

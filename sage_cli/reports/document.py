@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from sage_cli import __version__
-from sage_cli.grading.grades import STATUSES, in_words
+from sage_cli.grading.grades import STATUSES, status_in_words
 from sage_cli.metrics.counts import SeedCounts
 from sage_cli.reports.tables import (
     Table,
@@ -175,7 +175,9 @@ def is_mostly_unread(measured: SeedCounts) -> bool:
 def _grades(measured: SeedCounts) -> str:
     """Return the numbers of grades, in the order of `STATUSES`."""
     given = sorted(measured.statuses, key=lambda status: (*STATUSES, status).index(status))
-    counted = ", ".join(f"{measured.statuses[status]:,} {in_words(status)}" for status in given)
+    counted = ", ".join(
+        f"{measured.statuses[status]:,} {status_in_words(status)}" for status in given
+    )
     counted += f"; {measured.truncated:,} of them truncated" if measured.truncated else ""
     if passed := measured.right_truncated:
         share = 100 * passed / measured.statuses["right"]

@@ -159,7 +159,7 @@ def reward_problems(rewards: Sequence[Reward]) -> list[str]:
     return problems
 
 
-def in_words(rewards: Sequence[Reward]) -> str:
+def rewards_in_words(rewards: Sequence[Reward]) -> str:
     """`grade + 0.2 x mine.py:brevity`, for plans."""
     parts = (
         f"{'' if reward.weight == 1 else f'{reward.weight:g} x '}{reward.name}"

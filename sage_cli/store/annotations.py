@@ -56,7 +56,7 @@ any, and their number; `tokens` each token's text, the policy's surprisal and en
 guide and the initial policy's surprisal, the last two null where there is none."""
 _ROLES = {"grades": "grader", "scores": "scorer", "tokens": "reader"}
 """What the author of a kind of annotation is called, in the file that records it."""
-FLUSH_ROWS = 8192
+_FLUSH_ROWS = 8192
 READ_AT_ONCE = 2048
 FILES_AT_MOST = 32
 """More files than these are merged into one when they are read."""
@@ -87,7 +87,7 @@ class Annotations:
             if completion.part is None:
                 raise ValueError(f"{self._kind} need a stored completion")
             self._rows.append((completion.part, completion.problem_id, completion.index, *values))
-        if len(self._rows) >= FLUSH_ROWS:
+        if len(self._rows) >= _FLUSH_ROWS:
             self.flush()
 
     def flush(self) -> None:

@@ -46,7 +46,7 @@ def read_object(path: Path, remedy: str) -> dict[str, Any]:
     corrupt or no longer has its checksum.
     """
     try:
-        return checked(json_value(path.read_bytes()))
+        return without_checksum(json_value(path.read_bytes()))
     except ValueError as error:
         raise CorruptFileError(f"{path} is corrupt or was edited: {error}", remedy) from None
 
@@ -71,7 +71,7 @@ def read_stored(path: Path, remedy: str) -> dict[str, Any]:
     return kept[1]
 
 
-def checked(content: Any) -> dict[str, Any]:
+def without_checksum(content: Any) -> dict[str, Any]:
     """Return an object without its checksum. Raises ValueError if it isn't an object, or its."""
     if not isinstance(content, dict):
         raise ValueError("it is not a JSON object")

@@ -17,12 +17,12 @@ from sage_cli.store.inventory import INVENTORY_SCHEMA, Inventory
 from sage_cli.store.sample_parts import DamagedPartError, PartFile, list_parts, read_part
 from sage_cli.store.tables import read_sealed, write_sealed
 
-FILE = "index"
+INDEX_FILE = "index"
 
 
 def load_index(folder: Path) -> Inventory:
     """Return the inventory in the index; an empty one if the file is absent or corrupt."""
-    rows = read_sealed(folder / FILE, INVENTORY_SCHEMA)
+    rows = read_sealed(folder / INDEX_FILE, INVENTORY_SCHEMA)
     if rows is None:
         return Inventory()
     parts = json.loads(rows.schema.metadata[b"parts"])
@@ -33,7 +33,7 @@ def write_index(folder: Path, inventory: Inventory) -> None:
     """Write the index; if that fails, the parts are read again next time."""
     rows = inventory.rows.replace_schema_metadata({"parts": json.dumps(inventory.parts)})
     with suppress(OSError):
-        write_sealed(folder / FILE, rows)
+        write_sealed(folder / INDEX_FILE, rows)
 
 
 def refreshed(folder: Path, earlier: Inventory) -> Inventory:

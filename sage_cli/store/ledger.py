@@ -98,11 +98,11 @@ class PromptRow(NamedTuple):
     trained: bool
 
 
-COUNTED = PromptRow._fields
+_COUNTED = PromptRow._fields
 """The columns besides the step."""
 _TYPES = {"problem": pa.string(), "trained": pa.bool_()}
 LEDGER_SCHEMA = pa.schema(
-    [("step", pa.int32()), *((name, _TYPES.get(name, pa.int32())) for name in COUNTED)]
+    [("step", pa.int32()), *((name, _TYPES.get(name, pa.int32())) for name in _COUNTED)]
 )
 
 

@@ -32,7 +32,7 @@ from sage_cli.store.files import storing, sweep, write_text
 
 HEARTBEAT_S, EXPIRY_S = 5.0, 30.0
 """Interval of heartbeats, and the silence after which another host may take the lock over."""
-SETTLE_S = 0.3
+_SETTLE_S = 0.3
 """Longer than two hosts that take over one lock at the same time need to see who was last."""
 
 
@@ -87,7 +87,7 @@ class Lease:
                 if (holder := foreign_holder(self._path)) is not None:
                     raise HeldError(holder) from None
             write_text(self._path, text)
-        time.sleep(SETTLE_S)  # if two hosts took over together, the last to write has the lock
+        time.sleep(_SETTLE_S)  # if two hosts took over together, the last to write has the lock
         if self.lost:
             raise HeldError(holder_name(self._path))
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 from sage_cli.store.files import storing, warn_once, without_nan, write_text
 
-SHOWN = 5
+_SHOWN = 5
 """Corrupt lines that a warning names by number."""
 END_BYTES = 4096
 """A record of a step has about one and a half thousand."""
@@ -147,6 +147,6 @@ class MetricsFile:
 
 
 def _describe_lines(path: Path, corrupt: list[int]) -> str:
-    numbers = ", ".join(map(str, corrupt[:SHOWN])) + (", ..." if len(corrupt) > SHOWN else "")
+    numbers = ", ".join(map(str, corrupt[:_SHOWN])) + (", ..." if len(corrupt) > _SHOWN else "")
     lines = f"lines {numbers} are" if len(corrupt) > 1 else f"line {numbers} is"
     return f"{path} is corrupt or was edited: {lines} left out"

@@ -22,7 +22,7 @@ from sage_cli.json_value import json_value
 from sage_cli.settings.former_names import today, today_key
 from sage_cli.settings.presets import yaml_value
 from sage_cli.store.evaluations import evaluations
-from sage_cli.store.files import checked, storing, with_checksum, write_text
+from sage_cli.store.files import storing, with_checksum, without_checksum, write_text
 from sage_cli.store.run import CORRUPT, METRICS, Run
 
 ABOUT = (
@@ -319,16 +319,16 @@ def _is(value: Any, asked: str) -> bool:
 
 
 log = logging.getLogger(__name__)
-NAME = "runs.jsonl"
+_NAME = "runs.jsonl"
 """The file in a sweep's folder."""
-Value = float | int | str | bool
+FactValue = float | int | str | bool
 
 
 @dataclass(frozen=True)
-class Entry:
+class SweepEntry:
     """The values of a `point` by setting, the number of its training (from 0), and the run's id."""
 
-    point: Mapping[str, Value]
+    point: Mapping[str, FactValue]
     seed: int
     run: str
 
@@ -341,13 +341,13 @@ class SweepRuns:
 
     def __init__(self, sweep: Path) -> None:
         """`sweep` is the sweep's folder, which need not exist."""
-        self.path = sweep / NAME
+        self.path = sweep / _NAME
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[SweepEntry]:
         """Return all whole lines in order."""
         return [entry for entry in map(_entry, self._lines()) if entry is not None]
 
-    def append(self, entry: Entry) -> None:
+    def append(self, entry: SweepEntry) -> None:
         """Write one line. Raises StoreError if that fails."""
         line = json.dumps(with_checksum(asdict(entry))).encode() + b"\n"
         with storing(self.path.parent):
@@ -376,10 +376,10 @@ class SweepRuns:
             return file.read() == b"\n"
 
 
-def _entry(line: bytes) -> Entry | None:
+def _entry(line: bytes) -> SweepEntry | None:
     try:
-        content = checked(json_value(line))
-        entry = Entry(**content)
+        content = without_checksum(json_value(line))
+        entry = SweepEntry(**content)
         point = {today_key(key): value for key, value in entry.point.items()}
         entry = replace(entry, point=point)
     except (AttributeError, ValueError, TypeError):

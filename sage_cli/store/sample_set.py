@@ -34,8 +34,7 @@ from sage_cli.store.files import (
     write_text,
 )
 from sage_cli.store.inventory import Inventory, Mask
-from sage_cli.store.inventory_index import FILE as INDEX
-from sage_cli.store.inventory_index import load_index, refreshed, write_index
+from sage_cli.store.inventory_index import INDEX_FILE, load_index, refreshed, write_index
 from sage_cli.store.locks import HeldError, Holder, Lease, is_locked, locked
 from sage_cli.store.sample_parts import (
     DamagedPartError,
@@ -48,12 +47,12 @@ from sage_cli.store.sample_parts import (
 )
 from sage_cli.store.tables import as_column
 
-PATIENCE_S = 60.0
+_PATIENCE_S = 60.0
 """Longer than reading the inventory of a set takes."""
 
 
 @dataclass(frozen=True)
-class Claim:
+class _Claim:
     """Samples (indices by problem) that a living process is about to sample."""
 
     holder: str
@@ -74,7 +73,7 @@ class Claims:
         """Register this process as one of the writers while the block runs."""
         with ExitStack() as life:
             with self.mutex():
-                lock = locked(self._own.with_suffix(".lock"), PATIENCE_S)
+                lock = locked(self._own.with_suffix(".lock"), _PATIENCE_S)
                 self._lease = life.enter_context(lock)
             try:
                 yield
@@ -92,15 +91,15 @@ class Claims:
         """Exclude other writers while this one reads the inventory and claims."""
         with ExitStack() as stack:
             try:
-                stack.enter_context(locked(self._folder / "mutex", PATIENCE_S))
+                stack.enter_context(locked(self._folder / "mutex", _PATIENCE_S))
             except HeldError as error:
                 raise StoreError(
-                    f"{error} has locked {self._folder} for {PATIENCE_S:.0f} s",
+                    f"{error} has locked {self._folder} for {_PATIENCE_S:.0f} s",
                     "find the stopped process that writes there; continue or end it",
                 ) from None
             yield
 
-    def others(self) -> dict[str, Claim]:
+    def others(self) -> dict[str, _Claim]:
         """Return the other living writers' claims by token, remove dead ones. Needs the mutex."""
         alive = {}
         for lock in sorted(self._folder.glob("*.lock")):
@@ -131,13 +130,13 @@ class Claims:
                 self._own.unlink(missing_ok=True)
 
 
-def _read(path: Path) -> Claim:
+def _read(path: Path) -> _Claim:
     """Return a file's claim; empty if absent or corrupt, since a repeated sample counts once."""
     try:
         claim = json_value(path.read_bytes())
-        return Claim(claim["holder"], dict(claim["indices"]))
+        return _Claim(claim["holder"], dict(claim["indices"]))
     except (FileNotFoundError, ValueError, KeyError, TypeError):
-        return Claim("", {})
+        return _Claim("", {})
 
 
 def _remove(claim: Path) -> None:
@@ -146,12 +145,12 @@ def _remove(claim: Path) -> None:
         claim.with_suffix(suffix).unlink(missing_ok=True)
 
 
-FLUSH_ROWS = 512
+_FLUSH_ROWS = 512
 FLUSH_S = 5.0
 CHUNK = 4096
 """Samples in a claim; a sixteenth of the missing ones if that is more, up to sixteen times as many:
 an engine runs empty at the end of each claim."""
-POLL_S = 0.5
+_POLL_S = 0.5
 
 log = logging.getLogger(__name__)
 
@@ -203,7 +202,7 @@ class SampleWriter:
             if holders != awaited:
                 log.warning("waiting for samples from %s", holders)
                 awaited = holders
-            time.sleep(POLL_S)
+            time.sleep(_POLL_S)
 
     def add(self, completion: Completion) -> None:
         """Add a completion. Raises StoreError if it was not claimed, or was added before."""
@@ -215,7 +214,7 @@ class SampleWriter:
                 "or not requested"
             ) from None
         self._rows.append(completion)
-        if len(self._rows) >= FLUSH_ROWS or time.monotonic() - self._flushed_s > FLUSH_S:
+        if len(self._rows) >= _FLUSH_ROWS or time.monotonic() - self._flushed_s > FLUSH_S:
             self.flush()
 
     def flush(self) -> None:
@@ -237,7 +236,7 @@ class SampleWriter:
             set_aside(self._folder / name)
 
     def _share(
-        self, problem_ids: Sequence[str], n: int, others: Mapping[str, Claim]
+        self, problem_ids: Sequence[str], n: int, others: Mapping[str, _Claim]
     ) -> tuple[dict[str, tuple[int, ...]], str]:
         """Return a chunk of missing, unclaimed samples, and the holders of the claimed ones."""
         missing = self.inventory.count_missing(problem_ids, n)
@@ -262,7 +261,7 @@ DESCRIPTION = "set.json"
 """A set's identity in full."""
 ENGINES = "engines.json"
 """Engine and versions of the writers of a set, each once."""
-OWN_NAMES = frozenset({DESCRIPTION, ENGINES, INDEX, "claims", "grades", "scores", "tokens"})
+OWN_NAMES = frozenset({DESCRIPTION, ENGINES, INDEX_FILE, "claims", "grades", "scores", "tokens"})
 """Names in a set's folder besides parts."""
 
 

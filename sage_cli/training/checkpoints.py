@@ -14,7 +14,13 @@ from typing import Any
 from sage_cli.errors import Interrupted, StoreError
 from sage_cli.file_hash import changed_files, content_hash, sealed_hashes
 from sage_cli.methods.loop import Method
-from sage_cli.models.folders import differences, facts_of_folder, facts_of_path, read_json, shape
+from sage_cli.models.folders import (
+    facts_of_folder,
+    facts_of_path,
+    model_differences,
+    read_json,
+    shape,
+)
 from sage_cli.store.files import write_json
 from sage_cli.store.locks import Lease
 from sage_cli.store.run import SEAL, Run
@@ -98,7 +104,7 @@ def _check_same_model(checkpoint: Path, model: Any) -> None:
         ours = facts_of_path(str(model.peft_config["default"].base_model_name_or_path))
     else:
         ours = shape(model.config.to_dict())
-    differing = differences(facts_of_folder(checkpoint), ours)
+    differing = model_differences(facts_of_folder(checkpoint), ours)
     if differing:
         raise StoreError(
             f"{checkpoint} does not belong to the model that is trained: {', '.join(differing)}",

@@ -338,7 +338,7 @@ def build_preference_trainer(
     config: SageConfig, model: Any, reference: Any, tokenizer: Any, pairs: Sequence[Pair], run: Run
 ) -> PreferenceTrainer:
     """Return the trainer that `train_preferences` runs, ready to train."""
-    rows = Dataset.from_list(tokenized(pairs, tokenizer, config))
+    rows = Dataset.from_list(tokenized_pairs(pairs, tokenizer, config))
     trainer = PreferenceTrainer(
         keep_checkpoints=config.rl.keep_checkpoints,
         model=model,
@@ -352,7 +352,7 @@ def build_preference_trainer(
     return trainer
 
 
-def tokenized(
+def tokenized_pairs(
     pairs: Sequence[Pair], tokenizer: Any, config: SageConfig
 ) -> list[dict[str, list[int]]]:
     """Return token ids of prompts without hints, and of both completions with end-of-sequence.

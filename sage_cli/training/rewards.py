@@ -169,7 +169,7 @@ def _which(number: int, texts: Sequence[str]) -> str:
     return f"completion {number} of {len(texts)}, counted from 0 ({texts[number][:60]!r})"
 
 
-def built_in(reward: Reward, config: SageConfig) -> RewardFunction:
+def built_in_reward(reward: Reward, config: SageConfig) -> RewardFunction:
     """Return the reward `format`, `brevity` or `random` under these settings."""
 
     def formed(completions: Sequence[str], **_: Any) -> list[float]:
@@ -281,7 +281,7 @@ def called_reward(
         written = OwnFunction.parse(reward.name)
         function, module, who = written.load(), written.module, f"{who} ({written})"
     else:
-        function = built_in(reward, config)
+        function = built_in_reward(reward, config)
     return CalledReward(who, module, function, columns)
 
 

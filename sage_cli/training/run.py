@@ -37,7 +37,7 @@ from sage_cli.models.obstacles import planned_obstacles
 from sage_cli.models.planned import planned_base, rl_run, sft_run
 from sage_cli.models.policy import Policy, named_policy, named_run
 from sage_cli.models.reference import reference_policy
-from sage_cli.models.shipped_base import put_in_place, source_of, why_not_shipped
+from sage_cli.models.shipped_base import put_in_place, shipped_source, why_not_shipped
 from sage_cli.models.stages import Described, Stage
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress, Silent
@@ -329,7 +329,7 @@ class InitialPolicy(Stage):
     def shipped(self) -> Run | None:
         """The base in the package that the policy is a copy of; None for any other policy."""
         scratch = isinstance(self.config.model, ScratchModel)  # no other model is shipped
-        return source_of(self.policy.run) if self.init is None and scratch else None
+        return shipped_source(self.policy.run) if self.init is None and scratch else None
 
     @property
     def is_trained_here(self) -> bool:

@@ -75,11 +75,11 @@ from sage_cli.training.validation import Validator
 
 _ADVANTAGE, _REWARD = "advantage.json", "reward.json"
 """A checkpoint's files of what an advantage and a reward keep from batch to batch."""
-SAMPLED = ("sampled/completions", "sampled/tokens")
+_SAMPLED = ("sampled/completions", "sampled/tokens")
 """What a step has sampled, what dynamic sampling discards among it; 0 where it samples nothing."""
 _RIGHT = STATUSES.index("right")
 
-Record = dict[str, Any]
+_Record = dict[str, Any]
 
 
 class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
@@ -117,12 +117,12 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         self.keeps_old_entropy = rl.reads_old_entropy and rl.steps_per_batch > 1
         self.phases = Phases()
         self.now = Rollouts()
-        self.rollouts: list[Record] = []
+        self.rollouts: list[_Record] = []
         self.advantage_memory: dict[str, Any] = {}
         self.reward_memory: dict[str, Any] = {}
         self._forward_kl: list[float] = []
         self._clips_itself = False
-        self._batch_record: Record = {}
+        self._batch_record: _Record = {}
         self.step_began = time.perf_counter()
         super().__init__(
             anchor=anchor,
@@ -185,7 +185,7 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         counts = [self.now.completions, self.now.tokens]
         count = torch.tensor([counts], device=self.accelerator.device)
         sampled = self.accelerator.gather(count).sum(dim=0).tolist()
-        self._batch_record |= dict(zip(SAMPLED, sampled, strict=True))
+        self._batch_record |= dict(zip(_SAMPLED, sampled, strict=True))
         return batch
 
     def score_rows(
@@ -315,7 +315,7 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         gathered_B: Tensor = self.accelerator.gather(local_B.to(self.accelerator.device))
         return gathered_B.reshape(-1, int(self.num_generations))
 
-    def _describe(self, now: Rollouts) -> Record:
+    def _describe(self, now: Rollouts) -> _Record:
         batch = now.batch
         lengths_B = batch["completion_mask"].sum(dim=1)
         ends_B2 = self.accelerator.gather(torch.stack([lengths_B, batch["truncated_B"]], dim=1))
@@ -499,7 +499,7 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         now = time.perf_counter()
         step_s, self.step_began = now - self.step_began, now
         if (self.state.global_step - 1) % self.rl.steps_per_batch:
-            self._batch_record |= dict.fromkeys(SAMPLED, 0)
+            self._batch_record |= dict.fromkeys(_SAMPLED, 0)
         signals = self.tokens.drain(self.accelerator)
         corrected = self.vllm_importance_sampling_correction
         cap = self.vllm_importance_sampling_clip_max if corrected else None
@@ -531,7 +531,7 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
             self.writer.write(record, self.rollouts)
         self.writer.safeguards.check(record)  # in every process, so that all of them stop
 
-    def _validated(self) -> Record:
+    def _validated(self) -> _Record:
         """Validate if it is due, and return the record; the other processes wait.
 
         Empty while the training stops early: there the time to save may be short.
@@ -541,7 +541,7 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
             return {}
         if self.control.should_training_stop and not last:
             return {}
-        figures: Record = {}
+        figures: _Record = {}
         if self.accelerator.is_main_process:
             figures |= self.validator.validate(self.accelerator.unwrap_model(self.model))
         self.accelerator.wait_for_everyone()

@@ -84,7 +84,7 @@ def _passk_columns(runs: Sequence[RunFacts]) -> list[str]:
     ]
 
 
-SHOWN_CHARACTERS = 20_000
+_SHOWN_CHARACTERS = 20_000
 
 
 class RunView(TypedDict):
@@ -194,7 +194,7 @@ def rollouts_view(run: Run, step: int | None) -> RolloutsView:
     at_step = step if step in steps else (steps[-1] if steps else None)
     shortened = [
         {
-            key: value[:SHOWN_CHARACTERS] if isinstance(value, str) else value
+            key: value[:_SHOWN_CHARACTERS] if isinstance(value, str) else value
             for key, value in row.items()
         }
         for row in rows

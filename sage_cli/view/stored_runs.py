@@ -95,7 +95,7 @@ _SHOWN = ("step", "of", "reward")
 """The figures that the table always has, beside each pass@k."""
 SLOW_LOOK_S = 0.5
 """Seconds above which a look at the files of all runs isn't repeated at once."""
-INITIAL = "sft"
+_INITIAL = "sft"
 """The kind of the runs whose policies are drawn in ink: those that RL starts from."""
 
 
@@ -231,7 +231,7 @@ def looks_of(runs: Sequence[RunFacts]) -> dict[str, Look]:
     trained, initial = 0, 0
     looks: dict[str, Look] = {}
     for facts in runs:
-        if facts.about.get("kind") == INITIAL:
+        if facts.about.get("kind") == _INITIAL:
             looks[facts.run.id] = {"colour": None, "dash": initial}
             initial += 1
         else:

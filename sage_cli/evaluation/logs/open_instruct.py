@@ -10,7 +10,7 @@ from sage_cli.evaluation.logs.row_fields import read_rows, step_notes
 from sage_cli.evaluation.logs.source import LogSource
 
 if TYPE_CHECKING:
-    from sage_cli.problems.row_files import Row
+    from sage_cli.problems.row_files import FileRow
 
 _COLUMNS = {"prompt_idx", "prompt_tokens", "response_tokens", "reward"}
 _ROW = (
@@ -35,7 +35,7 @@ def _read(source: LogSource, reading: ReadOptions) -> Log:
         else f"rewards are {', '.join(f'{reward:g}' for reward in rewards[:5])}"
     )
 
-    def columns(row: Row) -> dict[str, Any]:
+    def columns(row: FileRow) -> dict[str, Any]:
         _, values = row
         step, number = values.get("step", 0), values["prompt_idx"]
         return {

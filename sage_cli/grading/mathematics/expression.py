@@ -28,7 +28,7 @@ from sage_cli.grading.mathematics.values import (
 )
 
 Evaluate = Callable[[Arithmetic], Value]
-Point = dict[str, Value]
+_Point = dict[str, Value]
 
 _MAX_DEPTH = 40
 _CIRCULAR, _HYPERBOLIC = ("sin", "cos", "tan", "cot", "sec", "csc"), ("sinh", "cosh", "tanh")
@@ -55,7 +55,7 @@ _ARGUMENT = re.compile(r"\((?:\d+|[A-Za-z])\)")
 _DIFFERENTIAL = re.compile(r"(d|\\partial)(?:\^\{?(?:\d+|[nk])\}?)?(.*)")
 
 
-class UnreadableError(ValueError):
+class _UnreadableError(ValueError):
     """The expression is not one that this parser knows."""
 
 
@@ -79,7 +79,7 @@ def _parser_of(text: str) -> _Parser | None:
     return _Parser(_TOKEN.findall(text))
 
 
-def value_at(evaluate: Evaluate, at: Arithmetic) -> Value | None:
+def number_at(evaluate: Evaluate, at: Arithmetic) -> Value | None:
     """Return the value, None where it is undefined or too large."""
     try:
         value = evaluate(at)
@@ -88,7 +88,7 @@ def value_at(evaluate: Evaluate, at: Arithmetic) -> Value | None:
         return None
 
 
-def point_of(symbols: frozenset[str], number: int) -> Point:
+def point_of(symbols: frozenset[str], number: int) -> _Point:
     """Values between 0.4 and 1.9 that depend on nothing but the symbols' names and `number`."""
     return {
         name: Fraction(crc32(f"{number}{name}".encode()), 2**32) * 3 / 2 + Fraction(2, 5)
@@ -115,20 +115,20 @@ class _Parser:
     def take(self, expected: str | None = None) -> str:
         token = self.next
         if not token or (expected is not None and token != expected):
-            raise UnreadableError(token)
+            raise _UnreadableError(token)
         self.place += 1
         return token
 
     def whole(self) -> Evaluate:
         read = self.sum()
         if self.next:
-            raise UnreadableError(self.next)
+            raise _UnreadableError(self.next)
         return read
 
     def sum(self) -> Evaluate:
         self.depth += 1
         if self.depth > _MAX_DEPTH:
-            raise UnreadableError("too deep")
+            raise _UnreadableError("too deep")
         terms = [self.signed_product()]
         while self.next in ("+", "-"):
             terms.append(self.signed_product())
@@ -158,7 +158,7 @@ class _Parser:
                 factors.append((token != "*", _negated(factor) if sign == "-" else factor))
             elif self._starts_factor(token) and not (within_function and token in _FUNCTIONS):
                 if token.isdigit() and self.tokens[self.place - 1][-1:].isdigit():
-                    raise UnreadableError("two numbers side by side")
+                    raise _UnreadableError("two numbers side by side")
                 factors.append((False, self.power()))
             else:
                 break
@@ -253,7 +253,7 @@ class _Parser:
 
     def _number(self, token: str) -> Evaluate:
         if len(token) > 300:
-            raise UnreadableError("a number of hundreds of digits")
+            raise _UnreadableError("a number of hundreds of digits")
         value = Fraction(token)
         if self.next == r"\frac" and token.isdigit():  # 1\frac{4}{5} is a mixed number
             place, symbols = self.place, set(self.symbols)
@@ -285,7 +285,7 @@ class _Parser:
             elif name == r"\log":
                 base = self.argument()
             else:
-                raise UnreadableError(name)
+                raise _UnreadableError(name)
         grouped = self.next in ("(", "{")
         inside = self.atom() if grouped else self.product(within_function=True)
         applied = _of(lambda at, value: at.function(function, value), inside)
@@ -309,7 +309,7 @@ class _Parser:
         # an inner sum may end at an outer index, which takes no value of its own
         self.limits |= self.symbols - set(self.bound)
         if name in self.symbols or not (name.isalpha() and len(name) == 1):
-            raise UnreadableError(name)
+            raise _UnreadableError(name)
         self.bound.append(name)
         term = self.product()
         self.bound.pop()
@@ -324,7 +324,7 @@ class _Parser:
         elif token == r"\text":
             token = self._group().strip("{} ")
         elif not (token in GREEK or token == "π" or (token.isalpha() and token.isascii())):
-            raise UnreadableError(token)
+            raise _UnreadableError(token)
         while self.next in ("_", "'"):
             token += self.take() if self.next == "'" else self.take() + self._group().strip("{}")
         if token in _CONSTANTS:
@@ -376,10 +376,10 @@ def constant(text: str) -> Value | None:
     if read is None or read[1]:
         return None
     with LOCK:
-        return value_at(read[0], Arithmetic(_DIGITS, {}))
+        return number_at(read[0], Arithmetic(_DIGITS, {}))
 
 
-def compare(gold: str, answer: str) -> bool | None:
+def compare_expressions(gold: str, answer: str) -> bool | None:
     """Return True if two expressions have the same value wherever they have one, False if nowhere.
 
     None where one of them can't be read, and where the values don't decide it.
@@ -405,7 +405,7 @@ def compare(gold: str, answer: str) -> bool | None:
     return True if False not in beyond and beyond.count(True) >= _POINTS else None
 
 
-def _signed_points(symbols: frozenset[str], scales: Sequence[float]) -> Iterator[Point]:
+def _signed_points(symbols: frozenset[str], scales: Sequence[float]) -> Iterator[_Point]:
     """Yield points of each size: all positive, all negative, and of several signs."""
     for number, scale in enumerate(scales):
         size = {
@@ -421,7 +421,7 @@ def _signed_points(symbols: frozenset[str], scales: Sequence[float]) -> Iterator
 
 
 def _agree(
-    sides: Sequence[Evaluate], point: Point, literal: int, within_reals: bool = False
+    sides: Sequence[Evaluate], point: _Point, literal: int, within_reals: bool = False
 ) -> bool | None:
     """Return True if two values are equal at a point; None where they are unknown.
 
@@ -432,7 +432,7 @@ def _agree(
     while True:
         with LOCK:
             at = Arithmetic(digits, point)
-            values = [value_at(side, at) for side in sides]
+            values = [number_at(side, at) for side in sides]
             if None in values:
                 return None if values == [None, None] else False
             if all(isinstance(value, Fraction) for value in values) and not at.zeros:
@@ -484,8 +484,8 @@ def same_sum(gold: str, answer: str) -> bool | None:
         with LOCK:
             at = Arithmetic(_DIGITS, point_of(of_gold[1], count))
             at.symbols.update(dict.fromkeys(of_gold[2], Fraction(count)))
-            value = value_at(of_gold[0], at)
-            other = value_at(of_answer[0], at)
+            value = number_at(of_gold[0], at)
+            other = number_at(of_answer[0], at)
         if value is None:
             if compared:  # too much work
                 return None
@@ -522,12 +522,12 @@ def same_equation(gold: Sequence[str], answer: Sequence[str]) -> bool | None:
     return None
 
 
-def _values(sides: Sequence[Evaluate], point: Point | None) -> list[Value | None]:
+def _values(sides: Sequence[Evaluate], point: _Point | None) -> list[Value | None]:
     at = Arithmetic(_DIGITS, point or {})
-    return [value_at(side, at) for side in sides]
+    return [number_at(side, at) for side in sides]
 
 
-def _are_multiples(sides: Sequence[Evaluate], point: Point) -> bool:
+def _are_multiples(sides: Sequence[Evaluate], point: _Point) -> bool:
     """Return True if an expression is the other times powers of variables that add no zeros."""
     for name, begin in point.items():
         ratios = []
@@ -544,7 +544,7 @@ def _are_multiples(sides: Sequence[Evaluate], point: Point) -> bool:
     return True
 
 
-def _solved(side: Evaluate, point: Point, name: str) -> Point | None:
+def _solved(side: Evaluate, point: _Point, name: str) -> _Point | None:
     """Return the point with the value of `name` at which an expression linear in it is zero."""
     begin = point[name]
     values = [_values((side,), {**point, name: begin + n})[0] for n in range(3)]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sage_cli.trials.suites.chapters import SuiteReport
 
 
-RETRIES = 1
+_RETRIES = 1
 """How often a failed task is tried again."""
 
 
@@ -62,7 +62,7 @@ def run_plan(plan: PlannedSuite, progress: Progress) -> None:
             for replicate in part.replicates:
                 put_in_place(replicate.initial.run)
         states = TaskStates(plan.folder, plan.tasks)
-        failures = run_tasks(plan.tasks, executor, folder, RETRIES, progress, ended=states.note)
+        failures = run_tasks(plan.tasks, executor, folder, _RETRIES, progress, ended=states.note)
         write_failures(plan.failures, failures)
     if failures and not any(task.state == DONE for task in plan.tasks if task.kind != SFT):
         raise all_failed(map(str, failures.values()), folder)

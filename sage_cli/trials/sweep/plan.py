@@ -30,7 +30,7 @@ from sage_cli.trials.stored_results import stored_results
 from sage_cli.trials.sweep.folder import SweepFacts, SweepFolder, sweep_folder
 from sage_cli.trials.sweep.read_space import read_space
 from sage_cli.trials.sweep.sampler_choice import choose_sampler
-from sage_cli.trials.sweep.scores import ByBenchmark, counts_of, mean_scores, score
+from sage_cli.trials.sweep.scores import ByBenchmark, mean_scores, pooled_counts, trial_values
 from sage_cli.trials.sweep.space import Point, Space, State, describe, point_key
 from sage_cli.trials.task import Task, TaskList, left_and_states
 from sage_cli.trials.trial import Replicate, Trial
@@ -184,7 +184,7 @@ class Sweep:
         Raises SageError if what is stored cannot be read.
         """
         measured = stored_results(replicate.policy, replicate.config, self.tasks.benchmarks)
-        return None if measured is None else counts_of(measured)
+        return None if measured is None else pooled_counts(measured)
 
     def facts(self, study: Study) -> SweepFacts:
         """The content of the sweep's state besides its counts."""
@@ -231,7 +231,7 @@ class Sweep:
             results = [self.results(replicate) for replicate in self.trial(point).replicates]
             measured = [result for result in results if result is not None]
             if len(measured) == len(results):
-                scores = [score(self.config.sweep.objectives, result) for result in measured]
+                scores = [trial_values(self.config.sweep.objectives, result) for result in measured]
                 study.known(point, mean_scores(scores), source="an earlier view of this sweep")
 
 

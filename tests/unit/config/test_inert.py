@@ -43,6 +43,9 @@ def test_a_method_drops_the_settings_of_the_one_before_and_a_searched_choice_rea
     check_settings_read(load(sets=["guides.branch.tau=0.2"]), "sweep", searched=["guide.name"])
     with pytest.raises(ConfigurationError, match=r"anchor\.beta"):
         check_settings_read(loaded, "sweep", searched=["rl.learning_rate"])
+    check_settings_read(load(), "sweep", searched=["sft.steps"])
+    with pytest.raises(ConfigurationError, match=r"sft\.steps can't be searched: `sage sweep --i"):
+        check_settings_read(load(), "sweep --init", searched=["sft.steps"])
 
 
 FULL = "model.tuning=full"
@@ -104,6 +107,7 @@ CPU = "rollout.backend=sampler"
     ("passk", ["sampling.backend=server", SERVED, "sampling.vllm.swap=6"], "'server'"),
     ("eval", ["sampling.backend=vllm", SERVED], "sampling.backend is 'vllm'"),
     ("sweep", ["executor.partition=gpu"], "executor.name is 'local'"),
+    ("sweep --init", ["sft.learning_rate=1"], "`sage sweep --init` reads no setting of sft"),
     ("rl", ["sweep.trials=3"], "`sage rl` reads no setting of sweep"),
     ("rl", ["executor.workers=3"], "`sage rl` reads no"),
     ("rl --init", ["sft.learning_rate=1"], "`sage rl --init` reads no setting of sft"),

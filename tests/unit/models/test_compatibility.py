@@ -22,7 +22,7 @@ from sage_cli.models.compatibility import (
     own_controls,
     unchecked,
 )
-from sage_cli.models.loading import attach_lora, load_model, merged
+from sage_cli.models.loading import attach_lora, load_model, merge_adapter
 from sage_cli.models.policy import Policy, named_policy
 from sage_cli.models.tokenizer import load_tokenizer
 from sage_cli.problems.template import PromptTemplate
@@ -371,7 +371,7 @@ def test_a_model_without_a_backbone_is_refused_by_its_type(tmp_path):
 def test_biases_that_no_layer_can_take_are_refused_before_they_are_merged(run):
     biased = LoraConfig(r=2, target_modules=["o_proj"], lora_bias=True)  # which has no bias
     with pytest.raises(ConfigurationError, match=r"layers\.0\.self_attn\.o_proj has no bias"):
-        merged(get_peft_model(load_model(run.model), biased))
+        merge_adapter(get_peft_model(load_model(run.model), biased))
     # Qwen2's q_proj has one
     biased = LoraConfig(r=2, target_modules=["q_proj"], lora_bias=True)
-    merged(get_peft_model(load_model(run.model), biased))
+    merge_adapter(get_peft_model(load_model(run.model), biased))

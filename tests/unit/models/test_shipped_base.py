@@ -14,7 +14,7 @@ from sage_cli.models.policy import Policy, named_run
 from sage_cli.models.shipped_base import (
     put_in_place,
     shipped_run,
-    source_of,
+    shipped_source,
     why_not_shipped,
 )
 from sage_cli.progress import Silent
@@ -38,7 +38,7 @@ def base_of(runs, *sets):
 
 def test_the_preset_starts_from_the_shipped_base_whose_files_are_what_it_ended_with(runs):
     run = base_of(runs)
-    source = source_of(run)
+    source = shipped_source(run)
     manifest = source.manifest
     assert run.id.startswith("sft-arithmetic-")
     assert (manifest["origin"], manifest["command"], manifest["seed"]) == ("shipped", "sage sft", 0)
@@ -65,7 +65,7 @@ def test_the_preset_starts_from_the_shipped_base_whose_files_are_what_it_ended_w
 def test_any_change_of_what_made_it_trains_one_and_names_the_setting(runs, setting, serves):
     settings = config(setting)
     run = planned_base(settings, runs).run
-    assert (source_of(run) is not None) is serves
+    assert (shipped_source(run) is not None) is serves
     if not serves:
         assert run == sft_run(settings, runs)
         assert setting.partition("=")[0] in why_not_shipped(settings)

@@ -12,15 +12,15 @@ from sage_cli.store.files import warn_once
 from sage_cli.store.metrics_file import END_BYTES
 from sage_cli.store.run import Run, Runs
 from sage_cli.store.run_facts import (
-    Entry,
     RunFacts,
+    SweepEntry,
     SweepRuns,
     replicated,
     speed_figures,
     telling_apart,
 )
 
-ENTRIES = [Entry({"guide.tau": 0.1 * place}, place, f"rl-{place}") for place in range(3)]
+ENTRIES = [SweepEntry({"guide.tau": 0.1 * place}, place, f"rl-{place}") for place in range(3)]
 
 
 def runs(tmp_path, *entries):

@@ -17,7 +17,7 @@ from sage_cli.training.rewards import (
     CalledReward,
     Paid,
     Plurality,
-    built_in,
+    built_in_reward,
     coin,
     has_form,
     length_left,
@@ -159,7 +159,7 @@ def in_processes(monkeypatch, reward, count, **columns):
 
 
 def test_a_coin_is_the_same_in_any_number_of_processes(monkeypatch):
-    random = built_in(Reward(name="random", p=0.3), load().config)
+    random = built_in_reward(Reward(name="random", p=0.3), load().config)
     batch = {"problem_id": ["p"] * 20 + ["q"] * 20, "completions": [""] * 40,
              "row": [0] * 40, "gold": [""] * 40}  # fmt: skip
     said = in_processes(monkeypatch, random, 1, **batch)

@@ -33,7 +33,7 @@ from sage_cli.training.step_record import (
     add_clipped,
     add_mismatch,
     batch_record,
-    merged,
+    merge_rows,
     mismatch_statistics,
     peak_memory,
     rollout_rows,
@@ -447,7 +447,7 @@ def test_rows_of_a_problem_are_added_up_and_sorted():
         PromptRow("b", 1, 0, 0, 1, 0, 0, 2, 0, True),
         PromptRow("b", 1, 0, 1, 0, 0, 0, 3, 0, False),
     ]
-    assert merged(rows) == [
+    assert merge_rows(rows) == [
         PromptRow("b", 1, 0, 1, 0, 0, 0, 3, 0, False),
         PromptRow("a", 1, 0, 1, 0, 0, 0, 5, 0, True),
         PromptRow("b", 2, 1, 0, 1, 0, 0, 9, 7, True),  # 7 + 2 tokens, 7 of them right
