@@ -246,7 +246,7 @@ def _of_measuring(config: SageConfig) -> list[str]:
             f"is '{config.grading.mode}', which compares answers (use grading.mode=math-verify, or "
             "grading.extract=tags-then-boxed)"
         )
-    plural = PLURALITY in (reward.name for reward in config.rl.paid)
+    plural = PLURALITY in (reward.name for reward in config.rl.used_rewards)
     if plural and config.grading.extract == "text":
         problems.append(
             f"rl.rewards: '{PLURALITY}' counts answers, and grading.extract 'text' searches whole "

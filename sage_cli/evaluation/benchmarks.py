@@ -112,8 +112,8 @@ def gradable_problems(config: SageConfig, problems: Sequence[Problem]) -> list[P
 
 def _reads_golds(config: SageConfig) -> bool:
     """Return False where rewards are functions that read no grade: golds are theirs to read."""
-    paid = [reward.name for reward in config.rl.paid]
-    return not paid or bool({GRADE, PLURALITY}.intersection(paid))
+    used = [reward.name for reward in config.rl.used_rewards]
+    return not used or bool({GRADE, PLURALITY}.intersection(used))
 
 
 def check_untrained(benchmarks: Sequence[Benchmark], data: DataSection, setting: str) -> None:

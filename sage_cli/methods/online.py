@@ -73,7 +73,7 @@ class OnlineMethod(Method):
     shapes_tokens: ClassVar[bool] = False
     reads_old_entropy: ClassVar[bool] = False
     reads_grades_alone: ClassVar[bool] = False
-    """True where advantages are those of grades, whatever else is paid."""
+    """True where advantages are those of grades, whatever else is rewarded."""
     equal_groups_teach: ClassVar[bool] = False
     """True where a group of equal grades has advantages, so that none may be replaced."""
 
@@ -102,7 +102,7 @@ class OnlineMethod(Method):
         return None
 
     @property
-    def paid(self) -> Rewards:
+    def used_rewards(self) -> Rewards:
         """`rewards`."""
         return self.rewards
 

@@ -138,7 +138,7 @@ def part_names(rewards: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def are_usual(rewards: Sequence[Reward]) -> bool:
-    """Return True if completions are paid their grades alone, as by default."""
+    """Return True if the grade is the only reward, the default."""
     return [(reward.name, reward.weight) for reward in rewards] == [(GRADE, 1.0)]
 
 

@@ -73,6 +73,8 @@ class Claims:
         """Register this process as one of the writers while the block runs."""
         with ExitStack() as life:
             with self.mutex():
+                # Within the mutex: otherwise another writer could find the lock file before it is
+                # held, take its owner for dead, and remove it.
                 lock = locked(self._own.with_suffix(".lock"), _PATIENCE_S)
                 self._lease = life.enter_context(lock)
             try:
@@ -188,6 +190,8 @@ class SampleWriter:
         """
         self.flush()
         for problem_id, indices in self._due.items():
+            # Samples that were asked for and never came, because a server refused the prompt, would
+            # otherwise be claimed again without end.
             self._not_delivered[problem_id] |= indices
         awaited = ""
         while True:
@@ -202,6 +206,7 @@ class SampleWriter:
             if holders != awaited:
                 log.warning("waiting for samples from %s", holders)
                 awaited = holders
+            # Outside the mutex, so that the writers that are waited for can claim and store.
             time.sleep(_POLL_S)
 
     def add(self, completion: Completion) -> None:
@@ -221,6 +226,8 @@ class SampleWriter:
         """Write the collected completions as one part."""
         rows, self._rows = self._rows, []
         if rows:
+            # A process that was suspended for minutes may have lost its claim to another. Its rows
+            # would be second texts of samples that are already stored.
             self._claims.require()
             token, number = self._claims.token, self._next_number
             part = write_part(self._folder, token, number, rows, self._provenance)
@@ -240,6 +247,8 @@ class SampleWriter:
     ) -> tuple[dict[str, tuple[int, ...]], str]:
         """Return a chunk of missing, unclaimed samples, and the holders of the claimed ones."""
         missing = self.inventory.count_missing(problem_ids, n)
+        # A claim is a compromise: small ones let writers that start later share the work, large
+        # ones keep the engine's batch full.
         room = min(max(CHUNK, missing // 16), 16 * CHUNK)
         share: dict[str, tuple[int, ...]] = {}
         holders: set[str] = set()
@@ -286,6 +295,7 @@ class SampleIdentity:
 
 def stored_seeds(root: Path, identity: SampleIdentity) -> list[SampleIdentity]:
     """Return the identities of the sets below `root` that are `identity` but for the seed."""
+    # Through JSON and back, as the stored one has come: tuples are lists there.
     expected = json.loads(json.dumps(asdict(identity)))
     identities = []
     for file in sorted((root / "samples").glob(f"*/{DESCRIPTION}")):
@@ -356,6 +366,8 @@ class SampleSet:
 
     def read(self, inventory: Inventory, mask_S: Mask) -> Iterator[tuple[Any, list[Completion]]]:
         """Yield row numbers and completions of the rows in `mask_S`, part by part."""
+        # The rows of a part are adjacent in the inventory, so that `part_S` is sorted and each part
+        # is read once.
         starts = np.searchsorted(inventory.part_S, np.arange(len(inventory.parts) + 1))
         for part in np.flatnonzero(np.bincount(inventory.part_S[mask_S])).tolist():
             within = np.flatnonzero(mask_S[starts[part] : starts[part + 1]])
@@ -378,6 +390,9 @@ class SampleSet:
             for key in plain
             if not isinstance(described, dict) or described.get(key) != plain[key]
         ]
+        # The folder's name is a hash of the identity, so this happens only to folders that were
+        # renamed or edited by hand; counting another model's samples would be the worst of all
+        # errors here.
         if differing:
             raise StoreError(
                 f"{self.folder / DESCRIPTION} describes another set than its folder's: "
@@ -406,6 +421,8 @@ class SampleSet:
         claims = Claims(self.folder)
         with claims.registered():
             with claims.mutex(), storing(self.folder):
+                # Under the mutex no writer can begin meanwhile, whose temporary file would be taken
+                # for a leftover.
                 claims.sweep()
                 if not self._is_described():
                     write_json(self.folder / DESCRIPTION, asdict(self.identity))
@@ -418,6 +435,8 @@ class SampleSet:
                 yield writer
             finally:
                 writer.flush()
+                # Also after an error: an interrupted evaluation has its samples on disk, and the
+                # next one finds them in the index.
                 self._known = writer.inventory
                 if writer.inventory.parts != earlier.parts:
                     write_index(self.folder, writer.inventory)

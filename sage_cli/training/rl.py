@@ -50,7 +50,7 @@ from sage_cli.training.launch import join_processes, world_size
 from sage_cli.training.preflight import Format, Preflight
 from sage_cli.training.prompt_order import rows_seen, training_order
 from sage_cli.training.reference import ReferenceCompletions
-from sage_cli.training.rewards import paid_rewards
+from sage_cli.training.rewards import build_rewards
 from sage_cli.training.rollouts import (
     SampleRollouts,
     as_launched,
@@ -225,7 +225,7 @@ def build_trainer(
     population = prompt_rows(inputs.prompts)
     stored = _stored(config, inputs)
     hooks = rl.hooks(_setup(config, inputs, population, run, stored))
-    paid = paid_rewards(config, rl, hooks.reward, problems, punishments(rl, config.rollout))
+    reward_set = build_rewards(config, rl, hooks.reward, problems, punishments(rl, config.rollout))
     kept = None
     if tracking.rollouts == "all":
         kept = run.completions(join_processes().process_index)
@@ -244,7 +244,7 @@ def build_trainer(
         ),
         sample=inputs.sample if config.rollout.backend == "builtin" else None,
         model=inputs.model,
-        paid=paid,
+        reward_set=reward_set,
         args=without_cpu_number(arguments),
         train_dataset=population.select(training_order(len(population), rl)),
         processing_class=inputs.tokenizer,

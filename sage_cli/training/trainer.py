@@ -55,7 +55,7 @@ from sage_cli.training.reference import (
     choose_reference,
     forward_kl_loss,
 )
-from sage_cli.training.rewards import Paid, raise_failures
+from sage_cli.training.rewards import RewardSet, raise_failures
 from sage_cli.training.rollouts import Ids, SampleRollouts, ask_for_each_row, merge_beside
 from sage_cli.training.step_record import (
     COMPLETION_TEXTS,
@@ -99,7 +99,7 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         *,
         rl: OnlineMethod,
         hooks: Hooks,
-        paid: Paid,
+        reward_set: RewardSet,
         anchor: AnchorSection,
         reference_completions: ReferenceCompletions | None,
         sample: SampleRollouts | None,
@@ -110,7 +110,7 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         preflight: Preflight | None = None,
         **arguments: Any,
     ) -> None:
-        self.rl, self.hooks, self.paid = rl, hooks, paid
+        self.rl, self.hooks, self.reward_set = rl, hooks, reward_set
         self.reference_completions, self.sample_rollouts = reference_completions, sample
         self.recorder, self.writer, self.validator = recorder, writer, validator
         self.stopping, self.preflight = stopping, preflight
@@ -126,7 +126,7 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         self.step_began = time.perf_counter()
         super().__init__(
             anchor=anchor,
-            reward_funcs=list(paid.functions),
+            reward_funcs=list(reward_set.functions),
             keep_checkpoints=rl.keep_checkpoints,
             **arguments,
         )
@@ -177,7 +177,7 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
             now.statuses,
             now.rewards_BF[rows_B],
             int(self.num_generations),
-            self.paid.named(now.raw_BF[rows_B]),
+            self.reward_set.named(now.raw_BF[rows_B]),
         )
         # a second stage adds rows here, after those of the first have been recorded
         batch = self.hooks.extend(self, now)
@@ -303,9 +303,9 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         now = self.now
         with self.phases.during("grade"):
             now.raw_BF = super()._calculate_rewards(*arguments)
-            raise_failures(self.paid.functions)
-        now.rewards_BF = self.paid.weighted(now.raw_BF, int(self.num_generations))
-        now.rated_B = self.paid.rated(now.raw_BF)
+            raise_failures(self.reward_set.functions)
+        now.rewards_BF = self.reward_set.weighted(now.raw_BF, int(self.num_generations))
+        now.rated_B = self.reward_set.rated(now.raw_BF)
         # TRL, too, leaves out of its means what is NaN throughout
         return now.rewards_BF.masked_fill(~now.rated_B[:, None], torch.nan)
 
@@ -322,7 +322,7 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         whole_3B = torch.cat([now.status_PN.reshape(-1, 1), ends_B2], dim=1).cpu().T
         return {
             **batch_record(whole_3B[0].reshape(now.status_PN.shape), *whole_3B[1:]),
-            **self.paid.record(now.raw_BF, now.rewards_BF, int(self.num_generations)),
+            **self.reward_set.record(now.raw_BF, now.rewards_BF, int(self.num_generations)),
         }
 
     def _method_advantages(self, now: Rollouts) -> Tensor:

@@ -76,10 +76,13 @@ class LruCache(Generic[T]):
             if key in self._results:
                 self._results.move_to_end(key)
                 return self._results[key]
+        # Outside the lock: one slow report must not hold up every other request.
         result = make()
         with self._lock:
             self._results[key] = result
             self._results.move_to_end(key)
+            # One result stays even if it is larger than the room, or a page of it would compute it
+            # for every request.
             while len(self._results) > 1 and self._size > self._room:
                 self._results.popitem(last=False)
         return result
@@ -151,6 +154,8 @@ class RunsRead:
 
     def versioned(self, columns: Collection[str] = ()) -> tuple[int, list[RunFacts]]:
         """Return what `all` does, after a number that grows whenever a run has changed."""
+        # Read before the lock is taken: a request that had to wait for another's reading has fresh
+        # facts by then.
         is_being_read = self._lock.locked()
         with self._lock:
             if columns or not (self._known and (self._once or is_being_read or self._is_fresh)):
@@ -167,6 +172,8 @@ class RunsRead:
 
     def _read(self, columns: Collection[str]) -> None:
         earlier, known, began = self._known, {}, monotonic()
+        # Reading 20,000 runs allocates millions of objects; the collector would walk all of them
+        # again and again and find nothing to free.
         gc.disable()  # all that is read is kept
         try:
             for id_ in list(earlier) if self._once and earlier else _ids(self.root):
