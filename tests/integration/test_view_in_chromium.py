@@ -149,7 +149,7 @@ def test_by_the_keyboard_alone(page, problem):
     page.press("/")
     assert page.js("return document.activeElement.id") == "search"
     page.press("no such question")
-    page.wait(lambda: "no question contains that" in page.text())
+    page.wait(lambda: "no question contains this text" in page.text())
     assert page.js("return document.activeElement.value") == "no such question"
     page.js("document.activeElement.blur()")
     page.press("?")
