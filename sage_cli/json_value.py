@@ -1,4 +1,4 @@
-"""JSON that may be torn, where every fault of a text is one kind of error; dotted names in it."""
+"""JSON that may be corrupt: each fault of a text raises one kind of error; dotted names in it."""
 
 from __future__ import annotations
 

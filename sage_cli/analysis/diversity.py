@@ -111,9 +111,9 @@ DIVERSITY = Analysis(
 )
 
 
-SAMPLED = "share of samples"
+_SAMPLED = "share of samples"
 RIGHT_IF, AMONG_RIGHT = "right if taken", "share of right ones"
-OF_MODES = (SAMPLED, RIGHT_IF, AMONG_RIGHT)
+OF_MODES = (_SAMPLED, RIGHT_IF, AMONG_RIGHT)
 OTHER = "other"
 """The mode of completions that announce none."""
 
@@ -187,7 +187,7 @@ def mode_shares(answers: Answers, kind: type[Generator]) -> dict[str, dict[str, 
         taken_P = np.array([taken[mode, id_] for id_ in ids], float)
         right_P = np.array([right[mode, id_] for id_ in ids], float)
         shares[mode] = {
-            SAMPLED: taken_P / answers.counts.n_P,
+            _SAMPLED: taken_P / answers.counts.n_P,
             RIGHT_IF: _ratio(right_P, taken_P),
             AMONG_RIGHT: _ratio(right_P, answers.counts.c_P.astype(float)),
         }
@@ -198,7 +198,7 @@ def _ratio(part_P: FloatArray, whole_P: FloatArray) -> FloatArray:
     return np.where(whole_P > 0, part_P / np.where(whole_P > 0, whole_P, 1), np.nan)
 
 
-MODES = Analysis(
+ANSWER_MODES = Analysis(
     "modes",
     "which ways of solving generated problems a policy takes, and how often they are right",
     modes,

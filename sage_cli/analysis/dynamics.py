@@ -23,7 +23,7 @@ QUANTITIES = {
     "groups/zero_variance": "groups without advantage",
 }
 """Keys of metrics.jsonl -> names; those that no run has are left out."""
-PHASES = ("early", "mid", "late")
+_PHASES = ("early", "mid", "late")
 """Thirds of the steps: the paper does not define its phases."""
 
 
@@ -49,7 +49,7 @@ def dynamics(inputs: Inputs) -> Document:
             points.setdefault(f"pass@1 on {benchmark}", {})[run] = line
     phases = Table(
         "training by thirds of the steps",
-        columns(f"quantity, run, {', '.join(PHASES)}"),
+        columns(f"quantity, run, {', '.join(_PHASES)}"),
         tuple(rows),
         (
             "± is the deviation over steps, which follow each other and are not independent; "

@@ -23,7 +23,7 @@ from sage_cli.reports.figures import draw_dot_plot
 from sage_cli.reports.tables import Estimate, Row, Table, columns, to_records
 
 ALL = "all"
-COLUMNS = columns(
+_COLUMNS = columns(
     "benchmark, policy, grade, completions, mean tokens, median, 95th percentile, longest, "
     "truncated"
 )
@@ -48,7 +48,7 @@ def lengths(inputs: Inputs) -> Document:
         benchmark, policy, grade = map(str, row.cells[:3])
         if isinstance(mean := row.cells[4], Estimate):
             means[benchmark].setdefault(grade, {})[policy] = mean
-    table = Table("tokens by grade", COLUMNS, tuple(rows))
+    table = Table("tokens by grade", _COLUMNS, tuple(rows))
     return Document(
         name="lengths",
         title="lengths of completions",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Rows(Sequence[Mapping[str, Any]]):
+class _Rows(Sequence[Mapping[str, Any]]):
     """A table as a list of dictionaries, all with the same keys."""
 
     def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -152,21 +152,21 @@ class OpenedRun:
         """Return `results`, under its former name."""
         return self.results
 
-    def records(self) -> Rows:
+    def records(self) -> _Rows:
         """Return metrics.jsonl, a row per optimiser step."""
-        return Rows(self.run.metrics.read())
+        return _Rows(self.run.metrics.read())
 
-    def rollouts(self) -> Rows:
+    def rollouts(self) -> _Rows:
         """Return rollouts.jsonl, some completions of the training with their grades."""
-        return Rows(self.run.rollouts.read())
+        return _Rows(self.run.rollouts.read())
 
-    def ledger(self) -> Rows:
+    def ledger(self) -> _Rows:
         """Return how each prompt of each step of RL was answered, a row each."""
-        return Rows(self.run.ledger.read().to_pylist())
+        return _Rows(self.run.ledger.read().to_pylist())
 
-    def completions(self) -> Rows:
+    def completions(self) -> _Rows:
         """Return every completion of the training, if `tracking.rollouts` was `all`."""
-        return Rows(self.run.completions().read().to_pylist())
+        return _Rows(self.run.completions().read().to_pylist())
 
     def counts(
         self,
@@ -174,7 +174,7 @@ class OpenedRun:
         samples: int | None = None,
         seeds: int | None = None,
         judge: str | None = None,
-    ) -> Rows:
+    ) -> _Rows:
         """Return stored samples with grades, a row per benchmark, evaluation seed and problem.
 
         `n` samples of a problem are stored and graded, `right` of them right. The run's own
@@ -190,7 +190,7 @@ class OpenedRun:
                 {**about, "problem": id_, "n": int(n_samples), "right": int(right)}
                 for id_, n_samples, right in columns
             ]
-        return Rows(rows)
+        return _Rows(rows)
 
     def samples(
         self,
@@ -224,7 +224,7 @@ SAMPLE_COLUMNS = (
 
 @dataclass(frozen=True)
 class OpenedRuns:
-    """All runs of a folder, oldest first, without torn ones, which are reported."""
+    """All runs of a folder, oldest first, without corrupt ones, which are reported."""
 
     root: Path
 
@@ -238,16 +238,16 @@ class OpenedRuns:
         """Return a run by its id or an unambiguous part of it."""
         return OpenedRun(Runs(self.root).find(name))
 
-    def table(self, columns: str = "kind,status,parent", where: Sequence[str] = ()) -> Rows:
+    def table(self, columns: str = "kind,status,parent", where: Sequence[str] = ()) -> _Rows:
         """Return a row per run, with columns and conditions as in `sage runs list`."""
         facts = [RunFacts.from_run(opened.run) for opened in self]
         fitting = selected(facts, where)
         names = ["id", *expanded(columns, fitting or facts)]
-        return Rows([{name: run.value(name) for name in names} for run in fitting])
+        return _Rows([{name: run.value(name) for name in names} for run in fitting])
 
-    def records(self) -> Rows:
+    def records(self) -> _Rows:
         """Return metrics.jsonl of all runs, with the run's id in the column `run`."""
-        return Rows([{"run": run.id, **record} for run in self for record in run.records()])
+        return _Rows([{"run": run.id, **record} for run in self for record in run.records()])
 
 
 def open_runs(root: Path | str | None = None) -> OpenedRuns:

@@ -53,7 +53,7 @@ MAJORITY = Analysis("majority", "maj@k beside pass@k: what a vote among samples 
 
 SHARES = (0.25, 0.5, 0.75)
 """tau of G-Pass@k and Cover@tau; 1 is pass^k."""
-MOST = 16
+_MOST = 16
 """The largest k of pass^k: beyond it hardly any problem has a chance."""
 
 
@@ -81,7 +81,7 @@ def reliability(inputs: Inputs) -> Document:
 def _add(means: PolicyMeans, benchmark: str, answers: tuple[Answers, ...]) -> None:
     counts = {graded.policy: (graded.counts.n_P, graded.counts.c_P) for graded in answers}
     n = min(int(n_P.min()) for n_P, _ in counts.values())
-    ks = powers_up_to(min(n, MOST))
+    ks = powers_up_to(min(n, _MOST))
     for column, k in enumerate(ks):
         values = {p: all_right_at_k(*n_c, ks)[:, column] for p, n_c in counts.items()}
         means.add(benchmark, f"pass^{k}", values)

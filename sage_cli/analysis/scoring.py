@@ -19,8 +19,8 @@ from sage_cli.progress import Progress
 from sage_cli.store.annotations import Annotations
 from sage_cli.store.completion import Completion, token_ids
 
-Ids = tuple[int, ...]
-Pair = tuple[Ids, Ids]
+_Ids = tuple[int, ...]
+_Pair = tuple[_Ids, _Ids]
 """Token ids of a prompt and of what follows it."""
 
 
@@ -29,7 +29,7 @@ class Forward:
 
     def __init__(self, samples: PolicySamples, temperature: float, progress: Progress) -> None:
         self._samples, self._temperature, self._progress = samples, temperature, progress
-        self._prompts: dict[str, Ids] = {}
+        self._prompts: dict[str, _Ids] = {}
         self._texts: dict[int, str] = {}
 
     @cached_property
@@ -74,7 +74,7 @@ class Forward:
             self._texts[token] = f" {text}" if begins and not text.startswith(" ") else text
         return self._texts[token]
 
-    def _pairs(self, rows: Sequence[Completion], problems: Mapping[str, Problem]) -> list[Pair]:
+    def _pairs(self, rows: Sequence[Completion], problems: Mapping[str, Problem]) -> list[_Pair]:
         stop = self.template.stop
         return [
             (self._prompt(problems[row.problem_id]), tuple(token_ids(self.tokenizer, row, stop)))
@@ -82,24 +82,24 @@ class Forward:
         ]
 
     def _signals(
-        self, pairs: Sequence[Pair], measures: Sequence[Measure] = ()
-    ) -> dict[Pair, tuple[Any, ...]]:
+        self, pairs: Sequence[_Pair], measures: Sequence[Measure] = ()
+    ) -> dict[_Pair, tuple[Any, ...]]:
         """Return (logps_T, entropy_T, ...) of each pair; equal pairs are computed once."""
         from sage_cli.models.signals import batch_signals, batches
 
-        signals: dict[Pair, tuple[Any, ...]] = {}
+        signals: dict[_Pair, tuple[Any, ...]] = {}
         vocabulary = int(self._model.config.get_text_config().vocab_size)
         for batch in batches(pairs, vocabulary):
             read = batch_signals(self._model, batch, self._temperature, measures)
             signals |= zip(batch, read, strict=True)
         return signals
 
-    def _prompt(self, problem: Problem) -> Ids:
+    def _prompt(self, problem: Problem) -> _Ids:
         if problem.id not in self._prompts:
             self._prompts[problem.id] = self._ids(self.template.render(problem.question))
         return self._prompts[problem.id]
 
-    def _ids(self, text: str) -> Ids:
+    def _ids(self, text: str) -> _Ids:
         return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
     @cached_property
@@ -147,7 +147,7 @@ class ModelScorer:
         scored = replace(answers, scores=stores)
         if not lacking:
             return scored
-        self._refuse_other_vocabulary(writer)
+        self._check_same_vocabulary(writer)
         title = f"{self.label} reads {answers.policy} on {answers.benchmark.name}"
         self.progress.begin(title, whole, "completions", whole - lacking)
         for store in stores:
@@ -163,7 +163,7 @@ class ModelScorer:
         sets = (writer.at(seed) for seed in seeds)
         return tuple(Annotations(sample_set, self.determinants, "scores") for sample_set in sets)
 
-    def _refuse_other_vocabulary(self, writer: PolicySamples) -> None:
+    def _check_same_vocabulary(self, writer: PolicySamples) -> None:
         policy = self.samples.policy
         if writer.policy.path == policy.path:
             return

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import get_args
 
 from sage_cli.analysis.analysis import Analysis, Option, Options, TrainedRun
-from sage_cli.analysis.diversity import DIVERSITY, MODES
+from sage_cli.analysis.diversity import ANSWER_MODES, DIVERSITY
 from sage_cli.analysis.dynamics import DYNAMICS
 from sage_cli.analysis.entropy import ENTROPY
 from sage_cli.analysis.graded_samples import read_detectors
@@ -28,17 +28,17 @@ from sage_cli.models.policy import (
     Labels,
     Model,
     Policy,
+    check_distinct_labels,
     chosen_policies,
     named_policies,
     named_policy,
     named_run,
-    refuse_equal_labels,
 )
 from sage_cli.settings.sampling import AnalysisOptions, SamplingSection
 from sage_cli.store.run import Run, Runs
 
 _ANALYSES = (PATTERNS, PERPLEXITY, SUPPORT, DIVERSITY, ENTROPY, MAJORITY, LENGTHS)
-_LATER = (RELIABILITY, SHARPENING, DYNAMICS, TRAINING, MODES)
+_LATER = (RELIABILITY, SHARPENING, DYNAMICS, TRAINING, ANSWER_MODES)
 ANALYSES = {analysis.name: analysis for analysis in (*_ANALYSES, *_LATER)}
 """A new analysis is a file beside this one and its name here."""
 
@@ -125,7 +125,7 @@ def with_base(
             f"{first.label} would be compared with itself",
             "give a run that was trained from it, or another base with --base",
         )
-    refuse_equal_labels([first, *others])
+    check_distinct_labels([first, *others])
     return [first, *others]
 
 

@@ -20,11 +20,11 @@ from sage_cli.reports.tables import Estimate, Row, Table, columns, to_records
 LEAST_SIZE = 10.0
 """An effective sample size below it is refused."""
 
-Samples = Sequence[tuple[FloatArray, BoolArray]]
+_Samples = Sequence[tuple[FloatArray, BoolArray]]
 """Log-probabilities and grades of each problem's samples, both (N,)."""
 
 
-def whole_samples(reading: Answers) -> Samples:
+def whole_samples(reading: Answers) -> _Samples:
     """Return the samples that aren't truncated, as a policy scores them."""
     pairs: dict[str, list[tuple[float, bool]]] = {id_: [] for id_ in reading.problems}
     for row, score in reading.scored_rows():
@@ -49,7 +49,7 @@ class Sharpened:
     passed_PK: FloatArray
 
     @classmethod
-    def from_samples(cls, samples: Samples, alpha: float) -> Sharpened:
+    def from_samples(cls, samples: _Samples, alpha: float) -> Sharpened:
         """Return the curve of each problem under p^alpha."""
         weighed = [((alpha - 1) * logp_N, right_N) for logp_N, right_N in samples]
         size_P = np.array([effective_size(log_weight_N) for log_weight_N, _ in weighed])
@@ -88,7 +88,7 @@ def sharpening(inputs: Inputs) -> Document:
             data[key] += [{"benchmark": benchmark, **record} for record in to_records(table)]
         tables += both
     title = f"{inputs.policies[0]} sharpened without training"
-    return Document("sharpening", title, data, tables=tuple(tables), notes=NOTES)
+    return Document("sharpening", title, data, tables=tuple(tables), notes=_NOTES)
 
 
 def _curve_table(title: str, curves: Sequence[Sharpened], options: Options, left_out: str) -> Table:
@@ -128,7 +128,7 @@ def _equal_table(
     return Table(title, columns("policy, k, pass@k, at pass@1, difference, p, α"), tuple(rows))
 
 
-NOTES = (
+_NOTES = (
     "each whole sample is weighed by p(text)^(α - 1), normalised problem by problem",
     "a way of solving that no stored sample shows can't be seen here, whatever its weight",
     "effective size: (sum of weights)² / (sum of their squares), the harmonic mean over problems "

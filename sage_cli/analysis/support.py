@@ -84,7 +84,7 @@ def _pairs(policies: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield from ((second, first) for first, second in combinations(seeds, 2))
 
 
-NAMES = (
+_NAMES = (
     "delta, kept, lost, lost by chance, surely lost, gained, gained by chance, surely gained, "
     "absent, SRR, NDR, SDS, NSCR"
 )
@@ -109,7 +109,7 @@ def support(inputs: Inputs) -> Document:
             ]
             title = f"{run.policy} against {base.policy} on {benchmark}"
             rows = [_cells(result) for result in supports]
-            table = Table(f"support of {title}", columns(NAMES), tuple(map(Row, rows)))
+            table = Table(f"support of {title}", columns(_NAMES), tuple(map(Row, rows)))
             tables.append(table)
             sheet_rows += [Row((benchmark, run.policy, *cells)) for cells in rows]
             data.append(
@@ -119,7 +119,7 @@ def support(inputs: Inputs) -> Document:
                     "support": [_json(result) for result in supports],
                 }
             )
-    sheet = Table("support", columns(f"benchmark, run, {NAMES}"), tuple(sheet_rows))
+    sheet = Table("support", columns(f"benchmark, run, {_NAMES}"), tuple(sheet_rows))
     shares = {
         benchmark: {run.policy: (base.right_shares, run.right_shares) for run in runs}
         for benchmark, (base, *runs) in inputs.answers.items()

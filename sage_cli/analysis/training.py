@@ -78,7 +78,7 @@ class Visits:
         return rate_V[self.first[often]], rate_V[self.last[often]]
 
 
-PHASES = ("early", "mid", "late")
+_PHASES = ("early", "mid", "late")
 """Thirds of the steps that sampled."""
 AXES = ("step", "completions")
 """What problems solved so far are drawn against."""
@@ -163,7 +163,7 @@ def training(inputs: Inputs) -> Document:
     )  # fmt: skip
     phases = Table(
         "by thirds of the steps",
-        columns(f"share, run, {', '.join(PHASES)}"),
+        columns(f"share, run, {', '.join(_PHASES)}"),
         tuple(_phases(ledgers)),
         ("groups are those that were trained on; tokens are shares of all that were sampled",),
     )
@@ -205,7 +205,7 @@ def _revisits(label: str, visits: Visits, options: Options) -> Row:
 def _phases(ledgers: Mapping[str, LedgerColumns]) -> list[Row]:
     rows: dict[str, list[Row]] = {}
     for label, ledger in ledgers.items():
-        steps = np.array_split(np.unique(ledger.step_R), len(PHASES))
+        steps = np.array_split(np.unique(ledger.step_R), len(_PHASES))
         thirds = [ledger.shares(np.isin(ledger.step_R, third)) for third in steps]
         for name in thirds[0]:
             cells = [Estimate(third[name]) for third in thirds]

@@ -194,7 +194,7 @@ def new_app(
     )
 
 
-class Entry(NamedTuple):
+class _Entry(NamedTuple):
     """A command as `sage --help` lists it, without an import of its file, which has its name."""
 
     help: str
@@ -206,87 +206,87 @@ class Entry(NamedTuple):
 
 PANELS = {
     "Train": {
-        "sft": Entry(
+        "sft": _Entry(
             "Train the initial policy by supervised fine-tuning (SFT), or reuse its finished run.",
             "sage sft --preset smollm2-135m",
         ),
-        "rl": Entry(
+        "rl": _Entry(
             "Train a model with RL, optionally with a guide that reshapes the KL anchor.",
             "sage rl --algo dapo --guide branch --steps 100",
         ),
-        "export": Entry(
+        "export": _Entry(
             "Export a run as a Hugging Face folder, with adapters merged and a model card.",
             "sage export rl-dapo-branch ./my-policy --dtype bfloat16",
         ),
     },
     "Measure": {
-        "eval": Entry(
+        "eval": _Entry(
             "Tabulate pass@k of runs or models over benchmarks and seeds.",
             "sage eval rl-dapo-branch --benchmark aime,amc23 --k 1,64",
         ),
-        "passk": Entry(
+        "passk": _Entry(
             "Measure pass@k of runs, models or files (default: the latest run).",
             "sage passk rl-dapo-branch --benchmark math500 --n 64 --k 1..64",
         ),
-        "compare": Entry(
+        "compare": _Entry(
             "Compare pass@k of two models, or of two methods over their training seeds.",
             "sage compare rl-dapo-branch rl-dapo --k 1,64,256",
         ),
-        "analyze": Entry(
+        "analyze": _Entry(
             "Analyse stored samples and records, for example their patterns, support or diversity.",
             "sage analyze support rl-dapo-branch --base sft-arithmetic",
         ),
-        "power": Entry(
+        "power": _Entry(
             "Estimate the smallest difference of pass@k that problems, samples and seeds "
             "can detect.",
             "sage power sft-arithmetic --problems 500 --k 1,64",
         ),
-        "grade": Entry(
+        "grade": _Entry(
             "Grade the completions in a file; --mode both shows where sage and Math-Verify "
             "disagree.",
             "sage grade completions.jsonl --mode both",
         ),
     },
     "Search": {
-        "sweep": Entry(
+        "sweep": _Entry(
             "Search for settings with Optuna: train and measure the trials of a search space.",
             "sage sweep --space tau,rho --sampler tpe --trials 30",
         ),
-        "suite": Entry(
+        "suite": _Entry(
             "Run a table or a figure of the paper, or your own study, and write its report.",
             "sage suite run table1 --preset tiny --seeds 3",
         ),
     },
     "Look": {
-        "runs": Entry("List, show and remove runs.", "sage runs show rl-dapo-branch"),
-        "samples": Entry(
+        "runs": _Entry("List, show and remove runs.", "sage runs show rl-dapo-branch"),
+        "samples": _Entry(
             "Read completions, whole or token by token, or import those of another program.",
             "sage samples show rl-dapo-branch --grade wrong",
         ),
-        "view": Entry(
+        "view": _Entry(
             "Browse runs, samples, sweeps and suites in a browser, without changing anything.",
             "sage view",
         ),
     },
     "Set up": {
-        "demo": Entry(
+        "demo": _Entry(
             "Train by DAPO without KL and with the branch guide, and compare their pass@k.",
             "sage demo",
         ),
-        "init": Entry(
+        "init": _Entry(
             "Create a small study with a preset, problems, a suite, and a README with its "
             "commands.",
             "sage init my-study",
         ),
-        "data": Entry(
+        "data": _Entry(
             "List data sets, show their problems, and look for overlaps or memorised problems.",
             "sage data show aime24",
         ),
-        "config": Entry(
+        "config": _Entry(
             "Show and explain configurations, and list methods and presets.",
             "sage config show --preset smollm2-135m --origin",
         ),
-        "doctor": Entry(
+        "doctor": _Entry(
             "Check whether a preset, a model and data can be used on this machine; exit "
             "with 1 if not.",
             "sage doctor --preset qwen2.5-math-7b",

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from sage_cli.cli import options
-from sage_cli.cli.console import Live, Notes, show_report
+from sage_cli.cli.console import Live, ShowNotes, show_report
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.logs.registry import is_file, program_titles
 
@@ -57,7 +57,7 @@ def command(
     config: options.ConfigFile = None,
     set_: options.Sets = None,
     runs: options.RunRoot = None,
-    notes: Notes = False,
+    notes: ShowNotes = False,
     json: options.Json = False,
 ) -> None:
     """Compare pass@k of two models, or of two methods over their training seeds.

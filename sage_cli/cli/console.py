@@ -191,7 +191,7 @@ def _kept(out: TextIO) -> Iterator[TextIO]:
         os.close(own)
 
 
-Notes = Annotated[
+ShowNotes = Annotated[
     bool,
     typer.Option(
         "--notes",
@@ -211,7 +211,7 @@ def show_report(report: Report, json: bool = False, *, notes: bool = False) -> N
     console.print(f"files: [bold]{escape(str(report.folder))}[/]", soft_wrap=True)
 
 
-def refuse_gpu(gpu: int | None, dry_run: bool) -> None:
+def check_gpu_option(gpu: int | None, dry_run: bool) -> None:
     """Raise ConfigurationError for a GPU that is named where nothing would read it."""
     if gpu is not None and not dry_run:
         raise ConfigurationError(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sage_cli.config.schema import SageConfig
     from sage_cli.problems.problem import Problem
 
-SHOWN = 160
+_SHOWN = 160
 """Characters of a question in the table of pairs, and of a worked solution's end."""
 REVISION_SHOWN = 10
 """Characters of a commit in the list of sources."""
@@ -115,7 +115,7 @@ def show(
     for problem in problems[:limit]:
         console.print(f"\n[dim]{problem.id}[/]\n{escape(problem.question)}")
         if problem.gold_text is not None:
-            end = problem.gold_text[-SHOWN:].strip()
+            end = problem.gold_text[-_SHOWN:].strip()
             console.print(f"[dim]{'… ' * (len(end) < len(problem.gold_text))}{escape(end)}[/]")
         console.print(f"[green]{escape(problem.gold)}[/]")
     if trouble:
@@ -180,7 +180,7 @@ def overlap(
     for match in matches[:limit]:
         share = "same" if match.same else f"{match.share:.0%}"
         pair = (match.bench.question, match.train.question)
-        table.add_row(share, *(escape(shorten(question, SHOWN)) for question in pair))
+        table.add_row(share, *(escape(shorten(question, _SHOWN)) for question in pair))
     if matches[:limit]:
         console.print(table)
         if len(matches) > limit:

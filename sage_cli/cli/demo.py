@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from sage_cli.cli.console import Live, console, emit
 from sage_cli.cli.options import DryRun, Json, Sets
-from sage_cli.cli.suite import show_plan
+from sage_cli.cli.suite import show_suite_plan
 
 if TYPE_CHECKING:
     from sage_cli.trials.suites.chapters import SuiteReport
@@ -37,7 +37,7 @@ def command(
     sets = (*(set_ or ()), *(["sft.shipped=false"] if from_scratch else []))
     overrides = Overrides(("tiny",), sets)
     if dry_run:
-        show_plan("demo", overrides, json)
+        show_suite_plan("demo", overrides, json)
         return
     with Live() as live:
         written = run_suite("demo", overrides, live, write_page)

@@ -62,15 +62,15 @@ def command(
         from sage_cli.training.run import unnamed_preset
 
     note = unnamed_preset(init, settings, named=bool(preset or config))
-    findings: list[Finding] = []
+    findings: list[_Finding] = []
     for check, ask in checks(settings, init, generate=generate):
         with doing(f"checking {check}"):
             try:
-                finding = Finding(check, ask())
+                finding = _Finding(check, ask())
             except SageError as error:
                 obstacle = check not in HINTS
                 advice = in_flags(error.next_step, "doctor")
-                finding = Finding(check, error.cause, advice, obstacle=obstacle)
+                finding = _Finding(check, error.cause, advice, obstacle=obstacle)
         findings.append(finding)
         if not json:
             _print(finding)
@@ -91,7 +91,7 @@ def command(
         raise typer.Exit(EXIT_OTHER)
 
 
-def _print(finding: Finding) -> None:
+def _print(finding: _Finding) -> None:
     mark, colour = ("✗", "red") if finding.obstacle else ("✓", "green")
     if finding.advice and not finding.obstacle:
         mark, colour = "!", "yellow"
@@ -102,7 +102,7 @@ def _print(finding: Finding) -> None:
 
 
 @dataclass(frozen=True)
-class Finding:
+class _Finding:
     """The answer of a check. With an `obstacle`, commands refuse this configuration."""
 
     check: str
@@ -120,7 +120,7 @@ class Finding:
         }
 
 
-QUESTION = "1+1=?"
+_QUESTION = "1+1=?"
 """The question whose prompt is measured."""
 HINTS = ("answer round trip", "golds", "characters", "lengths")
 """Checks whose failure makes a run worse, but prevents no command."""
@@ -185,7 +185,7 @@ def _packages(config: SageConfig) -> str:
 
 
 def _model(start: InitialPolicy) -> str:
-    from sage_cli.models.compatibility import refuse_unfit_tokenizer
+    from sage_cli.models.compatibility import check_fitting_tokenizer
     from sage_cli.models.folders import is_adapter, require_whole_weights
     from sage_cli.models.loading import attach_lora
     from sage_cli.settings.inputs import ScratchModel
@@ -194,7 +194,7 @@ def _model(start: InitialPolicy) -> str:
     if model.tuning == "lora" and policy is not None and not is_adapter(policy.files):
         attach_lora(policy.outline, model.lora)
     if policy is not None:
-        refuse_unfit_tokenizer(policy)
+        check_fitting_tokenizer(policy)
     if start.init is not None:
         return f"{start.policy.label}: weights are in {start.policy.files}"
     if isinstance(model, ScratchModel):
@@ -219,8 +219,8 @@ def _template(start: InitialPolicy, tokenizer: Callable[[], Any]) -> str:
         template = PromptTemplate.from_section(section, facts)
     else:
         template = PromptTemplate.from_section(section, tokenizer())
-    characters = len(template.render(QUESTION))
-    return f"format {section.format}; the question {QUESTION!r} becomes {characters} characters"
+    characters = len(template.render(_QUESTION))
+    return f"format {section.format}; the question {_QUESTION!r} becomes {characters} characters"
 
 
 def _answer(tokenizer: Any, config: SageConfig) -> str:
@@ -321,12 +321,17 @@ def _benchmarks(config: SageConfig) -> str:
 
 
 def _device(config: SageConfig) -> str:
-    from sage_cli.training.hardware import device, precision, require_kernels, require_optimizer
+    from sage_cli.training.hardware import (
+        device,
+        precision_arguments,
+        require_kernels,
+        require_optimizer,
+    )
 
     require_optimizer(config.rl.optimizer, "rl.optimizer")
     if config.sft.enabled:
         require_optimizer(config.sft.optimizer, "sft.optimizer")
-    computed = "bfloat16" if precision(config.model.compute_dtype)["bf16"] else "float32"
+    computed = "bfloat16" if precision_arguments(config.model.compute_dtype)["bf16"] else "float32"
     return f"{device()}; computes in {computed} with {require_kernels(config.model)}"
 
 
@@ -334,9 +339,9 @@ def _rollouts(start: InitialPolicy) -> str:
     config = start.config
     backend, processes = config.rollout.backend, config.rl.processes
     if config.rollout.may_use_vllm:  # the others are always here
-        from sage_cli.training.rollouts import settled_engine
+        from sage_cli.training.rollouts import resolve_engine
 
-        backend = settled_engine(config.rollout, processes).backend
+        backend = resolve_engine(config.rollout, processes).backend
     if config.rl.accelerate is not None:
         from sage_cli.training.launch import accelerate_configuration
 

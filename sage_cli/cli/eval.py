@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from sage_cli.cli import options
-from sage_cli.cli.console import Live, refuse_gpu, show_plan, show_report
+from sage_cli.cli.console import Live, check_gpu_option, show_plan, show_report
 
 PAPERS_SEEDS = 5
 """Not printed, but the only number that all means and deviations of Tables 1 and 3 can be of."""
@@ -50,7 +50,7 @@ def command(
     from sage_cli.evaluation.measure import NamedModels, measure_table
     from sage_cli.models.stages import plan_of
 
-    refuse_gpu(gpu, dry_run)
+    check_gpu_option(gpu, dry_run)
     names = options.measured_names(names, set_, k)
     if protocol and seeds is None:
         seeds = PAPERS_SEEDS

@@ -54,7 +54,7 @@ def command(
 ) -> None:
     """Grade the completions in a file; --mode both shows where sage and Math-Verify disagree."""
     from sage_cli.evaluation.file_judge import grading_settings
-    from sage_cli.evaluation.graded_file import grade_file, grade_log, judge_of
+    from sage_cli.evaluation.graded_file import grade_file, grade_log, judge_of_file
     from sage_cli.settings.judge_names import MODES
 
     typed = {"extract": extract, "mode": None if mode == "both" else mode, "judge": judge}
@@ -67,7 +67,7 @@ def command(
         flags["grading"] = {**grading_settings(log), "judge": "math", **flags["grading"]}
     config = options.load_config(preset, None, set_, "grade", run={"root": runs}, **flags)
     modes = MODES if mode == "both" else (config.grading.mode,)
-    if judge_of(config) == "math" and config.grading.extract == "text" and mode == "both":
+    if judge_of_file(config) == "math" and config.grading.extract == "text" and mode == "both":
         raise ConfigurationError(
             "--mode both: these answers can be anywhere in the text, and the strict "
             "judge does not search a text",
@@ -81,7 +81,7 @@ def command(
         )
     if json:
         told = {} if log is None else _told(log)
-        emit({**_answer(file, judge_of(config), graded), **told})
+        emit({**_answer(file, judge_of_file(config), graded), **told})
     else:
         _show(graded, "sample" if log else "line")
         for note in log.all_notes if log else ():
@@ -140,21 +140,23 @@ def _encodable(text: str | None) -> str | None:
 
 def _show(graded: GradedFile, unit: str) -> None:
     """Print counts and differences; `unit` is what an item's line is."""
-    from sage_cli.grading.grades import in_words
+    from sage_cli.grading.grades import status_in_words
 
     table = Table("status", box=None, padding=(0, 2, 0, 0))
     for mode in graded.grades:
         table.add_column(mode, justify="right")
     columns = [graded.counts(mode) for mode in graded.grades]
     for status in columns[0]:
-        table.add_row(in_words(status), *(str(counts[status]) for counts in columns))
+        table.add_row(status_in_words(status), *(str(counts[status]) for counts in columns))
     table.add_row("completions", *(str(len(graded.items)) for _ in columns), style="dim")
     console.print(table)
     if differing := len(graded.differences):
         share = differing / len(graded.items)
         console.print(f"{differing:,} of {len(graded.items):,} get another reward ({share:.2%})")
     for item, by_mode in graded.differences[:_SHOWN]:
-        statuses = ", ".join(f"{mode} {in_words(grade.status)}" for mode, grade in by_mode.items())
+        statuses = ", ".join(
+            f"{mode} {status_in_words(grade.status)}" for mode, grade in by_mode.items()
+        )
         answer = next(iter(by_mode.values())).extracted
         shown = f"gold {str(item.gold)[:200]!r}, answer {str(answer)[:200]!r}"
         console.print(f"{unit} {item.line}, completion {item.index}: {statuses}; {escape(shown)}")

@@ -253,11 +253,11 @@ def load_config(
 
     Raises ConfigurationError for a value that `command` never reads.
     """
-    from sage_cli.config.load import refuse_unread
+    from sage_cli.config.load import check_settings_read
 
     loaded = load_typed(presets, config, sets, **flags)
     if command is not None:
-        refuse_unread(loaded, command)
+        check_settings_read(loaded, command)
     return loaded.config
 
 
@@ -290,14 +290,14 @@ def load_for_measuring(
     `command` never reads.
     """
     from sage_cli.config.consent import JUDGE, require_files, without_consent
-    from sage_cli.config.load import load, refuse_unread, runs_root
-    from sage_cli.models.policy import refuse_other_path
+    from sage_cli.config.load import check_settings_read, load, runs_root
+    from sage_cli.models.policy import check_model_path
     from sage_cli.settings.presets import read_layer
     from sage_cli.settings.sampling import capped_ks, parse_ks
     from sage_cli.store.run import Runs
 
     root = runs_root(preset or (), runs, sets or ())
-    refuse_other_path(names, sets or (), Runs(root))
+    check_model_path(names, sets or (), Runs(root))
     stored = None if config is None else read_layer(config)
     if config is None and not preset:
         stored = _own_settings(names, sets or (), Runs(root))
@@ -307,7 +307,7 @@ def load_for_measuring(
     flags = {**flags, "run": {"root": root}}
     loaded = load(preset or (), flags, sets or (), stored)
     if command is not None:
-        refuse_unread(loaded, command)
+        check_settings_read(loaded, command)
     require_files(made_with, loaded.origins, JUDGE)
     if names and "sampling.temperature" not in loaded.origins:
         sampling = loaded.config.sampling

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from sage_cli.cli import options
-from sage_cli.cli.console import Live, doing, refuse_gpu, show_plan, show_report
+from sage_cli.cli.console import Live, check_gpu_option, doing, show_plan, show_report
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.logs.registry import program_titles
 
@@ -66,7 +66,7 @@ def command(
     )
     from sage_cli.models.stages import plan_of
 
-    refuse_gpu(gpu, dry_run)
+    check_gpu_option(gpu, dry_run)
     if guess and (temperature or dry_run):
         raise ConfigurationError(
             f"--guess {guess} stands in the table of pass@k at one temperature, and has no plan",

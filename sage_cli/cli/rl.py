@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from sage_cli.cli import options
-from sage_cli.cli.console import console, refuse_gpu, show_plan, show_trained
+from sage_cli.cli.console import check_gpu_option, console, show_plan, show_trained
 from sage_cli.cli.options import METHOD, TRAINING, option
 
 Compat = Annotated[
@@ -77,7 +77,7 @@ def command(
     from sage_cli.models.stages import plan_of
     from sage_cli.training.run import RlTraining, unnamed_preset
 
-    refuse_gpu(gpu, dry_run)
+    check_gpu_option(gpu, dry_run)
     settings = options.load_config(
         preset,
         config,
@@ -108,6 +108,6 @@ def command(
         show_plan(lambda: plan_of(training.stages, gpu), json)
         return
     with Live() as live:
-        run = training.carry_out(live, fresh=fresh)
+        run = training.execute(live, fresh=fresh)
     more = "" if measure else f"  (`sage passk {run.id}` measures it)"
     show_trained(f"trained: [bold]{run.folder}[/]{more}", run, measured=measure, json=json)

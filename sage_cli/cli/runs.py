@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 app = new_app("List, show and remove runs.")
 FIRST = ("status", "kind")
-SHOWN = ("parent", "started", "seconds", "seed", "host", "commit", "command", "reason")
+_SHOWN = ("parent", "started", "seconds", "seed", "host", "commit", "command", "reason")
 
 
 def _runs(root: Path | None) -> Runs:
@@ -86,10 +86,10 @@ def list_(
 
 
 def _listed(run: Run) -> dict[str, Any]:
-    """Return a run's manifest with its true status; a torn one's as far as it can be read."""
+    """Return a run's manifest with its true status; a corrupt one's as far as it can be read."""
     facts = {**run.known, "id": run.id, "status": run.status}
-    if (torn := run.torn) is not None:
-        facts["reason"] = torn.cause
+    if (corruption := run.corruption) is not None:
+        facts["reason"] = corruption.cause
     return facts
 
 
@@ -137,7 +137,7 @@ def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
             "folder": str(run.folder),
         })  # fmt: skip
         return
-    first, about = ({key: run.manifest.get(key) for key in keys} for keys in (FIRST, SHOWN))
+    first, about = ({key: run.manifest.get(key) for key in keys} for keys in (FIRST, _SHOWN))
     first["files changed since the end"] = ", ".join(changed) or None
     first["can be resumed by"] = other_release(run)
     about["folder"] = str(run.folder)
@@ -180,7 +180,7 @@ def remove(
     """Delete a run from which no other run was trained. It asks first; "no" exits with 1."""
     store = _runs(runs)
     run = store.find(name)
-    store.refuse_parent(run)
+    store.check_childless(run)
     if not yes:
         typer.confirm(f"delete {run.folder}?", abort=True, err=json)
     store.remove(run)

@@ -108,11 +108,11 @@ def show(
 
 def _print(grade: str, told: str, about: str, question: str, completion: str) -> None:
     """Print a completion below its grade and its question."""
-    from sage_cli.grading.grades import in_words
+    from sage_cli.grading.grades import status_in_words
 
     colour = "green" if grade == "right" else "red"
     console.print(
-        f"\n[{colour}]{in_words(grade)}[/]  {escape(visible(told))}  [dim]{escape(about)}[/]"
+        f"\n[{colour}]{status_in_words(grade)}[/]  {escape(visible(told))}  [dim]{escape(about)}[/]"
     )
     console.print(Text(visible(question), style="bold"), soft_wrap=True)
     console.print(Text(visible(completion)), soft_wrap=True)
@@ -223,12 +223,12 @@ def _guide(own: SageConfig, run: str, asked: str | None) -> tuple[dict[str, Any]
 
 
 def _print_tokens(report: TokenReport) -> None:
-    from sage_cli.grading.grades import in_words
+    from sage_cli.grading.grades import status_in_words
     from sage_cli.reports.token_report import LEGEND, completion_text, strongest, to_rich
 
     for number, completion in enumerate(report.completions, 1):
         colour = "green" if completion.status == "right" else "red"
-        grade = f"[{colour}]{in_words(completion.status)}[/], gold {escape(completion.gold)}"
+        grade = f"[{colour}]{status_in_words(completion.status)}[/], gold {escape(completion.gold)}"
         console.print(f"\n[bold]{number}  {escape(completion.question)}[/]  {grade}")
         console.print(completion_text(completion))
         if shaped := strongest(completion):

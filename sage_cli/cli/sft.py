@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from sage_cli.cli import options
-from sage_cli.cli.console import refuse_gpu, show_plan, show_trained
+from sage_cli.cli.console import check_gpu_option, show_plan, show_trained
 
 
 def command(
@@ -31,7 +31,7 @@ def command(
     from sage_cli.store.run import Runs
     from sage_cli.training.run import SftTraining
 
-    refuse_gpu(gpu, dry_run)
+    check_gpu_option(gpu, dry_run)
     asked = {"steps": steps, "learning_rate": lr, "seed": seed}
     settings = options.load_config(preset, config, set_, "sft", sft=asked, run={"root": runs})
     training = SftTraining.of(settings, measure=measure)
@@ -39,7 +39,7 @@ def command(
         show_plan(lambda: plan_of(training.stages, gpu), json)
         return
     with Live() as live:
-        run = training.carry_out(live, fresh=fresh)
+        run = training.execute(live, fresh=fresh)
     # RL that names no initial policy takes the base that comes with sage where that is the same
     shipped = planned_base(settings, Runs(settings.run.root)).run != run
     more = f"  (`sage rl --init {run.id}` starts from it; `sage rl` takes sage's own)"

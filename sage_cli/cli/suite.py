@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 app = new_app("Run a table or a figure of the paper, or your own study, and write its report.")
 
-SHOWN = {"measured": 2, "claims": 1}
+_SHOWN = {"measured": 2, "claims": 1}
 """The sections of a report that the terminal shows, and the number of their tables."""
-MOST_ROWS = 40
+_MOST_ROWS = 40
 """Rows of the longest table that the terminal shows."""
 
-Name = Annotated[
+_Name = Annotated[
     str, typer.Argument(help="Name of a suite from `sage suite list`, or a YAML file.")
 ]
-Seeds = Annotated[
+_Seeds = Annotated[
     int | None, typer.Option("--seeds", min=1, help="Number of training seeds per arm.")
 ]
 
@@ -55,8 +55,8 @@ def list_(json: options.Json = False) -> None:
 
 @app.command(epilog="Example: sage suite plan table1 --preset tiny")
 def plan(
-    name: Name,
-    seeds: Seeds = None,
+    name: _Name,
+    seeds: _Seeds = None,
     only: Only = None,
     preset: options.Presets = None,
     set_: options.Sets = None,
@@ -64,13 +64,13 @@ def plan(
     json: options.Json = False,
 ) -> None:
     """Show every task with its command, its dependencies and its state."""
-    show_plan(name, overrides_of(preset, set_, seeds, runs, only), json)
+    show_suite_plan(name, overrides_of(preset, set_, seeds, runs, only), json)
 
 
 @app.command(epilog="Example: sage suite run table1 --preset tiny --seeds 3")
 def run(
-    name: Name,
-    seeds: Seeds = None,
+    name: _Name,
+    seeds: _Seeds = None,
     only: Only = None,
     executor: Annotated[
         str | None,
@@ -89,7 +89,7 @@ def run(
         preset, set_, seeds, runs, only, name=executor, workers=workers, address=address
     )
     if dry_run:
-        show_plan(name, overrides, json)
+        show_suite_plan(name, overrides, json)
         return
     from sage_cli.trials.suites.run import run_suite
     from sage_cli.view.page_file import write_page
@@ -101,8 +101,8 @@ def run(
 
 @app.command(epilog="Example: sage suite report table1 --preset tiny --seeds 3")
 def report(
-    name: Name,
-    seeds: Seeds = None,
+    name: _Name,
+    seeds: _Seeds = None,
     only: Only = None,
     preset: options.Presets = None,
     set_: options.Sets = None,
@@ -148,18 +148,18 @@ def _show(written: SuiteReport, json: bool) -> None:
     for chapter in written.chapters:
         console.print(f"\n[bold]{escape(chapter.title)}[/]")
         for section in chapter.sections:
-            tables = section.tables[: SHOWN.get(section.name, 0)]
-            short = tuple(table for table in tables if len(table.rows) <= MOST_ROWS)
+            tables = section.tables[: _SHOWN.get(section.name, 0)]
+            short = tuple(table for table in tables if len(table.rows) <= _MOST_ROWS)
             print_document(replace(section, tables=short, notes=()), console)
             for table in tables:
-                if len(table.rows) > MOST_ROWS:
+                if len(table.rows) > _MOST_ROWS:
                     console.print(f"{escape(table.title)}: {len(table.rows)} rows, on the page")
     for name, value in written.facts.items():
         console.print(f"[dim]{escape(f'{name}: {value}')}[/]")
     console.print(f"page: [bold]{escape(str(written.page))}[/]", soft_wrap=True)
 
 
-def show_plan(name: str, overrides: Overrides, json: bool) -> None:
+def show_suite_plan(name: str, overrides: Overrides, json: bool) -> None:
     """Print every task of a suite, its state, the commands that are left, and the cost."""
     from sage_cli.cli.app import ask_nobody
     from sage_cli.trials.suites.dry_run import plan_suite

@@ -13,10 +13,10 @@ from sage_cli.cli import options
 from sage_cli.cli.app import new_app
 from sage_cli.cli.console import (
     Live,
+    check_gpu_option,
     console,
     emit,
     name_column,
-    refuse_gpu,
     show_plan,
     show_report,
 )
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sage_cli.trials.sweep.folder import SweepFolder, Sweeps
 
 app = new_app("Search for settings with Optuna: train and measure the trials of a search space.")
-Name = Annotated[str, typer.Argument(help="Name of a sweep, or an unambiguous part of it.")]
+_Name = Annotated[str, typer.Argument(help="Name of a sweep, or an unambiguous part of it.")]
 STATES = ("done", "failed", "pruned", "left")
 RUNNING = "Where it runs"
 
@@ -110,15 +110,15 @@ def command(
 
     Run the same command again to resume. A command below is about stored sweeps.
     """
-    from sage_cli.config.load import refuse_unread, require_named_model
+    from sage_cli.config.load import check_settings_read, require_named_model
     from sage_cli.trials.sweep.plan import plan_sweep, started_from
     from sage_cli.trials.sweep.read_space import guide_of, searched_settings
     from sage_cli.trials.sweep.run import run_sweep
 
     if ctx.invoked_subcommand is not None:
-        _refuse_options(ctx)
+        _check_no_options(ctx)
         return
-    refuse_gpu(gpu, dry_run)
+    check_gpu_option(gpu, dry_run)
     flags: dict[str, dict[str, Any]] = {
         "rl": {"algo": algo, "compat": compat},
         "guide": {"name": guide},
@@ -136,7 +136,8 @@ def command(
     if loaded.config.guide.name == "none":
         flags["guide"] = {"name": guide_of(text)}
         loaded = options.load_typed(preset, config, set_, **flags)
-    refuse_unread(loaded, "sweep", searched_settings(text))
+    command_name = "sweep --init" if init is not None else "sweep"
+    check_settings_read(loaded, command_name, searched_settings(text))
     settings = loaded.config
     if init is not None:
         settings = started_from(init, settings)
@@ -156,7 +157,7 @@ def command(
         console.print(f"page: [bold]{escape(str(report.folder / PAGE))}[/]", soft_wrap=True)
 
 
-def _refuse_options(ctx: typer.Context) -> None:
+def _check_no_options(ctx: typer.Context) -> None:
     """Refuse options that stand before a command of the group."""
     for given in ctx.command.params:
         source = ctx.get_parameter_source(given.name or "")
@@ -192,7 +193,7 @@ def list_(runs: options.RunRoot = None, json: options.Json = False) -> None:
 
 
 @app.command(epilog="Example: sage sweep show tau-rho")
-def show(name: Name, runs: options.RunRoot = None, json: options.Json = False) -> None:
+def show(name: _Name, runs: options.RunRoot = None, json: options.Json = False) -> None:
     """Show a sweep's report, the commands of its best trials, and why trials failed."""
     sweep = _sweeps(runs).find(name)
     result = sweep.result

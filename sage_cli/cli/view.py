@@ -19,16 +19,16 @@ from sage_cli.cli.console import console, emit
 from sage_cli.cli.options import Json, RunRoot
 from sage_cli.errors import ConfigurationError
 
-Kind = Literal["run", "sweep", "suite"]
+_Kind = Literal["run", "sweep", "suite"]
 _LOOK_S = 0.2
 """How often a process in the background looks whether the terminal is its own again."""
-Name = Annotated[
+_Name = Annotated[
     str | None, typer.Argument(help="Run, sweep or suite to show first, by a part of its name.")
 ]
 
 
 def command(
-    name: Name = None,
+    name: _Name = None,
     port: Annotated[
         int | None,
         typer.Option(
@@ -111,7 +111,7 @@ def opened(address: str) -> Iterator[None]:
         yield
 
 
-def named(root: Path, name: str | None) -> tuple[Kind | None, str]:
+def named(root: Path, name: str | None) -> tuple[_Kind | None, str]:
     """Return the kind and the whole name of a run, sweep or suite; (None, "") without a name.
 
     Raises ConfigurationError if the folder of runs is not there, StoreError for a name of nothing
@@ -130,7 +130,7 @@ def named(root: Path, name: str | None) -> tuple[Kind | None, str]:
         )
     if name is None:
         return None, ""
-    kinds: dict[str, Kind] = {
+    kinds: dict[str, _Kind] = {
         **{suite.name: "suite" for suite in StoredSuites(root).all()},
         **{sweep.name: "sweep" for sweep in Sweeps(root).all()},
         **{run.id: "run" for run in Runs(root).all()},
@@ -139,7 +139,7 @@ def named(root: Path, name: str | None) -> tuple[Kind | None, str]:
     return kinds[whole_name], whole_name
 
 
-def _export(root: Path, kind: Kind | None, name: str, folder: Path, json: bool) -> None:
+def _export(root: Path, kind: _Kind | None, name: str, folder: Path, json: bool) -> None:
     from sage_cli.cli.console import doing
     from sage_cli.view.page_file import write_export
 

@@ -23,8 +23,8 @@ from sage_cli.config.schema import (
     SageConfig,
     default_member,
     member_of,
-    members,
     own_settings,
+    union_members,
 )
 from sage_cli.errors import ConfigurationError, in_short
 from sage_cli.json_value import leaves, value_at
@@ -32,7 +32,7 @@ from sage_cli.methods.grpo import Grpo
 from sage_cli.methods.loop import Method
 from sage_cli.settings.former_names import today, today_key
 from sage_cli.settings.own_code import AS_STORED
-from sage_cli.settings.passwords import taken
+from sage_cli.settings.passwords import require_no_secrets
 from sage_cli.settings.presets import (
     BLOCKS,
     DEFAULT_PRESET,
@@ -161,7 +161,7 @@ def _lasting(section: str, inside: Any, layer: Layer, before: str, final: str) -
 
 def _is_known(section: str, key: str) -> bool:
     """Return True if a member of the union has the setting; all of its members are imported."""
-    return any(key in kind.model_fields for kind in members(section).values())
+    return any(key in kind.model_fields for kind in union_members(section).values())
 
 
 def _method_layer(final: Mapping[str, str]) -> Layer:
@@ -251,6 +251,7 @@ def _all_but(*sections: str) -> tuple[str, ...]:
 NOT_READ_BY: Mapping[str, Sequence[str]] = {
     "rl": _OF_SWEEPS,
     "rl --init": ("sft", "data.sft", *_OF_SWEEPS),
+    "sweep --init": ("sft", "data.sft"),
     "doctor": ("sweep",),
     "doctor --init": ("sft", "data.sft", "sweep"),
     "sft": ("data.rl", *_OF_TRAINED),
@@ -276,12 +277,18 @@ def not_read(command: str, setting: str, config: SageConfig) -> str | None:
     return next((part for part in parts if f"{setting}.".startswith(f"{part}.")), None)
 
 
-def refuse_unread(loaded: Loaded, command: str, searched: Collection[str] = ()) -> None:
+def check_settings_read(loaded: Loaded, command: str, searched: Collection[str] = ()) -> None:
     """Raise ConfigurationError for a value that the user gives and that `sage command` never reads.
 
     A preset of one's own may serve several choices, so its values are left where one is typed. A
     choice that is `searched` may be any. What a stored configuration may not say is typed for all.
     """
+    for name in searched:
+        if (part := not_read(command, name, loaded.config)) is not None:
+            raise ConfigurationError(
+                f"{name} can't be searched: `sage {command}` reads no setting of {part}",
+                "search another setting",
+            )
     origins, shipped = loaded.origins, [f"{PRESET}{name}" for name in preset_names()]
     chosen = any(origins.get(choice) in _TYPED for choice in _CHOICES)
     for name, origin in origins.items():
@@ -353,7 +360,9 @@ def _layers(
     for section, name in choices(assigned).items():
         given.setdefault(section, {})[UNIONS[section]] = name
     layers += [Layer("flag", given, typed=True), Layer("--set", assigned, typed=True)]
-    return [replace(layer, values=today(taken(layer.values))) for layer in layers]
+    for layer in layers:
+        require_no_secrets(layer.values)
+    return [replace(layer, values=today(layer.values)) for layer in layers]
 
 
 def _stored_layers(stored: Mapping[str, Any]) -> list[Layer]:

@@ -246,7 +246,7 @@ def _of_measuring(config: SageConfig) -> list[str]:
             f"is '{config.grading.mode}', which compares answers (use grading.mode=math-verify, or "
             "grading.extract=tags-then-boxed)"
         )
-    plural = PLURALITY in (reward.name for reward in config.rl.paid)
+    plural = PLURALITY in (reward.name for reward in config.rl.used_rewards)
     if plural and config.grading.extract == "text":
         problems.append(
             f"rl.rewards: '{PLURALITY}' counts answers, and grading.extract 'text' searches whole "
@@ -402,7 +402,7 @@ def default_member(section: str) -> str:
     return str(getattr(SageConfig.model_fields[section].default, UNIONS[section]))
 
 
-def members(section: str) -> dict[str, type[BaseModel]]:
+def union_members(section: str) -> dict[str, type[BaseModel]]:
     """Return the members of a union by name; the one for any other name is called ""."""
     tag = UNIONS[section]
     return {
@@ -416,7 +416,7 @@ def member_of(section: str, name: str) -> type[BaseModel]:
     union = SageConfig.model_fields[section].annotation
     if isinstance(union, type) and issubclass(union, Extensible) and (kind := in_file(union, name)):
         return kind
-    kinds = members(section)
+    kinds = union_members(section)
     return kinds.get(name) or kinds.get("") or kinds[default_member(section)]
 
 

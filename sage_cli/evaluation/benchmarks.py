@@ -18,9 +18,9 @@ from sage_cli.evaluation.golds import check_answers, usable_problems
 from sage_cli.problems.data_set import Group
 from sage_cli.problems.load import (
     benchmark_names,
+    check_one_gold,
     load_problems,
     load_training_problems,
-    refuse_two_golds,
 )
 from sage_cli.problems.problem import NO_GOLD, Problem
 from sage_cli.problems.registry import find, generated, is_file_name, shown_name, source_of
@@ -112,11 +112,11 @@ def gradable_problems(config: SageConfig, problems: Sequence[Problem]) -> list[P
 
 def _reads_golds(config: SageConfig) -> bool:
     """Return False where rewards are functions that read no grade: golds are theirs to read."""
-    paid = [reward.name for reward in config.rl.paid]
-    return not paid or bool({GRADE, PLURALITY}.intersection(paid))
+    used = [reward.name for reward in config.rl.used_rewards]
+    return not used or bool({GRADE, PLURALITY}.intersection(used))
 
 
-def refuse_trained(benchmarks: Sequence[Benchmark], data: DataSection, setting: str) -> None:
+def check_untrained(benchmarks: Sequence[Benchmark], data: DataSection, setting: str) -> None:
     """Refuse to choose by problems, named by `setting`, that the policies are trained on."""
     trained = {problem.id for problem in load_training_problems(data)}
     for benchmark in benchmarks:
@@ -131,7 +131,7 @@ def refuse_trained(benchmarks: Sequence[Benchmark], data: DataSection, setting: 
             )
 
 
-def refuse_unnamed(config: SageConfig, setting: str) -> None:
+def check_benchmark_named(config: SageConfig, setting: str) -> None:
     """Refuse a benchmark that belongs to other data than the policies are trained on, unless named.
 
     `setting` holds its name: `sweep.benchmark`, by which settings are chosen, or
@@ -262,7 +262,7 @@ def _benchmark(
     name: str, evaluation: EvaluationSection, data: DataSection, chosen_judge: str | None
 ) -> Benchmark:
     problems = load_problems(name, data, evaluation.fields, evaluation.limit)
-    refuse_two_golds(name, problems)
+    check_one_gold(name, problems)
     judge, tolerance = judge_of(name, chosen_judge)
     name = shown_name(name, data)
     if judge == IMPORTED_JUDGE:  # verdicts are stored, and a gold may be absent

@@ -23,13 +23,13 @@ from sage_cli.metrics.comparison import TrainingSeed
 from sage_cli.metrics.counts import STATISTICS, Statistic
 from sage_cli.metrics.intervals import USUAL, Curve, Resampling
 from sage_cli.models.compatibility import (
+    check_one_method,
     method_settings,
     own_controls,
-    refuse_several_methods,
     training_seed,
     unchecked,
 )
-from sage_cli.models.policy import Policy, named_policy, refuse_equal_labels
+from sage_cli.models.policy import Policy, check_distinct_labels, named_policy
 from sage_cli.problems.clusters import AUTO, largest_cluster, problem_clusters
 from sage_cli.problems.problem import Problem
 from sage_cli.progress import Progress
@@ -80,11 +80,11 @@ def compare(
         name: policy.label if policy.run else policy.fingerprint
         for name, policy in policies.items()
     }
-    refuse_twice(a, b, content)
-    refuse_equal_labels(list(policies.values()))
+    check_named_once(a, b, content)
+    check_distinct_labels(list(policies.values()))
     sides = [[policies[name] for name in side] for side in (a, b)]
-    refuse_several_methods(sides[0], sides[1], runs)
-    refuse_several_methods(sides[1], sides[0], runs)
+    check_one_method(sides[0], sides[1], runs)
+    check_one_method(sides[1], sides[0], runs)
     ks, config = evaluation.ks, evaluation.config
     for pair in (sides, sides[::-1]):
         controls, notes = own_controls(pair[0], pair[1], runs)
@@ -179,7 +179,7 @@ def compare_files(
         provenance = replace(others, files=provenance.files)
     files = [by_name[name] for name in names]
     content = provenance.files or {}
-    refuse_twice(a, b, {name: content.get(str(Path(name)), name) for name in names})
+    check_named_once(a, b, {name: content.get(str(Path(name)), name) for name in names})
     shared, unmatched, matching = counted_files.shared_problems(files)
     of_shared = [replace(file, counts=of) for file, of in zip(files, shared, strict=True)]
     ks = counted_files.ks_of_files(of_shared, k, "1..n:pow2")
@@ -299,7 +299,7 @@ def _earlier_notes(sides: Sequence[Sequence[Policy]], runs: Runs) -> list[str]:
     ]
 
 
-def refuse_twice(a: Sequence[str], b: Sequence[str], content: Mapping[str, str]) -> None:
+def check_named_once(a: Sequence[str], b: Sequence[str], content: Mapping[str, str]) -> None:
     """Raise ConfigurationError if a model is named twice, under equal or different names.
 
     `content` has by name the run, or the hash of its weights or counts.
@@ -338,7 +338,7 @@ def compare_named(
     `bases` are the names of models that are not training runs of a method, `seeds` says what each
     run began with, as far as that is known.
     """
-    refuse_twice(a, b, {name: name for name in (*a, *b)})
+    check_named_once(a, b, {name: name for name in (*a, *b)})
     first, *others = (counts_of(name) for name in (*a, *b))
     shared = [name for name in first if all(name in other for other in others)]
     if not shared:

@@ -108,7 +108,7 @@ def read_counted_files(
         for name, score, field in zip(names, taken, fields, strict=False)
     ]
     if judge is not None and all(file.judge is None for file in files):
-        judge.refuse_idle([file.path for file in files])
+        judge.check_grading_settings([file.path for file in files])
     return files
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import StoreError
-from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks, refuse_unnamed
+from sage_cli.evaluation.benchmarks import Benchmark, check_benchmark_named, load_benchmarks
 from sage_cli.evaluation.samples import Measurements, PolicySamples, measure, missing
 from sage_cli.metrics import powers_up_to
 from sage_cli.metrics.counts import SeedCounts
@@ -56,7 +56,7 @@ class Evaluation:
     def benchmarks(self) -> Sequence[Benchmark]:
         """The problems to measure on; DataError where a gold is not right by its own judge."""
         config = self.config
-        refuse_unnamed(config, "evaluation.benchmark")
+        check_benchmark_named(config, "evaluation.benchmark")
         with reading(config, "evaluation"):
             return load_benchmarks(config.evaluation, config.data, config.grading.judge)
 

@@ -81,7 +81,7 @@ class FileJudge:
         judge = self.config.grading.judge
         return self.config.named_here("grading.judge") and judge not in (None, IMPORTED_JUDGE)
 
-    def refuse_idle(self, paths: Sequence[Path]) -> None:
+    def check_grading_settings(self, paths: Sequence[Path]) -> None:
         """Raise ConfigurationError for settings of grading, where files have their own verdicts."""
         if not self.decides_alone:
             return
@@ -113,7 +113,7 @@ class FileJudge:
         judge = "math" if judge in (None, IMPORTED_JUDGE) else judge
         grading = config.grading.model_copy(update={**settings, "judge": judge})
         if judge == "math":
-            refuse_unreadable_golds(samples, path)
+            check_readable_golds(samples, path)
         golds = {id_: problem.gold for id_, problem in samples.problems.items()}
         stored = store_samples(config.run.root, log.program, samples)
         with grader_of(judge, None, grading, config.prompt) as grader:
@@ -136,7 +136,7 @@ class FileJudge:
         return Graded(counts, identity, stored.folder, tally.statuses)
 
 
-def refuse_unreadable_golds(samples: Gathered, path: Path) -> None:
+def check_readable_golds(samples: Gathered, path: Path) -> None:
     """Raise DataError for golds that `math` doesn't grade right as answers to themselves."""
     golds = [(problem.meta["id"], problem.gold) for problem in samples.problems.values()]
     if refused := check_golds(golds):

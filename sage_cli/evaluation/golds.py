@@ -20,7 +20,7 @@ from sage_cli.problems.data_set import DataSet
 from sage_cli.problems.golds import HASHES, boxed_answers, is_prose
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.registry import find, is_file_name
-from sage_cli.problems.values import has, value_at
+from sage_cli.problems.values import column_value, has
 
 TOLERATED = 0.01
 """Share of rows whose worked solution may end with another answer than the row's gold."""
@@ -110,7 +110,7 @@ def _check_kinds(name: str, problems: Sequence[Problem]) -> None:
 def _kind(problem: Problem) -> tuple[str, bool]:
     """Return what a row says that it is, and whether mathematics can't judge that."""
     values = {**problem.meta, **problem.own}
-    kind = next((str(value_at(values, key)) for key in KIND_COLUMNS if values.get(key)), "")
+    kind = next((str(column_value(values, key)) for key in KIND_COLUMNS if values.get(key)), "")
     if any(_filled(values, path) for path in ("tools", "info.tools")):
         return f"{kind} with tools".strip(), True
     if kind and _OTHER_KIND.search(kind):
@@ -121,7 +121,7 @@ def _kind(problem: Problem) -> tuple[str, bool]:
 
 
 def _filled(values: dict[str, Any], path: str) -> bool:
-    return has(values, path) and bool(value_at(values, path))
+    return has(values, path) and bool(column_value(values, path))
 
 
 def _is_json(text: str) -> bool:

@@ -18,7 +18,7 @@ from sage_cli.progress import Progress
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
 
 
-def judge_of(config: SageConfig) -> str:
+def judge_of_file(config: SageConfig) -> str:
     """Return the judge of a file's answers."""
     return config.grading.judge or "math"
 
@@ -133,7 +133,7 @@ def _graded(
     for mode in modes:
         progress.begin(f"grading ({mode})", len(items), "completions")
         chosen = config.grading.model_copy(update={"mode": mode})
-        with grader_of(judge_of(config), None, chosen, config.prompt) as grader:
+        with grader_of(judge_of_file(config), None, chosen, config.prompt) as grader:
             grades[mode] = []
             for start in range(0, len(items), _AT_ONCE):
                 part = items[start : start + _AT_ONCE]

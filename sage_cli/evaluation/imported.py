@@ -12,8 +12,8 @@ from typing import Any
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.evaluation.file_judge import (
+    check_readable_golds,
     grading_settings,
-    refuse_unreadable_golds,
     store_samples,
 )
 from sage_cli.evaluation.logs.log import Log, ReadOptions
@@ -55,7 +55,7 @@ def imported_run(root: Path, name: str, samples: Gathered) -> Run:
     return run
 
 
-def refuse_unreadable(file: Log, samples: Gathered, path: Path) -> None:
+def check_readable(file: Log, samples: Gathered, path: Path) -> None:
     """Raise DataError for samples without texts, and golds to compare that `math` can't read."""
     if any(sample.text is None for sample in file.samples):
         raise DataError(
@@ -65,7 +65,7 @@ def refuse_unreadable(file: Log, samples: Gathered, path: Path) -> None:
         )
     if file.has_verdicts:
         return
-    refuse_unreadable_golds(samples, path)
+    check_readable_golds(samples, path)
 
 
 def store(run: Run, path: Path, file: Log, samples: Gathered) -> None:
@@ -182,7 +182,7 @@ def import_samples(
         samples = gather(file, path).by_content()
         run = imported_run(root, name, samples)
     with progress.doing("reading the golds"):
-        refuse_unreadable(file, samples, path)
+        check_readable(file, samples, path)
     there = run.begun and run.finished
     if write and not there:
         with progress.doing(f"storing {samples.in_words()}"):

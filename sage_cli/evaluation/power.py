@@ -29,7 +29,7 @@ from sage_cli.store.run import Runs
 
 Counted = tuple[str, str, Counts]
 """A base's label, the benchmark, and its counts."""
-SAMPLES = (64, 256, 1024)
+_SAMPLES = (64, 256, 1024)
 """Samples per problem that are tried if none are given."""
 KS = (1, 16, 256, 4096)
 """The k that are shown if none are given, as far as samples are counted."""
@@ -54,7 +54,7 @@ def power(
     as were counted, twice and four times that; without `samples`, 64, 256 and 1,024; without `k`, 1
     and the powers of 16 up to the counted samples and those of the designs.
     """
-    n = whole_numbers("--samples", samples) if samples else SAMPLES
+    n = whole_numbers("--samples", samples) if samples else _SAMPLES
     s = whole_numbers("--seeds", seeds)
     p = whole_numbers("--problems", problems) if problems else None
     typed_ks = parse_ks(k, n[-1], "--samples") if k else ()

@@ -33,7 +33,7 @@ FIXED = {
 }  # fmt: skip
 """Settings as typed: the beginning itself is continued, and an answer may stand anywhere."""
 HEADS = columns("benchmark, questions, n, word for word, right unasked=gold without being asked")
-NOTES = (
+_NOTES = (
     "the model continues the first 60% of a question greedily, without a template; word for word: "
     "it writes the rest of the question; gold without being asked: Math-Verify finds the gold in "
     "what it writes, also with fresh numbers",
@@ -103,7 +103,7 @@ def probe(policy: Policy, benchmark: Benchmark, config: SageConfig, progress: Pr
         if len(of_PC):
             cells = [_mean(value_P, config, signed=text not in asked) for value_P in of_PC.T]
             rows.append(Row((benchmark.name, text, len(of_PC), *cells)))
-    notes = (*NOTES, f"left out of the fresh numbers: {numbered.count(False)}, of {len(printed)}")
+    notes = (*_NOTES, f"left out of the fresh numbers: {numbered.count(False)}, of {len(printed)}")
     table = Table(f"Has {policy.label} seen it?", HEADS, tuple(rows), notes)
     data = {
         "model": policy.fingerprint,
@@ -143,6 +143,6 @@ def stored_probes(root: Path, policies: Collection[Policy]) -> Document | None:
         models = {policy.fingerprint for policy in here}
         probes = [probe for probe in probes if probe["model"] in models]
     rows = tuple(Row(tuple(cells)) for probe in probes for cells in probe["cells"])
-    table = Table("Has the initial policy seen the benchmark?", HEADS, rows, NOTES)
+    table = Table("Has the initial policy seen the benchmark?", HEADS, rows, _NOTES)
     data = {"probes": [row for probe in probes for row in probe["rows"]]}
     return Document("probe", table.title, data, tables=(table,)) if probes else None

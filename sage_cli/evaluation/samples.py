@@ -22,7 +22,7 @@ from sage_cli.errors import ConfigurationError, RefusedPromptsError, SamplingErr
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.metrics import Counts
 from sage_cli.metrics.counts import SampleGrades, SeedCounts
-from sage_cli.models.policy import Policy, refuse_other_template
+from sage_cli.models.policy import Policy, check_same_template
 from sage_cli.models.verification import require_verified
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
@@ -78,7 +78,7 @@ class PolicySamples:
             policy, config, root, sampling, sampling.served, stops=sampling.stop_at_answer
         )
         allowed = config.evaluation.allow_template_mismatch
-        refuse_other_template(policy, samples.template, allowed=allowed, use="this evaluation")
+        check_same_template(policy, samples.template, allowed=allowed, use="this evaluation")
         return samples
 
     @classmethod

@@ -26,7 +26,7 @@ from sage_cli.settings.own_code import names_code
 from sage_cli.solution_text import CLOSE, is_open
 from sage_cli.store.annotations import GradeStore
 
-Texts = Sequence[tuple[Problem, str]]
+_Texts = Sequence[tuple[Problem, str]]
 """Completions with their problems."""
 _SERVED = re.compile(r"(?P<model>.+)@(?P<server>https?://.+)")
 _QUESTION = (
@@ -46,7 +46,7 @@ class TextJudge:
 
     label: str
     identity: Mapping[str, Any]
-    judge: Callable[[Texts], list[Status]]
+    judge: Callable[[_Texts], list[Status]]
 
 
 def text_judge(name: str, benchmark: Benchmark, config: SageConfig) -> TextJudge:
@@ -78,7 +78,7 @@ def _function(name: str, config: SageConfig) -> TextJudge:
     asked = config.grading.model_copy(update={"extract": "text"})
     grader = grader_of(name, None, asked, config.prompt, sees_text=True)
 
-    def judge(texts: Texts) -> list[Status]:
+    def judge(texts: _Texts) -> list[Status]:
         pairs = ((json.dumps([problem.question, problem.gold]), text) for problem, text in texts)
         return [grade.status for grade in grader.grade_many(pairs)]
 
@@ -91,7 +91,7 @@ def _served(model: str, server: str, config: SageConfig) -> TextJudge:
     section = config.sampling.model_copy(update=served | named)
     setup = SamplerSetup(model, _GREEDY, section, prompt=PromptSection(system=None))
 
-    def judge(texts: Texts) -> list[Status]:
+    def judge(texts: _Texts) -> list[Status]:
         requests = []
         for number, (problem, text) in enumerate(texts):
             about = {"question": problem.question, "gold": problem.gold, "completion": text}

@@ -142,11 +142,15 @@ class Grader:
             (each_gold(gold_text(gold)), completion, question or "")
             for (gold, completion), question in zip(pairs, asked, strict=True)
         ]
+        # A completion with several golds becomes several rows, so that equal cases are judged once
+        # whichever row they come from; the iterator below takes them apart again in the same order.
         each = [(gold, text, question) for golds, text, question in rows for gold in golds]
         grades = iter(self._graded(each))
         best = (
             next(grades)
             if len(golds) == 1
+            # `max` keeps the first of equal grades, so the result does not depend on how the judge
+            # orders the alternatives behind it.
             else max((next(grades) for _ in golds), key=attrgetter("reward"))
             for golds, *_ in rows
         )
@@ -162,11 +166,15 @@ class Grader:
         cases = [self._case(*row) for row in rows]
         judged: dict[Case, Judged | None] = {}
         for case in cases:
+            # Samples of one problem repeat their answers often. `_known` holds only what is
+            # decided, so an undecided case would go to a worker once for every sample that has it.
             if case is not None and case not in judged:
                 judged[case] = self._quick(case)
         undecided = [case for case, status in judged.items() if status is None]
         for case, status in zip(undecided, self._full(undecided), strict=True):
             judged[case] = status
+            # An error may come from the machine (no memory, a worker that was killed), and another
+            # try may succeed. A timeout is remembered: it would cost its seconds again.
             if status != "error":
                 self._remember(case, status)
         searched = self._place == "text"  # a whole text that was searched is not an answer
@@ -190,6 +198,8 @@ class Grader:
         answer = self._extracted(completion)
         if answer is None:
             return None
+        # The question belongs to the key of the memory, so a judge that doesn't read it for this
+        # gold must get "": else equal answers to different questions were judged once for each.
         reads = question and gold and len(gold) <= self._longest_gold
         return Case(gold, answer, question if reads and self._judge.reads_question(gold) else "")
 
@@ -245,6 +255,8 @@ class Grader:
         if not answer or len(answer) > self._longest:
             return "unparseable"
         with self._lock:
+            # Only the dictionary is guarded. Two threads that judge the same case at once do the
+            # work twice, which is cheaper than waiting for each other's judge.
             remembered = self._known.get(Case(gold, answer, question))
         if remembered is not None:
             return remembered
@@ -287,11 +299,15 @@ class Grader:
             )
 
     def _remember(self, case: Case, judged: Judged) -> None:
+        # Whole completions, as under `text`, would fill the memory with texts that never come
+        # twice.
         if len(case.answer) > MAX_LENGTH:
             return
         with self._lock:
             self._known[case._replace(answer=case.answer.strip())] = judged
             if len(self._known) > _REMEMBERED:
+                # The oldest goes, not the least recently used one: a lookup then changes nothing,
+                # and the samples of a step come together anyway.
                 self._known.popitem(last=False)
 
 
@@ -346,11 +362,15 @@ class WorkerProcess:
         folders = [folder for folder in sys.path if folder]  # "" is the caller's own folder
         path = os.pathsep.join(filter(None, [_PACKAGE_ROOT, os.environ.get("PYTHONPATH")]))
         self._process = subprocess.Popen(
+            # `-P` leaves the current folder out of the module path: a file `json.py` beside a
+            # user's data would be imported instead of the library's.
             [sys.executable, "-P", "-m", _WORKER, str(memory_mb), judge, mode, extract, *folders],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,
             start_new_session=True,  # Ctrl-C is the parent's business
+            # Many workers share the cores, and numerical libraries would start a thread for each
+            # core in every one of them.
             env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
         )
         self._received = b""
@@ -376,7 +396,11 @@ class WorkerProcess:
         assert self._process.stdin is not None
         self.task, self.deadline = number, time.monotonic() + seconds
         try:
+            # A pipe holds 64 KiB on Linux. A longer line blocks until the worker has read the rest
+            # of it, which one that is ready does at once.
             self._process.stdin.write(json.dumps(task).encode("ascii") + b"\n")
+        # The worker is dead, but its end may not be visible in the selector yet: a deadline in the
+        # past makes the next round replace it.
         except BrokenPipeError:
             self.deadline = time.monotonic()
 
@@ -386,6 +410,8 @@ class WorkerProcess:
         if not chunk:
             return None
         self._received += chunk
+        # A reply may arrive in pieces, and a read may hold the end of one and the start of the
+        # next.
         line, end, rest = self._received.partition(b"\n")
         if not end:
             return {}
@@ -483,6 +509,8 @@ class _Run:
             self.selector.register(worker, selectors.EVENT_READ)
         try:
             while None in self.judged:
+                # Each loop refills the pool, because a worker is killed at its deadline or goes
+                # when it has grown: one bad answer must not leave the rest with fewer workers.
                 while len(self.pool) < workers and self.failed_starts < _STARTS:
                     self._start()
                 if not self.pool:
@@ -492,6 +520,8 @@ class _Run:
                     self._wait()
         finally:
             self.selector.close()
+            # Reached with tasks under way only by an exception, such as Ctrl-C. A late reply of
+            # such a worker would be taken for the answer to a task of the next call.
             for worker in [worker for worker in self.pool if worker.task is not None]:
                 self.pool.remove(worker)
                 worker.kill()
@@ -510,6 +540,8 @@ class _Run:
         for worker in self.pool:
             while self.waiting and worker.ready and worker.task is None:
                 number = self.waiting.popleft()
+                # A gold that the judge cannot decide in time, such as a huge power, would cost the
+                # full timeout for each of hundreds of samples.
                 if self.timeouts and self.timeouts[self.tasks[number]["gold"]] >= _PATIENCE:
                     self.judged[number] = "timeout"
                 else:
@@ -520,10 +552,14 @@ class _Run:
         self.judged[number] = judged
         if self.timeouts is not None:
             gold = self.tasks[number]["gold"]
+            # In a row, not in total: a gold with some hard answers among ordinary ones is still
+            # judged.
             self.timeouts[gold] = self.timeouts[gold] + 1 if judged == "timeout" else 0
 
     def _wait(self) -> None:
         next_deadline = min(worker.deadline for worker in self.pool)
+        # At most a minute at a time: an idle worker's deadline is infinite, which `select` refuses
+        # as a timeout.
         for key, _ in self.selector.select(max(0.0, min(next_deadline - time.monotonic(), 60.0))):
             worker = key.fileobj
             assert isinstance(worker, WorkerProcess)
@@ -533,6 +569,7 @@ class _Run:
             elif reply:
                 self._note(worker, reply)
         now = time.monotonic()
+        # After the replies, so that an answer that arrived at the last moment counts.
         for worker in [worker for worker in self.pool if worker.deadline <= now]:
             self._replace(worker, "timeout")
 
@@ -548,6 +585,8 @@ class _Run:
     def _replace(self, worker: WorkerProcess, status: Status) -> None:
         if worker.task is not None:
             self._judge(worker.task, status)
+        # It died while it started, so the reason is likely the machine's and the next one would
+        # die, too. A worker that dies over a task says nothing about the others.
         elif not worker.ready:
             self.failed_starts += 1
         self._remove(worker)
@@ -561,6 +600,8 @@ class _Run:
 
 
 def _kill_all(pool: list[WorkerProcess], owner: int) -> None:
+    # A forked child inherits this list and the finalizer, and must not kill the parent's workers
+    # when it exits.
     if os.getpid() == owner:
         for worker in pool:
             worker.kill()

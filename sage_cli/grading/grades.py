@@ -21,7 +21,7 @@ GRADING_VERSION = 7
 extraction, normalisation or judgement, or by a new Math-Verify. Older stored grades are unused."""
 
 
-def in_words(status: str) -> str:
+def status_in_words(status: str) -> str:
     """Return a status as it is printed: `right`, which is what is stored, is called `correct`."""
     return "correct" if status == "right" else status
 

@@ -108,7 +108,7 @@ class StrictMath(_WithMathVerify):
 
         try:
             return _status(bool(Equality(tolerance, prove, question)(gold, answer)))
-        except mathverify.UnreadableError:
+        except mathverify._UnreadableError:
             return "unparseable"
 
 

@@ -17,7 +17,7 @@ PERCENTILES = (50, 75, 90, 95, 99)
 LARGEST = 10
 _ROUNDING = 1e-9
 """Nats a token below which a divergence is rounding: before the first update there is none."""
-Pair = tuple[Tensor, Tensor]
+_Pair = tuple[Tensor, Tensor]
 """(logps_T, entropy_T) of a completion's tokens under one model."""
 
 
@@ -36,10 +36,10 @@ class TokenValues:
 
 
 def token_values(
-    policy: list[Pair],
+    policy: list[_Pair],
     guide: Guide,
     step: int,
-    reference: list[Pair] | None = None,
+    reference: list[_Pair] | None = None,
     token_ids: list[list[int]] | None = None,
     others: Known | None = None,
 ) -> tuple[tuple[TokenValues, ...], dict[str, float]]:
@@ -139,8 +139,8 @@ def entropy_percentiles(entropy_T: Tensor) -> dict[str, float]:
 
 def _signals(
     guide: Guide,
-    policy: list[Pair],
-    reference: list[Pair] | None,
+    policy: list[_Pair],
+    reference: list[_Pair] | None,
     token_ids: list[list[int]] | None,
     others: Known,
 ) -> Signals:
@@ -164,7 +164,7 @@ def _signals(
     return Signals(logps_BT, entropy_BT, mask_BT, torch.arange(len(policy)), optional)
 
 
-def _padded(pairs: list[Pair]) -> tuple[Tensor, Tensor]:
+def _padded(pairs: list[_Pair]) -> tuple[Tensor, Tensor]:
     logps_BT = pad_sequence([logps_T for logps_T, _ in pairs], batch_first=True)
     entropy_BT = pad_sequence([entropy_T for _, entropy_T in pairs], batch_first=True)
     return logps_BT, entropy_BT

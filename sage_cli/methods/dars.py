@@ -22,7 +22,7 @@ from sage_cli.methods.rollout_batch import RolloutBatch, rows_of
 if TYPE_CHECKING:
     from torch import Tensor
 
-MOST = {"et": 32, "hw": 64}
+_MOST = {"et": 32, "hw": 64}
 """Rollouts of a prompt in both stages together, as the authors have it."""
 _ON_THE_LEFT = ("prompt_ids", "prompt_mask")
 
@@ -147,7 +147,7 @@ class SecondStage(Hooks):
     def __init__(self, method: Dars, setup: Setup) -> None:
         super().__init__(method, setup)
         self.allocation = method.allocation
-        self.most = method.most_rollouts or MOST[method.allocation]
+        self.most = method.most_rollouts or _MOST[method.allocation]
         self._pooled: dict[str, int] = {}
         self._rows = 1
 

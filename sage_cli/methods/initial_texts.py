@@ -386,8 +386,8 @@ class AlphaDpg(PolicyGradient):
         shares = [solved[problem] or self.unsolved for problem in inputs.problem_ids_B[::group]]
         share_P1 = logps_PN.new_tensor(shares)[:, None]
         log_t_PN = logps_PN - reference_PN + share_P1.log()
-        paid_PN = pseudo_rewards(inputs.right_PN, log_t_PN, self.alpha, self.pseudo_reward_limit)
-        centred_PN = centred_advantages(paid_PN) * (group / (group - 1))
+        pseudo_PN = pseudo_rewards(inputs.right_PN, log_t_PN, self.alpha, self.pseudo_reward_limit)
+        centred_PN = centred_advantages(pseudo_PN) * (group / (group - 1))
         return centred_PN.to(inputs.rewards_PN).flatten()
 
     def refusals(self, beside: Beside) -> list[str]:
@@ -409,8 +409,8 @@ def pseudo_rewards(right_PN: Tensor, log_t_PN: Tensor, alpha: float, limit: floa
     """
     import torch
 
-    paid_PN = ((alpha - 1) * log_t_PN).expm1().clamp(max=limit)
-    return torch.where(right_PN.bool(), paid_PN, -1.0)
+    pseudo_PN = ((alpha - 1) * log_t_PN).expm1().clamp(max=limit)
+    return torch.where(right_PN.bool(), pseudo_PN, -1.0)
 
 
 class SolvedBeforehand(Hooks):

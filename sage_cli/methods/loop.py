@@ -173,8 +173,8 @@ class Method(Extensible):
         return int(getattr(self, "initial_samples", 0))
 
     @property
-    def paid(self) -> Sequence[Reward]:
-        """Return what a completion is paid; empty where no reward is maximised."""
+    def used_rewards(self) -> Sequence[Reward]:
+        """Return the rewards of a completion; empty where no reward is maximised."""
         return ()
 
     @property

@@ -13,8 +13,8 @@ from sage_cli.settings.training import (
     THE_GRADE,
     Rewards,
     are_usual,
-    in_words,
     reward_problems,
+    rewards_in_words,
 )
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class OnlineMethod(Method):
     shapes_tokens: ClassVar[bool] = False
     reads_old_entropy: ClassVar[bool] = False
     reads_grades_alone: ClassVar[bool] = False
-    """True where advantages are those of grades, whatever else is paid."""
+    """True where advantages are those of grades, whatever else is rewarded."""
     equal_groups_teach: ClassVar[bool] = False
     """True where a group of equal grades has advantages, so that none may be replaced."""
 
@@ -102,7 +102,7 @@ class OnlineMethod(Method):
         return None
 
     @property
-    def paid(self) -> Rewards:
+    def used_rewards(self) -> Rewards:
         """`rewards`."""
         return self.rewards
 
@@ -181,7 +181,7 @@ class OnlineMethod(Method):
 
     def describe(self) -> dict[str, Any]:
         """Return the facts: rewards, and dynamic sampling."""
-        return {"reward": in_words(self.rewards), "dynamic sampling": self.dynamic_sampling}
+        return {"reward": rewards_in_words(self.rewards), "dynamic sampling": self.dynamic_sampling}
 
     def determinants(self) -> dict[str, Any]:
         """Without rewards where they are the grade alone, whatever time it may take."""

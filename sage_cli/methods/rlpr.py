@@ -73,8 +73,8 @@ class Rlpr(PlainAdvantages):
             "rl.dynamic_sampling": self.dynamic_sampling,
         }
         refusals += [
-            f"{name} reads grades, and rl.algo 'rlpr' pays for probabilities: completions would "
-            "be chosen by another thing than what is paid for (leave it out)"
+            f"{name} reads grades, but the reward of rl.algo 'rlpr' is a probability: completions "
+            "would be chosen by something other than the reward (leave it out)"
             for name, reads in reading.items()
             if reads
         ]

@@ -20,7 +20,7 @@ UNREACHED_SHARE = 0.05
 NO_CHANGE = 1e-12
 """Differences below it are rounding."""
 
-Curve = tuple[FloatArray, FloatArray]
+_Curve = tuple[FloatArray, FloatArray]
 """pass@1 and pass@k, both (R, T): R resamples of the problems, T ascending temperatures."""
 
 
@@ -39,7 +39,7 @@ class Gap:
 
 
 def gap_over_temperatures(
-    policy: Curve, other: Curve, at: int, target_R: FloatArray | None = None
+    policy: _Curve, other: _Curve, at: int, target_R: FloatArray | None = None
 ) -> Gap:
     """Return the gap of two curves over ascending temperatures, on which pass@1 falls.
 
@@ -53,16 +53,20 @@ def gap_over_temperatures(
     return Gap(target_R, own_R - others_R, place_R, other_place_R)
 
 
-def _reached(curve: Curve, target_R: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _reached(curve: _Curve, target_R: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return pass@k and the place where pass@1 has the target; NaN if nowhere.
 
     pass@1 rises from the highest temperature to the lowest: the first place on that way counts.
     """
+    # Resampled curves need not be monotone. The first crossing from the highest temperature on is a
+    # definite place, and for a monotone curve the only one.
     accuracy_RT, pass_RT = (values_RT[:, ::-1] for values_RT in curve)
     reached_RT = accuracy_RT >= target_R[:, None]
     place_R = reached_RT.argmax(axis=1)
     rows, before_R = np.arange(len(place_R)), np.maximum(place_R - 1, 0)
     low_R, high_R = accuracy_RT[rows, before_R], accuracy_RT[rows, place_R]
+    # Linear between two measured temperatures. Where the curve begins at the target both ends are
+    # one point, and 0 would be divided by 0.
     rise_R = np.where(high_R > low_R, high_R - low_R, 1.0)
     share_R = np.where(place_R > 0, (target_R - low_R) / rise_R, 0.0)
     # a curve that begins above the target doesn't have it anywhere
@@ -155,6 +159,8 @@ def _estimate(
     rest = slice(1 + problems, None)
     unreached = int(np.isnan(gap.difference_R[rest]).sum())
     left_out_P = gap.difference_R[1 : rest.start]
+    # Resamples that miss the target are no random choice: an interval of the others alone would be
+    # too narrow, so only a few may be missing.
     if unreached > UNREACHED_SHARE * resampling.resamples or np.isnan(left_out_P).any():
         return NotReached(f"{unreached:,} of {resampling.resamples:,} resamples don't reach it")
     half, p = _half_width(
@@ -173,7 +179,7 @@ def _estimate(
     )
 
 
-def _refuse_unequal(policy: Points, other: Points) -> None:
+def _check_equal_shapes(policy: Points, other: Points) -> None:
     shapes = {points.accuracy_PT.shape for points in (policy, other)}
     if len(shapes) > 1 or len(policy.accuracy_PT) < 2:
         raise MetricError(
@@ -185,13 +191,14 @@ def _refuse_unequal(policy: Points, other: Points) -> None:
 
 def _resampled(
     policy: Points, other: Points, target_P: FloatArray | None, resampling: Resampling
-) -> tuple[tuple[Curve, Curve], FloatArray | None]:
+) -> tuple[tuple[_Curve, _Curve], FloatArray | None]:
     """Return two curves and the target on all problems, without each of them, and resampled."""
-    _refuse_unequal(policy, other)
+    _check_equal_shapes(policy, other)
     values = [part for points in (policy, other) for part in (points.accuracy_PT, points.pass_k_PT)]
     target_PX = np.zeros((len(values[0]), 1)) if target_P is None else target_P[:, None]
     columns_PC = np.concatenate([*values, target_PX], axis=1)
     mean_C = columns_PC.mean(axis=0)
+    # The mean without problem i, from the mean of all, for every problem at once.
     without_PC = mean_C + (mean_C - columns_PC) / (len(columns_PC) - 1)
     drawn_RC = resampled_means(columns_PC, resampling)
     rows_RC = np.concatenate([mean_C[None], without_PC, drawn_RC])

@@ -26,7 +26,7 @@ from sage_cli.metrics.intervals import (
     two_sided_reach,
 )
 
-SAMPLES = 6_000
+_SAMPLES = 6_000
 """Log-odds that stand for the population."""
 RARE = 1e-6
 """The nearest to 0 or 1 that a success probability is taken to be."""
@@ -48,14 +48,17 @@ class Population:
         """From a base's counts: equally many samples from each problem's posterior."""
         a, b = fit_beta(counts)
         generator = np.random.default_rng(0)
-        each = max(1, SAMPLES // len(counts))
+        each = max(1, _SAMPLES // len(counts))
         right_P, wrong_P = a + counts.c_P, b + counts.n_P - counts.c_P
         p_L = generator.beta(right_P, wrong_P, size=(each, len(counts))).ravel()
+        # A Beta with a tiny parameter draws exact zeros, whose log-odds are infinite.
         p_L = np.clip(p_L, RARE, 1 - RARE)
         return cls(np.log(p_L) - np.log1p(-p_L), (a, b))
 
     def shifted(self, shift: float) -> FloatArray:
         """The log-odds after training, shape (L,); the same noise at every call."""
+        # Common random numbers: the detectable change is found by walking along the shifts, and
+        # fresh noise would make that path jump.
         noise_L = np.random.default_rng(1).standard_normal(len(self.logit_L))
         return self.logit_L + shift + HETEROGENEITY * noise_L
 
@@ -67,6 +70,8 @@ def fit_beta(counts: Counts) -> tuple[float, float]:
     times: to within 1% of both.
     """
     (n_U, c_U), times_U = np.unique(np.stack([counts.n_P, counts.c_P]), axis=1, return_counts=True)
+    # A grid and no gradient: the likelihood has a ridge where all problems are solved or none is,
+    # along which Newton's method runs away.
     middle, reach, steps = np.array([0.0, 1.0]), np.array([8.0, 6.0]), np.linspace(-1, 1, 17)
     for _ in range(4):
         grid = [middle + reach * np.array([x, y]) for x in steps for y in steps]
@@ -91,6 +96,8 @@ def estimator_variance(logit_L: FloatArray, n: int, ks: ArrayLike) -> FloatArray
     log_LC = log_choose(n, c_C) + np.outer(log_right_L, c_C) + np.outer(log_wrong_L, n - c_C)
     estimate_CK = pass_at_k(np.full(n + 1, n), c_C, np.asarray(ks))
     mean_LK, square_LK = np.exp(log_LC) @ estimate_CK, np.exp(log_LC) @ estimate_CK**2
+    # The difference of two nearly equal numbers can be below 0 by rounding where the estimator
+    # hardly varies.
     variance_LK: FloatArray = np.maximum(square_LK - mean_LK**2, 0)
     return variance_LK
 
@@ -326,6 +333,9 @@ def variation_of_pairs(a_IPK: FloatArray, b_IPK: FloatArray) -> SeedVariation:
     """From the runs of two methods, run i of both with one training seed; at least two pairs."""
     gap_IPK = a_IPK - b_IPK
     T, P, _ = gap_IPK.shape
+    # Variance components of a two-way layout without replication: the mean squares of runs and of
+    # problems each contain the residual, divided by the other's size, and it is taken off. A
+    # negative component is an estimate of 0.
     rest_K = residual([gap_IPK])
     between_K = gap_IPK.mean(axis=1).var(axis=0, ddof=1) - rest_K / P
     problems_K = gap_IPK.mean(axis=0).var(axis=0, ddof=1) - rest_K / T

@@ -102,7 +102,7 @@ class ObjectiveValues:
         return SeedNoise.seen_beside_seeds(np.stack(self.models)[..., None])
 
 
-def by_problem(objective: Objective, counts: Counts) -> FloatArray:
+def objective_by_problem(objective: Objective, counts: Counts) -> FloatArray:
     """Return the objective of each problem (P,), whose mean is the objective on that benchmark."""
     ks, weights_K = list(objective.weights), np.array(list(objective.weights.values()))
     values_P: FloatArray = pass_matrix(counts, ks) @ weights_K
@@ -119,7 +119,7 @@ def objective_values(objective: Objective, models: Sequence[CountsBySeed]) -> Ob
 
     def values_of(run: Mapping[str, Counts]) -> FloatArray:
         values = (
-            share[name] * by_problem(objective, run[name].ordered(counts.problem_ids))
+            share[name] * objective_by_problem(objective, run[name].ordered(counts.problem_ids))
             for name, counts in first.items()
         )
         return np.concatenate(list(values))

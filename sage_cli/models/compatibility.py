@@ -17,18 +17,18 @@ from sage_cli.models.folders import (
     ADAPTER_FILE,
     Facts,
     adapter_base,
-    differences,
     embedding_rows,
     facts_of_folder,
     facts_of_section,
     fingerprint,
     is_adapter,
     model_config,
+    model_differences,
     model_files,
     read_json,
     stored_tokens,
 )
-from sage_cli.models.policy import Policy, refuse_other_template
+from sage_cli.models.policy import Policy, check_same_template
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.settings.inputs import (
     DataSection,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 _MODEL: TypeAdapter[PretrainedModel | ScratchModel] = TypeAdapter(ModelSection)
 
 
-def refuse_unfit_start(
+def check_fitting_start(
     policy: Policy,
     model: PretrainedModel | ScratchModel,
     prompt: PromptSection,
@@ -59,7 +59,7 @@ def refuse_unfit_start(
     that are unknown without the network, as the shape of a model of the Hub, pass.
     `other_template` allows another prompt.
     """
-    differing = differences(_facts(policy), facts_of_section(model))
+    differing = model_differences(_facts(policy), facts_of_section(model))
     if differing:
         raise ConfigurationError(
             f"{policy.label} is not the model of the configuration: {', '.join(differing)}",
@@ -71,10 +71,10 @@ def refuse_unfit_start(
             else "describe it: --set model.kind=pretrained --set model.path=FOLDER, or a --preset",
         )
     template = PromptTemplate.from_section(prompt, policy.tokenizer_facts)
-    refuse_other_template(policy, template, allowed=other_template, use="this training")
+    check_same_template(policy, template, allowed=other_template, use="this training")
 
 
-def refuse_unfit_tokenizer(policy: Policy, *, planned: PromptSection | None = None) -> None:
+def check_fitting_tokenizer(policy: Policy, *, planned: PromptSection | None = None) -> None:
     """Refuse to train with tokens beyond the model's vocabulary, or without an end of sequence.
 
     Special tokens that no prompt has may lie beyond: Gemma 3's models of text have one for images.
@@ -117,7 +117,7 @@ _WITHOUT_BACKBONE = ("llama4_text",)
 """Types of models that name no part of themselves as what comes before the head."""
 
 
-def refuse_unfit_layers(policy: Policy, model: PretrainedModel | ScratchModel) -> None:
+def check_fitting_layers(policy: Policy, model: PretrainedModel | ScratchModel) -> None:
     """Refuse to train a policy by RL whose head or adapter the training step can't compute with.
 
     The step multiplies the states before the head with the head's own weights. A LoRA adapter on
@@ -159,7 +159,7 @@ def refuse_unfit_layers(policy: Policy, model: PretrainedModel | ScratchModel) -
         )
 
 
-def refuse_adapter_in_full_tuning(policy: Policy, tuning: str) -> None:
+def check_adapter_tuning(policy: Policy, tuning: str) -> None:
     """Refuse to tune every weight of what is an adapter on another model."""
     if tuning == "full" and is_adapter(Path(policy.path)):
         raise ConfigurationError(
@@ -218,10 +218,10 @@ _NOT_READ = {"rl": ("data.sft.",), "sft": ("data.rl.",)}
 NAMED_AT_MOST = 5
 """Differing settings that a message names."""
 
-Settings = dict[str, Any]
+_Settings = dict[str, Any]
 
 
-def refuse_several_methods(side: Sequence[Policy], opposite: Sequence[Policy], runs: Runs) -> None:
+def check_one_method(side: Sequence[Policy], opposite: Sequence[Policy], runs: Runs) -> None:
     """Raise ConfigurationError if runs of one side differ in more than seeds.
 
     Seeds are those of the training, and of data and SFT of the initial policy. Policies without
@@ -278,7 +278,7 @@ def unchecked(side: Sequence[Policy], runs: Runs) -> list[str]:
     return [policy.label for policy in side if len(side) > 1 and not method_settings(policy, runs)]
 
 
-def method_settings(policy: Policy, runs: Runs) -> Settings:
+def method_settings(policy: Policy, runs: Runs) -> _Settings:
     """Return the settings that made a policy, without seeds; empty if nothing is stored of them."""
     made = {} if policy.run is None else dict(_of_run(policy.run, runs))
     if made and policy.checkpoint is not None:
@@ -316,7 +316,7 @@ def training_seed(policy: Policy) -> TrainingSeed | None:
     return TrainingSeed(int(number), origin, policy.label)
 
 
-def _exactly(run: Run, runs: Runs) -> Settings:
+def _exactly(run: Run, runs: Runs) -> _Settings:
     """Return the settings that made a run and its initial policy, without the training's seed."""
     return {**dict(_of_run(run, runs, seeds=True)), "initial policy": run.known.get("parent")}
 
@@ -349,7 +349,7 @@ def _of_run(run: Run, runs: Runs, *, seeds: bool = False) -> Iterator[tuple[str,
         yield from ((f"initial policy: {key}", value) for key, value in _of_run(parent, runs))
 
 
-def _differing(a: Settings, b: Settings) -> dict[str, tuple[Any, Any]]:
+def _differing(a: _Settings, b: _Settings) -> dict[str, tuple[Any, Any]]:
     """Return the settings in which two methods differ.
 
     Of a section that holds different members (`guide.name`) only that is named. A setting that one

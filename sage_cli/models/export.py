@@ -18,7 +18,7 @@ from sage_cli.models.policy import SAGE_FILE, Policy, named_policy, stored_setti
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
 from sage_cli.settings.inputs import PretrainedModel, PromptSection
-from sage_cli.settings.training import Reward, in_words
+from sage_cli.settings.training import Reward, rewards_in_words
 from sage_cli.store.evaluations import evaluations
 from sage_cli.store.files import replacing_folder, write_json, write_text
 from sage_cli.store.run import Run, Runs, run_of
@@ -52,7 +52,9 @@ def _own(run: Run) -> dict[str, str]:
     """Return a run's own judge, and its rewards as a sum where a function is among them."""
     code = {name: file for name, file in own_files(run.config).items() if name != LAUNCHER}
     if REWARDS in code:
-        code[REWARDS] = in_words([Reward.model_construct(**reward) for reward in code[REWARDS]])
+        code[REWARDS] = rewards_in_words(
+            [Reward.model_construct(**reward) for reward in code[REWARDS]]
+        )
     return code
 
 
@@ -135,7 +137,7 @@ def export(
     if adapted:
         with progress.doing("merging the adapter"):
             before = _logits(model)
-            model = loading.merged(model)
+            model = loading.merge_adapter(model)
     with progress.doing(f"hashing the weights of {policy.label}"):
         fingerprint = policy.fingerprint
     run = policy.run
@@ -164,7 +166,7 @@ def export(
     return exported
 
 
-ROUNDING = {"float32": 1e-3, "float16": 0.02, "bfloat16": 0.15}
+_ROUNDING = {"float32": 1e-3, "float16": 0.02, "bfloat16": 0.15}
 """By type, the standard deviations of the logits by which merging may change them: about four
 times what it changes those of SmolLM2-135M, float32 apart."""
 
@@ -183,11 +185,11 @@ def _logits(model: Any) -> Tensor:
 def _require_same_logits(before: Tensor, after: Tensor, exported: Exported) -> None:
     """Raise StoreError where a merged model says other things than its adapter did."""
     changed = float((after - before).square().mean().sqrt() / before.std())
-    if not changed <= ROUNDING[exported.dtype]:
+    if not changed <= _ROUNDING[exported.dtype]:
         raise StoreError(
             f"merging would change the model {exported.source}: its logits change by "
             f"{changed:.2g} standard deviations, while rounding to {exported.dtype} "
-            f"explains {ROUNDING[exported.dtype]:g}",
+            f"explains {_ROUNDING[exported.dtype]:g}",
             "try --dtype float32, or use the adapter with its base model without merging",
         )
 

@@ -7,12 +7,12 @@ from typing import Any
 from sage_cli import RESULT_VERSION
 from sage_cli.config.schema import SageConfig
 from sage_cli.models.policy import Policy
-from sage_cli.models.shipped_base import source_of, why_not_shipped
+from sage_cli.models.shipped_base import shipped_source, why_not_shipped
 from sage_cli.settings.inputs import PretrainedModel, ScratchModel, kernel_arguments, trained_dtype
 from sage_cli.settings.presets import OFFICIAL, accelerate_file
 from sage_cli.settings.sampling import DecodingSection, RolloutSection
 from sage_cli.settings.training import AnchorSection
-from sage_cli.store.run import FAILED, FINISHED, INTERRUPTED, PRUNED, TORN, Run
+from sage_cli.store.run import CORRUPT, FAILED, FINISHED, INTERRUPTED, PRUNED, Run
 
 
 def run_facts(run: Run) -> dict[str, Any]:
@@ -32,9 +32,9 @@ def state(run: Run) -> str:
     `pruned at step 9 of 20: ...`, if a sweep ended it, or `comes with sage`.
     """
     if not run.begun:
-        return "comes with sage" if source_of(run) is not None else "not trained yet"
-    if (torn := run.torn) is not None:
-        return f"{TORN}: {torn.cause}"
+        return "comes with sage" if shipped_source(run) is not None else "not trained yet"
+    if (corruption := run.corruption) is not None:
+        return f"{CORRUPT}: {corruption.cause}"
     manifest, status = run.manifest, run.status
     if status == FINISHED:
         return status

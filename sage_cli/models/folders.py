@@ -157,13 +157,13 @@ def _whole_size(file: Path) -> int | None:
 def require_folder(path: str | Path) -> None:
     """Raise DataError where a local folder is missing, before the Hub is asked for that name."""
     text = str(path)
-    refuse_gguf(text)
+    check_no_gguf(text)
     looks_local = text.startswith((".", "/", "~")) or text.count("/") > 1
     if looks_local and not Path(text).is_dir():
         raise DataError(f"there is no folder {text}", "give a model folder or a run's ID")
 
 
-def refuse_gguf(path: str) -> None:
+def check_no_gguf(path: str) -> None:
     """Raise DataError for a GGUF file, and for a folder or repository of such files alone."""
     folder = Path(path)
     if is_model_folder(folder):
@@ -466,7 +466,7 @@ def facts_of_section(section: PretrainedModel | ScratchModel) -> Facts:
     }
 
 
-def differences(theirs: Facts, ours: Facts) -> list[str]:
+def model_differences(theirs: Facts, ours: Facts) -> list[str]:
     """`hidden_size 16 and 96` for everything that both say and that isn't the same."""
     return [
         f"{name} {theirs[name]} and {ours[name]}"

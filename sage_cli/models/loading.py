@@ -275,7 +275,7 @@ def changes_weights(layer: Any) -> bool:
     return isinstance(layer, BaseTunerLayer | AuxiliaryTrainingWrapper)
 
 
-def merged(model: Any) -> Any:
+def merge_adapter(model: Any) -> Any:
     """Return a model with its adapter merged.
 
     A head that shares the embedding's weights gets its own where the adapter changes one of them.

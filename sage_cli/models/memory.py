@@ -16,7 +16,7 @@ from sage_cli.problems.template import PromptTemplate
 from sage_cli.settings.inputs import PretrainedModel, ScratchModel, sampled_dtype, trained_dtype
 from sage_cli.settings.presets import sharding_of
 
-Model = PretrainedModel | ScratchModel
+_Model = PretrainedModel | ScratchModel
 CHARACTERS, TAGS_AND_ENDS = 95, 6
 """Printable characters; four tags, end and padding (`sage_cli.models.tokenizer`)."""
 
@@ -79,7 +79,7 @@ PUBLISHED = {
 Hub nor its cache is at hand."""
 
 
-def shape_of(section: Model) -> Shape | None:
+def shape_of(section: _Model) -> Shape | None:
     """Return the shape of the configured model; None where nothing here tells it."""
     if isinstance(section, ScratchModel):
         characters = section.tokenizer == "characters"
@@ -422,14 +422,14 @@ def how_trained(config: SageConfig, shape: Shape, *, on_gpu: bool = True) -> Tra
     )
 
 
-def adapter_numbers(model: Model, shape: Shape) -> int:
+def adapter_numbers(model: _Model, shape: Shape) -> int:
     """Return numbers in the model's LoRA adapter; 0 where all weights are trained."""
     if model.tuning == "full":
         return 0
     return shape.adapter_parameters(model.lora.rank, model.lora.targets)
 
 
-def number_bytes(model: Model, *, on_gpu: bool = True) -> tuple[int, int]:
+def number_bytes(model: _Model, *, on_gpu: bool = True) -> tuple[int, int]:
     """Return bytes of a weight and of a product, which is bfloat16 by itself on a GPU.
 
     Stored weights are taken to be of two bytes.
@@ -462,6 +462,6 @@ def _each(processes: int) -> str:
     return f"each of {processes} x " if processes > 1 else ""
 
 
-def _unknown(title: str, model: Model) -> Described:
+def _unknown(title: str, model: _Model) -> Described:
     path = model.path if isinstance(model, PretrainedModel) else "the model"
     return Described(title, {"unknown": f"no config.json of {path} is here that tells its sizes"})

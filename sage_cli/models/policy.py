@@ -15,6 +15,7 @@ from sage_cli.file_hash import changed_files
 from sage_cli.models.folders import (
     TokenizerFacts,
     adapter_base,
+    check_no_gguf,
     fingerprint,
     is_adapter,
     is_hub_name,
@@ -22,7 +23,6 @@ from sage_cli.models.folders import (
     model_files,
     pinned_revision,
     read_json,
-    refuse_gguf,
     stored_dtype,
     tokenizer_facts,
     whole_model,
@@ -73,7 +73,7 @@ def require_prompt(names: Sequence[str], sets: Sequence[str], *, others_settings
     )
 
 
-def refuse_other_path(names: Sequence[str], sets: Sequence[str], runs: Runs) -> None:
+def check_model_path(names: Sequence[str], sets: Sequence[str], runs: Runs) -> None:
     """Refuse a `model.path` that is neither what is measured nor the setting of a measured run."""
     path = set_path(sets)
     if names and path is not None and path not in names:
@@ -392,11 +392,11 @@ def chosen_policies(
         for policy in named_policies(name, runs, model)
     ]
     policies = list({policy.path: policy for policy in policies_named}.values())
-    refuse_equal_labels(policies)
+    check_distinct_labels(policies)
     return policies
 
 
-def refuse_equal_labels(policies: Sequence[Policy]) -> None:
+def check_distinct_labels(policies: Sequence[Policy]) -> None:
     """Raise ConfigurationError where tables and figures would call two of `policies` the same."""
     labels = Counter(policy.label for policy in policies)
     alike = [policy.path for policy in policies if labels[policy.label] > 1]
@@ -443,9 +443,9 @@ def named_run(name: str, runs: Runs) -> Run | None:
     """Return the run that `name` or `name@step` means; None for a model that no run here made.
 
     The base that comes with `sage` is put in place where it is called and not there yet.
-    Raises StoreError where it is neither, and TornError where the run can't be read.
+    Raises StoreError where it is neither, and CorruptFileError where the run can't be read.
     """
-    refuse_gguf(name)
+    check_no_gguf(name)
     if Path(name).is_dir() and run_of(Path(name)) is None:
         if is_model_folder(Path(name)):
             return None
@@ -496,7 +496,7 @@ def _checkpoint(run: Run, step: str, consent: bool) -> Policy:
     return Policy(str(folder), run, checkpoint=int(step), consent=consent)
 
 
-def refuse_other_template(
+def check_same_template(
     policy: Policy, template: PromptTemplate, *, allowed: bool, use: str
 ) -> None:
     """Refuse to use a model under another prompt than it was trained with, unless `allowed`.

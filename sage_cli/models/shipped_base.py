@@ -44,7 +44,7 @@ def shipped_run_named(name: str, runs: Runs) -> Run | None:
     return next((run for run in named if name in run.id), None)
 
 
-def source_of(run: Run | None) -> Run | None:
+def shipped_source(run: Run | None) -> Run | None:
     """Return the shipped base in the package of which `run` is, or will be, the copy."""
     sources = (source for source in _sources() if run is not None and source.id == run.id)
     return next((source for source in sources if run and source.identity == run.identity), None)
@@ -56,7 +56,7 @@ def put_in_place(run: Run | None) -> None:
     Several processes may do so at once: the folder appears whole, by the first of them. Raises
     StoreError where it can't be written.
     """
-    source = source_of(run)
+    source = shipped_source(run)
     if run is None or source is None or run.begun:
         return
     aside = run.folder.with_name(f".{run.id}.{secrets.token_hex(4)}.tmp")

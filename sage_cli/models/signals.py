@@ -16,14 +16,14 @@ NUMBERS_AT_ONCE = 1 << 27
 """Limit of the logits of a pass: rows x tokens x vocabulary."""
 ROWS_AT_ONCE = 256
 
-Ids = Sequence[int]
-Row = TypeVar("Row", bound=tuple[Ids, Ids])
+_Ids = Sequence[int]
+_Row = TypeVar("_Row", bound=tuple[_Ids, _Ids])
 
 
 @torch.inference_mode()
 def batch_signals(
     model: Any,
-    rows: Sequence[tuple[Ids, Ids]],
+    rows: Sequence[tuple[_Ids, _Ids]],
     temperature: float = 1.0,
     measures: Sequence[Measure] = (),
 ) -> list[tuple[Tensor, ...]]:
@@ -49,9 +49,9 @@ def batch_signals(
     return signals
 
 
-def batches(rows: Sequence[Row], vocabulary: int) -> Iterator[list[Row]]:
+def batches(rows: Sequence[_Row], vocabulary: int) -> Iterator[list[_Row]]:
     """Yield (prompt, completion) by ascending length in batches whose logits fit, each once."""
-    batch: list[Row] = []
+    batch: list[_Row] = []
     for row in sorted(dict.fromkeys(rows), key=_length):
         # this row is the longest so far, to which the others are padded
         most = min(ROWS_AT_ONCE, max(1, NUMBERS_AT_ONCE // (_length(row) * vocabulary)))
@@ -81,5 +81,5 @@ def _signals(
     return tuple(torch.cat(parts).cpu() for parts in zip(*signals, strict=True))
 
 
-def _length(row: tuple[Ids, Ids]) -> int:
+def _length(row: tuple[_Ids, _Ids]) -> int:
     return len(row[0]) + len(row[1])

@@ -17,7 +17,7 @@ from sage_cli.problems.golds import (
     worked_answer,
 )
 from sage_cli.problems.row_files import as_text
-from sage_cli.problems.values import chat_turns, has, is_filled, value_at
+from sage_cli.problems.values import chat_turns, column_value, has, is_filled
 
 QUESTIONS = (
     "prompt", "messages", "question", "problem", "query", "instruction", "input", "conversations",
@@ -194,7 +194,7 @@ def _texts(rows: Sequence[RowValues], column: str) -> Iterator[str]:
     for row in rows:
         if not has(row, column):
             continue
-        value = value_at(row, column)
+        value = column_value(row, column)
         for single in value if isinstance(value, list) else [value]:
             try:
                 text = as_text(single)

@@ -8,7 +8,7 @@ from typing import Any
 
 from sage_cli.problems.golds import GoldRule
 
-Columns = tuple[str, ...]
+_Columns = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class DataSet:
     hub: str
     splits: tuple[str, ...]
     files: tuple[str, ...]
-    question: tuple[Columns, ...]
+    question: tuple[_Columns, ...]
     gold: tuple[tuple[str, GoldRule], ...]
     config: str | None = None
     revision: str | None = None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.problems.data_set import DataSet
-from sage_cli.problems.golds import is_number
+from sage_cli.problems.golds import is_plain_number
 from sage_cli.problems.problem import Demonstration, Generated, Generator, Problem
 from sage_cli.problems.registry import generated, members
 from sage_cli.problems.sources import open_source
@@ -84,7 +84,7 @@ def _suitable(
     source = data.sft
     longest = source.max_prompt_share * max_length
     for problem, working in worked_rows(source, data):
-        if source.numeric_only and not is_number(problem.golds[0]):
+        if source.numeric_only and not is_plain_number(problem.golds[0]):
             continue
         shown = None if working is None else unmarked(working)
         demonstration = Demonstration(problem.question, shown, problem.golds[0])

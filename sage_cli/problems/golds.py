@@ -104,7 +104,7 @@ def before_unit(text: str) -> str | None:
     return re.sub(r"\s*\([^()]*\)\s*$", "", text) or None
 
 
-def is_number(text: str) -> bool:
+def is_plain_number(text: str) -> bool:
     """Return True if `text` is a finite decimal number, such as 12, -0.5 or 1e5."""
     try:
         return isfinite(float(text)) and "_" not in text

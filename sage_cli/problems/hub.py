@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sage_cli.errors import DataError
 from sage_cli.problems.data_set import DataSet
-from sage_cli.problems.row_files import Row
+from sage_cli.problems.row_files import FileRow
 
 log = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ _SHA = re.compile("[0-9a-f]{40}")
 _TIMEOUT_S = 10.0
 
 
-def read_hub(data_set: DataSet) -> tuple[str, Iterator[Row]]:
+def read_hub(data_set: DataSet) -> tuple[str, Iterator[FileRow]]:
     """The commit of `data_set` that was read (`unknown` when a cache doesn't tell), and its rows.
 
     Raises DataError when neither the Hub nor its local cache has it.

@@ -137,7 +137,7 @@ def listed(parts: Sequence[str]) -> str:
 
 
 BENCHMARK = "kk-generated"
-NAMES = (
+_NAMES = (
     "Alice", "Amir", "Anna", "Arthur", "Beatrice", "Bruno", "Carla", "Cedric", "Clara", "Diego",
     "Dora", "Edgar", "Elena", "Farah", "Felix", "Frida", "George", "Hanna", "Hugo", "Ida", "Ivan",
     "Jasmin", "Jonas", "Karim", "Karla", "Leon", "Lina", "Marco", "Martha", "Nadia", "Nils",
@@ -153,7 +153,7 @@ def draw_puzzle(people: int, rng: random.Random) -> Puzzle:
         statements = tuple(draw_statement(people, rng) for _ in range(people))
         solution = unique_solution(statements)
         if solution is not None:
-            names = tuple(rng.sample(NAMES, people))
+            names = tuple(rng.sample(_NAMES, people))
             sayings = tuple(rng.choices(SAYINGS, k=people))
             return Puzzle(names, statements, solution, sayings)
 

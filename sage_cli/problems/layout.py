@@ -16,7 +16,7 @@ from sage_cli.problems.columns import GOLDS, QUESTIONS, Recognised, gold_rule, r
 from sage_cli.problems.data_set import DataSet
 from sage_cli.problems.golds import GoldRule, is_worked, only_element, whole, worked_answer
 from sage_cli.problems.problem import Problem, problem_id
-from sage_cli.problems.row_files import Row
+from sage_cli.problems.row_files import FileRow
 from sage_cli.problems.source_errors import AbsentColumnError
 from sage_cli.problems.values import (
     TURNS_AS_TEXT,
@@ -66,7 +66,7 @@ class Layout:
         gold = ((fields.gold, whole),)
         return cls(name, ((fields.question,),), gold, fields.working, fields.any_of)
 
-    def found_in(self, rows: Sequence[Row], name: str) -> Layout:
+    def found_in(self, rows: Sequence[FileRow], name: str) -> Layout:
         """Return the layout with the columns that the rows have, if nobody named others.
 
         Says what was recognised, which golds are read from worked solutions, and which chat turns
@@ -133,7 +133,7 @@ class Layout:
         question = list(map(list, self.places or self.question))
         return [self.source, question, gold, self.working, *["any_of"] * self.any_of]
 
-    def problem(self, row: Row, origin: str) -> Problem:
+    def problem(self, row: FileRow, origin: str) -> Problem:
         """Return the problem in `row`; DataError names the row that lacks a question or a gold."""
         where, values = row
         columns = self._question_columns(row)
@@ -161,18 +161,18 @@ class Layout:
             self._solved(row),
         )
 
-    def _solved(self, row: Row) -> str | None:
+    def _solved(self, row: FileRow) -> str | None:
         """Return what the worked solution beside a gold ends with; None where it marks nothing."""
         if self.solution is None or not is_filled(row[1], self.solution):
             return None
         text = text_at(row, self.solution)
         return worked_answer(text) if is_worked(text) else None
 
-    def _working_of(self, row: Row) -> str | None:
+    def _working_of(self, row: FileRow) -> str | None:
         there = self.working is not None and has(row[1], self.working)
         return text_at(row, self.working) or None if there and self.working else None
 
-    def working_out(self, row: Row) -> str | None:
+    def working_out(self, row: FileRow) -> str | None:
         """Return the worked solution in `row`, None where no column of them is named.
 
         Raises DataError that names the row which lacks it.
@@ -187,7 +187,7 @@ class Layout:
             raise DataError(f"{where} has no worked solution (column {self.working})")
         return working
 
-    def _question_columns(self, row: Row) -> tuple[str, ...]:
+    def _question_columns(self, row: FileRow) -> tuple[str, ...]:
         where, values = row
         for columns in self.question:
             if all(has(values, column) for column in columns):
@@ -195,7 +195,7 @@ class Layout:
         missing = next(column for column in self.question[0] if not has(values, column))
         raise _no_column(where, missing, values, "question")
 
-    def _gold(self, row: Row) -> tuple[str, str, str]:
+    def _gold(self, row: FileRow) -> tuple[str, str, str]:
         """Return the column of a row's gold, the gold, and the text that it was read from."""
         where, values = row
         present = [(column, rule) for column, rule in self.gold if has(values, column)]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.problems.data_set import DataSet
-from sage_cli.problems.golds import is_number
+from sage_cli.problems.golds import is_plain_number
 from sage_cli.problems.problem import Generated, Problem
 from sage_cli.problems.registry import (
     Member,
@@ -108,7 +108,7 @@ def two_golds(problems: Sequence[Problem]) -> tuple[Problem, Problem] | None:
     return None
 
 
-def refuse_two_golds(name: str, problems: Sequence[Problem]) -> None:
+def check_one_gold(name: str, problems: Sequence[Problem]) -> None:
     """Raise DataError where a question stands there twice with different golds."""
     if pair := two_golds(problems):
         first, second = pair
@@ -133,7 +133,7 @@ def load_training_problems(data: DataSection) -> list[Problem]:
             "%s has a question with two reference answers, one of which rewards a wrong answer: "
             "%s says %s, %s says %s", source.name, first.id, first.gold, second.id, second.gold
         )  # fmt: skip
-    chosen = [p for p in problems if not source.numeric_only or is_number(p.golds[0])][
+    chosen = [p for p in problems if not source.numeric_only or is_plain_number(p.golds[0])][
         : source.limit
     ]
     if not chosen:

@@ -27,11 +27,11 @@ COMPRESSED = (".gz", ".zst")
 """Endings of compressed files, which are read as they are."""
 DELIMITERS = (",", ";", "\t")
 
-Row = tuple[str, dict[str, Any]]
+FileRow = tuple[str, dict[str, Any]]
 """Where a row stands (`FILE, line 7`) and what it holds."""
 
 
-def read_file(path: Path, inside: str | None = None) -> Iterator[Row]:
+def read_file(path: Path, inside: str | None = None) -> Iterator[FileRow]:
     """Yield the rows of a JSONL, JSON, CSV or Parquet file.
 
     JSON is an array, or an object that holds one as `inside`. Raises DataError when the file isn't
@@ -71,7 +71,7 @@ def _require(path: Path) -> None:
         raise AbsentFileError(path)
 
 
-def _jsonl(path: Path) -> Iterator[Row]:
+def _jsonl(path: Path) -> Iterator[FileRow]:
     with _text(path) as file:
         for number, line in enumerate(file, 1):
             if line.strip():
@@ -90,7 +90,7 @@ def _json_object(line: str, path: Path, number: int) -> dict[str, Any]:
     return _object(row, f"{path}, line {number}")[1]
 
 
-def _object(row: Any, where: str) -> Row:
+def _object(row: Any, where: str) -> FileRow:
     if not isinstance(row, dict):
         raise DataError(
             f"{where}, is a JSON {type(row).__name__}, not an object",
@@ -99,7 +99,7 @@ def _object(row: Any, where: str) -> Row:
     return where, row
 
 
-def _json(path: Path, inside: str | None = None) -> Iterator[Row]:
+def _json(path: Path, inside: str | None = None) -> Iterator[FileRow]:
     """Rows of a JSON array; a file that is none has an object in each line."""
     with _text(path) as file:
         text = file.read()
@@ -117,7 +117,7 @@ def _json(path: Path, inside: str | None = None) -> Iterator[Row]:
     )
 
 
-def _csv(path: Path) -> Iterator[Row]:
+def _csv(path: Path) -> Iterator[FileRow]:
     """Rows by the columns that the first line names, every value a text."""
     with _text(path, newline="") as file:
         first = file.readline()  # spreadsheets also write ; and tabs
@@ -149,7 +149,7 @@ def _named(columns: list[str], values: list[str], path: Path, number: int) -> di
     return dict(zip(columns, values, strict=True))
 
 
-def _parquet(path: Path) -> Iterator[Row]:
+def _parquet(path: Path) -> Iterator[FileRow]:
     import pyarrow.parquet as pq
 
     damaged = explain_damage(f"{path} isn't a Parquet file", "write the file again")
@@ -206,7 +206,7 @@ def _unpacking(path: Path) -> Iterator[None]:
 
 
 class _DamagedStreamError(OSError):
-    """A compressed stream that is torn or none."""
+    """A compressed stream that is corrupt or none."""
 
 
 class ArrowStream(RawIOBase):
@@ -239,7 +239,7 @@ def _text(path: Path, newline: str | None = None) -> Iterator[TextIO]:
         raise DataError(f"{path} isn't UTF-8 text: {error}", "convert the file") from error
 
 
-_READERS: Mapping[str, Callable[[Path], Iterator[Row]]] = {
+_READERS: Mapping[str, Callable[[Path], Iterator[FileRow]]] = {
     ".jsonl": _jsonl,
     ".json": _json,
     ".csv": _csv,

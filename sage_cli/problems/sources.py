@@ -16,10 +16,10 @@ from sage_cli.problems.hub import known_commit, read_hub
 from sage_cli.problems.layout import Layout
 from sage_cli.problems.problem import Problem, problem_id
 from sage_cli.problems.registry import file_and_part
-from sage_cli.problems.row_files import Row, content, read_file
+from sage_cli.problems.row_files import FileRow, content, read_file
 from sage_cli.settings.inputs import DataSection, FieldsSection
 
-ROOT_VARIABLE = "SAGE_DATA"
+_ROOT_VARIABLE = "SAGE_DATA"
 _DIGITS = 12
 """Hexadecimal digits by which an origin names a file's content."""
 HELD_OUT = 10
@@ -32,7 +32,7 @@ class Source:
 
     layout: Layout
     origin: str
-    rows: Iterator[Row]
+    rows: Iterator[FileRow]
 
     def problems(self) -> Iterator[Problem]:
         """Yield a problem for every row. Raises DataError that names the row which isn't one."""
@@ -111,7 +111,7 @@ def local_files(data_set: DataSet, data: DataSection) -> list[Path]:
     if not root.is_dir():
         raise DataError(
             f"the data folder {root} does not exist",
-            f"correct data.root or {ROOT_VARIABLE}, or leave both out to read from the Hub",
+            f"correct data.root or {_ROOT_VARIABLE}, or leave both out to read from the Hub",
         )
     copies = [_either_kind(root / name) for name in data_set.files]
     return [path for path in copies if path] if all(copies) else []
@@ -121,7 +121,7 @@ def data_root(data: DataSection) -> Path | None:
     """`data.root`, or what SAGE_DATA names, or None."""
     if data.root is not None:
         return data.root
-    folder = os.environ.get(ROOT_VARIABLE)
+    folder = os.environ.get(_ROOT_VARIABLE)
     return Path(folder) if folder else None
 
 
@@ -138,7 +138,7 @@ def _file_layout(path: Path, fields: FieldsSection, content: str) -> Layout:  # 
     return Layout.of_file(path.name, fields).found_in(list(read_file(path)), str(path))
 
 
-def _rows(data_set: DataSet, data: DataSection) -> tuple[str, Iterator[Row]]:
+def _rows(data_set: DataSet, data: DataSection) -> tuple[str, Iterator[FileRow]]:
     files = local_files(data_set, data)
     if files:
         return _origin(files), chain.from_iterable(map(read_file, files))
@@ -146,7 +146,7 @@ def _rows(data_set: DataSet, data: DataSection) -> tuple[str, Iterator[Row]]:
         commit, rows = read_hub(data_set)
     except DataError as error:
         root = data_root(data)
-        folder = str(root) if root else f"the folder that data.root or {ROOT_VARIABLE} names"
+        folder = str(root) if root else f"the folder that data.root or {_ROOT_VARIABLE} names"
         raise DataError(
             f"no local copy of {data_set.name}, and {error.cause}",
             f"put {' and '.join(data_set.files)} into {folder}"
@@ -162,7 +162,7 @@ def _origin(files: Sequence[Path]) -> str:
     return ", ".join(f"{path.name} sha256:{content(path)[:_DIGITS]}" for path in files)
 
 
-def _is_chosen(row: Row, data_set: DataSet) -> bool:
+def _is_chosen(row: FileRow, data_set: DataSet) -> bool:
     if data_set.where is None:
         return True
     (column, value), (where, values) = data_set.where, row

@@ -10,7 +10,7 @@ from typing import Any
 
 from sage_cli.errors import DataError
 from sage_cli.json_value import json_value
-from sage_cli.problems.row_files import Row, as_text
+from sage_cli.problems.row_files import FileRow, as_text
 
 TURNS_AS_TEXT = re.compile(
     r"""\[\s*\{\s*['"](?:(?:role|content)['"]\s*:|from['"]\s*:\s*['"](?:human|gpt|system)['"])"""
@@ -20,7 +20,7 @@ _TURN_FORMS = {"role": "content", "from": "value"}
 _SPEAKERS = {"human", "user", "gpt", "assistant", "system", "tool", "function", "observation"}
 
 
-def value_at(values: Mapping[str, Any], path: str) -> Any:
+def column_value(values: Mapping[str, Any], path: str) -> Any:
     """Return the value at `path`: a column, or a dotted path as `prompt.-1.content`.
 
     A column whose own name has dots comes first. Of a list with one element, which is how some
@@ -76,7 +76,7 @@ def chat_turns(values: Mapping[str, Any], column: str) -> tuple[list[str], str]:
     return [], ""
 
 
-def find_question(row: Row, column: str) -> tuple[str, list[str]]:
+def find_question(row: FileRow, column: str) -> tuple[str, list[str]]:
     """Return where a row's question stands, and the roles of the turns that are left out.
 
     It is a column itself, or among chat turns the user's last one. Raises DataError where another
@@ -111,9 +111,9 @@ def text_parts(content: Any) -> list[str]:
     return texts if all(isinstance(text, str) for text in texts) else []
 
 
-def text_at(row: Row, path: str) -> str:
+def text_at(row: FileRow, path: str) -> str:
     """Return a text, a number or a boolean as text; DataError for anything else."""
-    value = value_at(row[1], path)
+    value = column_value(row[1], path)
     try:
         return as_text(value)
     except TypeError:
@@ -129,5 +129,5 @@ def text_at(row: Row, path: str) -> str:
 
 def is_filled(values: Mapping[str, Any], path: str) -> bool:
     """Return True if a row has a value at `path` that isn't null, NaN, or an empty text or list."""
-    value = value_at(values, path) if has(values, path) else None
+    value = column_value(values, path) if has(values, path) else None
     return value not in (None, "", []) and value == value  # NaN differs from itself

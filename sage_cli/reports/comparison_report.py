@@ -37,7 +37,7 @@ from sage_cli.reports.passk import powers_of_two, whole_sample_words
 from sage_cli.reports.tables import Column, Detail, Estimate, Row, Table, columns
 from sage_cli.store.files import file_stems
 
-Key = TypeVar("Key")
+_Key = TypeVar("_Key")
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,7 +177,7 @@ def _average(
     return difference, mean.smallest(like.confidence)
 
 
-def adjusted(contrasts: Mapping[Key, Contrast], ks: Sequence[int]) -> dict[Key, Contrast]:
+def adjusted(contrasts: Mapping[_Key, Contrast], ks: Sequence[int]) -> dict[_Key, Contrast]:
     """Return the contrasts with Holm's p-values over every k of `ks` in all of them."""
     # ks that no table shows are outside the family: more tests would only cost power
     family = {

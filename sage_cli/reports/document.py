@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from sage_cli import __version__
-from sage_cli.grading.grades import STATUSES, in_words
+from sage_cli.grading.grades import STATUSES, status_in_words
 from sage_cli.metrics.counts import SeedCounts
 from sage_cli.reports.tables import (
     Table,
@@ -30,7 +30,7 @@ from sage_cli.reports.tables import (
 )
 from sage_cli.settings.own_code import names_code
 from sage_cli.store.files import (
-    TornError,
+    CorruptFileError,
     json_text,
     portable,
     read_object,
@@ -175,7 +175,9 @@ def is_mostly_unread(measured: SeedCounts) -> bool:
 def _grades(measured: SeedCounts) -> str:
     """Return the numbers of grades, in the order of `STATUSES`."""
     given = sorted(measured.statuses, key=lambda status: (*STATUSES, status).index(status))
-    counted = ", ".join(f"{measured.statuses[status]:,} {in_words(status)}" for status in given)
+    counted = ", ".join(
+        f"{measured.statuses[status]:,} {status_in_words(status)}" for status in given
+    )
     counted += f"; {measured.truncated:,} of them truncated" if measured.truncated else ""
     if passed := measured.right_truncated:
         share = 100 * passed / measured.statuses["right"]
@@ -329,10 +331,10 @@ FORMATS: Mapping[str, Callable[[Document], str]] = {
 
 
 def _stored(path: Path) -> dict[str, Any] | None:
-    """Return a document's JSON; None if it is absent, torn or was edited."""
+    """Return a document's JSON; None if it is absent, corrupt or was edited."""
     try:
         return read_object(path, "")
-    except (OSError, TornError):
+    except (OSError, CorruptFileError):
         return None
 
 

@@ -195,7 +195,7 @@ class Legend:
         figure.legend(handles, list(self.styles), loc="outside lower center", ncols=self.columns)
 
 
-COLUMNS = 3
+_COLUMNS = 3
 RAW = 8
 """With more runs than this, raw lines are not drawn behind the smoothed ones."""
 SMOOTHED = 40
@@ -214,7 +214,7 @@ def panel_grid(
     panel_in: tuple[float, float],
     extra_in: float,
     *,
-    columns: int = COLUMNS,
+    columns: int = _COLUMNS,
     points: bool = False,
     **subplots: Any,
 ) -> Iterator[tuple[Legend, list[Any]]]:
@@ -266,7 +266,7 @@ def draw_ecdf(panels: Mapping[str, Mapping[str, FloatArray]], axis: str, stem: P
             axes.set_xlabel(axis)
             logarithmic(axes, "x", (1, 2, 5))
             logarithmic(axes, "y")
-        for axes in grid[:: min(COLUMNS, len(panels))]:
+        for axes in grid[:: min(_COLUMNS, len(panels))]:
             axes.set_ylabel("share above")
 
 

@@ -159,7 +159,7 @@ def _every_k(lines: Sequence[Line]) -> Table:
 OWN, INITIAL, BEST = "the smaller of both", "the initial policy's", "each at its best T"
 """The pass@1 at which two policies are compared: three targets, side by side."""
 
-Policies = Mapping[str, FloatArray]
+_Policies = Mapping[str, FloatArray]
 """pass@k of one benchmark by policy, each (T, P, K)."""
 
 
@@ -231,7 +231,7 @@ def _records(tables: Mapping[str, Table]) -> list[Record]:
 
 
 def _values(
-    benchmark: str, policies: Policies, measured: OverTemperatures, resampling: Resampling
+    benchmark: str, policies: _Policies, measured: OverTemperatures, resampling: Resampling
 ) -> Table:
     heads = (*columns("policy, T"), *(Column(f"pass@{k}") for k in measured.ks))
     rows = []
@@ -244,7 +244,7 @@ def _values(
     return Table(f"pass@k on {benchmark}, by temperature", heads, tuple(rows))
 
 
-def _best(benchmark: str, policies: Policies, measured: OverTemperatures) -> Table:
+def _best(benchmark: str, policies: _Policies, measured: OverTemperatures) -> Table:
     rows = []
     for policy, passed_TPK in policies.items():
         mean_TK = passed_TPK.mean(axis=1)
@@ -258,7 +258,7 @@ def _best(benchmark: str, policies: Policies, measured: OverTemperatures) -> Tab
 
 
 def _equal(
-    benchmark: str, policies: Policies, measured: OverTemperatures, resampling: Resampling
+    benchmark: str, policies: _Policies, measured: OverTemperatures, resampling: Resampling
 ) -> dict[tuple[str, str], Table]:
     """Return by pair of policies a table of differences, a row for each target and k."""
     temperatures, at = measured.temperatures, measured.at
@@ -316,7 +316,7 @@ def _notes(confidence: float, at: float) -> tuple[str, ...]:
     )
 
 
-AVERAGE = "average"
+_AVERAGE = "average"
 PROTOCOL = "paper's protocol"
 
 
@@ -390,7 +390,7 @@ def _scores(means_by_benchmark: Mapping[str, FloatArray], ks: Sequence[int]) -> 
     """Return the same from the seeds' means, of shape (S, K)."""
     means = dict(means_by_benchmark)
     if len(means) > 1 and len({len(means_SK) for means_SK in means.values()}) == 1:
-        means[AVERAGE] = np.mean(list(means.values()), axis=0)
+        means[_AVERAGE] = np.mean(list(means.values()), axis=0)
     scores: dict[str, dict[int, Estimate]] = {}
     for name, means_SK in means.items():
         S, K = means_SK.shape
@@ -422,12 +422,12 @@ def evaluation_table(
     follow, with "–" for missing numbers. An average with a missing benchmark is undefined.
     """
     names = dict.fromkeys(name for scores in results.values() for name in scores)
-    benchmarks = [name for name in names if name != AVERAGE]
+    benchmarks = [name for name in names if name != _AVERAGE]
     ks = sorted({k for scores in results.values() for by_k in scores.values() for k in by_k})
     columns = [Column("model")]
     columns += [Column(f"pass@{k}", benchmark) for benchmark in benchmarks for k in ks]
     if len(benchmarks) > 1:
-        columns += [Column(f"pass@{k}", AVERAGE) for k in ks]
+        columns += [Column(f"pass@{k}", _AVERAGE) for k in ks]
     rows = [_row(label, scores, benchmarks, ks) for label, scores in results.items()]
     rows += [
         _row(label, scores, benchmarks, ks, section)
@@ -444,7 +444,7 @@ def _row(
     by_benchmark = [[scores.get(name, {}).get(k, undefined) for k in ks] for name in benchmarks]
     cells = [measure for by_k in by_benchmark for measure in by_k]
     if len(benchmarks) > 1:
-        averages = scores.get(AVERAGE, {})
+        averages = scores.get(_AVERAGE, {})
         for k, column in zip(ks, zip(*by_benchmark, strict=True), strict=True):
             cells.append(averages.get(k, Estimate(float(np.mean([m.value for m in column])))))
     return Row((label, *cells), section)

@@ -72,8 +72,8 @@ class Detail(str):
 
 
 Cell = str | int | Estimate
-Value = str | int | float | None
-Record = dict[str, Value]
+_Value = str | int | float | None
+Record = dict[str, _Value]
 """A row of a CSV file as a JSON object."""
 
 Scores = Mapping[str, Mapping[int, Estimate]]
@@ -144,7 +144,7 @@ def to_records(table: Table) -> list[Record]:
     return [dict(zip(heads, row, strict=True)) for row in rows]
 
 
-def spread_out(table: Table) -> tuple[list[str], list[list[Value]]]:
+def spread_out(table: Table) -> tuple[list[str], list[list[_Value]]]:
     """Return headings and rows with each number of each cell in a column of its own."""
     parts = [_parts(table, index) for index in range(len(table.columns))]
     heads = [
@@ -165,7 +165,7 @@ def _parts(table: Table, index: int) -> list[str]:
     return ["", *(part for part in ("sd", "low", "high") if part in present)]
 
 
-def _values(cell: Cell, names: list[str]) -> list[Value]:
+def _values(cell: Cell, names: list[str]) -> list[_Value]:
     if not isinstance(cell, Estimate):
         return [cell, *(None for _ in names[1:])]
     parts = cell.parts()
@@ -220,7 +220,7 @@ def no_formula(text: str) -> str:
     return text
 
 
-def _in_csv(value: Value) -> Value:
+def _in_csv(value: _Value) -> _Value:
     if isinstance(value, float):
         # ten digits: more than any estimate has, and equal on machines whose last bits differ
         return f"{value:.10g}"
@@ -273,7 +273,7 @@ def _tex(text: str) -> str:
 _SEED = ", seed "
 
 
-def seeded(method: str, seed: int) -> str:
+def seed_title(method: str, seed: int) -> str:
     """Return a run's label, such as `grpo-branch, seed 2`."""
     return f"{method}{_SEED}{seed}"
 
@@ -303,7 +303,7 @@ def print_table(table: Table, console: Console) -> None:
     """Print a table with its title and notes, tightly or in parts where the console is narrow."""
 
     def fits(part: Table, *, tight: bool = False) -> bool:
-        rendered = console.render_lines(to_rich(part, tight=tight), pad=False)
+        rendered = console.render_lines(rich_table(part, tight=tight), pad=False)
         lines = ["".join(segment.text for segment in line) for line in rendered]
         text = "\n".join(lines)
         return lines[0].endswith(CORNERS) and all(word in text for word in _unbroken(part, tight))
@@ -312,12 +312,12 @@ def print_table(table: Table, console: Console) -> None:
     # not rich's own title and caption, which would be as narrow as the table
     for part in [table] if tight else narrowed(table, fits):
         console.print(Text(part.title, style="bold"))
-        console.print(to_rich(part, tight=tight))
+        console.print(rich_table(part, tight=tight))
         for note in part.notes:
             console.print(Text(note, style="dim"))
 
 
-def to_rich(table: Table, *, tight: bool = False) -> RichTable:
+def rich_table(table: Table, *, tight: bool = False) -> RichTable:
     """Return the columns and rows as a rich table, with fewer blanks if it is `tight`."""
     rendered = RichTable(padding=(0, 1, 0, 0 if tight else 1))
     for index in range(len(table.columns)):

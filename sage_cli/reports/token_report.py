@@ -8,7 +8,7 @@ from rich.style import Style
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from sage_cli.grading.grades import in_words
+from sage_cli.grading.grades import status_in_words
 from sage_cli.guides.token_values import PERCENTILES, TokenValues
 from sage_cli.reports.tables import Cell, Column, Estimate, Row, Table
 
@@ -69,7 +69,7 @@ def summary_table(report: TokenReport) -> Table:
         Row(
             _cells(
                 str(number),
-                in_words(completion.status),
+                status_in_words(completion.status),
                 len(completion.tokens),
                 completion.values.summary,
             ),
@@ -97,7 +97,7 @@ def _cells(name: str, grade: str, tokens: int, summary: dict[str, float]) -> tup
     return (name, grade, tokens, *shares, log_q, *map(Estimate, percentiles))
 
 
-def visible(text: str) -> str:
+def visible_token(text: str) -> str:
     """Return a token's text with a sign before each line break, and ∅ if it is empty."""
     return text.replace("\n", "↵\n") or "∅"
 
@@ -113,7 +113,7 @@ def completion_text(completion: ReportedCompletion) -> Text:
     """Return a completion in which tokens whose q is not 1 have a background."""
     text = Text()
     for token, q in zip(completion.tokens, completion.values.q_T, strict=True):
-        text.append(visible(token), MORE if q > 1 else LESS if q < 1 else None)
+        text.append(visible_token(token), MORE if q > 1 else LESS if q < 1 else None)
     return text
 
 
@@ -123,7 +123,7 @@ def strongest(completion: ReportedCompletion, count: int = 4) -> str:
     q_T = completion.values.q_T
     shaped = sorted((t for t, q in enumerate(q_T) if q != 1), key=lambda t: -abs(q_T[t] - 1))
     return ", ".join(
-        f'"{visible(completion.tokens[t]).strip()}" {q_T[t]:.3f}' for t in shaped[:count]
+        f'"{visible_token(completion.tokens[t]).strip()}" {q_T[t]:.3f}' for t in shaped[:count]
     )
 
 

@@ -331,7 +331,7 @@ class SideBySide:
         return torch.cat([memory.attend(layer, q, k, v) for memory, q, k, v in parts])
 
 
-NAME = "sage_memory"
+_NAME = "sage_memory"
 _UNKNOWN_TO_IT = ("softcap", "s_aux", "indices", "block_indices", "position_bias")
 
 
@@ -357,7 +357,7 @@ class MemoryModel:
     def attending(self) -> Iterator[MemoryModel]:
         """Replace the model's attention while the block runs."""
         before = self._model.config._attn_implementation
-        self._model.set_attn_implementation(NAME)
+        self._model.set_attn_implementation(_NAME)
         try:
             yield self
         finally:
@@ -483,5 +483,5 @@ def _no_mask(
     _NOW.get()[0].require_plain(mask_function, local_size)
 
 
-AttentionInterface.register(NAME, _attend)
-AttentionMaskInterface.register(NAME, _no_mask)
+AttentionInterface.register(_NAME, _attend)
+AttentionMaskInterface.register(_NAME, _no_mask)

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
-def uniforms(
+def sample_uniforms(
     seeds_S: np.ndarray[Any, np.dtype[np.uint64]], steps_S: np.ndarray[Any, np.dtype[np.int64]]
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Return a number in [0, 1 - 2^-52] per sample, a function of its seed and step alone.
@@ -98,7 +98,7 @@ def choose(
     temperature 0 the first of the most likely tokens is chosen. Raises DivergedError if a logit
     that decides is NaN or infinite.
     """
-    require_finite(logits_BV)
+    require_finite_logits(logits_BV)
     if p.temperature == 0:
         # argmax returns the first of equal logits, whatever the batch is; at temperature 0 all
         # samples of a row stay one row, and cost as much as one
@@ -143,7 +143,7 @@ def _inverted(weights_BV: Tensor, numbers_BN: Tensor) -> Tensor:
     return chosen_BN * _BLOCK + torch.searchsorted(ends_BNC, left_BN1, right=True)[..., 0]
 
 
-def require_finite(logits_BV: Tensor) -> None:
+def require_finite_logits(logits_BV: Tensor) -> None:
     """Raise DivergedError if a row's largest logit is NaN or infinite; -inf below it is allowed."""
     if not logits_BV.amax(dim=-1).isfinite().all():
         raise DivergedError(
@@ -185,21 +185,21 @@ def _nucleus(weights_BV: Tensor, top_p: float) -> Tensor:
 PREFILL_TOKENS = 4096
 """Tokens of prompts in a forward pass; a longer prompt is computed alone."""
 
-Ids = tuple[int, ...]
+_Ids = tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Prompt:
     """A prompt after its prefill: its memory and the logits (V,) after its last token."""
 
-    ids: Ids
+    ids: _Ids
     memory: PromptMemory
     logits_V: Tensor
 
 
 def prefill(
-    model: MemoryModel, needed: Collection[Ids], cached: Mapping[Ids, Prompt], mixed: bool = False
-) -> dict[Ids, Prompt]:
+    model: MemoryModel, needed: Collection[_Ids], cached: Mapping[_Ids, Prompt], mixed: bool = False
+) -> dict[_Ids, Prompt]:
     """Return the wanted prompts by their token ids, after the prefill of those not in `cached`.
 
     With `mixed`, prompts of several lengths are padded to one pass.
@@ -214,9 +214,9 @@ def prefill(
     return prompts
 
 
-def _batches(prompts: Sequence[Ids], mixed: bool) -> Iterator[list[Ids]]:
+def _batches(prompts: Sequence[_Ids], mixed: bool) -> Iterator[list[_Ids]]:
     """Yield the prompts, which are sorted by length, in batches; of one length unless `mixed`."""
-    batch: list[Ids] = []
+    batch: list[_Ids] = []
     lengths: set[int] = set()
     for ids in prompts:
         rows, lengths = len(batch) + 1, lengths | {len(ids)}
@@ -234,7 +234,7 @@ _MIXED_LOGITS = 256
 """Rows times lengths in a pass over prompts of several lengths: so many logits (V,) there are."""
 
 
-def _prefilled(model: MemoryModel, batch: list[Ids]) -> Iterator[Prompt]:
+def _prefilled(model: MemoryModel, batch: list[_Ids]) -> Iterator[Prompt]:
     """Yield prompts, the longest last, computed in one forward pass."""
     memory, lengths = PrefillMemory(), [len(ids) for ids in batch]
     # padding on the right: positions count from 0 without a shift, and a causal mask hides what
@@ -373,7 +373,7 @@ log = logging.getLogger(__name__)
 COHORTS = 4
 """Cohorts in flight. One alone fits into a batch even if its samples share no row."""
 
-_Sample = tuple[SampleRequest, Ids, int]
+_Sample = tuple[SampleRequest, _Ids, int]
 """A request, its prompt's token ids, and an index."""
 
 
@@ -386,7 +386,7 @@ class _Flight:
     """
 
     def __init__(
-        self, tokenized: Sequence[tuple[SampleRequest, Ids]], rows: int, fixed: bool
+        self, tokenized: Sequence[tuple[SampleRequest, _Ids]], rows: int, fixed: bool
     ) -> None:
         self.waiting: Iterator[_Sample] = (
             (request, ids, index) for request, ids in tokenized for index in request.indices
@@ -403,7 +403,7 @@ class _Flight:
         self.cohorts = []
         self.spare: list[OwnTokens] = []
         self.fixed: FixedMemory | None = None
-        self.prompts: dict[Ids, Prompt] = {}
+        self.prompts: dict[_Ids, Prompt] = {}
         self.taken: list[_Sample] = []
 
     @property
@@ -518,7 +518,7 @@ class TransformersSampler(Sampler):
         ids = map(tuple, self._tokenizer(texts, add_special_tokens=False)["input_ids"])
         yield from self.sample_ids(list(zip(requests, ids, strict=True)))
 
-    def sample_ids(self, tokenized: Sequence[tuple[SampleRequest, Ids]]) -> Iterator[Completion]:
+    def sample_ids(self, tokenized: Sequence[tuple[SampleRequest, _Ids]]) -> Iterator[Completion]:
         """Yield completions of prompts given as token ids, instead of the requests' texts."""
         if self._model is None:
             raise SamplingError("the transformers sampler was closed")
@@ -539,7 +539,7 @@ class TransformersSampler(Sampler):
         if refused:
             raise RefusedPromptsError(refused)
 
-    def _decoded(self, tokenized: Sequence[tuple[SampleRequest, Ids]]) -> Iterator[Completion]:
+    def _decoded(self, tokenized: Sequence[tuple[SampleRequest, _Ids]]) -> Iterator[Completion]:
         if not tokenized[0][1]:
             raise SamplingError(f"the prompt of problem {tokenized[0][0].problem_id} is empty")
         longest = len(tokenized[-1][1])
@@ -559,7 +559,7 @@ class TransformersSampler(Sampler):
     def _run(
         self,
         model: MemoryModel,
-        tokenized: Sequence[tuple[SampleRequest, Ids]],
+        tokenized: Sequence[tuple[SampleRequest, _Ids]],
         fitting: int | None,
     ) -> Iterator[list[Completion]]:
         """Yield the completions that each step ends, of (request, prompt token ids) pairs.
@@ -639,7 +639,7 @@ class TransformersSampler(Sampler):
         seeds_S = np.concatenate([cohort.seeds_S for cohort in cohorts])
         counts_S = np.concatenate([np.full(len(cohort), cohort.count) for cohort in cohorts])
         tokens_S = choose_by_sample(
-            logits_BV, rows_S, uniforms(seeds_S, counts_S), self._parameters
+            logits_BV, rows_S, sample_uniforms(seeds_S, counts_S), self._parameters
         )
         # rows are the model's, samples are ours: tokens are split by samples
         ends = np.cumsum([len(cohort) for cohort in cohorts[:-1]], dtype=np.int64)

@@ -20,7 +20,7 @@ from sage_cli.json_value import json_value
 from sage_cli.problems.template import chat_messages
 from sage_cli.sampling.sampler import NO_PENALTIES, SamplingParameters
 from sage_cli.settings.inputs import PromptSection
-from sage_cli.settings.passwords import secrets_of, taken
+from sage_cli.settings.passwords import password_of, require_no_secrets
 from sage_cli.solution_text import CLOSE, OPEN
 
 CONNECT_S = 10.0
@@ -62,21 +62,17 @@ class Login:
 
         Raises SamplingError for an invalid address.
         """
-        address: str = taken(typed)
+        require_no_secrets(typed)
+        address = typed
         try:
             url = httpx.URL(address)
         except httpx.InvalidURL as error:
             raise SamplingError(
                 f"'{address}' is not a server's address: {error}", "for example http://HOST:8000"
             ) from None
-        if secrets_of(address).keys() - {"password"}:
-            raise SamplingError(
-                f"a key was typed in the address {address.rstrip('?&')}, where it may be recorded",
-                "leave it out there, and give it in SAGE_SERVER_API_KEY",
-            )
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         if url.userinfo:
-            user = f"{url.username}:{secrets_of(address).get('password', '')}"
+            user = f"{url.username}:{password_of(address) or ''}"
             headers = {"Authorization": f"Basic {b64encode(user.encode()).decode()}"}
             address = str(url.copy_with(userinfo=b""))
         return cls(address.rstrip("/").removesuffix("/v1"), headers)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 from sage_cli.sampling.sampler import SamplingParameters
 
-Ids = Sequence[int]
+_Ids = Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,11 @@ class Stopping:
         mask_B: np.ndarray[Any, np.dtype[np.bool_]] = self._may_end_V[tokens_B]
         return mask_B | (count >= self._max_tokens)
 
-    def endings(self, rows: Sequence[Ids]) -> list[Ending | None]:
+    def endings(self, rows: Sequence[_Ids]) -> list[Ending | None]:
         """Return for each row of token ids its ending, or None if it continues."""
         return [self._ending(ids, text) for ids, text in zip(rows, self._texts(rows), strict=True)]
 
-    def cut(self, ids: Ids, reason: str) -> tuple[Ids, Ending]:
+    def cut(self, ids: _Ids, reason: str) -> tuple[_Ids, Ending]:
         """Return the tokens of a completion up to its stop text, and its ending.
 
         For an engine that can't tell whether a thought is open, and samples on. `reason` is why
@@ -80,7 +80,7 @@ class Stopping:
         """Return True if the stop text ended this completion."""
         return self._stop_end(text) is not None
 
-    def _texts(self, rows: Sequence[Ids]) -> list[str]:
+    def _texts(self, rows: Sequence[_Ids]) -> list[str]:
         if not rows:
             return []
         texts: list[str] = self._tokenizer.batch_decode(
@@ -88,7 +88,7 @@ class Stopping:
         )
         return texts
 
-    def _ending(self, ids: Ids, text: str) -> Ending | None:
+    def _ending(self, ids: _Ids, text: str) -> Ending | None:
         if (end := self._stop_end(text)) is not None:
             return Ending(text[:end], "stop")
         if ids[-1] in self.eos_ids:

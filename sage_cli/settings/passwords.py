@@ -1,8 +1,4 @@
-"""Passwords in addresses of databases and servers: in the environment, and in nothing that is kept.
-
-An address that is typed as `scheme://user:password@host` loses its password before anything is made
-of it. The environment keeps the password for this process and those that it starts.
-"""
+"""Passwords of servers: in the environment alone, and in no address that is typed or kept."""
 
 from __future__ import annotations
 
@@ -11,12 +7,11 @@ import os
 import re
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import unquote
 
 from sage_cli.errors import ConfigurationError
 
 VARIABLE = "SAGE_PASSWORDS"
-"""A JSON object: an address without its password -> what is secret of it, by name."""
+"""A JSON object: the address of a server, without a password -> its password."""
 _ADDRESS = r"[a-zA-Z][\w+.-]{0,40}://"
 """The scheme has a bound, or a long word without an address would take the square of its length."""
 
@@ -51,11 +46,10 @@ def word_without_passwords(word: str) -> str:
     return _OF_QUERY.sub("", _IN_WORD.sub(r"\1@", word))
 
 
-def taken(values: Any) -> Any:
-    """Return settings whose addresses have no passwords; the environment keeps those from now on.
+def require_no_secrets(values: Any) -> None:
+    """Raise ConfigurationError for a password or key in settings, which are recorded in files.
 
-    `values` may be nested. Raises ConfigurationError for a setting that is called a secret:
-    settings are recorded.
+    `values` may be nested; the error doesn't contain the secret.
     """
     if isinstance(values, Mapping):
         for name, value in values.items():
@@ -65,40 +59,44 @@ def taken(values: Any) -> Any:
                     "give it to its library in the environment, for example HF_TOKEN "
                     "or WANDB_API_KEY",
                 )
-        return {name: taken(value) for name, value in values.items()}
-    if isinstance(values, list | tuple):
-        return type(values)(map(taken, values))
-    return _address(values) if isinstance(values, str) and "://" in values else values
+            require_no_secrets(value)
+    elif isinstance(values, list | tuple):
+        for value in values:
+            require_no_secrets(value)
+    elif isinstance(values, str) and "://" in values:
+        _require_no_secrets_in(values)
 
 
-def secrets_of(address: str) -> dict[str, str]:
-    """Return what is secret of an address without password, such as `{"password": ...}`; mostly
-    nothing.
+def password_of(address: str) -> str | None:
+    """Return the password of a server's address, as the environment has it; None without one.
 
     Raises ConfigurationError where $SAGE_PASSWORDS is not what it should be.
     """
-    secrets = _known().get(address, {})
-    return {"password": secrets} if isinstance(secrets, str) else dict(secrets)
-
-
-def _address(typed: str) -> str:
-    secrets = {name: unquote(value) for name, value in _OF_QUERY.findall(typed)}
-    if user := _IN_WORD.match(typed):
-        secrets["password"] = unquote(user[2])
-    address = word_without_passwords(typed)
-    if secrets:
-        os.environ[VARIABLE] = json.dumps({**_known(), address: secrets})
-    return address
-
-
-def _known() -> dict[str, Any]:
     try:
-        secrets = json.loads(os.environ.get(VARIABLE) or "{}")
+        passwords = json.loads(os.environ.get(VARIABLE) or "{}")
     except ValueError:
-        secrets = None
-    if not isinstance(secrets, dict):
+        passwords = None
+    if not isinstance(passwords, dict):
         raise ConfigurationError(
             f"${VARIABLE} is not a JSON object",
-            'write it as {"postgresql://ann@host/name": "password"}, or leave it out',
+            'write it as {"http://ann@host:8000": "password"}, or leave it out',
         )
-    return secrets
+    password = passwords.get(address)
+    return None if password is None else str(password)
+
+
+def _require_no_secrets_in(address: str) -> None:
+    without = word_without_passwords(address)
+    if without == address:
+        return
+    if _OF_QUERY.search(address):
+        raise ConfigurationError(
+            f"the address {without.rstrip('?&')} was given with a key, and settings are recorded "
+            "in files",
+            "leave it out there, and give it in the environment, as SAGE_SERVER_API_KEY",
+        )
+    raise ConfigurationError(
+        f"the address {without} was given with a password, and settings are recorded in files",
+        f"leave it out there, and give it in the environment: "
+        f"export {VARIABLE}='{json.dumps({without: 'PASSWORD'})}'",
+    )

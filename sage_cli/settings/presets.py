@@ -162,7 +162,7 @@ def is_path(name: str) -> bool:
 def read_layer(path: Path) -> dict[str, Any]:
     """Read a file of settings, whose top level names sections."""
     values = read_yaml(path)
-    _refuse_foreign(path, values)
+    _check_no_foreign_keys(path, values)
     blocks = {name: values[name] for name in BLOCKS if isinstance(values.get(name), dict)}
     inside = {
         f"{name}.{member}": v for name, block in blocks.items() for member, v in block.items()
@@ -181,7 +181,7 @@ def read_layer(path: Path) -> dict[str, Any]:
     return {key: inside for key, inside in values.items() if inside is not None}
 
 
-def _refuse_foreign(path: Path, values: Mapping[str, Any]) -> None:
+def _check_no_foreign_keys(path: Path, values: Mapping[str, Any]) -> None:
     """Answer a configuration of TRL, verl or prime-rl key by key, with the lines that are meant."""
     answered = translated(values)
     if answered is None:
@@ -284,7 +284,7 @@ WARM_UP = "warm-up"
 
 
 @dataclass(frozen=True)
-class Difference:
+class OfficialDifference:
     """One setting and the authors' value of it.
 
     `concerns` names the choices (an algorithm, guides, a tuning, prompt formats, or `warm-up`: a
@@ -299,34 +299,34 @@ class Difference:
 
 _GRADING = (
     # Math-Verify is given the completion, not what stands between the tags
-    Difference("grading.mode", "math-verify"),
-    Difference("grading.extract", "text"),
-    Difference("grading.unfinished", "graded"),
+    OfficialDifference("grading.mode", "math-verify"),
+    OfficialDifference("grading.extract", "text"),
+    OfficialDifference("grading.unfinished", "graded"),
 )
 
 DIFFERENCES = (
     # older TRL switched the adapter off for the reference; TRL 1 copies it. Of a model that is
     # tuned in full it loads the reference by name: as published
-    Difference("anchor.reference", "pre-sft", ("lora", WARM_UP)),
+    OfficialDifference("anchor.reference", "pre-sft", ("lora", WARM_UP)),
     # one counter, moved on by each call of the loss
-    Difference("guide.schedule_clock", "loss_call", ("random", "token")),
+    OfficialDifference("guide.schedule_clock", "loss_call", ("random", "token")),
     # Table 8's batch of 8 is 8 completions
-    Difference("rl.prompts_per_step", 1),
+    OfficialDifference("rl.prompts_per_step", 1),
     # generation batches of 16 completions, optimiser batches of 8
-    Difference("rl.steps_per_generation", 2),
+    OfficialDifference("rl.steps_per_generation", 2),
     # Transformers' "constant", which ignores the warm-up ratio beside it
-    Difference("rl.scheduler", "constant"),
-    Difference("rl.warmup_ratio", 0.0),
-    Difference("data.rl.limit", None),
-    Difference("prompt.system", OFFICIAL_SYSTEM_PROMPT, ("paper", "chat")),
+    OfficialDifference("rl.scheduler", "constant"),
+    OfficialDifference("rl.warmup_ratio", 0.0),
+    OfficialDifference("data.rl.limit", None),
+    OfficialDifference("prompt.system", OFFICIAL_SYSTEM_PROMPT, ("paper", "chat")),
     # what stands where their configuration names no length, as for the base model
-    Difference("rollout.max_tokens", 1024, (WARM_UP,)),
-    Difference("data.sft.measured", "conversation", (WARM_UP,)),
-    Difference("sft.loss", "text", (WARM_UP,)),
-    Difference("sft.seed", 42, (WARM_UP,)),
+    OfficialDifference("rollout.max_tokens", 1024, (WARM_UP,)),
+    OfficialDifference("data.sft.measured", "conversation", (WARM_UP,)),
+    OfficialDifference("sft.loss", "text", (WARM_UP,)),
+    OfficialDifference("sft.seed", 42, (WARM_UP,)),
     # their DAPO sets epsilon_high and nothing else of it
-    Difference("rl.dynamic_sampling", False, ("dapo",)),
-    Difference("rl.overlong_buffer", None, ("dapo",)),
+    OfficialDifference("rl.dynamic_sampling", False, ("dapo",)),
+    OfficialDifference("rl.overlong_buffer", None, ("dapo",)),
     *_GRADING,
 )
 """What docs/fidelity.md lists under `--compat official`."""
@@ -334,15 +334,15 @@ DIFFERENCES = (
 
 EVALUATION_DIFFERENCES = (
     # what their evaluation asks; the wording is known in substance only
-    Difference(
+    OfficialDifference(
         "prompt.user",
         "Problem: {question}\nSolve the problem step by step and give a final numerical answer.",
     ),
-    Difference("evaluation.allow_template_mismatch", True),  # they train without that turn
-    Difference("sampling.top_p", 0.95),
-    Difference("sampling.min_p", 0.0),
-    Difference("sampling.stop_at_answer", False),
-    Difference("grading.tolerance", 0.0),  # Minerva's as well
+    OfficialDifference("evaluation.allow_template_mismatch", True),  # they train without that turn
+    OfficialDifference("sampling.top_p", 0.95),
+    OfficialDifference("sampling.min_p", 0.0),
+    OfficialDifference("sampling.stop_at_answer", False),
+    OfficialDifference("grading.tolerance", 0.0),  # Minerva's as well
     *_GRADING,
 )
 """What docs/fidelity.md lists under an evaluation with `--compat official`."""

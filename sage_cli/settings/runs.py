@@ -14,12 +14,12 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from sage_cli.settings.section import COSMETIC, Section
 
-ROOT_VARIABLE = "SAGE_RUNS"
+_ROOT_VARIABLE = "SAGE_RUNS"
 
 
 def default_root() -> Path:
     """Return the folder of runs where no flag or setting names one: `$SAGE_RUNS`, or `runs`."""
-    return Path(os.environ.get(ROOT_VARIABLE) or "runs")
+    return Path(os.environ.get(_ROOT_VARIABLE) or "runs")
 
 
 class TrackingSection(Section):
@@ -104,7 +104,7 @@ def parse_objective(text: str) -> Objective:
     return Objective(name, weights)
 
 
-Sampler = Literal["grid", "random", "qmc", "tpe", "gp", "cmaes", "nsga2"]
+SamplerName = Literal["grid", "random", "qmc", "tpe", "gp", "cmaes", "nsga2"]
 
 
 class SweepSection(Section):
@@ -119,7 +119,7 @@ class SweepSection(Section):
     )
     """Name of the sweep and of its folder, with letters, digits, `_`, `.` and `-`. null makes one
     from the parameters' names and a hash of the settings that decide the results."""
-    sampler: Sampler | None = None
+    sampler: SamplerName | None = None
     """Optuna's sampler, which chooses the trials. null means `grid` if every parameter has a list
     of values, and otherwise `tpe`."""
     trials: int | None = Field(None, ge=1, json_schema_extra=COSMETIC)

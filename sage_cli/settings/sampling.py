@@ -326,7 +326,7 @@ class RolloutSection(DecodingSection):
 
     @model_validator(mode="after")
     def _corrects_what_is_sampled(self) -> RolloutSection:
-        """Under `auto` a tempered rollout is refused where vLLM is found (`settled_engine`)."""
+        """Under `auto` a tempered rollout is refused where vLLM is found (`resolve_engine`)."""
         chosen = self.vllm.importance_correction.startswith("sequence")
         problem = self.correction_problem()
         if problem and (self.backend == "vllm" or (self.backend == "auto" and chosen)):

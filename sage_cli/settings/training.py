@@ -138,7 +138,7 @@ def part_names(rewards: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def are_usual(rewards: Sequence[Reward]) -> bool:
-    """Return True if completions are paid their grades alone, as by default."""
+    """Return True if the grade is the only reward, the default."""
     return [(reward.name, reward.weight) for reward in rewards] == [(GRADE, 1.0)]
 
 
@@ -159,7 +159,7 @@ def reward_problems(rewards: Sequence[Reward]) -> list[str]:
     return problems
 
 
-def in_words(rewards: Sequence[Reward]) -> str:
+def rewards_in_words(rewards: Sequence[Reward]) -> str:
     """`grade + 0.2 x mine.py:brevity`, for plans."""
     parts = (
         f"{'' if reward.weight == 1 else f'{reward.weight:g} x '}{reward.name}"

@@ -1,7 +1,7 @@
 """Annotations of stored samples: grades, scores, tokens, stored so as not to repeat work.
 
-They are a cache: what is torn or lost is computed again. An annotation belongs to a sample in one
-part, so a sample that was sampled again has none.
+They are a cache: what is corrupt or lost is computed again. An annotation belongs to a sample in
+one part, so a sample that was sampled again has none.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ any, and their number; `tokens` each token's text, the policy's surprisal and en
 guide and the initial policy's surprisal, the last two null where there is none."""
 _ROLES = {"grades": "grader", "scores": "scorer", "tokens": "reader"}
 """What the author of a kind of annotation is called, in the file that records it."""
-FLUSH_ROWS = 8192
+_FLUSH_ROWS = 8192
 READ_AT_ONCE = 2048
 FILES_AT_MOST = 32
 """More files than these are merged into one when they are read."""
@@ -87,7 +87,7 @@ class Annotations:
             if completion.part is None:
                 raise ValueError(f"{self._kind} need a stored completion")
             self._rows.append((completion.part, completion.problem_id, completion.index, *values))
-        if len(self._rows) >= FLUSH_ROWS:
+        if len(self._rows) >= _FLUSH_ROWS:
             self.flush()
 
     def flush(self) -> None:
@@ -148,10 +148,12 @@ class Annotations:
         description = self.folder / f"{_ROLES[self._kind]}.json"
         if not description.is_file():
             write_json(description, self._author)
+        # A name of its own instead of an appended file: several processes annotate one set at a
+        # time and need no lock.
         write_sealed(self.folder / f"{secrets.token_hex(8)}.{self._kind}", table)
 
     def _stored(self) -> pa.Table:
-        """Return all stored rows; many files are merged into one, torn ones removed.
+        """Return all stored rows; many files are merged into one, corrupt ones removed.
 
         All files of a set that is only read stay as they are.
         """
@@ -163,6 +165,8 @@ class Annotations:
         if self._samples.read_only:
             return merged
         with suppress(OSError):
+            # The merged file is written first. A kill in between leaves the rows twice, which
+            # counts once; the other order could lose them.
             old = [file for file, table in tables.items() if table is None]
             if len(readable) > FILES_AT_MOST:
                 self._write(merged)
@@ -191,11 +195,15 @@ class Annotations:
         part_R = parts[as_numpy(part.indices)]
         current_R = sample_R >= 0
         current_R[current_R] = inventory.part_S[sample_R[current_R]] == part_R[current_R]
+        # Of repeated indices NumPy keeps the last assignment, and the tables are in the order of
+        # reading: either row would do, since one author has one value for a text.
         row_S[sample_R[current_R]] = np.flatnonzero(current_R)
         return row_S
 
     def _column(self, name: str) -> Any:
         """Return a column of the whole table, in one chunk."""
+        # Joined only when a column is asked for, so that many small additions don't copy all rows
+        # each time.
         if len(self._tables) > 1:
             self._tables = [joined(self._tables)]
         return self._tables[0][name].combine_chunks()

@@ -9,7 +9,7 @@ from pathlib import Path
 from sage_cli.errors import SageError
 from sage_cli.store.files import read_object, write_object
 
-FILE = "comparisons.json"
+_FILE = "comparisons.json"
 """Below a folder of runs. Cosmetic: without it nothing but a note is lost."""
 REMEDY = "delete it: it only counts earlier comparisons"
 
@@ -20,7 +20,7 @@ def note_comparison(root: Path, pair: str, runs: Sequence[str]) -> int:
     A store that can't be read or written does not prevent a comparison. Two commands at once may
     lose one's note.
     """
-    file, names = root / "reports" / FILE, sorted(runs)
+    file, names = root / "reports" / _FILE, sorted(runs)
     known: dict[str, list[list[str]]] = {}
     with suppress(OSError, SageError):
         known = read_object(file, REMEDY)

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.store.files import (
-    TornError,
-    name_once,
+    CorruptFileError,
     portable,
     read_object,
+    warn_of_corrupt_file,
     write_object,
 )
 from sage_cli.store.run import Run
@@ -28,11 +28,11 @@ def record_evaluation(
     """Replace the benchmark's figures; return True if they changed.
 
     `content` distinguishes benchmarks of one name. Figures over fewer completions than the recorded
-    ones are ignored: a quick evaluation does not replace a longer one. Torn files are replaced.
+    ones are ignored: a quick evaluation does not replace a longer one. Corrupt files are replaced.
     """
     path = _file(run, benchmark, content)
     figures = {**figures, **({"benchmark": benchmark, "content": content} if content else {})}
-    with suppress(FileNotFoundError, TornError):
+    with suppress(FileNotFoundError, CorruptFileError):
         earlier = _read(path)
         if earlier == figures:
             path.touch()  # the newest of this benchmark
@@ -46,7 +46,7 @@ def record_evaluation(
 def evaluations(run: Run) -> dict[str, dict[str, Any]]:
     """Return the figures of each benchmark that the run was measured on, the newest last.
 
-    Keys are the files' names, of two that earlier versions wrote otherwise the newest's. A torn
+    Keys are the files' names, of two that earlier versions wrote otherwise the newest's. A corrupt
     file is left out with one warning.
     """
     figures: dict[str, dict[str, Any]] = {}
@@ -59,8 +59,8 @@ def evaluations(run: Run) -> dict[str, dict[str, Any]]:
                 read = _read(path)
                 figures.pop(portable(path.stem), None)
                 figures[portable(path.stem)] = read
-            except TornError as error:
-                name_once(error)
+            except CorruptFileError as error:
+                warn_of_corrupt_file(error)
     return figures
 
 
@@ -86,7 +86,7 @@ def name_in(figures: Mapping[str, Any], benchmark: str) -> str:
 def _file(run: Run, benchmark: str, content: str | None) -> Path:
     """Return the benchmark's file, named by its content too if its name is another's."""
     path = run.folder / FOLDER / f"{portable(Path(benchmark).name)}.json"
-    with suppress(FileNotFoundError, TornError):
+    with suppress(FileNotFoundError, CorruptFileError):
         if content and _read(path).get("content") != content:
             return path.with_name(f"{path.stem}-{content[:8]}.json")
     return path
@@ -98,7 +98,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         _counted(figures)
     except (ArithmeticError, ValueError, TypeError) as error:
-        raise TornError(f"{path} is corrupt or was edited: {error}", remedy) from None
+        raise CorruptFileError(f"{path} is corrupt or was edited: {error}", remedy) from None
     return figures
 
 

@@ -35,20 +35,20 @@ _STORED: dict[Path, tuple[tuple[int, int, int], dict[str, Any]]] = {}
 """Objects of files that were read, with inode, size and time of the file, the latest at the end."""
 
 
-class TornError(StoreError):
-    """A file of sage that cannot be read because it is torn or was edited."""
+class CorruptFileError(StoreError):
+    """A file of sage that cannot be read because it is corrupt or was edited."""
 
 
 def read_object(path: Path, remedy: str) -> dict[str, Any]:
     """Return the JSON object in `path`, without the checksum that `write_object` gave it.
 
-    Raises FileNotFoundError, and TornError with `remedy` as the next step if the file is torn or
-    no longer has its checksum.
+    Raises FileNotFoundError, and CorruptFileError with `remedy` as the next step if the file is
+    corrupt or no longer has its checksum.
     """
     try:
-        return checked(json_value(path.read_bytes()))
+        return without_checksum(json_value(path.read_bytes()))
     except ValueError as error:
-        raise TornError(f"{path} is corrupt or was edited: {error}", remedy) from None
+        raise CorruptFileError(f"{path} is corrupt or was edited: {error}", remedy) from None
 
 
 def read_stored(path: Path, remedy: str) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def read_stored(path: Path, remedy: str) -> dict[str, Any]:
     return kept[1]
 
 
-def checked(content: Any) -> dict[str, Any]:
+def without_checksum(content: Any) -> dict[str, Any]:
     """Return an object without its checksum. Raises ValueError if it isn't an object, or its."""
     if not isinstance(content, dict):
         raise ValueError("it is not a JSON object")
@@ -81,9 +81,9 @@ def checked(content: Any) -> dict[str, Any]:
     return content
 
 
-def name_once(torn: TornError) -> None:
-    """Warn about a torn file, once in this process."""
-    warn_once(f"{torn.cause}; {torn.next_step}")
+def warn_of_corrupt_file(error: CorruptFileError) -> None:
+    """Warn about a corrupt file, once in this process."""
+    warn_once(f"{error.cause}; {error.next_step}")
 
 
 @cache

@@ -107,7 +107,7 @@ class Inventory:
         return starts_P, row_at
 
 
-RIGHT = "right"
+_RIGHT = "right"
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +147,7 @@ def tally_of(
     number = {id_: i for i, id_ in enumerate(problem_ids)}
     numbers = np.array([number.get(id_, -1) for id_ in inventory.problem_ids], dtype=np.int64)
     problem = numbers[inventory.problem_S[counted]]
-    right = status == (statuses.index(RIGHT) if RIGHT in statuses else -1)
+    right = status == (statuses.index(_RIGHT) if _RIGHT in statuses else -1)
     right_PN = np.zeros((len(problem_ids), n), dtype=bool)
     right_PN[problem, inventory.index_S[counted]] = right
     by_status = np.bincount(status, minlength=len(statuses)).tolist()

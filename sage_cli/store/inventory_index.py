@@ -17,12 +17,12 @@ from sage_cli.store.inventory import INVENTORY_SCHEMA, Inventory
 from sage_cli.store.sample_parts import DamagedPartError, PartFile, list_parts, read_part
 from sage_cli.store.tables import read_sealed, write_sealed
 
-FILE = "index"
+INDEX_FILE = "index"
 
 
 def load_index(folder: Path) -> Inventory:
-    """Return the inventory in the index; an empty one if the file is absent or torn."""
-    rows = read_sealed(folder / FILE, INVENTORY_SCHEMA)
+    """Return the inventory in the index; an empty one if the file is absent or corrupt."""
+    rows = read_sealed(folder / INDEX_FILE, INVENTORY_SCHEMA)
     if rows is None:
         return Inventory()
     parts = json.loads(rows.schema.metadata[b"parts"])
@@ -33,7 +33,7 @@ def write_index(folder: Path, inventory: Inventory) -> None:
     """Write the index; if that fails, the parts are read again next time."""
     rows = inventory.rows.replace_schema_metadata({"parts": json.dumps(inventory.parts)})
     with suppress(OSError):
-        write_sealed(folder / FILE, rows)
+        write_sealed(folder / INDEX_FILE, rows)
 
 
 def refreshed(folder: Path, earlier: Inventory) -> Inventory:
@@ -53,7 +53,7 @@ def refreshed(folder: Path, earlier: Inventory) -> Inventory:
     inventory = Inventory(
         tuple(parts), _merged(earlier, parts, read), tuple(part.name for part in sorted(damaged))
     )
-    _refuse_contradictions(folder, inventory)
+    _check_same_texts(folder, inventory)
     return inventory
 
 
@@ -94,7 +94,7 @@ def _merged(
     return rows
 
 
-def _refuse_contradictions(folder: Path, inventory: Inventory) -> None:
+def _check_same_texts(folder: Path, inventory: Inventory) -> None:
     """Raise StoreError if two rows of one sample have different texts."""
     repeats = np.flatnonzero(inventory.repeats_S)
     if not len(repeats):

@@ -55,7 +55,7 @@ class StepFiles:
                 file.unlink(missing_ok=True)
 
     def read(self) -> pa.Table:
-        """Return all rows, file by file; a torn file is left out with one warning."""
+        """Return all rows, file by file; a corrupt file is left out with one warning."""
         tables = [table for file in self._files() if (table := self._read(file)) is not None]
         return pa.concat_tables([empty_table(self.schema), *tables])
 
@@ -63,7 +63,7 @@ class StepFiles:
         return sorted(self.folder.glob("steps-*.parquet"))
 
     def _read(self, file: Path) -> pa.Table | None:
-        """Return a file's rows; None if it is torn, was altered, or is of another layout."""
+        """Return a file's rows; None if it is corrupt, was altered, or is of another layout."""
         import pyarrow.parquet as pq
 
         try:
@@ -98,11 +98,11 @@ class PromptRow(NamedTuple):
     trained: bool
 
 
-COUNTED = PromptRow._fields
+_COUNTED = PromptRow._fields
 """The columns besides the step."""
 _TYPES = {"problem": pa.string(), "trained": pa.bool_()}
 LEDGER_SCHEMA = pa.schema(
-    [("step", pa.int32()), *((name, _TYPES.get(name, pa.int32())) for name in COUNTED)]
+    [("step", pa.int32()), *((name, _TYPES.get(name, pa.int32())) for name in _COUNTED)]
 )
 
 

@@ -32,7 +32,7 @@ from sage_cli.store.files import storing, sweep, write_text
 
 HEARTBEAT_S, EXPIRY_S = 5.0, 30.0
 """Interval of heartbeats, and the silence after which another host may take the lock over."""
-SETTLE_S = 0.3
+_SETTLE_S = 0.3
 """Longer than two hosts that take over one lock at the same time need to see who was last."""
 
 
@@ -87,7 +87,7 @@ class Lease:
                 if (holder := foreign_holder(self._path)) is not None:
                     raise HeldError(holder) from None
             write_text(self._path, text)
-        time.sleep(SETTLE_S)  # if two hosts took over together, the last to write has the lock
+        time.sleep(_SETTLE_S)  # if two hosts took over together, the last to write has the lock
         if self.lost:
             raise HeldError(holder_name(self._path))
 
@@ -172,7 +172,7 @@ def leased(path: Path, until_s: float) -> Iterator[Lease]:
 def foreign_holder(path: Path) -> str | None:
     """Return the holder in the lease `path` if it is of another host and alive, else None.
 
-    A torn file may be one that is being written, which takes less than a heartbeat. One from the
+    A corrupt file may be one that is being written, which takes less than a heartbeat. One from the
     future was touched before the file server's clock was set back: the next heartbeat mends that.
     """
     try:
@@ -189,7 +189,7 @@ def foreign_holder(path: Path) -> str | None:
 
 
 def _read(path: Path) -> tuple[Holder | None, float]:
-    """Return the holder in a lease, None if it is torn, and when it was touched last."""
+    """Return the holder in a lease, None if it is corrupt, and when it was touched last."""
     with path.open("rb") as file:
         return _parsed(file.read()), os.fstat(file.fileno()).st_mtime
 
@@ -203,7 +203,7 @@ def holder_name(path: Path) -> str:
 
 
 def _parsed(text: bytes) -> Holder | None:
-    """Return the holder in a lease's text; None if the text is torn."""
+    """Return the holder in a lease's text; None if the text is corrupt."""
     try:
         return Holder(**json_value(text))
     except (ValueError, TypeError):

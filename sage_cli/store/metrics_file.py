@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 from sage_cli.store.files import storing, warn_once, without_nan, write_text
 
-SHOWN = 5
-"""Torn lines that a warning names by number."""
+_SHOWN = 5
+"""Corrupt lines that a warning names by number."""
 END_BYTES = 4096
 """A record of a step has about one and a half thousand."""
 
@@ -33,7 +33,7 @@ class MetricsFile:
         lease: Lease | None = None,
         sealed: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """`needs` are the keys, with the types of their values, without which a line is torn.
+        """`needs` are the keys, with the types of their values, without which a line is corrupt.
 
         `lease` is that of the run, which every record requires. `sealed` returns the SHA-256 that
         the file of a finished run must have.
@@ -57,15 +57,15 @@ class MetricsFile:
                 handle.write(json.dumps(without_nan(record), allow_nan=False) + "\n")
 
     def read(self) -> list[dict[str, Any]]:
-        """Return all whole records in order; torn lines are left out with one warning.
+        """Return all whole records in order; corrupt lines are left out with one warning.
 
-        There is no warning for a torn last line: it is being written, or was when the writer was
+        There is no warning for a corrupt last line: it is being written, or was when the writer was
         killed, and the resumed training writes it again.
         """
         records = list(map(self._record, self._lines()))
-        torn = [number for number, record in enumerate(records[:-1], start=1) if record is None]
-        if torn:
-            warn_once(_torn(self.path, torn))
+        corrupt = [number for number, record in enumerate(records[:-1], start=1) if record is None]
+        if corrupt:
+            warn_once(_describe_lines(self.path, corrupt))
         return [record for record in records if record is not None]
 
     def last(self, step: int) -> list[dict[str, Any]]:
@@ -146,7 +146,7 @@ class MetricsFile:
         return record if whole else None
 
 
-def _torn(path: Path, torn: list[int]) -> str:
-    numbers = ", ".join(map(str, torn[:SHOWN])) + (", ..." if len(torn) > SHOWN else "")
-    lines = f"lines {numbers} are" if len(torn) > 1 else f"line {numbers} is"
+def _describe_lines(path: Path, corrupt: list[int]) -> str:
+    numbers = ", ".join(map(str, corrupt[:_SHOWN])) + (", ..." if len(corrupt) > _SHOWN else "")
+    lines = f"lines {numbers} are" if len(corrupt) > 1 else f"line {numbers} is"
     return f"{path} is corrupt or was edited: {lines} left out"

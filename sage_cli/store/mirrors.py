@@ -20,7 +20,7 @@ from sage_cli.store.evaluations import evaluation_figures
 from sage_cli.store.run import Run
 
 log = logging.getLogger(__name__)
-Record = Mapping[str, Any]
+_Record = Mapping[str, Any]
 
 
 class Follower:
@@ -33,7 +33,7 @@ class Follower:
         self._mirror, self._run = mirror, run
         self._opened = self._failed = False
 
-    def log(self, record: Record) -> None:
+    def log(self, record: _Record) -> None:
         """Mirror a step that is in the run's files."""
         if self._opened:
             self._attempt(lambda: self._mirror.log(record, self._run.rollouts.last(record["step"])))
@@ -56,7 +56,7 @@ class Follower:
     def _replay(self, trained_from: int | None) -> None:
         self._mirror.open(trained_from)
         self._opened = True
-        rollouts: defaultdict[int, list[Record]] = defaultdict(list)
+        rollouts: defaultdict[int, list[_Record]] = defaultdict(list)
         for row in self._run.rollouts.read():
             rollouts[row["step"]].append(row)
         for record in self._run.metrics.read():
@@ -97,7 +97,7 @@ def require_mirrors(tracking: TrackingSection) -> None:
         )
 
 
-COLUMNS = ("prompt", "completion", "gold", "grade", "reward")
+_COLUMNS = ("prompt", "completion", "gold", "grade", "reward")
 
 
 class WandbMirror:
@@ -162,7 +162,7 @@ class WandbMirror:
             return
         values = {key: value for key, value in record.items() if key != "step"}
         if rollouts:
-            columns = ["step", *COLUMNS]
+            columns = ["step", *_COLUMNS]
             rows = [[row[column] for column in columns] for row in rollouts]
             values["rollouts"] = wandb.Table(columns=columns, data=rows)
         with staging_in(self._run.folder / "wandb"):

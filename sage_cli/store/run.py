@@ -28,10 +28,10 @@ from sage_cli.file_hash import changed_files, sealed_hashes
 from sage_cli.settings.former_names import today
 from sage_cli.store.files import (
     EIGHT_DIGITS,
-    TornError,
-    name_once,
+    CorruptFileError,
     read_stored,
     sweep,
+    warn_of_corrupt_file,
     write_json,
     write_object,
 )
@@ -56,7 +56,7 @@ IMPORTED = "imported"
 """The kind of a run that holds samples of another program, and no weights."""
 PRUNED = "pruned"
 """An interruption by a sweep, with its reason; the same command resumes the run."""
-TORN = "torn"
+CORRUPT = "corrupt"
 """The status of a run whose manifest or configuration cannot be read. It is never written."""
 METRICS = "metrics.jsonl"
 SEALED = ("config.json", METRICS, "rollouts.jsonl", "model")
@@ -162,7 +162,7 @@ class Run:
     def manifest(self) -> dict[str, Any]:
         """Versions, commit, host, parent, status, timings; empty before the run is begun.
 
-        Raises TornError if it is torn or of another layout.
+        Raises CorruptFileError if it is corrupt or of another layout.
         """
         return deepcopy(self._manifest)
 
@@ -176,7 +176,7 @@ class Run:
                 raise
             return {}
         if "status" not in manifest:
-            raise TornError(f"{file} has no status: it is of another layout", self._remedy)
+            raise CorruptFileError(f"{file} has no status: it is of another layout", self._remedy)
         return manifest
 
     @property
@@ -184,13 +184,13 @@ class Run:
         """The manifest, or an empty one if it cannot be read."""
         try:
             return self.manifest
-        except TornError:
+        except CorruptFileError:
             return {}
 
     @property
     def status(self) -> str:
         """Its status; a run that says `running` and that no process writes was interrupted."""
-        return TORN if self.torn is not None else self.status_in(self._manifest)
+        return CORRUPT if self.corruption is not None else self.status_in(self._manifest)
 
     def status_in(self, manifest: Mapping[str, Any]) -> str:
         """Return the true status of a whole run with this manifest."""
@@ -204,7 +204,7 @@ class Run:
 
     @property
     def begun(self) -> bool:
-        """Return True if it has a manifest, whole or torn."""
+        """Return True if it has a manifest, whole or corrupt."""
         return (self.folder / "manifest.json").is_file()
 
     @property
@@ -221,20 +221,20 @@ class Run:
         return all(name in ours or _OURS.fullmatch(name) for name in names)
 
     @property
-    def torn(self) -> TornError | None:
+    def corruption(self) -> CorruptFileError | None:
         """The error of its manifest or its configuration; None if both can be read."""
         try:
             _ = self._manifest, self._stored("config.json") if self.begun else None
-        except TornError as error:
+        except CorruptFileError as error:
             return error
         except StoreError:  # no configuration: the manifest is enough to list the run
             return None
         return None
 
     def require_whole(self) -> None:
-        """Raise TornError if its manifest or its configuration cannot be read."""
-        if (torn := self.torn) is not None:
-            raise torn
+        """Raise CorruptFileError if its manifest or its configuration cannot be read."""
+        if (corruption := self.corruption) is not None:
+            raise corruption
 
     def changed(self, *parts: str, removed: tuple[str, ...] = ()) -> list[str]:
         """Return the files of these `SEALED` parts that aren't what the run ended with.
@@ -383,7 +383,7 @@ class Runs:
         return Run(self.root / f"{kind}-{label}-{identity[:8]}", identity)
 
     def all(self) -> list[Run]:
-        """Return every run, torn ones first, then the others from the oldest."""
+        """Return every run, corrupt ones first, then the others from the oldest."""
         return [run for runs in self._read() for run in runs]
 
     def whole(self) -> list[Run]:
@@ -391,13 +391,13 @@ class Runs:
         return self._read()[1]
 
     def _read(self) -> tuple[list[Run], list[Run]]:
-        """Return the torn runs, with one warning each, and the others from the oldest."""
+        """Return the corrupt runs, with one warning each, and the others from the oldest."""
         folders = sorted(path.parent for path in self.root.glob("[!.]*/manifest.json"))
-        read = [(run, run.torn) for run in map(Run, folders)]
+        read = [(run, run.corruption) for run in map(Run, folders)]
         for error in filter(None, (error for _, error in read)):
-            name_once(error)
-        torn, whole = ([run for run, e in read if (e is None) is ok] for ok in (False, True))
-        return torn, sorted(whole, key=lambda run: str(run.manifest.get("started")))
+            warn_of_corrupt_file(error)
+        corrupt, whole = ([run for run, e in read if (e is None) is ok] for ok in (False, True))
+        return corrupt, sorted(whole, key=lambda run: str(run.manifest.get("started")))
 
     def children(self, run: Run) -> list[str]:
         """Return the ids of the runs whose parent is `run`, from the oldest."""
@@ -431,7 +431,7 @@ class Runs:
         described = {id_: _described(run) for id_, run in runs.items()}.__getitem__
         return runs[full_name(name, runs, "run", f"in {self.root}", "`sage runs list`", described)]
 
-    def refuse_parent(self, run: Run) -> None:
+    def check_childless(self, run: Run) -> None:
         """Raise StoreError if `run` is the parent of others."""
         if children := self.children(run):
             raise StoreError(
@@ -441,7 +441,7 @@ class Runs:
 
     def remove(self, run: Run) -> None:
         """Delete a run. Raises StoreError while a process writes it, or if it has children."""
-        self.refuse_parent(run)
+        self.check_childless(run)
         sweep(self.root.glob(f".*-{EIGHT_DIGITS}.old"), now_s(self.root))  # not `.env.old`
         run.clear()
 

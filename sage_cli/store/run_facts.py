@@ -22,8 +22,8 @@ from sage_cli.json_value import json_value
 from sage_cli.settings.former_names import today, today_key
 from sage_cli.settings.presets import yaml_value
 from sage_cli.store.evaluations import evaluations
-from sage_cli.store.files import checked, storing, with_checksum, write_text
-from sage_cli.store.run import METRICS, TORN, Run
+from sage_cli.store.files import storing, with_checksum, without_checksum, write_text
+from sage_cli.store.run import CORRUPT, METRICS, Run
 
 ABOUT = (
     "id",
@@ -104,7 +104,7 @@ class RunFacts:
     """A run's configuration as far as its kind reads it, its manifest's `about`, and its figures.
 
     Figures are the last step's metrics and those of evaluations, such as `pass@1 on arithmetic`.
-    The configuration is read when it is asked for, which raises StoreError if it is torn.
+    The configuration is read when it is asked for, which raises StoreError if it is corrupt.
     """
 
     run: Run
@@ -113,7 +113,7 @@ class RunFacts:
 
     @classmethod
     def from_run(cls, run: Run) -> RunFacts:
-        """Return the facts in a run's files. Raises StoreError if its manifest is torn."""
+        """Return the facts in a run's files. Raises StoreError if its manifest is corrupt."""
         read = run.manifest
         manifest = {**read, "id": run.id, "status": run.status_in(read)}
         # of 20,000 runs only the ends of their records are read, so that is what is compared;
@@ -128,24 +128,24 @@ class RunFacts:
 
     @classmethod
     def listed(cls, run: Run) -> RunFacts:
-        """Return the facts of a run; for a torn one id, status and the manifest if it is whole.
+        """Return the facts of a run; for a corrupt one id, status and the manifest if it is whole.
 
         What is whole, as nearly all are, is read once.
         """
         try:
             facts = cls.from_run(run)
-            facts.sections  # noqa: B018  read with the rest, and torn with it
+            facts.sections  # noqa: B018  read with the rest, and corrupt with it
             return facts
         except StoreError:
-            if (torn := run.torn) is None:
+            if (corruption := run.corruption) is None:
                 raise
-        manifest = {**run.known, "id": run.id, "status": run.status, "reason": torn.cause}
+        manifest = {**run.known, "id": run.id, "status": run.status, "reason": corruption.cause}
         return cls(run, {key: manifest.get(key) for key in ABOUT}, {})
 
     @property
     def config(self) -> Mapping[str, Any]:
-        """Its configuration, as far as its kind reads it; empty for a torn run, or without one."""
-        if self.about["status"] == TORN or not (self.run.folder / "config.json").is_file():
+        """Its configuration, as far as its kind reads it; empty if it is corrupt or absent."""
+        if self.about["status"] == CORRUPT or not (self.run.folder / "config.json").is_file():
             return {}
         unread = OF_RL if self.about["kind"] == "sft" else ()
         return {key: part for key, part in self.run.config.items() if key not in unread}
@@ -153,13 +153,13 @@ class RunFacts:
     @cached_property
     def sections(self) -> Mapping[str, Mapping[str, Any]]:
         """The settings by dotted name of each section, which runs share that have them alike."""
-        if self.about["status"] == TORN:
+        if self.about["status"] == CORRUPT:
             return {}
         unread = OF_RL if self.about["kind"] == "sft" else ()
         try:
             texts = _written_sections(self.run.folder / "config.json")
             return {name: _section(text) for name, text in texts.items() if name not in unread}
-        except (FileNotFoundError, ValueError):  # of another form, torn, or none
+        except (FileNotFoundError, ValueError):  # of another form, corrupt, or none
             parts = self.config.items()
         return {name: _section(json.dumps({name: part})[1:-1]) for name, part in parts}
 
@@ -319,16 +319,16 @@ def _is(value: Any, asked: str) -> bool:
 
 
 log = logging.getLogger(__name__)
-NAME = "runs.jsonl"
+_NAME = "runs.jsonl"
 """The file in a sweep's folder."""
-Value = float | int | str | bool
+FactValue = float | int | str | bool
 
 
 @dataclass(frozen=True)
-class Entry:
+class SweepEntry:
     """The values of a `point` by setting, the number of its training (from 0), and the run's id."""
 
-    point: Mapping[str, Value]
+    point: Mapping[str, FactValue]
     seed: int
     run: str
 
@@ -341,13 +341,13 @@ class SweepRuns:
 
     def __init__(self, sweep: Path) -> None:
         """`sweep` is the sweep's folder, which need not exist."""
-        self.path = sweep / NAME
+        self.path = sweep / _NAME
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[SweepEntry]:
         """Return all whole lines in order."""
         return [entry for entry in map(_entry, self._lines()) if entry is not None]
 
-    def append(self, entry: Entry) -> None:
+    def append(self, entry: SweepEntry) -> None:
         """Write one line. Raises StoreError if that fails."""
         line = json.dumps(with_checksum(asdict(entry))).encode() + b"\n"
         with storing(self.path.parent):
@@ -362,8 +362,8 @@ class SweepRuns:
         if len(whole) < len(lines):
             with storing(self.path.parent):
                 write_text(self.path, "".join(f"{line.decode()}\n" for line in whole))
-            torn = len(lines) - len(whole)
-            log.warning("%s had %d torn lines, which were removed", self.path, torn)
+            corrupt = len(lines) - len(whole)
+            log.warning("%s had %d unreadable lines, which were removed", self.path, corrupt)
 
     def _lines(self) -> list[bytes]:
         return self.path.read_bytes().splitlines() if self.path.is_file() else []
@@ -376,10 +376,10 @@ class SweepRuns:
             return file.read() == b"\n"
 
 
-def _entry(line: bytes) -> Entry | None:
+def _entry(line: bytes) -> SweepEntry | None:
     try:
-        content = checked(json_value(line))
-        entry = Entry(**content)
+        content = without_checksum(json_value(line))
+        entry = SweepEntry(**content)
         point = {today_key(key): value for key, value in entry.point.items()}
         entry = replace(entry, point=point)
     except (AttributeError, ValueError, TypeError):

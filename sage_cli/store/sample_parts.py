@@ -32,7 +32,7 @@ SCHEMA = pa.schema(
         ("token_ids", pa.list_(pa.int32())),
     ]
 )
-NAME = re.compile(
+_NAME = re.compile(
     r"part-(?P<writer>[0-9a-f]{8})-(?P<number>\d{6,})-(?P<checksum>[0-9a-f]{16})\.parquet"
 )
 log = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ def write_part(
 def read_part(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     """Return a part's table, or some of its columns.
 
-    Raises DamagedPartError for a torn or altered file, StoreError for one that cannot be read.
+    Raises DamagedPartError for a corrupt or altered file, StoreError for one that cannot be read.
     """
     import pyarrow.parquet as pq
 
@@ -88,7 +88,7 @@ def read_part(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
         raise StoreError(
             f"{path} can't be read: {error.strerror or error}", "run the same command again"
         ) from error
-    name = NAME.fullmatch(path.name)
+    name = _NAME.fullmatch(path.name)
     # the checksum is in the name, so that no other file has to be written with the part, and equal
     # parts of two writers have equal names
     if name is None or _checksum(content) != name["checksum"]:
@@ -111,7 +111,7 @@ def list_parts(folder: Path) -> list[PartFile]:
     """Return the parts in the order of writing, each content once; other files are ignored."""
     parts: dict[str, tuple[int, PartFile]] = {}
     for entry in sorted(_entries(folder), key=lambda entry: entry.name):
-        name = NAME.fullmatch(entry.name)
+        name = _NAME.fullmatch(entry.name)
         # a copy of a part under another number is the same part: rsync of two folders may leave
         # both
         if name is not None and name["checksum"] not in parts:
@@ -127,13 +127,13 @@ def name_strangers(folder: Path, own_names: frozenset[str]) -> None:
     """Warn, once, about files that are neither parts nor one of the set's `own_names`."""
     for name in sorted(entry.name for entry in _entries(folder)):
         expected = name in own_names or name.startswith(".") or name.endswith(".damaged")
-        if not expected and NAME.fullmatch(name) is None:
+        if not expected and _NAME.fullmatch(name) is None:
             log.warning("%s is not a part of the sample set and is ignored", folder / name)
 
 
 def part_number(name: str) -> int:
     """Return the number in a part's name. Raises ValueError for another name."""
-    match = NAME.fullmatch(name)
+    match = _NAME.fullmatch(name)
     if match is None:
         raise ValueError(f"{name} is not the name of a part")
     return int(match["number"])

@@ -23,19 +23,18 @@ from sage_cli.errors import StoreError
 from sage_cli.json_value import json_value
 from sage_cli.store.completion import Completion
 from sage_cli.store.files import (
-    TornError,
+    CorruptFileError,
     key_of,
-    name_once,
     read_object,
     storing,
+    warn_of_corrupt_file,
     warn_once,
     write_json,
     write_object,
     write_text,
 )
 from sage_cli.store.inventory import Inventory, Mask
-from sage_cli.store.inventory_index import FILE as INDEX
-from sage_cli.store.inventory_index import load_index, refreshed, write_index
+from sage_cli.store.inventory_index import INDEX_FILE, load_index, refreshed, write_index
 from sage_cli.store.locks import HeldError, Holder, Lease, is_locked, locked
 from sage_cli.store.sample_parts import (
     DamagedPartError,
@@ -48,12 +47,12 @@ from sage_cli.store.sample_parts import (
 )
 from sage_cli.store.tables import as_column
 
-PATIENCE_S = 60.0
+_PATIENCE_S = 60.0
 """Longer than reading the inventory of a set takes."""
 
 
 @dataclass(frozen=True)
-class Claim:
+class _Claim:
     """Samples (indices by problem) that a living process is about to sample."""
 
     holder: str
@@ -74,7 +73,9 @@ class Claims:
         """Register this process as one of the writers while the block runs."""
         with ExitStack() as life:
             with self.mutex():
-                lock = locked(self._own.with_suffix(".lock"), PATIENCE_S)
+                # Within the mutex: otherwise another writer could find the lock file before it is
+                # held, take its owner for dead, and remove it.
+                lock = locked(self._own.with_suffix(".lock"), _PATIENCE_S)
                 self._lease = life.enter_context(lock)
             try:
                 yield
@@ -92,15 +93,15 @@ class Claims:
         """Exclude other writers while this one reads the inventory and claims."""
         with ExitStack() as stack:
             try:
-                stack.enter_context(locked(self._folder / "mutex", PATIENCE_S))
+                stack.enter_context(locked(self._folder / "mutex", _PATIENCE_S))
             except HeldError as error:
                 raise StoreError(
-                    f"{error} has locked {self._folder} for {PATIENCE_S:.0f} s",
+                    f"{error} has locked {self._folder} for {_PATIENCE_S:.0f} s",
                     "find the stopped process that writes there; continue or end it",
                 ) from None
             yield
 
-    def others(self) -> dict[str, Claim]:
+    def others(self) -> dict[str, _Claim]:
         """Return the other living writers' claims by token, remove dead ones. Needs the mutex."""
         alive = {}
         for lock in sorted(self._folder.glob("*.lock")):
@@ -131,13 +132,13 @@ class Claims:
                 self._own.unlink(missing_ok=True)
 
 
-def _read(path: Path) -> Claim:
-    """Return a file's claim; empty if absent or torn, since a repeated sample counts once."""
+def _read(path: Path) -> _Claim:
+    """Return a file's claim; empty if absent or corrupt, since a repeated sample counts once."""
     try:
         claim = json_value(path.read_bytes())
-        return Claim(claim["holder"], dict(claim["indices"]))
+        return _Claim(claim["holder"], dict(claim["indices"]))
     except (FileNotFoundError, ValueError, KeyError, TypeError):
-        return Claim("", {})
+        return _Claim("", {})
 
 
 def _remove(claim: Path) -> None:
@@ -146,12 +147,12 @@ def _remove(claim: Path) -> None:
         claim.with_suffix(suffix).unlink(missing_ok=True)
 
 
-FLUSH_ROWS = 512
+_FLUSH_ROWS = 512
 FLUSH_S = 5.0
 CHUNK = 4096
 """Samples in a claim; a sixteenth of the missing ones if that is more, up to sixteen times as many:
 an engine runs empty at the end of each claim."""
-POLL_S = 0.5
+_POLL_S = 0.5
 
 log = logging.getLogger(__name__)
 
@@ -189,6 +190,8 @@ class SampleWriter:
         """
         self.flush()
         for problem_id, indices in self._due.items():
+            # Samples that were asked for and never came, because a server refused the prompt, would
+            # otherwise be claimed again without end.
             self._not_delivered[problem_id] |= indices
         awaited = ""
         while True:
@@ -203,7 +206,8 @@ class SampleWriter:
             if holders != awaited:
                 log.warning("waiting for samples from %s", holders)
                 awaited = holders
-            time.sleep(POLL_S)
+            # Outside the mutex, so that the writers that are waited for can claim and store.
+            time.sleep(_POLL_S)
 
     def add(self, completion: Completion) -> None:
         """Add a completion. Raises StoreError if it was not claimed, or was added before."""
@@ -215,13 +219,15 @@ class SampleWriter:
                 "or not requested"
             ) from None
         self._rows.append(completion)
-        if len(self._rows) >= FLUSH_ROWS or time.monotonic() - self._flushed_s > FLUSH_S:
+        if len(self._rows) >= _FLUSH_ROWS or time.monotonic() - self._flushed_s > FLUSH_S:
             self.flush()
 
     def flush(self) -> None:
         """Write the collected completions as one part."""
         rows, self._rows = self._rows, []
         if rows:
+            # A process that was suspended for minutes may have lost its claim to another. Its rows
+            # would be second texts of samples that are already stored.
             self._claims.require()
             token, number = self._claims.token, self._next_number
             part = write_part(self._folder, token, number, rows, self._provenance)
@@ -237,10 +243,12 @@ class SampleWriter:
             set_aside(self._folder / name)
 
     def _share(
-        self, problem_ids: Sequence[str], n: int, others: Mapping[str, Claim]
+        self, problem_ids: Sequence[str], n: int, others: Mapping[str, _Claim]
     ) -> tuple[dict[str, tuple[int, ...]], str]:
         """Return a chunk of missing, unclaimed samples, and the holders of the claimed ones."""
         missing = self.inventory.count_missing(problem_ids, n)
+        # A claim is a compromise: small ones let writers that start later share the work, large
+        # ones keep the engine's batch full.
         room = min(max(CHUNK, missing // 16), 16 * CHUNK)
         share: dict[str, tuple[int, ...]] = {}
         holders: set[str] = set()
@@ -262,7 +270,7 @@ DESCRIPTION = "set.json"
 """A set's identity in full."""
 ENGINES = "engines.json"
 """Engine and versions of the writers of a set, each once."""
-OWN_NAMES = frozenset({DESCRIPTION, ENGINES, INDEX, "claims", "grades", "scores", "tokens"})
+OWN_NAMES = frozenset({DESCRIPTION, ENGINES, INDEX_FILE, "claims", "grades", "scores", "tokens"})
 """Names in a set's folder besides parts."""
 
 
@@ -287,12 +295,13 @@ class SampleIdentity:
 
 def stored_seeds(root: Path, identity: SampleIdentity) -> list[SampleIdentity]:
     """Return the identities of the sets below `root` that are `identity` but for the seed."""
+    # Through JSON and back, as the stored one has come: tuples are lists there.
     expected = json.loads(json.dumps(asdict(identity)))
     identities = []
     for file in sorted((root / "samples").glob(f"*/{DESCRIPTION}")):
         try:
             described = json_value(file.read_bytes())
-        except (OSError, ValueError):  # torn: what it holds is not known
+        except (OSError, ValueError):  # corrupt: what it holds is not known
             continue
         if isinstance(described, dict) and {**described, "seed": identity.seed} == expected:
             identities.append(replace(identity, seed=described["seed"]))
@@ -357,6 +366,8 @@ class SampleSet:
 
     def read(self, inventory: Inventory, mask_S: Mask) -> Iterator[tuple[Any, list[Completion]]]:
         """Yield row numbers and completions of the rows in `mask_S`, part by part."""
+        # The rows of a part are adjacent in the inventory, so that `part_S` is sorted and each part
+        # is read once.
         starts = np.searchsorted(inventory.part_S, np.arange(len(inventory.parts) + 1))
         for part in np.flatnonzero(np.bincount(inventory.part_S[mask_S])).tolist():
             within = np.flatnonzero(mask_S[starts[part] : starts[part + 1]])
@@ -365,7 +376,7 @@ class SampleSet:
             yield starts[part] + within, list(completions_of(table, name))
 
     def _is_described(self) -> bool:
-        """Return True if `set.json` describes this set, False if it is absent or torn.
+        """Return True if `set.json` describes this set, False if it is absent or corrupt.
 
         Raises StoreError if it describes another set.
         """
@@ -379,6 +390,9 @@ class SampleSet:
             for key in plain
             if not isinstance(described, dict) or described.get(key) != plain[key]
         ]
+        # The folder's name is a hash of the identity, so this happens only to folders that were
+        # renamed or edited by hand; counting another model's samples would be the worst of all
+        # errors here.
         if differing:
             raise StoreError(
                 f"{self.folder / DESCRIPTION} describes another set than its folder's: "
@@ -407,6 +421,8 @@ class SampleSet:
         claims = Claims(self.folder)
         with claims.registered():
             with claims.mutex(), storing(self.folder):
+                # Under the mutex no writer can begin meanwhile, whose temporary file would be taken
+                # for a leftover.
                 claims.sweep()
                 if not self._is_described():
                     write_json(self.folder / DESCRIPTION, asdict(self.identity))
@@ -419,18 +435,20 @@ class SampleSet:
                 yield writer
             finally:
                 writer.flush()
+                # Also after an error: an interrupted evaluation has its samples on disk, and the
+                # next one finds them in the index.
                 self._known = writer.inventory
                 if writer.inventory.parts != earlier.parts:
                     write_index(self.folder, writer.inventory)
 
 
 def engines_of(folder: Path) -> list[dict[str, str]]:
-    """Return the engines in `engines.json`; none if it is absent, or torn, which is named."""
+    """Return the engines in `engines.json`; none if it is absent, or corrupt, which is named."""
     try:
         engines = read_object(folder / ENGINES, "remove it: the parts name their engines, too")
     except FileNotFoundError:
         return []
-    except TornError as error:
-        name_once(error)
+    except CorruptFileError as error:
+        warn_of_corrupt_file(error)
         return []
     return list(engines.get("engines", ()))

@@ -61,7 +61,7 @@ def write_sealed(path: Path, table: pa.Table) -> None:
 
 
 def read_sealed(path: Path, schema: pa.Schema) -> pa.Table | None:
-    """Return the table in `path`; None if the file is absent, torn, or of another schema.
+    """Return the table in `path`; None if the file is absent, corrupt, or of another schema.
 
     Such files are caches: their content is computed again.
     """

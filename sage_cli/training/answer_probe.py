@@ -12,10 +12,10 @@ from sage_cli.problems.problem import Problem
 from sage_cli.progress import Silent
 from sage_cli.training.preflight import (
     ENOUGH,
-    Answers,
     Finding,
+    FirstAnswers,
     Format,
-    Sampled,
+    JudgedCompletion,
     answers_of,
     judge_answers,
 )
@@ -26,7 +26,7 @@ FEW = 8
 
 def probe_answers(
     config: SageConfig, start: Policy, problems: Sequence[Problem]
-) -> tuple[Answers, list[Finding]]:
+) -> tuple[FirstAnswers, list[Finding]]:
     """Sample completions as rollouts are, one for each of a few problems, and judge them.
 
     Nothing is stored. The findings are those that a training run would be stopped by or warned of.
@@ -37,7 +37,7 @@ def probe_answers(
     )
     samples = PolicySamples.for_rollouts(start, config, config.run.root)
     spread = problems[:: max(1, len(problems) // ENOUGH)]  # the first are often of one kind
-    seen: list[Sampled] = []
+    seen: list[JudgedCompletion] = []
     with (
         PolicySampler(samples, config.sampling, Silent()) as sampler,
         grader_for(config.data.rl.name, config.grading, prompt) as grader,
@@ -53,7 +53,7 @@ def probe_answers(
                 zip(golds, texts, strict=True), [problem.question for problem in asked]
             )
             seen += [
-                Sampled(
+                JudgedCompletion(
                     completion.text,
                     problem.gold,
                     grade.extracted,

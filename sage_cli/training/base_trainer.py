@@ -22,7 +22,7 @@ from sage_cli.settings.training import SftSection
 from sage_cli.store.locks import Lease
 from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import rotate, seal
-from sage_cli.training.hardware import precision
+from sage_cli.training.hardware import precision_arguments
 from sage_cli.training.interruption import Interruption
 from sage_cli.training.shortage import MemoryNeed, disk_explained, memory_explained
 
@@ -54,7 +54,7 @@ def common_arguments(
         "report_to": "none",
         "disable_tqdm": True,
         "dataloader_pin_memory": False,
-        **precision(compute_dtype),
+        **precision_arguments(compute_dtype),
     }
 
 
@@ -81,7 +81,7 @@ class SealedCheckpoints(Trainer):  # type: ignore[misc]
     """Comes before a trainer of TRL among the bases of a class."""
 
     lease: Lease | None = None
-    """The lease of the run, without which no checkpoint is sealed; see `carry_out`."""
+    """The lease of the run, without which no checkpoint is sealed; see `run_trainer`."""
     saving_s = 0.0
     """How long the last checkpoint took."""
 
@@ -114,7 +114,7 @@ class SealedCheckpoints(Trainer):  # type: ignore[misc]
         self.saving_s = perf_counter() - began
 
 
-def carry_out(
+def run_trainer(
     trainer: Any,
     run: Run,
     checkpoint: Path | None,

@@ -14,7 +14,13 @@ from typing import Any
 from sage_cli.errors import Interrupted, StoreError
 from sage_cli.file_hash import changed_files, content_hash, sealed_hashes
 from sage_cli.methods.loop import Method
-from sage_cli.models.folders import differences, facts_of_folder, facts_of_path, read_json, shape
+from sage_cli.models.folders import (
+    facts_of_folder,
+    facts_of_path,
+    model_differences,
+    read_json,
+    shape,
+)
 from sage_cli.store.files import write_json
 from sage_cli.store.locks import Lease
 from sage_cli.store.run import SEAL, Run
@@ -38,12 +44,13 @@ def seal(checkpoint: Path, lease: Lease | None = None) -> None:
 
 
 def newest_sealed(folder: Path, model: Any = None) -> Path | None:
-    """Return the last whole checkpoint below `folder`; torn ones, as a kill leaves them, go.
+    """Return the last whole checkpoint below `folder`; remove incomplete ones, as a kill leaves
+    them.
 
     So do later ones whose files are no longer what was saved, each with a warning. Raises
     StoreError where one isn't this run's, or isn't of `model` as far as files show.
     """
-    refuse_foreign(folder)
+    check_own_checkpoints(folder)
     newest = None
     for checkpoint in sorted(folder.glob("checkpoint-*"), key=step_of, reverse=True):
         if newest is None and _is_whole(checkpoint):
@@ -51,7 +58,7 @@ def newest_sealed(folder: Path, model: Any = None) -> Path | None:
         elif newest is None or not _hashes(checkpoint):
             shutil.rmtree(checkpoint)
     if newest is not None and model is not None:
-        _refuse_other_model(newest, model)
+        _check_same_model(newest, model)
     return newest
 
 
@@ -73,13 +80,13 @@ def prepare_resume(run: Run, rl: Method, model: Any = None) -> Path | None:
     """
     checkpoint = newest_sealed(run.checkpoints, model)
     if checkpoint is not None:
-        _refuse_inside_batch(checkpoint, rl)
+        _check_batch_boundary(checkpoint, rl)
     for file in (run.metrics, run.rollouts, run.ledger, run.completions()):
         file.rewind(step_of(checkpoint) if checkpoint else 0)
     return checkpoint
 
 
-def refuse_foreign(folder: Path) -> None:
+def check_own_checkpoints(folder: Path) -> None:
     """Raise StoreError where a checkpoint below `folder` was written by another run."""
     for checkpoint in sorted(folder.glob("checkpoint-*")):
         run = read_json(checkpoint / SEAL).get("run", _run(folder))
@@ -91,13 +98,13 @@ def refuse_foreign(folder: Path) -> None:
             )
 
 
-def _refuse_other_model(checkpoint: Path, model: Any) -> None:
+def _check_same_model(checkpoint: Path, model: Any) -> None:
     """An adapter is told by its base, a whole model by its shape."""
     if hasattr(model, "peft_config"):
         ours = facts_of_path(str(model.peft_config["default"].base_model_name_or_path))
     else:
         ours = shape(model.config.to_dict())
-    differing = differences(facts_of_folder(checkpoint), ours)
+    differing = model_differences(facts_of_folder(checkpoint), ours)
     if differing:
         raise StoreError(
             f"{checkpoint} does not belong to the model that is trained: {', '.join(differing)}",
@@ -105,7 +112,7 @@ def _refuse_other_model(checkpoint: Path, model: Any) -> None:
         )
 
 
-def _refuse_inside_batch(checkpoint: Path, rl: Method) -> None:
+def _check_batch_boundary(checkpoint: Path, rl: Method) -> None:
     """Raise StoreError for a checkpoint inside a batch, whose other completions are lost.
 
     The last step's checkpoint is the finished policy, wherever it lies.

@@ -70,7 +70,7 @@ class RlChecks:
     @property
     def _holds_as_made(self) -> bool:
         """Return True for generated problems that no function reads: a plan needn't make them."""
-        functions = any(names_code(reward.name) for reward in self.config.rl.paid)
+        functions = any(names_code(reward.name) for reward in self.config.rl.used_rewards)
         return generated(self.config.data.rl.name) is not None and not functions
 
     @property
@@ -109,7 +109,7 @@ class RlChecks:
 
     def _rewards(self) -> str:
         require_rewards(self.config, self.problems)
-        return ", ".join(reward.label for reward in self.config.rl.paid) or "none"
+        return ", ".join(reward.label for reward in self.config.rl.used_rewards) or "none"
 
     def _validation(self) -> str:
         validation = self.validation

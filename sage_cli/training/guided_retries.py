@@ -36,8 +36,8 @@ from sage_cli.store.completion import Completion
 from sage_cli.store.run import Origin, Run
 from sage_cli.training.base_trainer import (
     SealedCheckpoints,
-    carry_out,
     common_arguments,
+    run_trainer,
     save_policy,
     scheduler_name,
 )
@@ -50,7 +50,7 @@ from sage_cli.training.validation import Validator
 from sage_cli.training.watch import OnStep
 
 if TYPE_CHECKING:
-    from sage_cli.training.watch import Watch
+    from sage_cli.training.watch import StepCallbacks
 
 _UNBOUND = 1 << 30
 """Tokens that no completion of a policy has: SFT leaves none of its own out."""
@@ -103,7 +103,7 @@ class Lesson:
     counts: Mapping[str, int]
 
 
-def train(training: Training, run: Run, watch: Watch | None, progress: Progress) -> None:
+def train(training: Training, run: Run, watch: StepCallbacks | None, progress: Progress) -> None:
     """Train on what tries and retries teach, and leave the policy in `run.model`.
 
     What SFT leaves is kept in the run's folder, as a run of its own: it is DPO's reference. Raises
@@ -330,7 +330,7 @@ def train_preferences(
     rows = 2 * guided(config).pairs_at_once
     use = f"{rows} completions of pairs of up to {config.rollout.max_tokens:,} tokens at once"
     need = MemoryNeed(use, "rl.micro_batch or rollout.max_tokens")
-    carry_out(trainer, run, checkpoint, config.rl.save_minutes, need)
+    run_trainer(trainer, run, checkpoint, config.rl.save_minutes, need)
     save_policy(trainer, run)
 
 
@@ -338,7 +338,7 @@ def build_preference_trainer(
     config: SageConfig, model: Any, reference: Any, tokenizer: Any, pairs: Sequence[Pair], run: Run
 ) -> PreferenceTrainer:
     """Return the trainer that `train_preferences` runs, ready to train."""
-    rows = Dataset.from_list(tokenized(pairs, tokenizer, config))
+    rows = Dataset.from_list(tokenized_pairs(pairs, tokenizer, config))
     trainer = PreferenceTrainer(
         keep_checkpoints=config.rl.keep_checkpoints,
         model=model,
@@ -352,7 +352,7 @@ def build_preference_trainer(
     return trainer
 
 
-def tokenized(
+def tokenized_pairs(
     pairs: Sequence[Pair], tokenizer: Any, config: SageConfig
 ) -> list[dict[str, list[int]]]:
     """Return token ids of prompts without hints, and of both completions with end-of-sequence.

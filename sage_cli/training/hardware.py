@@ -18,7 +18,7 @@ from sage_cli.settings.inputs import (
 from sage_cli.settings.training import Optimizer
 
 
-def precision(compute_dtype: ComputeDtype) -> dict[str, Any]:
+def precision_arguments(compute_dtype: ComputeDtype) -> dict[str, Any]:
     """Return trainer arguments for `model.compute_dtype`: bfloat16 is of products, not of weights.
 
     Raises ConfigurationError for bfloat16 on a GPU that doesn't have it.
@@ -88,7 +88,7 @@ def require_hardware(model: PretrainedModel | ScratchModel, processes: int) -> N
 
     Types of which the GPU has none and processes of which two would share a GPU are refused.
     """
-    precision(model.compute_dtype)
+    precision_arguments(model.compute_dtype)
     require_kernels(model)
     if trained_dtype(model) == "bfloat16":
         _require_bf16("model.dtype", "float16" if model.tuning == "lora" else "float32")

@@ -38,7 +38,7 @@ from sage_cli.store.files import private, write_json
 from sage_cli.store.locks import LAUNCHER, is_locked, writer
 from sage_cli.store.run import FAILED, Run
 from sage_cli.training.checkpoints import interrupted, prepare_resume
-from sage_cli.training.watch import OnStep, watched
+from sage_cli.training.watch import OnStep, step_callbacks
 
 if TYPE_CHECKING:
     from accelerate import PartialState
@@ -92,7 +92,7 @@ class StopSignals:
             os.write(2, notice.encode())  # safe in a handler, as the console isn't
 
 
-PATIENCE = timedelta(days=1)
+_PATIENCE = timedelta(days=1)
 """How long processes wait for one that trains the base before they train together."""
 PROCESSES_VARIABLE = "SAGE_PROCESSES"
 """Tells a launched process how many it was meant to be one of."""
@@ -161,10 +161,10 @@ def join_processes() -> PartialState:
     import torch
     from accelerate import PartialState
 
-    return PartialState(cpu=not torch.cuda.is_available(), timeout=PATIENCE)
+    return PartialState(cpu=not torch.cuda.is_available(), timeout=_PATIENCE)
 
 
-VARIABLE = "SAGE_WATCHDOG"
+WATCHDOG_VARIABLE = "SAGE_WATCHDOG"
 """Tells a launched process the folder that its command holds."""
 LOOK_S = 0.1
 _STOP = ".stop"
@@ -193,7 +193,7 @@ def follow() -> Callable[[], bool]:
     It stops as well when a command of ours passes a signal on. Returns a function that says whether
     the parent lives.
     """
-    held, parent = os.environ.get(VARIABLE), os.getppid()
+    held, parent = os.environ.get(WATCHDOG_VARIABLE), os.getppid()
     folder = Path(held) if held is not None else None
 
     def lives() -> bool:
@@ -249,7 +249,7 @@ def _stop_signal(folder: Path) -> int:
 
 LOOPBACK = dict.fromkeys(("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "TP_SOCKET_IFNAME"), "lo")
 """Has the processes, which are all on this machine, look for each other on its loopback."""
-POLL_S = 0.1
+_POLL_S = 0.1
 ALONE = ("NO", "MULTI_CPU")
 """Types of accelerate configurations that start a single process and say nothing."""
 
@@ -306,7 +306,7 @@ def train_together(
             write_json(stored, config.model_dump(mode="json"))
         # the first of the processes mirrors the run
         silent = TrackingSection(wandb="off")
-        watch = stack.enter_context(watched(run, silent, "rl", progress, shown))
+        watch = stack.enter_context(step_callbacks(run, silent, "rl", progress, shown))
 
         @cache  # once, though every record and the end ask for it
         def repeat() -> None:
@@ -361,7 +361,7 @@ def run_together(
         **os.environ,
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
         PROCESSES_VARIABLE: str(processes),
-        VARIABLE: str(run.folder.resolve()),
+        WATCHDOG_VARIABLE: str(run.folder.resolve()),
     }
     log, metrics, started = (
         run.folder / "processes.log",
@@ -387,7 +387,7 @@ def run_together(
                 for record in _new_records(lines):
                     signals.done(record["step"], record["of"])
                     on_step(record)
-                time.sleep(POLL_S)
+                time.sleep(_POLL_S)
         finally:
             process.kill()  # the processes that it started follow their command
             process.wait()

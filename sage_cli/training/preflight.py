@@ -36,7 +36,7 @@ CUT_SHARE = 0.5
 """A share of completions that are cut off at the limit above which a run is warned of."""
 EQUAL_SHARE = 0.9
 """A share of groups with equal rewards above which a run is warned of."""
-SHOWN_CHARACTERS = 2000
+_SHOWN_CHARACTERS = 2000
 """How much of the shown completion is printed; the rest is counted."""
 
 CHECKED_TOKENS = 200
@@ -56,7 +56,7 @@ STALE_FACTOR = 2.0
 the policy as it is hasn't been given the update."""
 
 
-class Sampled(NamedTuple):
+class JudgedCompletion(NamedTuple):
     """A completion as it was judged, with its number of tokens; `cut_off` by the length limit."""
 
     completion: str
@@ -73,7 +73,7 @@ class Sampled(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Answers:
+class FirstAnswers:
     """What was found of the answers of the first completions of all processes.
 
     `read` completions have an answer that the grader can read, `correct` the correct one. `cut_off`
@@ -89,7 +89,7 @@ class Answers:
     limit: int
     groups: int
     equal: int
-    shown: Sampled
+    shown: JudgedCompletion
 
     def in_words(self) -> str:
         """Return the facts as one line."""
@@ -103,17 +103,19 @@ class Answers:
     def shown_in_words(self) -> str:
         """Return the shown completion whole, as far as it is short enough to be read."""
         text, extracted = self.shown.completion, self.shown.extracted
-        left = len(text) - SHOWN_CHARACTERS
+        left = len(text) - _SHOWN_CHARACTERS
         rest = f" ... and {left:,} more characters" if left > 0 else ""
         answer = "no answer was found" if extracted is None else f"answer: {extracted}"
-        return f"for example: {text[:SHOWN_CHARACTERS]}{rest}\n({answer}; gold: {self.shown.gold})"
+        return f"for example: {text[:_SHOWN_CHARACTERS]}{rest}\n({answer}; gold: {self.shown.gold})"
 
 
-def answers_of(seen: Sequence[Sampled], limit: int, groups: int = 0, n: int = 1) -> Answers:
+def answers_of(
+    seen: Sequence[JudgedCompletion], limit: int, groups: int = 0, n: int = 1
+) -> FirstAnswers:
     """Return what was found of completions, of which the first `groups` times `n` are in groups."""
     correct = [completion.status == "right" for completion in seen]
     unreadable = (completion for completion in seen if not completion.is_read)
-    return Answers(
+    return FirstAnswers(
         completions=len(seen),
         read=sum(completion.is_read for completion in seen),
         correct=sum(correct),
@@ -148,7 +150,7 @@ class Format:
     max_tokens: int
 
 
-def judge_answers(answers: Answers, form: Format, *, may_stop: bool) -> list[Finding]:
+def judge_answers(answers: FirstAnswers, form: Format, *, may_stop: bool) -> list[Finding]:
     """Return what is wrong with the first completions, the worst first.
 
     A run that mayn't be stopped is warned: one whose rewards don't read the grade, to which an
@@ -186,7 +188,7 @@ def judge_answers(answers: Answers, form: Format, *, may_stop: bool) -> list[Fin
     return findings
 
 
-def _likeliest_remedy(answers: Answers, form: Format) -> str:
+def _likeliest_remedy(answers: FirstAnswers, form: Format) -> str:
     if answers.cut_off > CUT_SHARE * answers.completions:
         return _longer(form)
     if form.prompt == "chat":
@@ -214,7 +216,7 @@ def _longer(form: Format) -> str:
 
 
 @dataclass(frozen=True)
-class Difference:
+class LogpDifference:
     """Absolute differences of log-probabilities over `tokens`, in nats."""
 
     tokens: int
@@ -226,7 +228,7 @@ class Difference:
     """The share of tokens that differ by more than EXACT_NATS."""
 
     @classmethod
-    def between(cls, a_BT: Tensor, b_BT: Tensor, mask_BT: Tensor) -> Difference:
+    def between(cls, a_BT: Tensor, b_BT: Tensor, mask_BT: Tensor) -> LogpDifference:
         """Compare log-probabilities (B, T) on the tokens of the mask."""
         # float64, so that the difference of two float32 numbers is not rounded again
         off_T = (a_BT.double() - b_BT.double())[mask_BT.bool()].abs()
@@ -266,7 +268,11 @@ def plain_logits(
 
 
 def judge_passes(
-    trained: Difference, again: Difference, yardstick: Difference | None, *, routes: bool
+    trained: LogpDifference,
+    again: LogpDifference,
+    yardstick: LogpDifference | None,
+    *,
+    routes: bool,
 ) -> list[Finding]:
     """Return what is wrong with the trainer's passes against plain rows of the same tokens.
 
@@ -373,7 +379,7 @@ def judge_surprise(surprise: Surprise) -> list[Finding]:
     return [Finding(True, cause, "choose another `rollout.backend`")]
 
 
-def judge_engine(now: Difference, before: Difference | None) -> list[Finding]:
+def judge_engine(now: LogpDifference, before: LogpDifference | None) -> list[Finding]:
     """Return what is wrong with an engine's own log-probabilities against the trainer's.
 
     `now` compares them with the policy as it is, `before`, after an update, with the policy as it
@@ -492,12 +498,12 @@ class Preflight:
                 # coarse products round differently when the shapes differ; how much is measured on
                 # this very model, by padding that changes nothing else
                 padded_BT, _ = self._plain(trainer, rows, padded=True)
-                yardstick = Difference.between(padded_BT, plain_BT, mask_BT)
+                yardstick = LogpDifference.between(padded_BT, plain_BT, mask_BT)
         routes = bool(getattr(model.config.get_text_config(), "num_experts_per_tok", None))
-        again = Difference.between(trained_BT, again_BT, mask_BT)
+        again = LogpDifference.between(trained_BT, again_BT, mask_BT)
         findings, lines = [], list[str]()
         for mode, logps_BT in (("training", trained_BT), ("evaluation", in_evaluation_BT)):
-            difference = Difference.between(logps_BT, plain_BT, mask_BT)
+            difference = LogpDifference.between(logps_BT, plain_BT, mask_BT)
             self.facts[f"passes/{mode}"] = asdict(difference)
             findings += judge_passes(difference, again, yardstick, routes=routes)
             if mode == "training":
@@ -533,10 +539,10 @@ class Preflight:
             self.facts["sampler"] = {**asdict(surprise), "sigmas": surprise.sigmas}
             return judge_surprise(surprise)
         engine_BT, mask_BT = rows["sampling_per_token_logps"], rows["completion_mask"]
-        now = Difference.between(engine_BT, logps_BT, mask_BT)
+        now = LogpDifference.between(engine_BT, logps_BT, mask_BT)
         before = None
         if started_BT is not None:
-            before = Difference.between(engine_BT, started_BT, mask_BT)
+            before = LogpDifference.between(engine_BT, started_BT, mask_BT)
         self.facts["sampler"] = asdict(now)
         return judge_engine(now, before)
 
@@ -560,7 +566,7 @@ class Preflight:
         rows: Sequence[Row],
         ids: Sequence[Sequence[int]],
         texts: Sequence[str],
-    ) -> list[Sampled]:
+    ) -> list[JudgedCompletion]:
         """Return the completions of all processes, as they are judged."""
         golds = [row["gold"] for row in rows]
         grades = trainer.hooks.reward.grader(golds, texts)
@@ -569,11 +575,11 @@ class Preflight:
         for gold, row_ids, text, grade in zip(golds, ids, texts, grades, strict=True):
             ended = (len(row_ids) and row_ids[-1] in ends) or (stopping and stopping.stops(text))
             judged.append(
-                Sampled(text, gold, grade.extracted, grade.status, not ended, len(row_ids))
+                JudgedCompletion(text, gold, grade.extracted, grade.status, not ended, len(row_ids))
             )
         return list(gather_object(judged))
 
-    def _further(self, trainer: Any, count: int) -> list[Sampled]:
+    def _further(self, trainer: Any, count: int) -> list[JudgedCompletion]:
         """Sample and judge `count` further completions, on problems that aren't trained on.
 
         Nothing that the run draws from random numbers changes by it.

@@ -25,7 +25,7 @@ from sage_cli.problems.problem import Problem
 from sage_cli.settings.training import AnchorSection
 from sage_cli.store.completion import Completion, token_ids
 
-FILE = "reference.safetensors"
+_FILE = "reference.safetensors"
 """A checkpoint's file of the reference as it is at that step."""
 _CHECKED_ROWS = 4
 TOLERANCE = {torch.float64: 1e-6, torch.float32: 2e-4, torch.bfloat16: 5e-2, torch.float16: 1e-2}
@@ -123,12 +123,12 @@ class MovingReference(TrainerCallback):  # type: ignore[misc]
         """Add the reference to a checkpoint."""
         # contiguous copies: safetensors refuses tensors that share memory, as tied weights do
         saved = {name: weight.detach().cpu().contiguous() for name, weight in self.weights.items()}
-        save_file(saved, checkpoint / FILE)
+        save_file(saved, checkpoint / _FILE)
 
     @torch.no_grad()
     def load(self, checkpoint: Path) -> None:
         """Take the reference from a checkpoint. Raises TrainingError if it has none that fits."""
-        file = checkpoint / FILE
+        file = checkpoint / _FILE
         saved = load_file(file) if file.is_file() else {}
         weights = self.weights
         if saved.keys() != weights.keys():

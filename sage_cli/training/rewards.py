@@ -1,4 +1,4 @@
-"""What completions are paid: built-in rewards, functions of one's own, parts and their weights."""
+"""Rewards of completions: built-in ones, functions of one's own, parts and their weights."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def _which(number: int, texts: Sequence[str]) -> str:
     return f"completion {number} of {len(texts)}, counted from 0 ({texts[number][:60]!r})"
 
 
-def built_in(reward: Reward, config: SageConfig) -> RewardFunction:
+def built_in_reward(reward: Reward, config: SageConfig) -> RewardFunction:
     """Return the reward `format`, `brevity` or `random` under these settings."""
 
     def formed(completions: Sequence[str], **_: Any) -> list[float]:
@@ -206,7 +206,7 @@ def _first_row(rows: int) -> int:
 class Plurality:
     """TRL's reward function that pays for a group's most frequent answer, right or not.
 
-    Of answers that are equally frequent all are paid. Answers are what the grader takes from a
+    Of answers that are equally frequent all are rewarded. Answers are what the grader takes from a
     completion; one that it can't read is none. A group is a problem's rows that follow each other.
     """
 
@@ -220,12 +220,12 @@ class Plurality:
         from accelerate.utils import gather_object
 
         mine = list(zip(row, given["gold"], given["completions"], strict=True))
-        first, paid = _first_row(len(mine)), list[float]()
+        first, values = _first_row(len(mine)), list[float]()
         for _, rows in groupby(gather_object(mine), key=itemgetter(0)):
-            paid += map(float, self._paid([(gold, text) for _, gold, text in rows]))
-        return paid[first : first + len(mine)]
+            values += map(float, self._elect([(gold, text) for _, gold, text in rows]))
+        return values[first : first + len(mine)]
 
-    def _paid(self, group: Sequence[tuple[str, str]]) -> list[bool]:
+    def _elect(self, group: Sequence[tuple[str, str]]) -> list[bool]:
         """Return True for the most frequent answers of a group of (gold, completion).
 
         Answers are one where the judge calls the later right by the earlier. That need not be
@@ -281,17 +281,17 @@ def called_reward(
         written = OwnFunction.parse(reward.name)
         function, module, who = written.load(), written.module, f"{who} ({written})"
     else:
-        function = built_in(reward, config)
+        function = built_in_reward(reward, config)
     return CalledReward(who, module, function, columns)
 
 
 def require_rewards(config: SageConfig, problems: Sequence[Problem]) -> None:
     """Load the functions of `rl.rewards`, before anything is trained.
 
-    Raises ConfigurationError as `paid_rewards` does.
+    Raises ConfigurationError as `build_rewards` does.
     """
     columns = problem_columns(problems)
-    for reward in config.rl.paid:
+    for reward in config.rl.used_rewards:
         if reward.name not in (GRADE, PLURALITY):
             called_reward(reward, config, columns)
 
@@ -300,7 +300,7 @@ def require_plugins(config: SageConfig) -> None:
     """Name a guide, method or reward of others that can't be made, before anything is trained."""
     config.guide.for_training(config.rl.steps)
     config.rl.require_installed()
-    for reward in config.rl.paid:
+    for reward in config.rl.used_rewards:
         if names_code(reward.name):
             OwnFunction.parse(reward.name).load()
 
@@ -332,11 +332,11 @@ def raise_failures(functions: Sequence[Callable[..., Any]]) -> None:
 
 
 @dataclass(frozen=True)
-class Paid:
-    """What completions are paid: F functions with their names and weights, in one order.
+class RewardSet:
+    """The rewards of completions: F functions with their names and weights, in one order.
 
     The grade is always among them, since it is always recorded; its weight is 0 where it isn't
-    paid. `graded` is True where rewards may be other than correct or wrong and punishments.
+    a reward. `graded` is True where rewards may be other than correct or wrong and punishments.
     """
 
     names: tuple[str, ...]
@@ -366,7 +366,7 @@ class Paid:
         return weighted_BF
 
     def rated(self, raw_BF: Tensor) -> Tensor:
-        """Return False (B,) for completions of which no paid part but a punishment says anything.
+        """Return False (B,) for completions of which no reward but a punishment says anything.
 
         They take part in neither a group's mean nor its deviation, and have advantage 0.
         """
@@ -398,8 +398,8 @@ class Paid:
     def record(self, raw_BF: Tensor, weighted_BF: Tensor, group: int) -> dict[str, float]:
         """Return `reward/NAME`, the mean of each part over the completions that have it.
 
-        With graded rewards also the grade's if it is paid, `reward/total`, what is maximised, and
-        the share of groups whose totals are equal.
+        With graded rewards also the grade's if it is a reward, `reward/total`, what is maximised,
+        and the share of groups whose totals are equal.
         """
         import torch
 
@@ -426,13 +426,13 @@ class Paid:
         return record
 
 
-def paid_rewards(
+def build_rewards(
     config: SageConfig,
     rl: OnlineMethod,
     grade: GradeReward,
     problems: Sequence[Problem],
     punishments: Sequence[Callable[..., Any]],
-) -> Paid:
+) -> RewardSet:
     """Return the rewards of a training; functions of one's own are loaded.
 
     Raises ConfigurationError for one that can't be imported or takes what there is not.
@@ -448,4 +448,4 @@ def paid_rewards(
     parts += [(OVERLONG, 1.0, punish) for punish in punishments]
     names, weights, functions = zip(*parts, strict=True)
     graded = not are_usual(rl.rewards) or config.grading.judge is not None
-    return Paid(names, weights, functions, graded)
+    return RewardSet(names, weights, functions, graded)

@@ -39,8 +39,8 @@ from sage_cli.settings.training import GRADE
 from sage_cli.store.completion import Completion
 from sage_cli.store.run import Run
 from sage_cli.training.base_trainer import (
-    carry_out,
     common_arguments,
+    run_trainer,
     save_policy,
     scheduler_name,
     without_cpu_number,
@@ -50,23 +50,23 @@ from sage_cli.training.launch import join_processes, world_size
 from sage_cli.training.preflight import Format, Preflight
 from sage_cli.training.prompt_order import rows_seen, training_order
 from sage_cli.training.reference import ReferenceCompletions
-from sage_cli.training.rewards import paid_rewards
+from sage_cli.training.rewards import build_rewards
 from sage_cli.training.rollouts import (
     SampleRollouts,
     as_launched,
     context_length,
     engine_as_asked,
     reference_completions,
+    resolve_engine,
     sampled_rollouts,
     samples_beforehand,
-    settled_engine,
 )
 from sage_cli.training.shortage import LOADING, MemoryNeed, memory_explained
 from sage_cli.training.step_record import RolloutRecorder, StepWriter
 from sage_cli.training.trainer import SageTrainer
 from sage_cli.training.training import Training
 from sage_cli.training.validation import Validator
-from sage_cli.training.watch import OnStep, Watch
+from sage_cli.training.watch import OnStep, StepCallbacks
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class RlInputs:
     sample: SampleRollouts | None = None
 
 
-def train(training: Training, run: Run, watch: Watch | None, progress: Progress) -> None:
+def train(training: Training, run: Run, watch: StepCallbacks | None, progress: Progress) -> None:
     """Train on rewarded rollouts, alone or as one of several processes.
 
     Of several only the first has a `watch`. Leaves the policy in `run.model`.
@@ -170,9 +170,10 @@ def train_rl(
     `on_step` hears each optimiser step's record, after it is in metrics.jsonl. Raises Interrupted
     at the end of the generation batch, with a checkpoint, in which a signal asked to stop.
     """
-    rollout = settled_engine(config.rollout, world_size())
+    rollout = resolve_engine(config.rollout, world_size())
     config = config.model_copy(update={"rollout": rollout})
-    # one process removes torn checkpoints and rewinds the records before the others look at them
+    # one process removes incomplete checkpoints and rewinds the records before the others look at
+    # them
     with join_processes().main_process_first():
         checkpoint = prepare_resume(run, config.rl, inputs.model)
     done = step_of(checkpoint) if checkpoint else 0
@@ -185,7 +186,7 @@ def train_rl(
     # a checkpoint inside a generation batch would lose the batch's other completions
     period, need = config.rl.steps_per_batch, memory_need(config)
     trainer.step_began = perf_counter()
-    carry_out(trainer, run, checkpoint, config.rl.save_minutes, need, period=period)
+    run_trainer(trainer, run, checkpoint, config.rl.save_minutes, need, period=period)
     save_policy(trainer, run)
 
 
@@ -224,7 +225,7 @@ def build_trainer(
     population = prompt_rows(inputs.prompts)
     stored = _stored(config, inputs)
     hooks = rl.hooks(_setup(config, inputs, population, run, stored))
-    paid = paid_rewards(config, rl, hooks.reward, problems, punishments(rl, config.rollout))
+    reward_set = build_rewards(config, rl, hooks.reward, problems, punishments(rl, config.rollout))
     kept = None
     if tracking.rollouts == "all":
         kept = run.completions(join_processes().process_index)
@@ -243,7 +244,7 @@ def build_trainer(
         ),
         sample=inputs.sample if config.rollout.backend == "builtin" else None,
         model=inputs.model,
-        paid=paid,
+        reward_set=reward_set,
         args=without_cpu_number(arguments),
         train_dataset=population.select(training_order(len(population), rl)),
         processing_class=inputs.tokenizer,

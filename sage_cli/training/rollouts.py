@@ -23,7 +23,7 @@ from sage_cli.models.reference import reference_policy
 from sage_cli.problems.problem import Problem
 from sage_cli.progress import Progress
 from sage_cli.sampling.sampler import SamplingParameters
-from sage_cli.settings.passwords import secrets_of
+from sage_cli.settings.passwords import password_of
 from sage_cli.settings.sampling import NO_SERVER, Backend, LogprobsMode, RolloutSection
 from sage_cli.training.launch import holds_all_weights
 from sage_cli.training.pass_rates import training_problems
@@ -53,7 +53,7 @@ def require_rollouts(rollout: RolloutSection, start: Policy, processes: int) -> 
     """
     if not rollout.may_use_vllm:
         return
-    settled = settled_engine(rollout, processes)
+    settled = resolve_engine(rollout, processes)
     if settled.backend != "vllm":
         return
     require_heads(settled, model_config(start.path).get("num_attention_heads"))
@@ -61,7 +61,7 @@ def require_rollouts(rollout: RolloutSection, start: Policy, processes: int) -> 
     if vllm.mode == "server":
         if vllm.server_url is None:
             raise ConfigurationError(f"rollout.vllm: {NO_SERVER}")
-        if secrets_of(vllm.server_url):  # TRL would ask without it, or keep it in checkpoints
+        if password_of(vllm.server_url):  # TRL would ask without it, or keep it in checkpoints
             raise ConfigurationError(
                 f"rollout.vllm.server_url {vllm.server_url} was given with a password, and "
                 "rollouts are requested without one",
@@ -210,7 +210,7 @@ def reference_completions(training: Training) -> dict[str, list[Completion]] | N
 _INSTEAD = "use --set rollout.backend=transformers"
 
 
-def settled_engine(rollout: RolloutSection, processes: int) -> RolloutSection:
+def resolve_engine(rollout: RolloutSection, processes: int) -> RolloutSection:
     """`rollout` with the backend that samples here: `auto` is decided.
 
     Raises ConfigurationError where vLLM is asked for and can't run in so many `processes`, or the
@@ -418,7 +418,7 @@ def merge_beside(generation: Any) -> None:
                     continue
                 layer = layers.get(name)
                 unsent.discard(name)
-                yield name, weight if layer is None else merged(weight, layer)
+                yield name, weight if layer is None else merged_weight(weight, layer)
         if unsent:
             raise _unfit(min(unsent))
         if asked != set(_IN_PLACE):
@@ -469,7 +469,7 @@ def _unfit(why: str) -> TrainingError:
     )
 
 
-def merged(weight: Tensor, layer: LoraLayer) -> Tensor:
+def merged_weight(weight: Tensor, layer: LoraLayer) -> Tensor:
     """Return W + s B A of the active adapter as a new tensor of W's type, never sharded."""
     for adapter in layer.active_adapters:
         delta = layer.get_delta_weight(adapter)

@@ -15,11 +15,11 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import AbsentModelError, BusyError, ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import origins
 from sage_cli.models.compatibility import (
+    check_adapter_tuning,
+    check_fitting_layers,
+    check_fitting_start,
+    check_fitting_tokenizer,
     note_weights,
-    refuse_adapter_in_full_tuning,
-    refuse_unfit_layers,
-    refuse_unfit_start,
-    refuse_unfit_tokenizer,
     require_childless,
     require_same_parent,
 )
@@ -37,7 +37,7 @@ from sage_cli.models.obstacles import planned_obstacles
 from sage_cli.models.planned import planned_base, rl_run, sft_run
 from sage_cli.models.policy import Policy, named_policy, named_run
 from sage_cli.models.reference import reference_policy
-from sage_cli.models.shipped_base import put_in_place, source_of, why_not_shipped
+from sage_cli.models.shipped_base import put_in_place, shipped_source, why_not_shipped
 from sage_cli.models.stages import Described, Stage
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress, Silent
@@ -64,7 +64,7 @@ from sage_cli.training.launch import (
 from sage_cli.training.pass_rates import pool_facts, pool_identity
 from sage_cli.training.rollouts import reference_facts, require_rollouts, sample_reference
 from sage_cli.training.training import Training
-from sage_cli.training.watch import Watch, watched
+from sage_cli.training.watch import StepCallbacks, step_callbacks
 
 if TYPE_CHECKING:
     from sage_cli.evaluation.evaluate import Evaluation
@@ -100,7 +100,7 @@ class TrainingRun(Stage):
 
         return [self, EvaluationStage(self.evaluation, [self._policy_of(self.planned)])]
 
-    def carry_out(self, progress: Progress, *, fresh: bool = False) -> Run:
+    def execute(self, progress: Progress, *, fresh: bool = False) -> Run:
         """Train the run, resume it, or find it finished. Refusals come before anything is written.
 
         `fresh` deletes it, once nothing is known to be against training it again. Raises SageError
@@ -145,7 +145,7 @@ class TrainingRun(Stage):
         """
 
     @contextmanager
-    def recorded(self, run: Run, origin: Origin, progress: Progress) -> Iterator[Watch]:
+    def recorded(self, run: Run, origin: Origin, progress: Progress) -> Iterator[StepCallbacks]:
         """Record and mirror the training that happens inside, and measure what it leaves.
 
         It happens in this process, and in those launched with it.
@@ -161,7 +161,7 @@ class TrainingRun(Stage):
                 "--fresh (this deletes the stored run)",
             )
         config = self.config
-        with watched(run, config.tracking, self.kind, progress, self.shown) as watch:
+        with step_callbacks(run, config.tracking, self.kind, progress, self.shown) as watch:
             with run.recording(self.config.model_dump(mode="json"), **origin):
                 yield watch
                 note_weights(run)
@@ -219,7 +219,7 @@ class SftTraining(TrainingRun):
         facts["demonstrations"] += check_demonstrations(self.config)
         section = self.config.model
         if not isinstance(section, ScratchModel):
-            refuse_unfit_tokenizer(
+            check_fitting_tokenizer(
                 Policy(section.path, section=section), planned=self.config.prompt
             )
         return Described("initial policy: SFT", {**run_facts(self.planned), **facts})
@@ -232,13 +232,13 @@ class SftTraining(TrainingRun):
         """Load demonstrations and model, and return the function that trains the model."""
         config = self.config
         progress.say(f"[bold]{self.planned.id}[/]: loading libraries and demonstrations")
-        from sage_cli.training.checkpoints import refuse_foreign
+        from sage_cli.training.checkpoints import check_own_checkpoints
         from sage_cli.training.hardware import require_optimizer
         from sage_cli.training.sft import sft_inputs, train_sft
 
         require_optimizer(config.sft.optimizer, "sft.optimizer")
         if resumed is not None:
-            refuse_foreign(resumed.checkpoints)
+            check_own_checkpoints(resumed.checkpoints)
         with progress.doing(f"making demonstrations of {config.data.sft.name}"):
             tokenizer, template, examples = sft_inputs(config)
         with progress.doing("loading the model"):
@@ -265,7 +265,7 @@ def _start(config: SageConfig, tokenizer: Any) -> Any:
     if isinstance(section, ScratchModel):
         return build_scratch(section, tokenizer)
     policy = Policy(section.path, section=section)
-    refuse_unfit_tokenizer(policy)
+    check_fitting_tokenizer(policy)
     dtype, kernels = trained_dtype(section), kernel_arguments(section)
     model = policy.model(dtype=dtype, kernels=kernels, verify_later=True)
     return attach_lora(model, section.lora) if section.tuning == "lora" else model
@@ -329,7 +329,7 @@ class InitialPolicy(Stage):
     def shipped(self) -> Run | None:
         """The base in the package that the policy is a copy of; None for any other policy."""
         scratch = isinstance(self.config.model, ScratchModel)  # no other model is shipped
-        return source_of(self.policy.run) if self.init is None and scratch else None
+        return shipped_source(self.policy.run) if self.init is None and scratch else None
 
     @property
     def is_trained_here(self) -> bool:
@@ -340,7 +340,7 @@ class InitialPolicy(Stage):
         """Describe where the policy is from, and how far its training is."""
         if self.is_trained_here:
             return self._training.describe()
-        refuse_unfit_tokenizer(self.policy, planned=self.config.prompt)
+        check_fitting_tokenizer(self.policy, planned=self.config.prompt)
         if self.init is not None:
             return Described("start", {"policy": self.policy.label})
         return Described("base", base_facts(self.policy))
@@ -349,7 +349,7 @@ class InitialPolicy(Stage):
         """Lay the memory of SFT, where there is one, against GPUs of so many GB."""
         return self._training.memory(gpu_gb) if self.is_trained_here else None
 
-    def carry_out(self, progress: Progress) -> Policy:
+    def ensure_trained(self, progress: Progress) -> Policy:
         """Return the policy, trained first where that is needed and not yet done.
 
         One that another process trains is waited for, and taken over if that process dies.
@@ -368,7 +368,7 @@ class InitialPolicy(Stage):
                 if why := why_not_shipped(self.config):
                     progress.say(f"the initial policy is trained here, because {why}")
                 with suppress(BusyError):  # another process took the lock since
-                    run = self._training.carry_out(progress)
+                    run = self._training.execute(progress)
                     return Policy.of_run(run, consent=consents(self.config.model))
         if base.run is not None:
             progress.say(f"initial policy [bold]{base.label}[/] is trained already")
@@ -513,23 +513,23 @@ class RlTraining(TrainingRun):
 
     def prepare(self, resumed: Run | None, progress: Progress) -> Callable[[Run], None]:
         """Check machine, problems and initial policy, which is trained if need be."""
-        from sage_cli.training.checkpoints import refuse_foreign
+        from sage_cli.training.checkpoints import check_own_checkpoints
 
         config = self.config
         self._require_machine()
         with progress.doing(f"reading {config.data.rl.name}"):
             self.checks.check()
         problems, validation = self.checks.problems, self.checks.validation
-        start = self.start.carry_out(progress)
+        start = self.start.ensure_trained(progress)
         self._check_start(start)
         start.require_own()
-        refuse_unfit_tokenizer(start)
+        check_fitting_tokenizer(start)
         if validation is not None:
             validation.require_room(start)
         require_rollouts(config.rollout, start, self._processes)
         if resumed is not None:
             require_same_parent(resumed, start)
-            refuse_foreign(resumed.checkpoints)
+            check_own_checkpoints(resumed.checkpoints)
         return partial(self._train, Training(config, start, problems, validation), progress)
 
     @cached_property
@@ -540,14 +540,14 @@ class RlTraining(TrainingRun):
     def _check_start(self, start: Policy) -> None:
         """Raise ConfigurationError where RL under these settings can't begin at `start`."""
         config = self.config
-        refuse_adapter_in_full_tuning(start, config.model.tuning)
-        refuse_unfit_layers(start, config.model)
+        check_adapter_tuning(start, config.model.tuning)
+        check_fitting_layers(start, config.model)
         if config.anchor.kl != "none":
             reference_policy(start, config)
         if self.start.init:
             allowed = config.rl.allow_template_mismatch
-            refuse_unfit_start(start, config.model, config.prompt, other_template=allowed)
-        refuse_unfit_tokenizer(start, planned=config.prompt)
+            check_fitting_start(start, config.model, config.prompt, other_template=allowed)
+        check_fitting_tokenizer(start, planned=config.prompt)
 
     @cached_property
     def _launcher_lives(self) -> Callable[[], bool]:
@@ -585,11 +585,11 @@ class RlTraining(TrainingRun):
 
     def _require_machine(self) -> None:
         from sage_cli.training.hardware import require_hardware, require_optimizer
-        from sage_cli.training.rollouts import settled_engine
+        from sage_cli.training.rollouts import resolve_engine
 
         require_hardware(self.config.model, processes_here(self.config.rl.processes))
         require_optimizer(self.config.rl.optimizer, "rl.optimizer")
-        engine = settled_engine(self.config.rollout, self._processes)
+        engine = resolve_engine(self.config.rollout, self._processes)
         self._require_sampled(engine.backend, chosen_backend(self.config.sampling))
 
     def _require_sampled(self, rollouts: str, samples: str) -> None:

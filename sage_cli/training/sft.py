@@ -24,7 +24,7 @@ from sage_cli.settings.inputs import ComputeDtype, ScratchModel
 from sage_cli.settings.training import SftSection
 from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.store.run import Run
-from sage_cli.training.base_trainer import SealedCheckpoints, carry_out, common_arguments
+from sage_cli.training.base_trainer import SealedCheckpoints, common_arguments, run_trainer
 from sage_cli.training.checkpoints import newest_sealed, step_of
 from sage_cli.training.shortage import MemoryNeed, disk_explained
 from sage_cli.training.watch import OnStep
@@ -109,7 +109,7 @@ def train_sft(
         processing_class=tokenizer,
         callbacks=[_Recorder(run.metrics, on_step)],
     )
-    carry_out(trainer, run, checkpoint, section.save_minutes, sft_memory_need(section))
+    run_trainer(trainer, run, checkpoint, section.save_minutes, sft_memory_need(section))
     with disk_explained(run.checkpoints, run.model):
         trainer.model.save_pretrained(run.model)
         tokenizer.save_pretrained(run.model)

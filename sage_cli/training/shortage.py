@@ -20,7 +20,7 @@ _NEARLY_FULL_BYTES = 16 * 2**20
 
 
 @contextmanager
-def disk_explained(folder: Path, torn: Path) -> Iterator[None]:
+def disk_explained(folder: Path, unfinished: Path) -> Iterator[None]:
     """Turn a write that failed on a full disk into its cause; what was half written is removed."""
     try:
         yield
@@ -28,10 +28,10 @@ def disk_explained(folder: Path, torn: Path) -> Iterator[None]:
         full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
         if not full and shutil.disk_usage(folder).free > _NEARLY_FULL_BYTES:
             raise
-        shutil.rmtree(torn, ignore_errors=True)
+        shutil.rmtree(unfinished, ignore_errors=True)
         kept = any(folder.glob(f"checkpoint-*/{SEAL}"))
         raise TrainingError(
-            f"the disk of {folder} is full: {torn.name} could not be written",
+            f"the disk of {folder} is full: {unfinished.name} could not be written",
             ("free some space and run the same command, which resumes from the last checkpoint")
             if kept
             else "free some space and run the same command again",

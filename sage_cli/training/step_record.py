@@ -413,7 +413,7 @@ class RolloutRecorder:
         """Add the counts of all processes to the ledger, which the main process writes."""
         recorded, self._rows = gather_object(self._rows), []
         if main:
-            self.ledger.add(self._step, merged(recorded))
+            self.ledger.add(self._step, merge_rows(recorded))
 
     def seal(self) -> None:
         """Flush the ledger to disk before a checkpoint is written. Raises StoreError."""
@@ -460,7 +460,7 @@ def _some(
     return [rows[i] for i in places], some
 
 
-def merged(rows: Iterable[PromptRow]) -> list[PromptRow]:
+def merge_rows(rows: Iterable[PromptRow]) -> list[PromptRow]:
     """Return one row for each problem that was trained on, and one for each that was not.
 
     They are sorted, so that the number of processes that sampled them doesn't show.

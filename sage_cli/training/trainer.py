@@ -55,7 +55,7 @@ from sage_cli.training.reference import (
     choose_reference,
     forward_kl_loss,
 )
-from sage_cli.training.rewards import Paid, raise_failures
+from sage_cli.training.rewards import RewardSet, raise_failures
 from sage_cli.training.rollouts import Ids, SampleRollouts, ask_for_each_row, merge_beside
 from sage_cli.training.step_record import (
     COMPLETION_TEXTS,
@@ -75,11 +75,11 @@ from sage_cli.training.validation import Validator
 
 _ADVANTAGE, _REWARD = "advantage.json", "reward.json"
 """A checkpoint's files of what an advantage and a reward keep from batch to batch."""
-SAMPLED = ("sampled/completions", "sampled/tokens")
+_SAMPLED = ("sampled/completions", "sampled/tokens")
 """What a step has sampled, what dynamic sampling discards among it; 0 where it samples nothing."""
 _RIGHT = STATUSES.index("right")
 
-Record = dict[str, Any]
+_Record = dict[str, Any]
 
 
 class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
@@ -99,7 +99,7 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         *,
         rl: OnlineMethod,
         hooks: Hooks,
-        paid: Paid,
+        reward_set: RewardSet,
         anchor: AnchorSection,
         reference_completions: ReferenceCompletions | None,
         sample: SampleRollouts | None,
@@ -110,23 +110,23 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         preflight: Preflight | None = None,
         **arguments: Any,
     ) -> None:
-        self.rl, self.hooks, self.paid = rl, hooks, paid
+        self.rl, self.hooks, self.reward_set = rl, hooks, reward_set
         self.reference_completions, self.sample_rollouts = reference_completions, sample
         self.recorder, self.writer, self.validator = recorder, writer, validator
         self.stopping, self.preflight = stopping, preflight
         self.keeps_old_entropy = rl.reads_old_entropy and rl.steps_per_batch > 1
         self.phases = Phases()
         self.now = Rollouts()
-        self.rollouts: list[Record] = []
+        self.rollouts: list[_Record] = []
         self.advantage_memory: dict[str, Any] = {}
         self.reward_memory: dict[str, Any] = {}
         self._forward_kl: list[float] = []
         self._clips_itself = False
-        self._batch_record: Record = {}
+        self._batch_record: _Record = {}
         self.step_began = time.perf_counter()
         super().__init__(
             anchor=anchor,
-            reward_funcs=list(paid.functions),
+            reward_funcs=list(reward_set.functions),
             keep_checkpoints=rl.keep_checkpoints,
             **arguments,
         )
@@ -177,7 +177,7 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
             now.statuses,
             now.rewards_BF[rows_B],
             int(self.num_generations),
-            self.paid.named(now.raw_BF[rows_B]),
+            self.reward_set.named(now.raw_BF[rows_B]),
         )
         # a second stage adds rows here, after those of the first have been recorded
         batch = self.hooks.extend(self, now)
@@ -185,7 +185,7 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         counts = [self.now.completions, self.now.tokens]
         count = torch.tensor([counts], device=self.accelerator.device)
         sampled = self.accelerator.gather(count).sum(dim=0).tolist()
-        self._batch_record |= dict(zip(SAMPLED, sampled, strict=True))
+        self._batch_record |= dict(zip(_SAMPLED, sampled, strict=True))
         return batch
 
     def score_rows(
@@ -303,9 +303,9 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         now = self.now
         with self.phases.during("grade"):
             now.raw_BF = super()._calculate_rewards(*arguments)
-            raise_failures(self.paid.functions)
-        now.rewards_BF = self.paid.weighted(now.raw_BF, int(self.num_generations))
-        now.rated_B = self.paid.rated(now.raw_BF)
+            raise_failures(self.reward_set.functions)
+        now.rewards_BF = self.reward_set.weighted(now.raw_BF, int(self.num_generations))
+        now.rated_B = self.reward_set.rated(now.raw_BF)
         # TRL, too, leaves out of its means what is NaN throughout
         return now.rewards_BF.masked_fill(~now.rated_B[:, None], torch.nan)
 
@@ -315,14 +315,14 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         gathered_B: Tensor = self.accelerator.gather(local_B.to(self.accelerator.device))
         return gathered_B.reshape(-1, int(self.num_generations))
 
-    def _describe(self, now: Rollouts) -> Record:
+    def _describe(self, now: Rollouts) -> _Record:
         batch = now.batch
         lengths_B = batch["completion_mask"].sum(dim=1)
         ends_B2 = self.accelerator.gather(torch.stack([lengths_B, batch["truncated_B"]], dim=1))
         whole_3B = torch.cat([now.status_PN.reshape(-1, 1), ends_B2], dim=1).cpu().T
         return {
             **batch_record(whole_3B[0].reshape(now.status_PN.shape), *whole_3B[1:]),
-            **self.paid.record(now.raw_BF, now.rewards_BF, int(self.num_generations)),
+            **self.reward_set.record(now.raw_BF, now.rewards_BF, int(self.num_generations)),
         }
 
     def _method_advantages(self, now: Rollouts) -> Tensor:
@@ -499,7 +499,7 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         now = time.perf_counter()
         step_s, self.step_began = now - self.step_began, now
         if (self.state.global_step - 1) % self.rl.steps_per_batch:
-            self._batch_record |= dict.fromkeys(SAMPLED, 0)
+            self._batch_record |= dict.fromkeys(_SAMPLED, 0)
         signals = self.tokens.drain(self.accelerator)
         corrected = self.vllm_importance_sampling_correction
         cap = self.vllm_importance_sampling_clip_max if corrected else None
@@ -531,7 +531,7 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
             self.writer.write(record, self.rollouts)
         self.writer.safeguards.check(record)  # in every process, so that all of them stop
 
-    def _validated(self) -> Record:
+    def _validated(self) -> _Record:
         """Validate if it is due, and return the record; the other processes wait.
 
         Empty while the training stops early: there the time to save may be short.
@@ -541,7 +541,7 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
             return {}
         if self.control.should_training_stop and not last:
             return {}
-        figures: Record = {}
+        figures: _Record = {}
         if self.accelerator.is_main_process:
             figures |= self.validator.validate(self.accelerator.unwrap_model(self.model))
         self.accelerator.wait_for_everyone()

@@ -18,9 +18,9 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, TrainingError, is_out_of_memory
 from sage_cli.evaluation.benchmarks import (
     Benchmark,
+    check_benchmark_named,
+    check_untrained,
     load_benchmarks,
-    refuse_trained,
-    refuse_unnamed,
 )
 from sage_cli.evaluation.samples import grade_rows
 from sage_cli.grading.grader import Grader
@@ -167,12 +167,12 @@ def configured_validation(config: SageConfig) -> Validation | None:
         return None
     has_own = evaluation.validation is not None
     if not has_own:
-        refuse_unnamed(config, "sweep.benchmark")
+        check_benchmark_named(config, "sweep.benchmark")
     chosen = evaluation.model_copy(update={"benchmark": evaluation.validation or sweep.benchmark})
     setting = "evaluation.validation" if has_own else "sweep.benchmark"
     with reading(config, "evaluation", setting):
         benchmarks = load_benchmarks(chosen, config.data, config.grading.judge)
-    refuse_trained(benchmarks, config.data, setting)
+    check_untrained(benchmarks, config.data, setting)
     n = evaluation.validation_samples
     searched = {k for objective in sweep.objectives for k in objective.weights if k <= n}
     ks = tuple(sorted({*powers_up_to(n), *searched}))

@@ -17,7 +17,7 @@ OnStep = Callable[[Mapping[str, Any]], None]
 
 
 @dataclass(frozen=True)
-class Watch:
+class StepCallbacks:
     """Callbacks of a training: `on_step` gets each record; `mirrors` are open until it ends.
 
     `on_validation` is called within a step with the samples so far, and of all.
@@ -29,9 +29,9 @@ class Watch:
 
 
 @contextmanager
-def watched(
+def step_callbacks(
     run: Run, tracking: TrackingSection, job: str, progress: Progress, shown: Mapping[str, str]
-) -> Iterator[Watch]:
+) -> Iterator[StepCallbacks]:
     """Show and mirror a training while the block lasts.
 
     `shown` maps metrics to the names beside the bar. Says where a training is taken up.
@@ -60,7 +60,7 @@ def watched(
 
     try:
         waiting.enter_context(progress.doing(f"{job} {run.id}: loading, then the first step"))
-        yield Watch(on_step, on_validation, mirrors)
+        yield StepCallbacks(on_step, on_validation, mirrors)
     finally:
         waiting.close()
         progress.end()

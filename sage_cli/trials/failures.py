@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli import errors
-from sage_cli.store.files import TornError, read_object, write_object
+from sage_cli.store.files import CorruptFileError, read_object, write_object
 from sage_cli.trials.executors.executor import End, Fate
 
 LINES = 12
@@ -116,10 +116,10 @@ def write_failures(file: Path, failures: Mapping[str, Failure]) -> None:
 
 
 def stored_failures(file: Path) -> dict[str, str]:
-    """Return the stored failures by task; {} if the file is missing or torn."""
+    """Return the stored failures by task; {} if the file is missing or corrupt."""
     try:
         return {
             name: f"{why['kind']}: {why['reason']}" for name, why in read_object(file, "").items()
         }
-    except (OSError, TornError, TypeError, KeyError):
+    except (OSError, CorruptFileError, TypeError, KeyError):
         return {}

@@ -33,7 +33,7 @@ class BenchmarkCache:
 
 def stored_results(
     policy: Policy, config: SageConfig, benchmarks: BenchmarkCache
-) -> Measurements | None:
+) -> MeasuredSeeds | None:
     """Return all that `config` measures of a policy; None if some of it is not stored.
 
     Raises SageError if stored samples cannot be counted.
@@ -63,5 +63,5 @@ def checkpoints_are_measured(run: Run, config: SageConfig, benchmarks: Benchmark
     )
 
 
-Measurements: TypeAlias = "Mapping[str, tuple[SeedCounts, ...]]"
+MeasuredSeeds: TypeAlias = "Mapping[str, tuple[SeedCounts, ...]]"
 """By benchmark the measurements of a policy, one for each evaluation seed."""

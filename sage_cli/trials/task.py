@@ -18,21 +18,27 @@ from sage_cli.config.consent import typed_again
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import SageError
 from sage_cli.models.facts import state
-from sage_cli.models.shipped_base import source_of
-from sage_cli.store.files import TornError, identity_of, name_once, read_object, write_object
+from sage_cli.models.shipped_base import shipped_source
+from sage_cli.store.files import (
+    CorruptFileError,
+    identity_of,
+    read_object,
+    warn_of_corrupt_file,
+    write_object,
+)
 from sage_cli.store.run import Run
 from sage_cli.trials.executors.build import local_places, task_resources
 from sage_cli.trials.executors.executor import Command, Resources
 from sage_cli.trials.stored_results import (
     BenchmarkCache,
-    Measurements,
+    MeasuredSeeds,
     checkpoints_are_measured,
     stored_results,
 )
 from sage_cli.trials.trial import Replicate
 
 DONE, TO_DO, FAILED = "done", "to do", "failed"
-FILE = "state.json"
+STATES_FILE = "state.json"
 
 
 class TaskState(TypedDict):
@@ -76,7 +82,7 @@ class Task:
     alone: bool = False
     wanted_by: list[str] = field(default_factory=list)
     replicate: Replicate | None = None
-    measured: Measurements | None = None
+    measured: MeasuredSeeds | None = None
     began: str | None = None
     since_s: float | None = None
 
@@ -132,7 +138,7 @@ class TaskStates:
     """The tasks of the suite in `folder`; each change is written at once."""
 
     def __init__(self, folder: Path, tasks: Sequence[Task]) -> None:
-        self._file = folder / FILE
+        self._file = folder / STATES_FILE
         self._tasks = {task.name: task.as_json() for task in tasks}
         self._write()
 
@@ -147,13 +153,13 @@ class TaskStates:
 
 
 def stored_states(folder: Path) -> list[TaskState]:
-    """Return the tasks as they were last noted; none if the file is missing, or torn (named)."""
+    """Return the tasks as they were last noted; none if the file is missing, or corrupt (named)."""
     try:
-        tasks: list[TaskState] = read_object(folder / FILE, "run the suite again")["tasks"]
+        tasks: list[TaskState] = read_object(folder / STATES_FILE, "run the suite again")["tasks"]
     except (FileNotFoundError, KeyError):
         return []
-    except TornError as error:
-        name_once(error)
+    except CorruptFileError as error:
+        warn_of_corrupt_file(error)
         return []
     return tasks
 
@@ -191,7 +197,7 @@ class TaskList:
     def initial(self, replicate: Replicate) -> Task | None:
         """Train the initial policy; None if it is a model as it is, or comes with `sage`."""
         policy = replicate.initial
-        if policy.run is None or source_of(policy.run) is not None:
+        if policy.run is None or shipped_source(policy.run) is not None:
             return None
         words = replicate.words.read_by("sft", replicate.config)
         return self._add(

@@ -23,7 +23,7 @@ from sage_cli.view.stored_samples import (
     location_of,
     problem_view,
     problems_view,
-    rows_of,
+    sample_rows,
     samples_view,
 )
 from sage_cli.view.tokens_view import read_tokens, tokens_view
@@ -195,7 +195,7 @@ def _sample(api: Api, query: Query) -> Any:
     location = location_of(columns, problem, seed or 0, index or 0)
     if location is None:
         raise StoreError(f"sample {index} of problem {problem} is not stored")
-    return rows_of(measured.label, columns, [location], characters=50_000_000)[0]
+    return sample_rows(measured.label, columns, [location], characters=50_000_000)[0]
 
 
 def _tokens(api: Api, query: Query) -> Any:

@@ -22,7 +22,7 @@ from sage_cli.view.api import Api
 from sage_cli.view.passk_view import DifferenceView, PasskView
 from sage_cli.view.runs_view import RecordsView
 from sage_cli.view.stored_runs import MeasuredPolicy
-from sage_cli.view.stored_samples import Columns, Filters, ProblemsView, SampleRow, rows_of
+from sage_cli.view.stored_samples import Columns, Filters, ProblemsView, SampleRow, sample_rows
 from sage_cli.view.trials_view import StoredSuites, policies_of_suite
 
 T = TypeVar("T")
@@ -99,7 +99,7 @@ def write_page(root: Path, file: Path, kind: str | None, name: str) -> None:
 def contents(root: Path, kind: str | None = None, name: str = "") -> Export:
     """Return the answers about the runs that `name` refers to, and about their ancestors.
 
-    An answer that cannot be given, such as of a torn file, is named in the foot.
+    An answer that cannot be given, such as of a corrupt file, is named in the foot.
     """
     api, absent = Api(root, once=True), list[str]()
 
@@ -252,7 +252,7 @@ def _first_samples(policy: str, columns: Columns, most: int) -> list[SampleRow]:
     ]
     first = [(number, row) for _, _, number, row in sorted(places)[:most]]
     order = {id_: rank for rank, id_ in enumerate(columns.problems)}
-    rows = rows_of(policy, columns, first, SHOWN_CHARACTERS)
+    rows = sample_rows(policy, columns, first, SHOWN_CHARACTERS)
     return sorted(rows, key=lambda row: (order[row["problem"]], row["seed"], row["index"]))
 
 

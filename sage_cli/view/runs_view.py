@@ -84,7 +84,7 @@ def _passk_columns(runs: Sequence[RunFacts]) -> list[str]:
     ]
 
 
-SHOWN_CHARACTERS = 20_000
+_SHOWN_CHARACTERS = 20_000
 
 
 class RunView(TypedDict):
@@ -98,7 +98,7 @@ class RunView(TypedDict):
     look: Look
     manifest: dict[str, Any]
     status: str
-    why_torn: str | None
+    why_corrupt: str | None
     method: dict[str, Any]
     settings: dict[str, Any]
     figures: dict[str, Any]
@@ -143,10 +143,10 @@ class LedgerView(TypedDict):
 
 
 def run_view(id_: str, policies: Policies) -> RunView:
-    """Return a run by its id. A torn run has what can be read of it. Raises StoreError."""
+    """Return a run by its id. A corrupt run has what can be read of it. Raises StoreError."""
     facts = policies.runs.find(id_)
-    run, torn = facts.run, facts.run.torn
-    changed = "" if torn else ", ".join(run.changed(*SEALED))
+    run, corruption = facts.run, facts.run.corruption
+    changed = "" if corruption else ", ".join(run.changed(*SEALED))
     records = run.metrics.read()
     names = dict.fromkeys(key for record in records for key, v in record.items() if is_number(v))
     return {
@@ -154,12 +154,12 @@ def run_view(id_: str, policies: Policies) -> RunView:
         "look": look_of(run.id, policies.runs.looks()),
         "manifest": run.known,
         "status": run.status,
-        "why_torn": f"{torn.cause}; {torn.next_step}"
-        if torn
+        "why_corrupt": f"{corruption.cause}; {corruption.next_step}"
+        if corruption
         else f"changed since the run ended: {changed}"
         if changed
         else None,
-        "method": {} if torn else facts.method,
+        "method": {} if corruption else facts.method,
         "settings": dict(facts.settings),
         "figures": dict(facts.figures),
         "speed": speed_figures(records),
@@ -169,8 +169,8 @@ def run_view(id_: str, policies: Policies) -> RunView:
             for child in policies.runs.all()
             if child.about.get("parent") == run.id
         ],
-        "policies": [] if torn else policies_of(run),
-        "benchmarks": [] if torn else _benchmarks(run.id, policies),
+        "policies": [] if corruption else policies_of(run),
+        "benchmarks": [] if corruption else _benchmarks(run.id, policies),
         "rollouts": len(run.rollouts.read()),
         "ledger": run.ledger.folder.is_dir(),
     }
@@ -194,7 +194,7 @@ def rollouts_view(run: Run, step: int | None) -> RolloutsView:
     at_step = step if step in steps else (steps[-1] if steps else None)
     shortened = [
         {
-            key: value[:SHOWN_CHARACTERS] if isinstance(value, str) else value
+            key: value[:_SHOWN_CHARACTERS] if isinstance(value, str) else value
             for key, value in row.items()
         }
         for row in rows

@@ -76,10 +76,13 @@ class LruCache(Generic[T]):
             if key in self._results:
                 self._results.move_to_end(key)
                 return self._results[key]
+        # Outside the lock: one slow report must not hold up every other request.
         result = make()
         with self._lock:
             self._results[key] = result
             self._results.move_to_end(key)
+            # One result stays even if it is larger than the room, or a page of it would compute it
+            # for every request.
             while len(self._results) > 1 and self._size > self._room:
                 self._results.popitem(last=False)
         return result
@@ -95,7 +98,7 @@ _SHOWN = ("step", "of", "reward")
 """The figures that the table always has, beside each pass@k."""
 SLOW_LOOK_S = 0.5
 """Seconds above which a look at the files of all runs isn't repeated at once."""
-INITIAL = "sft"
+_INITIAL = "sft"
 """The kind of the runs whose policies are drawn in ink: those that RL starts from."""
 
 
@@ -142,7 +145,7 @@ class RunsRead:
         return set().union(*{read.names for read in self._known.values()})
 
     def all(self, columns: Collection[str] = ()) -> list[RunFacts]:
-        """Return the facts of every run from the oldest, those of a torn one as far as they go.
+        """Return the facts of every run from the oldest, those of a corrupt one as far as they go.
 
         Of the figures those of `columns` are among them, and those that the table always has. A
         reading that is under way in another thread is waited for, and not repeated.
@@ -151,6 +154,8 @@ class RunsRead:
 
     def versioned(self, columns: Collection[str] = ()) -> tuple[int, list[RunFacts]]:
         """Return what `all` does, after a number that grows whenever a run has changed."""
+        # Read before the lock is taken: a request that had to wait for another's reading has fresh
+        # facts by then.
         is_being_read = self._lock.locked()
         with self._lock:
             if columns or not (self._known and (self._once or is_being_read or self._is_fresh)):
@@ -167,6 +172,8 @@ class RunsRead:
 
     def _read(self, columns: Collection[str]) -> None:
         earlier, known, began = self._known, {}, monotonic()
+        # Reading 20,000 runs allocates millions of objects; the collector would walk all of them
+        # again and again and find nothing to free.
         gc.disable()  # all that is read is kept
         try:
             for id_ in list(earlier) if self._once and earlier else _ids(self.root):
@@ -201,7 +208,7 @@ class RunsRead:
             columns = {*columns, *kept}
         try:
             facts = RunFacts.listed(run)
-        except (StoreError, OSError):  # removed, or torn, between two looks at its files
+        except (StoreError, OSError):  # removed, or corrupt, between two looks at its files
             return None
         names, shown = self._named(tuple(facts.figures))
         asked = [name for name in columns if name in names]
@@ -231,7 +238,7 @@ def looks_of(runs: Sequence[RunFacts]) -> dict[str, Look]:
     trained, initial = 0, 0
     looks: dict[str, Look] = {}
     for facts in runs:
-        if facts.about.get("kind") == INITIAL:
+        if facts.about.get("kind") == _INITIAL:
             looks[facts.run.id] = {"colour": None, "dash": initial}
             initial += 1
         else:

@@ -19,7 +19,7 @@ from sage_cli.store.annotations import GradedSet
 from sage_cli.store.inventory import Integers, Mask
 from sage_cli.view.stored_runs import Look, LruCache, MeasuredPolicy, look_of, stamp_of
 
-RIGHT = "right"
+_RIGHT = "right"
 MOST_SAMPLES = 10_000_000
 """Samples whose columns are kept in memory: some forty bytes each."""
 
@@ -112,7 +112,7 @@ class Columns:
         """Return those of a set's rows that have a grade, and the correct ones among them."""
         stored = self.sets[number]
         graded = rows[stored.status_S[rows] >= 0]
-        return graded, graded[stored.status_S[graded] == _code(stored.statuses, RIGHT)]
+        return graded, graded[stored.status_S[graded] == _code(stored.statuses, _RIGHT)]
 
     def per_problem(self, number: int, rows: Integers) -> Any:
         """Return how many of the rows each of the benchmark's problems has (P,)."""
@@ -204,12 +204,12 @@ def _code(statuses: Sequence[str], grade: str) -> int:
     return statuses.index(grade) if grade in statuses else -2
 
 
-SHOWN_CHARACTERS = 20_000
+_SHOWN_CHARACTERS = 20_000
 """Characters of a text that a page is sent; the rest is sent when it is asked for."""
-MOST_ROWS = 200
+_MOST_ROWS = 200
 MOST_SEARCHED = 50_000
 """Samples that one search reads; a search within a problem and a policy reads them all."""
-READ_AT_ONCE = 2_048
+_READ_AT_ONCE = 2_048
 
 Location = tuple[int, int]
 """A sample by the number of its set and its row."""
@@ -233,7 +233,7 @@ class SampleRow(TypedDict):
     characters: int
 
 
-QUESTION = 300
+_QUESTION = 300
 """Characters of a question where it stands beside others."""
 
 
@@ -247,7 +247,7 @@ class AskedProblem(TypedDict):
 def asked_problems(problems: Iterable[Problem], ids: Collection[str]) -> dict[str, AskedProblem]:
     """Return the problems of these ids, by id, without those that are not there."""
     return {
-        problem.id: {"question": problem.question[:QUESTION], "gold": problem.gold[:QUESTION]}
+        problem.id: {"question": problem.question[:_QUESTION], "gold": problem.gold[:_QUESTION]}
         for problem in problems
         if problem.id in ids
     }
@@ -289,7 +289,7 @@ def samples_view(
     """Return a page of a policy's samples on a benchmark."""
     selected = columns.select(page_query.filters)
     candidates = total = searched = sum(len(rows) for _, rows in selected)
-    first, last = page_query.offset, page_query.offset + min(page_query.limit, MOST_ROWS)
+    first, last = page_query.offset, page_query.offset + min(page_query.limit, _MOST_ROWS)
     if page_query.text:
         searched = min(candidates, MOST_SEARCHED)
         matching = list(
@@ -298,7 +298,7 @@ def samples_view(
         total, page = len(matching), matching[first:last]
     else:
         page = _locations(selected, first, last)
-    rows = rows_of(measured.label, columns, page)
+    rows = sample_rows(measured.label, columns, page)
     return {
         "policy": measured.label,
         "benchmark": measured.benchmark.name,
@@ -314,8 +314,11 @@ def samples_view(
     }
 
 
-def rows_of(
-    policy: str, columns: Columns, locations: Sequence[Location], characters: int = SHOWN_CHARACTERS
+def sample_rows(
+    policy: str,
+    columns: Columns,
+    locations: Sequence[Location],
+    characters: int = _SHOWN_CHARACTERS,
 ) -> list[SampleRow]:
     """Return samples with their texts, in the order of `places`."""
     row_by_location: dict[Location, SampleRow] = {}
@@ -360,8 +363,8 @@ def _locations(selected: Sequence[tuple[int, Integers]], first: int, last: int) 
 
 def _containing(columns: Columns, locations: Sequence[Location], text: str) -> Iterator[Location]:
     """Yield the places whose texts contain `text`, a bounded number of texts in memory."""
-    for start in range(0, len(locations), READ_AT_ONCE):
-        some = locations[start : start + READ_AT_ONCE]
+    for start in range(0, len(locations), _READ_AT_ONCE):
+        some = locations[start : start + _READ_AT_ONCE]
         texts = {
             number: columns.sets[number].texts(
                 np.array([row for of_set, row in some if of_set == number], dtype=np.int32)
@@ -421,7 +424,7 @@ def problems_view(policies: ShownPolicies) -> ProblemsView:
     """Return the problems of the policies' benchmark with the correct samples of each policy."""
     rows: dict[str, ProblemRow] = {}
     for problem in policies.pairs[0][0].benchmark.problems if policies.pairs else ():
-        question = problem.question[:QUESTION]
+        question = problem.question[:_QUESTION]
         rows[problem.id] = {"problem": problem.id, "question": question, "right": {}, "samples": {}}
     for measured, columns in policies.pairs:
         for id_, (right, n) in _counted(columns).items():
@@ -485,7 +488,7 @@ def _final_answers(
     counted: Counter[str] = Counter()
     for number, rows in selected:
         extracted = columns.sets[number].extracted(rows)
-        counted.update(text[:QUESTION] for text in extracted if text is not None)
+        counted.update(text[:_QUESTION] for text in extracted if text is not None)
     return dict(counted.most_common(most))
 
 

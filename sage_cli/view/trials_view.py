@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from sage_cli.errors import SageError, StoreError
 from sage_cli.reports.document import SHOWN, Shown, shown_table
-from sage_cli.store.files import TornError, read_object
+from sage_cli.store.files import CorruptFileError, read_object
 from sage_cli.store.locks import holder_of
 from sage_cli.trials.failures import last_lines, stored_failures
 from sage_cli.trials.sweep.folder import SweepFolder, Sweeps
@@ -36,7 +36,7 @@ class SuiteRow(TypedDict):
     tasks: dict[str, int]
     failures: int
     driven_by: str | None
-    why_torn: str | None
+    why_corrupt: str | None
 
 
 class SuitesView(TypedDict):
@@ -84,14 +84,14 @@ class StoredSuite:
 
     @property
     def shown(self) -> Shown | None:
-        """Return its report as the page shows it, None before there is one. Raises TornError."""
+        """Its report as the page shows it; None before there is one. Raises CorruptFileError."""
         path = self.folder / REPORT / SHOWN
         try:
             stored = read_object(path, _AGAIN)
         except FileNotFoundError:
             return None
         if not isinstance(stored.get("chapters"), list):
-            raise TornError(f"{path} is not a report", _AGAIN)
+            raise CorruptFileError(f"{path} is not a report", _AGAIN)
         return stored
 
 
@@ -139,11 +139,11 @@ def suite_view(root: Path, name: str, looks: dict[str, Look]) -> SuiteView:
 
 
 def _suite_row(suite: StoredSuite) -> tuple[SuiteRow, Shown | None]:
-    """Return a suite's row, and its report; None if it is torn, which the row says."""
+    """Return a suite's row, and its report; None if it is corrupt, which the row says."""
     report, why, written = None, None, None
     try:
         report = suite.shown
-    except TornError as error:
+    except CorruptFileError as error:
         why = error.cause
     if report is not None:
         seconds = (suite.folder / REPORT / SHOWN).stat().st_mtime
@@ -157,7 +157,7 @@ def _suite_row(suite: StoredSuite) -> tuple[SuiteRow, Shown | None]:
         "tasks": dict(states),
         "failures": len(stored_failures(suite.folder / FAILURES)),
         "driven_by": holder_of(suite.folder),
-        "why_torn": why,
+        "why_corrupt": why,
     }
     return row, report
 
@@ -166,7 +166,7 @@ def policies_of_suite(suite: StoredSuite) -> list[str]:
     """Return the policies of a suite's report, method after method."""
     try:
         return [policy for _, policy in _method_policies(suite.shown)]
-    except TornError:
+    except CorruptFileError:
         return []
 
 
@@ -206,7 +206,7 @@ def _method_policies(report: Shown | None) -> Iterator[tuple[str, str]]:
 def _failures(suite: StoredSuite) -> Iterator[TaskRow]:
     try:
         stored = read_object(suite.folder / FAILURES, _AGAIN)
-    except (OSError, TornError):
+    except (OSError, CorruptFileError):
         return
     for name, why in stored.items():
         yield {
@@ -226,7 +226,7 @@ class SweepRow(TypedDict):
     trials: dict[str, int]
     best: str | None
     driven_by: str | None
-    why_torn: str | None
+    why_corrupt: str | None
 
 
 class SweepsView(TypedDict):
@@ -300,5 +300,5 @@ def _sweep_row(sweep: SweepFolder) -> SweepRow:
         "trials": dict(state.get("trials") or {}),
         "best": state.get("best"),
         "driven_by": sweep.driven_by,
-        "why_torn": why,
+        "why_corrupt": why,
     }

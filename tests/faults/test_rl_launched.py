@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from sage_cli.cli.app import app
 from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import saved_step
-from sage_cli.training.launch import VARIABLE
+from sage_cli.training.launch import WATCHDOG_VARIABLE
 
 __all__ = ["base", "tokenizer"]
 pytestmark = pytest.mark.slow
@@ -81,7 +81,7 @@ def begin():
 
 def members(folder):
     """The processes that were launched to train below `folder`, and live."""
-    mark, found = f"{VARIABLE}={folder.resolve()}/".encode(), set()
+    mark, found = f"{WATCHDOG_VARIABLE}={folder.resolve()}/".encode(), set()
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if any(v.startswith(mark) for v in (process / "environ").read_bytes().split(b"\0")):

@@ -1,5 +1,6 @@
 """What servers may answer instead of a completion, and which model they may serve."""
 
+import json
 import re
 import socket
 import threading
@@ -246,9 +247,9 @@ def test_an_answer_without_end_is_cut_off(endpoint):
 
 
 def test_a_user_and_a_password_are_sent_and_named_nowhere(endpoint, monkeypatch):
-    monkeypatch.setenv(VARIABLE, "")
+    typed = endpoint.address.replace("http://", "http://ann@") + "/v1"
+    monkeypatch.setenv(VARIABLE, json.dumps({typed: "s3c@ret"}))
     monkeypatch.setenv("SAGE_SERVER_API_KEY", "k3y")
-    typed = endpoint.address.replace("http://", "http://ann:s3c%40ret@") + "/v1"
     drawn(asking(typed))
     basic = b64encode(b"ann:s3c@ret").decode()
     assert set(endpoint.authorizations) == {f"Basic {basic}"}

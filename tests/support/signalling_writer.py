@@ -59,7 +59,7 @@ class Slow:
 
 
 def fill_slowly(folder, pause_s):
-    sample_set.CHUNK, sample_set.FLUSH_ROWS, sample_set.POLL_S = CHUNK, FLUSH_ROWS, 0.05
+    sample_set.CHUNK, sample_set._FLUSH_ROWS, sample_set._POLL_S = CHUNK, FLUSH_ROWS, 0.05
     drawn = []
     samples, sampler = SampleSet(Path(folder), IDENTITY), Slow(float(pause_s))
 

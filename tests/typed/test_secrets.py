@@ -49,14 +49,20 @@ def lab(tmp_path_factory, warm, endpoint):
     """A folder in which a run, its measurement and a sweep were made."""
     folder = tmp_path_factory.mktemp("secrets")
     servers = [
-        endpoint.address.replace("://", "://ann:s3cret-of-a-server@"),
-        endpoint.address.replace("127.0.0.1", "bob:s3cret%2Fof%20a%20server@localhost") + "/v1",
+        endpoint.address.replace("://", "://ann@"),
+        endpoint.address.replace("127.0.0.1", "bob@localhost") + "/v1",
     ]
+    passwords = dict(zip(servers, ("s3cret-of-a-server", "s3cret/of a server"), strict=True))
     words = (
         "--set", f"sampling.servers={json.dumps(servers)}", "--set", "sampling.server_model=served",
         "--set", "tracking.wandb=offline",
     )  # fmt: skip
-    lab = SweepLab(folder, warm, words, {**SECRETS, "WANDB_MODE": "offline"})
+    lab = SweepLab(
+        folder,
+        warm,
+        words,
+        {**SECRETS, "WANDB_MODE": "offline", "SAGE_PASSWORDS": json.dumps(passwords)},
+    )
     presets = ("--preset", "tiny", "--preset", "small.yaml", *words)
     few = ("--set", "evaluation.samples=4", "--set", "evaluation.k=1..4:pow2")
     here(lab, "rl", *presets, *few, "--measure")

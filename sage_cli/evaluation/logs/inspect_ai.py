@@ -12,7 +12,7 @@ from sage_cli.evaluation.logs.scores import choose_score, read_verdict, without_
 from sage_cli.evaluation.logs.source import LogSource, expecting, single_gold, without_repeats
 
 if TYPE_CHECKING:
-    from sage_cli.problems.row_files import Row
+    from sage_cli.problems.row_files import FileRow
 
 _INSPECT = {"eval", "status", "samples"}
 _KEPT = ("id", "epoch", "input", "choices", "target", "scores", "error", "invalidation")
@@ -38,7 +38,7 @@ def _read(source: LogSource, reading: ReadOptions) -> Log:
         return _log_of(source, head, rows, reading)
 
 
-def _head_and_rows(source: LogSource) -> tuple[Mapping[str, Any], list[Row]]:
+def _head_and_rows(source: LogSource) -> tuple[Mapping[str, Any], list[FileRow]]:
     if not source.is_archive:
         head, samples = source.value, source.value["samples"] or ()
         return head, [
@@ -62,7 +62,7 @@ def _head_and_rows(source: LogSource) -> tuple[Mapping[str, Any], list[Row]]:
     return head, rows
 
 
-def _kept(sample: Mapping[str, Any], head: Mapping[str, Any], where: str) -> Row:
+def _kept(sample: Mapping[str, Any], head: Mapping[str, Any], where: str) -> FileRow:
     """Return the part of a sample that is read, with the texts of its attachments."""
     kept: dict[str, Any] = {name: sample.get(name) for name in _KEPT}
     kept |= {"id": sample["id"], "epoch": sample["epoch"], "input": sample["input"]}
@@ -93,7 +93,7 @@ def _only_scorer(head: Mapping[str, Any]) -> str:
 
 
 def _log_of(
-    source: LogSource, head: Mapping[str, Any], rows: list[Row], reading: ReadOptions
+    source: LogSource, head: Mapping[str, Any], rows: list[FileRow], reading: ReadOptions
 ) -> Log:
     if not rows:
         raise DataError(

@@ -21,7 +21,7 @@ from sage_cli.evaluation.logs.source import (
 from sage_cli.json_value import is_number
 
 if TYPE_CHECKING:
-    from sage_cli.problems.row_files import Row
+    from sage_cli.problems.row_files import FileRow
 
 _LIGHTEVAL = {"doc", "model_response", "metric"}
 _LIGHTEVAL_ROW = (
@@ -58,7 +58,7 @@ def _read(source: LogSource, reading: ReadOptions) -> Log:
     return without_verdict(log)
 
 
-def _lighteval_scores(row: Row) -> list[tuple[str, object]]:
+def _lighteval_scores(row: FileRow) -> list[tuple[str, object]]:
     """Return the scores of a document; a share of correct samples is a score of those samples."""
     return [
         # a share such as 0.25 is not a verdict, but the score is of verdicts: shown to the choice
@@ -68,7 +68,7 @@ def _lighteval_scores(row: Row) -> list[tuple[str, object]]:
     ]
 
 
-def _lighteval_samples(row: Row, score: str | None) -> Iterator[LogSample]:
+def _lighteval_samples(row: FileRow, score: str | None) -> Iterator[LogSample]:
     location, values = row
     doc, response = values["doc"], values["model_response"]
     texts = response.get("text") or []

@@ -21,7 +21,7 @@ from sage_cli.evaluation.logs.source import (
 from sage_cli.json_value import is_number
 
 if TYPE_CHECKING:
-    from sage_cli.problems.row_files import Row
+    from sage_cli.problems.row_files import FileRow
 
 _LM_EVAL = {"doc_id", "arguments", "resps", "filtered_resps"}
 _NO_METRICS = {*_LM_EVAL, "doc", "target", "doc_hash", "prompt_hash", "target_hash", "filter"}
@@ -70,9 +70,9 @@ def _read(source: LogSource, reading: ReadOptions) -> Log:
     return without_verdict(log)
 
 
-def _of_other_filters(rows: Sequence[Row]) -> set[str]:
+def _of_other_filters(rows: Sequence[FileRow]) -> set[str]:
     """Return the places of rows that hold the responses of an earlier row once more."""
-    first: dict[tuple[str, str], Row] = {}
+    first: dict[tuple[str, str], FileRow] = {}
     for row in rows:
         # by the responses, too, so that a document that was really sampled again, under one id, is
         # not taken for another filter's row
@@ -97,7 +97,7 @@ def _metrics(values: Mapping[str, Any]) -> Sequence[str]:
     return [name for name, value in values.items() if name not in _NO_METRICS and is_number(value)]
 
 
-def _lm_eval_samples(row: Row, metric: str) -> Iterator[LogSample]:
+def _lm_eval_samples(row: FileRow, metric: str) -> Iterator[LogSample]:
     location, values = row
     texts = [text for of_request in values["resps"] for text in of_request]
     if not texts or not all(isinstance(text, str) for text in texts):
@@ -151,7 +151,7 @@ def _continuations(requests: Any) -> tuple[str, ...]:
     return tuple("".join(map(str, pair[1:2] if same else pair[:2])) for pair in pairs)
 
 
-def _lm_eval_settings(path: Path, rows: list[Row]) -> dict[str, Any]:
+def _lm_eval_settings(path: Path, rows: list[FileRow]) -> dict[str, Any]:
     """Return the settings in the rows, and in the results of the same evaluation beside them."""
     name = _LM_EVAL_NAME.fullmatch(path.name)
     _, asked = _lm_eval_request(rows[0][1])

@@ -10,7 +10,7 @@ from sage_cli.evaluation.logs.row_fields import read_rows, step_notes
 from sage_cli.evaluation.logs.source import LogSource
 
 if TYPE_CHECKING:
-    from sage_cli.problems.row_files import Row
+    from sage_cli.problems.row_files import FileRow
 
 _COLUMNS = {"prompt_idx", "prompt_tokens", "response_tokens", "reward"}
 _ROW = (
@@ -27,15 +27,15 @@ def _read(source: LogSource, reading: ReadOptions) -> Log:
     """
     rows = list(source.rows())
     rewards = sorted({float(values["reward"]) for _, values in rows})
-    paid = rewards[-1] if len(rewards) <= 2 and rewards[-1] > 0 else None
-    known = set(rewards) <= {0.0, paid}
+    top = rewards[-1] if len(rewards) <= 2 and rewards[-1] > 0 else None
+    known = set(rewards) <= {0.0, top}
     note = (
-        f"a reward of {paid:g} is taken for correct, and 0 for wrong"
-        if known and paid is not None
+        f"a reward of {top:g} is taken for correct, and 0 for wrong"
+        if known and top is not None
         else f"rewards are {', '.join(f'{reward:g}' for reward in rewards[:5])}"
     )
 
-    def columns(row: Row) -> dict[str, Any]:
+    def columns(row: FileRow) -> dict[str, Any]:
         _, values = row
         step, number = values.get("step", 0), values["prompt_idx"]
         return {
@@ -43,7 +43,7 @@ def _read(source: LogSource, reading: ReadOptions) -> Log:
             "question": f"prompt of the tokens {' '.join(map(str, values['prompt_tokens']))}",
             "gold": values.get("ground_truth"),
             "problem": f"step {step}, prompt {number}",
-            "correct": (values["reward"] == paid) if known else None,
+            "correct": (values["reward"] == top) if known else None,
             "tokens": len(values["response_tokens"]),
             "finish_reason": "length" if values.get("finish_reason") == "length" else "stop",
         }

@@ -12,7 +12,7 @@ from sage_cli.evaluation.logs.row_fields import read_rows
 from sage_cli.evaluation.logs.source import LogSource
 
 if TYPE_CHECKING:
-    from sage_cli.problems.row_files import Row
+    from sage_cli.problems.row_files import FileRow
 
 _ROW = (
     'a row is as {"question": "2+2=?", "gold": "4", "completion": "It is 4", "correct": true}, or '
@@ -29,7 +29,7 @@ def _read(source: LogSource, reading: ReadOptions) -> Log:
     if reading.score is not None:
         raise DataError(f"{source} has no scores by name", "leave out --score")
 
-    def columns(row: Row) -> dict[str, Any]:
+    def columns(row: FileRow) -> dict[str, Any]:
         where, values = row
         if not reading.fields and not _has_completions(values):
             raise DataError(f"{where} has no question, or no completion", _ROW)

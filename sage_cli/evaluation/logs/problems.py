@@ -11,7 +11,7 @@ from functools import cached_property
 
 from sage_cli.errors import DataError
 from sage_cli.evaluation.logs.log import Log, LogSample, abbreviate, counted
-from sage_cli.problems.load import refuse_two_golds
+from sage_cli.problems.load import check_one_gold
 from sage_cli.problems.problem import NO_GOLD, PROBLEMS, Problem, problem_id
 
 _STORABLE = {"tokens": range(2**31), "seed": range(-(2**63), 2**63)}
@@ -71,7 +71,7 @@ class Gathered:
             problems.setdefault(problem.id, problem)
             samples[problem.id] += self.samples[id_]
         merged = len(self.problems) - len(problems)
-        refuse_two_golds("the file", list(problems.values()))
+        check_one_gold("the file", list(problems.values()))
         note = f"{counted(merged, 'problem')} of another's question and gold: stored as one with it"
         return Gathered(problems, samples, (*self.notes, *[note] * bool(merged)))
 
@@ -122,7 +122,7 @@ def gather(log: Log, path: object) -> Gathered:
             problems[sample.problem] = _problem(sample, path)
         _check_storable(sample, path)
     if not log.ids_name_problems:
-        refuse_two_golds(str(path), list(problems.values()))
+        check_one_gold(str(path), list(problems.values()))
     notes += _doubts(log, grouped)
     return Gathered(problems, grouped, tuple(notes))
 

@@ -13,9 +13,9 @@ from sage_cli.evaluation.logs.source import expecting, single_gold, single_text
 from sage_cli.json_value import is_number
 
 if TYPE_CHECKING:
-    from sage_cli.problems.row_files import Row
+    from sage_cli.problems.row_files import FileRow
 
-Columns = Callable[["Row"], Mapping[str, Any]]
+_Columns = Callable[["FileRow"], Mapping[str, Any]]
 """What a row of a program holds, by the names in `FIELDS` and those of a sample's other fields."""
 FIELDS = ("problem", "question", "choices", "gold", "completion", "correct", "n", "c")
 """What --fields may name. `n` and `c` are the counts of a problem in a file of counts."""
@@ -43,9 +43,9 @@ def parse_fields(text: str | None) -> dict[str, str]:
 
 def read_rows(
     program: str,
-    rows: Iterable[Row],
+    rows: Iterable[FileRow],
     reading: ReadOptions,
-    columns: Columns,
+    columns: _Columns,
     expected: str,
     **about: Any,
 ) -> Log:
@@ -70,15 +70,15 @@ def read_rows(
     return without_verdict(log)
 
 
-def _named(row: Row, fields: Mapping[str, str], columns: Columns) -> dict[str, Any]:
+def _named(row: FileRow, fields: Mapping[str, str], columns: _Columns) -> dict[str, Any]:
     """Return what a row holds by name: the user's columns, else the program's."""
-    from sage_cli.problems.values import value_at
+    from sage_cli.problems.values import column_value
 
     where, values = row
     named = {**columns(row)}
     for name, path in fields.items():
         try:
-            named[name] = value_at(values, path)
+            named[name] = column_value(values, path)
         except KeyError:
             raise DataError(
                 f"{where} has no column '{path}' (--fields {name}={path})",
@@ -87,7 +87,7 @@ def _named(row: Row, fields: Mapping[str, str], columns: Columns) -> dict[str, A
     return named
 
 
-def _samples(row: Row, named: Mapping[str, Any], expected: str) -> Iterator[LogSample]:
+def _samples(row: FileRow, named: Mapping[str, Any], expected: str) -> Iterator[LogSample]:
     location, _ = row
     verdicts = named.get("correct")
     several = len(verdicts) if isinstance(verdicts, list | tuple) else 1
@@ -179,7 +179,7 @@ class Owners:
         self._names = [name for name in self.NAMES if name not in set(named)]
         self._first: dict[tuple[str, str], Any] = {}
 
-    def check_same(self, problem: str, row: Row) -> None:
+    def check_same(self, problem: str, row: FileRow) -> None:
         """Raise DataError if an earlier row of the problem is of another benchmark or model."""
         where, values = row
         for name in self._names:
@@ -207,7 +207,7 @@ def whole_number(value: object) -> int | None:
 
 
 def choose_column(
-    rows: Sequence[Row],
+    rows: Sequence[FileRow],
     reading: ReadOptions,
     none: Set[str],
     location: str,
@@ -242,7 +242,7 @@ def choose_column(
     return choose_score(stated, reading.score, location)
 
 
-def step_notes(rows: Sequence[Row]) -> list[str]:
+def step_notes(rows: Sequence[FileRow]) -> list[str]:
     """Return a note on the training steps that the rows are of."""
     steps = list(dict.fromkeys(str(values["step"]) for _, values in rows if "step" in values))
     if not steps:

@@ -11,7 +11,7 @@ from sage_cli.evaluation.logs.log import Log
 from sage_cli.evaluation.logs.source import LogSource
 
 if TYPE_CHECKING:
-    from sage_cli.problems.row_files import Row
+    from sage_cli.problems.row_files import FileRow
 
 _INSIDE = ("", "doc.", "metadata.", "info.", "extra_info.", "task.data.")
 """Where programs keep the columns of a problem's own row: lm-eval and lighteval in `doc`, Inspect
@@ -42,7 +42,7 @@ def with_field(log: Log, source: LogSource, field: str) -> Log:
     return replace(log, samples=samples)
 
 
-def _rows(source: LogSource) -> Iterator[Row]:
+def _rows(source: LogSource) -> Iterator[FileRow]:
     """Yield the rows under the names that samples have as their places."""
     if source.is_archive:
         names = (name for name in source.members if name.startswith("samples/"))
@@ -57,10 +57,10 @@ def _rows(source: LogSource) -> Iterator[Row]:
 
 
 def _at(row: Mapping[str, Any], path: str) -> Any:
-    from sage_cli.problems.values import value_at
+    from sage_cli.problems.values import column_value
 
     try:
-        return value_at(row, path)
+        return column_value(row, path)
     except KeyError:
         return None
 

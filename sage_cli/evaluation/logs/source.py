@@ -19,7 +19,7 @@ from sage_cli.problems.held_size import HeldSize
 from sage_cli.problems.row_files import (
     SUFFIXES,
     ArrowStream,
-    Row,
+    FileRow,
     as_text,
     open_unpacked,
     read_file,
@@ -95,7 +95,7 @@ class LogSource:
         except ValueError as error:
             raise DataError(f"{self.path} isn't JSON: {error}") from None
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[FileRow]:
         """Yield the rows of a JSONL, JSON, CSV or Parquet file."""
         return read_file(self.path)
 
@@ -163,7 +163,7 @@ def expecting(location: object, expected: str) -> Iterator[None]:
 
 
 def take_each(
-    rows: Iterable[Row], take: Callable[[Row], Iterable[Taken]], expected: str
+    rows: Iterable[FileRow], take: Callable[[FileRow], Iterable[Taken]], expected: str
 ) -> list[Taken]:
     """Return all that `take` gives of the rows. Raises DataError that names a damaged row."""
     taken: list[Taken] = []
@@ -174,13 +174,13 @@ def take_each(
 
 
 def without_repeats(
-    rows: Iterable[Row], key_of: Callable[[Mapping[str, Any]], Hashable]
-) -> tuple[list[Row], int]:
+    rows: Iterable[FileRow], key_of: Callable[[Mapping[str, Any]], Hashable]
+) -> tuple[list[FileRow], int]:
     """Return the rows with each key once, and how many repeat another exactly.
 
     Raises DataError with both places where two rows of one key differ.
     """
-    first: dict[Hashable, Row] = {}
+    first: dict[Hashable, FileRow] = {}
     repeats = 0
     for row in rows:
         key = key_of(row[1])
@@ -232,7 +232,7 @@ def single_gold(value: object) -> str | None:
 
 
 def results_beside(file: Path, take: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-    """Return what `take` gives of a file of results; nothing of one that isn't there or is torn."""
+    """Return what `take` gives of a file of results; nothing if it is absent or corrupt."""
     try:
         return take(json_value(file.read_bytes()))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -11,7 +11,7 @@ from sage_cli.evaluation.logs.scores import read_verdict
 from sage_cli.evaluation.logs.source import LogSource
 
 if TYPE_CHECKING:
-    from sage_cli.problems.row_files import Row
+    from sage_cli.problems.row_files import FileRow
 
 _COLUMNS = {"prompt", "completion", "advantage"}
 _ROW = (
@@ -31,7 +31,7 @@ def _read(source: LogSource, reading: ReadOptions) -> Log:
     none = {*_COLUMNS, *_GOLDS, "step"}
     score, notes = choose_column(rows, reading, none, str(source))
 
-    def columns(row: Row) -> dict[str, Any]:
+    def columns(row: FileRow) -> dict[str, Any]:
         _, values = row
         return {
             "question": values["prompt"],

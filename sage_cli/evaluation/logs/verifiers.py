@@ -12,7 +12,7 @@ from sage_cli.evaluation.logs.scores import read_verdict
 from sage_cli.evaluation.logs.source import LogSource, expecting, results_beside
 
 if TYPE_CHECKING:
-    from sage_cli.problems.row_files import Row
+    from sage_cli.problems.row_files import FileRow
 
 _COLUMNS = {"example_id", "prompt", "completion", "reward"}
 _ROW = (
@@ -42,7 +42,7 @@ def _read_episodes(source: LogSource, reading: ReadOptions) -> Log:
 
     A trace that failed is left out, as in verifiers' own mean. Raises DataError for a damaged row.
     """
-    rows: list[Row] = []
+    rows: list[FileRow] = []
     failed = 0
     for location, episode in source.rows():
         with expecting(location, _EPISODE_ROW):
@@ -108,7 +108,7 @@ def _read_results(source: LogSource, reading: ReadOptions) -> Log:
     if failed:
         notes.append(f"{counted(failed, 'rollout')} ended with an error: counted by their reward")
 
-    def columns(row: Row) -> dict[str, Any]:
+    def columns(row: FileRow) -> dict[str, Any]:
         _, values = row
         cut = values.get("is_truncated")
         return {

@@ -12,7 +12,7 @@ from sage_cli.evaluation.logs.scores import read_verdict
 from sage_cli.evaluation.logs.source import LogSource
 
 if TYPE_CHECKING:
-    from sage_cli.problems.row_files import Row
+    from sage_cli.problems.row_files import FileRow
 
 _COLUMNS = {"input", "output", "score"}
 _ROW = 'a row is as {"input": "2+2=?", "output": "It is 4", "gts": "4", "score": 1.0, "step": 0}'
@@ -38,7 +38,7 @@ def _read(source: LogSource, reading: ReadOptions) -> Log:
         left_out = {_EARLIER: len(rows) - len(kept)} if len(kept) < len(rows) else {}
         rows = kept
 
-    def columns(row: Row) -> dict[str, Any]:
+    def columns(row: FileRow) -> dict[str, Any]:
         _, values = row
         uid = values.get("uid")
         number = _UID.fullmatch(str(uid)) if is_agent else None

@@ -10,7 +10,12 @@ from functools import partial
 from typing import Final, Literal, NamedTuple
 
 from sage_cli.grading.mathematics.bound import BINDER, rename_bound
-from sage_cli.grading.mathematics.expression import compare, constant, same_equation, same_sum
+from sage_cli.grading.mathematics.expression import (
+    compare_expressions,
+    constant,
+    same_equation,
+    same_sum,
+)
 from sage_cli.grading.mathematics.names import defines, is_name, is_quantity, is_symbol, letters
 from sage_cli.grading.mathematics.notation import GREEK, in_digits_of, normalise
 from sage_cli.grading.mathematics.numbers import (
@@ -416,8 +421,8 @@ class Equality:
         if "°" in gold + answer and not _ANGULAR.search(gold + answer):
             # 30° and π/6 are compared as numbers (° is π/180); if neither has π, the sign may have
             # been left out, and both are degrees
-            if compare(gold, answer) or "π" in _DENOMINATOR.sub(r"\1", gold + answer):
-                return compare(gold, answer)
+            if compare_expressions(gold, answer) or "π" in _DENOMINATOR.sub(r"\1", gold + answer):
+                return compare_expressions(gold, answer)
             gold, answer = gold.replace("°", ""), answer.replace("°", "")
         (gold, gold_unit), (answer, unit) = without_unit(gold), without_unit(answer)
         if not same_unit(gold_unit, unit):
@@ -449,7 +454,7 @@ class Equality:
         if self.prove is None and any(map(_SUM.search, names)):
             return None
         if not all(
-            defines(member, last) or compare(member, last) or same_sum(member, last)
+            defines(member, last) or compare_expressions(member, last) or same_sum(member, last)
             for member in names
         ):
             return False
@@ -469,7 +474,7 @@ class Equality:
                 return None
             if (same := same_sum(gold, answer)) is not None:
                 return same
-        same = compare(gold, answer)
+        same = compare_expressions(gold, answer)
         # constants that agree to many digits are equal; expressions with letters agree at sampled
         # points, which algebra has to confirm below
         if same and constant(gold) is not None:

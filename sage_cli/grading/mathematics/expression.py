@@ -28,7 +28,7 @@ from sage_cli.grading.mathematics.values import (
 )
 
 Evaluate = Callable[[Arithmetic], Value]
-Point = dict[str, Value]
+_Point = dict[str, Value]
 
 _MAX_DEPTH = 40
 _CIRCULAR, _HYPERBOLIC = ("sin", "cos", "tan", "cot", "sec", "csc"), ("sinh", "cosh", "tanh")
@@ -55,7 +55,7 @@ _ARGUMENT = re.compile(r"\((?:\d+|[A-Za-z])\)")
 _DIFFERENTIAL = re.compile(r"(d|\\partial)(?:\^\{?(?:\d+|[nk])\}?)?(.*)")
 
 
-class UnreadableError(ValueError):
+class _UnreadableError(ValueError):
     """The expression is not one that this parser knows."""
 
 
@@ -72,14 +72,17 @@ def read_expression(text: str) -> tuple[Evaluate, frozenset[str]] | None:
 
 
 def _parser_of(text: str) -> _Parser | None:
+    # Bars don't say whether they open or close. The patterns match the innermost pair, so that a
+    # loop resolves nested ones from the inside out.
     while text != (text := _MAGNITUDE.sub(r"\\abs{\1}", _NORM.sub(r"\\norm{\1}", text))):
         pass
+    # Other signs are relations (≤, ∈) or words of other alphabets, which have no value.
     if not text.replace("π", "").replace("°", "").isascii():
         return None
     return _Parser(_TOKEN.findall(text))
 
 
-def value_at(evaluate: Evaluate, at: Arithmetic) -> Value | None:
+def number_at(evaluate: Evaluate, at: Arithmetic) -> Value | None:
     """Return the value, None where it is undefined or too large."""
     try:
         value = evaluate(at)
@@ -88,9 +91,12 @@ def value_at(evaluate: Evaluate, at: Arithmetic) -> Value | None:
         return None
 
 
-def point_of(symbols: frozenset[str], number: int) -> Point:
+def point_of(symbols: frozenset[str], number: int) -> _Point:
     """Values between 0.4 and 1.9 that depend on nothing but the symbols' names and `number`."""
     return {
+        # A checksum instead of `hash` or a random number: a grade must be the same in every
+        # process. Away from 0 and 1, where different expressions often agree, and small enough that
+        # powers stay bounded.
         name: Fraction(crc32(f"{number}{name}".encode()), 2**32) * 3 / 2 + Fraction(2, 5)
         for name in symbols
     }
@@ -115,20 +121,22 @@ class _Parser:
     def take(self, expected: str | None = None) -> str:
         token = self.next
         if not token or (expected is not None and token != expected):
-            raise UnreadableError(token)
+            raise _UnreadableError(token)
         self.place += 1
         return token
 
     def whole(self) -> Evaluate:
         read = self.sum()
         if self.next:
-            raise UnreadableError(self.next)
+            raise _UnreadableError(self.next)
         return read
 
     def sum(self) -> Evaluate:
         self.depth += 1
+        # Before Python's own limit, which an answer of thousands of brackets would reach in a place
+        # where the stack is needed for something else.
         if self.depth > _MAX_DEPTH:
-            raise UnreadableError("too deep")
+            raise _UnreadableError("too deep")
         terms = [self.signed_product()]
         while self.next in ("+", "-"):
             terms.append(self.signed_product())
@@ -148,6 +156,8 @@ class _Parser:
         return _negated(unsigned) if negative else unsigned
 
     def product(self, *, within_function: bool = False) -> Evaluate:
+        # Products are collected and not nested: a/b/c and a b c have the usual meaning from left to
+        # right, and a long product needs no recursion.
         factors: list[tuple[bool, Evaluate]] = [(False, self.power())]
         while True:
             token = self.next
@@ -157,8 +167,9 @@ class _Parser:
                 factor = self.power()
                 factors.append((token != "*", _negated(factor) if sign == "-" else factor))
             elif self._starts_factor(token) and not (within_function and token in _FUNCTIONS):
+                # Two numbers beside each other are not a product: 1 000 or a lost separator.
                 if token.isdigit() and self.tokens[self.place - 1][-1:].isdigit():
-                    raise UnreadableError("two numbers side by side")
+                    raise _UnreadableError("two numbers side by side")
                 factors.append((False, self.power()))
             else:
                 break
@@ -193,6 +204,7 @@ class _Parser:
         sign = self.take() if self.next in ("+", "-") else "+"
         token = self.next
         if token.isdigit() and len(token) > 1:
+            # TeX takes a single token as an argument: \frac12 is a half, and x^12 is x^1 times 2.
             self.tokens[self.place : self.place + 1] = [token[0], token[1:]]
         return _negated(self.atom()) if sign == "-" else self.atom()
 
@@ -209,6 +221,7 @@ class _Parser:
         if token == r"\norm":
             return self.opaque(token, self.atom())
         if token == r"\frac":
+            # Before an ordinary fraction, or d y/d x would lose its d by cancellation.
             return self.derivative() or _quotient(self.argument(), self.argument())
         if token == r"\binom":
             return _of(Arithmetic.binomial, self.argument(), self.argument())
@@ -248,16 +261,19 @@ class _Parser:
         return lambda at: at.symbols[name]
 
     def opaque(self, name: str, *members: Evaluate) -> Evaluate:
+        # Counts as a symbol, so that an expression with it is never taken for a constant.
         self.symbols.add(f"{name}()")
         return lambda at: at.opaque(name, [member(at) for member in members])
 
     def _number(self, token: str) -> Evaluate:
+        #  An exact fraction of it would be carried through every operation.
         if len(token) > 300:
-            raise UnreadableError("a number of hundreds of digits")
+            raise _UnreadableError("a number of hundreds of digits")
         value = Fraction(token)
         if self.next == r"\frac" and token.isdigit():  # 1\frac{4}{5} is a mixed number
             place, symbols = self.place, set(self.symbols)
             part = self.atom()
+            # Only a fraction of digits makes a mixed number: 2\frac{x}{3} is a product.
             if all(t.isdigit() or t in _OF_FRACTION for t in self.tokens[place : self.place]):
                 return lambda at: at.total([value, part(at)])
             self.place, self.symbols = place, symbols
@@ -280,13 +296,16 @@ class _Parser:
             if self.take() == "^":
                 inverse = self.ahead(4) == "{-1}"
                 exponent = self.argument()
+                # By convention sin^{-1} x is the inverse function, although sin^2 x is a power.
                 if inverse and rf"\arc{name[1:]}" in _FUNCTIONS:
                     function, exponent = f"a{function}", None
             elif name == r"\log":
                 base = self.argument()
             else:
-                raise UnreadableError(name)
+                raise _UnreadableError(name)
         grouped = self.next in ("(", "{")
+        # Without brackets a function takes what follows up to the next function or sign: sin 2x cos
+        # x is sin(2x) cos x.
         inside = self.atom() if grouped else self.product(within_function=True)
         applied = _of(lambda at, value: at.function(function, value), inside)
         if base is not None:
@@ -309,8 +328,9 @@ class _Parser:
         # an inner sum may end at an outer index, which takes no value of its own
         self.limits |= self.symbols - set(self.bound)
         if name in self.symbols or not (name.isalpha() and len(name) == 1):
-            raise UnreadableError(name)
+            raise _UnreadableError(name)
         self.bound.append(name)
+        # As in print, a sum extends over one product: what is added behind it is not part of it.
         term = self.product()
         self.bound.pop()
         self.symbols = (self.symbols - {name}) | outer
@@ -324,11 +344,12 @@ class _Parser:
         elif token == r"\text":
             token = self._group().strip("{} ")
         elif not (token in GREEK or token == "π" or (token.isalpha() and token.isascii())):
-            raise UnreadableError(token)
+            raise _UnreadableError(token)
         while self.next in ("_", "'"):
             token += self.take() if self.next == "'" else self.take() + self._group().strip("{}")
         if token in _CONSTANTS:
             return lambda at: at.constant(token)
+        # Juxtaposition is a product otherwise: x(y+1) is x times (y+1).
         is_function = token.rstrip("'") in ("f", r"\Gamma", r"\zeta")
         if self.next == "(" and (is_function or _ARGUMENT.match(self.ahead(3))):
             return self.opaque(token, *self.arguments())
@@ -376,10 +397,10 @@ def constant(text: str) -> Value | None:
     if read is None or read[1]:
         return None
     with LOCK:
-        return value_at(read[0], Arithmetic(_DIGITS, {}))
+        return number_at(read[0], Arithmetic(_DIGITS, {}))
 
 
-def compare(gold: str, answer: str) -> bool | None:
+def compare_expressions(gold: str, answer: str) -> bool | None:
     """Return True if two expressions have the same value wherever they have one, False if nowhere.
 
     None where one of them can't be read, and where the values don't decide it.
@@ -388,11 +409,14 @@ def compare(gold: str, answer: str) -> bool | None:
     if of_gold is None or of_answer is None:
         return None
     symbols = of_gold[1] | of_answer[1]
+    # A decimal of 60 digits needs more precision than the default to differ in its last digit.
     literals = _LITERAL.findall(f"{gold} {answer}")
     sides, literal = (of_gold[0], of_answer[0]), max(map(len, literals), default=0)
     if not symbols:
         return _agree(sides, {}, literal) is True
     agreed = [_agree(sides, point_of(symbols, n), literal) for n in range(_POINTS)]
+    # Three verdicts: everywhere (equal), nowhere (different), and in between, which stays
+    # undecided, since identities such as sqrt(x^2) = x hold on some points only.
     if not any(agreed) and None not in agreed:
         return False
     if not all(agreed):
@@ -405,7 +429,7 @@ def compare(gold: str, answer: str) -> bool | None:
     return True if False not in beyond and beyond.count(True) >= _POINTS else None
 
 
-def _signed_points(symbols: frozenset[str], scales: Sequence[float]) -> Iterator[Point]:
+def _signed_points(symbols: frozenset[str], scales: Sequence[float]) -> Iterator[_Point]:
     """Yield points of each size: all positive, all negative, and of several signs."""
     for number, scale in enumerate(scales):
         size = {
@@ -421,7 +445,7 @@ def _signed_points(symbols: frozenset[str], scales: Sequence[float]) -> Iterator
 
 
 def _agree(
-    sides: Sequence[Evaluate], point: Point, literal: int, within_reals: bool = False
+    sides: Sequence[Evaluate], point: _Point, literal: int, within_reals: bool = False
 ) -> bool | None:
     """Return True if two values are equal at a point; None where they are unknown.
 
@@ -432,15 +456,22 @@ def _agree(
     while True:
         with LOCK:
             at = Arithmetic(digits, point)
-            values = [value_at(side, at) for side in sides]
+            values = [number_at(side, at) for side in sides]
+            # One side has a value where the other has none: they are different functions. Where
+            # both have none, the point says nothing.
             if None in values:
                 return None if values == [None, None] else False
+            # Rationals are compared exactly. A sum that cancelled to the last digit was taken for
+            # 0, and such a fraction is not exact.
             if all(isinstance(value, Fraction) for value in values) and not at.zeros:
                 return values[0] == values[1]
             bits = equal_bits(*values)
             certain = at.bits - at.lost - _SPARE_BITS
         if bits < certain and not at.zeros:
             return None if within_reals and not any(map(is_real, values)) else False
+        # Different values may agree in many digits: e^(-100) + 1 against 1. So the precision grows
+        # until the smallest term that occurred is visible beside the largest; a third, since a
+        # digit has 3.3 bits.
         needed = _DIGITS + 20 + literal + (at.high - at.low + at.lost) // 3
         if digits >= needed:
             same = bits >= certain >= _CERTAIN_BITS
@@ -477,6 +508,8 @@ def same_sum(gold: str, answer: str) -> bool | None:
     of_gold, of_answer = _read_sum(gold), _read_sum(answer)
     if of_gold is None or of_answer is None:
         return None
+    # With other symbols, or with two limits to vary, agreement at one diagonal of values would
+    # prove nothing.
     if of_gold[1] != of_answer[1] or len(of_gold[2]) > 1 or not of_answer[2] <= of_gold[2]:
         return None
     compared = 0
@@ -484,8 +517,8 @@ def same_sum(gold: str, answer: str) -> bool | None:
         with LOCK:
             at = Arithmetic(_DIGITS, point_of(of_gold[1], count))
             at.symbols.update(dict.fromkeys(of_gold[2], Fraction(count)))
-            value = value_at(of_gold[0], at)
-            other = value_at(of_answer[0], at)
+            value = number_at(of_gold[0], at)
+            other = number_at(of_answer[0], at)
         if value is None:
             if compared:  # too much work
                 return None
@@ -493,6 +526,8 @@ def same_sum(gold: str, answer: str) -> bool | None:
         if other is None or not close(value, other, None):
             return False
         compared += 1
+    # Some limits may give no terms; but a polynomial through a few points agrees with any sum
+    # there, so that most must have been compared.
     return True if compared >= len(_COUNTS) - 3 or (compared and not of_gold[2]) else None
 
 
@@ -522,12 +557,12 @@ def same_equation(gold: Sequence[str], answer: Sequence[str]) -> bool | None:
     return None
 
 
-def _values(sides: Sequence[Evaluate], point: Point | None) -> list[Value | None]:
+def _values(sides: Sequence[Evaluate], point: _Point | None) -> list[Value | None]:
     at = Arithmetic(_DIGITS, point or {})
-    return [value_at(side, at) for side in sides]
+    return [number_at(side, at) for side in sides]
 
 
-def _are_multiples(sides: Sequence[Evaluate], point: Point) -> bool:
+def _are_multiples(sides: Sequence[Evaluate], point: _Point) -> bool:
     """Return True if an expression is the other times powers of variables that add no zeros."""
     for name, begin in point.items():
         ratios = []
@@ -535,16 +570,19 @@ def _are_multiples(sides: Sequence[Evaluate], point: Point) -> bool:
             gold, answer = _values(sides, {**point, name: begin * size})
             if not gold or not answer:
                 return False
+            # Times a power of a variable, the ratio is geometric over sizes 1, 2, 4: r1 r3 = r2^2.
+            # That finds the multiple without knowing the power.
             ratios.append(Arithmetic(_DIGITS, {}).product([(False, answer), (True, gold)]))
         if not close(ratios[0] * ratios[2], ratios[1] * ratios[1], None):
             return False
         gold, answer = _values(sides, {**point, name: Fraction(0)})
+        # x y = x is no multiple of y = 1 in this sense: the factor x adds the solutions x = 0.
         if (gold == 0) != (answer == 0) and not close(ratios[0], ratios[1], None):
             return False
     return True
 
 
-def _solved(side: Evaluate, point: Point, name: str) -> Point | None:
+def _solved(side: Evaluate, point: _Point, name: str) -> _Point | None:
     """Return the point with the value of `name` at which an expression linear in it is zero."""
     begin = point[name]
     values = [_values((side,), {**point, name: begin + n})[0] for n in range(3)]
@@ -553,6 +591,8 @@ def _solved(side: Evaluate, point: Point, name: str) -> Point | None:
         return None
     at = Arithmetic(_DIGITS, point)
     slope = at.total([second, -first])
+    # A second difference of 0 says that the expression is linear in the variable, as far as three
+    # points tell; then a secant gives its zero exactly.
     if not slope or at.total([third, -second, -second, first]):
         return None
     return {**point, name: at.total([begin, at.product([(False, -first), (True, slope)])])}

@@ -36,7 +36,7 @@ _WARM_UP_S = 60
 _GOLDS: dict[str, Any] = {}
 
 
-class UnreadableError(ValueError):
+class _UnreadableError(ValueError):
     """An expression that Math-Verify can't parse."""
 
 
@@ -49,7 +49,7 @@ def equal(gold: str, answer: str, deadline: float) -> bool:
     try:
         target = _expression(answer, deadline)
         if target is None:
-            raise UnreadableError(answer)
+            raise _UnreadableError(answer)
         reference = _gold(gold, deadline)
         if reference is None:
             raise RuntimeError(f"Math-Verify can't read the gold {gold!r}")

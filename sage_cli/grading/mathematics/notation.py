@@ -52,7 +52,7 @@ ONE_CHARACTER = str.maketrans(_CHARACTERS | _GREEK | _DIRECTIONS | _FRACTIONS)
 RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺⁽⁾ⁿⁱˣ", "0123456789-+()nix")
 LOWERED = str.maketrans("₀₁₂₃₄₅₆₇₈₉₋₊₍₎ₙᵢⱼₖₘₓ", "0123456789-+()nijkmx")
 
-SYMBOLS = {
+_SYMBOLS = {
     "cdot": "*", "times": "*", "ast": "*", "div": "/", "pm": "±", "mp": "∓", "le": "≤", "leq": "≤",
     "leqslant": "≤", "ge": "≥", "geq": "≥", "geqslant": "≥", "ne": "≠", "neq": "≠", "lt": "<",
     "gt": ">", "approx": "≈", "cup": "∪", "in": "∈", "infty": "∞", "pi": "π",
@@ -508,8 +508,8 @@ def _one_command(match: re.Match[str]) -> str:
         return {"{": r"\{", "}": r"\}", "%": "%", "$": ""}.get(character, " ")
     if name is None:
         return match[0] if r"\begin" in match.string else ", "
-    if name in SYMBOLS:
-        return SYMBOLS[name]
+    if name in _SYMBOLS:
+        return _SYMBOLS[name]
     if name in DROPPED:
         return " "
     if name in TEXTS:

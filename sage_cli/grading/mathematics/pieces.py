@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
-from sage_cli.grading.mathematics.expression import Evaluate, point_of, read_expression, value_at
+from sage_cli.grading.mathematics.expression import Evaluate, number_at, point_of, read_expression
 from sage_cli.grading.mathematics.names import is_name
 from sage_cli.grading.mathematics.structure import Region, complement, read_region, split
 from sage_cli.grading.mathematics.values import LOCK, Arithmetic, Value, close
@@ -131,7 +131,7 @@ def _value(
             with LOCK:
                 at = Arithmetic(40, symbols)
                 at.symbols.update({n: v for n, v in symbols.items() if isinstance(v, Fraction)})
-                return value_at(evaluate, at)
+                return number_at(evaluate, at)
     return None
 
 

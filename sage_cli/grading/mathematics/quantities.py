@@ -100,6 +100,8 @@ def same_amount(
         return True
     asked = {
         amount.unit
+        # Exact, without the tolerance: a question's own amount is the same number in another unit,
+        # and one nearby is another quantity of the task.
         for amount in amounts_in(question)
         if gold.equals(_weighed(amount, gold), None) and amount.unit != gold.unit
     }
@@ -121,7 +123,10 @@ def amounts_in(question: str) -> tuple[Quantity, ...]:
     text = TEXT.sub(r" \1 ", question.replace(r"\mathrm", r"\text"))
     tokens, amounts = _in_figures(_JOINED.sub(" ", text)).split(), list[Quantity]()
     ends = [n for n, token in enumerate(tokens) if _ANGLE.search(token) or _names_unit(token)]
+    # bounded, since a question of a thousand units would be read eight thousand times
     for end in ends[:_MOST_AMOUNTS]:
+        # An amount ends with its unit, and how many words before belong to it isn't known: every
+        # start is tried, and readable ones of different lengths may stand beside each other.
         for begin in range(max(0, end - _TOKENS), end + 1):
             words = normalise(" ".join(tokens[begin : end + 1]).strip(_ENDS))
             if amount := read_quantity(words, spoken=True):

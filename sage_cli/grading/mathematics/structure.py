@@ -50,6 +50,8 @@ class Structure:
 @lru_cache(maxsize=8192)
 def read_structure(text: str) -> Structure:
     """The outermost structure of the normalised `text`; its items are normalised texts too."""
+    # The weakest separator is split first: a union's parts are lists or intervals, a list's items
+    # tuples. Each part is read by another call.
     if "∪" in text and len(parts := split(text, "∪")) > 1:
         return Structure("union", tuple(parts))
     if "∨" in text and len(parts := split(text, "∨")) > 1:
@@ -59,6 +61,8 @@ def read_structure(text: str) -> Structure:
     for operator in ("⋁", "⋀"):
         if operator in text and len(parts := split(text, operator)) > 1:
             return Structure(operator, tuple(parts))
+    # x ∈ (1, 2] is read as its interval. With an inequality behind it, as n ∈ N, n > 2, the
+    # membership is only a condition.
     if (match := _MEMBER_OF.match(text)) and _INEQUALITY.search(text) is None:
         inside = read_structure(text[match.end() :])
         return Structure(inside.kind, inside.items, match[1])
@@ -71,6 +75,8 @@ def read_structure(text: str) -> Structure:
         return _matrix(rows, matrix[1].removesuffix("*"), transposed=bool(matrix[4]))
     if text.startswith("[[") and (rows := _rows(text)):
         return _matrix(rows)
+    # Two colons or more are a proportion, 1:2:3. A single one is a quotient, which expressions
+    # read.
     if ":" in text and "=" not in text and len(parts := split(text, ":")) > 2:
         return Structure(":", tuple(parts))
     if bracketed := _bracketed(text):
@@ -87,6 +93,7 @@ def split(text: str, separator: str) -> list[str]:
         if character in "{([":
             depth += 1
         elif character in "})]":
+            # Not below 0: half-open intervals such as ]0, 1] begin with a closing bracket.
             depth = max(0, depth - 1)
         elif character == separator and depth == 0:
             parts.append(text[begin:position].strip())
@@ -98,6 +105,7 @@ def _items(text: str) -> tuple[str, ...]:
     items = []
     for item in split(text, ","):
         if "±" in item or "∓" in item:
+            # The signs go together: of 1±2∓3 there are two values, not four.
             upper = item.replace("±", "+").replace("∓", "-")
             lower = item.replace("±", "-").replace("∓", "+")
             items += [upper.lstrip("+"), lower.lstrip("+")]
@@ -124,6 +132,7 @@ def _interval(text: str) -> Structure | None:
         left, right = texts
         if _UNKNOWN.fullmatch(right) and not _UNKNOWN.fullmatch(left):
             left, right = right, left
+            # 2 < x is written as x > 2; the index finds the mirrored sign.
             relations = ["<>≤≥"["><≥≤".index(relations[0])]]
         if magnitude := _MAGNITUDE.fullmatch(left):
             return _magnitude(magnitude[1], magnitude[2] or "", relations[0], right)
@@ -134,6 +143,7 @@ def _interval(text: str) -> Structure | None:
         )
     if len(relations) != 2 or not _NAME.fullmatch(texts[1]):
         return None
+    # 4 ≥ x > 3 is turned round. Mixed directions, as 1 < x > 0, are no interval.
     if all(relation in ">≥" for relation in relations):
         texts, relations = texts[::-1], ["<≤"[">≥".index(r)] for r in reversed(relations)]
     if not all(relation in "<≤" for relation in relations):
@@ -149,6 +159,7 @@ def _magnitude(name: str, shift: str, relation: str, bound: str) -> Structure:
         low, bound = f"{low}-(0{shift})", f"{bound}-(0{shift})"
     if relation in "<≤":
         return Structure("()" if relation == "<" else "[]", (low, bound), name)
+    # |x| > a has two parts, both open or both closed: the sign of the lower one is mirrored.
     below = "<≤"[">≥".index(relation)]
     return Structure("union", (f"{name}{below}{low}", f"{name}{relation}{bound}"))
 
@@ -204,6 +215,7 @@ def read_region(text: str) -> tuple[Region, set[str]] | None:
     if outside := _OUTSIDE.fullmatch(text):
         members = outside[2] or outside[3] or outside[4]
         inside = read_region(members if members[0] in "([\\" else rf"\{{{members}\}}")
+        # An unreadable inside gives None by `and`; its complement would be the whole line.
         return inside and (complement(inside[0]), {outside[1] or ""} - {""})
     conditions = split(text, ",")
     if len(conditions) > 1 and all(map(_CONDITION.search, conditions)):
@@ -244,6 +256,9 @@ def _joined(
     union = _merged([interval for region in regions for interval in region])
     outer = [interval for region in regions for interval in complement(region)]
     both = complement(_merged(outer))
+    # "x < 1, x > 3" means "or", since no number satisfies both; "0 < x, x < 2" means "and", since
+    # every number satisfies one. Where both readings are possible the text is ambiguous and not a
+    # region.
     if kind == "list" and (len(names) != 1 or (both and complement(union))):
         return None
     return (both if kind == "⋀" else both or union if kind == "list" else union), names
@@ -260,6 +275,8 @@ def _merged(region: Region) -> Region:
     """Return the intervals in order, those that touch as one, and without empty ones."""
     merged: Region = []
     for low, high in sorted(region, key=lambda interval: interval[0][:2]):
+        # A cut has its side of the number in it, so (1, 2) and (2, 3) don't touch, while (1, 2] and
+        # (2, 3) do.
         if merged and low[:2] <= merged[-1][1][:2]:
             merged[-1] = (merged[-1][0], max(merged[-1][1], high, key=lambda cut: cut[:2]))
         elif low[:2] < high[:2]:
@@ -269,6 +286,8 @@ def _merged(region: Region) -> Region:
 
 def complement(region: Region) -> Region:
     """Return the rest of the real line."""
+    # The complement has the same cuts with the intervals shifted by one, between the two
+    # infinities; empty ones at the ends go in `_merged`.
     cuts = [_LOWEST, *(cut for interval in _merged(region) for cut in interval), _HIGHEST]
     return _merged(list(zip(cuts[::2], cuts[1::2], strict=True)))
 
@@ -287,6 +306,8 @@ def same_items(
     names = _assigned_names(gold)
     if len(answer) < len(gold) or (not names and len(_assigned_names(answer)) > 1):
         return False
+    # {2, 2, 3} for {2, 3} repeats a member and is right as a set; a gold that has a root twice
+    # counts it, and then the answer's number of times matters.
     gold_repeats = any(exactly(a, b) for i, a in enumerate(gold) for b in gold[:i])
     may_repeat = len(answer) > len(gold) and len(names) < 2 and not gold_repeats
     unmatched, unknown = list(gold), False

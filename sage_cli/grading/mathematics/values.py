@@ -45,6 +45,8 @@ class Arithmetic:
     """
 
     def __init__(self, digits: int, symbols: dict[str, Value]) -> None:
+        # The context is shared by all values of the process, so a caller holds `LOCK` from here
+        # until it has compared.
         _MP.dps = digits
         self.symbols = {name: as_float(value) for name, value in symbols.items()}
         self.digits, self.bits = digits, _MP.prec
@@ -64,7 +66,11 @@ class Arithmetic:
         result = floats[0]
         for term in floats[1:]:
             result = result + term
+        # Cancellation is the only place where digits are lost at once: the sum has so many bits
+        # fewer than its largest term.
         lost = max(magnitudes) - _magnitude(result) if result else _MP.prec
+        # What is left is rounding. The caller sees it in `zeros`, and tries again with more digits
+        # before it believes the 0.
         if lost > _MP.prec - _NOISE_BITS:
             self.zeros += 1
             return Fraction(0)
@@ -86,6 +92,7 @@ class Arithmetic:
         """Return base to the exponent: the real power of a negative number, if it has one."""
         if isinstance(base, Fraction) and isinstance(exponent, Fraction):
             bits = max(base.numerator.bit_length(), base.denominator.bit_length())
+            # The size of the result is known before it is computed: 9^(9^9) must not be tried.
             if exponent.denominator == 1 and bits * abs(exponent) <= _MAX_BITS:
                 return base ** int(exponent)
             if exponent == Fraction(1, 2) and (exact := _exact_root(base)) is not None:
@@ -98,6 +105,7 @@ class Arithmetic:
         ):
             size = self.power(-base, exponent)
             return -size if exponent.numerator % 2 else size
+        # 0^0 and 0^-1 divide by zero here, which says "no value"; in mpmath 0^0 is 1.
         if base == 0:
             return self.product([(False, base), (True, base)] if exponent <= 0 else [(False, base)])
         if exponent == 0:
@@ -151,6 +159,7 @@ class Arithmetic:
         argument = as_float(value)
         function = _MP.expj if name == "cis" else getattr(_MP, name)
         result = self._without_noise(function(argument))
+        # The value at a multiple of π is the rounding of its argument, not a small number.
         lowest = _magnitude(argument) + _NOISE_BITS - _MP.prec if argument else 0
         if name in ("sin", "cos", "tan") and result and _magnitude(result) < lowest:  # as of sin π
             self.zeros += 1

@@ -20,7 +20,7 @@ from sage_cli.trials.executors.executor import Command, End, Executor, Fate
 
 GRACE_S = 20.0
 """Between SIGTERM and SIGKILL: a training saves a checkpoint."""
-PATIENCE_S = 10.0
+ENDING_PATIENCE_S = 10.0
 
 
 class GuardedProcess:
@@ -78,7 +78,7 @@ class GuardedProcess:
     def wait_for_end(self) -> End:
         """Return the end of the command after `ask_to_end`, when all its processes are gone."""
         try:
-            self._guard.wait(self._grace_s + PATIENCE_S)
+            self._guard.wait(self._grace_s + ENDING_PATIENCE_S)
         except subprocess.TimeoutExpired:
             self._kill_group()
             self._guard.wait()

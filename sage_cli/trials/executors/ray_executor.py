@@ -17,10 +17,10 @@ import ray
 
 from sage_cli.errors import ExecutorError
 from sage_cli.trials.executors.executor import Command, End, Executor, Fate, Resources
-from sage_cli.trials.executors.local import GRACE_S, PATIENCE_S, GuardedProcess
+from sage_cli.trials.executors.local import ENDING_PATIENCE_S, GRACE_S, GuardedProcess
 from sage_cli.trials.executors.ray_head import RayHead, connect
 
-RETRIES = 3
+_RETRIES = 3
 """How often Ray restarts a command whose node or worker was lost."""
 _CONNECT_S = 10.0
 _POLL_S = 0.1
@@ -44,7 +44,7 @@ class RayExecutor(Executor):
         self.places = workers or _places(address, resources)
         self._grace_s = grace_s
         # max_calls: the worker ends with its command, which frees the GPU's memory
-        self._run = ray.remote(max_calls=1, max_retries=RETRIES)(_run)
+        self._run = ray.remote(max_calls=1, max_retries=_RETRIES)(_run)
         self._jobs: dict[str, ray.ObjectRef] = {}
         self._asked: set[str] = set()
 
@@ -87,7 +87,7 @@ class RayExecutor(Executor):
         for ref in refs:
             ray.cancel(ref)
         if refs:
-            wait_s = self._grace_s + 2 * PATIENCE_S
+            wait_s = self._grace_s + 2 * ENDING_PATIENCE_S
             _, left = ray.wait(refs, num_returns=len(refs), timeout=wait_s)
             for ref in left:
                 ray.cancel(ref, force=True)

@@ -25,13 +25,13 @@ from sage_cli.settings.runs import ExecutorSection
 from sage_cli.trials.executors.executor import Command, End, Fate, Resources
 from sage_cli.trials.executors.local import GRACE_S, GuardedProcess
 
-MOST = 1000
+_MOST = 1000
 """Commands at once unless executor.workers says fewer: the longest array by Slurm's default."""
 SLACK_MIN = 3
 """Slurm's own limit is higher by this than a command's, which its guard enforces."""
 CHECK_S = 5.0
 """Between two questions to Slurm; results are found without them."""
-SETTLE_S = 10.0
+_SETTLE_S = 10.0
 """A shared file system may show a result that much later than Slurm the job's end."""
 _WARNING_S = 60
 _POLL_S = 0.1
@@ -58,7 +58,7 @@ class SlurmExecutor:
     def __init__(self, section: ExecutorSection, folder: Path, grace_s: float = GRACE_S) -> None:
         """Raises ExecutorError where there is no Slurm that answers."""
         _ask("sinfo", "--noheader")
-        self.places = section.workers or MOST
+        self.places = section.workers or _MOST
         self._section, self._folder, self._grace_s = section, folder.absolute(), grace_s
         self._jobs: set[str] = set()
         self._asked: set[str] = set()
@@ -165,7 +165,7 @@ class SlurmExecutor:
             end = result if outcome == "success" else End(Fate.LOST, None, str(result))
         elif job in self._asked and job in self._over_at:
             end = End(Fate.ENDED)
-        elif time.monotonic() >= self._over_at.get(job, inf) + SETTLE_S:
+        elif time.monotonic() >= self._over_at.get(job, inf) + _SETTLE_S:
             reason = self._reasons.get(job, "nothing of it any more")
             fate = _FATES.get(self._states.get(job, ""), Fate.LOST)
             end = End(fate, None, f"Slurm says: {reason}; see {paths.stdout}")

@@ -114,7 +114,7 @@ def _known(given: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-Settings = Annotated[dict[str, Any], AfterValidator(_known)]
+_Settings = Annotated[dict[str, Any], AfterValidator(_known)]
 """Settings by dotted key."""
 
 
@@ -131,11 +131,11 @@ class Tuning(Section):
     """The objective on the validation problems, `sweep.benchmark`."""
 
 
-class Method(Section):
+class Arm(Section):
     """A labelled configuration: `of` is `base` or ALGORITHM[/GUIDE[/KL]]."""
 
     of: str
-    settings: Settings = Field(default_factory=dict)
+    settings: _Settings = Field(default_factory=dict)
     """Further settings by dotted key."""
     preset: str | None = None
     """The preset that replaces the paper's main preset, and no other."""
@@ -188,7 +188,7 @@ class Protocol(Section):
         }
 
 
-class Analysis(Section):
+class WantedAnalysis(Section):
     """A section of the report: `sage analyze NAME` on some methods' runs."""
 
     name: str
@@ -207,9 +207,9 @@ class Suite(Section):
     """The printed table for comparison; its rows have the methods' labels."""
     preset: str | None = None
     """The preset that replaces the paper's main preset here, and no other."""
-    settings: Settings = Field(default_factory=dict)
+    settings: _Settings = Field(default_factory=dict)
     """Settings of all methods by dotted key, below their own."""
-    methods: dict[str, Annotated[Method, BeforeValidator(_method)]] = Field(default_factory=dict)
+    methods: dict[str, Annotated[Arm, BeforeValidator(_method)]] = Field(default_factory=dict)
     protocol: Protocol = Protocol()
     k: str = "1,256"
     seeds: int = Field(3, ge=1)
@@ -225,7 +225,7 @@ class Suite(Section):
     claims: Listed = ()
     against: Listed = ()
     """Methods with which every trained one is compared besides the claims."""
-    analyses: tuple[Analysis, ...] = ()
+    analyses: tuple[WantedAnalysis, ...] = ()
     includes: tuple[str, ...] = ()
     chosen: tuple[str, ...] = ()
     """Choices where the paper is silent, a sentence each."""
@@ -301,10 +301,10 @@ class Suite(Section):
 
 
 _BELOW: Mapping[str, type[BaseModel]] = {
-    "methods": Method,
+    "methods": Arm,
     "protocol": Protocol,
     "tune": Tuning,
-    "analyses": Analysis,
+    "analyses": WantedAnalysis,
     "options": AnalysisOptions,
 }
 

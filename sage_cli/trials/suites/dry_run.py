@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.models.folders import pinned_revision
-from sage_cli.models.shipped_base import source_of
+from sage_cli.models.shipped_base import shipped_source
 from sage_cli.settings.inputs import PretrainedModel
 from sage_cli.settings.sampling import capped_ks
 from sage_cli.training.checks import RlChecks, check_demonstrations
@@ -76,7 +76,7 @@ def _notes(plan: PlannedSuite) -> list[str]:
             model, initial = replicate.config.model, replicate.initial
             if isinstance(model, PretrainedModel):
                 models[model.path] = pinned_revision(model.path, model.revision)
-            if source_of(initial.run) is not None:
+            if shipped_source(initial.run) is not None:
                 shipped = f"the initial policy {initial.label} comes with sage"
                 notes += [] if shipped in notes else [shipped]
         if not part.suite.measured or not part.trials:

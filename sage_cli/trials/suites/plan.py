@@ -14,14 +14,14 @@ from sage_cli.config.readers import unread
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.json_value import leaves
-from sage_cli.reports.tables import seeded
+from sage_cli.reports.tables import seed_title
 from sage_cli.settings.inputs import PretrainedModel
 from sage_cli.settings.sampling import capped_ks
 from sage_cli.store.files import identity_of
 from sage_cli.trials.stored_results import BenchmarkCache
 from sage_cli.trials.suites.declaration import (
     PAPERS_PRESET,
-    Method,
+    Arm,
     Protocol,
     Suite,
     shown_label,
@@ -82,8 +82,8 @@ def trials_of(suite: Suite, overrides: Overrides) -> list[Trial]:
     return trials
 
 
-def _trial(suite: Suite, label: str, method: Method, overrides: Overrides) -> Trial:
-    from sage_cli.evaluation.benchmarks import refuse_unnamed
+def _trial(suite: Suite, label: str, method: Arm, overrides: Overrides) -> Trial:
+    from sage_cli.evaluation.benchmarks import check_benchmark_named
 
     preset, choices = method.preset or suite.preset, method.choices
     flags = {
@@ -101,7 +101,7 @@ def _trial(suite: Suite, label: str, method: Method, overrides: Overrides) -> Tr
     papers = isinstance(plain.model, PretrainedModel)
     measurement = _measurement(suite, plain, overrides, papers=papers) if suite.measured else {}
     if suite.measured and "evaluation.benchmark" not in measurement:
-        refuse_unnamed(plain, "evaluation.benchmark")
+        check_benchmark_named(plain, "evaluation.benchmark")
     sets += [_assignment(key, value) for key, value in measurement.items()]
     # the configuration that those words make on a command line, without reading presets again
     first = changed(plain, measurement) if measurement else plain
@@ -120,7 +120,7 @@ def _trial(suite: Suite, label: str, method: Method, overrides: Overrides) -> Tr
         seed_sets = [_assignment(key, value) for key, value in settings.items()]
         replicates.append(
             Replicate(
-                seeded(label, seed + 1) if number > 1 else shown_label(label),
+                seed_title(label, seed + 1) if number > 1 else shown_label(label),
                 seed,
                 changed(first, settings) if settings else first,
                 replace(words, sets=(*words.sets, *seed_sets)),

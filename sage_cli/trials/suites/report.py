@@ -13,7 +13,7 @@ from sage_cli.reports.document import Document, Provenance
 from sage_cli.reports.tables import Estimate, Row, Table, columns, to_records
 from sage_cli.trials.failures import stored_failures
 from sage_cli.trials.suites.chapters import SuiteReport, chapters, write_report
-from sage_cli.trials.suites.declaration import INITIAL, Analysis
+from sage_cli.trials.suites.declaration import INITIAL, WantedAnalysis
 from sage_cli.trials.suites.plan import Overrides, Part, PlannedSuite
 from sage_cli.trials.suites.results import results
 from sage_cli.trials.suites.sweeps import Search, SweepTask, planned_tuned, sweeps_of
@@ -70,7 +70,7 @@ def report_of(
     return written
 
 
-def _analysed(analysis: Analysis, part: Part, progress: Progress) -> Document:
+def _analysed(analysis: WantedAnalysis, part: Part, progress: Progress) -> Document:
     """The answer of `sage analyze` about the policies that exist, or why there is none."""
     wanted = [
         replicate

@@ -18,7 +18,7 @@ from sage_cli.metrics.intervals import Resampling, holm
 from sage_cli.metrics.power import POWER
 from sage_cli.models.compatibility import training_seed
 from sage_cli.models.facts import state
-from sage_cli.models.shipped_base import source_of
+from sage_cli.models.shipped_base import shipped_source
 from sage_cli.problems.registry import shown_name
 from sage_cli.reports.comparison_report import (
     AVERAGE,
@@ -42,7 +42,7 @@ from sage_cli.reports.tables import UNDEFINED, Estimate, Row, Table, columns, to
 from sage_cli.settings.sampling import parse_ks
 from sage_cli.store.evaluations import evaluation_figures, name_in
 from sage_cli.store.files import replacing
-from sage_cli.trials.stored_results import BenchmarkCache, Measurements, stored_results
+from sage_cli.trials.stored_results import BenchmarkCache, MeasuredSeeds, stored_results
 from sage_cli.trials.suites.declaration import (
     ALPHA,
     BASE,
@@ -55,7 +55,7 @@ from sage_cli.trials.suites.declaration import (
 from sage_cli.trials.suites.plan import Part
 from sage_cli.trials.trial import Replicate, Trial
 
-Pair = tuple[str, str]
+_Pair = tuple[str, str]
 """The labels of two methods: the first minus the second."""
 
 
@@ -64,7 +64,7 @@ class MethodResult:
     """A trial with the measurement of each measured replicate; `why` says why others have none."""
 
     trial: Trial
-    measured: Sequence[Measurements]
+    measured: Sequence[MeasuredSeeds]
     why: str | None = None
     seeds: Sequence[TrainingSeed | None] = ()
     """What each measured training run began with."""
@@ -178,7 +178,7 @@ def _result(
             all_measured.append(measured)
             seeds.append(training_seed(replicate.policy))
         elif suite.measured or not replicate.policy.exists:
-            refuse_other_settings(replicate)
+            check_suite_settings(replicate)
             missing.append(_why(replicate, failures))
     return MethodResult(trial, all_measured, missing[0] if missing else None, seeds)
 
@@ -191,12 +191,12 @@ def _why(replicate: Replicate, failures: Mapping[str, str]) -> str:
     measured = [why for name, why in failures.items() if name.startswith(f"{policy.label}-on-")]
     if measured:
         return measured[0]
-    if policy.run is None or policy.run.finished or source_of(policy.run) is not None:
+    if policy.run is None or policy.run.finished or shipped_source(policy.run) is not None:
         return "not measured yet"
     return state(policy.run)
 
 
-def refuse_other_settings(replicate: Replicate) -> None:
+def check_suite_settings(replicate: Replicate) -> None:
     """Raise ConfigurationError if a run was measured with other settings than the suite's.
 
     Fewer samples or seeds are not another setting: they count, and the rest is sampled.
@@ -302,7 +302,7 @@ class Decided:
         return f"{a} is {relation}; difference from its baseline {self.control}: {self.own}"
 
 
-def decide(result: PartResult, by_pair: Mapping[Pair, Mapping[str, Contrast]]) -> list[Decided]:
+def decide(result: PartResult, by_pair: Mapping[_Pair, Mapping[str, Contrast]]) -> list[Decided]:
     """Return every claim with its verdict; Holm's p is over the suite's claims."""
     claims = result.suite.read_claims
     if not claims:
@@ -320,7 +320,7 @@ def decide(result: PartResult, by_pair: Mapping[Pair, Mapping[str, Contrast]]) -
 
 
 def _beside_control(
-    decided: Decided, suite: Suite, by_pair: Mapping[Pair, Mapping[str, Contrast]]
+    decided: Decided, suite: Suite, by_pair: Mapping[_Pair, Mapping[str, Contrast]]
 ) -> Decided:
     """Return a claim with the difference of its method from the method's own control, if any."""
     claim = decided.claim
@@ -361,7 +361,7 @@ def _decided(
 
 
 def _claimed_contrast(
-    claim: Claim, by_pair: Mapping[Pair, Mapping[str, Contrast]]
+    claim: Claim, by_pair: Mapping[_Pair, Mapping[str, Contrast]]
 ) -> Contrast | None:
     """Return the claim's contrast, of a less b or b less a; None if it is not measured."""
     pair = (claim.a, claim.b)
@@ -475,7 +475,7 @@ Family = Mapping[tuple[str, str, str], Contrast]
 """(method, other method, benchmark) -> their contrast."""
 
 
-def contrasts(result: PartResult) -> dict[Pair, dict[str, Contrast]]:
+def contrasts(result: PartResult) -> dict[_Pair, dict[str, Contrast]]:
     """Return pair of methods -> benchmark (and their average) -> contrast, unadjusted."""
     pairs = result.suite.compared
     if not pairs or not result.there:
@@ -483,7 +483,7 @@ def contrasts(result: PartResult) -> dict[Pair, dict[str, Contrast]]:
     most = result.ks[-1]
     ks = sorted({*result.ks, *(min(claim.k, most) for claim in result.suite.read_claims)})
     arms = _repeated(result)
-    by_pair: dict[Pair, dict[str, Contrast]] = {}
+    by_pair: dict[_Pair, dict[str, Contrast]] = {}
     for a, b in pairs:
         first, second = result.method(a), result.method(b)
         if first is not None and second is not None and first is not second:
@@ -566,13 +566,13 @@ def _contrast(
     return by_benchmark
 
 
-def _forest(by_pair: Mapping[Pair, Contrast], ks: Sequence[int]) -> Figure:
+def _forest(by_pair: Mapping[_Pair, Contrast], ks: Sequence[int]) -> Figure:
     draw = partial(draw_dot_plot, forest_panels(by_pair, ks), "difference", zero=True)
     return Figure("differences", draw)
 
 
 def forest_panels(
-    by_pair: Mapping[Pair, Contrast], ks: Sequence[int]
+    by_pair: Mapping[_Pair, Contrast], ks: Sequence[int]
 ) -> dict[str, dict[str, dict[str, Estimate]]]:
     """Return a panel for each k, a row for each method, a point for each other method."""
     panels: dict[str, dict[str, dict[str, Estimate]]] = {f"pass@{k}": {} for k in ks}
@@ -601,7 +601,7 @@ def _table(family: Family, result: PartResult) -> Table:
     return Table("Paired differences", heads, tuple(rows))
 
 
-def _hindsight(overall: Mapping[Pair, Contrast], result: PartResult) -> Table:
+def _hindsight(overall: Mapping[_Pair, Contrast], result: PartResult) -> Table:
     """Return each method's difference from the best of its unguided rivals, chosen afterwards."""
     plain = {
         method.label

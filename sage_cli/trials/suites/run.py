@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sage_cli.trials.suites.chapters import SuiteReport
 
 
-RETRIES = 1
+_RETRIES = 1
 """How often a failed task is tried again."""
 
 
@@ -43,13 +43,13 @@ def run_suite(
             run_sweep(search.config, progress, write_page)
     if searches:
         plan, searches = planned_tuned(name, overrides, required=True)
-    carry_out(plan, progress)
+    run_plan(plan, progress)
     for task in sweeps_of(plan):
         run_sweep(task.config, progress, write_page)
     return report_of(plan, progress, write_page, searches)
 
 
-def carry_out(plan: PlannedSuite, progress: Progress) -> None:
+def run_plan(plan: PlannedSuite, progress: Progress) -> None:
     """Carry out the tasks of a plan that are not done, and write why some failed.
 
     Raises TrainingError if nothing is measured or trained in the end.
@@ -62,7 +62,7 @@ def carry_out(plan: PlannedSuite, progress: Progress) -> None:
             for replicate in part.replicates:
                 put_in_place(replicate.initial.run)
         states = TaskStates(plan.folder, plan.tasks)
-        failures = run_tasks(plan.tasks, executor, folder, RETRIES, progress, ended=states.note)
+        failures = run_tasks(plan.tasks, executor, folder, _RETRIES, progress, ended=states.note)
         write_failures(plan.failures, failures)
     if failures and not any(task.state == DONE for task in plan.tasks if task.kind != SFT):
         raise all_failed(map(str, failures.values()), folder)

@@ -15,7 +15,13 @@ from sage_cli.trials.executors.executor import Executor
 from sage_cli.trials.failures import Failure, Kind
 from sage_cli.trials.queue import TaskQueue
 from sage_cli.trials.sweep.plan import Sweep
-from sage_cli.trials.sweep.scores import ByBenchmark, counts_of, mean_scores, score, validations
+from sage_cli.trials.sweep.scores import (
+    ByBenchmark,
+    mean_scores,
+    pooled_counts,
+    trial_values,
+    validations,
+)
 from sage_cli.trials.sweep.space import Point, State, StudyTrial, describe
 from sage_cli.trials.task import Task
 from sage_cli.trials.task_progress import TaskProgress
@@ -120,7 +126,7 @@ class Driver(TaskProgress):
         if task.replicate is None:
             return
         assert task.measured is not None  # read when the queue asked if it is done
-        seed, results = task.replicate.seed, counts_of(task.measured)
+        seed, results = task.replicate.seed, pooled_counts(task.measured)
         self.scored(task, results)
         if (pending := self._pending.pop(task.name, None)) is not None:
             pending.results[seed] = results
@@ -144,7 +150,7 @@ class Driver(TaskProgress):
 
     def scored(self, task: Task, results: ByBenchmark) -> None:
         """A replicate was trained and measured. Warn if it is the first and nothing is correct."""
-        self._count(task, self._valued(score(self._settings.objectives, results)))
+        self._count(task, self._valued(trial_values(self._settings.objectives, results)))
         if self.done_count == 1 and not any(counts.c_P.any() for counts in results.values()):
             line = f"no sample of the first trial is correct on {', '.join(results)}"
             advice = "check that the trials train on this task and that it is graded correctly"
@@ -282,7 +288,8 @@ class Driver(TaskProgress):
         why = pending.failed
         if why is None:
             scores = [
-                score(self._settings.objectives, results) for results in pending.results.values()
+                trial_values(self._settings.objectives, results)
+                for results in pending.results.values()
             ]
             # once, when all seeds are there: Optuna takes one value for each trial, the mean over
             # its seeds

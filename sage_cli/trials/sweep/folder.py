@@ -17,7 +17,7 @@ from sage_cli.settings.presets import read_layer
 from sage_cli.store.files import read_object, write_json, write_object
 from sage_cli.store.locks import DRIVER, holder_of
 from sage_cli.store.names import full_name
-from sage_cli.store.run_facts import Entry, SweepRuns, Value
+from sage_cli.store.run_facts import FactValue, SweepEntry, SweepRuns
 
 if TYPE_CHECKING:
     from sage_cli.trials.sweep.report import SweepResult
@@ -27,7 +27,7 @@ STATE, TASKS = "state.json", "tasks"
 CONFIG, SETTINGS = "config.json", "settings.json"
 REPORT, PAGE = "sweep.json", "sweep.html"
 AGAIN = "remove it and type the same command again"
-"""The remedy for a torn file."""
+"""The remedy for a corrupt file."""
 OTHER_VERSION = (
     "read the sweep with the version that wrote it, or type it again: this version begins a sweep "
     "of its own. The runs are listed by `sage runs list`"
@@ -101,10 +101,10 @@ class SweepFolder:
         """Write how far the sweep is."""
         write_object(self.path / STATE, state)
 
-    def remember(self, point: Mapping[str, Value], seed: int, run: str) -> None:
+    def remember(self, point: Mapping[str, FactValue], seed: int, run: str) -> None:
         """Enter a replicate's run in the list, unless it is there."""
         if run not in {entry.run for entry in self.runs.entries()}:
-            self.runs.append(Entry(dict(point), seed, run))
+            self.runs.append(SweepEntry(dict(point), seed, run))
 
     @property
     def state(self) -> dict[str, Any]:
@@ -120,7 +120,7 @@ class SweepFolder:
     def result(self) -> SweepResult | None:
         """Its last report; None before there is one.
 
-        Raises StoreError if it is torn, or of a version of sage that wrote it otherwise.
+        Raises StoreError if it is corrupt, or of a version of sage that wrote it otherwise.
         """
         from sage_cli.trials.sweep.report import from_data
 

@@ -18,13 +18,13 @@ from sage_cli.trials.sweep.report import (
     Axis,
     CountedTrial,
     LearningCurve,
+    ShownState,
     SweepTrial,
     TrialFailure,
     document_of,
     sweep_result,
 )
-from sage_cli.trials.sweep.report import State as Shown
-from sage_cli.trials.sweep.scores import ByBenchmark, mean_scores, score
+from sage_cli.trials.sweep.scores import ByBenchmark, mean_scores, trial_values
 from sage_cli.trials.sweep.space import Parameter, Range, State, StudyTrial
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 POINTS = 40
 """The most points of a curve: longer ones are means over equal numbers of steps."""
-SHOWN = ("eval/pass@1", "reward")
+_SHOWN = ("eval/pass@1", "reward")
 """The records that a curve may have, the first that a run has."""
 
 
@@ -85,7 +85,7 @@ def _trial(stored_trial: StudyTrial, sweep: Sweep, goes_on: bool) -> SweepTrial:
     """A trial with all of its measured seeds."""
     counts_by_run, missing = _stored(stored_trial, sweep)
     notes = stored_trial.attrs
-    state: Shown = "running" if goes_on else "left"
+    state: ShownState = "running" if goes_on else "left"
     trial = CountedTrial(
         stored_trial.point, state, runs=tuple(counts_by_run), curve=_curve(stored_trial, sweep)
     )
@@ -94,7 +94,9 @@ def _trial(stored_trial: StudyTrial, sweep: Sweep, goes_on: bool) -> SweepTrial:
         values = _named(sweep, stored_trial.values or ())
         return replace(trial, state="missing", values=values, missing=missing)
     if stored_trial.state is State.DONE:
-        scores = [score(sweep.config.sweep.objectives, counts) for counts in counts_by_run.values()]
+        scores = [
+            trial_values(sweep.config.sweep.objectives, counts) for counts in counts_by_run.values()
+        ]
         values, counts = _named(sweep, mean_scores(scores)), tuple(counts_by_run.values())
         return replace(trial, state="done", values=values, counts=counts)
     if stored_trial.state in (State.FAILED, State.INFEASIBLE):
@@ -124,7 +126,7 @@ def _base(sweep: Sweep) -> SweepTrial | None:
     counts = sweep.results(sweep.initial)
     if counts is None:
         return None
-    values = _named(sweep, score(sweep.config.sweep.objectives, counts))
+    values = _named(sweep, trial_values(sweep.config.sweep.objectives, counts))
     return CountedTrial({}, "done", values, runs=(sweep.initial.policy.label,), counts=(counts,))
 
 
@@ -145,7 +147,7 @@ def learning_curve(run: Run | None) -> LearningCurve | None:
     if run is None or not run.metrics.path.is_file():
         return None
     records = run.metrics.read()
-    for key in SHOWN:
+    for key in _SHOWN:
         points = [
             (int(record["step"]), float(record[key])) for record in records if _has(record, key)
         ]

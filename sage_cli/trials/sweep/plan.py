@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sage_cli.config.load import changed
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
-from sage_cli.evaluation.benchmarks import Benchmark, refuse_trained, refuse_unnamed
+from sage_cli.evaluation.benchmarks import Benchmark, check_benchmark_named, check_untrained
 from sage_cli.json_value import leaves
 from sage_cli.models.facts import evaluation_facts, rl_facts
 from sage_cli.models.folders import is_adapter
@@ -30,7 +30,7 @@ from sage_cli.trials.stored_results import stored_results
 from sage_cli.trials.sweep.folder import SweepFacts, SweepFolder, sweep_folder
 from sage_cli.trials.sweep.read_space import read_space
 from sage_cli.trials.sweep.sampler_choice import choose_sampler
-from sage_cli.trials.sweep.scores import ByBenchmark, counts_of, mean_scores, score
+from sage_cli.trials.sweep.scores import ByBenchmark, mean_scores, pooled_counts, trial_values
 from sage_cli.trials.sweep.space import Point, Space, State, describe, point_key
 from sage_cli.trials.task import Task, TaskList, left_and_states
 from sage_cli.trials.trial import Replicate, Trial
@@ -184,7 +184,7 @@ class Sweep:
         Raises SageError if what is stored cannot be read.
         """
         measured = stored_results(replicate.policy, replicate.config, self.tasks.benchmarks)
-        return None if measured is None else counts_of(measured)
+        return None if measured is None else pooled_counts(measured)
 
     def facts(self, study: Study) -> SweepFacts:
         """The content of the sweep's state besides its counts."""
@@ -231,7 +231,7 @@ class Sweep:
             results = [self.results(replicate) for replicate in self.trial(point).replicates]
             measured = [result for result in results if result is not None]
             if len(measured) == len(results):
-                scores = [score(self.config.sweep.objectives, result) for result in measured]
+                scores = [trial_values(self.config.sweep.objectives, result) for result in measured]
                 study.known(point, mean_scores(scores), source="an earlier view of this sweep")
 
 
@@ -252,7 +252,7 @@ def _total_and_size(section: SweepSection, space: Space, sampler: str) -> tuple[
 
 def prepared(config: SageConfig) -> Sweep:
     """The sweep of a configuration, after every check that needs neither training nor rows."""
-    refuse_unnamed(config, "sweep.benchmark")
+    check_benchmark_named(config, "sweep.benchmark")
     settings, space = config.sweep, read_space(config.sweep.space, config)
     sampler = choose_sampler(settings.sampler, space, settings.objective)
     shared = shared_config(config)
@@ -297,7 +297,7 @@ def check_sweep(search: Sweep, *, offline: bool = False) -> str:
     note = checks.check(offline=offline)
     names = benchmark_names(search.config.sweep.benchmark)
     if not offline or (checks.is_here and all(is_here(name, data) for name in names)):
-        refuse_trained(search.benchmarks, data, "sweep.benchmark")
+        check_untrained(search.benchmarks, data, "sweep.benchmark")
     return note
 
 

@@ -32,9 +32,9 @@ from sage_cli.reports.passk import whole_sample_words
 from sage_cli.reports.tables import UNDEFINED, Cell, Column, Estimate, Row, Table
 from sage_cli.settings.runs import Objective
 
-Value = float | int | str | bool
-State = Literal["done", "missing", "failed", "pruned", "running", "left"]
-SYMBOLS = {"tau": "τ", "rho": "ρ"}
+_Value = float | int | str | bool
+ShownState = Literal["done", "missing", "failed", "pruned", "running", "left"]
+_SYMBOLS = {"tau": "τ", "rho": "ρ"}
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Axis:
 
     name: str
     key: str
-    values: tuple[Value, ...] | None = None
+    values: tuple[_Value, ...] | None = None
     low: float | None = None
     high: float | None = None
     log: bool = False
@@ -51,7 +51,7 @@ class Axis:
     @property
     def label(self) -> str:
         """Return its name in pictures."""
-        return SYMBOLS.get(self.name, self.name)
+        return _SYMBOLS.get(self.name, self.name)
 
     @property
     def is_number(self) -> bool:
@@ -87,8 +87,8 @@ class SweepTrial:
     trial was pruned.
     """
 
-    settings: Mapping[str, Value]
-    state: State
+    settings: Mapping[str, _Value]
+    state: ShownState
     values: Mapping[str, float] | None = None
     intervals: Mapping[str, tuple[float, float]] | None = None
     runs: tuple[str, ...] = ()
@@ -203,7 +203,7 @@ def describe(trial: SweepTrial, axes: Sequence[Axis]) -> str:
     )
 
 
-def as_text(value: Value) -> str:
+def as_text(value: _Value) -> str:
     """Return a setting's value as text, numbers with four digits."""
     if isinstance(value, bool):
         return str(value).lower()

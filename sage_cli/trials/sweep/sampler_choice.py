@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import get_args
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.settings.runs import Sampler
+from sage_cli.settings.runs import SamplerName
 from sage_cli.trials.sweep.space import Space
 
 _ALL_AT_ONCE = ("qmc", "gp", "cmaes")
@@ -21,7 +21,7 @@ def choose_sampler(name: str | None, space: Space, objectives: Sequence[str]) ->
     chosen = name or ("tpe" if space.ranges else "grid")
     reason = _reason_against(chosen, space, objectives)
     if reason:
-        names = get_args(Sampler)
+        names = get_args(SamplerName)
         able = [name for name in names if not _reason_against(name, space, objectives)]
         remedy = f"choose --sampler {', '.join(able)}"
         if chosen == "grid":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sage_cli.settings.runs import Objective
 from sage_cli.store.run import Run
-from sage_cli.trials.stored_results import Measurements
+from sage_cli.trials.stored_results import MeasuredSeeds
 
 if TYPE_CHECKING:
     from sage_cli.metrics import Counts
@@ -17,19 +17,19 @@ ByBenchmark = Mapping[str, "Counts"]
 """The results of a policy on each benchmark."""
 
 
-def counts_of(measured: Measurements) -> ByBenchmark:
+def pooled_counts(measured: MeasuredSeeds) -> ByBenchmark:
     """Return the counts of a policy by benchmark, evaluation seeds pooled."""
     from sage_cli.metrics import pooled
 
     return {name: pooled([seed.counts for seed in seeds]) for name, seeds in measured.items()}
 
 
-def score(objectives: Sequence[Objective], results: ByBenchmark) -> tuple[float, ...]:
+def trial_values(objectives: Sequence[Objective], results: ByBenchmark) -> tuple[float, ...]:
     """Each objective's value; it is averaged over problems, then over benchmarks."""
-    from sage_cli.metrics.ranking import by_problem
+    from sage_cli.metrics.ranking import objective_by_problem
 
     return tuple(
-        sum(float(by_problem(objective, result).mean()) for result in results.values())
+        sum(float(objective_by_problem(objective, result).mean()) for result in results.values())
         / len(results)
         for objective in objectives
     )

@@ -16,9 +16,9 @@ from sage_cli.config.explain import meant
 from sage_cli.config.schema import (
     UNIONS,
     Setting,
-    members,
     setting,
     settings,
+    union_members,
 )
 from sage_cli.errors import ConfigurationError
 from sage_cli.json_value import is_number
@@ -104,7 +104,7 @@ def choice_for(key: str) -> str | None:
 def members_with(key: str) -> tuple[str, ...]:
     """Return the names of the guides, or methods, that have the setting `key`; empty for all."""
     section, _, name = key.partition(".")
-    kinds = members(section)
+    kinds = union_members(section)
     having = tuple(member for member, kind in kinds.items() if name in kind.model_fields)
     return having if len(having) < len(kinds) else ()
 

@@ -274,7 +274,7 @@ def _repair_journal(path: Path) -> None:
             file.truncate(whole)
 
 
-PATIENCE = 25
+_PATIENCE = 25
 """How often in a row a sampler may propose a known point before it is no longer asked."""
 
 
@@ -372,7 +372,7 @@ class Study:
             return None
         if left and self.sampler == "grid":
             return self.begin(left[0], {})
-        for _ in range(PATIENCE):
+        for _ in range(_PATIENCE):
             if (proposed := self._asked(met)) is not None:
                 return proposed
         if left is None:

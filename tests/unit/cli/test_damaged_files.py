@@ -13,7 +13,7 @@ from sage_cli.models.folders import fingerprint
 from sage_cli.reports import passk as passk_report
 from sage_cli.store.files import warn_once
 from sage_cli.store.run import Run
-from sage_cli.store.run_facts import Entry
+from sage_cli.store.run_facts import SweepEntry
 from sage_cli.training.checkpoints import newest_sealed, seal
 from sage_cli.trials.sweep.folder import SweepFolder
 from sage_cli.view.api import Api
@@ -57,7 +57,7 @@ def stored(tmp_path_factory):
         seal(checkpoint)
     runs = SweepFolder(root / "sweeps" / SWEEP).runs
     for seed in (0, 1):
-        runs.append(Entry(POINT, seed, RUN))
+        runs.append(SweepEntry(POINT, seed, RUN))
     return root
 
 
@@ -108,10 +108,10 @@ def entries(_sage, root):
 
 
 SHOWN = typed(f"runs show {RUN}")
-SWEPT = viewed("sweep", lambda told: told["sweep"]["why_torn"] or told["why"], sweep=SWEEP)
-TABLED = viewed("suite", lambda told: told["suite"]["why_torn"], suite=SUITE)
+SWEPT = viewed("sweep", lambda told: told["sweep"]["why_corrupt"] or told["why"], sweep=SWEEP)
+TABLED = viewed("suite", lambda told: told["suite"]["why_corrupt"], suite=SUITE)
 IN_VIEW = viewed("passk", lambda told: told["absent"] and told["absent"][0]["why"], policies=RUN)
-RUN_IN_VIEW = viewed("run", lambda told: told["why_torn"], run=RUN)
+RUN_IN_VIEW = viewed("run", lambda told: told["why_corrupt"], run=RUN)
 SAVED = typed(f"passk {RUN}@2 --dry-run")
 SAMPLES_SHOWN = typed(f"samples show {RUN}")
 KINDS = {

@@ -207,7 +207,7 @@ def test_every_kind_of_adapter_is_merged_rightly(name, settings, tmp_path):
 
 def test_a_merge_that_makes_another_model_writes_nothing(tmp_path, monkeypatch):
     policy = adapted("qwen2-tied", tmp_path, target_modules=["embed_tokens"])
-    monkeypatch.setattr(loading, "merged", lambda model: model.merge_and_unload())
+    monkeypatch.setattr(loading, "merge_adapter", lambda model: model.merge_and_unload())
     with pytest.raises(StoreError, match="standard deviations, while rounding to") as refusal:
         export(str(policy), tmp_path / "out", tmp_path, Silent())
     assert "--dtype float32" in refusal.value.next_step

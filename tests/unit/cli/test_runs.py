@@ -125,11 +125,11 @@ def test_a_torn_run_is_listed_named_and_removed(sage, family, file):
     base, policy = family
     (policy.folder / file).write_text('{"status": "fin')
     assert f"{policy.id} " in (listed := sage("runs", "list").words)
-    assert "torn" in listed
+    assert "corrupt" in listed
     assert file in rows(sage)[0]["reason"]
     for words in ((), ("--columns", "status")):
         statuses = [(row["id"], row["status"]) for row in rows(sage, *words)]
-        assert statuses == [(policy.id, "torn"), (base.id, "finished")]
+        assert statuses == [(policy.id, "corrupt"), (base.id, "finished")]
     assert sage("runs", "show", base.id).code == 0
     for words in (("runs", "show"), ("passk",), ("analyze", "lengths")):
         said = f"{file} is corrupt or was edited", f"sage runs remove {policy.id}"

@@ -58,7 +58,7 @@ def config(tmp_path_factory):
 @pytest.fixture(scope="module")
 def base(config):
     unmirrored = changed(config, {"tracking.wandb": "off"})
-    return SftTraining.of(unmirrored, measure=True).carry_out(Silent())
+    return SftTraining.of(unmirrored, measure=True).execute(Silent())
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def policy(config, base):
     with pytest.MonkeyPatch.context() as patch:
         init = wandb.init
         patch.setattr(wandb, "init", lambda *a, **k: begun.append(k["id"]) or init(*a, **k))
-        run = RlTraining.of(config, measure=True).carry_out(Silent())
+        run = RlTraining.of(config, measure=True).execute(Silent())
     return run, begun
 
 
@@ -129,7 +129,7 @@ def test_the_last_validation_finds_what_the_measurement_finds(config, base, monk
     elsewhere = changed(validating, {"evaluation.every": None, "evaluation.validation": None})
     assert RlTraining.of(validating).planned == RlTraining.of(elsewhere).planned
     watching = Watching()
-    run = RlTraining.of(validating, measure=True).carry_out(watching)
+    run = RlTraining.of(validating, measure=True).execute(watching)
     records = run.metrics.read()
     assert ["eval/pass@1" in record for record in records] == [False, True, True]
     kept = evaluation_figures(run)
@@ -145,7 +145,7 @@ def test_what_is_looked_at_is_not_trained_on(config, base):
     trained = {"evaluation.every": 1, "evaluation.validation": "arithmetic-train"}
     validating = changed(config, {**trained, "rl.seed": 99})  # a run that isn't there yet
     with pytest.raises(ConfigurationError, match="also in the training set arithmetic") as caught:
-        RlTraining.of(validating).carry_out(Silent())
+        RlTraining.of(validating).execute(Silent())
     assert "--set evaluation.validation" in caught.value.next_step
 
 
@@ -155,7 +155,7 @@ def test_a_broken_benchmark_is_named_before_anything_is_trained(config, tmp_path
     there = {"run.root": str(tmp_path / "runs"), "evaluation.benchmark": str(rows)}
     for kind in (RlTraining, SftTraining):
         with pytest.raises(DataError):
-            kind.of(changed(config, there), measure=True).carry_out(Silent())
+            kind.of(changed(config, there), measure=True).execute(Silent())
     assert not (tmp_path / "runs").exists()
 
 
@@ -171,5 +171,5 @@ def test_what_several_processes_trained_their_command_measures(config, base, mon
     taken = []
     monkeypatch.setattr("sage_cli.training.launch.run_together", train)
     monkeypatch.setattr(RlTraining, "measure", lambda self, run, _: taken.append(run))
-    assert RlTraining.of(several, measure=True).carry_out(Silent()) == run
+    assert RlTraining.of(several, measure=True).execute(Silent()) == run
     assert taken == [run]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sage_cli.config.load import changed, load, refuse_unread
+from sage_cli.config.load import changed, check_settings_read, load
 from sage_cli.errors import ConfigurationError
 from sage_cli.methods.loop import Method
 from sage_cli.settings.section import built_in
@@ -39,10 +39,13 @@ def test_a_method_drops_the_settings_of_the_one_before_and_a_searched_choice_rea
     back = changed(changed(of_sets, {"rl.algo": "kl-cov"}), {"rl.algo": "grpo"})
     assert back == load(flags=algo("grpo")).config
     loaded = load(["tiny"], {"anchor": {"kl": "none"}}, ["anchor.beta=0.1"])
-    refuse_unread(loaded, "sweep", searched=["anchor.kl"])
-    refuse_unread(load(sets=["guides.branch.tau=0.2"]), "sweep", searched=["guide.name"])
+    check_settings_read(loaded, "sweep", searched=["anchor.kl"])
+    check_settings_read(load(sets=["guides.branch.tau=0.2"]), "sweep", searched=["guide.name"])
     with pytest.raises(ConfigurationError, match=r"anchor\.beta"):
-        refuse_unread(loaded, "sweep", searched=["rl.learning_rate"])
+        check_settings_read(loaded, "sweep", searched=["rl.learning_rate"])
+    check_settings_read(load(), "sweep", searched=["sft.steps"])
+    with pytest.raises(ConfigurationError, match=r"sft\.steps can't be searched: `sage sweep --i"):
+        check_settings_read(load(), "sweep --init", searched=["sft.steps"])
 
 
 FULL = "model.tuning=full"
@@ -77,10 +80,10 @@ def test_a_value_that_the_user_gives_and_nothing_reads_is_refused(tmp_path, own,
     file.write_text(own or "{}")
     loaded = load(["tiny", str(file)], flags, sets)
     if said is None:
-        refuse_unread(loaded, "rl")
+        check_settings_read(loaded, "rl")
         return
     with pytest.raises(ConfigurationError, match=said) as refusal:
-        refuse_unread(loaded, "rl")
+        check_settings_read(loaded, "rl")
     assert str(refusal.value.next_step).startswith("add --")
 
 
@@ -104,6 +107,7 @@ CPU = "rollout.backend=sampler"
     ("passk", ["sampling.backend=server", SERVED, "sampling.vllm.swap=6"], "'server'"),
     ("eval", ["sampling.backend=vllm", SERVED], "sampling.backend is 'vllm'"),
     ("sweep", ["executor.partition=gpu"], "executor.name is 'local'"),
+    ("sweep --init", ["sft.learning_rate=1"], "`sage sweep --init` reads no setting of sft"),
     ("rl", ["sweep.trials=3"], "`sage rl` reads no setting of sweep"),
     ("rl", ["executor.workers=3"], "`sage rl` reads no"),
     ("rl --init", ["sft.learning_rate=1"], "`sage rl --init` reads no setting of sft"),
@@ -153,10 +157,10 @@ CPU = "rollout.backend=sampler"
 def test_a_typed_value_is_read_by_the_command_or_refused(command, sets, reason):
     loaded = load(["tiny"], {}, sets)
     if reason is None:
-        refuse_unread(loaded, command)
+        check_settings_read(loaded, command)
         return
     with pytest.raises(ConfigurationError, match=reason) as refusal:
-        refuse_unread(loaded, command)
+        check_settings_read(loaded, command)
     assert f"{sets[-1].partition('=')[0]} (--set) has no effect" in str(refusal.value)
 
 
@@ -173,7 +177,7 @@ def test_a_typed_value_is_read_by_the_command_or_refused(command, sets, reason):
 ])  # fmt: skip
 def test_a_next_step_leads_on(flags, typed, why, step):
     with pytest.raises(ConfigurationError, match=why) as refusal:
-        refuse_unread(load(flags=flags, sets=[f"anchor.{typed}"]), "rl")
+        check_settings_read(load(flags=flags, sets=[f"anchor.{typed}"]), "rl")
     assert refusal.value.next_step == step
 
 
@@ -181,6 +185,6 @@ def test_stored_configurations_are_trained_as_they_are():
     stored = load(["tiny"], {}, [CPU]).config.model_dump(mode="json")
     again = ["rollout.vllm.server_url=http://a", SERVED, "rl.rewards=grade"]
     for command in ("rl", "sft", "eval"):
-        refuse_unread(load(stored=stored, sets=again), command)
+        check_settings_read(load(stored=stored, sets=again), command)
     stored = load(["tiny"], {"anchor": {"kl": "none", "beta": 0.1}}).config.model_dump(mode="json")
-    refuse_unread(load(stored=stored, sets=["rl.steps=3"]), "rl")
+    check_settings_read(load(stored=stored, sets=["rl.steps=3"]), "rl")

@@ -12,7 +12,7 @@ from sage_cli.settings.presets import (
     DIFFERENCES,
     EVALUATION_DIFFERENCES,
     OFFICIAL_SYSTEM_PROMPT,
-    Difference,
+    OfficialDifference,
     official_settings,
 )
 
@@ -42,7 +42,7 @@ def documented(heading="## `--compat official`"):
     rows = re.findall(r"^\| `(.+?)` \| `(.+?)` \| `(.+?)` \| (.+?) \|$", section, re.MULTILINE)
     return [
         (
-            Difference(
+            OfficialDifference(
                 setting, yaml.safe_load(value),
                 () if concerns == "every run" else tuple(concerns.split(", ")),
             ),

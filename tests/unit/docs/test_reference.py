@@ -1,5 +1,6 @@
 """The pages that are made from the code are current, and what they point to is there."""
 
+import importlib
 import re
 import runpy
 from pathlib import Path
@@ -33,6 +34,19 @@ def test_every_file_of_the_map_is_there():
     }
     assert len(rest) + len(suites) > 30
     assert suites == {file.stem for file in REPOSITORY.glob("configs/suites/[tf]*[1-9].yaml")}
+
+
+def test_every_name_that_may_be_imported_is_there():
+    page = (DOCS / "python.md").read_text()
+    listed = re.findall(r"^\| (`(?:from )?sage_cli.*?) \|", page, re.MULTILINE)
+    assert len(listed) > 7
+    for names in listed:
+        module = importlib.import_module("sage_cli")
+        for name in re.findall(r"[\w.]+(?=`)", names):  # a module, then what it has
+            if name.startswith("sage_cli."):
+                module = importlib.import_module(name)
+            elif name != "__all__":
+                assert hasattr(module, name), f"{module.__name__}.{name}"
 
 
 def test_keys_and_messages_of_the_pages_are_those_of_the_code():

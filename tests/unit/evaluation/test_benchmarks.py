@@ -4,7 +4,7 @@ import pytest
 
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, DataError
-from sage_cli.evaluation.benchmarks import load_benchmarks, refuse_unnamed
+from sage_cli.evaluation.benchmarks import check_benchmark_named, load_benchmarks
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.training.validation import configured_validation
 from sage_cli.trials.sweep.plan import prepared
@@ -76,12 +76,12 @@ def test_problems_of_another_task_are_not_measured_on_unless_named(train, case):
 ])  # fmt: skip
 def test_what_is_named_or_of_the_same_data_is_measured_on(train, setting, presets, sets):
     assert train
-    refuse_unnamed(configured(*sets, presets=presets), setting)
+    check_benchmark_named(configured(*sets, presets=presets), setting)
 
 
 def test_a_stored_configuration_names_what_it_named(train):
     config = configured(f"sweep.benchmark={train}:dev")
     again = load(stored=config.model_dump(mode="json")).config
-    refuse_unnamed(again, "sweep.benchmark")
+    check_benchmark_named(again, "sweep.benchmark")
     with pytest.raises(ConfigurationError, match=r"sweep\.benchmark is"):
-        refuse_unnamed(configured(presets=("tiny", "mine.yaml")), "sweep.benchmark")
+        check_benchmark_named(configured(presets=("tiny", "mine.yaml")), "sweep.benchmark")

@@ -123,7 +123,7 @@ def test_a_full_disk_while_sampling_is_a_panel_and_what_was_stored_is_kept(
     measured, tmp_path, monkeypatch
 ):
     """The first part is written; then there is no room, as on a disk that fills."""
-    monkeypatch.setattr(sample_set, "FLUSH_ROWS", 3)
+    monkeypatch.setattr(sample_set, "_FLUSH_ROWS", 3)
     monkeypatch.setenv("COLUMNS", "300")
     write_bytes, room = Path.write_bytes, [True]
 

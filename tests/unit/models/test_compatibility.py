@@ -14,15 +14,15 @@ from shown_runs import stored_run
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.compatibility import (
+    check_fitting_layers,
+    check_fitting_start,
+    check_fitting_tokenizer,
+    check_one_method,
     method_settings,
     own_controls,
-    refuse_several_methods,
-    refuse_unfit_layers,
-    refuse_unfit_start,
-    refuse_unfit_tokenizer,
     unchecked,
 )
-from sage_cli.models.loading import attach_lora, load_model, merged
+from sage_cli.models.loading import attach_lora, load_model, merge_adapter
 from sage_cli.models.policy import Policy, named_policy
 from sage_cli.models.tokenizer import load_tokenizer
 from sage_cli.problems.template import PromptTemplate
@@ -62,7 +62,7 @@ def adapter_on(base, folder):
 
 def start(policy, settings):
     allowed = settings.rl.allow_template_mismatch
-    refuse_unfit_start(policy, settings.model, settings.prompt, other_template=allowed)
+    check_fitting_start(policy, settings.model, settings.prompt, other_template=allowed)
 
 
 def refusal(policy, settings):
@@ -158,8 +158,8 @@ def test_a_tokenizer_that_its_model_cannot_follow(run, tmp_path, by, enlarge, se
     file = copied / "tokenizer_config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | settings))
     starts = {
-        "files": partial(refuse_unfit_tokenizer, planned=PromptSection()),
-        "library": refuse_unfit_tokenizer,
+        "files": partial(check_fitting_tokenizer, planned=PromptSection()),
+        "library": check_fitting_tokenizer,
     }
     sets = ["model.kind=pretrained", f"model.path={copied}", f"run.root={tmp_path}"]
     pretrained = load(sets=sets).config
@@ -183,7 +183,7 @@ def test_an_adapter_that_brings_embeddings_of_its_tokenizers_size(run, tmp_path)
     resized.save_pretrained(tmp_path / "adapter")
     tokenizer.save_pretrained(tmp_path / "adapter")
     for planned in (None, PromptSection()):
-        refuse_unfit_tokenizer(Policy(str(tmp_path / "adapter")), planned=planned)
+        check_fitting_tokenizer(Policy(str(tmp_path / "adapter")), planned=planned)
     assert len(load_model(tmp_path / "adapter").get_input_embeddings().weight) == 106
 
 
@@ -199,7 +199,7 @@ def test_rl_refuses_before_it_writes(run, runs):
     before = sorted(runs.root.rglob("*"))
     other = config(f"run.root={runs.root}", "prompt.answer_open=<S>")
     with pytest.raises(ConfigurationError, match="prompt template"):
-        RlTraining.of(other, init=run.id).carry_out(Silent())
+        RlTraining.of(other, init=run.id).execute(Silent())
     assert sorted(runs.root.rglob("*")) == before
 
 
@@ -230,7 +230,7 @@ def test_seeds_of_the_training_and_of_the_initial_policy_may_differ(tmp_path):
         tmp_path, "2", start_one_method(tmp_path, "b"), **BRANCH, **seeds, grading={"workers": 2}
     )
     assert method_settings(one, runs)["guide.name"] == "branch"
-    refuse_several_methods([one, other], [one], runs)
+    check_one_method([one, other], [one], runs)
 
 
 def test_other_settings_are_named_with_their_values_and_the_way_to_compare(tmp_path):
@@ -238,7 +238,7 @@ def test_other_settings_are_named_with_their_values_and_the_way_to_compare(tmp_p
     one = trained(tmp_path, "1", parent, **BRANCH)
     other = trained(tmp_path, "2", parent, anchor={"kl": "none"})
     with pytest.raises(ConfigurationError) as error:
-        refuse_several_methods([one, other], [Policy.of_run(parent)], Runs(tmp_path))
+        check_one_method([one, other], [Policy.of_run(parent)], Runs(tmp_path))
     # the guide's own settings go without saying
     assert error.value.cause.endswith(
         "differ in anchor.kl (reverse and none), guide.name (branch and none)"
@@ -253,7 +253,7 @@ def test_initial_policies_are_seeds_of_one_too(tmp_path):
     one = trained(tmp_path, "1", start_one_method(tmp_path, "a"))
     other = trained(tmp_path, "2", start_one_method(tmp_path, "b", steps=10))
     with pytest.raises(ConfigurationError, match=r"initial policy: sft.steps \(875 and 10\)"):
-        refuse_several_methods([one, other], [], Runs(tmp_path))
+        check_one_method([one, other], [], Runs(tmp_path))
 
 
 def test_a_checkpoint_is_of_its_step(tmp_path):
@@ -261,15 +261,13 @@ def test_a_checkpoint_is_of_its_step(tmp_path):
     one, other = (trained(tmp_path, identity, parent) for identity in "12")
     at = [Policy(one.path, one.run, checkpoint=step) for step in (10, 20)]
     with pytest.raises(ConfigurationError, match=r"checkpoint \(10 and 20\)"):
-        refuse_several_methods(
-            [at[0], Policy(other.path, other.run, checkpoint=20)], [], Runs(tmp_path)
-        )
+        check_one_method([at[0], Policy(other.path, other.run, checkpoint=20)], [], Runs(tmp_path))
 
 
 def test_a_model_without_settings_is_passed_over_and_named(tmp_path):
     run = trained(tmp_path, "1", start_one_method(tmp_path, "a"))
     sides = [run, Policy("org/model")], [Policy("org/other")]
-    refuse_several_methods(*sides, Runs(tmp_path))
+    check_one_method(*sides, Runs(tmp_path))
     assert [unchecked(side, Runs(tmp_path)) for side in sides] == [["model"], []]
 
 
@@ -361,19 +359,19 @@ def test_layers_that_a_step_cannot_compute_with_are_refused_by_name(
         made.save_pretrained(folder)
     expected = nullcontext() if said is None else pytest.raises(ConfigurationError, match=said)
     with expected:
-        refuse_unfit_layers(Policy(str(folder)), config(*settings).model)
+        check_fitting_layers(Policy(str(folder)), config(*settings).model)
 
 
 def test_a_model_without_a_backbone_is_refused_by_its_type(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama4_text"}))
     with pytest.raises(ConfigurationError, match="a llama4_text has no part"):
-        refuse_unfit_layers(Policy(str(tmp_path)), config().model)
+        check_fitting_layers(Policy(str(tmp_path)), config().model)
 
 
 def test_biases_that_no_layer_can_take_are_refused_before_they_are_merged(run):
     biased = LoraConfig(r=2, target_modules=["o_proj"], lora_bias=True)  # which has no bias
     with pytest.raises(ConfigurationError, match=r"layers\.0\.self_attn\.o_proj has no bias"):
-        merged(get_peft_model(load_model(run.model), biased))
+        merge_adapter(get_peft_model(load_model(run.model), biased))
     # Qwen2's q_proj has one
     biased = LoraConfig(r=2, target_modules=["q_proj"], lora_bias=True)
-    merged(get_peft_model(load_model(run.model), biased))
+    merge_adapter(get_peft_model(load_model(run.model), biased))

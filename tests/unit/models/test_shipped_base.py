@@ -14,7 +14,7 @@ from sage_cli.models.policy import Policy, named_run
 from sage_cli.models.shipped_base import (
     put_in_place,
     shipped_run,
-    source_of,
+    shipped_source,
     why_not_shipped,
 )
 from sage_cli.progress import Silent
@@ -38,7 +38,7 @@ def base_of(runs, *sets):
 
 def test_the_preset_starts_from_the_shipped_base_whose_files_are_what_it_ended_with(runs):
     run = base_of(runs)
-    source = source_of(run)
+    source = shipped_source(run)
     manifest = source.manifest
     assert run.id.startswith("sft-arithmetic-")
     assert (manifest["origin"], manifest["command"], manifest["seed"]) == ("shipped", "sage sft", 0)
@@ -65,7 +65,7 @@ def test_the_preset_starts_from_the_shipped_base_whose_files_are_what_it_ended_w
 def test_any_change_of_what_made_it_trains_one_and_names_the_setting(runs, setting, serves):
     settings = config(setting)
     run = planned_base(settings, runs).run
-    assert (source_of(run) is not None) is serves
+    assert (shipped_source(run) is not None) is serves
     if not serves:
         assert run == sft_run(settings, runs)
         assert setting.partition("=")[0] in why_not_shipped(settings)
@@ -89,10 +89,10 @@ class Hears(Silent):
 
 
 def test_the_first_command_that_needs_it_finds_it_finished(runs, monkeypatch):
-    monkeypatch.setattr(SftTraining, "carry_out", lambda *_: pytest.fail("it was trained"))
+    monkeypatch.setattr(SftTraining, "execute", lambda *_: pytest.fail("it was trained"))
     settings, hears = config(root=runs.root), Hears()
     before = RlTraining.of(settings).planned.id
-    started = InitialPolicy.of(settings).carry_out(hears)
+    started = InitialPolicy.of(settings).ensure_trained(hears)
     assert started.run.finished
     assert started.fingerprint == started.run.manifest["weights"]
     assert [run.id for run in runs.all()] == [started.run.id] == [runs.latest().id]
@@ -101,7 +101,7 @@ def test_the_first_command_that_needs_it_finds_it_finished(runs, monkeypatch):
     named = RlTraining.of(settings, init=started.run.id).planned.id
     assert before == RlTraining.of(settings).planned.id == named
     assert runs.find("sft-arithmetic") == started.run
-    assert InitialPolicy.of(settings).carry_out(hears).run == started.run
+    assert InitialPolicy.of(settings).ensure_trained(hears).run == started.run
 
 
 def test_one_that_was_removed_comes_again_and_one_that_was_changed_is_refused(runs):

@@ -6,11 +6,11 @@ import logging
 import pytest
 
 from sage_cli.errors import DataError
-from sage_cli.problems.golds import after_hashes, before_unit, in_last_box, integer, is_number
+from sage_cli.problems.golds import after_hashes, before_unit, in_last_box, integer, is_plain_number
 from sage_cli.problems.identity import problems_identity
 from sage_cli.problems.load import load_problems, load_training_problems
 from sage_cli.problems.row_files import as_text
-from sage_cli.problems.values import has, value_at
+from sage_cli.problems.values import column_value, has
 from sage_cli.settings.inputs import DataSection, FieldsSection
 from sage_cli.solution_text import each_gold
 
@@ -28,10 +28,10 @@ def written(folder, *rows):
 
 def test_a_path_reaches_into_objects_and_lists():
     row = {"a": {"b": [{"c": 1}, {"c": 2}]}, "a.b": "dotted", "one": ["x"]}
-    assert value_at(row, "a.b.-1.c") == 2
-    assert value_at(row, "a.b.0.c") == 1
-    assert value_at(row, "a.b") == "dotted"
-    assert value_at(row, "one") == "x"
+    assert column_value(row, "a.b.-1.c") == 2
+    assert column_value(row, "a.b.0.c") == 1
+    assert column_value(row, "a.b") == "dotted"
+    assert column_value(row, "one") == "x"
     assert not any(has(row, path) for path in ("a.b.2.c", "a.b.-3.c", "a.b.x", "b", "one.0.y", ""))
 
 
@@ -254,8 +254,9 @@ def test_a_json_array_is_read_and_so_are_lines(tmp_path):
     *((integer, *case) for case in (("033", "33"), ("-007", "-7"), ("p", "p"), ("", None))),
     *((before_unit, *case) for case in (("9 (apples)", "9"), ("6:7", "6:7"),
      ("5 (left) (over)", "5 (left)"))),
-    *((is_number, text, True) for text in ("12", "-0.5", "1e5", " 7 ")),
-    *((is_number, text, False) for text in ("", "nan", "inf", r"\frac{1}{2}", "1_000", "3 m")),
+    *((is_plain_number, text, True) for text in ("12", "-0.5", "1e5", " 7 ")),
+    *((is_plain_number, text, False)
+      for text in ("", "nan", "inf", r"\frac{1}{2}", "1_000", "3 m")),
 ])  # fmt: skip
 def test_columns_are_read_as(read, text, gold):
     assert read(text) == gold

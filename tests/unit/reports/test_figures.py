@@ -14,12 +14,19 @@ from sage_cli.reports.figures import (
     series_styles,
     without_paths,
 )
-from sage_cli.reports.tables import Estimate, by_method, seeded
+from sage_cli.reports.tables import Estimate, by_method, seed_title
 from sage_cli.settings.sampling import parse_ks
 
 
 def test_seeds_of_a_method_belong_together_in_the_order_in_which_they_are_shown():
-    labels = ["base", seeded("grpo", 1), "grpo, no KL", seeded("grpo", 2), ", seed 3", "a, seed x"]
+    labels = [
+        "base",
+        seed_title("grpo", 1),
+        "grpo, no KL",
+        seed_title("grpo", 2),
+        ", seed 3",
+        "a, seed x",
+    ]
     assert by_method(labels) == {
         "base": ["base"], "grpo": ["grpo, seed 1", "grpo, seed 2"], "grpo, no KL": ["grpo, no KL"],
         ", seed 3": [", seed 3"], "a, seed x": ["a, seed x"],
@@ -29,13 +36,13 @@ def test_seeds_of_a_method_belong_together_in_the_order_in_which_they_are_shown(
 @pytest.mark.parametrize(("methods", "seeds"), [(9, 1), (9, 3), (14, 3), (42, 1)])
 def test_no_two_series_look_the_same_and_a_methods_seeds_share_its_colour(methods, seeds):
     names = [f"method {place}" for place in range(methods)]
-    labels = [seeded(name, seed) for name in names for seed in range(1, seeds + 1)]
+    labels = [seed_title(name, seed) for name in names for seed in range(1, seeds + 1)]
     styles = series_styles(labels)
     lines = {(one["color"], str(one["linestyle"])) for one in styles.values()}
     points = {(one["color"], one["marker"]) for one in styles.values()}
     assert len(lines) == len(points) == methods * seeds
     for name in names:
-        assert len({styles[seeded(name, seed)]["color"] for seed in range(1, seeds + 1)}) == 1
+        assert len({styles[seed_title(name, seed)]["color"] for seed in range(1, seeds + 1)}) == 1
 
 
 def test_a_legend_has_as_many_columns_as_fit_and_even_rows():

@@ -30,7 +30,7 @@ from sage_cli.sampling.decoder import (
     choose,
     choose_by_sample,
     kept_weights,
-    uniforms,
+    sample_uniforms,
 )
 from sage_cli.sampling.sampler import SampleRequest, SamplerSetup, SamplingParameters, sample_seed
 from sage_cli.settings.sampling import SamplingSection
@@ -66,9 +66,9 @@ def test_uniforms_are_splitmix64_and_uncorrelated():
     ]  # fmt: skip
     seeds_B = np.full(5, 1234567, dtype=np.uint64)
     expected_B = [(output >> 12) / 2**52 for output in outputs]
-    assert uniforms(seeds_B, np.arange(5)).tolist() == expected_B
+    assert sample_uniforms(seeds_B, np.arange(5)).tolist() == expected_B
     seeds_B, steps_B = np.meshgrid(np.arange(400, dtype=np.uint64), np.arange(50))
-    u_ST = uniforms(seeds_B.ravel(), steps_B.ravel()).reshape(50, 400)
+    u_ST = sample_uniforms(seeds_B.ravel(), steps_B.ravel()).reshape(50, 400)
     # 20,000 numbers: the Kolmogorov-Smirnov statistic passes 1.95 / sqrt(20000) = 0.0138 once
     # in a thousand; a correlation has standard deviation 1 / sqrt(20000) = 0.007.
     sorted_N = np.sort(u_ST.ravel())
@@ -206,7 +206,9 @@ def without_cache(model, tokenizer, prompt, key, parameters):
     with torch.inference_mode():
         for step in range(parameters.max_tokens):
             logits_1V = model(torch.tensor([ids])).logits[:, -1]
-            token = choose(logits_1V, uniforms(seed_1, np.array([step]))[None], parameters).item()
+            token = choose(
+                logits_1V, sample_uniforms(seed_1, np.array([step]))[None], parameters
+            ).item()
             if token == tokenizer.eos_token_id:
                 break
             ids.append(token)

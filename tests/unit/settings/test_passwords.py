@@ -1,6 +1,5 @@
-"""No password of an address is in a configuration, and the environment has it for who connects."""
+"""A password in an address is an error, and the environment has it for who connects."""
 
-import json
 import os
 
 import pytest
@@ -11,8 +10,8 @@ from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.passwords import (
     VARIABLE,
-    secrets_of,
-    taken,
+    password_of,
+    require_no_secrets,
     without_passwords,
     word_without_passwords,
 )
@@ -53,17 +52,25 @@ def test_passwords_are_taken_out_of_messages(typed, kept):
     assert without_passwords(typed) == kept
 
 
-def test_a_configuration_has_none_wherever_it_was_said(tmp_path):
+def refused(*presets, sets=()):
+    with pytest.raises(ConfigurationError) as refusal:
+        load(["tiny", *presets], sets=sets)
+    assert "s3cret" not in f"{refusal.value.cause} {refusal.value.next_step}"
+    return refusal.value
+
+
+def test_an_address_with_a_password_is_an_error_wherever_it_is_said(tmp_path):
     (tmp_path / "own.yaml").write_text("sampling: {servers: ['http://ann:s3cret%40@a:1/v1']}")
-    sets = ["rollout.vllm.server_url=http://eve:s3cret3@c:8", "rollout.vllm.mode=server"]
-    loaded = load(["tiny", str(tmp_path / "own.yaml")], sets=sets)
-    assert "s3cret" not in json.dumps(loaded.config.model_dump(mode="json"))
+    error = refused(str(tmp_path / "own.yaml"))
+    assert "http://ann@a:1/v1 was given with a password" in error.cause
+    assert """SAGE_PASSWORDS='{"http://ann@a:1/v1": "PASSWORD"}'""" in error.next_step
+    error = refused(sets=["rollout.vllm.server_url=http://eve:s3cret3@c:8"])
+    assert "http://eve@c:8 was given with a password" in error.cause
+    error = refused(sets=['sampling.servers=["http://h/v1?api_key=s3cret"]'])
+    assert "http://h/v1 was given with a key" in error.cause
+    assert "SAGE_SERVER_API_KEY" in error.next_step
+    loaded = load(["tiny"], sets=['sampling.servers=["http://ann@a:1/v1"]'])
     assert loaded.config.sampling.servers == ("http://ann@a:1/v1",)
-    assert secrets_of("http://ann@a:1/v1") == {"password": "s3cret@"}
-    assert secrets_of("http://eve@c:8") == {"password": "s3cret3"}
-    assert secrets_of("http://eve@elsewhere:8") == {}
-    # processes that this one starts have them too
-    assert "s3cret3" in os.environ[VARIABLE]
 
 
 def test_a_secret_is_said_by_the_environment_and_shown_nowhere():
@@ -73,10 +80,11 @@ def test_a_secret_is_said_by_the_environment_and_shown_nowhere():
         assert "s3cret" not in f"{refused.value.cause} {refused.value.next_step}"
     load(["tiny"], {"guide": {"name": "token"}})  # a guide, and no secret
     os.environ[VARIABLE] = '{"http://ann@h": "s3cret"}'
-    assert secrets_of("http://ann@h") == {"password": "s3cret"}
+    assert password_of("http://ann@h") == "s3cret"
+    assert password_of("http://eve@h") is None
     os.environ[VARIABLE] = "[1]"
     with pytest.raises(ConfigurationError, match="is not a JSON object"):
-        secrets_of("http://ann@h")
+        password_of("http://ann@h")
 
 
 NAMES = st.text("abcxyz019.-", min_size=1, max_size=8)
@@ -86,10 +94,11 @@ PASSWORDS = st.text(
 
 
 @given(user=NAMES, password=PASSWORDS, host=NAMES, port=st.integers(1, 65535))
-def test_any_password_that_may_stand_in_an_address_is_taken(user, password, host, port):
-    os.environ[VARIABLE] = ""
+def test_any_password_that_may_stand_in_an_address_is_refused(user, password, host, port):
     typed = f"postgresql://{user}:{password}@{host}:{port}/x"
     address = f"postgresql://{user}@{host}:{port}/x"
-    assert taken(typed) == word_without_passwords(typed) == address
-    assert taken({"a": [typed]}) == {"a": [address]}
-    assert "password" in secrets_of(address)
+    assert word_without_passwords(typed) == address
+    require_no_secrets({"a": [address]})
+    with pytest.raises(ConfigurationError) as refusal:
+        require_no_secrets({"a": [typed]})
+    assert refusal.value.cause.startswith(f"the address {address} was given with a")

@@ -12,4 +12,4 @@ __all__ = ["run"]
 def _moments(monkeypatch):
     """Let nobody here wait as long as on a busy file server."""
     monkeypatch.setattr(locks, "PATIENCE_S", 0.05)
-    monkeypatch.setattr(locks, "SETTLE_S", 0.02)
+    monkeypatch.setattr(locks, "_SETTLE_S", 0.02)

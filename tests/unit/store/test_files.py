@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sage_cli.errors import StoreError
 from sage_cli.store.files import (
-    TornError,
+    CorruptFileError,
     json_text,
     private,
     read_object,
@@ -284,7 +284,7 @@ def test_a_file_is_read_once_until_it_is_replaced_and_anew_while_it_is_young(tmp
     assert read_stored(file, "") is not young
     aged("stopped")
     file.write_text(file.read_text().replace("stopped", "started"))  # in place, by hand
-    with pytest.raises(TornError, match="corrupt"):
+    with pytest.raises(CorruptFileError, match="corrupt"):
         read_stored(file, "")
     file.unlink()
     with pytest.raises(FileNotFoundError):

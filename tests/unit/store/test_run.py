@@ -152,7 +152,7 @@ def test_a_torn_run_costs_itself_alone(runs, file, content, caplog):
     assert f"{run.folder / file} is corrupt or was edited" in said
     assert said.endswith(f"put a whole copy of the file there, or `sage runs remove {run.id}`")
 
-    assert (run.status, run.finished, run.begun) == ("torn", False, True)
+    assert (run.status, run.finished, run.begun) == ("corrupt", False, True)
     with pytest.raises(StoreError, match=rf"{file} is corrupt"):
         run.require_whole()
     runs.remove(runs.find(run.id))
@@ -310,7 +310,7 @@ def test_a_directory_of_another_layout_is_refused_by_name(runs, caplog):
         with pytest.raises(StoreError, match=re.escape(str(run.folder))):
             refused()
     (run.folder / "manifest.json").write_text(json.dumps({"id": run.id, "state": "done"}))
-    assert [(listed.id, listed.status) for listed in runs.all()] == [(run.id, "torn")]
+    assert [(listed.id, listed.status) for listed in runs.all()] == [(run.id, "corrupt")]
     assert "has no status: it is of another layout" in caplog.text
     assert runs.whole() == []
     assert runs.latest() is None

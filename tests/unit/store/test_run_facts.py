@@ -12,15 +12,15 @@ from sage_cli.store.files import warn_once
 from sage_cli.store.metrics_file import END_BYTES
 from sage_cli.store.run import Run, Runs
 from sage_cli.store.run_facts import (
-    Entry,
     RunFacts,
+    SweepEntry,
     SweepRuns,
     replicated,
     speed_figures,
     telling_apart,
 )
 
-ENTRIES = [Entry({"guide.tau": 0.1 * place}, place, f"rl-{place}") for place in range(3)]
+ENTRIES = [SweepEntry({"guide.tau": 0.1 * place}, place, f"rl-{place}") for place in range(3)]
 
 
 def runs(tmp_path, *entries):
@@ -66,7 +66,7 @@ def test_lines_that_are_no_entries_are_passed_over_and_taken_away(tmp_path, capl
     assert good.entries() == ENTRIES
     good.repair()
     assert good.path.read_bytes() == b"".join([first, *rest])
-    assert caplog.messages == [f"{good.path} had 7 torn lines, which were removed"]
+    assert caplog.messages == [f"{good.path} had 7 unreadable lines, which were removed"]
 
 
 def record(step_s, loss_s, **more):
@@ -194,4 +194,4 @@ def test_sections_are_those_of_the_whole_json(tmp_path, edit, whole):
     path.write_text(edit(path.read_text()))
     listed = RunFacts.listed(run)
     assert listed.settings == (dict(leaves(CONFIG)) if whole else {})
-    assert (listed.about["status"] == "torn") is not whole
+    assert (listed.about["status"] == "corrupt") is not whole

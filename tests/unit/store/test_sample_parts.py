@@ -10,7 +10,7 @@ from stored import IDENTITY, completion, damage, put
 
 from sage_cli.errors import StoreError
 from sage_cli.store import inventory_index as index_module
-from sage_cli.store.inventory_index import FILE
+from sage_cli.store.inventory_index import INDEX_FILE
 from sage_cli.store.sample_parts import (
     DamagedPartError,
     list_parts,
@@ -102,7 +102,7 @@ def test_a_torn_index_is_made_anew(tmp_path_factory, data):
     samples = SampleSet(root, IDENTITY)
     put(samples, completion("a", 0), completion("a", 1))
     samples.inventory()
-    file = samples.folder / FILE
+    file = samples.folder / INDEX_FILE
     content = bytearray(file.read_bytes())
     position = data.draw(st.integers(0, len(content) - 1))
     if data.draw(st.booleans()):

@@ -132,7 +132,7 @@ def test_half_written_files_go_but_not_a_living_writers(tmp_path):
 
 
 def test_a_mutex_that_is_never_given_back_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(module, "_PATIENCE_S", 0.1)
     refused = pytest.raises(StoreError, match="claims")
     with Claims(tmp_path).mutex(), refused as caught, Claims(tmp_path).mutex():
         pass
@@ -204,7 +204,7 @@ def test_an_error_keeps_what_was_added_and_leftovers_are_removed(samples):
 
 
 def test_parts_are_flushed_by_rows_and_time_and_reported_once_stored(samples, monkeypatch):
-    monkeypatch.setattr(module, "FLUSH_ROWS", 2)
+    monkeypatch.setattr(module, "_FLUSH_ROWS", 2)
     seen = []
 
     def stored(rows):
@@ -247,7 +247,7 @@ def test_a_damaged_part_is_set_aside_and_claimed_again(samples):
 
 
 def test_a_full_disk_keeps_what_was_stored_before(samples, monkeypatch):
-    monkeypatch.setattr(module, "FLUSH_ROWS", 2)
+    monkeypatch.setattr(module, "_FLUSH_ROWS", 2)
     write_bytes = Path.write_bytes
     room = iter([True, False, False])
 

@@ -35,7 +35,7 @@ from sage_cli.store.run import Run
 from sage_cli.training import base_trainer, hardware, interruption
 from sage_cli.training.base_trainer import OPTIMIZERS
 from sage_cli.training.checkpoints import saved_step, seal
-from sage_cli.training.hardware import precision, require_hardware, require_optimizer
+from sage_cli.training.hardware import precision_arguments, require_hardware, require_optimizer
 from sage_cli.training.interruption import wait_s
 from sage_cli.training.launch import StopSignals
 from sage_cli.training.rl import memory_need
@@ -67,10 +67,10 @@ def test_products_are_bfloat16_where_asked_or_where_the_gpu_has_it(
 ):
     on(monkeypatch, gpu=gpu, bf16=has_bf16)
     if isinstance(bf16, bool):
-        assert precision(compute_dtype) == {"use_cpu": not gpu, "bf16": bf16}
+        assert precision_arguments(compute_dtype) == {"use_cpu": not gpu, "bf16": bf16}
         return
     with pytest.raises(ConfigurationError, match=bf16):
-        precision(compute_dtype)
+        precision_arguments(compute_dtype)
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from sage_cli.training.guided_retries import (
     hinted,
     lesson,
     sft_section,
-    tokenized,
+    tokenized_pairs,
     train_preferences,
 )
 from sage_cli.training.validation import Validator
@@ -134,7 +134,7 @@ def by_hand(policy, reference, rows):
 
 
 def test_loss_and_gradient_are_those_of_float64(base, bench, configure, tokenizer, tmp_path):
-    ours, rows = config(configure), tokenized(PAIRS[:3], tokenizer, config(configure))
+    ours, rows = config(configure), tokenized_pairs(PAIRS[:3], tokenizer, config(configure))
     policy, reference = moved(base, 1), moved(base, 2)
     trainer = build_preference_trainer(
         ours, policy, reference, tokenizer, PAIRS[:3], Run(tmp_path / "run")
@@ -183,7 +183,7 @@ def test_a_policy_that_is_its_reference_has_the_loss_ln_2(
 
 
 def test_prompts_have_no_hint_and_completions_end(configure, tokenizer):
-    (row,) = tokenized(PAIRS[:1], tokenizer, config(configure))
+    (row,) = tokenized_pairs(PAIRS[:1], tokenizer, config(configure))
     assert tokenizer.decode(row["prompt_ids"]) == "3*5=?"
     assert tokenizer.decode(row["chosen_ids"]) == "15<|end|>"
     assert tokenizer.decode(row["rejected_ids"]) == "3+5=8<|end|>"

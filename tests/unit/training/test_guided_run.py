@@ -100,7 +100,7 @@ def ends(run):
 
 def train(settings, base=None, progress=None):
     init = str(base) if base else None
-    return RlTraining.of(settings, init=init).carry_out(progress or Silent())
+    return RlTraining.of(settings, init=init).execute(progress or Silent())
 
 
 @pytest.fixture(scope="module")

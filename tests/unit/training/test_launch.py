@@ -19,7 +19,7 @@ from sage_cli.settings.presets import shipped
 from sage_cli.store.locks import is_held
 from sage_cli.store.run import Run
 from sage_cli.training.launch import (
-    VARIABLE,
+    WATCHDOG_VARIABLE,
     accelerate_configuration,
     command_lock,
     launch_command,
@@ -47,7 +47,7 @@ with run.recording({}, kind="rl"), launch.ended_with(lives):
 def test_a_failure_after_the_launchers_death_says_nothing_of_the_training(
     tmp_path, monkeypatch, launcher, code, status
 ):
-    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    monkeypatch.setenv(WATCHDOG_VARIABLE, str(tmp_path))
     with command_lock(tmp_path) if launcher == "lives" else nullcontext():
         command = [sys.executable, "-c", FAILING, str(tmp_path)]
         ended = subprocess.run(command, capture_output=True, text=True, timeout=100)

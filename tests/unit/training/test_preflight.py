@@ -18,11 +18,11 @@ from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.store.run import Run
 from sage_cli.training.preflight import (
     CHECKED_TOKENS,
-    Answers,
-    Difference,
     Finding,
+    FirstAnswers,
     Format,
-    Sampled,
+    JudgedCompletion,
+    LogpDifference,
     Surprise,
     checked_rows,
     judge_answers,
@@ -40,8 +40,8 @@ TAGS = ("<SOLUTION>", "</SOLUTION>")
 
 
 def answers(completions=64, read=64, correct=20, cut_off=0, groups=8, equal=1):
-    shown = Sampled("x" * 2100, "4", None, "unparseable", cut_off=False, tokens=2100)
-    return Answers(completions, read, correct, cut_off, 30.0, 48, groups, equal, shown)
+    shown = JudgedCompletion("x" * 2100, "4", None, "unparseable", cut_off=False, tokens=2100)
+    return FirstAnswers(completions, read, correct, cut_off, 30.0, 48, groups, equal, shown)
 
 
 def form(prompt="paper", *, sft=False):
@@ -96,7 +96,7 @@ def test_differences_are_counted_on_the_tokens_of_the_mask():
     a_BT = torch.tensor([[0.0, -1.0, -2.0], [-1.0, -1.0, -9.0]])
     b_BT = torch.tensor([[0.5, -1.0, -2.0], [-1.0, -1.25, 7.0]])
     mask_BT = torch.tensor([[1, 1, 1], [1, 1, 0]])
-    found = Difference.between(a_BT, b_BT, mask_BT)
+    found = LogpDifference.between(a_BT, b_BT, mask_BT)
     # .5, 0, 0, 0, .25: mean .15; two of five are above 1e-4; the 99 % quantile is at
     # place .99 * 4 = 3.96 of the sorted ones, between .25 and .5
     assert found.tokens == 5
@@ -107,10 +107,10 @@ def test_differences_are_counted_on_the_tokens_of_the_mask():
 
 def test_no_tokens_and_nan_are_differences_too():
     none = torch.zeros(1, 2)
-    assert Difference.between(none, none, none).tokens == 0
-    broken = Difference.between(torch.full((1, 2), math.nan), none, none + 1)
+    assert LogpDifference.between(none, none, none).tokens == 0
+    broken = LogpDifference.between(torch.full((1, 2), math.nan), none, none + 1)
     assert broken.share_above == 1
-    assert judge_passes(broken, Difference.between(none, none, none + 1), None, routes=False)
+    assert judge_passes(broken, LogpDifference.between(none, none, none + 1), None, routes=False)
 
 
 def padded_rows(tokenizer):
@@ -144,12 +144,12 @@ def test_padding_that_moves_positions_is_found(tokenizer, family, wrong):
     plain_BT, _ = plain_pass(model, batch, parameters)
     mask_BT = batch["completion_mask"]
     padded_BT, _ = plain_pass(model, batch, parameters, padded=True)
-    behind = Difference.between(plain_BT, padded_BT, mask_BT)
+    behind = LogpDifference.between(plain_BT, padded_BT, mask_BT)
     assert behind.largest < 2e-5  # behind a row nothing moves
     trained_BT = trained_logps(model, batch, 0.8)
-    found = Difference.between(trained_BT, plain_BT, mask_BT)
+    found = LogpDifference.between(trained_BT, plain_BT, mask_BT)
     assert found.tokens == 7 + 4 + 6
-    same = Difference.between(plain_BT, plain_BT, mask_BT)
+    same = LogpDifference.between(plain_BT, plain_BT, mask_BT)
     findings = judge_passes(found, same, None, routes=False)
     assert bool(findings) == wrong
     if wrong:
@@ -158,7 +158,7 @@ def test_padding_that_moves_positions_is_found(tokenizer, family, wrong):
 
 
 def difference(mean=0.0, high=0.0, largest=0.0, share_above=0.0):
-    return Difference(200, mean, high, largest, share_above)
+    return LogpDifference(200, mean, high, largest, share_above)
 
 
 SMALL, LARGE = difference(), difference(0.5, 2.0, 3.0, 1.0)

@@ -15,9 +15,9 @@ from sage_cli.settings.training import Reward
 from sage_cli.training import rewards
 from sage_cli.training.rewards import (
     CalledReward,
-    Paid,
     Plurality,
-    built_in,
+    RewardSet,
+    built_in_reward,
     coin,
     has_form,
     length_left,
@@ -159,7 +159,7 @@ def in_processes(monkeypatch, reward, count, **columns):
 
 
 def test_a_coin_is_the_same_in_any_number_of_processes(monkeypatch):
-    random = built_in(Reward(name="random", p=0.3), load().config)
+    random = built_in_reward(Reward(name="random", p=0.3), load().config)
     batch = {"problem_id": ["p"] * 20 + ["q"] * 20, "completions": [""] * 40,
              "row": [0] * 40, "gold": [""] * 40}  # fmt: skip
     said = in_processes(monkeypatch, random, 1, **batch)
@@ -226,7 +226,7 @@ NAN = math.nan
 
 def paid(*weights, graded=True):
     names = ("grade", "brevity", "tests")[: len(weights)]
-    return Paid(names, weights, (), graded)
+    return RewardSet(names, weights, (), graded)
 
 
 def test_the_grade_alone_is_handed_through():
@@ -252,7 +252,7 @@ def test_a_completion_without_rewards_has_its_groups_mean():
 
 def test_a_punishment_of_length_says_nothing_of_a_completion():
     """Of 1, 1 and 0 - .5 the mean is .5, which the third gets whatever its length."""
-    both = Paid(("tests", "overlong"), (1.0, 1.0), (), graded=True)
+    both = RewardSet(("tests", "overlong"), (1.0, 1.0), (), graded=True)
     raw_BF = torch.tensor([[1.0, 0.0], [1.0, 0.0], [NAN, -0.25], [0.0, -0.5]])
     total_B = both.weighted(raw_BF, 4).sum(dim=1)
     torch.testing.assert_close(total_B, torch.tensor([1.0, 1.0, 0.5, -0.5]))
@@ -263,7 +263,7 @@ def test_who_is_rated_by_hand():
     raw_BF = torch.tensor([[0.0, 0.2], [1.0, NAN], [NAN, NAN]])
     assert paid(0.0, 1.0).rated(raw_BF).tolist() == [True, False, False]
     assert paid(1.0, 1.0).rated(raw_BF).tolist() == [True, True, False]
-    punished = Paid(("tests", "overlong"), (1.0, 1.0), (), graded=True)
+    punished = RewardSet(("tests", "overlong"), (1.0, 1.0), (), graded=True)
     assert punished.rated(raw_BF[:, [0, 1]]).tolist() == [True, True, False]
     assert punished.rated(raw_BF.flip(1)).tolist() == [True, False, False]
 
@@ -271,7 +271,7 @@ def test_who_is_rated_by_hand():
 def test_who_is_not_rated_is_in_neither_mean_nor_variance():
     """Groups (.5, -, .5), whose rated ones are equal, and (1, 0, -): the mean is 2 / 4."""
     raw_BF = torch.tensor([[0.5], [NAN], [0.5], [1.0], [0.0], [NAN]])
-    tests = Paid(("tests",), (1.0,), (), graded=True)
+    tests = RewardSet(("tests",), (1.0,), (), graded=True)
     found = tests.record(raw_BF, tests.weighted(raw_BF, 3), 3)
     assert found == {"reward/tests": 0.5, "reward/total": 0.5, "groups/zero_variance": 0.5}
 

@@ -67,7 +67,7 @@ def test_under_a_launcher_what_cannot_train_is_refused_before_anything_is_loaded
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     with pytest.raises((ConfigurationError, TrainingError), match=said) as caught:
-        RlTraining.of(config(tmp_path, *sets.split())).carry_out(Silent())
+        RlTraining.of(config(tmp_path, *sets.split())).execute(Silent())
     assert not (tmp_path / "runs").exists()
     if "initial policy" in said:
         step = "`sage sft`, the same --preset, --config and --runs, and those --set that"
@@ -100,7 +100,7 @@ def base(settings):
 @pytest.fixture
 def any_tokenizer(monkeypatch):
     """Policies whose folders hold no tokenizer, where no training reads it."""
-    monkeypatch.setattr(f"{RL}.refuse_unfit_tokenizer", lambda *_, **__: None)
+    monkeypatch.setattr(f"{RL}.check_fitting_tokenizer", lambda *_, **__: None)
 
 
 @pytest.mark.parametrize("launched", [True, False])
@@ -115,7 +115,7 @@ def test_a_finished_run_is_found_without_a_look_at_data_or_weights(
         alone = SimpleNamespace(is_main_process=True, wait_for_everyone=lambda: None)
         monkeypatch.setattr(f"{RL}.join_processes", lambda: alone)
     run = finish(RlTraining.of(settings).planned)
-    assert RlTraining.of(settings).carry_out(Silent()).id == run.id
+    assert RlTraining.of(settings).execute(Silent()).id == run.id
 
 
 def test_a_plan_says_exactly_what_is_there(tmp_path):
@@ -141,11 +141,11 @@ def test_a_second_launch_leaves_a_run_that_is_being_trained_alone(
     torn = run.checkpoints / "checkpoint-3"
     torn.mkdir(parents=True)  # as it is while it is being written
     with writer(run.folder), pytest.raises(StoreError, match="is being written by"):
-        RlTraining.of(settings).carry_out(Silent())
+        RlTraining.of(settings).execute(Silent())
     assert torn.is_dir()
     assert not (run.folder / "config.json").exists()
     monkeypatch.setattr("sage_cli.training.launch.run_together", lambda *_: finish(run))
-    assert RlTraining.of(settings).carry_out(Silent()).manifest["sweep"] == "tau-rho-1"
+    assert RlTraining.of(settings).execute(Silent()).manifest["sweep"] == "tau-rho-1"
 
 
 @pytest.mark.parametrize("measure", [False, True])
@@ -160,7 +160,7 @@ def test_an_engines_memory_ends_with_the_process_that_trains(
     monkeypatch.setattr("sage_cli.training.rl.train", lambda *_: where.append("here"))
     monkeypatch.setattr(f"{RL}.note_weights", lambda _: None)
     monkeypatch.setattr(f"{RL}.RlTraining.measure", lambda *_: None)
-    RlTraining.of(settings, measure=measure).carry_out(Silent())
+    RlTraining.of(settings, measure=measure).execute(Silent())
     assert where == ["a process of its own" if measure else "here"]
 
 
@@ -183,25 +183,25 @@ def test_a_plan_says_how_many_completions_of_the_reference_are_sampled(tmp_path,
 def test_what_others_grew_from_is_refused_with_their_names(settings, base):
     child = finish(RlTraining.of(settings).planned, parent=base.id)
     with pytest.raises(StoreError, match=f"{child.id} was trained from {base.id}") as caught:
-        SftTraining.of(settings).carry_out(Silent(), fresh=True)
+        SftTraining.of(settings).execute(Silent(), fresh=True)
     assert "`sage runs remove`" in caught.value.next_step
     assert base.finished
     finish(Runs(settings.run.root).at("rl", "later", "1" * 16), parent=child.id)
     with pytest.raises(StoreError, match=f"rl-later-11111111 was trained from {child.id}"):
-        RlTraining.of(settings).carry_out(Silent(), fresh=True)
+        RlTraining.of(settings).execute(Silent(), fresh=True)
 
 
 def test_a_base_of_other_weights_is_refused_and_an_old_run_left(settings, base):
     weights = base.model / "model.safetensors"
     weights.write_text("others")
     with pytest.raises(StoreError, match="safetensors was changed"):
-        RlTraining.of(settings).carry_out(Silent())
+        RlTraining.of(settings).execute(Silent())
     assert not RlTraining.of(settings).planned.folder.exists()
     weights.write_text("weights")
     run = finish(RlTraining.of(settings).planned, parent=base.id)
     base.note(weights="others")
     with pytest.raises(StoreError, match="was changed"):
-        RlTraining.of(settings).carry_out(Silent(), fresh=True)
+        RlTraining.of(settings).execute(Silent(), fresh=True)
     assert run.finished
 
 

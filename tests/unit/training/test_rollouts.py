@@ -32,7 +32,7 @@ from sage_cli.training.rollouts import (
     merge_beside,
     require_heads,
     require_rollouts,
-    settled_engine,
+    resolve_engine,
 )
 
 
@@ -69,10 +69,10 @@ def test_the_engine_is_what_the_machine_can_run_or_is_refused(
     if launcher:
         monkeypatch.setenv(f"ACCELERATE_USE_{launcher}", "true")
     if " " not in settled:
-        assert settled_engine(rollout(asked), 2) == rollout(settled)
+        assert resolve_engine(rollout(asked), 2) == rollout(settled)
         return
     with pytest.raises(ConfigurationError, match=settled) as caught:
-        settled_engine(rollout(asked), 2)
+        resolve_engine(rollout(asked), 2)
     assert not launcher or "rollout.backend=transformers" in str(caught.value.next_step)
 
 
@@ -111,21 +111,21 @@ def test_the_context_holds_the_longest_prompt_and_a_completion():
 def test_auto_refuses_tempered_and_truncated_rollouts_where_it_is_vllm(monkeypatch):
     said = {"backend": "auto", "max_tokens": 100, "temperature": 0.8, "min_p": 0.01}
     with pytest.raises(ConfigurationError, match=r"at temperature 1, and temperature is 0\.8"):
-        settled_engine(RolloutSection.model_validate(said), 1)
+        resolve_engine(RolloutSection.model_validate(said), 1)
     uncorrected = said | {"vllm": {"importance_correction": "none"}}
-    assert settled_engine(RolloutSection.model_validate(uncorrected), 1).backend == "vllm"
+    assert resolve_engine(RolloutSection.model_validate(uncorrected), 1).backend == "vllm"
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert settled_engine(RolloutSection.model_validate(said), 1).backend == "builtin"
+    assert resolve_engine(RolloutSection.model_validate(said), 1).backend == "builtin"
 
 
 @pytest.mark.usefixtures("gpu_with_vllm")
 def test_an_engine_needs_as_many_processes_as_it_has_parts():
     with pytest.raises(ConfigurationError, match="4 doesn't divide the training's 6") as caught:
-        settled_engine(rollout(tensor_parallel=4), 6)
+        resolve_engine(rollout(tensor_parallel=4), 6)
     assert "--processes 8" in str(caught.value.next_step)  # 6 / 4 = 1.5: two engines of 4
-    settled_engine(rollout(tensor_parallel=4), 8)
+    resolve_engine(rollout(tensor_parallel=4), 8)
     server = {"mode": "server", "server_url": "http://there:1"}
-    settled_engine(rollout(tensor_parallel=4, **server), 6)  # the server has its own
+    resolve_engine(rollout(tensor_parallel=4, **server), 6)  # the server has its own
 
 
 @pytest.mark.parametrize("backend", ["transformers", "builtin"])

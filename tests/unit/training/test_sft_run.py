@@ -99,7 +99,7 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_written(
     monkeypatch.setattr(hardware, "find_spec", lambda _: None)
     eight_bit = SftTraining.of(config(folder, rows, "sft.optimizer=adamw_8bit"))
     with pytest.raises(ConfigurationError, match="needs the package bitsandbytes"):
-        eight_bit.carry_out(Silent())
+        eight_bit.execute(Silent())
     assert not (tmp_path / "runs").exists()
 
 
@@ -144,12 +144,12 @@ def test_a_base_that_another_process_trains_is_waited_for(base, monkeypatch, end
                 finish()
 
     taken_over = []
-    monkeypatch.setattr(SftTraining, "carry_out", lambda *_: taken_over.append(1) or finish())
+    monkeypatch.setattr(SftTraining, "execute", lambda *_: taken_over.append(1) or finish())
     thread = threading.Thread(target=other)
     thread.start()
     assert held.wait(60)
     hears = Hears(may_end.set)
-    assert InitialPolicy.of(settings).carry_out(hears).run == run
+    assert InitialPolicy.of(settings).ensure_trained(hears).run == run
     thread.join()
     assert hears.lines[0].startswith(f"waiting for {run.id}, which process {os.getpid()} on ")
     assert len(taken_over) == (ends == "killed")
@@ -162,5 +162,5 @@ def test_a_base_whose_lock_another_process_took_first_is_waited_for_too(base, mo
         finish()
         raise BusyError("it is being written by another process")
 
-    monkeypatch.setattr(SftTraining, "carry_out", beaten)
-    assert InitialPolicy.of(settings).carry_out(Silent()).run == run
+    monkeypatch.setattr(SftTraining, "execute", beaten)
+    assert InitialPolicy.of(settings).ensure_trained(Silent()).run == run

@@ -25,7 +25,7 @@ from sage_cli.guides.token_values import (
 )
 from sage_cli.store.ledger import PromptRow
 from sage_cli.store.run import Run
-from sage_cli.training.checkpoints import newest_sealed, refuse_foreign, rotate, seal
+from sage_cli.training.checkpoints import check_own_checkpoints, newest_sealed, rotate, seal
 from sage_cli.training.step_record import (
     PHASES,
     Phases,
@@ -33,7 +33,7 @@ from sage_cli.training.step_record import (
     add_clipped,
     add_mismatch,
     batch_record,
-    merged,
+    merge_rows,
     mismatch_statistics,
     peak_memory,
     rollout_rows,
@@ -406,7 +406,7 @@ def test_another_runs_checkpoint_is_refused_and_nothing_removed(tmp_path):
     theirs, ours = tmp_path / "rl-theirs/checkpoints", tmp_path / "rl-ours/checkpoints"
     checkpoint(ours, 3, sealed=False)
     shutil.copytree(checkpoint(theirs, 5), ours / "checkpoint-5")
-    for look in (refuse_foreign, newest_sealed):
+    for look in (check_own_checkpoints, newest_sealed):
         with pytest.raises(StoreError, match="checkpoint-5 was written by rl-theirs, another run"):
             look(ours)
     assert (ours / "checkpoint-3").is_dir()
@@ -447,7 +447,7 @@ def test_rows_of_a_problem_are_added_up_and_sorted():
         PromptRow("b", 1, 0, 0, 1, 0, 0, 2, 0, True),
         PromptRow("b", 1, 0, 1, 0, 0, 0, 3, 0, False),
     ]
-    assert merged(rows) == [
+    assert merge_rows(rows) == [
         PromptRow("b", 1, 0, 1, 0, 0, 0, 3, 0, False),
         PromptRow("a", 1, 0, 1, 0, 0, 0, 5, 0, True),
         PromptRow("b", 2, 1, 0, 1, 0, 0, 9, 7, True),  # 7 + 2 tokens, 7 of them right

@@ -10,7 +10,7 @@ from sage_cli.evaluation.samples import PolicySamples
 from sage_cli.models.policy import Policy
 from sage_cli.trials.executors.executor import Resources
 from sage_cli.trials.stored_results import BenchmarkCache, stored_results
-from sage_cli.trials.task import FILE, Task, TaskStates, stored_states
+from sage_cli.trials.task import STATES_FILE, Task, TaskStates, stored_states
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def task(name, needs=None, state="to do"):
 
 def test_task_states_are_written_at_once_and_a_torn_file_has_none(tmp_path):
     assert stored_states(tmp_path) == []
-    (tmp_path / FILE).write_text("{")
+    (tmp_path / STATES_FILE).write_text("{")
     assert stored_states(tmp_path) == []
     first = task("one", state="done")
     states = TaskStates(tmp_path, [first, task("two", needs=first)])

@@ -25,8 +25,8 @@ def test_what_a_run_is_made_of_with_its_figures_by_step(api):
     assert branch["policies"] == [BRANCH]
     assert branch["speed"]["speed/share/generate"] == pytest.approx(0.5)
     found = api.answer("run", {"run": "rl-torn-dddddddd"})
-    assert found["status"] == "torn"
-    assert "is corrupt or was edited" in found["why_torn"]
+    assert found["status"] == "corrupt"
+    assert "is corrupt or was edited" in found["why_corrupt"]
     assert found["method"] == {}
     with pytest.raises(StoreError, match="there is no run 'rl-none-00000000'"):
         api.answer("run", {"run": "rl-none-00000000"})

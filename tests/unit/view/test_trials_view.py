@@ -52,7 +52,7 @@ def test_a_sweep_without_a_report_says_why(shown, tmp_path):
     assert "is corrupt or was edited" in Api(root).answer("sweep", {"sweep": folder.name})["why"]
     (folder / "state.json").write_text("{")
     (row,) = Api(root).answer("sweeps", {})["sweeps"]
-    assert "is corrupt or was edited" in row["why_torn"]
+    assert "is corrupt or was edited" in row["why_corrupt"]
 
 
 def test_a_torn_report_of_a_suite_is_named(shown, tmp_path):
@@ -61,10 +61,10 @@ def test_a_torn_report_of_a_suite_is_named(shown, tmp_path):
     report = root / "suites" / "demo-12345678" / "report" / "shown.json"
     report.write_text("{")
     (row,) = Api(root).answer("suites", {})["suites"]
-    assert "is corrupt or was edited" in row["why_torn"]
+    assert "is corrupt or was edited" in row["why_corrupt"]
     found = Api(root).answer("suite", {"suite": "demo-12345678"})
     assert found["report"] is None
-    assert "is corrupt or was edited" in found["suite"]["why_torn"]
+    assert "is corrupt or was edited" in found["suite"]["why_corrupt"]
     report.unlink()
     found = Api(root).answer("suite", {"suite": "demo-12345678"})
     assert (found["report"], found["policies"], found["pictures"]) == (None, [], {})

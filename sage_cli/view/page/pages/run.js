@@ -23,7 +23,7 @@ export const run = {
     const [found, ...rest] = data;
     const ledger = rest.pop(), rollouts = rest.pop(), curves = rest;
     return [summary(found),
-      found.why_torn ? notice(found.why_torn, null, "bad") : null,
+      found.why_corrupt ? notice(found.why_corrupt, null, "bad") : null,
       h("div", { class: "columns" }, made(found), measured(found)),
       curves[0]?.steps?.length ? h("section", {}, h("h2", {}, "Curves"), curvePanel(curves, found.records, params)) : null,
       time_(found, curves),

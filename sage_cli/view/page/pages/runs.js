@@ -97,7 +97,7 @@ function column(name, rows) {
 
 /** Return a status with a sign, so that colour alone never says it. */
 export function status(text) {
-  const sign = { finished: "✓", running: "●", interrupted: "‖", failed: "✗", torn: "⚠", pruned: "✂" }[text] ?? "·";
+  const sign = { finished: "✓", running: "●", interrupted: "‖", failed: "✗", corrupt: "⚠", pruned: "✂" }[text] ?? "·";
   return h("span", { class: `status ${text}` }, h("span", { "aria-hidden": "true" }, sign), ` ${text}`);
 }
 

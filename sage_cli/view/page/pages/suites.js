@@ -16,7 +16,7 @@ export const suites = {
     return table({
       id: "suites", label: "suites", rows: found, sort: params.sort,
       columns: [
-        { key: "name", title: "suite", cell: (row) => [h("a", { href: href("suite", { suite: row.name }) }, visible(row.name)), row.why_torn ? notice(row.why_torn) : null] },
+        { key: "name", title: "suite", cell: (row) => [h("a", { href: href("suite", { suite: row.name }) }, visible(row.name)), row.why_corrupt ? notice(row.why_corrupt) : null] },
         { key: "title" },
         { key: "claims", value: (row) => words(row.claims), cell: (row) => Object.entries(row.claims).map(([text, many]) => h("div", {}, marked(text), many > 1 ? ` (${many})` : "")) },
         { key: "tasks", value: (row) => row.tasks.done ?? 0, cell: (row) => (Object.keys(row.tasks).length ? states(row.tasks) : "") },
@@ -32,7 +32,7 @@ export const suite = {
   view(found, params) {
     const { suite: about, report, policies } = found;
     return [h("p", { class: "quiet" }, visible(about.title), about.written ? `; report of ${time(about.written)}` : "; no report yet", about.driven_by ? `; run by ${visible(about.driven_by)}` : ""),
-      about.why_torn ? notice(about.why_torn) : null,
+      about.why_corrupt ? notice(about.why_corrupt) : null,
       policies.length ? h("p", { class: "leads" }, h("a", { class: "button", href: href("passk", { policies: [...new Set(policies)].slice(0, 12).join(",") }) }, "pass@k of its runs"), h("a", { class: "button", href: href("problems", { policies: [...new Set(policies)].slice(0, 6).join(",") }) }, "Their problems"), h("a", { class: "button", href: href("samples", { policy: policies.at(-1) }) }, "Their samples")) : null,
       report ? [facts(report.facts), contents(report)] : null,
       tasks(found, params), failures(found),

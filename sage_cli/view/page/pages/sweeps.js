@@ -14,7 +14,7 @@ export const sweeps = {
     return table({
       id: "sweeps", label: "sweeps", rows: found, sort: params.sort,
       columns: [
-        { key: "name", title: "sweep", cell: (row) => [h("a", { href: href("sweep", { sweep: row.name }) }, visible(row.name)), row.why_torn ? notice(row.why_torn) : null] },
+        { key: "name", title: "sweep", cell: (row) => [h("a", { href: href("sweep", { sweep: row.name }) }, visible(row.name)), row.why_corrupt ? notice(row.why_corrupt) : null] },
         { key: "trials", title: "trials", value: (row) => row.trials.done ?? 0, cell: (row) => states(row.trials) },
         { key: "best", title: "best" }, { key: "sampler" }, { key: "driven_by", title: "run by" },
       ],

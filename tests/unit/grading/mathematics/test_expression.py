@@ -7,10 +7,10 @@ from fractions import Fraction
 import pytest
 
 from sage_cli.grading.mathematics.expression import (
-    compare,
+    compare_expressions,
+    number_at,
     read_expression,
     same_equation,
-    value_at,
 )
 from sage_cli.grading.mathematics.notation import normalise
 from sage_cli.grading.mathematics.values import Arithmetic
@@ -23,7 +23,7 @@ def value(text):
     at = Arithmetic(
         40, {"x": Fraction(5, 4), **dict.fromkeys(("y", r"\theta", "x_1"), Fraction(1, 2))}
     )
-    return value_at(read[0], at)
+    return number_at(read[0], at)
 
 
 @pytest.mark.parametrize(("text", "expected"), [
@@ -101,7 +101,7 @@ def test_no_value_is_better_than_a_runaway(text):
     ("f(n+1)", "f(1+n)", True),
 ])  # fmt: skip
 def test_expressions_are_compared_at_points(one, other, expected):
-    assert compare(normalise(one), normalise(other)) is expected
+    assert compare_expressions(normalise(one), normalise(other)) is expected
 
 
 @pytest.mark.parametrize(("one", "other", "expected"), [
@@ -139,8 +139,8 @@ def test_expressions_are_compared_at_points(one, other, expected):
     (r"\binom{10}{3}", "{}_{10}C_4", False),
 ])  # fmt: skip
 def test_constants_are_compared_by_all_their_digits(one, other, expected):
-    assert compare(normalise(one), normalise(other)) is expected
-    assert compare(normalise(other), normalise(one)) is expected
+    assert compare_expressions(normalise(one), normalise(other)) is expected
+    assert compare_expressions(normalise(other), normalise(one)) is expected
 
 
 @pytest.mark.parametrize(("one", "other", "expected"), [

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from sage_cli.config.load import changed, load, refuse_unread
+from sage_cli.config.load import changed, check_settings_read, load
 from sage_cli.errors import ConfigurationError
 from sage_cli.store.evaluations import record_evaluation
 from sage_cli.store.run import Runs
 from sage_cli.trials.cost import Cost, cost_left, cost_of
 from sage_cli.trials.suites.declaration import read_suite
 from sage_cli.trials.suites.plan import Overrides, planned, trials_of
-from sage_cli.trials.suites.results import refuse_other_settings, results
+from sage_cli.trials.suites.results import check_suite_settings, results
 from sage_cli.trials.task import Task
 
 PAPER = "qwen2.5-math-7b"
@@ -264,7 +264,7 @@ def measured(tmp_path, **figures):
 ])  # fmt: skip
 def test_samples_of_other_settings_are_refused_with_the_difference(tmp_path, changed, said):
     with pytest.raises(ConfigurationError) as refused:
-        refuse_other_settings(measured(tmp_path, **changed))
+        check_suite_settings(measured(tmp_path, **changed))
     assert said in refused.value.cause
     assert "grpo on arithmetic" in refused.value.cause
 
@@ -274,11 +274,11 @@ def test_samples_on_a_file_or_behind_a_blank_are_compared_too(tmp_path, benchmar
     one = measured(tmp_path, temperature=0.3)
     other = replace(one, config=changed(one.config, {"evaluation.benchmark": benchmark}))
     with pytest.raises(ConfigurationError, match=r"temperature 0\.3 instead of 1\.0"):
-        refuse_other_settings(other)
+        check_suite_settings(other)
 
 
 def test_fewer_samples_are_no_other_setting(tmp_path):
-    refuse_other_settings(measured(tmp_path, samples=64))
+    check_suite_settings(measured(tmp_path, samples=64))
 
 
 def test_a_trained_run_is_still_to_be_measured(tmp_path):
@@ -329,7 +329,7 @@ def test_what_all_methods_of_a_suite_are_told_reaches_those_that_read_it(tmp_pat
     )
     assert not [text for text in plain.words.sets if text.startswith(("anchor.", "executor."))]
     assert {"anchor.beta=0.1", "anchor.estimator=reward"} <= {*kl.words.sets}
-    refuse_unread(load(plain.words.presets, {"rl": {"algo": "dapo"}}, plain.words.sets), "rl")
+    check_settings_read(load(plain.words.presets, {"rl": {"algo": "dapo"}}, plain.words.sets), "rl")
 
 
 STRONG = "{of: grpo/none/reverse, settings: {anchor.beta: 0.4}}"

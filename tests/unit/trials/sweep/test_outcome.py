@@ -11,11 +11,11 @@ from sage_cli.metrics import Counts
 from sage_cli.reports.document import Provenance
 from sage_cli.store.files import json_text
 from sage_cli.store.run import Run
-from sage_cli.trials.sweep import driver
 from sage_cli.trials.sweep.outcome import POINTS, learning_curve, lost, outcome
 from sage_cli.trials.sweep.plan import Sweep, prepared
 from sage_cli.trials.sweep.report import from_data
 
+OUTCOME = "sage_cli.trials.sweep.outcome"
 TAUS = (0.1, 0.2, 0.3, 0.4)
 RIGHT = {0.1: 10, 0.2: 40, 0.3: 20, 0.4: 30}
 """Right samples of 64, of each problem: the second trial is the best."""
@@ -45,7 +45,7 @@ def swept(tmp_path, monkeypatch):
         return found
 
     monkeypatch.setattr(Sweep, "results", results_of_one)
-    monkeypatch.setattr(driver, "configured_provenance", lambda *_: Provenance())
+    monkeypatch.setattr(f"{OUTCOME}.configured_provenance", lambda *_: Provenance())
     study = sweep.open_study()
     for tau in TAUS:
         study.tell(study.propose(), [RIGHT[tau] / N])
