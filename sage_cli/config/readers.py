@@ -102,7 +102,7 @@ def _unmet(config: _Config, setting: str) -> ReadWith | None:
 
 def _conditions(config: _Config, setting: str) -> Iterator[ReadWith]:
     key, _, inside = setting.partition(".")
-    if key in BLOCKS:  # settings of one method or guide, as guides.branch.tau
+    if key in BLOCKS:  # settings of one method or guide, such as guides.branch.tau
         section = BLOCKS[key]
         tag = _UNIONS[section].tag
         yield ReadWith(setting, f"{section}.{tag}", inside.partition(".")[0])

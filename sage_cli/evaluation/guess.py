@@ -27,11 +27,11 @@ def guess_curve(
     """Return pass@k of guesses on the problems.
 
     FILE.py:FUNCTION takes a problem's question and gold, and returns the probability p that one
-    guess is the gold. Guesses are independent, so that pass@k of a problem is 1 - (1 - p)^k; there
-    is no band. Another file has sampled guesses, and is read as every file of samples or counts:
-    its curve has a band, and is unknown (NaN) at each k above its smallest number of samples.
-    Raises ConfigurationError for another name, for what is no such function, and for a file that
-    lacks a problem.
+    guess is the gold. Guesses are independent, so that pass@k of a problem is 1 - (1 - p)^k,
+    without a band. Another file has sampled guesses, and is read as every file of samples or
+    counts: its curve has a band, and is unknown (NaN) at each k above its smallest number of
+    samples. Raises ConfigurationError for another name, for something other than such a function,
+    and for a file that lacks a problem.
     """
     if names_code(name):
         return _curve_of_chances(name, problems, ks, confidence)

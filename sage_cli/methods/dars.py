@@ -1,7 +1,7 @@
 """DARS (Yang et al. 2025): hard prompts get a second stage of rollouts, and groups unequal sizes.
 
-The second stage is sampled and scored in portions that are no larger than the first, and a step's
-loss is computed in parts that are no larger than a micro-batch: neither needs more memory at once
+The second stage is sampled and scored in portions of at most the first's size, and a step's
+loss is computed in parts of at most a micro-batch: neither needs more memory at once
 than training without it.
 """
 

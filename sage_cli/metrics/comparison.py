@@ -67,7 +67,7 @@ class Difference:
     and B: (1, 1) is about these two models, more is about the methods that trained them. `safe` is
     the interval that holds whatever the differences are (Gaffke's bounds alone); None where
     training seeds are random too. `pairing` is None where runs aren't paired by their seed,
-    `clusters` where problems are drawn one by one, as `resampling` says.
+    `clusters` where `resampling` draws problems one by one.
     """
 
     ks: tuple[int, ...]

@@ -361,7 +361,7 @@ def _first_votes(
 
 
 def _elected(votes_RA: IntArray) -> FloatArray:
-    """Return the chance that the correct answer, A's first, wins; A's second is no answer."""
+    """Return the chance that the correct answer, A's first, wins; A's second means none."""
     right_R, others_RA = votes_RA[:, 0], votes_RA[:, 2:]
     tied_R = 1 + (others_RA == right_R[:, None]).sum(axis=1)
     wins_R = (right_R > 0) & (right_R >= others_RA.max(axis=1, initial=0))

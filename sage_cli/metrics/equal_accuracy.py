@@ -138,7 +138,7 @@ def best_temperatures(
 ) -> EqualAccuracy | NotReached:
     """Return the policy's pass@k minus the other's, each at the temperature of its largest pass@k.
 
-    There is no common pass@1. The temperatures are chosen on all problems and fixed in resamples,
+    They have no common pass@1. The temperatures are chosen on all problems and fixed in resamples,
     since the jackknife of a maximum is too narrow where two temperatures are nearly as good.
     """
     curves, _ = _resampled(policy, other, None, resampling)
@@ -159,8 +159,8 @@ def _estimate(
     rest = slice(1 + problems, None)
     unreached = int(np.isnan(gap.difference_R[rest]).sum())
     left_out_P = gap.difference_R[1 : rest.start]
-    # Resamples that miss the target are no random choice: an interval of the others alone would be
-    # too narrow, so only a few may be missing.
+    # Resamples that miss the target are not a random choice: an interval of the others alone would
+    # be too narrow, so only a few may be missing.
     if unreached > UNREACHED_SHARE * resampling.resamples or np.isnan(left_out_P).any():
         return NotReached(f"{unreached:,} of {resampling.resamples:,} resamples don't reach it")
     half, p = _half_width(

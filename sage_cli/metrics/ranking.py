@@ -207,7 +207,7 @@ def pareto_front(objectives: Sequence[ObjectiveValues], confidence: float = 0.95
 
 def non_dominated(values_ZO: FloatArray) -> tuple[int, ...]:
     """Places of the models that no other matches in all objectives and beats in one."""
-    # [i, j]: i is no worse than j in every objective
+    # [i, j]: i is at least as good as j in every objective
     no_worse_ZZ = (values_ZO[:, None] >= values_ZO[None]).all(axis=2)
     better_ZZ = (values_ZO[:, None] > values_ZO[None]).any(axis=2)
     return _places(~(no_worse_ZZ & better_ZZ).any(axis=0))

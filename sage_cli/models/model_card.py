@@ -1,4 +1,4 @@
-"""The card of an exported model, as README.md."""
+"""The card of an exported model, its README.md."""
 
 from __future__ import annotations
 

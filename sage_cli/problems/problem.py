@@ -34,7 +34,7 @@ class Problem:
 
     `id` is a stable hash of source, question and gold, so that benchmarks that share rows (`aime`
     and `aime24`) share samples; `benchmark` is the registered name or the file's; `meta` keeps
-    what the source said besides (level, subject, people, ...) and, as `origin`, the file's
+    what the source said besides (level, subject, people, ...) and under `origin` the file's
     content hash or the Hub's commit. `working` is a worked solution, where the source has one.
     `own` are the columns that question, gold and solution were read from, as the row has them.
     `gold_text` is the worked solution that the gold was read from, None where the gold stood alone;

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 def seal(checkpoint: Path, lease: Lease | None = None) -> None:
     """Flush every file to the disk, then write down hashes and run: from now on it counts.
 
-    Raises StoreError if another process has taken the run over, as `lease` shows.
+    Raises StoreError if another process has taken the run over, which `lease` shows.
     """
     if lease is not None:
         lease.require()

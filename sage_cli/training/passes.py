@@ -166,7 +166,7 @@ class _Passes:
         # into the one pass over the prompt, where they add up
         shared = {**keywords, "use_cache": True}
         beginning = {"input_ids": ids[distinct, :cut], "attention_mask": mask[distinct, :cut]}
-        # the last token of a completion predicts nothing, so it is no input
+        # the last token of a completion predicts nothing, so it isn't an input
         continuing = {"input_ids": ids[:, cut:-1], "attention_mask": mask[:, :-1]}
         if "position_ids" in keywords:
             # completions continue at their own prompt's length, which the cache doesn't know

@@ -73,8 +73,8 @@ from sage_cli.training.watch import OnStep, StepCallbacks
 class RlInputs:
     """A policy, what holds it, and problems with somebody who grades their answers.
 
-    `model` is trained in place. `reference` is the folder of the frozen reference; None where there
-    is no anchor, or where the policy is a LoRA adapter and finds it in itself. `prompts` are prompt
+    `model` is trained in place. `reference` is the folder of the frozen reference; None without
+    an anchor, or where the policy is a LoRA adapter and finds it in itself. `prompts` are prompt
     texts with their problems. `reference_completions`, by problem id, are what `anchor.kl: forward`
     is computed on, or what a method has `samples_beforehand` for. `validator` changes nothing about
     the training. `sample` is used under `rollout.backend: sampler`; otherwise TRL samples.

@@ -20,7 +20,7 @@ _SHOWN = 12
 
 
 def with_field(log: Log, source: LogSource, field: str) -> Log:
-    """Return a log whose samples have the value of a column of their rows, as `fields[field]`.
+    """Return a log whose samples have the value of a column of their rows in `fields[field]`.
 
     Raises ConfigurationError, with the columns that there are, where a row of a sample lacks it.
     """

@@ -576,7 +576,7 @@ def _are_multiples(sides: Sequence[Evaluate], point: _Point) -> bool:
         if not close(ratios[0] * ratios[2], ratios[1] * ratios[1], None):
             return False
         gold, answer = _values(sides, {**point, name: Fraction(0)})
-        # x y = x is no multiple of y = 1 in this sense: the factor x adds the solutions x = 0.
+        # x y = x isn't a multiple of y = 1 in this sense: the factor x adds the solutions x = 0.
         if (gold == 0) != (answer == 0) and not close(ratios[0], ratios[1], None):
             return False
     return True

@@ -143,7 +143,7 @@ def _interval(text: str) -> Structure | None:
         )
     if len(relations) != 2 or not _NAME.fullmatch(texts[1]):
         return None
-    # 4 ≥ x > 3 is turned round. Mixed directions, as 1 < x > 0, are no interval.
+    # 4 ≥ x > 3 is turned round. Mixed directions such as 1 < x > 0 don't give an interval.
     if all(relation in ">≥" for relation in relations):
         texts, relations = texts[::-1], ["<≤"[">≥".index(r)] for r in reversed(relations)]
     if not all(relation in "<≤" for relation in relations):

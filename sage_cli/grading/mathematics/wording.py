@@ -107,7 +107,7 @@ def _digits(text: str) -> tuple[str, str] | None:
 
 
 def _time_of_day(text: str) -> tuple[int, ...] | None:
-    """Return hours, minutes and seconds; 4:30 is before noon, as 4:30 a.m. is."""
+    """Return hours, minutes and seconds; 4:30 is before noon, like 4:30 a.m."""
     plain = re.sub(r"[\s.]", "", TEXT.sub(r"\1", text)).lower()
     match = _TIME.fullmatch({"noon": "12noon", "midnight": "12midnight"}.get(plain, plain))
     if match is None or not (match[2] or match[4]):

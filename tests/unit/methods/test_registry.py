@@ -154,7 +154,7 @@ SEEN = """
 import json, sys
 from typer.testing import CliRunner
 from sage_cli.cli.app import app
-EXPLAINED = "How fast the weight falls with the share of right completions; 0 is GRPO."
+EXPLAINED = "How fast the weight falls with the share of correct completions; 0 is GRPO."
 def sage(*words):
     found = CliRunner().invoke(app, words)
     assert found.exit_code == 0, found.output

@@ -99,6 +99,14 @@ def test_an_interrupted_sweep_takes_up_the_same_trials(tmp_path, monkeypatch):
     asleep = (sys.executable, "-c", "import time; time.sleep(9999)")
     monkeypatch.setattr(Task, "command", lambda self, file, log: Command(self.name, asleep, log))
     monkeypatch.setattr(TaskList, "initial", lambda *_: None)  # nobody trains one
+    measurement = TaskList.measurement
+
+    def beside_trials(self, replicate):  # the initial policy's measurement has all cores otherwise
+        task = measurement(self, replicate)
+        task.alone = False
+        return task
+
+    monkeypatch.setattr(TaskList, "measurement", beside_trials)
     root = tmp_path / "runs"
     sets = ["sweep.space=rho=0.3|0.8", "sweep.study=mine", "executor.workers=3"]
     flags = {"guide": {"name": "branch"}, "run": {"root": root}}
