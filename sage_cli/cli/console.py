@@ -147,9 +147,19 @@ def in_flags(next_step: str | None, command: str | None) -> str | None:
     return next_step
 
 
+_LONG_WORD = re.compile(r"\S{401,}")
+"""What no one wants to read whole: a key of a file may have millions of letters."""
+
+
+def _in_letters(text: str) -> str:
+    """Return a message without passwords, and with the beginnings of endless words alone."""
+    # passwords first: half an address isn't recognised as one
+    return _LONG_WORD.sub(lambda word: f"{word[0][:200]}...", without_passwords(text))
+
+
 def show_error(error: SageError, exit_code: int) -> None:
     """Print a panel with cause and next step on stderr; with `--json` also the error object."""
-    cause, step = without_passwords(error.cause), without_passwords(error.next_step or "")
+    cause, step = (_in_letters(text) for text in (error.cause, error.next_step or ""))
     text = Text(visible(cause))
     if step:
         text.append(f"\n\n{visible(step)}", style="cyan")

@@ -126,7 +126,8 @@ def powers_of_two(ks: Sequence[int]) -> list[int]:
 
     `1..256` becomes nine ks, `1,10,100` stays.
     """
-    return [k for k in ks if k & (k - 1) == 0 or not {k - 1, k + 1} & {*ks}] or list(ks)
+    listed = {*ks}  # once: a file may have 100,000 samples of a problem, and as many ks
+    return [k for k in ks if k & (k - 1) == 0 or not {k - 1, k + 1} & listed] or list(ks)
 
 
 def curve_json(line: Line) -> CurveJson:

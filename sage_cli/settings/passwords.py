@@ -12,7 +12,8 @@ from sage_cli.errors import ConfigurationError
 
 VARIABLE = "SAGE_PASSWORDS"
 """A JSON object: the address of a server, without a password -> its password."""
-_ADDRESS = r"[a-zA-Z][\w+.-]*://"
+_ADDRESS = r"[a-zA-Z][\w+.-]{0,40}://"
+"""The scheme has a bound, or a long word without an address would take the square of its length."""
 
 
 def _users(letter: str, after_port: str) -> re.Pattern[str]:

@@ -265,6 +265,7 @@ HOSTILE = {
     "no date": ("rl: {steps: 2001-99-99}", "month must be in 1..12"),
     "digits": ("rl: {steps: " + "9" * 20_000 + "}", "4300 digits"),
     "a long value": ("rl: " + str(list(range(20_000))), "must be a section, not [0, 1, 2, 3, 4, 5"),
+    "a long key": ("? " + "k" * 1_000_000 + "\n: 1\n", "must be a section, not 1"),
     "a long setting": ("rl: {steps: " + "x" * 50_000 + "}", "rl.steps is 'xxx"),
 }  # fmt: skip
 

@@ -29,6 +29,10 @@ LINES = [
 ]
 
 
+def test_of_a_hundred_thousand_ks_the_powers_of_two_are_found_in_linear_time():
+    assert powers_of_two(range(1, 100_001)) == [2**power for power in range(17)]  # 2^16 = 65,536
+
+
 def test_people_read_the_powers_of_two_with_a_column_per_policy():
     document = passk_document(LINES, Provenance())
     assert document.title == "pass@k on aime, amc23"
