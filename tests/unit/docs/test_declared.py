@@ -40,7 +40,8 @@ def first_text(suite):
 def test_every_page_that_runs_a_suite_has_its_declarations():
     pages = (ROOT / "docs" / "results").glob("*.md")
     of_suites = {page.stem for page in pages if "sage suite run" in page.read_text()}
-    assert of_suites <= {*STUDIES, "speed"}  # which times a suite and concludes nothing from it
+    # two pages time a suite, and kill one, and conclude nothing from it
+    assert of_suites <= {*STUDIES, "speed", "faults"}
 
 
 @pytest.mark.parametrize("study", STUDIES)

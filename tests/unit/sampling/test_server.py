@@ -4,7 +4,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from sage_cli.errors import SamplingError
+from sage_cli.errors import ConfigurationError
 from sage_cli.sampling.server import REST_S, Balance
 from sage_cli.sampling.server_api import Login
 
@@ -12,7 +12,7 @@ from sage_cli.sampling.server_api import Login
 def test_a_key_that_is_typed_in_an_address_is_refused_and_not_printed(monkeypatch):
     monkeypatch.setenv("SAGE_PASSWORDS", "")
     for address in ("http://h:8000/v1?api_key=s3cret", "http://h?a=b&token=s3cret"):
-        with pytest.raises(SamplingError) as refused:
+        with pytest.raises(ConfigurationError) as refused:
             Login.parse(address)
         assert "s3cret" not in refused.value.cause
         assert "SAGE_SERVER_API_KEY" in str(refused.value.next_step)

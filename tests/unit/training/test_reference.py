@@ -146,7 +146,7 @@ USE = "(use "
         ({"tokens": "uncertain", "kl": "none"}, "anchor.tokens is uncertain, and there is no", USE),
         ({"tokens": "certain", "beta": 0}, "anchor.beta is 0", USE),
         ({"reset_every": 2, "beta": 0}, "anchor.beta is 0", USE),
-        ({"ema_every": 3}, "anchor.ema=.9", "(add "),
+        ({"ema_every": 3}, "anchor.ema=0.9", "(add "),
         ({"uncertain_share": 0.3}, "anchor.tokens=certain", "(add "),
     ],
 )
