@@ -48,6 +48,7 @@ def command(
     """Tabulate pass@k of runs or models over benchmarks and seeds."""
     from sage_cli.evaluation.evaluate import Evaluation
     from sage_cli.evaluation.measure import NamedModels, measure_table
+    from sage_cli.models.stages import plan_of
 
     check_gpu_option(gpu, dry_run)
     names = options.measured_names(names, set_, k)
@@ -59,7 +60,7 @@ def command(
     )
     models = NamedModels(Evaluation(settings), names)
     if dry_run:
-        show_plan(lambda: models.plan(gpu), json)
+        show_plan(lambda: plan_of(models.stages, gpu), json)
         return
     with Live() as live:
         report = measure_table(models, live, paper=paper, k_samples=protocol == "paper")

@@ -64,6 +64,7 @@ def command(
         measure_passk,
         parse_temperatures,
     )
+    from sage_cli.models.stages import plan_of
 
     check_gpu_option(gpu, dry_run)
     if guess and (temperature or dry_run):
@@ -96,7 +97,7 @@ def command(
     models = NamedModels(Evaluation(settings), names, labels)
     temperatures = parse_temperatures(temperature) if temperature is not None else ()
     if dry_run:
-        show_plan(lambda: models.plan(gpu, temperatures), json)
+        show_plan(lambda: plan_of(models.stages_at(temperatures), gpu), json)
         return
     with Live() as live:
         report = (

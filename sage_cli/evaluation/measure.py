@@ -16,7 +16,7 @@ from sage_cli.metrics import curve, curve_ks
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.intervals import Resampling, pass_matrix
 from sage_cli.models.policy import Labels, Policy, chosen_policies, named_policy
-from sage_cli.models.stages import Described, Stage, plan_of
+from sage_cli.models.stages import Stage
 from sage_cli.progress import Progress
 from sage_cli.reports.document import (
     Report,
@@ -121,6 +121,11 @@ class NamedModels:
         config = self.evaluation.config
         return chosen_policies(self.names, Runs(config.run.root), config.model, self.labels)
 
+    @property
+    def stages(self) -> list[Stage]:
+        """The stages of the command: an evaluation, of nothing where there is no run yet."""
+        return self.stages_at(())
+
     def stages_at(self, temperatures: Sequence[float]) -> list[Stage]:
         """Return an evaluation at each temperature; without any, at the configured one.
 
@@ -132,14 +137,6 @@ class NamedModels:
             return [EvaluationStage(self.evaluation, policies)]
         grid = temperature_grid(self.evaluation, temperatures)
         return [EvaluationStage(at_temperature(t, self.evaluation), policies) for t in grid]
-
-    def plan(self, gpu_gb: int | None, temperatures: Sequence[float] = ()) -> list[Described]:
-        """Return the plan of `stages_at`. Raises StoreError where there is nothing to measure."""
-        plan = plan_of(self.stages_at(temperatures), gpu_gb)
-        _ = (
-            self.policies
-        )  # last, because the command, too, reads benchmarks before it looks for a run
-        return plan
 
     def measure(self, progress: Progress) -> Evaluated:
         """Measure the policies. What is wrong with benchmarks or ks is raised before that."""

@@ -143,9 +143,3 @@ def test_the_advice_is_in_the_flags_of_the_command(sage, command):
     words = sage(command, "--data", "rows.jsonl").words
     assert "--question-field a --gold-field b" in words
     assert "evaluation.fields" not in words
-
-
-@pytest.mark.parametrize("command", ["passk", "eval"])
-def test_without_a_run_the_plan_of_measuring_is_refused_as_measuring_is(sage, command):
-    for words in ((command, "--dry-run"), (command,)):
-        sage(*words).refused("contains no finished run to measure", "`sage rl` trains a run")
