@@ -149,10 +149,17 @@ def value_at(curve: Curve, k: int) -> Estimate:
 
 
 def _every_k(lines: Sequence[Line]) -> Table:
+    # a curve may have 100,000 ks: it is walked along, because `at` searches for each
     rows = tuple(
-        Row((line.policy, line.benchmark, k, *map(Estimate, line.curve.at(k))))
+        Row((line.policy, line.benchmark, k, *map(Estimate, values)))
         for line in lines
-        for k in line.curve.ks
+        for k, *values in zip(
+            line.curve.ks,
+            line.curve.mean_K.tolist(),
+            line.curve.low_K.tolist(),
+            line.curve.high_K.tolist(),
+            strict=True,
+        )
     )
     return Table("pass@k", columns("policy, benchmark, k, pass@k, low, high"), rows)
 
