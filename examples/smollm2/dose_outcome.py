@@ -22,6 +22,7 @@ from dose_units import PAIR, SEEDS, TEMPERATURES, Line, things
 
 from sage_cli.metrics import Counts, Difference, Side
 from sage_cli.metrics.comparison import TrainingSeed, difference_of_sides
+from sage_cli.metrics.equal_accuracy import gap_over_temperatures
 from sage_cli.metrics.intervals import pass_matrix
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -166,10 +167,9 @@ def at_equal_accuracy(measured: Measured) -> Found | None:
 
 
 def equal_gap(own_K: np.ndarray, curve_TK: np.ndarray) -> float:
-    """Return the gap in pass@8 at the pass@1 of `own_K`; NaN off the curve's range of pass@1."""
-    ascending = curve_TK[np.argsort(curve_TK[:, 0])]
-    other = np.interp(own_K[0], ascending[:, 0], ascending[:, 1], left=np.nan, right=np.nan)
-    return float(own_K[1] - other)
+    """Return the gap in pass@8 at the pass@1 of `own_K`; NaN off the curve, T ascending."""
+    own, curve = ((values[..., :1].T, values[..., 1:].T) for values in (own_K[None], curve_TK))
+    return float(gap_over_temperatures(own, curve, 0, own_K[:1]).difference_R[0])
 
 
 def _matrix(counts: Counts | None, ids: Sequence[str]) -> np.ndarray:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ import pyarrow.parquet as parquet
 from tables import Study, shown
 
 from sage_cli.metrics import Counts, Side
+from sage_cli.metrics.equal_accuracy import UNREACHED_SHARE, gap_over_temperatures
 from sage_cli.metrics.intervals import pass_matrix
 from sage_cli.reports.comparison_report import contrast_of
 
@@ -65,47 +66,47 @@ def at_equal_pass_1(study: Study, line: dict[float, Side], judge: str) -> str:
 
     The line joins the initial policy's points of all temperatures by pass@1; greedy decoding gives
     the same answer k times. The interval is the middle 95 % of resampled problems and training
-    seeds. Draws in which RL's pass@1 is off the line are left out, and their share is said.
+    seeds; there is none where too many of these are off the line.
     """
     rl, base = study.side("anchor", judge), study.side("base", judge)
-    ids = sorted(base.runs[0][0].problem_ids)
-    points = [side.runs[0] for side in line.values()] + [base.runs[0]]
-    line_TPK = np.stack([_matrix(run, ids) for run in points])
-    rl_SPK = np.stack([_matrix(run, ids) for run in rl.runs])
-    mean_K, highest = rl_SPK.mean((0, 1)), line_TPK[..., 0].mean(1).max()
-    if mean_K[0] > highest:
-        return (
-            f"| {judge} | pass@1 is {mean_K[0]:.3f}, and at every temperature {highest:.3f} or less"
-        )
-    generator, drawn = np.random.default_rng(0), []
+    rl_SPK = np.stack([pass_matrix(run, KS) for run in rl.runs])
+    line_TPK = np.stack([_at_every_k(side) for side in (*line.values(), base)])
+    generator, drawn = np.random.default_rng(0), [(rl_SPK.mean((0, 1)), line_TPK.mean(1))]
     for _ in range(RESAMPLES):
-        p = generator.integers(0, len(ids), len(ids))
+        p = generator.integers(0, rl_SPK.shape[1], rl_SPK.shape[1])
         s = generator.integers(0, len(rl_SPK), len(rl_SPK))
-        drawn.append(_gaps(rl_SPK[s][:, p].mean((0, 1)), line_TPK[:, p].mean(1)))
-    off = np.isnan(drawn).any(axis=1).mean()
-    low_K, high_K = np.nanpercentile(drawn, [2.5, 97.5], axis=0)
-    ends = zip(_gaps(mean_K, line_TPK.mean(1)), low_K, high_K, strict=True)
-    cells = " | ".join(f"{gap:+.3f} [{low:.3f}, {high:.3f}]" for gap, low, high in ends)
-    return f"| {judge} | {cells} | {off:.1%} of the draws are off the line and left out"
+        drawn.append((rl_SPK[s][:, p].mean((0, 1)), line_TPK[:, p].mean(1)))
+    mean_K, *drawn_RK = gaps(*map(np.stack, zip(*drawn, strict=True)))
+    if np.isnan(mean_K).any():
+        own, most = drawn[0][0][0], drawn[0][1][:, 0].max()
+        return f"| {judge} | pass@1 is {own:.3f}, and at every temperature {most:.3f} or less"
+    off = np.isnan(drawn_RK).any(axis=1).mean()
+    if off > UNREACHED_SHARE:
+        return f"| {judge} | {' | '.join(f'{gap:+.3f}' for gap in mean_K)} | {off:.1%} off the line"
+    ends = zip(mean_K, *np.nanpercentile(drawn_RK, [2.5, 97.5], axis=0), strict=True)
+    return f"| {judge} | {' | '.join(f'{gap:+.3f} [{a:.3f}, {b:.3f}]' for gap, a, b in ends)} |"
 
 
-def _gaps(own_K: np.ndarray, line_TK: np.ndarray) -> np.ndarray:
-    """Return the gaps at all k but 1 at the pass@1 of `own_K`; NaN off the line."""
-    ascending = line_TK[np.argsort(line_TK[:, 0])]
-    return np.array(
-        [
-            own - np.interp(own_K[0], ascending[:, 0], of_line, left=np.nan, right=np.nan)
-            for own, of_line in zip(own_K[1:], ascending[:, 1:].T, strict=True)
-        ]
-    )
+def gaps(own_RK: np.ndarray, line_RTK: np.ndarray) -> np.ndarray:
+    """Return the gaps (R, K - 1) at all k but 1 at the pass@1 of `own_RK`; NaN off the line."""
+    columns = [
+        gap_over_temperatures(
+            (own_RK[:, :1], own_RK[:, [k]]),
+            (line_RTK[..., 0], line_RTK[..., k]),
+            0,
+            own_RK[:, 0],
+        ).difference_R
+        for k in range(1, own_RK.shape[1])
+    ]
+    return np.stack(columns, axis=1)
 
 
-def _matrix(run: Sequence[Counts], ids: Sequence[str]) -> np.ndarray:
-    """Return pass@k of the problems in their order, (P, K)."""
-    place = {name: row for row, name in enumerate(sorted(run[0].problem_ids))}
-    greedy = run[0].n_P.max() == 1
-    values_PK = np.asarray(pass_matrix(run, (1,) if greedy else KS))
-    return np.broadcast_to(values_PK, (len(values_PK), len(KS)))[[place[name] for name in ids]]
+def _at_every_k(side: Side) -> np.ndarray:
+    """Return pass@k of each problem, (P, K); of one greedy answer pass@1 at every k."""
+    (run,) = side.runs
+    if run[0].n_P.max() > 1:
+        return np.asarray(pass_matrix(run, KS))
+    return np.repeat(pass_matrix(run, (1,)), len(KS), axis=1)
 
 
 def main(folder: Path) -> None:

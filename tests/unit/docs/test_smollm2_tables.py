@@ -15,11 +15,16 @@ COUNTS = ROOT / "docs" / "results" / "smollm2.counts.parquet"
 
 
 @pytest.fixture(scope="module")
-def tables():
-    """examples/smollm2/tables.py as its command imports it."""
+def scripts():
+    """Modules of examples/smollm2 by name, as its commands import them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(ROOT / "examples" / "smollm2"))
-        yield importlib.import_module("tables")
+        yield importlib.import_module
+
+
+@pytest.fixture(scope="module")
+def tables(scripts):
+    return scripts("tables")
 
 
 def cells(lines):
@@ -64,10 +69,8 @@ def test_the_overview_has_the_intervals_of_the_page():
     assert [interval for interval in intervals if interval not in PAGE] == []
 
 
-def test_the_page_has_the_line_of_temperatures_as_the_script_prints_it():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(ROOT / "examples" / "smollm2"))
-        script = importlib.import_module("temperature_line")
+def test_the_page_has_the_line_of_temperatures_as_the_script_prints_it(scripts):
+    script = scripts("temperature_line")
     study = script.Study(COUNTS, 64)
     for judge in script.JUDGES:
         line = script.read_line(COUNTS.with_name("smollm2-dose.counts.parquet"), judge)
@@ -75,13 +78,18 @@ def test_the_page_has_the_line_of_temperatures_as_the_script_prints_it():
         assert len(printed) == 5  # greedy, .3, .5, .7 and 1
         found = [cell for cell in cells(printed) if re.match(r"[+−]|0\.\d{3}$", cell)]
         assert [cell for cell in found if cell not in PAGE] == []
+        said = script.at_equal_pass_1(study, line, judge)
+        quoted = {
+            "answers": ("| +0.006 |", "is 0.006 above the line"),
+            "formulas": ("0.084", "0.084"),
+        }
+        assert quoted[judge][0] in said
+        assert quoted[judge][1] in PAGE
 
 
-def test_the_line_of_temperatures_by_hand():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(ROOT / "examples" / "smollm2"))
-        script = importlib.import_module("temperature_line")
+def test_the_line_of_temperatures_by_hand(scripts):
+    script = scripts("temperature_line")
     # pass@1 and another k of two temperatures: halfway between .1 and .2 the line has .4
     line_TK = np.array([[0.2, 0.3], [0.1, 0.5]])
-    assert script._gaps(np.array([0.15, 0.45]), line_TK) == pytest.approx([0.05])
-    assert np.isnan(script._gaps(np.array([0.3, 0.45]), line_TK)).all()
+    assert script.gaps(np.array([[0.15, 0.45]]), line_TK[None]) == pytest.approx(0.05)
+    assert np.isnan(script.gaps(np.array([[0.3, 0.45]]), line_TK[None])).all()
