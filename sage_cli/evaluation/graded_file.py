@@ -17,13 +17,12 @@ from sage_cli.json_value import json_value
 from sage_cli.progress import Progress
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
 
+_AT_ONCE = 1024
+
 
 def judge_of_file(config: SageConfig) -> str:
     """Return the judge of a file's answers."""
     return config.grading.judge or "math"
-
-
-_AT_ONCE = 1024
 
 
 @dataclass(frozen=True)

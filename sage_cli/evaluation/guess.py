@@ -43,18 +43,12 @@ def guess_curve(
             "of a baseline's samples",
         )
     counts = _sampled_guesses(name, problems)
-    known = [k for k in ks if k <= counts.n_P.min()]
-    unknown_K = np.full(len(ks), np.nan)
-    if not known:
-        return Curve(tuple(ks), unknown_K, unknown_K, unknown_K, confidence, len(problems))
-    of_known = curve([counts], known, Resampling(confidence))
-    mean_K, low_K, high_K = (
-        np.array([by_k.get(k, np.nan) for k in ks])
-        for by_k in (
-            dict(zip(known, values, strict=True))
-            for values in (of_known.mean_K, of_known.low_K, of_known.high_K)
-        )
-    )
+    known_K = np.array(ks) <= counts.n_P.min()
+    values_3K = np.full((3, len(ks)), np.nan)
+    if known_K.any():
+        band = curve([counts], np.array(ks)[known_K], Resampling(confidence))
+        values_3K[:, known_K] = band.mean_K, band.low_K, band.high_K
+    mean_K, low_K, high_K = values_3K
     return Curve(tuple(ks), mean_K, low_K, high_K, confidence, len(problems))
 
 

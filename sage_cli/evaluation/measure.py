@@ -18,10 +18,7 @@ from sage_cli.metrics.intervals import Resampling, pass_matrix
 from sage_cli.models.policy import Labels, Policy, chosen_policies, named_policy
 from sage_cli.models.stages import Stage
 from sage_cli.progress import Progress
-from sage_cli.reports.document import (
-    Report,
-    report_folder,
-)
+from sage_cli.reports.document import Report, report_folder
 from sage_cli.reports.passk import (
     Line,
     OverTemperatures,
@@ -186,7 +183,11 @@ def measure_passk(
         ]
         if guess is not None:
             lines += [
-                Line(guess_label(guess), b.name, guess_curve(guess, b.problems, curve_at))
+                Line(
+                    guess_label(guess),
+                    b.name,
+                    guess_curve(guess, b.problems, curve_at, settings.confidence),
+                )
                 for b in evaluation.benchmarks
             ]
         document = passk_document(lines, evaluated.provenance, ks)
