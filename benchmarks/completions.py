@@ -77,10 +77,20 @@ def write_run(run: Run, stored: dict[str, object]) -> None:
     write_json(run.folder / "config.json", stored)
     when = "2026-11-01T00:00:00.000+00:00"
     manifest = {
-        "id": run.id, "identity": None, "status": "finished", "kind": "rl", "parent": None,
-        "created": when, "started": when, "seconds": 60.0, "seed": 1, "template": None,
-        "command": "sage rl", "host": "here", "commit": "0" * 12,
-    }  # fmt: skip
+        "id": run.id,
+        "identity": None,
+        "status": "finished",
+        "kind": "rl",
+        "parent": None,
+        "created": when,
+        "started": when,
+        "seconds": 60.0,
+        "seed": 1,
+        "template": None,
+        "command": "sage rl",
+        "host": "here",
+        "commit": "0" * 12,
+    }
     write_object(run.folder / "manifest.json", manifest)
     (run.model / "config.json").write_text("{}")
     (run.model / "tokenizer_config.json").write_text('{"eos_token": "<eos>"}')
@@ -114,10 +124,12 @@ def make_run(root: Path, name: str, completions: int) -> None:
             status = np.where(generator.random(count) < share, "right", "wrong")
             answers = [str(n % 97) for n in range(count)]
             columns = {
-                "part": [part] * count, "problem_id": [id_] * count,
-                "index": range(start, start + count), "status": status.tolist(),
+                "part": [part] * count,
+                "problem_id": [id_] * count,
+                "index": range(start, start + count),
+                "status": status.tolist(),
                 "extracted": answers,
-            }  # fmt: skip
+            }
             tables.append(pa.table(columns, schema=SCHEMAS["grades"]))
             number += 1
     folder.mkdir(parents=True)

@@ -75,11 +75,16 @@ def bands(
             truth = beta.pass_at(k)
             low, mean, high = low_RK[:, place], mean_RK[:, place], high_RK[:, place]
             yield {
-                "population": beta, "problems": problems, "k": k, "pass@k": truth,
+                "population": beta,
+                "problems": problems,
+                "k": k,
+                "pass@k": truth,
                 "covers": np.mean((low <= truth) & (truth <= high)),
-                "too high": np.mean(low > truth), "too low": np.mean(high < truth),
-                "width": np.mean(high - low), "width / oracle": _oracle(low, mean, high),
-            }  # fmt: skip
+                "too high": np.mean(low > truth),
+                "too low": np.mean(high < truth),
+                "width": np.mean(high - low),
+                "width / oracle": _oracle(low, mean, high),
+            }
 
 
 def _band(beta: Beta, problems: int, generator: Generator, seed: int) -> tuple[Array, Interval]:
@@ -118,11 +123,16 @@ def differences(
                 truth = float(np.mean((1 - base_M) ** k - (1 - changed_M) ** k))
                 low, mean, high = low_RK[:, place], mean_RK[:, place], high_RK[:, place]
                 yield {
-                    "change": name, "population": beta, "problems": problems, "k": k,
-                    "difference": truth, "covers": np.mean((low <= truth) & (truth <= high)),
-                    "p at most .05": np.mean(p_RK[:, place] <= 0.05), "width": np.mean(high - low),
+                    "change": name,
+                    "population": beta,
+                    "problems": problems,
+                    "k": k,
+                    "difference": truth,
+                    "covers": np.mean((low <= truth) & (truth <= high)),
+                    "p at most .05": np.mean(p_RK[:, place] <= 0.05),
+                    "width": np.mean(high - low),
                     "width / oracle": _oracle(low, mean, high),
-                }  # fmt: skip
+                }
 
 
 def _gap(
@@ -165,11 +175,13 @@ def rare(
             )
             yield {
                 "random numbers": "shared" if shared else "apart",
-                "population": beta, "problems": problems,
-                "p at most .05": np.mean(p_R <= 0.05), "safe": np.mean(safe_R <= 0.05),
+                "population": beta,
+                "problems": problems,
+                "p at most .05": np.mean(p_R <= 0.05),
+                "safe": np.mean(safe_R <= 0.05),
                 "warned, of these": np.mean((safe_R > 0.05)[p_R <= 0.05]),
                 "safe width / width": np.mean(wide_R) / np.mean(width_R),
-            }  # fmt: skip
+            }
 
 
 def detectable(
@@ -193,10 +205,14 @@ def detectable(
                     continue
                 _, student_R, p_R = _stated(beta, problems, k, change, high, repetitions, 6)
                 yield {
-                    "population": beta, "problems": problems, "change": name, "k": k,
-                    "detectable": _true(beta, k, change, high), "power": np.mean(p_R <= 0.05),
+                    "population": beta,
+                    "problems": problems,
+                    "change": name,
+                    "k": k,
+                    "detectable": _true(beta, k, change, high),
+                    "power": np.mean(p_R <= 0.05),
                     "t + t standard errors": np.nanmedian(student_R),
-                }  # fmt: skip
+                }
 
 
 def _stated(
@@ -256,10 +272,12 @@ def clusters(repetitions: int) -> Iterator[dict[str, object]]:
             covers_2 = np.mean((low_2R <= truth) & (truth <= high_2R), axis=1)
             width_2 = np.mean(high_2R - low_2R, axis=1)
             yield {
-                "clusters": stories, "share": share,
-                "by problems: covers": covers_2[0], "by clusters: covers": covers_2[1],
+                "clusters": stories,
+                "share": share,
+                "by problems: covers": covers_2[0],
+                "by clusters: covers": covers_2[1],
                 "width / by problems": width_2[1] / width_2[0],
-            }  # fmt: skip
+            }
 
 
 def crossings(repetitions: int, sizes: Sequence[int] = (60, 300)) -> Iterator[dict[str, object]]:
@@ -277,12 +295,14 @@ def crossings(repetitions: int, sizes: Sequence[int] = (60, 300)) -> Iterator[di
                 found.append(find_crossing(a, b, ks, Resampling(resamples=RESAMPLES, seed=seed)))
             told = [one for one in found if one.established]
             yield {
-                "pair": name, "problems": problems, "crossing": truth,
+                "pair": name,
+                "problems": problems,
+                "crossing": truth,
                 "established": len(told) / repetitions,
                 "median of these": float(np.median([one.k for one in told] or [np.nan])),
                 "covers": _coverage(found, truth),
                 "covers when established": _coverage(told, truth),
-            }  # fmt: skip
+            }
 
 
 def _coverage(found: Sequence[Crossing], truth: float) -> float:
@@ -334,9 +354,11 @@ def paired(
             for words, is_paired in (("power", True), ("power, unpaired", False))
         }
         yield {
-            "seeds": training.seeds[0], "correlation": training.correlation,
-            **_levels(repetitions, training, problems, paired=True), **power,
-        }  # fmt: skip
+            "seeds": training.seeds[0],
+            "correlation": training.correlation,
+            **_levels(repetitions, training, problems, paired=True),
+            **power,
+        }
 
 
 def _levels(
@@ -403,8 +425,9 @@ def stopping(repetitions: int, most: int = 6, problems: int = 100) -> Iterator[d
             found_R |= error_over([(a, b)], paired=correlation > 0).p(gap_R) <= 0.05
             yield {
                 "seeds": "paired" if correlation else "unpaired",
-                "up to": seeds, "p at most .05 at some look": np.mean(found_R),
-            }  # fmt: skip
+                "up to": seeds,
+                "p at most .05 at some look": np.mean(found_R),
+            }
 
 
 def base(
@@ -429,11 +452,15 @@ def base(
         reach_R = error_over([(a_IPR, b_IPR)]).reach(0.05)
         own_R = two_sided_reach(0.05, np.array(problems - 1.0)) * models_R
         yield {
-            "problems": problems, "of problems": training.problem_sd, "seeds": seeds,
-            "of seeds": sd, "covers": np.mean(missed_R <= reach_R),
-            "width": np.mean(2 * reach_R), "models at hand: covers": np.mean(missed_R <= own_R),
+            "problems": problems,
+            "of problems": training.problem_sd,
+            "seeds": seeds,
+            "of seeds": sd,
+            "covers": np.mean(missed_R <= reach_R),
+            "width": np.mean(2 * reach_R),
+            "models at hand: covers": np.mean(missed_R <= own_R),
             "models at hand: width": np.mean(2 * own_R),
-        }  # fmt: skip
+        }
 
 
 def pooled(
@@ -456,8 +483,10 @@ def pooled(
             }.items():
                 missed_R = np.abs(suite[0].mean(axis=(0, 1)) - b_IPR.mean(axis=(0, 1)) - truth)
                 row: dict[str, object] = {
-                    "deviations of the seeds": name, "correlation": correlation, "against": against
-                }  # fmt: skip
+                    "deviations of the seeds": name,
+                    "correlation": correlation,
+                    "against": against,
+                }
                 for words, over in {"own seeds": None, "pooled": pool}.items():
                     sources = error_over(
                         [(suite[0], b_IPR)], paired=against == "another arm", arms=over

@@ -34,21 +34,41 @@ TRAININGS = {
     "pacs": ["--algo", "pacs"],
     "guided-dpo": ["--algo", "guided-dpo"],
 }
-PADDED = ["--set", "data.arithmetic.low=1", "--set", "data.arithmetic.high=999",
-          "--set", "sft.steps=100"]  # fmt: skip
+PADDED = [
+    "--set",
+    "data.arithmetic.low=1",
+    "--set",
+    "data.arithmetic.high=999",
+    "--set",
+    "sft.steps=100",
+]
 """Prompts of five to nine tokens."""
 PADDED_TRAININGS = {
     "grpo+branch": ["--algo", "grpo", "--guide", "branch"],
     "lora": ["--algo", "grpo", "--guide", "branch", "--set", "model.tuning=lora"],
-    "two iterations": ["--algo", "grpo", "--guide", "random", "--set", "rl.iterations=2",
-                       "--set", "rl.steps_per_generation=2"],
+    "two iterations": [
+        "--algo",
+        "grpo",
+        "--guide",
+        "random",
+        "--set",
+        "rl.iterations=2",
+        "--set",
+        "rl.steps_per_generation=2",
+    ],
     "head": ["--algo", "grpo", "--guide", "token", "--set", "anchor.estimator=head"],
-    "signal of the reference": ["--algo", "grpo", "--guide", "branch", "--set",
-                                "guide.signal=reference"],
+    "signal of the reference": [
+        "--algo",
+        "grpo",
+        "--guide",
+        "branch",
+        "--set",
+        "guide.signal=reference",
+    ],
     "ema": ["--algo", "grpo", "--guide", "branch", "--set", "anchor.ema=0.9"],
     "dars": ["--algo", "dars"],
     "two processes": ["--algo", "dapo", "--guide", "branch", "--processes", "2"],
-}  # fmt: skip
+}
 WITH_JSON = {
     "passk": ["passk", "--k", "1..8", "--limit", "8"],
     "config show": ["config", "show"],
@@ -66,9 +86,18 @@ ENTERING = {
     "rl --dry-run": ["rl", "--algo", "dapo", "--guide", "branch", "--dry-run"],
     "rl": ["rl", "--algo", "dapo", "--guide", "branch", "--steps", "2"],
     "passk": ["passk", "--k", "1..256", "--limit", "8"],
-    "sweep": ["sweep", "--space", "tau,rho", "--sampler", "random", "--trials", "1",
-              "--set", "rl.steps=2"],
-}  # fmt: skip
+    "sweep": [
+        "sweep",
+        "--space",
+        "tau,rho",
+        "--sampler",
+        "random",
+        "--trials",
+        "1",
+        "--set",
+        "rl.steps=2",
+    ],
+}
 ENTERED = """
 import atexit, inspect, sys, threading
 files = set()
@@ -94,8 +123,11 @@ def sage(words: Sequence[str], folder: Path, code: str | None = None) -> tuple[s
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     ended = subprocess.run(
         [sys.executable, *program, *words],
-        cwd=folder, env=os.environ | QUIET, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=folder,
+        env=os.environ | QUIET,
+        capture_output=True,
+        text=True,
+    )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     if ended.returncode:
@@ -170,8 +202,14 @@ def differing(before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]])
     pairs = list(zip(before, after, strict=True))
     gone = sorted({key for old, new in pairs for key in old.keys() - new.keys()})
     came = sorted({key for old, new in pairs for key in new.keys() - old.keys()})
-    changed = sorted({key for old, new in pairs for key in old.keys() & new.keys()
-                      if json.dumps(old[key]) != json.dumps(new[key])})  # fmt: skip
+    changed = sorted(
+        {
+            key
+            for old, new in pairs
+            for key in old.keys() & new.keys()
+            if json.dumps(old[key]) != json.dumps(new[key])
+        }
+    )
     if changed or gone:
         return f"DIFFERENT: {changed}, gone {gone}, new {came}"
     return f"equal, new {came}" if came else "equal"

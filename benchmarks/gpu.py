@@ -69,15 +69,19 @@ def step_times(size: Size, folder: Path) -> dict[str, Any]:
                 {
                     "model": {"kind": "pretrained", "path": "random", "dtype": size.dtype},
                     "rl": {
-                        "steps": steps, "prompts_per_step": size.prompts,
-                        "rollouts_per_prompt": size.rollouts, "micro_batch": size.rollouts,
-                        "learning_rate": 1e-30, "optimizer": "adamw",
-                        "save_every": 10 * steps, "stop_when_stuck": False,
+                        "steps": steps,
+                        "prompts_per_step": size.prompts,
+                        "rollouts_per_prompt": size.rollouts,
+                        "micro_batch": size.rollouts,
+                        "learning_rate": 1e-30,
+                        "optimizer": "adamw",
+                        "save_every": 10 * steps,
+                        "stop_when_stuck": False,
                     },
                     "rollout": {"max_tokens": size.step_tokens, "min_p": 0},
                     "anchor": {"beta": 0.04},
                 }
-            )  # fmt: skip
+            )
 
         def policy(self) -> tuple[Any, None]:
             """A policy whose reference is its own base: the same one every time."""

@@ -44,10 +44,14 @@ def make_model(name: str, folder: Path) -> Path:
 
     width, layers, feed_forward, dtype = SIZES[name]
     config = Qwen2Config(
-        vocab_size=49152, hidden_size=width, num_hidden_layers=layers,
-        intermediate_size=feed_forward, num_attention_heads=width // 64,
-        num_key_value_heads=width // 64, tie_word_embeddings=True,
-    )  # fmt: skip
+        vocab_size=49152,
+        hidden_size=width,
+        num_hidden_layers=layers,
+        intermediate_size=feed_forward,
+        num_attention_heads=width // 64,
+        num_key_value_heads=width // 64,
+        tie_word_embeddings=True,
+    )
     torch.set_default_dtype(getattr(torch, dtype))
     Qwen2ForCausalLM(config).save_pretrained(folder / name)
     return folder / name

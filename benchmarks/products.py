@@ -106,9 +106,11 @@ class Policy:
             labels_BT[:, :-width] = -100
             with completions_alone(self.model, width, share=True):
                 output = self.model(
-                    input_ids=ids_BT[rows], attention_mask=mask_BT[rows], labels=labels_BT,
+                    input_ids=ids_BT[rows],
+                    attention_mask=mask_BT[rows],
+                    labels=labels_BT,
                     fused_lm_head=True,
-                )  # fmt: skip
+                )
             (output.log_probs * weights_B[rows, None]).sum().backward()
             valid_BT = mask_BT[rows, -width:].bool()
             parts.append((output.log_probs.detach()[valid_BT], output.entropy.detach()[valid_BT]))

@@ -67,14 +67,19 @@ def configuration(steps: int, prompts: int, rollouts: int, tokens: int) -> SageC
         {
             "model": {"kind": "scratch"},
             "rl": {
-                "steps": steps, "prompts_per_step": prompts, "rollouts_per_prompt": rollouts,
-                "learning_rate": 1e-30, "optimizer": "adamw", "gradient_checkpointing": False,
-                "save_every": 10 * steps, "stop_when_stuck": False,
+                "steps": steps,
+                "prompts_per_step": prompts,
+                "rollouts_per_prompt": rollouts,
+                "learning_rate": 1e-30,
+                "optimizer": "adamw",
+                "gradient_checkpointing": False,
+                "save_every": 10 * steps,
+                "stop_when_stuck": False,
             },
             "rollout": {"max_tokens": tokens, "min_p": 0},
             "anchor": {"beta": 0.04},
         }
-    )  # fmt: skip
+    )
 
 
 class Alternate(TrainerCallback):  # type: ignore[misc]

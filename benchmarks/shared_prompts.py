@@ -143,9 +143,11 @@ def main() -> None:
         began = time.process_time()
         with ways[way](), torch.set_grad_enabled(gradient):
             output = model(
-                input_ids=ids, attention_mask=torch.ones_like(ids), labels=labels,
+                input_ids=ids,
+                attention_mask=torch.ones_like(ids),
+                labels=labels,
                 fused_lm_head=True,
-            )  # fmt: skip
+            )
         if gradient:
             output.log_probs.sum().backward()
         return time.process_time() - began

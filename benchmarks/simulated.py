@@ -94,10 +94,11 @@ Growing = Callable[[Array, float, Generator], Array]
 GROWING: dict[str, tuple[Growing, float]] = {
     "many raised": (lambda p_P, by, g: shifted(p_P, g.normal(by, 0.5, p_P.shape)), 8.0),
     "few raised": (
-        lambda p_P, by, g: np.where(g.random(p_P.shape) < by, np.maximum(p_P, 0.9), p_P), 1.0
+        lambda p_P, by, g: np.where(g.random(p_P.shape) < by, np.maximum(p_P, 0.9), p_P),
+        1.0,
     ),
     "few lost": (lambda p_P, by, g: np.where(g.random(p_P.shape) < by, 0.0, p_P), 1.0),
-}  # fmt: skip
+}
 """Changes by the amount that they are asked for, and the largest amount."""
 DETECTED = [
     (Beta(0.15, 0.75), 60), (Beta(0.05, 1), 60), (Beta(0.05, 1), 300), (Beta(1, 2), 300),

@@ -27,11 +27,17 @@ def main(folder: str) -> None:
     torch.manual_seed(0)
     model = LlamaForCausalLM(
         LlamaConfig(
-            vocab_size=len(words), hidden_size=64, intermediate_size=128, num_hidden_layers=2,
-            num_attention_heads=4, max_position_embeddings=64,
-            bos_token_id=None, eos_token_id=1, pad_token_id=0,
+            vocab_size=len(words),
+            hidden_size=64,
+            intermediate_size=128,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            max_position_embeddings=64,
+            bos_token_id=None,
+            eos_token_id=1,
+            pad_token_id=0,
         )
-    )  # fmt: skip
+    )
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     for _ in range(STEPS):
         pairs = [(chance.randrange(10), chance.randrange(10)) for _ in range(64)]

@@ -41,10 +41,20 @@ _NO_MEMORY = re.compile(
     r"less than desired GPU memory utilization",
     re.I,
 )
-PASSING = frozenset({
-    errno.EIO, errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ESTALE,
-    errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTDOWN, errno.ENOLCK,
-})  # fmt: skip
+PASSING = frozenset(
+    {
+        errno.EIO,
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.EAGAIN,
+        errno.ENOMEM,
+        errno.ESTALE,
+        errno.ETIMEDOUT,
+        errno.ENOTCONN,
+        errno.EHOSTDOWN,
+        errno.ENOLCK,
+    }
+)
 """Those of them that may be gone when the command is typed again, without anybody's doing."""
 _AGAIN = "then type the same command again: what was stored until now is kept"
 

@@ -14,9 +14,28 @@ from hypothesis import settings
 from sage_cli.grading import Grader
 from sage_cli.settings import own_code
 
-THEIRS = ("SAGE_", "WANDB_", "TRACKIO_", "OPTUNA_", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN",
-          "RAY_", "SLURM_", "SBATCH_", "PG", "ACCELERATE_", "MASTER_", "TORCHELASTIC_", "LOCAL_",
-          "WORLD_SIZE", "RANK", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")  # fmt: skip
+THEIRS = (
+    "SAGE_",
+    "WANDB_",
+    "TRACKIO_",
+    "OPTUNA_",
+    "HF_TOKEN",
+    "HUGGING_FACE_HUB_TOKEN",
+    "RAY_",
+    "SLURM_",
+    "SBATCH_",
+    "PG",
+    "ACCELERATE_",
+    "MASTER_",
+    "TORCHELASTIC_",
+    "LOCAL_",
+    "WORLD_SIZE",
+    "RANK",
+    "COLUMNS",
+    "LINES",
+    "NO_COLOR",
+    "FORCE_COLOR",
+)
 """Beginnings of variables by which whoever types the tests may have told programs something."""
 
 for name in [name for name in os.environ if name.startswith(THEIRS)]:
@@ -45,17 +64,37 @@ settings.load_profile("sage")
 
 TIERS = ("faults", "integration", "invariant", "contract")
 HEAVY = (
-    "guides", "methods", "models", "sampling", "training", "cli/test_analyze.py",
-    "cli/test_compare.py", "cli/test_consent.py", "cli/test_damaged_files.py", "cli/test_doctor.py",
-    "cli/test_export.py", "cli/test_logs.py", "cli/test_own_model.py",
-    "cli/test_power.py", "cli/test_samples.py", "cli/test_samples_tokens.py",
-    "cli/test_startup.py", "cli/test_training_run.py",
-    "evaluation/test_evaluate.py", "trials/suites/test_report.py", "trials/sweep/test_run.py",
-    "grading/mathematics/test_mathverify.py", "grading/test_grader_workers.py",
-    "metrics/test_coverage.py", "problems/test_real_tokenizers.py", "reports/test_figures.py",
-    "trials/sweep/test_report.py", "reports/test_token_report.py", "store/test_local_mirrors.py",
+    "guides",
+    "methods",
+    "models",
+    "sampling",
+    "training",
+    "cli/test_analyze.py",
+    "cli/test_compare.py",
+    "cli/test_consent.py",
+    "cli/test_damaged_files.py",
+    "cli/test_doctor.py",
+    "cli/test_export.py",
+    "cli/test_logs.py",
+    "cli/test_own_model.py",
+    "cli/test_power.py",
+    "cli/test_samples.py",
+    "cli/test_samples_tokens.py",
+    "cli/test_startup.py",
+    "cli/test_training_run.py",
+    "evaluation/test_evaluate.py",
+    "trials/suites/test_report.py",
+    "trials/sweep/test_run.py",
+    "grading/mathematics/test_mathverify.py",
+    "grading/test_grader_workers.py",
+    "metrics/test_coverage.py",
+    "problems/test_real_tokenizers.py",
+    "reports/test_figures.py",
+    "trials/sweep/test_report.py",
+    "reports/test_token_report.py",
+    "store/test_local_mirrors.py",
     "store/test_wandb_mirror.py",
-)  # fmt: skip
+)
 """Folders and files of units that load torch, Math-Verify or matplotlib, simulate throughout or
 start processes: `make test-fast` doesn't even read them."""
 

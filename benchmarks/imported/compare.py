@@ -42,19 +42,40 @@ def said(work: Path, *command: object) -> list[dict[str, object]]:
     """Run a command in `work`; the lines that it prints as JSON objects."""
     variables = {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [*map(str, command)], cwd=work, env={**os.environ, **variables}, check=True, text=True,
+        [*map(str, command)],
+        cwd=work,
+        env={**os.environ, **variables},
+        check=True,
+        text=True,
         stdout=subprocess.PIPE,
-    )  # fmt: skip
+    )
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"file"')]
 
 
 def of_lm_eval(work: Path, programs: Path) -> tuple[Path, float]:
     """lm-eval's file of samples, and its score."""
     said(
-        work, programs / "lm-eval", "run", "--model", "hf", "--model_args", "pretrained=acme/toy",
-        "--tasks", "toy", "--include_path", HERE, "--device", "cpu", "--batch_size", 8,
-        "--log_samples", "--output_path", "lm-eval", "--seed", 3,
-    )  # fmt: skip
+        work,
+        programs / "lm-eval",
+        "run",
+        "--model",
+        "hf",
+        "--model_args",
+        "pretrained=acme/toy",
+        "--tasks",
+        "toy",
+        "--include_path",
+        HERE,
+        "--device",
+        "cpu",
+        "--batch_size",
+        8,
+        "--log_samples",
+        "--output_path",
+        "lm-eval",
+        "--seed",
+        3,
+    )
     (results,) = (work / "lm-eval").glob("*/results_*.json")
     (samples,) = (work / "lm-eval").glob("*/samples_toy_*.jsonl")
     return samples, json.loads(results.read_text())["results"]["toy"]["exact_match,none"]

@@ -26,10 +26,16 @@ def prompt(line, task_name=None):
 def task(name, metric):
     """A task on the toy data that samples one token."""
     return LightevalTaskConfig(
-        name=name, prompt_function=prompt, hf_repo="toy-data", hf_subset="default",
-        hf_avail_splits=["test"], evaluation_splits=["test"], generation_size=1,
-        metrics=[metric], stop_sequence=["\n"],
-    )  # fmt: skip
+        name=name,
+        prompt_function=prompt,
+        hf_repo="toy-data",
+        hf_subset="default",
+        hf_avail_splits=["test"],
+        evaluation_splits=["test"],
+        generation_size=1,
+        metrics=[metric],
+        stop_sequence=["\n"],
+    )
 
 
 TASKS_TABLE = [

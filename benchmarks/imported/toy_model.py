@@ -14,17 +14,26 @@ tokens = Tokenizer(models.WordLevel(entries, unk_token="<unk>"))
 tokens.pre_tokenizer = pre_tokenizers.Split("", "isolated")
 tokens.decoder = decoders.Fuse()
 tokenizer = PreTrainedTokenizerFast(
-    tokenizer_object=tokens, eos_token="<eos>", pad_token="<eos>", unk_token="<unk>",
+    tokenizer_object=tokens,
+    eos_token="<eos>",
+    pad_token="<eos>",
+    unk_token="<unk>",
     clean_up_tokenization_spaces=False,
-)  # fmt: skip
+)
 torch.manual_seed(0)
 model = LlamaForCausalLM(
     LlamaConfig(
-        vocab_size=len(entries), hidden_size=16, intermediate_size=16, num_hidden_layers=1,
-        num_attention_heads=2, max_position_embeddings=256, eos_token_id=END, bos_token_id=END,
+        vocab_size=len(entries),
+        hidden_size=16,
+        intermediate_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        max_position_embeddings=256,
+        eos_token_id=END,
+        bos_token_id=END,
         pad_token_id=END,
     )
-)  # fmt: skip
+)
 model.generation_config.eos_token_id = END
 model.generation_config.do_sample = True
 model.save_pretrained(sys.argv[1])

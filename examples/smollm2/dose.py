@@ -30,8 +30,14 @@ from sage_cli.trials.suites.declaration import read_suite
 ROOT = Path(__file__).resolve().parents[2]
 COMMIT = "262fa653f9a4b5cda855c21a2894c7ec4bcd7fa8"
 """Whose code runs. Another one would be another study."""
-PRESET = ["-p", "smollm2-135m", "--set", "model.path=smollm2/model", "--set",
-          "model.compute_dtype=float32"]  # fmt: skip
+PRESET = [
+    "-p",
+    "smollm2-135m",
+    "--set",
+    "model.path=smollm2/model",
+    "--set",
+    "model.compute_dtype=float32",
+]
 SAMPLES, FORMULA = 16, "make_rows.py:right_working"
 """A problem's samples, and the second judge of each: by a formula with the gold's value."""
 SAVE_EVERY = 6
@@ -128,9 +134,13 @@ class Place:
         flags = [word for name, value in method.choices.items() for word in (f"--{name}", value)]
         settings = {
             **{name: v for name, v in suite.settings.items() if not name.startswith("evaluation.")},
-            **method.settings, "data.rl.name": self.choose_rows(unit), "rl.seed": unit.seed,
-            "rl.save_every": SAVE_EVERY, "rl.stop_when_stuck": "false", "tracking.wandb": "off",
-        }  # fmt: skip
+            **method.settings,
+            "data.rl.name": self.choose_rows(unit),
+            "rl.seed": unit.seed,
+            "rl.save_every": SAVE_EVERY,
+            "rl.stop_when_stuck": "false",
+            "tracking.wandb": "off",
+        }
         sets = [word for name, v in settings.items() for word in ("--set", f"{name}={v}")]
         return ["rl", *PRESET, *flags, *sets]
 
@@ -146,21 +156,37 @@ class Place:
         n = SAMPLES if unit.temperature else 1
         file = "smollm2/train.jsonl" if unit.chooses else "smollm2/test.jsonl"
         words = [
-            "passk", policy, "--benchmark", file, "--limit", str(unit.problems), "--n", str(n),
-            "--k", "1..8:pow2" if n > 1 else "1",
-            "--set", f"sampling.temperature={unit.temperature:g}",
-        ]  # fmt: skip
+            "passk",
+            policy,
+            "--benchmark",
+            file,
+            "--limit",
+            str(unit.problems),
+            "--n",
+            str(n),
+            "--k",
+            "1..8:pow2" if n > 1 else "1",
+            "--set",
+            f"sampling.temperature={unit.temperature:g}",
+        ]
         formulas = ["--grade", f"{self.code}/examples/smollm2/{FORMULA}"]
         for curve in self.sage(*words, *formulas)["curves"]:
             judge = curve["policy"].removeprefix(policy)
             (seed,) = curve["seeds"]
             for row in seed["problems"]:
                 yield {
-                    "suite": STUDY, "unit": unit.name, "method": unit.method, "policy": policy,
-                    "benchmark": f"{file}{judge}", "problem": row["problem"],
-                    "temperature": unit.temperature, "seed": unit.seed or 0, "evaluation_seed": 0,
-                    "n": row["n"], "c": row["c"],
-                }  # fmt: skip
+                    "suite": STUDY,
+                    "unit": unit.name,
+                    "method": unit.method,
+                    "policy": policy,
+                    "benchmark": f"{file}{judge}",
+                    "problem": row["problem"],
+                    "temperature": unit.temperature,
+                    "seed": unit.seed or 0,
+                    "evaluation_seed": 0,
+                    "n": row["n"],
+                    "c": row["c"],
+                }
 
     def steps(self, policy: str) -> dict[str, list[float | None]]:
         """Return what a training has recorded of its steps so far."""
@@ -173,10 +199,15 @@ class Place:
         """Return what is kept of a unit beside its counts."""
         manifest = self.manifest(policy)
         return {
-            "unit": unit.name, "method": unit.method, "seed": unit.seed, "policy": policy,
-            "ended": manifest["status"] == "finished", "commit": manifest["commit"],
-            "made_with": self.here, "steps": self.steps(policy) if unit.trains else {},
-        }  # fmt: skip
+            "unit": unit.name,
+            "method": unit.method,
+            "seed": unit.seed,
+            "policy": policy,
+            "ended": manifest["status"] == "finished",
+            "commit": manifest["commit"],
+            "made_with": self.here,
+            "steps": self.steps(policy) if unit.trains else {},
+        }
 
     def run(self, unit: Unit) -> None:
         """Train and measure what a unit asks for, and keep it."""

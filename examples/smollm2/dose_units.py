@@ -26,10 +26,21 @@ PREPARING = ("pilot's pool", "pilot")
 DROPS = ("temperatures", "initial", "envelope")
 """What may be dropped if time is short, in this order."""
 RECORDED = (
-    "reward", "completions/length", "completions/clipped", "entropy", "kl/reference",
-    "kl/k3_reference", "kl/k3_top10", "guide/q_mean", "guide/q_kl_mean", "guide/q_entropy_mean",
-    "guide/shaped", "guide/clamped", "grad_norm", "loss",
-)  # fmt: skip
+    "reward",
+    "completions/length",
+    "completions/clipped",
+    "entropy",
+    "kl/reference",
+    "kl/k3_reference",
+    "kl/k3_top10",
+    "guide/q_mean",
+    "guide/q_kl_mean",
+    "guide/q_entropy_mean",
+    "guide/shaped",
+    "guide/clamped",
+    "grad_norm",
+    "loss",
+)
 """What is kept of every step of a training."""
 
 Line = Mapping[str, Any]

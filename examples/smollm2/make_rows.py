@@ -23,8 +23,11 @@ HUB = {
 }
 TESTED, RUN = 400, 8
 OPERATIONS = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-}  # fmt: skip
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
 
 
 def published(name: str) -> list[dict[str, Any]]:

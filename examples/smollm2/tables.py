@@ -71,10 +71,14 @@ def differences(study: Study, resampling: Resampling) -> Iterator[str]:
             contrast = contrast_of(*sides, study.ks, resampling=resampling)
             found = contrast.difference
             cells = [shown(contrast, k) for k in SHOWN if k in study.ks]
-            about = f"{found.runs}" if found.pairing is None else (
-                f"seeds {found.pairing.seeds}, correlation "
-                f"{np.array2string(found.pairing.correlation_K, precision=2)}"
-            )  # fmt: skip
+            about = (
+                f"{found.runs}"
+                if found.pairing is None
+                else (
+                    f"seeds {found.pairing.seeds}, correlation "
+                    f"{np.array2string(found.pairing.correlation_K, precision=2)}"
+                )
+            )
             yield f"| {judge}: {a} - {b} | {' | '.join(cells)} | {about}"
             p_holm = ", ".join(f"{p:.3f}" for p in holm(found.p_K))
             yield f"    p after Holm over k = {study.ks}: {p_holm}"

@@ -207,19 +207,38 @@ class OpenedRun:
         for name, answer in graded.answers():
             problem, completion = answer.problem, answer.completion
             values = (
-                self.id, name, answer.seed, problem.id, completion.index, problem.question,
-                problem.gold, completion.text, completion.tokens, completion.finish_reason,
-                answer.status, answer.extracted,
-            )  # fmt: skip
+                self.id,
+                name,
+                answer.seed,
+                problem.id,
+                completion.index,
+                problem.question,
+                problem.gold,
+                completion.text,
+                completion.tokens,
+                completion.finish_reason,
+                answer.status,
+                answer.extracted,
+            )
             for column, value in zip(columns.values(), values, strict=True):
                 column.append(value)
         return pa.table(columns)
 
 
 SAMPLE_COLUMNS = (
-    "run", "benchmark", "seed", "problem", "index", "question", "gold", "text", "tokens",
-    "finish_reason", "grade", "answer",
-)  # fmt: skip
+    "run",
+    "benchmark",
+    "seed",
+    "problem",
+    "index",
+    "question",
+    "gold",
+    "text",
+    "tokens",
+    "finish_reason",
+    "grade",
+    "answer",
+)
 
 
 @dataclass(frozen=True)

@@ -158,9 +158,11 @@ def training(inputs: Inputs) -> Document:
             "solved and not at the next visit, not solved and solved at the next"
         ),
         tuple(_revisits(label, ledger.visits, inputs.options) for label, ledger in ledgers.items()),
-        ("the interval of last less first is over problems; the other two are shares of pairs of "
-         "visits, chance included: with few completions a solved problem is missed at times",),
-    )  # fmt: skip
+        (
+            "the interval of last less first is over problems; the other two are shares of pairs "
+            "of visits, chance included: with few completions a solved problem is missed at times",
+        ),
+    )
     phases = Table(
         "by thirds of the steps",
         columns(f"share, run, {', '.join(_PHASES)}"),

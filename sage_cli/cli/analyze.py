@@ -68,9 +68,13 @@ def command(
         named, preset, config, set_, runs, "analyze", evaluation=flags
     )
     request = AnalysisOptions.model_construct(
-        base=base, problems=tuple(problem or ()), delta=delta, patterns=patterns,
-        alpha=tuple(alpha) if alpha else None, survival=survival,
-    )  # fmt: skip
+        base=base,
+        problems=tuple(problem or ()),
+        delta=delta,
+        patterns=patterns,
+        alpha=tuple(alpha) if alpha else None,
+        survival=survival,
+    )
     with Live() as live:
         document, folder = answer(Analysing.of(name, settings, named, request, labels), live)
         with live.doing("drawing and writing the report"):

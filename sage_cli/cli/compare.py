@@ -90,9 +90,19 @@ def command(
             settings = options.load_config(preset, config, set_, "compare FILE", run={"root": runs})
         with Live() as live:
             report = compare_files(
-                settings, sides[0], sides[1], score or (), k, live, labels, cluster, reading,
-                guess, evaluation, statistic,
-            )  # fmt: skip
+                settings,
+                sides[0],
+                sides[1],
+                score or (),
+                k,
+                live,
+                labels,
+                cluster,
+                reading,
+                guess,
+                evaluation,
+                statistic,
+            )
         show_report(report, json, notes=notes)
         return
     settings = options.load_for_measuring(
@@ -100,7 +110,15 @@ def command(
     )
     with Live() as live:
         report = compare(
-            Evaluation(settings), sides[0], sides[1], live, labels, grade,
-            unpaired=unpaired, cluster=cluster, guess=guess, statistic=statistic,
-        )  # fmt: skip
+            Evaluation(settings),
+            sides[0],
+            sides[1],
+            live,
+            labels,
+            grade,
+            unpaired=unpaired,
+            cluster=cluster,
+            guess=guess,
+            statistic=statistic,
+        )
     show_report(report, json, notes=notes)

@@ -77,9 +77,11 @@ def _explain(meaning: Meaning) -> None:
         else "yes, a run with another value has another ID"
     )
     facts = {
-        "type": meaning.type + choices, "default": default, "changes results": counts,
+        "type": meaning.type + choices,
+        "default": default,
+        "changes results": counts,
         "section": meaning.section,
-    }  # fmt: skip
+    }
     console.print(Text.assemble((meaning.key, "bold"), member), Text(meaning.meaning))
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 2))
     for name, value in facts.items():

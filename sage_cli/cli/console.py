@@ -38,9 +38,12 @@ if TYPE_CHECKING:
     from sage_cli.store.run import Run
 
 FIELD_FLAGS = {
-    "rl": "data.rl", "doctor": "data.rl", "sweep": "data.rl",
-    "show": "evaluation", "overlap": "evaluation",
-}  # fmt: skip
+    "rl": "data.rl",
+    "doctor": "data.rl",
+    "sweep": "data.rl",
+    "show": "evaluation",
+    "overlap": "evaluation",
+}
 """Commands with `--question-field` and `--gold-field`, and the section whose `fields` they set."""
 _COMMANDS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but for tab and newline, DEL, C1

@@ -86,19 +86,21 @@ def show(
     columns = sorted({column for problem in problems for column in problem.meta} - {"origin"})
     origins = list(dict.fromkeys(str(p.meta.get("origin", "generated")) for p in problems))
     if json:
-        emit({
-            "name": name,
-            "problems": len(problems),
-            "columns": columns,
-            "origins": origins,
-            "repeated": repeated,
-            "misprints": [
-                {"problem": problem.id, "name": m.name, "wrong": m.wrong, "source": m.source}
-                for problem, m in misprints
-            ],
-            "first": list(map(_shown, problems[:limit])),
-            "trouble": trouble,
-        })  # fmt: skip
+        emit(
+            {
+                "name": name,
+                "problems": len(problems),
+                "columns": columns,
+                "origins": origins,
+                "repeated": repeated,
+                "misprints": [
+                    {"problem": problem.id, "name": m.name, "wrong": m.wrong, "source": m.source}
+                    for problem, m in misprints
+                ],
+                "first": list(map(_shown, problems[:limit])),
+                "trouble": trouble,
+            }
+        )
         return
     counted = "1 problem" if len(problems) == 1 else f"{len(problems):,} problems"
     console.print(f"[bold]{escape(name)}[/]: {counted} from")

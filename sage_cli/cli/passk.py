@@ -79,9 +79,16 @@ def command(
         )
     names, labels = options.labelled_names(options.measured_names(names, set_, k))
     if options.are_files(
-        names, benchmark=benchmark, n=n, seeds=seeds, limit=limit, temperature=temperature,
-        dry_run=dry_run, second_judge=grade, guess=guess,
-    ):  # fmt: skip
+        names,
+        benchmark=benchmark,
+        n=n,
+        seeds=seeds,
+        limit=limit,
+        temperature=temperature,
+        dry_run=dry_run,
+        second_judge=grade,
+        guess=guess,
+    ):
         settings = options.load_config(preset, config, set_, "passk FILE", run={"root": runs})
         reading = options.file_reading(fields, golds, drop_invalidated)
         with Live() as live, live.doing("reading files"):

@@ -103,17 +103,29 @@ def command(
     with Live() as live:
         if over_seeds:
             report = power_over_seeds(
-                Evaluation(settings), over_seeds, live, training_seeds=str(training_seeds),
-                deviation=seed_deviation, problems=problems, k=k, scores=score or (),
+                Evaluation(settings),
+                over_seeds,
+                live,
+                training_seeds=str(training_seeds),
+                deviation=seed_deviation,
+                problems=problems,
+                k=k,
+                scores=score or (),
                 reading=options.file_reading(fields, golds, drop_invalidated),
-            )  # fmt: skip
+            )
             show_report(report, json)
             return
         report = power(
-            Evaluation(settings), names or [], live, problems=problems,
-            samples=samples, seeds=seeds, k=k, scores=score or (),
+            Evaluation(settings),
+            names or [],
+            live,
+            problems=problems,
+            samples=samples,
+            seeds=seeds,
+            k=k,
+            scores=score or (),
             reading=options.file_reading(fields, golds, drop_invalidated),
-        )  # fmt: skip
+        )
     show_report(report, json)
 
 

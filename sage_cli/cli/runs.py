@@ -126,16 +126,18 @@ def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
     last, validated, evaluations = *_last_and_validated(run), evaluation_figures(run)
     speed, changed = speed_figures(run.metrics.read()), run.changed(*SEALED)
     if json:
-        emit({
-            "manifest": {key: v for key, v in run.manifest.items() if key != "files"},
-            "method": method,
-            "last": last,
-            "validated": validated,
-            "evaluations": evaluations,
-            "speed": speed,
-            "changed": changed,
-            "folder": str(run.folder),
-        })  # fmt: skip
+        emit(
+            {
+                "manifest": {key: v for key, v in run.manifest.items() if key != "files"},
+                "method": method,
+                "last": last,
+                "validated": validated,
+                "evaluations": evaluations,
+                "speed": speed,
+                "changed": changed,
+                "folder": str(run.folder),
+            }
+        )
         return
     first, about = ({key: run.manifest.get(key) for key in keys} for keys in (FIRST, _SHOWN))
     first["files changed since the end"] = ", ".join(changed) or None

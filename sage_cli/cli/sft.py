@@ -45,5 +45,7 @@ def command(
     more = f"  (`sage rl --init {run.id}` starts from it; `sage rl` takes sage's own)"
     show_trained(
         f"initial policy: [bold]{run.folder}[/]{more if shipped else ''}",
-        run, measured=measure, json=json,
-    )  # fmt: skip
+        run,
+        measured=measure,
+        json=json,
+    )

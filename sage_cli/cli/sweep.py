@@ -124,13 +124,18 @@ def command(
         "guide": {"name": guide},
         "data": {"rl": {"name": data, "fields": {"question": question_field, "gold": gold_field}}},
         "sweep": {
-            "space": space, "sampler": sampler, "trials": trials, "objective": objective,
-            "seeds": seeds, "prune": prune, "steps": steps,
+            "space": space,
+            "sampler": sampler,
+            "trials": trials,
+            "objective": objective,
+            "seeds": seeds,
+            "prune": prune,
+            "steps": steps,
             "study": study,
         },
         "executor": {"name": executor, "workers": workers, "address": address},
         "run": {"root": runs},
-    }  # fmt: skip
+    }
     loaded = options.load_typed(preset, config, set_, **flags)
     text = loaded.config.sweep.space
     if loaded.config.guide.name == "none":

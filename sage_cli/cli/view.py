@@ -67,8 +67,11 @@ def command(
 
     def invite() -> None:
         access.invite()
-        console.print(f"for another browser: [bold]{escape(f'{access.address}#/{begin}')}[/]",
-                      soft_wrap=True, highlight=False)  # fmt: skip
+        console.print(
+            f"for another browser: [bold]{escape(f'{access.address}#/{begin}')}[/]",
+            soft_wrap=True,
+            highlight=False,
+        )
 
     if json:
         emit({"address": address, "key": access.key, "root": str(root.resolve())})

@@ -16,9 +16,14 @@ from sage_cli.settings.sampling import DecodingSection, SamplingSection
 if TYPE_CHECKING:
     from sage_cli.config.schema import SageConfig
 
-_KEPT_OF_SAMPLING = {*DecodingSection.model_fields, "stop_at_answer", "batch_rows",
-                     "vllm.tensor_parallel_size", "vllm.max_model_len",
-                     "vllm.gpu_memory_utilization"}  # fmt: skip
+_KEPT_OF_SAMPLING = {
+    *DecodingSection.model_fields,
+    "stop_at_answer",
+    "batch_rows",
+    "vllm.tensor_parallel_size",
+    "vllm.max_model_len",
+    "vllm.gpu_memory_utilization",
+}
 SERVICES: Mapping[str, Mapping[str, Any]] = {
     "sampling": {
         name: usual

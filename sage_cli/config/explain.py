@@ -22,8 +22,15 @@ from sage_cli.settings.elsewhere import elsewhere
 from sage_cli.settings.section import docstrings, is_cosmetic
 
 _BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
-_WORDS = {int: "whole number", float: "number", bool: "true or false", str: "text", Path: "path",
-          NoneType: "null", Any: "anything"}  # fmt: skip
+_WORDS = {
+    int: "whole number",
+    float: "number",
+    bool: "true or false",
+    str: "text",
+    Path: "path",
+    NoneType: "null",
+    Any: "anything",
+}
 
 
 @dataclass(frozen=True)

@@ -119,9 +119,13 @@ def compare(
         counts_of, resampling = counts.__getitem__, _resampling(config, clusters)
         began = {name: training_seed(policy) for name, policy in policies.items()}
         compared = partial(
-            compare_named, counts_of=counts_of, ks=ks, resampling=resampling, seeds=began,
+            compare_named,
+            counts_of=counts_of,
+            ks=ks,
+            resampling=resampling,
+            seeds=began,
             unpaired=unpaired,
-        )  # fmt: skip
+        )
         comparisons = compared(a, b, labels=labels, bases=bases)
         unknown = [label for side in sides for label in unchecked(side, runs)]
         unread = [seed for seeds in measured.values() for seed in seeds if is_mostly_unread(seed)]

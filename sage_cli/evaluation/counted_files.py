@@ -143,9 +143,14 @@ def _read(path: Path, reading: ReadOptions, judge: FileJudge | None) -> CountedF
     notes = [*notes[:1], graded.note, *log.all_notes, *of_content.notes]
     kept = {str(row.meta["id"]): row for row in of_content.problems.values()}
     return CountedFile(
-        path, graded.counts, kept, replace(log, samples=()), tuple(notes), graded.judge,
+        path,
+        graded.counts,
+        kept,
+        replace(log, samples=()),
+        tuple(notes),
+        graded.judge,
         graded.folder,
-    )  # fmt: skip
+    )
 
 
 def _holds_counts(path: Path, reading: ReadOptions) -> bool:

@@ -26,11 +26,17 @@ from sage_cli.reports.tables import Estimate, Row, Table, columns, to_records
 from sage_cli.store.files import portable, read_object
 
 FIXED = {
-    "prompt.format": "plain", "prompt.user": "'{question}'", "prompt.chat_template_kwargs": "{}",
-    "sampling.temperature": "0", "sampling.server_form": "completions", "evaluation.samples": "1",
-    "evaluation.seeds": "1", "evaluation.allow_template_mismatch": "true",
-    "grading.mode": "math-verify", "grading.extract": "text",
-}  # fmt: skip
+    "prompt.format": "plain",
+    "prompt.user": "'{question}'",
+    "prompt.chat_template_kwargs": "{}",
+    "sampling.temperature": "0",
+    "sampling.server_form": "completions",
+    "evaluation.samples": "1",
+    "evaluation.seeds": "1",
+    "evaluation.allow_template_mismatch": "true",
+    "grading.mode": "math-verify",
+    "grading.extract": "text",
+}
 """Settings as typed: the beginning itself is continued, and an answer may stand anywhere."""
 HEADS = columns("benchmark, questions, n, word for word, right unasked=gold without being asked")
 _NOTES = (

@@ -88,9 +88,15 @@ class PolicySamples:
 
     @classmethod
     def _under(
-        cls, policy: Policy, config: SageConfig, root: Path, section: DecodingSection,
-        served: Mapping[str, str], *, stops: bool = False,
-    ) -> Self:  # fmt: skip
+        cls,
+        policy: Policy,
+        config: SageConfig,
+        root: Path,
+        section: DecodingSection,
+        served: Mapping[str, str],
+        *,
+        stops: bool = False,
+    ) -> Self:
         """Return the samples under a section; with `stops` they end at the template's stop text."""
         parameters, dtype = SamplingParameters.from_section(section), sampled_dtype(config.model)
         samples = cls(policy, config.prompt, parameters, dtype, root, served)
@@ -228,9 +234,15 @@ def seed_counts(label: str, benchmark: Benchmark, samples: SampleSet, tally: Tal
     identity = samples.identity
     counts = counts_of(tally, known_seed(identity))
     return SeedCounts(
-        label, benchmark.name, identity.seed, counts, tally.statuses, tally.truncated,
-        identity.key, tally.right_truncated,
-    )  # fmt: skip
+        label,
+        benchmark.name,
+        identity.seed,
+        counts,
+        tally.statuses,
+        tally.truncated,
+        identity.key,
+        tally.right_truncated,
+    )
 
 
 def stored_grades(

@@ -406,9 +406,13 @@ def _text(token: Any) -> str | None:
 
 Facts = Mapping[str, Any]
 _SHAPE = (
-    "model_type", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+    "model_type",
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "num_attention_heads",
     "vocab_size",
-)  # fmt: skip
+)
 
 
 def shape(config: Mapping[str, Any]) -> Facts:

@@ -72,12 +72,14 @@ def _signals(
         rows = slice(start, start + TOKENS_AT_ONCE)
         scaled_TV = logits_TV[rows].float() / temperature
         logps_TV = scaled_TV.log_softmax(dim=-1)
-        signals.append((
-            logps_TV.gather(1, chosen_T[rows, None])[:, 0],
-            # 0 log 0 = 0, also where a logit is minus infinity
-            -torch.xlogy(logps_TV.exp(), logps_TV.exp()).sum(dim=-1),
-            *(measure(scaled_TV, chosen_T[rows]) for measure in measures),
-        ))  # fmt: skip
+        signals.append(
+            (
+                logps_TV.gather(1, chosen_T[rows, None])[:, 0],
+                # 0 log 0 = 0, also where a logit is minus infinity
+                -torch.xlogy(logps_TV.exp(), logps_TV.exp()).sum(dim=-1),
+                *(measure(scaled_TV, chosen_T[rows]) for measure in measures),
+            )
+        )
     return tuple(torch.cat(parts).cpu() for parts in zip(*signals, strict=True))
 
 

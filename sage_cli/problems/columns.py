@@ -20,16 +20,40 @@ from sage_cli.problems.row_files import as_text
 from sage_cli.problems.values import chat_turns, column_value, has, is_filled
 
 QUESTIONS = (
-    "prompt", "messages", "question", "problem", "query", "instruction", "input", "conversations",
-)  # fmt: skip
+    "prompt",
+    "messages",
+    "question",
+    "problem",
+    "query",
+    "instruction",
+    "input",
+    "conversations",
+)
 """Columns of a question, the first that rows have counts; `instruction` goes on in `input`."""
 GOLDS = (
-    "reward_model.ground_truth", "ground_truth", "answer", "solution", "gold", "final_answer",
-    "expected_answer", "gold_answer", "correct_answer", "reference_answer", "target",
-    "verification_info.ground_truth", "info.ground_truth", "info.answer", "extra_info.answer",
-    "label", "gold_standard_solution", "worked_solution", "generated_solution", "completion",
-    "response", "output",
-)  # fmt: skip
+    "reward_model.ground_truth",
+    "ground_truth",
+    "answer",
+    "solution",
+    "gold",
+    "final_answer",
+    "expected_answer",
+    "gold_answer",
+    "correct_answer",
+    "reference_answer",
+    "target",
+    "verification_info.ground_truth",
+    "info.ground_truth",
+    "info.answer",
+    "extra_info.answer",
+    "label",
+    "gold_standard_solution",
+    "worked_solution",
+    "generated_solution",
+    "completion",
+    "response",
+    "output",
+)
 """Places of a gold. Those that hold bare answers come before those that hold worked solutions,
 whatever their names; else the first that rows have filled counts."""
 SOLUTIONS = ("solution", "answer", "worked_solution", "gold_standard_solution")
@@ -76,9 +100,13 @@ def recognise(
     chosen = tuple((column, gold_rule(rows, column)) for column in golds)
     used = {column for column, _ in chosen}
     solution = next(
-        (name for name in _actual(rows, SOLUTIONS)
-         if name not in used and any(map(is_worked, _texts(rows, name)))), None
-    )  # fmt: skip
+        (
+            name
+            for name in _actual(rows, SOLUTIONS)
+            if name not in used and any(map(is_worked, _texts(rows, name)))
+        ),
+        None,
+    )
     return Recognised(questions, chosen, solution, _program(rows, questions, chosen[0]))
 
 

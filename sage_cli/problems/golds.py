@@ -21,10 +21,27 @@ _SENTENCE = re.compile(
     r"(?:[^\W\d_]+['’,;:-]?\w*\s+){4,}\S|\b(?i:answer)\b|[a-z]{2,}[.!?]\s+[A-Z$\\]"
 )
 _WORD = re.compile(r"[^\W_]+")
-_SAYING = frozenset({
-    "is", "are", "was", "were", "equals", "we", "so", "thus", "therefore", "hence", "then",
-    "because", "since", "let", "have", "gives", "get",
-})  # fmt: skip
+_SAYING = frozenset(
+    {
+        "is",
+        "are",
+        "was",
+        "were",
+        "equals",
+        "we",
+        "so",
+        "thus",
+        "therefore",
+        "hence",
+        "then",
+        "because",
+        "since",
+        "let",
+        "have",
+        "gives",
+        "get",
+    }
+)
 """Words by which a few words are a sentence rather than a name or a unit."""
 
 

@@ -131,8 +131,13 @@ def load_training_problems(data: DataSection) -> list[Problem]:
         first, second = pair
         log.warning(
             "%s has a question with two reference answers, one of which rewards a wrong answer: "
-            "%s says %s, %s says %s", source.name, first.id, first.gold, second.id, second.gold
-        )  # fmt: skip
+            "%s says %s, %s says %s",
+            source.name,
+            first.id,
+            first.gold,
+            second.id,
+            second.gold,
+        )
     chosen = [p for p in problems if not source.numeric_only or is_plain_number(p.golds[0])][
         : source.limit
     ]

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 SectionName = Literal["data.rl", "data.sft", "evaluation"]
 """The sections whose `fields` name columns."""
 _SOURCES = {
-    "data.rl": "data.rl.name", "data.sft": "data.sft.name", "evaluation": "evaluation.benchmark",
-}  # fmt: skip
+    "data.rl": "data.rl.name",
+    "data.sft": "data.sft.name",
+    "evaluation": "evaluation.benchmark",
+}
 """The setting that names the source of each section."""
 
 

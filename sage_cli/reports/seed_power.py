@@ -97,8 +97,11 @@ def _rows(asked: SeedDesigns) -> list[tuple[int, str, int, FloatArray]]:
 def _json(asked: SeedDesigns) -> list[dict[str, Any]]:
     return [
         {
-            "benchmark": asked.benchmark, "training_seeds": seeds, "seeds": words,
-            "problems": problems, "smallest": smallest_K,
+            "benchmark": asked.benchmark,
+            "training_seeds": seeds,
+            "seeds": words,
+            "problems": problems,
+            "smallest": smallest_K,
         }
         for seeds, words, problems, smallest_K in _rows(asked)
-    ]  # fmt: skip
+    ]

@@ -53,8 +53,14 @@ class LoraSection(Section):
     dropout: float = Field(0.0, ge=0, lt=1)
     """Dropout before the adapter during SFT. RL always trains without dropout."""
     targets: tuple[str, ...] = (
-        "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj",
-    )  # fmt: skip
+        "q_proj",
+        "k_proj",
+        "v_proj",
+        "o_proj",
+        "gate_proj",
+        "up_proj",
+        "down_proj",
+    )
     """Names of the linear layers that get an adapter."""
 
 

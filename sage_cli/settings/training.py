@@ -243,9 +243,10 @@ class AnchorSection(Section):
         """Return why rows, tokens and a moving reference can't be as asked in so many `steps`."""
         fields = type(self).model_fields
         names = [
-            name for name in ("rows", "tokens", "ema", "reset_every")
+            name
+            for name in ("rows", "tokens", "ema", "reset_every")
             if getattr(self, name) != fields[name].default
-        ]  # fmt: skip
+        ]
         problems = []
         if names and (self.kl != "reverse" or self.beta == 0):
             no_kl = f"anchor.kl is '{self.kl}' (use --kl reverse)"

@@ -109,13 +109,15 @@ class MethodContract(ABC):
             STEPS,
             lambda: (logps_BT, entropy_BT),
             lambda measure: torch.stack(
-                [measure(hidden_TD[mask_T.bool()])
-                 for hidden_TD, mask_T in zip(hidden_BTD, mask_BT, strict=True)]
+                [
+                    measure(hidden_TD[mask_T.bool()])
+                    for hidden_TD, mask_T in zip(hidden_BTD, mask_BT, strict=True)
+                ]
             ),
             beta=0.05,
             read_reference=lambda: reference_BT,
             read_texts=lambda: texts,
-        )  # fmt: skip
+        )
 
     def test_finite_for_each_completion_or_token(self) -> None:
         """(B,) or (B, T), as the trainer checks, without gradient: it weighs the policy's own."""

@@ -160,8 +160,9 @@ def _is_whole(checkpoint: Path) -> bool:
     if changed:
         log.warning(
             "%s is damaged (%s isn't what was saved): it is removed, and the one before it counts",
-            checkpoint, ", ".join(changed),
-        )  # fmt: skip
+            checkpoint,
+            ", ".join(changed),
+        )
     return bool(hashes) and not changed
 
 

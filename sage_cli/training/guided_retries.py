@@ -207,9 +207,11 @@ def _attempt(problem: Problem, graded: list[tuple[Completion, str]]) -> Attempt:
 
 
 def lesson(
-    tried: Sequence[Attempt], retried: Sequence[tuple[Attempt, Attempt]], guided: GuidedDpo,
+    tried: Sequence[Attempt],
+    retried: Sequence[tuple[Attempt, Attempt]],
+    guided: GuidedDpo,
     seed: int,
-) -> Lesson:  # fmt: skip
+) -> Lesson:
     """Learn from `tried` problems and from failed ones, each `retried` with its hint.
 
     A pair holds the next correct completion with the hint and the next wrong one without it, as

@@ -289,8 +289,12 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             elif self.estimator != "none":
                 beta = weight
             # padding turns truths into integers
-            noted |= {"logps": logps_BT, "reference": reference_BT, "log_q": log_q_BT,
-                      "held": held_BT.to(logps_BT)}  # fmt: skip
+            noted |= {
+                "logps": logps_BT,
+                "reference": reference_BT,
+                "log_q": log_q_BT,
+                "held": held_BT.to(logps_BT),
+            }
             if "group_right_B" in batch:
                 equal_B1 = equal_rows(batch["group_right_B"])[:, None]
                 noted["equal"] = equal_B1.expand(held_BT.shape).to(logps_BT)

@@ -21,9 +21,12 @@ _Read = TypeVar("_Read")
 TILE_STATES = 256
 """States of which whole vocabularies are there at once (`anchor.estimator=head`)."""
 _SCALES = (
-    "final_logit_softcapping", "logit_scale", "output_multiplier", "lm_head_multiplier",
+    "final_logit_softcapping",
+    "logit_scale",
+    "output_multiplier",
+    "lm_head_multiplier",
     "logits_scaling",
-)  # fmt: skip
+)
 """What configurations call a change of logits that TRL's head knows and ours does not."""
 
 

@@ -377,9 +377,12 @@ def run_together(
     ):
         lines.seek(0, os.SEEK_END)
         process = subprocess.Popen(
-            command, env=environment, stdout=output, stderr=output,
+            command,
+            env=environment,
+            stdout=output,
+            stderr=output,
             start_new_session=True,  # Ctrl-C is ours to pass on: a launcher would give 30 seconds
-        )  # fmt: skip
+        )
         try:
             while process.poll() is None:
                 if signals.number:

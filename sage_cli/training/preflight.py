@@ -295,17 +295,29 @@ def judge_passes(
     remedy = "choose another model, and report this one: its architecture can't be trained as it is"
     findings = []
     if noisy:
-        findings.append(Finding(True, (
-            f"two equal passes over the same {again.tokens} tokens differ by {again.mean:.3g} nats "
-            f"on average and {again.largest:.3g} at most: the model adds noise in training "
-            "(dropout, or the jitter of a router)"
-        ), "set the model's noise to 0 in its config.json; or " + remedy))  # fmt: skip
+        findings.append(
+            Finding(
+                True,
+                (
+                    f"two equal passes over the same {again.tokens} tokens differ by "
+                    f"{again.mean:.3g} nats on average and {again.largest:.3g} at most: the model "
+                    "adds noise in training (dropout, or the jitter of a router)"
+                ),
+                "set the model's noise to 0 in its config.json; or " + remedy,
+            )
+        )
     elif wrong:
-        findings.append(Finding(True, (
-            "the trainer's log-probabilities differ from those of the model's own logits by "
-            f"{trained.mean:.3g} nats on average and {trained.largest:.3g} at most, over "
-            f"{trained.tokens} tokens (allowed: {bound})"
-        ), remedy))  # fmt: skip
+        findings.append(
+            Finding(
+                True,
+                (
+                    "the trainer's log-probabilities differ from those of the model's own logits "
+                    f"by {trained.mean:.3g} nats on average and {trained.largest:.3g} at most, "
+                    f"over {trained.tokens} tokens (allowed: {bound})"
+                ),
+                remedy,
+            )
+        )
     return findings
 
 
@@ -390,8 +402,14 @@ def judge_engine(now: LogpDifference, before: LogpDifference | None) -> list[Fin
             f"the engine samples from the policy as it started: its log-probabilities are "
             f"{before.mean:.3g} nats from that policy and {now.mean:.3g} from the updated one"
         )
-        return [Finding(True, cause, "the update doesn't reach the engine: choose another "
-                        "`rollout.backend`, or train all weights (model.tuning=full)")]  # fmt: skip
+        return [
+            Finding(
+                True,
+                cause,
+                "the update doesn't reach the engine: choose another "
+                "`rollout.backend`, or train all weights (model.tuning=full)",
+            )
+        ]
     if not now.mean <= ENGINE_WARNS_NATS:
         stops = not now.mean <= ENGINE_STOPS_NATS
         cause = (
@@ -607,8 +625,9 @@ class Preflight:
                 self.say(escape(line))
             self.facts["said"] = [*self.facts.get("said", []), *lines]
             self.facts["findings"] = [
-                *self.facts.get("findings", []), *(asdict(finding) for finding in worst),
-            ]  # fmt: skip
+                *self.facts.get("findings", []),
+                *(asdict(finding) for finding in worst),
+            ]
             self.note(preflight=self.facts)
             for finding in worst:
                 if not finding.stops:

@@ -290,9 +290,13 @@ def _obstacle() -> tuple[str, str] | None:
 
 
 _CHANGED = (
-    "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "MASTER_ADDR",
+    "MASTER_PORT",
     "VLLM_ENABLE_V1_MULTIPROCESSING",
-)  # fmt: skip
+)
 """What the building of a colocated engine changes in the environment."""
 
 

@@ -245,8 +245,11 @@ class SftTraining(TrainingRun):
             model = _start(config, tokenizer)
 
         origin: Origin = {
-            "kind": self.kind, "parent": None, "seed": config.sft.seed, "template": template.hash
-        }  # fmt: skip
+            "kind": self.kind,
+            "parent": None,
+            "seed": config.sft.seed,
+            "template": template.hash,
+        }
 
         def train(run: Run) -> None:
             nonlocal model
@@ -418,9 +421,14 @@ class RlTraining(TrainingRun):
 
     kind = "rl"
     shown = {  # noqa: RUF012
-        "reward": "reward", "reward/total": "total", "kl/reference": "kl", "guide/q_mean": "q",
-        "entropy": "entropy", "pairs/margin": "margin", "eval/pass@1": "validation pass@1",
-    }  # fmt: skip
+        "reward": "reward",
+        "reward/total": "total",
+        "kl/reference": "kl",
+        "guide/q_mean": "q",
+        "entropy": "entropy",
+        "pairs/margin": "margin",
+        "eval/pass@1": "validation pass@1",
+    }
     called = "run"
 
     start: InitialPolicy

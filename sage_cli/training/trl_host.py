@@ -22,12 +22,23 @@ from trl.trainer import utils
 from sage_cli.errors import TrainingError
 
 _PASS = (
-    "self", "model", "input_ids", "attention_mask", "logits_to_keep", "batch_size",
-    "compute_entropy", "compute_aux_loss",
-)  # fmt: skip
+    "self",
+    "model",
+    "input_ids",
+    "attention_mask",
+    "logits_to_keep",
+    "batch_size",
+    "compute_entropy",
+    "compute_aux_loss",
+)
 _TURN = (
-    "self", "prompt_ids", "images", "multimodal_fields", "num_generations", "has_tool_images",
-)  # fmt: skip
+    "self",
+    "prompt_ids",
+    "images",
+    "multimodal_fields",
+    "num_generations",
+    "has_tool_images",
+)
 OVERRIDDEN: Mapping[str, tuple[str, ...]] = {
     "__init__": ("self", "model", "reward_funcs", "args"),
     "_compute_loss": ("self", "model", "inputs"),
@@ -46,13 +57,28 @@ OVERRIDDEN: Mapping[str, tuple[str, ...]] = {
 }
 """GRPOTrainer's methods that ours override or call, with the parameters that they begin with."""
 ATTRIBUTES = (
-    "_buffered_inputs", "_entropy_bonus_enabled", "_step", "accelerator", "aux_loss_enabled",
-    "beta", "eos_token_ids", "epsilon_high", "epsilon_low", "importance_sampling_level",
-    "loss_type", "num_generations", "num_generations_eval", "ref_model",
-    "reward_weights", "temperature", "top_entropy_quantile", "use_vllm",
-    "vllm_importance_sampling_clip_max", "vllm_importance_sampling_correction",
+    "_buffered_inputs",
+    "_entropy_bonus_enabled",
+    "_step",
+    "accelerator",
+    "aux_loss_enabled",
+    "beta",
+    "eos_token_ids",
+    "epsilon_high",
+    "epsilon_low",
+    "importance_sampling_level",
+    "loss_type",
+    "num_generations",
+    "num_generations_eval",
+    "ref_model",
+    "reward_weights",
+    "temperature",
+    "top_entropy_quantile",
+    "use_vllm",
+    "vllm_importance_sampling_clip_max",
+    "vllm_importance_sampling_correction",
     "vllm_importance_sampling_mode",
-)  # fmt: skip
+)
 """GRPOTrainer's attributes that ours read; `beta` and `_buffered_inputs` are set, too."""
 CALLED: Mapping[str, tuple[str, ...]] = {
     "add_fused_lm_head": ("model", "temperature", "cast_lm_head_to_fp32", "outputs"),

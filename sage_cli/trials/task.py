@@ -201,9 +201,16 @@ class TaskList:
             return None
         words = replicate.words.read_by("sft", replicate.config)
         return self._add(
-            policy.label, f"initial policy {policy.label}", SFT, ("sft",), replicate,
-            lambda: policy.exists, words.about(*_OF_SFT), run=policy.run, resources=self._alone,
-        )  # fmt: skip
+            policy.label,
+            f"initial policy {policy.label}",
+            SFT,
+            ("sft",),
+            replicate,
+            lambda: policy.exists,
+            words.about(*_OF_SFT),
+            run=policy.run,
+            resources=self._alone,
+        )
 
     def training(self, replicate: Replicate, *, measure: bool = True) -> Task:
         """Train a replicate, and measure it by the same command."""
@@ -220,9 +227,18 @@ class TaskList:
 
         words = ("rl", *(("--measure",) if measure else ()), *self._training)
         task = self._add(
-            policy.label, replicate.title, RL, words, replicate, is_done, replicate.words.all,
-            run=run, needs=self.initial(replicate), measures=measure, trains=replicate,
-        )  # fmt: skip
+            policy.label,
+            replicate.title,
+            RL,
+            words,
+            replicate,
+            is_done,
+            replicate.words.all,
+            run=run,
+            needs=self.initial(replicate),
+            measures=measure,
+            trains=replicate,
+        )
         return task
 
     def measurement(self, replicate: Replicate) -> Task:
@@ -233,18 +249,26 @@ class TaskList:
             return training
         alone = replicate.is_initial and self.measures_initial_first
         return self._evaluation(
-            replicate, f"{policy.label}-on-{key}", policy.word, EVALUATE,
+            replicate,
+            f"{policy.label}-on-{key}",
+            policy.word,
+            EVALUATE,
             lambda: stored_results(policy, config, self.benchmarks) is not None,
-            alone=alone, resources=self._alone if alone else self._share,
-        )  # fmt: skip
+            alone=alone,
+            resources=self._alone if alone else self._share,
+        )
 
     def checkpoints(self, replicate: Replicate) -> Task:
         """Measure all that a training keeps on its way."""
         run, config = _run(replicate), replicate.config
         return self._evaluation(
-            replicate, f"{run.id}-checkpoints-{_key(config)}", f"{run.id}@all", CHECKPOINTS,
-            lambda: checkpoints_are_measured(run, config, self.benchmarks), checkpoints=True,
-        )  # fmt: skip
+            replicate,
+            f"{run.id}-checkpoints-{_key(config)}",
+            f"{run.id}@all",
+            CHECKPOINTS,
+            lambda: checkpoints_are_measured(run, config, self.benchmarks),
+            checkpoints=True,
+        )
 
     def _evaluation(
         self,
@@ -260,10 +284,17 @@ class TaskList:
         if needs is None and replicate.is_initial:
             needs = self.initial(replicate)
         return self._add(
-            name, f"{policy} on {replicate.config.evaluation.benchmark}", kind, ("eval", policy),
-            replicate, done, replicate.words.about(*_OF_MEASUREMENTS), needs=needs, measures=True,
+            name,
+            f"{policy} on {replicate.config.evaluation.benchmark}",
+            kind,
+            ("eval", policy),
+            replicate,
+            done,
+            replicate.words.about(*_OF_MEASUREMENTS),
+            needs=needs,
+            measures=True,
             **further,
-        )  # fmt: skip
+        )
 
     def _add(
         self,
@@ -281,9 +312,16 @@ class TaskList:
         """Return the task of that name, made if it is not in the list."""
         if name not in self.tasks:
             self.tasks[name] = Task(
-                name, title, words, replicate.config, done, **{"resources": self._share, **further},
-                kind=kind, options=(*options, *self._flags), replicate=trains,
-            )  # fmt: skip
+                name,
+                title,
+                words,
+                replicate.config,
+                done,
+                **{"resources": self._share, **further},
+                kind=kind,
+                options=(*options, *self._flags),
+                replicate=trains,
+            )
         return self.tasks[name]
 
 

@@ -64,9 +64,12 @@ class Reading:
         guide = None if config.guide.name == "none" else config.guide.for_training(config.rl.steps)
         step = (measured.policy.checkpoint or config.rl.steps or 1) - 1
         return cls(
-            measured, _initial(run.manifest.get("parent"), policies), guide, step,
+            measured,
+            _initial(run.manifest.get("parent"), policies),
+            guide,
+            step,
             config.rollout.temperature,
-        )  # fmt: skip
+        )
 
     @property
     def determinants(self) -> Mapping[str, Any]:

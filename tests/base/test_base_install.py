@@ -34,17 +34,28 @@ for words in sys.argv[1:]:
             sys.exit(f"{words} ended with {end.code}")
 """
 READING = (
-    "passk rl-dapo-branch --k 1..8 --json", "passk rl-dapo-c --dry-run",
-    "eval rl-dapo-branch rl-dapo-c --json", "compare rl-dapo-branch rl-dapo-c --json",
-    "power rl-dapo-c --json", "grade golds.jsonl --json", "samples show rl-dapo-branch --json",
-    "analyze majority rl-dapo-branch --json", "runs list --json", "suite plan demo --json",
-    "sweep --space tau,rho --dry-run", "rl --algo dapo --guide branch --dry-run",
-    "data list --json", "config show --json", "view --export page",
-)  # fmt: skip
+    "passk rl-dapo-branch --k 1..8 --json",
+    "passk rl-dapo-c --dry-run",
+    "eval rl-dapo-branch rl-dapo-c --json",
+    "compare rl-dapo-branch rl-dapo-c --json",
+    "power rl-dapo-c --json",
+    "grade golds.jsonl --json",
+    "samples show rl-dapo-branch --json",
+    "analyze majority rl-dapo-branch --json",
+    "runs list --json",
+    "suite plan demo --json",
+    "sweep --space tau,rho --dry-run",
+    "rl --algo dapo --guide branch --dry-run",
+    "data list --json",
+    "config show --json",
+    "view --export page",
+)
 LOGS = (
-    f"compare {INSPECT_LOG} own.jsonl --json", f"grade {INSPECT_LOG} --json",
-    f"samples import {INSPECT_LOG} --as theirs --json", "passk theirs --json",
-)  # fmt: skip
+    f"compare {INSPECT_LOG} own.jsonl --json",
+    f"grade {INSPECT_LOG} --json",
+    f"samples import {INSPECT_LOG} --as theirs --json",
+    "passk theirs --json",
+)
 
 
 @pytest.fixture(scope="module")

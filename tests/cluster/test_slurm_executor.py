@@ -22,9 +22,12 @@ executor = SlurmExecutor(ExecutorSection(name="slurm"), folder / "slurm", grace_
         from sage_cli.trials.executors.slurm_executor import SlurmExecutor
 
         section = ExecutorSection(
-            name="slurm", workers=1, partition="main", lines={"comment": "of ours"},
+            name="slurm",
+            workers=1,
+            partition="main",
+            lines={"comment": "of ours"},
             setup=("export SAID='by the setup'",),
-        )  # fmt: skip
+        )
         executor = SlurmExecutor(section, tmp_path / "slurm", grace_s=1)
         tasks = [shell(tmp_path, name, "echo $SAID; sleep 2") for name in "ab"]
         jobs = executor.submit(tasks)

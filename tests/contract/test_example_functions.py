@@ -23,9 +23,13 @@ def rewards(name, completions, *, gold="27", lengths=None, **meta):
     columns = problem_columns([Problem("p", "toy", "3*9=?", gold, meta)])
     ids = [[1] * length for length in lengths or map(len, completions)]
     return called_reward(config.rl.rewards[0], config, columns)(
-        row=[0] * len(ids), prompts=["3*9=?"] * len(ids), completions=completions,
-        completion_ids=ids, gold=[gold] * len(ids), trainer_state=None,
-    )  # fmt: skip
+        row=[0] * len(ids),
+        prompts=["3*9=?"] * len(ids),
+        completions=completions,
+        completion_ids=ids,
+        gold=[gold] * len(ids),
+        trainer_state=None,
+    )
 
 
 def test_form():
@@ -37,11 +41,15 @@ def test_form():
 def test_length():
     """Lengths 2, 4, 6: .5 - 0/4, .5 - 2/4, .5 - 4/4; without the gold nothing above 0 is left."""
     assert rewards("length.py:shorter", ["27", "so 27", "well, 27"], lengths=[2, 4, 6]) == [
-        0.5, 0.0, -0.5,
-    ]  # fmt: skip
+        0.5,
+        0.0,
+        -0.5,
+    ]
     assert rewards("length.py:shorter", ["no", "so 27", "never"], lengths=[2, 4, 6]) == [
-        0.0, 0.0, -0.5,
-    ]  # fmt: skip
+        0.0,
+        0.0,
+        -0.5,
+    ]
     assert rewards("length.py:shorter", ["27", "27"]) == [0.0, 0.0]
 
 

@@ -56,8 +56,9 @@ def suite(method, **said):
 
 
 @pytest.mark.parametrize("test", TESTS)
-@pytest.mark.parametrize(("method", "said"), [case[1:] for case in CASES],
-                         ids=[case[0] for case in CASES])  # fmt: skip
+@pytest.mark.parametrize(
+    ("method", "said"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
 def test_a_method_keeps_the_contract(method, said, test):
     getattr(suite(method, **OWN.get(type(method), {}), **said), test)()
 
@@ -174,22 +175,27 @@ FAULTS = {
         (drawn, "deterministic"),
         (lambda update: update.advantages_BT * update.entropy_BT.mean(), "what_is_masked"),
         (lambda update: update.advantages_BT + update.entropy_BT, "zero_stays_zero"),
-        (lambda update: update.advantages_BT - update.advantages_BT.mean(),
-         "rows_may_be_divided_among_micro_batches"),
+        (
+            lambda update: update.advantages_BT - update.advantages_BT.mean(),
+            "rows_may_be_divided_among_micro_batches",
+        ),
     ],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(
     ("method", "test"),
     [
-        *((kind(given=formula), test)
-          for kind, faults in FAULTS.items() for formula, test in faults),
+        *(
+            (kind(given=formula), test)
+            for kind, faults in FAULTS.items()
+            for formula, test in faults
+        ),
         (Silent(), "it_says_its_name_and_its_source"),
         (Silent(), "its_own_settings_are_explained"),
         (Idle(), "its_defaults_can_be_trained"),
     ],
-)  # fmt: skip
+)
 def test_the_suite_finds_each_fault(method, test):
     (name,) = (name for name in TESTS if name.startswith(f"test_{test}"))
     with pytest.raises((AssertionError, TrainingError)):

@@ -41,9 +41,14 @@ def start(folder, launcher, *arguments, **more):
     (folder / "small.yaml").write_text(SMALL)
     command = [sys.executable, *launcher, "rl", "--preset", "tiny", "--preset", "small.yaml"]
     return subprocess.Popen(
-        [*command, *arguments], cwd=folder, env=os.environ | {"OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **more,
-    )  # fmt: skip
+        [*command, *arguments],
+        cwd=folder,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        **more,
+    )
 
 
 def typed(folder, launcher, *arguments):
@@ -110,8 +115,16 @@ def records(folder):
 SCRIPT = ["-c", "from sage_cli.cli.app import main; main()"]
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
 NOISY = (
-    "--guide", "random", "--set", "guide.epsilon=[1,1]", "--full", "--beta", "1", "--steps", "4",
-)  # fmt: skip
+    "--guide",
+    "random",
+    "--set",
+    "guide.epsilon=[1,1]",
+    "--full",
+    "--beta",
+    "1",
+    "--steps",
+    "4",
+)
 """With noise on every token's anchor, so that the weights move without a right answer."""
 
 
@@ -148,8 +161,9 @@ def test_processes_train_together_and_are_one_run(launched, base):
         assert sum(row["tokens"] for row in own) == record["sampled/tokens"]
         right, sampled = (sum(row[name] for row in own) for name in ("right", "n"))
         assert (right / sampled, sampled) == (
-            pytest.approx(record["reward"]), record["sampled/completions"],
-        )  # fmt: skip
+            pytest.approx(record["reward"]),
+            record["sampled/completions"],
+        )
     manifest = json.loads((run / "manifest.json").read_text())
     assert (manifest["status"], manifest["kind"]) == ("finished", "rl")
     mirror = read_offline(run)
@@ -196,8 +210,15 @@ def test_accelerates_ddp_goes_on_with_what_was_interrupted(launched, tmp_path, b
 def test_interrupted_processes_lose_nothing_and_end_as_one(tmp_path, base, begin):
     """Two runs of one identity, interrupted in all ways at different steps: the same weights."""
     rarely = (
-        "--steps", "60", "--set", "rl.save_every=100", "--processes", "2", "--init", str(base),
-    )  # fmt: skip
+        "--steps",
+        "60",
+        "--set",
+        "rl.save_every=100",
+        "--processes",
+        "2",
+        "--init",
+        str(base),
+    )
     killed, ddp = tmp_path / "killed", tmp_path / "ddp"
     for folder in (killed, ddp):
         folder.mkdir()
@@ -248,9 +269,19 @@ def test_forward_kl_draws_its_samples_once(tmp_path, base, monkeypatch):
     (tmp_path / "small.yaml").write_text(SMALL)
     monkeypatch.chdir(tmp_path)
     common = [
-        "rl", "--preset", "tiny", "--preset", "small.yaml", "--init", str(base), "--kl", "forward",
-        "--full", "--set", "anchor.reference_samples=2",
-    ]  # fmt: skip
+        "rl",
+        "--preset",
+        "tiny",
+        "--preset",
+        "small.yaml",
+        "--init",
+        str(base),
+        "--kl",
+        "forward",
+        "--full",
+        "--set",
+        "anchor.reference_samples=2",
+    ]
     first = CliRunner().invoke(app, common)
     assert first.exit_code == 0, first.output
     assert "sample base" in first.output

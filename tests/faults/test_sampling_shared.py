@@ -34,10 +34,12 @@ def start(tmp_path):
         number = int(signal.SIGKILL) if part else 0
         words = map(str, (number, part, moment, "fill", tmp_path, pause_s))
         process = subprocess.Popen(
-            [sys.executable, signalling_writer.__file__, *words], text=True,
+            [sys.executable, signalling_writer.__file__, *words],
+            text=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
         started.append(process)
         return process
 
@@ -139,9 +141,12 @@ def test_a_command_that_is_killed_three_times_and_resumed_draws_as_uninterrupted
         words += f" --n {n} --set sampling.temperature=0.7 --set sampling.batch_rows=256"
         words += " --set sampling.max_tokens=8"
         done = subprocess.run(
-            [*map(str, program), *words.split()], cwd=tmp_path, timeout=PATIENCE_S,
-            env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=subprocess.DEVNULL,
-        )  # fmt: skip
+            [*map(str, program), *words.split()],
+            cwd=tmp_path,
+            timeout=PATIENCE_S,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.DEVNULL,
+        )
         return done.returncode
 
     def stored(root):

@@ -74,8 +74,15 @@ def test_every_sampling_field_is_sent_also_where_it_is_off(endpoint):
     """`vllm serve` fills in what is left out from the model's generation_config.json."""
     drawn(sampler_of(endpoint))
     (body,) = endpoint.bodies
-    off = {"top_p": 1.0, "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0, "stop": [],
-           "presence_penalty": 0.0, "frequency_penalty": 0.0}  # fmt: skip
+    off = {
+        "top_p": 1.0,
+        "top_k": -1,
+        "min_p": 0.0,
+        "repetition_penalty": 1.0,
+        "stop": [],
+        "presence_penalty": 0.0,
+        "frequency_penalty": 0.0,
+    }
     assert {key: body.get(key) for key in off} == off
 
 
@@ -354,8 +361,11 @@ def test_the_model_that_is_meant_is_found_by_name_root_or_folder(endpoint, tmp_p
     adapter = {"id": "adapter", "root": str(tmp_path / "runs" / "model"), "parent": "base"}
     endpoint.models = [base, adapter]
     for meant, called in (
-        ("Qwen/Base", "base"), ("base", "base"), ("adapter", "adapter"), ("runs/model", "adapter"),
-    ):  # fmt: skip
+        ("Qwen/Base", "base"),
+        ("base", "base"),
+        ("adapter", "adapter"),
+        ("runs/model", "adapter"),
+    ):
         endpoint.bodies.clear()
         drawn(sampler_of(endpoint, meant=meant))
         assert endpoint.bodies[0]["model"] == called
@@ -370,8 +380,9 @@ def test_chat_sends_messages_and_leaves_the_template_to_the_server(endpoint):
     assert endpoint.paths == ["/v1/chat/completions"]
     (body,) = endpoint.bodies
     assert body["messages"] == [
-        {"role": "system", "content": "Be brief."}, {"role": "user", "content": "a="},
-    ]  # fmt: skip
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "a="},
+    ]
     assert body["chat_template_kwargs"] == {"enable_thinking": False}
     assert "prompt" not in body
     assert "add_special_tokens" not in body
@@ -447,7 +458,7 @@ def test_a_server_that_has_kept_it_once_is_believed(endpoint):
         ("<think>", f"{ANSWER}</think>{ANSWER} on", f"{ANSWER}</think>{ANSWER}"),
         ("<think>", ANSWER, ANSWER),
     ],
-)  # fmt: skip
+)
 def test_a_server_is_asked_to_stop_at_no_text_that_a_thought_may_hold(
     endpoint, opened, written, text
 ):

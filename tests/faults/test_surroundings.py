@@ -22,8 +22,19 @@ from sage_cli.store.locks import EXPIRY_S, writer
 from sage_cli.store.metrics_file import MetricsFile
 
 pytestmark = pytest.mark.slow
-RL = ("rl", "--algo", "dapo", "--guide", "branch", "--preset", "tiny", "--preset", "small.yaml",
-      "--set", "tracking.rollouts=all")  # fmt: skip
+RL = (
+    "rl",
+    "--algo",
+    "dapo",
+    "--guide",
+    "branch",
+    "--preset",
+    "tiny",
+    "--preset",
+    "small.yaml",
+    "--set",
+    "tracking.rollouts=all",
+)
 JUMPING = """
 import time
 
@@ -41,9 +52,13 @@ def train(folder, program, root="runs", **environment):
     """Type `sage rl`; return its exit code and what it said."""
     (folder / "small.yaml").write_text(SMALL)
     done = subprocess.run(
-        [*program, *RL, "--runs", str(root)], cwd=folder, capture_output=True, text=True,
-        env={**os.environ, "HF_HUB_OFFLINE": "1", **environment}, check=False,
-    )  # fmt: skip
+        [*program, *RL, "--runs", str(root)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "HF_HUB_OFFLINE": "1", **environment},
+        check=False,
+    )
     return done.returncode, " ".join(done.stderr.replace("│", " ").split())
 
 

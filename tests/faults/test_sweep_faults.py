@@ -10,9 +10,15 @@ from sweep_lab import SweepLab, kill
 
 pytestmark = pytest.mark.slow
 DIVERGE = (
-    "--set", "rl.stop_when_stuck=true", "--set", "rl.preflight=off",
-    "--set", "rl.learning_rate=0.01", "--guide", "branch",
-)  # fmt: skip
+    "--set",
+    "rl.stop_when_stuck=true",
+    "--set",
+    "rl.preflight=off",
+    "--set",
+    "rl.learning_rate=0.01",
+    "--guide",
+    "branch",
+)
 """With it a beta of 1e38 has an infinite gradient as soon as the policy has moved.
 
 The preflight would stop all of them earlier: so short an SFT teaches no readable answer.

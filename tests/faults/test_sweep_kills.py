@@ -48,9 +48,13 @@ class KilledSweep:
         with (self.folder / "said").open("ab") as said:
             return subprocess.Popen(
                 [*self.program, "sweep", "--preset", "tiny", "--preset", "small.yaml", *self.words],
-                cwd=self.folder, stdin=subprocess.DEVNULL, stdout=said, stderr=said,
-                start_new_session=True, env={**os.environ, MARK: str(self.folder)},
-            )  # fmt: skip
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+                start_new_session=True,
+                env={**os.environ, MARK: str(self.folder)},
+            )
 
     @property
     def said(self):

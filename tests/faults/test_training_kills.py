@@ -25,15 +25,23 @@ def ended(process):
 @pytest.mark.parametrize(
     ("number", "guide", "rl", "moments"),
     [
-        (SIGKILL, "token", {"steps": 14, "save_every": 3},
-         [(4, "recorded", 3), (9, "saving", 6), (11, "computing", 9)]),
+        (
+            SIGKILL,
+            "token",
+            {"steps": 14, "save_every": 3},
+            [(4, "recorded", 3), (9, "saving", 6), (11, "computing", 9)],
+        ),
         # by steps nothing is saved before the end, as in a default run of 40; a generation's
         # rollouts are for two steps, after which it is saved
-        (SIGTERM, "random", {"steps": 12, "save_every": 50, "iterations": 2},
-         [(1, "recorded", 2), (4, "computing", 4), (9, "computing", 10)]),
+        (
+            SIGTERM,
+            "random",
+            {"steps": 12, "save_every": 50, "iterations": 2},
+            [(1, "recorded", 2), (4, "computing", 4), (9, "computing", 10)],
+        ),
     ],
     ids=["killed", "terminated"],
-)  # fmt: skip
+)
 def test_trainings_end_as_undisturbed_ones(start, bench, number, guide, rl, moments):
     sections = {
         "guide": {"name": guide},

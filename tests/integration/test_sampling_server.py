@@ -51,10 +51,20 @@ def test_every_sample_is_asked_for_with_its_own_seed(endpoints):
     body = endpoints[0].bodies[0]
     asked = {key: body[key] for key in body if key not in ("prompt", "seed")}
     assert asked == {
-        "model": "tiny", "n": 1, "max_tokens": 16, "temperature": 0.7, "top_p": 0.9, "top_k": 40,
-        "min_p": 0.05, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0,
-        "stop": ["</SOLUTION>"], "include_stop_str_in_output": True, "add_special_tokens": False,
-    }  # fmt: skip
+        "model": "tiny",
+        "n": 1,
+        "max_tokens": 16,
+        "temperature": 0.7,
+        "top_p": 0.9,
+        "top_k": 40,
+        "min_p": 0.05,
+        "repetition_penalty": 1.0,
+        "presence_penalty": 0.0,
+        "frequency_penalty": 0.0,
+        "stop": ["</SOLUTION>"],
+        "include_stop_str_in_output": True,
+        "add_special_tokens": False,
+    }
     shares = [len(endpoint.bodies) for endpoint in endpoints]
     assert sum(shares) == 40
     assert min(shares) >= 10

@@ -46,8 +46,15 @@ parameters:
 """
 PRESETS = ("--preset", "tiny", "--preset", "small.yaml")
 RL = (
-    "rl", *PRESETS, "--algo", "dapo", "--guide", "branch", "--set", "tracking.wandb=offline",
-)  # fmt: skip
+    "rl",
+    *PRESETS,
+    "--algo",
+    "dapo",
+    "--guide",
+    "branch",
+    "--set",
+    "tracking.wandb=offline",
+)
 SWEEP = ("sweep", *PRESETS, "--space", "space.yaml")
 
 
@@ -62,11 +69,15 @@ class Lab:
         """The command line in a process group of its own as a terminal gives it."""
         sage = str(Path(sys.executable).with_name("sage")) if cold else self.warm.sage
         return subprocess.Popen(
-            [sage, *words], cwd=self.folder, text=True, start_new_session=True,
+            [sage, *words],
+            cwd=self.folder,
+            text=True,
+            start_new_session=True,
             env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        )  # fmt: skip
+        )
 
     def stopped(self, process, number, files):
         """Send a command's group a signal once the files have five steps: what it printed."""
@@ -131,9 +142,13 @@ def trained(lab):
     manifest, said_again = again.communicate(timeout=300)
     assert again.returncode == 0, said_again
     return SimpleNamespace(
-        code=started.returncode, output=output, said_again=said_again,
-        manifest=json.loads(manifest), base=lab.json("sft", *PRESETS), **left,
-    )  # fmt: skip
+        code=started.returncode,
+        output=output,
+        said_again=said_again,
+        manifest=json.loads(manifest),
+        base=lab.json("sft", *PRESETS),
+        **left,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -200,8 +215,11 @@ def test_adapters_on_a_base_from_scratch(lab, trained):
 def test_a_sweep_measures_every_trial(lab, trained, swept):
     assert len(swept["trials"]) == 4
     assert {tuple(trial["settings"].values()) for trial in swept["trials"]} == {
-        (0.1, 0.3), (0.1, 0.8), (0.5, 0.3), (0.5, 0.8),
-    }  # fmt: skip
+        (0.1, 0.3),
+        (0.1, 0.8),
+        (0.5, 0.3),
+        (0.5, 0.8),
+    }
     folder = lab.folder / swept["folder"]
     assert {**read_object(folder / "sweep.json", ""), "folder": swept["folder"]} == swept
     assert {"sweep.csv", "sweep.md", "heatmap.png"} <= {path.name for path in folder.iterdir()}

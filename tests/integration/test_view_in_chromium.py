@@ -71,13 +71,22 @@ def problem(root):
 
 def pages(problem):
     return [
-        f"#/runs?{POLICIES}&sort=-reward", f"#/run?run={BRANCH}", "#/run?run=rl-torn-dddddddd",
-        f"#/curves?runs={BRANCH},{PLAIN}&smooth=2", f"#/passk?{POLICIES}",
-        f"#/problems?{POLICIES}", f"#/problem?{POLICIES}&problem={problem}",
-        f"#/samples?policy={BRANCH}", "#/sweeps", "#/sweep?sweep=tau-rho-12345678", "#/suites",
-        "#/suite?suite=demo-12345678", f"#/guide?run={BRANCH}",
-        f"#/compare?runs={BRANCH},{PLAIN}", "#/nowhere",
-    ]  # fmt: skip
+        f"#/runs?{POLICIES}&sort=-reward",
+        f"#/run?run={BRANCH}",
+        "#/run?run=rl-torn-dddddddd",
+        f"#/curves?runs={BRANCH},{PLAIN}&smooth=2",
+        f"#/passk?{POLICIES}",
+        f"#/problems?{POLICIES}",
+        f"#/problem?{POLICIES}&problem={problem}",
+        f"#/samples?policy={BRANCH}",
+        "#/sweeps",
+        "#/sweep?sweep=tau-rho-12345678",
+        "#/suites",
+        "#/suite?suite=demo-12345678",
+        f"#/guide?run={BRANCH}",
+        f"#/compare?runs={BRANCH},{PLAIN}",
+        "#/nowhere",
+    ]
 
 
 @pytest.mark.parametrize("width", [390, 1280])
@@ -170,9 +179,11 @@ def test_a_policy_has_one_colour_everywhere(page, problem):
     )
     found = set()
     for where in (
-        f"#/runs?{POLICIES}", f"#/passk?{POLICIES}", f"#/problem?{POLICIES}&problem={problem}",
+        f"#/runs?{POLICIES}",
+        f"#/passk?{POLICIES}",
+        f"#/problem?{POLICIES}&problem={problem}",
         "#/suite?suite=demo-12345678",
-    ):  # fmt: skip
+    ):
         page.go(where)
         look = "one.getAttribute('stroke') + ' ' + one.getAttribute('stroke-dasharray')"
         own = page.js(f"{named} return of(/^(rl-)?dapo-branch(-b+)?$/).map((one) => {look})")
@@ -356,11 +367,20 @@ def test_every_page_opens_from_disk(browser, exported):
     problem = held(browser)["policies"][0]["samples"][0]["problem"]
     both = f"policies={BASE},{BRANCH}"
     for where in (
-        "#/runs", f"#/run?run={BRANCH}", f"#/curves?runs={BRANCH}", f"#/passk?{both}",
-        f"#/problems?{both}", f"#/problem?{both}&problem={problem}",
-        f"#/samples?policy={BRANCH}&grade=right", "#/sweeps", SWEEP,
-        "#/suites", SUITE, f"#/guide?run={BRANCH}", f"#/compare?runs={BASE},{BRANCH}",
-    ):  # fmt: skip
+        "#/runs",
+        f"#/run?run={BRANCH}",
+        f"#/curves?runs={BRANCH}",
+        f"#/passk?{both}",
+        f"#/problems?{both}",
+        f"#/problem?{both}&problem={problem}",
+        f"#/samples?policy={BRANCH}&grade=right",
+        "#/sweeps",
+        SWEEP,
+        "#/suites",
+        SUITE,
+        f"#/guide?run={BRANCH}",
+        f"#/compare?runs={BASE},{BRANCH}",
+    ):
         browser.go(where)
         assert browser.all(".notice.bad") == [], (where, browser.text())
         assert browser.all("main script, main img:not(.still), main b") == [], where

@@ -22,9 +22,12 @@ def start(warm, tmp_path):
 
     def begin():
         client = subprocess.Popen(
-            [warm.python, str(ASLEEP), "some", "words"], cwd=tmp_path, text=True,
-            stdout=subprocess.PIPE, env={**os.environ, "SAID": "by the client"},
-        )  # fmt: skip
+            [warm.python, str(ASLEEP), "some", "words"],
+            cwd=tmp_path,
+            text=True,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "SAID": "by the client"},
+        )
         started.append(client)
         assert client.stdout is not None
         return client, json.loads(client.stdout.readline())
@@ -40,8 +43,11 @@ def test_it_is_told_what_its_client_is_and_its_client_ends_as_it_does(start, tmp
     process = told.pop("process")
     assert process != client.pid
     assert told == {
-        "words": ["some", "words"], "folder": str(tmp_path), "said": "by the client", "torch": True,
-    }  # fmt: skip
+        "words": ["some", "words"],
+        "folder": str(tmp_path),
+        "said": "by the client",
+        "torch": True,
+    }
     os.kill(process, signal.SIGKILL)
     client.communicate(timeout=60)
     assert client.returncode == -signal.SIGKILL

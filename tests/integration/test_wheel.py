@@ -45,9 +45,13 @@ def ran(*words, cwd, **environment):
     """What a command prints, without the checkout on its path."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
-        list(map(str, words)), cwd=cwd, capture_output=True, text=True, check=False,
+        list(map(str, words)),
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
         env={**kept, "HF_HUB_OFFLINE": "1", **environment},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -85,9 +89,19 @@ def elsewhere(built, tmp_path_factory):
     (packages / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")
     python = folder / "bin" / "python"
     ran(
-        sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps",
-        "--no-index", "--force-reinstall", built[1], cwd=folder.parent,
-    )  # fmt: skip
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        python,
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-index",
+        "--force-reinstall",
+        built[1],
+        cwd=folder.parent,
+    )
     return folder / "bin"
 
 
@@ -102,15 +116,20 @@ def test_both_hold_what_ships(built):
     page = {f"sage_cli/view/page/{name}" for name in ("index.html", "pages/run.js", *vendor)}
     assert {"sage_cli/py.typed", *page} <= in_wheel & in_sdist
     shared = {name.partition("data/share/sage/")[2] for name in in_wheel}
-    files = {str(path.relative_to(HERE)) for folder in ("configs", "sweeps", "templates")
-             for path in (HERE / folder).rglob("*") if path.is_file()}  # fmt: skip
+    files = {
+        str(path.relative_to(HERE))
+        for folder in ("configs", "sweeps", "templates")
+        for path in (HERE / folder).rglob("*")
+        if path.is_file()
+    }
     assert len(files) > 30
     assert files <= shared & in_sdist
 
 
 def test_it_is_the_installed_one_that_runs(elsewhere, tmp_path):
-    where = ran(elsewhere / "python", "-c", "import sage_cli; print(sage_cli.__file__)",
-                cwd=tmp_path)  # fmt: skip
+    where = ran(
+        elsewhere / "python", "-c", "import sage_cli; print(sage_cli.__file__)", cwd=tmp_path
+    )
     assert Path(where.strip()).is_relative_to(elsewhere.parent)
     assert ran(elsewhere / "sage", "--version", cwd=tmp_path).startswith("sage ")
     ran(elsewhere / "sage", "init", "study", cwd=tmp_path)

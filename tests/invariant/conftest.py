@@ -22,10 +22,16 @@ def two_processes(warm):
         path = os.pathsep.join([str(SUPPORT), *filter(None, [os.environ.get("PYTHONPATH")])])
         finished = subprocess.run(
             [sys.executable, "-m", *launcher, str(SUPPORT / script), json.dumps(orders)],
-            env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1",
-                 "PYTHON_EXEC": warm.python},
-            capture_output=True, text=True, timeout=500,
-        )  # fmt: skip
+            env={
+                **os.environ,
+                "PYTHONPATH": path,
+                "OMP_NUM_THREADS": "1",
+                "PYTHON_EXEC": warm.python,
+            },
+            capture_output=True,
+            text=True,
+            timeout=500,
+        )
         assert finished.returncode == 0, finished.stderr[-4000:]
 
     return run

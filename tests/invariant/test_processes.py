@@ -8,13 +8,22 @@ from toy_policy import defined, same
 from sage_cli.store.run import Run
 
 CASES = [
-    ("grpo", "token", "dapo"), ("grpo", "random", "grpo"), ("per-token", "none", "grpo"),
-    ("pkpo", "branch", "dr_grpo"), ("entropy-shaped", "branch", "dapo"), ("pacs", "branch", ""),
-    ("dars", "branch", "dr_grpo"), ("rlpr", "branch", "grpo"), ("dph-rl", "none", "grpo"),
-    ("alpha-dpg", "none", "dr_grpo"), ("archer", "none", "dapo"),
-    ("rs-grpo", "none", "grpo"), ("grpo", "rapo", "dr_grpo"), ("bnpo", "branch", "dr_grpo"),
+    ("grpo", "token", "dapo"),
+    ("grpo", "random", "grpo"),
+    ("per-token", "none", "grpo"),
+    ("pkpo", "branch", "dr_grpo"),
+    ("entropy-shaped", "branch", "dapo"),
+    ("pacs", "branch", ""),
+    ("dars", "branch", "dr_grpo"),
+    ("rlpr", "branch", "grpo"),
+    ("dph-rl", "none", "grpo"),
+    ("alpha-dpg", "none", "dr_grpo"),
+    ("archer", "none", "dapo"),
+    ("rs-grpo", "none", "grpo"),
+    ("grpo", "rapo", "dr_grpo"),
+    ("bnpo", "branch", "dr_grpo"),
     ("maxrl", "token", "grpo"),
-]  # fmt: skip
+]
 ANCHORS = {
     "bnpo": {"rows": "informative", "ema": 0.8, "ema_every": 2, "reset_every": 2},
     "alpha-dpg": {"kl": "none"},
@@ -40,10 +49,14 @@ def order(base, folder, case, processes):
     rl = {"algo": algo, "steps": 3, "micro_batch": 4, "warmup_ratio": 0.0, **OWN.get(algo, {})}
     rl |= {"loss": loss} if loss else {}
     return {
-        "base": str(base), "folder": str(folder), "name": f"{'-'.join(case)}-of-{processes}",
-        "fixed": True, "formed": algo == "rlpr", "validates": case == CASES[0],
+        "base": str(base),
+        "folder": str(folder),
+        "name": f"{'-'.join(case)}-of-{processes}",
+        "fixed": True,
+        "formed": algo == "rlpr",
+        "validates": case == CASES[0],
         "sections": {"guide": {"name": guide}, "rl": rl, "anchor": ANCHORS.get(algo, {})},
-    }  # fmt: skip
+    }
 
 
 @pytest.fixture(scope="module")

@@ -46,11 +46,16 @@ IN_PARTS = {"micro_batch": 4}
 @pytest.mark.parametrize(
     ("without", "sections"),
     [
-        (APART, {"rl": {"loss": "dapo"}}), (APART, {"rl": {"loss": "bnpo"}}),
-        (APART, {"rl": {"algo": "dars", "most_rollouts": 8}}), (APART, {"rl": {"algo": "pacs"}}),
-        (APART, {"anchor": {"estimator": "head"}}), (APART, {"guide": {"name": "rapo"}}),
-        *((SHUFFLED, {"rl": {"loss": loss, "steps_per_generation": 2, **IN_PARTS}})
-          for loss in ("grpo", "dapo", "dr_grpo", "bnpo")),
+        (APART, {"rl": {"loss": "dapo"}}),
+        (APART, {"rl": {"loss": "bnpo"}}),
+        (APART, {"rl": {"algo": "dars", "most_rollouts": 8}}),
+        (APART, {"rl": {"algo": "pacs"}}),
+        (APART, {"anchor": {"estimator": "head"}}),
+        (APART, {"guide": {"name": "rapo"}}),
+        *(
+            (SHUFFLED, {"rl": {"loss": loss, "steps_per_generation": 2, **IN_PARTS}})
+            for loss in ("grpo", "dapo", "dr_grpo", "bnpo")
+        ),
         (SHUFFLED, {"rl": {"algo": "80-20", **IN_PARTS}}),
         (SHUFFLED, {"rl": {"entropy_coefficient": 1, **IN_PARTS}}),
         (SHUFFLED, {"rl": {"entropy_coefficient": 1, "entropy_target": 99, **IN_PARTS}}),
@@ -62,7 +67,7 @@ IN_PARTS = {"micro_batch": 4}
         (SHUFFLED, {"guide": {"name": "rapo"}, "rl": IN_PARTS}),
     ],
     ids=lambda value: value[1] if isinstance(value, tuple) else str(value),
-)  # fmt: skip
+)
 def test_rows_shared_with_or_beside_those_of_their_prompt_change_rounding_alone(
     bench, configure, monkeypatch, without, sections
 ):
@@ -130,11 +135,17 @@ def test_adding_a_noisy_guide_leaves_the_first_completions_alone(bench, configur
 @pytest.mark.parametrize(
     ("loss", "guide"),
     [
-        ("grpo", "none"), ("grpo", "branch"), ("grpo", "random"), ("dapo", "token"),
-        ("dr_grpo", "token"), ("pacs", "token"), ("dars", "none"), ("dapo", "rapo"),
+        ("grpo", "none"),
+        ("grpo", "branch"),
+        ("grpo", "random"),
+        ("dapo", "token"),
+        ("dr_grpo", "token"),
+        ("pacs", "token"),
+        ("dars", "none"),
+        ("dapo", "rapo"),
         ("dph-rl", "branch"),
     ],
-)  # fmt: skip
+)
 def test_micro_batches_do_not_matter(bench, configure, loss, guide):
     settings = {"branch": {"tau": 0.5}, "random": {"epsilon": (0.9, 0.5)}}
     section = {"name": guide} | settings.get(guide, {})
@@ -161,9 +172,10 @@ def test_micro_batches_do_not_matter(bench, configure, loss, guide):
 
 @pytest.mark.parametrize("estimator", ["k3", "k3-corrected", "head", "reward"])
 @pytest.mark.parametrize(
-    "held", [{"rows": "informative"}, {"rows": "wrong"}, {"rows": "right"}, {"tokens": "certain"}],
+    "held",
+    [{"rows": "informative"}, {"rows": "wrong"}, {"rows": "right"}, {"tokens": "certain"}],
     ids=lambda held: next(iter(held.values())),
-)  # fmt: skip
+)
 def test_micro_batches_do_not_matter_to_the_tokens_that_are_held(bench, configure, held, estimator):
     """Groups have 4 completions, so with micro-batches of 2 each group is split."""
     anchor = {**held, "estimator": estimator, "beta": 0.5, "ema": 0.8}

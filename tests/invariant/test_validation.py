@@ -19,9 +19,11 @@ from sage_cli.problems.problem import Problem
 from sage_cli.training.validation import Validation, Validator
 
 APART = Benchmark(
-    "dev.jsonl", tuple(Problem(f"d{a}", "apart", f"{a}+{a}=?", str(a)) for a in range(5)), "math",
+    "dev.jsonl",
+    tuple(Problem(f"d{a}", "apart", f"{a}+{a}=?", str(a)) for a in range(5)),
+    "math",
     None,
-)  # fmt: skip
+)
 LOOKED_AT = {
     "prompt": {"format": "plain", "system": None},
     "sampling": {"temperature": 1.0, "min_p": 0.0, "max_tokens": 8},

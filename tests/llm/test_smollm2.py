@@ -25,15 +25,22 @@ MODEL = Path(os.environ.get("SAGE_SMOLLM2", ROOT / "build/smollm2-135m"))
 MAKE = ROOT / "examples/smollm2/make_model.py"
 THINGS = ("apples", "pens", "coins", "shells")
 COMMON = (
-    f"model.path={MODEL}", "model.compute_dtype=float32", "sampling.max_tokens=24",
-    "tracking.wandb=off", "prompt.system=off", "prompt.format=chat", "grading.extract=text",
+    f"model.path={MODEL}",
+    "model.compute_dtype=float32",
+    "sampling.max_tokens=24",
+    "tracking.wandb=off",
+    "prompt.system=off",
+    "prompt.format=chat",
+    "grading.extract=text",
     "grading.mode=math-verify",
-)  # fmt: skip
+)
 SFT = ("sft.steps=2", "sft.batch_size=4")
 RL = (
-    "rl.prompts_per_step=2", "rl.rollouts_per_prompt=4", "rl.micro_batch=4",
+    "rl.prompts_per_step=2",
+    "rl.rollouts_per_prompt=4",
+    "rl.micro_batch=4",
     "rollout.max_tokens=24",
-)  # fmt: skip
+)
 LOSS = 2.968795
 """Of the first SFT step."""
 ENTROPY = 2.094933

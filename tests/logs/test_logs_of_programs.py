@@ -24,16 +24,19 @@ INSPECTED = {
 SUMS = [("3*4=?", "12"), ("5*6=?", "30"), ("2+5=?", "lol")]
 """lm-eval's dummy model answers lol to everything."""
 _SAMPLED = {
-    "output_type": "generate_until", "doc_to_target": "{{gold}}",
+    "output_type": "generate_until",
+    "doc_to_target": "{{gold}}",
     "generation_kwargs": {"until": ["\n"], "do_sample": True, "temperature": 1},
-}  # fmt: skip
+}
 KINDS = {
     "generated": _SAMPLED,
     "repeated": {**_SAMPLED, "repeats": 4},
     "choice": {
-        "output_type": "multiple_choice", "doc_to_choice": ["12", "30", "7"], "doc_to_target": 0,
+        "output_type": "multiple_choice",
+        "doc_to_choice": ["12", "30", "7"],
+        "doc_to_target": 0,
     },
-}  # fmt: skip
+}
 METRICS = {"generated": "exact_match", "repeated": "exact_match", "choice": "acc"}
 
 
@@ -47,9 +50,12 @@ def program(release, name):
 def run(folder, *command):
     variables = {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": ""}
     ended = subprocess.run(
-        list(map(str, command)), cwd=folder, env=os.environ | variables, capture_output=True,
+        list(map(str, command)),
+        cwd=folder,
+        env=os.environ | variables,
+        capture_output=True,
         text=True,
-    )  # fmt: skip
+    )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended.stdout
 
@@ -89,9 +95,18 @@ def lm_eval(tmp_path_factory):
             task["metric_list"] = [{"metric": METRICS[kind], "aggregation": "mean"}]
             (folder / f"{kind}.yaml").write_text(json.dumps(task))  # JSON is YAML, too
         run(
-            folder, executable, "--model", "dummy", "--tasks", ",".join(KINDS), "--include_path",
-            ".", "--log_samples", "--output_path", "out/put",
-        )  # fmt: skip
+            folder,
+            executable,
+            "--model",
+            "dummy",
+            "--tasks",
+            ",".join(KINDS),
+            "--include_path",
+            ".",
+            "--log_samples",
+            "--output_path",
+            "out/put",
+        )
         return folder
 
     def read(release, kind):
@@ -109,9 +124,12 @@ def sage(folder, *words):
 
 def refused(folder, *words):
     ended = subprocess.run(
-        [sys.executable, "-m", "sage_cli", *map(str, words)], cwd=folder, text=True,
-        env=os.environ | {"COLUMNS": "300"}, capture_output=True,
-    )  # fmt: skip
+        [sys.executable, "-m", "sage_cli", *map(str, words)],
+        cwd=folder,
+        text=True,
+        env=os.environ | {"COLUMNS": "300"},
+        capture_output=True,
+    )
     assert ended.returncode == 2, ended.stdout + ended.stderr
     return ended.stderr
 

@@ -18,9 +18,17 @@ _TEXTS = 300
 _LONGEST = 2000
 _PIECES = (
     *"27 \n\t=,;.{}()[]<>$%^_*/+-|&~'\"\\\0\ud800٣²π√é语🙂",
-    r"\frac", r"\boxed{", r"\text{", "</SOLUTION>", "x=", "Ann is a", " and ", " or ", "1e999",
+    r"\frac",
+    r"\boxed{",
+    r"\text{",
+    "</SOLUTION>",
+    "x=",
+    "Ann is a",
+    " and ",
+    " or ",
+    "1e999",
     "9" * 50,
-)  # fmt: skip
+)
 
 
 @contextmanager

@@ -18,9 +18,13 @@ def run(tmp_path):
 def rollout(step):
     """A row of rollouts.jsonl."""
     return {
-        "step": step, "prompt": f"{step}*3=?", "completion": "|12|\nso 12", "gold": "12",
-        "grade": "right", "reward": 1.0,
-    }  # fmt: skip
+        "step": step,
+        "prompt": f"{step}*3=?",
+        "completion": "|12|\nso 12",
+        "gold": "12",
+        "grade": "right",
+        "reward": 1.0,
+    }
 
 
 def train(run, steps, tracking):

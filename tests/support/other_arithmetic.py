@@ -16,9 +16,14 @@ MOVED = 1 / 8
 """The share of a product's columns that is rounded up by one unit; as many are rounded down."""
 
 PRODUCTS = (
-    (torch.nn.functional, "linear"), (torch, "matmul"), (torch, "bmm"), (torch, "addmm"),
-    (Tensor, "matmul"), (Tensor, "__matmul__"), (Tensor, "bmm"),
-)  # fmt: skip
+    (torch.nn.functional, "linear"),
+    (torch, "matmul"),
+    (torch, "bmm"),
+    (torch, "addmm"),
+    (Tensor, "matmul"),
+    (Tensor, "__matmul__"),
+    (Tensor, "bmm"),
+)
 LEFT_OUT = "test_the_head_is_never_there_as_a_whole"
 """Counts what a product allocates, and with that what is allocated here."""
 

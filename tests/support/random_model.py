@@ -16,11 +16,17 @@ def random_model(tokenizer, architecture=Qwen2Config, *, seed=0, std=0.3, **chan
     `std=None` leaves the weights as the architecture draws them.
     """
     settings = {
-        "vocab_size": len(tokenizer), "hidden_size": 32, "intermediate_size": 64,
-        "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 4,
-        "max_position_embeddings": 256, "bos_token_id": None,
-        "eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id,
-    }  # fmt: skip
+        "vocab_size": len(tokenizer),
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 4,
+        "max_position_embeddings": 256,
+        "bos_token_id": None,
+        "eos_token_id": tokenizer.eos_token_id,
+        "pad_token_id": tokenizer.pad_token_id,
+    }
     torch.manual_seed(seed)
     model = AutoModelForCausalLM.from_config(architecture(**settings | changes))
     for weight in model.parameters() if std is not None else ():
@@ -44,9 +50,13 @@ def generated(model, tokenizer, prompt, max_tokens, end=None):
 
 
 _IMAGES = {
-    "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2,
-    "image_size": 28, "patch_size": 14,
-}  # fmt: skip
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "image_size": 28,
+    "patch_size": 14,
+}
 ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {
     "qwen2": ("Qwen2Config", {"tie_word_embeddings": False}),
     "qwen2-tied": ("Qwen2Config", {"tie_word_embeddings": True}),

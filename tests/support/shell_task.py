@@ -23,6 +23,13 @@ class ShellTask(Task):
 def shell_task(folder, name, line=None, needs=None):
     """A work that is done once `folder/name` is there, which its default line makes."""
     return ShellTask(
-        name, f"work {name}", (), load().config, (folder / name).exists, Resources(),
-        needs=needs, line=line or f"echo {name} >> order; echo made > {name}", folder=folder,
-    )  # fmt: skip
+        name,
+        f"work {name}",
+        (),
+        load().config,
+        (folder / name).exists,
+        Resources(),
+        needs=needs,
+        line=line or f"echo {name} >> order; echo made > {name}",
+        folder=folder,
+    )

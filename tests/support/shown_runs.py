@@ -25,10 +25,13 @@ from sage_cli.store.run import Runs
 PROBLEMS, SAMPLES = 6, 8
 SETTINGS = {
     "evaluation": {
-        "benchmark": "arithmetic", "samples": SAMPLES, "limit": PROBLEMS, "k": "1,8",
+        "benchmark": "arithmetic",
+        "samples": SAMPLES,
+        "limit": PROBLEMS,
+        "k": "1,8",
         "bootstrap": 100,
     },
-}  # fmt: skip
+}
 HOSTILE = (
     "<script>document.title = 'owned'</script><img src=x onerror=\"document.title='owned'\">"
     "</pre></script><a href='javascript:document.title=1'>link</a>\x1b[31m\u202eright\u202c\x00"
@@ -97,10 +100,16 @@ def weightless(folder):
 
 def _trained(run):
     for step in (1, 2):
-        run.rollouts.append({
-            "step": step, "prompt": "2*3=?", "completion": f"step {step} {HOSTILE}", "gold": "6",
-            "grade": "wrong", "reward": 0.0,
-        })  # fmt: skip
+        run.rollouts.append(
+            {
+                "step": step,
+                "prompt": "2*3=?",
+                "completion": f"step {step} {HOSTILE}",
+                "gold": "6",
+                "grade": "wrong",
+                "reward": 0.0,
+            }
+        )
     ledger = run.ledger
     ledger.add(1, [PromptRow("p", 4, 1, 2, 1, 0, 0, 40, 10, True)])
     ledger.seal()
@@ -137,10 +146,17 @@ def shown_runs(root):
     ]
     base = stored_run(root, "arithmetic", "a", by_chance(2), kind="sft", records=records)
     timed = [
-        {**one, "time/step_s": 1.0, "time/generate_s": 0.5, "time/sync_s": 0.0, "time/grade_s": 0.1,
-         "time/reference_s": 0.1, "time/loss_s": 0.2}
+        {
+            **one,
+            "time/step_s": 1.0,
+            "time/generate_s": 0.5,
+            "time/sync_s": 0.0,
+            "time/grade_s": 0.1,
+            "time/reference_s": 0.1,
+            "time/loss_s": 0.2,
+        }
         for one in records
-    ]  # fmt: skip
+    ]
     branch = {"rl": {"algo": "dapo", "steps": 3}, "guide": {"name": "branch"}}
     stored_run(root, "dapo-branch", "b", hostile, parent=base.id, settings=branch, records=timed)
     plain = {"rl": {"algo": "dapo", "steps": 3}}
@@ -160,34 +176,58 @@ def sweep(root, runs, name="tau-rho-12345678"):
     axes = [("tau", "guide.tau", [0.3, 0.5]), ("rho", "guide.rho", [0.5, 1.0])]
     trials = [
         {
-            "settings": {"guide.tau": tau, "guide.rho": rho}, "state": "done",
+            "settings": {"guide.tau": tau, "guide.rho": rho},
+            "state": "done",
             "values": {"pass@1": 0.2 + tau * rho / 10, "pass@8": 0.7 - rho / 10},
             "intervals": {"pass@1": [0.1, 0.4], "pass@8": [0.5, 0.8]},
-            "runs": [runs[0] if rho < 1 else runs[1]], "failure": None, "pruned": None,
-            "missing": None, "curve": None,
+            "runs": [runs[0] if rho < 1 else runs[1]],
+            "failure": None,
+            "pruned": None,
+            "missing": None,
+            "curve": None,
         }
-        for tau in (0.3, 0.5) for rho in (0.5, 1.0)
-    ]  # fmt: skip
+        for tau in (0.3, 0.5)
+        for rho in (0.5, 1.0)
+    ]
     failure = {"kind": "out of memory", "reason": "the GPU is full", "log": ["<b>no</b> memory"]}
-    trials.append({
-        **trials[0], "settings": {"guide.tau": 0.9, "guide.rho": 1.0}, "state": "failed",
-        "values": None, "intervals": None, "runs": [], "failure": failure,
-    })  # fmt: skip
+    trials.append(
+        {
+            **trials[0],
+            "settings": {"guide.tau": 0.9, "guide.rho": 1.0},
+            "state": "failed",
+            "values": None,
+            "intervals": None,
+            "runs": [],
+            "failure": failure,
+        }
+    )
     report = {
-        "name": "sweep", "title": "sweep over tau, rho", "provenance": {"commit": "abc"},
+        "name": "sweep",
+        "title": "sweep over tau, rho",
+        "provenance": {"commit": "abc"},
         "content": "0",
         "space": [
             {"name": name, "key": key, "values": values, "low": None, "high": None, "log": False}
             for name, key, values in axes
         ],
-        "objectives": ["pass@1", "pass@8"], "confidence": 0.95, "base": None, "trials": trials,
-        "about": "models", "rankings": {},
-        "front": {"best": [3], "indistinguishable": [0, 1, 2, 3]}, "selected_on_reported": None,
-    }  # fmt: skip
+        "objectives": ["pass@1", "pass@8"],
+        "confidence": 0.95,
+        "base": None,
+        "trials": trials,
+        "about": "models",
+        "rankings": {},
+        "front": {"best": [3], "indistinguishable": [0, 1, 2, 3]},
+        "selected_on_reported": None,
+    }
     write_object(folder / "sweep.json", report)
     (folder / "config.json").write_text("{}")
-    state = {"name": folder.name, "sampler": "grid", "objectives": ["pass@1", "pass@8"],
-             "trials": {"done": 4, "failed": 1, "left": 1}, "best": "tau 0.5, rho 1"}  # fmt: skip
+    state = {
+        "name": folder.name,
+        "sampler": "grid",
+        "objectives": ["pass@1", "pass@8"],
+        "trials": {"done": 4, "failed": 1, "left": 1},
+        "best": "tau 0.5, rho 1",
+    }
     write_object(folder / "state.json", state)
     return folder
 
@@ -205,23 +245,39 @@ def suite(root, *runs):
     folder = root / "suites" / "demo-12345678"
     (folder / "report").mkdir(parents=True)
     (folder / "tasks").mkdir()
-    curve = {"benchmark": "arithmetic", "pass@k": [0.2, 0.5], "low": [0.1, 0.3],
-             "high": [0.4, 0.8], "seeds": []}  # fmt: skip
+    curve = {
+        "benchmark": "arithmetic",
+        "pass@k": [0.2, 0.5],
+        "low": [0.1, 0.3],
+        "high": [0.4, 0.8],
+        "seeds": [],
+    }
     claims = Table(
-        "Claims", columns("claim, here, p"), (Row(("a > b", "holds", Estimate(0.01))),),
+        "Claims",
+        columns("claim, here, p"),
+        (Row(("a > b", "holds", Estimate(0.01))),),
         ("a note with <b>markup</b>",),
-    )  # fmt: skip
+    )
     named = zip(("base", "dapo-branch"), runs, strict=True)
     rows = tuple(Row((name, 1, run, "finished")) for name, run in named)
     policies = Table("Policies", columns("method, seed, policy, state"), rows)
     curves = [{"policy": name, **curve} for name in ("initial policy", "dapo-branch")]
     sections = [
-        Document("claims", "Claims", {"claims": [{"claim": "a > b", "verdict": "holds"}]},
-                 tables=(claims,), figures=(Figure("differences", drawn),)),
-        Document("passk", "pass@k", {"k": [1, 8], "confidence": 0.95, "curves": curves},
-                 figures=(Figure("passk", drawn),)),
+        Document(
+            "claims",
+            "Claims",
+            {"claims": [{"claim": "a > b", "verdict": "holds"}]},
+            tables=(claims,),
+            figures=(Figure("differences", drawn),),
+        ),
+        Document(
+            "passk",
+            "pass@k",
+            {"k": [1, 8], "confidence": 0.95, "curves": curves},
+            figures=(Figure("passk", drawn),),
+        ),
         Document("runs", "What was run", {}, tables=(policies,)),
-    ]  # fmt: skip
+    ]
     chapters = [Chapter("demo", "Demo", sections)]
     document = join_chapters("demo", "Demo", chapters, Provenance(commit="abc"), {})
     written = document.write(folder / "report").folder

@@ -35,9 +35,13 @@ class SuiteLab(SweepLab):
         sets = ["--set", "evaluation.samples=4", "--set", "evaluation.bootstrap=100"]
         return subprocess.Popen(
             [*self.warm.driver, "suite", verb, "mine.yaml", *presets, *sets, *further],
-            cwd=self.folder, env=self.surroundings, start_new_session=True, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+            cwd=self.folder,
+            env=self.surroundings,
+            start_new_session=True,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
 
     def training(self):
         """The process that trains by RL, as it says itself while it lives; None where none does."""

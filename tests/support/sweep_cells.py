@@ -83,9 +83,12 @@ def sweep_folder(root, name, trials=TRIALS, objectives=(PASS_1,), **report):
 def keep_state(folder, **changes):
     """state.json, with nobody driving."""
     state = {
-        "name": folder.name, "space": [], "sampler": "grid", "objectives": ["pass@1"],
+        "name": folder.name,
+        "space": [],
+        "sampler": "grid",
+        "objectives": ["pass@1"],
         "view": f"{folder.name}/01234567",
         "trials": {"done": 3, "failed": 1, "pruned": 0, "left": 2},
         "best": "tau 1.2, rho 0.1: pass@1 0.451",
-    }  # fmt: skip
+    }
     write_json(folder / "state.json", {**state, **changes})

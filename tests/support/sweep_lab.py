@@ -52,9 +52,13 @@ class SweepLab:
         presets = ["--preset", "tiny", "--preset", "small.yaml"]
         return subprocess.Popen(
             [*self.warm.driver, "sweep", *presets, *self.words, *words],
-            cwd=self.folder, env=self.surroundings, start_new_session=True, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+            cwd=self.folder,
+            env=self.surroundings,
+            start_new_session=True,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
 
     @property
     def surroundings(self):

@@ -85,9 +85,15 @@ PROMPTS = [
 
 def configuration(**sections):
     rl = {
-        "steps": 4, "prompts_per_step": 4, "rollouts_per_prompt": 4, "learning_rate": 1e-3,
-        "gradient_checkpointing": False, "optimizer": "adamw", "save_every": 2, "seed": 7,
-    }  # fmt: skip
+        "steps": 4,
+        "prompts_per_step": 4,
+        "rollouts_per_prompt": 4,
+        "learning_rate": 1e-3,
+        "gradient_checkpointing": False,
+        "optimizer": "adamw",
+        "save_every": 2,
+        "seed": 7,
+    }
     rollout = {"backend": "transformers", "max_tokens": 12, "min_p": 0.0}
     changed = {
         name: {**usual, **sections.pop(name, {})}
@@ -167,9 +173,11 @@ def start(warm):
     def begin(*orders):
         return subprocess.Popen(
             [warm.python, str(Path(__file__).with_name("toy_run.py")), json.dumps(orders)],
-            env={**os.environ, "OMP_NUM_THREADS": "1"}, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
 
     return begin
 

@@ -31,9 +31,13 @@ TAGS = ["<SOLUTION>", "</SOLUTION>"]
 
 
 def fixed_completions(
-    self, prompt_ids, images, multimodal_fields,
-    num_generations, has_tool_images = False,
-) :  # fmt: skip
+    self,
+    prompt_ids,
+    images,
+    multimodal_fields,
+    num_generations,
+    has_tool_images=False,
+):
     """Between 1 and 9 tokens, seeded by the prompt and by how often it came before.
 
     In a second stage by the prompt alone, whose rows any process may draw. `formed` trainings have

@@ -98,10 +98,18 @@ def _start(path):
     with log.open("wb") as output:
         server = subprocess.Popen(
             [sys.executable, warm_server.__file__, str(path), ROOM],
-            cwd=repository, start_new_session=True, stdin=subprocess.DEVNULL, stdout=output,
-            stderr=output, env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1",
-                                "PYTHONPATH": str(repository)},
-        )  # fmt: skip
+            cwd=repository,
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env={
+                **os.environ,
+                "OMP_NUM_THREADS": "1",
+                "HF_HUB_OFFLINE": "1",
+                "PYTHONPATH": str(repository),
+            },
+        )
     while not path.exists():
         assert server.poll() is None, log.read_text()
         time.sleep(0.05)
@@ -110,9 +118,12 @@ def _start(path):
 
 def _write(programs, path):
     parts = {
-        "python": sys.executable, "client": warm_client.__file__, "socket": path,
-        "program": programs.python, "support": Path(__file__).resolve().parent,
-    }  # fmt: skip
+        "python": sys.executable,
+        "client": warm_client.__file__,
+        "socket": path,
+        "program": programs.python,
+        "support": Path(__file__).resolve().parent,
+    }
     for file, text in ((programs.python, PYTHON), (programs.sage, SAGE)):
         Path(file).write_text(text.format(**parts))
         Path(file).chmod(0o755)

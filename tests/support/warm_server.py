@@ -23,10 +23,20 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 LIBRARIES = (
-    "torch", "transformers", "peft", "datasets", "trl", "wandb", "optuna", "matplotlib.pyplot",
-    "sage_cli.training.rl", "sage_cli.training.sft", "sage_cli.evaluation.evaluate",
-    "sage_cli.trials.sweep.run", "sage_cli.trials.suites.run",
-)  # fmt: skip
+    "torch",
+    "transformers",
+    "peft",
+    "datasets",
+    "trl",
+    "wandb",
+    "optuna",
+    "matplotlib.pyplot",
+    "sage_cli.training.rl",
+    "sage_cli.training.sft",
+    "sage_cli.evaluation.evaluate",
+    "sage_cli.trials.sweep.run",
+    "sage_cli.trials.suites.run",
+)
 """Nothing of `sage_cli.cli`, which looks at the terminal and the environment when it is loaded."""
 LOOK_S = 10.0
 """From one look at whether anybody is left to the next, where nothing happens."""

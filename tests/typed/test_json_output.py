@@ -58,9 +58,14 @@ def type_(folder, warm):
 
     def run(*words):
         done = subprocess.run(
-            [*warm.driver, *words, "--json"], cwd=folder, env=environment, capture_output=True,
-            text=True, timeout=900, check=False,
-        )  # fmt: skip
+            [*warm.driver, *words, "--json"],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=900,
+            check=False,
+        )
         assert done.returncode == 0, done.stderr[-3000:]
         return one_object(done.stdout)
 
@@ -102,22 +107,46 @@ def test_labels_and_another_folder_change_no_number(type_, base, policy, measure
 
 
 PLAIN = (
-    "runs list", "runs list --columns guide.tau,pass@1", "runs show POLICY",
-    "passk POLICY BASE", "passk POLICY --dry-run", "eval POLICY --k 1,2", "eval --dry-run",
-    "compare BASE POLICY", "power POLICY --samples 2", "samples show POLICY --limit 1",
-    "analyze", "analyze patterns POLICY BASE", "analyze perplexity POLICY",
-    "analyze support POLICY", "analyze support POLICY --survival", "passk POLICY --grade working",
-    "analyze diversity POLICY BASE", "analyze entropy POLICY",
-    "analyze majority POLICY", "analyze reliability POLICY BASE",
+    "runs list",
+    "runs list --columns guide.tau,pass@1",
+    "runs show POLICY",
+    "passk POLICY BASE",
+    "passk POLICY --dry-run",
+    "eval POLICY --k 1,2",
+    "eval --dry-run",
+    "compare BASE POLICY",
+    "power POLICY --samples 2",
+    "samples show POLICY --limit 1",
+    "analyze",
+    "analyze patterns POLICY BASE",
+    "analyze perplexity POLICY",
+    "analyze support POLICY",
+    "analyze support POLICY --survival",
+    "passk POLICY --grade working",
+    "analyze diversity POLICY BASE",
+    "analyze entropy POLICY",
+    "analyze majority POLICY",
+    "analyze reliability POLICY BASE",
     "analyze lengths POLICY",
     "analyze dynamics POLICY",
-    "samples tokens POLICY --limit 1", "export POLICY exported", "config algos",
+    "samples tokens POLICY --limit 1",
+    "export POLICY exported",
+    "config algos",
     "config presets",
-    "sft -p tiny --dry-run", "rl -p tiny --guide branch --dry-run", "demo --dry-run",
-    "data list", "data show arithmetic", "data overlap arithmetic arithmetic-dev",
-    "config show", "config show --origin", "config explain guide.tau",
-    "grade rows.jsonl", "grade rows.jsonl --mode both", "doctor", "init begun",
-)  # fmt: skip
+    "sft -p tiny --dry-run",
+    "rl -p tiny --guide branch --dry-run",
+    "demo --dry-run",
+    "data list",
+    "data show arithmetic",
+    "data overlap arithmetic arithmetic-dev",
+    "config show",
+    "config show --origin",
+    "config explain guide.tau",
+    "grade rows.jsonl",
+    "grade rows.jsonl --mode both",
+    "doctor",
+    "init begun",
+)
 """Command lines, once there is a base and a measured policy."""
 
 
@@ -127,16 +156,23 @@ def test_an_answer_is_one_object(type_, base, policy, measured, typed):
 
 
 ORDERED = (
-    "sft PRESETS", "rl PRESETS --guide branch", "sweep PRESETS --space space.yaml",
-    "sweep PRESETS --space space.yaml --dry-run", "sweep list", "sweep show tau-",
-    "suite list", "suite plan mine.yaml PRESETS",
-    "suite run mine.yaml PRESETS", "suite run mine.yaml PRESETS --dry-run",
+    "sft PRESETS",
+    "rl PRESETS --guide branch",
+    "sweep PRESETS --space space.yaml",
+    "sweep PRESETS --space space.yaml --dry-run",
+    "sweep list",
+    "sweep show tau-",
+    "suite list",
+    "suite plan mine.yaml PRESETS",
+    "suite run mine.yaml PRESETS",
+    "suite run mine.yaml PRESETS --dry-run",
     "suite report mine.yaml PRESETS",
     "runs remove POLICY --runs COPIED --yes",
-    "samples import theirs.jsonl --as theirs", "data probe POLICY arithmetic --limit 2",
+    "samples import theirs.jsonl --as theirs",
+    "data probe POLICY arithmetic --limit 2",
     "view POLICY --export page",
     "demo --set sft.steps=2 --set rl.steps=1 --set evaluation.samples=4 --set evaluation.k=1,4",
-)  # fmt: skip
+)
 """Command lines of which one needs what an earlier one has left."""
 
 

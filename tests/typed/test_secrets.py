@@ -54,9 +54,13 @@ def lab(tmp_path_factory, warm, endpoint):
     ]
     passwords = dict(zip(servers, ("s3cret-of-a-server", "s3cret/of a server"), strict=True))
     words = (
-        "--set", f"sampling.servers={json.dumps(servers)}", "--set", "sampling.server_model=served",
-        "--set", "tracking.wandb=offline",
-    )  # fmt: skip
+        "--set",
+        f"sampling.servers={json.dumps(servers)}",
+        "--set",
+        "sampling.server_model=served",
+        "--set",
+        "tracking.wandb=offline",
+    )
     lab = SweepLab(
         folder,
         warm,
@@ -74,9 +78,15 @@ def lab(tmp_path_factory, warm, endpoint):
 def here(lab, *words, code=0):
     """What a command prints, on both streams."""
     done = subprocess.run(
-        [lab.warm.sage, *words], cwd=lab.folder, env=lab.surroundings, text=True, check=False,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600,
-    )  # fmt: skip
+        [lab.warm.sage, *words],
+        cwd=lab.folder,
+        env=lab.surroundings,
+        text=True,
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=600,
+    )
     assert done.returncode == code, done.stdout[-3000:]
     return done.stdout
 

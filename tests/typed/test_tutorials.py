@@ -70,10 +70,21 @@ def lab(tmp_path_factory, warm):
     sage.chmod(0o755)
     shutil.copytree(REPOSITORY / "examples", folder / "examples")
     subprocess.run(
-        [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-build-isolation",
-         "--no-deps", "--target", str(folder / "site"), str(folder / "examples")],
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--no-index",
+            "--no-build-isolation",
+            "--no-deps",
+            "--target",
+            str(folder / "site"),
+            str(folder / "examples"),
+        ],
         check=True,
-    )  # fmt: skip
+    )
     return folder
 
 
@@ -108,7 +119,8 @@ def follow(folder, page, **environment):
     script = INSTALLING.sub("", commands(page))
     assert "sage " in script
     done = subprocess.run(
-        ["bash", "-ex", "-c", script], cwd=folder,
+        ["bash", "-ex", "-c", script],
+        cwd=folder,
         env={
             **os.environ,
             "PATH": f"{folder / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -116,8 +128,9 @@ def follow(folder, page, **environment):
             "OMP_NUM_THREADS": "1",
             **environment,
         },
-        capture_output=True, text=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
 
 

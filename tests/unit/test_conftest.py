@@ -50,8 +50,15 @@ def test_runs_and_variables_of_whoever_types_the_tests_are_not_seen(tmp_path):
     (tmp_path / "left.egg-info/entry_points.txt").write_text("[sage_cli.guides]\nopening = a:B\n")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "--rootdir", tmp_path, "tests"],
-        env={**os.environ, "SAGE_RUNS": "/somebody's", "WANDB_API_KEY": "0" * 40,
-             "PYTHONPATH": str(tmp_path)},
-        cwd=tmp_path, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        env={
+            **os.environ,
+            "SAGE_RUNS": "/somebody's",
+            "WANDB_API_KEY": "0" * 40,
+            "PYTHONPATH": str(tmp_path),
+        },
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert "2 passed" in done.stdout, done.stdout

@@ -25,15 +25,22 @@ def test_a_colocated_engine_draws_for_each_row_and_leaves_no_trace(folder, monke
         made = VLLMGeneration(
             model, Accelerator(cpu=True), tokenizer, max_model_length=64, max_completion_length=12
         )
-    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
-                 "VLLM_ENABLE_V1_MULTIPROCESSING"):  # fmt: skip
+    for name in (
+        "RANK",
+        "LOCAL_RANK",
+        "WORLD_SIZE",
+        "MASTER_ADDR",
+        "MASTER_PORT",
+        "VLLM_ENABLE_V1_MULTIPROCESSING",
+    ):
         assert os.environ.get(name) == before.get(name), name
     assert made.llm.llm_engine.vllm_config.model_config.seed == engine_seed(7, 0, 3)
     assert made.llm.llm_engine.vllm_config.model_config.logprobs_mode == "raw_logprobs"
     ask_for_each_row(made)
     rows = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("1+1=", "2+3=")]
-    drawn = made.generate(prompts=[row for row in rows for _ in range(8)], images=None,
-                          num_generations=8)  # fmt: skip
+    drawn = made.generate(
+        prompts=[row for row in rows for _ in range(8)], images=None, num_generations=8
+    )
     assert drawn[0] == [row for row in rows for _ in range(8)]
     assert len({tuple(ids) for ids in drawn[1]}) > 8
     assert [len(ids) for ids in drawn[1]] == [len(logps) for logps in drawn[2]]

@@ -29,13 +29,20 @@ def configuration():
     return SageConfig.model_validate(
         {
             "model": {"tuning": "full"},
-            "rl": {"steps": 4, "prompts_per_step": 4, "rollouts_per_prompt": 4, "loss": "grpo",
-                   "gradient_checkpointing": False, "optimizer": "adamw", "micro_batch": ROWS},
+            "rl": {
+                "steps": 4,
+                "prompts_per_step": 4,
+                "rollouts_per_prompt": 4,
+                "loss": "grpo",
+                "gradient_checkpointing": False,
+                "optimizer": "adamw",
+                "micro_batch": ROWS,
+            },
             "anchor": {"beta": BETA},
             "guide": {"name": "branch", "tau": TAU, "rho": RHO},
             "rollout": {"backend": "vllm", "max_tokens": 12, "min_p": MIN_P},
         }
-    )  # fmt: skip
+    )
 
 
 class Rollouts:

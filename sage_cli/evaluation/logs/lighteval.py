@@ -98,9 +98,16 @@ def _lighteval_samples(row: FileRow, score: str | None) -> Iterator[LogSample]:
     for text, answer, verdict, count in zip(texts, answers, verdicts, counts, strict=True):
         # ids repeat between few-shot settings of one question, not within a file
         yield LogSample(
-            str(doc["id"]), str(doc["query"]), text, gold, verdict, answer or None, count,
-            choices=choices if gold is not None and len(choices) > 1 else (), where=location,
-        )  # fmt: skip
+            str(doc["id"]),
+            str(doc["query"]),
+            text,
+            gold,
+            verdict,
+            answer or None,
+            count,
+            choices=choices if gold is not None and len(choices) > 1 else (),
+            where=location,
+        )
 
 
 def _samples_of(score: str) -> int | None:

@@ -63,10 +63,15 @@ def _read(source: LogSource, reading: ReadOptions) -> Log:
         notes.append("lm-eval scored one response of each document: the repeats have no verdict")
     settings = _lm_eval_settings(source.path, taken)
     log = Log(
-        "lm-eval", samples, chosen, {k: v for k, v in settings.items() if k != "planned"},
-        tuple(notes), {REPEATED: repeats} if repeats else {}, planned=settings.get("planned"),
+        "lm-eval",
+        samples,
+        chosen,
+        {k: v for k, v in settings.items() if k != "planned"},
+        tuple(notes),
+        {REPEATED: repeats} if repeats else {},
+        planned=settings.get("planned"),
         graded_otherwise=not chosen and bool(scores) and len(samples) == len(taken),
-    )  # fmt: skip
+    )
     return without_verdict(log)
 
 
@@ -121,11 +126,15 @@ def _lm_eval_samples(row: FileRow, metric: str) -> Iterator[LogSample]:
             continue
         scored = len(texts) == 1
         yield LogSample(
-            str(values["doc_id"]), question, text, gold,
+            str(values["doc_id"]),
+            question,
+            text,
+            gold,
             read_verdict(values.get(metric)) if scored else None,
             answer if scored or (number == 0 and answer == text) else None,
-            choices=choices, where=location,
-        )  # fmt: skip
+            choices=choices,
+            where=location,
+        )
 
 
 def _lm_eval_request(values: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:

@@ -49,9 +49,15 @@ def _read(source: LogSource, reading: ReadOptions) -> Log:
         }
 
     return read_rows(
-        "open-instruct", rows, reading, columns, _ROW, score="reward" if known else None,
-        notes=(*step_notes(rows), note), ids_name_problems=True,
-    )  # fmt: skip
+        "open-instruct",
+        rows,
+        reading,
+        columns,
+        _ROW,
+        score="reward" if known else None,
+        notes=(*step_notes(rows), note),
+        ids_name_problems=True,
+    )
 
 
 PROGRAM = Program(

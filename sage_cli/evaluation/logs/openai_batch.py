@@ -40,9 +40,15 @@ def _read(source: LogSource, reading: ReadOptions) -> Log:
             model = model or body.get("model")
             rows += [(row[0], choice) for choice in _choices(row[1]["custom_id"], body)]
     log = read_rows(
-        "openai-batch", rows, reading, lambda row: row[1], _ROW, score=None,
-        settings={"model": model}, left_out={"their requests failed": failed} if failed else {},
-    )  # fmt: skip
+        "openai-batch",
+        rows,
+        reading,
+        lambda row: row[1],
+        _ROW,
+        score=None,
+        settings={"model": model},
+        left_out={"their requests failed": failed} if failed else {},
+    )
     if reading.golds:  # which are matched with the logs of every program
         return log
     return with_golds(log, tuple(_inputs(source.path, {row["problem"] for _, row in rows})))

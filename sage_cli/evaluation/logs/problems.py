@@ -79,9 +79,16 @@ class Gathered:
 def _stored(sample: LogSample) -> tuple[object, ...]:
     """Return what is stored of a sample; without choices, as it was before there were any."""
     stored = (
-        sample.problem, sample.question, sample.text, sample.gold, sample.correct,
-        sample.extracted, sample.tokens, sample.finish_reason, sample.seed,
-    )  # fmt: skip
+        sample.problem,
+        sample.question,
+        sample.text,
+        sample.gold,
+        sample.correct,
+        sample.extracted,
+        sample.tokens,
+        sample.finish_reason,
+        sample.seed,
+    )
     return (*stored, sample.choices) if sample.choices else stored
 
 

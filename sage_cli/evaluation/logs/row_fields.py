@@ -113,12 +113,17 @@ def _samples(row: FileRow, named: Mapping[str, Any], expected: str) -> Iterator[
             raise DataError(f"{location} has a completion that is not a text: {text!r}", expected)
         yield LogSample(
             question if problem is None else problem,
-            (problem or "") if named.get("question") is None else question, text, gold,
+            (problem or "") if named.get("question") is None else question,
+            text,
+            gold,
             None if correct in (None, "") else is_correct(correct),
-            extracted=named.get("extracted"), tokens=whole_number(named.get("tokens")),
-            finish_reason=named.get("finish_reason"), seed=whole_number(named.get("seed")),
-            choices=choices, where=location,
-        )  # fmt: skip
+            extracted=named.get("extracted"),
+            tokens=whole_number(named.get("tokens")),
+            finish_reason=named.get("finish_reason"),
+            seed=whole_number(named.get("seed")),
+            choices=choices,
+            where=location,
+        )
 
 
 def _completions(value: Any) -> Sequence[Any]:
@@ -230,9 +235,10 @@ def choose_column(
     order = sorted(
         numbers,
         key=lambda name: (
-            first.index(name) if name in first else len(first), not _LIKELY.search(name)
+            first.index(name) if name in first else len(first),
+            not _LIKELY.search(name),
         ),
-    )  # fmt: skip
+    )
     stated = (
         (name, float(value) if isinstance(value, bool) else value)
         for name in order

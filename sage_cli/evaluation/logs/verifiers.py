@@ -58,11 +58,16 @@ def _read_episodes(source: LogSource, reading: ReadOptions) -> Log:
     score, notes = choose_column(rows, reading, _TRACE, location, first=("reward",))
     settings = rows[0][1]["settings"] if rows else {}
     return read_rows(
-        "verifiers", rows, reading,
+        "verifiers",
+        rows,
+        reading,
         lambda row: {**row[1], "correct": read_verdict(row[1].get(score)) if score else None},
-        _EPISODE_ROW, score=score, notes=tuple(notes), settings=settings,
+        _EPISODE_ROW,
+        score=score,
+        notes=tuple(notes),
+        settings=settings,
         left_out={"their rollouts failed": failed} if failed else {},
-    )  # fmt: skip
+    )
 
 
 def _trace(trace: Mapping[str, Any], task: Mapping[str, Any]) -> dict[str, Any]:
@@ -127,9 +132,15 @@ def _read_results(source: LogSource, reading: ReadOptions) -> Log:
         return {"model": stored.get("model"), "task": stored.get("env_id"), **kept}
 
     return read_rows(
-        "verifiers", rows, reading, columns, _ROW, score=score, notes=tuple(notes),
+        "verifiers",
+        rows,
+        reading,
+        columns,
+        _ROW,
+        score=score,
+        notes=tuple(notes),
         settings=results_beside(source.path.with_name("metadata.json"), beside),
-    )  # fmt: skip
+    )
 
 
 PROGRAM = Program(

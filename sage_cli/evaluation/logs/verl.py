@@ -51,9 +51,16 @@ def _read(source: LogSource, reading: ReadOptions) -> Log:
         }
 
     return read_rows(
-        "verl", rows, reading, columns, _ROW, score=score, left_out=left_out,
-        notes=(*step_notes(rows), *notes), ids_name_problems=is_agent,
-    )  # fmt: skip
+        "verl",
+        rows,
+        reading,
+        columns,
+        _ROW,
+        score=score,
+        left_out=left_out,
+        notes=(*step_notes(rows), *notes),
+        ids_name_problems=is_agent,
+    )
 
 
 PROGRAM = Program(

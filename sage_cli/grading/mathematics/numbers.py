@@ -12,46 +12,90 @@ from sage_cli.grading.mathematics.english import CHANGES, SMALL, TENS, TEXT, is_
 from sage_cli.grading.mathematics.notation import closing, unwrapped
 
 _UNITS = {
-    "meter": ("m metre", "1 length"), "angstrom": ("", "1e-10 length"),
-    "inch": ("in inches", "0.0254 length"), "foot": ("ft feet", "0.3048 length"),
-    "yard": ("yd yds", "0.9144 length"), "mile": ("mi", "1609.344 length"),
-    "parsec": ("pc", "1 parsec"), "acre": ("", "4046.8564224 length^2"),
+    "meter": ("m metre", "1 length"),
+    "angstrom": ("", "1e-10 length"),
+    "inch": ("in inches", "0.0254 length"),
+    "foot": ("ft feet", "0.3048 length"),
+    "yard": ("yd yds", "0.9144 length"),
+    "mile": ("mi", "1609.344 length"),
+    "parsec": ("pc", "1 parsec"),
+    "acre": ("", "4046.8564224 length^2"),
     "hectare": ("ha", "1e4 length^2"),
-    "liter": ("l L litre", "1e-3 length^3"), "gallon": ("gal", "1 gallon"),
-    "quart": ("qt", "1/4 gallon"), "pint": ("pt", "1/8 gallon"), "cup": ("", "1/16 gallon"),
-    "gram": ("g", "1e-3 mass"), "ounce": ("oz", "0.028349523125 mass"),
-    "pound": ("lb lbs GBP", "1 pound"), "ton": ("tonne", "1 ton"), "mole": ("mol", "1 mole"),
-    "second": ("s sec secs", "1 time"), "minute": ("min mins", "60 time"),
-    "hour": ("h hr hrs", "3600 time"), "day": ("", "86400 time"), "week": ("", "604800 time"),
-    "month": ("", "1 month"), "year": ("yr yrs", "12 month"), "hertz": ("Hz", "1 time^-1"),
-    "mph": ("", "0.44704 length time^-1"), "kmh": ("kmph kph", "1000/3600 length time^-1"),
-    "newton": ("N", "1 mass length time^-2"), "pascal": ("Pa", "1 mass length^-1 time^-2"),
-    "joule": ("J", "1 mass length^2 time^-2"), "erg": ("", "1e-7 mass length^2 time^-2"),
-    "watt": ("W", "1 mass length^2 time^-3"), "calorie": ("cal", "1 calorie"),
-    "ampere": ("A amp", "1 current"), "coulomb": ("C", "1 current time"), "farad": ("F", "1 farad"),
-    "volt": ("V", "1 mass length^2 time^-3 current^-1"), "tesla": ("T", "1 tesla"),
-    "henry": ("H", "1 henry"), "ohm": ("", "1 ohm"), "electronvolt": ("eV", "1 electronvolt"),
-    "bit": ("", "1 bit"), "byte": ("", "1 byte"),
-    "kelvin": ("K", "1 kelvin"), "celsius": ("", "1 celsius"), "fahrenheit": ("", "1 fahrenheit"),
-    "degree": ("° deg degs", "1 degree"), "radian": ("rad rads", "1 radian"),
-    "arcminute": ("arcmin arcmins", "1/60 degree"), "arcsecond": ("arcsec", "1/3600 degree"),
+    "liter": ("l L litre", "1e-3 length^3"),
+    "gallon": ("gal", "1 gallon"),
+    "quart": ("qt", "1/4 gallon"),
+    "pint": ("pt", "1/8 gallon"),
+    "cup": ("", "1/16 gallon"),
+    "gram": ("g", "1e-3 mass"),
+    "ounce": ("oz", "0.028349523125 mass"),
+    "pound": ("lb lbs GBP", "1 pound"),
+    "ton": ("tonne", "1 ton"),
+    "mole": ("mol", "1 mole"),
+    "second": ("s sec secs", "1 time"),
+    "minute": ("min mins", "60 time"),
+    "hour": ("h hr hrs", "3600 time"),
+    "day": ("", "86400 time"),
+    "week": ("", "604800 time"),
+    "month": ("", "1 month"),
+    "year": ("yr yrs", "12 month"),
+    "hertz": ("Hz", "1 time^-1"),
+    "mph": ("", "0.44704 length time^-1"),
+    "kmh": ("kmph kph", "1000/3600 length time^-1"),
+    "newton": ("N", "1 mass length time^-2"),
+    "pascal": ("Pa", "1 mass length^-1 time^-2"),
+    "joule": ("J", "1 mass length^2 time^-2"),
+    "erg": ("", "1e-7 mass length^2 time^-2"),
+    "watt": ("W", "1 mass length^2 time^-3"),
+    "calorie": ("cal", "1 calorie"),
+    "ampere": ("A amp", "1 current"),
+    "coulomb": ("C", "1 current time"),
+    "farad": ("F", "1 farad"),
+    "volt": ("V", "1 mass length^2 time^-3 current^-1"),
+    "tesla": ("T", "1 tesla"),
+    "henry": ("H", "1 henry"),
+    "ohm": ("", "1 ohm"),
+    "electronvolt": ("eV", "1 electronvolt"),
+    "bit": ("", "1 bit"),
+    "byte": ("", "1 byte"),
+    "kelvin": ("K", "1 kelvin"),
+    "celsius": ("", "1 celsius"),
+    "fahrenheit": ("", "1 fahrenheit"),
+    "degree": ("° deg degs", "1 degree"),
+    "radian": ("rad rads", "1 radian"),
+    "arcminute": ("arcmin arcmins", "1/60 degree"),
+    "arcsecond": ("arcsec", "1/3600 degree"),
     "%": ("percent percentage pct", "1 %"),
-    "dollar": ("USD", "1 dollar"), "cent": ("", "1e-2 dollar"), "euro": ("EUR", "1 euro"),
-    "penny": ("pence", "1e-2 pound"), "rupee": ("INR", "1 rupee"), "yen": ("JPY", "1 yen"),
+    "dollar": ("USD", "1 dollar"),
+    "cent": ("", "1e-2 dollar"),
+    "euro": ("EUR", "1 euro"),
+    "penny": ("pence", "1e-2 pound"),
+    "rupee": ("INR", "1 rupee"),
+    "yen": ("JPY", "1 yen"),
     "won": ("KRW", "1 won"),
-    "unit": ("", "1 unit"), "people": ("person persons", "1 people"), "way": ("", "1 way"),
-    "student": ("", "1 student"), "point": ("", "1 point"),
-}  # fmt: skip
+    "unit": ("", "1 unit"),
+    "people": ("person persons", "1 people"),
+    "way": ("", "1 way"),
+    "student": ("", "1 student"),
+    "point": ("", "1 point"),
+}
 """Canonical name -> other spellings, and the size in base dimensions (NIST SP 811, appendix B).
 
 Single letters outside \\text{} may be variables.
 """
 _NAMES = {word: name for name, (others, _) in _UNITS.items() for word in (name, *others.split())}
 _PREFIXES = {
-    "pico": ("p", -12), "nano": ("n", -9), "micro": ("µ", -6), "milli": ("m", -3),
-    "centi": ("c", -2), "deci": ("d", -1), "hecto": ("h", 2), "kilo": ("k", 3), "mega": ("M", 6),
-    "giga": ("G", 9), "tera": ("T", 12),
-}  # fmt: skip
+    "pico": ("p", -12),
+    "nano": ("n", -9),
+    "micro": ("µ", -6),
+    "milli": ("m", -3),
+    "centi": ("c", -2),
+    "deci": ("d", -1),
+    "hecto": ("h", 2),
+    "kilo": ("k", 3),
+    "mega": ("M", 6),
+    "giga": ("G", 9),
+    "tera": ("T", 12),
+}
 _PREFIXED = words(
     "meter parsec liter gram mole second year hertz newton pascal joule watt calorie ampere "
     "coulomb farad volt tesla henry ohm electronvolt bit byte kelvin"
@@ -287,8 +331,9 @@ _SLASHED = re.compile(rf"({_DECIMAL}) ?/ ?({_DECIMAL})", re.ASCII)
 _MIXED_SLASHED = re.compile(r"(\d+) (\d+) ?/ ?(\d+)", re.ASCII)
 _REPEATING = re.compile(
     r"(\d*)\.(\d*)(?:\\dot ?\{?(\d)\}?(\d*)\\dot ?\{?(\d)\}?"
-    r"|\\(?:overline|bar|dot) ?(?:\{(\d+)\}|(\d))|\((\d+)\))", re.ASCII,
-)  # fmt: skip
+    r"|\\(?:overline|bar|dot) ?(?:\{(\d+)\}|(\d))|\((\d+)\))",
+    re.ASCII,
+)
 _ORDINAL = re.compile(r"(\d{1,15}) ?\^?\{? ?(?:\\text ?\{ ?)?(st|nd|rd|th) ?\}?\}?", re.ASCII)
 _GOES_ON = re.compile(r"(\d*)\.(\d{1,40})(?:\.\.\.|\\[lc]?dots)", re.ASCII)
 _PERIOD = re.compile(r"(\d*?)(?:(\d)\2{2,}|(\d{2,}?)\3+)", re.ASCII)

@@ -29,9 +29,15 @@ _MASS: Dimensions = frozenset({("mass", 1)})
 _POUND: Dimensions = frozenset({("pound", 1)})
 _POUND_SIZE = Fraction("0.45359237")
 _LADDERS = (
-    "year month", "week day hour minute second", "mile yard foot inch", "kilometer meter",
-    "kilogram gram", "pound ounce", "gallon quart pint cup", "dollar cent",
-)  # fmt: skip
+    "year month",
+    "week day hour minute second",
+    "mile yard foot inch",
+    "kilometer meter",
+    "kilogram gram",
+    "pound ounce",
+    "gallon quart pint cup",
+    "dollar cent",
+)
 """Units of which two that follow each other may make one quantity: 3 ft 6 in, but not 2 m, 30 cm,
 which are perhaps a length and a width."""
 _HALF = re.compile(r"\b(?:a )?half (?:an? )?(?=[a-z]{2})|\bone[- ]half (?:of )?(?:an? )?")

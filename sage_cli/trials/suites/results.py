@@ -248,10 +248,13 @@ def _counts(result: PartResult) -> Iterator[dict[str, str | int]]:
         }
         for measured in method.measurements:
             about: dict[str, str | int] = {
-                "suite": result.suite.name, "method": method.label, "policy": measured.policy,
-                "benchmark": measured.benchmark, "seed": seeds[measured.policy],
+                "suite": result.suite.name,
+                "method": method.label,
+                "policy": measured.policy,
+                "benchmark": measured.benchmark,
+                "seed": seeds[measured.policy],
                 "evaluation_seed": measured.seed,
-            }  # fmt: skip
+            }
             counts = measured.counts
             for problem, n, c in zip(counts.problem_ids, counts.n_P, counts.c_P, strict=True):
                 yield {**about, "problem": problem, "n": int(n), "c": int(c)}
@@ -355,9 +358,17 @@ def _decided(
     verdict = claim.verdict(gap.value, p_holm, contrast.about)
     smallest = float(contrast.smallest_K[index])
     return Decided(
-        claim, k, gap, smallest, p_holm, verdict, contrast.about, contrast.subject,
-        unpooled=alone, two_seeds=contrast.difference.two_seeds,
-    )  # fmt: skip
+        claim,
+        k,
+        gap,
+        smallest,
+        p_holm,
+        verdict,
+        contrast.about,
+        contrast.subject,
+        unpooled=alone,
+        two_seeds=contrast.difference.two_seeds,
+    )
 
 
 def _claimed_contrast(

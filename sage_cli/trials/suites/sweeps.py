@@ -157,11 +157,18 @@ def _search(suite: Suite, trial: Trial, typed_sets: Sequence[str]) -> Search:
     sets += [typed[key] for key in own if key.removeprefix("sweep.") not in sweep]
     options = [f"--{key}={value}" for key, value in sweep.items() if key != "objective" and value]
     search = Search(
-        sweep_name(shared_config(config), space.keys), "",
-        ("sweep", *options, "--objective", tune.objective, *flags), config, bool, Resources(),
-        kind="sweep", wanted_by=[suite.name], trial=trial, space=space,
+        sweep_name(shared_config(config), space.keys),
+        "",
+        ("sweep", *options, "--objective", tune.objective, *flags),
+        config,
+        bool,
+        Resources(),
+        kind="sweep",
+        wanted_by=[suite.name],
+        trial=trial,
+        space=space,
         options=(*words.about(""), *(part for text in sets for part in ("--set", text))),
-    )  # fmt: skip
+    )
     search.done = lambda: bool(search.tried)
     search.title = f"tune {trial.label}: {search.budget}"
     return search
@@ -198,11 +205,19 @@ def _sweep_task(part: Part, space: str, plan: PlannedSuite) -> SweepTask:
         config.run.root, sweep_name(shared_config(config), read_space(space, config).keys)
     )
     return SweepTask(
-        folder.name, suite.title, ("sweep", "--space", space), config, bool, Resources(),
-        kind="sweep", folder=folder, wanted_by=[suite.name],
+        folder.name,
+        suite.title,
+        ("sweep", "--space", space),
+        config,
+        bool,
+        Resources(),
+        kind="sweep",
+        folder=folder,
+        wanted_by=[suite.name],
         options=(
             *(word for preset in presets for word in ("--preset", preset)),
-            "--seeds", str(seeds),
+            "--seeds",
+            str(seeds),
             *(word for setting in overrides.sets for word in ("--set", setting)),
         ),
-    )  # fmt: skip
+    )

@@ -31,15 +31,33 @@ if TYPE_CHECKING:
 
 
 _MEMORY_SECTIONS = ("model.", "prompt.", "data.", "rollout.vllm.")
-_MEMORY_SETTINGS = frozenset({
-    "sft.batch_size", "sft.micro_batch", "sft.max_length", "sft.optimizer", "sft.loss",
-    "sft.gradient_checkpointing",
-    "rl.algo", "rl.prompts_per_step", "rl.rollouts_per_prompt", "rl.micro_batch", "rl.optimizer",
-    "rl.gradient_checkpointing", "rl.processes", "rl.steps_per_generation", "rl.dynamic_sampling",
-    "rl.max_extra_generations", "rl.most_rollouts",
-    "rollout.backend", "rollout.max_tokens", "anchor.kl", "anchor.reference",
-    "anchor.reference_samples", "guide.name",
-})  # fmt: skip
+_MEMORY_SETTINGS = frozenset(
+    {
+        "sft.batch_size",
+        "sft.micro_batch",
+        "sft.max_length",
+        "sft.optimizer",
+        "sft.loss",
+        "sft.gradient_checkpointing",
+        "rl.algo",
+        "rl.prompts_per_step",
+        "rl.rollouts_per_prompt",
+        "rl.micro_batch",
+        "rl.optimizer",
+        "rl.gradient_checkpointing",
+        "rl.processes",
+        "rl.steps_per_generation",
+        "rl.dynamic_sampling",
+        "rl.max_extra_generations",
+        "rl.most_rollouts",
+        "rollout.backend",
+        "rollout.max_tokens",
+        "anchor.kl",
+        "anchor.reference",
+        "anchor.reference_samples",
+        "guide.name",
+    }
+)
 
 
 def changes_memory(keys: Iterable[str]) -> bool:

@@ -25,8 +25,10 @@ def test_the_stream_pairs_problem_completion_and_grade(tmp_path, parts):
     own = answered(tmp_path, "p", {"a": [R, W], "b": [LOST]}, parts=parts)
     rows = {(row.problem.id, row.completion.index): row for row in own.rows()}
     assert [rows[key].grade.status for key in (("a", 0), ("a", 1), ("b", 0))] == [
-        "right", "wrong", "unparseable",
-    ]  # fmt: skip
+        "right",
+        "wrong",
+        "unparseable",
+    ]
     assert rows["a", 1].grade.extracted == "5"
     assert rows["b", 0].problem.question == "b?"
     assert (own.counts.n_P.tolist(), own.counts.c_P.tolist()) == ([2, 1], [1, 0])
@@ -42,7 +44,7 @@ def test_lengths_by_hand(tmp_path):
             "a": [R._replace(tokens=10), R._replace(tokens=20), cut],
             "b": [R._replace(tokens=6), W._replace(tokens=8), cut._replace(status="unparseable")],
         },
-    )  # fmt: skip
+    )
     rows = {row["grade"]: row for row in lengths(inputs(own)).data["lengths"]}
     assert list(rows) == ["all", "right", "wrong", "unparseable"]
     # right: a (10 + 20) / 2 = 15, b 6: mean 10.5; lengths 6, 10, 20
@@ -88,8 +90,10 @@ def test_diversity_by_hand(tmp_path):
     one, two = Sample("D:1*1=1"), Sample("S:1+1=2")
     own = answered(tmp_path, "p", {"a": [one] * 8 + [two] * 8, "b": [one, W, W, LOST]})
     seen = variety(own)
-    answers, entropy, skeletons = (seen.values(m) for m in (
-        "different answers", "answer entropy (nats)", "skeletons of 8 right"))  # fmt: skip
+    answers, entropy, skeletons = (
+        seen.values(m)
+        for m in ("different answers", "answer entropy (nats)", "skeletons of 8 right")
+    )
     assert answers.tolist() == [1, 3]
     # b: right, 5, 5, none: 1.0397
     assert entropy.tolist() == pytest.approx([0.0, 1.0397207708])

@@ -57,10 +57,11 @@ def test_a_tail_needs_values_on_both_sides_and_may_be_the_bases():
 def test_entropies_by_hand(tmp_path):
     wrong, silent = Sample(status="wrong", extracted="5", entropy=0.1), Sample(entropy=math.nan)
     own = answered(
-        tmp_path, "p",
+        tmp_path,
+        "p",
         {"a": [Sample(entropy=0.3), wrong], "b": [wrong, wrong], "c": [silent] * 2},
         parts=2,
-    )  # fmt: skip
+    )
     token_P, answer_P = entropies(own)
     assert token_P[:2].tolist() == pytest.approx([0.2, 0.1])
     assert math.isnan(token_P[2])  # completions without tokens

@@ -59,9 +59,12 @@ def test_plans_of_the_demo_and_their_arithmetic(sage):
     tasks = sage("demo", "--dry-run", "--json").answer["tasks"]
     assert [task["command"].split()[1] for task in tasks] == ["eval", "rl", "rl"]
     tiny = {
-        "rl.prompts_per_step": 16, "rl.rollouts_per_prompt": 16, "rl.micro_batch": 64,
-        "rl.steps": 200, "rollout.max_tokens": 48,
-    }  # fmt: skip
+        "rl.prompts_per_step": 16,
+        "rl.rollouts_per_prompt": 16,
+        "rl.micro_batch": 64,
+        "rl.steps": 200,
+        "rollout.max_tokens": 48,
+    }
     sets = [word for key, value in tiny.items() for word in ("--set", f"{key}={value}")]
     _, rl, sweep = sage("sweep", "--steps", "5", *sets, "--dry-run", "--json").answer["stages"]
     # a trial: 16 x 16 = 256 completions a step, in 4 micro-batches; 5 x 256 of 48 tokens
@@ -125,8 +128,10 @@ def test_config_explains_settings_methods_and_presets(sage):
     assert "default 1.2" in typed.words
     (told,) = sage("config", "explain", "tau", "--json").answer["settings"]
     assert (told["key"], told["cosmetic"], told["type"]) == (
-        "guide.tau", False, "number, at least 0",
-    )  # fmt: skip
+        "guide.tau",
+        False,
+        "number, at least 0",
+    )
     assert sage("config", "explain", "taww").code == 2
     typed = sage("config", "algos")
     assert typed.code == 0

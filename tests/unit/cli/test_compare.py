@@ -125,9 +125,13 @@ def test_files_of_counts_are_compared_without_a_model(tmp_path, config):
     assert found["sides"][0]["name"] == "good"
     assert found["p"][0] < 0.01
     assert {path.name for path in result.folder.iterdir()} == {
-        "compare.json", "compare.md", "compare-counts.csv", "compare.tex", "compare.png",
+        "compare.json",
+        "compare.md",
+        "compare-counts.csv",
+        "compare.tex",
+        "compare.png",
         "compare.svg",
-    }  # fmt: skip
+    }
     assert "good against base on counts" in (result.folder / "compare.md").read_text()
     again = compare_files(config, files[:1], files[1:], (), None, Silent())
     assert again.folder == result.folder
@@ -208,9 +212,11 @@ def test_two_methods_on_one_side_are_no_seeds_of_one(tmp_path, config, turned):
     runs = [
         stored_run(root, label, identity, settings={"rl": {"algo": "dapo"}, **settings}).id
         for label, identity, settings in (
-            ("branch", "1", guided), ("kl", "2", {"anchor": {"kl": "reverse"}}), ("x", "3", {}),
+            ("branch", "1", guided),
+            ("kl", "2", {"anchor": {"kl": "reverse"}}),
+            ("x", "3", {}),
         )
-    ]  # fmt: skip
+    ]
     sides = (runs[2:], runs[:2]) if turned else (runs[:2], runs[2:])
     with pytest.raises(ConfigurationError, match=r"differ in guide.name \(branch and none\)"):
         compare(Evaluation(config), *sides, Silent())
@@ -269,11 +275,15 @@ def pairs_of_runs(root, changes=()):
     return sides
 
 
-@pytest.mark.parametrize(("changes", "unpaired", "seeds"), [
-    ((), False, [1, 2]),
-    ((), True, None),
-    ([("data", {"rl": {"limit": 3}})], False, None),  # other rows
-], ids=["alike", "on demand", "other rows"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("changes", "unpaired", "seeds"),
+    [
+        ((), False, [1, 2]),
+        ((), True, None),
+        ([("data", {"rl": {"limit": 3}})], False, None),  # other rows
+    ],
+    ids=["alike", "on demand", "other rows"],
+)
 def test_runs_are_paired_by_training_seed_where_they_began_alike(
     tmp_path, changes, unpaired, seeds
 ):
@@ -313,10 +323,14 @@ def test_other_seeds_of_the_same_methods_are_counted(tmp_path):
 def test_questions_that_share_a_story_are_drawn_together(tmp_path, config):
     def rows(name, right, words):
         samples = [
-            {"question": f"{words(story)} How many of {place} are left?", "gold": "1",
-             "completion": "1", "correct": bool(place % right)}
+            {
+                "question": f"{words(story)} How many of {place} are left?",
+                "gold": "1",
+                "completion": "1",
+                "correct": bool(place % right),
+            }
             for place, story in enumerate(letter for letter in "abcdefghijkl" for _ in "12")
-        ]  # fmt: skip
+        ]
         file = tmp_path / name
         file.write_text("".join(json.dumps(row) + "\n" for row in samples))
         return [str(file)]
@@ -352,16 +366,28 @@ def test_questions_that_share_a_story_are_drawn_together(tmp_path, config):
 
 def test_problems_of_logs_are_drawn_by_a_field_of_their_rows(tmp_path, config):
     """Of lm-eval's rows it is in `doc`; of one's own in a column; the second file needs none."""
-    document = {"arguments": {"gen_args_0": {"arg_0": "", "arg_1": {}}}, "filter": "none",
-                "metrics": ["exact_match"], "filtered_resps": ["1"], "resps": [["1"]]}  # fmt: skip
+    document = {
+        "arguments": {"gen_args_0": {"arg_0": "", "arg_1": {}}},
+        "filter": "none",
+        "metrics": ["exact_match"],
+        "filtered_resps": ["1"],
+        "resps": [["1"]],
+    }
     logged, own = [], []
     for place in range(24):
         asked = {"gen_args_0": {"arg_0": f"How many of {place}?", "arg_1": {}}}
         scored = {"doc_id": place, "target": "1", "exact_match": float(place % 5 > 0)}
         doc = {"level": place // 4}
         logged.append({**document, "arguments": asked, **scored, "doc": doc})
-        own.append({"question": f"How many of {place}?", "gold": "1", "completion": "1",
-                    "correct": place % 2 > 0, "level": place // 3})  # fmt: skip
+        own.append(
+            {
+                "question": f"How many of {place}?",
+                "gold": "1",
+                "completion": "1",
+                "correct": place % 2 > 0,
+                "level": place // 3,
+            }
+        )
     files = []
     for name, rows in (("a.jsonl", logged), ("b.jsonl", own)):
         (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -393,9 +419,12 @@ def test_what_a_run_began_with_is_known_or_nothing_is_said(tmp_path, lost):
 def test_counts_of_several_seeds_are_told_to_be_unchecked(tmp_path, config):
     one, two, base = (write_counts(tmp_path / f"{i}.json", counts(i)) for i in range(3))
     told = [
-        [note for note in compare_files(config, a, [base], (), "1", Silent()).document.notes
-         if "could not check" in note]
+        [
+            note
+            for note in compare_files(config, a, [base], (), "1", Silent()).document.notes
+            if "could not check" in note
+        ]
         for a in ([one, two], [one])
-    ]  # fmt: skip
+    ]
     assert [len(notes) for notes in told] == [1, 0]
     assert told[0][0].startswith(f"no settings are stored of {one}, {two}")

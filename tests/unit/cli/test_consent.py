@@ -39,8 +39,12 @@ def runs(tmp_path, ran, monkeypatch):
     for label, trusts in (("trusting", True), ("silent", False)):
         run = found.at("sft", label, "1" * 8)
         model = {"kind": "pretrained", "path": "some/model", "trust_remote_code": trusts}
-        settings = {"model": {**model, "tuning": "full"}, "prompt": PROMPT,
-                    "sampling": {"max_tokens": 4}, "rl": {"optimizer": "adamw"}}  # fmt: skip
+        settings = {
+            "model": {**model, "tuning": "full"},
+            "prompt": PROMPT,
+            "sampling": {"max_tokens": 4},
+            "rl": {"optimizer": "adamw"},
+        }
         with run.recording(settings, kind="sft", parent=None, seed=0):
             save_scratch(SMALL, ("<a>",), [], run.model)
             config = json.loads((run.model / "config.json").read_text())
@@ -56,10 +60,19 @@ COMMANDS = [
     ("passk", *ONE, "--k", "1"),  # the latest run
     ("eval", "sft-trusting", *ONE, "--k", "1"),
     ("compare", "sft-trusting", "sft-silent", *ONE[:-2], "--k", "1"),
-    ("samples", "tokens", "sft-trusting", "--guide", "branch", "--limit", "1",
-     "--benchmark", "arithmetic"),
+    (
+        "samples",
+        "tokens",
+        "sft-trusting",
+        "--guide",
+        "branch",
+        "--limit",
+        "1",
+        "--benchmark",
+        "arithmetic",
+    ),
     ("export", "sft-trusting", "exported"),
-]  # fmt: skip
+]
 
 
 MEND = "add --set model.trust_remote_code=true if it may be run here"
@@ -94,9 +107,16 @@ def test_rl_from_such_a_run_needs_it_too(sage, runs, ran):
     start = ("rl", "--init", "sft-trusting", "--runs", runs)
     stored = runs / "sft-trusting-11111111/config.json"
     sage(*start, "--config", stored).refused("a stored configuration cannot consent to that")
-    typed = ("model.kind=pretrained", "model.path=some/model", "model.tuning=full",
-             "prompt.format=plain", "rl.allow_template_mismatch=true", "rl.steps=1",
-             "rl.optimizer=adamw", "tracking.wandb=off")  # fmt: skip
+    typed = (
+        "model.kind=pretrained",
+        "model.path=some/model",
+        "model.tuning=full",
+        "prompt.format=plain",
+        "rl.allow_template_mismatch=true",
+        "rl.steps=1",
+        "rl.optimizer=adamw",
+        "tracking.wandb=off",
+    )
     sets = [word for one in typed for word in ("--set", one)]
     sage(*start, *sets).refused("add --set model.trust_remote_code=true")
     assert not ran.exists()
@@ -105,8 +125,11 @@ def test_rl_from_such_a_run_needs_it_too(sage, runs, ran):
 def test_a_model_that_cannot_do_without_its_code_says_what_to_type(sage, runs, ran):
     folder = runs / "sft-silent-11111111/model"
     config = json.loads((folder / "config.json").read_text())
-    config |= {"model_type": "unheard_of", "architectures": ["Model"],
-               "auto_map": {**config["auto_map"], "AutoConfig": "modeling.Config"}}  # fmt: skip
+    config |= {
+        "model_type": "unheard_of",
+        "architectures": ["Model"],
+        "auto_map": {**config["auto_map"], "AutoConfig": "modeling.Config"},
+    }
     (folder / "config.json").write_text(json.dumps(config))
     Runs(runs).find("sft-silent").note(files=None, weights=None)
     sage("export", folder, "exported", "--runs", runs).refused(MEND)
@@ -132,8 +155,9 @@ def test_a_stored_judge_of_ones_own_is_not_run(sage, runs, tmp_path):
     for command in (("passk", "sft-silent", *ONE, "--k", "1"), ("eval", "sft-silent", *ONE)):
         sage(*command, "--runs", runs).refused("a stored configuration can't have it run")
         assert not (tmp_path / "judged").exists()
-    typed = sage("passk", "sft-silent", *ONE, "--k", "1", "--set", f"grading.judge={judge}",
-                 "--runs", runs)  # fmt: skip
+    typed = sage(
+        "passk", "sft-silent", *ONE, "--k", "1", "--set", f"grading.judge={judge}", "--runs", runs
+    )
     assert (typed.code, (tmp_path / "judged").exists()) == (0, True), typed.words
 
 

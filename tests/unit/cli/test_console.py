@@ -52,9 +52,14 @@ def noisy(fail: bool = False, json: bool = typer.Option(False, "--json")):
 commands.main()
 """
 NOISE = (
-    "a table", "Python", "C", "a child", "a handler that kept the stream", "Python at the end",
+    "a table",
+    "Python",
+    "C",
+    "a child",
+    "a handler that kept the stream",
+    "Python at the end",
     "C at the end",
-)  # fmt: skip
+)
 
 
 @pytest.mark.slow
@@ -172,8 +177,10 @@ def test_json_says_the_same_without_them(capsys):
 
 
 def test_a_refused_word_is_shown_without_commands_and_passwords(sage):
-    for words in ("passk --no-such=http://ann:s3cret@h --json",
-                  "config show --set postgresql://ann:s3cret@h"):  # fmt: skip
+    for words in (
+        "passk --no-such=http://ann:s3cret@h --json",
+        "config show --set postgresql://ann:s3cret@h",
+    ):
         typed = sage(*words.split())
         typed.refused()
         assert "s3cret" not in typed.words

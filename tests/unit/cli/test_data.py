@@ -26,10 +26,21 @@ def test_list_says_what_is_here_without_asking_the_hub(data):
     assert (found["math500"]["where"], found["math500"]["problems"]) == ("Hub", None)
     assert (found["arithmetic"]["where"], found["arithmetic"]["problems"]) == ("generated", 200)
     assert {name: source["expected"] for name, source in found.items() if source["expected"]} == {
-        "aime24": 30, "aime25": 30, "aime": 60, "amc23": 40, "math500": 500, "math500-l5": 134,
-        "minerva": 272, "gsm8k": 1319, "dapo-math-dev": 100, "aime26": 30, "hmmt25-feb": 30,
-        "hmmt25-nov": 30, "hmmt25": 60, "olympiadbench": 581,
-    }  # fmt: skip
+        "aime24": 30,
+        "aime25": 30,
+        "aime": 60,
+        "amc23": 40,
+        "math500": 500,
+        "math500-l5": 134,
+        "minerva": 272,
+        "gsm8k": 1319,
+        "dapo-math-dev": 100,
+        "aime26": 30,
+        "hmmt25-feb": 30,
+        "hmmt25-nov": 30,
+        "hmmt25": 60,
+        "olympiadbench": 581,
+    }
 
 
 def test_a_group_is_here_when_all_its_members_are_and_a_broken_copy_is_named(data, tmp_path):

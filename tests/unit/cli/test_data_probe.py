@@ -126,8 +126,12 @@ def test_the_half_that_was_learnt_is_found(sage, answer, file, monkeypatch):
     assert "left out of the fresh numbers: 1, of 9" in shown.words
     assert len(HalfByHeart.prompts) == 17  # stored
     Path("mine.yaml").write_text("title: mine\nmethods: {base: base}\n")
-    sets = ("model.kind=pretrained", "model.path=model", "sft.enabled=false",
-            "evaluation.benchmark=mine.jsonl")  # fmt: skip
+    sets = (
+        "model.kind=pretrained",
+        "model.path=model",
+        "sft.enabled=false",
+        "evaluation.benchmark=mine.jsonl",
+    )
     typed = [word for setting in sets for word in ("--set", setting)]
     (chapter,) = answer("suite", "report", "mine.yaml", "--preset", "tiny", *typed)["chapters"]
     assert chapter["sections"]["probe"]["probes"] == found["rows"]
@@ -145,7 +149,7 @@ def test_the_half_that_was_learnt_is_found(sage, answer, file, monkeypatch):
         ("sampling.temperature=1", "sampling.temperature has no effect: a probe", "leave"),
         ("prompt.format=chat", "prompt.format has no effect: a probe", "leave"),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_probe_is_a_panel(sage, file, setting, cause, next_step):
     sage(*PROBE, "--set", setting).refused(cause, next_step)
 

@@ -70,14 +70,18 @@ def test_a_model_that_is_named_stands_for_the_presets_own(sage, model):
         ("data.rl.name=gone.jsonl", "RL data gone.jsonl", "gone.jsonl", ""),
         ("rl.optimizer=adamw_8bit", "device", "rl.optimizer is 'adamw_8bit'", "=adamw"),
         ("sampling.backend=vllm", "sampling", "'vllm' cannot run here:", "backend=builtin"),
-        ("model.kind=pretrained model.path=/no/model model.tuning=lora", "model",
-         "there is no folder /no/model", "run's ID"),
+        (
+            "model.kind=pretrained model.path=/no/model model.tuning=lora",
+            "model",
+            "there is no folder /no/model",
+            "run's ID",
+        ),
         ("evaluation.benchmark=aime24", "benchmark aime24", "no local copy", "SAGE_DATA"),
         ("prompt.format=chat", "prompt template", "no chat template", "prompt.format=paper"),
         ("tracking.tensorboard=true", "packages", "tensorboard", "pip install"),
         ("executor.name=ray", "packages", "ray", "pip install"),
     ],
-)  # fmt: skip
+)
 def test_a_broken_setup_names_what_is_in_the_way_and_the_mend(
     sage, monkeypatch, sets, check, said, mend
 ):
@@ -149,14 +153,21 @@ def test_what_does_not_fit_is_said_with_the_limit_that_is_needed(sets, positions
 @pytest.mark.parametrize(
     ("gold", "doubt"),
     [
-        ("['7', 'seven']", "Python or JSON"), ('{"value": 7}', "Python or JSON"),
-        ("array([7.])", "Python or JSON"), ("nan", "a missing value"), ("None", "a missing value"),
-        ("notfound", "a missing value"), ("proof", "a missing value"),
-        ("3 + 4 = 7\n#### 7", "a worked solution"), (r"We get $\boxed{7}$.", "a worked solution"),
-        ("The answer is 7", "a sentence"), ("We add three and four, so 7.", "a sentence"),
-        ("7 " * 200, "a long text"), ("???", "a text"),
+        ("['7', 'seven']", "Python or JSON"),
+        ('{"value": 7}', "Python or JSON"),
+        ("array([7.])", "Python or JSON"),
+        ("nan", "a missing value"),
+        ("None", "a missing value"),
+        ("notfound", "a missing value"),
+        ("proof", "a missing value"),
+        ("3 + 4 = 7\n#### 7", "a worked solution"),
+        (r"We get $\boxed{7}$.", "a worked solution"),
+        ("The answer is 7", "a sentence"),
+        ("We add three and four, so 7.", "a sentence"),
+        ("7 " * 200, "a long text"),
+        ("???", "a text"),
     ],
-)  # fmt: skip
+)
 def test_golds_that_are_hardly_answers_are_named(gold, doubt):
     problems = [Problem("a", "toy", "1+1=?", "2"), Problem("b", "toy", "q", gold)]
     with pytest.raises(
@@ -170,13 +181,28 @@ def test_golds_that_are_hardly_answers_are_named(gold, doubt):
 def test_golds_are_counted_by_what_they_read_as():
     golds = {
         "number": ["7", "-0.5", "1,234", r"\$3.50", r"50\%", "1e-5"],
-        "formula": [r"\frac{1}{2}", "x^2+1", "[0, 1)", r"\{1, 2\}", "3:4", "12 km", "(1, 2)",
-                    r"\text{increasing on } (0, 1)"],
+        "formula": [
+            r"\frac{1}{2}",
+            "x^2+1",
+            "[0, 1)",
+            r"\{1, 2\}",
+            "3:4",
+            "12 km",
+            "(1, 2)",
+            r"\text{increasing on } (0, 1)",
+        ],
         "choice": ["A", "(B)", r"\text{(C)}"],
         "assignment": ["x = 7", "x=1, y=2"],
-        "word": ["Yes", r"\text{Yes}", "no solution", "Mrs. Doyle's class", "Übung", "east",
-                 "mother-in-law"],
-    }  # fmt: skip
+        "word": [
+            "Yes",
+            r"\text{Yes}",
+            "no solution",
+            "Mrs. Doyle's class",
+            "Übung",
+            "east",
+            "mother-in-law",
+        ],
+    }
     golds["formula"].append(f"{'a' * 200}(C)")  # whose letters are split in no more than one way
     for kind, texts in golds.items():
         counted = described_golds([Problem("a", "toy", "q", text) for text in texts])

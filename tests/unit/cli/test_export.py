@@ -81,8 +81,10 @@ def test_checkpoints_and_folders_are_exported_as_well(made, tmp_path):
     exported = export("rl-lora@7", tmp_path / "seven", made, Silent())
     base = made / "sft-base-11111111" / "model"
     assert (exported.source, exported.checkpoint, exported.merged) == (
-        "rl-lora-22222222@7", 7, False,
-    )  # fmt: skip
+        "rl-lora-22222222@7",
+        7,
+        False,
+    )
     torch.testing.assert_close(logits(tmp_path / "seven"), logits(base), atol=0, rtol=0)
     again = export(str(tmp_path / "seven"), tmp_path / "copy", made, Silent())
     # a copy goes on saying how it is prompted

@@ -41,9 +41,13 @@ def test_statuses_and_the_lines_left_out_as_a_table_and_as_an_object(grade):
     counts = dict(re.findall(r"^(\w+) +(\d+) *$", typed.stdout, re.MULTILINE))
     # right 27; wrong 0=27, [b]28 and the surrogate; the number 5 is no completion
     assert counts == {
-        "correct": "1", "wrong": "3", "unparseable": "1", "timeout": "0", "error": "0",
+        "correct": "1",
+        "wrong": "3",
+        "unparseable": "1",
+        "timeout": "0",
+        "error": "0",
         "completions": "5",
-    }  # fmt: skip
+    }
     assert re.findall(r"line (\d+) is left out", typed.words) == ["3", "4", "6", "7"]
     found = grade(ROWS, "--json").answer
     assert found["statuses"] == {
@@ -51,24 +55,43 @@ def test_statuses_and_the_lines_left_out_as_a_table_and_as_an_object(grade):
     }
     assert [one["line"] for one in found["malformed"]] == [3, 4, 6, 7]
     assert [(one["line"], one["index"], one["strict"]) for one in found["grades"]] == [
-        (1, 0, "right"), (2, 0, "wrong"), (2, 1, "wrong"), (2, 2, "unparseable"), (8, 0, "wrong"),
-    ]  # fmt: skip
+        (1, 0, "right"),
+        (2, 0, "wrong"),
+        (2, 1, "wrong"),
+        (2, 2, "unparseable"),
+        (8, 0, "wrong"),
+    ]
 
 
 REASONS = [
-    ('{"gold": [1, 2], "completion": "<SOLUTION>1</SOLUTION>"}', "error",
-     "the gold is not a text or finite number: [1, 2]"),
-    *((f'{{"gold": {gold}, "completion": "<SOLUTION>{gold}</SOLUTION>"}}', "error",
-       f"the gold is not a text or finite number: {float(gold)}") for gold in ("NaN", "-Infinity")),
+    (
+        '{"gold": [1, 2], "completion": "<SOLUTION>1</SOLUTION>"}',
+        "error",
+        "the gold is not a text or finite number: [1, 2]",
+    ),
+    *(
+        (
+            f'{{"gold": {gold}, "completion": "<SOLUTION>{gold}</SOLUTION>"}}',
+            "error",
+            f"the gold is not a text or finite number: {float(gold)}",
+        )
+        for gold in ("NaN", "-Infinity")
+    ),
     ('{"gold": " ", "completion": "<SOLUTION>1</SOLUTION>"}', "error", "the gold is blank"),
-    ('{"gold": "7", "completion": "7"}', "unparseable",
-     "nothing closed stands in <SOLUTION> ... </SOLUTION>"),
+    (
+        '{"gold": "7", "completion": "7"}',
+        "unparseable",
+        "nothing closed stands in <SOLUTION> ... </SOLUTION>",
+    ),
     ('{"gold": "7", "completion": "<SOLUTION> </SOLUTION>"}', "unparseable", "the answer is blank"),
     ('{"gold": "7", "completion": "<SOLUTION></SOLUTION>"}', "unparseable", "the answer is blank"),
-    ('{"gold": "7", "completion": "<SOLUTION>$$</SOLUTION>"}', "unparseable",
-     "judge 'math' can't read the answer"),
+    (
+        '{"gold": "7", "completion": "<SOLUTION>$$</SOLUTION>"}',
+        "unparseable",
+        "judge 'math' can't read the answer",
+    ),
     ('{"gold": "7", "completion": 7}', "unparseable", "the completion is not a text"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("row", "status", "reason"), REASONS)
@@ -98,13 +121,22 @@ def test_both_modes_show_where_they_differ(grade):
         ("27", r"\boxed{27}", "--extract boxed", {"strict": ["right"]}),
         ("27", r"\boxed{27}", "--extract tags-then-boxed", {"strict": ["right"]}),
         ("27", r"\boxed{27}", "--extract tags", {"strict": ["unparseable"]}),
-        pytest.param("27", "It is 27.", "--extract text --mode math-verify",
-                     {"math-verify": ["right"]}, marks=pytest.mark.slow),
-        ("Ann is a knight.", "<SOLUTION>Ann: knight</SOLUTION>", "--judge roles",
-         {"strict": ["right"]}),
+        pytest.param(
+            "27",
+            "It is 27.",
+            "--extract text --mode math-verify",
+            {"math-verify": ["right"]},
+            marks=pytest.mark.slow,
+        ),
+        (
+            "Ann is a knight.",
+            "<SOLUTION>Ann: knight</SOLUTION>",
+            "--judge roles",
+            {"strict": ["right"]},
+        ),
         *(("<", f"<SOLUTION>{sign}</SOLUTION>", "", {"strict": ["wrong"]}) for sign in ">2="),
     ],
-)  # fmt: skip
+)
 def test_answers_in_boxes_and_other_judges(grade, gold, completion, words, expected):
     row = json.dumps({"gold": gold, "completion": completion})
     assert statuses(grade(row.encode(), *words.split(), "--json")) == expected
@@ -118,10 +150,13 @@ def test_answers_in_boxes_and_other_judges(grade, gold, completion, words, expec
         (b"\xff\xfe\n", "", "line 1: not JSON"),
         (b'{"gold": "1", "completion": "1"}', "--judge maths", "unknown judge 'maths'"),
         (b'{"gold": "1", "completion": "1"}', "--extract text", "use grading.mode=math-verify"),
-        (b'{"question": "1", "gold": "1", "completion": "1", "correct": true}', "--mode both",
-         "use --mode math-verify --extract text, or --extract tags-then-boxed"),
+        (
+            b'{"question": "1", "gold": "1", "completion": "1", "correct": true}',
+            "--mode both",
+            "use --mode math-verify --extract text, or --extract tags-then-boxed",
+        ),
     ],
-)  # fmt: skip
+)
 def test_mistakes_are_panels(grade, content, words, message):
     grade(content, *words.split()).refused(message)
 

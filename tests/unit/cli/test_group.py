@@ -35,11 +35,15 @@ SAVED = "rl-x is saved at step 9"
         ("rl", Interrupted(signal.SIGINT), 130, "the same command again"),
         ("rl", Interrupted(signal.SIGTERM, SAVED), 143, f"{SAVED}; the same command again"),
         # what was begun anew continues without --fresh
-        ("rl --fresh", Interrupted(signal.SIGINT, SAVED), 130,
-         f"{SAVED}; the same command without --fresh"),
+        (
+            "rl --fresh",
+            Interrupted(signal.SIGINT, SAVED),
+            130,
+            f"{SAVED}; the same command without --fresh",
+        ),
         ("rl --fresh", KeyboardInterrupt(), 130, "the same command again"),
     ],
-)  # fmt: skip
+)
 def test_the_exit_code_is_the_signals_and_the_next_step_is_said(
     monkeypatch, words, error, code, said
 ):

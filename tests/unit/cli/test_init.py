@@ -52,8 +52,9 @@ def test_a_study_of_a_model_of_ones_own_trains_that_model_on_that_file(sage, ans
     typed = sage("init", "study", "--model", "m", "--data", "rows.jsonl")
     assert typed.code == 0, typed.words
     monkeypatch.chdir(folder / "study")
-    _, rl, measured = answer("rl", "-p", "preset.yaml", "--guide", "branch", "--measure",
-                             "--dry-run")["stages"]  # fmt: skip
+    _, rl, measured = answer(
+        "rl", "-p", "preset.yaml", "--guide", "branch", "--measure", "--dry-run"
+    )["stages"]
     assert rl["problems"] == f"{folder / 'rows.jsonl'}:train"
     assert rl["learning rate"].startswith("1e-05")
     assert measured["benchmarks"] == f"{folder / 'rows.jsonl'}:dev"

@@ -54,11 +54,14 @@ PRETRAINED = "--set model.kind=pretrained --set prompt.format=plain --set model.
 TWO = "--processes 2 --accelerate"
 MISTAKES = [
     ("rl / sweep", "--algo dpao", "rl.algo is 'dpao'", "(did you mean dapo?)"),
-    (EACH, "--set rl.learning_rat=1", "rl has no 'learning_rat' (did you mean learning_rate?)",
-     "sage config show"),
+    (
+        EACH,
+        "--set rl.learning_rat=1",
+        "rl has no 'learning_rat' (did you mean learning_rate?)",
+        "sage config show",
+    ),
     ("passk / eval", "--k 512", "pass@512 is undefined with 256 samples", "--n 512"),
-    ("passk / passk --dry-run", "--temperature .5,banana", "--temperature .5,banana",
-     "0.8,1,1.2"),
+    ("passk / passk --dry-run", "--temperature .5,banana", "--temperature .5,banana", "0.8,1,1.2"),
     ("passk / passk --dry-run", "--temperature 0", "are the same", "sampling.temperature=0"),
     ("passk", "--n 64 --k 1..256", "pass@256 is undefined with 64 samples"),
     ("passk", "--n 64 --set evaluation.k=1..256", "pass@256 is undefined with 64 samples"),
@@ -74,20 +77,33 @@ MISTAKES = [
     (FILE, "{files}/words.yaml", "contains no settings:"),
     (FILE, "{files}/list.yaml", "can't be read as YAML"),
     (FILE, "{files}/gone.yaml", "there is no file"),
-    ("config show -p", "{files}/wrong.yaml", "rl has no 'stepps' (did you mean steps?)",
-     "sft.seed is 'x'", "has no 'modle' (did you mean model?)"),
+    (
+        "config show -p",
+        "{files}/wrong.yaml",
+        "rl has no 'stepps' (did you mean steps?)",
+        "sft.seed is 'x'",
+        "has no 'modle' (did you mean model?)",
+    ),
     ("rl", "--guide branch --kl none", "there is nothing to reshape"),
     ("sft / rl", f"{PRETRAINED}{{files}}/notamodel", "can be loaded from", "notamodel"),
     ("sft / rl", f"{PRETRAINED}./gone", "there is no folder ./gone"),
     ("passk", "{files}/notamodel --n 8 --k 1..8", "contains neither a run nor a model"),
     ("passk", "--benchmark arithmetik", "arithmetik", "arithmetic"),
     ("sweep", "--set sweep.benchmark=arithmetik", "arithmetik"),
-    ("passk / eval / runs show", "rl-dapo", "there is no run 'rl-dapo', nor any other in",
-     "--runs FOLDER"),
+    (
+        "passk / eval / runs show",
+        "rl-dapo",
+        "there is no run 'rl-dapo', nor any other in",
+        "--runs FOLDER",
+    ),
     ("samples show", "nobody", "there is no run 'nobody'"),
     ("suite run", "tabel3", "did you mean table3?"),
-    ("rl", f"{TWO} fsdp", "no accelerate configuration 'fsdp'; there are ddp, fsdp2, zero3",
-     "did you mean fsdp2?"),
+    (
+        "rl",
+        f"{TWO} fsdp",
+        "no accelerate configuration 'fsdp'; there are ddp, fsdp2, zero3",
+        "did you mean fsdp2?",
+    ),
     ("rl", f"{TWO} fsdp --dry-run", "no accelerate configuration 'fsdp'"),
     ("rl", f"{TWO} {{files}}/gone.yaml", "there is no file"),
     ("rl", "--accelerate ddp", "rl.processes is 1", "--processes N"),
@@ -98,26 +114,39 @@ MISTAKES = [
     ("sweep", "--guide token", "needs guide branch", "--guide branch"),
     ("sweep", "--set sweep.samples=8", "sweep.objective asks for pass@64 of 8 samples"),
     ("passk", "{files}/runs/rl-a-11111111", "config.json", "is corrupt or was edited"),
-    (f"rl / sft / sweep {SPACE} / rl --dry-run / sft --dry-run / sweep --dry-run {SPACE}",
-     "-p {files}/own.yaml", "no preset names a model", "-p tiny -p", "extends: tiny"),
-]  # fmt: skip
+    (
+        f"rl / sft / sweep {SPACE} / rl --dry-run / sft --dry-run / sweep --dry-run {SPACE}",
+        "-p {files}/own.yaml",
+        "no preset names a model",
+        "-p tiny -p",
+        "extends: tiny",
+    ),
+]
 """Commands, what is typed behind each of them, and what is said."""
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [(f"{command} {words}", said) for commands, words, *said in MISTAKES
-     for command in commands.split(" / ")],
-)  # fmt: skip
+    [
+        (f"{command} {words}", said)
+        for commands, words, *said in MISTAKES
+        for command in commands.split(" / ")
+    ],
+)
 def test_a_mistake_is_a_panel(sage, files, words, said):
     refused(sage(*shlex.split(words.format(files=files))), *said)
 
 
-@pytest.mark.parametrize(("words", "here"), [
-    ("data.rl.name=problems", "(here: --set data.rl.name=problems)"),
-    ("steps data.rl.name=problems learning_rate=1",
-     "(here: --set data.rl.name=problems --set rl.learning_rate=1)"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("words", "here"),
+    [
+        ("data.rl.name=problems", "(here: --set data.rl.name=problems)"),
+        (
+            "steps data.rl.name=problems learning_rate=1",
+            "(here: --set data.rl.name=problems --set rl.learning_rate=1)",
+        ),
+    ],
+)
 def test_words_of_hydra_are_answered_with_the_whole_value(sage, words, here):
     sage("rl", *words.split()).refused(here)
 
@@ -141,12 +170,17 @@ def test_a_card_without_its_size_or_a_dry_run_is_refused(sage, gpu):
         f"sweep {SPACE} --dry-run --set sweep.benchmark=arithmetic-dev --set data.sft.name=",
         f"sweep {SPACE} --dry-run --set sweep.benchmark=",
         "passk --dry-run --benchmark=",
-        *(pytest.param(words, marks=pytest.mark.slow) for words in (
-            "rl --set data.rl.name=", "sft --set data.sft.name=", "passk --benchmark=",
-            "eval --benchmark=",
-        )),
+        *(
+            pytest.param(words, marks=pytest.mark.slow)
+            for words in (
+                "rl --set data.rl.name=",
+                "sft --set data.sft.name=",
+                "passk --benchmark=",
+                "eval --benchmark=",
+            )
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_broken_line_is_named_before_anything_is_trained(sage, files, fault, words):
     typed = sage(*shlex.split(f"{words}{files}/{fault}.jsonl"))
     refused(typed, f"{fault}.jsonl, line 7" if fault == "json" else "row.jsonl, line 7: gold is")
@@ -155,9 +189,13 @@ def test_a_broken_line_is_named_before_anything_is_trained(sage, files, fault, w
 @pytest.mark.parametrize("command", ["passk", "eval"])
 @pytest.mark.parametrize(
     ("asked", "k"),
-    [("--n 64", "1..64"), ("--set evaluation.samples=64", "1..64"), ("--n 512", "1..256"),
-     ("--n 64 --preset qwen2.5-math-7b", "1,64")],
-)  # fmt: skip
+    [
+        ("--n 64", "1..64"),
+        ("--set evaluation.samples=64", "1..64"),
+        ("--n 512", "1..256"),
+        ("--n 64 --preset qwen2.5-math-7b", "1,64"),
+    ],
+)
 def test_n_alone_ends_the_ks_that_nobody_asked_for(sage, command, asked, k):
     typed = sage(command, *asked.split(), "--benchmark", "arithmetic", "--dry-run", "--json")
     (stage,) = typed.answer["stages"]
@@ -171,13 +209,21 @@ class Mine:
 @pytest.mark.parametrize(
     ("group", "object_", "words", "said"),
     [
-        ("guides", Mine, "--guide mine",
-         "guide 'mine' (package:Mine) is not a subclass of sage_cli.guides.guide.Guide"),
+        (
+            "guides",
+            Mine,
+            "--guide mine",
+            "guide 'mine' (package:Mine) is not a subclass of sage_cli.guides.guide.Guide",
+        ),
         ("methods", lambda inputs: None, "--algo mine --set rl.scale=2", "has no settings class"),
-        ("methods", ImportError("no numbers"), "--algo mine",
-         "method 'mine' (package:Mine) can't be imported: ImportError: no numbers"),
+        (
+            "methods",
+            ImportError("no numbers"),
+            "--algo mine",
+            "method 'mine' (package:Mine) can't be imported: ImportError: no numbers",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_plug_in_that_cannot_be_made_is_named_before_anything_is_trained(
     sage, monkeypatch, group, object_, words, said
 ):
@@ -257,7 +303,8 @@ LEVELS = "\n".join(
 HOSTILE = {
     "aliases": ("a: &a [" + ",".join("x" * 9) + f"]\n{LEVELS}", "more than 100,000 values"),
     "aliases in a section": (
-        "rl:\n  a: &a [x]\n" + LEVELS.replace("\n", "\n  ").join(["  ", ""]), "100,000 values",
+        "rl:\n  a: &a [x]\n" + LEVELS.replace("\n", "\n  ").join(["  ", ""]),
+        "100,000 values",
     ),
     "an alias inside of itself": ("rl: &a {b: *a}", "*a is inside of what it stands for"),
     "nesting": ("rl: " + "[" * 300_000, "nested more than 100 levels deep"),
@@ -267,7 +314,7 @@ HOSTILE = {
     "a long value": ("rl: " + str(list(range(20_000))), "must be a section, not [0, 1, 2, 3, 4, 5"),
     "a long key": ("? " + "k" * 1_000_000 + "\n: 1\n", "must be a section, not 1"),
     "a long setting": ("rl: {steps: " + "x" * 50_000 + "}", "rl.steps is 'xxx"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("text", "said"), HOSTILE.values(), ids=HOSTILE)
@@ -282,13 +329,29 @@ def test_settings_that_would_fill_the_memory_or_the_screen_are_a_short_panel(
 
 
 REFUSALS = [
-    errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO,
-    errno.EMFILE, errno.ENFILE, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.ENOLCK,
-]  # fmt: skip
-MAY_PASS = {
-    errno.EIO, errno.EMFILE, errno.ENFILE, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN,
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EIO,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ESTALE,
+    errno.ETIMEDOUT,
+    errno.ENOTCONN,
     errno.ENOLCK,
-}  # fmt: skip
+]
+MAY_PASS = {
+    errno.EIO,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ESTALE,
+    errno.ETIMEDOUT,
+    errno.ENOTCONN,
+    errno.ENOLCK,
+}
 
 
 @pytest.mark.parametrize("number", REFUSALS)

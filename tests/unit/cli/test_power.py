@@ -32,8 +32,11 @@ def test_designs_against_smallest_gains(evaluation, tmp_path):
     asked = {"problems": "120,30", "samples": "16,64", "seeds": "1,3", "k": "1,16"}
     report = power(evaluation, [counted(tmp_path, "base.csv")], Silent(), **asked)
     assert {path.name for path in report.folder.iterdir()} == {
-        "power.json", "power.md", "power.csv", "power.tex",
-    }  # fmt: skip
+        "power.json",
+        "power.md",
+        "power.csv",
+        "power.tex",
+    }
     written = json.loads((report.folder / "power.json").read_text(), parse_constant=pytest.fail)
     (base,) = written["bases"]
     designs = [(one["problems"], one["samples"], one["seeds"]) for one in base["designs"]]
@@ -147,14 +150,20 @@ def test_one_run_needs_a_deviation(evaluation, tmp_path):
     assert paired["smallest"][0] < 0.6 * own["smallest"][0]
 
 
-@pytest.mark.parametrize(("words", "said"), [
-    (("--training-seeds", "4"), "needs runs that say how much training seeds vary"),
-    (("--from", "a,b"), "--from a,b is about training seeds, and --training-seeds is missing"),
-    (("--seed-deviation", "0.1"), "--training-seeds is missing"),
-    (("x.csv", "--training-seeds", "4", "--from", "a,b"), "'x.csv' isn't read"),
-    (("--training-seeds", "4", "--from", "a,b", "--samples", "64"), "'--samples 64' isn't read"),
-    (("--training-seeds", "4", "--from", "a,b", "--seeds", "2"), "'--seeds 2' isn't read"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--training-seeds", "4"), "needs runs that say how much training seeds vary"),
+        (("--from", "a,b"), "--from a,b is about training seeds, and --training-seeds is missing"),
+        (("--seed-deviation", "0.1"), "--training-seeds is missing"),
+        (("x.csv", "--training-seeds", "4", "--from", "a,b"), "'x.csv' isn't read"),
+        (
+            ("--training-seeds", "4", "--from", "a,b", "--samples", "64"),
+            "'--samples 64' isn't read",
+        ),
+        (("--training-seeds", "4", "--from", "a,b", "--seeds", "2"), "'--seeds 2' isn't read"),
+    ],
+)
 def test_options_about_training_seeds_go_together(sage, words, said):
     sage("power", *words).refused(said)
 

@@ -50,8 +50,14 @@ CASES = {
     ),
     "validation on what is trained on": (
         [SUM],
-        ("--data", "rows.jsonl", "--set", "evaluation.every=1", "--set",
-         "evaluation.validation=rows.jsonl"),
+        (
+            "--data",
+            "rows.jsonl",
+            "--set",
+            "evaluation.every=1",
+            "--set",
+            "evaluation.validation=rows.jsonl",
+        ),
         "1 of the 1 problems of rows.jsonl are also in the training set rows.jsonl",
     ),
     "none is numeric": (
@@ -66,11 +72,17 @@ CASES = {
     ),
     "no file of validation": (
         [SUM],
-        ("--data", "rows.jsonl", "--set", "evaluation.every=1", "--set",
-         "evaluation.validation=absent.jsonl"),
+        (
+            "--data",
+            "rows.jsonl",
+            "--set",
+            "evaluation.every=1",
+            "--set",
+            "evaluation.validation=absent.jsonl",
+        ),
         "there is no file absent.jsonl, which evaluation.validation names (--set)",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -98,8 +110,10 @@ def test_one_row_of_prose_among_many_is_left_out_and_said(sage, caplog):
 
 
 OF_ITS_OWN = (
-    "no file of demonstrations", "validation on what is trained on", "no file of validation"
-)  # fmt: skip
+    "no file of demonstrations",
+    "validation on what is trained on",
+    "no file of validation",
+)
 """A sweep validates on the problems that it chooses by."""
 
 
@@ -115,8 +129,15 @@ def test_a_sweep_is_refused_as_its_runs_are(sage, case):
 
 
 def test_a_sweep_chooses_by_no_problem_that_it_trains_on(sage):
-    words = ("sweep", "--space", "tau=0.1|0.2", "--data", "rows.jsonl", "--set",
-             "sweep.benchmark=rows.jsonl")  # fmt: skip
+    words = (
+        "sweep",
+        "--space",
+        "tau=0.1|0.2",
+        "--data",
+        "rows.jsonl",
+        "--set",
+        "sweep.benchmark=rows.jsonl",
+    )
     folder = sage("config", "algos").folder
     (folder / "rows.jsonl").write_text(json.dumps(SUM))
     for typed in (sage(*words, "--dry-run"), sage(*words)):

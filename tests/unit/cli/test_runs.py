@@ -71,15 +71,27 @@ def test_show_begins_with_how_it_was_trained_and_its_pass_at_k(sage, family):
     record_evaluation(policy, "amc23", {"pass@1": 0.25, "grading": "strict"})
     shown = sage("runs", "show", "rl", "--json").answer
     assert shown["method"] == {
-        "rl.algo": "dapo", "guide.name": "branch", "guide.tau": 0.5, "guide.rho": 0.75,
-        "anchor.kl": "reverse", "anchor.beta": 0.04, "rl.learning_rate": 2e-4, "rl.steps": 200,
-    }  # fmt: skip
+        "rl.algo": "dapo",
+        "guide.name": "branch",
+        "guide.tau": 0.5,
+        "guide.rho": 0.75,
+        "anchor.kl": "reverse",
+        "anchor.beta": 0.04,
+        "rl.learning_rate": 2e-4,
+        "rl.steps": 200,
+    }
     assert shown["evaluations"] == {"eval/amc23/pass@1": 0.25, "eval/amc23/grading": "strict"}
     words = sage("runs", "show", "rl").words
     order = [
-        "status", "rl.algo dapo", "guide.tau 0.5", "anchor.beta 0.04", "rl.learning_rate 0.0002",
-        "eval/amc23/pass@1 0.25", "reward 0.5", "parent",
-    ]  # fmt: skip
+        "status",
+        "rl.algo dapo",
+        "guide.tau 0.5",
+        "anchor.beta 0.04",
+        "rl.learning_rate 0.0002",
+        "eval/amc23/pass@1 0.25",
+        "reward 0.5",
+        "parent",
+    ]
     assert [words.index(part) for part in order] == sorted(words.index(part) for part in order)
 
 
@@ -148,9 +160,12 @@ def test_where_chooses_and_columns_show_settings_and_figures(sage, made, root):
     plain, branch = made
     first, second = rows(sage, "--columns", "guide.tau,rl.learning_rate,pass@1,reward")
     assert first == {
-        "id": plain.id, "guide.tau": None, "rl.learning_rate": 1e-5,
-        "pass@1 on amc23": None, "reward": 0.25,
-    }  # fmt: skip
+        "id": plain.id,
+        "guide.tau": None,
+        "rl.learning_rate": 1e-5,
+        "pass@1 on amc23": None,
+        "reward": 0.25,
+    }
     assert (second["guide.tau"], second["pass@1 on amc23"]) == (1.2, 0.375)
     for where, id_ in (("guide.name=branch", branch.id), ("rl.learning_rate=1e-5", plain.id)):
         (row,) = rows(sage, "--where", where)

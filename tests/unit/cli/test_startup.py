@@ -47,10 +47,12 @@ IDLE = "0.10 0.2 0.3 1/140 4567"
 @pytest.mark.parametrize(
     ("load", "before", "spin"),
     [
-        (IDLE, None, "30000"), (IDLE, "7", "7"), ("0.10 0.2 0.3 3/140 4567", None, None),
+        (IDLE, None, "30000"),
+        (IDLE, "7", "7"),
+        ("0.10 0.2 0.3 3/140 4567", None, None),
         ("", None, None),
     ],
-)  # fmt: skip
+)
 def test_threads_wait_awake_only_where_nothing_else_runs(load, before, spin, tmp_path, monkeypatch):
     """What the user says of them stays."""
     for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):

@@ -29,17 +29,25 @@ def kept(sage, tmp_path):
 def sampled(step, texts, grades, *, trained):
     count = len(texts)
     return Sampled(
-        step, ["p1"] * count, ["3*4=?"] * count, ["12"] * count, texts, grades,
-        trained, [[0, 0]] * count, [[0.5, 0.03, 0.0, -1.0]] * count if trained else None,
-    )  # fmt: skip
+        step,
+        ["p1"] * count,
+        ["3*4=?"] * count,
+        ["12"] * count,
+        texts,
+        grades,
+        trained,
+        [[0, 0]] * count,
+        [[0.5, 0.03, 0.0, -1.0]] * count if trained else None,
+    )
 
 
 def test_completions_of_a_step_and_a_grade(sage):
     typed = sage("samples", "show", "kept", "--training", "--json", "--grade", "wrong")
     rows = typed.answer["completions"]
     assert [(row["step"], row["text"], row["trained"]) for row in rows] == [
-        (1, TEXTS[2], True), (2, TEXTS[2], False),
-    ]  # fmt: skip
+        (1, TEXTS[2], True),
+        (2, TEXTS[2], False),
+    ]
     parts = {"format": 0.5, "concise": 0.03, "grade": 0.0, "overlong": -1.0}
     assert [row["rewards"] for row in rows] == [pytest.approx(parts), None]
     shown = sage("samples", "show", "kept", "--training", "--step", "2").words
@@ -62,8 +70,11 @@ def test_the_few_that_every_run_keeps_are_shown_and_said_to_be_few(sage, tmp_pat
         "completions"
     ]
     assert (row["text"], row["grade"], row["problem"], row["trained"]) == (
-        TEXTS[0], "wrong", None, None,
-    )  # fmt: skip
+        TEXTS[0],
+        "wrong",
+        None,
+        None,
+    )
     sage("samples", "show", "bare", "--training", "--problem", "p1").refused("without the ids")
 
 

@@ -19,17 +19,30 @@ from sage_cli.store.evaluations import evaluation_figures
 from sage_cli.training.run import InitialPolicy, RlTraining, SftTraining
 
 SETTINGS = {
-    "model.hidden": 16, "model.layers": 1, "model.heads": 2, "model.feed_forward": 32,
-    "model.max_positions": 96, "data.arithmetic.low": 2, "data.arithmetic.high": 6,
-    "data.arithmetic.held_out": 4, "data.arithmetic.validation": 2,
+    "model.hidden": 16,
+    "model.layers": 1,
+    "model.heads": 2,
+    "model.feed_forward": 32,
+    "model.max_positions": 96,
+    "data.arithmetic.low": 2,
+    "data.arithmetic.high": 6,
+    "data.arithmetic.held_out": 4,
+    "data.arithmetic.validation": 2,
     "data.arithmetic.familiar_share": 0.5,
     "data.arithmetic.phases": [{"share": 1.0, "mix": {"D": 1}}],
-    "sft.steps": 20, "sft.batch_size": 4, "sft.max_length": 48, "rl.steps": 1,
-    "rl.prompts_per_step": 2, "rl.rollouts_per_prompt": 2, "rollout.max_tokens": 8,
+    "sft.steps": 20,
+    "sft.batch_size": 4,
+    "sft.max_length": 48,
+    "rl.steps": 1,
+    "rl.prompts_per_step": 2,
+    "rl.rollouts_per_prompt": 2,
+    "rollout.max_tokens": 8,
     "rl.stop_when_stuck": "false",
-    "sampling.max_tokens": 8, "evaluation.samples": 2, "evaluation.k": "1,2",
+    "sampling.max_tokens": 8,
+    "evaluation.samples": 2,
+    "evaluation.k": "1,2",
     "grading.workers": 1,
-}  # fmt: skip
+}
 
 ON = "arithmetic:low=2:high=6:held_out=4"
 KEPT = "arithmetic-low-2-high-6-held_out-4"
@@ -122,10 +135,16 @@ def test_the_last_validation_finds_what_the_measurement_finds(config, base, monk
     monkeypatch.setattr("sage_cli.training.validation.grade_rows", by_length)
     validating = changed(
         config,
-        {"rl.seed": 5, "rl.steps": 3, "evaluation.every": 2, "evaluation.samples": 4,
-         "evaluation.validation": "arithmetic", "evaluation.validation_samples": 4,
-         "tracking.wandb": "off"},
-    )  # fmt: skip
+        {
+            "rl.seed": 5,
+            "rl.steps": 3,
+            "evaluation.every": 2,
+            "evaluation.samples": 4,
+            "evaluation.validation": "arithmetic",
+            "evaluation.validation_samples": 4,
+            "tracking.wandb": "off",
+        },
+    )
     elsewhere = changed(validating, {"evaluation.every": None, "evaluation.validation": None})
     assert RlTraining.of(validating).planned == RlTraining.of(elsewhere).planned
     watching = Watching()

@@ -62,8 +62,10 @@ def test_no_other_methods_file_is_read_for_what_all_methods_have(key):
 def test_type_bounds_default_choices_and_members():
     (tau,) = meanings("guide.tau")
     assert (tau.member, tau.type, tau.default) == (
-        "branch, shuffled", "number, at least 0", 1.2,
-    )  # fmt: skip
+        "branch, shuffled",
+        "number, at least 0",
+        1.2,
+    )
     assert "Eq. 11" in tau.section
     (kl,) = meanings("anchor.kl")
     assert (kl.choices, kl.default) == (("reverse", "forward", "none"), "reverse")
@@ -86,8 +88,11 @@ def test_a_key_is_found_by_its_end_and_a_section_by_its_beginning():
     assert list(meant_settings("rl.steps")) == ["rl.steps"]
     assert set(meant_settings("steps")) == {"sft.steps", "rl.steps", "sweep.steps"}
     assert list(meant_settings("model.lora")) == [
-        "model.lora.rank", "model.lora.alpha", "model.lora.dropout", "model.lora.targets",
-    ]  # fmt: skip
+        "model.lora.rank",
+        "model.lora.alpha",
+        "model.lora.dropout",
+        "model.lora.targets",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -22,14 +22,24 @@ from sage_cli.trials.executors.executor import Resources
 from sage_cli.trials.task import Task
 
 EVIL = {
-    "sampling": {"backend": "server", "servers": ["http://evil:1"], "server_model": "theirs",
-     "server_form": "chat", "temperature": 0.9,
-     "vllm": {"tensor_parallel_size": 2, "kv_ip": "evil"}},
+    "sampling": {
+        "backend": "server",
+        "servers": ["http://evil:1"],
+        "server_model": "theirs",
+        "server_form": "chat",
+        "temperature": 0.9,
+        "vllm": {"tensor_parallel_size": 2, "kv_ip": "evil"},
+    },
     "rollout": {"backend": "vllm", "vllm": {"mode": "server", "server_url": "http://evil:2"}},
     "sweep": {"trials": 4},
-    "executor": {"name": "slurm", "address": "evil:3", "setup": ["curl evil"],
-     "lines": {"prolog": "evil"}, "partition": "long"},
-}  # fmt: skip
+    "executor": {
+        "name": "slurm",
+        "address": "evil:3",
+        "setup": ["curl evil"],
+        "lines": {"prolog": "evil"},
+        "partition": "long",
+    },
+}
 
 
 def test_a_stored_configuration_gives_decoding_and_no_services(caplog):
@@ -95,8 +105,10 @@ def test_typed_mistakes_are_the_typists_and_registered_names_need_no_consent():
     with pytest.raises(ConfigurationError) as mistaken:
         load(sets=["sweep.raced=true"], stored={"sweep": {"trials": 4}})
     assert "another version" not in str(mistaken.value)
-    stored = {"rl": {"rewards": [{"name": "grade"}, {"name": "brevity"}]},
-              "grading": {"judge": "roles"}}  # fmt: skip
+    stored = {
+        "rl": {"rewards": [{"name": "grade"}, {"name": "brevity"}]},
+        "grading": {"judge": "roles"},
+    }
     config = load(stored=stored).config
     assert (config.grading.judge, len(config.rl.rewards)) == ("roles", 2)
     assert without_consent(stored) == stored
@@ -130,8 +142,12 @@ def test_what_is_typed_decides_and_everything_else_holds(tmp_path):
     assert load(sets=[f"sampling.vllm={ENGINE}"]).config.sampling.vllm == ENGINE
 
 
-ENGINE = {"worker_cls": "runs.evil.Worker", "kv_transfer_config": {"module": "evil"},
-          "gpu_memory_utilization": 0.5, "enforce_eager": True}  # fmt: skip
+ENGINE = {
+    "worker_cls": "runs.evil.Worker",
+    "kv_transfer_config": {"module": "evil"},
+    "gpu_memory_utilization": 0.5,
+    "enforce_eager": True,
+}
 
 
 def as_a_task(config):

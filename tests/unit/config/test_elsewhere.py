@@ -20,8 +20,12 @@ def test_every_row_is_of_a_setting_here(row):
 
 
 def test_a_name_elsewhere_means_one_setting():
-    named = [(program, name, row.setting) for row in COUNTERPARTS
-             for program, name in zip(PROGRAMS, row.names, strict=True) if name]  # fmt: skip
+    named = [
+        (program, name, row.setting)
+        for row in COUNTERPARTS
+        for program, name in zip(PROGRAMS, row.names, strict=True)
+        if name
+    ]
     pairs = {(program, name) for program, name, _ in named}
     assert len(pairs) == len(named)
     meanings = {}
@@ -40,30 +44,38 @@ def test_names_of_trl_are_trls():
     assert named - known <= {"torch_dtype", "warmup_ratio"}
 
 
-@pytest.mark.parametrize(("word", "line"), [
-    ("rl.learning_rate=1e-5", "--set rl.learning_rate=1e-5"),
-    ("+rl.learning-rate=1e-5", "--set rl.learning_rate=1e-5"),
-    ("actor_rollout_ref.actor.clip_ratio_high=0.28", "--set rl.epsilon_high=0.28"),
-    ("data.max_response_length=64", "--set rollout.max_tokens=64"),
-    ("num_generations=8", "--set rl.rollouts_per_prompt=8"),
-    ("rl.learning_rate", None),
-    ("rl=mine", None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("word", "line"),
+    [
+        ("rl.learning_rate=1e-5", "--set rl.learning_rate=1e-5"),
+        ("+rl.learning-rate=1e-5", "--set rl.learning_rate=1e-5"),
+        ("actor_rollout_ref.actor.clip_ratio_high=0.28", "--set rl.epsilon_high=0.28"),
+        ("data.max_response_length=64", "--set rollout.max_tokens=64"),
+        ("num_generations=8", "--set rl.rollouts_per_prompt=8"),
+        ("rl.learning_rate", None),
+        ("rl=mine", None),
+    ],
+)
 def test_a_word_of_hydra_is_a_line_here(word, line):
     assert typed_as_setting(word) == line
 
 
 TRL = "learning_rate: 1.0e-5\nnum_generations: 8\nuse_liger_kernel: true\n"
-VERL = json.dumps({
-    "algorithm": {"filter_groups": {"enable": True}},
-    "actor_rollout_ref": {"actor": {"clip_ratio_low": 0.2}},
-})  # fmt: skip
+VERL = json.dumps(
+    {
+        "algorithm": {"filter_groups": {"enable": True}},
+        "actor_rollout_ref": {"actor": {"clip_ratio_low": 0.2}},
+    }
+)
 
 
-@pytest.mark.parametrize(("text", "lines"), [
-    (TRL, ["--set rl.learning_rate=1e-05", "--set rl.rollouts_per_prompt=8"]),
-    (VERL, ["--set rl.dynamic_sampling=true", "--set rl.epsilon_low=0.2"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (TRL, ["--set rl.learning_rate=1e-05", "--set rl.rollouts_per_prompt=8"]),
+        (VERL, ["--set rl.dynamic_sampling=true", "--set rl.epsilon_low=0.2"]),
+    ],
+)
 def test_a_configuration_of_another_program_is_answered_key_by_key(tmp_path, text, lines):
     file = tmp_path / "run.yaml"
     file.write_text(text)

@@ -80,10 +80,15 @@ def test_an_algorithm_is_a_layer_below_what_is_said_beside_it():
     assert (loaded.config.anchor.kl, loaded.origins["anchor.kl"]) == ("reverse", "flag")
 
 
-@pytest.mark.parametrize(("algo", "guide", "kl"), [
-    ("dapo", "none", "none"), ("dapo", "branch", "reverse"), ("grpo", "none", "reverse"),
-    ("bnpo", "token", "reverse"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("algo", "guide", "kl"),
+    [
+        ("dapo", "none", "none"),
+        ("dapo", "branch", "reverse"),
+        ("grpo", "none", "reverse"),
+        ("bnpo", "token", "reverse"),
+    ],
+)
 def test_the_kl_that_is_left_open_follows_algorithm_and_guide(algo, guide, kl):
     loaded = load(flags={"rl": {"algo": algo}, "guide": {"name": guide}})
     assert loaded.config.anchor.kl == kl
@@ -113,8 +118,13 @@ def test_another_choice_drops_the_others_settings(layer):
     token = layer("guide: {name: token, alpha: [0.4, 0.2], q_max: 2}")
     loaded = load([token], branch())
     assert loaded.config.guide.model_dump() == {
-        "name": "branch", "tau": 1.2, "rho": 0.3, "q_min": 0.6, "q_max": 1.4, "signal": "policy",
-    }  # fmt: skip
+        "name": "branch",
+        "tau": 1.2,
+        "rho": 0.3,
+        "q_min": 0.6,
+        "q_max": 1.4,
+        "signal": "policy",
+    }
     assert "guide.alpha" not in loaded.origins
     config = load(["tiny", "qwen2.5-math-7b"]).config
     assert config.model.kind == "pretrained"
@@ -154,8 +164,12 @@ def test_a_stored_configuration_may_name_a_plugin_that_is_not_installed():
     # other settings of one's own change nothing about that, not even another plug-in's name
     for more in ("sampling.temperature=0.5", "guide.strength=2", "data.rl.limit=3"):
         assert load(sets=[more], stored=stored).config.guide.name == "theirs"
-    own = load((), {"guide": {"name": "branch"}}, ["sampling.options={}",
-               "sampling.backend=server"], stored).config  # fmt: skip
+    own = load(
+        (),
+        {"guide": {"name": "branch"}},
+        ["sampling.options={}", "sampling.backend=server"],
+        stored,
+    ).config
     assert (own.guide.name, own.sampling.backend, own.rl.algo) == ("branch", "server", "theirs")
     assert own.rl.model_dump()["strength"] == 3
     for choice, said in (
@@ -188,12 +202,17 @@ def test_the_folder_of_runs_has_one_source(monkeypatch, tmp_path):
     monkeypatch.setenv("SAGE_RUNS", "from-environment")
     flag, sets = Path("from-flag"), ["run.root=from-set"]
     found = [
-        runs_root(), runs_root([str(preset)]), runs_root([str(preset)], flag),
+        runs_root(),
+        runs_root([str(preset)]),
+        runs_root([str(preset)], flag),
         runs_root([str(preset)], flag, sets),
-    ]  # fmt: skip
+    ]
     assert [str(path) for path in found] == [
-        "from-environment", "from-preset", "from-flag", "from-set",
-    ]  # fmt: skip
+        "from-environment",
+        "from-preset",
+        "from-flag",
+        "from-set",
+    ]
     monkeypatch.delenv("SAGE_RUNS")
     assert str(runs_root()) == "runs"
 
@@ -231,15 +250,31 @@ def test_texts_stay_texts(value):
     assert yaml_value(typed(value)) == value
 
 
-@pytest.mark.parametrize("below", [
-    {}, {"algo": "dapo"}, {"algo": "archer"}, {"algo": "kl-cov", "compat": "official"},
-])  # fmt: skip
-@pytest.mark.parametrize("settings", [
-    {"guide.tau": 0.2, "tracking.group": "x"}, {"rl.seed": 7}, {"anchor.beta": 0.3},
-    {"rl.algo": "grpo", "rl.steps": 3}, {"guide.name": "none"}, {"guides.branch.tau": 0.1},
-    {"model.tuning": "lora", "model.lora.rank": 2}, {"rl.compat": "official"}, {"sft.steps": 4},
-    {"guide": {"name": "token", "q_min": 0.5}}, {"prompt.format": "chat"},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "below",
+    [
+        {},
+        {"algo": "dapo"},
+        {"algo": "archer"},
+        {"algo": "kl-cov", "compat": "official"},
+    ],
+)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"guide.tau": 0.2, "tracking.group": "x"},
+        {"rl.seed": 7},
+        {"anchor.beta": 0.3},
+        {"rl.algo": "grpo", "rl.steps": 3},
+        {"guide.name": "none"},
+        {"guides.branch.tau": 0.1},
+        {"model.tuning": "lora", "model.lora.rank": 2},
+        {"rl.compat": "official"},
+        {"sft.steps": 4},
+        {"guide": {"name": "token", "q_min": 0.5}},
+        {"prompt.format": "chat"},
+    ],
+)
 def test_a_layer_that_decides_nothing_is_laid_over_what_the_others_were_merged_to(below, settings):
     config = load(flags={"rl": below, "guide": {"name": "branch"}}).config
     for first in ({}, {"rl.learning_rate": 1e-5}):

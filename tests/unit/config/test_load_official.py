@@ -43,19 +43,23 @@ def documented(heading="## `--compat official`"):
     return [
         (
             OfficialDifference(
-                setting, yaml.safe_load(value),
+                setting,
+                yaml.safe_load(value),
                 () if concerns == "every run" else tuple(concerns.split(", ")),
             ),
             yaml.safe_load(ours),
         )
         for setting, ours, value, concerns in rows
-    ]  # fmt: skip
+    ]
 
 
-@pytest.mark.parametrize(("heading", "differences", "flags"), [
-    ("`--compat official`", DIFFERENCES, {"rl": {"algo": "dapo"}, "guide": {"name": "random"}}),
-    ("An evaluation with `--compat official`", EVALUATION_DIFFERENCES, {}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("heading", "differences", "flags"),
+    [
+        ("`--compat official`", DIFFERENCES, {"rl": {"algo": "dapo"}, "guide": {"name": "random"}}),
+        ("An evaluation with `--compat official`", EVALUATION_DIFFERENCES, {}),
+    ],
+)
 def test_the_documented_differences_and_values_of_ours_are_those_of_the_layer(
     heading, differences, flags
 ):

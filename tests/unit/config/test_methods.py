@@ -12,8 +12,10 @@ def chosen(algo, *sets):
 
 def test_what_rivals_of_the_anchor_bring():
     assert chosen("dph-rl").rl.samples_beforehand == 8
-    weights = {kind: chosen("dph-rl", f"rl.divergence={kind}").rl.weighs
-               for kind in ("forward", "js", "alpha")}  # fmt: skip
+    weights = {
+        kind: chosen("dph-rl", f"rl.divergence={kind}").rl.weighs
+        for kind in ("forward", "js", "alpha")
+    }
     assert weights == {"forward": 0.03, "js": 0.125, "alpha": 0.03}
     assert chosen("dph-rl", "rl.weight=0").rl.weighs == 0
     said = chosen("dph-rl", "rl.divergence=alpha", "rl.solved=.75").rl.describe()["divergence"]
@@ -45,75 +47,108 @@ ELSEWHERE = {
 """Settings that others read and these would not."""
 
 
-@pytest.mark.parametrize(("algo", "sets", "reason"), [
-    ("annealed-kl", "anchor.kl=none", "there is no KL anchor"),
-    ("annealed-kl", "anchor.beta=0", "there is no KL anchor"),
-    ("dph-rl", "rl.dynamic_sampling=true", "would replace just them"),
-    ("dph-rl", "anchor.kl=forward", "has others of its own"),
-    ("dph-rl", "rl.alpha=.5", "rl.alpha 0.5 has no effect"),
-    ("dph-rl", "rl.alpha=0", "rl.alpha is 0"),
-    ("dph-rl", "rl.alpha=1", "rl.alpha is 1"),
-    ("dph-rl", "rl.solved=0", "rl.solved is 0"),
-    ("dph-rl", "rl.log_ratio_limit=0", "rl.log_ratio_limit is 0"),
-    ("dph-rl", "anchor.reference_samples=4", "reference_samples 4 has no effect"),
-    ("archer", "anchor.kl=none",
-     r"anchor.rows is informative, and .* anchor.kl is 'none' \(use --kl reverse\)$"),
-    ("archer", "rl.loss=sapo", "rl.loss is 'sapo'"),
-    ("archer", "rl.steps_per_generation=1", "rl.delta has nothing to clip with one update"),
-    ("alpha-dpg", "anchor.kl=reverse", "by something else than a KL term"),
-    ("alpha-dpg", "guide.name=branch", "by something else than a KL term"),
-    ("alpha-dpg", "rl.rewards=format", "reads grades alone and would ignore rl.rewards"),
-    ("alpha-dpg", "rl.dynamic_sampling=true", "learns from groups of equal grades"),
-    ("alpha-dpg", "rl.alpha=1", "rl.alpha is 1"),
-    ("rlpr", "prompt.answer=boxed", "between the answer's tags"),
-    ("rlpr", "rl.advantage=beta", "'beta' reads grades"),
-    ("rlpr", "rl.dynamic_sampling=true", "dynamic_sampling reads grades"),
-    ("dars", "rl.rollouts_per_prompt=2", "gives shares of 0 and 1, or 1/2 between them"),
-    ("dars", "rl.most_rollouts=8 rl.rollouts_per_prompt=8", "the first alone has"),
-    ("dars", "rl.loss=dapo", "unequal size"),
-    ("dars", "rl.advantage=group", "rl.advantage has an effect only"),
-    ("dars", "rl.dynamic_sampling=true", "dynamic_sampling replaces them"),
-    ("dars", SERVER, "asked for equal ones"),
-    ("dars", "anchor.kl=forward", "row by row in turn"),
-    ("guided-dpo", "guide.name=branch", "by something else than a KL term"),
-    ("guided-dpo", "anchor.kl=reverse", "by something else than a KL term"),
-    ("guided-dpo", "anchor.kl=forward", "by something else than a KL term"),
-    ("guided-dpo", "rl.processes=2", "trains in one process"),
-    ("guided-dpo", "rl.hint=Think.", "must contain {question}"),
-    ("guided-dpo", "rl.hint=Try{question}", "must contain {hint}"),
-    ("guided-dpo", "rl.continued=true prompt.format=chat", "'chat' puts more between"),
-    ("guided-dpo", "rl.continued=true rl.hint={hint}{question}", "rl.hint must begin with"),
-    ("pass-at-k", "rl.k=9", "k is 9, and a group has 8 .* no subset of k"),
-    ("pass-at-k", "rl.k=8", "its only subset of k is the group"),
-    ("pass-at-k", "rl.k=0", "rl.k is 0: .* greater than or equal"),
-    ("pass-at-k", "rl.overlong_buffer=0.2", "'pass-at-k' reads grades alone"),
-    ("pkpo", "rl.k=9", "'favoured' takes at most 8 of a group's 8 completions"),
-    ("pkpo", "rl.k=8 rl.form=leave-one-out",
-     "'leave-one-out' takes at most 7 of a group's 8 completions"),
-    ("pkpo", "rl.advantage=beta", "rl.advantage has an effect only with .*grpo"),
-    ("kl-cov", "rl.steps_per_generation=1", "with one update per generation that is 0"),
-    ("kl-cov", "rl.clip=true", "'kl-cov' adds to a loss that isn't clipped"),
-    ("gspo", "rl.steps_per_generation=1", "'sequence' .* has no effect"),
-    ("gspo", "anchor.kl=reverse anchor.estimator=reward",
-     "'reward' gives each token an advantage of its own"),
-    ("steer", "rl.importance_sampling_level=sequence",
-     "'steer' gives each token an advantage of its own"),
-    ("steer", "rl.clip=false", "without rl.delta"),
-    ("steer", "rl.forn=exp", r"rl has no 'forn' \(did you mean form\?\)"),
-    ("adaptive-entropy", "rl.entropy_coefficient=2", "above 1, and rl.entropy_target keeps it in"),
-    ("80-20", "rl.prompts_per_step=2048 rollout.max_tokens=2048",
-     r"up to 33,554,432 here, and at most 16,777,216 can be sorted"),
-    ("grpo", "rl.delta=3", "rl.delta has nothing to clip with one update per generation"),
-    ("grpo", "rl.clip=false rl.loss=sapo", "rl.clip is false, and only the losses grpo"),
-    ("grpo", "rl.k=2", "rl.k has an effect only with the pass-at-k and pkpo methods"),
-    ("grpo", "rl.score_scale=2", "rl.score_scale has an effect only with the pacs method"),
-    ("grpo", "rl.reward_filter=0.9", "reward_filter has an effect only with the rlpr method"),
-    ("grpo", "rl.max_extra_generations=2", "rl.max_extra_generations 2 has no effect"),
-    ("grpo", "rl.entropy_coefficient_step=0.1", "entropy_coefficient_step 0.1 has no effect"),
-    ("grpo", "anchor.reference_samples=4", r"has no effect \(add anchor.kl=forward, or leave it"),
-    *((algo, f"rl.{said}", rf"rl\.{said.split('=')[0]} has an effect only with .*, or add --algo")
-      for algo, sets in ELSEWHERE.items() for said in sets.split()),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("algo", "sets", "reason"),
+    [
+        ("annealed-kl", "anchor.kl=none", "there is no KL anchor"),
+        ("annealed-kl", "anchor.beta=0", "there is no KL anchor"),
+        ("dph-rl", "rl.dynamic_sampling=true", "would replace just them"),
+        ("dph-rl", "anchor.kl=forward", "has others of its own"),
+        ("dph-rl", "rl.alpha=.5", "rl.alpha 0.5 has no effect"),
+        ("dph-rl", "rl.alpha=0", "rl.alpha is 0"),
+        ("dph-rl", "rl.alpha=1", "rl.alpha is 1"),
+        ("dph-rl", "rl.solved=0", "rl.solved is 0"),
+        ("dph-rl", "rl.log_ratio_limit=0", "rl.log_ratio_limit is 0"),
+        ("dph-rl", "anchor.reference_samples=4", "reference_samples 4 has no effect"),
+        (
+            "archer",
+            "anchor.kl=none",
+            r"anchor.rows is informative, and .* anchor.kl is 'none' \(use --kl reverse\)$",
+        ),
+        ("archer", "rl.loss=sapo", "rl.loss is 'sapo'"),
+        ("archer", "rl.steps_per_generation=1", "rl.delta has nothing to clip with one update"),
+        ("alpha-dpg", "anchor.kl=reverse", "by something else than a KL term"),
+        ("alpha-dpg", "guide.name=branch", "by something else than a KL term"),
+        ("alpha-dpg", "rl.rewards=format", "reads grades alone and would ignore rl.rewards"),
+        ("alpha-dpg", "rl.dynamic_sampling=true", "learns from groups of equal grades"),
+        ("alpha-dpg", "rl.alpha=1", "rl.alpha is 1"),
+        ("rlpr", "prompt.answer=boxed", "between the answer's tags"),
+        ("rlpr", "rl.advantage=beta", "'beta' reads grades"),
+        ("rlpr", "rl.dynamic_sampling=true", "dynamic_sampling reads grades"),
+        ("dars", "rl.rollouts_per_prompt=2", "gives shares of 0 and 1, or 1/2 between them"),
+        ("dars", "rl.most_rollouts=8 rl.rollouts_per_prompt=8", "the first alone has"),
+        ("dars", "rl.loss=dapo", "unequal size"),
+        ("dars", "rl.advantage=group", "rl.advantage has an effect only"),
+        ("dars", "rl.dynamic_sampling=true", "dynamic_sampling replaces them"),
+        ("dars", SERVER, "asked for equal ones"),
+        ("dars", "anchor.kl=forward", "row by row in turn"),
+        ("guided-dpo", "guide.name=branch", "by something else than a KL term"),
+        ("guided-dpo", "anchor.kl=reverse", "by something else than a KL term"),
+        ("guided-dpo", "anchor.kl=forward", "by something else than a KL term"),
+        ("guided-dpo", "rl.processes=2", "trains in one process"),
+        ("guided-dpo", "rl.hint=Think.", "must contain {question}"),
+        ("guided-dpo", "rl.hint=Try{question}", "must contain {hint}"),
+        ("guided-dpo", "rl.continued=true prompt.format=chat", "'chat' puts more between"),
+        ("guided-dpo", "rl.continued=true rl.hint={hint}{question}", "rl.hint must begin with"),
+        ("pass-at-k", "rl.k=9", "k is 9, and a group has 8 .* no subset of k"),
+        ("pass-at-k", "rl.k=8", "its only subset of k is the group"),
+        ("pass-at-k", "rl.k=0", "rl.k is 0: .* greater than or equal"),
+        ("pass-at-k", "rl.overlong_buffer=0.2", "'pass-at-k' reads grades alone"),
+        ("pkpo", "rl.k=9", "'favoured' takes at most 8 of a group's 8 completions"),
+        (
+            "pkpo",
+            "rl.k=8 rl.form=leave-one-out",
+            "'leave-one-out' takes at most 7 of a group's 8 completions",
+        ),
+        ("pkpo", "rl.advantage=beta", "rl.advantage has an effect only with .*grpo"),
+        ("kl-cov", "rl.steps_per_generation=1", "with one update per generation that is 0"),
+        ("kl-cov", "rl.clip=true", "'kl-cov' adds to a loss that isn't clipped"),
+        ("gspo", "rl.steps_per_generation=1", "'sequence' .* has no effect"),
+        (
+            "gspo",
+            "anchor.kl=reverse anchor.estimator=reward",
+            "'reward' gives each token an advantage of its own",
+        ),
+        (
+            "steer",
+            "rl.importance_sampling_level=sequence",
+            "'steer' gives each token an advantage of its own",
+        ),
+        ("steer", "rl.clip=false", "without rl.delta"),
+        ("steer", "rl.forn=exp", r"rl has no 'forn' \(did you mean form\?\)"),
+        (
+            "adaptive-entropy",
+            "rl.entropy_coefficient=2",
+            "above 1, and rl.entropy_target keeps it in",
+        ),
+        (
+            "80-20",
+            "rl.prompts_per_step=2048 rollout.max_tokens=2048",
+            r"up to 33,554,432 here, and at most 16,777,216 can be sorted",
+        ),
+        ("grpo", "rl.delta=3", "rl.delta has nothing to clip with one update per generation"),
+        ("grpo", "rl.clip=false rl.loss=sapo", "rl.clip is false, and only the losses grpo"),
+        ("grpo", "rl.k=2", "rl.k has an effect only with the pass-at-k and pkpo methods"),
+        ("grpo", "rl.score_scale=2", "rl.score_scale has an effect only with the pacs method"),
+        ("grpo", "rl.reward_filter=0.9", "reward_filter has an effect only with the rlpr method"),
+        ("grpo", "rl.max_extra_generations=2", "rl.max_extra_generations 2 has no effect"),
+        ("grpo", "rl.entropy_coefficient_step=0.1", "entropy_coefficient_step 0.1 has no effect"),
+        (
+            "grpo",
+            "anchor.reference_samples=4",
+            r"has no effect \(add anchor.kl=forward, or leave it",
+        ),
+        *(
+            (
+                algo,
+                f"rl.{said}",
+                rf"rl\.{said.split('=')[0]} has an effect only with .*, or add --algo",
+            )
+            for algo, sets in ELSEWHERE.items()
+            for said in sets.split()
+        ),
+    ],
+)
 def test_a_method_refuses_what_has_no_place_beside_it(algo, sets, reason):
     group = [] if algo == "dars" else ["rl.rollouts_per_prompt=8"]
     with pytest.raises(ConfigurationError, match=reason):

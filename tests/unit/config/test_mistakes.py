@@ -26,8 +26,10 @@ PRETRAINED = "model.kind=pretrained "
         ("rl.algo=dpao", "rl.algo is 'dpao'; it can be 80-20, adaptive-entropy"),
         ("rl.learning_rat=1", "rl has no 'learning_rat' (did you mean learning_rate?)"),
         ("modle.hidden=8", "the configuration has no 'modle' (did you mean model?)"),
-        ("guide.name=brnch", f"guide.name is 'brnch'; it can be {', '.join(Guide.names())} "
-         "(did you mean branch?)"),
+        (
+            "guide.name=brnch",
+            f"guide.name is 'brnch'; it can be {', '.join(Guide.names())} (did you mean branch?)",
+        ),
         ("data.sft.fields.qestion=a", "data.sft.fields has no 'qestion' (did you mean question?)"),
         ("guide.tau=1", "guide.tau has an effect only with the branch and shuffled guides"),
         ("model.path=a", "model.path needs model.kind=pretrained"),
@@ -48,8 +50,10 @@ PRETRAINED = "model.kind=pretrained "
         (TWO + "fsdp2", "validates the policy in one process, and rl.accelerate 'fsdp2' (FSDP) sp"),
         (TWO + "zero3", "'zero3' (DEEPSPEED) spreads it"),
         ("rl.accelerate=ddp", "launches several processes, and rl.processes is 1"),
-        ("rl.advantage=beta rl.overlong_buffer=0.2",
-         "rl.advantage 'beta' is defined for rewards in [0, 1]"),
+        (
+            "rl.advantage=beta rl.overlong_buffer=0.2",
+            "rl.advantage 'beta' is defined for rewards in [0, 1]",
+        ),
         ("rl.loss=cispo", "rl.loss 'cispo' reads rl.epsilon_high as an absolute cap"),
         ("grading.extract=text", "grading.mode is 'strict', which compares answers"),
         ("sft.micro_batch=7", "sft.micro_batch 7 doesn't divide sft.batch_size 64"),
@@ -61,22 +65,27 @@ PRETRAINED = "model.kind=pretrained "
         ("model.attention=spda", "neither an attention implementation of Transformers nor"),
         ("model.attention=spda", "did you mean sdpa?"),
         ("model.attention=a/b", "a kernel of the Hub, and a model from scratch runs none"),
-        (PRETRAINED + "model.attention=kernels-community/flash-attn2",
-         "code of the Hub, which is run only where that is said"),
+        (
+            PRETRAINED + "model.attention=kernels-community/flash-attn2",
+            "code of the Hub, which is run only where that is said",
+        ),
         (PRETRAINED + "model.kernels=true", "(add model.trust_remote_code=true"),
         ("rollout.vllm.importance_floor=3", "importance_floor 3 is above importance_cap 2"),
     ],
-)  # fmt: skip
+)
 def test_one_sentence_with_what_was_probably_meant(sets, said):
     assert said in complaint(sets=sets.split()).cause
 
 
-@pytest.mark.parametrize(("option", "typed"), [
-    ("--learning_rate", "--lr"),
-    ("--learning-rate", "--lr"),
-    ("--num_generations", "--set rl.rollouts_per_prompt=..."),
-    ("--foo", None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("option", "typed"),
+    [
+        ("--learning_rate", "--lr"),
+        ("--learning-rate", "--lr"),
+        ("--num_generations", "--set rl.rollouts_per_prompt=..."),
+        ("--foo", None),
+    ],
+)
 def test_options_of_other_programs_have_a_name_here(option, typed):
     assert named_elsewhere(option) == typed
 
@@ -96,23 +105,29 @@ def test_all_problems_at_once_in_the_schemas_order():
     assert len(complaint(sets=[*sets, "sweep.samples=8"]).cause.splitlines()) == 4
 
 
-@pytest.mark.parametrize(("block", "said"), [
-    ("{brnch: {tau: 1}}", "guides.brnch: guide.name is 'brnch'"),
-    ("{token: {alhpa: [1, 1]}}", "guides.token: guide has no 'alhpa' (did you mean alpha?)"),
-    ("{branch: 5}", "'guides.branch' must be a section, not 5"),
-    ("branch", "'guides' must be a section, not 'branch'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("block", "said"),
+    [
+        ("{brnch: {tau: 1}}", "guides.brnch: guide.name is 'brnch'"),
+        ("{token: {alhpa: [1, 1]}}", "guides.token: guide has no 'alhpa' (did you mean alpha?)"),
+        ("{branch: 5}", "'guides.branch' must be a section, not 5"),
+        ("branch", "'guides' must be a section, not 'branch'"),
+    ],
+)
 def test_a_guides_block_is_checked_whatever_guide_is_chosen(layer, block, said):
     assert said in complaint([layer(f"guides: {block}")]).cause
 
 
-@pytest.mark.parametrize(("text", "said"), [
-    ("rl: {steps: 3", "can't be read as YAML"),
-    ("just words", "its top level must be sections,"),
-    ("- rl", "its top level must be sections,"),
-    ("1: {steps: 3}", "its top level must be sections,"),
-    ("steps: 3\nseed: 4", "'steps' must be a section, not 3"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("rl: {steps: 3", "can't be read as YAML"),
+        ("just words", "its top level must be sections,"),
+        ("- rl", "its top level must be sections,"),
+        ("1: {steps: 3}", "its top level must be sections,"),
+        ("steps: 3\nseed: 4", "'steps' must be a section, not 3"),
+    ],
+)
 def test_files_that_hold_no_settings(layer, text, said):
     path = layer(text)
     error = complaint([path])

@@ -19,8 +19,11 @@ def layers_of_the_page():
 def enforced_layers():
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
     contracts = project["tool"]["importlinter"]["contracts"]
-    (layers,) = (contract["layers"] for contract in contracts if "containers" not in contract
-                 and contract["type"] == "layers")  # fmt: skip
+    (layers,) = (
+        contract["layers"]
+        for contract in contracts
+        if "containers" not in contract and contract["type"] == "layers"
+    )
     return [set(re.findall(r"sage_cli\.(\w+)", layer)) for layer in layers]
 
 

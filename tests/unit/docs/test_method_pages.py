@@ -19,9 +19,12 @@ def named_in(page, heading):
     below = (DOCS / page).read_text(encoding="utf-8").partition(f"\n## {heading}\n")[2]
     table = re.search(r"(?:^\|.*\n)+", below, re.MULTILINE)
     first = [line.split("|")[1] for line in table[0].splitlines()]
-    return {name: bool(star) for column in first
-            for name, star in re.findall(r"`([\w-]+)`(?:\]\([^)]*\))?(\*?)", column)
-            if not name.startswith("--")}  # fmt: skip
+    return {
+        name: bool(star)
+        for column in first
+        for name, star in re.findall(r"`([\w-]+)`(?:\]\([^)]*\))?(\*?)", column)
+        if not name.startswith("--")
+    }
 
 
 CHANGES = named_in("methods.md", "Which method changes what")

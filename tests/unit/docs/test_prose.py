@@ -35,43 +35,49 @@ def test_lines_of_a_sentence_are_joined_and_links_count_by_their_words():
     assert sentences == ["See the study here."]
 
 
-@pytest.mark.parametrize(("text", "fault"), [
-    ("Name a new folder, as `sage init x`.", "', as' for 'for example'"),
-    ("This is no file.", "'is no' for 'is not a'"),
-    ("pass@1 is that of A less that of B.", "'less' as minus"),
-    ("It stands beside the table.", "a verb of ours"),
-    ("Compare it with its own control.", "a word of ours"),
-    ("The right answers are rare.", "'right' for 'correct'"),
-    ("Half of them are right.", "'right' for 'correct'"),
-    ("It rises by .037.", "a number without its 0"),
-    ("It changes by −.118 [−.157, −.078].", "a number without its 0"),
-    ("The 95 % interval.", "a space before %"),
-    ("A training takes a minute.", "'a training' for a run"),
-    ("This\nis no file.", "'is no' for 'is not a'"),  # over two lines
-    ("There are 1 problems.", "a plural of one"),
-    ("It changes by -0.118 [-0.157, -0.078].", "a hyphen as minus"),
-    ("It takes 32 rollouts a step.", "'a step' for 'per step'"),
-    ("What a completion is paid depends on it.", "a private word"),
-    ("| k | p |\n|---|---|\n| 1 | .05 |", "a number without its 0"),  # tables are read
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("Name a new folder, as `sage init x`.", "', as' for 'for example'"),
+        ("This is no file.", "'is no' for 'is not a'"),
+        ("pass@1 is that of A less that of B.", "'less' as minus"),
+        ("It stands beside the table.", "a verb of ours"),
+        ("Compare it with its own control.", "a word of ours"),
+        ("The right answers are rare.", "'right' for 'correct'"),
+        ("Half of them are right.", "'right' for 'correct'"),
+        ("It rises by .037.", "a number without its 0"),
+        ("It changes by −.118 [−.157, −.078].", "a number without its 0"),
+        ("The 95 % interval.", "a space before %"),
+        ("A training takes a minute.", "'a training' for a run"),
+        ("This\nis no file.", "'is no' for 'is not a'"),  # over two lines
+        ("There are 1 problems.", "a plural of one"),
+        ("It changes by -0.118 [-0.157, -0.078].", "a hyphen as minus"),
+        ("It takes 32 rollouts a step.", "'a step' for 'per step'"),
+        ("What a completion is paid depends on it.", "a private word"),
+        ("| k | p |\n|---|---|\n| 1 | .05 |", "a number without its 0"),  # tables are read
+    ],
+)
 def test_a_fault_is_found_in_prose_and_in_tables(text, fault):
     assert set(kinds(text)) == {fault}
 
 
-@pytest.mark.parametrize("text", [
-    "For example `sage init x`, so that it is written.",
-    "There is no file. It is no longer needed.",
-    "It has less than half, and unless that is so, more.",
-    "On the right of the table, it is right to ask.",
-    "It rises by 0.037 in version 1.2.3 of file.py, see .gitignore.",
-    "The 95% interval of a training run, one training step and a training set.",
-    "It follows a training\nstep.",
-    "`x is no file, as .05 %`",
-    "```\nthe right answers are .05 %\n```\nis fine.",
-    "Then $q_1 = .5$ is a formula, and $$p_{i} = .5$$ too.",
-    "1 problem, 11 problems and 21 samples, or 0 or 1 samples.",
-    "The score is 0 or -1, from 1e-4 on, and 32 rollouts per step make a step.",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "For example `sage init x`, so that it is written.",
+        "There is no file. It is no longer needed.",
+        "It has less than half, and unless that is so, more.",
+        "On the right of the table, it is right to ask.",
+        "It rises by 0.037 in version 1.2.3 of file.py, see .gitignore.",
+        "The 95% interval of a training run, one training step and a training set.",
+        "It follows a training\nstep.",
+        "`x is no file, as .05 %`",
+        "```\nthe right answers are .05 %\n```\nis fine.",
+        "Then $q_1 = .5$ is a formula, and $$p_{i} = .5$$ too.",
+        "1 problem, 11 problems and 21 samples, or 0 or 1 samples.",
+        "The score is 0 or -1, from 1e-4 on, and 32 rollouts per step make a step.",
+    ],
+)
 def test_what_is_right_is_not_a_fault(text):
     assert kinds(text) == []
 
@@ -81,10 +87,15 @@ def test_a_text_without_a_noun_is_a_fragment(text):
     assert PROSE["is_fragment"](text)
 
 
-@pytest.mark.parametrize("text", [
-    "AdamW's weight decay.", "Number of samples.", "Seed of the noise.",
-    "Number of steps between two samples, `is` and `has`.",  # code has no verb of the sentence
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "AdamW's weight decay.",
+        "Number of samples.",
+        "Seed of the noise.",
+        "Number of steps between two samples, `is` and `has`.",  # code has no verb of the sentence
+    ],
+)
 def test_a_text_without_a_finite_verb_is_found(text):
     assert not PROSE["has_verb"](text)
 
@@ -104,7 +115,7 @@ def test_every_settings_text_has_a_verb():
         ("# Sweeps\n\n| option | " + 20 * "word " + "|", False),
         ("# Sweeps", False),
     ],
-)  # fmt: skip
+)
 def test_a_page_begins_with_what_it_answers(page, has):
     assert PROSE["has_lead"](page) is has
 

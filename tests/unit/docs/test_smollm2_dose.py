@@ -32,9 +32,14 @@ THERE = {"adapter": "b", "result_version": 1}
 
 def line(unit, made_with=HERE, *, ended=True, **steps):
     return {
-        "unit": unit.name, "method": unit.method, "seed": unit.seed, "policy": unit.name,
-        "ended": ended, "made_with": made_with, "steps": steps,
-    }  # fmt: skip
+        "unit": unit.name,
+        "method": unit.method,
+        "seed": unit.seed,
+        "policy": unit.name,
+        "ended": ended,
+        "made_with": made_with,
+        "steps": steps,
+    }
 
 
 def test_the_order_is_the_declared_one():
@@ -141,9 +146,10 @@ def test_each_of_them_can_fail(method, key, values, what):
 
 def test_q_of_a_guide_without_anything_to_pull_at_is_unknown():
     nothing = {
-        "kl/k3_reference": [0.0, 0.0], "guide/q_kl_mean": [None, None],
+        "kl/k3_reference": [0.0, 0.0],
+        "guide/q_kl_mean": [None, None],
         "completions/length": [9.0, 9.0],
-    }  # fmt: skip
+    }
     assert math.isnan(q_by_d(nothing))
 
 
@@ -158,8 +164,12 @@ def test_nothing_of_a_declared_training_runs_before_the_pilot_holds():
     trained = {"pair", "control", "envelope", "temperatures"}
     assert {unit.part for unit in units() if unit.waits} == trained
     assert {unit.part for unit in units() if not unit.waits} == {
-        "pilot's pool", "pilot", "pool", "base", "initial"
-    }  # fmt: skip
+        "pilot's pool",
+        "pilot",
+        "pool",
+        "base",
+        "initial",
+    }
 
 
 @pytest.fixture
@@ -170,12 +180,21 @@ def kept(tmp_path):
 def rows_of(unit, policy, right):
     return [
         {
-            "suite": "s", "unit": unit, "method": "m", "policy": policy, "benchmark": benchmark,
-            "problem": problem, "temperature": 1.0, "seed": 0, "evaluation_seed": 0, "n": 4, "c": c,
+            "suite": "s",
+            "unit": unit,
+            "method": "m",
+            "policy": policy,
+            "benchmark": benchmark,
+            "problem": problem,
+            "temperature": 1.0,
+            "seed": 0,
+            "evaluation_seed": 0,
+            "n": 4,
+            "c": c,
         }
         for benchmark in ("answers", "formulas")
         for problem, c in right.items()
-    ]  # fmt: skip
+    ]
 
 
 def test_a_unit_takes_the_place_of_its_own_earlier_counts_and_no_others(kept):

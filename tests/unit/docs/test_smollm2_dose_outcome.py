@@ -37,35 +37,55 @@ def test_the_declared_outcomes(low, high, seeds, control, q, expected):
 
 def line(method, seed, adapter="a", *, ended=True):
     return {
-        "unit": f"{method} {seed}", "method": method, "seed": seed, "ended": ended,
-        "policy": f"{method}-{seed}-{adapter}", "steps": {"reward": [0.1]},
+        "unit": f"{method} {seed}",
+        "method": method,
+        "seed": seed,
+        "ended": ended,
+        "policy": f"{method}-{seed}-{adapter}",
+        "steps": {"reward": [0.1]},
         "made_with": {"adapter": adapter, "result_version": 1},
-    }  # fmt: skip
+    }
 
 
 def test_arms_of_a_seed_come_from_one_initial_policy():
     lines = [
-        line("anchor", 1, "a"), line("branch", 1, "b"), line("anchor", 1, "b"),
-        line("anchor", 2), line("branch", 2), line("control", 2), line("branch", 2, "b"),
-        line("anchor", 3), line("branch", 3, ended=False),
-        line("anchor", 101), line("branch", 101),
-    ]  # fmt: skip
+        line("anchor", 1, "a"),
+        line("branch", 1, "b"),
+        line("anchor", 1, "b"),
+        line("anchor", 2),
+        line("branch", 2),
+        line("control", 2),
+        line("branch", 2, "b"),
+        line("anchor", 3),
+        line("branch", 3, ended=False),
+        line("anchor", 101),
+        line("branch", 101),
+    ]
     found = {
         (one["seed"], one["method"], one["made_with"]["adapter"]) for one in of_one_machine(lines)
     }
     assert found == {
-        (1, "branch", "b"), (1, "anchor", "b"),
-        (2, "anchor", "a"), (2, "branch", "a"), (2, "control", "a"),
-    }  # fmt: skip
+        (1, "branch", "b"),
+        (1, "anchor", "b"),
+        (2, "anchor", "a"),
+        (2, "branch", "a"),
+        (2, "control", "a"),
+    }
 
 
 def rows(policy, temperature, right):
     return [
-        {"policy": policy, "temperature": temperature, "benchmark": benchmark, "problem": problem,
-         "n": 16, "c": c if benchmark == JUDGE else 16}
+        {
+            "policy": policy,
+            "temperature": temperature,
+            "benchmark": benchmark,
+            "problem": problem,
+            "n": 16,
+            "c": c if benchmark == JUDGE else 16,
+        }
         for benchmark in (JUDGE, "smollm2/test.jsonl")
         for problem, c in right.items()
-    ]  # fmt: skip
+    ]
 
 
 def test_differences_are_paired_by_seed_and_count_formulas():

@@ -15,19 +15,29 @@ ASDIV = [
     {"body": "x", "question": "y?", "answer": "3", "formula": "94/8=11 r6"},
 ]
 SVAMP = [
-    {"Body": f"story {i // 2}", "Question": "How many?", "Equation": "( 30.0 - 11.0 )",
-     "Answer": 19.0}
+    {
+        "Body": f"story {i // 2}",
+        "Question": "How many?",
+        "Equation": "( 30.0 - 11.0 )",
+        "Answer": 19.0,
+    }
     for i in range(900)
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(
     ("formula", "expected"),
     [
-        ("(1+2)*3", Fraction(9)), ("1/3", Fraction(1, 3)), ("0.1+0.2", Fraction(3, 10)),
-        ("1/0", None), ("x+1", None), ("2**9", None), ("__import__('os')", None), ("", None),
+        ("(1+2)*3", Fraction(9)),
+        ("1/3", Fraction(1, 3)),
+        ("0.1+0.2", Fraction(3, 10)),
+        ("1/0", None),
+        ("x+1", None),
+        ("2**9", None),
+        ("__import__('os')", None),
+        ("", None),
     ],
-)  # fmt: skip
+)
 def test_value_of_arithmetic_alone(formula, expected):
     assert make_rows.value(formula) == expected
 

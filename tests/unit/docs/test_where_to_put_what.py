@@ -109,10 +109,11 @@ RUN = {
         "config show --set evaluation.patience=5 --json": '"patience": 5',
     },
     "a benchmark": {
-        "data list": "pub-quiz", "data show pub-quiz": "How many bones has a shark?",
+        "data list": "pub-quiz",
+        "data show pub-quiz": "How many bones has a shark?",
     },
     "an analysis": {"analyze": "how many problems there are", "": "{'problems': 2}"},
-}  # fmt: skip
+}
 """Command lines and what is said; the empty one computes the analysis."""
 
 
@@ -148,8 +149,11 @@ def run_tests(folder, *chosen):
     """Run tests of the copy, and return what they print."""
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", *chosen],
-        cwd=folder, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(folder)},
-    )  # fmt: skip
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+    )
     return done.returncode, done.stdout
 
 
@@ -180,10 +184,18 @@ def printed(checkout):
     (folder / "benchmarks/pub.jsonl").write_text(7 * row)
     lines = [line for run in RUN.values() for line in run]
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *lines], cwd=folder, capture_output=True, text=True,
-        env={"SAGE_DATA": str(folder), "PYTHONPATH": f"{folder}:{REPOSITORY / 'tests/support'}",
-             "PATH": "", "COLUMNS": "200", "HF_HUB_OFFLINE": "1"},
-    )  # fmt: skip
+        [sys.executable, "-c", PROGRAM, *lines],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env={
+            "SAGE_DATA": str(folder),
+            "PYTHONPATH": f"{folder}:{REPOSITORY / 'tests/support'}",
+            "PATH": "",
+            "COLUMNS": "200",
+            "HF_HUB_OFFLINE": "1",
+        },
+    )
     assert done.returncode == 0, done.stderr
     return dict(zip(lines, done.stdout.split("\0")[1:], strict=True))
 

@@ -65,15 +65,18 @@ def test_problems_of_another_task_are_not_measured_on_unless_named(train, case):
     measure(configured(*sets, *offered))  # what is offered can be typed as it stands
 
 
-@pytest.mark.parametrize(("setting", "presets", "sets"), [
-    ("sweep.benchmark", ("tiny",), ()),
-    ("sweep.benchmark", ("tiny",), ("data.rl.name=arithmetic",)),
-    ("sweep.benchmark", ("tiny",), ("evaluation.benchmark=arithmetic",)),
-    ("sweep.benchmark", ("qwen2.5-math-7b",), ("data.rl.name=dapo-math-17k",)),
-    ("sweep.benchmark", ("tiny", "mine.yaml"), ("sweep.benchmark=arithmetic-dev",)),
-    ("evaluation.benchmark", ("tiny", "mine.yaml"), ("evaluation.benchmark=arithmetic",)),
-    ("evaluation.benchmark", ("qwen2.5-math-7b",), ("data.rl.name=train.jsonl",)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("setting", "presets", "sets"),
+    [
+        ("sweep.benchmark", ("tiny",), ()),
+        ("sweep.benchmark", ("tiny",), ("data.rl.name=arithmetic",)),
+        ("sweep.benchmark", ("tiny",), ("evaluation.benchmark=arithmetic",)),
+        ("sweep.benchmark", ("qwen2.5-math-7b",), ("data.rl.name=dapo-math-17k",)),
+        ("sweep.benchmark", ("tiny", "mine.yaml"), ("sweep.benchmark=arithmetic-dev",)),
+        ("evaluation.benchmark", ("tiny", "mine.yaml"), ("evaluation.benchmark=arithmetic",)),
+        ("evaluation.benchmark", ("qwen2.5-math-7b",), ("data.rl.name=train.jsonl",)),
+    ],
+)
 def test_what_is_named_or_of_the_same_data_is_measured_on(train, setting, presets, sets):
     assert train
     check_benchmark_named(configured(*sets, presets=presets), setting)

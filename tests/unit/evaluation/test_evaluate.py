@@ -27,9 +27,12 @@ def trained(tmp_path):
     """A finished run of two steps with its W&B directory, and its configuration."""
     run = Runs(tmp_path / "runs").at("rl", "dapo-branch", "1" * 8)
     settings = {
-        "run.root": str(tmp_path / "runs"), "evaluation.samples": 4, "evaluation.k": "1,4",
-        "evaluation.benchmark": "amc23", "tracking.group": "g",
-    }  # fmt: skip
+        "run.root": str(tmp_path / "runs"),
+        "evaluation.samples": 4,
+        "evaluation.k": "1,4",
+        "evaluation.benchmark": "amc23",
+        "tracking.group": "g",
+    }
     config = changed(load().config, settings)
     with run.recording(config.model_dump(mode="json"), kind="rl"):
         train(run, (1, 2), config.tracking)
@@ -41,12 +44,17 @@ def measured(policy, *c_by_seed, benchmark="amc23"):
     return {
         (benchmark, policy.label): [
             SeedCounts(
-                policy.label, benchmark, seed, Counts(("a", "b"), np.array([4, 4]), np.array(c)),
-                {}, 0, "set",
+                policy.label,
+                benchmark,
+                seed,
+                Counts(("a", "b"), np.array([4, 4]), np.array(c)),
+                {},
+                0,
+                "set",
             )
             for seed, c in enumerate(c_by_seed)
         ]
-    }  # fmt: skip
+    }
 
 
 def keep(config, policy, found, benchmarks=()):
@@ -55,10 +63,15 @@ def keep(config, policy, found, benchmarks=()):
 
 EXPECTED = {
     # pass@1: means over problems (2 + 0)/8 and (2 + 4)/8; pass@2 of c = 2: 1 - 1/6
-    "eval/amc23/pass@1": 0.5, "eval/amc23/pass@2": pytest.approx((5 / 6 + 0 + 5 / 6 + 1) / 4),
-    "eval/amc23/pass@4": 0.75, "eval/amc23/problems": 2, "eval/amc23/samples": 4,
-    "eval/amc23/seeds": 2, "eval/amc23/temperature": 0.3, "eval/amc23/grading": "strict",
-}  # fmt: skip
+    "eval/amc23/pass@1": 0.5,
+    "eval/amc23/pass@2": pytest.approx((5 / 6 + 0 + 5 / 6 + 1) / 4),
+    "eval/amc23/pass@4": 0.75,
+    "eval/amc23/problems": 2,
+    "eval/amc23/samples": 4,
+    "eval/amc23/seeds": 2,
+    "eval/amc23/temperature": 0.3,
+    "eval/amc23/grading": "strict",
+}
 
 
 def test_figures_are_in_the_runs_folder_and_in_its_wandb_summary(trained):

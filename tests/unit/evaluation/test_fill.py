@@ -94,11 +94,14 @@ class Foreign(Answering):
         yield self.last
 
 
-@pytest.mark.parametrize(("last", "complaint"), [
-    (KeyError("x"), r"KeyError: 'x' \(test_fill.py, line \d+\)$"),
-    ("text", "TypeError: sample\\(\\) gives text, and not a Completion"),
-    (Completion("a", 3, 0, "", 1, "eos"), "ended by stop or length$"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("last", "complaint"),
+    [
+        (KeyError("x"), r"KeyError: 'x' \(test_fill.py, line \d+\)$"),
+        ("text", "TypeError: sample\\(\\) gives text, and not a Completion"),
+        (Completion("a", 3, 0, "", 1, "eos"), "ended by stop or length$"),
+    ],
+)
 def test_a_sampler_that_fails_is_named_and_what_it_drew_is_kept(samples, last, complaint):
     said = rf"sampler Foreign \(.*test_fill\) fails: .*{complaint}"
     with pytest.raises(ConfigurationError, match=said):

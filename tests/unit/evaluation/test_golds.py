@@ -20,35 +20,67 @@ def solved(number, gold, solution):
     return {"problem": f"What is {number}?", "answer": str(gold), "solution": solution}
 
 
-@pytest.mark.parametrize("row", [
-    {"question": "a", "answer": "We add.\n#### 1,234"},
-    {"question": "a", "solution": r"So $\boxed{\frac{1}{2}}$, or \boxed{0.5}."},  # equal values
-    {"question": "a", "answer": "0.5", "solution": r"So \boxed{\frac{1}{2}}."},
-    {"question": "a", "answer": "miles per hour"},
-    {"prompt": "a", "reward_model": {"ground_truth": "5"}, "ability": "MATH"},
-    {"prompt": "a", "answer": "5", "data_source": "math_dapo", "info": {"tools": []}},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"question": "a", "answer": "We add.\n#### 1,234"},
+        {"question": "a", "solution": r"So $\boxed{\frac{1}{2}}$, or \boxed{0.5}."},  # equal values
+        {"question": "a", "answer": "0.5", "solution": r"So \boxed{\frac{1}{2}}."},
+        {"question": "a", "answer": "miles per hour"},
+        {"prompt": "a", "reward_model": {"ground_truth": "5"}, "ability": "MATH"},
+        {"prompt": "a", "answer": "5", "data_source": "math_dapo", "info": {"tools": []}},
+    ],
+)
 def test_answers_pass(tmp_path, row):
     assert checked(tmp_path, row) == []
 
 
-@pytest.mark.parametrize(("rows", "complaint"), [
-    ([{"question": "a", "answer": "2"}, {"question": "b", "answer": "We add. The sum is 5."}],
-     "1 of 2 golds of .* are prose .*'b': We add. The sum is 5."),
-    ([{"question": "a", "solution": r"So \boxed{1}, or \boxed{2}."}],
-     "1 row of .* has boxes of different values.*'a': 2 and 1"),
-    ([{"question": "a", "answer": "\\boxed{3}\n#### 4"}], "boxes of different values.*4 and 3"),
-    ([{"prompt": "a", "answer": "5", "ability": "math"},
-      {"prompt": "b", "answer": "5", "ability": "math"},
-      {"prompt": "c", "answer": "5", "ability": "code"}],
-     "rows that aren't mathematics: code; its rows by kind: math 2, code 1"),
-    ([{"messages": [{"role": "user", "content": "a"}], "ground_truth": "x", "dataset": ["ifeval"]}],
-     "aren't mathematics: ifeval"),
-    ([{"prompt": "a", "answer": "crane", "info": '{"tools": ["guess"]}'}], "with tools"),
-    ([{"prompt": "a", "reward_model": {"ground_truth": '{"inputs": ["1"], "outputs": ["1"]}'}}],
-     "with a gold in JSON"),
-    ([{"question": "a", "answer": "#### $"}], "isn't graded correct as an answer to itself"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("rows", "complaint"),
+    [
+        (
+            [
+                {"question": "a", "answer": "2"},
+                {"question": "b", "answer": "We add. The sum is 5."},
+            ],
+            "1 of 2 golds of .* are prose .*'b': We add. The sum is 5.",
+        ),
+        (
+            [{"question": "a", "solution": r"So \boxed{1}, or \boxed{2}."}],
+            "1 row of .* has boxes of different values.*'a': 2 and 1",
+        ),
+        ([{"question": "a", "answer": "\\boxed{3}\n#### 4"}], "boxes of different values.*4 and 3"),
+        (
+            [
+                {"prompt": "a", "answer": "5", "ability": "math"},
+                {"prompt": "b", "answer": "5", "ability": "math"},
+                {"prompt": "c", "answer": "5", "ability": "code"},
+            ],
+            "rows that aren't mathematics: code; its rows by kind: math 2, code 1",
+        ),
+        (
+            [
+                {
+                    "messages": [{"role": "user", "content": "a"}],
+                    "ground_truth": "x",
+                    "dataset": ["ifeval"],
+                }
+            ],
+            "aren't mathematics: ifeval",
+        ),
+        ([{"prompt": "a", "answer": "crane", "info": '{"tools": ["guess"]}'}], "with tools"),
+        (
+            [
+                {
+                    "prompt": "a",
+                    "reward_model": {"ground_truth": '{"inputs": ["1"], "outputs": ["1"]}'},
+                }
+            ],
+            "with a gold in JSON",
+        ),
+        ([{"question": "a", "answer": "#### $"}], "isn't graded correct as an answer to itself"),
+    ],
+)
 def test_what_is_no_answer_is_refused_with_the_number_of_rows(tmp_path, rows, complaint):
     with pytest.raises(DataError, match=complaint):
         checked(tmp_path, *rows)

@@ -35,13 +35,16 @@ def test_guesses_are_independent(tmp_path):
     assert guess_label(name) == "guess (chance)"
 
 
-@pytest.mark.parametrize(("body", "said"), [
-    ("return 2", "returned 2 for problem a"),
-    ("return -0.1", "returned -0.1 for problem a"),
-    ("return float('nan')", "returned nan for problem a"),
-    ("return None", "returned None for problem a"),
-    ("return 1 / (gold == '4')", "failed on problem b: ZeroDivisionError"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("return 2", "returned 2 for problem a"),
+        ("return -0.1", "returned -0.1 for problem a"),
+        ("return float('nan')", "returned nan for problem a"),
+        ("return None", "returned None for problem a"),
+        ("return 1 / (gold == '4')", "failed on problem b: ZeroDivisionError"),
+    ],
+)
 def test_what_is_no_probability_names_the_problem(tmp_path, body, said):
     with pytest.raises(ConfigurationError, match=said):
         guess_curve(written(tmp_path, body), PROBLEMS, (1,))
@@ -65,9 +68,14 @@ def sampled(folder, correct_of):
 
 
 def test_sampled_guesses_are_matched_by_question(tmp_path):
-    name = sampled(tmp_path, {
-        "2 + 3": [True, False, False, False], "9 + 9": [True], "2 + 2": [True, True, False, False],
-    })  # fmt: skip
+    name = sampled(
+        tmp_path,
+        {
+            "2 + 3": [True, False, False, False],
+            "9 + 9": [True],
+            "2 + 2": [True, True, False, False],
+        },
+    )
     found = guess_curve(name, PROBLEMS, (1, 2, 8))
     # pass@2 of 2 in 4 is 1 - 1/6, of 1 in 4 it is 1 - 3/6; pass@8 of four samples is undefined
     assert found.mean_K[:2] == pytest.approx([(2 / 4 + 1 / 4) / 2, (5 / 6 + 1 / 2) / 2], abs=1e-14)

@@ -61,19 +61,30 @@ def key(folder, *sets):
     return samples(folder, *sets).at(0).identity.key
 
 
-@pytest.mark.parametrize("setting", [
-    "sampling.top_k=3", "sampling.stop_at_answer=false", "model.dtype=bfloat16",
-    "prompt.user='Q: {question}'", "sampling.max_tokens=9",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "sampling.top_k=3",
+        "sampling.stop_at_answer=false",
+        "model.dtype=bfloat16",
+        "prompt.user='Q: {question}'",
+        "sampling.max_tokens=9",
+    ],
+)
 def test_what_decides_the_distribution_names_another_set(folder, setting):
     assert key(folder, setting) != key(folder)
 
 
-@pytest.mark.parametrize("setting", [
-    "sampling.servers=[http://a]", "sampling.server_attempts=3", "sampling.timeout_s=9",
-    "sampling.server_patience_s=9",
-    "sampling.server_model=x",  # nobody is asked
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "sampling.servers=[http://a]",
+        "sampling.server_attempts=3",
+        "sampling.timeout_s=9",
+        "sampling.server_patience_s=9",
+        "sampling.server_model=x",  # nobody is asked
+    ],
+)
 def test_how_samples_are_computed_does_not(folder, setting):
     assert key(folder, setting) == key(folder)
 
@@ -213,10 +224,15 @@ def config(tmp_path, monkeypatch):
     (tmp_path / "mine.csv").write_text("question,gold\n7=,7\n8=,8\n")
     weightless(tmp_path / "model")
     monkeypatch.setattr(drawing, "build_sampler", Odd)
-    return load(sets=[
-        f"evaluation.benchmark={tmp_path / 'mine.csv'}", f"evaluation.samples={N}",
-        f"evaluation.seeds={SEEDS}", f"run.root={tmp_path / 'runs'}", "evaluation.k='1,4'",
-    ]).config  # fmt: skip
+    return load(
+        sets=[
+            f"evaluation.benchmark={tmp_path / 'mine.csv'}",
+            f"evaluation.samples={N}",
+            f"evaluation.seeds={SEEDS}",
+            f"run.root={tmp_path / 'runs'}",
+            "evaluation.k='1,4'",
+        ]
+    ).config
 
 
 def never(*_):

@@ -26,25 +26,28 @@ def broken(question, completion):
 """
 
 
-@pytest.mark.parametrize(("completion", "right"), [
-    ("S:47*60=2820;47*3=141;2820+141=2961", True),
-    ("<start_working_out>R:63*40=2520;63*7=441;2520+441=2961<end_working_out>", True),
-    ("S:47*3=141;47*60=2820;141+2820=2961", True),
-    ("S:47*20=940;47*43=2021;940+2021=2961", True),  # other parts of the factor
-    ("S:47*60=2820;47*3=141;141+2820=2961", False),  # not in the order of its steps
-    ("D:47*63=2961", False),
-    ("47*60=2820;47*3=141;2820+141=2961", False),  # nothing is announced
-    ("S:47*60=2820;47*3=151;2820+151=2961", False),  # two wrong steps, the right result
-    ("S:47*60=2820;47*3=141;2820+151=2961", False),
-    ("S:47*60=2820;47*3=141;2820+141=2971", False),
-    ("S:47*60=2820;47*4=188;2820+188=3008", False),  # true, and another product
-    ("S:9*300=2700;9*29=261;2700+261=2961", False),  # true, and the right one by luck
-    ("S:47*60=2820;63*3=189;2820+189=3009", False),
-    ("S:47*60=2820;47+3=50;2820+50=2870", False),
-    ("S:47*60=2820", False),
-    ("S:", False),
-    ("", False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("completion", "right"),
+    [
+        ("S:47*60=2820;47*3=141;2820+141=2961", True),
+        ("<start_working_out>R:63*40=2520;63*7=441;2520+441=2961<end_working_out>", True),
+        ("S:47*3=141;47*60=2820;141+2820=2961", True),
+        ("S:47*20=940;47*43=2021;940+2021=2961", True),  # other parts of the factor
+        ("S:47*60=2820;47*3=141;141+2820=2961", False),  # not in the order of its steps
+        ("D:47*63=2961", False),
+        ("47*60=2820;47*3=141;2820+141=2961", False),  # nothing is announced
+        ("S:47*60=2820;47*3=151;2820+151=2961", False),  # two wrong steps, the right result
+        ("S:47*60=2820;47*3=141;2820+151=2961", False),
+        ("S:47*60=2820;47*3=141;2820+141=2971", False),
+        ("S:47*60=2820;47*4=188;2820+188=3008", False),  # true, and another product
+        ("S:9*300=2700;9*29=261;2700+261=2961", False),  # true, and the right one by luck
+        ("S:47*60=2820;63*3=189;2820+189=3009", False),
+        ("S:47*60=2820;47+3=50;2820+50=2870", False),
+        ("S:47*60=2820", False),
+        ("S:", False),
+        ("", False),
+    ],
+)
 def test_a_working_of_arithmetic_is_checked_exactly(completion, right):
     assert Arithmetic.working_is_right("47*63=?", completion) is right
 
@@ -160,46 +163,52 @@ def test_a_servers_model_is_asked_about_right_samples(passk):
     assert {body["model"] for body in judge.bodies} == {"judge-8b"}
 
 
-@pytest.mark.parametrize(("reply", "grade"), [
-    ("Verdict: right", "right"),
-    ("Step 2 looks wrong, but is right.\n\n**Verdict: wrong**\n", "wrong"),
-    ("- VERDICT: Right.\nStep 3 was the hard one.", "right"),
-    ("Verdict: right\nSo much for it.\nVerdict: right", "right"),
-    ("Verdict: right\nBut step 2...\nVerdict: wrong", "error"),
-    ("Verdict: not right", "error"),
-    ("Verdict: right or wrong", "error"),
-    ("Verdict: right, but for step 2", "error"),
-    ("Verdict: wrong, not right", "wrong"),
-    ("It is wrong, not right", "error"),
-    ("That is not right", "error"),
-    ("My verdict: right", "right"),
-    ("Final verdict: right", "right"),
-    ("Verdict: Right!", "right"),
-    ("**Verdict:** right", "right"),
-    ("__Verdict:__ wrong", "wrong"),
-    (r"\boxed{Verdict: right}", "right"),
-    ("Verdict: right because each step holds", "right"),
-    ("Final verdict: right\nVerdict: wrong", "error"),
-    ("Verdict: `right` or `wrong`", "error"),
-    ("Verdict: right-hand side unclear", "error"),
-    ("The verdict is not right", "error"),
-    ("<think>\nVerdict: right", "error"),
-    ("right", "error"),
-    ("", "error"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("reply", "grade"),
+    [
+        ("Verdict: right", "right"),
+        ("Step 2 looks wrong, but is right.\n\n**Verdict: wrong**\n", "wrong"),
+        ("- VERDICT: Right.\nStep 3 was the hard one.", "right"),
+        ("Verdict: right\nSo much for it.\nVerdict: right", "right"),
+        ("Verdict: right\nBut step 2...\nVerdict: wrong", "error"),
+        ("Verdict: not right", "error"),
+        ("Verdict: right or wrong", "error"),
+        ("Verdict: right, but for step 2", "error"),
+        ("Verdict: wrong, not right", "wrong"),
+        ("It is wrong, not right", "error"),
+        ("That is not right", "error"),
+        ("My verdict: right", "right"),
+        ("Final verdict: right", "right"),
+        ("Verdict: Right!", "right"),
+        ("**Verdict:** right", "right"),
+        ("__Verdict:__ wrong", "wrong"),
+        (r"\boxed{Verdict: right}", "right"),
+        ("Verdict: right because each step holds", "right"),
+        ("Final verdict: right\nVerdict: wrong", "error"),
+        ("Verdict: `right` or `wrong`", "error"),
+        ("Verdict: right-hand side unclear", "error"),
+        ("The verdict is not right", "error"),
+        ("<think>\nVerdict: right", "error"),
+        ("right", "error"),
+        ("", "error"),
+    ],
+)
 def test_a_reply_is_read_by_its_verdict_line_alone(reply, grade):
     assert verdict_of(reply) == grade
 
 
-@pytest.mark.parametrize(("more", "why"), [
-    (("--grade", "workings"), "there is no second judge 'workings'"),
-    (("--grade", ""), "there is no second judge ''"),
-    (("--grade", "working", "-b", "kk-generated"), "'working' for kk-generated"),
-    (("--grade", "none.py:judge"), "there is no Python file none.py"),
-    (("--grade", "mine.py:other"), "it defines judge, broken"),
-    (("--grade", "working", "--temperature", "1,2"), "at one temperature"),
-    (("--grade", "working", "--dry-run"), "has no plan"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        (("--grade", "workings"), "there is no second judge 'workings'"),
+        (("--grade", ""), "there is no second judge ''"),
+        (("--grade", "working", "-b", "kk-generated"), "'working' for kk-generated"),
+        (("--grade", "none.py:judge"), "there is no Python file none.py"),
+        (("--grade", "mine.py:other"), "it defines judge, broken"),
+        (("--grade", "working", "--temperature", "1,2"), "at one temperature"),
+        (("--grade", "working", "--dry-run"), "has no plan"),
+    ],
+)
 def test_a_judge_that_cannot_be_asked_is_refused_before_sampling(passk, more, why, tmp_path):
     assert why in " ".join(passk(*more, code=2).replace("│", " ").split())
     assert not (tmp_path / "runs" / "samples").exists()

@@ -32,9 +32,15 @@ def test_golds_that_do_not_grade_themselves_right_are_named():
     assert check_golds([("a", "Ann is a knight."), ("b", "27")], judge="roles") == ["b"]
 
 
-@pytest.mark.parametrize(("name", "count"), [
-    ("grading_cases", 84), ("grading_forms", 187), ("grading_units", 93), ("grading_notation", 57),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        ("grading_cases", 84),
+        ("grading_forms", 187),
+        ("grading_units", 93),
+        ("grading_notation", 57),
+    ],
+)
 def test_every_judged_case(facts, grader, name, count):
     lines = (facts / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
     cases = [json.loads(line) for line in lines]

@@ -35,28 +35,31 @@ def test_grades_are_plain_in_order_and_start_no_worker_for_numbers():
     assert [one.status == "right" for one in grades] == [answer == "3" for answer in answers]
 
 
-@pytest.mark.parametrize(("gold", "completion", "expected"), [
-    ("", tagged("27"), "error"),
-    ("  ", tagged("27"), "error"),
-    (None, tagged("27"), "error"),
-    ("27", None, "unparseable"),
-    ("27", 27, "unparseable"),
-    ("27", b"<SOLUTION>27</SOLUTION>", "unparseable"),
-    ("27", tagged(" \n "), "unparseable"),
-    ("27", tagged("$$"), "unparseable"),
-    ("27", tagged("27\0"), "wrong"),
-    ("27", tagged("\ud800"), "wrong"),
-    ("x+1", tagged("\ud800 x"), None),
-    ("x+1", tagged("\0 x"), None),
-    ("27", tagged("9" * 1_000_000), "unparseable"),
-    ("27", "x" * 1_000_000 + tagged("27"), "right"),
-    ("9" * 5000, tagged("27"), "error"),
-    (27, tagged("27"), "right"),
-    (27.0, tagged("27"), "right"),
-    (0.5, tagged(r"\frac12"), "right"),
-    (float("nan"), tagged("nan"), "error"),
-    (["27"], tagged("27"), "error"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("gold", "completion", "expected"),
+    [
+        ("", tagged("27"), "error"),
+        ("  ", tagged("27"), "error"),
+        (None, tagged("27"), "error"),
+        ("27", None, "unparseable"),
+        ("27", 27, "unparseable"),
+        ("27", b"<SOLUTION>27</SOLUTION>", "unparseable"),
+        ("27", tagged(" \n "), "unparseable"),
+        ("27", tagged("$$"), "unparseable"),
+        ("27", tagged("27\0"), "wrong"),
+        ("27", tagged("\ud800"), "wrong"),
+        ("x+1", tagged("\ud800 x"), None),
+        ("x+1", tagged("\0 x"), None),
+        ("27", tagged("9" * 1_000_000), "unparseable"),
+        ("27", "x" * 1_000_000 + tagged("27"), "right"),
+        ("9" * 5000, tagged("27"), "error"),
+        (27, tagged("27"), "right"),
+        (27.0, tagged("27"), "right"),
+        (0.5, tagged(r"\frac12"), "right"),
+        (float("nan"), tagged("nan"), "error"),
+        (["27"], tagged("27"), "error"),
+    ],
+)
 def test_bad_input_is_a_status(grader, gold, completion, expected):
     status = grader.grade(gold, completion).status
     assert status == expected if expected else status in ("wrong", "unparseable", "error")
@@ -130,14 +133,33 @@ def test_a_tolerance_is_relative_and_off_by_default(grader):
 
 
 HEDGES = {
-    "tags": [r"\boxed{27}", "27", "<SOLUTION>27", "<SOLUTION>26</SOLUTION> no, 27",
-     "<SOLUTION>27</SOLUTION><SOLUTION>28</SOLUTION>", "<SOLUTION>26 or 27</SOLUTION>"],
-    "boxed": [tagged("27"), r"\boxed{27", r"\boxed{27} and \boxed{28}", r"\boxed{28} or \boxed{27}",
-     r"\boxed{28}, \boxed{27}", r"\boxed{27 \text{ or } 28}", r"27 \boxed{28}"],
-    "tags-then-boxed": ["27", tagged("28") + r"\boxed{27}", r"\boxed{27}" + tagged("28"),
-     r"\boxed{27", r"\boxed{26} or \boxed{27}", tagged(r"\boxed{26} or \boxed{27}"),
-     "<SOLUTION>27"],
-}  # fmt: skip
+    "tags": [
+        r"\boxed{27}",
+        "27",
+        "<SOLUTION>27",
+        "<SOLUTION>26</SOLUTION> no, 27",
+        "<SOLUTION>27</SOLUTION><SOLUTION>28</SOLUTION>",
+        "<SOLUTION>26 or 27</SOLUTION>",
+    ],
+    "boxed": [
+        tagged("27"),
+        r"\boxed{27",
+        r"\boxed{27} and \boxed{28}",
+        r"\boxed{28} or \boxed{27}",
+        r"\boxed{28}, \boxed{27}",
+        r"\boxed{27 \text{ or } 28}",
+        r"27 \boxed{28}",
+    ],
+    "tags-then-boxed": [
+        "27",
+        tagged("28") + r"\boxed{27}",
+        r"\boxed{27}" + tagged("28"),
+        r"\boxed{27",
+        r"\boxed{26} or \boxed{27}",
+        tagged(r"\boxed{26} or \boxed{27}"),
+        "<SOLUTION>27",
+    ],
+}
 
 
 @pytest.mark.parametrize("place", HEDGES)
@@ -155,25 +177,33 @@ def test_a_whole_text_is_searched_by_math_verify():
         grades = searching.grade_many([("27", text) for text in texts])
         assert len(searching._known) == 3  # neither what is blank nor what is long
     assert [one.status for one in grades] == [
-        "right", "right", "right", "wrong", "unparseable", "unparseable",
-    ]  # fmt: skip
+        "right",
+        "right",
+        "right",
+        "wrong",
+        "unparseable",
+        "unparseable",
+    ]
     assert {one.extracted for one in grades} == {None}
 
 
 ANSWERED = "<SOLUTION>4</SOLUTION>"
 
 
-@pytest.mark.parametrize(("completion", "wrong", "graded"), [
-    (ANSWERED, "right", "right"),
-    (f"<think>is it 3?</think>{ANSWERED}", "right", "right"),
-    (f"is it 3?</think>{ANSWERED}", "right", "right"),
-    (f"<think>it is {ANSWERED}", "wrong", "right"),
-    (f"<think>no</think>{ANSWERED}<think>or", "wrong", "right"),
-    ("<think>let me", "wrong", "unparseable"),
-    ("<think>it is 4</think>", "unparseable", "unparseable"),
-    (f"<think>{ANSWERED}</think>done", "right", "right"),
-    (f"<think>{ANSWERED}</think><SOLUTION>5</SOLUTION>", "wrong", "wrong"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("completion", "wrong", "graded"),
+    [
+        (ANSWERED, "right", "right"),
+        (f"<think>is it 3?</think>{ANSWERED}", "right", "right"),
+        (f"is it 3?</think>{ANSWERED}", "right", "right"),
+        (f"<think>it is {ANSWERED}", "wrong", "right"),
+        (f"<think>no</think>{ANSWERED}<think>or", "wrong", "right"),
+        ("<think>let me", "wrong", "unparseable"),
+        ("<think>it is 4</think>", "unparseable", "unparseable"),
+        (f"<think>{ANSWERED}</think>done", "right", "right"),
+        (f"<think>{ANSWERED}</think><SOLUTION>5</SOLUTION>", "wrong", "wrong"),
+    ],
+)
 def test_no_answer_counts_in_a_thought_that_has_no_end(completion, wrong, graded):
     assert Grader().grade("4", completion).status == wrong
     assert Grader(unfinished="graded").grade("4", completion).status == graded
@@ -198,10 +228,16 @@ def test_settings_that_do_not_exist():
 
 def test_an_identity_has_what_decides_a_grade_and_nothing_else():
     changed = {
-        "mode": "math-verify", "judge": "roles", "tolerance": 0.01, "answer_open": "<A>",
-        "answer_close": "</A>", "extract": "boxed", "unfinished": "graded", "timeout_s": 6,
+        "mode": "math-verify",
+        "judge": "roles",
+        "tolerance": 0.01,
+        "answer_open": "<A>",
+        "answer_close": "</A>",
+        "extract": "boxed",
+        "unfinished": "graded",
+        "timeout_s": 6,
         "memory_mb": 512,
-    }  # fmt: skip
+    }
     plain = Grader().identity
     assert {*changed, "version"} == {field.name for field in fields(GraderIdentity)}
     for name, value in changed.items():
@@ -244,13 +280,16 @@ def test_no_library_is_imported_and_setting_up_takes_milliseconds():
     assert imported == ""
 
 
-@pytest.mark.parametrize(("golds", "answer", "expected"), [
-    (["7", "seven"], "7", "right"),
-    (["seven", "7"], "7.0", "right"),
-    (["7", "seven"], "8", "wrong"),
-    (["7", r"\sqrt{452}"], r"2\sqrt{113}", "right"),
-    (["7", "8"], "", "unparseable"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("golds", "answer", "expected"),
+    [
+        (["7", "seven"], "7", "right"),
+        (["seven", "7"], "7.0", "right"),
+        (["7", "seven"], "8", "wrong"),
+        (["7", r"\sqrt{452}"], r"2\sqrt{113}", "right"),
+        (["7", "8"], "", "unparseable"),
+    ],
+)
 def test_any_of_several_golds_is_right(golds, answer, expected):
     gold = any_of(golds)
     with Grader() as grader:

@@ -43,9 +43,13 @@ def tagged(answer):
 
 def test_time_is_bounded_and_the_next_grade_is_ordinary(running):
     pairs = [
-        ("x^2+1", tagged(ENDLESS)), SURD, ("x^2+1", tagged("(x+1)^{10^{9}}")),
-        ("x^2+1", tagged("((9!)!)!x")), ("x^2+1", tagged("9.5^{9.5^{9.5^{9.5}}}x")), SURD,
-    ]  # fmt: skip
+        ("x^2+1", tagged(ENDLESS)),
+        SURD,
+        ("x^2+1", tagged("(x+1)^{10^{9}}")),
+        ("x^2+1", tagged("((9!)!)!x")),
+        ("x^2+1", tagged("9.5^{9.5^{9.5^{9.5}}}x")),
+        SURD,
+    ]
     began = time.monotonic()
     statuses = [one.status for one in running.grade_many(pairs)]
     # four of at most 3 s each on two workers, and workers to replace on a busy machine

@@ -14,11 +14,59 @@ from sage_cli.grading.mathematics.equality import Equality
 from sage_cli.grading.mathematics.notation import MAX_LENGTH, normalise
 
 FRAGMENTS = [
-    "27", "x", "\\frac", "{", "}", "(", ")", "[", "]", "\\{", "\\}", "\\sqrt", "^", "_", "=", ",",
-    "\\pi", "+", "-", "*", "/", "!", "<", "\\le", "\\infty", "\\cup", "\\pm", "\\text{", " or ",
-    "\\begin{pmatrix}", "\\end{pmatrix}", "&", "\\\\", ".", "1,000", "e", "i", "%", "°", "|", "'",
-    "\\boxed{", "$", "\\sin", "\\log_", "\\overline{3}", "\\left", "\\", "\0", "\ud800", "٣", "²",
-]  # fmt: skip
+    "27",
+    "x",
+    "\\frac",
+    "{",
+    "}",
+    "(",
+    ")",
+    "[",
+    "]",
+    "\\{",
+    "\\}",
+    "\\sqrt",
+    "^",
+    "_",
+    "=",
+    ",",
+    "\\pi",
+    "+",
+    "-",
+    "*",
+    "/",
+    "!",
+    "<",
+    "\\le",
+    "\\infty",
+    "\\cup",
+    "\\pm",
+    "\\text{",
+    " or ",
+    "\\begin{pmatrix}",
+    "\\end{pmatrix}",
+    "&",
+    "\\\\",
+    ".",
+    "1,000",
+    "e",
+    "i",
+    "%",
+    "°",
+    "|",
+    "'",
+    "\\boxed{",
+    "$",
+    "\\sin",
+    "\\log_",
+    "\\overline{3}",
+    "\\left",
+    "\\",
+    "\0",
+    "\ud800",
+    "٣",
+    "²",
+]
 soup = st.one_of(
     st.text(max_size=80),
     st.text(alphabet=string.printable, max_size=80),
@@ -55,10 +103,26 @@ def test_no_text_raises_in_a_worker(grader, pairs):
 
 
 @settings(max_examples=200, deadline=None)
-@given(golds, spaces, spaces, st.sampled_from(
-    ["{}", "${}$", "$${}$$", r"\boxed{{{}}}", r"$\boxed{{{}}}$", r"\({}\)", r"\[{}\]", "**{}**",
-     "{}.", r"\boxed{{${}$}}", r"\displaystyle {}"]
-))  # fmt: skip
+@given(
+    golds,
+    spaces,
+    spaces,
+    st.sampled_from(
+        [
+            "{}",
+            "${}$",
+            "$${}$$",
+            r"\boxed{{{}}}",
+            r"$\boxed{{{}}}$",
+            r"\({}\)",
+            r"\[{}\]",
+            "**{}**",
+            "{}.",
+            r"\boxed{{${}$}}",
+            r"\displaystyle {}",
+        ]
+    ),
+)
 def test_a_right_answer_stays_right_in_other_clothes(gold, before, after, clothes):
     assert Equality()(gold, before + clothes.format(before + gold + after) + after) is True
 
@@ -116,8 +180,11 @@ def test_assignments_are_right_in_any_order_and_with_their_values_alone(numbers,
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(st.tuples(values, values), min_size=1, max_size=3, unique=True),
-    st.randoms(), joints, clothed, st.tuples(values, values),
-)  # fmt: skip
+    st.randoms(),
+    joints,
+    clothed,
+    st.tuples(values, values),
+)
 @pytest.mark.slow
 def test_solutions_are_right_however_they_are_joined_and_how_often(
     points, draw, joint, clothes, other
@@ -142,8 +209,9 @@ def test_solutions_are_right_however_they_are_joined_and_how_often(
 @given(
     st.sampled_from(["|AB|", "A:B", r"\frac{a}{b}", "S_{1}:S_{2}", "P(X=2)", r"\sin A", "f(3)"]),
     golds.filter(lambda gold: gold not in ("4t", "x^2+1", "(3,4]", "1,-2", "(6,31,-1)", "52_8")),
-    golds, joints,
-)  # fmt: skip
+    golds,
+    joints,
+)
 @pytest.mark.slow
 def test_the_value_alone_answers_a_gold_with_a_name(name, gold, other, joint):
     assert Equality()(f"{name} = {gold}", gold) is True

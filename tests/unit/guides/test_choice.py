@@ -35,8 +35,13 @@ def test_each_name_gives_its_guide_with_its_settings():
     token = {"alpha": (0.2, 0.1), "norm": "rank", "signal": "reference", **noisy}
     assert guide(name="token", **token) == TokenGuide(**token)
     assert {one.__name__ for one in Guide.members()} >= {
-        "NoGuide", "BranchGuide", "RandomGuide", "RapoGuide", "ShuffledGuide", "TokenGuide",
-    }  # fmt: skip
+        "NoGuide",
+        "BranchGuide",
+        "RandomGuide",
+        "RapoGuide",
+        "ShuffledGuide",
+        "TokenGuide",
+    }
 
 
 class Constant(Guide):
@@ -122,17 +127,20 @@ def test_a_plug_in_has_typed_settings_like_a_built_in_guide(register):
         load(sets=["guide.value=1.3"])
 
 
-@pytest.mark.parametrize(("kind", "complaint"), [
-    (dict, "is not a subclass of sage_cli.guides.guide.Guide"),
-    (Constant(), "is not a subclass of sage_cli.guides.guide.Guide"),
-    (Unfinished, "has no q"),
-    (Greedy, "needs logits_BTV, which no training has"),
-    (Listing, r"needs \['token_ids_BT'\], which is not a set"),
-    (Late, "has a setting schedule_clock with other choices"),
-    (Unchecked, "has a log_q of its own"),
-    (Nameless, "does not have the name under which it is registered"),
-    (Other, "does not have the name under which it is registered"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "complaint"),
+    [
+        (dict, "is not a subclass of sage_cli.guides.guide.Guide"),
+        (Constant(), "is not a subclass of sage_cli.guides.guide.Guide"),
+        (Unfinished, "has no q"),
+        (Greedy, "needs logits_BTV, which no training has"),
+        (Listing, r"needs \['token_ids_BT'\], which is not a set"),
+        (Late, "has a setting schedule_clock with other choices"),
+        (Unchecked, "has a log_q of its own"),
+        (Nameless, "does not have the name under which it is registered"),
+        (Other, "does not have the name under which it is registered"),
+    ],
+)
 def test_a_plug_in_that_is_no_guide_is_named(register, kind, complaint):
     register(mine=kind)
     with pytest.raises(ConfigurationError, match=rf"^guide 'mine' \(package:mine\) {complaint}"):
@@ -221,5 +229,7 @@ def test_one_file_makes_a_guide(opening):
     assert loaded.config.model_dump(mode="json")["guide"]["tokens"] == 4
     (meaning,) = meant_settings("guide.strength")["guide.strength"]
     assert (meaning.member, meaning.type, meaning.meaning) == (
-        "opening", "number, at least 0", "By how much q is above 1 there.",
-    )  # fmt: skip
+        "opening",
+        "number, at least 0",
+        "By how much q is above 1 there.",
+    )

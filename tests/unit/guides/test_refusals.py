@@ -29,15 +29,18 @@ def signals(logps_BT=LOGPS_BT, **optional):
     return Signals(logps_BT, logps_BT.abs(), MASK_BT, optional=optional)
 
 
-@pytest.mark.parametrize(("q", "complaint"), [
-    (lambda s: s.logps_BT[0], r"is \(3,\), and the batch is \(2, 3\)"),
-    (lambda s: s.logps_BT[:, :1], r"is \(2, 1\), and"),
-    (lambda s: 1.1, "is a float, and"),
-    (lambda s: s.logps_BT.numpy(), "is a ndarray, and"),
-    # 0 / 0 for the second token, which is the only one with entropy 2
-    (lambda s: (s.entropy_BT - 2) / (s.entropy_BT - 2), "is NaN for 1 of the batch's 4 tokens"),
-    (lambda s: 1 / (s.entropy_BT - 2), "is infinite for 1 of the batch's 4 tokens"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("q", "complaint"),
+    [
+        (lambda s: s.logps_BT[0], r"is \(3,\), and the batch is \(2, 3\)"),
+        (lambda s: s.logps_BT[:, :1], r"is \(2, 1\), and"),
+        (lambda s: 1.1, "is a float, and"),
+        (lambda s: s.logps_BT.numpy(), "is a ndarray, and"),
+        # 0 / 0 for the second token, which is the only one with entropy 2
+        (lambda s: (s.entropy_BT - 2) / (s.entropy_BT - 2), "is NaN for 1 of the batch's 4 tokens"),
+        (lambda s: 1 / (s.entropy_BT - 2), "is infinite for 1 of the batch's 4 tokens"),
+    ],
+)
 def test_wrong_shapes_types_and_nan(q, complaint):
     with pytest.raises(TrainingError, match=rf"guide Calling \(.*test_refusals\) {complaint}"):
         giving(q).log_q(signals(), 0)

@@ -30,12 +30,15 @@ def test_trl_is_told_the_range_or_one_that_clips_nothing():
     assert Grpo().clipping == replace(USUAL, epsilon_high=0.2)
 
 
-@pytest.mark.parametrize(("change", "reason"), [
-    ({"delta": 1.1}, "isn't above 1 + rl.epsilon_high"),
-    ({"loss": "sapo", "delta": 4.0}, "rl.delta is read by the losses"),
-    ({"clip": False, "delta": 4.0}, "can do without it"),
-    ({"loss": "cispo"}, "absolute cap"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"delta": 1.1}, "isn't above 1 + rl.epsilon_high"),
+        ({"loss": "sapo", "delta": 4.0}, "rl.delta is read by the losses"),
+        ({"clip": False, "delta": 4.0}, "can do without it"),
+        ({"loss": "cispo"}, "absolute cap"),
+    ],
+)
 def test_settings_that_contradict_each_other_are_problems(change, reason):
     (problem,) = replace(USUAL, **change).problems()
     assert reason in problem

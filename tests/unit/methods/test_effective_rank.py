@@ -43,9 +43,15 @@ def test_the_advantage_and_its_memory():
     measured_B3 = iter([double(2, 0.3, 0.1).repeat(3, 1), double(3, 0.3, 0.1).repeat(3, 1)])
     memory = {"usual": [1.6, 0.25, 0.08]}
     inputs = AdvantageInputs(
-        rewards_PN, rewards_PN, torch.ones(3, 4), 0, 1, lambda: None, lambda _: next(measured_B3),
+        rewards_PN,
+        rewards_PN,
+        torch.ones(3, 4),
+        0,
+        1,
+        lambda: None,
+        lambda _: next(measured_B3),
         memory,
-    )  # fmt: skip
+    )
     found = EffectiveRank().advantages(inputs)
     # A is 2/3 and -1/3 over .57735 + 1e-4: 1.154501 and -.577250; half of it is above Phi .226969
     torch.testing.assert_close(found, torch.tensor([1.381470, -0.350281, -0.350281]))

@@ -84,13 +84,16 @@ def test_a_registered_method_has_its_settings(register):
     assert meant_settings("rl.scale")["rl.scale"][0].member == "scaled"
 
 
-@pytest.mark.parametrize(("name", "thing", "said"), [
-    ("scaled", function, "'scaled' .*which has no settings class"),
-    ("scaled", 3, "'scaled' .*is 3, which has no settings class"),
-    ("scaled", Named, "does not say its own name.*"),
-    ("scaled", PolicyGradient, "does not say its own name"),
-    ("grpo", Scaled, "'grpo' .*claims the name of the method in sage_cli.methods.grpo"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "thing", "said"),
+    [
+        ("scaled", function, "'scaled' .*which has no settings class"),
+        ("scaled", 3, "'scaled' .*is 3, which has no settings class"),
+        ("scaled", Named, "does not say its own name.*"),
+        ("scaled", PolicyGradient, "does not say its own name"),
+        ("grpo", Scaled, "'grpo' .*claims the name of the method in sage_cli.methods.grpo"),
+    ],
+)
 def test_what_is_no_method_is_refused_by_name(register, name, thing, said):
     register(**{name: thing})
     with pytest.raises(ConfigurationError, match=said):
@@ -114,12 +117,18 @@ def test_one_name_of_two_packages_is_refused(monkeypatch):
         load(flags={"rl": {"algo": "scaled"}})
 
 
-@pytest.mark.parametrize(("found", "complaint"), [
-    (REWARDS_PN, r"gives \(3, 3\) for a batch of 9 completions, 2 tokens long"),
-    ([0.0] * 9, "gives a list for a batch"),
-    (torch.tensor([0.0, torch.nan, 0.0] * 3), "returns NaN or infinity in 3 of 9 places in step 4"),
-    (torch.tensor([0.0, torch.inf, 0.0] * 3), "returns NaN or infinity in 3 of 9"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("found", "complaint"),
+    [
+        (REWARDS_PN, r"gives \(3, 3\) for a batch of 9 completions, 2 tokens long"),
+        ([0.0] * 9, "gives a list for a batch"),
+        (
+            torch.tensor([0.0, torch.nan, 0.0] * 3),
+            "returns NaN or infinity in 3 of 9 places in step 4",
+        ),
+        (torch.tensor([0.0, torch.inf, 0.0] * 3), "returns NaN or infinity in 3 of 9"),
+    ],
+)
 def test_what_it_gives_is_checked(found, complaint):
     with pytest.raises(TrainingError, match=f"method 'mine' {complaint}"):
         checked(found, "method 'mine'", inputs(), by_row=True)
@@ -186,9 +195,10 @@ def test_one_file_makes_a_method(tmp_path, place):
         folder = tmp_path
         for name in ("sage_cli", "docs", "configs"):
             shutil.copytree(
-                PACKAGE / name, tmp_path / name,
+                PACKAGE / name,
+                tmp_path / name,
                 ignore=shutil.ignore_patterns("__pycache__", "results", "*.png", "*.svg"),
-            )  # fmt: skip
+            )
         shutil.copy(MINE, tmp_path / "sage_cli/methods/unsolved.py")
     else:
         shutil.copy(MINE, tmp_path / "mine.py")

@@ -13,8 +13,16 @@ from sage_cli.testing import MethodContract
 
 ONLINE = [kind for kind in Method.members() if issubclass(kind, OnlineMethod)]
 REFUSING = {
-    "alpha-dpg", "maxrl", "nsr", "pacs", "pass-at-k", "psr", "rlpr", "ucpo", "w-reinforce",
-}  # fmt: skip
+    "alpha-dpg",
+    "maxrl",
+    "nsr",
+    "pacs",
+    "pass-at-k",
+    "psr",
+    "rlpr",
+    "ucpo",
+    "w-reinforce",
+}
 
 
 def config_of(kind, *more):
@@ -48,13 +56,16 @@ def test_what_reads_grades_alone_needs_the_grade_to_be_paid():
     assert load(["tiny"], flags={"rl": {"algo": "dapo"}}, sets=["rl.rewards=[grade, brevity]"])
 
 
-@pytest.mark.parametrize(("rewards", "says"), [
-    ("[grade, grade]", "two rewards called 'grade'"),
-    ("[]", "rl.rewards pays nothing"),
-    ("[{name: grade, weight: 0}]", "rl.rewards pays nothing"),
-    ("[grade, formt]", "unknown reward 'formt'; known: grade, format, brevity"),
-    ("[textwrap:total]", "there is no Python file textwrap"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("rewards", "says"),
+    [
+        ("[grade, grade]", "two rewards called 'grade'"),
+        ("[]", "rl.rewards pays nothing"),
+        ("[{name: grade, weight: 0}]", "rl.rewards pays nothing"),
+        ("[grade, formt]", "unknown reward 'formt'; known: grade, format, brevity"),
+        ("[textwrap:total]", "there is no Python file textwrap"),
+    ],
+)
 def test_rewards_that_cannot_be_paid_are_named(rewards, says):
     with pytest.raises(ConfigurationError, match=says.replace("[", r"\[")):
         load(["tiny"], sets=[f"rl.rewards={rewards}"])

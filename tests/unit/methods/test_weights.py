@@ -60,14 +60,17 @@ def test_advantages_by_hand_and_a_reference_that_they_need():
         Mara().advantages(inputs(group(1, 0), group(-1, -2)))
 
 
-@pytest.mark.parametrize(("words", "said"), [
-    (["rl.algo=mara", "anchor.kl=none"], "without a reverse KL of some weight it is grpo"),
-    (["rl.algo=mara", "anchor.beta=0"], "without a reverse KL of some weight it is grpo"),
-    (["rl.algo=nsr", "rl.dynamic_sampling=true"], "learns from groups of equal grades"),
-    (["rl.algo=unlikeliness", "rl.dynamic_sampling=true"], "learns from groups of equal gr"),
-    (["rl.algo=maxrl", "rl.overlong_buffer=0.2"], "reads grades alone"),
-    (["rl.algo=psr", "rl.overlong_buffer=0.2"], "reads grades alone"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["rl.algo=mara", "anchor.kl=none"], "without a reverse KL of some weight it is grpo"),
+        (["rl.algo=mara", "anchor.beta=0"], "without a reverse KL of some weight it is grpo"),
+        (["rl.algo=nsr", "rl.dynamic_sampling=true"], "learns from groups of equal grades"),
+        (["rl.algo=unlikeliness", "rl.dynamic_sampling=true"], "learns from groups of equal gr"),
+        (["rl.algo=maxrl", "rl.overlong_buffer=0.2"], "reads grades alone"),
+        (["rl.algo=psr", "rl.overlong_buffer=0.2"], "reads grades alone"),
+    ],
+)
 def test_what_cannot_act_is_refused(words, said):
     with pytest.raises(ConfigurationError, match=said):
         load(["tiny"], sets=words)

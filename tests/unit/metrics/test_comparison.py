@@ -285,8 +285,10 @@ def test_p_and_interval_agree_and_stay_possible():
 
 
 def seeded(*numbers, origin="initial"):
-    return tuple(None if number is None else TrainingSeed(number, origin, f"run-{number}")
-                 for number in numbers)  # fmt: skip
+    return tuple(
+        None if number is None else TrainingSeed(number, origin, f"run-{number}")
+        for number in numbers
+    )
 
 
 def method(label, seeds, gain=0.0, problems=40):
@@ -322,13 +324,17 @@ def test_methods_with_common_training_seeds_are_paired_by_them():
     np.testing.assert_allclose(turned.low_K, -found.difference.high_K, atol=1e-14)
 
 
-@pytest.mark.parametrize(("a", "b"), [
-    (seeded(1, 2), seeded(2, 3)),  # one common seed is a pair of models
-    (seeded(1, 2), seeded(1, 2, origin="other weights or rows")),
-    (seeded(None, None), seeded(None, None)),  # imported: nobody knows what they began with
-    ((), ()),
-    (seeded(1, 1, 2), seeded(1, 2)),  # which of both runs would be the partner?
-], ids=["one in common", "another origin", "unknown", "unsaid", "twice"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (seeded(1, 2), seeded(2, 3)),  # one common seed is a pair of models
+        (seeded(1, 2), seeded(1, 2, origin="other weights or rows")),
+        (seeded(None, None), seeded(None, None)),  # imported: nobody knows what they began with
+        ((), ()),
+        (seeded(1, 1, 2), seeded(1, 2)),  # which of both runs would be the partner?
+    ],
+    ids=["one in common", "another origin", "unknown", "unsaid", "twice"],
+)
 def test_what_is_not_known_to_have_begun_alike_is_not_paired(a, b):
     sides = [Side("x", ([counts([1, 2])],) * max(2, len(seeds)), seeds=seeds) for seeds in (a, b)]
     assert pair_sides(*sides) is None
@@ -397,10 +403,13 @@ def test_problems_that_are_told_four_times_say_as_much_as_once():
     assert for_methods.clusters == 24
 
 
-@pytest.mark.parametrize(("clusters", "said"), [
-    ({"p0": "x"}, "problem 'p1' is in no cluster"),
-    ({"p0": "x", "p1": "x"}, "all 2 problems are one cluster"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("clusters", "said"),
+    [
+        ({"p0": "x"}, "problem 'p1' is in no cluster"),
+        ({"p0": "x", "p1": "x"}, "all 2 problems are one cluster"),
+    ],
+)
 def test_clusters_that_say_nothing_are_errors(clusters, said):
     a, b = counts([1, 2]), counts([2, 2])
     with pytest.raises(MetricError, match=said):

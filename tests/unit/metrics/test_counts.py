@@ -53,13 +53,16 @@ def test_the_ks_of_a_curve_end_at_n():
     assert [powers_up_to(n) for n in (1, 7, 8)] == [(1,), (1, 2, 4), (1, 2, 4, 8)]
 
 
-@pytest.mark.parametrize(("ids", "n", "c", "said"), [
-    (("a", "a"), [4, 4], [1, 1], "'a' is counted twice"),
-    (("a",), [4], [5], "5 correct of 4 samples"),
-    (("a",), [4], [-1], "-1 correct of 4 samples"),
-    (("a", "b"), [4], [1], "2 problems, but n_P"),
-    (("a",), [4], [0.5], "whole"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("ids", "n", "c", "said"),
+    [
+        (("a", "a"), [4, 4], [1, 1], "'a' is counted twice"),
+        (("a",), [4], [5], "5 correct of 4 samples"),
+        (("a",), [4], [-1], "-1 correct of 4 samples"),
+        (("a", "b"), [4], [1], "2 problems, but n_P"),
+        (("a",), [4], [0.5], "whole"),
+    ],
+)
 def test_refuses_impossible_counts(ids, n, c, said):
     with pytest.raises(MetricError, match=said):
         Counts(ids, n, c)

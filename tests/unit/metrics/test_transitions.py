@@ -144,8 +144,10 @@ def test_paired_grades_by_hand():
     assert apart.gained_by_chance == pytest.approx(1001 / 184756, abs=1e-12)
 
 
-@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=7),
-       st.sampled_from([0.0, 0.3, 0.5]))  # fmt: skip
+@given(
+    st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=7),
+    st.sampled_from([0.0, 0.3, 0.5]),
+)
 @settings(deadline=None)
 def test_paired_chances_are_those_of_all_swaps(pairs, delta):
     """Enumerated: every pair swapped or not; the tests are McNemar's."""

@@ -30,16 +30,19 @@ def adapted_names(model):
     return {name.partition(".lora_")[0].rpartition(".")[2] for name in trained}
 
 
-@pytest.mark.parametrize(("name", "targets", "adapted"), [
-    ("qwen2", ATTENTION + GATED, set(ATTENTION + GATED)),
-    ("gemma2", ATTENTION + GATED, set(ATTENTION + GATED)),
-    ("gemma3-images", ATTENTION + GATED, set(ATTENTION + GATED)),
-    ("gemma3-images", ("self_attn.q_proj",), {"q_proj"}),
-    ("qwen3-moe", ATTENTION + GATED, {*ATTENTION, "experts", "base_layer"}),
-    ("phi3", ("qkv_proj", "o_proj", "gate_up_proj"), {"qkv_proj", "o_proj", "gate_up_proj"}),
-    ("gpt2", ("c_attn", "c_fc"), {"c_attn", "c_fc"}),
-    ("gpt-oss", ATTENTION, set(ATTENTION)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "targets", "adapted"),
+    [
+        ("qwen2", ATTENTION + GATED, set(ATTENTION + GATED)),
+        ("gemma2", ATTENTION + GATED, set(ATTENTION + GATED)),
+        ("gemma3-images", ATTENTION + GATED, set(ATTENTION + GATED)),
+        ("gemma3-images", ("self_attn.q_proj",), {"q_proj"}),
+        ("qwen3-moe", ATTENTION + GATED, {*ATTENTION, "experts", "base_layer"}),
+        ("phi3", ("qkv_proj", "o_proj", "gate_up_proj"), {"qkv_proj", "o_proj", "gate_up_proj"}),
+        ("gpt2", ("c_attn", "c_fc"), {"c_attn", "c_fc"}),
+        ("gpt-oss", ATTENTION, set(ATTENTION)),
+    ],
+)
 def test_adapters_are_on_what_is_named(name, targets, adapted):
     model = attach_lora(of_architecture(name, TOKENIZER), LoraSection(rank=2, targets=targets))
     assert adapted_names(model) == adapted
@@ -48,17 +51,20 @@ def test_adapters_are_on_what_is_named(name, targets, adapted):
     assert all(weight.grad is not None for weight in model.parameters() if weight.requires_grad)
 
 
-@pytest.mark.parametrize(("name", "targets", "lacking", "there"), [
-    ("qwen2", ("q_proj", "atn_proj"), "atn_proj of", "down_proj,gate_proj,k_proj"),
-    ("qwen2", ("lm_head",), "lm_head of", "q_proj"),
-    ("qwen2-tied", ("q_proj", "embed_tokens"), "embed_tokens of", "q_proj"),
-    ("qwen2", ("norm",), "norm of", "q_proj"),
-    ("phi3", ATTENTION + GATED, "q_proj, k_proj, v_proj, gate_proj, up_proj of", "qkv_proj"),
-    ("gpt2", ATTENTION + GATED, "gate_proj, up_proj, down_proj of", "[c_attn,c_fc,c_proj]"),
-    ("gpt-oss", ATTENTION + GATED, "gate_proj, up_proj, down_proj of", "[k_proj,o_proj,"),
-    ("gemma3-images", ("q_proj", "fc1"), "fc1 of", "q_proj"),
-    ("qwen3-moe", (*ATTENTION, *GATED, "router"), "router of", "q_proj"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "targets", "lacking", "there"),
+    [
+        ("qwen2", ("q_proj", "atn_proj"), "atn_proj of", "down_proj,gate_proj,k_proj"),
+        ("qwen2", ("lm_head",), "lm_head of", "q_proj"),
+        ("qwen2-tied", ("q_proj", "embed_tokens"), "embed_tokens of", "q_proj"),
+        ("qwen2", ("norm",), "norm of", "q_proj"),
+        ("phi3", ATTENTION + GATED, "q_proj, k_proj, v_proj, gate_proj, up_proj of", "qkv_proj"),
+        ("gpt2", ATTENTION + GATED, "gate_proj, up_proj, down_proj of", "[c_attn,c_fc,c_proj]"),
+        ("gpt-oss", ATTENTION + GATED, "gate_proj, up_proj, down_proj of", "[k_proj,o_proj,"),
+        ("gemma3-images", ("q_proj", "fc1"), "fc1 of", "q_proj"),
+        ("qwen3-moe", (*ATTENTION, *GATED, "router"), "router of", "q_proj"),
+    ],
+)
 def test_a_target_without_a_layer_is_named(name, targets, lacking, there, tmp_path):
     folder = saved(name, tmp_path / name)
     for model in (load_model(folder), outline(folder)):
@@ -117,14 +123,20 @@ def test_attention_scores_are_capped_as_the_configuration_says(tmp_path):
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 256}
 
 
-@pytest.mark.parametrize(("name", "changes", "context"), [
-    ("llama", {}, 256),
-    ("gpt2", {}, 256),
-    ("gemma3-images", {"max_position_embeddings": 96}, 96),
-    ("qwen2", {"rope_parameters": {**YARN, "rope_theta": 1e4}}, 4 * 256),
-    ("qwen2", {"rope_parameters": {**YARN, "rope_theta": 1e4}, "max_position_embeddings": 1024},
-     4 * 256),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "changes", "context"),
+    [
+        ("llama", {}, 256),
+        ("gpt2", {}, 256),
+        ("gemma3-images", {"max_position_embeddings": 96}, 96),
+        ("qwen2", {"rope_parameters": {**YARN, "rope_theta": 1e4}}, 4 * 256),
+        (
+            "qwen2",
+            {"rope_parameters": {**YARN, "rope_theta": 1e4}, "max_position_embeddings": 1024},
+            4 * 256,
+        ),
+    ],
+)
 def test_the_context_of_a_configuration(name, changes, context):
     assert context_of(of_architecture(name, TOKENIZER, **changes).config) == context
 
@@ -146,12 +158,15 @@ def test_facts_are_those_of_the_text_model(tmp_path):
     assert facts_of_folder(tmp_path / "images")["vocab_size"] == len(TOKENIZER)
 
 
-@pytest.mark.parametrize(("named", "file"), [
-    ("model-q4.gguf", "model-q4.gguf"),
-    ("folder/model-q4.gguf", "folder/model-q4.gguf"),
-    ("folder", "folder/model-q4.gguf"),
-    ("org/Model-1B-GGUF", "FILE.gguf"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("named", "file"),
+    [
+        ("model-q4.gguf", "model-q4.gguf"),
+        ("folder/model-q4.gguf", "folder/model-q4.gguf"),
+        ("folder", "folder/model-q4.gguf"),
+        ("org/Model-1B-GGUF", "FILE.gguf"),
+    ],
+)
 def test_a_gguf_file_is_told_how_to_become_a_folder(named, file, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()

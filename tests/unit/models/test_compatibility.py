@@ -94,11 +94,14 @@ def test_another_prompt_is_named_and_can_be_asked_for(run, runs):
     start(policy, config(*other, "rl.allow_template_mismatch=true"))
 
 
-@pytest.mark.parametrize(("changed", "said"), [
-    (["model.hidden=32"], "hidden_size 16 and 32"),
-    (["model.layers=2", "model.feed_forward=64"], "size 32 and 64, num_hidden_layers 1 and 2"),
-    (["model.tokenizer=bpe"], "tokenizer characters and bpe of 1500"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (["model.hidden=32"], "hidden_size 16 and 32"),
+        (["model.layers=2", "model.feed_forward=64"], "size 32 and 64, num_hidden_layers 1 and 2"),
+        (["model.tokenizer=bpe"], "tokenizer characters and bpe of 1500"),
+    ],
+)
 def test_a_run_of_another_model(run, runs, changed, said):
     assert said in refusal(named_policy(run.id, runs), config(*changed))
 
@@ -141,15 +144,18 @@ UNFIT = "the tokenizer of copied has {} entries, and its model 101"
 
 
 @pytest.mark.parametrize("by", ["files", "library", "dry run"])
-@pytest.mark.parametrize(("enlarge", "settings", "expected"), [
-    (lambda _: None, {}, None),
-    (lambda t: t.add_tokens([f"<extra{n}>" for n in range(5)]), {}, UNFIT.format(106)),
-    (_image_token, {}, None),  # as Gemma 3's models of text have one
-    (_prompted_token, {}, UNFIT.format(102)),
-    (_image_token, {"pad_token": "<image>"}, UNFIT.format(102)),
-    (lambda _: None, {"pad_token": "[PAD]"}, UNFIT.format(102)),
-    (lambda _: None, {"eos_token": None}, "no end-of-sequence token"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("enlarge", "settings", "expected"),
+    [
+        (lambda _: None, {}, None),
+        (lambda t: t.add_tokens([f"<extra{n}>" for n in range(5)]), {}, UNFIT.format(106)),
+        (_image_token, {}, None),  # as Gemma 3's models of text have one
+        (_prompted_token, {}, UNFIT.format(102)),
+        (_image_token, {"pad_token": "<image>"}, UNFIT.format(102)),
+        (lambda _: None, {"pad_token": "[PAD]"}, UNFIT.format(102)),
+        (lambda _: None, {"eos_token": None}, "no end-of-sequence token"),
+    ],
+)
 def test_a_tokenizer_that_its_model_cannot_follow(run, tmp_path, by, enlarge, settings, expected):
     copied = shutil.copytree(run.model, tmp_path / "copied")
     tokenizer = load_tokenizer(copied)
@@ -276,13 +282,16 @@ OTHER_BETA = {"anchor": {"kl": "reverse", "beta": 0.2}, "guide": {"name": "none"
 GUIDED = {"anchor": {"kl": "reverse", "beta": 0.1}, "guide": {"name": "branch", "tau": 1}}
 
 
-@pytest.mark.parametrize(("stored", "compared", "note"), [
-    ([PLAIN], PLAIN, "{2} is {1}'s unguided baseline"),
-    ([PLAIN], OTHER_BETA, "`sage compare {1} {2}` comes first"),
-    ([], OTHER_BETA, "no run of it is here"),
-    ([PLAIN], "initial policy", "`sage compare {1} {2}` comes first"),
-    ([GUIDED], "initial policy", "no run of it is here"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("stored", "compared", "note"),
+    [
+        ([PLAIN], PLAIN, "{2} is {1}'s unguided baseline"),
+        ([PLAIN], OTHER_BETA, "`sage compare {1} {2}` comes first"),
+        ([], OTHER_BETA, "no run of it is here"),
+        ([PLAIN], "initial policy", "`sage compare {1} {2}` comes first"),
+        ([GUIDED], "initial policy", "no run of it is here"),
+    ],
+)
 def test_a_comparison_says_whether_it_is_with_the_own_control(tmp_path, stored, compared, note):
     parent = start_one_method(tmp_path, "a")
     guided = trained(tmp_path, "1", parent, **GUIDED)
@@ -309,11 +318,14 @@ def test_of_several_own_controls_the_one_of_the_same_seed_is_offered(tmp_path):
     assert control.label == "rl-dapo-22222222"
 
 
-@pytest.mark.parametrize(("parent", "settings", "expected"), [
-    ("a", {}, "rl-dapo-33333333"),  # of two runs of the seed the newer
-    ("b", {}, "rl-dapo-22222222"),  # from the initial policy of another SFT seed
-    ("a", {"data": {"arithmetic": {"seed": 9}}}, "rl-dapo-22222222"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("parent", "settings", "expected"),
+    [
+        ("a", {}, "rl-dapo-33333333"),  # of two runs of the seed the newer
+        ("b", {}, "rl-dapo-22222222"),  # from the initial policy of another SFT seed
+        ("a", {"data": {"arithmetic": {"seed": 9}}}, "rl-dapo-22222222"),
+    ],
+)
 def test_an_own_control_has_the_same_initial_policy_and_data(tmp_path, parent, settings, expected):
     starts = {name: start_one_method(tmp_path, name) for name in "ab"}
     guided = trained(tmp_path, "1", starts["a"], **GUIDED)
@@ -343,11 +355,14 @@ def test_a_checkpoints_own_control_is_the_same_step_without_the_guide(tmp_path, 
         ({"target_modules": ["q_proj", "lm_head"]}, (), "has lm_head among its targets"),
         ({"target_modules": ["q_proj"], "lora_bias": True}, (), "has lora_bias"),
         (None, ("model.tuning=lora",), None),
-        (None, ("model.tuning=lora", "model.lora.targets=[q_proj, lm_head]"),
-         "model.lora.targets has lm_head"),
+        (
+            None,
+            ("model.tuning=lora", "model.lora.targets=[q_proj, lm_head]"),
+            "model.lora.targets has lm_head",
+        ),
         (None, ("model.tuning=full",), None),
     ],
-)  # fmt: skip
+)
 def test_layers_that_a_step_cannot_compute_with_are_refused_by_name(
     run, tmp_path, adapter, settings, said
 ):

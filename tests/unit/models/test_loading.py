@@ -211,22 +211,25 @@ def pickled(folder):
 NO_MODEL = "no model can be loaded from"
 
 
-@pytest.mark.parametrize(("load", "damage", "cause"), [
-    (load_model, shutil.rmtree, r"there is no folder .*/copy"),
-    (load_tokenizer, shutil.rmtree, r"there is no folder .*/copy"),
-    (load_model, lambda folder: [file.unlink() for file in folder.iterdir()], NO_MODEL),
-    (load_model, cut, NO_MODEL),
-    (load_model, pickled, NO_MODEL),
-    (load_model, overwritten("config.json", "{not json"), NO_MODEL),
-    (load_model, overwritten("adapter_config.json", "{not json"), NO_MODEL),
-    (load_model, overwritten("adapter_config.json", "{}"), r"weights \(adapter_model\.saf"),
-    (load_model, configured(dtype="float2"), NO_MODEL),
-    (load_model, configured(hidden_size="wide"), NO_MODEL),
-    (load_model, configured(hidden_size=None), NO_MODEL),
-    (load_tokenizer, overwritten("tokenizer.json", "{not json"), "no tokenizer can be loaded"),
-    # Transformers alone makes up an empty Qwen2 tokenizer for such a folder
-    (load_tokenizer, lambda folder: (folder / "tokenizer.json").unlink(), "contains none of"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("load", "damage", "cause"),
+    [
+        (load_model, shutil.rmtree, r"there is no folder .*/copy"),
+        (load_tokenizer, shutil.rmtree, r"there is no folder .*/copy"),
+        (load_model, lambda folder: [file.unlink() for file in folder.iterdir()], NO_MODEL),
+        (load_model, cut, NO_MODEL),
+        (load_model, pickled, NO_MODEL),
+        (load_model, overwritten("config.json", "{not json"), NO_MODEL),
+        (load_model, overwritten("adapter_config.json", "{not json"), NO_MODEL),
+        (load_model, overwritten("adapter_config.json", "{}"), r"weights \(adapter_model\.saf"),
+        (load_model, configured(dtype="float2"), NO_MODEL),
+        (load_model, configured(hidden_size="wide"), NO_MODEL),
+        (load_model, configured(hidden_size=None), NO_MODEL),
+        (load_tokenizer, overwritten("tokenizer.json", "{not json"), "no tokenizer can be loaded"),
+        # Transformers alone makes up an empty Qwen2 tokenizer for such a folder
+        (load_tokenizer, lambda folder: (folder / "tokenizer.json").unlink(), "contains none of"),
+    ],
+)
 def test_a_damaged_folder_is_named(copy, load, damage, cause):
     damage(copy)
     with pytest.raises(DataError, match=cause) as caught:
@@ -242,9 +245,12 @@ def faults(python, *folder, **environment):
     told = ("MALLOC_", "GLIBC_TUNABLES")
     ours = {name: value for name, value in os.environ.items() if not name.startswith(told)}
     done = subprocess.run(
-        [python, page_faults.__file__, *map(str, folder)], capture_output=True, text=True,
-        env={**ours, "OMP_NUM_THREADS": "1", **environment}, check=True,
-    )  # fmt: skip
+        [python, page_faults.__file__, *map(str, folder)],
+        capture_output=True,
+        text=True,
+        env={**ours, "OMP_NUM_THREADS": "1", **environment},
+        check=True,
+    )
     before, after, kept = done.stdout.split()
     return int(before), int(after), kept == "True"
 

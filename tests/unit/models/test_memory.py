@@ -42,21 +42,29 @@ def test_parameters_by_hand():
     assert (shape.vocabulary, shape.parameters) == (101, 101 * 96 + 3 * 120_288 + 96)
 
 
-@pytest.mark.parametrize(("name", "parameters"), [
-    # the numbers of elements in the published safetensors
-    (QWEN_7B, 7_615_616_512),
-    ("Qwen/Qwen2.5-3B-Instruct", 3_085_938_688),
-    ("Qwen/Qwen2.5-Math-1.5B-Instruct", 1_543_714_304),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        # the numbers of elements in the published safetensors
+        (QWEN_7B, 7_615_616_512),
+        ("Qwen/Qwen2.5-3B-Instruct", 3_085_938_688),
+        ("Qwen/Qwen2.5-Math-1.5B-Instruct", 1_543_714_304),
+    ],
+)
 def test_published_models_have_the_numbers_that_are_published(name, parameters):
     assert PUBLISHED[name].parameters == parameters
 
 
 def test_a_folder_tells_its_shape_and_another_kind_of_model_tells_none(tmp_path):
     config = {
-        "hidden_size": 4, "intermediate_size": 6, "num_hidden_layers": 2, "num_attention_heads": 2,
-        "num_key_value_heads": 1, "vocab_size": 10, "model_type": "qwen2",
-    }  # fmt: skip
+        "hidden_size": 4,
+        "intermediate_size": 6,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "vocab_size": 10,
+        "model_type": "qwen2",
+    }
     (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
     assert shape_of(PretrainedModel(path=str(tmp_path))) == TOY
     assert shape_in({"d_model": 512}) is None

@@ -76,9 +76,10 @@ def test_a_card_names_own_functions_and_no_local_folder_as_base(tmp_path):
         "prompt": {"format": "plain", "system": None},
         "model": {"kind": "pretrained", "path": str(tmp_path / "llama"), "tuning": "full"},
         "grading": {"judge": f"{code}:near"},
-        "rl": {"rewards": [{"name": "grade", "weight": 1.0},
-         {"name": f"{code}:short", "weight": 0.2}]},
-    }  # fmt: skip
+        "rl": {
+            "rewards": [{"name": "grade", "weight": 1.0}, {"name": f"{code}:short", "weight": 0.2}]
+        },
+    }
     run = Runs(tmp_path / "runs").at("rl", "toy", "2" * 8)
     with run.recording(config, kind="rl", parent="llama", seed=5, template="t0"):
         save_scratch(SMALL, ("<SOLUTION>", "</SOLUTION>"), [], run.model)

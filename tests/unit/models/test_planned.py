@@ -53,12 +53,15 @@ def test_runs_are_named_before_anything_is_there_and_by_their_processes(runs):
     assert policy_id(runs, processes=2) != policy_id(runs, processes=1)
 
 
-@pytest.mark.parametrize(("name", "idle", "read"), [
-    ("sft", "sft.epochs=3", "sft.steps=3"),  # tiny has steps
-    ("rl", "model.lora.rank=4", "model.tuning=lora"),
-    ("rl", "rl.epsilon_low=0.3", "rl.loss=bnpo"),
-    ("rl", "rollout.vllm.server_timeout_s=9", "rollout.temperature=0.9"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "idle", "read"),
+    [
+        ("sft", "sft.epochs=3", "sft.steps=3"),  # tiny has steps
+        ("rl", "model.lora.rank=4", "model.tuning=lora"),
+        ("rl", "rl.epsilon_low=0.3", "rl.loss=bnpo"),
+        ("rl", "rollout.vllm.server_timeout_s=9", "rollout.temperature=0.9"),
+    ],
+)
 def test_a_setting_that_nothing_reads_is_in_no_hash(runs, name, idle, read):
     plan, unclipped = {"sft": base_id, "rl": policy_id}[name], "rl.clip=false"
     today = plan(runs, unclipped)
@@ -92,20 +95,52 @@ def test_a_run_under_the_hash_of_an_earlier_release_is_found_unless_there_is_one
 
 
 UNCHANGED = {
-    "the base": ["sft.save_every=3", "tracking.wandb=off", "run.root=elsewhere",
-     "sampling.batch_rows=5", "rl.steps=9", "guide.tau=0.1", "model.tuning=lora", "sweep.retries=4",
-     "grading.workers=3"],
-    "the policy": ["rl.save_every=3", "rl.keep_checkpoints=9", "rl.stop_when_stuck=false",
-     "sweep.retries=3", "evaluation.samples=3", "sampling.temperature=0.2", "tracking.group=x",
-     "grading.workers=2", "rl.allow_template_mismatch=true", "model.lora.rank=2"],
-}  # fmt: skip
+    "the base": [
+        "sft.save_every=3",
+        "tracking.wandb=off",
+        "run.root=elsewhere",
+        "sampling.batch_rows=5",
+        "rl.steps=9",
+        "guide.tau=0.1",
+        "model.tuning=lora",
+        "sweep.retries=4",
+        "grading.workers=3",
+    ],
+    "the policy": [
+        "rl.save_every=3",
+        "rl.keep_checkpoints=9",
+        "rl.stop_when_stuck=false",
+        "sweep.retries=3",
+        "evaluation.samples=3",
+        "sampling.temperature=0.2",
+        "tracking.group=x",
+        "grading.workers=2",
+        "rl.allow_template_mismatch=true",
+        "model.lora.rank=2",
+    ],
+}
 CHANGED = {
-    "the base": ["sft.steps=3", "model.hidden=32", "model.seed=4", "prompt.answer_open=<A>",
-     "sft.seed=9", "data.arithmetic.seed=2"],
-    "the policy": ["rl.steps=3", "rl.seed=9", "guide.tau=0.1", "anchor.beta=0.5",
-     "rollout.max_tokens=9", "grading.mode=math-verify", "rl.learning_rate=1e-3",
-     "model.tuning=lora", "rl.steps_per_generation=2", "model.compute_dtype=bfloat16"],
-}  # fmt: skip
+    "the base": [
+        "sft.steps=3",
+        "model.hidden=32",
+        "model.seed=4",
+        "prompt.answer_open=<A>",
+        "sft.seed=9",
+        "data.arithmetic.seed=2",
+    ],
+    "the policy": [
+        "rl.steps=3",
+        "rl.seed=9",
+        "guide.tau=0.1",
+        "anchor.beta=0.5",
+        "rollout.max_tokens=9",
+        "grading.mode=math-verify",
+        "rl.learning_rate=1e-3",
+        "model.tuning=lora",
+        "rl.steps_per_generation=2",
+        "model.compute_dtype=bfloat16",
+    ],
+}
 IDS = {"the base": base_id, "the policy": policy_id}
 
 
@@ -408,13 +443,16 @@ def test_branch_is_warned_about_where_it_does_nothing(estimator, warned):
     assert sum(line.startswith("warning: branch") for line in lines) == warned
 
 
-@pytest.mark.parametrize(("rl", "remarked"), [
-    ({}, 0),
-    ({"epsilon_high": 0.28}, 1),
-    ({"epsilon_high": 0.28, "iterations": 2}, 0),
-    ({"epsilon_low": 0.1, "steps_per_generation": 2}, 0),
-    ({"epsilon_high": 0.28, "clip": False}, 0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("rl", "remarked"),
+    [
+        ({}, 0),
+        ({"epsilon_high": 0.28}, 1),
+        ({"epsilon_high": 0.28, "iterations": 2}, 0),
+        ({"epsilon_low": 0.1, "steps_per_generation": 2}, 0),
+        ({"epsilon_high": 0.28, "clip": False}, 0),
+    ],
+)
 def test_a_clip_range_that_cannot_act_is_remarked_on(rl, remarked):
     lines = said(rl=rl)
     assert sum("0.2 / 0.28 has no effect: with one update" in line for line in lines) == remarked

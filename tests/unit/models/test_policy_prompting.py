@@ -184,10 +184,16 @@ def test_a_hub_model_is_its_commit(tmp_path):
         (place / "refs").mkdir(exist_ok=True)
         (place / "refs" / "main").write_text(commit)
         done = subprocess.run(
-            [sys.executable, "-c", CACHED], capture_output=True, text=True, check=True,
-            env={"HF_HUB_CACHE": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "1",
-                 "PYTHONPATH": ":".join(sys.path)},
-        )  # fmt: skip
+            [sys.executable, "-c", CACHED],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={
+                "HF_HUB_CACHE": str(tmp_path / "hub"),
+                "HF_HUB_OFFLINE": "1",
+                "PYTHONPATH": ":".join(sys.path),
+            },
+        )
         return json.loads(done.stdout)
 
     loading, sampling, fingerprint = cached(COMMIT)

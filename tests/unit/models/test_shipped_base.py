@@ -53,15 +53,34 @@ def test_the_preset_starts_from_the_shipped_base_whose_files_are_what_it_ended_w
 @pytest.mark.parametrize(
     ("setting", "serves"),
     [
-        *((setting, True) for setting in (
-            "rl.steps=2", "guide.name=branch", "sft.save_every=3", "model.tuning=lora",
-            "sampling.temperature=0.2", "data.rl.limit=5")),
-        *((setting, False) for setting in (
-            "sft.steps=2", "sft.seed=1", "sft.learning_rate=0.1", "model.hidden=32",
-            "model.seed=4", "prompt.answer_open=<A>", "data.sft.limit=64",
-            "data.arithmetic.seed=2", "data.arithmetic.validation=50", "sft.shipped=false")),
+        *(
+            (setting, True)
+            for setting in (
+                "rl.steps=2",
+                "guide.name=branch",
+                "sft.save_every=3",
+                "model.tuning=lora",
+                "sampling.temperature=0.2",
+                "data.rl.limit=5",
+            )
+        ),
+        *(
+            (setting, False)
+            for setting in (
+                "sft.steps=2",
+                "sft.seed=1",
+                "sft.learning_rate=0.1",
+                "model.hidden=32",
+                "model.seed=4",
+                "prompt.answer_open=<A>",
+                "data.sft.limit=64",
+                "data.arithmetic.seed=2",
+                "data.arithmetic.validation=50",
+                "sft.shipped=false",
+            )
+        ),
     ],
-)  # fmt: skip
+)
 def test_any_change_of_what_made_it_trains_one_and_names_the_setting(runs, setting, serves):
     settings = config(setting)
     run = planned_base(settings, runs).run

@@ -99,8 +99,12 @@ def cache_of_the_hub(whole, root):
 
 
 PLACES = [
-    model_of_a_run, checkpoint, folder_of_ones_own, base_of_an_adapter, cache_of_the_hub,
-]  # fmt: skip
+    model_of_a_run,
+    checkpoint,
+    folder_of_ones_own,
+    base_of_an_adapter,
+    cache_of_the_hub,
+]
 
 
 @pytest.mark.parametrize("place", PLACES)

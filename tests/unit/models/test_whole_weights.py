@@ -68,16 +68,19 @@ def below_an_adapter(folder):
     (folder / "adapter_config.json").write_text(json.dumps(adapter))
 
 
-@pytest.mark.parametrize(("damage", "cause"), [
-    (cut(200), r"model\.safetensors has 200 bytes and should have 4\d\d"),
-    (cut(20), "has 20 bytes and ends within its header"),
-    (cut(0), "has 0 bytes and should have|ends within"),
-    (pointer, "ends within its header"),
-    (moved_to_bin, r"has no \*\.safetensors; of \*\.bin none is read"),
-    (none, r"has no \*\.safetensors"),
-    (without_a_shard, r"has no model-2\.safetensors"),
-    (below_an_adapter, r"base/model\.safetensors has 200 bytes"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("damage", "cause"),
+    [
+        (cut(200), r"model\.safetensors has 200 bytes and should have 4\d\d"),
+        (cut(20), "has 20 bytes and ends within its header"),
+        (cut(0), "has 0 bytes and should have|ends within"),
+        (pointer, "ends within its header"),
+        (moved_to_bin, r"has no \*\.safetensors; of \*\.bin none is read"),
+        (none, r"has no \*\.safetensors"),
+        (without_a_shard, r"has no model-2\.safetensors"),
+        (below_an_adapter, r"base/model\.safetensors has 200 bytes"),
+    ],
+)
 def test_damaged_weights_are_named_by_the_plan_of_every_training(model, damage, cause):
     require_whole_weights(model)
     damage(model)

@@ -11,10 +11,14 @@ from sage_cli.problems.arithmetic import Arithmetic, working_out
 from sage_cli.settings.inputs import ArithmeticSection, PhaseSection
 
 
-@pytest.mark.parametrize(("name", "text"), [
-    ("S", "S:47*60=2820;47*3=141;2820+141=2961"), ("R", "R:63*40=2520;63*7=441;2520+441=2961"),
-    ("D", "D:47*63=2961"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("S", "S:47*60=2820;47*3=141;2820+141=2961"),
+        ("R", "R:63*40=2520;63*7=441;2520+441=2961"),
+        ("D", "D:47*63=2961"),
+    ],
+)
 def test_working_out_as_the_recipe_writes_it(name, text):
     assert working_out(name, 47, 63) == text
     assert Arithmetic.mode_of(text) == name

@@ -16,8 +16,12 @@ STORY = "Anna has {} apples and gives {} of them away. {}"
 
 
 def test_questions_that_tell_one_story_with_other_numbers_are_one_cluster():
-    other = {f"o{place}": f"A question about thing {word} alone." for place, word in enumerate(
-        ("one", "two", "three", "four", "five", "six", "seven", "eight"))}  # fmt: skip
+    other = {
+        f"o{place}": f"A question about thing {word} alone."
+        for place, word in enumerate(
+            ("one", "two", "three", "four", "five", "six", "seven", "eight")
+        )
+    }
     asked = {
         "a": STORY.format(5, "3,000", "How many are left?"),
         "b": STORY.format(17, 2.5, "What is the whole?"),
@@ -45,8 +49,10 @@ def test_eight_words_make_a_run_and_seven_none():
 
 
 def test_a_phrase_that_joins_too_many_problems_is_an_error():
-    asked = {str(place): f"Please answer with a whole number and nothing else: {place} x {place}"
-             for place in range(10)}  # fmt: skip
+    asked = {
+        str(place): f"Please answer with a whole number and nothing else: {place} x {place}"
+        for place in range(10)
+    }
     with pytest.raises(ConfigurationError, match="10 of 10 problems are one cluster"):
         question_clusters(asked)
 

@@ -34,11 +34,14 @@ def demonstrations(data, **sft):
     return demonstrations_identity(data, SftSection(**sft))
 
 
-@pytest.mark.parametrize(("name", "change"), [
-    ("arithmetic", {"arithmetic": {"held_out": 61}}),
-    ("arithmetic-dev", {"arithmetic": {"seed": 1}}),
-    ("kk-generated", {"knights_knaves": {"seed": 1}}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("arithmetic", {"arithmetic": {"held_out": 61}}),
+        ("arithmetic-dev", {"arithmetic": {"seed": 1}}),
+        ("kk-generated", {"knights_knaves": {"seed": 1}}),
+    ],
+)
 def test_problems_that_are_made_depend_on_their_settings(name, change):
     before = problems_identity(name, DataSection())
     assert before == problems_identity(name, DataSection())
@@ -47,24 +50,30 @@ def test_problems_that_are_made_depend_on_their_settings(name, change):
     assert before != problems_identity(name, DataSection(), limit=5)
 
 
-@pytest.mark.parametrize(("name", "settings", "shown"), [
-    ("arithmetic", {}, "arithmetic"),
-    ("arithmetic", {"arithmetic": {"held_out": 200, "validation": 7}}, "arithmetic"),
-    ("arithmetic", {"arithmetic": {"familiar_share": 0.4}}, "arithmetic"),
-    ("arithmetic", {"arithmetic": {"held_out": 60}}, "arithmetic:held_out=60"),
-    ("arithmetic-dev", {"arithmetic": {"held_out": 60}}, "arithmetic-dev"),
-    ("arithmetic-dev", {"arithmetic": {"validation": 6}}, "arithmetic-dev:validation=6"),
-    ("arithmetic", {"arithmetic": {"low": 2, "high": 50}}, "arithmetic:low=2:high=50"),
-    ("arithmetic:held_out=60", {"arithmetic": {"held_out": 9}}, "arithmetic:held_out=60"),
-    ("arithmetic:held_out=200", {"arithmetic": {"held_out": 9}}, "arithmetic"),
-    ("kk-generated", {}, "kk-generated"),
-    ("kk-generated", {"knights_knaves": {"people": [2, 3], "per_size": 4}},
-     "kk-generated:people=2+3:per_size=4"),
-    ("kk-generated:people=3", {}, "kk-generated:people=3"),
-    ("kk-generated:seed=-1:per_size=4", {}, "kk-generated:per_size=4:seed=-1"),
-    ("gsm8k", {}, "gsm8k"),
-    ("mine.jsonl", {}, "mine.jsonl"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "settings", "shown"),
+    [
+        ("arithmetic", {}, "arithmetic"),
+        ("arithmetic", {"arithmetic": {"held_out": 200, "validation": 7}}, "arithmetic"),
+        ("arithmetic", {"arithmetic": {"familiar_share": 0.4}}, "arithmetic"),
+        ("arithmetic", {"arithmetic": {"held_out": 60}}, "arithmetic:held_out=60"),
+        ("arithmetic-dev", {"arithmetic": {"held_out": 60}}, "arithmetic-dev"),
+        ("arithmetic-dev", {"arithmetic": {"validation": 6}}, "arithmetic-dev:validation=6"),
+        ("arithmetic", {"arithmetic": {"low": 2, "high": 50}}, "arithmetic:low=2:high=50"),
+        ("arithmetic:held_out=60", {"arithmetic": {"held_out": 9}}, "arithmetic:held_out=60"),
+        ("arithmetic:held_out=200", {"arithmetic": {"held_out": 9}}, "arithmetic"),
+        ("kk-generated", {}, "kk-generated"),
+        (
+            "kk-generated",
+            {"knights_knaves": {"people": [2, 3], "per_size": 4}},
+            "kk-generated:people=2+3:per_size=4",
+        ),
+        ("kk-generated:people=3", {}, "kk-generated:people=3"),
+        ("kk-generated:seed=-1:per_size=4", {}, "kk-generated:per_size=4:seed=-1"),
+        ("gsm8k", {}, "gsm8k"),
+        ("mine.jsonl", {}, "mine.jsonl"),
+    ],
+)
 def test_generated_problems_of_other_settings_have_another_name(name, settings, shown):
     """Two benchmarks of one name have the same problems, and a name can be typed again."""
     assert shown_name(name, section(**settings)) == shown
@@ -77,10 +86,12 @@ def test_what_a_name_sets_is_what_is_trained_on_and_demonstrated():
     few = {"arithmetic": {"held_out": 60}}
     sources = [{"name": "arithmetic"}, {"name": "arithmetic:held_out=60"}]
     by_settings, by_name = (
-        (training_identity(section(rl=source, **others)),
-         demonstrations(section(sft=source, **others), steps=3))
+        (
+            training_identity(section(rl=source, **others)),
+            demonstrations(section(sft=source, **others), steps=3),
+        )
         for source, others in zip(sources, (few, {}), strict=True)
-    )  # fmt: skip
+    )
     assert by_settings == by_name
     with pytest.raises(ConfigurationError, match="heldout is not a setting; did you mean held_out"):
         problems_identity("arithmetic:heldout=60", DataSection())

@@ -119,26 +119,33 @@ def failing(path, **fields):
 GOOD = '{"question": "q", "gold": "1"}\n'
 
 
-@pytest.mark.parametrize(("kind", "text", "complaint"), [
-    ("csv", 'question,gold\n"a\nb",1\nq,1,2\n', "line 4, has 3 values, but the first line has"),
-    ("csv", "question,gold\nq,1\nq\n", "line 3, has 1 values"),
-    ("csv", 'question,gold\nq,1\n"q,2\nr,3\n', "line 3, isn't CSV: unexpected end of data"),
-    ("csv", 'question,gold\n"q" x,2\n', "line 2, isn't CSV"),
-    ("csv", "question,gold,gold\nq,1,2\n", "names a column twice: question, gold, gold"),
-    ("csv", "question,gold\n\nq,\n", "line 3 has no reference answer (column gold)"),
-    ("csv", "question,reply\nq,1\n", "has no column 'gold'"),
-    ("csv", "prompt,ground_truth\nq,\nr,\n", "line 2 has no reference answer (column gr"),
-    ("csv", "question,gold\n", "contains no problems"),
-    ("csv", "", "contains no problems"),
-    ("jsonl", GOOD + '{"question": "q", "gold"\n', "line 2, isn't JSON"),
-    ("jsonl", GOOD + "\n" + "[1]\n", "line 3, is a JSON list"),
-    ("jsonl", GOOD + '{"question": "q", "gold": null}\n', "line 2 has no reference answer (col"),
-    ("jsonl", GOOD + '{"question": "q", "gold": " "}\n', "line 2 has no reference answer"),
-    ("jsonl", GOOD + '{"question": "", "gold": "1"}\n', "line 2 has no question (column quest"),
-    ("jsonl", GOOD + '{"question": "q", "golds": "1"}\n', "did you mean 'golds'?"),
-    ("jsonl", '{"qeustion": "q", "gold": "1"}\n', "did you mean 'qeustion'?"),
-    ("jsonl", "", "contains no problems"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "text", "complaint"),
+    [
+        ("csv", 'question,gold\n"a\nb",1\nq,1,2\n', "line 4, has 3 values, but the first line has"),
+        ("csv", "question,gold\nq,1\nq\n", "line 3, has 1 values"),
+        ("csv", 'question,gold\nq,1\n"q,2\nr,3\n', "line 3, isn't CSV: unexpected end of data"),
+        ("csv", 'question,gold\n"q" x,2\n', "line 2, isn't CSV"),
+        ("csv", "question,gold,gold\nq,1,2\n", "names a column twice: question, gold, gold"),
+        ("csv", "question,gold\n\nq,\n", "line 3 has no reference answer (column gold)"),
+        ("csv", "question,reply\nq,1\n", "has no column 'gold'"),
+        ("csv", "prompt,ground_truth\nq,\nr,\n", "line 2 has no reference answer (column gr"),
+        ("csv", "question,gold\n", "contains no problems"),
+        ("csv", "", "contains no problems"),
+        ("jsonl", GOOD + '{"question": "q", "gold"\n', "line 2, isn't JSON"),
+        ("jsonl", GOOD + "\n" + "[1]\n", "line 3, is a JSON list"),
+        (
+            "jsonl",
+            GOOD + '{"question": "q", "gold": null}\n',
+            "line 2 has no reference answer (col",
+        ),
+        ("jsonl", GOOD + '{"question": "q", "gold": " "}\n', "line 2 has no reference answer"),
+        ("jsonl", GOOD + '{"question": "", "gold": "1"}\n', "line 2 has no question (column quest"),
+        ("jsonl", GOOD + '{"question": "q", "golds": "1"}\n', "did you mean 'golds'?"),
+        ("jsonl", '{"qeustion": "q", "gold": "1"}\n', "did you mean 'qeustion'?"),
+        ("jsonl", "", "contains no problems"),
+    ],
+)
 def test_broken_rows_are_named_by_their_line(tmp_path, kind, text, complaint):
     path = tmp_path / f"broken.{kind}"
     path.write_text(text)
@@ -162,19 +169,22 @@ def test_unknown_names_are_corrected():
     assert benchmark_names("aime, amc23,aime") == ["aime", "amc23"]
 
 
-@pytest.mark.parametrize(("name", "count", "question", "gold"), [
-    ("aime", 60, "Every morning Aya", "204"),
-    ("amc23", 40, "Cities $A$ and $B$", "27"),
-    ("math500", 500, "Convert the point", r"\left( 3, \frac{\pi}{2} \right)"),
-    ("math500-l5", 134, "", None),
-    ("minerva", 272, "Each of the two Magellan", "1.6"),
-    ("gsm8k", 1319, "Janet", "18"),
-    ("kk", 210, "A very special island", "Jackson is a knave, and James is a knave."),
-    ("dapo-math-17k", 237, "How many positive", "9"),
-    ("asdiv", 2214, "Seven red apples", "9"),
-    ("mawps", 1981, "Joan found 70 seashells", "43"),
-    ("svamp", 1000, "There are 87 oranges", "145"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "count", "question", "gold"),
+    [
+        ("aime", 60, "Every morning Aya", "204"),
+        ("amc23", 40, "Cities $A$ and $B$", "27"),
+        ("math500", 500, "Convert the point", r"\left( 3, \frac{\pi}{2} \right)"),
+        ("math500-l5", 134, "", None),
+        ("minerva", 272, "Each of the two Magellan", "1.6"),
+        ("gsm8k", 1319, "Janet", "18"),
+        ("kk", 210, "A very special island", "Jackson is a knave, and James is a knave."),
+        ("dapo-math-17k", 237, "How many positive", "9"),
+        ("asdiv", 2214, "Seven red apples", "9"),
+        ("mawps", 1981, "Joan found 70 seashells", "43"),
+        ("svamp", 1000, "There are 87 oranges", "145"),
+    ],
+)
 def test_published_rows_load(shared, name, count, question, gold):
     problems = load_problems(name, DataSection(root=shared / "data"))
     assert len(problems) == len({p.id for p in problems}) == count
@@ -199,9 +209,17 @@ def words(start, stop):
 
 
 def test_the_same_question_is_found_in_other_clothes():
-    assert normalised(r"  Find $\frac{1}{2}\,x$. ") == normalised("find \\frac 1 2 X") == (
-        "find", "frac", "1", "2", "x",
-    )  # fmt: skip
+    assert (
+        normalised(r"  Find $\frac{1}{2}\,x$. ")
+        == normalised("find \\frac 1 2 X")
+        == (
+            "find",
+            "frac",
+            "1",
+            "2",
+            "x",
+        )
+    )
     assert normalised("Ⅳ_a") == ("iv", "a")
     [match] = find_overlap(
         [problem("What is  $2+2$ ?")], [problem("what is 2+2"), problem("other")]

@@ -13,19 +13,25 @@ $$f(x) = \frac{(x - 18)(x - 72)(x - 98)(x - k)}{x}$$ """
 INTERSECTIONS = r"of \[y=4 g(f(\sin (2 \pi x))) \quad\text{ and }\quad x=4 g(f(\cos (3 \pi y))).\]"
 
 
-@pytest.mark.parametrize(("question", "gold", "name"), [
-    (PENTAGON.replace("{}", "ZBA"), "60", "AIME 2025 I-14"),
-    (PENTAGON.replace("{}", "B = \\angle E"), "60", None),
-    (QUARTIC + "achieves its minimum at exactly two values of $x$.", "240", "AIME 2025 II-15"),
-    (QUARTIC + "defined over the positive real numbers achieves its minimum", "240", None),
-    (QUARTIC + "for $x>0$ achieves its minimum value", "240", None),
-    (INTERSECTIONS, "384", "AIME 2024 I-12"),
-    (INTERSECTIONS, "385", None),
-    ("Jim decides to go to college to earn some more money.  It takes", "4",
-     "GSM8K, Jim goes to college"),
-    ("Jim decides to go to college to earn some more money.  It takes", "6", None),
-    ("What is 1 + 1?", "2", None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("question", "gold", "name"),
+    [
+        (PENTAGON.replace("{}", "ZBA"), "60", "AIME 2025 I-14"),
+        (PENTAGON.replace("{}", "B = \\angle E"), "60", None),
+        (QUARTIC + "achieves its minimum at exactly two values of $x$.", "240", "AIME 2025 II-15"),
+        (QUARTIC + "defined over the positive real numbers achieves its minimum", "240", None),
+        (QUARTIC + "for $x>0$ achieves its minimum value", "240", None),
+        (INTERSECTIONS, "384", "AIME 2024 I-12"),
+        (INTERSECTIONS, "385", None),
+        (
+            "Jim decides to go to college to earn some more money.  It takes",
+            "4",
+            "GSM8K, Jim goes to college",
+        ),
+        ("Jim decides to go to college to earn some more money.  It takes", "6", None),
+        ("What is 1 + 1?", "2", None),
+    ],
+)
 def test_a_misprint_is_known_by_its_text(question, gold, name):
     known = known_misprints([Problem("id", "mine", question, gold)])
     assert [misprint.name for _, misprint in known] == ([name] if name else [])

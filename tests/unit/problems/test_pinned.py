@@ -35,15 +35,18 @@ def demonstrations(data, name, steps, batch_size):
     return load_demonstrations(data, SftSection(steps=steps, batch_size=batch_size))
 
 
-@pytest.mark.parametrize(("data", "name", "expected"), [
-    (FEW, "arithmetic", "e582ab69ec57d888"),
-    (FEW, "arithmetic-dev", "e34289fe7b84369e"),
-    (FEW, "arithmetic-train", "5890abd8c9b23362"),
-    (OTHER, "arithmetic", "a02eea2bb292e96c"),
-    (OTHER, "arithmetic-dev", "5acd5ea30e7afc59"),
-    (OTHER, "arithmetic-train", "11eeff06e93a3450"),
-    (DataSection(), "kk-generated", "785109db962fcd75"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("data", "name", "expected"),
+    [
+        (FEW, "arithmetic", "e582ab69ec57d888"),
+        (FEW, "arithmetic-dev", "e34289fe7b84369e"),
+        (FEW, "arithmetic-train", "5890abd8c9b23362"),
+        (OTHER, "arithmetic", "a02eea2bb292e96c"),
+        (OTHER, "arithmetic-dev", "5acd5ea30e7afc59"),
+        (OTHER, "arithmetic-train", "11eeff06e93a3450"),
+        (DataSection(), "kk-generated", "785109db962fcd75"),
+    ],
+)
 def test_products_and_puzzles(data, name, expected):
     assert pin(load_problems(name, data)) == expected
 

@@ -35,13 +35,19 @@ def test_a_path_reaches_into_objects_and_lists():
     assert not any(has(row, path) for path in ("a.b.2.c", "a.b.-3.c", "a.b.x", "b", "one.0.y", ""))
 
 
-@pytest.mark.parametrize(("row", "program"), [
-    ({"prompt": [SYSTEM, USER], "reward_model": {"style": "rule", "ground_truth": "4"}}, "verl"),
-    ({"messages": [USER], "ground_truth": ["4"], "dataset": "gsm8k"}, "open-instruct"),
-    ({"messages": [SYSTEM, USER, ANSWER], "ground_truth": "4"}, "open-instruct"),
-    ({"prompt": "2+2=?", "solution": "4"}, "TRL"),
-    ({"prompt": [USER], "answer": 4}, "TRL"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("row", "program"),
+    [
+        (
+            {"prompt": [SYSTEM, USER], "reward_model": {"style": "rule", "ground_truth": "4"}},
+            "verl",
+        ),
+        ({"messages": [USER], "ground_truth": ["4"], "dataset": "gsm8k"}, "open-instruct"),
+        ({"messages": [SYSTEM, USER, ANSWER], "ground_truth": "4"}, "open-instruct"),
+        ({"prompt": "2+2=?", "solution": "4"}, "TRL"),
+        ({"prompt": [USER], "answer": 4}, "TRL"),
+    ],
+)
 def test_a_file_of_another_program_is_read_as_it_is(tmp_path, caplog, row, program):
     with caplog.at_level(logging.WARNING):
         (problem,) = load_problems(str(written(tmp_path, row)), DataSection())
@@ -78,48 +84,71 @@ def shared_gpt(*turns):
 BOTH = [("2+2=?", "4"), ("5+4=?", "9")]
 
 
-@pytest.mark.parametrize(("rows", "problems"), [
-    # chat turns: the user's last one in each row, wherever it stands
-    ([{"messages": [SYSTEM, USER, ANSWER], "ground_truth": "4"},
-     {"messages": [SYSTEM, OTHER], "ground_truth": "9"}], BOTH),
-    ([{"messages": [SYSTEM, USER], "ground_truth": "4"},
-     {"messages": [SYSTEM, OTHER, ANSWER], "ground_truth": "9"}], BOTH),
-    ([{"prompt": "2+2=?", "answer": 4}, {"prompt": [OTHER], "answer": 9}], BOTH),
-    ([{"prompt": "2+2=?", "answer": 4}, {"messages": [OTHER], "answer": 9}], BOTH),
-    ([{"prompt": [parts("2+2", "=?")], "solution": "4"}], BOTH[:1]),
-    ([{"prompt": shared_gpt(SYSTEM, USER, ANSWER), "answer": "4"},
-     {"prompt": [OTHER], "answer": "9"}], BOTH),
-    # a worked solution beside the answer, in whichever order
-    ([{"prompt": "2+2=?", "solution": r"So \boxed{4}.", "answer": "4"}], BOTH[:1]),
-    ([{"prompt": "2+2=?", "answer": None, "solution": "4"}], BOTH[:1]),
-    ([{"prompt": "2+2=?", "answer": float("nan"), "solution": "4"}], BOTH[:1]),
-    # texts, numbers, booleans
-    ([{"question": "q", "gold": True}], [("q", "True")]),
-    ([{"question": "q", "gold": 2.5}], [("q", "2.5")]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("rows", "problems"),
+    [
+        # chat turns: the user's last one in each row, wherever it stands
+        (
+            [
+                {"messages": [SYSTEM, USER, ANSWER], "ground_truth": "4"},
+                {"messages": [SYSTEM, OTHER], "ground_truth": "9"},
+            ],
+            BOTH,
+        ),
+        (
+            [
+                {"messages": [SYSTEM, USER], "ground_truth": "4"},
+                {"messages": [SYSTEM, OTHER, ANSWER], "ground_truth": "9"},
+            ],
+            BOTH,
+        ),
+        ([{"prompt": "2+2=?", "answer": 4}, {"prompt": [OTHER], "answer": 9}], BOTH),
+        ([{"prompt": "2+2=?", "answer": 4}, {"messages": [OTHER], "answer": 9}], BOTH),
+        ([{"prompt": [parts("2+2", "=?")], "solution": "4"}], BOTH[:1]),
+        (
+            [
+                {"prompt": shared_gpt(SYSTEM, USER, ANSWER), "answer": "4"},
+                {"prompt": [OTHER], "answer": "9"},
+            ],
+            BOTH,
+        ),
+        # a worked solution beside the answer, in whichever order
+        ([{"prompt": "2+2=?", "solution": r"So \boxed{4}.", "answer": "4"}], BOTH[:1]),
+        ([{"prompt": "2+2=?", "answer": None, "solution": "4"}], BOTH[:1]),
+        ([{"prompt": "2+2=?", "answer": float("nan"), "solution": "4"}], BOTH[:1]),
+        # texts, numbers, booleans
+        ([{"question": "q", "gold": True}], [("q", "True")]),
+        ([{"question": "q", "gold": 2.5}], [("q", "2.5")]),
+    ],
+)
 def test_each_row_is_read_by_its_own_form(tmp_path, rows, problems):
     loaded = load_problems(str(written(tmp_path, *rows)), DataSection())
     assert [(problem.question, problem.gold) for problem in loaded] == problems
 
 
-@pytest.mark.parametrize(("row", "complaint"), [
-    ({"question": "q", "gold": ["7", "seven"]}, "line 2: gold is the list ['7', 'seven']"),
-    ({"question": "q", "gold": {"value": 7}}, "line 2: gold is the dict {'value': 7}"),
-    ({"question": "q", "gold": [{"value": 7}]}, "gold is the dict"),
-    ({"question": "q", "gold": [{"type": "image", "text": "7"}]}, "gold is the dict"),
-    ({"question": "q", "gold": float("nan")}, "line 2 has no reference answer"),
-    ({"question": "q", "gold": float("inf")}, "line 2 has no reference answer"),
-    ({"question": "q", "gold": []}, "gold is the list []"),
-    ({"question": ["a", "b"], "gold": "7"}, "line 2: question is the list ['a', 'b']"),
-    ({"question": {"text": "a"}, "gold": "7"}, "question is the dict {'text': 'a'}"),
-    ({"question": str([SYSTEM, USER]), "gold": "7"}, "contains chat turns that are"),
-    ({"question": json.dumps([USER]), "gold": "7"}, "contains chat turns that are"),
-    ({"question": json.dumps(shared_gpt(USER)), "gold": "7"}, "contains chat turns that are"),
-    ({"question": [SYSTEM, ANSWER], "gold": "7"}, "question contains no turn of the user"),
-    ({"question": shared_gpt(SYSTEM, ANSWER), "gold": "7"}, "question contains no turn of"),
-    ({"question": [parts("What?", type="image_url", image_url="x")], "gold": "7"},
-     "line 2: question.-1.content is the list"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("row", "complaint"),
+    [
+        ({"question": "q", "gold": ["7", "seven"]}, "line 2: gold is the list ['7', 'seven']"),
+        ({"question": "q", "gold": {"value": 7}}, "line 2: gold is the dict {'value': 7}"),
+        ({"question": "q", "gold": [{"value": 7}]}, "gold is the dict"),
+        ({"question": "q", "gold": [{"type": "image", "text": "7"}]}, "gold is the dict"),
+        ({"question": "q", "gold": float("nan")}, "line 2 has no reference answer"),
+        ({"question": "q", "gold": float("inf")}, "line 2 has no reference answer"),
+        ({"question": "q", "gold": []}, "gold is the list []"),
+        ({"question": ["a", "b"], "gold": "7"}, "line 2: question is the list ['a', 'b']"),
+        ({"question": {"text": "a"}, "gold": "7"}, "question is the dict {'text': 'a'}"),
+        ({"question": str([SYSTEM, USER]), "gold": "7"}, "contains chat turns that are"),
+        ({"question": json.dumps([USER]), "gold": "7"}, "contains chat turns that are"),
+        ({"question": json.dumps(shared_gpt(USER)), "gold": "7"}, "contains chat turns that are"),
+        ({"question": [SYSTEM, ANSWER], "gold": "7"}, "question contains no turn of the user"),
+        ({"question": shared_gpt(SYSTEM, ANSWER), "gold": "7"}, "question contains no turn of"),
+        (
+            {"question": [parts("What?", type="image_url", image_url="x")], "gold": "7"},
+            "line 2: question.-1.content is the list",
+        ),
+    ],
+)
 def test_what_is_no_text_is_named_by_line_and_path(tmp_path, row, complaint):
     file = written(tmp_path, {"question": "1+1=?", "gold": "2"}, row)
     with pytest.raises(DataError) as refused:
@@ -168,12 +197,15 @@ def test_turns_left_out_and_questions_with_two_golds_are_said(tmp_path, caplog):
     assert "a question with two reference answers" in caplog.text
 
 
-@pytest.mark.parametrize(("columns", "question", "gold"), [
-    (["problem", "remark"], "problem", "remark"),
-    (["id", "ground_truth"], "id", "ground_truth"),
-    (["a", "b"], "a", "b"),
-    (["a"], "a", "COLUMN"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("columns", "question", "gold"),
+    [
+        (["problem", "remark"], "problem", "remark"),
+        (["id", "ground_truth"], "id", "ground_truth"),
+        (["a", "b"], "a", "b"),
+        (["a"], "a", "COLUMN"),
+    ],
+)
 def test_the_columns_to_name_are_those_that_usually_hold_them(tmp_path, columns, question, gold):
     file = written(tmp_path, dict.fromkeys(columns, "x"))
     with pytest.raises(DataError) as refused:
@@ -186,14 +218,24 @@ def test_the_columns_to_name_are_those_that_usually_hold_them(tmp_path, columns,
 AT_THE_END = {"messages": [USER], "answer": "4"}
 
 
-@pytest.mark.parametrize(("rows", "questions", "gold"), [
-    ([{"question": "q", "gold": "4"}], [["question"]], "gold"),
-    ([{"prompt": [USER], "answer": "4"}], [["prompt.-1.content"]], "answer"),
-    ([AT_THE_END], [["messages.-1.content"]], "answer"),
-    ([AT_THE_END, {"messages": [USER, ANSWER], "answer": "4"}],
-     [["messages.-1.content"], ["messages.-2.content"]], "answer"),
-    ([{"messages": [parts("2+2=?")], "answer": "4"}], [["messages.-1.content.*.text"]], "answer"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("rows", "questions", "gold"),
+    [
+        ([{"question": "q", "gold": "4"}], [["question"]], "gold"),
+        ([{"prompt": [USER], "answer": "4"}], [["prompt.-1.content"]], "answer"),
+        ([AT_THE_END], [["messages.-1.content"]], "answer"),
+        (
+            [AT_THE_END, {"messages": [USER, ANSWER], "answer": "4"}],
+            [["messages.-1.content"], ["messages.-2.content"]],
+            "answer",
+        ),
+        (
+            [{"messages": [parts("2+2=?")], "answer": "4"}],
+            [["messages.-1.content.*.text"]],
+            "answer",
+        ),
+    ],
+)
 def test_where_questions_stand_is_part_of_the_identity(tmp_path, rows, questions, gold):
     """A run of before must not be taken for one on rows that are read otherwise now."""
     file = written(tmp_path, *rows)
@@ -241,22 +283,45 @@ def test_a_json_array_is_read_and_so_are_lines(tmp_path):
         assert complaint in refused.value.cause
 
 
-@pytest.mark.parametrize(("read", "text", "gold"), [
-    *((as_text, *case) for case in ((27.0, "27"), (-1.0, "-1"), (0.26, "0.26"), (7, "7"),
-     (" a ", "a"), (None, ""))),
-    (in_last_box, r"\boxed{ }", None),
-    (in_last_box, r"\boxed{ 3 }", "3"),
-    (in_last_box, r"so \boxed {3} or \fbox{4}", "4"),
-    (in_last_box, "no box", None),
-    *((after_hashes, *case) for case in (("3*4=12\n#### 12", "12"), ("#### 1\n#### 2,125", "2125"),
-     ("12", None), ("####", None))),
-    # leading zeros go, and units in parentheses
-    *((integer, *case) for case in (("033", "33"), ("-007", "-7"), ("p", "p"), ("", None))),
-    *((before_unit, *case) for case in (("9 (apples)", "9"), ("6:7", "6:7"),
-     ("5 (left) (over)", "5 (left)"))),
-    *((is_plain_number, text, True) for text in ("12", "-0.5", "1e5", " 7 ")),
-    *((is_plain_number, text, False)
-      for text in ("", "nan", "inf", r"\frac{1}{2}", "1_000", "3 m")),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("read", "text", "gold"),
+    [
+        *(
+            (as_text, *case)
+            for case in (
+                (27.0, "27"),
+                (-1.0, "-1"),
+                (0.26, "0.26"),
+                (7, "7"),
+                (" a ", "a"),
+                (None, ""),
+            )
+        ),
+        (in_last_box, r"\boxed{ }", None),
+        (in_last_box, r"\boxed{ 3 }", "3"),
+        (in_last_box, r"so \boxed {3} or \fbox{4}", "4"),
+        (in_last_box, "no box", None),
+        *(
+            (after_hashes, *case)
+            for case in (
+                ("3*4=12\n#### 12", "12"),
+                ("#### 1\n#### 2,125", "2125"),
+                ("12", None),
+                ("####", None),
+            )
+        ),
+        # leading zeros go, and units in parentheses
+        *((integer, *case) for case in (("033", "33"), ("-007", "-7"), ("p", "p"), ("", None))),
+        *(
+            (before_unit, *case)
+            for case in (("9 (apples)", "9"), ("6:7", "6:7"), ("5 (left) (over)", "5 (left)"))
+        ),
+        *((is_plain_number, text, True) for text in ("12", "-0.5", "1e5", " 7 ")),
+        *(
+            (is_plain_number, text, False)
+            for text in ("", "nan", "inf", r"\frac{1}{2}", "1_000", "3 m")
+        ),
+    ],
+)
 def test_columns_are_read_as(read, text, gold):
     assert read(text) == gold

@@ -57,8 +57,10 @@ def test_rows_of_all_splits_with_the_commit_that_was_read(on_disk, asked):
     places, rows = zip(*source.rows, strict=True)
     assert [row["Answer"] for row in rows] == [1.0, 2.0, 3.0]
     assert [place.rsplit("/")[-1] for place in places] == [
-        "set, train, row 1", "set, train, row 2", "set, test, row 1",
-    ]  # fmt: skip
+        "set, train, row 1",
+        "set, train, row 2",
+        "set, test, row 1",
+    ]
     assert asked == [(on_disk.hub, None, 10.0)]
 
 
@@ -171,8 +173,9 @@ def test_any_data_set_of_the_hub_is_read_by_its_columns(cached):
     cached("my/sums", train=[ROW, {"q": "1+2=?", "a": 3}])
     data = DataSection(rl={"name": "my/sums", "fields": COLUMNS})
     assert [(p.question, p.gold) for p in load_training_problems(data)] == [
-        ("1+1=?", "2"), ("1+2=?", "3"),
-    ]  # fmt: skip
+        ("1+1=?", "2"),
+        ("1+2=?", "3"),
+    ]
     (first, _) = load_training_problems(data)
     assert (first.benchmark, first.meta["origin"]) == ("my/sums", f"my/sums@{COMMIT}")
     assert training_identity(data)["problems"][0][0]["commit"] == COMMIT

@@ -33,34 +33,46 @@ class Tokenizer:
 USER = "Problem: {question}\nAnswer."
 
 
-@pytest.mark.parametrize(("section", "rendered"), [
-    ({}, PAPER_SYSTEM_PROMPT + "<eos>1+1=?<start_working_out>"),
-    ({"system": None}, "1+1=?<start_working_out>"),
-    ({"format": "plain"}, "1+1=?"),
-    ({"format": "chat", "system": "S"}, "[system]S[user]1+1=?[assistant]"),
-    ({"format": "chat", "system": None}, "[user]1+1=?[assistant]"),
-    # the user's turn stands around the question in every format
-    ({"system": "S", "user": USER}, "S<eos>Problem: 1+1=?\nAnswer.<start_working_out>"),
-    ({"format": "plain", "user": USER}, "Problem: 1+1=?\nAnswer."),
-    ({"format": "chat", "system": None, "user": USER}, "[user]Problem: 1+1=?\nAnswer.[assistant]"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("section", "rendered"),
+    [
+        ({}, PAPER_SYSTEM_PROMPT + "<eos>1+1=?<start_working_out>"),
+        ({"system": None}, "1+1=?<start_working_out>"),
+        ({"format": "plain"}, "1+1=?"),
+        ({"format": "chat", "system": "S"}, "[system]S[user]1+1=?[assistant]"),
+        ({"format": "chat", "system": None}, "[user]1+1=?[assistant]"),
+        # the user's turn stands around the question in every format
+        ({"system": "S", "user": USER}, "S<eos>Problem: 1+1=?\nAnswer.<start_working_out>"),
+        ({"format": "plain", "user": USER}, "Problem: 1+1=?\nAnswer."),
+        (
+            {"format": "chat", "system": None, "user": USER},
+            "[user]Problem: 1+1=?\nAnswer.[assistant]",
+        ),
+    ],
+)
 def test_a_prompt_is(section, rendered):
     template = PromptTemplate.from_section(PromptSection(**section), Tokenizer())
     assert template.render("1+1=?") == rendered
     assert template.render("{1}") == rendered.replace("1+1=?", "{1}")
 
 
-@pytest.mark.parametrize(("section", "working", "completion"), [
-    # the prompt of `paper` has opened the reasoning
-    ({}, "w", "w<end_working_out><SOLUTION>2</SOLUTION>"),
-    ({"format": "plain"}, "w", "<start_working_out>w<end_working_out><SOLUTION>2</SOLUTION>"),
-    ({"format": "plain", "answer": "boxed"}, "w",
-     r"<start_working_out>w<end_working_out>\boxed{2}"),
-    # without a working the answer stands alone
-    ({}, None, "<end_working_out><SOLUTION>2</SOLUTION>"),
-    ({"format": "plain"}, None, "<SOLUTION>2</SOLUTION>"),
-    ({"format": "plain"}, "", "<start_working_out><end_working_out><SOLUTION>2</SOLUTION>"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("section", "working", "completion"),
+    [
+        # the prompt of `paper` has opened the reasoning
+        ({}, "w", "w<end_working_out><SOLUTION>2</SOLUTION>"),
+        ({"format": "plain"}, "w", "<start_working_out>w<end_working_out><SOLUTION>2</SOLUTION>"),
+        (
+            {"format": "plain", "answer": "boxed"},
+            "w",
+            r"<start_working_out>w<end_working_out>\boxed{2}",
+        ),
+        # without a working the answer stands alone
+        ({}, None, "<end_working_out><SOLUTION>2</SOLUTION>"),
+        ({"format": "plain"}, None, "<SOLUTION>2</SOLUTION>"),
+        ({"format": "plain"}, "", "<start_working_out><end_working_out><SOLUTION>2</SOLUTION>"),
+    ],
+)
 def test_a_completion_is(section, working, completion):
     template = PromptTemplate(PromptSection(**section))
     assert template.complete(working, "2") == completion
@@ -80,10 +92,15 @@ def test_hash_changes_with_the_text_and_only_with_it():
     # Pinned: a checkpoint made today is recognised tomorrow.
     assert hash_of() == hash_of(format="paper") == "279acf6257a8"
     others = [
-        hash_of(system="other"), hash_of(format="plain"), hash_of(reasoning_open="<think>"),
-        hash_of(reasoning_close="</think>"), hash_of(answer_open="<A>"),
-        hash_of(answer_close="</A>"), hash_of(answer="boxed"), hash_of(eos="|"),
-    ]  # fmt: skip
+        hash_of(system="other"),
+        hash_of(format="plain"),
+        hash_of(reasoning_open="<think>"),
+        hash_of(reasoning_close="</think>"),
+        hash_of(answer_open="<A>"),
+        hash_of(answer_close="</A>"),
+        hash_of(answer="boxed"),
+        hash_of(eos="|"),
+    ]
     assert len({hash_of(), *others}) == 9
     plain = {hash_of(format="plain"), hash_of(format="plain", system="unused", eos="unused")}
     assert len(plain) == 1
@@ -103,8 +120,18 @@ def test_what_a_chat_template_is_and_is_given_is_part_of_the_hash():
     assert silent.render("1+1=?") == "[user]1+1=?[assistant]<think></think>"
     # Pinned: hashes of prompts without such arguments are as before there were any.
     assert made().hash == "a69b9d3ee895"
-    assert len({made().hash, made(system=None).hash, silent.hash, made(user="Q: {question}").hash,
-                made(chat_template_kwargs={"enable_thinking": True}).hash}) == 5  # fmt: skip
+    assert (
+        len(
+            {
+                made().hash,
+                made(system=None).hash,
+                silent.hash,
+                made(user="Q: {question}").hash,
+                made(chat_template_kwargs={"enable_thinking": True}).hash,
+            }
+        )
+        == 5
+    )
 
 
 @pytest.mark.parametrize("off", ["off", "null", "false"])
@@ -114,11 +141,14 @@ def test_a_system_prompt_that_is_off(off):
     assert PromptTemplate.from_section(section, Tokenizer()).render("q") == "[user]q[assistant]"
 
 
-@pytest.mark.parametrize(("section", "complaint"), [
-    ({"user": "What?"}, r"must contain \{question\}"),
-    ({"format": "plain", "chat_template_kwargs": {"a": 1}}, "format 'plain' reads none"),
-    ({"format": "chat", "chat_template_kwargs": {"tokenize": True}}, "cannot contain tokenize"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("section", "complaint"),
+    [
+        ({"user": "What?"}, r"must contain \{question\}"),
+        ({"format": "plain", "chat_template_kwargs": {"a": 1}}, "format 'plain' reads none"),
+        ({"format": "chat", "chat_template_kwargs": {"tokenize": True}}, "cannot contain tokenize"),
+    ],
+)
 def test_what_no_prompt_has_is_refused(section, complaint):
     with pytest.raises(ValueError, match=complaint):
         PromptSection(**section)
@@ -147,28 +177,36 @@ FIRST_R1 = "{{ messages[-1].content.split('</think>')[-1] }}<A>"
 """It opened no thought itself."""
 
 
-@pytest.mark.parametrize(("template", "given", "opened"), [
-    (R1, {}, "<think>"),
-    (FIRST_R1, {}, ""),
-    (QWEN3, {}, ""),
-    (QWEN3, {"enable_thinking": True}, ""),
-    (QWEN3, {"enable_thinking": False}, None),
-    (DEEPSEEK_3_1, {"thinking": True}, "<think>"),
-    (DEEPSEEK_3_1, {}, None),
-    ("{{ messages[-1].content }}<A>", {}, None),
-    ({"default": R1, "tool_use": ""}, {}, "<think>"),
-    ("{% generation %}{{ messages[-1].content }}{% endgeneration %}<think>", {}, "<think>"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("template", "given", "opened"),
+    [
+        (R1, {}, "<think>"),
+        (FIRST_R1, {}, ""),
+        (QWEN3, {}, ""),
+        (QWEN3, {"enable_thinking": True}, ""),
+        (QWEN3, {"enable_thinking": False}, None),
+        (DEEPSEEK_3_1, {"thinking": True}, "<think>"),
+        (DEEPSEEK_3_1, {}, None),
+        ("{{ messages[-1].content }}<A>", {}, None),
+        ({"default": R1, "tool_use": ""}, {}, "<think>"),
+        ("{% generation %}{{ messages[-1].content }}{% endgeneration %}<think>", {}, "<think>"),
+    ],
+)
 def test_the_thought_that_a_chat_prompt_opens_is_known_from_its_files(template, given, opened):
     facts = TokenizerFacts("<eos>", template)
     section = PromptSection(format="chat", chat_template_kwargs=given)
     assert PromptTemplate.from_section(section, facts).opened == opened
 
 
-@pytest.mark.parametrize(("format_", "tag", "opened"), [
-    ("paper", "<think>", "<think>"), ("plain", "<think>", ""),
-    ("paper", "<start_working_out>", None), ("plain", "<start_working_out>", None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("format_", "tag", "opened"),
+    [
+        ("paper", "<think>", "<think>"),
+        ("plain", "<think>", ""),
+        ("paper", "<start_working_out>", None),
+        ("plain", "<start_working_out>", None),
+    ],
+)
 def test_a_reasoning_tag_may_be_that_of_a_thought(format_, tag, opened):
     section = PromptSection(format=format_, reasoning_open=tag)
     assert PromptTemplate.from_section(section, Tokenizer()).opened == opened
@@ -184,20 +222,26 @@ def test_the_preset_of_r1_ends_no_thought_at_the_tag_that_its_system_prompt_name
     with grader_of("math", None, config.grading, config.prompt) as grader:
         thought = f"{template.opened}I place it in <SOLUTION>7</SOLUTION>."
         assert grader.grade("7", thought).status == "wrong"
-        for answer, status in ((r"\boxed{8}", "right"), ("<SOLUTION>8</SOLUTION>", "right"),
-                               (r"\boxed{7}", "wrong")):  # fmt: skip
+        for answer, status in (
+            (r"\boxed{8}", "right"),
+            ("<SOLUTION>8</SOLUTION>", "right"),
+            (r"\boxed{7}", "wrong"),
+        ):
             assert grader.grade("8", f"{thought}</think>{answer}").status == status
 
 
 TURNS = "{% for turn in messages %}[{{ turn.role }}]{{ turn.content }}{% endfor %}"
 
 
-@pytest.mark.parametrize(("template", "opens"), [
-    (TURNS, False),
-    (TURNS + "{% if add_generation_prompt %}[assistant]{% endif %}", True),
-    (TURNS + "[assistant]", True),  # every time, as Llama 3's first one
-    (TURNS + "{% if add_generation_prompt %}[assistant]<think>{% endif %}", True),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("template", "opens"),
+    [
+        (TURNS, False),
+        (TURNS + "{% if add_generation_prompt %}[assistant]{% endif %}", True),
+        (TURNS + "[assistant]", True),  # every time, as Llama 3's first one
+        (TURNS + "{% if add_generation_prompt %}[assistant]<think>{% endif %}", True),
+    ],
+)
 def test_a_chat_template_that_opens_no_turn_for_the_answer_is_noticed(template, opens):
     facts = TokenizerFacts("<eos>", template)
     assert PromptTemplate(PromptSection(format="chat"), "", facts).opens_turn is opens

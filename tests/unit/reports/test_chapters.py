@@ -23,9 +23,14 @@ def section(name, *cells, **data):
     rows = tuple(Row((cell, Estimate(0.5, sd=0.1)), section=cell) for cell in cells)
     table = Table(f"table of {name}", (Column("claim"), Column("pass@1", "aime")), rows, ("n",))
     return Document(
-        name, f"about {name}", {"value": 1, **data}, tables=(table,), sheets={name: table},
-        figures=(Figure(name, draw),), notes=("a note <b>",),
-    )  # fmt: skip
+        name,
+        f"about {name}",
+        {"value": 1, **data},
+        tables=(table,),
+        sheets={name: table},
+        figures=(Figure(name, draw),),
+        notes=("a note <b>",),
+    )
 
 
 CHAPTERS = [
@@ -38,8 +43,13 @@ def test_several_documents_are_one_with_names_of_their_own(tmp_path):
     document = join_chapters("mine", "A report", CHAPTERS, Provenance(), {"suite": "m"})
     report = document.write(tmp_path)
     assert {path.name for path in report.files} >= {
-        "mine.json", "mine.md", "mine.tex", "one-claims.csv", "two-claims.csv", "one-claims.svg",
-    }  # fmt: skip
+        "mine.json",
+        "mine.md",
+        "mine.tex",
+        "one-claims.csv",
+        "two-claims.csv",
+        "one-claims.svg",
+    }
     written = json.loads((tmp_path / "mine.json").read_text())
     assert written["chapters"][1]["sections"]["claims"]["value"] == 1
     assert written["suite"] == "m"

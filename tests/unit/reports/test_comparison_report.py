@@ -35,8 +35,10 @@ def test_table_and_notes():
     assert table.title == "grpo against base on aime: two models"
     cells = [[str(cell) for cell in row.cells] for row in table.rows]
     assert [row[:3] for row in cells] == [
-        ["1", "0.500", "0.250"], ["2", "0.500", "0.500"], ["4", "0.500", "1.000"],
-    ]  # fmt: skip
+        ["1", "0.500", "0.250"],
+        ["2", "0.500", "0.500"],
+        ["4", "0.500", "1.000"],
+    ]
     assert cells[0][3].startswith("+0.250 [")
     # deviation of the gaps sqrt(1/2), error 1/2; t[.975] = 12.7062 and t[.8] = 1.37638 with one
     # degree of freedom: (12.7062 + 1.3764) / 2 = 7.04, more than any difference of pass@k
@@ -62,9 +64,14 @@ def test_the_terminal_has_what_decides_the_reading_and_the_files_everything():
     assert [table.title for table in shown.tables] == ["rl against sft on aime: two models"]
     notes = [*shown.tables[0].notes, *shown.notes]
     begin = (
-        "95% intervals", "no crossing", "only rl solved", "at k = n = 4", "quote the difference",
-        "detectable:", "p (Holm)",
-    )  # fmt: skip
+        "95% intervals",
+        "no crossing",
+        "only rl solved",
+        "at k = n = 4",
+        "quote the difference",
+        "detectable:",
+        "p (Holm)",
+    )
     assert len(notes) == len(begin)
     for note, words in zip(notes, begin, strict=True):
         assert note.startswith(words)
@@ -80,8 +87,12 @@ def test_what_a_comparison_is_about_stands_in_its_title_its_note_and_its_data():
     base, one = Side("base", ([counts([1, 1, 0, 2])],), base=True), Side("rl", runs[:1])
     several = Side("grpo", runs)
     titles, notes, told = [], [], []
-    for pair in ((several, base), (base, several), (several, replace(several, label="dapo")),
-                 (several, one)):  # fmt: skip
+    for pair in (
+        (several, base),
+        (base, several),
+        (several, replace(several, label="dapo")),
+        (several, one),
+    ):
         document = comparison_document({"aime": compare_sides(*pair, (1,))}, Provenance())
         titles.append(document.tables[0].title.rpartition(": ")[2])
         notes.append(document.tables[0].notes[0])
@@ -132,10 +143,13 @@ def graded(rows, seed):
     return Counts(ids, n_P, right_PN.sum(axis=1), SampleGrades((seed,), right_PN))
 
 
-@pytest.mark.parametrize(("seed", "test", "shared"), [
-    (0, "McNemar's", "both sides share their random numbers"),
-    (1, "Fisher's", "the two sides have different evaluation seeds"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("seed", "test", "shared"),
+    [
+        (0, "McNemar's", "both sides share their random numbers"),
+        (1, "Fisher's", "the two sides have different evaluation seeds"),
+    ],
+)
 def test_whether_random_numbers_are_shared_is_said(seed, test, shared):
     run = Side("rl", ([graded(["0111", "0011"], 0)],))
     base = Side("base", ([graded(["0011", "0001"], seed)],))
@@ -181,7 +195,7 @@ def test_people_read_the_powers_of_two_and_programs_every_k():
         "grpo against base on aime: two models",
         "grpo against base on data/mine.jsonl: two models",
         "grpo against base on the average of aime, data/mine.jsonl: two models",
-    ]  # fmt: skip
+    ]
     assert [row.cells[0] for row in document.tables[0].rows] == [1, 2, 4]
     assert list(document.sheets) == ["compare-aime", "compare-mine", "compare-average"]
     assert [row.cells[0] for row in document.sheets["compare-aime"].rows] == [1, 2, 3, 4]
@@ -189,14 +203,19 @@ def test_people_read_the_powers_of_two_and_programs_every_k():
     assert [figure.files for figure in document.figures] == [("compare.png", "compare.svg")]
 
 
-@pytest.mark.parametrize(("names", "stems"), [
-    (["aime", "data/mine.jsonl"], ["aime", "mine"]),
-    (["a/test.jsonl", "b/test.jsonl"], ["a-test", "b-test"]),
-    (["x.jsonl:dev", "x.jsonl:train"], ["x-dev", "x-train"]),
-    (["arithmetic:familiar_share=0.6", "arithmetic:familiar_share=0.7"],
-     ["arithmetic-familiar_share-0.6", "arithmetic-familiar_share-0.7"]),
-    (["org/set.v1", "org/set.v2.json"], ["set.v1", "set.v2"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("names", "stems"),
+    [
+        (["aime", "data/mine.jsonl"], ["aime", "mine"]),
+        (["a/test.jsonl", "b/test.jsonl"], ["a-test", "b-test"]),
+        (["x.jsonl:dev", "x.jsonl:train"], ["x-dev", "x-train"]),
+        (
+            ["arithmetic:familiar_share=0.6", "arithmetic:familiar_share=0.7"],
+            ["arithmetic-familiar_share-0.6", "arithmetic-familiar_share-0.7"],
+        ),
+        (["org/set.v1", "org/set.v2.json"], ["set.v1", "set.v2"]),
+    ],
+)
 def test_every_benchmark_has_a_sheet(names, stems):
     compared = dict.fromkeys(names, compare_sides(*SIDES, (1, 2)))
     sheets = [*comparison_document(compared, Provenance()).sheets]
@@ -237,8 +256,11 @@ def test_p_values_are_adjusted_over_all_tables_and_the_average_has_an_interval()
     document = comparison_document(found, Provenance())
     assert document.tables[-1].title == "x against x on the average of aime, amc23: two models"
     data, average = document.data["comparisons"], document.data["average"]
-    assert document.data["holm"] == {"k": [1, 2, 4], "over": ["aime", "amc23", "average"],
-                                     "tests": 9}  # fmt: skip
+    assert document.data["holm"] == {
+        "k": [1, 2, 4],
+        "over": ["aime", "amc23", "average"],
+        "tests": 9,
+    }
     assert sum("for the 9 tests" in note for note in document.notes) == 1
     every = [*data.values(), average]
     # Holm by hand: the smallest of nine p-values counts nine times, the largest once or as before

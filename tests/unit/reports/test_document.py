@@ -59,9 +59,14 @@ def test_every_form_is_there(document, tmp_path):
     report = document.write(tmp_path / "reports" / "x")
     assert sorted(path.name for path in report.files) == sorted(states(report.folder))
     assert set(states(report.folder)) == {
-        "passk.json", "passk.md", "passk.tex", "passk.csv", "passk-more.csv", "curve.v1.png",
+        "passk.json",
+        "passk.md",
+        "passk.tex",
+        "passk.csv",
+        "passk-more.csv",
+        "curve.v1.png",
         "curve.v1.svg",
-    }  # fmt: skip
+    }
     held = json.loads((report.folder / "passk.json").read_text(), parse_constant=pytest.fail)
     assert (held["name"], held["title"], held["k"]) == ("passk", "pass@k on aime", [1])
     assert held["curves"] == [{"pass@k": [0.25], "low": [None]}]
@@ -91,12 +96,15 @@ def test_neither_the_same_again_nor_another_command_or_commit_draws_anew(documen
     assert json.loads((tmp_path / "passk.json").read_text())["provenance"]["command"] == "sage b"
 
 
-@pytest.mark.parametrize("change", [
-    {"data": {"k": [1], "curves": []}},
-    {"notes": ()},
-    {"title": "pass@k"},
-    {"sheets": {"passk": replace(TABLE, rows=(Row((1, Estimate(0.2500000001))),))}},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"data": {"k": [1], "curves": []}},
+        {"notes": ()},
+        {"title": "pass@k"},
+        {"sheets": {"passk": replace(TABLE, rows=(Row((1, Estimate(0.2500000001))),))}},
+    ],
+)
 def test_other_content_is_drawn_anew(change, document, pen, tmp_path):
     document.write(tmp_path)
     other = replace(document, **change)

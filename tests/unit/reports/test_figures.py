@@ -28,9 +28,12 @@ def test_seeds_of_a_method_belong_together_in_the_order_in_which_they_are_shown(
         "a, seed x",
     ]
     assert by_method(labels) == {
-        "base": ["base"], "grpo": ["grpo, seed 1", "grpo, seed 2"], "grpo, no KL": ["grpo, no KL"],
-        ", seed 3": [", seed 3"], "a, seed x": ["a, seed x"],
-    }  # fmt: skip
+        "base": ["base"],
+        "grpo": ["grpo, seed 1", "grpo, seed 2"],
+        "grpo, no KL": ["grpo, no KL"],
+        ", seed 3": [", seed 3"],
+        "a, seed x": ["a, seed x"],
+    }
 
 
 @pytest.mark.parametrize(("methods", "seeds"), [(9, 1), (9, 3), (14, 3), (42, 1)])
@@ -144,9 +147,7 @@ def test_a_figure_is_drawn_once_for_each_file(panels, panel, tmp_path, monkeypat
 
 
 def some_difference(ks):
-    a, b = (
-        Counts(("p", "q", "r"), [64] * 3, c_P) for c_P in ([30, 64, 5], [20, 60, 9])
-    )  # fmt: skip
+    a, b = (Counts(("p", "q", "r"), [64] * 3, c_P) for c_P in ([30, 64, 5], [20, 60, 9]))
     return paired_difference(a, b, parse_ks(ks))
 
 
@@ -164,12 +165,18 @@ def test_a_difference_has_a_panel_of_its_own_below_the_curves(panels, ks, tmp_pa
     assert drawn.count("<!-- k (samples per problem) -->") == panels  # below the lower one alone
 
 
-@pytest.mark.parametrize(("title", "shown"), [
-    ("AIME 2024", "AIME 2024"),
-    ("smollm2/test.jsonl", "smollm2 test"),
-    ("/data/my-set/dev.parquet, correct by mine.py:near", "my-set dev, correct by mine.py:near"),
-    ("problems.csv", "problems"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("title", "shown"),
+    [
+        ("AIME 2024", "AIME 2024"),
+        ("smollm2/test.jsonl", "smollm2 test"),
+        (
+            "/data/my-set/dev.parquet, correct by mine.py:near",
+            "my-set dev, correct by mine.py:near",
+        ),
+        ("problems.csv", "problems"),
+    ],
+)
 def test_a_title_names_a_file_without_its_path(title, shown):
     assert without_paths(title) == shown
 

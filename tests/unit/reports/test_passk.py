@@ -38,8 +38,10 @@ def test_people_read_the_powers_of_two_with_a_column_per_policy():
     assert document.title == "pass@k on aime, amc23"
     aime, amc23 = document.tables
     assert [(column.group, column.name) for column in aime.columns] == [
-        ("", "k"), ("base", "pass@k"), ("rl", "pass@k"),
-    ]  # fmt: skip
+        ("", "k"),
+        ("base", "pass@k"),
+        ("rl", "pass@k"),
+    ]
     assert [row.cells[0] for row in aime.rows] == [1, 2, 4]
     # pass@1 is (1/4 + 1) / 2, pass@2 (1/2 + 1) / 2, pass@4 is 1
     assert [str(row.cells[1])[:7] for row in aime.rows] == ["0.625 [", "0.750 [", "1.000 ["]
@@ -73,10 +75,15 @@ def test_programs_get_every_k_and_every_count_whatever_is_shown():
     first = document.data["curves"][0]
     assert first["pass@k"] == pytest.approx([0.625, 0.75, 0.875, 1.0], abs=1e-12)
     assert first["seeds"] == [
-        {"seed": 7, "sample_set": "abc", "statuses": {"right": 5, "wrong": 3}, "truncated": 2,
-         "right_truncated": 1,
-         "problems": [{"problem": "p0", "n": 4, "c": 1}, {"problem": "p1", "n": 4, "c": 4}]},
-    ]  # fmt: skip
+        {
+            "seed": 7,
+            "sample_set": "abc",
+            "statuses": {"right": 5, "wrong": 3},
+            "truncated": 2,
+            "right_truncated": 1,
+            "problems": [{"problem": "p0", "n": 4, "c": 1}, {"problem": "p1", "n": 4, "c": 4}],
+        },
+    ]
     heads, *rows = to_csv(document.sheets["passk"]).splitlines()
     assert heads == "policy,benchmark,k,pass@k,low,high"
     assert len(rows) == 12
@@ -97,8 +104,13 @@ def test_one_problem_has_no_band(tmp_path):
     assert (tmp_path / "passk.csv").read_text().splitlines()[1] == "base,aime,1,0.25,,"
     assert (tmp_path / "passk.png").read_bytes().startswith(b"\x89PNG")
     assert {path.name for path in report.files} == {
-        "passk.json", "passk.md", "passk.csv", "passk.tex", "passk.png", "passk.svg",
-    }  # fmt: skip
+        "passk.json",
+        "passk.md",
+        "passk.csv",
+        "passk.tex",
+        "passk.png",
+        "passk.svg",
+    }
 
 
 def counts(*c):
@@ -120,11 +132,17 @@ def test_the_average_is_unweighted_and_needs_several_benchmarks_and_all():
         "t", {"ours": ours}, {"paper": {"theirs": {"aime": {1: Estimate(0.3, 0.02)}}}}
     )
     assert [(c.group, c.name) for c in table.columns] == [
-        ("", "model"), ("aime", "pass@1"), ("amc23", "pass@1"), ("average", "pass@1"),
-    ]  # fmt: skip
+        ("", "model"),
+        ("aime", "pass@1"),
+        ("amc23", "pass@1"),
+        ("average", "pass@1"),
+    ]
     assert [str(cell) for cell in table.rows[0].cells] == [
-        "ours", "0.100 ± 0.010", "0.500", "0.300",
-    ]  # fmt: skip
+        "ours",
+        "0.100 ± 0.010",
+        "0.500",
+        "0.300",
+    ]
     assert [str(c) for c in table.rows[1].cells] == ["theirs", "0.300 ± 0.020", "–", "–"]
     assert table.rows[1].section == "paper"
     table = evaluation_table("t", {"ours": {"aime": {1: Estimate(0.1), 8: Estimate(0.2)}}})

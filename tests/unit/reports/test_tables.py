@@ -32,27 +32,37 @@ MINE = table("benchmark policy one n", ("mine", "p", "a", 1), ("mine", "q", "a",
 KEYED = table("model k a b", *((model, k, 0, 1) for model in ("x", "y") for k in (1, 8)))
 
 
-@pytest.mark.parametrize(("whole", "width", "parts"), [
-    (TABLE, 5, ["t| model 1 8 1 n"]),
-    # as many parts as fit stay together
-    (TABLE, 3, ["t: a| model 1 8", "t: b, c| model 1 n"]),
-    # a part that is too wide is taken apart
-    (TABLE, 2, ["t: a| model 1", "t: a (continued)| model 8", "t: b| model 1", "t: c| model n"]),
-    # columns of a part stay together without a heading
-    (table(PARTS, ("1", 2, "rl-1")), 1, ["t: values| cell value", "t: runs| cell run"]),
-    # without parts every column but the first is one
-    (table("k", (1,)), 0, ["t| k"]),
-    (table("k a b c", (1, 2, 3, 4)), 3, ["t| k a b", "t (continued)| k c"]),
-    # the columns of one part are taken apart
-    (table(GAINS, (40, 64, 1, 2, 3), (40, 128, 4, 5, 6)), 4,
-     ["t| p n pass@1 pass@16", "t (continued)| p n pass@256"]),
-    # the columns that tell the rows apart stand in every part
-    (KEYED, 3, ["t| model k a", "t (continued)| model k b"]),
-    # a first word that all rows have goes to the title, but for the only row's
-    (MINE, 3, ["t: mine| policy one n"]),
-    (MINE, 4, ["t| benchmark policy one n"]),
-    (table("policy n", ("p", 1)), 1, ["t| policy n"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("whole", "width", "parts"),
+    [
+        (TABLE, 5, ["t| model 1 8 1 n"]),
+        # as many parts as fit stay together
+        (TABLE, 3, ["t: a| model 1 8", "t: b, c| model 1 n"]),
+        # a part that is too wide is taken apart
+        (
+            TABLE,
+            2,
+            ["t: a| model 1", "t: a (continued)| model 8", "t: b| model 1", "t: c| model n"],
+        ),
+        # columns of a part stay together without a heading
+        (table(PARTS, ("1", 2, "rl-1")), 1, ["t: values| cell value", "t: runs| cell run"]),
+        # without parts every column but the first is one
+        (table("k", (1,)), 0, ["t| k"]),
+        (table("k a b c", (1, 2, 3, 4)), 3, ["t| k a b", "t (continued)| k c"]),
+        # the columns of one part are taken apart
+        (
+            table(GAINS, (40, 64, 1, 2, 3), (40, 128, 4, 5, 6)),
+            4,
+            ["t| p n pass@1 pass@16", "t (continued)| p n pass@256"],
+        ),
+        # the columns that tell the rows apart stand in every part
+        (KEYED, 3, ["t| model k a", "t (continued)| model k b"]),
+        # a first word that all rows have goes to the title, but for the only row's
+        (MINE, 3, ["t: mine| policy one n"]),
+        (MINE, 4, ["t| benchmark policy one n"]),
+        (table("policy n", ("p", 1)), 1, ["t| policy n"]),
+    ],
+)
 def test_a_table_is_taken_apart_where_it_does_not_fit(whole, width, parts):
     found = narrowed(whole, lambda part: len(part.columns) <= width)
     heads = [[(column.group, column.name) for column in part.columns] for part in (*found, whole)]
@@ -72,22 +82,27 @@ TABLE_RENDER = Table(
     (Column("model"), Column("pass@1", "aime"), Column("pass@256", "aime"), Column("k")),
     (
         Row(("grpo|x", Estimate(1 / 3, 0.0125), Estimate(float("nan")), 4)),
-        Row(("[b] (paper)", Estimate(0.5, float("nan")), Estimate(0.25, interval=(-0.1, 0.4)), 8),
-            section="paper"),
+        Row(
+            ("[b] (paper)", Estimate(0.5, float("nan")), Estimate(0.25, interval=(-0.1, 0.4)), 8),
+            section="paper",
+        ),
     ),
     ("5 % noise",),
-)  # fmt: skip
+)
 
 
-@pytest.mark.parametrize(("measure", "text"), [
-    (Estimate(0.12345), "0.123"),
-    (Estimate(0.12345, 0.01), "0.123 ± 0.010"),
-    (Estimate(0.12345, float("nan")), "0.123"),
-    (Estimate(-0.5, interval=(-0.75, 0.25), signed=True), "-0.500 [-0.750, 0.250]"),
-    (Estimate(0.5, signed=True), "+0.500"),
-    (Estimate(0.00012, digits=4), "0.0001"),
-    (Estimate(float("nan"), 0.1), "–"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("measure", "text"),
+    [
+        (Estimate(0.12345), "0.123"),
+        (Estimate(0.12345, 0.01), "0.123 ± 0.010"),
+        (Estimate(0.12345, float("nan")), "0.123"),
+        (Estimate(-0.5, interval=(-0.75, 0.25), signed=True), "-0.500 [-0.750, 0.250]"),
+        (Estimate(0.5, signed=True), "+0.500"),
+        (Estimate(0.00012, digits=4), "0.0001"),
+        (Estimate(float("nan"), 0.1), "–"),
+    ],
+)
 def test_measures_read_as_people_write_them(measure, text):
     assert str(measure) == text
 
@@ -101,22 +116,41 @@ def test_markdown_and_latex():
         "| [b] (paper) | 0.500 | 0.250 [-0.100, 0.400] | 8 |\n"
         "\n5 % noise\n"
     )
-    assert to_latex(TABLE_RENDER) == "\n".join([
-        r"% needs \usepackage{booktabs}",
-        r"\begin{table}", r"\centering", r"\caption{A\_1 \& more}", r"\begin{tabular}{lrrr}",
-        r"\toprule",
-        r" & \multicolumn{2}{c}{aime} &  \\", r"\cmidrule(lr){2-3}",
-        r"model & pass@1 & pass@256 & k \\", r"\midrule",
-        r"grpo|x & 0.333 $\pm$ 0.013 & -- & 4 \\", r"\midrule",
-        r"[b] (paper) & 0.500 & 0.250 [-0.100, 0.400] & 8 \\",
-        r"\bottomrule", r"\end{tabular}", r"\par\footnotesize 5 \% noise", r"\end{table}", "",
-    ])  # fmt: skip
+    assert to_latex(TABLE_RENDER) == "\n".join(
+        [
+            r"% needs \usepackage{booktabs}",
+            r"\begin{table}",
+            r"\centering",
+            r"\caption{A\_1 \& more}",
+            r"\begin{tabular}{lrrr}",
+            r"\toprule",
+            r" & \multicolumn{2}{c}{aime} &  \\",
+            r"\cmidrule(lr){2-3}",
+            r"model & pass@1 & pass@256 & k \\",
+            r"\midrule",
+            r"grpo|x & 0.333 $\pm$ 0.013 & -- & 4 \\",
+            r"\midrule",
+            r"[b] (paper) & 0.500 & 0.250 [-0.100, 0.400] & 8 \\",
+            r"\bottomrule",
+            r"\end{tabular}",
+            r"\par\footnotesize 5 \% noise",
+            r"\end{table}",
+            "",
+        ]
+    )
 
 
 def test_csv_has_every_number_in_full_in_its_own_column():
     heads, first, second = csv.reader(io.StringIO(to_csv(TABLE_RENDER)))
-    assert heads == ["model", "aime pass@1", "aime pass@1 sd", "aime pass@256",
-                     "aime pass@256 low", "aime pass@256 high", "k"]  # fmt: skip
+    assert heads == [
+        "model",
+        "aime pass@1",
+        "aime pass@1 sd",
+        "aime pass@256",
+        "aime pass@256 low",
+        "aime pass@256 high",
+        "k",
+    ]
     assert first == ["grpo|x", "0.3333333333", "0.0125", "", "", "", "4"]
     assert second == ["[b] (paper)", "0.5", "", "0.25", "-0.1", "0.4", "8"]
 
@@ -126,26 +160,46 @@ def test_strangers_names_stay_in_their_cells():
     table = Table(
         "two\nlines",
         (Column("a|b", "x\ny"), Column("=1+1")),
-        (Row(("one\r\ntwo|", "@SUM(A1)")), Row(("=HYPERLINK(\"http://x\")", "-1.5")),
-         Row(("+cmd|' /C calc'!A0", "\t=1")), Row(("-", 3)), Row(("+", "-b"))),
-    )  # fmt: skip
+        (
+            Row(("one\r\ntwo|", "@SUM(A1)")),
+            Row(('=HYPERLINK("http://x")', "-1.5")),
+            Row(("+cmd|' /C calc'!A0", "\t=1")),
+            Row(("-", 3)),
+            Row(("+", "-b")),
+        ),
+    )
     assert to_markdown(table).splitlines() == [
-        "**two lines**", "", r"| x y a\|b | =1+1 |", "| :-- | :-- |", r"| one two\| | @SUM(A1) |",
-        '| =HYPERLINK("http://x") | -1.5 |', "| +cmd\\|' /C calc'!A0 | \t=1 |", "| - | 3 |",
+        "**two lines**",
+        "",
+        r"| x y a\|b | =1+1 |",
+        "| :-- | :-- |",
+        r"| one two\| | @SUM(A1) |",
+        '| =HYPERLINK("http://x") | -1.5 |',
+        "| +cmd\\|' /C calc'!A0 | \t=1 |",
+        "| - | 3 |",
         "| + | -b |",
-    ]  # fmt: skip
+    ]
     assert list(csv.reader(io.StringIO(to_csv(table), newline=""))) == [
-        ["x\ny a|b", "'=1+1"], ["one\r\ntwo|", "'@SUM(A1)"], ["'=HYPERLINK(\"http://x\")", "-1.5"],
-        ["'+cmd|' /C calc'!A0", "'\t=1"], ["-", "3"], ["+", "'-b"],
-    ]  # fmt: skip
+        ["x\ny a|b", "'=1+1"],
+        ["one\r\ntwo|", "'@SUM(A1)"],
+        ['\'=HYPERLINK("http://x")', "-1.5"],
+        ["'+cmd|' /C calc'!A0", "'\t=1"],
+        ["-", "3"],
+        ["+", "'-b"],
+    ]
 
 
 def test_records_hold_numbers_and_none_and_every_row_fits():
     first, second = to_records(TABLE_RENDER)
     assert first == {
-        "model": "grpo|x", "aime pass@1": 1 / 3, "aime pass@1 sd": 0.0125, "aime pass@256": None,
-        "aime pass@256 low": None, "aime pass@256 high": None, "k": 4,
-    }  # fmt: skip
+        "model": "grpo|x",
+        "aime pass@1": 1 / 3,
+        "aime pass@1 sd": 0.0125,
+        "aime pass@256": None,
+        "aime pass@256 low": None,
+        "aime pass@256 high": None,
+        "k": 4,
+    }
     assert (second["aime pass@256"], second["aime pass@256 low"], second["k"]) == (0.25, -0.1, 8)
     assert second["aime pass@1 sd"] is None  # NaN: unknown
     with pytest.raises(ValueError, match="1 cells in a row of 2"):

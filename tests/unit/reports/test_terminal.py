@@ -85,12 +85,15 @@ def test_a_comparison_of_two_runs_is_read_at_usual_widths(width):
         assert any(part in line for line in lines[2:7])
 
 
-@pytest.mark.parametrize(("a", "b"), [
-    ("rl-dapo-branch", "sft"),
-    ("rl-dapo-branch-c080ac8b", "sft-arithmetic-533acbe5"),
-    ("rl-grpo-branch-a325f721", "rl-grpo-branch-8692e2e6"),
-    RUNS,
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("rl-dapo-branch", "sft"),
+        ("rl-dapo-branch-c080ac8b", "sft-arithmetic-533acbe5"),
+        ("rl-grpo-branch-a325f721", "rl-grpo-branch-8692e2e6"),
+        RUNS,
+    ],
+)
 def test_a_comparison_with_all_columns_is_one_table_of_100_columns(a, b):
     low, p = Estimate(0.019, interval=(-0.005, 0.042), signed=True), Estimate(0.1209, digits=4)
     safe = Estimate(math.nan, interval=(-0.012, 0.051))

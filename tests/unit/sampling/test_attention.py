@@ -211,35 +211,61 @@ PLAIN: dict[str, tuple[type, dict[str, Any]]] = {
     "Mistral, a window that isn't reached": (MistralConfig, {"sliding_window": REACH}),
     "Phi-3, a window that isn't reached": (Phi3Config, {"sliding_window": REACH}),
     "Phi-3, long RoPE that isn't reached": (Phi3Config, longrope(REACH)),
-    "dynamic RoPE that isn't reached": (LlamaConfig,
-     {"max_position_embeddings": REACH, **rope("dynamic", factor=4.0)}),
-    "Llama 4, a chunk that isn't reached": (Llama4TextConfig,
-     {**EXPERTS, "head_dim": 8, "attention_chunk_size": REACH}),
-}  # fmt: skip
+    "dynamic RoPE that isn't reached": (
+        LlamaConfig,
+        {"max_position_embeddings": REACH, **rope("dynamic", factor=4.0)},
+    ),
+    "Llama 4, a chunk that isn't reached": (
+        Llama4TextConfig,
+        {**EXPERTS, "head_dim": 8, "attention_chunk_size": REACH},
+    ),
+}
 
 REFUSED: dict[str, tuple[type, dict[str, Any], str]] = {
     "Mistral": (MistralConfig, {"sliding_window": REACH - 1}, f"{REACH - 1} tokens.*have {REACH}"),
     "Phi-3": (Phi3Config, {"sliding_window": 4}, "4 tokens"),
     "Phi-MoE": (PhimoeConfig, {**EXPERTS, "sliding_window": 4}, "4 tokens"),
-    "Qwen2-MoE": (Qwen2MoeConfig,
-     {**EXPERTS, "use_sliding_window": True, "sliding_window": 4, "max_window_layers": 0,
-     "moe_intermediate_size": 32, "shared_expert_intermediate_size": 32}, "4 tokens"),
-    "Llama 4": (Llama4TextConfig, {**EXPERTS, "head_dim": 8, "attention_chunk_size": 8},
-     "chunks of 8"),
-    "dynamic RoPE": (LlamaConfig,
-     {"max_position_embeddings": REACH - 1, **rope("dynamic", factor=4.0)},
-     f"'dynamic' RoPE, which changes beyond {REACH - 1} tokens"),
+    "Qwen2-MoE": (
+        Qwen2MoeConfig,
+        {
+            **EXPERTS,
+            "use_sliding_window": True,
+            "sliding_window": 4,
+            "max_window_layers": 0,
+            "moe_intermediate_size": 32,
+            "shared_expert_intermediate_size": 32,
+        },
+        "4 tokens",
+    ),
+    "Llama 4": (
+        Llama4TextConfig,
+        {**EXPERTS, "head_dim": 8, "attention_chunk_size": 8},
+        "chunks of 8",
+    ),
+    "dynamic RoPE": (
+        LlamaConfig,
+        {"max_position_embeddings": REACH - 1, **rope("dynamic", factor=4.0)},
+        f"'dynamic' RoPE, which changes beyond {REACH - 1} tokens",
+    ),
     "long RoPE": (Phi3Config, longrope(REACH - 1), f"'longrope' RoPE.* beyond {REACH - 1} tokens"),
     "Jamba": (JambaConfig, {**EXPERTS, "use_mamba_kernels": False}, "recurrent state"),
-    "Bamba": (BambaConfig, {"mamba_n_heads": 8, "mamba_d_head": 8, "mamba_n_groups": 1},
-     "recurrent state"),
-    "Falcon-H1": (FalconH1Config,
-     {"mamba_n_heads": 8, "mamba_d_head": 8, "mamba_d_ssm": 64, "mamba_n_groups": 1},
-     "recurrent state"),
+    "Bamba": (
+        BambaConfig,
+        {"mamba_n_heads": 8, "mamba_d_head": 8, "mamba_n_groups": 1},
+        "recurrent state",
+    ),
+    "Falcon-H1": (
+        FalconH1Config,
+        {"mamba_n_heads": 8, "mamba_d_head": 8, "mamba_d_ssm": 64, "mamba_n_groups": 1},
+        "recurrent state",
+    ),
     "Gemma 2": (Gemma2Config, {"head_dim": 8}, "softcap"),
-    "gpt-oss": (GptOssConfig, {**EXPERTS, "head_dim": 8, "layer_types": ["full_attention"] * 2},
-     "s_aux"),
-}  # fmt: skip
+    "gpt-oss": (
+        GptOssConfig,
+        {**EXPERTS, "head_dim": 8, "layer_types": ["full_attention"] * 2},
+        "s_aux",
+    ),
+}
 
 
 def greedy_by_the_loop(model, tokenizer):

@@ -61,9 +61,12 @@ def parameters(temperature=1.0, top_p=1.0, top_k=0, min_p=0.0):
 def test_uniforms_are_splitmix64_and_uncorrelated():
     # The generator's published outputs for seed 1234567 (Vigna's splitmix64.c), top 52 bits.
     outputs = [
-        6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431,
+        6457827717110365317,
+        3203168211198807973,
+        9817491932198370423,
+        4593380528125082431,
         16408922859458223821,
-    ]  # fmt: skip
+    ]
     seeds_B = np.full(5, 1234567, dtype=np.uint64)
     expected_B = [(output >> 12) / 2**52 for output in outputs]
     assert sample_uniforms(seeds_B, np.arange(5)).tolist() == expected_B
@@ -442,9 +445,13 @@ def test_only_the_ends_of_a_models_generation_config_are_taken(make_model, token
     # a token that one of the texts holds, and doesn't end with
     other = next(row.token_ids[5] for row in before.values() if row.tokens > 6 and row.token_ids)
     model.generation_config = GenerationConfig(
-        do_sample=True, temperature=0.2, repetition_penalty=1.3, top_k=5, top_p=0.5,
+        do_sample=True,
+        temperature=0.2,
+        repetition_penalty=1.3,
+        top_k=5,
+        top_p=0.5,
         eos_token_id=[tokenizer.eos_token_id, other],
-    )  # fmt: skip
+    )
     model.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
     section = SamplingSection(backend="transformers")

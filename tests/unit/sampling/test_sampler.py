@@ -68,13 +68,16 @@ def test_what_is_not_a_model_is_named(tmp_path):
         build_sampler(setup(tmp_path / "nowhere"))
 
 
-@pytest.mark.parametrize(("gpu", "installed", "auto", "obstacle"), [
-    (False, None, "builtin", "is not installed"),
-    (True, None, "builtin", "is not installed"),
-    (False, "0.31.0", "builtin", "needs a GPU"),
-    (False, "0.31.0 (cpu)", "builtin", None),
-    (True, "0.31.0", "vllm", None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("gpu", "installed", "auto", "obstacle"),
+    [
+        (False, None, "builtin", "is not installed"),
+        (True, None, "builtin", "is not installed"),
+        (False, "0.31.0", "builtin", "needs a GPU"),
+        (False, "0.31.0 (cpu)", "builtin", None),
+        (True, "0.31.0", "vllm", None),
+    ],
+)
 def test_auto_and_what_stands_in_the_way_of_vllm(
     monkeypatch, folder, gpu, installed, auto, obstacle
 ):
@@ -129,12 +132,15 @@ class Engine:
 THOUGHT = "<think>in </SOLUTION></think>"
 
 
-@pytest.mark.parametrize(("opened", "written", "asked", "kept"), [
-    (None, "1</SOLUTION>", "</SOLUTION>", "1</SOLUTION>"),
-    ("", f"{THOUGHT}1</SOLUTION>+1", None, f"{THOUGHT}1</SOLUTION>"),
-    ("<think>", "</SOLUTION></think>1</SOLUTION>", None, "</SOLUTION></think>1</SOLUTION>"),
-    ("<think>", "in </SOLUTION>", None, None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("opened", "written", "asked", "kept"),
+    [
+        (None, "1</SOLUTION>", "</SOLUTION>", "1</SOLUTION>"),
+        ("", f"{THOUGHT}1</SOLUTION>+1", None, f"{THOUGHT}1</SOLUTION>"),
+        ("<think>", "</SOLUTION></think>1</SOLUTION>", None, "</SOLUTION></think>1</SOLUTION>"),
+        ("<think>", "in </SOLUTION>", None, None),
+    ],
+)
 def test_vllm_is_told_the_ends_of_the_policys_tokenizer_and_cut_as_the_others(
     monkeypatch, folder, opened, written, asked, kept
 ):

@@ -67,7 +67,7 @@ ENDED = [
     ("<think>", f"{QUOTED}{ANSWER} and on", None),
     ("", f"<think>{QUOTED}{ANSWER} and on", None),
     ("<think>", f"a</think><think>{STOP}</think>{STOP}!", f"a</think><think>{STOP}</think>{STOP}"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("opened", "written", "ended"), ENDED)

@@ -81,7 +81,9 @@ def test_a_renamed_setting_is_one_row():
     assert read == Renamed(pass_rate="any", seed=4)
     assert read.determinants() == {"solved": "all", "seed": 4}
     assert Renamed(pass_rate="0.1..0.2").determinants() == {"solved": "0.1..0.2", "seed": 3}
-    for both in (lambda: today({"data": {"rl": {"solved": "a", "pass_rate": "b"}}}, [ROW]),
-                 lambda: Renamed(solved="a", pass_rate="b")):  # fmt: skip
+    for both in (
+        lambda: today({"data": {"rl": {"solved": "a", "pass_rate": "b"}}}, [ROW]),
+        lambda: Renamed(solved="a", pass_rate="b"),
+    ):
         with pytest.raises(ValueError, match=r"rl\.solved is the former name of data\.rl\.pass"):
             both()

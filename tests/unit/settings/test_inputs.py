@@ -10,13 +10,16 @@ from sage_cli.settings.inputs import PretrainedModel, ScratchModel, sampled_dtyp
 FULL = ["model.kind=pretrained", "model.tuning=full", "sft.enabled=false"]
 
 
-@pytest.mark.parametrize(("model", "trained", "sampled"), [
-    (PretrainedModel(), "auto", "auto"),
-    (PretrainedModel(dtype="bfloat16"), "bfloat16", "bfloat16"),
-    (PretrainedModel(tuning="full"), "float32", "float32"),
-    (PretrainedModel(tuning="full", compute_dtype="bfloat16"), "float32", "bfloat16"),
-    (ScratchModel(kind="scratch"), "float32", "float32"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("model", "trained", "sampled"),
+    [
+        (PretrainedModel(), "auto", "auto"),
+        (PretrainedModel(dtype="bfloat16"), "bfloat16", "bfloat16"),
+        (PretrainedModel(tuning="full"), "float32", "float32"),
+        (PretrainedModel(tuning="full", compute_dtype="bfloat16"), "float32", "bfloat16"),
+        (ScratchModel(kind="scratch"), "float32", "float32"),
+    ],
+)
 def test_weights_that_are_all_trained_are_float32_unless_said(model, trained, sampled):
     assert (trained_dtype(model), sampled_dtype(model)) == (trained, sampled)
 
@@ -51,13 +54,16 @@ def test_a_plan_says_both_types():
     assert (rl_facts(lora)["weights"], sft_facts(lora)["weights"]) == (said, said)
 
 
-@pytest.mark.parametrize(("sets", "said"), [
-    (["data.rl.solved=.05..0.95"], r"solved_by is not set"),
-    (["data.rl.solved_by=RUN"], "has no effect"),
-    (["data.rl.solved=0.9..0.1", "data.rl.solved_by=RUN"], "is not a range of pass rates"),
-    (["data.rl.solved=0..2", "data.rl.solved_by=RUN"], "is not a range of pass rates"),
-    (["data.rl.solved=half", "data.rl.solved_by=RUN"], "is not a range of pass rates"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("sets", "said"),
+    [
+        (["data.rl.solved=.05..0.95"], r"solved_by is not set"),
+        (["data.rl.solved_by=RUN"], "has no effect"),
+        (["data.rl.solved=0.9..0.1", "data.rl.solved_by=RUN"], "is not a range of pass rates"),
+        (["data.rl.solved=0..2", "data.rl.solved_by=RUN"], "is not a range of pass rates"),
+        (["data.rl.solved=half", "data.rl.solved_by=RUN"], "is not a range of pass rates"),
+    ],
+)
 def test_what_cannot_act(sets, said):
     with pytest.raises(ConfigurationError, match=said):
         load(sets=sets)

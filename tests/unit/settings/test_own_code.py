@@ -31,8 +31,12 @@ def file(tmp_path):
 
 def test_a_colon_tells_code_from_names_and_modules():
     assert [names_code(name) for name in ("a.py:f", "a.b:f", "math", 3, None)] == [
-        True, True, False, False, False,
-    ]  # fmt: skip
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
     with pytest.raises(ConfigurationError, match="there is no Python file textwrap"):
         OwnFunction.parse("textwrap:dedent").require()
     with pytest.raises(ConfigurationError, match="there is no Python file ~nobody"):
@@ -64,15 +68,26 @@ def test_the_identity_is_the_content_and_not_the_place(file, tmp_path):
     assert here.startswith("mine.py:share sha256:")
 
 
-@pytest.mark.parametrize(("text", "name", "says", "next_step"), [
-    (None, "share", "there is no Python file", "file.py:function"),
-    (SOURCE, "shar", "defines no 'shar'",
-     "it defines sqrt, neighbour, half, share, inner, fallback, only_here, double, triple"),
-    ("def f(:", "f", "mine.py, line 1", "fix the file"),
-    ("a = 1\nb = 1 / 0\nf = 3", "f", "ZeroDivisionError: division by zero (mine.py, line 2)",
-     "fix the file"),
-    ("f = 3", "f", "is of type int, not a function", "give a function"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "name", "says", "next_step"),
+    [
+        (None, "share", "there is no Python file", "file.py:function"),
+        (
+            SOURCE,
+            "shar",
+            "defines no 'shar'",
+            "it defines sqrt, neighbour, half, share, inner, fallback, only_here, double, triple",
+        ),
+        ("def f(:", "f", "mine.py, line 1", "fix the file"),
+        (
+            "a = 1\nb = 1 / 0\nf = 3",
+            "f",
+            "ZeroDivisionError: division by zero (mine.py, line 2)",
+            "fix the file",
+        ),
+        ("f = 3", "f", "is of type int, not a function", "give a function"),
+    ],
+)
 def test_what_cannot_be_used_is_named(tmp_path, text, name, says, next_step):
     if text is not None:
         (tmp_path / "mine.py").write_text(text)

@@ -22,32 +22,38 @@ def own_environment(monkeypatch):
     monkeypatch.setenv(VARIABLE, "")
 
 
-@pytest.mark.parametrize(("typed", "kept"), [
-    ("postgresql+psycopg://ann:s3cr:e@t@h:5/x", "postgresql+psycopg://ann@h:5/x"),
-    ("http://ann:s3cret@[::1]:80/v1", "http://ann@[::1]:80/v1"),
-    ("http://:s3cret@h", "http://@h"),
-    ("http://ann:123@h", "http://ann@h"),
-    ("postgresql://h/x?user=ann&password=s3cret&a=b", "postgresql://h/x?user=ann&a=b"),
-    ('["http://a:s3cret@h1","http://b:s3cret@h2:8/v1"]', '["http://a@h1","http://b@h2:8/v1"]'),
-    ("--set=sampling.server=http://a:my s3cret@h/x", "--set=sampling.server=http://a@h/x"),
-    ("[http://h:80, http://a:1,2@h]", "[http://h:80, http://a@h]"),
-    # nothing secret, and left as it is
-    ("http://h:8000/runs/x@40", "http://h:8000/runs/x@40"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("typed", "kept"),
+    [
+        ("postgresql+psycopg://ann:s3cr:e@t@h:5/x", "postgresql+psycopg://ann@h:5/x"),
+        ("http://ann:s3cret@[::1]:80/v1", "http://ann@[::1]:80/v1"),
+        ("http://:s3cret@h", "http://@h"),
+        ("http://ann:123@h", "http://ann@h"),
+        ("postgresql://h/x?user=ann&password=s3cret&a=b", "postgresql://h/x?user=ann&a=b"),
+        ('["http://a:s3cret@h1","http://b:s3cret@h2:8/v1"]', '["http://a@h1","http://b@h2:8/v1"]'),
+        ("--set=sampling.server=http://a:my s3cret@h/x", "--set=sampling.server=http://a@h/x"),
+        ("[http://h:80, http://a:1,2@h]", "[http://h:80, http://a@h]"),
+        # nothing secret, and left as it is
+        ("http://h:8000/runs/x@40", "http://h:8000/runs/x@40"),
+    ],
+)
 def test_passwords_are_taken_out_of_words(typed, kept):
     assert word_without_passwords(typed) == kept
 
 
-@pytest.mark.parametrize(("typed", "kept"), [
-    ("http://ann:s3c@ret@h/x says no to b@c", "http://ann@h/x says no to b@c"),
-    ("http://h/v1?api_key=s3cret: refused", "http://h/v1? refused"),
-    ("http://h/v1?a=b&Access-Token=s3cret refused", "http://h/v1?a=b& refused"),
-    # nothing secret, and left as it is
-    ("http://h:8000 says no to ann@h", "http://h:8000 says no to ann@h"),
-    ("http://h: refused, see x@40", "http://h: refused, see x@40"),
-    ("rl-dapo@40", "rl-dapo@40"),
-    ("a: b@c", "a: b@c"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("typed", "kept"),
+    [
+        ("http://ann:s3c@ret@h/x says no to b@c", "http://ann@h/x says no to b@c"),
+        ("http://h/v1?api_key=s3cret: refused", "http://h/v1? refused"),
+        ("http://h/v1?a=b&Access-Token=s3cret refused", "http://h/v1?a=b& refused"),
+        # nothing secret, and left as it is
+        ("http://h:8000 says no to ann@h", "http://h:8000 says no to ann@h"),
+        ("http://h: refused, see x@40", "http://h: refused, see x@40"),
+        ("rl-dapo@40", "rl-dapo@40"),
+        ("a: b@c", "a: b@c"),
+    ],
+)
 def test_passwords_are_taken_out_of_messages(typed, kept):
     assert without_passwords(typed) == kept
 

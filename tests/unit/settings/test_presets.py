@@ -35,9 +35,12 @@ def test_what_a_preset_says_of_each_method_and_guide_is_valid(name):
 
 def test_the_promised_presets_are_there():
     assert {
-        "tiny", "qwen2.5-math-7b", "r1-distill-qwen-7b",
-        "qwen2.5-math-1.5b-instruct-full", "qwen2.5-3b-instruct-full",
-    } <= set(preset_names())  # fmt: skip
+        "tiny",
+        "qwen2.5-math-7b",
+        "r1-distill-qwen-7b",
+        "qwen2.5-math-1.5b-instruct-full",
+        "qwen2.5-3b-instruct-full",
+    } <= set(preset_names())
 
 
 @pytest.mark.parametrize("name", preset_names())
@@ -150,8 +153,14 @@ def test_table_7_and_the_papers_evaluation(facts):
     assert model.tuning == "lora"
     assert model.lora.rank == table["lora_rank"]
     assert {target.split("_")[0] for target in model.lora.targets} == {
-        "q", "k", "v", "o", "gate", "up", "down",
-    }  # fmt: skip
+        "q",
+        "k",
+        "v",
+        "o",
+        "gate",
+        "up",
+        "down",
+    }
     assert sft.steps is None
     names = {name: name for name in ("epochs", "batch_size", "warmup_steps", *SHARED)}
     names |= {"max_length": "max_seq_len", "scheduler": "lr_scheduler"}
@@ -194,13 +203,16 @@ def test_a_preset_is_laid_over_the_one_that_it_extends_once(preset):
     assert load([first, "tiny"]).config.rl.steps == load(["tiny"]).config.rl.steps
 
 
-@pytest.mark.parametrize(("below", "complaint"), [
-    ("own.yaml", "in a circle: .*own.yaml > .*own.yaml"),
-    ("other.yaml", "in a circle: .*own.yaml > .*other.yaml > .*own.yaml"),
-    ("tinny", "there is no preset 'tinny'"),
-    ("absent.yaml", "there is no file .*absent.yaml"),
-    ("[tiny]", "'extends' must be a section"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("below", "complaint"),
+    [
+        ("own.yaml", "in a circle: .*own.yaml > .*own.yaml"),
+        ("other.yaml", "in a circle: .*own.yaml > .*other.yaml > .*own.yaml"),
+        ("tinny", "there is no preset 'tinny'"),
+        ("absent.yaml", "there is no file .*absent.yaml"),
+        ("[tiny]", "'extends' must be a section"),
+    ],
+)
 def test_what_cannot_be_extended(preset, below, complaint):
     preset("other.yaml", "extends: own.yaml\n")
     with pytest.raises(ConfigurationError, match=complaint):

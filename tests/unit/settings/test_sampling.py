@@ -12,14 +12,17 @@ from sage_cli.settings.sampling import RolloutSection, capped_ks, parse_ks
 SERVER = ("rollout.vllm.mode=server", "rollout.vllm.server_url=http://gpu7:8000")
 
 
-@pytest.mark.parametrize(("sets", "said"), [
-    (["memory_share=1.5"], "rollout.vllm.memory_share is 1.5: input should be less than 1"),
-    (["mode=server"], "rollout.vllm: mode 'server' needs the server's address"),
-    (["mode=colocated"], r"rollout.vllm.mode is 'colocated'.* \(did you mean colocate\?\)"),
-    (["tensor_paralel=2"], r"no 'tensor_paralel' \(did you mean tensor_parallel\?\)"),
-    (["max_model_len=48"], "rollout: vllm.max_model_len 48 has to hold prompt and completion"),
-    (["importance_correction=token"], "it can be token_truncate, token_mask"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("sets", "said"),
+    [
+        (["memory_share=1.5"], "rollout.vllm.memory_share is 1.5: input should be less than 1"),
+        (["mode=server"], "rollout.vllm: mode 'server' needs the server's address"),
+        (["mode=colocated"], r"rollout.vllm.mode is 'colocated'.* \(did you mean colocate\?\)"),
+        (["tensor_paralel=2"], r"no 'tensor_paralel' \(did you mean tensor_parallel\?\)"),
+        (["max_model_len=48"], "rollout: vllm.max_model_len 48 has to hold prompt and completion"),
+        (["importance_correction=token"], "it can be token_truncate, token_mask"),
+    ],
+)
 def test_what_cannot_be_is_refused_when_it_is_read(sets, said):
     with pytest.raises(ConfigurationError, match=said):
         load(sets=[f"rollout.vllm.{one}" for one in sets])
@@ -37,12 +40,15 @@ def test_vllm_decides_nothing_where_transformers_draw():
     assert by_vllm[3] == by_vllm[0]  # how much memory it has changes no result
 
 
-@pytest.mark.parametrize(("sets", "said"), [
-    ([], "vLLM colocated, importance correction token_truncate by raw log-prob"),
-    (["rollout.backend=vllm", *SERVER], "vLLM in http://gpu7:8000, importance"),
-    (["rollout.vllm.tensor_parallel=2"], "vLLM colocated over 2 GPUs each"),
-    (["rollout.backend=transformers"], "new tokens, transformers"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("sets", "said"),
+    [
+        ([], "vLLM colocated, importance correction token_truncate by raw log-prob"),
+        (["rollout.backend=vllm", *SERVER], "vLLM in http://gpu7:8000, importance"),
+        (["rollout.vllm.tensor_parallel=2"], "vLLM colocated over 2 GPUs each"),
+        (["rollout.backend=transformers"], "new tokens, transformers"),
+    ],
+)
 def test_a_dry_run_names_the_engine(sets, said):
     config = load(["qwen2.5-math-7b"], sets=sets).config
     assert said in rl_facts(config)["rollout"]
@@ -70,11 +76,14 @@ def test_tempered_and_truncated_rollouts_of_vllm_are_refused_or_not_corrected():
     load(sets=["rollout.backend=auto", *sets[1:]])  # a CPU's sampler has no ratio
 
 
-@pytest.mark.parametrize(("temperature", "min_p", "mode"), [
-    (1.0, 0.01, "raw_logprobs"),
-    (1.0, 0.0, "processed_logprobs"),  # the same at temperature 1, and right at any other
-    (0.8, 0.0, "processed_logprobs"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("temperature", "min_p", "mode"),
+    [
+        (1.0, 0.01, "raw_logprobs"),
+        (1.0, 0.0, "processed_logprobs"),  # the same at temperature 1, and right at any other
+        (0.8, 0.0, "processed_logprobs"),
+    ],
+)
 def test_the_log_probabilities_that_are_asked_for(temperature, min_p, mode):
     said = RolloutSection(backend="vllm", temperature=temperature, min_p=min_p)
     assert said.logprobs_mode == mode
@@ -93,18 +102,21 @@ def test_grammar(text, ks):
     assert parse_ks(text) == ks
 
 
-@pytest.mark.parametrize(("text", "said"), [
-    ("1..", "'1..' is not"),
-    ("1,two", "'two' is not"),
-    ("", "'' is not"),
-    ("1,,2", "'' is not"),
-    ("1-8", "'1-8' is not"),
-    ("0..8", "'0..8': k starts at 1"),
-    ("8..1", "'8..1': the range ends before"),
-    ("1..8:log", "'1..8:log': the only step is pow2, not 'log'"),
-    ("5..7:pow2", "'5..7:pow2': this range contains no power of two"),
-    ("1..99999999999", "'1..99999999999': k is at most"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("1..", "'1..' is not"),
+        ("1,two", "'two' is not"),
+        ("", "'' is not"),
+        ("1,,2", "'' is not"),
+        ("1-8", "'1-8' is not"),
+        ("0..8", "'0..8': k starts at 1"),
+        ("8..1", "'8..1': the range ends before"),
+        ("1..8:log", "'1..8:log': the only step is pow2, not 'log'"),
+        ("5..7:pow2", "'5..7:pow2': this range contains no power of two"),
+        ("1..99999999999", "'1..99999999999': k is at most"),
+    ],
+)
 def test_errors_name_the_token(text, said):
     with pytest.raises(ConfigurationError, match=said.replace(".", r"\.")):
         parse_ks(text)
@@ -117,13 +129,19 @@ def test_ks_end_at_n():
     assert caught.value.next_step == "use k up to 64, or sample more: --n 256"
 
 
-@pytest.mark.parametrize(("text", "n", "fits"), [
-    ("1..256", 64, "1..64"), ("1,256", 64, "1,64"), ("1..256:pow2", 100, "1..100:pow2"),
-    ("1,8..512", 64, "1,8..64"),
-    ("100..256:pow2", 120, "120"),  # no power of two from 100 to 120
-    ("256..512", 64, "64"), ("1..256", 256, "1..256"),
-    ("1..two, 512", 64, "1..two,64"),  # refused by parse_ks as it was typed
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "n", "fits"),
+    [
+        ("1..256", 64, "1..64"),
+        ("1,256", 64, "1,64"),
+        ("1..256:pow2", 100, "1..100:pow2"),
+        ("1,8..512", 64, "1,8..64"),
+        ("100..256:pow2", 120, "120"),  # no power of two from 100 to 120
+        ("256..512", 64, "64"),
+        ("1..256", 256, "1..256"),
+        ("1..two, 512", 64, "1..two,64"),  # refused by parse_ks as it was typed
+    ],
+)
 def test_ks_that_nobody_asked_for_end_at_n(text, n, fits):
     assert capped_ks(text, n) == fits
 

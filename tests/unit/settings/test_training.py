@@ -19,11 +19,14 @@ def test_a_step_is_divided(micro_batch, processes, expected):
     assert batch_of(rl, processes) == StepSizes(64, *expected)
 
 
-@pytest.mark.parametrize(("micro_batch", "processes", "said"), [
-    (5, 2, "rl.micro_batch 5 x rl.processes 2"),
-    (4, 1, "rl.micro_batch 4"),
-    (None, 16, "rl.micro_batch 1 x rl.processes 16"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("micro_batch", "processes", "said"),
+    [
+        (5, 2, "rl.micro_batch 5 x rl.processes 2"),
+        (4, 1, "rl.micro_batch 4"),
+        (None, 16, "rl.micro_batch 1 x rl.processes 16"),
+    ],
+)
 def test_a_step_that_cannot_be_divided_shows_the_arithmetic(micro_batch, processes, said):
     rl = Grpo(prompts_per_step=3, rollouts_per_prompt=5, micro_batch=micro_batch)
     with pytest.raises(ConfigurationError) as caught:
@@ -44,23 +47,29 @@ def test_decoding_is_shared_with_each_sections_own_defaults():
         RolloutSection(temperature=0)
 
 
-@pytest.mark.parametrize(("values", "complaint"), [
-    ({"entropy_coefficient": -0.1}, "greater than or equal to 0"),
-    ({"top_entropy_quantile": 1.2}, "less than or equal to 1"),
-    ({"importance_sampling_level": "word"}, "'token' or 'sequence'"),
-    ({"delta": 1.0}, "greater than 1"),
-    ({"advantage": "gruop"}, "'group', 'none' or 'beta'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        ({"entropy_coefficient": -0.1}, "greater than or equal to 0"),
+        ({"top_entropy_quantile": 1.2}, "less than or equal to 1"),
+        ({"importance_sampling_level": "word"}, "'token' or 'sequence'"),
+        ({"delta": 1.0}, "greater than 1"),
+        ({"advantage": "gruop"}, "'group', 'none' or 'beta'"),
+    ],
+)
 def test_values_out_of_range(values, complaint):
     with pytest.raises(ValidationError, match=complaint):
         Grpo(**values)
 
 
-@pytest.mark.parametrize(("sets", "complaint"), [
-    (["delta=1.25", "epsilon_high=0.28"], r"delta 1.25 isn't above 1 \+ rl.epsilon_high 0.28"),
-    (["delta=9", "loss=cispo", "epsilon_high=5"], "not by 'cispo'"),
-    (["advantage=gruop"], r"^rl.advantage is 'gruop'; .*\(did you mean group\?\)$"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("sets", "complaint"),
+    [
+        (["delta=1.25", "epsilon_high=0.28"], r"delta 1.25 isn't above 1 \+ rl.epsilon_high 0.28"),
+        (["delta=9", "loss=cispo", "epsilon_high=5"], "not by 'cispo'"),
+        (["advantage=gruop"], r"^rl.advantage is 'gruop'; .*\(did you mean group\?\)$"),
+    ],
+)
 def test_settings_that_contradict_each_other(sets, complaint):
     with pytest.raises(ConfigurationError, match=complaint):
         load(sets=[f"rl.{one}" for one in ("iterations=2", *sets)])

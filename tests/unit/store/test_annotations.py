@@ -96,8 +96,10 @@ def test_a_sample_that_was_drawn_again_has_no_grade(samples):
     store = GradeStore(samples, GRADER)
     assert store.tally(["a", "b"], 3).n_P.tolist() == [1, 1]
     assert {(r.problem_id, r.index) for rows in store.missing(["a", "b"], 3) for r in rows} == {
-        ("a", 0), ("a", 1), ("b", 0)
-    }  # fmt: skip
+        ("a", 0),
+        ("a", 1),
+        ("b", 0),
+    }
     assert grade(samples) == 3
     # of a: 9 is wrong now, 1 right, and sample 2 as before; of b: 1 right, 3 wrong
     assert GradeStore(samples, GRADER).tally(["a", "b"], 3).right_P.tolist() == [2, 1]
@@ -200,6 +202,7 @@ def test_a_tally_counts_the_stream(tmp_path_factory, stored, n, order, at_once):
     assert tally.lacking == n * len(ids) - len(streamed)
     left = [row for rows in store.missing(ids, n) for row in rows]
     assert {(row.problem_id, row.index) for row in left} == {
-        key for key, (status, *_) in stored.items()
+        key
+        for key, (status, *_) in stored.items()
         if status is None and key[0] in ids and key[1] < n
-    }  # fmt: skip
+    }

@@ -157,12 +157,16 @@ def strictly(text):
 def test_what_json_says_of_numbers():
     value = {"a": math.nan, "b": [1.5, (math.nan, True)], "c": {"d": math.inf, "e": -math.inf}}
     assert strictly(json_text(value)) == {
-        "a": None, "b": [1.5, [None, True]], "c": {"d": "inf", "e": "-inf"},
-    }  # fmt: skip
+        "a": None,
+        "b": [1.5, [None, True]],
+        "c": {"d": "inf", "e": "-inf"},
+    }
     value = {"pass@k": np.array([0.1 + 0.2, math.nan]), "n": np.int64(3), "x": np.float32(0.5)}
     assert strictly(json_text(value)) == {
-        "pass@k": [0.30000000000000004, None], "n": 3, "x": 0.5,
-    }  # fmt: skip
+        "pass@k": [0.30000000000000004, None],
+        "n": 3,
+        "x": 0.5,
+    }
     assert json_text({"τ": Path("runs")}) == '{\n  "τ": "runs"\n}\n'
 
 

@@ -33,9 +33,18 @@ def test_rows_come_back_by_step_once_a_checkpoint_sealed_them(tmp_path):
     ]
     first = ledger.read().to_pylist()[1]
     assert first == {
-        "step": 1, "problem": "b", "n": 2, "right": 0, "wrong": 2, "unparseable": 0, "timeout": 0,
-        "error": 0, "tokens": 10, "right_tokens": 0, "trained": True,
-    }  # fmt: skip
+        "step": 1,
+        "problem": "b",
+        "n": 2,
+        "right": 0,
+        "wrong": 2,
+        "unparseable": 0,
+        "timeout": 0,
+        "error": 0,
+        "tokens": 10,
+        "right_tokens": 0,
+        "trained": True,
+    }
     assert steps(ledger) == [1, 2, 3]
     ledger = TrainingLedger(tmp_path / "ledger")
     ledger.add(1, [row("a")])
@@ -84,8 +93,15 @@ def test_an_altered_page_is_noticed(tmp_path):
 
 def sampled(step, text, *, trained):
     return Sampled(
-        step, ["p"], ["q"], ["1"], [text], ["right"], trained, [[4]],
-    )  # fmt: skip
+        step,
+        ["p"],
+        ["q"],
+        ["1"],
+        [text],
+        ["right"],
+        trained,
+        [[4]],
+    )
 
 
 def add(store, *steps):

@@ -48,8 +48,10 @@ def holder(tmp_path):
     """Another process that holds the folder until it is killed or its stdin closes."""
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(tmp_path)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    ) as process:  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
         assert process.stdout.readline() == "held\n"
         yield process
         process.kill()
@@ -91,19 +93,22 @@ def test_a_folder_is_one_writers_until_its_end(tmp_path):
     assert not is_held(folder)
 
 
-@pytest.mark.parametrize(("refusing", "number", "advice"), [
-    ("fcntl.flock", errno.EPERM, "you may not write there"),
-    ("fcntl.flock", errno.EROFS, "read-only"),
-    ("fcntl.flock", errno.ENOSPC, "make room"),
-    ("fcntl.flock", errno.EDQUOT, "quota"),
-    ("fcntl.flock", errno.ENOLCK, r"no locks \(flock\)"),
-    ("fcntl.flock", errno.ENOSYS, ""),
-    ("fcntl.flock", errno.EOPNOTSUPP, r"no locks \(flock\)"),
-    ("fcntl.flock", errno.EIO, "^the disk or the connection to it fails"),
-    ("fcntl.flock", errno.EBADMSG, "^choose another folder"),
-    ("os.open", errno.EACCES, ""),  # where the file can't be made
-    ("os.open", errno.EROFS, ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("refusing", "number", "advice"),
+    [
+        ("fcntl.flock", errno.EPERM, "you may not write there"),
+        ("fcntl.flock", errno.EROFS, "read-only"),
+        ("fcntl.flock", errno.ENOSPC, "make room"),
+        ("fcntl.flock", errno.EDQUOT, "quota"),
+        ("fcntl.flock", errno.ENOLCK, r"no locks \(flock\)"),
+        ("fcntl.flock", errno.ENOSYS, ""),
+        ("fcntl.flock", errno.EOPNOTSUPP, r"no locks \(flock\)"),
+        ("fcntl.flock", errno.EIO, "^the disk or the connection to it fails"),
+        ("fcntl.flock", errno.EBADMSG, "^choose another folder"),
+        ("os.open", errno.EACCES, ""),  # where the file can't be made
+        ("os.open", errno.EROFS, ""),
+    ],
+)
 def test_a_lock_that_cannot_be_had_is_not_somebody_elses(
     tmp_path, monkeypatch, refusing, number, advice
 ):
@@ -343,9 +348,11 @@ def old(path, seconds=2 * EXPIRY_S):
 
 def test_the_next_writer_sweeps_what_killed_ones_left(tmp_path):
     """Signs of life whose locks are free, and old halves of files; nothing else."""
-    killed = "from pathlib import Path; import os, sys; from sage_cli.store.locks import *\n" \
-             "with driver(Path(sys.argv[1]), 'study'), writer(Path(sys.argv[1]), LAUNCHER):\n" \
-             "    os.kill(os.getpid(), 9)"  # fmt: skip
+    killed = (
+        "from pathlib import Path; import os, sys; from sage_cli.store.locks import *\n"
+        "with driver(Path(sys.argv[1]), 'study'), writer(Path(sys.argv[1]), LAUNCHER):\n"
+        "    os.kill(os.getpid(), 9)"
+    )
     subprocess.run([sys.executable, "-c", killed, str(tmp_path)], check=False)
     left = [".driver.lease", ".launcher.lease"]
     assert sorted(path.name for path in tmp_path.glob(".*.lease")) == left

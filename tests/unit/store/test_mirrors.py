@@ -58,9 +58,13 @@ def test_what_came_before_is_replayed_and_then_each_step_follows(begun):
     mirror = Remembering()
     go_on(begun, mirror)
     assert mirror.calls == [
-        ("open", 3), ("log", 1, [1, 1]), ("log", 2, [2, 2]), ("log", 3, []), ("log", 4, [4]),
+        ("open", 3),
+        ("log", 1, [1, 1]),
+        ("log", 2, [2, 2]),
+        ("log", 3, []),
+        ("log", 4, [4]),
         ("close",),
-    ]  # fmt: skip
+    ]
 
 
 def test_evaluations_are_shown_while_a_mirror_is_open_and_afterwards(begun):
@@ -75,9 +79,12 @@ def test_evaluations_are_shown_while_a_mirror_is_open_and_afterwards(begun):
     mirror = Remembering()
     Follower(mirror, begun).show_evaluations()
     assert mirror.calls == [
-        ("open", None), ("log", 1, [1, 1]), ("log", 2, [2, 2]),
-        ("summarise", {"eval/aime/pass@1": 0.5}), ("close",),
-    ]  # fmt: skip
+        ("open", None),
+        ("log", 1, [1, 1]),
+        ("log", 2, [2, 2]),
+        ("summarise", {"eval/aime/pass@1": 0.5}),
+        ("close",),
+    ]
 
 
 @pytest.mark.parametrize("failing", ["open", "log", "summarise", "close"])

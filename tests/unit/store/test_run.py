@@ -44,8 +44,10 @@ def test_a_finished_run_says_what_made_it(runs):
     assert run.config == {"rl": {"steps": 3}}
     manifest = run.manifest
     assert (manifest["status"], manifest["reason"], manifest["parent"]) == (
-        "finished", None, "sft-x-1",
-    )  # fmt: skip
+        "finished",
+        None,
+        "sft-x-1",
+    )
     assert manifest["seconds"] >= 0
     assert {"created", "started", "ended", "versions", "commit", "host", "command"} <= set(manifest)
     assert {"sage", "python", "torch", "trl", "math-verify"} <= set(manifest["versions"])
@@ -57,14 +59,17 @@ def test_a_finished_run_says_what_made_it(runs):
         _ = Run(runs.root / "nothing").config
 
 
-@pytest.mark.parametrize(("error", "status", "reason"), [
-    (KeyboardInterrupt(), "interrupted", "interrupted by the user"),
-    (Interrupted(signal.SIGINT), "interrupted", "interrupted by the user"),
-    (Interrupted(signal.SIGTERM), "interrupted", "interrupted by SIGTERM"),
-    (TrainingError("all clipped", "longer"), "failed", "all clipped"),
-    (ZeroDivisionError("division by zero"), "failed", "ZeroDivisionError: division by zero"),
-    (SystemExit(3), "failed", "SystemExit: 3"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("error", "status", "reason"),
+    [
+        (KeyboardInterrupt(), "interrupted", "interrupted by the user"),
+        (Interrupted(signal.SIGINT), "interrupted", "interrupted by the user"),
+        (Interrupted(signal.SIGTERM), "interrupted", "interrupted by SIGTERM"),
+        (TrainingError("all clipped", "longer"), "failed", "all clipped"),
+        (ZeroDivisionError("division by zero"), "failed", "ZeroDivisionError: division by zero"),
+        (SystemExit(3), "failed", "SystemExit: 3"),
+    ],
+)
 def test_other_ends_are_recorded_with_their_reason_and_raised(runs, error, status, reason):
     run = runs.at("rl", "a", "1" * 16)
     with pytest.raises(type(error)), run.recording({}, kind="rl"):  # noqa: PT012
@@ -164,9 +169,13 @@ def test_find_by_id_part_or_folder(runs):
     second = made(runs, label="dapo-none", identity="bbbb2222")
     base = made(runs, kind="sft", label="arithmetic", identity="cccc3333")
     for text, run in (
-        (first.id, first), ("sft", base), ("bbbb2222", second), (str(second.folder), second),
-        ("branch", first), ("none-bb", second),
-    ):  # fmt: skip
+        (first.id, first),
+        ("sft", base),
+        ("bbbb2222", second),
+        (str(second.folder), second),
+        ("branch", first),
+        ("none-bb", second),
+    ):
         assert runs.find(text) == run
     second.model.mkdir()
     assert run_of(second.model) == second
@@ -232,10 +241,13 @@ def test_identity_is_the_same_in_every_process_and_of_what_determines_a_result(m
     found = {
         subprocess.run(
             [sys.executable, "-c", program],
-            env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout.strip()
         for seed in ("0", "1")
-    }  # fmt: skip
+    }
     here = identity_of("rl", {"beta": None, "tags": ("a",), "rl": {"lr": 1e-5, "seed": 1}})
     assert found == {here}
     seeded = identity_of("rl", {"seed": 1})
@@ -390,8 +402,9 @@ def test_records_of_one_name_are_of_their_benchmarks(run):
     assert record_evaluation(run, "b/test.jsonl", over(3, 8, value=0.5), other)
     found = evaluation_figures(run)
     for file, name, value in (
-        ("a/test.jsonl", "test", 0.25), ("b/test.jsonl", "test-bbbbbbbb", 0.5),
-    ):  # fmt: skip
+        ("a/test.jsonl", "test", 0.25),
+        ("b/test.jsonl", "test-bbbbbbbb", 0.5),
+    ):
         assert name_in(found, file) == name
         assert (found[f"eval/{name}/pass@1"], found[f"eval/{name}/benchmark"]) == (value, file)
     assert name_in(found, "c/test.jsonl") == "test"
@@ -400,13 +413,16 @@ def test_records_of_one_name_are_of_their_benchmarks(run):
     assert record_evaluation(run, "aime", {"pass@1": 0.1 + 0.2, "grading": "math-verify"})
 
 
-@pytest.mark.parametrize("names", [
-    ("arithmetic:familiar_share=0.6", "arithmetic:familiar_share=0.7"),
-    ("arithmetic:familiar_share=0.6", "arithmetic:familiar_share=0"),
-    ("org/set.v1", "org/set.v2"),
-    ("mine.v1.jsonl", "mine.v2.jsonl"),
-    ("mine.jsonl", "mine.jsonl:dev", "mine.jsonl:train"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("arithmetic:familiar_share=0.6", "arithmetic:familiar_share=0.7"),
+        ("arithmetic:familiar_share=0.6", "arithmetic:familiar_share=0"),
+        ("org/set.v1", "org/set.v2"),
+        ("mine.v1.jsonl", "mine.v2.jsonl"),
+        ("mine.jsonl", "mine.jsonl:dev", "mine.jsonl:train"),
+    ],
+)
 def test_every_benchmark_has_a_file_that_its_whole_name_names(run, names):
     for number, name in enumerate(names):
         record_evaluation(run, name, {"pass@1": number / 8})

@@ -60,8 +60,15 @@ def test_lines_that_are_no_entries_are_passed_over_and_taken_away(tmp_path, capl
     good = runs(tmp_path, *ENTRIES)
     first, *rest = good.path.read_bytes().splitlines(keepends=True)
     deep = b"[" * 100_000
-    others = [b'{"point": {"gui' + first, b"\xff\xfe\n", b"3\n", b'{"run": "x"}\n', deep + b"\n",
-              b'{"point": 1, "seed": 0, "run": "x"}\n', b"\n"]  # fmt: skip
+    others = [
+        b'{"point": {"gui' + first,
+        b"\xff\xfe\n",
+        b"3\n",
+        b'{"run": "x"}\n',
+        deep + b"\n",
+        b'{"point": 1, "seed": 0, "run": "x"}\n',
+        b"\n",
+    ]
     good.path.write_bytes(b"".join([first, *others, *rest]))
     assert good.entries() == ENTRIES
     good.repair()
@@ -109,24 +116,47 @@ def facts(tmp_path, *settings):
 BRANCH, PLAIN = {"guide.name": "branch", "guide.tau": 0.5}, {"guide.name": "none"}
 
 
-@pytest.mark.parametrize(("settings", "names", "groups"), [
-    ([("rl", PLAIN)], [], [[0]]),
-    # what a guide brings along tells nothing more
-    ([("rl", PLAIN), ("rl", BRANCH)], ["guide.name"], [[0], [1]]),
-    ([("rl", BRANCH), ("rl", {**BRANCH, "guide.tau": 0.9}), ("rl", PLAIN)],
-     ["guide.name", "guide.tau"], [[0], [1], [2]]),
-    # seeds, the second of the first method begun last
-    ([("rl", {**PLAIN, "rl.seed": 1}), ("rl", {**BRANCH, "rl.seed": 1}),
-     ("rl", {**PLAIN, "rl.seed": 2})], ["guide.name", "rl.seed"], [[0, 2], [1]]),
-    ([("sft", {"sft.seed": 0}), ("rl", {"sft.seed": 0, **PLAIN}), ("rl", {"sft.seed": 1, **PLAIN})],
-     ["sft.seed"], [[0], [1, 2]]),
-    # where and how often is measured trains nothing
-    ([("rl", {**PLAIN, "evaluation.samples": 8}), ("rl", {**PLAIN, "run.root": "x"})], [],
-     [[0, 1]]),
-    ([("rl", {"data.names": [1]}), ("rl", {"data.names": [2]})], ["data.names"], [[0], [1]]),
-    ([("sft", {"model.x": 1}), ("rl", {"model.x": 2})], [], [[0], [1]]),  # of one kind alone
-    ([("rl", {}), ("rl", {})], [], [[0], [1]]),  # nothing is known of them
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("settings", "names", "groups"),
+    [
+        ([("rl", PLAIN)], [], [[0]]),
+        # what a guide brings along tells nothing more
+        ([("rl", PLAIN), ("rl", BRANCH)], ["guide.name"], [[0], [1]]),
+        (
+            [("rl", BRANCH), ("rl", {**BRANCH, "guide.tau": 0.9}), ("rl", PLAIN)],
+            ["guide.name", "guide.tau"],
+            [[0], [1], [2]],
+        ),
+        # seeds, the second of the first method begun last
+        (
+            [
+                ("rl", {**PLAIN, "rl.seed": 1}),
+                ("rl", {**BRANCH, "rl.seed": 1}),
+                ("rl", {**PLAIN, "rl.seed": 2}),
+            ],
+            ["guide.name", "rl.seed"],
+            [[0, 2], [1]],
+        ),
+        (
+            [
+                ("sft", {"sft.seed": 0}),
+                ("rl", {"sft.seed": 0, **PLAIN}),
+                ("rl", {"sft.seed": 1, **PLAIN}),
+            ],
+            ["sft.seed"],
+            [[0], [1, 2]],
+        ),
+        # where and how often is measured trains nothing
+        (
+            [("rl", {**PLAIN, "evaluation.samples": 8}), ("rl", {**PLAIN, "run.root": "x"})],
+            [],
+            [[0, 1]],
+        ),
+        ([("rl", {"data.names": [1]}), ("rl", {"data.names": [2]})], ["data.names"], [[0], [1]]),
+        ([("sft", {"model.x": 1}), ("rl", {"model.x": 2})], [], [[0], [1]]),  # of one kind alone
+        ([("rl", {}), ("rl", {})], [], [[0], [1]]),  # nothing is known of them
+    ],
+)
 def test_runs_are_told_apart_by_the_settings_that_differ(tmp_path, settings, names, groups):
     runs = facts(tmp_path, *settings)
     assert telling_apart(runs) == names
@@ -172,20 +202,23 @@ def test_the_last_record_of_a_long_file_is_compared_with_what_its_training_left(
 CONFIG = {"rl": {"a": {"b": [1, {"c": ',\n  "x": 1'}]}, "d": None}, "guide": {}, "methods": {}}
 
 
-@pytest.mark.parametrize(("edit", "whole"), [
-    (str, True),  # as sage writes it
-    (lambda text: json.dumps(json.loads(text)), True),
-    (lambda text: json.dumps(json.loads(text), indent=1), True),
-    (lambda text: text.replace("\n", "\n\n"), True),
-    (str.rstrip, True),
-    (lambda text: text[: text.index(',\n  "guide"')], False),  # after a whole section
-    (lambda text: text[: text.index('  "guide"')], False),
-    (lambda text: text.replace('"d"', '"d'), False),
-    (lambda text: text.replace(',\n  "guide": {}', ',\n  "guide": {},'), False),
-    (lambda text: text.replace('{\n  "rl"', '{\n  ,\n  "rl"'), False),
-    (lambda text: text.replace("null", "null}, {"), False),
-    (lambda _: "[]", False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("edit", "whole"),
+    [
+        (str, True),  # as sage writes it
+        (lambda text: json.dumps(json.loads(text)), True),
+        (lambda text: json.dumps(json.loads(text), indent=1), True),
+        (lambda text: text.replace("\n", "\n\n"), True),
+        (str.rstrip, True),
+        (lambda text: text[: text.index(',\n  "guide"')], False),  # after a whole section
+        (lambda text: text[: text.index('  "guide"')], False),
+        (lambda text: text.replace('"d"', '"d'), False),
+        (lambda text: text.replace(',\n  "guide": {}', ',\n  "guide": {},'), False),
+        (lambda text: text.replace('{\n  "rl"', '{\n  ,\n  "rl"'), False),
+        (lambda text: text.replace("null", "null}, {"), False),
+        (lambda _: "[]", False),
+    ],
+)
 def test_sections_are_those_of_the_whole_json(tmp_path, edit, whole):
     run = Run(tmp_path / "rl-dapo-01234567")
     with run.recording(CONFIG, kind="rl", parent=None, seed=1):

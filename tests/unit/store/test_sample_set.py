@@ -43,10 +43,12 @@ def claiming(folder, before=""):
     """Another process that claims samples, and its token."""
     program = f"{before}{CLAIM}"
     with subprocess.Popen(
-        [sys.executable, "-c", program, str(folder)], text=True,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        [sys.executable, "-c", program, str(folder)],
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    ) as other:  # fmt: skip
+    ) as other:
         yield other, other.stdout.readline().strip()
 
 
@@ -295,8 +297,12 @@ def test_an_absent_set_holds_nothing(samples):
 
 
 def test_the_key_depends_on_every_part_of_the_identity():
-    changes = ({"model": "n" * 16}, {"template": "u" * 12}, {"seed": 1},
-               {"sampling": {"temperature": 0.9}})  # fmt: skip
+    changes = (
+        {"model": "n" * 16},
+        {"template": "u" * 12},
+        {"seed": 1},
+        {"sampling": {"temperature": 0.9}},
+    )
     assert len({IDENTITY.key, *(replace(IDENTITY, **change).key for change in changes)}) == 5
     ordered = replace(IDENTITY, sampling={"top_k": 1, "temperature": 1.0})
     reordered = replace(IDENTITY, sampling={"temperature": 1.0, "top_k": 1})

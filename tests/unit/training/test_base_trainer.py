@@ -56,12 +56,16 @@ def on(monkeypatch, *, gpu, bf16=False):
 @pytest.mark.parametrize(
     ("gpu", "has_bf16", "compute_dtype", "bf16"),
     [
-        (False, False, "auto", False), (False, False, "bfloat16", True),
-        (True, True, "auto", True), (True, True, "float32", False), (True, True, "bfloat16", True),
-        (True, False, "auto", False), (True, False, "float32", False),
+        (False, False, "auto", False),
+        (False, False, "bfloat16", True),
+        (True, True, "auto", True),
+        (True, True, "float32", False),
+        (True, True, "bfloat16", True),
+        (True, False, "auto", False),
+        (True, False, "float32", False),
         (True, False, "bfloat16", "the Some GPU does not support"),
     ],
-)  # fmt: skip
+)
 def test_products_are_bfloat16_where_asked_or_where_the_gpu_has_it(
     monkeypatch, gpu, has_bf16, compute_dtype, bf16
 ):
@@ -154,12 +158,18 @@ def test_the_gpu_is_named(monkeypatch, tmp_path, error):
 @pytest.mark.parametrize(
     ("need", "use", "settings"),
     [
-        (memory_need(config()), "8 completions of up to 2,048 tokens",
-         "rl.micro_batch or rollout.max_tokens"),
-        (sft_memory_need(config().sft), "1 demonstrations of up to 2,048 tokens",
-         "sft.micro_batch or sft.max_length"),
+        (
+            memory_need(config()),
+            "8 completions of up to 2,048 tokens",
+            "rl.micro_batch or rollout.max_tokens",
+        ),
+        (
+            sft_memory_need(config().sft),
+            "1 demonstrations of up to 2,048 tokens",
+            "sft.micro_batch or sft.max_length",
+        ),
     ],
-)  # fmt: skip
+)
 def test_without_a_gpu_what_to_lower_is_named(tmp_path, take, need, use, settings):
     with (
         pytest.raises(OutOfMemoryError, match=rf"this machine's memory .* cannot hold {use}") as c,

@@ -47,8 +47,15 @@ class Tutor(Guide):
     strength: float = 0.1
     q_min: float = 0.2
     q_max: float = 5.0
-    needs = frozenset({"token_ids_BT", "policy_logps_BT", "policy_entropy_BT",
-                       "reference_logps_BT", "reference_entropy_BT"})  # fmt: skip
+    needs = frozenset(
+        {
+            "token_ids_BT",
+            "policy_logps_BT",
+            "policy_entropy_BT",
+            "reference_logps_BT",
+            "reference_entropy_BT",
+        }
+    )
 
     def q(self, signals, step):
         SEEN.append(signals)

@@ -37,7 +37,7 @@ CASES = [
     ("dapo", "branch", "k3-corrected", True, True, True),
     ("dr-grpo", "branch", "k3", True, True, False),
     ("gspo", "branch", "k3", False, True, True),
-]  # fmt: skip
+]
 
 
 def prompts():
@@ -136,17 +136,23 @@ def test_the_gradient_is_that_of_rows_alone(bench, configure, monkeypatch, case)
     generator = torch.Generator().manual_seed(100)
     config = configure(
         rl={
-            "algo": algo, "steps": STEPS, "prompts_per_step": PROBLEMS,
+            "algo": algo,
+            "steps": STEPS,
+            "prompts_per_step": PROBLEMS,
             "rollouts_per_prompt": GROUP,
-            "steps_per_generation": 1, "iterations": 2 if moved else 1,
+            "steps_per_generation": 1,
+            "iterations": 2 if moved else 1,
             **({"dynamic_sampling": False, "overlong_buffer": None} if algo == "dapo" else {}),
         },
         guide={"name": guide, **({"tau": TAU, "rho": RHO} if guide == "branch" else {})},
         anchor={"kl": "reverse", "beta": BETA, "estimator": estimator},
         rollout={"max_tokens": LIMIT, "temperature": TEMPERATURE},
-        model={"kind": "pretrained", "tuning": "lora" if lora else "full",
-               **({"lora": LORA} if lora else {})},
-    )  # fmt: skip
+        model={
+            "kind": "pretrained",
+            "tuning": "lora" if lora else "full",
+            **({"lora": LORA} if lora else {}),
+        },
+    )
     model = load_model(bench.base, trainable=True)
     if lora:
         model = attach_lora(model, config.model.lora)

@@ -215,9 +215,15 @@ def test_micro_batches_leave_the_step_as_it_is(base, configure, tokenizer, tmp_p
         )
         run = Run(tmp_path / str(micro_batch))
         train_preferences(
-            ours, load_model(base, trainable=True), load_model(base), tokenizer, PAIRS, run,
-            lambda _: None, {},
-        )  # fmt: skip
+            ours,
+            load_model(base, trainable=True),
+            load_model(base),
+            tokenizer,
+            PAIRS,
+            run,
+            lambda _: None,
+            {},
+        )
         ends.append([r["loss"] for r in MetricsFile(run.folder / "metrics.jsonl").read()])
     assert ends[0] == pytest.approx(ends[1], abs=1e-5)
 

@@ -45,9 +45,13 @@ class Scripted:
                 right = index % 2 == 0 if hint else a % 2 == 0
                 answer = a * b if right else 100 + index
                 yield Completion(
-                    request.problem_id, index, request.seed, f"<SOLUTION>{answer}</SOLUTION>", 4,
+                    request.problem_id,
+                    index,
+                    request.seed,
+                    f"<SOLUTION>{answer}</SOLUTION>",
+                    4,
                     "length" if a == 9 else "stop",
-                )  # fmt: skip
+                )
 
     def close(self):
         pass
@@ -86,12 +90,21 @@ def config(folder, *sets, tuning="full"):
     return load(
         flags={"rl": {"algo": "guided-dpo"}},
         sets=[
-            "tracking.wandb=off", f"run.root={folder}/runs", f"model.tuning={tuning}",
-            "data.arithmetic.low=2", "data.arithmetic.high=9", "data.arithmetic.held_out=4",
-            "data.arithmetic.validation=4", "rl.steps=5", "rl.prompts_per_step=6",
-            "rl.rollouts_per_prompt=4", "rl.save_every=2", "grading.workers=1", *sets,
+            "tracking.wandb=off",
+            f"run.root={folder}/runs",
+            f"model.tuning={tuning}",
+            "data.arithmetic.low=2",
+            "data.arithmetic.high=9",
+            "data.arithmetic.held_out=4",
+            "data.arithmetic.validation=4",
+            "rl.steps=5",
+            "rl.prompts_per_step=6",
+            "rl.rollouts_per_prompt=4",
+            "rl.save_every=2",
+            "grading.workers=1",
+            *sets,
         ],
-    ).config  # fmt: skip
+    ).config
 
 
 def ends(run):

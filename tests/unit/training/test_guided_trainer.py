@@ -34,11 +34,20 @@ def trained(base, tokenizer, tmp_path):
 
     def train(trainer_class=GuidedGRPOTrainer, *, arguments=None, reward_funcs=even, **named):
         settings = {
-            "beta": 0.3, "max_steps": 3, "logging_steps": 1, "learning_rate": 1e-2, "seed": 3,
-            "per_device_train_batch_size": 8, "gradient_accumulation_steps": 2,
-            "num_generations": 4, "max_completion_length": 8, "use_cpu": True, "bf16": False,
-            "save_strategy": "no", "disable_tqdm": True,
-        }  # fmt: skip
+            "beta": 0.3,
+            "max_steps": 3,
+            "logging_steps": 1,
+            "learning_rate": 1e-2,
+            "seed": 3,
+            "per_device_train_batch_size": 8,
+            "gradient_accumulation_steps": 2,
+            "num_generations": 4,
+            "max_completion_length": 8,
+            "use_cpu": True,
+            "bf16": False,
+            "save_strategy": "no",
+            "disable_tqdm": True,
+        }
         args = GRPOConfig(str(tmp_path), **(settings | (arguments or {})))
         named = {"train_dataset": ROWS, "processing_class": tokenizer} | named
         trainer = trainer_class(load_model(base), reward_funcs, args, **named)

@@ -79,9 +79,18 @@ def test_the_command_names_file_and_processes():
     assert file == shipped("configs/accelerate") / "ddp.yaml"
     assert {path.stem for path in file.parent.glob("*.yaml")} == set(KINDS)
     assert launch_command(3, ["a.module", "run"], file) == [
-        sys.executable, "-m", "sage_cli.training.loopback", "accelerate.commands.launch",
-        "--config_file", str(file), "--num_processes", "3", "-m", "a.module", "run",
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "sage_cli.training.loopback",
+        "accelerate.commands.launch",
+        "--config_file",
+        str(file),
+        "--num_processes",
+        "3",
+        "-m",
+        "a.module",
+        "run",
+    ]
 
 
 def test_a_file_of_ones_own(tmp_path):

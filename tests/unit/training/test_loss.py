@@ -129,10 +129,15 @@ TERMS = [("none", "all", "all")] + [
     (estimator, rows, tokens)
     for estimator in ("k3", "k3-corrected", "reward")
     for rows, tokens in (
-        ("all", "all"), ("informative", "all"), ("wrong", "all"), ("right", "all"),
-        ("all", "certain"), ("all", "uncertain"), ("informative", "certain"),
+        ("all", "all"),
+        ("informative", "all"),
+        ("wrong", "all"),
+        ("right", "all"),
+        ("all", "certain"),
+        ("all", "uncertain"),
+        ("informative", "certain"),
     )
-]  # fmt: skip
+]
 """Estimators, without KL too, and the rows and tokens that are held."""
 
 

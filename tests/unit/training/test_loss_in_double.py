@@ -55,7 +55,7 @@ CASES = [
     ("grpo", "token", "branch", "k3", "uncertain", True),
     ("dapo", "token", "token", "reward", "uncertain", False),
     ("dapo", "token", "random", "k3-corrected", "certain", True),
-]  # fmt: skip
+]
 
 
 # the formulas

@@ -207,17 +207,25 @@ def test_loss_and_gradient_of_every_micro_batch_and_update(bench, configure, mon
             p = i // GROUP
             logps = old[p * GROUP : (p + 1) * GROUP]
             of_group = advantages_of(name, rewards_PN[p], logps)
-            rows.append({
-                "advantage": of_group[i % GROUP], "held": set(),
-                "logp": logps_BT[b, :length].tolist(), "old": old_BT[i, :length].tolist(),
-                "entropy": entropy_BT[b, :length].tolist(),
-                "old_entropy": old_entropy_BT[i, :length].tolist(),
-            })  # fmt: skip
+            rows.append(
+                {
+                    "advantage": of_group[i % GROUP],
+                    "held": set(),
+                    "logp": logps_BT[b, :length].tolist(),
+                    "old": old_BT[i, :length].tolist(),
+                    "entropy": entropy_BT[b, :length].tolist(),
+                    "old_entropy": old_entropy_BT[i, :length].tolist(),
+                }
+            )
         clip = (rl.epsilon_low, rl.epsilon_high)
         advantages = token_advantages(name, rows, clip)
         if name == "clip-cov":  # which of the candidates were drawn is the trainer's affair
-            drawn = {(b, t) for b, row in enumerate(rows) for t in range(len(row["logp"]))
-                     if view["advantages"][b, t] == 0 and row["advantage"] != 0}  # fmt: skip
+            drawn = {
+                (b, t)
+                for b, row in enumerate(rows)
+                for t in range(len(row["logp"]))
+                if view["advantages"][b, t] == 0 and row["advantage"] != 0
+            }
             candidates = rows[0]["candidates"]
             assert drawn <= candidates
             assert len(drawn) <= rows[0]["count"]  # some may be of groups without advantage

@@ -24,9 +24,13 @@ GROUP, STEPS, PROMPTS_A_STEP, LIMIT = 4, 3, 4, 8.0
 TOKENS = 12
 """The most that a completion has."""
 STEP = {
-    "prompts_per_step": PROMPTS_A_STEP, "rollouts_per_prompt": GROUP, "micro_batch": 4,
-    "learning_rate": 1e-2, "warmup_ratio": 0.0, "max_grad_norm": 1e9,
-}  # fmt: skip
+    "prompts_per_step": PROMPTS_A_STEP,
+    "rollouts_per_prompt": GROUP,
+    "micro_batch": 4,
+    "learning_rate": 1e-2,
+    "warmup_ratio": 0.0,
+    "max_grad_norm": 1e9,
+}
 
 
 def agree(model, gradients, record, loss, least=0.0):

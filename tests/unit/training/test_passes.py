@@ -40,9 +40,15 @@ from sage_cli.training.heads import TILE_STATES, HeadReader
 from sage_cli.training.passes import completions_alone, prompt_names, regrouped
 
 SHAPE = {
-    "vocab_size": 53, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
-    "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4, "pad_token_id": 0,
-}  # fmt: skip
+    "vocab_size": 53,
+    "hidden_size": 16,
+    "intermediate_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 4,
+    "pad_token_id": 0,
+}
 LLAMA = LlamaConfig(**SHAPE)
 PROMPT, COMPLETION = 7, 5
 NAMES = [3, 3, 8, 3, 8, 8]
@@ -111,10 +117,13 @@ def counted(model):
 @pytest.mark.parametrize(
     ("config", "lora"),
     [
-        (LLAMA, None), (LLAMA, 0.0), (LlamaConfig(**SHAPE, tie_word_embeddings=True), None),
-        (Qwen2Config(**SHAPE), 0.0), (MistralConfig(**SHAPE, sliding_window=None), None),
+        (LLAMA, None),
+        (LLAMA, 0.0),
+        (LlamaConfig(**SHAPE, tie_word_embeddings=True), None),
+        (Qwen2Config(**SHAPE), 0.0),
+        (MistralConfig(**SHAPE, sliding_window=None), None),
     ],
-)  # fmt: skip
+)
 def test_shared_prompts_give_what_rows_apart_give(config, lora):
     model = causal_model(config, lora=lora)
     apart = scored(model, nullcontext())
@@ -181,10 +190,14 @@ def test_passes_over_parts_of_the_rows_share_what_these_have():
     def logps(parts, *, share, names=None):
         with completions_alone(model, COMPLETION, share=share, names_B=names), torch.no_grad():
             outputs = [
-                model(input_ids=ids[part], attention_mask=mask[part], labels=ids[part],
-                      fused_lm_head=True).log_probs
+                model(
+                    input_ids=ids[part],
+                    attention_mask=mask[part],
+                    labels=ids[part],
+                    fused_lm_head=True,
+                ).log_probs
                 for part in parts
-            ]  # fmt: skip
+            ]
         return torch.cat(outputs)
 
     apart = logps([slice(0, 6)], share=False)
@@ -214,10 +227,12 @@ def test_a_steps_rows_stand_beside_those_of_their_prompt():
         "old_per_token_logps": None,
     }
     halves = [
-        {key: value[part] if torch.is_tensor(value) and value.dim() else value
-         for key, value in whole.items()}
+        {
+            key: value[part] if torch.is_tensor(value) and value.dim() else value
+            for key, value in whole.items()
+        }
         for part in (slice(0, 3), slice(3, 6))
-    ]  # fmt: skip
+    ]
     first, second = regrouped(halves)
     assert first["prompt_ids"].flatten().tolist() == [7, 7, 5]
     assert second["prompt_ids"].flatten().tolist() == [5, 6, 6]
@@ -396,9 +411,10 @@ class Knowing(Guide):
 
 
 @pytest.mark.parametrize(
-    "rl", [{"micro_batch": 4}, {"algo": "dars", "most_rollouts": 10, "micro_batch": 4}],
+    "rl",
+    [{"micro_batch": 4}, {"algo": "dars", "most_rollouts": 10, "micro_batch": 4}],
     ids=["shuffled", "dars"],
-)  # fmt: skip
+)
 def test_rows_know_their_grade_group_and_problem(bench, configure, monkeypatch, rl):
     guide, plain = Knowing(seen=[]), GuidedGRPOTrainer.__init__
 
@@ -489,9 +505,10 @@ def test_exact_head_loss_and_gradient_equal_the_formulas_in_double_precision(
 
 
 @pytest.mark.parametrize(
-    "rl", [{"micro_batch": 4, "iterations": 2}, {"algo": "dars", "most_rollouts": 10}],
+    "rl",
+    [{"micro_batch": 4, "iterations": 2}, {"algo": "dars", "most_rollouts": 10}],
     ids=["parts", "dars"],
-)  # fmt: skip
+)
 def test_it_trains_and_records_what_it_held(bench, configure, rl):
     records = bench.records(configure(rl={"steps": 4, "loss": "dr_grpo", **rl}, anchor=WITH_HEAD))
     assert all(0 < record["anchor/head_mass"] <= 1 + 1e-6 for record in records)

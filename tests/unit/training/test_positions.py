@@ -15,9 +15,14 @@ from sage_cli.models.loading import switch_off_noise
 from sage_cli.training.passes import completions_alone, positions_of, takes_positions
 
 SHAPE = {
-    "vocab_size": 53, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
-    "num_attention_heads": 4, "num_key_value_heads": 2, "pad_token_id": 0,
-}  # fmt: skip
+    "vocab_size": 53,
+    "hidden_size": 16,
+    "intermediate_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "pad_token_id": 0,
+}
 LEARNED = GPT2Config(
     vocab_size=53, n_embd=16, n_layer=2, n_head=4, resid_pdrop=0, attn_pdrop=0, embd_pdrop=0,
     initializer_range=0.3,
@@ -162,9 +167,12 @@ def test_positions_by_hand():
 
 def test_a_routers_noise_is_off_and_its_configuration_stays():
     config = MixtralConfig(
-        **SHAPE, num_local_experts=4, num_experts_per_tok=2, router_jitter_noise=0.2,
+        **SHAPE,
+        num_local_experts=4,
+        num_experts_per_tok=2,
+        router_jitter_noise=0.2,
         initializer_range=0.3,
-    )  # fmt: skip
+    )
     model = built(config).train()
     ids, mask = padded()
 

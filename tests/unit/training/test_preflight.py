@@ -272,12 +272,16 @@ def unreadable(golds, completions):
     return [Grade("unparseable", None) for _ in completions]
 
 
-@pytest.mark.parametrize("sections", [
-    {"guide": {"name": "branch", "tau": 0.5}},
-    {"rl": {"algo": "dapo"}},
-    {"rollout": {"backend": "transformers"}},
-    {"model": {"kind": "pretrained", "tuning": "lora"}},
-], ids=["branch", "dapo", "generate", "lora"])  # fmt: skip
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"guide": {"name": "branch", "tau": 0.5}},
+        {"rl": {"algo": "dapo"}},
+        {"rollout": {"backend": "transformers"}},
+        {"model": {"kind": "pretrained", "tuning": "lora"}},
+    ],
+    ids=["branch", "dapo", "generate", "lora"],
+)
 def test_a_run_that_was_looked_at_is_the_same_to_the_bit(bench, configure, sections):
     config, heard = configure(**sections), Heard()
     policy = {}

@@ -283,10 +283,15 @@ def test_loss_and_gradient_by_hand(bench, configure, monkeypatch, schedule, shar
     )
     ones = torch.ones(2, 2, dtype=torch.long)
     batch = {
-        "prompt_ids": ones, "prompt_mask": ones, "completion_ids": ones, "completion_mask": ones,
-        "advantages": torch.tensor([1.0, -1.0]), "num_items_in_batch": torch.tensor(4.0),
-        "row_ids_B": torch.tensor([0, 5]), "prompt_row_B": torch.tensor([0, 1]),
-    }  # fmt: skip
+        "prompt_ids": ones,
+        "prompt_mask": ones,
+        "completion_ids": ones,
+        "completion_mask": ones,
+        "advantages": torch.tensor([1.0, -1.0]),
+        "num_items_in_batch": torch.tensor(4.0),
+        "row_ids_B": torch.tensor([0, 5]),
+        "prompt_row_B": torch.tensor([0, 1]),
+    }
     loss = trainer._compute_loss(trainer.model, batch)
     # policy term: advantages cancel. Rows' means 2 and 4, mean 3, times .5, over 2 accumulations
     assert loss.item() == pytest.approx(0.75 * share)

@@ -68,11 +68,14 @@ def test_it_is_called_as_trl_calls_it(called):
     [
         ("def mine(completions, level):\n    return level", [3.0, 3.0, 5.0]),
         ("import numpy\ndef mine(completions):\n    return numpy.ones(3)", [1.0] * 3),
-        ("import asyncio\nasync def mine(completions):\n"
-         "    await asyncio.sleep(0)\n    return [2] * 3", [2.0] * 3),
+        (
+            "import asyncio\nasync def mine(completions):\n"
+            "    await asyncio.sleep(0)\n    return [2] * 3",
+            [2.0] * 3,
+        ),
     ],
     ids=["without stars it gets what it names", "an array", "a coroutine"],
-)  # fmt: skip
+)
 def test_what_it_returns_is_paid(called, source, paid):
     assert called(source)(row=[0, 0, 1], **BATCH) == paid
 
@@ -93,12 +96,14 @@ def test_a_column_that_is_not_there_is_named_before_training(called):
         ("return [0, 1, float('nan')]", "returns nan for completion 2 of 3, counted from 0 ('33')"),
         ("return [0, 'yes', 1]", "returns 'yes' for completion 1 of 3, counted from 0 ('x')"),
         ("return [1e39, 0, 0]", "returns 1e+39 for completion 0 of 3"),
-        ("return [float(t) for t in completions]",
-         "ValueError: could not convert string to float: 'x' (mine.py, line 2), at completion 1 "
-         "of 3, counted from 0 ('x')"),
+        (
+            "return [float(t) for t in completions]",
+            "ValueError: could not convert string to float: 'x' (mine.py, line 2), at completion 1 "
+            "of 3, counted from 0 ('x')",
+        ),
         ("return 1 / (len(completions) - 3)", "at a batch of 3 completions and at none"),
     ],
-)  # fmt: skip
+)
 def test_what_it_does_wrong_is_named(called, body, says):
     reward = called(f"def mine(completions, **_):\n    {body}")
     with pytest.raises(TrainingError) as refused:
@@ -134,8 +139,13 @@ def test_brevity_by_hand():
 def test_a_coin_is_a_hash_of_seed_step_problem_and_row():
     digest = hashlib.sha256(b'[7, 3, "p", 2]').hexdigest()
     assert coin(7, 3, "p", 2) == (int(digest[:16], 16) >> 11) / 2**53
-    thrown = [coin(seed, step, problem, row) for seed in (0, 1) for step in range(10)
-              for problem in ("p", "q", "r") for row in range(100)]  # fmt: skip
+    thrown = [
+        coin(seed, step, problem, row)
+        for seed in (0, 1)
+        for step in range(10)
+        for problem in ("p", "q", "r")
+        for row in range(100)
+    ]
     assert len(set(thrown)) == len(thrown)
     assert all(0 <= number < 1 for number in thrown)
     # 6,000 uniform numbers: a mean within four deviations of .0037
@@ -160,8 +170,12 @@ def in_processes(monkeypatch, reward, count, **columns):
 
 def test_a_coin_is_the_same_in_any_number_of_processes(monkeypatch):
     random = built_in_reward(Reward(name="random", p=0.3), load().config)
-    batch = {"problem_id": ["p"] * 20 + ["q"] * 20, "completions": [""] * 40,
-             "row": [0] * 40, "gold": [""] * 40}  # fmt: skip
+    batch = {
+        "problem_id": ["p"] * 20 + ["q"] * 20,
+        "completions": [""] * 40,
+        "row": [0] * 40,
+        "gold": [""] * 40,
+    }
     said = in_processes(monkeypatch, random, 1, **batch)
     assert all(in_processes(monkeypatch, random, n, **batch) == said for n in (2, 4, 8))
     assert 4 <= sum(said) <= 20
@@ -191,13 +205,15 @@ def test_the_most_frequent_answer_is_paid_whatever_is_right(grader, monkeypatch,
     texts = ["so" if a is None else f"so <SOLUTION>{a}</SOLUTION>" for a in answers]
     other = [f"<SOLUTION>{row % 2}</SOLUTION>" for row in range(len(texts))]
     columns = {
-        "completions": texts + other, "gold": ["5"] * 2 * len(texts),
+        "completions": texts + other,
+        "gold": ["5"] * 2 * len(texts),
         "row": [4] * len(texts) + [9] * len(texts),
-    }  # fmt: skip
+    }
     said = in_processes(monkeypatch, Plurality(grade), 1, **columns)
     assert said[: len(texts)] == paid
-    assert all(in_processes(monkeypatch, Plurality(grade), n, **columns) == said
-               for n in (2, len(texts)))  # fmt: skip
+    assert all(
+        in_processes(monkeypatch, Plurality(grade), n, **columns) == said for n in (2, len(texts))
+    )
 
 
 @pytest.mark.parametrize(
@@ -205,11 +221,13 @@ def test_the_most_frequent_answer_is_paid_whatever_is_right(grader, monkeypatch,
     [
         (["rl.rewards=[{name: format, p: 0.2}]"], "p 0.2 only applies to the reward 'random'"),
         (["rl.rewards=[{name: random, p: 1}]"], "p is 1"),
-        (["rl.rewards=plurality", "grading.extract=text", "grading.mode=math-verify"],
-         "'plurality' counts answers"),
+        (
+            ["rl.rewards=plurality", "grading.extract=text", "grading.mode=math-verify"],
+            "'plurality' counts answers",
+        ),
         (["rl.rewards=random", "rl.dynamic_sampling=true"], "rl.rewards doesn't pay the grade"),
     ],
-)  # fmt: skip
+)
 def test_what_a_null_reward_can_not_be_is_named(sets, reason):
     with pytest.raises(ConfigurationError, match=reason):
         load(sets=sets)
@@ -281,8 +299,12 @@ def test_records_by_hand():
     raw_BF = torch.tensor([[1.0, 0.5], [1.0, 0.5], [0.0, 1.0], [0.0, NAN]])
     both = paid(1.0, 0.2)
     found = both.record(raw_BF, both.weighted(raw_BF, 2), 2)
-    expected = {"reward/grade": 0.5, "reward/brevity": 2 / 3, "reward/total": 0.6,
-                "groups/zero_variance": 0.5}  # fmt: skip
+    expected = {
+        "reward/grade": 0.5,
+        "reward/brevity": 2 / 3,
+        "reward/total": 0.6,
+        "groups/zero_variance": 0.5,
+    }
     assert found.keys() == expected.keys()
     for name, value in expected.items():
         assert math.isclose(found[name], value, rel_tol=1e-6)

@@ -88,8 +88,11 @@ def test_a_completion_without_a_reward_moves_nobody(bench, configure, mine, algo
 def test_a_reward_is_maximised(bench, configure, mine):
     """`early` pays for first characters of small codes, whatever their grade."""
     rl = {
-        "steps": 15, "learning_rate": 1e-2, "stop_when_stuck": False, "rewards": f"{mine}:early",
-    }  # fmt: skip
+        "steps": 15,
+        "learning_rate": 1e-2,
+        "stop_when_stuck": False,
+        "rewards": f"{mine}:early",
+    }
     records = bench.records(configure(rl=rl, anchor={"kl": "none"}))
     means = [record["reward/early"] for record in records]
     assert sum(means[-3:]) > sum(means[:3]) + 0.3

@@ -39,28 +39,59 @@ def by_vllm(**vllm):
         # every default that differs from the paper's
         (
             {
-                "rl": {"loss": "bnpo", "micro_batch": 4, "iterations": 2, "save_every": 5,
-                       "seed": 9},
-                "rollout": {"temperature": 0.9, "top_p": 0.8, "top_k": 5, "min_p": 0.1,
-                            "max_tokens": 33},
+                "rl": {
+                    "loss": "bnpo",
+                    "micro_batch": 4,
+                    "iterations": 2,
+                    "save_every": 5,
+                    "seed": 9,
+                },
+                "rollout": {
+                    "temperature": 0.9,
+                    "top_p": 0.8,
+                    "top_k": 5,
+                    "min_p": 0.1,
+                    "max_tokens": 33,
+                },
                 "anchor": {"beta": 0.07},
             },
             {
-                "max_steps": 4, "per_device_train_batch_size": 4, "gradient_accumulation_steps": 4,
-                "steps_per_generation": 4, "generation_batch_size": 16, "num_generations": 4,
-                "num_iterations": 2, "loss_type": "bnpo", "beta": 0.07, "scale_rewards": "group",
-                "use_bias_correction_kl": False, "epsilon": 0.2, "epsilon_high": 0.2,
-                "temperature": 0.9, "top_p": 0.8, "top_k": 5, "min_p": 0.1,
-                "max_completion_length": 33, "save_steps": 6, "seed": 9, "data_seed": 9,
-                "warmup_steps": 0.1, "use_vllm": False, "gradient_checkpointing": False,
-                "mask_truncated_completions": False, "logging_nan_inf_filter": False,
+                "max_steps": 4,
+                "per_device_train_batch_size": 4,
+                "gradient_accumulation_steps": 4,
+                "steps_per_generation": 4,
+                "generation_batch_size": 16,
+                "num_generations": 4,
+                "num_iterations": 2,
+                "loss_type": "bnpo",
+                "beta": 0.07,
+                "scale_rewards": "group",
+                "use_bias_correction_kl": False,
+                "epsilon": 0.2,
+                "epsilon_high": 0.2,
+                "temperature": 0.9,
+                "top_p": 0.8,
+                "top_k": 5,
+                "min_p": 0.1,
+                "max_completion_length": 33,
+                "save_steps": 6,
+                "seed": 9,
+                "data_seed": 9,
+                "warmup_steps": 0.1,
+                "use_vllm": False,
+                "gradient_checkpointing": False,
+                "mask_truncated_completions": False,
+                "logging_nan_inf_filter": False,
             },
         ),
         # 16 completions a step in 2 micro-batches of 8; TRL counts micro-batches
         (
             {"rl": {"steps_per_generation": 2, "micro_batch": 8}},
-            {"gradient_accumulation_steps": 2, "steps_per_generation": 4,
-             "generation_batch_size": 32},
+            {
+                "gradient_accumulation_steps": 2,
+                "steps_per_generation": 4,
+                "generation_batch_size": 32,
+            },
         ),
         *(
             ({"anchor": anchor}, {"beta": beta, "use_bias_correction_kl": corrected})
@@ -78,19 +109,43 @@ def by_vllm(**vllm):
         (
             {},
             {"use_adaptive_entropy": False, "trust_remote_code": False}
-            | {name: getattr(THEIRS, name) for name in
-               ("delta", "importance_sampling_level", "entropy_coef", "top_entropy_quantile")},
+            | {
+                name: getattr(THEIRS, name)
+                for name in (
+                    "delta",
+                    "importance_sampling_level",
+                    "entropy_coef",
+                    "top_entropy_quantile",
+                )
+            },
         ),
         (
-            {"rl": {"delta": 4.0, "importance_sampling_level": "sequence", "iterations": 2,
-                    "entropy_coefficient": 0.01, "top_entropy_quantile": 0.2}},
-            {"delta": 4.0, "importance_sampling_level": "sequence", "entropy_coef": 0.01,
-             "top_entropy_quantile": 0.2},
+            {
+                "rl": {
+                    "delta": 4.0,
+                    "importance_sampling_level": "sequence",
+                    "iterations": 2,
+                    "entropy_coefficient": 0.01,
+                    "top_entropy_quantile": 0.2,
+                }
+            },
+            {
+                "delta": 4.0,
+                "importance_sampling_level": "sequence",
+                "entropy_coef": 0.01,
+                "top_entropy_quantile": 0.2,
+            },
         ),
         (
             {"rl": {"entropy_target": 0.3, "entropy_coefficient_step": 0.01}},
-            {"use_adaptive_entropy": True, "entropy_target": 0.3, "entropy_coef": 0,
-             "entropy_coef_delta": 0.01, "entropy_coef_min": 0, "entropy_coef_max": 1},
+            {
+                "use_adaptive_entropy": True,
+                "entropy_target": 0.3,
+                "entropy_coef": 0,
+                "entropy_coef_delta": 0.01,
+                "entropy_coef_min": 0,
+                "entropy_coef_max": 1,
+            },
         ),
         # without clipping no ratio is beyond the range
         ({"rl": {"clip": False}}, {"epsilon": 1, "epsilon_high": math.inf}),
@@ -99,29 +154,42 @@ def by_vllm(**vllm):
             {"trust_remote_code": True},
         ),
         (
-            by_vllm(tensor_parallel=2, memory_share=0.45, sleep=True, importance_cap=3.5,
-                    importance_floor=0.5),
+            by_vllm(
+                tensor_parallel=2,
+                memory_share=0.45,
+                sleep=True,
+                importance_cap=3.5,
+                importance_floor=0.5,
+            ),
             {
-                "vllm_mode": "colocate", "vllm_tensor_parallel_size": 2,
-                "vllm_gpu_memory_utilization": 0.45, "vllm_enable_sleep_mode": True,
+                "vllm_mode": "colocate",
+                "vllm_tensor_parallel_size": 2,
+                "vllm_gpu_memory_utilization": 0.45,
+                "vllm_enable_sleep_mode": True,
                 "vllm_importance_sampling_correction": True,
                 "vllm_importance_sampling_mode": "token_truncate",
-                "vllm_importance_sampling_clip_max": 3.5, "vllm_importance_sampling_clip_min": 0.5,
+                "vllm_importance_sampling_clip_max": 3.5,
+                "vllm_importance_sampling_clip_min": 0.5,
             },
         ),
         (
             by_vllm(**SERVER),
-            {"vllm_mode": "server", "vllm_server_base_url": SERVER["server_url"],
-             "vllm_importance_sampling_clip_max": 2.0},
+            {
+                "vllm_mode": "server",
+                "vllm_server_base_url": SERVER["server_url"],
+                "vllm_importance_sampling_clip_max": 2.0,
+            },
         ),
         (
             by_vllm(importance_correction="sequence_mask"),
-            {"vllm_importance_sampling_correction": True,
-             "vllm_importance_sampling_mode": "sequence_mask"},
+            {
+                "vllm_importance_sampling_correction": True,
+                "vllm_importance_sampling_mode": "sequence_mask",
+            },
         ),
         (by_vllm(importance_correction="none"), {"vllm_importance_sampling_correction": False}),
     ],
-)  # fmt: skip
+)
 def test_trl_is_told(configure, sections, expected):
     found = grpo_arguments(configure(**sections), Path("out"))
     assert {name: getattr(found, name) for name in expected} == expected
@@ -137,13 +205,20 @@ def test_checkpoints_fall_on_generation_boundaries():
     ("stops", "opened", "ended"),
     [
         (False, None, {}),
-        (True, None, {"stop": ["</SOLUTION>"], "include_stop_str_in_output": True,
-                      "skip_special_tokens": False}),
+        (
+            True,
+            None,
+            {
+                "stop": ["</SOLUTION>"],
+                "include_stop_str_in_output": True,
+                "skip_special_tokens": False,
+            },
+        ),
         # the engine would end a thought that quotes the tag
         (True, "", {}),
         (True, "<think>", {}),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("vllm", [{}, SERVER])
 def test_vllm_ends_a_rollout_at_every_end_and_at_the_tag_where_that_is_asked_for(
     bench, configure, monkeypatch, vllm, stops, opened, ended

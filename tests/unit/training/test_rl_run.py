@@ -169,13 +169,17 @@ def test_an_engines_memory_ends_with_the_process_that_trains(
     [
         # 40 steps of 16 of 7,329 problems see each once: 640 problems
         ("anchor.kl=forward", "5,120 of 5,120 to sample, 8 of each of 640 problems"),
-        ("anchor.kl=forward rl.steps=1000 anchor.reference_samples=2",
-         "14,658 of 14,658 to sample, 2 of each of 7,329 problems"),
-        ("rl.algo=dph-rl rl.initial_samples=4",
-         "2,560 of 2,560 to sample, 4 of each of 640 problems"),
+        (
+            "anchor.kl=forward rl.steps=1000 anchor.reference_samples=2",
+            "14,658 of 14,658 to sample, 2 of each of 7,329 problems",
+        ),
+        (
+            "rl.algo=dph-rl rl.initial_samples=4",
+            "2,560 of 2,560 to sample, 4 of each of 640 problems",
+        ),
         ("", None),
     ],
-)  # fmt: skip
+)
 def test_a_plan_says_how_many_completions_of_the_reference_are_sampled(tmp_path, sets, said):
     assert plan(config(tmp_path, *sets.split()))[1].facts.get("reference samples") == said
 

@@ -173,8 +173,10 @@ def test_a_process_does_not_take_itself_for_launched_because_of_its_engine(monke
     with as_launched():
         os.environ |= {**changes, "HOME_OF_OTHERS": "kept"}
     assert {name: os.environ.get(name) for name in changes} == {
-        "LOCAL_RANK": None, "WORLD_SIZE": "2", "VLLM_ENABLE_V1_MULTIPROCESSING": None,
-    }  # fmt: skip
+        "LOCAL_RANK": None,
+        "WORLD_SIZE": "2",
+        "VLLM_ENABLE_V1_MULTIPROCESSING": None,
+    }
     assert os.environ.pop("HOME_OF_OTHERS") == "kept"
 
 

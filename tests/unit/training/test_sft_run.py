@@ -42,12 +42,20 @@ def rows(tmp_path):
 def config(folder, rows, *sets):
     return load(
         sets=[
-            "model.kind=pretrained", f"model.path={folder}", "model.tuning=full",
-            f"data.sft.name={rows}", "data.sft.fields.working=working",
-            "data.sft.max_prompt_share=0.5", "sft.max_length=300", "sft.steps=2",
-            "tracking.wandb=off", f"run.root={folder.parent}/runs", "prompt.system=null", *sets,
+            "model.kind=pretrained",
+            f"model.path={folder}",
+            "model.tuning=full",
+            f"data.sft.name={rows}",
+            "data.sft.fields.working=working",
+            "data.sft.max_prompt_share=0.5",
+            "sft.max_length=300",
+            "sft.steps=2",
+            "tracking.wandb=off",
+            f"run.root={folder.parent}/runs",
+            "prompt.system=null",
+            *sets,
         ]
-    ).config  # fmt: skip
+    ).config
 
 
 def test_a_run_that_began_with_another_prompt_is_not_resumed(tmp_path):

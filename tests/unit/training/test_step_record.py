@@ -263,9 +263,13 @@ def test_q_is_weighted_on_the_tokens_that_the_kl_term_acts_on():
 def test_q_has_no_mean_where_the_policy_has_not_moved_or_nothing_is_held(apart, held):
     record, ones_BT = TokenRecord(), torch.ones(2, 3).double()
     record.add(
-        ones_BT, entropy=held * ones_BT, logps=-ones_BT, reference=(apart - 1) * ones_BT,
-        log_q=0.3 * ones_BT, held=held * ones_BT,
-    )  # fmt: skip
+        ones_BT,
+        entropy=held * ones_BT,
+        logps=-ones_BT,
+        reference=(apart - 1) * ones_BT,
+        log_q=0.3 * ones_BT,
+        held=held * ones_BT,
+    )
     found = token_statistics(record.drain(ONE), BranchGuide())
     assert (found["guide/q_kl_mean"], found["kl/k3_top10"]) == (None, None)
     assert found["guide/q_entropy_mean"] == (pytest.approx(math.exp(0.3)) if held else None)

@@ -68,8 +68,9 @@ def test_truncated_tokens_change_neither_loss_nor_gradient(bench, configure, mon
     for step, (record, changed) in enumerate(zip(whole, other, strict=True)):
         for name in FIGURES:
             assert changed.get(name, 0) == pytest.approx(record.get(name, 0), rel=1e-4, abs=1e-6), (
-                step, name,
-            )  # fmt: skip
+                step,
+                name,
+            )
 
 
 def test_without_the_setting_they_change_both(bench, configure, monkeypatch):

@@ -73,14 +73,24 @@ def trainers(base, tokenizer, tmp_path_factory):
 
     def build(kind, name):
         args = GRPOConfig(
-            str(folder / name), beta=BETA, use_cpu=True, bf16=False, num_generations=2,
-            per_device_train_batch_size=ROWS, steps_per_generation=len(WINDOWS),
-            gradient_accumulation_steps=max(WINDOWS), report_to="none", max_completion_length=9,
-        )  # fmt: skip
+            str(folder / name),
+            beta=BETA,
+            use_cpu=True,
+            bf16=False,
+            num_generations=2,
+            per_device_train_batch_size=ROWS,
+            steps_per_generation=len(WINDOWS),
+            gradient_accumulation_steps=max(WINDOWS),
+            report_to="none",
+            max_completion_length=9,
+        )
         return kind(
-            load_model(base), lambda completions, **_: [0.0] * len(completions), args,
-            train_dataset=PROMPTS, processing_class=tokenizer,
-        )  # fmt: skip
+            load_model(base),
+            lambda completions, **_: [0.0] * len(completions),
+            args,
+            train_dataset=PROMPTS,
+            processing_class=tokenizer,
+        )
 
     return build(GRPOTrainer, "theirs"), build(GuidedGRPOTrainer, "ours")
 
@@ -128,8 +138,12 @@ def micro_batch(chosen, number):
 
 def set_up(trainer, chosen):
     """Settings that TRL's loss reads, in a trainer that has no state of an earlier step."""
-    for name in ("loss_type", "importance_sampling_level", "top_entropy_quantile",
-                 "off_policy_mask_threshold"):  # fmt: skip
+    for name in (
+        "loss_type",
+        "importance_sampling_level",
+        "top_entropy_quantile",
+        "off_policy_mask_threshold",
+    ):
         setattr(trainer, name, chosen[name])
     trainer.args.delta = chosen["delta"]
     trainer.args.use_bias_correction_kl = chosen["use_bias_correction_kl"]

@@ -47,28 +47,61 @@ def failed(error, reason):
     return {"status": "failed", "error": error, "reason": reason}
 
 
-@pytest.mark.parametrize(("end", "manifest", "text", "kind", "reason"), [
-    # what a run says of itself
-    (End(Fate.EXITED, 2), failed("DivergedError", "loss is nan at step 7"), "step 1\nstep 2\n",
-     Kind.DIVERGED, "loss is nan at step 7"),
-    (End(Fate.EXITED, 2), failed("OutOfMemoryError", "80 GiB don't hold it"), "", Kind.MEMORY,
-     "80 GiB don't hold it"),
-    (End(Fate.EXITED, 2), failed("TrainingError", "the reference is another"), "", Kind.ERROR,
-     "the reference is another"),
-    (End(Fate.EXITED, 2), {}, PANEL, Kind.REFUSED,
-     "rl.micro_batch 7 doesn't divide the 64 completions"),
-    # memory that a processor lacks is read from the traceback
-    (End(Fate.EXITED, 1), failed("RuntimeError", "x"), TRACEBACK, Kind.MEMORY, None),
-    (End(Fate.EXITED, 1), {}, "Traceback (most recent call last):\nKeyError: 'tau'\n", Kind.ERROR,
-     "KeyError: 'tau'"),
-    (End(Fate.EXITED, 3), {}, None, Kind.ERROR, "exit code 3"),
-    # signals, time limits and lost nodes
-    (End(Fate.KILLED, -9), {}, "", Kind.KILLED, "SIGKILL ended it from outside (so does the k"),
-    (End(Fate.KILLED, 143), {}, "", Kind.KILLED, "SIGTERM ended it from outside"),  # 128 + 15
-    (End(Fate.LOST), {}, "", Kind.KILLED, None),
-    (End(Fate.TIMEOUT, -15), {"status": "interrupted", "error": None}, "", Kind.TIMEOUT,
-     "it took longer than executor.minutes allows"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("end", "manifest", "text", "kind", "reason"),
+    [
+        # what a run says of itself
+        (
+            End(Fate.EXITED, 2),
+            failed("DivergedError", "loss is nan at step 7"),
+            "step 1\nstep 2\n",
+            Kind.DIVERGED,
+            "loss is nan at step 7",
+        ),
+        (
+            End(Fate.EXITED, 2),
+            failed("OutOfMemoryError", "80 GiB don't hold it"),
+            "",
+            Kind.MEMORY,
+            "80 GiB don't hold it",
+        ),
+        (
+            End(Fate.EXITED, 2),
+            failed("TrainingError", "the reference is another"),
+            "",
+            Kind.ERROR,
+            "the reference is another",
+        ),
+        (
+            End(Fate.EXITED, 2),
+            {},
+            PANEL,
+            Kind.REFUSED,
+            "rl.micro_batch 7 doesn't divide the 64 completions",
+        ),
+        # memory that a processor lacks is read from the traceback
+        (End(Fate.EXITED, 1), failed("RuntimeError", "x"), TRACEBACK, Kind.MEMORY, None),
+        (
+            End(Fate.EXITED, 1),
+            {},
+            "Traceback (most recent call last):\nKeyError: 'tau'\n",
+            Kind.ERROR,
+            "KeyError: 'tau'",
+        ),
+        (End(Fate.EXITED, 3), {}, None, Kind.ERROR, "exit code 3"),
+        # signals, time limits and lost nodes
+        (End(Fate.KILLED, -9), {}, "", Kind.KILLED, "SIGKILL ended it from outside (so does the k"),
+        (End(Fate.KILLED, 143), {}, "", Kind.KILLED, "SIGTERM ended it from outside"),  # 128 + 15
+        (End(Fate.LOST), {}, "", Kind.KILLED, None),
+        (
+            End(Fate.TIMEOUT, -15),
+            {"status": "interrupted", "error": None},
+            "",
+            Kind.TIMEOUT,
+            "it took longer than executor.minutes allows",
+        ),
+    ],
+)
 def test_why_a_task_failed(tmp_path, end, manifest, text, kind, reason):
     log = tmp_path / "run.log"
     if text is not None:

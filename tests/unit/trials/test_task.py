@@ -61,5 +61,9 @@ def test_task_states_are_written_at_once_and_a_torn_file_has_none(tmp_path):
     states.note("two", "failed")
     states.note("of another suite", "done")
     assert stored_states(tmp_path)[1] == {
-        "name": "two", "title": "two", "command": "sage two", "needs": "one", "state": "failed",
-    }  # fmt: skip
+        "name": "two",
+        "title": "two",
+        "command": "sage two",
+        "needs": "one",
+        "state": "failed",
+    }

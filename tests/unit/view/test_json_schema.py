@@ -61,14 +61,17 @@ def test_what_fits_a_type():
     assert not fits({}, Section)  # what has a default is written
 
 
-@pytest.mark.parametrize("wrong", [
-    {"values": ARRAY},
-    {"values": ARRAY, "inner": Inner(), "others": 1},
-    {"values": ["a"], "inner": Inner()},
-    {"values": ARRAY, "inner": {"ends": None}},  # a default is written too
-    {"values": ARRAY, "inner": {"ends": None, "names": [], "other": 1}},
-    {"values": ARRAY, "inner": {"ends": [1.0], "names": []}},
-    {"values": ARRAY, "inner": Inner(), "more": None},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"values": ARRAY},
+        {"values": ARRAY, "inner": Inner(), "others": 1},
+        {"values": ["a"], "inner": Inner()},
+        {"values": ARRAY, "inner": {"ends": None}},  # a default is written too
+        {"values": ARRAY, "inner": {"ends": None, "names": [], "other": 1}},
+        {"values": ARRAY, "inner": {"ends": [1.0], "names": []}},
+        {"values": ARRAY, "inner": Inner(), "more": None},
+    ],
+)
 def test_a_lacking_an_unknown_or_a_wrong_key_does_not_fit(wrong):
     assert not fits(wrong, Answer)

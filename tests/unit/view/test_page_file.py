@@ -24,9 +24,13 @@ BASE, BRANCH, PLAIN = "sft-arithmetic-aaaaaaaa", "rl-dapo-branch-bbbbbbbb", "rl-
 SWEEP, SUITE = "tau-rho-12345678", "demo-12345678"
 
 CONTENTS = {
-    "begin": "#/runs", "footer": "</script><b>said</b>", "answers": {},
-    "records": {}, "policies": [], "differences": [],
-}  # fmt: skip
+    "begin": "#/runs",
+    "footer": "</script><b>said</b>",
+    "answers": {},
+    "records": {},
+    "policies": [],
+    "differences": [],
+}
 
 
 def test_no_script_is_ended_inside_the_page():
@@ -84,10 +88,14 @@ def ids(held):
     return [row["values"]["id"] for row in held["answers"]["runs"]["runs"]]
 
 
-@pytest.mark.parametrize(("kind", "name", "runs"), [
-    ("run", BRANCH, {BASE, BRANCH}),  # with the run that it grew from
-    ("sweep", SWEEP, {BASE, BRANCH, PLAIN}), ("suite", SUITE, {BASE, BRANCH}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "name", "runs"),
+    [
+        ("run", BRANCH, {BASE, BRANCH}),  # with the run that it grew from
+        ("sweep", SWEEP, {BASE, BRANCH, PLAIN}),
+        ("suite", SUITE, {BASE, BRANCH}),
+    ],
+)
 def test_what_was_named_comes_with_its_runs(shown, tmp_path, kind, name, runs):
     write_page(shown, tmp_path / "page.html", kind, name)
     held = read(tmp_path / "page.html")

@@ -220,11 +220,17 @@ def test_looking_writes_nothing(client, shown):
     before = files(shown)
     both = "sft-arithmetic-aaaaaaaa,rl-dapo-branch-bbbbbbbb"
     for name, values in {
-        "runs": {}, "run": {"run": "rl-dapo-cccccccc"}, "passk": {"policies": both},
-        "problems": {"policies": both}, "samples": {"policy": "rl-dapo-cccccccc", "text": "1"},
-        "sweeps": {}, "suites": {}, "sweep": {"sweep": "tau-rho-12345678"},
-        "suite": {"suite": "demo-12345678"}, "ledger": {"run": "rl-dapo-cccccccc"},
-    }.items():  # fmt: skip
+        "runs": {},
+        "run": {"run": "rl-dapo-cccccccc"},
+        "passk": {"policies": both},
+        "problems": {"policies": both},
+        "samples": {"policy": "rl-dapo-cccccccc", "text": "1"},
+        "sweeps": {},
+        "suites": {},
+        "sweep": {"sweep": "tau-rho-12345678"},
+        "suite": {"suite": "demo-12345678"},
+        "ledger": {"run": "rl-dapo-cccccccc"},
+    }.items():
         assert client.get(f"/api/{name}", params=values).status_code == 200, name
     assert files(shown) == before
 

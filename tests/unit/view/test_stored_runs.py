@@ -136,9 +136,12 @@ def test_a_run_that_was_edited_costs_its_own_row(kind, shown, tmp_path):
     both = f"{run.id},sft-arithmetic-aaaaaaaa"
     assert len(api.answer("runs", {})["runs"]) == 4
     for name, asked in {
-        "run": {"run": run.id}, "passk": {"policies": both}, "problems": {"policies": both},
-        "samples": {"policy": run.id}, "ledger": {"run": run.id},
-    }.items():  # fmt: skip
+        "run": {"run": run.id},
+        "passk": {"policies": both},
+        "problems": {"policies": both},
+        "samples": {"policy": run.id},
+        "ledger": {"run": run.id},
+    }.items():
         try:
             answer = api.answer(name, asked)
         except SageError:

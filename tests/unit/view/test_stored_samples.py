@@ -40,19 +40,22 @@ def test_samples_come_a_page_at_a_time_or_of_a_problem_long_ones_cut(api):
         api.answer("sample", {**place, "index": "99"})
 
 
-@pytest.mark.parametrize(("values", "total"), [
-    ({"grade": "right"}, 25),
-    ({"grade": "unparseable"}, 0),
-    ({"truncated": "1"}, 6),  # the last sample of each problem
-    ({"truncated": "0", "grade": "wrong"}, 48 - 25 - 6),
-    ({"shortest": "16"}, 12),  # tokens are 10 + index: indices 6 and 7
-    ({"longest": "10"}, 6),
-    ({"shortest": "11", "longest": "12", "grade": "right"}, 10),
-    ({"seed": "1"}, 0),
-    ({"text": "COMPLETION 3"}, 6),
-    ({"text": "completion 3", "grade": "wrong"}, 1),
-    ({"text": "nowhere"}, 0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("values", "total"),
+    [
+        ({"grade": "right"}, 25),
+        ({"grade": "unparseable"}, 0),
+        ({"truncated": "1"}, 6),  # the last sample of each problem
+        ({"truncated": "0", "grade": "wrong"}, 48 - 25 - 6),
+        ({"shortest": "16"}, 12),  # tokens are 10 + index: indices 6 and 7
+        ({"longest": "10"}, 6),
+        ({"shortest": "11", "longest": "12", "grade": "right"}, 10),
+        ({"seed": "1"}, 0),
+        ({"text": "COMPLETION 3"}, 6),
+        ({"text": "completion 3", "grade": "wrong"}, 1),
+        ({"text": "nowhere"}, 0),
+    ],
+)
 def test_filters(api, values, total):
     found = asked(api, **values)
     assert found["total"] == total

@@ -11,9 +11,9 @@ from sage_cli.metrics import Counts
 from sage_cli.reports.figures import smoothed
 
 RECORDS = [
-    {"step": step, "grad_norm": float(step), "reward": step / 10, "entropy": None} for step in
-    range(1, 8)
-]  # fmt: skip
+    {"step": step, "grad_norm": float(step), "reward": step / 10, "entropy": None}
+    for step in range(1, 8)
+]
 
 
 def test_thirds_and_smoothing_by_hand():
@@ -43,11 +43,13 @@ def test_reward_beside_test(tmp_path):
     test = document.data["test"]
     # a sixteenth of seven steps is one: the reward of the step itself
     assert [(row["step"], row["training reward"], row["pass@1"]) for row in test] == [
-        (4, 0.4, 0.5), (7, 0.7, 1.0),
-    ]  # fmt: skip
+        (4, 0.4, 0.5),
+        (7, 0.7, 1.0),
+    ]
     assert {row["quantity"] for row in document.data["phases"]} == {
-        "gradient norm", "training reward",
-    }  # fmt: skip
+        "gradient norm",
+        "training reward",
+    }
     assert document.notes == ("`sage passk rl-2@all` measures grpo, seed 2's checkpoints",)
     report = document.write(tmp_path)
     assert {file.name for file in report.files} >= {"dynamics.png", "dynamics-steps.csv"}

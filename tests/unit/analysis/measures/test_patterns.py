@@ -34,10 +34,12 @@ CASES = [
     ("which is a contradiction", {CONTRADICTION}),
     ("Assume it holds. There is no contradiction here.", set()),
     ("On the contrary, we assume nothing.", set()),
-    ("Denote by p a prime of the form 4k + 3; this leads to a contradiction",
-     {SETUP, STRUCTURE, CONTRADICTION}),
+    (
+        "Denote by p a prime of the form 4k + 3; this leads to a contradiction",
+        {SETUP, STRUCTURE, CONTRADICTION},
+    ),
     ("LET X BE GIVEN", {SETUP}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("text", "expected"), CASES)
@@ -79,11 +81,14 @@ def test_no_right_solution_leaves_frequencies_undefined(tmp_path):
     assert {row["frequency"] for row in document.data["frequencies"]} == {None}
 
 
-@pytest.mark.parametrize(("text", "said"), [
-    ("one: [unclosed, '(']", r"pattern 'one' can't be read: \("),
-    ("one: 'of the form'", "pattern 'one' must be a list of expressions"),
-    ("", "contains no patterns"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("one: [unclosed, '(']", r"pattern 'one' can't be read: \("),
+        ("one: 'of the form'", "pattern 'one' must be a list of expressions"),
+        ("", "contains no patterns"),
+    ],
+)
 def test_a_file_that_cannot_be_read_is_refused(tmp_path, text, said):
     path = tmp_path / "mine.yaml"
     path.write_text(text)

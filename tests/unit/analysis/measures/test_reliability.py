@@ -22,8 +22,10 @@ def test_by_hand():
     assert found["pass^4", "branch"] == 0.5
     # of all four samples at least 1, 2, 3 are right
     assert [found[f"G-Pass@4, tau {tau}", "branch"] for tau in ("0.25", "0.5", "0.75")] == [
-        1, 1, 0.5,
-    ]  # fmt: skip
+        1,
+        1,
+        0.5,
+    ]
     assert [found[f"Cover@{tau}", "grpo"] for tau in ("0.25", "0.5", "0.75")] == [0.5, 0.5, 0]
     gaps = {row["measure"]: row["difference"] for row in document.data["differences"]}
     assert gaps["pass^1"] == -0.5

@@ -81,8 +81,9 @@ def texts(share, problems="abcd", n=40):
     """Return samples: a right text of probability `share`, and two wrong ones."""
     others = [Sample("w", "wrong", surprisal=-log(0.1) / 5), Sample("v", "wrong", surprisal=1.0)]
     right = Sample("r", surprisal=-log(share) / 5)
-    return {id_: [right] * (n // 2 + 2 * i) + others * (n // 4 - i) for i, id_ in
-            enumerate(problems)}  # fmt: skip
+    return {
+        id_: [right] * (n // 2 + 2 * i) + others * (n // 4 - i) for i, id_ in enumerate(problems)
+    }
 
 
 def test_a_report_by_hand(tmp_path):
@@ -122,12 +123,15 @@ def test_truncated_samples_are_left_out_and_too_few_are_refused(tmp_path):
         sharpening(replace(inputs(small, run, alphas=(3.0,)), readings={"arithmetic": (small,)}))
 
 
-@pytest.mark.parametrize(("sampling", "request_", "message"), [
-    ({"temperature": 0.6, "min_p": 0}, {}, "temperature 0.6, top_p 1"),
-    ({"temperature": 1, "min_p": 0.1}, {}, "min_p 0.1"),
-    ({"temperature": 1, "min_p": 0, "top_k": 20}, {}, "top_k 20"),
-    ({"temperature": 1, "min_p": 0}, {"survival": True}, "does not use --survival"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("sampling", "request_", "message"),
+    [
+        ({"temperature": 0.6, "min_p": 0}, {}, "temperature 0.6, top_p 1"),
+        ({"temperature": 1, "min_p": 0.1}, {}, "min_p 0.1"),
+        ({"temperature": 1, "min_p": 0, "top_k": 20}, {}, "top_k 20"),
+        ({"temperature": 1, "min_p": 0}, {"survival": True}, "does not use --survival"),
+    ],
+)
 def test_other_samples_and_options_are_refused(sampling, request_, message):
     config = SageConfig.model_validate({"sampling": sampling})
     with pytest.raises(ConfigurationError, match=message):

@@ -21,12 +21,15 @@ def read_by(root, policy, column, problems):
     """Return the base's samples as a policy reads them: five tokens a text."""
     samples = {
         id_: [
-            Sample(text, "wrong" if text == "wrong" else "right",
-                   surprisal=-log(LEFT[text][column]) / 5)
+            Sample(
+                text,
+                "wrong" if text == "wrong" else "right",
+                surprisal=-log(LEFT[text][column]) / 5,
+            )
             for text in of
         ]
         for id_, of in problems.items()
-    }  # fmt: skip
+    }
     return answered(root / policy, "base", samples)
 
 

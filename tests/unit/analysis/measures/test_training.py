@@ -42,12 +42,20 @@ def table(*rows):
     """Return a ledger of (step, problem, right of 2, trained on); a completion has 10 tokens."""
     listed = [
         {
-            "step": step, "problem": problem, "n": 2, "right": right, "wrong": 2 - right,
-            "unparseable": 0, "timeout": 0, "error": 0, "tokens": 20, "right_tokens": 10 * right,
+            "step": step,
+            "problem": problem,
+            "n": 2,
+            "right": right,
+            "wrong": 2 - right,
+            "unparseable": 0,
+            "timeout": 0,
+            "error": 0,
+            "tokens": 20,
+            "right_tokens": 10 * right,
             "trained": trained,
         }
         for step, problem, right, trained in rows
-    ]  # fmt: skip
+    ]
     return pa.Table.from_pylist(listed, schema=LEDGER_SCHEMA)
 
 
@@ -67,9 +75,15 @@ def test_by_hand():
     document = training(Inputs(trained={"grpo": run}, options=Options(resamples=200)))
     (coverage,) = document.data["coverage"]
     assert coverage == {
-        "run": "grpo", "steps": 3, "completions": 14, "problems": 3, "solved": 2,
-        "at the first visit": 1, "later": 1, "never": 1,
-    }  # fmt: skip
+        "run": "grpo",
+        "steps": 3,
+        "completions": 14,
+        "problems": 3,
+        "solved": 2,
+        "at the first visit": 1,
+        "later": 1,
+        "never": 1,
+    }
     (revisits,) = document.data["revisits"]
     assert revisits["problems visited again"] == 2
     assert revisits["pass rate at the first visit"] == 0.25  # 1/2 and 0

@@ -30,10 +30,13 @@ print(int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text(
 """
 ROW = {"question": "2+2=?", "gold": "4", "completion": "4", "correct": True}
 SAMPLE = {
-    "id": 1, "epoch": 1, "input": "2+2", "target": "4",
+    "id": 1,
+    "epoch": 1,
+    "input": "2+2",
+    "target": "4",
     "output": {"choices": [{"message": {"content": "4"}, "stop_reason": "stop"}]},
     "scores": {"m": {"value": "C", "answer": "4"}},
-}  # fmt: skip
+}
 HEADER = {"eval": {"model": "m", "task": "t"}, "status": "success", "plan": {}}
 
 
@@ -72,9 +75,10 @@ def eval_of_texts():
 
 BOMBS = {
     "texts.eval": eval_of_texts,
-    "lists.eval": eval_of_lists, "lists.jsonl.gz": gzip_of_lists,
+    "lists.eval": eval_of_lists,
+    "lists.jsonl.gz": gzip_of_lists,
     "rows.jsonl.zst": zstd_of_rows,
-}  # fmt: skip
+}
 
 
 @pytest.mark.slow
@@ -150,14 +154,20 @@ def test_any_flipped_byte_is_named_or_harmless(tmp_path):
 
 
 LM_EVAL = {
-    "doc_id": 0, "arguments": {"gen_args_0": {"arg_0": "2+2=?", "arg_1": {"temperature": 0.8}}},
-    "resps": [["4"]], "filtered_resps": ["4"], "filter": "none", "metrics": ["exact_match"],
-    "exact_match": 1.0, "target": "4",
-}  # fmt: skip
+    "doc_id": 0,
+    "arguments": {"gen_args_0": {"arg_0": "2+2=?", "arg_1": {"temperature": 0.8}}},
+    "resps": [["4"]],
+    "filtered_resps": ["4"],
+    "filter": "none",
+    "metrics": ["exact_match"],
+    "exact_match": 1.0,
+    "target": "4",
+}
 LIGHTEVAL = {
     "doc": {"id": "0", "query": "2+2=?", "choices": ["4"], "gold_index": 0},
-    "model_response": {"text": ["4"]}, "metric": {"em": 1.0},
-}  # fmt: skip
+    "model_response": {"text": ["4"]},
+    "metric": {"em": 1.0},
+}
 
 
 @pytest.mark.parametrize(

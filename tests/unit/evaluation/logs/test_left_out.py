@@ -26,9 +26,14 @@ def sample(id_=1, epoch=1, value="C", **change):
     said = {"choices": [{"message": {"content": "4"}, "stop_reason": "stop"}]}
     scored = {"scores": {"match": {"value": value}}}
     return {
-        "id": id_, "epoch": epoch, "input": f"q{id_}", "target": "4", "output": said, **scored,
+        "id": id_,
+        "epoch": epoch,
+        "input": f"q{id_}",
+        "target": "4",
+        "output": said,
+        **scored,
         **change,
-    }  # fmt: skip
+    }
 
 
 def inspect(path, *samples, status="success", dataset=(), **config):
@@ -48,25 +53,31 @@ def counts(path, **reading):
 ROW = {"question": "q", "gold": "4", "completion": "a", "correct": True}
 
 
-@pytest.mark.parametrize(("ids", "questions", "found"), [
-    # once each, and every question repeats: samples'
-    ("a b c d", "q q r r", {"a": (2, 2), "c": (2, 2)}),
-    # ids that repeat are problems', whatever else is equal
-    ("a a b b", "q q r r", {"a": (2, 2), "b": (2, 2)}),
-    ("a a b b", "q q q q", {"a": (2, 2), "b": (2, 2)}),
-    # once each, no question repeats: either way the same
-    ("a b", "q r", {"a": (1, 1), "b": (1, 1)}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("ids", "questions", "found"),
+    [
+        # once each, and every question repeats: samples'
+        ("a b c d", "q q r r", {"a": (2, 2), "c": (2, 2)}),
+        # ids that repeat are problems', whatever else is equal
+        ("a a b b", "q q r r", {"a": (2, 2), "b": (2, 2)}),
+        ("a a b b", "q q q q", {"a": (2, 2), "b": (2, 2)}),
+        # once each, no question repeats: either way the same
+        ("a b", "q r", {"a": (1, 1), "b": (1, 1)}),
+    ],
+)
 def test_an_id_is_a_samples_or_a_problems(tmp_path, ids, questions, found):
     pairs = zip(ids.split(), questions.split(), strict=True)
     made = [{**ROW, "problem": id_, "question": question} for id_, question in pairs]
     assert counts(rows(tmp_path / "a.jsonl", *made))[0] == found
 
 
-@pytest.mark.parametrize(("ids", "questions"), [
-    ("a a b c", "q q q q"),  # one id repeats, and the others don't
-    ("a b c", "q q r"),  # ten items of forty with one stem, whose choices the file lacks
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("ids", "questions"),
+    [
+        ("a a b c", "q q q q"),  # one id repeats, and the others don't
+        ("a b c", "q q r"),  # ten items of forty with one stem, whose choices the file lacks
+    ],
+)
 def test_a_mixture_of_ids_asks_for_the_column_of_the_problem(tmp_path, ids, questions):
     pairs = zip(ids.split(), questions.split(), strict=True)
     made = [{**ROW, "problem": id_, "question": question} for id_, question in pairs]
@@ -162,9 +173,14 @@ def test_a_sample_that_an_archive_holds_twice_counts_as_it_was_last_written(tmp_
     assert counts(file)[0] == {"1": (1, 1)}
 
 
-@pytest.mark.parametrize(("status", "said"), [
-    ("error", "ended with an error"), ("cancelled", "was cancelled"), ("started", "not finished"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        ("error", "ended with an error"),
+        ("cancelled", "was cancelled"),
+        ("started", "not finished"),
+    ],
+)
 def test_a_log_that_did_not_end_says_so(tmp_path, status, said):
     _, notes = counts(inspect(tmp_path / "a.json", sample(), status=status))
     assert said in notes
@@ -191,12 +207,15 @@ def test_planned_problems_without_a_sample_are_counted(tmp_path):
     assert "5 of 6 planned problems have no sample" in notes
 
 
-@pytest.mark.parametrize(("scored", "found"), [
-    # with score_on_error a failed sample with a score counts: 1 of 2, and 0 of 1
-    (True, {"1": (2, 1), "2": (1, 0)}),
-    (False, {"1": (1, 1)}),
-    (None, {"1": (1, 1)}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("scored", "found"),
+    [
+        # with score_on_error a failed sample with a score counts: 1 of 2, and 0 of 1
+        (True, {"1": (2, 1), "2": (1, 0)}),
+        (False, {"1": (1, 1)}),
+        (None, {"1": (1, 1)}),
+    ],
+)
 def test_a_failed_sample_counts_as_the_log_is_configured(tmp_path, scored, found):
     failed = {"error": {"message": "lost"}, "value": "I"}
     made = [sample(1), sample(1, 2, **failed), sample(2, **failed)]
@@ -222,9 +241,13 @@ def test_invalid_samples_count_unless_they_are_dropped(tmp_path):
 def test_a_sample_without_choice_answer_or_score_refuses_no_log(tmp_path):
     cut = {"choices": [{"message": {"content": ""}, "stop_reason": "max_tokens"}]}
     made = [
-        sample(1), sample(1, 2, "I", output={"choices": []}), sample(2, 1, "I", output=cut),
-        sample(2, 2, None), sample(2, 3, float("nan")), {**sample(2, 4), "scores": {}},
-    ]  # fmt: skip
+        sample(1),
+        sample(1, 2, "I", output={"choices": []}),
+        sample(2, 1, "I", output=cut),
+        sample(2, 2, None),
+        sample(2, 3, float("nan")),
+        {**sample(2, 4), "scores": {}},
+    ]
     found, notes = counts(inspect(tmp_path / "a.json", *made))
     assert found == {"1": (2, 1), "2": (1, 0)}
     assert "3 samples left out: they have no match" in notes
@@ -277,9 +300,10 @@ def test_a_score_with_several_values_and_attachments(tmp_path):
 @pytest.mark.parametrize("inner", ["jsonl", "csv", "json"])
 def test_a_compressed_file_is_read_as_it_is(tmp_path, packed, inner):
     texts = {
-        "jsonl": json.dumps(ROW) + "\n", "json": json.dumps([ROW]),
+        "jsonl": json.dumps(ROW) + "\n",
+        "json": json.dumps([ROW]),
         "csv": "question,gold,completion,correct\nq,4,a,True\n",
-    }  # fmt: skip
+    }
     content = texts[inner].encode()
     file = tmp_path / f"a.{inner}.{packed}"
     pack = gzip.compress if packed == "gz" else pa.Codec("zstd").compress
@@ -296,10 +320,13 @@ def test_a_torn_compressed_file_is_named(tmp_path, packed):
         counts(file)
 
 
-@pytest.mark.parametrize("text", [
-    "problem,n,c\na,4.0,2.0\nb,8.0,1.0\n",  # as pandas writes a column that had a gap
-    "problem, n, c\na, 4, 2\nb, 8, 1\n",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "problem,n,c\na,4.0,2.0\nb,8.0,1.0\n",  # as pandas writes a column that had a gap
+        "problem, n, c\na, 4, 2\nb, 8, 1\n",
+    ],
+)
 def test_counts_as_pandas_and_people_write_them(tmp_path, text):
     file = tmp_path / "a.csv"
     file.write_text(text)

@@ -32,13 +32,16 @@ def rows(path, *values):
     return path
 
 
-@pytest.mark.parametrize(("file", "program", "samples", "right", "settings"), [
-    # the mock model answers 12, 30 and 7 right once each in four epochs
-    ("inspect.eval", "inspect", 12, 3, {"model": "mockllm/model", "temperature": 0.8}),
-    # 25 x 0.06 x 4 = 6, lighteval's avg@n of that run
-    ("lighteval.parquet", "lighteval", 100, 6, {"task": "toy4|0", "max_tokens": 1}),
-    (LM_EVAL.name, "lm-eval", 25, 2, {"model": "acme/toy", "seed": 3, "max_tokens": 1}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("file", "program", "samples", "right", "settings"),
+    [
+        # the mock model answers 12, 30 and 7 right once each in four epochs
+        ("inspect.eval", "inspect", 12, 3, {"model": "mockllm/model", "temperature": 0.8}),
+        # 25 x 0.06 x 4 = 6, lighteval's avg@n of that run
+        ("lighteval.parquet", "lighteval", 100, 6, {"task": "toy4|0", "max_tokens": 1}),
+        (LM_EVAL.name, "lm-eval", 25, 2, {"model": "acme/toy", "seed": 3, "max_tokens": 1}),
+    ],
+)
 def test_a_file_is_detected_and_its_count_is_its_programs(file, program, samples, right, settings):
     found = read_log(WRITTEN / file)
     assert (found.program, detect_program(WRITTEN / file).name) == (program, program)
@@ -71,18 +74,21 @@ def test_repeats_and_filters_without_names_of_lm_eval_have_no_verdict(tmp_path):
     assert [sample.text for sample in found.samples] == [row["resps"][0][0], "another"]
 
 
-@pytest.mark.parametrize(("change", "right"), [
-    # humaneval_64 and cruxeval: a filter that builds programs passes all repeats
-    ({"metrics": ["pass@1"], "pass@1": 0.75}, [True, True, True, False]),
-    ({"metrics": ["pass_at_1"], "pass_at_1": 0.0}, [False] * 4),
-    ({"metrics": ["pass@2"], "pass@2": 1.0}, [None] * 4),  # one right, or more
-    ({"metrics": ["pass@1"], "pass@1": 0.6}, [None] * 4),  # of other samples
-    # gsm8k_cot_self_consistency: the vote's verdict is no response's
-    ({"filter": "maj@4", "filtered_resps": ["1"]}, [None] * 4),
-    ({"metrics": ["pass@1"], "pass@1": 1.0, "filtered_resps": ["1"]}, [None] * 4),
-    # a filter that takes two of the four
-    ({"metrics": ["pass@1"], "pass@1": 0.5, "filtered_resps": [["0", "1"]]}, [None] * 4),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "right"),
+    [
+        # humaneval_64 and cruxeval: a filter that builds programs passes all repeats
+        ({"metrics": ["pass@1"], "pass@1": 0.75}, [True, True, True, False]),
+        ({"metrics": ["pass_at_1"], "pass_at_1": 0.0}, [False] * 4),
+        ({"metrics": ["pass@2"], "pass@2": 1.0}, [None] * 4),  # one right, or more
+        ({"metrics": ["pass@1"], "pass@1": 0.6}, [None] * 4),  # of other samples
+        # gsm8k_cot_self_consistency: the vote's verdict is no response's
+        ({"filter": "maj@4", "filtered_resps": ["1"]}, [None] * 4),
+        ({"metrics": ["pass@1"], "pass@1": 1.0, "filtered_resps": ["1"]}, [None] * 4),
+        # a filter that takes two of the four
+        ({"metrics": ["pass@1"], "pass@1": 0.5, "filtered_resps": [["0", "1"]]}, [None] * 4),
+    ],
+)
 def test_repeats_count_where_a_score_is_of_all(tmp_path, change, right):
     row = ROW | {"resps": [["0", "1", "1", "1"]]}
     file = read_log(rows(tmp_path / "s.jsonl", row | {"filtered_resps": row["resps"]} | change))
@@ -113,8 +119,9 @@ def test_a_score_beside_0_and_1_is_no_verdict(tmp_path, value):
     file = rows(tmp_path / "s.jsonl", {**row, "bleu": 1}, {**row, "doc_id": 9, "bleu": value})
     found = read_log(file)
     assert (found.score, [sample.correct for sample in found.samples]) == (
-        "exact_match,none", [True, True],
-    )  # fmt: skip
+        "exact_match,none",
+        [True, True],
+    )
     assert found.notes == (f"scores not taken: bleu,none (no verdict: {value})",)
     with pytest.raises(DataError, match=r"bleu,none is .* neither correct nor wrong"):
         read_log(file, ReadOptions("bleu,none"))
@@ -147,9 +154,16 @@ def test_likelihoods_are_no_completions_and_requests_may_be_a_list(tmp_path):
     assert said == {**said, "max_tokens": 1, "temperature": request["arg_1"].get("temperature", 0)}
 
 
-@pytest.mark.parametrize("change", [
-    {"arguments": []}, {"arguments": {}}, {"arguments": 5}, {"resps": 5}, {"metrics": 5},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"arguments": []},
+        {"arguments": {}},
+        {"arguments": 5},
+        {"resps": 5},
+        {"metrics": 5},
+    ],
+)
 def test_a_row_that_is_damaged_is_named(tmp_path, change):
     damaged = rows(tmp_path / "s.jsonl", ROW, {**ROW, "doc_id": 9, **change})
     with pytest.raises(DataError, match=r"s\.jsonl, line 2 can't be read") as raised:
@@ -167,11 +181,14 @@ def test_a_sample_may_lack_a_verdict_if_it_has_a_gold(tmp_path):
         gather(read_log(file), file)
 
 
-@pytest.mark.parametrize(("change", "why"), [
-    ({"model_response": {"text": ["4", "5"], "text_post_processed": ["4"]}}, "2 .* 1 in text"),
-    ({"doc": {"id": "1"}}, "can't be read: KeyError 'query'"),
-    ({"metric": None}, "can't be read: AttributeError"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"model_response": {"text": ["4", "5"], "text_post_processed": ["4"]}}, "2 .* 1 in text"),
+        ({"doc": {"id": "1"}}, "can't be read: KeyError 'query'"),
+        ({"metric": None}, "can't be read: AttributeError"),
+    ],
+)
 def test_a_document_of_lighteval_that_is_damaged_is_named(tmp_path, change, why):
     first = {
         "doc": {"id": "0", "query": "q", "choices": ["4"], "gold_index": 0},
@@ -183,31 +200,37 @@ def test_a_document_of_lighteval_that_is_damaged_is_named(tmp_path, change, why)
         read_log(rows(tmp_path / "s.jsonl", first, {**first, "doc": other, **change}))
 
 
-@pytest.mark.parametrize(("score", "value", "texts", "correct"), [
-    ("avg@n:n=4", 0.25, 4, 1),
-    ("avg@n:n=4", 0.25, None, 1),  # without texts the name says n
-    ("avg@n", 0.5, 4, 2),  # without n in its name the texts do
-    ("avg@8", 0.125, 8, 1),
-    ("math_pass@1:4_samples", 0.75, 4, 3),  # before lighteval 0.11
-    ("pass@k:k=1&n=3", 1 / 3, 3, 1),
-    ("pass@k:k=1", 0.5, 2, 1),
-    ("avg@n:n=4", 0.3, 4, None),  # 4 x 0.3 is no whole number
-    ("avg@n:n=4", 0.5, 2, None),  # of other samples
-    ("avg@n", 0.5, None, None),
-    ("pass@k:k=16&n=16", 1.0, 16, None),  # one is correct, or more
-    ("maj@4", 1.0, 4, None),
-    ("avg@n:n=4", 1.5, 4, None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("score", "value", "texts", "correct"),
+    [
+        ("avg@n:n=4", 0.25, 4, 1),
+        ("avg@n:n=4", 0.25, None, 1),  # without texts the name says n
+        ("avg@n", 0.5, 4, 2),  # without n in its name the texts do
+        ("avg@8", 0.125, 8, 1),
+        ("math_pass@1:4_samples", 0.75, 4, 3),  # before lighteval 0.11
+        ("pass@k:k=1&n=3", 1 / 3, 3, 1),
+        ("pass@k:k=1", 0.5, 2, 1),
+        ("avg@n:n=4", 0.3, 4, None),  # 4 x 0.3 is no whole number
+        ("avg@n:n=4", 0.5, 2, None),  # of other samples
+        ("avg@n", 0.5, None, None),
+        ("pass@k:k=16&n=16", 1.0, 16, None),  # one is correct, or more
+        ("maj@4", 1.0, 4, None),
+        ("avg@n:n=4", 1.5, 4, None),
+    ],
+)
 def test_a_mean_of_lighteval_says_how_many_are_correct(score, value, texts, correct):
     assert _correct(score, value, texts) == correct
 
 
-@pytest.mark.parametrize(("value", "texts", "right"), [
-    (0.5, ["4", "5", " 4", "6"], [True, False, True, False]),  # as many are the gold itself
-    (0.25, ["so 4", "four", "5", "6"], [True, False, False, False]),  # which one isn't known
-    (1.0, ["four", "4", "4", "4"], [True] * 4),
-    (0.0, ["4", "5", "5", "5"], [False] * 4),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("value", "texts", "right"),
+    [
+        (0.5, ["4", "5", " 4", "6"], [True, False, True, False]),  # as many are the gold itself
+        (0.25, ["so 4", "four", "5", "6"], [True, False, False, False]),  # which one isn't known
+        (1.0, ["four", "4", "4", "4"], [True] * 4),
+        (0.0, ["4", "5", "5", "5"], [False] * 4),
+    ],
+)
 def test_lighteval_tells_samples_apart_where_they_are_the_gold(tmp_path, value, texts, right):
     doc = {"id": "0", "query": "q", "choices": ["4"], "gold_index": 0}
     row = {"doc": doc, "model_response": {"text": texts}, "metric": {"avg@n:n=4": value}}
@@ -225,8 +248,10 @@ def test_rows_of_ones_own_and_where_their_answers_are(tmp_path):
     )
     found = read_log(file)
     assert [(one.text, one.correct, one.seed) for one in found.samples] == [
-        ("a", True, 5), ("b", False, 5), ("c", False, None)
-    ]  # fmt: skip
+        ("a", True, 5),
+        ("b", False, 5),
+        ("c", False, None),
+    ]
     assert found.samples[0].gold == "4"
     row = {"problem": 1, "question": "q", "completion": "a", "correct": True}
     file = rows(tmp_path / "mine.jsonl", row, {**row, "problem": 2})
@@ -242,25 +267,34 @@ def test_rows_of_ones_own_and_where_their_answers_are(tmp_path):
     assert found == {"extract": "tags-then-boxed", "judge": "imported"}
 
 
-@pytest.mark.parametrize(("row", "why"), [
-    ({"question": "q", "gold": "4"}, "no completion"),
-    ({"question": "q", "completion": 5, "correct": 1}, "not a text"),
-    ({"question": "q", "completion": "a", "correct": "perhaps"}, "not true or false"),
-    ({"question": "q", "completions": ["a"], "correct": [1, 0]}, "1 completions and 2"),
-    ({"question": "q", "completions": [], "correct": []}, "no completion in `completions`"),
-    ({"question": "q", "gold": ["1", "2"], "completion": "a"}, "holds 2 values"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        ({"question": "q", "gold": "4"}, "no completion"),
+        ({"question": "q", "completion": 5, "correct": 1}, "not a text"),
+        ({"question": "q", "completion": "a", "correct": "perhaps"}, "not true or false"),
+        ({"question": "q", "completions": ["a"], "correct": [1, 0]}, "1 completions and 2"),
+        ({"question": "q", "completions": [], "correct": []}, "no completion in `completions`"),
+        ({"question": "q", "gold": ["1", "2"], "completion": "a"}, "holds 2 values"),
+    ],
+)
 def test_a_row_that_is_none_is_named(tmp_path, row, why):
     first = {"question": "p", "completion": "b", "correct": True}
     with pytest.raises(DataError, match=f"line 2.*{why}"):
         read_log(rows(tmp_path / "mine.jsonl", first, row))
 
 
-@pytest.mark.parametrize(("second", "why"), [
-    ({"problem": "1", "question": "q", "gold": "5"}, "different questions or reference answers"),
-    ({"problem": "2", "question": "q", "gold": "5"}, "a question with two reference answers"),
-    ({"problem": "2", "question": " ", "gold": "5"}, "has no question"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("second", "why"),
+    [
+        (
+            {"problem": "1", "question": "q", "gold": "5"},
+            "different questions or reference answers",
+        ),
+        ({"problem": "2", "question": "q", "gold": "5"}, "a question with two reference answers"),
+        ({"problem": "2", "question": " ", "gold": "5"}, "has no question"),
+    ],
+)
 def test_contradictions_are_named(tmp_path, second, why):
     first = {"problem": "1", "question": "q", "gold": "4", "completion": "a", "correct": True}
     file = rows(tmp_path / "mine.jsonl", first, {**first, **second})
@@ -307,16 +341,25 @@ def test_damaged_unfinished_and_unknown_forms_are_named(tmp_path):
             read_log(rows(tmp_path / "a.jsonl", *values))
 
 
-@pytest.mark.parametrize(("name", "row"), [
-    ("lm-eval", ROW),
-    ("lighteval", {"doc": {}, "model_response": {}, "metric": {}}),
-    ("verl", {"input": "q", "output": "a", "gts": "4", "score": 1, "step": 0}),
-    ("trl", {"step": 1, "prompt": "q", "completion": "a", "accuracy": 1, "advantage": 0}),
-    ("verifiers", {"example_id": 0, "prompt": "q", "completion": "a", "answer": 1, "reward": 1}),
-    ("open-instruct", {"prompt_idx": 0, "prompt_tokens": [], "response_tokens": [], "reward": 1}),
-    ("openai-batch", {"id": "r", "custom_id": "q", "response": {}, "error": None}),
-    ("jsonl", {"problem": 1, "question": "q", "completion": "a", "correct": True}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("lm-eval", ROW),
+        ("lighteval", {"doc": {}, "model_response": {}, "metric": {}}),
+        ("verl", {"input": "q", "output": "a", "gts": "4", "score": 1, "step": 0}),
+        ("trl", {"step": 1, "prompt": "q", "completion": "a", "accuracy": 1, "advantage": 0}),
+        (
+            "verifiers",
+            {"example_id": 0, "prompt": "q", "completion": "a", "answer": 1, "reward": 1},
+        ),
+        (
+            "open-instruct",
+            {"prompt_idx": 0, "prompt_tokens": [], "response_tokens": [], "reward": 1},
+        ),
+        ("openai-batch", {"id": "r", "custom_id": "q", "response": {}, "error": None}),
+        ("jsonl", {"problem": 1, "question": "q", "completion": "a", "correct": True}),
+    ],
+)
 def test_a_row_is_of_one_program(tmp_path, name, row):
     source = LogSource(rows(tmp_path / "a.jsonl", row))
     assert [program.name for program in programs() if program.recognise(source)] == [name]

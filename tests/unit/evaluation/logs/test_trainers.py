@@ -65,21 +65,34 @@ def test_keys_of_single_rollouts_are_samples(tmp_path):
 
 
 VERIFIERS = {
-    "example_id": 0, "prompt": [{"role": "system", "content": "Be brief."},
-                                {"role": "user", "content": "2+2=?"}],
-    "completion": [{"role": "assistant", "content": "4"}], "answer": "4", "reward": 1.0,
-    "task": "sums", "is_truncated": False, "metrics": {"format": 1.0}, "format": 1.0,
+    "example_id": 0,
+    "prompt": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "2+2=?"}],
+    "completion": [{"role": "assistant", "content": "4"}],
+    "answer": "4",
+    "reward": 1.0,
+    "task": "sums",
+    "is_truncated": False,
+    "metrics": {"format": 1.0},
+    "format": 1.0,
     "token_usage": {"input_tokens": 5, "output_tokens": 3.0},
-}  # fmt: skip
+}
 
 
 def test_results_of_verifiers(tmp_path):
     made = [
-        VERIFIERS, {**VERIFIERS, "reward": 0.0, "is_truncated": True},
+        VERIFIERS,
+        {**VERIFIERS, "reward": 0.0, "is_truncated": True},
         {**VERIFIERS, "example_id": 1, "prompt": "3+3=?", "completion": "6", "answer": "6"},
-        {**VERIFIERS, "example_id": 1, "prompt": "3+3=?", "reward": 0.0, "answer": "6",
-         "completion": None, "error": {"error": "lost"}},
-    ]  # fmt: skip
+        {
+            **VERIFIERS,
+            "example_id": 1,
+            "prompt": "3+3=?",
+            "reward": 0.0,
+            "answer": "6",
+            "completion": None,
+            "error": {"error": "lost"},
+        },
+    ]
     file = rows(tmp_path / "results.jsonl", *made)
     settings = {"model": "acme/a", "env_id": "sums", "sampling_args": {"temperature": 0.7}}
     (tmp_path / "metadata.json").write_text(json.dumps(settings))
@@ -122,10 +135,19 @@ def test_episodes_of_verifiers(tmp_path):
 
 
 OPEN = {
-    "step": 1, "sample_idx": 0, "prompt_idx": 0, "prompt_tokens": [5, 6], "reward": 10.0,
-    "response_tokens": [7, 2], "advantage": 0.5, "finish_reason": "stop", "dataset": ["gsm8k"],
-    "ground_truth": ["4"], "request_info": None, "logprobs": None,
-}  # fmt: skip
+    "step": 1,
+    "sample_idx": 0,
+    "prompt_idx": 0,
+    "prompt_tokens": [5, 6],
+    "reward": 10.0,
+    "response_tokens": [7, 2],
+    "advantage": 0.5,
+    "finish_reason": "stop",
+    "dataset": ["gsm8k"],
+    "ground_truth": ["4"],
+    "request_info": None,
+    "logprobs": None,
+}
 
 
 def test_rollouts_of_open_instruct(tmp_path):
@@ -163,8 +185,11 @@ def test_the_output_of_a_batch_with_its_input_beside_it(tmp_path):
     source = rows(tmp_path / "input.jsonl", *inputs)
     log = read_log(file)
     assert [(one.question, one.gold, one.text) for one in log.samples] == [
-        ("2+2=?", "4", "4"), ("2+2=?", "4", "5"), ("3+3=?", "6", "6"), ("3+3=?", "6", "6"),
-    ]  # fmt: skip
+        ("2+2=?", "4", "4"),
+        ("2+2=?", "4", "5"),
+        ("3+3=?", "6", "6"),
+        ("3+3=?", "6", "6"),
+    ]
     assert log.left_out == {"their requests failed": 1}
     assert f"questions or golds of 2 ids are those of {source}" in log.notes[-1]
     rows(tmp_path / "second.jsonl", *inputs)
@@ -204,15 +229,26 @@ def test_completions_that_trl_writes(tmp_path):
         return [float(number % 2) for number in range(len(completions))]
 
     args = GRPOConfig(
-        str(tmp_path), use_cpu=True, bf16=False, max_steps=1, per_device_train_batch_size=8,
-        num_generations=4, max_completion_length=4, log_completions=True, logging_steps=1,
-        report_to=[], save_strategy="no",
-    )  # fmt: skip
+        str(tmp_path),
+        use_cpu=True,
+        bf16=False,
+        max_steps=1,
+        per_device_train_batch_size=8,
+        num_generations=4,
+        max_completion_length=4,
+        log_completions=True,
+        logging_steps=1,
+        report_to=[],
+        save_strategy="no",
+    )
     problems = [{"prompt": f"{n}+1=", "solution": str(n + 1)} for n in (2, 3)]
     GRPOTrainer(
-        random_model(tokenizer), [format_reward, accuracy_reward], args,
-        train_dataset=Dataset.from_list(problems), processing_class=tokenizer,
-    ).train()  # fmt: skip
+        random_model(tokenizer),
+        [format_reward, accuracy_reward],
+        args,
+        train_dataset=Dataset.from_list(problems),
+        processing_class=tokenizer,
+    ).train()
     (file,) = tmp_path.rglob("completions_*.parquet")
     program, pairs, notes = counts(file)
     assert (program, pairs) == ("trl", [(4, 2), (4, 2)])

@@ -9,8 +9,13 @@ IN_MATHEMATICS = [  # what brings an environment is handed over as it is
     (gold, answer)
     for gold, answers in {
         r"$\frac{1}{3}$": [
-            r"$\frac13$", r"\(1/3\)", r"\[ \frac{2}{6} \]", r"$k = \frac{1}{3}$", r"$0.333$",
-            r"The answer is $\frac{1}{3}$, not $\frac{1}{2}$.", r"so $\boxed{\tfrac13}$.",
+            r"$\frac13$",
+            r"\(1/3\)",
+            r"\[ \frac{2}{6} \]",
+            r"$k = \frac{1}{3}$",
+            r"$0.333$",
+            r"The answer is $\frac{1}{3}$, not $\frac{1}{2}$.",
+            r"so $\boxed{\tfrac13}$.",
         ],
         r"$28\%$": ["$28$ percent", "$28$ %", r"$28\%$", r"\boxed{28\%}", r"$0.28$", "$29$ %"],
         r"\boxed{1,-2}": ["$1$ and $-2$", "$x=1$ or $x=-2$", r"$\{-2,1\}$", "$1$", "$(1,-2)$"],
@@ -22,16 +27,23 @@ IN_MATHEMATICS = [  # what brings an environment is handed over as it is
         "$12:00$": ["$12:00$", "$1:00$"],
     }.items()
     for answer in answers
-]  # fmt: skip
+]
 AS_TEXT = [
     # bare: in a box, and where it holds no LaTeX as it stands too
-    ("27", "The answer is 27", "right"), ("27", "27.", "right"), ("27", "**27**", "right"),
-    ("1000", "1 000", "right"), ("1000.99", "1000,99", "right"), (r"28\%", "28 percent", "right"),
-    ("1,-2", "1 and -2", "right"), (r"\sqrt{66}", r"\sqrt{66}", "right"),
-    ("(3,4]", "(3,4]", "right"), (r"\text{even}", "even", "right"), ("27", "28", "wrong"),
+    ("27", "The answer is 27", "right"),
+    ("27", "27.", "right"),
+    ("27", "**27**", "right"),
+    ("1000", "1 000", "right"),
+    ("1000.99", "1000,99", "right"),
+    (r"28\%", "28 percent", "right"),
+    ("1,-2", "1 and -2", "right"),
+    (r"\sqrt{66}", r"\sqrt{66}", "right"),
+    ("(3,4]", "(3,4]", "right"),
+    (r"\text{even}", "even", "right"),
+    ("27", "28", "wrong"),
     ("113", r"2\sqrt{113}", "wrong"),  # LaTeX that is read in part isn't read as text
     ("27", "27 or 28", "wrong"),
-]  # fmt: skip
+]
 
 
 def tagged(answer):

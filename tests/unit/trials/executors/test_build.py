@@ -11,14 +11,17 @@ from sage_cli.trials.executors.build import build_executor, task_resources
 from sage_cli.trials.executors.executor import Resources
 
 
-@pytest.mark.parametrize(("visible", "gpus"), [
-    ("0,1", ("0", "1")),
-    ("3", ("3",)),
-    ("", ()),
-    ("-1", ()),
-    ("0,-1,2", ("0",)),  # CUDA stops at the first that is none
-    ("GPU-8932f937, GPU-3a1", ("GPU-8932f937", "GPU-3a1")),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("visible", "gpus"),
+    [
+        ("0,1", ("0", "1")),
+        ("3", ("3",)),
+        ("", ()),
+        ("-1", ()),
+        ("0,-1,2", ("0",)),  # CUDA stops at the first that is none
+        ("GPU-8932f937, GPU-3a1", ("GPU-8932f937", "GPU-3a1")),
+    ],
+)
 def test_gpus_are_those_that_are_visible(monkeypatch, visible, gpus):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert local.gpus() == gpus

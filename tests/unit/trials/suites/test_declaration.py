@@ -33,24 +33,50 @@ def test_what_is_no_claim_is_refused_with_an_example(text):
     assert "pass@256" in str(refused.value.next_step)
 
 
-@pytest.mark.parametrize(("difference", "p_holm", "verdict", "of_models"), [
-    (0.1, 0.05, Verdict.HOLDS, Verdict.AS_CLAIMED),  # 0.05 is enough
-    (-0.1, 0.01, Verdict.REVERSED, Verdict.OTHERWISE),
-    (0.1, 0.0501, Verdict.OPEN, Verdict.OPEN_MODELS),
-    (0.0, 0.01, Verdict.OPEN, Verdict.OPEN_MODELS),  # equal is neither
-    (math.nan, 0.01, Verdict.UNKNOWN, Verdict.UNKNOWN),
-    (0.1, math.nan, Verdict.UNKNOWN, Verdict.UNKNOWN),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("difference", "p_holm", "verdict", "of_models"),
+    [
+        (0.1, 0.05, Verdict.HOLDS, Verdict.AS_CLAIMED),  # 0.05 is enough
+        (-0.1, 0.01, Verdict.REVERSED, Verdict.OTHERWISE),
+        (0.1, 0.0501, Verdict.OPEN, Verdict.OPEN_MODELS),
+        (0.0, 0.01, Verdict.OPEN, Verdict.OPEN_MODELS),  # equal is neither
+        (math.nan, 0.01, Verdict.UNKNOWN, Verdict.UNKNOWN),
+        (0.1, math.nan, Verdict.UNKNOWN, Verdict.UNKNOWN),
+    ],
+)
 def test_a_verdict_needs_sign_and_certainty(difference, p_holm, verdict, of_models):
     claim = parse_claim("a > b at pass@1")
     assert claim.verdict(difference, p_holm, "methods") == verdict
     assert claim.verdict(difference, p_holm, "models") == of_models
 
 
-PAPERS = ["figure2", "figure3", "figure4", "figure6", "figure7", "paper",
-          "table1", "table2", "table3", "table4", "table5", "table6", "table9"]  # fmt: skip
-OWN = ["advantages", "anchors", "demo", "neighbours", "null-rewards", "smollm2", "smollm2-dose",
-       "smollm2-full", "strong-guide", "tuned"]  # fmt: skip
+PAPERS = [
+    "figure2",
+    "figure3",
+    "figure4",
+    "figure6",
+    "figure7",
+    "paper",
+    "table1",
+    "table2",
+    "table3",
+    "table4",
+    "table5",
+    "table6",
+    "table9",
+]
+OWN = [
+    "advantages",
+    "anchors",
+    "demo",
+    "neighbours",
+    "null-rewards",
+    "smollm2",
+    "smollm2-dose",
+    "smollm2-full",
+    "strong-guide",
+    "tuned",
+]
 EVERY = sorted([*PAPERS, *OWN])
 
 
@@ -79,28 +105,31 @@ def test_all_that_ship_can_be_read():
     assert refused.value.next_step == "did you mean table1?"
 
 
-@pytest.mark.parametrize(("text", "cause"), [
-    ("metods: {}", "a suite has no 'metods': did you mean methods?"),
-    ("protocol: {sample: 3}", "protocol has no 'sample': did you mean samples?"),
-    ("methods: {a: {of: grpo, setting: {}}}", "methods.a has no 'setting': did you mean sett"),
-    ("methods: {a: grpo/branch/reverse/x}", "'grpo/branch/reverse/x' is not base"),
-    ("methods: {a: {of: grpo, settings: {rl.step: 3}}}", "'rl.step'; did you mean rl.steps?"),
-    ("methods: {grpo: grpo}\nclaims: gropo > grpo at pass@1", "'gropo'; did you mean grpo?"),
-    ("claims: better", "'better' is not a claim"),
-    ("methods: {a: grpo}\nanalyses: [{name: modes, methods: b}]", "modes names the method 'b'"),
-    ("analyses: [{nam: lengths}]", "analyses.0 has no 'nam': did you mean name?"),
-    ("analyses: [{name: support, options: {deltas: 0.1}}]", "'deltas': did you mean delta?"),
-    ("seeds: 0", "seeds is 0"),
-    ("published: table8", "no table of methods 'table8'"),
-    ("settings: {rl.step: 3}", "'rl.step'; did you mean rl.steps?"),
-    ("methods: {grpo: grpo}\nagainst: grop", "'grop'; did you mean grpo?"),
-    ("methods: {grpo: grpo, b: {of: psr, control: grop}}", "'grop'; did you mean grpo?"),
-    ("methods: {b: {of: psr, control: b}}", "methods.b.control names the method itself"),
-    ("methods: {a: {of: grpo, contrl: b}}", "has no 'contrl': did you mean control?"),
-    ("published: table1\nmethods: {brunch: grpo/branch}", "table1 has no row 'brunch'"),
-    ("published: table1\nmethods: {grpo-brunch: grpo/branch}", "did you mean grpo-branch?"),
-    ("methods: {grpo: grpo}\nagainst: brnach\n", "against names the method 'brnach'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("metods: {}", "a suite has no 'metods': did you mean methods?"),
+        ("protocol: {sample: 3}", "protocol has no 'sample': did you mean samples?"),
+        ("methods: {a: {of: grpo, setting: {}}}", "methods.a has no 'setting': did you mean sett"),
+        ("methods: {a: grpo/branch/reverse/x}", "'grpo/branch/reverse/x' is not base"),
+        ("methods: {a: {of: grpo, settings: {rl.step: 3}}}", "'rl.step'; did you mean rl.steps?"),
+        ("methods: {grpo: grpo}\nclaims: gropo > grpo at pass@1", "'gropo'; did you mean grpo?"),
+        ("claims: better", "'better' is not a claim"),
+        ("methods: {a: grpo}\nanalyses: [{name: modes, methods: b}]", "modes names the method 'b'"),
+        ("analyses: [{nam: lengths}]", "analyses.0 has no 'nam': did you mean name?"),
+        ("analyses: [{name: support, options: {deltas: 0.1}}]", "'deltas': did you mean delta?"),
+        ("seeds: 0", "seeds is 0"),
+        ("published: table8", "no table of methods 'table8'"),
+        ("settings: {rl.step: 3}", "'rl.step'; did you mean rl.steps?"),
+        ("methods: {grpo: grpo}\nagainst: grop", "'grop'; did you mean grpo?"),
+        ("methods: {grpo: grpo, b: {of: psr, control: grop}}", "'grop'; did you mean grpo?"),
+        ("methods: {b: {of: psr, control: b}}", "methods.b.control names the method itself"),
+        ("methods: {a: {of: grpo, contrl: b}}", "has no 'contrl': did you mean control?"),
+        ("published: table1\nmethods: {brunch: grpo/branch}", "table1 has no row 'brunch'"),
+        ("published: table1\nmethods: {grpo-brunch: grpo/branch}", "did you mean grpo-branch?"),
+        ("methods: {grpo: grpo}\nagainst: brnach\n", "against names the method 'brnach'"),
+    ],
+)
 def test_mistakes_are_named_with_what_was_meant(tmp_path, text, cause):
     with pytest.raises(ConfigurationError) as refused:
         read_suite(written(tmp_path, "mine", text))

@@ -58,19 +58,23 @@ def test_the_papers_protocol_and_models():
     assert base.config.evaluation == grpo.config.evaluation
     assert "DeepSeek-R1" in replicates("table4", PAPER)[0].initial.path
     assert {one.initial.path for one in replicates("figure6", PAPER)} == {
-        "Qwen/Qwen2.5-Math-1.5B-Instruct", "Qwen/Qwen2.5-3B-Instruct"
-    }  # fmt: skip
+        "Qwen/Qwen2.5-Math-1.5B-Instruct",
+        "Qwen/Qwen2.5-3B-Instruct",
+    }
     assert {one.words.presets for one in replicates("figure6", "tiny")} == {("tiny",)}
 
 
-@pytest.mark.parametrize(("preset", "sets", "samples", "k"), [
-    ("tiny", "evaluation.samples=8", 8, "1,8"),  # as far as it has samples
-    ("tiny", "evaluation.samples=1024", 1024, "1,256"),
-    (PAPER, "evaluation.samples=1024", 1024, "1,256"),
-    # what is typed wins over the protocol
-    (PAPER, "evaluation.samples=32 sampling.temperature=1", 32, "1,32"),
-    (PAPER, "evaluation.k=1,2", 256, "1,2"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("preset", "sets", "samples", "k"),
+    [
+        ("tiny", "evaluation.samples=8", 8, "1,8"),  # as far as it has samples
+        ("tiny", "evaluation.samples=1024", 1024, "1,256"),
+        (PAPER, "evaluation.samples=1024", 1024, "1,256"),
+        # what is typed wins over the protocol
+        (PAPER, "evaluation.samples=32 sampling.temperature=1", 32, "1,32"),
+        (PAPER, "evaluation.k=1,2", 256, "1,2"),
+    ],
+)
 def test_a_suite_takes_its_ks_as_far_as_there_are_samples(preset, sets, samples, k):
     config = replicates("table1", preset, sets=tuple(sets.split()))[1].config
     assert (config.evaluation.samples, config.evaluation.k) == (samples, k)
@@ -84,9 +88,14 @@ def test_the_papers_models_are_trained_once_and_a_miniature_three_times():
     assert [one.seed for one in replicates("table4", PAPER)] == [0, 0, 0]
     small = replicates("table4", "tiny")
     assert [(one.title, one.seed) for one in small] == [
-        ("initial policy", 0), ("grpo, seed 1", 0), ("grpo, seed 2", 1), ("grpo, seed 3", 2),
-        ("grpo-branch, seed 1", 0), ("grpo-branch, seed 2", 1), ("grpo-branch, seed 3", 2),
-    ]  # fmt: skip
+        ("initial policy", 0),
+        ("grpo, seed 1", 0),
+        ("grpo, seed 2", 1),
+        ("grpo, seed 3", 2),
+        ("grpo-branch, seed 1", 0),
+        ("grpo-branch, seed 2", 1),
+        ("grpo-branch, seed 3", 2),
+    ]
     first = small[1].config.rl.seed
     assert [one.config.rl.seed for one in small[1:4]] == [first, first + 1, first + 2]
     assert len({one.policy.label for one in small}) == 7
@@ -127,8 +136,11 @@ def test_a_suite_is_a_base_its_measurement_and_trainings(tmp_path):
     base, measuring, first, *_ = found.tasks
     assert [task.kind for task in found.tasks] == ["sft", "eval", "rl", "rl", "rl", "rl"]
     assert titles(found)[2:] == [
-        "grpo, seed 1", "grpo, seed 2", "grpo-branch, seed 1", "grpo-branch, seed 2",
-    ]  # fmt: skip
+        "grpo, seed 1",
+        "grpo, seed 2",
+        "grpo-branch, seed 1",
+        "grpo-branch, seed 2",
+    ]
     assert measuring.needs is base
     assert first.needs is base
     assert shlex.split(first.typed)[:3] == ["sage", "rl", "--measure"]
@@ -148,8 +160,10 @@ def test_a_suite_is_a_base_its_measurement_and_trainings(tmp_path):
     # the base that comes with sage is no task, and nothing waits for it
     found = plan("table4", tmp_path, seeds=1)
     assert [(task.kind, task.needs) for task in found.tasks] == [
-        ("eval", None), ("rl", None), ("rl", None)
-    ]  # fmt: skip
+        ("eval", None),
+        ("rl", None),
+        ("rl", None),
+    ]
 
 
 @pytest.mark.parametrize(("executor", "first"), [("local", True), ("slurm", False)])
@@ -170,14 +184,20 @@ def test_what_suites_share_is_done_once(tmp_path):
     names = [task.name for task in found.tasks]
     assert len(names) == len(set(names))
     (grpo,) = [
-        task for task in found.tasks if task.kind == "rl" and task.title == "grpo"
+        task
+        for task in found.tasks
+        if task.kind == "rl"
+        and task.title == "grpo"
         and "deepseek" not in task.config.model_dump_json()
-    ]  # fmt: skip
+    ]
     assert {"table1", "table2", "table5", "table9", "figure3"} <= set(grpo.wanted_by)
     again = [task for task in found.tasks if task.needs is grpo and task.kind == "eval"]
     assert {task.config.evaluation.benchmark for task in again} == {
-        "aime", "minerva", "kk", "aime,amc23,math500-l5"
-    }  # fmt: skip
+        "aime",
+        "minerva",
+        "kk",
+        "aime,amc23,math500-l5",
+    }
 
 
 def test_every_task_comes_after_what_it_needs_and_a_file_has_its_name(tmp_path):
@@ -239,8 +259,10 @@ def test_methods_that_are_the_same_stand_once_and_have_their_own_controls(tmp_pa
     found = result(plan("figure6", tmp_path, seeds=1))
     assert [row.label for row in found.methods] == ["base-1.5b", "grpo-1.5b", "branch-1.5b"]
     assert found.same == {
-        "base-3b": "base-1.5b", "grpo-3b": "grpo-1.5b", "branch-3b": "branch-1.5b"
-    }  # fmt: skip
+        "base-3b": "base-1.5b",
+        "grpo-3b": "grpo-1.5b",
+        "branch-3b": "branch-1.5b",
+    }
     suite = plan("figure6", tmp_path, preset=PAPER).suite
     controls = {a: b.control for a, b in suite.methods.items() if b.control}
     assert controls == {"branch-1.5b": "grpo-1.5b", "branch-3b": "grpo-3b"}
@@ -258,10 +280,13 @@ def measured(tmp_path, **figures):
     return one
 
 
-@pytest.mark.parametrize(("changed", "said"), [
-    ({"temperature": 0.3}, "temperature 0.3 instead of 1.0"),
-    ({"grading": "plain"}, "grading plain instead of strict"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"temperature": 0.3}, "temperature 0.3 instead of 1.0"),
+        ({"grading": "plain"}, "grading plain instead of strict"),
+    ],
+)
 def test_samples_of_other_settings_are_refused_with_the_difference(tmp_path, changed, said):
     with pytest.raises(ConfigurationError) as refused:
         check_suite_settings(measured(tmp_path, **changed))
@@ -335,21 +360,24 @@ def test_what_all_methods_of_a_suite_are_told_reaches_those_that_read_it(tmp_pat
 STRONG = "{of: grpo/none/reverse, settings: {anchor.beta: 0.4}}"
 
 
-@pytest.mark.parametrize(("methods", "controls"), [
-    ("base: base, grpo: grpo, b: grpo/branch, r: grpo/random", {"b": "grpo", "r": "grpo"}),
-    ("grpo: grpo, no-kl: grpo/none/none, f: grpo/none/forward", {}),  # none has a guide
-    (f"grpo: grpo, s: {STRONG}, b: grpo/branch", {"b": "grpo"}),
-    ("grpo: grpo, b: {of: grpo/branch, settings: {anchor.beta: 0.4}}", {}),
-    (f"grpo: grpo, s: {STRONG}, b: {STRONG.replace('none/reverse', 'branch')}", {"b": "s"}),
-    ("grpo: grpo, b: {of: grpo, settings: {guide.name: branch}}", {"b": "grpo"}),
-    ("grpo: grpo, b: {of: grpo/branch, settings: {guide.tau: 2}}", {"b": "grpo"}),
-    ("dapo: dapo, b: dapo/branch", {}),  # DAPO alone has no anchor
-    ("dapo: dapo, kl: dapo/none/reverse, b: dapo/branch", {"b": "kl"}),
-    ("grpo: grpo, b: {of: grpo/branch, settings: {rl.learning_rate: 0.1}}", {}),
-    ("one: grpo, two: grpo, b: grpo/branch", {"b": "one"}),
-    (f"grpo: grpo, s: {STRONG}, b: {{of: grpo/branch, control: s}}", {"b": "s"}),
-    ("grpo: grpo, psr: {of: psr, control: grpo}", {"psr": "grpo"}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("methods", "controls"),
+    [
+        ("base: base, grpo: grpo, b: grpo/branch, r: grpo/random", {"b": "grpo", "r": "grpo"}),
+        ("grpo: grpo, no-kl: grpo/none/none, f: grpo/none/forward", {}),  # none has a guide
+        (f"grpo: grpo, s: {STRONG}, b: grpo/branch", {"b": "grpo"}),
+        ("grpo: grpo, b: {of: grpo/branch, settings: {anchor.beta: 0.4}}", {}),
+        (f"grpo: grpo, s: {STRONG}, b: {STRONG.replace('none/reverse', 'branch')}", {"b": "s"}),
+        ("grpo: grpo, b: {of: grpo, settings: {guide.name: branch}}", {"b": "grpo"}),
+        ("grpo: grpo, b: {of: grpo/branch, settings: {guide.tau: 2}}", {"b": "grpo"}),
+        ("dapo: dapo, b: dapo/branch", {}),  # DAPO alone has no anchor
+        ("dapo: dapo, kl: dapo/none/reverse, b: dapo/branch", {"b": "kl"}),
+        ("grpo: grpo, b: {of: grpo/branch, settings: {rl.learning_rate: 0.1}}", {}),
+        ("one: grpo, two: grpo, b: grpo/branch", {"b": "one"}),
+        (f"grpo: grpo, s: {STRONG}, b: {{of: grpo/branch, control: s}}", {"b": "s"}),
+        ("grpo: grpo, psr: {of: psr, control: grpo}", {"psr": "grpo"}),
+    ],
+)
 def test_a_methods_own_control_is_the_same_without_the_guide(tmp_path, methods, controls):
     file = tmp_path / "mine.yaml"
     file.write_text(f"title: mine\nmethods: {{{methods}}}\nclaims: []\n")

@@ -106,17 +106,22 @@ def test_analyses_are_told_what_method_and_training_a_run_is(tmp_path, monkeypat
     # the second training isn't there; `again` leads to the same runs, and its label comes later
     assert set(heard["names"]) == {first.run.id}
     assert heard["labels"] == {
-        base.run.id: "initial policy", first.run.id: "grpo, seed 1", second.run.id: "grpo, seed 2"
-    }  # fmt: skip
+        base.run.id: "initial policy",
+        first.run.id: "grpo, seed 1",
+        second.run.id: "grpo, seed 2",
+    }
 
 
 def test_without_an_outcome_or_with_a_torn_one_the_page_says_so(overrides):
     told = Told()
     page = report_suite("table6", overrides, told, write_page)
     assert told.done == [
-        "planning table6", "counting what is stored of table6", "computing curves and differences",
-        "drawing and writing the report", "writing the page",
-    ]  # fmt: skip
+        "planning table6",
+        "counting what is stored of table6",
+        "computing curves and differences",
+        "drawing and writing the report",
+        "writing the page",
+    ]
     assert sections(page)["sweep"]["notes"] == ["the sweep has not ended yet"]
     assert PRINTED in page.page.read_text(encoding="utf-8")
     folder = sweep_folder(overrides)

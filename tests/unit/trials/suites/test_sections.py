@@ -76,9 +76,14 @@ def test_claims_are_decided_with_holms_p_over_the_claims():
     assert unknown.verdict is Verdict.UNKNOWN
     assert unknown.about is None
     every = contrasts(found)
-    raw = [float(every[pair]["arithmetic"].difference.p_K[place])
-           for pair, place in ((("grpo-branch", "base"), 0), (("grpo-branch", "grpo"), 0),
-                               (("grpo", "base"), 1))]  # fmt: skip
+    raw = [
+        float(every[pair]["arithmetic"].difference.p_K[place])
+        for pair, place in (
+            (("grpo-branch", "base"), 0),
+            (("grpo-branch", "grpo"), 0),
+            (("grpo", "base"), 1),
+        )
+    ]
     # three tests: the smallest p times 3, the next times 2, none smaller than one before
     order = np.argsort(raw, kind="stable")
     held = np.maximum.accumulate(np.array(raw)[order] * [3, 2, 1])
@@ -227,13 +232,16 @@ def test_curves_runs_and_compared_pairs_name_the_methods():
     assert str(table.rows[0].cells[6]).startswith("+0.56")  # 1 less .4375 at k = 1
 
 
-@pytest.mark.parametrize(("claim", "sentence"), [
-    ("grpo-branch > grpo at pass@1", "grpo-branch is above grpo at pass@1: +0.562"),
-    ("grpo-branch < grpo at pass@1", "grpo is below grpo-branch at pass@1: -0.562"),
-    ("same > grpo at pass@4", "same is indistinguishable from grpo at pass@4: +0.000 ["),
-    ("grpo > base at pass@1 on arithmetic", "above the initial policy at pass@1 on arithmetic"),
-    ("grpo > base at pass@1 on kk", "grpo and the initial policy at pass@1 on kk: not measure"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("claim", "sentence"),
+    [
+        ("grpo-branch > grpo at pass@1", "grpo-branch is above grpo at pass@1: +0.562"),
+        ("grpo-branch < grpo at pass@1", "grpo is below grpo-branch at pass@1: -0.562"),
+        ("same > grpo at pass@4", "same is indistinguishable from grpo at pass@4: +0.000 ["),
+        ("grpo > base at pass@1 on arithmetic", "above the initial policy at pass@1 on arithmetic"),
+        ("grpo > base at pass@1 on kk", "grpo and the initial policy at pass@1 on kk: not measure"),
+    ],
+)
 def test_a_claim_is_answered_in_a_sentence(claim, sentence):
     methods = {**METHODS, "same": {"of": "grpo", "settings": {"rl.learning_rate": 1e-3}}}
     same = {"same": GRPO["grpo"]}
@@ -262,8 +270,9 @@ def test_claims_that_name_a_pair_both_ways_are_one_family():
     assert worse["difference low"] == -better["difference high"]
     assert worse["difference high"] == -better["difference low"]
     assert (better["verdict"], worse["verdict"]) == (
-        "these models: as claimed", "these models: the reverse",
-    )  # fmt: skip
+        "these models: as claimed",
+        "these models: the reverse",
+    )
     assert better["about"] == worse["about"] == "models"
     assert better["p_holm"] == worse["p_holm"]
     assert better["detectable"] == worse["detectable"]
@@ -291,10 +300,13 @@ def test_counts_are_rows_by_method_seed_and_problem(tmp_path):
     write_counts([found], tmp_path / "counts.parquet")
     rows = parquet.read_table(tmp_path / "counts.parquet").to_pylist()
     assert [(one["method"], one["seed"], one["problem"], one["c"]) for one in rows] == [
-        ("base", 1, "arithmetic-0", 0), ("base", 1, "arithmetic-1", 3),
-        ("grpo", 1, "arithmetic-0", 1), ("grpo", 1, "arithmetic-1", 0),
-        ("grpo", 2, "arithmetic-0", 4), ("grpo", 2, "arithmetic-1", 2),
-    ]  # fmt: skip
+        ("base", 1, "arithmetic-0", 0),
+        ("base", 1, "arithmetic-1", 3),
+        ("grpo", 1, "arithmetic-0", 1),
+        ("grpo", 1, "arithmetic-1", 0),
+        ("grpo", 2, "arithmetic-0", 4),
+        ("grpo", 2, "arithmetic-1", 2),
+    ]
     policies = [one.policy.label for method in found.there for one in method.trial.replicates]
     assert list(dict.fromkeys(one["policy"] for one in rows)) == policies
     same = {(one["suite"], one["benchmark"], one["evaluation_seed"], one["n"]) for one in rows}
@@ -305,13 +317,16 @@ PLAIN = {"methods": {**METHODS, "hot": {"of": "grpo", "settings": {"rl.learning_
 HOT = {"hot": {"arithmetic": [[1, 2, 3, 3] * 5]}}  # pass@1 9/16; at k = 4 all are solved
 
 
-@pytest.mark.parametrize(("asked", "own", "sentence"), [
-    ("grpo-branch > grpo at pass@1", 0.5625, "pass@1: +0.562"),
-    ("grpo-branch < grpo at pass@1", 0.5625, "pass@1: -0.562"),
-    ("grpo-branch > base at pass@1", 0.5625, "; difference from its baseline grpo: +0.562 ["),
-    ("base > grpo-branch at pass@1", 0.5625, "; difference from its baseline grpo: +0.562 ["),
-    ("hot > grpo at pass@1", None, "pass@1: +"),  # none of the two has a control
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("asked", "own", "sentence"),
+    [
+        ("grpo-branch > grpo at pass@1", 0.5625, "pass@1: +0.562"),
+        ("grpo-branch < grpo at pass@1", 0.5625, "pass@1: -0.562"),
+        ("grpo-branch > base at pass@1", 0.5625, "; difference from its baseline grpo: +0.562 ["),
+        ("base > grpo-branch at pass@1", 0.5625, "; difference from its baseline grpo: +0.562 ["),
+        ("hot > grpo at pass@1", None, "pass@1: +"),  # none of the two has a control
+    ],
+)
 def test_a_claim_has_the_difference_from_the_methods_own_control_beside_it(asked, own, sentence):
     measured_all = {**NEVER, **GRPO, **BRANCH, **HOT}
     claims = (asked, "grpo-branch > hot at pass@1")
@@ -324,9 +339,10 @@ def test_a_claim_has_the_difference_from_the_methods_own_control_beside_it(asked
     head = [column.name for column in document.tables[0].columns]
     assert head[3:5] == ["− its baseline", "difference"]
     assert document.tables[0].rows[0].cells[3] == Estimate(
-        pytest.approx(own if own else np.nan, nan_ok=True), interval=claim_interval(claim),
+        pytest.approx(own if own else np.nan, nan_ok=True),
+        interval=claim_interval(claim),
         signed=bool(own),
-    )  # fmt: skip
+    )
 
 
 def claim_interval(claim):
@@ -342,15 +358,18 @@ def test_the_own_control_comes_first_and_the_best_in_hindsight_is_a_line_of_sens
     assert sum("its baseline" in str(row.cells[0]) for row in table.rows) == 2  # k = 1 and 4
     # pass@1: hot 9/16 above grpo's 7/16; pass@4: hot 1, grpo 3/4
     assert [row.cells[:4] for row in sensitivity.rows] == [
-        ("grpo-branch", 1, "hot", 2), ("grpo-branch", 4, "hot", 2),
-    ]  # fmt: skip
+        ("grpo-branch", 1, "hot", 2),
+        ("grpo-branch", 4, "hot", 2),
+    ]
     values = [row.cells[4].value for row in sensitivity.rows]
     assert values == pytest.approx([7 / 16, 0])
     assert "post-hoc best" in sensitivity.title
     assert [row["best in hindsight"] for row in document.data["hindsight"]] == ["hot", "hot"]
     assert [(one["b"], one["own_control"]) for one in document.data["differences"]][:3] == [
-        ("grpo", True), ("hot", False), ("hot", False)
-    ]  # fmt: skip
+        ("grpo", True),
+        ("hot", False),
+        ("hot", False),
+    ]
     # with one plain method alone nothing was chosen
     assert len(differences(result(suite(against="grpo"), {**GRPO, **BRANCH})).tables) == 1
 

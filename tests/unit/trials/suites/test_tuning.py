@@ -77,9 +77,11 @@ def test_a_training_waits_for_its_methods_search(tmp_path, tuned):
     assert grpo.config.sweep.benchmark == "arithmetic-dev"
     needs = {task.title: task.needs for task in plan.tasks if task.kind == "rl"}
     assert needs == {
-        "grpo, seed 1": grpo, "grpo, seed 2": grpo, "branch, seed 1": branch,
+        "grpo, seed 1": grpo,
+        "grpo, seed 2": grpo,
+        "branch, seed 1": branch,
         "branch, seed 2": branch,
-    }  # fmt: skip
+    }
     assert not (tmp_path / "runs").exists()
 
 
@@ -100,14 +102,19 @@ def test_the_plans_cost_has_the_searches(tuned):
     ("changes", "cause"),
     [
         ([("grpo: grpo", "grpo: {of: grpo, settings: {rl.rollouts_per_prompt: 8}}")], "x 128 c"),
-        ([("tau=0.2:0.8", "tau=0.3"), ("trials: 2", "trials: 3"),
-          ("  grpo: grpo", "  grpo: {of: grpo, space: 'learning_rate=1e-4:1e-3'}")],
-         "branch has 2 trials"),
+        (
+            [
+                ("tau=0.2:0.8", "tau=0.3"),
+                ("trials: 2", "trials: 3"),
+                ("  grpo: grpo", "  grpo: {of: grpo, space: 'learning_rate=1e-4:1e-3'}"),
+            ],
+            "branch has 2 trials",
+        ),
         ([("tune: {", "settings: {sweep.benchmark: arithmetic}\ntune: {")], "arithmetic would"),
-        ([("space: \"learning_rate=1e-4|1e-3\", trials: 2", "trials: 2")], "tune.space"),
+        ([('space: "learning_rate=1e-4|1e-3", trials: 2', "trials: 2")], "tune.space"),
         ([("trials: 2", "trails: 2")], "did you mean trials?"),
     ],
-)  # fmt: skip
+)
 def test_unequal_budgets_and_reported_problems_are_refused(tmp_path, changes, cause):
     with pytest.raises(ConfigurationError) as refused:
         planned_tuned(write(tmp_path, *changes), overrides(tmp_path / "runs"))
@@ -186,6 +193,8 @@ def test_what_was_tried_stands_in_the_report(tmp_path):
     assert section["budget"] == "2 trials x 2 steps x 256 completions"
     assert [(row["method"], row["settings"]) for row in section["trials"]] == [
         ("initial policy", ""),
-        ("grpo, chosen", "learning_rate 0.0001"), ("grpo", "learning_rate 0.001"),
-        ("branch, chosen", "learning_rate 0.0001"), ("branch", "learning_rate 0.001"),
-    ]  # fmt: skip
+        ("grpo, chosen", "learning_rate 0.0001"),
+        ("grpo", "learning_rate 0.001"),
+        ("branch, chosen", "learning_rate 0.0001"),
+        ("branch", "learning_rate 0.001"),
+    ]

@@ -38,10 +38,16 @@ def test_what_is_a_trials_own_lack_of_memory():
         assert any(hasattr(getattr(one, section), name) for one in configs), key
 
 
-@pytest.mark.parametrize(("kind", "own"), [
-    (Kind.DIVERGED, True), (Kind.TIMEOUT, False), (Kind.KILLED, False), (Kind.ERROR, False),
-    (Kind.REFUSED, False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "own"),
+    [
+        (Kind.DIVERGED, True),
+        (Kind.TIMEOUT, False),
+        (Kind.KILLED, False),
+        (Kind.ERROR, False),
+        (Kind.REFUSED, False),
+    ],
+)
 def test_of_the_others_divergence_alone_is_a_trials_own(kind, own):
     assert is_own(Failure(kind, "x"), ["rl.prompts_per_step"]) is own
 
@@ -102,9 +108,15 @@ class Lab:
             return task.measured is not None
 
         task = Touch(
-            name, name, (), self.config_of_trials, is_done, Resources(), run,
+            name,
+            name,
+            (),
+            self.config_of_trials,
+            is_done,
+            Resources(),
+            run,
             replicate=Replicate(name, seed, self.config_of_trials),
-        )  # fmt: skip
+        )
         return task
 
 
@@ -264,8 +276,11 @@ def test_trials_count_points_and_not_their_replicates(tmp_path, opened, drive):
     drive(study, trials=2, seeds=2)
     assert len(study.trials()) == 2
     assert sorted(path.stem for path in tmp_path.glob("*.done")) == [
-        "tau-0.1-0", "tau-0.1-1", "tau-0.2-0", "tau-0.2-1"
-    ]  # fmt: skip
+        "tau-0.1-0",
+        "tau-0.1-1",
+        "tau-0.2-0",
+        "tau-0.2-1",
+    ]
 
 
 def states(study):

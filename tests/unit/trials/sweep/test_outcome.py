@@ -27,8 +27,13 @@ def swept(tmp_path, monkeypatch):
     """A sweep of four trials of two seeds, all done, whose store is a dictionary; and its study."""
     flags = {"guide": {"name": "branch"}, "run": {"root": tmp_path / "runs"}}
     space = "|".join(map(str, TAUS))
-    sets = [f"sweep.space=tau={space}", "sweep.seeds=2", "sweep.objective=[pass@1]",
-            "sweep.samples=64", "tracking.wandb=off"]  # fmt: skip
+    sets = [
+        f"sweep.space=tau={space}",
+        "sweep.seeds=2",
+        "sweep.objective=[pass@1]",
+        "sweep.samples=64",
+        "tracking.wandb=off",
+    ]
     sweep = prepared(load(["tiny"], flags, sets=sets).config)
     store = {}
     for tau in TAUS:

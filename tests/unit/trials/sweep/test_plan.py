@@ -30,14 +30,17 @@ def test_values_make_a_grid_and_ranges_a_search():
         load(sets=["sweep.sampler=tpee"])
 
 
-@pytest.mark.parametrize(("sampler", "names", "objectives", "said", "able"), [
-    ("grid", "algo tau", 1, "needs a list of values for tau, not a range", "tau=0.1|0.2"),
-    ("cmaes", "tau rho", 2, "takes one objective, not 2: pass@1, pass@64", "gp, nsga2"),
-    ("cmaes", "tau algo", 1, "searches numbers only, and algo has words", "tpe, gp, n"),
-    ("cmaes", "tau", 1, "needs at least two parameters", "random, qmc, tpe, gp, nsga2"),
-    ("gp", "algo delta", 1, "but some points lack delta", "--sampler random, tpe, nsga2"),
-    ("qmc", "algo delta", 1, "but some points lack delta", "random, tpe, nsga2"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("sampler", "names", "objectives", "said", "able"),
+    [
+        ("grid", "algo tau", 1, "needs a list of values for tau, not a range", "tau=0.1|0.2"),
+        ("cmaes", "tau rho", 2, "takes one objective, not 2: pass@1, pass@64", "gp, nsga2"),
+        ("cmaes", "tau algo", 1, "searches numbers only, and algo has words", "tpe, gp, n"),
+        ("cmaes", "tau", 1, "needs at least two parameters", "random, qmc, tpe, gp, nsga2"),
+        ("gp", "algo delta", 1, "but some points lack delta", "--sampler random, tpe, nsga2"),
+        ("qmc", "algo delta", 1, "but some points lack delta", "random, tpe, nsga2"),
+    ],
+)
 def test_a_sampler_that_cannot_names_those_that_can(sampler, names, objectives, said, able):
     with pytest.raises(ConfigurationError) as caught:
         choose_sampler(sampler, space(names), ["pass@1", "pass@64"][:objectives])
@@ -60,12 +63,24 @@ def test_one_problem_is_enough_and_a_long_list_of_points_is_cut(tmp_path):
     assert (len(lines), lines[-1].strip()) == (26, "and 6 more")
 
 
-@pytest.mark.parametrize(("space", "sampler", "trials", "lines"), [
-    ("lr=1e-4|4e-4,beta=0.02|0.2", "grid", None,
-     ["4 trials:", "learning_rate 0.0001, beta 0.02", "learning_rate 0.0001, beta 0.2",
-     "learning_rate 0.0004, beta 0.02", "learning_rate 0.0004, beta 0.2"]),
-    ("tau=0.2:0.8", "tpe", 7, ["7 trials: tpe chooses tau"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("space", "sampler", "trials", "lines"),
+    [
+        (
+            "lr=1e-4|4e-4,beta=0.02|0.2",
+            "grid",
+            None,
+            [
+                "4 trials:",
+                "learning_rate 0.0001, beta 0.02",
+                "learning_rate 0.0001, beta 0.2",
+                "learning_rate 0.0004, beta 0.02",
+                "learning_rate 0.0004, beta 0.2",
+            ],
+        ),
+        ("tau=0.2:0.8", "tpe", 7, ["7 trials: tpe chooses tau"]),
+    ],
+)
 def test_a_sweep_says_what_it_will_try(tmp_path, space, sampler, trials, lines):
     named = {"space": space, "sampler": sampler, "trials": trials}
     sweep = prepared(sweep_of(tmp_path, "pass@8", 1, **named))

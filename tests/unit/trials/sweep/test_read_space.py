@@ -114,10 +114,14 @@ def test_a_space_brings_its_guide_along_whose_settings_exist_with_it_alone():
 
 def test_short_names_mean_settings_and_numbers_are_of_the_settings_kind():
     keys = {
-        "beta=0.1|0.2": "anchor.beta", "steps=1|2": "rl.steps", "lr=0.1|0.2": "rl.learning_rate",
-        "signal=policy|reference": "guide.signal", "temperature=0.9|1": "rollout.temperature",
-        "sft.batch_size=1|2": "sft.batch_size", "rank=4|8": "model.lora.rank",
-    }  # fmt: skip
+        "beta=0.1|0.2": "anchor.beta",
+        "steps=1|2": "rl.steps",
+        "lr=0.1|0.2": "rl.learning_rate",
+        "signal=policy|reference": "guide.signal",
+        "temperature=0.9|1": "rollout.temperature",
+        "sft.batch_size=1|2": "sft.batch_size",
+        "rank=4|8": "model.lora.rank",
+    }
     paper = load(["qwen2.5-math-7b"], {"guide": {"name": "branch"}}).config
     for text, key in keys.items():
         assert list(read_space(text, paper).keys.values()) == [key]
@@ -134,15 +138,18 @@ def test_short_names_are_a_closed_table_of_settings_that_may_be_searched():
         key_of("form")  # of two methods
 
 
-@pytest.mark.parametrize(("text", "sets", "said"), [
-    ("model.lora.rank=4|8", [], "model.lora.rank has no effect: model.tuning is 'full'"),
-    ("beta=0.1|0.2", ["anchor.kl=none"], "anchor.beta has no effect: anchor.kl is 'none'"),
-    ("estimator=k3|reward", ["anchor.kl=none"], "anchor.estimator has no effect"),
-    ("epsilon_low=.1|.3", ["rl.algo=kl-cov"], "rl.epsilon_low has no effect: rl.clip is False"),
-    ("sft.epochs=1|2", [], "sft.epochs has no effect: sft.steps is 875"),
-    ("rl.max_extra_generations=1|2", [], "rl.max_extra_generations 1 has no effect"),
-    ("beta=0.1:0.2", ["anchor.kl=none"], "anchor.beta has no effect"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "sets", "said"),
+    [
+        ("model.lora.rank=4|8", [], "model.lora.rank has no effect: model.tuning is 'full'"),
+        ("beta=0.1|0.2", ["anchor.kl=none"], "anchor.beta has no effect: anchor.kl is 'none'"),
+        ("estimator=k3|reward", ["anchor.kl=none"], "anchor.estimator has no effect"),
+        ("epsilon_low=.1|.3", ["rl.algo=kl-cov"], "rl.epsilon_low has no effect: rl.clip is False"),
+        ("sft.epochs=1|2", [], "sft.epochs has no effect: sft.steps is 875"),
+        ("rl.max_extra_generations=1|2", [], "rl.max_extra_generations 1 has no effect"),
+        ("beta=0.1:0.2", ["anchor.kl=none"], "anchor.beta has no effect"),
+    ],
+)
 def test_a_searched_setting_is_read_at_its_points_or_refused(text, sets, said):
     assert said in refused(text, load(sets=sets).config).cause
 
@@ -150,8 +157,10 @@ def test_a_searched_setting_is_read_at_its_points_or_refused(text, sets, said):
 def test_a_searched_choice_limits_a_setting_to_the_values_that_read_it():
     points = list(read_space("kl=reverse|none,beta=0.1|0.2", config()).points())
     assert [(point["anchor.kl"], point.get("anchor.beta")) for point in points] == [
-        ("reverse", 0.1), ("reverse", 0.2), ("none", None),
-    ]  # fmt: skip
+        ("reverse", 0.1),
+        ("reverse", 0.2),
+        ("none", None),
+    ]
     # DAPO has no KL term unless somebody says so
     points = read_space("algo=grpo|dapo,beta=0.1|0.2", config()).points()
     assert Counter(point["rl.algo"] for point in points) == {"grpo": 2, "dapo": 1}
@@ -204,56 +213,62 @@ def test_a_file_has_all_that_the_line_has(file):
     ]
 
 
-@pytest.mark.parametrize(("text", "said"), [
-    ("tau=", "'tau=' is not a parameter of a space"),
-    ("=", "'=' is not a parameter of a space"),
-    (",=1", "'=1' is not a parameter of a space"),
-    ("tau=1:2,0.3", "'0.3' is not a parameter of a space"),
-    ("tau=1|2 if algo", "'tau=1|2 if algo' is not a parameter of a space"),
-    ("tau=0.2:0.8:lgo", "low:high:int (did you mean log?)"),
-    ("tau=0.8:0.2", "tau: a range goes from a lower to a higher number, and 0.8:0.2 doesn't"),
-    ("tau=0:1:log", "tau: a logarithmic range starts above 0, not at 0"),
-    ("steps=0.5:3", "steps: a range of whole numbers begins and ends with one, not as 0.5:3"),
-    ("tau=0.2:x", "tau range is 'x': input should be a valid number"),
-    ("tau=" + "9" * 400, "guide.tau=999"),  # no float is that large
-    ("tau=0.2|0.20", "tau has the value 0.2 2 times"),
-    ("tau=1|1.0", "tau has the value 1.0 2 times"),
-    ("sft.shuffle=true|1|false", "shuffle has the value True 2 times"),  # 1 is true here
-    ("tau=1|2,tau=3|4", "names tau twice"),
-    ("tau=1|2,guide.tau=3|4", "guide.tau is named twice"),
-    ("tau=1|2 if rhoo=1,rho=1|2", "'rhoo', no other parameter here (did you mean rho?)"),
-    ("tau=1|2 if tau=1", "tau exists only with 'tau', no other parameter here"),
-    ("tau=1|2 if rho=3,rho=1|2", "tau exists only with rho=3: list it in rho"),
-    ("tau=1|2 if rho=1,rho=1:2", "tau exists only with rho=1: list it in rho"),
-    ("tau=1|2 if rho=1,rho=1|2 if tau=1", "tau and rho exist only with each other"),
-    ("guide=token,tau=1|2", "guide.tau belongs to guide.name branch or shuffled, not token"),
-    ("save_every=1|2", "sft.save_every can't be searched: it changes no result"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("tau=", "'tau=' is not a parameter of a space"),
+        ("=", "'=' is not a parameter of a space"),
+        (",=1", "'=1' is not a parameter of a space"),
+        ("tau=1:2,0.3", "'0.3' is not a parameter of a space"),
+        ("tau=1|2 if algo", "'tau=1|2 if algo' is not a parameter of a space"),
+        ("tau=0.2:0.8:lgo", "low:high:int (did you mean log?)"),
+        ("tau=0.8:0.2", "tau: a range goes from a lower to a higher number, and 0.8:0.2 doesn't"),
+        ("tau=0:1:log", "tau: a logarithmic range starts above 0, not at 0"),
+        ("steps=0.5:3", "steps: a range of whole numbers begins and ends with one, not as 0.5:3"),
+        ("tau=0.2:x", "tau range is 'x': input should be a valid number"),
+        ("tau=" + "9" * 400, "guide.tau=999"),  # no float is that large
+        ("tau=0.2|0.20", "tau has the value 0.2 2 times"),
+        ("tau=1|1.0", "tau has the value 1.0 2 times"),
+        ("sft.shuffle=true|1|false", "shuffle has the value True 2 times"),  # 1 is true here
+        ("tau=1|2,tau=3|4", "names tau twice"),
+        ("tau=1|2,guide.tau=3|4", "guide.tau is named twice"),
+        ("tau=1|2 if rhoo=1,rho=1|2", "'rhoo', no other parameter here (did you mean rho?)"),
+        ("tau=1|2 if tau=1", "tau exists only with 'tau', no other parameter here"),
+        ("tau=1|2 if rho=3,rho=1|2", "tau exists only with rho=3: list it in rho"),
+        ("tau=1|2 if rho=1,rho=1:2", "tau exists only with rho=1: list it in rho"),
+        ("tau=1|2 if rho=1,rho=1|2 if tau=1", "tau and rho exist only with each other"),
+        ("guide=token,tau=1|2", "guide.tau belongs to guide.name branch or shuffled, not token"),
+        ("save_every=1|2", "sft.save_every can't be searched: it changes no result"),
+    ],
+)
 def test_lines_that_are_no_space(text, said):
     assert said in refused(text).cause
 
 
-@pytest.mark.parametrize(("text", "said"), [
-    ("- tau", "its top level must be sections,"),
-    ("guide: branch", "'parameters' is missing"),
-    ("guide: [branch]", "needs guide ['branch']"),
-    ("parameters: {}", "parameters is {}"),
-    ("parametres: {tau: {values: [1]}}", "no 'parametres' (did you mean parameters?)"),
-    ("parameters: {tau: {key: guide.tau}}", "tau: a parameter has one of values, choices, "),
-    ("parameters: {tau: {key: tua, values: [1]}}", "there is no setting 'tua'"),
-    ("parameters: {tau: {range: [1, 2, 3]}}", "1:2:3 doesn't"),
-    ("parameters: {tau: {times: []}}", "tau: times is a list of numbers, not []"),
-    ("parameters: {tau: {times: [a]}}", "tau: times is a list of numbers, not ['a']"),
-    ("parameters: {tau: {values: []}}", "tau: a list of values holds at least one"),
-    ("parameters: {tau: {values: [.inf]}}", "tau: a value is a finite number, a word, true"),
-    ("parameters: {tau: {values: [[1]]}}", "tau: a value is a finite number, a word, true or"),
-    ("parameters: {tau: {values: [1], log: true}}", "log and integer belong to a range"),
-    ("parameters: {tau: {values: [1], times: [1]}}", "this one has values and times"),
-    ("parameters: {tau: {values: [1], when: 3}}", "tau when is 3: input should be a valid di"),
-    ("parameters: {tau: {vlaues: [1]}}", "tau: a parameter has no 'vlaues' (did you mean v"),
-    ("parameters: {tau: [1, 2]}", "tau: a parameter has a key and one of values, choices, "),
-    ("parameters: {algo: {times: [1, 2]}}", "`times` multiplies rl.algo, which is 'grpo'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("- tau", "its top level must be sections,"),
+        ("guide: branch", "'parameters' is missing"),
+        ("guide: [branch]", "needs guide ['branch']"),
+        ("parameters: {}", "parameters is {}"),
+        ("parametres: {tau: {values: [1]}}", "no 'parametres' (did you mean parameters?)"),
+        ("parameters: {tau: {key: guide.tau}}", "tau: a parameter has one of values, choices, "),
+        ("parameters: {tau: {key: tua, values: [1]}}", "there is no setting 'tua'"),
+        ("parameters: {tau: {range: [1, 2, 3]}}", "1:2:3 doesn't"),
+        ("parameters: {tau: {times: []}}", "tau: times is a list of numbers, not []"),
+        ("parameters: {tau: {times: [a]}}", "tau: times is a list of numbers, not ['a']"),
+        ("parameters: {tau: {values: []}}", "tau: a list of values holds at least one"),
+        ("parameters: {tau: {values: [.inf]}}", "tau: a value is a finite number, a word, true"),
+        ("parameters: {tau: {values: [[1]]}}", "tau: a value is a finite number, a word, true or"),
+        ("parameters: {tau: {values: [1], log: true}}", "log and integer belong to a range"),
+        ("parameters: {tau: {values: [1], times: [1]}}", "this one has values and times"),
+        ("parameters: {tau: {values: [1], when: 3}}", "tau when is 3: input should be a valid di"),
+        ("parameters: {tau: {vlaues: [1]}}", "tau: a parameter has no 'vlaues' (did you mean v"),
+        ("parameters: {tau: [1, 2]}", "tau: a parameter has a key and one of values, choices, "),
+        ("parameters: {algo: {times: [1, 2]}}", "`times` multiplies rl.algo, which is 'grpo'"),
+    ],
+)
 def test_files_that_are_no_space(file, text, said):
     path = file(text)
     cause = refused(path).cause

@@ -42,8 +42,12 @@ def test_a_trial_has_its_values_and_runs_or_why_there_are_none():
     ]
     _, failures = document.tables
     assert failures.rows[0].cells == (
-        "2", "tau=0.8 rho=0.3", "out of memory", "OutOfMemoryError: 2 GiB more", "CUDA: no memory"
-    )  # fmt: skip
+        "2",
+        "tau=0.8 rho=0.3",
+        "out of memory",
+        "OutOfMemoryError: 2 GiB more",
+        "CUDA: no memory",
+    )
     first, second, *_ = document.data["trials"]
     assert first.settings == {"guide.tau": 0.8, "guide.rho": 0.1}
     assert first.values == {"pass@1": 0.4, "pass@64": 0.9}
@@ -119,13 +123,16 @@ def test_a_front_is_by_trials_and_selecting_on_what_is_reported_is_said():
     )
 
 
-@pytest.mark.parametrize(("axes", "expected"), [
-    (GRID, ["heatmap"]),
-    (RANGES, []),
-    (RANGES[:1], []),
-    ((GRID[0], RANGES[1]), []),
-    ((Axis("guide", "guide.name", ("none", "branch")), RANGES[1]), []),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("axes", "expected"),
+    [
+        (GRID, ["heatmap"]),
+        (RANGES, []),
+        (RANGES[:1], []),
+        ((GRID[0], RANGES[1]), []),
+        ((Axis("guide", "guide.name", ("none", "branch")), RANGES[1]), []),
+    ],
+)
 def test_the_space_decides_which_pictures_there_are(axes, expected):
     first = axes[0].values[0] if axes[0].values else 0.5
     assert stems(sweep_document(axes, (PASS_1,), [done(at(axes, first, 1e-5), 1)], NOBODY)) == (
@@ -142,9 +149,13 @@ def test_the_document_is_read_back_from_its_json_undefined_values_too(tmp_path):
     ]
     base = done({}, 9, -1, objectives=BOTH)
     document = sweep_document(
-        GRID, BOTH, trials, NOBODY, base=base,
+        GRID,
+        BOTH,
+        trials,
+        NOBODY,
+        base=base,
         selected_on_reported="amc23",
-    )  # fmt: skip
+    )
     document.write(tmp_path)
     data = json.loads((tmp_path / "sweep.json").read_text())
     again = document_of(from_data(data), NOBODY)

@@ -36,13 +36,16 @@ def test_a_parameter_exists_only_where_its_condition_holds():
     assert points == [(1, "x"), (1, "y"), (2, "x"), (2, "y")]
 
 
-@pytest.mark.parametrize("point", [
-    {"guide.name": "token", "guide.tau": 0.2},
-    {"guide.name": "branch"},
-    {"guide.name": "branch", "guide.tau": 0.3},
-    {"guide.name": "random"},
-    {"guide.name": "branch", "guide.tau": 0.2, "rl.steps": 10},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "point",
+    [
+        {"guide.name": "token", "guide.tau": 0.2},
+        {"guide.name": "branch"},
+        {"guide.name": "branch", "guide.tau": 0.3},
+        {"guide.name": "random"},
+        {"guide.name": "branch", "guide.tau": 0.2, "rl.steps": 10},
+    ],
+)
 def test_points_that_are_not_in_a_space(point):
     assert point not in space(**GUIDED)
 

@@ -291,9 +291,13 @@ def test_views_are_told_apart_by_what_decides_values(opened, tmp_path):
     study = opened()
     take(study, 4)
     views = [
-        opened(Space(parameters={"tau": TAU})), opened(sampler="random"), opened(steps=30),
-        opened(sampler="random", seed=1), opened(objectives=("pass@8",)), opened(steps=40),
-    ]  # fmt: skip
+        opened(Space(parameters={"tau": TAU})),
+        opened(sampler="random"),
+        opened(steps=30),
+        opened(sampler="random", seed=1),
+        opened(objectives=("pass@8",)),
+        opened(steps=40),
+    ]
     names = [one.name for one in (study, *views)]
     assert len(set(names)) == len(names)
     storage = open_journal(tmp_path / "s")
