@@ -11,7 +11,7 @@ from typing import Any
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import DataError
 from sage_cli.evaluation.benchmarks import grader_of
-from sage_cli.evaluation.logs.log import Log
+from sage_cli.evaluation.logs.log import Log, with_choices
 from sage_cli.grading.grades import STATUSES, Grade
 from sage_cli.json_value import json_value
 from sage_cli.progress import Progress
@@ -111,7 +111,7 @@ def grade_log(
             f"`sage passk {path}` counts the verdicts that came with it",
         )
     items = [
-        Item(number, 0, sample.gold, sample.text, sample.question)
+        Item(number, 0, sample.gold, sample.text, with_choices(sample.question, sample.choices))
         for number, sample in enumerate(log.samples, 1)
     ]
     grades = _graded(items, config, modes, progress)
@@ -161,16 +161,21 @@ def _row(number: int, line: bytes) -> Iterator[Item | Malformed]:
     except ValueError as error:
         yield Malformed(number, f"not JSON: {str(error)[:200]}")
         return
-    question = row.get("question") if isinstance(row, dict) else None
-    question = question if isinstance(question, str) else None
     if not isinstance(row, dict):
         yield Malformed(number, "not an object")
     elif "gold" not in row:
         yield Malformed(number, "no field 'gold'")
     elif isinstance(row.get("completions"), list):
         for index, completion in enumerate(row["completions"]):
-            yield Item(number, index, row["gold"], completion, question)
+            yield Item(number, index, row["gold"], completion, _question(row))
     elif "completion" in row:
-        yield Item(number, 0, row["gold"], row["completion"], question)
+        yield Item(number, 0, row["gold"], row["completion"], _question(row))
     else:
         yield Malformed(number, "no field 'completion', and no list 'completions'")
+
+
+def _question(row: dict[str, Any]) -> str | None:
+    question, choices = row.get("question"), row.get("choices")
+    if not isinstance(question, str):
+        return None
+    return with_choices(question, [*map(str, choices)] if isinstance(choices, list) else ())

@@ -12,6 +12,19 @@ SETTINGS = ("model", "temperature", "top_p", "max_tokens", "seed")
 """Settings of sampling that matter for a comparison; a file may say some of them."""
 REPEATED = "they repeat another sample of the same number exactly"
 """Why a sample is left out that a file holds twice."""
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def with_choices(question: str, choices: Sequence[str]) -> str:
+    """Return a question with its choices below it, each behind a letter (a number after Z).
+
+    A judge is given this text: what a choice says in grams is asked for in the gold's kilograms.
+    """
+    if not choices:
+        return question
+    names = (*_LETTERS, *map(str, range(len(choices))))
+    listed = (f"{name}) {choice}" for name, choice in zip(names, choices, strict=False))
+    return question + "\n\n" + "\n".join(listed)
 
 
 @dataclass(frozen=True)

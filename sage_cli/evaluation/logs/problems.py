@@ -10,13 +10,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from sage_cli.errors import DataError
-from sage_cli.evaluation.logs.log import Log, LogSample, abbreviate, counted
+from sage_cli.evaluation.logs.log import Log, LogSample, abbreviate, counted, with_choices
 from sage_cli.problems.load import check_one_gold
 from sage_cli.problems.problem import NO_GOLD, PROBLEMS, Problem, problem_id
 
 _STORABLE = {"tokens": range(2**31), "seed": range(-(2**63), 2**63)}
 _SHOWN = 5
-_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 @dataclass(frozen=True)
@@ -206,9 +205,7 @@ def _problem(sample: LogSample, path: object) -> Problem:
     question, choices, gold = sample.content
     if not question:
         raise DataError(f"{path}: problem {sample.problem} has no question")
-    if choices:
-        listed = zip((*_LETTERS, *map(str, range(len(choices)))), choices, strict=False)
-        question += "\n\n" + "\n".join(f"{letter}) {choice}" for letter, choice in listed)
+    question = with_choices(question, choices)
     id_ = problem_id(PROBLEMS, question, gold or NO_GOLD)
     meta = {**sample.fields, "id": sample.problem}
     return Problem(id_, PROBLEMS, question, gold or NO_GOLD, meta)

@@ -142,6 +142,24 @@ def test_answers_in_boxes_and_other_judges(grade, gold, completion, words, expec
     assert statuses(grade(row.encode(), *words.split(), "--json")) == expected
 
 
+@pytest.mark.parametrize("log", [False, True], ids=["own rows", "with verdicts"])
+@pytest.mark.parametrize(
+    ("choices", "status"),
+    [
+        (None, "right"),  # 2500 g are 2.5 kg, and the question leaves the unit open
+        (["2.5 kg", "7 g"], "right"),
+        (["2500 g", "7 g"], "wrong"),  # the choice says it in grams, so kilograms are asked for
+    ],
+)
+def test_choices_belong_to_the_question_that_the_judge_reads(grade, choices, status, log):
+    row = {"question": "How heavy is it?", "choices": choices, "gold": "2.5 kg"}
+    row |= {"completion": "<SOLUTION>2500 g</SOLUTION>"} | (
+        {"problem": 1, "correct": False} if log else {}
+    )
+    found = grade(json.dumps(row).encode(), "--json").answer["grades"]
+    assert [one["strict"] for one in found] == [status]
+
+
 @pytest.mark.parametrize(
     ("content", "words", "message"),
     [
