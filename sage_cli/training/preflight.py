@@ -518,9 +518,9 @@ class Preflight:
         if not facts:
             return False
         self._is_known = True
-        said, findings = facts.pop("said"), facts.pop("findings")
+        lines, findings = facts.pop("said"), facts.pop("findings")
         self.facts = facts
-        line = f"policy, prompt and sampling were checked by {facts['checked_by']}: {said[0]}"
+        line = f"policy, prompt and sampling were checked by {facts['checked_by']}: {lines[0]}"
         self._conclude(trainer, [Finding(**finding) for finding in findings], [line])
         return True
 
