@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from sage_cli.cli.console import Live, console, emit
+from sage_cli.cli.console import console, emit
+from sage_cli.cli.live import Live
 from sage_cli.cli.options import DryRun, Json, Sets
 from sage_cli.cli.suite import show_suite_plan
 

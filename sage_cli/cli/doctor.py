@@ -9,7 +9,8 @@ import typer
 from rich.text import Text
 
 from sage_cli.cli import options
-from sage_cli.cli.console import console, doing, emit, in_flags
+from sage_cli.cli.console import console, emit, in_flags
+from sage_cli.cli.live import doing
 from sage_cli.errors import EXIT_OTHER, SageError
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 from sage_cli.cli import options
-from sage_cli.cli.console import check_gpu_option, console, show_plan, show_trained
-from sage_cli.cli.options import METHOD, TRAINING, option
+from sage_cli.cli.console import console
+from sage_cli.cli.options import METHOD, TRAINING, check_gpu_option, option
+from sage_cli.cli.printing import show_plan, show_trained
 
 Compat = Annotated[
     str | None,
@@ -73,7 +74,7 @@ def command(
     json: options.Json = False,
 ) -> None:
     """Train a model with RL, optionally with a guide that reshapes the KL anchor."""
-    from sage_cli.cli.console import Live
+    from sage_cli.cli.live import Live
     from sage_cli.models.stages import plan_of
     from sage_cli.training.run import RlTraining, unnamed_preset
 

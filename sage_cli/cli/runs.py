@@ -93,16 +93,6 @@ def _listed(run: Run) -> dict[str, Any]:
     return facts
 
 
-def _last_and_validated(run: Run) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the last step's metrics, and step and figures of the last validation."""
-    records = run.metrics.read()
-    validations = [record for record in records if any(key.startswith("eval/") for key in record)]
-    validated = {"validated at step": validations[-1]["step"]} if validations else {}
-    last = validations[-1] if validations else {}
-    figures = {key: value for key, value in last.items() if key.startswith("eval/")}
-    return (records or [{}])[-1], {**validated, **figures}
-
-
 def _cell(value: Any) -> str:
     """Return a value as a cell: empty for None, numbers with four digits."""
     if value is None:
@@ -118,12 +108,12 @@ def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
     from sage_cli.models.facts import other_release
     from sage_cli.store.evaluations import evaluation_figures
     from sage_cli.store.run import SEALED
-    from sage_cli.store.run_facts import RunFacts, speed_figures
+    from sage_cli.store.run_facts import RunFacts, last_and_validated, speed_figures
 
     run = _runs(runs).find(name)
     run.require_whole()
     method = RunFacts.from_run(run).method
-    last, validated, evaluations = *_last_and_validated(run), evaluation_figures(run)
+    last, validated, evaluations = *last_and_validated(run), evaluation_figures(run)
     speed, changed = speed_figures(run.metrics.read()), run.changed(*SEALED)
     if json:
         emit(

@@ -11,16 +11,10 @@ from rich.table import Table
 
 from sage_cli.cli import options
 from sage_cli.cli.app import new_app
-from sage_cli.cli.console import (
-    Live,
-    check_gpu_option,
-    console,
-    emit,
-    name_column,
-    show_plan,
-    show_report,
-)
-from sage_cli.cli.options import METHOD, option
+from sage_cli.cli.console import console, emit, name_column
+from sage_cli.cli.live import Live
+from sage_cli.cli.options import METHOD, check_gpu_option, option
+from sage_cli.cli.printing import show_plan, show_report
 from sage_cli.cli.rl import Compat
 
 if TYPE_CHECKING:

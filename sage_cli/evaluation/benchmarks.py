@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from sage_cli.config.schema import SageConfig
-from sage_cli.errors import ConfigurationError, DataError
+from sage_cli.errors import ConfigurationError, DataError, SageError
 from sage_cli.evaluation.golds import check_answers, usable_problems
 from sage_cli.problems.data_set import Group
 from sage_cli.problems.load import (
@@ -173,6 +173,15 @@ def check_benchmark_named(config: SageConfig, setting: str) -> None:
         "task",
         remedy,
     )
+
+
+def find_trouble(name: str, problems: Sequence[Problem], judge: str | None) -> str | None:
+    """Return why training or measuring would refuse or doubt the golds; None if they wouldn't."""
+    try:
+        warnings = check_answers(name, problems, *judge_of(name, judge))
+    except SageError as error:
+        return error.cause
+    return "; ".join(warnings) or None
 
 
 def judge_of(name: str, judge: str | None) -> tuple[str, float | None]:

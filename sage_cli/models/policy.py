@@ -31,7 +31,6 @@ from sage_cli.models.shipped_base import put_in_place, shipped_run_named
 from sage_cli.models.verification import sealed_to_load
 from sage_cli.problems.problem import PROBLEMS
 from sage_cli.settings.inputs import PretrainedModel, PromptSection, ScratchModel
-from sage_cli.settings.presets import preset_for
 from sage_cli.settings.sampling import DecodingSection
 from sage_cli.store.run import IMPORTED, SEAL, Run, Runs, run_of
 
@@ -49,53 +48,6 @@ def settings_to_export(config: Mapping[str, Any]) -> dict[str, Any]:
     sampling = config.get("sampling") or {}
     decoding = {key: sampling[key] for key in DecodingSection.model_fields if key in sampling}
     return {"prompt": config.get("prompt"), "sampling": decoding or None}
-
-
-def require_prompt(names: Sequence[str], sets: Sequence[str], *, others_settings: bool) -> None:
-    """Refuse models that don't say how they are prompted, unless `--set` does.
-
-    With `others_settings` the configuration is another model's: then the limit of tokens has to be
-    named as well. A prompt or a limit that was made for a model of another make would score the
-    model near 0 and say nothing.
-    """
-    lacking = [] if any(_sets(text, "prompt.") for text in sets) else ["prompt.format=chat"]
-    if others_settings and not any(_sets(text, "sampling.max_tokens") for text in sets):
-        lacking.append("sampling.max_tokens=2048")
-    if not names or not lacking:
-        return
-    preset = preset_for(names[0])
-    raise ConfigurationError(
-        f"no run here made {' or '.join(names)}, so that the right prompt is unknown",
-        "add "
-        + " ".join(f"--set {setting}" for setting in lacking)
-        + " (chat is the model's own chat "
-        f"template; paper and plain need none), or --preset {preset or 'NAME'}",
-    )
-
-
-def check_model_path(names: Sequence[str], sets: Sequence[str], runs: Runs) -> None:
-    """Refuse a `model.path` that is neither what is measured nor the setting of a measured run."""
-    path = set_path(sets)
-    if names and path is not None and path not in names:
-        made_by = (named_run(name, runs) for name in names)
-        trained = [run for run in made_by if run and run.manifest.get("kind") != IMPORTED]
-        if path in [run.config["model"].get("path") for run in trained]:
-            return
-        raise ConfigurationError(
-            f"model.path is '{path}', but the model to measure is {', '.join(names)}",
-            f"give only the model to measure: {path}",
-        )
-
-
-def set_path(sets: Sequence[str]) -> str | None:
-    """Return the model that `--set model.path=...` names."""
-    paths = [text.partition("=")[2].strip() for text in sets if _sets(text, "model.path")]
-    return paths[-1] if paths else None
-
-
-def _sets(text: str, name: str) -> bool:
-    key = text.partition("=")[0].strip()
-    return key == name or (name.endswith(".") and key.startswith(name))
 
 
 def stored_settings(run: Run) -> dict[str, Any]:

@@ -273,6 +273,16 @@ def telling_apart(runs: Sequence[RunFacts], most: int = 6) -> list[str]:
     return [*islice(chain(chosen_apart, others), most), *filter(differs, SEEDS)]
 
 
+def last_and_validated(run: Run) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the last step's metrics, and step and figures of the last validation."""
+    records = run.metrics.read()
+    validations = [record for record in records if any(key.startswith("eval/") for key in record)]
+    validated = {"validated at step": validations[-1]["step"]} if validations else {}
+    last = validations[-1] if validations else {}
+    figures = {key: value for key, value in last.items() if key.startswith("eval/")}
+    return (records or [{}])[-1], {**validated, **figures}
+
+
 def speed_figures(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Return median seconds and tokens per second of a step, each phase's share, peak memory.
 
