@@ -50,7 +50,8 @@ def command(
         str,
         typer.Option(
             help="Statistic by which the sides are compared: pass (pass@k), pass-all (pass^k: all "
-            "of k samples are correct) or g-pass (G-Pass@k: at least half of them are)."
+            "of k samples are correct), g-pass (G-Pass@k: at least half of them are) or maj "
+            "(maj@k: the most frequent answer of k samples is correct)."
         ),
     ] = "pass",
     allow_template_mismatch: options.OtherTemplate = False,

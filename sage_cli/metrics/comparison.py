@@ -16,13 +16,13 @@ import numpy as np
 
 from sage_cli.errors import MetricError
 from sage_cli.metrics.counts import (
+    STATISTICS,
     BoolArray,
     Counts,
     Evaluations,
     FloatArray,
     IntArray,
     Statistic,
-    curve_ks,
     each_seed,
     pooled,
 )
@@ -471,7 +471,8 @@ def compare_sides(
     """
     shown = tuple(map(int, ks))
     fewest = [int(counts.n_P.min()) for counts in (*a.counts, *b.counts) if len(counts)]
-    ks = curve_ks(min(fewest, default=0), shown)
+    statistic = a.counts[0].statistic if a.counts else STATISTICS["pass"]
+    ks = statistic.curve_ks(min(fewest, default=0), shown)
     crossing, support = None, None
     a, b, difference = difference_of_sides(a, b, ks, resampling, unpaired=unpaired)
     if difference.runs == (1, 1):
