@@ -52,7 +52,7 @@ def run_sweep(
     check_sweep(search)
     executor = _executor(search, detach=detach)
     with driver(folder.path, folder.name):
-        folder.require_same(search.determinants)
+        search.check_same()
         folder.keep_config(config)
         study = search.open_study()
         progress.say(escape(search.announcement))
