@@ -110,7 +110,7 @@ def compare(
         **evaluated.measured,
         **judged_again(evaluated.measured, evaluated.samples, judges, progress),
     }
-    titles = {b.name: f"{b.name}, right by {judge.label}" for b, judge in judges}
+    titles = {b.name: f"{b.name}, correct by {judge.label}" for b, judge in judges}
     samples = {of_policy.policy.label: of_policy for of_policy in evaluated.samples}
 
     def counts_on(benchmark: Benchmark, policy: Policy) -> list[Counts]:
