@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from sage_cli.cli import console as live_module
+from sage_cli.cli import live as live_module
 from sage_cli.cli.live import Live
 from sage_cli.progress import RunningTask, Silent, TaskStatus
 
