@@ -77,7 +77,7 @@ def show_trained(line: str, run: Run, *, measured: bool, json: bool) -> None:
 
     figures = evaluation_figures(run) if measured else {}
     if json:
-        emit(run.manifest | ({"evaluations": figures} if measured else {}))
+        emit(run.read_manifest() | ({"evaluations": figures} if measured else {}))
         return
     console.print(line)
     for name, value in figures.items():

@@ -87,9 +87,10 @@ def list_(
 
 def _listed(run: Run) -> dict[str, Any]:
     """Return a run's manifest with its true status; a corrupt one's as far as it can be read."""
-    facts = {**run.known, "id": run.id, "status": run.status}
-    if (corruption := run.corruption) is not None:
-        facts["reason"] = corruption.cause
+    state = run.read()
+    facts = {**state.manifest, "id": run.id, "status": state.status}
+    if state.corruption is not None:
+        facts["reason"] = state.corruption.cause
     return facts
 
 
@@ -118,7 +119,7 @@ def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
     if json:
         emit(
             {
-                "manifest": {key: v for key, v in run.manifest.items() if key != "files"},
+                "manifest": {key: v for key, v in run.read_manifest().items() if key != "files"},
                 "method": method,
                 "last": last,
                 "validated": validated,
@@ -129,11 +130,12 @@ def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
             }
         )
         return
-    first, about = ({key: run.manifest.get(key) for key in keys} for keys in (FIRST, _SHOWN))
+    manifest = run.read_manifest()
+    first, about = ({key: manifest.get(key) for key in keys} for keys in (FIRST, _SHOWN))
     first["files changed since the end"] = ", ".join(changed) or None
     first["can be resumed by"] = other_release(run)
     about["folder"] = str(run.folder)
-    origin = _imported(run.manifest.get("imported") or {})
+    origin = _imported(manifest.get("imported") or {})
     blocks = {
         "": first | origin,
         "settings": method,

@@ -385,7 +385,7 @@ def is_training(policy: Policy) -> bool:
 
     A model after SFT, or a published one, is an initial policy.
     """
-    return policy.run is not None and policy.run.manifest.get("kind") == "rl"
+    return policy.run is not None and policy.run.read_manifest().get("kind") == "rl"
 
 
 def _folder(

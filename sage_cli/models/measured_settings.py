@@ -90,7 +90,7 @@ def _trained_from(names: Sequence[str], made_by: Sequence[Run | None], runs: Run
     Such a model is prompted as the run that it is measured beside.
     """
     trained = [run for run in made_by if run is not None]
-    parents = {run.manifest.get("parent_weights") for run in trained}
+    parents = {run.read_manifest().get("parent_weights") for run in trained}
     all_known = all(named_policy(name, runs).fingerprint in parents for name in names)
     return trained[0] if trained and all_known else None
 
@@ -122,8 +122,8 @@ def check_model_path(names: Sequence[str], sets: Sequence[str], runs: Runs) -> N
     path = path_set(sets)
     if names and path is not None and path not in names:
         made_by = (named_run(name, runs) for name in names)
-        trained = [run for run in made_by if run and run.manifest.get("kind") != IMPORTED]
-        if path in [run.config["model"].get("path") for run in trained]:
+        trained = [run for run in made_by if run and run.read_manifest().get("kind") != IMPORTED]
+        if path in [run.read_config()["model"].get("path") for run in trained]:
             return
         raise ConfigurationError(
             f"model.path is '{path}', but the model to measure is {', '.join(names)}",

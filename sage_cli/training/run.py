@@ -117,7 +117,7 @@ class TrainingRun(Stage):
             run.require_whole()
         else:
             require_childless(run, Runs(self.config.run.root))
-        if run.finished and not fresh:
+        if run.is_finished() and not fresh:
             self.found(run, progress)
             self.measure(run, progress)
             return run
@@ -152,7 +152,7 @@ class TrainingRun(Stage):
         """
         from sage_cli.models.loading import release_memory
 
-        began = run.known.get("template")
+        began = run.read().manifest.get("template")
         if began not in (None, origin["template"]):
             raise StoreError(
                 f"{run.id} was started with prompt template {began}, but the prompts "
@@ -511,7 +511,7 @@ class RlTraining(TrainingRun):
         if join_processes().is_main_process:
             return None
         join_processes().wait_for_everyone()
-        if not (run := self.planned).finished:
+        if not (run := self.planned).is_finished():
             inputs = self.checks.problems, self.checks.validation
             training = Training(config, self.start.policy, *inputs)
             config.rl.load_training().train(training, run, None, Silent())

@@ -221,7 +221,7 @@ class RunsRead:
         """Return the facts of the run of that id. Raises StoreError if there is none (any more)."""
         run = Run(self.root / id_)
         with suppress(StoreError, OSError):  # removed meanwhile
-            if is_one_part(id_) and run.begun:
+            if is_one_part(id_) and run.has_begun():
                 return RunFacts.listed(run)
         raise StoreError(
             f"there is no run '{id_}' in {self.root.resolve()}",
@@ -391,7 +391,7 @@ class Policies:
 def policies_of(run: Run) -> list[str]:
     """Return the names of a run's policies: its checkpoints as RUN@step, and its end."""
     names = [f"{run.id}@{step}" for step in checkpoint_steps(run)]
-    return [*names, run.id] if run.finished else names
+    return [*names, run.id] if run.is_finished() else names
 
 
 def _specs(run: Run) -> dict[str, SageConfig]:

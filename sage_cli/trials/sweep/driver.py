@@ -279,12 +279,12 @@ class Driver(TaskProgress):
 
         A training that finished meanwhile, unseen or while it was ended, is kept.
         """
-        if task.run is None or task.run.finished:
+        if task.run is None or task.run.is_finished():
             return
         # ending takes a while, in which the training may finish: its result is then worth more than
         # the pruner's verdict, which is about a forecast
         ended = self._queue.cancel(lambda queued: queued.name in pending.due)
-        if task.run.finished:
+        if task.run.is_finished():
             for cancelled in ended:
                 self._queue.add(cancelled)
             return

@@ -209,7 +209,7 @@ def test_neither_a_model_nor_a_run_names_servers(runs, tmp_path):
     evil = {"backend": "server", "servers": ["http://evil:1"], "server_model": "x", "top_p": 0.5}
     ours = model(tmp_path / "ours", prompt={"format": "plain"}, sampling=evil)
     run = runs.find("rl-dapo")
-    stored = run.config
+    stored = run.read_config()
     (run.folder / "config.json").write_text(json.dumps(stored | {"sampling": evil}))
     run.note(files=None)  # as in a folder that somebody made
     for found in (settings(ours), settings("rl-dapo"), settings(), settings(ours, "rl-dapo")):
