@@ -396,13 +396,12 @@ def run_together(
             process.wait()
         for record in _new_records(lines):
             on_step(record)
-    failed = (
-        run.read_manifest().get("started") != started and run.read_manifest()["status"] == FAILED
-    )
+    manifest = run.read_manifest()
+    failed = manifest.get("started") != started and manifest["status"] == FAILED
     if signals.number and not failed:
         raise interrupted(signals.number, run)
     if process.returncode:
-        why = f": {run.read_manifest()['reason']}" if failed else ""
+        why = f": {manifest['reason']}" if failed else ""
         raise TrainingError(
             f"a training process failed (exit code {process.returncode}){why}", f"{log} says why"
         )
