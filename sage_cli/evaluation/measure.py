@@ -251,7 +251,7 @@ def measure_over_temperatures(
         _ = evaluation.benchmarks
     config = evaluation.config
     runs = Runs(config.run.root)
-    parents = {policy.run.read().manifest.get("parent") for policy in policies if policy.run} - {
+    parents = {policy.run.try_manifest().get("parent") for policy in policies if policy.run} - {
         None
     }
     initial = named_policy(str(*parents), runs, config.model) if len(parents) == 1 else None

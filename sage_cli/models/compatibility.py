@@ -298,7 +298,7 @@ def training_seed(policy: Policy) -> TrainingSeed | None:
     from sage_cli.metrics.comparison import TrainingSeed  # loads numpy, which a plan does without
 
     run = policy.run
-    known = {} if run is None else run.read().manifest
+    known = {} if run is None else run.try_manifest()
     weights, number = known.get("parent_weights"), known.get("seed")
     if run is None or known.get("kind") != "rl" or weights is None or number is None:
         return None
@@ -322,13 +322,13 @@ def _exactly(run: Run, runs: Runs) -> _Settings:
     """Return the settings that made a run and its initial policy, without the training's seed."""
     return {
         **dict(_of_run(run, runs, seeds=True)),
-        "initial policy": run.read().manifest.get("parent"),
+        "initial policy": run.try_manifest().get("parent"),
     }
 
 
 def _of_run(run: Run, runs: Runs, *, seeds: bool = False) -> Iterator[tuple[str, Any]]:
     """Yield the settings that made a run, with `seeds` also those of its data."""
-    config, manifest = run.read_config(), run.read().manifest
+    config, manifest = run.read_config(), run.try_manifest()
     kind = str(manifest.get("kind"))
     if kind not in DETERMINING or not (run.folder / "config.json").is_file():
         return

@@ -199,6 +199,13 @@ class Run:
             raise CorruptFileError(f"{file} has no status: it is of another layout", self._remedy)
         return deepcopy(manifest)
 
+    def try_manifest(self) -> dict[str, Any]:
+        """Return the manifest, or an empty one if it cannot be read."""
+        try:
+            return self.read_manifest()
+        except CorruptFileError:
+            return {}
+
     def read(self, *, manifest_alone: bool = False) -> RunState:
         """Return manifest and status, and what is wrong with the manifest or the configuration.
 
@@ -247,7 +254,7 @@ class Run:
 
         Files whose names end with one of `removed` may be absent or others.
         """
-        sealed = self.read().manifest.get("files") or {}
+        sealed = self.try_manifest().get("files") or {}
         names = [name for name in sealed if not name.endswith(removed)]
         wanted = {name: sealed[name] for name in names if name.partition("/")[0] in parts}
         return changed_files(self.folder, wanted)
@@ -272,7 +279,7 @@ class Run:
         def sealed() -> str | None:
             if self.lease is not None:
                 return None
-            return (self.read().manifest.get("files") or {}).get(name)
+            return (self.try_manifest().get("files") or {}).get(name)
 
         return MetricsFile(self.folder / name, {"step": int}, self.lease, sealed)
 
@@ -286,7 +293,7 @@ class Run:
 
     def prune(self, reason: str) -> None:
         """Note that a sweep ended it, unless it is finished, not begun, or being written."""
-        if self.read().manifest:
+        if self.try_manifest():
             with suppress(BusyError), writer(self.folder):
                 if not self.is_finished():
                     self.note(status=PRUNED, reason=reason)
@@ -322,7 +329,7 @@ class Run:
             results = (self.metrics.path, self.checkpoints, self.model)
             if (
                 new
-                and self.read().manifest.get("status") == FAILED
+                and self.try_manifest().get("status") == FAILED
                 and not any(map(Path.exists, results))
             ):
                 with suppress(OSError, StoreError):  # another process has taken over

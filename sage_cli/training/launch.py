@@ -310,7 +310,7 @@ def train_together(
 
         @cache  # once, though every record and the end ask for it
         def repeat() -> None:
-            repeat_preflight(run.read().manifest.get("preflight") or {}, progress)
+            repeat_preflight(run.try_manifest().get("preflight") or {}, progress)
 
         def hear(record: Mapping[str, Any]) -> None:
             repeat()

@@ -152,7 +152,7 @@ class TrainingRun(Stage):
         """
         from sage_cli.models.loading import release_memory
 
-        began = run.read().manifest.get("template")
+        began = run.try_manifest().get("template")
         if began not in (None, origin["template"]):
             raise StoreError(
                 f"{run.id} was started with prompt template {began}, but the prompts "

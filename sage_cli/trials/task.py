@@ -101,7 +101,7 @@ class Task:
     @property
     def started(self) -> str | None:
         """Return when the task's run was last started or resumed, by any process."""
-        return self.run.read().manifest.get("started") if self.run else None
+        return self.run.try_manifest().get("started") if self.run else None
 
     @property
     def state(self) -> str:

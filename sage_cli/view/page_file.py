@@ -188,7 +188,7 @@ def _with_parents(root: Path, names: Iterable[str]) -> list[str]:
         run = Run(root / name)
         if name in ordered or not name or not run.has_begun():
             return
-        add(str(run.read().manifest.get("parent") or ""))
+        add(str(run.try_manifest().get("parent") or ""))
         ordered.append(name)
 
     for name in names:
