@@ -22,7 +22,7 @@ def command(
     a: Annotated[str, typer.Argument(help=HELP)],
     b: Annotated[str, typer.Argument(help="The other side of the comparison, in the same form.")],
     benchmark: options.BenchmarkNames = None,
-    score: options.Scores = None,
+    score: options.ScoreNames = None,
     fields: options.Fields = None,
     golds: options.Golds = None,
     drop_invalidated: options.DropInvalidated = False,

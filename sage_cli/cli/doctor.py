@@ -19,7 +19,7 @@ def command(
     config: options.ConfigFile = None,
     set_: options.Sets = None,
     algo: options.Algo = None,
-    guide: options.Guide = None,
+    guide: options.GuideName = None,
     init: options.Init = None,
     data: options.Data = None,
     question_field: options.QuestionField = None,

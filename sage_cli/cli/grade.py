@@ -44,7 +44,7 @@ def command(
     ] = None,
     extract: Annotated[Extraction | None, typer.Option(help=_EXTRACT)] = None,
     judge: Annotated[str | None, typer.Option(help=_JUDGES)] = None,
-    score: options.Scores = None,
+    score: options.ScoreNames = None,
     fields: options.Fields = None,
     golds: options.Golds = None,
     drop_invalidated: options.DropInvalidated = False,

@@ -63,7 +63,7 @@ Algo = Annotated[
         "--algo",
     ),
 ]
-Guide = Annotated[
+GuideName = Annotated[
     str | None,
     option(
         METHOD,
@@ -105,7 +105,7 @@ Gpu = Annotated[
     ),
 ]
 Fresh = Annotated[bool, option(TRAINING, "Delete the stored run and train it again.", "--fresh")]
-Measure = Annotated[
+MeasureToo = Annotated[
     bool,
     option(
         OUTPUT,
@@ -200,7 +200,7 @@ Guess = Annotated[
         "probability that one guess is correct; another FILE has a baseline's samples."
     ),
 ]
-Scores = Annotated[
+ScoreNames = Annotated[
     list[str] | None,
     option(
         MEASUREMENT,

@@ -30,7 +30,7 @@ def command(
     n: options.Samples = None,
     seeds: options.Seeds = None,
     limit: options.Limit = None,
-    score: options.Scores = None,
+    score: options.ScoreNames = None,
     fields: options.Fields = None,
     golds: options.Golds = None,
     drop_invalidated: options.DropInvalidated = False,

@@ -70,7 +70,7 @@ def command(
         ),
     ] = None,
     k: options.Ks = None,
-    score: options.Scores = None,
+    score: options.ScoreNames = None,
     fields: options.Fields = None,
     golds: options.Golds = None,
     drop_invalidated: options.DropInvalidated = False,

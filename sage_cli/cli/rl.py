@@ -9,7 +9,7 @@ from sage_cli.cli.console import console
 from sage_cli.cli.options import METHOD, TRAINING, check_gpu_option, option
 from sage_cli.cli.printing import show_plan, show_trained
 
-Compat = Annotated[
+TrainingCompat = Annotated[
     str | None,
     option(
         METHOD,
@@ -21,8 +21,8 @@ Compat = Annotated[
 
 def command(
     algo: options.Algo = None,
-    compat: Compat = None,
-    guide: options.Guide = None,
+    compat: TrainingCompat = None,
+    guide: options.GuideName = None,
     tau: options.Tau = None,
     rho: options.Rho = None,
     kl: Annotated[
@@ -68,7 +68,7 @@ def command(
     set_: options.Sets = None,
     runs: options.RunRoot = None,
     fresh: options.Fresh = False,
-    measure: options.Measure = False,
+    measure: options.MeasureToo = False,
     dry_run: options.DryRun = False,
     gpu: options.Gpu = None,
     json: options.Json = False,

@@ -20,7 +20,7 @@ def command(
     seed: Annotated[int | None, typer.Option(help="Training seed.")] = None,
     runs: options.RunRoot = None,
     fresh: options.Fresh = False,
-    measure: options.Measure = False,
+    measure: options.MeasureToo = False,
     dry_run: options.DryRun = False,
     gpu: options.Gpu = None,
     json: options.Json = False,

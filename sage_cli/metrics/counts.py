@@ -75,7 +75,7 @@ class Counts:
     def __post_init__(self) -> None:
         object.__setattr__(self, "problem_ids", tuple(self.problem_ids))
         for name in ("n_P", "c_P"):
-            values_P = whole(getattr(self, name), name).copy()
+            values_P = whole_numbers(getattr(self, name), name).copy()
             values_P.flags.writeable = False
             object.__setattr__(self, name, values_P)
             if values_P.shape != (len(self.problem_ids),):
@@ -155,7 +155,7 @@ def pooled(counts: Sequence[Counts]) -> Counts:
     return Counts(ids, n_P, c_P, grades, votes, counts[0].statistic)
 
 
-def whole(values: Any, name: str) -> IntArray:
+def whole_numbers(values: Any, name: str) -> IntArray:
     """`values` as integers; fractions are a MetricError."""
     given = np.asarray(values)
     if given.size and given.dtype.kind not in "iub":
@@ -177,7 +177,7 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: ArrayLike) -> Any:
     first correct one are added up, without the cancellation of 1 - product or factorials to
     overflow.
     """
-    n_, c_, k_ = whole(n, "n"), whole(c, "c"), whole(k, "k")
+    n_, c_, k_ = whole_numbers(n, "n"), whole_numbers(c, "c"), whole_numbers(k, "k")
     try:
         n_, c_ = np.broadcast_arrays(n_, c_)
     except ValueError:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sage_cli.problems.problem import Problem
     from sage_cli.training.sft import Example
 
-QUESTION = "1+1=?"
+SHORT_QUESTION = "1+1=?"
 """The question whose prompt is measured."""
 ROUND_TRIP, GOLDS, CHARACTERS, LENGTHS = "answer round trip", "golds", "characters", "lengths"
 WARNINGS = (ROUND_TRIP, GOLDS, CHARACTERS, LENGTHS)
@@ -127,8 +127,10 @@ class Readiness:
             template = PromptTemplate.from_section(section, facts)
         else:
             template = PromptTemplate.from_section(section, self._tokenizer)
-        characters = len(template.render(QUESTION))
-        return f"format {section.format}; the question {QUESTION!r} becomes {characters} characters"
+        length = len(template.render(SHORT_QUESTION))
+        return (
+            f"format {section.format}; the question {SHORT_QUESTION!r} becomes {length} characters"
+        )
 
     def _demonstrations(self) -> str:
         from sage_cli.training.sft import check_fit

@@ -133,7 +133,7 @@ class Columns:
         return fits
 
 
-Shown = tuple[MeasuredPolicy, Columns]
+ShownPolicy = tuple[MeasuredPolicy, Columns]
 
 
 class Absent(TypedDict):
@@ -147,7 +147,7 @@ class Absent(TypedDict):
 class ShownPolicies:
     """The policies that can be shown on a benchmark, all benchmarks, and the looks of all runs."""
 
-    pairs: list[Shown]
+    pairs: list[ShownPolicy]
     benchmarks: list[str]
     absent: list[Absent]
     looks: dict[str, Look]
@@ -453,7 +453,7 @@ def problem_view(policies: ShownPolicies, problem_id: str, page: PageQuery) -> P
 
 
 def _answers(
-    pair: Shown, problem_id: str, page: PageQuery, looks: dict[str, Look]
+    pair: ShownPolicy, problem_id: str, page: PageQuery, looks: dict[str, Look]
 ) -> PolicyAnswers:
     measured, columns = pair
     selected = columns.select(Filters(problems=(problem_id,)))

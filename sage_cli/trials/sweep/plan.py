@@ -34,7 +34,7 @@ from sage_cli.trials.sweep.folder import SweepFacts, SweepFolder, sweep_folder
 from sage_cli.trials.sweep.read_space import read_space
 from sage_cli.trials.sweep.sampler_choice import choose_sampler
 from sage_cli.trials.sweep.scores import ByBenchmark, mean_scores, pooled_counts, trial_values
-from sage_cli.trials.sweep.space import Point, Space, State, describe, point_key
+from sage_cli.trials.sweep.space import Point, Space, State, describe_point, point_key
 from sage_cli.trials.task import Task, TaskList, left_and_states
 from sage_cli.trials.trial import Replicate, Trial
 
@@ -169,7 +169,7 @@ class Sweep:
 
         Raises SageError if the point's settings contradict each other.
         """
-        title, group = describe(point), {**point, "tracking.group": self.folder.name}
+        title, group = describe_point(point), {**point, "tracking.group": self.folder.name}
         replicates = (
             Replicate(
                 title + (f", seed {self.shared.rl.seed + seed}" if seed else ""),
@@ -201,7 +201,7 @@ class Sweep:
         if self.sampler != "grid":
             names = ", ".join(key.rsplit(".", 1)[-1] for key in self.space.keys)
             return f"{self.total} trials: {self.sampler} chooses {names}"
-        points = map(describe, islice(self.space.points(), SHOWN_POINTS))
+        points = map(describe_point, islice(self.space.points(), SHOWN_POINTS))
         rest = [f"and {self.total - SHOWN_POINTS} more"] if self.total > SHOWN_POINTS else []
         return "\n  ".join([f"{self.total} trials:", *points, *rest])
 
@@ -281,7 +281,7 @@ def _total_and_size(section: SweepSection, space: Space, sampler: str) -> tuple[
     return min(count for count in (trials, size) if count is not None), size
 
 
-def prepared(config: SageConfig) -> Sweep:
+def prepare_sweep(config: SageConfig) -> Sweep:
     """The sweep of a configuration, after every check that needs neither training nor rows."""
     check_benchmark_named(config, "sweep.benchmark")
     settings, space = config.sweep, read_space(config.sweep.space, config)
@@ -302,7 +302,7 @@ def prepared(config: SageConfig) -> Sweep:
     )
 
 
-def started_from(init: str, config: SageConfig) -> SageConfig:
+def start_from(init: str, config: SageConfig) -> SageConfig:
     """Return `config` with the model called `init` as every trial's initial policy, without SFT.
 
     Raises ConfigurationError for an adapter, which the configuration of a trial can't name.
@@ -337,7 +337,7 @@ def plan_sweep(config: SageConfig, gpu: int | None = None) -> list[Described]:
 
     `gpu` is the GB of a GPU, against which memory of the shared settings is laid.
     """
-    search = prepared(config)
+    search = prepare_sweep(config)
     config, shared = search.shared, search.shared
     shared_facts = rl_facts(config)
     shared_facts["problems"] += check_sweep(search, offline=True)

@@ -43,7 +43,7 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from sage_cli.store.files import identity_of
-from sage_cli.trials.sweep.space import Point, Space, State, StudyTrial, Value, point_key
+from sage_cli.trials.sweep.space import Point, SettingValue, Space, State, StudyTrial, point_key
 
 _WITH_ORDER = ("qmc", "tpe", "gp", "cmaes")
 """Samplers that go by how near values are to each other."""
@@ -95,7 +95,7 @@ class OptunaSpace:
 
     def suggest(self, trial: Trial) -> Point:
         """Return the point that the trial's sampler chooses; absent parameters are left out."""
-        point: dict[str, Value] = {}
+        point: dict[str, SettingValue] = {}
         for name, parameter in self.space.parameters.items():
             if parameter.exists_in(point):
                 chosen = _suggested(trial, name, self._distributions[name])

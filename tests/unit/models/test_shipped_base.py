@@ -20,7 +20,7 @@ from sage_cli.models.shipped_base import (
 from sage_cli.progress import Silent
 from sage_cli.store.run import Run, Runs
 from sage_cli.training.run import InitialPolicy, RlTraining, SftTraining
-from sage_cli.trials.suites.plan import Overrides, planned
+from sage_cli.trials.suites.plan import Overrides, prepare_suite
 
 
 @pytest.fixture
@@ -198,7 +198,7 @@ def test_a_run_of_another_result_version_has_no_shipped_base(runs):
 def test_the_demo_trains_it_only_from_scratch(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     kinds = {
-        sets: [task.kind for task in planned("demo", Overrides(("tiny",), sets)).tasks]
+        sets: [task.kind for task in prepare_suite("demo", Overrides(("tiny",), sets)).tasks]
         for sets in ((), ("sft.shipped=false",))
     }
     assert [kinds[sets].count("sft") for sets in kinds] == [0, 1]

@@ -8,7 +8,7 @@ from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
 from sage_cli.store.files import identity_of
 from sage_cli.trials.sweep.folder import SweepFolder, sweep_folder
-from sage_cli.trials.sweep.plan import prepared, sweep_settings
+from sage_cli.trials.sweep.plan import prepare_sweep, sweep_settings
 from sage_cli.trials.sweep.sampler_choice import choose_sampler
 from sage_cli.trials.sweep.space import Range, Space, Values
 
@@ -59,10 +59,10 @@ def sweep_of(tmp_path, objective, limit, **named):
 
 
 def test_one_problem_is_enough_and_a_long_list_of_points_is_cut(tmp_path):
-    sweep = prepared(sweep_of(tmp_path, "pass@8", 1))
+    sweep = prepare_sweep(sweep_of(tmp_path, "pass@8", 1))
     assert {len(one.problems) for one in sweep.benchmarks} == {1}
     space = "lr=" + "|".join(f"{place}e-5" for place in range(1, 31))
-    sweep = prepared(sweep_of(tmp_path, "pass@8", 1, space=space, sampler="grid", trials=None))
+    sweep = prepare_sweep(sweep_of(tmp_path, "pass@8", 1, space=space, sampler="grid", trials=None))
     lines = sweep.announcement.splitlines()
     assert (len(lines), lines[-1].strip()) == (26, "and 6 more")
 
@@ -87,7 +87,7 @@ def test_one_problem_is_enough_and_a_long_list_of_points_is_cut(tmp_path):
 )
 def test_a_sweep_says_what_it_will_try(tmp_path, space, sampler, trials, lines):
     named = {"space": space, "sampler": sampler, "trials": trials}
-    sweep = prepared(sweep_of(tmp_path, "pass@8", 1, **named))
+    sweep = prepare_sweep(sweep_of(tmp_path, "pass@8", 1, **named))
     assert [line.strip() for line in sweep.announcement.splitlines()] == lines
 
 
@@ -95,7 +95,7 @@ def unclipped(tmp_path, space="tau=0.2|0.8", **rl):
     """A sweep under a method that clips nothing, so that no trial reads rl.epsilon_low."""
     section = {"space": space, "sampler": "grid"}
     flags = {"run": {"root": tmp_path}, "guide": {"name": "branch"}, "sweep": section}
-    return prepared(load(["tiny"], {**flags, "rl": {"clip": False, **rl}}).config)
+    return prepare_sweep(load(["tiny"], {**flags, "rl": {"clip": False, **rl}}).config)
 
 
 def test_a_setting_that_no_trial_reads_is_no_part_of_a_sweeps_name(tmp_path):
