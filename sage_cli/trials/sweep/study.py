@@ -205,6 +205,12 @@ class TaughtStudy(optuna.Study):
     find infeasible ones complete, with the worst value that was measured of each objective.
     """
 
+    # Nothing public of Optuna does this. A trial that is told the worst value stays told: later
+    # trials may be worse, and reports would show a value that nobody measured. `constraints_func`
+    # takes a trial that has values. Asking a copy of the study, filled by `add_trial`, would lose
+    # what samplers note in the study's storage, such as the place in Sobol's sequence, and with it
+    # the same proposals after a restart.
+
     def _get_trials(
         self,
         deepcopy: bool = True,
@@ -503,4 +509,7 @@ class Study:
 
     def _store(self, method: str, trial: StudyTrial, *given: Any) -> None:
         """Call a method of Optuna's storage that says something of a trial."""
+        # `optuna.Trial` has these methods, too, but `ask` alone gives one: a driver that takes up
+        # the trials of another can only make one by its number in the storage, which would ask the
+        # sampler for the trial's values once more
         getattr(self._study._storage, method)(self._frozen(trial)._trial_id, *given)
