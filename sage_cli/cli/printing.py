@@ -32,6 +32,8 @@ PLAN_LABELS = {
     "at the peak": "phase with the peak",
     "unknown": "not known",
     "measure": "evaluation",
+    "base": "initial policy",
+    "start": "initial policy",
 }
 """A key or title of a plan's JSON -> what is printed in its place."""
 
