@@ -527,13 +527,9 @@ class RlTraining(TrainingRun):
     def prepare(self, resumed: Run | None, progress: Progress) -> Callable[[Run], None]:
         """Check machine, problems and initial policy, which is trained if need be."""
         from sage_cli.training.checkpoints import check_own_checkpoints
-        from sage_cli.training.hardware import require_hardware, require_optimizer
 
         config = self.config
-        require_hardware(config.model, processes_here(config.rl.processes))
-        require_optimizer(config.rl.optimizer, "rl.optimizer")
-        engine = resolve_engine(config.rollout, self._processes)
-        self._require_sampled(engine.backend, chosen_backend(config.sampling))
+        self._require_machine()
         with progress.doing(f"reading {config.data.rl.name}"):
             self.checks.check()
         problems, validation = self.checks.problems, self.checks.validation
@@ -587,6 +583,14 @@ class RlTraining(TrainingRun):
                 "--runs, and those --set that begin with model, prompt, data.sft or "
                 "sft; then run this command again",
             )
+
+    def _require_machine(self) -> None:
+        from sage_cli.training.hardware import require_hardware, require_optimizer
+
+        require_hardware(self.config.model, processes_here(self.config.rl.processes))
+        require_optimizer(self.config.rl.optimizer, "rl.optimizer")
+        engine = resolve_engine(self.config.rollout, self._processes)
+        self._require_sampled(engine.backend, chosen_backend(self.config.sampling))
 
     def _require_sampled(self, rollouts: str, samples: str) -> None:
         """Raise ConfigurationError where these backends need our decoder, and it can't."""
