@@ -161,7 +161,8 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         batches, calls = self._buffered_inputs, self.args.gradient_accumulation_steps
         steps = (batches[begin : begin + calls] for begin in range(0, len(batches), calls))
         self._buffered_inputs = [batch for step in steps for batch in regrouped(step)]
-        return self._buffered_inputs[self._step % self.args.steps_per_generation]
+        place: int = self._step % self.args.steps_per_generation
+        return self._buffered_inputs[place]
 
     def _generate_and_score_completions(self, inputs: list[Row]) -> RolloutBatch:
         step, group = self.state.global_step, int(self.num_generations)

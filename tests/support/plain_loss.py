@@ -50,7 +50,7 @@ class Formula:
         ]
         log_ratio = logps - old
         sequence = log_ratio.sum() / length
-        phi = gamma_weight(advantage, float(log_ratio.sum())) if self.loss == "vespo" else 0.0
+        phi = gamma_weight(advantage, float(log_ratio.detach().sum())) if self.loss == "vespo" else 0.0
         terms = []
         for t in range(length):
             ratio = (sequence if self.level == "sequence" else log_ratio[t]).exp()
@@ -76,7 +76,8 @@ class Formula:
             q = [1 + self.rho * max(0.0, h - self.tau) for h in entropies]
         elif self.guide == "token":
             low, high = (quantile([-x for x in logps], share) for share in (0.05, 0.95))
-            w = [(min(max(-x, low), high) - low) / (high - low) for x in logps]
+            span = (high - low) or math.inf  # of equal surprisals none stands out
+            w = [(min(max(-x, low), high) - low) / span for x in logps]
             alpha, sigma = self.annealed(0.3, 0.1), self.annealed(0.25, 0.1)
             q = [1 + x * (alpha + sigma * self.normal(row, t, 0)) for t, x in enumerate(w)]
         elif self.guide == "random":
