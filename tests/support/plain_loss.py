@@ -50,7 +50,11 @@ class Formula:
         ]
         log_ratio = logps - old
         sequence = log_ratio.sum() / length
-        phi = gamma_weight(advantage, float(log_ratio.detach().sum())) if self.loss == "vespo" else 0.0
+        phi = (
+            gamma_weight(advantage, float(log_ratio.detach().sum()))
+            if self.loss == "vespo"
+            else 0.0
+        )
         terms = []
         for t in range(length):
             ratio = (sequence if self.level == "sequence" else log_ratio[t]).exp()
