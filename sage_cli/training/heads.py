@@ -72,6 +72,57 @@ class _Head:
     forward = base_model  # until TRL puts its fused head in this place
 
 
+class _CutHead:
+    """An output layer without the entries beyond `entries`, which no token of a tokenizer has."""
+
+    def __init__(self, head: Any, entries: int) -> None:
+        self._head, self._entries = head, entries
+
+    @property
+    def weight(self) -> Tensor:
+        """The rows of the entries that are left, with their gradient."""
+        weight: Tensor = self._head.weight[: self._entries]
+        return weight
+
+    @property
+    def bias(self) -> Tensor | None:
+        """Their biases, if the layer has any."""
+        bias = getattr(self._head, "bias", None)
+        return None if bias is None else bias[: self._entries]
+
+    def __call__(self, states: Tensor) -> Tensor:
+        """Return the logits of the entries that are left."""
+        return torch.nn.functional.linear(states, self.weight, self.bias)
+
+
+@contextmanager
+def cut_to(model: Any, entries: int) -> Iterator[None]:
+    """Normalise log-probabilities over the first `entries` of the output alone in passes inside.
+
+    Models pad their vocabulary to a round number, each to its own: over all of it the same logits
+    would have other log-probabilities in policy and teacher.
+    """
+    causal = causal_of(model)
+    head = causal.get_output_embeddings()
+    # an attribute of this object, which hides the method of its class; passes ask for the head anew
+    causal.get_output_embeddings = lambda: _CutHead(head, entries)
+    try:
+        yield
+    finally:
+        del causal.get_output_embeddings
+
+
+def never_sample_beyond(model: Any, entries: int) -> None:
+    """Give entries beyond `entries` the probability 0 wherever whole logits are computed."""
+
+    def bar(_head: Any, _states: Any, logits: Tensor) -> Tensor:
+        # finite, so that 0 log 0 stays 0 in entropies, and far below any logit
+        columns = torch.arange(logits.shape[-1], device=logits.device)
+        return logits.masked_fill(columns >= entries, -1e4)
+
+    causal_of(model).get_output_embeddings().register_forward_hook(bar)
+
+
 @contextmanager
 def tilting(
     model: Any,

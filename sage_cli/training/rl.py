@@ -25,7 +25,7 @@ from sage_cli.methods.hooks import GradeCompletions, Setup
 from sage_cli.methods.loop import Method, batch_of
 from sage_cli.methods.online import OnlineMethod
 from sage_cli.models.loading import context_of
-from sage_cli.models.reference import policy_and_reference
+from sage_cli.models.reference import policy_and_reference, shared_vocabulary, teacher_of
 from sage_cli.models.tokenizer import keep_tags
 from sage_cli.models.verification import verify_weights
 from sage_cli.problems.problem import Problem
@@ -49,7 +49,7 @@ from sage_cli.training.checkpoints import prepare_resume, step_of
 from sage_cli.training.launch import join_processes, world_size
 from sage_cli.training.preflight import Format, Preflight
 from sage_cli.training.prompt_order import rows_seen, training_order
-from sage_cli.training.reference import ReferenceCompletions
+from sage_cli.training.reference import ReferenceCompletions, load_teacher
 from sage_cli.training.rewards import build_rewards
 from sage_cli.training.rollouts import (
     SampleRollouts,
@@ -78,6 +78,8 @@ class RlInputs:
     texts with their problems. `reference_completions`, by problem id, are what `anchor.kl: forward`
     is computed on, or what a method has `samples_beforehand` for. `validator` changes nothing about
     the training. `sample` is used under `rollout.backend: sampler`; otherwise TRL samples.
+    `teacher` is a loaded model in the reference's place, and `vocabulary` the entries of the output
+    that it shares with the policy, where there are others.
     """
 
     model: Any
@@ -88,6 +90,8 @@ class RlInputs:
     reference_completions: Mapping[str, Sequence[Completion]] | None = None
     validator: Validator | None = None
     sample: SampleRollouts | None = None
+    teacher: Any = None
+    vocabulary: int | None = None
 
 
 def train(training: Training, run: Run, watch: StepCallbacks | None, progress: Progress) -> None:
@@ -101,6 +105,11 @@ def train(training: Training, run: Run, watch: StepCallbacks | None, progress: P
     template = PromptTemplate.from_section(config.prompt, tokenizer)
     with memory_explained(LOADING, run):
         model, reference = policy_and_reference(config, start)
+        teacher = teacher_of(config)
+        taught: dict[str, Any] = {}
+        if teacher is not None:
+            taught["teacher"] = load_teacher(teacher, config.model)
+            taught["vocabulary"] = shared_vocabulary(start, teacher)
     with ExitStack() as stack:
         grader = stack.enter_context(grader_for(config.data.rl.name, config.grading, config.prompt))
         on_sampled = watch.on_validation if watch else _nobody
@@ -127,6 +136,7 @@ def train(training: Training, run: Run, watch: StepCallbacks | None, progress: P
             sample=sampled_rollouts(
                 rollout_parameters(config.rollout, template), config.rl.seed, tokenizer
             ),
+            **taught,
         )
         looked = preflight_of(config, template, run, progress.say, by_sft=start.run is not None)
         train_rl(config, inputs, run, watch.on_step if watch else _nobody, looked)
@@ -209,7 +219,10 @@ def build_trainer(
     arguments = grpo_arguments(config, run.checkpoints, processes=world_size())
     texts = [text for text, _ in inputs.prompts]
     ids = inputs.tokenizer(texts, add_special_tokens=False)["input_ids"]
-    context = context_length(config.rollout, map(len, ids), context_of(inputs.model.config))
+    lengths = list(map(len, ids))
+    context = context_length(config.rollout, lengths, context_of(inputs.model.config))
+    if inputs.teacher is not None:  # it reads the same texts
+        context_length(config.rollout, lengths, context_of(inputs.teacher.config))
     of_model = getattr(inputs.model.generation_config, "eos_token_id", None)
     ends = eos_ids(of_model, inputs.tokenizer)
     template = PromptTemplate.from_section(config.prompt, inputs.tokenizer)
@@ -219,6 +232,10 @@ def build_trainer(
     if config.rollout.backend == "vllm":
         arguments.vllm_max_model_length = context
         arguments.generation_kwargs = vllm_ends(parameters, ends)
+        if inputs.vocabulary is not None:
+            rows = inputs.model.config.get_text_config().vocab_size
+            barred = dict.fromkeys(range(inputs.vocabulary, rows), -100.0)
+            arguments.generation_kwargs |= {"logit_bias": barred} if barred else {}
     if inputs.reference is not None:
         # TRL loads the reference from where the policy's configuration says it came from
         inputs.model.config._name_or_path = str(inputs.reference)
@@ -244,6 +261,8 @@ def build_trainer(
         ),
         sample=inputs.sample if config.rollout.backend == "builtin" else None,
         model=inputs.model,
+        teacher=inputs.teacher,
+        vocabulary=inputs.vocabulary,
         reward_set=reward_set,
         args=without_cpu_number(arguments),
         train_dataset=population.select(training_order(len(population), rl)),

@@ -320,10 +320,13 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         lengths_B = batch["completion_mask"].sum(dim=1)
         ends_B2 = self.accelerator.gather(torch.stack([lengths_B, batch["truncated_B"]], dim=1))
         whole_3B = torch.cat([now.status_PN.reshape(-1, 1), ends_B2], dim=1).cpu().T
-        return {
+        record = {
             **batch_record(whole_3B[0].reshape(now.status_PN.shape), *whole_3B[1:]),
             **self.reward_set.record(now.raw_BF, now.rewards_BF, int(self.num_generations)),
         }
+        if not self.reward_set.pays:
+            del record["groups/zero_variance"]  # nothing is learnt from groups
+        return record
 
     def _method_advantages(self, now: Rollouts) -> Tensor:
         """Return the method's advantages (B,) or (B, T) of this process's rows.
