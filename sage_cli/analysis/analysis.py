@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -177,20 +177,50 @@ def _measure(values_P1: np.ndarray, band: Interval, *, signed: bool = False) -> 
 Results = Mapping[str, Mapping[str, Mapping[str, Estimate]]]
 """Benchmark -> item -> policy -> value."""
 NONE = Estimate(float("nan"))
+PRINTED = {
+    "right if taken": "correct if taken",
+    "share of right ones": "share of the correct",
+    "right ones": "correct ones",
+    "8 right": "8 correct",
+    "groups all right": "groups all correct",
+    "tokens of right completions": "tokens of correct completions",
+    " less ": " − ",
+}
+"""Words in the stored names of items -> words that people read."""
+
+
+def printed(name: str) -> str:
+    """Return the name of an item as people read it; JSON and CSV keep the stored one."""
+    for stored, shown in PRINTED.items():
+        name = name.replace(stored, shown)
+    return name
 
 
 def wide_table(title: str, item: str, results: Results, notes: Sequence[str] = ()) -> Table:
     """Return an item a row, in sections by benchmark, and a policy a column."""
     policies = _policies(results)
     several = len(results) > 1
-    heads = (*([Column("benchmark")] if several else []), Column(item), *map(Column, policies))
+    heads = (
+        *([Column("benchmark")] if several else []),
+        Column(item),
+        *(Column(policy, label=printed(policy)) for policy in policies),
+    )
     rows = []
     for benchmark, items in results.items():
         for name, values in items.items():
-            cells: list[Cell] = [name, *(values.get(policy, NONE) for policy in policies)]
+            cells: list[Cell] = [printed(name), *(values.get(policy, NONE) for policy in policies)]
             rows.append(Row((*([benchmark] if several else []), *cells), section=benchmark))
     heading = title if several or not results else f"{title} on {next(iter(results))}"
     return Table(heading, heads, tuple(rows), tuple(notes))
+
+
+def printed_table(table: Table) -> Table:
+    """Return a table with the names of items in its cells as people read them."""
+    rows = (
+        Row(tuple(printed(c) if isinstance(c, str) else c for c in row.cells), row.section)
+        for row in table.rows
+    )
+    return replace(table, rows=tuple(rows))
 
 
 def long_table(item: str, results: Results, value: str) -> Table:
@@ -240,7 +270,7 @@ class PolicyMeans:
         if not _policies(self.differences):
             return (table,)
         first = _policies(self.means)[0]
-        return table, wide_table(f"less {first}", self.item, self.differences, notes)
+        return table, wide_table(f"difference from {first}", self.item, self.differences, notes)
 
     def sheet(self, value: str) -> Table:
         """Return the means as rows of a CSV file."""

@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from sage_cli.analysis.analysis import Analysis, Inputs, PolicyMeans
+from sage_cli.analysis.analysis import Analysis, Inputs, PolicyMeans, printed
 from sage_cli.analysis.graded_samples import Answers, skeleton
 from sage_cli.errors import DataError
 from sage_cli.metrics.counts import FloatArray, distinct_of, entropy_of_counts
@@ -24,7 +24,7 @@ from sage_cli.reports.figures import draw_dot_plot
 from sage_cli.reports.tables import Column, Estimate, Row, Table, columns
 
 RIGHT_SAMPLED = 8
-"""Right solutions among which skeletons are counted: with more, there would be more skeletons."""
+"""Correct solutions whose skeletons are counted: among more there would be more skeletons."""
 ANSWERS, ENTROPY = "different answers", "answer entropy (nats)"
 SKELETONS = f"skeletons of {RIGHT_SAMPLED} right"
 MEASURES = (ANSWERS, ENTROPY, SKELETONS)
@@ -76,7 +76,7 @@ def diversity(inputs: Inputs) -> Document:
     heads = columns("benchmark, problem, policy, share right")
     sheet = Table("diversity problem by problem", (*heads, *map(Column, MEASURES)), tuple(rows))
     panels = {
-        measure: {benchmark: items[measure] for benchmark, items in means.means.items()}
+        printed(measure): {benchmark: items[measure] for benchmark, items in means.means.items()}
         for measure in MEASURES
     }
     figure = Figure("diversity", partial(draw_dot_plot, panels, "mean over problems"))
@@ -88,11 +88,11 @@ def diversity(inputs: Inputs) -> Document:
         sheets={"diversity": sheet},
         figures=(figure,),
         notes=(
-            "answers: right ones are one answer, wrong ones differ by their text, completions "
-            "without an answer are one more; the entropy is that of the shares of a problem's "
-            "samples, low by about (answers - 1) / 2n",
-            f"skeletons: how many to expect among {RIGHT_SAMPLED} right solutions of a problem "
-            "(Hurlbert 1971), on problems where every policy has as many "
+            "answers: all correct answers count as one, wrong ones differ by their text, and "
+            "completions without an answer are one more. The entropy is that of the shares of a "
+            "problem's samples; n samples underestimate it by about (answers - 1) / 2n",
+            f"skeletons: the number expected among {RIGHT_SAMPLED} correct solutions of a problem "
+            "(Hurlbert 1971), on the problems where every policy has that many "
             f"({', '.join(compared)}); a skeleton is a solution without its words and numbers",
         ),
     )
@@ -133,7 +133,8 @@ def modes(inputs: Inputs) -> Document:
                     name,
                     {policy: by_mode[mode][measure] for policy, by_mode in shares.items()},
                 )
-                panels.setdefault(measure, {})[f"{benchmark} {mode}"] = means.means[benchmark][name]
+                of_policies = means.means[benchmark][name]
+                panels.setdefault(printed(measure), {})[f"{benchmark} {mode}"] = of_policies
     return Document(
         name="modes",
         title="modes of solving",
@@ -143,8 +144,9 @@ def modes(inputs: Inputs) -> Document:
         figures=(Figure("modes", partial(draw_dot_plot, panels, "mean over problems")),),
         notes=(
             *(note for name in inputs.answers for note in legend(name, generator_with_modes(name))),
-            f"{RIGHT_IF}: over the problems on which a sample takes the mode; {AMONG_RIGHT}: over "
-            "those that have a right sample",
+            f"{printed(RIGHT_IF)}: the share of the mode's samples that are correct, over the "
+            f"problems with a sample of the mode; {printed(AMONG_RIGHT)}: the mode's share of the "
+            "correct samples, over the problems with a correct sample",
         ),
     )
 
@@ -156,7 +158,7 @@ def legend(benchmark: str, kind: type[Generator]) -> list[str]:
         for mode, words in kind.mode_words.items()
     ]
     return (
-        [f"modes of {benchmark}: {', '.join(described)}; {OTHER}: announces none"]
+        [f"modes of {benchmark}: {', '.join(described)}; {OTHER}: does not say its mode"]
         if described
         else []
     )
@@ -200,6 +202,6 @@ def _ratio(part_P: FloatArray, whole_P: FloatArray) -> FloatArray:
 
 ANSWER_MODES = Analysis(
     "modes",
-    "which ways of solving generated problems a policy takes, and how often they are right",
+    "which ways of solving generated problems a policy takes, and how often they are correct",
     modes,
 )

@@ -26,12 +26,12 @@ def patterns(inputs: Inputs) -> Document:
             means.add(benchmark, detector.name, values)
         solved += [
             f"{graded.policy} on {benchmark}: {int((graded.counts.c_P > 0).sum())} of "
-            f"{len(graded.counts)} problems have a right solution, "
+            f"{len(graded.counts)} problems have a correct solution, "
             f"{int(graded.counts.c_P.sum())} in all"
             for graded in answers
         ]
-    note = "on problems that both solve: the frequencies above are over different problems"
-    axis = "frequency among right solutions"
+    note = "over the problems that both solve; the frequencies above are over different problems"
+    axis = "frequency among correct solutions"
     return Document(
         name="patterns",
         title="patterns of reasoning",
@@ -43,12 +43,13 @@ def patterns(inputs: Inputs) -> Document:
                 for detector in detectors
             },
         },
-        tables=means.tables("frequency of patterns among right solutions", [note]),
+        tables=means.tables("frequency of patterns among correct solutions", [note]),
         sheets={"patterns": means.sheet("frequency")},
         figures=(Figure("patterns", partial(draw_dot_plot, means.means, axis)),),
         notes=(
-            "frequency (Eq. 13): mean over problems with a right solution of the share of its "
-            "right solutions that show the pattern; detectors are words, not understanding",
+            "frequency (Eq. 13): the share of a problem's correct solutions that show the "
+            "pattern, mean over problems with a correct solution; a detector looks for words and "
+            "does not judge what they mean",
             *solved,
         ),
     )
@@ -71,7 +72,7 @@ def pattern_shares(answers: Answers, detectors: tuple[Detector, ...]) -> dict[st
 
 PATTERNS = Analysis(
     "patterns",
-    "how often right solutions show patterns of reasoning (Eq. 13, Table 2)",
+    "how often correct solutions show patterns of reasoning (Eq. 13, Table 2)",
     patterns,
     options=frozenset({"patterns"}),
 )

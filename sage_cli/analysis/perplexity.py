@@ -70,8 +70,8 @@ def perplexity(inputs: Inputs) -> Document:
             "temperature 1, given the prompt",
             f"beyond the base's {BEYOND[0]:.0%}: the share of completions less probable than all "
             f"but {1 - BEYOND[0]:.0%} of the base's on the same problem, mean over problems; each "
-            "of the base's own is held against its others, so that a policy that is no different "
-            "shows about the same",
+            "of the base's own completions is compared with its others, so that a policy equal to "
+            "the base shows about the same share",
             "quantiles are over all completions together, and have no interval",
         ),
     )

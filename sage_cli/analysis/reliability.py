@@ -1,4 +1,4 @@
-"""How often several samples are right together: majority votes, pass^k, G-Pass@k, Cover@tau."""
+"""How often several samples are correct together: majority votes, pass^k, G-Pass@k, Cover@tau."""
 
 from __future__ import annotations
 
@@ -40,10 +40,11 @@ def majority(inputs: Inputs) -> Document:
         sheets={"majority": means.sheet("mean")},
         figures=(Figure("majority", partial(draw_lines, panels, ["k"] * len(panels))),),
         notes=(
-            "maj@k: the most frequent answer of k samples is right; answers that are graded right "
-            "are one answer, wrong ones differ by their text, unreadable ones don't vote, ties are "
-            "broken by lot",
-            "without a verifier a user gets maj@k; pass@k takes somebody who picks the right one",
+            "maj@k: the probability that the most frequent answer of k samples is correct. All "
+            "correct answers count as one, wrong ones differ by their text, unparseable ones do "
+            "not vote, and ties are broken at random",
+            "a user without a verifier gets maj@k; pass@k needs somebody who picks the correct "
+            "sample",
         ),
     )
 
@@ -70,10 +71,10 @@ def reliability(inputs: Inputs) -> Document:
         sheets={"reliability": means.sheet("mean")},
         figures=(Figure("reliability", partial(draw_dot_plot, means.means, "share")),),
         notes=(
-            "pass^k: the chance that all of k samples are right; G-Pass@k: that at least tau k of "
-            "them are; both without bias",
-            "Cover@tau: the share of problems of which at least tau of all samples are right; a "
-            "problem whose chance lies near tau falls on either side",
+            "pass^k: the probability that all of k samples are correct; G-Pass@k: that at least "
+            "tau k of them are. Both estimates are unbiased",
+            "Cover@tau: the share of problems of which at least the share tau of all samples is "
+            "correct; chance decides for a problem whose pass rate is near tau",
         ),
     )
 
@@ -95,6 +96,6 @@ def _add(means: PolicyMeans, benchmark: str, answers: tuple[Answers, ...]) -> No
 
 RELIABILITY = Analysis(
     "reliability",
-    "how often all or a share of k samples are right: pass^k, G-Pass@k, Cover@tau",
+    "how often all or a share of k samples are correct: pass^k, G-Pass@k, Cover@tau",
     reliability,
 )

@@ -82,7 +82,7 @@ def sharpening(inputs: Inputs) -> Document:
         title = f"{base.policy} under p^α on {benchmark}"
         both = (
             _curve_table(title, curves, inputs.options, left_out),
-            _equal_table(f"runs less {title}, at equal pass@1", curves, runs, inputs.options),
+            _equal_table(f"runs − {title}, at equal pass@1", curves, runs, inputs.options),
         )
         for key, table in zip(data, both, strict=True):
             data[key] += [{"benchmark": benchmark, **record} for record in to_records(table)]
@@ -132,8 +132,9 @@ _NOTES = (
     "each whole sample is weighed by p(text)^(α - 1), normalised problem by problem",
     "a way of solving that no stored sample shows can't be seen here, whatever its weight",
     "effective size: (sum of weights)² / (sum of their squares), the harmonic mean over problems "
-    f"and the smallest; an α with less than {LEAST_SIZE:g} is refused, and k goes up to half of it",
-    "pass@k: the jackknife of 1 - (1 - q)^k, q the weighted share of right samples; at α 1 it is "
+    f"and the smallest; an α with an effective size below {LEAST_SIZE:g} is refused, and k goes "
+    "up to half of it",
+    "pass@k: the jackknife of 1 - (1 - q)^k, q the weighted share of correct samples; at α 1 it is "
     "the usual estimate",
     "at equal pass@1: the run as it is, the base at the α where it has the run's pass@1; a "
     "difference near 0 is what sharpening alone would give",

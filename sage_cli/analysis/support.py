@@ -33,11 +33,12 @@ from sage_cli.reports.tables import Cell, Estimate, Row, Table, by_method, colum
 FALLS = (2.0, 5.0, 10.0)
 """Nats by which a log-probability may have fallen."""
 UNITS = ("problem", "working")
-"""Right texts of a problem are added up, or of those the texts with one skeleton."""
+"""Probabilities of correct texts are summed over a problem or over texts of one skeleton."""
 SURVIVAL_NOTES = (
-    "log π less log π at temperature 1, of the base's right samples, problem by problem or working "
-    "by working (texts with one skeleton): the share that fell by more, mean over problems with "
-    "one; between two seeds of one method it is the control",
+    "how far the log-probability of the base's correct samples fell, at temperature 1. It is "
+    "summed over the texts of a problem, or over its texts with one skeleton (working). Shown is "
+    "the share that fell by more, mean over problems with a correct sample; two seeds of one "
+    "method show how much falls by chance",
 )
 
 
@@ -125,8 +126,8 @@ def support(inputs: Inputs) -> Document:
         for benchmark, (base, *runs) in inputs.answers.items()
     }
     base_label, survived = inputs.policies[0], survival(inputs)
-    draw = partial(draw_points, shares, (f"share right, {base_label}", "share right"))
-    read = f"right texts of {base_label} that fell by more"
+    draw = partial(draw_points, shares, (f"share correct, {base_label}", "share correct"))
+    read = f"correct texts of {base_label} whose log-probability fell by more"
     return Document(
         name="support",
         title=f"support against {base_label}",
@@ -167,7 +168,7 @@ def _problems(inputs: Inputs) -> Table:
         )
     )
     heads = columns("benchmark, problem, policy, n, right")
-    return Table("right samples problem by problem", heads, rows)
+    return Table("correct samples problem by problem", heads, rows)
 
 
 def _json(support: Support) -> dict[str, Any]:
@@ -194,8 +195,8 @@ def _null(inputs: Inputs) -> str:
             "McNemar's exact test"
         )
     return (
-        "all right samples of a problem falling among both as from one urn (evaluation seeds "
-        "differ, so that samples are independent); surely: Fisher's exact test"
+        "a problem's correct samples falling on both at random (evaluation seeds differ, so that "
+        "samples are independent); surely: Fisher's exact test"
     )
 
 
@@ -204,9 +205,10 @@ def _notes(inputs: Inputs) -> tuple[str, ...]:
     fewest = min(int(answers.counts.n_P.min()) for answers in inputs.each())
     visible = thresholds(fewest, confidence)
     return (
-        "a problem is in the support at delta where more than that share of the samples is right; "
-        f"with {fewest} samples a problem, a success probability below {visible['exact']:.2g} may "
-        f"go unseen (-ln(zeta) / k, as The Invisible Leash has it: {visible['paper']:.2g})",
+        "a problem is in the support at delta where more than that share of the samples is "
+        f"correct; with {fewest} samples per problem, a success probability below "
+        f"{visible['exact']:.2g} may go unseen (-ln(zeta) / k, in The Invisible Leash: "
+        f"{visible['paper']:.2g})",
         f"by chance: the number expected if base and run were one model, {_null(inputs)}, Holm "
         f"over all problems, at {confidence:.0%}",
         "SRR kept / (kept + lost), NDR gained / (kept + gained), SDS their harmonic mean, NSCR "

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 import numpy as np
 import pyarrow as pa
 
-from sage_cli.analysis.analysis import Analysis, Inputs, Options, share_gap
+from sage_cli.analysis.analysis import Analysis, Inputs, Options, printed_table, share_gap
 from sage_cli.metrics.counts import FloatArray, IntArray
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import Series, draw_lines
@@ -154,13 +154,14 @@ def training(inputs: Inputs) -> Document:
     revisits = Table(
         "from visit to visit",
         columns(
-            "run, problems visited again, pass rate at the first visit, last less first, "
-            "solved and not at the next visit, not solved and solved at the next"
+            "run, problems visited again, pass rate at the first visit, last less first=last − "
+            "first, solved and not at the next visit, not solved and solved at the next"
         ),
         tuple(_revisits(label, ledger.visits, inputs.options) for label, ledger in ledgers.items()),
         (
-            "the interval of last less first is over problems; the other two are shares of pairs "
-            "of visits, chance included: with few completions a solved problem is missed at times",
+            "last − first has an interval over problems. The other two are shares of pairs of "
+            "visits and include chance: with few completions, a problem may count as not solved "
+            "at a visit although nothing was forgotten",
         ),
     )
     phases = Table(
@@ -177,7 +178,7 @@ def training(inputs: Inputs) -> Document:
             "revisits": to_records(revisits),
             "phases": to_records(phases),
         },
-        tables=(coverage, revisits, phases),
+        tables=(coverage, revisits, printed_table(phases)),
         sheets={"training": coverage, "training-problems": _problems(ledgers)},
         figures=(Figure("training", partial(draw_lines, _curves(ledgers), AXES)),),
     )

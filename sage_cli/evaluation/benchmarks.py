@@ -82,7 +82,7 @@ def load_benchmarks(
     """The benchmarks of `evaluation.benchmark`, in its order, cut to `evaluation.limit`.
 
     `judge` is `grading.judge`. Raises DataError that names problems whose gold their judge doesn't
-    find right.
+    accept.
     """
     names = benchmark_names(evaluation.benchmark)
     return [_benchmark(name, evaluation, data, judge) for name in names]

@@ -103,7 +103,7 @@ def compare(
         **evaluated.measured,
         **judged_again(evaluated.measured, evaluated.samples, judges, progress),
     }
-    titles = {b.name: f"{b.name}, right by {judge.label}" for b, judge in judges}
+    titles = {b.name: f"{b.name}, correct by {judge.label}" for b, judge in judges}
     counts = {
         name: {
             titles.get(b.name, b.name): [

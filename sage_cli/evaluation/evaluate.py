@@ -54,7 +54,7 @@ class Evaluation:
 
     @cached_property
     def benchmarks(self) -> Sequence[Benchmark]:
-        """The problems to measure on; DataError where a gold is not right by its own judge."""
+        """The problems to measure on; DataError where a gold's own judge does not accept it."""
         config = self.config
         check_benchmark_named(config, "evaluation.benchmark")
         with reading(config, "evaluation"):

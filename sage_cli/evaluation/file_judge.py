@@ -137,7 +137,7 @@ class FileJudge:
 
 
 def check_readable_golds(samples: Gathered, path: Path) -> None:
-    """Raise DataError for golds that `math` doesn't grade right as answers to themselves."""
+    """Raise DataError for golds that `math` does not grade as correct answers to themselves."""
     golds = [(problem.meta["id"], problem.gold) for problem in samples.problems.values()]
     if refused := check_golds(golds):
         raise DataError(

@@ -59,7 +59,7 @@ class GradedFile:
 
     @property
     def unjudged(self) -> list[tuple[Item, Grade]]:
-        """The items that are neither right nor wrong, errors first, each with why it is not."""
+        """The items that are neither correct nor wrong, errors first, each with why it is not."""
         pairs = zip(self.items, next(iter(self.grades.values())), strict=True)
         without = [(item, grade) for item, grade in pairs if grade.reason]
         return sorted(without, key=lambda pair: pair[1].status)

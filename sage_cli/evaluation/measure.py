@@ -155,7 +155,7 @@ def measure_passk(
     """Measure every named run or model.
 
     Curves are computed at all ks; `evaluation.k` says which of them the table shows. `second` is
-    a judge of texts: each model has a second curve, of the samples that both find right. `guess` is
+    a judge of texts: each model has a second curve, of the samples that both accept. `guess` is
     a function or a file whose guesses stand beside the models.
     """
 

@@ -52,7 +52,7 @@ class TextJudge:
 def text_judge(name: str, benchmark: Benchmark, config: SageConfig) -> TextJudge:
     """Return the judge called `working`, FILE.py:FUNCTION or MODEL@http://HOST:PORT.
 
-    Raises ConfigurationError for another name, and where no rule checks a working.
+    Raises ConfigurationError for another name, and where no rule checks a worked solution.
     """
     if served := _SERVED.fullmatch(name):
         return _served(served["model"], served["server"], config)
@@ -62,7 +62,7 @@ def text_judge(name: str, benchmark: Benchmark, config: SageConfig) -> TextJudge
     checks = kind.generator.working_is_right if kind else Generator.working_is_right
     if name == "working" and checks("", "") is not None:
         return TextJudge(
-            "a right working",
+            "the worked solution",
             {"working": kind and kind.generator.name, "version": GRADING_VERSION},
             lambda texts: ["right" if checks(p.question, text) else "wrong" for p, text in texts],
         )
@@ -127,7 +127,7 @@ def judged_again(
     judges: Sequence[tuple[Benchmark, TextJudge]],
     progress: Progress,
 ) -> Measurements:
-    """Return the measurements with a sample right where its benchmark's judge agrees."""
+    """Return the measurements that count a sample as correct if its benchmark's judge agrees."""
     return {
         (benchmark.name, by_policy.policy.label): second_measurements(
             by_policy, benchmark, measured, judge, progress
@@ -143,7 +143,7 @@ def second_measurements(
     judge: TextJudge,
     progress: Progress,
 ) -> tuple[SeedCounts, ...]:
-    """Return the measurements of a policy with a sample right where both grades are.
+    """Return the measurements of a policy that count a sample as correct if both grades do.
 
     Samples that are correct by the first grade are judged and stored as far as they aren't.
     """
@@ -166,6 +166,6 @@ def second_measurements(
         both_PN = right_PN & second.right_PN
         counted = {"n_P": first.counts.n_P, "right_PN": both_PN, "right_P": both_PN.sum(axis=1)}
         tally = replace(second, **counted, lacking=0)
-        name = f"{label}, right by {judge.label}"
+        name = f"{label}, correct by {judge.label}"
         by_seed.append(seed_counts(name, benchmark, samples.at(first.seed), tally))
     return tuple(by_seed)

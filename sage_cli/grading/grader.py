@@ -219,7 +219,7 @@ class Grader:
         return extract(completion, self._tags, self._place)
 
     def _reason(self, gold: object, completion: object, grade: Grade) -> str:
-        """Return why the answer is neither right nor wrong."""
+        """Return why the answer is neither correct nor wrong."""
         if grade.status == "timeout":
             return f"the comparison took more than {self.identity.timeout_s} s"
         if grade.status == "error":

@@ -38,7 +38,7 @@ class Grade:
     """A status, and the answer: None where there is none, and where a whole text was searched.
 
     `share` is what a judge gave instead of correct or wrong: the answer is correct where it is 1.
-    `reason` says why a status is neither right nor wrong.
+    `reason` says why a status is neither correct nor wrong.
     """
 
     status: Status

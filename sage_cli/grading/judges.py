@@ -146,7 +146,7 @@ _DECORATION = re.compile(r"\\(?:text(?:bf|it|rm)?|mathrm|boxed)\b|[*{}$`\"]")
 
 
 class Roles(Judge):
-    """Right if every name has its role; wrong if one is missing, different or contradicted."""
+    """Correct if every name has its role; wrong if one is missing, different or contradicted."""
 
     def quick(
         self,

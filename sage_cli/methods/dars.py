@@ -62,7 +62,7 @@ class Dars(PolicyGradient):
         refusals, group = super().refusals(beside), self.rollouts_per_prompt
         if group < 3:
             refusals.append(
-                "rl.algo 'dars' tells hard prompts by their share of right rollouts, and "
+                "rl.algo 'dars' finds hard prompts by their share of correct rollouts, and "
                 f"rl.rollouts_per_prompt {group} gives shares of 0 and 1, or 1/2 between them (use "
                 "more; 8 is usual)"
             )
@@ -100,7 +100,7 @@ class Dars(PolicyGradient):
 
 
 def extra_rollouts(right: int, first: int, allocation: Literal["et", "hw"], most: int) -> int:
-    """Return the second-stage rollouts of a prompt with `right` of `first` rollouts right.
+    """Return the second-stage rollouts of a prompt with `right` of `first` rollouts correct.
 
     With accuracy a = right / first (0.5 / first where none is correct), a group's advantages weigh
     W = 2 a (1 - a) each, and first / 2 in all at a = 1/2. `et` brings every hard prompt up to that

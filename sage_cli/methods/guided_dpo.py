@@ -51,7 +51,7 @@ class GuidedDpo(Method):
 
     source = (
         "Da et al. 2025 (arXiv 2506.11425, Agent-RLVR): failed problems are retried with a hint; "
-        "right with it is preferred to wrong without"
+        "a correct completion with it is preferred to a wrong one without"
     )
     fidelity = "reduced"
     differs = (

@@ -357,8 +357,8 @@ class AlphaDpg(PolicyGradient):
     """Success rate that is assumed for a problem of which no initial completion is correct."""
 
     source = (
-        "Kruszewski et al. 2025 (arXiv 2512.05962): an alpha-divergence from the reference's right "
-        "completions, in place of rewards and beta"
+        "Kruszewski et al. 2025 (arXiv 2512.05962): an alpha-divergence from the reference's "
+        "correct completions, in place of rewards and beta"
     )
     read_from = "code"
     differs = (

@@ -197,6 +197,6 @@ class OnlineMethod(Method):
         if are_usual(self.rewards):
             return []
         return [
-            f"rl.algo '{self.algo}' reads {reads} and would ignore rl.rewards: it needs right and "
-            "wrong completions, not graded rewards (leave rl.rewards out, or use --algo grpo)"
+            f"rl.algo '{self.algo}' reads {reads} and would ignore rl.rewards: it needs correct "
+            "and wrong completions, not graded rewards (leave rl.rewards out, or use --algo grpo)"
         ]

@@ -44,7 +44,11 @@ class Pacs(OnlineMethod):
 
     def describe(self) -> dict[str, Any]:
         """Return the loss."""
-        weighted = "right and wrong of a group alike" if self.balanced_labels else "unweighted"
+        weighted = (
+            "correct and wrong completions of a group weigh the same"
+            if self.balanced_labels
+            else "unweighted"
+        )
         loss = f"pacs, log-ratio x {self.score_scale:g}, {weighted}, no clipping"
         return {"loss": loss, **super().describe()}
 

@@ -46,7 +46,7 @@ class Psr(SignedAdvantages):
 
     algo: Literal["psr"] = "psr"
 
-    source = "Zhu et al. 2025 (arXiv 2506.01347): right completions alone, without a baseline"
+    source = "Zhu et al. 2025 (arXiv 2506.01347): correct completions alone, without a baseline"
     differs = "wrong rows count in the mean over tokens, where their code leaves them out"
 
     @property
@@ -61,7 +61,7 @@ class Nsr(SignedAdvantages):
     algo: Literal["nsr"] = "nsr"
 
     source = "Zhu et al. 2025 (arXiv 2506.01347): wrong completions alone; diverges when long"
-    differs = "right rows count in the mean over tokens, where their code leaves them out"
+    differs = "the mean over tokens also counts correct completions, which their code leaves out"
 
     @property
     def right_and_wrong(self) -> tuple[float, float]:
@@ -76,7 +76,7 @@ class WReinforce(SignedAdvantages):
     right_weight: float = Field(0.1, ge=0)
     """Advantage of a correct completion; a wrong one has -1."""
 
-    source = "Zhu et al. 2025 (arXiv 2506.01347): wrong completions weigh more than right ones"
+    source = "Zhu et al. 2025 (arXiv 2506.01347): wrong completions weigh more than correct ones"
     differs = "without their entropy bonus of .001; PPO's clip and a mean over tokens as theirs"
 
     @property
@@ -154,7 +154,9 @@ class Unlikeliness(PolicyGradient):
     """Penalty on likely completions: the most likely completion of a group, if it is correct, loses
     almost this share of its reward."""
 
-    source = "He et al. 2025 (arXiv 2506.02355): likely right completions are worth less"
+    source = (
+        "He et al. 2025 (arXiv 2506.02355): correct completions that are likely have a lower weight"
+    )
     read_from = "code"
     differs = "on GRPO's loss; beta is anchor.beta, theirs is .1"
     equal_groups_teach = True
@@ -182,7 +184,7 @@ class Ucpo(PolicyGradient):
     """Share of the correct completions' credit that is distributed by unlikeliness (tau in the
     method's paper)."""
 
-    source = "Lochab et al. 2026 (arXiv 2605.00365): right completions share credit by rarity"
+    source = "Lochab et al. 2026 (arXiv 2605.00365): correct completions share credit by rarity"
     read_from = "code"
     differs = "on GRPO's loss, whose deviation has 1e-4 beside it"
     reads_grades_alone = True  # punishments may make correct completions' advantages negative
@@ -222,7 +224,7 @@ class Mara(PolicyGradient):
     """Upper limit of the amount by which a reward is raised; null means no limit."""
 
     source = (
-        "GX-Chen et al. 2025 (arXiv 2510.20817): rewards that make right answers equally likely"
+        "GX-Chen et al. 2025 (arXiv 2510.20817): rewards that make correct answers equally likely"
     )
     read_from = "paper"
     differs = "the anchor completion is found within a group; rewards rise by most_added at most"
@@ -251,7 +253,7 @@ class Mara(PolicyGradient):
 
 
 def mode_anchored_rewards(right_PN: Tensor, logps_PN: Tensor, beta: float) -> Tensor:
-    """1 + beta (log P(z) - log P(y)) for right y, z the likeliest correct one; 0 for wrong ones.
+    """1 + beta (log P(z) - log P(y)) for correct y, z the likeliest correct one; 0 for wrong ones.
 
     P is the reference without a guide. With beta KL(pi || P) beside it, the optimum over whole
     distributions gives every correct completion the same probability.

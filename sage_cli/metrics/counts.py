@@ -21,7 +21,7 @@ EVERY_K_UP_TO = 256
 
 
 Values = Callable[[IntArray, IntArray, Sequence[int]], FloatArray]
-"""From n samples and c right ones of P problems to a number in [0, 1] for each k, shape (P, K)."""
+"""From n samples and c correct ones of P problems to a value in [0, 1] for each k: (P, K)."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Statistic:
 
 @dataclass(frozen=True, eq=False)
 class SampleGrades:
-    """Right or not for each sample, shape (P, N): a block of n columns per evaluation seed.
+    """Correct or not for each sample, shape (P, N): a block of n columns per evaluation seed.
 
     Column i of a block is sample i of that seed. A seed of None is unknown, as those of samples
     that another program took.
@@ -101,7 +101,7 @@ class Counts:
         return Counts(tuple(problem_ids), n_P, c_P, grades, self.statistic)
 
     def values_at(self, ks: Sequence[int]) -> FloatArray:
-        """Return the statistic of each problem at each k, shape (P, K)."""
+        """Return the statistic of each problem at each k: (P, K)."""
         return self.statistic.values(self.n_P, self.c_P, ks)
 
 
@@ -266,8 +266,8 @@ def all_right_at_k(n_P: IntArray, c_P: IntArray, ks: Sequence[int]) -> FloatArra
 def g_pass_at_k(n_P: IntArray, c_P: IntArray, ks: Sequence[int], tau: float) -> FloatArray:
     """Return G-Pass@k, shape (P, K): the chance that at least tau k of k samples are correct.
 
-    Hypergeometric, so without bias (Liu et al. 2024, https://arxiv.org/abs/2412.13147). One right
-    sample is the least that is asked for. Raises MetricError where k exceeds n or tau isn't above
+    Hypergeometric, so without bias (Liu et al. 2024, https://arxiv.org/abs/2412.13147). At least
+    one sample has to be correct. Raises MetricError where k exceeds n or tau isn't above
     0 and at most 1.
     """
     from scipy.stats import hypergeom

@@ -45,7 +45,7 @@ def fair_binomial(n: int) -> tuple[IntArray, FloatArray]:
 
 @lru_cache(maxsize=4096)
 def hypergeometric(n: int, rest: int, right: int) -> tuple[IntArray, FloatArray]:
-    """Right ones among the first n of n + `rest` samples, `right` of which are correct.
+    """Correct ones among the first n of n + `rest` samples, `right` of which are correct.
 
     The possible counts and their probabilities, shape (C,) each.
     """

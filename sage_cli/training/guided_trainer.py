@@ -68,7 +68,7 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     Takes TRL's arguments and those of the anchor. `estimator`, `rows`, `schedule` and `head_tokens`
     are as in the section `anchor` of `sage`; `estimator` takes the place of
     `use_bias_correction_kl` (`k3-corrected` is its True, TRL's default). `anchor` is that section
-    whole, in the place of the four. A completion is right where its reward, the weighted sum of
+    whole, in the place of the four. A completion is correct where its reward, the weighted sum of
     `reward_funcs`, is at least `right_at`: needed by `rows` other than `all` and by guides that
     read grades. A `teacher`, a loaded model in evaluation mode with the policy's tokens, is the
     reference in place of the policy as it starts; where `vocabulary` is given, log-probabilities

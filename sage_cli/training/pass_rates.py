@@ -22,7 +22,7 @@ from sage_cli.store.run import Run, Runs
 
 @dataclass(frozen=True)
 class PassRates:
-    """The right and all graded completions of problems, by id; `source` says whose they are."""
+    """The correct and all graded completions of problems, by id; `source` says whose they are."""
 
     right: Mapping[str, int]
     n: Mapping[str, int]

@@ -204,7 +204,7 @@ def _first_row(rows: int) -> int:
 
 
 class Plurality:
-    """TRL's reward function that pays for a group's most frequent answer, right or not.
+    """TRL's reward function for a group's most frequent answer, correct or not.
 
     Of answers that are equally frequent all are rewarded. Answers are what the grader takes from a
     completion; one that it can't read is none. A group is a problem's rows that follow each other.
@@ -228,7 +228,7 @@ class Plurality:
     def _elect(self, group: Sequence[tuple[str, str]]) -> list[bool]:
         """Return True for the most frequent answers of a group of (gold, completion).
 
-        Answers are one where the judge calls the later right by the earlier. That need not be
+        Answers are one where the judge accepts the later with the earlier as gold. That need not be
         transitive, so an answer joins the earliest that it equals and that has joined no other.
         """
         golds, texts = zip(*group, strict=True)

@@ -163,7 +163,7 @@ def _warnings(
         )
     partial = sum(_score(row, score) in ("P", "p") for row in rows)
     if partial:
-        yield f"{partial} values of {score} are P, partially right: they count as wrong"
+        yield f"{partial} values of {score} are P (partially correct): they count as wrong"
 
 
 def _planned(about: Mapping[str, Any]) -> int | None:

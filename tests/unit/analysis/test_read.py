@@ -96,8 +96,10 @@ def test_modes_by_hand(tmp_path):
     assert found["S: share of samples"] == pytest.approx(0.625)
     assert document.notes[0] == (
         "modes of arithmetic: S: splits the second factor, R: swaps the factors and splits the "
-        "first, D: writes the product in one step (a guess); other: announces none"
+        "first, D: writes the product in one step (a guess); other: does not say its mode"
     )
+    printed = [str(row.cells[0]) for row in document.tables[0].rows]
+    assert printed[:3] == ["S: share of samples", "S: correct if taken", "S: share of the correct"]
 
 
 def test_modes_have_words_and_need_problems_that_announce_them(tmp_path):

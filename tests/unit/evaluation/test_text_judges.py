@@ -103,7 +103,7 @@ BY_ANSWER = pytest.approx([0.75, 1.0])  # three of four; no two of four are wron
 
 def test_samples_are_counted_that_are_right_by_a_right_working(passk):
     # one of four: pass@2 = 1 - C(3, 2) / C(4, 2)
-    expected = {"m": BY_ANSWER, "m, right by a right working": pytest.approx([0.25, 0.5])}
+    expected = {"m": BY_ANSWER, "m, correct by the worked solution": pytest.approx([0.25, 0.5])}
     report = passk("--grade", "working")
     assert curves(report) == expected
     # of the nine right samples three have a right working; the wrong ones are not judged
@@ -119,7 +119,7 @@ def test_a_difference_is_of_the_samples_that_both_judges_find_right(passk, tmp_p
         # both have three right answers of four
         ((), "arithmetic", [0, 0]),
         # 1/4 and 3/6 of m's samples and pairs have a right working, none of the guesses
-        (("--second-judge", "working"), "arithmetic, right by a right working", [0.25, 0.5]),
+        (("--second-judge", "working"), "arithmetic, correct by the worked solution", [0.25, 0.5]),
     ):
         result = CliRunner().invoke(app, [*words, "--k", "1,2", *more])
         assert result.exit_code == 0, result.output
@@ -129,7 +129,7 @@ def test_a_difference_is_of_the_samples_that_both_judges_find_right(passk, tmp_p
 
 
 def test_a_function_sees_question_completion_and_gold_once(passk, monkeypatch):
-    expected = {"m": BY_ANSWER, "m, right by mine.py:judge": pytest.approx([0.5, 5 / 6])}
+    expected = {"m": BY_ANSWER, "m, correct by mine.py:judge": pytest.approx([0.5, 5 / 6])}
     assert curves(passk("--grade", "mine.py:judge")) == expected
     monkeypatch.setattr("sage_cli.grading.grader.WorkerPool.run", None)  # stored
     assert curves(passk("--grade", "mine.py:judge")) == expected
@@ -138,7 +138,7 @@ def test_a_function_sees_question_completion_and_gold_once(passk, monkeypatch):
 
 def test_a_function_that_fails_gives_errors_and_says_why(passk, caplog):
     report = passk("--grade", "mine.py:broken")
-    assert curves(report)["m, right by mine.py:broken"] == [0, 0]
+    assert curves(report)["m, correct by mine.py:broken"] == [0, 0]
     assert report["curves"][1]["seeds"][0]["statuses"] == {"error": 9}
     assert "takes 2 positional arguments but 3 were given" in caplog.text
 
@@ -156,7 +156,7 @@ def test_a_servers_model_is_asked_about_right_samples(passk):
     judge = Endpoint(models=[{"id": "judge-8b"}], says=says)
     with serving(judge):
         report = passk("--grade", f"judge-8b@{judge.address}")
-    assert curves(report)["m, right by judge-8b"] == pytest.approx([0.25, 0.5])
+    assert curves(report)["m, correct by judge-8b"] == pytest.approx([0.25, 0.5])
     statuses = report["curves"][1]["seeds"][0]["statuses"]
     assert statuses == {"right": 3, "wrong": 3, "error": 3}
     assert judge.bodies[0]["temperature"] == 0

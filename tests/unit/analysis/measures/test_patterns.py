@@ -72,7 +72,7 @@ def test_equation_13_by_hand(tmp_path):
     assert by_policy == pytest.approx({"base": 0.25, "run": 2 / 3})
     (difference,) = document.data["differences"]
     assert difference["difference"] == pytest.approx(0.5)
-    assert "base on arithmetic: 2 of 3 problems have a right solution, 3 in all" in document.notes
+    assert "base on arithmetic: 2 of 3 problems have a correct solution, 3 in all" in document.notes
 
 
 def test_no_right_solution_leaves_frequencies_undefined(tmp_path):
