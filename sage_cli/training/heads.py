@@ -199,8 +199,10 @@ class HeadReader:
     def likeliest(self, model: Any) -> Iterator[list[tuple[Tensor, Tensor]]]:
         """Collect (ids, log-probabilities) (B, T, H) of the likeliest tokens, a pair a pass."""
 
+        head = model.get_output_embeddings()
+
         def of_tile(hidden_XD: Tensor) -> tuple[Tensor, Tensor]:
-            logits_XV = self._logits(model, hidden_XD)
+            logits_XV = self._logits(head, hidden_XD)
             most = min(self.tokens, logits_XV.shape[-1])
             logits_XH, ids_XH = logits_XV.topk(most, dim=-1)
             return ids_XH, logits_XH - logits_XV.logsumexp(dim=-1, keepdim=True)
@@ -220,8 +222,11 @@ class HeadReader:
     def asked(self, model: Any, ids_BTH: Tensor) -> Iterator[list[tuple[Tensor, Tensor]]]:
         """Collect the log-probabilities of `ids_BTH`, with gradient, of one pass over all rows."""
 
+        # asked for now: a gradient's second pass over a tile comes after a cut head is taken back
+        head = model.get_output_embeddings()
+
         def of_tile(hidden_XD: Tensor, ids_XH: Tensor) -> Tensor:
-            logits_XV = self._logits(model, hidden_XD)
+            logits_XV = self._logits(head, hidden_XD)
             return logits_XV.gather(1, ids_XH) - logits_XV.logsumexp(dim=-1, keepdim=True)
 
         def read(hidden_BTD: Tensor) -> tuple[Tensor, Tensor]:
@@ -245,7 +250,7 @@ class HeadReader:
 
         `chosen_BT` are the tokens of all passes, in the order in which they come to the rows.
         """
-        rest_BT = chosen_BT
+        rest_BT, head = chosen_BT, model.get_output_embeddings()
 
         def read(hidden_BTD: Tensor) -> dict[str, Tensor]:
             nonlocal rest_BT
@@ -258,7 +263,7 @@ class HeadReader:
                     strict=True,
                 )
                 for hidden_XD, chosen_X in pairs:
-                    logits_XV = self._logits(model, hidden_XD)
+                    logits_XV = self._logits(head, hidden_XD)
                     tiles.append([measure(logits_XV, chosen_X) for measure in measures.values()])
             columns = (
                 torch.cat(parts).reshape(rows_BT.shape) for parts in zip(*tiles, strict=True)
@@ -268,11 +273,11 @@ class HeadReader:
         with _listening(model, read) as passes:
             yield passes
 
-    def _logits(self, model: Any, hidden_XD: Tensor) -> Tensor:
+    def _logits(self, head: Any, hidden_XD: Tensor) -> Tensor:
         # autocast would take a head in float32 back to bfloat16
         exact = torch.autocast(hidden_XD.device.type, enabled=False)
         with exact if self.in_float32 else nullcontext():
-            logits_XV: Tensor = model.get_output_embeddings()(hidden_XD).float()
+            logits_XV: Tensor = head(hidden_XD).float()
         # in place: the logits are this function's own copy (`float()` of bfloat16, or the head's
         # fresh output)
         return logits_XV if self.temperature == 1 else logits_XV.div_(self.temperature)

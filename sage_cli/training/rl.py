@@ -202,6 +202,8 @@ def preflight_subject(training: Training, template: PromptTemplate) -> dict[str,
         "batch": [rl.prompts_per_step, rl.rollouts_per_prompt],
         "grading": config.grading.determinants(),
         "may stop": _may_stop(rl),
+        # beside a teacher's, entries that no token has may be left out of the policy's output
+        **({"teacher": teacher.fingerprint} if (teacher := teacher_of(config)) else {}),
         # a release of a library, or another processor's kernels, may compute something else
         "versions": surroundings()["versions"],
         "commit": surroundings()["commit"],
