@@ -11,7 +11,8 @@ from rich.text import Text
 
 from sage_cli.cli import options
 from sage_cli.cli.app import new_app
-from sage_cli.cli.console import Live, console, doing, emit, visible
+from sage_cli.cli.console import console, emit, visible
+from sage_cli.cli.live import Live, doing
 from sage_cli.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ def show(
         str | None,
         typer.Option(
             help=(
-                "Show only completions with this grade: right (correct), wrong, unparseable, "
-                "timeout or error."
+                "Show only completions with this grade: correct, wrong, unparseable, timeout or "
+                "error."
             )
         ),
     ] = None,
@@ -62,16 +63,18 @@ def show(
     {"text": ..., "tokens": 12, ...}, "status": "right", "extracted": "4"}.
     """
     from sage_cli.evaluation.shown_samples import SOME_KEPT, samples_show, training_show
-    from sage_cli.grading.grades import STATUSES
+    from sage_cli.grading.grades import STATUSES, status_in_words
     from sage_cli.store.run import Runs
 
     if step is not None and not training:
         raise ConfigurationError(
             "--step selects a training step, and --training is missing", "add --training"
         )
+    names = {status_in_words(status): status for status in STATUSES}
+    grade = names.get(grade or "", grade)
     if grade is not None and grade not in STATUSES:
         raise ConfigurationError(
-            f"there is no grade '{grade}'", f"valid grades: {', '.join(STATUSES)}"
+            f"there is no grade '{grade}'", f"valid grades: {', '.join(names)}"
         )
     flags = {"benchmark": benchmark}
     settings = options.load_for_measuring(

@@ -11,7 +11,8 @@ from rich.table import Table
 
 from sage_cli.cli import options
 from sage_cli.cli.app import new_app
-from sage_cli.cli.console import Live, console, doing, emit
+from sage_cli.cli.console import console, emit
+from sage_cli.cli.live import Live, doing
 
 if TYPE_CHECKING:
     from sage_cli.trials.suites.chapters import SuiteReport

@@ -143,7 +143,7 @@ def named(root: Path, name: str | None) -> tuple[_Kind | None, str]:
 
 
 def _export(root: Path, kind: _Kind | None, name: str, folder: Path, json: bool) -> None:
-    from sage_cli.cli.console import doing
+    from sage_cli.cli.live import doing
     from sage_cli.view.page_file import write_export
 
     with doing("writing the page"):

@@ -121,6 +121,8 @@ class EvaluationStage(Stage):
             + (f" (samples/{', '.join(row.sample_sets)})" if row.sample_sets else "")
             for row in rows
         }
+        if not self.policies:
+            stored["models"] = "no run is stored yet; `sage rl` trains one"
         return Described("measure", {**evaluation_facts(config), **stored})
 
     def memory(self, gpu_gb: int) -> Described:
@@ -246,7 +248,8 @@ def configured_provenance(benchmarks: Sequence[Benchmark], config: SageConfig) -
 
 def _policy(policy: Policy) -> PolicyUsed:
     run = policy.run
-    base = str(run.manifest["parent"]) if run and run.manifest.get("parent") else None
+    parent = run.read_manifest().get("parent") if run else None
+    base = str(parent) if parent else None
     return PolicyUsed(policy.label, policy.place, policy.fingerprint, run.id if run else None, base)
 
 

@@ -143,7 +143,7 @@ class WandbMirror:
         """Start W&B's run; `arguments` are further ones of `wandb.init`."""
         import wandb
 
-        run, config = self._run, self._run.config
+        run, config = self._run, self._run.read_config()
         return wandb.init(
             dir=str(run.folder),
             id=run.id,
@@ -151,7 +151,7 @@ class WandbMirror:
             config=dict(without_services(config)),
             project=config["tracking"]["project"],
             group=config["tracking"]["group"],
-            job_type=run.manifest["kind"],
+            job_type=run.read_manifest()["kind"],
             mode=mode,
             **arguments,
             reinit="finish_previous",  # else a run that was given up is reused
@@ -271,7 +271,7 @@ class TrackioMirror:
         """Begin the run anew: what trackio has of an earlier session is replaced."""
         import trackio
 
-        run, config = self._run, self._run.config
+        run, config = self._run, self._run.read_config()
         project = config["tracking"]["project"]
         with suppress(ValueError):  # there is no such project yet
             for earlier in trackio.Api().runs(project):
@@ -283,7 +283,7 @@ class TrackioMirror:
                 project=project,
                 name=run.id,
                 group=config["tracking"]["group"],
-                config={**without_services(config), "kind": run.manifest["kind"]},
+                config={**without_services(config), "kind": run.read_manifest()["kind"]},
                 embed=False,
                 auto_log_gpu=False,
                 auto_log_cpu=False,

@@ -117,7 +117,7 @@ class TrainingRun(Stage):
             run.require_whole()
         else:
             require_childless(run, Runs(self.config.run.root))
-        if run.finished and not fresh:
+        if run.is_finished() and not fresh:
             self.found(run, progress)
             self.measure(run, progress)
             return run
@@ -152,7 +152,7 @@ class TrainingRun(Stage):
         """
         from sage_cli.models.loading import release_memory
 
-        began = run.known.get("template")
+        began = run.try_manifest().get("template")
         if began not in (None, origin["template"]):
             raise StoreError(
                 f"{run.id} was started with prompt template {began}, but the prompts "
@@ -339,6 +339,11 @@ class InitialPolicy(Stage):
         """Return True if SFT under this configuration leaves it."""
         return self.init is None and self.config.sft.enabled and self.shipped is None
 
+    @property
+    def needs_training(self) -> bool:
+        """Return True if SFT has to be run before RL can start."""
+        return self.is_trained_here and not self.policy.exists
+
     def describe(self) -> Described:
         """Describe where the policy is from, and how far its training is."""
         if self.is_trained_here:
@@ -471,7 +476,8 @@ class RlTraining(TrainingRun):
             self._check_start(self.start.policy)
         elif (student := self.start.with_files) is not None and student.is_here:
             self._check_teacher(student)
-        self._require_sampled(rollout.backend, config.sampling.backend)
+        measured = "" if self.evaluation is None else config.sampling.backend
+        self._check_decoder(rollouts=rollout.backend, samples=measured)
         facts = {
             **run_facts(self.planned),
             **rl_facts(config),
@@ -507,7 +513,7 @@ class RlTraining(TrainingRun):
         if join_processes().is_main_process:
             return None
         join_processes().wait_for_everyone()
-        if not (run := self.planned).finished:
+        if not (run := self.planned).is_finished():
             inputs = self.checks.problems, self.checks.validation
             training = Training(config, self.start.policy, *inputs)
             config.rl.load_training().train(training, run, None, Silent())
@@ -526,7 +532,10 @@ class RlTraining(TrainingRun):
         from sage_cli.training.checkpoints import check_own_checkpoints
 
         config = self.config
-        self._require_machine()
+        self.check_device()
+        self.check_rollouts()
+        if self.evaluation is not None:
+            self.check_sampling()
         with progress.doing(f"reading {config.data.rl.name}"):
             self.checks.check()
         problems, validation = self.checks.problems, self.checks.validation
@@ -589,7 +598,7 @@ class RlTraining(TrainingRun):
 
     def _require_base(self) -> None:
         """Under a launcher nothing but RL is trained: the other processes would wait in vain."""
-        if self.start.is_trained_here and not self.start.policy.exists:
+        if self.start.needs_training:
             raise ConfigurationError(
                 f"the initial policy {self.start.policy.label} is not trained yet, and "
                 "a command under a launcher cannot train it, because that needs a "
@@ -599,21 +608,41 @@ class RlTraining(TrainingRun):
                 "sft; then run this command again",
             )
 
-    def _require_machine(self) -> None:
-        from sage_cli.training.hardware import require_hardware, require_optimizer
+    def check_device(self) -> str:
+        """Describe what would train here. Raises ConfigurationError where the machine can't."""
+        from sage_cli.training.hardware import check_hardware
+
+        processes = processes_here(self.config.rl.processes)
+        return check_hardware(self.config, processes, with_sft=self.start.needs_training)
+
+    def check_rollouts(self) -> str:
+        """Describe what samples rollouts here. Raises ConfigurationError where nothing can."""
         from sage_cli.training.rollouts import resolve_engine
 
-        require_hardware(self.config.model, processes_here(self.config.rl.processes))
-        require_optimizer(self.config.rl.optimizer, "rl.optimizer")
-        engine = resolve_engine(self.config.rollout, self._processes)
-        self._require_sampled(engine.backend, chosen_backend(self.config.sampling))
+        config, processes = self.config, self._processes
+        if not is_launched() and config.rl.accelerate is not None:
+            accelerate_configuration(config.rl.accelerate)
+        backend = resolve_engine(config.rollout, processes).backend
+        self._check_decoder(rollouts=backend)
+        counted = "1 process" if processes == 1 else f"{processes} processes"
+        return f"sampled with the backend {backend}, in {counted}"
 
-    def _require_sampled(self, rollouts: str, samples: str) -> None:
+    def check_sampling(self) -> str:
+        """Describe what samples in evaluations. Raises ConfigurationError where it can't."""
+        backend = chosen_backend(self.config.sampling)
+        self._check_decoder(samples=backend)
+        if backend == "vllm":
+            from sage_cli.sampling.vllm_sampler import require_vllm
+
+            require_vllm()
+        return f"evaluations sample with the backend {backend}"
+
+    def _check_decoder(self, *, rollouts: str = "", samples: str = "") -> None:
         """Raise ConfigurationError where these backends need our decoder, and it can't."""
         config = self.config
         if rollouts == "builtin" and config.rl.online:
             self.start.require_sampled(config.rollout.max_tokens, "rollout.backend=transformers")
-        if self.evaluation is not None and samples == "builtin":
+        if samples == "builtin":
             reach = config.sampling.max_tokens
             self.start.require_sampled(reach, "sampling.backend=vllm or server")
 

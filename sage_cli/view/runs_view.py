@@ -145,15 +145,17 @@ class LedgerView(TypedDict):
 def run_view(id_: str, policies: Policies) -> RunView:
     """Return a run by its id. A corrupt run has what can be read of it. Raises StoreError."""
     facts = policies.runs.find(id_)
-    run, corruption = facts.run, facts.run.corruption
+    run = facts.run
+    state = run.read()
+    corruption = state.corruption
     changed = "" if corruption else ", ".join(run.changed(*SEALED))
     records = run.metrics.read()
     names = dict.fromkeys(key for record in records for key, v in record.items() if is_number(v))
     return {
         "id": run.id,
         "look": look_of(run.id, policies.runs.looks()),
-        "manifest": run.known,
-        "status": run.status,
+        "manifest": dict(state.manifest),
+        "status": state.status,
         "why_corrupt": f"{corruption.cause}; {corruption.next_step}"
         if corruption
         else f"changed since the run ended: {changed}"

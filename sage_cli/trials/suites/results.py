@@ -191,7 +191,7 @@ def _why(replicate: Replicate, failures: Mapping[str, str]) -> str:
     measured = [why for name, why in failures.items() if name.startswith(f"{policy.label}-on-")]
     if measured:
         return measured[0]
-    if policy.run is None or policy.run.finished or shipped_source(policy.run) is not None:
+    if policy.run is None or policy.run.is_finished() or shipped_source(policy.run) is not None:
         return "not measured yet"
     return state(policy.run)
 
@@ -202,7 +202,7 @@ def check_suite_settings(replicate: Replicate) -> None:
     Fewer samples or seeds are not another setting: they count, and the rest is sampled.
     """
     run, config = replicate.policy.run, replicate.config
-    if run is None or not run.finished:
+    if run is None or not run.is_finished():
         return
     figures = evaluation_figures(run)
     expected = {"temperature": config.sampling.temperature, "grading": config.grading.mode}

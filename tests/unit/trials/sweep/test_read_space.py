@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sage_cli.config.load import changed, load
 from sage_cli.errors import ConfigurationError
 from sage_cli.trials.sweep.read_space import WrittenSpace, guide_of, parse_line, read_space
-from sage_cli.trials.sweep.space import SHORT, Range, Values, key_of, point_key
+from sage_cli.trials.sweep.space import SHORT, Range, Values, find_key, point_key
 
 
 def config(**flags):
@@ -131,11 +131,11 @@ def test_short_names_mean_settings_and_numbers_are_of_the_settings_kind():
 
 
 def test_short_names_are_a_closed_table_of_settings_that_may_be_searched():
-    assert {name: key_of(name) for name in SHORT if name != "seed"} == {
+    assert {name: find_key(name) for name in SHORT if name != "seed"} == {
         name: key for name, key in SHORT.items() if name != "seed"
     }
     with pytest.raises(ConfigurationError, match=r"'form' is not a short name: write rl\.form$"):
-        key_of("form")  # of two methods
+        find_key("form")  # of two methods
 
 
 @pytest.mark.parametrize(
