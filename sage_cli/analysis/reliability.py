@@ -55,7 +55,7 @@ def majority(inputs: Inputs) -> Document:
     )
 
 
-MAJORITY = Analysis("majority", "maj@k beside pass@k: what a vote among samples gives", majority)
+MAJORITY = Analysis("majority", "maj@k and pass@k: what a vote among samples gives", majority)
 
 
 SHARES = (0.25, 0.5, 0.75)

@@ -25,7 +25,7 @@ def command(
     paper: Annotated[
         str | None,
         typer.Option(
-            help="Table of the paper to print beside the results: table1, table3, table4 or table9."
+            help="Table of the paper to print with the results: table1, table3, table4 or table9."
         ),
     ] = None,
     protocol: Annotated[

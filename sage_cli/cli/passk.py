@@ -72,7 +72,7 @@ def command(
     check_gpu_option(gpu, dry_run)
     if guess and (temperature or dry_run):
         raise ConfigurationError(
-            f"--guess {guess} stands in the table of pass@k at one temperature, and has no plan",
+            f"--guess {guess} is shown in the table of pass@k at one temperature, and has no plan",
             "leave out --guess, or --temperature and --dry-run",
         )
     if grade and (temperature or dry_run):

@@ -243,12 +243,12 @@ def _of_distillation(config: SageConfig) -> list[str]:
         )
     if not getattr(rl, "learns_without_reward", False):
         problems.append(
-            f"rl.algo '{rl.algo}' makes its loss of rewards, and rl.rewards pays nothing (use "
+            f"rl.algo '{rl.algo}' makes its loss of rewards, and rl.rewards has none (use "
             "--algo grpo or dapo)"
         )
     if getattr(rl, "overlong_buffer", None) is not None:
         problems.append(
-            "rl.overlong_buffer punishes lengths, which is a reward, and rl.rewards pays nothing "
+            "rl.overlong_buffer punishes lengths, which is a reward, and rl.rewards has none "
             "(use rl.overlong_buffer=null)"
         )
     return problems

@@ -215,7 +215,7 @@ def read_counts(path: Path, fields: Mapping[str, str] | None = None) -> Counts:
         listed = complaints[:_SHOWN] + ([f"and {more} more"] if more > 0 else [])
         raise DataError("\n".join(listed), EXPECTED)
     if not n:
-        raise DataError(f"{path} holds no rows", EXPECTED)
+        raise DataError(f"{path} has no rows", EXPECTED)
     return Counts.of({problem: (n[problem], c[problem]) for problem in n})
 
 

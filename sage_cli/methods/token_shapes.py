@@ -136,14 +136,14 @@ class Archer(PlainAdvantages):
     steps_per_generation: int = Field(2, ge=1)
 
     source = (
-        "Wang et al. 2025 (arXiv 2507.15778): KL weight 0 and clip range .5 on a completion's "
-        "most uncertain fifth, .001 and .2 elsewhere"
+        "Wang et al. 2025 (arXiv 2507.15778): KL weight 0 and clip range 0.5 on a completion's "
+        "most uncertain fifth, 0.001 and 0.2 elsewhere"
     )
     read_from = "code"
     differs = (
         "one pass over a batch, theirs has three; the mean of the KL term counts all tokens, "
         "theirs certain ones; groups of equal grades count in means, theirs are left out; a "
-        "preset's anchor.beta goes before .001"
+        "preset's anchor.beta goes before 0.001"
     )
     learns_without_reward = False
     anchored = {"beta": 0.001, "tokens": "certain", "rows": "informative"}  # noqa: RUF012

@@ -272,7 +272,7 @@ def _check(n_: IntArray, c_: IntArray, k_: IntArray) -> None:
     if not n_.size or not k_.size:
         return
     if (bad := (n_ < 0) | (c_ < 0) | (c_ > n_)).any():
-        raise MetricError(f"c must lie in 0..n; got n = {n_[bad][0]}, c = {c_[bad][0]}")
+        raise MetricError(f"c must be in 0..n; got n = {n_[bad][0]}, c = {c_[bad][0]}")
     if k_.min() < 1:
         raise MetricError(f"k must be at least 1, not {k_.min()}")
     if k_.max() > n_.min():

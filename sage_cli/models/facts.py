@@ -61,7 +61,7 @@ def other_release(run: Run) -> str | None:
 ESTIMATORS = {
     "k3": "k3 as a loss term (the authors'): the pull towards q pi_ref at each state",
     "k3-corrected": "k3 times the importance ratio: the exact reverse KL of each token",
-    "head": "exact over the likeliest tokens of a state: the reverse KL of each token",
+    "head": "exact over the most likely tokens of a state: the reverse KL of each token",
     "reward": "log-ratio as reward-to-go: the exact gradient of the sequence's pseudo-KL (Eq. 6)",
 }
 REFERENCES = {"initial": "initial policy", "pre-sft": "model before SFT"}

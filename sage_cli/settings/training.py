@@ -170,7 +170,7 @@ def reward_problems(rewards: Sequence[Reward], *, taught: bool = False) -> list[
             )
     if pays_nothing(rewards) and not taught:
         problems.append(
-            "rl.rewards pays nothing: it is empty, or every weight is 0 (only a policy that "
+            "rl.rewards rewards nothing: it is empty, or every weight is 0 (only a policy that "
             "learns from a teacher, named by anchor.reference=MODEL, needs none)"
         )
     return problems

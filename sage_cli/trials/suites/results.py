@@ -38,7 +38,15 @@ from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_dot_plot
 from sage_cli.reports.passk import powers_of_two
 from sage_cli.reports.published import evaluation_tables, published_scores
-from sage_cli.reports.tables import UNDEFINED, Estimate, Row, Table, columns, to_records
+from sage_cli.reports.tables import (
+    UNDEFINED,
+    Column,
+    Estimate,
+    Row,
+    Table,
+    columns,
+    to_records,
+)
 from sage_cli.settings.sampling import parse_ks
 from sage_cli.store.evaluations import evaluation_figures, name_in
 from sage_cli.store.files import replacing
@@ -628,7 +636,11 @@ def _hindsight(overall: Mapping[_Pair, Contrast], result: PartResult) -> Table:
             gaps = {pair: gap if pair[0] == label else _turned(gap) for pair, gap in gaps.items()}
             best = min(gaps, key=lambda pair: gaps[pair].value)
             rows.append(Row((label, k, *rivals[best], len(rivals), gaps[best]), section=label))
-    heads = columns("method=arm, k, best in hindsight=post-hoc best, of, difference")
+    heads = (
+        *columns("method=arm, k"),
+        Column("best in hindsight", label="post-hoc best"),
+        *columns("of, difference"),
+    )
     notes = ("a sensitivity analysis: the rival was chosen by this outcome, which favours it",)
     return Table(
         "Sensitivity analysis: difference from the post-hoc best", heads, tuple(rows), notes

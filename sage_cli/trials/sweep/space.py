@@ -108,7 +108,7 @@ REFUSED = {
     "evaluation": _MEASURING,
     "sampling": _MEASURING,
     "grading": _MEASURING,
-    "rl.seed": "tells replicates apart: --seeds N trains every trial with N seeds",
+    "rl.seed": "distinguishes the runs of a trial: --seeds N trains every trial with N seeds",
 }
 """The reasons why these sections and settings can't be searched."""
 
@@ -208,7 +208,7 @@ def several(given: object) -> tuple[SettingValue, ...]:
     """Return the values of a list, or the one value that was written for a list of one."""
     values = tuple(map(value_of, given if isinstance(given, list | tuple) else (given,)))
     if not values:
-        raise ValueError("a list of values holds at least one")
+        raise ValueError("a list of values needs at least one")
     return values
 
 

@@ -61,7 +61,7 @@ def test_stored_and_changed_it_stays_what_it_was(sets):
         (["anchor.ema=0.9"], "'org/teacher', another model than the policy: it can't follow"),
         (["anchor.reset_every=3"], "another model than the policy: it can't follow it"),
         (["rl.dynamic_sampling=true"], "rl.dynamic_sampling replaces groups of equal grades"),
-        (["rl.algo=dapo", "rl.overlong_buffer=0.2"], "which is a reward, and rl.rewards pays"),
+        (["rl.algo=dapo", "rl.overlong_buffer=0.2"], "which is a reward, and rl.rewards has none"),
         (["rl.algo=archer"], "rl.algo 'archer' makes its loss of rewards"),
         (["rl.algo=pass-at-k"], "rl.algo 'pass-at-k' makes its loss of rewards"),
         (["guide.name=random"], "guide 'random' drops out in expectation under"),
@@ -93,7 +93,7 @@ def test_what_acts_on_a_teacher_is_taken(sets):
 def test_without_a_teacher_no_reward_is_an_error(reference):
     model = ["model.kind=pretrained", "model.path=org/model"]
     with pytest.raises(
-        ConfigurationError, match=r"rl.rewards pays nothing.*anchor.reference=MODEL"
+        ConfigurationError, match=r"rl.rewards rewards nothing.*anchor.reference=MODEL"
     ):
         load(sets=[*model, f"anchor.reference={reference}", NO_REWARD])
 

@@ -174,8 +174,8 @@ def test_every_mistake_is_named_at_once():
         "there is no setting 'tua' (did you mean tau?)",
         "there is no setting 'qqq'",
         "tracking.wandb can't be searched: it says where results go, not what they are",
-        "rl.seed can't be searched: it tells replicates apart: --seeds N trains every trial with N "
-        "seeds",
+        "rl.seed can't be searched: it distinguishes the runs of a trial: --seeds N trains every "
+        "trial with N seeds",
         "'limit' is not a short name: write data.sft.limit or data.rl.limit",
         "sampling.batch_rows can't be searched: it says how trials are measured, and only trials "
         "measured alike are compared",
@@ -258,7 +258,7 @@ def test_lines_that_are_no_space(text, said):
         ("parameters: {tau: {range: [1, 2, 3]}}", "1:2:3 doesn't"),
         ("parameters: {tau: {times: []}}", "tau: times is a list of numbers, not []"),
         ("parameters: {tau: {times: [a]}}", "tau: times is a list of numbers, not ['a']"),
-        ("parameters: {tau: {values: []}}", "tau: a list of values holds at least one"),
+        ("parameters: {tau: {values: []}}", "tau: a list of values needs at least one"),
         ("parameters: {tau: {values: [.inf]}}", "tau: a value is a finite number, a word, true"),
         ("parameters: {tau: {values: [[1]]}}", "tau: a value is a finite number, a word, true or"),
         ("parameters: {tau: {values: [1], log: true}}", "log and integer belong to a range"),
