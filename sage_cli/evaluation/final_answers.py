@@ -46,8 +46,9 @@ def count_answers(grades: GradeStore, problem_ids: Sequence[str], n: int) -> tup
         silent += name == "wrong" and text is None
         counted[inventory.problem_ids[problem]][final_answer(name, text)] += 1
     if silent:
+        samples = "sample has" if silent == 1 else "samples have"
         raise ConfigurationError(
-            f"{silent:,} wrong samples have no final answer that could vote, because their judge "
+            f"{silent:,} wrong {samples} no final answer that could vote, because their judge "
             f"({grades.judge}) only says right or wrong",
             "compare by another statistic, or grade by --set grading.judge=math",
         )

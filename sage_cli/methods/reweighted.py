@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from sage_cli.methods.clipping import Loss
-from sage_cli.methods.loop import Beside
+from sage_cli.methods.loop import OtherSections
 from sage_cli.methods.policy_gradient import PolicyGradient
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ class Mara(PolicyGradient):
             added_PN = added_PN.clamp(max=self.most_added)
         return group_advantages(inputs.rewards_PN + added_PN, inputs.rated_PN).flatten()
 
-    def refusals(self, beside: Beside) -> list[str]:
+    def refusals(self, beside: OtherSections) -> list[str]:
         """Return an anchor without weight, which nothing is measured by."""
         refusals = super().refusals(beside)
         if beside.anchor.kl != "reverse" or beside.anchor.beta == 0:

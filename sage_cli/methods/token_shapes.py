@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from sage_cli.methods.clipping import CLIPPING, Loss
-from sage_cli.methods.loop import Beside
+from sage_cli.methods.loop import OtherSections
 from sage_cli.methods.policy_gradient import PlainAdvantages, PolicyGradient
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ class KlCov(PolicyGradient):
         held_BT = self.kl_coefficient * log_ratio_BT.abs() / log_ratio_BT.exp()
         return update.advantages_BT - torch.where(chosen_BT, held_BT, 0.0)
 
-    def refusals(self, beside: Beside) -> list[str]:
+    def refusals(self, beside: OtherSections) -> list[str]:
         """Return the conflicts: updates whose ratio is 1, and losses that its term does not fit."""
         refusals = super().refusals(beside)
         if self.steps_per_batch == 1:

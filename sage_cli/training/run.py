@@ -62,7 +62,12 @@ from sage_cli.training.launch import (
     world_size,
 )
 from sage_cli.training.pass_rates import pool_facts, pool_identity
-from sage_cli.training.rollouts import reference_facts, require_rollouts, sample_reference
+from sage_cli.training.rollouts import (
+    reference_facts,
+    require_rollouts,
+    resolve_engine,
+    sample_reference,
+)
 from sage_cli.training.training import Training
 from sage_cli.training.watch import StepCallbacks, step_callbacks
 
@@ -584,18 +589,6 @@ class RlTraining(TrainingRun):
         """The number of processes that train together, launched or yet to be launched."""
         return world_size() if is_launched() else self.config.rl.processes
 
-    @property
-    def _trains_apart(self) -> bool:
-        """Return True if the training is left to processes of its own.
-
-        To several where several are asked for, and to one where its rollout engine would hold
-        memory of the GPU that the evaluation's engine needs: only the end of a process frees it.
-        """
-        from sage_cli.training.rollouts import is_colocated
-
-        needs_gpu = self.evaluation is not None and is_colocated(self.config.rollout)
-        return needs_gpu or self.config.rl.processes > 1
-
     def _require_base(self) -> None:
         """Under a launcher nothing but RL is trained: the other processes would wait in vain."""
         if self.start.needs_training:
@@ -617,8 +610,6 @@ class RlTraining(TrainingRun):
 
     def check_rollouts(self) -> str:
         """Describe what samples rollouts here. Raises ConfigurationError where nothing can."""
-        from sage_cli.training.rollouts import resolve_engine
-
         config, processes = self.config, self._processes
         if not is_launched() and config.rl.accelerate is not None:
             accelerate_configuration(config.rl.accelerate)
@@ -648,12 +639,18 @@ class RlTraining(TrainingRun):
 
     def _train(self, training: Training, progress: Progress, run: Run) -> None:
         """Train `run` here or in processes of its own. What it draws on is sampled first."""
+        from sage_cli.training.rollouts import is_colocated
+
         for warning in self.warnings:
             progress.say(warning)
         progress.say(f"[bold]{run.id}[/]: loading libraries")
         config, start = self.config, training.start
         sample_reference(training, progress)
-        if not is_launched() and self._trains_apart:
+        # a training is left to processes of its own: to several where several are asked for, and
+        # to one where its rollout engine would hold memory of the GPU that the evaluation's engine
+        # needs, because only the end of a process frees it
+        needs_gpu = self.evaluation is not None and is_colocated(config.rollout)
+        if not is_launched() and (config.rl.processes > 1 or needs_gpu):
             init = self.start.init or (str(start.run.folder) if start.run else None)
             train_together(config, run, init, progress, self.shown)
             run.note(sweep=self.config.run.sweep)  # the launched command knows of no sweep

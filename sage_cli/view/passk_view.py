@@ -16,7 +16,7 @@ from sage_cli.metrics.counts import FloatArray, SeedCounts
 from sage_cli.metrics.intervals import Resampling
 from sage_cli.reports.passk import CurveJson, Line, curve_json
 from sage_cli.settings.sampling import parse_ks
-from sage_cli.view.stored_runs import Look, MeasuredPolicy, look_of
+from sage_cli.view.stored_runs import LineStyle, MeasuredPolicy, look_of
 from sage_cli.view.stored_samples import Absent, ShownPolicies, ShownPolicy
 
 MOST_KS = 48
@@ -26,7 +26,7 @@ MOST_KS = 48
 class PolicyCurve(CurveJson):
     """A policy's curve, its look, and how many of its samples are graded."""
 
-    look: Look
+    look: LineStyle
     samples: int
     graded: int
     wanted: int
@@ -139,7 +139,7 @@ def _curve(
     measured: MeasuredPolicy,
     seeds: tuple[SeedCounts, ...],
     ks: Sequence[int],
-    looks: dict[str, Look],
+    looks: dict[str, LineStyle],
 ) -> PolicyCurve:
     settings = measured.config.evaluation
     counts = [seed.counts for seed in seeds]

@@ -43,7 +43,7 @@ from sage_cli.store.sample_set import SampleSet
 T = TypeVar("T")
 
 
-class Look(TypedDict):
+class LineStyle(TypedDict):
     """The colour of a policy and its dashes, the same on every page.
 
     `colour` is a place in the palette, null for an initial policy, which is drawn in ink; `dash` a
@@ -228,15 +228,15 @@ class RunsRead:
             "it may have been removed while it was shown; the table lists the existing ones",
         )
 
-    def looks(self) -> dict[str, Look]:
+    def looks(self) -> dict[str, LineStyle]:
         """Return the look of every run."""
         return looks_of(self.all())
 
 
-def looks_of(runs: Sequence[RunFacts]) -> dict[str, Look]:
+def looks_of(runs: Sequence[RunFacts]) -> dict[str, LineStyle]:
     """Return the look of each run, oldest first, so that later runs do not change it."""
     trained, initial = 0, 0
-    looks: dict[str, Look] = {}
+    looks: dict[str, LineStyle] = {}
     for facts in runs:
         if facts.about.get("kind") == _INITIAL:
             looks[facts.run.id] = {"colour": None, "dash": initial}
@@ -248,7 +248,7 @@ def looks_of(runs: Sequence[RunFacts]) -> dict[str, Look]:
     return looks
 
 
-def look_of(policy: str, looks: dict[str, Look]) -> Look:
+def look_of(policy: str, looks: dict[str, LineStyle]) -> LineStyle:
     """Return the look of a run, or of `RUN@step`: its run's colour with other dashes."""
     name, separator, step = policy.partition("@")
     look = looks.get(name, {"colour": None, "dash": 0})

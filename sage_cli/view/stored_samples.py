@@ -17,7 +17,7 @@ from sage_cli.metrics.counts import SeedCounts
 from sage_cli.problems.problem import Problem
 from sage_cli.store.annotations import GradedSet
 from sage_cli.store.inventory import Integers, Mask, tally_of
-from sage_cli.view.stored_runs import Look, LruCache, MeasuredPolicy, look_of, stamp_of
+from sage_cli.view.stored_runs import LineStyle, LruCache, MeasuredPolicy, look_of, stamp_of
 
 _RIGHT = "right"
 MOST_SAMPLES = 10_000_000
@@ -150,7 +150,7 @@ class ShownPolicies:
     pairs: list[ShownPolicy]
     benchmarks: list[str]
     absent: list[Absent]
-    looks: dict[str, Look]
+    looks: dict[str, LineStyle]
 
     @property
     def benchmark(self) -> str | None:
@@ -379,7 +379,7 @@ class ProblemsView(TypedDict):
     benchmark: str | None
     benchmarks: list[str]
     policies: list[str]
-    looks: dict[str, Look]
+    looks: dict[str, LineStyle]
     problems: list[ProblemRow]
     absent: list[Absent]
 
@@ -388,7 +388,7 @@ class PolicyAnswers(TypedDict):
     """One policy's samples of a problem: counts by grade, answers by how often, completions."""
 
     policy: str
-    look: Look
+    look: LineStyle
     samples: int
     grades: dict[str, int]
     answers: dict[str, int]
@@ -453,7 +453,7 @@ def problem_view(policies: ShownPolicies, problem_id: str, page: PageQuery) -> P
 
 
 def _answers(
-    pair: ShownPolicy, problem_id: str, page: PageQuery, looks: dict[str, Look]
+    pair: ShownPolicy, problem_id: str, page: PageQuery, looks: dict[str, LineStyle]
 ) -> PolicyAnswers:
     measured, columns = pair
     selected = columns.select(Filters(problems=(problem_id,)))

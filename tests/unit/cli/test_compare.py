@@ -199,6 +199,21 @@ def test_files_of_completions_are_compared_by_a_vote(tmp_path, config):
     assert other["maj@k"][::2] == pytest.approx([2 / 9, (0 + 0 + 1 / 3) / 3])
 
 
+def test_runs_are_compared_by_a_vote_of_their_answers(tmp_path):
+    root = tmp_path / "runs"
+    config = load(("tiny",), {**SETTINGS}, [f"run.root={root}"]).config
+    sides = [[stored_run(root, f"m{n}", str(n), by_chance(n)).id] for n in (6, 4)]
+    report = compare(Evaluation(config), *sides, Silent(), statistic="maj").document
+    found = report.data["comparisons"]["arithmetic"]
+    # six of eight samples outvote one wrong answer, four of eight tie with it, on 5 of 6 problems
+    assert found["k"] == [1, 2, 4, 8]
+    assert [side["maj@k"][-1] for side in found["sides"]] == pytest.approx([5 / 6, 5 / 12])
+    assert found["difference"][0] == pytest.approx(2 / 8 * 5 / 6)  # one sample alone decides
+    assert "the most frequent answer of k samples is correct" in " ".join(report.notes)
+    with pytest.raises(ConfigurationError, match="is a vote of the answers that the first judge"):
+        compare(Evaluation(config), *sides, Silent(), second="working", statistic="maj")
+
+
 def test_a_model_is_named_once(tmp_path, config):
     with pytest.raises(ConfigurationError, match="good-1 is named twice on one side"):
         compare_named(["good-1", "good-1"], ["base-1", "base-2"], counts_of, (1,))
