@@ -14,8 +14,8 @@ from pathlib import Path
 
 from PIL import Image
 
-TESTS = Path(__file__).parents[1] / "tests"
-sys.path[:0] = [str(TESTS / "integration"), str(TESTS / "support")]
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "integration"))
 from test_view_in_chromium import Browser, chromium, view
 
 HERE = Path(__file__).parent / "tutorials"
