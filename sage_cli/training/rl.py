@@ -79,7 +79,7 @@ class RlInputs:
     an anchor, or where the policy is a LoRA adapter and finds it in itself. `prompts` are prompt
     texts with their problems. `reference_completions`, by problem id, are what `anchor.kl: forward`
     is computed on, or what a method has `samples_beforehand` for. `validator` changes nothing about
-    the training. `sample` is used under `rollout.backend: sampler`; otherwise TRL samples.
+    the training. `sample` is used under `rollout.backend: builtin`; otherwise TRL samples.
     """
 
     model: Any
