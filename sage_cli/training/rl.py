@@ -290,17 +290,17 @@ def build_trainer(
     tags = AnswerTags(config.prompt.answer_open, config.prompt.answer_close)
     population = prompt_rows(prompts)
     per_batch = rl.steps_per_batch
-    hooks = rl.hooks(
-        Setup(
-            inputs.grader,
-            prompts,
-            population,
-            tags.open,
-            partial(answer_begin, tags=tags),
-            [record for record in run.metrics.read() if (record["step"] - 1) % per_batch == 0],
-            initial,
-        )
+    setup = Setup(
+        grader=inputs.grader,
+        prompts=prompts,
+        population=population,
+        answer_open=tags.open,
+        answer_begin=partial(answer_begin, tags=tags),
+        # one of each generation batch before
+        records=[record for record in run.metrics.read() if (record["step"] - 1) % per_batch == 0],
+        initial=initial,
     )
+    hooks = rl.hooks(setup)
     kept = None
     if config.tracking.rollouts == "all":
         kept = run.completions(join_processes().process_index)
