@@ -160,7 +160,8 @@ def texts_of_settings() -> Iterator[tuple[str, str]]:
 
 def texts_of_options() -> Iterator[tuple[str, str]]:
     """Yield each option and argument of the commands with its help."""
-    from sage_cli.cli.app import COMMANDS, command_named
+    from sage_cli.cli.app import command_named
+    from sage_cli.cli.listing import COMMANDS
 
     def below(typed: str, command: object) -> Iterator[tuple[str, str]]:
         for option in getattr(command, "params", []):
