@@ -2,7 +2,7 @@
 
 usage: python examples/own_model.py FOLDER [--chat]
 
-With --chat it has a chat template and answers in \\boxed{}, and has seen sums up to 19+19 (else 9+9).
+With --chat it has a chat template and answers in \\boxed{}, and has seen sums up to 19+19, not 9+9.
 """
 
 import random

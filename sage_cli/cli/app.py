@@ -270,7 +270,7 @@ PANELS = {
     },
     "Set up": {
         "demo": _Entry(
-            "Train by DAPO without KL and with the branch guide, and compare their pass@k.",
+            "Train with DAPO without a KL term and with the branch guide, and compare pass@k.",
             "sage demo",
         ),
         "init": _Entry(

@@ -69,9 +69,7 @@ def command(
     from sage_cli.models.policy import split_label
 
     pairs = [split_label(side) for side in (a, b)]
-    sides = [
-        options.with_training_seeds(side.split(","), preset, set_, runs) for side, _ in pairs
-    ]
+    sides = [options.with_training_seeds(side.split(","), preset, set_, runs) for side, _ in pairs]
     names, labels = [*sides[0], *sides[1]], (pairs[0][1], pairs[1][1])
     models = [name for name in names if not is_file(name)]
     flags = options.evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)

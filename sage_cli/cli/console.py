@@ -238,6 +238,8 @@ PLAN_LABELS = {
     "at the peak": "phase with the peak",
     "unknown": "not known",
     "measure": "evaluation",
+    "base": "initial policy",
+    "start": "initial policy",
 }
 """A key or title of a plan's JSON -> what is printed in its place."""
 
@@ -346,7 +348,7 @@ class Live:
         self._spoke_s = self._began_s
         if not self._console.is_terminal:
             already = f", {done} of them done already" if done else ""
-            self.say(f"{title}: {total} {unit}{already}")
+            self.say(f"{title}: {total} {unit[:-1] if total == 1 else unit}{already}")
             return
         self._bars = _Bars(self._console, unit)
         self._bars.start()

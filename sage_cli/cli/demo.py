@@ -29,7 +29,7 @@ def command(
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
-    """Train by DAPO without KL and with the branch guide, and compare their pass@k."""
+    """Train with DAPO without a KL term and with the branch guide, and compare pass@k."""
     from sage_cli.trials.suites.plan import Overrides, planned
     from sage_cli.trials.suites.run import run_suite
     from sage_cli.view.page_file import write_page

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -63,6 +63,7 @@ def command(
 
     note = unnamed_preset(init, settings, named=bool(preset or config))
     findings: list[_Finding] = []
+    failed: dict[str, str] = {}  # what is wrong -> the first check that found it
     for check, ask in checks(settings, init, generate=generate):
         with doing(f"checking {check}"):
             try:
@@ -72,8 +73,10 @@ def command(
                 advice = in_flags(error.next_step, "doctor")
                 finding = _Finding(check, error.cause, advice, obstacle=obstacle)
         findings.append(finding)
+        first = failed.setdefault(finding.answer, check) if finding.advice else check
         if not json:
-            _print(finding)
+            same = replace(finding, answer=f"see {first}, above", advice=None)
+            _print(finding if first == check else same, warns=finding.advice is not None)
     obstacles = [finding for finding in findings if finding.obstacle]
     name = ", ".join(preset or ([str(config)] if config else ["tiny"]))
     if json:
@@ -91,9 +94,9 @@ def command(
         raise typer.Exit(EXIT_OTHER)
 
 
-def _print(finding: _Finding) -> None:
+def _print(finding: _Finding, *, warns: bool) -> None:
     mark, colour = ("✗", "red") if finding.obstacle else ("✓", "green")
-    if finding.advice and not finding.obstacle:
+    if warns and not finding.obstacle:
         mark, colour = "!", "yellow"
     text = Text.assemble((f"{mark} ", colour), (finding.check, "bold"), f"  {finding.answer}")
     if finding.advice:

@@ -59,8 +59,12 @@ def command(
         return
     for file in written:
         console.print(f"wrote {file}", soft_wrap=True)
-    presets = "-p preset.yaml" if words else "-p tiny -p preset.yaml"
-    console.print(f"\ncd {folder}\nsage rl {presets} --algo dapo --guide branch", soft_wrap=True)
+    first = (
+        "sage doctor -p preset.yaml --generate    # then as README.md says"
+        if words
+        else "sage rl -p tiny -p preset.yaml --algo dapo --guide branch"
+    )
+    console.print(f"\ncd {folder}\n{first}", soft_wrap=True)
 
 
 def own_words(model: str, data: str) -> Mapping[str, str]:

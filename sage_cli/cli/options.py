@@ -189,9 +189,9 @@ SecondJudge = Annotated[
         "--second-judge",
         "--grade",
         help=(
-            "Count a sample only if a second judge accepts it, too: `working` (a consistent "
-            "formula), a Python function (FILE.py:FUNCTION of question, completion and gold), "
-            "or a served model (MODEL@http://HOST:PORT)."
+            "Count a sample only if a second judge accepts it, too: `working` (the worked "
+            "solution, on arithmetic), a Python function (FILE.py:FUNCTION of question, "
+            "completion and gold), or a served model (MODEL@http://HOST:PORT)."
         ),
     ),
 ]

@@ -34,8 +34,8 @@ def show(
         str | None,
         typer.Option(
             help=(
-                "Show only completions with this grade: right (correct), wrong, unparseable, "
-                "timeout or error."
+                "Show only completions with this grade: correct, wrong, unparseable, timeout or "
+                "error."
             )
         ),
     ] = None,
@@ -62,16 +62,18 @@ def show(
     {"text": ..., "tokens": 12, ...}, "status": "right", "extracted": "4"}.
     """
     from sage_cli.evaluation.shown_samples import SOME_KEPT, samples_show, training_show
-    from sage_cli.grading.grades import STATUSES
+    from sage_cli.grading.grades import STATUSES, status_in_words
     from sage_cli.store.run import Runs
 
     if step is not None and not training:
         raise ConfigurationError(
             "--step selects a training step, and --training is missing", "add --training"
         )
+    names = {status_in_words(status): status for status in STATUSES}
+    grade = names.get(grade or "", grade)
     if grade is not None and grade not in STATUSES:
         raise ConfigurationError(
-            f"there is no grade '{grade}'", f"valid grades: {', '.join(STATUSES)}"
+            f"there is no grade '{grade}'", f"valid grades: {', '.join(names)}"
         )
     flags = {"benchmark": benchmark}
     settings = options.load_for_measuring(
@@ -148,7 +150,8 @@ def tokens(
     }
     asked = [text for text in set_ or [] if text.startswith(("prompt.", "sampling."))]
     own = options.load_for_measuring([run], preset, config, asked, runs)
-    chosen, notes = _guide(own, run, guide)
+    named = " and ".join([*(preset or []), *([str(config)] if config else [])])
+    chosen, notes = _guide(own, f"{named} has" if named else f"{run} was trained with", guide)
     settings = options.load_for_measuring(
         [run],
         preset,
@@ -212,13 +215,13 @@ def import_(
     )
 
 
-def _guide(own: SageConfig, run: str, asked: str | None) -> tuple[dict[str, Any], list[str]]:
-    """The guide to show as settings of `guide`: asked for, the run's own, or branch."""
+def _guide(own: SageConfig, source: str, asked: str | None) -> tuple[dict[str, Any], list[str]]:
+    """The guide to show as settings of `guide`: asked for, that of `source` in `own`, or branch."""
     name = asked or (own.guide.name if own.guide.name != "none" else "branch")
     if name == own.guide.name:
         return {}, []  # as it is stored: whose package is missing is named when it is made
     whose = "the preset's" if own.guides.get(name) else "the paper's"
-    why = "" if asked else f"{run} was trained without a guide, so "
+    why = "" if asked else f"{source} no guide, so "
     return {"name": name}, [f"{why}{name} is shown with {whose} values unless you set others"]
 
 

@@ -396,7 +396,8 @@ def shared_problems(
         if alone := [id_ for id_ in row_of if id_ not in taken]:
             unmatched[str(file.path)] = alone
             shown = [*map(abbreviate, alone[:_SHOWN]), *["..."] * (len(alone) > _SHOWN)]
-            notes.append(f"left out of {file.path}: {len(alone):,} problems, {', '.join(shown)}")
+            left_out = counted(len(alone), "problem")
+            notes.append(f"left out of {file.path}: {left_out}, {', '.join(shown)}")
         pairs = {id_: (first.problems.get(id_), file.problems.get(match[id_])) for id_ in ids}
         by_id |= {id_ for id_, (a, b) in pairs.items() if a and b and _words(a) != _words(b)}
     if by_id:

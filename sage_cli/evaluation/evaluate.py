@@ -121,6 +121,8 @@ class EvaluationStage(Stage):
             + (f" (samples/{', '.join(row.sample_sets)})" if row.sample_sets else "")
             for row in rows
         }
+        if not self.policies:
+            stored["models"] = "no run is stored yet; `sage rl` trains one"
         return Described("measure", {**evaluation_facts(config), **stored})
 
     def memory(self, gpu_gb: int) -> Described:

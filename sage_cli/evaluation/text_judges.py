@@ -62,7 +62,7 @@ def text_judge(name: str, benchmark: Benchmark, config: SageConfig) -> TextJudge
     checks = kind.generator.working_is_right if kind else Generator.working_is_right
     if name == "working" and checks("", "") is not None:
         return TextJudge(
-            "a consistent formula",
+            "the worked solution",
             {"working": kind and kind.generator.name, "version": GRADING_VERSION},
             lambda texts: ["right" if checks(p.question, text) else "wrong" for p, text in texts],
         )

@@ -99,7 +99,9 @@ class Method(Extensible):
     preflight: bool = Field(True, json_schema_extra=COSMETIC)
     """Whether the first completions and log-probabilities are judged before the first update. It
     stops a run whose answers cannot be read, unless `rl.stop_when_stuck` is false, or whose
-    log-probabilities are not the model's. `off` trains without a look."""
+    log-probabilities are not the model's. A run that begins with the same policy, prompt and
+    sampling as an earlier one repeats what that one found (`runs/preflight/`). `off` trains without
+    a look."""
     seed: int = 3407
     """Training seed: it decides the order of the problems and the sampling of completions."""
 

@@ -491,7 +491,10 @@ def _checkpoint(run: Run, step: str, consent: bool) -> Policy:
     steps = checkpoint_steps(run)
     if not (step.isascii() and step.isdigit()) or int(step) not in steps:
         listed = ", ".join(map(str, steps)) or "none"
-        raise StoreError(f"{run.id} has no checkpoint at step '{step}'; it keeps {listed}")
+        raise StoreError(
+            f"{run.id} has no checkpoint at step '{step}'; it keeps {listed}",
+            f"for example {run.id}@{steps[-1]}" if steps else f"use the final model, {run.id}",
+        )
     folder = run.checkpoints / f"checkpoint-{step}"
     return Policy(str(folder), run, checkpoint=int(step), consent=consent)
 

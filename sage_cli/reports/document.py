@@ -130,7 +130,10 @@ def sampled_as(provenance: Mapping[str, Any]) -> str | None:
     n, seeds = provenance.get("n"), provenance.get("seeds") or ()
     counts = [f"n {n}"] if n else []
     counts += [f"evaluation seeds {', '.join(map(str, seeds))}"] if len(seeds) > 1 else []
-    on = [f"{used['name']} ({used['problems']} problems)" for used in benchmarks]
+    on = [
+        f"{used['name']} ({used['problems']} problem{'s' * (used['problems'] != 1)})"
+        for used in benchmarks
+    ]
     graders = {_graded_by(used["grader"]) for used in benchmarks if used.get("grader")}
     return "; ".join(", ".join(part) for part in (settings, counts, on, sorted(graders)) if part)
 

@@ -204,8 +204,8 @@ class OwnFunction:
         if path.suffix != ".py" or not path.is_file():
             raise ConfigurationError(
                 f"{self}: there is no Python file {path}",
-                "write file.py:function; the path is read from the folder where the command is "
-                "typed. A function of a package is imported by a file of one line",
+                "give FILE.py:FUNCTION, with a path from the folder where the command is "
+                "typed; for a function of a package, write a file that imports it",
             )
         return path
 

@@ -422,6 +422,11 @@ class Runs:
                 "give a run's ID (`sage runs list`), or the folder of a run or a model",
             )
         runs = {run.id: run for run in self.all()}
+        if Path(name).is_file() and not any(name in id_ for id_ in runs):
+            raise StoreError(
+                f"{name} is a file, and a run or a model is needed here",
+                f"`sage samples import {name} --as NAME` stores its samples as the run NAME",
+            )
         if not runs:
             raise StoreError(
                 f"there is no run '{name}', nor any other in {self.root.resolve()}",
@@ -436,7 +441,7 @@ class Runs:
         if children := self.children(run):
             raise StoreError(
                 f"{run.id} cannot be removed, because it is the parent of {', '.join(children)}",
-                "remove those first",
+                "remove these runs first",
             )
 
     def remove(self, run: Run) -> None:

@@ -18,10 +18,17 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 from transformers.cache_utils import DynamicLayer
+from transformers.modeling_outputs import BaseModelOutputWithPast
 
 from sage_cli.methods.rollout_batch import RolloutBatch, has_rows, rows_of
 from sage_cli.models.loading import causal_of
 from sage_cli.models.obstacles import length_obstacles
+
+_RENAMED = "cache" in BaseModelOutputWithPast.__dataclass_fields__
+CACHE = "cache" if _RENAMED else "past_key_values"
+"""What Transformers calls the keys and values of earlier tokens, as an argument and in outputs.
+
+It is `cache` from release 5.24 on, and the former name ends with 5.40."""
 
 Keywords = dict[str, Any]
 """The arguments of a model's call, by name."""
@@ -174,7 +181,7 @@ class _Passes:
             beginning["position_ids"] = positions[distinct, :cut]
             continuing["position_ids"] = positions[:, cut:-1]
         prompt = backbone.forward(*arguments, **shared | beginning)
-        cache = prompt.past_key_values
+        cache = getattr(prompt, CACHE)
         if any(type(layer) is not DynamicLayer for layer in cache.layers):
             self._shares = False  # a state or a window can't stand for a prompt
             return arguments, keywords
@@ -183,7 +190,7 @@ class _Passes:
         cache.batch_select_indices(row_B)
         # the prompt's last state predicts the completion's first token
         self._last_B1D = prompt.last_hidden_state[row_B, -1:]
-        return arguments, {**shared, **continuing, "past_key_values": cache}
+        return arguments, {**shared, **continuing, CACHE: cache}
 
     def end(self, _backbone: Any, _arguments: Any, output: Any) -> Any:
         """Leave the states that predict completions' tokens."""
@@ -195,7 +202,7 @@ class _Passes:
             else torch.cat([last_B1D, states_BTD], dim=1)
         )
         # or the cache, whose graph reaches back to the prompt, would live as long as the output
-        output.past_key_values = None
+        setattr(output, CACHE, None)
         return output
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from accelerate.utils import gather_object
+from accelerate.utils import broadcast_object_list, gather_object
 from rich.markup import escape
 from torch import Tensor
 
@@ -25,6 +25,7 @@ from sage_cli.methods.hooks import Generated, Rollouts, Row, share_of
 from sage_cli.methods.rollout_batch import RolloutBatch, rows_of, whole_texts
 from sage_cli.sampling.decoder import kept_weights
 from sage_cli.sampling.sampler import SamplingParameters
+from sage_cli.store.preflights import KnownPreflight
 from sage_cli.training.step_record import COMPLETION_IDS, COMPLETION_TEXTS
 
 ENOUGH = 64
@@ -455,7 +456,8 @@ class Preflight:
     """Checks the first completions and passes of a run, in all processes together.
 
     `say` shows a line and `note` keeps the facts in the manifest; the main process alone is heard.
-    Every process comes to the same findings, so that all end together.
+    Every process comes to the same findings, so that all end together. What another run has found
+    under the same conditions (`known`) is repeated in place of a look before the first update.
     """
 
     def __init__(
@@ -466,12 +468,13 @@ class Preflight:
         may_stop: bool,
         say: Callable[[str], None],
         note: Callable[..., None],
+        known: KnownPreflight | None = None,
     ) -> None:
         self.form, self.parameters = form, parameters
         self.may_stop = may_stop
-        self.say, self.note = say, note
+        self.say, self.note, self.known = say, note, known
         self.facts: dict[str, Any] = {}
-        self._answered = False
+        self._answered = self._is_known = False
 
     def look(self, trainer: Any, now: Rollouts) -> None:
         """Look at a generation batch that has been scored, if it is one of the first two."""
@@ -481,7 +484,9 @@ class Preflight:
         assert now.generated is not None  # as it was scored
         if step == 0:
             self.look_at_answers(trainer, now.rows, now.generated)
-            self.look_at_passes(trainer, now.batch)
+            if not self._is_known:
+                self.look_at_passes(trainer, now.batch)
+                self._keep(trainer)
         else:
             self.look_again(trainer, now.batch)
 
@@ -490,6 +495,8 @@ class Preflight:
         if self._answered or trainer.state.global_step:
             return
         self._answered = True
+        if self._repeat(trainer):
+            return
         seen = self._judged(trainer, rows, sampled[COMPLETION_IDS], sampled[COMPLETION_TEXTS])
         if len(seen) < ENOUGH and not any(completion.is_read for completion in seen):
             seen += self._further(trainer, ENOUGH - len(seen))
@@ -499,6 +506,31 @@ class Preflight:
         self.facts["answers"] = {**asdict(answers), "shown": answers.shown._asdict()}
         findings = judge_answers(answers, self.form, may_stop=self.may_stop)
         self._conclude(trainer, findings, [answers.in_words(), answers.shown_in_words()])
+
+    def _repeat(self, trainer: Any) -> bool:
+        """Repeat what another run found under the same conditions; False if none has looked.
+
+        The first update is still looked at: whether it reaches the sampler is each run's own.
+        """
+        # one process reads, so that all go the same way: another run may write in between
+        read = [self.known and self.known.read() if trainer.accelerator.is_main_process else None]
+        facts: dict[str, Any] | None = broadcast_object_list(read)[0]
+        if not facts:
+            return False
+        self._is_known = True
+        lines, findings = facts.pop("said"), facts.pop("findings")
+        self.facts = facts
+        line = f"policy, prompt and sampling were checked by {facts['checked_by']}: {lines[0]}"
+        self._conclude(trainer, [Finding(**finding) for finding in findings], [line])
+        return True
+
+    def _keep(self, trainer: Any) -> None:
+        """Keep what was found for further runs; a run that was stopped keeps nothing.
+
+        For what stops a run is looked for again once somebody has tried to mend it.
+        """
+        if self.known is not None and trainer.accelerator.is_main_process:
+            self.known.write(self.facts)
 
     def look_at_passes(self, trainer: Any, batch: RolloutBatch) -> None:
         """Compare the trainer's passes over some rows with plain ones, before the first update."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import torch
 from datasets import Dataset
 from trl import GRPOConfig
 from trl.rewards import get_soft_overlong_punishment
@@ -33,11 +34,14 @@ from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
 from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.sampling.stopping import Stopping, eos_ids
-from sage_cli.settings.inputs import PretrainedModel
+from sage_cli.settings.inputs import PretrainedModel, kernel_arguments, trained_dtype
 from sage_cli.settings.sampling import RolloutSection, VllmRolloutSection
 from sage_cli.settings.training import GRADE
 from sage_cli.store.completion import Completion
+from sage_cli.store.files import key_of
+from sage_cli.store.preflights import KnownPreflight
 from sage_cli.store.run import Run
+from sage_cli.store.surroundings import surroundings
 from sage_cli.training.base_trainer import (
     common_arguments,
     run_trainer,
@@ -128,7 +132,10 @@ def train(training: Training, run: Run, watch: StepCallbacks | None, progress: P
                 rollout_parameters(config.rollout, template), config.rl.seed, tokenizer
             ),
         )
-        looked = preflight_of(config, template, run, progress.say, by_sft=start.run is not None)
+        known = KnownPreflight(config.run.root, preflight_subject(training, template), run.id)
+        looked = preflight_of(
+            config, template, run, progress.say, by_sft=start.run is not None, known=known
+        )
         train_rl(config, inputs, run, watch.on_step if watch else _nobody, looked)
 
 
@@ -139,6 +146,7 @@ def preflight_of(
     say: Callable[[str], None],
     *,
     by_sft: bool,
+    known: KnownPreflight | None = None,
 ) -> Preflight | None:
     """Return what looks at the run's first completions; None where `rl.preflight` is off."""
     rl = _online(config)
@@ -148,10 +156,49 @@ def preflight_of(
     form = Format(
         prompt.format, prompt.answer_open, prompt.answer_close, by_sft, config.rollout.max_tokens
     )
+    return Preflight(
+        form,
+        rollout_parameters(config.rollout, template),
+        may_stop=_may_stop(rl),
+        say=say,
+        note=run.note,
+        known=known,
+    )
+
+
+def _may_stop(rl: OnlineMethod) -> bool:
+    """Return True if unreadable answers end a run, as they do where the rewards read the grade."""
     reads = any(reward.name == GRADE and reward.weight for reward in rl.rewards)
-    parameters = rollout_parameters(config.rollout, template)
-    may_stop = reads and rl.stop_when_stuck
-    return Preflight(form, parameters, may_stop=may_stop, say=say, note=run.note)
+    return reads and rl.stop_when_stuck
+
+
+def preflight_subject(training: Training, template: PromptTemplate) -> dict[str, Any]:
+    """Return all that decides what a preflight finds, by content, but chance.
+
+    The guide, the anchor and the method's loss are not part of it, because no step has been taken:
+    the trials of a sweep over them share what the first one finds.
+    """
+    config, rl = training.config, _online(training.config)
+    model, device = config.model, torch.accelerator.current_accelerator()
+    return {
+        "policy": training.start.fingerprint,
+        "tuning": [model.tuning, trained_dtype(model), model.compute_dtype],
+        "lora": model.lora.determinants() if model.tuning == "lora" else None,
+        "kernels": kernel_arguments(model),
+        "passes": [rl.gradient_checkpointing, rl.cast_lm_head_to_fp32, rl.accelerate, world_size()],
+        "prompt": [template.hash, config.prompt.determinants()],
+        "problems": key_of([(problem.question, problem.gold) for problem in training.problems]),
+        "rollout": config.rollout.determinants(),
+        "batch": [rl.prompts_per_step, rl.rollouts_per_prompt],
+        "grading": config.grading.determinants(),
+        "may stop": _may_stop(rl),
+        # a release of a library, or another processor's kernels, may compute something else
+        "versions": surroundings()["versions"],
+        "commit": surroundings()["commit"],
+        "device": torch.backends.cpu.get_cpu_capability()
+        if device is None
+        else torch.get_device_module(device).get_device_name(),
+    }
 
 
 def _nobody(*_: Any) -> None:

@@ -106,12 +106,13 @@ def _notes(result: PartResult) -> list[str]:
         return []
     first = result.there[0].trial.config
     trainings = max(len(method.measured) for method in result.there)
-    over = "training seeds" if trainings > 1 else "evaluation seeds"
+    over = "evaluation seeds"
+    if trainings > 1:
+        over = "training seeds (for the initial policy over evaluation seeds)"
     notes = [
         f"{first.evaluation.samples} samples per problem, evaluation seeds: "
         f"{first.evaluation.seeds}, training seeds: {trainings}, temperature "
-        f"{first.sampling.temperature:g}; ± is over {over} (of the initial policy over evaluation "
-        "seeds)"
+        f"{first.sampling.temperature:g}; ± is the standard deviation over {over}"
     ]
     notes += [f"{label} equals {same} for this model" for label, same in result.same.items()]
     return notes

@@ -93,14 +93,14 @@ OTHER_WORDS = [(id_, f"Question: {question}\nAnswer:", gold) for id_, question, 
         # texts that differ by blanks are one text, whatever the ids
         (FOUR, [(f"x{i}", q.replace("=", " = "), g) for i, q, g in FOUR], 0, "no common problem"),
         (FOUR, [(f"x{i}", f" {q}\n", None) for i, q, _ in FOUR], 3, None),
-        (MORE, FOUR, 3, "left out of a.json: 1 problems, 4"),
+        (MORE, FOUR, 3, "left out of a.json: 1 problem, 4"),
         (FOUR, [*MORE, ("5", "q", "r")], 3, "left out of b.json: 2 problems, 4, 5"),
         # another prompt: an id is believed where golds agree
         (FOUR, OTHER_WORDS, 3, "3 problems matched by id and gold"),
         (FOUR, [*OTHER_WORDS[:2], ("3", "Question: 1+3=?", "5")], 0, "no common problem"),
         (FOUR, [(i, q, None) for i, q, _ in OTHER_WORDS], 0, "no common problem"),
         # an id that means another problem whose text is there
-        (FOUR, [("2", "1+1=?", "2"), ("1", "1+2=?", "3")], 2, "left out of a.json: 1 problems, 3"),
+        (FOUR, [("2", "1+1=?", "2"), ("1", "1+2=?", "3")], 2, "left out of a.json: 1 problem, 3"),
     ],
 )
 def test_problems_are_matched_by_text_or_by_id_and_gold(sage, answer, a, b, shared, told):

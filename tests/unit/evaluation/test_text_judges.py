@@ -103,7 +103,7 @@ BY_ANSWER = pytest.approx([0.75, 1.0])  # three of four; no two of four are wron
 
 def test_samples_are_counted_that_are_right_by_a_right_working(passk):
     # one of four: pass@2 = 1 - C(3, 2) / C(4, 2)
-    expected = {"m": BY_ANSWER, "m, correct by a consistent formula": pytest.approx([0.25, 0.5])}
+    expected = {"m": BY_ANSWER, "m, correct by the worked solution": pytest.approx([0.25, 0.5])}
     report = passk("--grade", "working")
     assert curves(report) == expected
     # of the nine right samples three have a right working; the wrong ones are not judged
@@ -119,7 +119,7 @@ def test_a_difference_is_of_the_samples_that_both_judges_find_right(passk, tmp_p
         # both have three right answers of four
         ((), "arithmetic", [0, 0]),
         # 1/4 and 3/6 of m's samples and pairs have a right working, none of the guesses
-        (("--second-judge", "working"), "arithmetic, correct by a consistent formula", [0.25, 0.5]),
+        (("--second-judge", "working"), "arithmetic, correct by the worked solution", [0.25, 0.5]),
     ):
         result = CliRunner().invoke(app, [*words, "--k", "1,2", *more])
         assert result.exit_code == 0, result.output

@@ -53,8 +53,10 @@ def test_table_and_notes():
     assert table.notes[1].startswith("no crossing is established: ")
     assert table.notes[2].startswith("crossing: estimate 2, 95% interval ")
     assert table.notes[3].startswith("only grpo solved 0 problems, and only base solved 1 (")
-    assert table.notes[4].startswith("by Fisher's test, adjusted by Holm, at 95% confidence, 0 ")
-    assert table.notes[5].startswith("both solved 1 problems and neither solved 0 ")
+    assert table.notes[4].startswith(
+        "by Fisher's test, adjusted by Holm, at 95% confidence: 0 problems "
+    )
+    assert table.notes[5].startswith("both solved 1 problem and neither solved 0 ")
 
 
 def test_the_terminal_has_what_decides_the_reading_and_the_files_everything():

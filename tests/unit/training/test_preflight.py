@@ -2,6 +2,7 @@
 
 import copy
 import math
+from collections import Counter
 from types import SimpleNamespace
 
 import pytest
@@ -12,9 +13,12 @@ from toy_policy import timeless, weights
 
 from sage_cli.errors import DivergedError
 from sage_cli.grading import Grade
+from sage_cli.json_value import json_value
 from sage_cli.models.loading import attach_lora
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.sampling.sampler import SamplingParameters
+from sage_cli.store.files import json_text
+from sage_cli.store.preflights import KnownPreflight
 from sage_cli.store.run import Run
 from sage_cli.training.preflight import (
     CHECKED_TOKENS,
@@ -388,3 +392,81 @@ def test_a_model_that_a_trainer_computes_otherwise_is_stopped(
     with pytest.raises(DivergedError, match=words):
         train_rl(config, bench.inputs(model=model), run, lambda _: None, preflight)
     assert not run.metrics.read()
+
+
+SUBJECT = {"policy": "f00d", "temperature": 1.0}
+
+
+def known(folder, run, **changed):
+    return KnownPreflight(folder, {**SUBJECT, **changed}, run)
+
+
+def counted(preflight):
+    """A preflight that counts what it looks at before the first update, and after it."""
+    looks = Counter()
+    for name in ("_judged", "_further", "look_at_passes", "look_again"):
+        whole = getattr(preflight, name)
+
+        def look(*arguments, _name=name, _whole=whole):
+            looks[_name] += 1
+            return _whole(*arguments)
+
+        setattr(preflight, name, look)
+    return looks
+
+
+def test_a_second_run_of_the_same_conditions_repeats_what_the_first_found(bench, configure):
+    """Only the first update is looked at again: whether it reaches the sampler is each run's own.
+
+    Nothing is read and the rewards don't ask for it, so that the first run goes on with a warning.
+    """
+    config = configure(rl={"rewards": [{"name": "brevity"}], "steps": 2})
+    heard, looks = {}, {}
+    for name in ("first", "second", "otherwise"):
+        heard[name], changed = Heard(), {"temperature": 0.7} if name == "otherwise" else {}
+        preflight = heard[name].preflight(config, bench.tokenizer)
+        preflight.known = known(bench.folder, name, **changed)
+        looks[name] = counted(preflight)
+        run = Run(bench.folder / name)
+        with pytest.warns(UserWarning, match="none of the first 64 completions"):
+            train_rl(config, bench.inputs(grader=unreadable), run, lambda _: None, preflight)
+    whole = {"_judged": 2, "_further": 1, "look_at_passes": 1, "look_again": 1}
+    assert looks["first"] == looks["otherwise"] == whole
+    assert looks["second"] == {"look_again": 1}
+    assert heard["second"].said == [
+        f"policy, prompt and sampling were checked by first: {heard['first'].said[0]}"
+    ]
+    assert heard["second"].facts["checked_by"] == "first"
+    for fact in ("answers", "passes/training", "passes/evaluation"):
+        assert heard["second"].facts[fact] == json_value(
+            json_text(heard["first"].facts[fact]).encode()
+        )
+    # the findings that were repeated, and those of the first update
+    assert heard["second"].facts["findings"] == heard["first"].facts["findings"]
+    assert weights(bench.folder / "second/model") == weights(bench.folder / "first/model")
+
+
+def test_a_run_that_was_stopped_keeps_nothing_for_others(bench, configure):
+    config, heard = configure(), Heard()
+    preflight = heard.preflight(config, bench.tokenizer)
+    preflight.known = known(bench.folder, "stopped")
+    inputs = bench.inputs(grader=unreadable)
+    with pytest.raises(DivergedError):
+        train_rl(config, inputs, Run(bench.folder / "run"), lambda _: None, preflight)
+    assert known(bench.folder, "other").read() is None
+
+
+def test_what_is_kept_is_found_by_other_runs_alone_and_hurts_nobody(tmp_path):
+    found = {"said": ["x"], "findings": []}
+    known(tmp_path, "a").write(found)
+    assert known(tmp_path, "b").read() == {**found, "checked_by": "a"}
+    assert known(tmp_path, "a").read() is None  # the same run, trained afresh
+    assert known(tmp_path, "b", policy="cafe").read() is None
+    (file,) = (tmp_path / "preflight").iterdir()
+    file.write_text(file.read_text().replace('"x"', '"y"'))
+    assert known(tmp_path, "b").read() is None  # edited
+    file.unlink()
+    file.parent.rmdir()
+    file.parent.write_text("no folder")
+    known(tmp_path, "a").write(found)
+    assert known(tmp_path, "b").read() is None

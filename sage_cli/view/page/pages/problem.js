@@ -56,7 +56,7 @@ function side(one, found, params) {
   const answers = Object.entries(one.answers);
   return h("section", { class: "side", "aria-label": one.policy },
     h("h2", {}, entry(one.policy, one.look)),
-    h("p", {}, one.samples ? `${right} of ${count(one.samples, "sample")} correct` : "no samples", " ", Object.entries(one.grades).filter(([name]) => name !== "right").map(([name, many]) => h("span", { class: "quiet" }, `${many} ${name} `))),
+    h("p", {}, one.samples ? `${right} of ${count(one.samples, "sample")} correct` : "no samples", Object.entries(one.grades).filter(([name]) => name !== "right").map(([name, many]) => h("span", { class: "quiet" }, `, ${many} ${name}`))),
     answers.length ? h("details", { id: `answers-${one.policy}` }, h("summary", {}, "Frequent answers"),
       h("ul", { class: "answers" }, answers.map(([answer, many]) => h("li", {}, h("code", {}, visible(answer)), ` ${many} ×`)))) : null,
     h("p", { class: "quiet" }, `${one.rows.length} of ${one.total} shown`),
