@@ -27,12 +27,12 @@ OF_A_MACHINE = ("host",)
 
 def ship(trained: Run) -> Run:
     """Replace the base in the package by a finished run. Raises SystemExit for any other."""
-    manifest = trained.manifest
-    if manifest["kind"] != "sft" or not trained.finished or trained.changed(*COPIED):
+    manifest = trained.read_manifest()
+    if manifest["kind"] != "sft" or not trained.is_finished() or trained.changed(*COPIED):
         raise SystemExit(f"{trained.folder} is no finished run of `sage sft`, as it ended")
     identity = identity_of(
         shipped_base.SHIPPED,
-        {"trained_as": trained.identity, "weights": manifest["weights"]},
+        {"trained_as": trained.read_identity(), "weights": manifest["weights"]},
     )
     label = trained.id.rpartition("-")[0]
     folder = Path(shipped_base.__file__).with_name(shipped_base.SHIPPED) / f"{label}-{identity[:8]}"
@@ -51,7 +51,7 @@ def ship(trained: Run) -> Run:
             "id": folder.name,
             "identity": identity,
             "origin": shipped_base.SHIPPED,
-            "trained_as": trained.identity,
+            "trained_as": trained.read_identity(),
             "files": sealed_hashes(folder, paths),
         },
     )

@@ -80,19 +80,26 @@ VERBS = re.compile(
 )
 """Finite verbs, one of which the text of a setting has. Words that are nouns, too, such as
 `samples` and `weights`, are left out, so that a text without a verb does not pass by them."""
-CALLS = ("Error", "option", "Option", "Argument", "BadParameter")
-"""Endings of the names of functions whose texts a user reads."""
-
-
-PENDING: frozenset[str] = frozenset()
-"""Pages that are not converted to these rules yet."""
+SHORTEST_TEXT = 4
+"""Words of a text in the package that is read as a sentence or heading; others are names."""
+QUOTED = re.compile(r'"([^"\\]*)"')
+"""A text in JavaScript."""
+STORED = frozenset({"tokens of right completions"})
+"""Names of stored results, which stay; people read another name in their place."""
 
 
 def pages() -> list[Path]:
     """Return the pages that are written by hand."""
     made = "<!-- Made by"
     found = [path for path in sorted(DOCS.rglob("*.md")) if not path.read_text().startswith(made)]
-    others = ("README.md", "CONTRIBUTING.md", "AGENTS.md", "SECURITY.md", "examples/README.md")
+    others = (
+        "README.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "AGENTS.md",
+        "SECURITY.md",
+        "examples/README.md",
+    )
     return [*(ROOT / name for name in others), *found]
 
 
@@ -153,7 +160,8 @@ def texts_of_settings() -> Iterator[tuple[str, str]]:
 
 def texts_of_options() -> Iterator[tuple[str, str]]:
     """Yield each option and argument of the commands with its help."""
-    from sage_cli.cli.app import COMMANDS, command_named
+    from sage_cli.cli.app import command_named
+    from sage_cli.cli.listing import COMMANDS
 
     def below(typed: str, command: object) -> Iterator[tuple[str, str]]:
         for option in getattr(command, "params", []):
@@ -166,45 +174,60 @@ def texts_of_options() -> Iterator[tuple[str, str]]:
         yield from below(f"sage {name}", command_named(name))
 
 
-def messages() -> Iterator[tuple[str, str]]:
-    """Yield where a text is that an error or an option is made with, and the text."""
+def texts_of_package() -> Iterator[tuple[str, str]]:
+    """Yield where a text of at least `SHORTEST_TEXT` words is in the package, and the text.
+
+    These are messages, notes, headings and labels. Docstrings are not among them.
+    """
     for file in sorted((ROOT / "sage_cli").rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and _name_of(node.func).endswith(CALLS):
-                for text in _texts(node):
-                    yield f"{file.relative_to(ROOT)}:{node.lineno}", text
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        skipped = set(_parts_that_nobody_reads(tree))
+        for node in ast.walk(tree):
+            text = "" if id(node) in skipped else _text(node)
+            if len(text.split()) >= SHORTEST_TEXT and text not in STORED:
+                yield f"{file.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}", text
+    for file in sorted((ROOT / "sage_cli" / "view" / "page").rglob("*.js")):
+        if "vendor" in file.parts:
+            continue
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+            for text in QUOTED.findall(line):
+                if len(text.split()) >= SHORTEST_TEXT:
+                    yield f"{file.relative_to(ROOT)}:{number}", text
 
 
-def _name_of(function: ast.expr) -> str:
-    return function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
+def _parts_that_nobody_reads(tree: ast.Module) -> Iterator[int]:
+    """Yield the ids of docstrings, and of the parts of f-strings, which are read as one text."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr):
+            yield id(node.value)
+        if isinstance(node, ast.JoinedStr):
+            yield from map(id, node.values)
 
 
-def _texts(call: ast.Call) -> Iterator[str]:
-    """Yield the texts in a call; what is put in between is `x`."""
-    for part in (*call.args, *(keyword.value for keyword in call.keywords)):
-        if isinstance(part, ast.Constant) and isinstance(part.value, str):
-            yield part.value
-        elif isinstance(part, ast.JoinedStr):
-            values = (v.value if isinstance(v, ast.Constant) else "`x`" for v in part.values)
-            yield "".join(map(str, values))
+def _text(node: ast.AST) -> str:
+    """Return the text of a constant; what is put into an f-string is `x`."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        parts = (v.value if isinstance(v, ast.Constant) else "`x`" for v in node.values)
+        return "".join(map(str, parts))
+    return ""
 
 
 def all_faults() -> Iterator[str]:
     """Yield every fault in a line, with where it is."""
     for page in pages():
-        name = page.relative_to(ROOT).as_posix()
-        if name not in PENDING:
-            text = page.read_text(encoding="utf-8")
-            if not has_lead(text):
-                yield f"{name}: no first paragraph that says what the page answers"
-            for fault, around in faults(without_code(text)):
-                yield f"{name}: {fault}: {around}"
+        name, text = page.relative_to(ROOT).as_posix(), page.read_text(encoding="utf-8")
+        if not has_lead(text):
+            yield f"{name}: no first paragraph that says what the page answers"
+        for fault, around in faults(without_code(text)):
+            yield f"{name}: {fault}: {around}"
     for key, text in (*texts_of_settings(), *texts_of_options()):
         if is_fragment(text):
             yield f"{key}: a fragment: {text}"
         for name, around in faults(without_code(text)):
             yield f"{key}: {name}: {around}"
-    for where, text in messages():
+    for where, text in texts_of_package():
         for name, around in faults(text):
             yield f"{where}: {name}: {around}"
 

@@ -93,7 +93,7 @@ def answer(asked: Analysing, progress: Progress) -> tuple[Document, Path]:
         runs = chosen_runs(asked.names, Runs(root), asked.labels)
         with progress.doing(f"reading {config.evaluation.benchmark}"):
             inputs = _of_records(asked, runs, progress)
-        content: Any = {label: run.identity or run.id for label, run in runs.items()}
+        content: Any = {label: run.read_identity() or run.id for label, run in runs.items()}
     else:
         with progress.doing(f"reading {config.evaluation.benchmark}"):
             benchmarks = asked.benchmarks

@@ -44,7 +44,7 @@ def entropy(inputs: Inputs) -> Document:
         notes=(
             "token entropy: that of the policy's whole distribution (Eq. 12) at the sampling "
             "temperature, mean over a completion's tokens, then over completions, then over "
-            "problems; a training's log averages over all tokens instead",
+            "problems; the log of a training run averages over all tokens instead",
             "answer entropy: of the shares of a problem's different answers, none being one more",
         ),
     )
@@ -58,5 +58,5 @@ def entropies(answers: Answers) -> tuple[FloatArray, FloatArray]:
 
 
 ENTROPY = Analysis(
-    "entropy", "answer-level beside token-level entropy, per problem", entropy, scorer="self"
+    "entropy", "answer-level and token-level entropy, per problem", entropy, scorer="self"
 )

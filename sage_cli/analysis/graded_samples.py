@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,10 +15,11 @@ import numpy as np
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import Benchmark
+from sage_cli.evaluation.final_answers import count_answers, final_answer
 from sage_cli.evaluation.samples import PolicySamples, counts_of, stored_grades
 from sage_cli.grading.grades import Grade
 from sage_cli.metrics import Counts, pooled
-from sage_cli.metrics.counts import RIGHT, FloatArray, entropy_of_counts
+from sage_cli.metrics.counts import FloatArray, entropy_of_counts
 from sage_cli.problems.problem import Problem
 from sage_cli.settings.presets import read_yaml, shipped
 from sage_cli.store.annotations import Annotations, GradeStore
@@ -39,16 +40,8 @@ class GradedSample(NamedTuple):
 
     @property
     def final_answer(self) -> str | None:
-        """Return RIGHT, a wrong answer's text without blanks and case, or None for no answer.
-
-        Two spellings of a wrong answer count as two: only the gold is compared as mathematics.
-        """
-        if self.right:
-            return RIGHT
-        extracted = self.grade.extracted
-        if self.grade.status == "unparseable" or extracted is None:
-            return None
-        return "= " + "".join(extracted.split()).casefold()
+        """Return the answer by which samples are told apart, as `final_answer` makes it."""
+        return final_answer(self.grade.status, self.grade.extracted)
 
 
 class Score(NamedTuple):
@@ -104,6 +97,14 @@ class Answers:
         for row in self.rows():
             counted[row.problem.id][row.final_answer] += 1
         return counted
+
+    def votes(self) -> Counts:
+        """Return the counts with the final answers of each problem. Raises ConfigurationError."""
+        ids, seeds = tuple(self.problems), []
+        for store in self.grades:
+            counts = counts_of(store.tally(ids, self.n), store.seed)
+            seeds.append(replace(counts, votes=count_answers(store, ids, self.n)))
+        return pooled(seeds)
 
     def scored_rows(self) -> Iterator[tuple[GradedSample, Score]]:
         """Yield each sample with its score. Raises ValueError if a graded sample has none."""

@@ -135,7 +135,9 @@ class OpenedRun:
     @property
     def manifest(self) -> dict[str, Any]:
         """Return status, parent, seed, versions, commit, host, command and timings."""
-        return {**self.run.manifest, "status": self.run.status}
+        self.run.read_manifest()  # raises for a corrupt one
+        state = self.run.read()
+        return {**state.manifest, "status": state.status}
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -9,7 +9,13 @@ import numpy as np
 from sage_cli.analysis.analysis import Analysis, Inputs, PolicyMeans
 from sage_cli.analysis.graded_samples import Answers
 from sage_cli.metrics import pass_at_k, powers_up_to
-from sage_cli.metrics.counts import FloatArray, all_right_at_k, covered_at, g_pass_at_k, maj_at_k
+from sage_cli.metrics.counts import (
+    FloatArray,
+    all_right_at_k,
+    covered_at,
+    g_pass_at_k,
+    majority_values,
+)
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_dot_plot, draw_lines
 
@@ -23,8 +29,8 @@ def majority(inputs: Inputs) -> Document:
         ks = powers_up_to(n)
         curves: dict[str, dict[str, FloatArray]] = {"maj": {}, "pass": {}}
         for graded in answers:
-            votes, counts = graded.final_answers().values(), graded.counts
-            curves["maj"][graded.policy] = np.stack([maj_at_k(vote, ks) for vote in votes])
+            counts = graded.counts
+            curves["maj"][graded.policy] = majority_values(graded.votes(), ks)
             curves["pass"][graded.policy] = pass_at_k(counts.n_P, counts.c_P, ks)
         for name, by_policy in curves.items():
             lines = {policy: (np.array(ks), of.mean(axis=0)) for policy, of in by_policy.items()}
@@ -49,7 +55,7 @@ def majority(inputs: Inputs) -> Document:
     )
 
 
-MAJORITY = Analysis("majority", "maj@k beside pass@k: what a vote among samples gives", majority)
+MAJORITY = Analysis("majority", "maj@k and pass@k: what a vote among samples gives", majority)
 
 
 SHARES = (0.25, 0.5, 0.75)

@@ -113,7 +113,9 @@ def with_base(
 
     Raises ConfigurationError if no other policy is left.
     """
-    parents = [policy.run.manifest.get("parent") for policy in policies if policy.run is not None]
+    parents = [
+        policy.run.read_manifest().get("parent") for policy in policies if policy.run is not None
+    ]
     name = base or next(filter(None, parents), None)
     first = policies[0]
     if name is not None:

@@ -142,7 +142,7 @@ _NOTES = (
 
 SHARPENING = Analysis(
     "sharpening",
-    "pass@k of the base under p^α without training, beside the runs at equal pass@1",
+    "pass@k of the base under p^α without training, compared with the runs at equal pass@1",
     sharpening,
     base=True,
     options=frozenset({"alpha"}),

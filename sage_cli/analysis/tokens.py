@@ -136,7 +136,7 @@ def last_step(policy: Policy, config: SageConfig) -> int:
     the first of the `rl.passes` passes over a batch.
     """
     steps = config.rl.steps
-    if policy.run is not None and policy.run.manifest.get("kind") == "rl":
+    if policy.run is not None and policy.run.read_manifest().get("kind") == "rl":
         records = policy.run.metrics.read()
         steps = policy.checkpoint or (int(records[-1]["step"]) if records else steps)
     return (steps - 1) // config.rl.passes * config.rl.passes

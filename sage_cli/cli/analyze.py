@@ -8,7 +8,9 @@ from typing import Annotated
 import typer
 
 from sage_cli.cli import options
-from sage_cli.cli.console import Live, console, emit, show_report
+from sage_cli.cli.console import console, emit
+from sage_cli.cli.live import Live
+from sage_cli.cli.printing import show_report
 
 
 def command(

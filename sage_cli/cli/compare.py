@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from sage_cli.cli import options
-from sage_cli.cli.console import Live, ShowNotes, show_report
+from sage_cli.cli.live import Live
+from sage_cli.cli.printing import ShowNotes, show_report
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.logs.registry import is_file, program_titles
 
@@ -21,7 +22,7 @@ def command(
     a: Annotated[str, typer.Argument(help=HELP)],
     b: Annotated[str, typer.Argument(help="The other side of the comparison, in the same form.")],
     benchmark: options.BenchmarkNames = None,
-    score: options.Scores = None,
+    score: options.ScoreNames = None,
     fields: options.Fields = None,
     golds: options.Golds = None,
     drop_invalidated: options.DropInvalidated = False,
@@ -49,7 +50,8 @@ def command(
         str,
         typer.Option(
             help="Statistic by which the sides are compared: pass (pass@k), pass-all (pass^k: all "
-            "of k samples are correct) or g-pass (G-Pass@k: at least half of them are)."
+            "of k samples are correct), g-pass (G-Pass@k: at least half of them are) or maj "
+            "(maj@k: the most frequent answer of k samples is correct)."
         ),
     ] = "pass",
     allow_template_mismatch: options.OtherTemplate = False,

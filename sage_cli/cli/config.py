@@ -24,7 +24,7 @@ app = new_app("Show and explain configurations, and list methods and presets.")
 @app.command(epilog="Example: sage config show --preset tiny --origin")
 def show(
     algo: options.Algo = None,
-    guide: options.Guide = None,
+    guide: options.GuideName = None,
     preset: options.Presets = None,
     config: options.ConfigFile = None,
     set_: options.Sets = None,

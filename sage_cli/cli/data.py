@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from textwrap import shorten
@@ -14,8 +13,10 @@ from rich.table import Table
 
 from sage_cli.cli import options
 from sage_cli.cli.app import new_app
-from sage_cli.cli.console import Live, console, doing, emit, show_report
-from sage_cli.errors import ConfigurationError, SageError
+from sage_cli.cli.console import console, emit
+from sage_cli.cli.live import Live, doing
+from sage_cli.cli.printing import show_report
+from sage_cli.errors import ConfigurationError
 from sage_cli.problems.listed_sources import list_sources
 from sage_cli.problems.load import load_problems, read_problems
 from sage_cli.problems.misprints import known_misprints
@@ -77,11 +78,13 @@ def show(
     json: options.Json = False,
 ) -> None:
     """Show a data set's size, columns and first problems."""
+    from sage_cli.evaluation.benchmarks import find_trouble
+
     config = _configured(preset, set_, root, question_field, gold_field)
     with doing(f"reading {name}"):
         problems = read_problems(name, config.data, config.evaluation.fields)
         repeated = [[problem.id for problem in group] for group in duplicates(problems)]
-        trouble = _trouble_of(name, problems, config)
+        trouble = find_trouble(name, problems, config.grading.judge)
     misprints = known_misprints(problems)
     columns = sorted({column for problem in problems for column in problem.meta} - {"origin"})
     origins = list(dict.fromkeys(str(p.meta.get("origin", "generated")) for p in problems))
@@ -129,18 +132,6 @@ def _shown(problem: Problem) -> dict[str, Any]:
     shown = {field.name: getattr(problem, field.name) for field in fields(problem)}
     del shown["own"]
     return shown
-
-
-def _trouble_of(name: str, problems: Sequence[Problem], config: SageConfig) -> str | None:
-    """Return why training or measuring would refuse or doubt the golds; None if they wouldn't."""
-    from sage_cli.evaluation.benchmarks import judge_of
-    from sage_cli.evaluation.golds import check_answers
-
-    try:
-        warnings = check_answers(name, problems, *judge_of(name, config.grading.judge))
-    except SageError as error:
-        return error.cause
-    return "; ".join(warnings) or None
 
 
 @app.command(epilog="Example: sage data overlap openmathreasoning-mini aime24")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from sage_cli.cli.console import Live, console, emit
+from sage_cli.cli.console import console, emit
+from sage_cli.cli.live import Live
 from sage_cli.cli.options import DryRun, Json, Sets
 from sage_cli.cli.suite import show_suite_plan
 
@@ -30,7 +31,7 @@ def command(
     json: Json = False,
 ) -> None:
     """Train with DAPO without a KL term and with the branch guide, and compare pass@k."""
-    from sage_cli.trials.suites.plan import Overrides, planned
+    from sage_cli.trials.suites.plan import Overrides, prepare_suite
     from sage_cli.trials.suites.run import run_suite
     from sage_cli.view.page_file import write_page
 
@@ -41,7 +42,7 @@ def command(
         return
     with Live() as live:
         written = run_suite("demo", overrides, live, write_page)
-    plan = planned("demo", overrides)
+    plan = prepare_suite("demo", overrides)
     if json:
         runs = [replicate.policy.run for replicate in plan.parts[-1].replicates]
         folders = [str(run.folder) for run in runs if run is not None]

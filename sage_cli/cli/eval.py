@@ -7,7 +7,9 @@ from typing import Annotated, Literal
 import typer
 
 from sage_cli.cli import options
-from sage_cli.cli.console import Live, check_gpu_option, show_plan, show_report
+from sage_cli.cli.live import Live
+from sage_cli.cli.options import check_gpu_option
+from sage_cli.cli.printing import show_plan, show_report
 
 PAPERS_SEEDS = 5
 """Not printed, but the only number that all means and deviations of Tables 1 and 3 can be of."""
@@ -23,7 +25,7 @@ def command(
     paper: Annotated[
         str | None,
         typer.Option(
-            help="Table of the paper to print beside the results: table1, table3, table4 or table9."
+            help="Table of the paper to print with the results: table1, table3, table4 or table9."
         ),
     ] = None,
     protocol: Annotated[
@@ -48,10 +50,11 @@ def command(
     """Tabulate pass@k of runs or models over benchmarks and seeds."""
     from sage_cli.evaluation.evaluate import Evaluation
     from sage_cli.evaluation.measure import NamedModels, measure_table
+    from sage_cli.models.measured_settings import measured_names
     from sage_cli.models.stages import plan_of
 
     check_gpu_option(gpu, dry_run)
-    names = options.measured_names(names, set_, k)
+    names = measured_names(names, set_, k)
     if protocol and seeds is None:
         seeds = PAPERS_SEEDS
     flags = options.evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch, compat)

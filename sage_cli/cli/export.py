@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from sage_cli.cli.console import Live, console, emit
+from sage_cli.cli.console import console, emit
+from sage_cli.cli.live import Live
 from sage_cli.cli.options import Json, RunRoot
 
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]

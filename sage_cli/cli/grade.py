@@ -10,14 +10,15 @@ from rich.markup import escape
 from rich.table import Table
 
 from sage_cli.cli import options
-from sage_cli.cli.console import Live, console, emit
-from sage_cli.errors import ConfigurationError, DataError
+from sage_cli.cli.console import console, emit
+from sage_cli.cli.live import Live
+from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.logs.registry import program_titles
 from sage_cli.settings.judge_names import BUILT_IN_JUDGES, Extraction, GradingMode
 
 if TYPE_CHECKING:
     from sage_cli.evaluation.graded_file import GradedFile
-    from sage_cli.evaluation.logs.log import Log, ReadOptions
+    from sage_cli.evaluation.logs.log import Log
 
 _SHOWN = 20
 _EXTRACT = "Place of the answer in a completion (default: grading.extract, or the prompt's)."
@@ -43,7 +44,7 @@ def command(
     ] = None,
     extract: Annotated[Extraction | None, typer.Option(help=_EXTRACT)] = None,
     judge: Annotated[str | None, typer.Option(help=_JUDGES)] = None,
-    score: options.Scores = None,
+    score: options.ScoreNames = None,
     fields: options.Fields = None,
     golds: options.Golds = None,
     drop_invalidated: options.DropInvalidated = False,
@@ -54,7 +55,12 @@ def command(
 ) -> None:
     """Grade the completions in a file; --mode both shows where sage and Math-Verify disagree."""
     from sage_cli.evaluation.file_judge import grading_settings
-    from sage_cli.evaluation.graded_file import grade_file, grade_log, judge_of_file
+    from sage_cli.evaluation.graded_file import (
+        grade_file,
+        grade_log,
+        judge_of_file,
+        read_foreign_log,
+    )
     from sage_cli.settings.judge_names import MODES
 
     typed = {"extract": extract, "mode": None if mode == "both" else mode, "judge": judge}
@@ -62,7 +68,7 @@ def command(
     if len(score or ()) > 1:
         raise ConfigurationError("--score names several scores for one file", "type it once")
     named = next(iter(score or ()), None)
-    log = _log(file, options.file_reading(fields, golds, drop_invalidated, named))
+    log = read_foreign_log(file, options.file_reading(fields, golds, drop_invalidated, named))
     if log is not None:
         flags["grading"] = {**grading_settings(log), "judge": "math", **flags["grading"]}
     config = options.load_config(preset, None, set_, "grade", run={"root": runs}, **flags)
@@ -95,21 +101,6 @@ def _told(log: Log) -> dict[str, Any]:
         "left_out": dict(log.left_out),
         "notes": list(log.all_notes),
     }
-
-
-def _log(path: Path, reading: ReadOptions) -> Log | None:
-    """Return the samples of another program's file; None for rows of one's own without verdicts."""
-    from sage_cli.evaluation.logs.registry import detect_program, read_log
-
-    is_jsonl = path.suffix not in (".eval", ".parquet") and not reading.fields
-    try:
-        is_jsonl = is_jsonl and detect_program(path).name == "jsonl"
-        log = read_log(path, reading)
-    except DataError:
-        if not is_jsonl:
-            raise
-        return None
-    return log if log.program != "jsonl" or log.has_verdicts else None
 
 
 def _answer(file: Path, judge: str, graded: GradedFile) -> dict[str, Any]:

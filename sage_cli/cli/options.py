@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from sage_cli.cli.console import console
 from sage_cli.errors import ConfigurationError
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from sage_cli.config.load import Loaded
     from sage_cli.config.schema import SageConfig
     from sage_cli.evaluation.logs.log import ReadOptions
-    from sage_cli.store.run import Run, Runs
 
 METHOD, TRAINING, MEASUREMENT = "Method", "Training", "Measurement"
 CONFIGURATION, OUTPUT = "Configuration", "Plan and output"
@@ -65,7 +63,7 @@ Algo = Annotated[
         "--algo",
     ),
 ]
-Guide = Annotated[
+GuideName = Annotated[
     str | None,
     option(
         METHOD,
@@ -107,7 +105,7 @@ Gpu = Annotated[
     ),
 ]
 Fresh = Annotated[bool, option(TRAINING, "Delete the stored run and train it again.", "--fresh")]
-Measure = Annotated[
+MeasureToo = Annotated[
     bool,
     option(
         OUTPUT,
@@ -202,7 +200,7 @@ Guess = Annotated[
         "probability that one guess is correct; another FILE has a baseline's samples."
     ),
 ]
-Scores = Annotated[
+ScoreNames = Annotated[
     list[str] | None,
     option(
         MEASUREMENT,
@@ -281,100 +279,15 @@ def load_for_measuring(
     command: str | None = None,
     **flags: dict[str, Any],
 ) -> SageConfig:
-    """Presets or a configuration where they are named, else what the first model says of itself.
+    """Return the configuration that the named models are measured with, and print its note."""
+    from sage_cli.models.measured_settings import load_measured_settings
 
-    That is a run's stored configuration (of the latest run, where no model is named), or the
-    `sage.json` of an exported model. Flags and `--set` lie over it. Where only n was typed, the ks
-    that nobody asked for end there. Refuses here, before anything is trained or sampled: a model
-    that nobody says how to prompt, `model.path` beside others' names, k > n, and a value that
-    `command` never reads.
-    """
-    from sage_cli.config.consent import JUDGE, require_files, without_consent
-    from sage_cli.config.load import check_settings_read, load, runs_root
-    from sage_cli.models.policy import check_model_path
-    from sage_cli.settings.presets import read_layer
-    from sage_cli.settings.sampling import capped_ks, parse_ks
-    from sage_cli.store.run import Runs
-
-    root = runs_root(preset or (), runs, sets or ())
-    check_model_path(names, sets or (), Runs(root))
-    stored = None if config is None else read_layer(config)
-    if config is None and not preset:
-        stored = _own_settings(names, sets or (), Runs(root))
-    made_with = stored or {}
-    if stored is not None:  # stored samples need no code; what loads a model asks for consent
-        stored = without_consent(stored)
-    flags = {**flags, "run": {"root": root}}
-    loaded = load(preset or (), flags, sets or (), stored)
-    if command is not None:
-        check_settings_read(loaded, command)
-    require_files(made_with, loaded.origins, JUDGE)
-    if names and "sampling.temperature" not in loaded.origins:
-        sampling = loaded.config.sampling
-        console.print(
-            f"[yellow]nothing says how {escape(names[0])} is sampled[/]: temperature "
-            f"{sampling.temperature:g}, min_p {sampling.min_p:g} and {sampling.max_tokens} tokens, "
-            "the paper's, unless --set sampling.temperature=1 and the like say otherwise",
-            soft_wrap=True,
-        )
-    evaluation = loaded.config.evaluation
-    origins = (loaded.origins.get(f"evaluation.{key}") for key in ("k", "samples"))
-    if [origin in ("flag", "--set") for origin in origins] == [False, True]:
-        fitting = {"k": capped_ks(evaluation.k, evaluation.samples)}
-        flags["evaluation"] = {**flags.get("evaluation", {}), **fitting}
-        return load(preset or (), flags, sets or (), stored).config
-    parse_ks(evaluation.k, evaluation.samples)
-    return loaded.config
-
-
-def _own_settings(names: Sequence[str], sets: Sequence[str], runs: Runs) -> dict[str, Any] | None:
-    """The settings of the first model; None if none is named and there is no run."""
-    from sage_cli.models.policy import named_policy, named_run, require_prompt, stored_settings
-
-    made_by = {name: named_run(name, runs) for name in names}
-    foreign = [name for name, run in made_by.items() if run is None]
-    settings = {name: named_policy(name, runs).own_settings for name in foreign}
-    run = made_by[names[0]] if names else runs.latest()
-    own = settings.get(names[0], {}) if names else {}
-    silent = [name for name in foreign if not settings[name]]
-    if silent and (grown := _grown_from(silent, list(made_by.values()), runs)):
-        run, silent = run or (None if own else grown), []
-    require_prompt(silent, sets, others_settings=run is not None or bool(own))
-    if run is not None:
-        return stored_settings(run)
-    return {"model": {"kind": "pretrained", "path": names[0]}, **own} if names else None
-
-
-def _grown_from(names: Sequence[str], made_by: Sequence[Run | None], runs: Runs) -> Run | None:
-    """The first named run, if all of `names` are models that named runs were trained from.
-
-    Such a model is prompted as the run that it is measured beside.
-    """
-    from sage_cli.models.policy import named_policy
-
-    trained = [run for run in made_by if run is not None]
-    parents = {run.manifest.get("parent_weights") for run in trained}
-    all_known = all(named_policy(name, runs).fingerprint in parents for name in names)
-    return trained[0] if trained and all_known else None
-
-
-def measured_names(
-    names: Sequence[str] | None, sets: Sequence[str] | None, k: str | None = None
-) -> list[str]:
-    """The models that are named: beside the command, or else by `--set model.path`.
-
-    Raises ConfigurationError for `--k 1 8 64`, whose 8 and 64 would be runs.
-    """
-    from sage_cli.models.policy import set_path
-
-    loose = [name for name in names or () if name.isdecimal() and not Path(name).exists()]
-    if k is not None and loose:
-        raise ConfigurationError(
-            f"{' '.join(loose)} after --k {k} would be read as a run",
-            f"separate values of k with commas: --k {','.join((k, *loose))}",
-        )
-    path = set_path(sets or ())
-    return list(names or ([] if path is None else [path]))
+    settings, note = load_measured_settings(
+        names, preset or (), config, sets or (), runs, command, flags
+    )
+    if note is not None:
+        console.print(note, soft_wrap=True)
+    return settings
 
 
 def with_training_seeds(
@@ -446,3 +359,12 @@ def evaluation_flags(
         "allow_template_mismatch": allow_template_mismatch or None,
         "compat": compat,
     }
+
+
+def check_gpu_option(gpu: int | None, dry_run: bool) -> None:
+    """Raise ConfigurationError for a GPU that is named where nothing would read it."""
+    if gpu is not None and not dry_run:
+        raise ConfigurationError(
+            f"--gpu {gpu} only has an effect on a plan, and --dry-run is missing",
+            "add --dry-run, or leave out --gpu",
+        )

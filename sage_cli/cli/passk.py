@@ -7,7 +7,9 @@ from typing import Annotated
 import typer
 
 from sage_cli.cli import options
-from sage_cli.cli.console import Live, check_gpu_option, doing, show_plan, show_report
+from sage_cli.cli.live import Live, doing
+from sage_cli.cli.options import check_gpu_option
+from sage_cli.cli.printing import show_plan, show_report
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.logs.registry import program_titles
 
@@ -28,7 +30,7 @@ def command(
     n: options.Samples = None,
     seeds: options.Seeds = None,
     limit: options.Limit = None,
-    score: options.Scores = None,
+    score: options.ScoreNames = None,
     fields: options.Fields = None,
     golds: options.Golds = None,
     drop_invalidated: options.DropInvalidated = False,
@@ -64,12 +66,13 @@ def command(
         measure_passk,
         parse_temperatures,
     )
+    from sage_cli.models.measured_settings import measured_names
     from sage_cli.models.stages import plan_of
 
     check_gpu_option(gpu, dry_run)
     if guess and (temperature or dry_run):
         raise ConfigurationError(
-            f"--guess {guess} stands in the table of pass@k at one temperature, and has no plan",
+            f"--guess {guess} is shown in the table of pass@k at one temperature, and has no plan",
             "leave out --guess, or --temperature and --dry-run",
         )
     if grade and (temperature or dry_run):
@@ -77,7 +80,7 @@ def command(
             "--second-judge reads stored samples at one temperature, and has no plan",
             "leave out --temperature and --dry-run",
         )
-    names, labels = options.labelled_names(options.measured_names(names, set_, k))
+    names, labels = options.labelled_names(measured_names(names, set_, k))
     if options.are_files(
         names,
         benchmark=benchmark,

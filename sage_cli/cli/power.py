@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from sage_cli.cli import options
-from sage_cli.cli.console import Live, show_report
+from sage_cli.cli.live import Live
+from sage_cli.cli.printing import show_report
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.logs.registry import is_file, program_titles
 
@@ -69,7 +70,7 @@ def command(
         ),
     ] = None,
     k: options.Ks = None,
-    score: options.Scores = None,
+    score: options.ScoreNames = None,
     fields: options.Fields = None,
     golds: options.Golds = None,
     drop_invalidated: options.DropInvalidated = False,

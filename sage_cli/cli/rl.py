@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 
 from sage_cli.cli import options
-from sage_cli.cli.console import check_gpu_option, console, show_plan, show_trained
-from sage_cli.cli.options import METHOD, TRAINING, option
+from sage_cli.cli.console import console
+from sage_cli.cli.options import METHOD, TRAINING, check_gpu_option, option
+from sage_cli.cli.printing import show_plan, show_trained
 
-Compat = Annotated[
+TrainingCompat = Annotated[
     str | None,
     option(
         METHOD,
@@ -20,8 +21,8 @@ Compat = Annotated[
 
 def command(
     algo: options.Algo = None,
-    compat: Compat = None,
-    guide: options.Guide = None,
+    compat: TrainingCompat = None,
+    guide: options.GuideName = None,
     tau: options.Tau = None,
     rho: options.Rho = None,
     kl: Annotated[
@@ -67,13 +68,13 @@ def command(
     set_: options.Sets = None,
     runs: options.RunRoot = None,
     fresh: options.Fresh = False,
-    measure: options.Measure = False,
+    measure: options.MeasureToo = False,
     dry_run: options.DryRun = False,
     gpu: options.Gpu = None,
     json: options.Json = False,
 ) -> None:
     """Train a model with RL, optionally with a guide that reshapes the KL anchor."""
-    from sage_cli.cli.console import Live
+    from sage_cli.cli.live import Live
     from sage_cli.models.stages import plan_of
     from sage_cli.training.run import RlTraining, unnamed_preset
 

@@ -87,20 +87,11 @@ def list_(
 
 def _listed(run: Run) -> dict[str, Any]:
     """Return a run's manifest with its true status; a corrupt one's as far as it can be read."""
-    facts = {**run.known, "id": run.id, "status": run.status}
-    if (corruption := run.corruption) is not None:
-        facts["reason"] = corruption.cause
+    state = run.read()
+    facts = {**state.manifest, "id": run.id, "status": state.status}
+    if state.corruption is not None:
+        facts["reason"] = state.corruption.cause
     return facts
-
-
-def _last_and_validated(run: Run) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the last step's metrics, and step and figures of the last validation."""
-    records = run.metrics.read()
-    validations = [record for record in records if any(key.startswith("eval/") for key in record)]
-    validated = {"validated at step": validations[-1]["step"]} if validations else {}
-    last = validations[-1] if validations else {}
-    figures = {key: value for key, value in last.items() if key.startswith("eval/")}
-    return (records or [{}])[-1], {**validated, **figures}
 
 
 def _cell(value: Any) -> str:
@@ -118,17 +109,17 @@ def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
     from sage_cli.models.facts import other_release
     from sage_cli.store.evaluations import evaluation_figures
     from sage_cli.store.run import SEALED
-    from sage_cli.store.run_facts import RunFacts, speed_figures
+    from sage_cli.store.run_facts import RunFacts, last_and_validated, speed_figures
 
     run = _runs(runs).find(name)
     run.require_whole()
     method = RunFacts.from_run(run).method
-    last, validated, evaluations = *_last_and_validated(run), evaluation_figures(run)
+    last, validated, evaluations = *last_and_validated(run), evaluation_figures(run)
     speed, changed = speed_figures(run.metrics.read()), run.changed(*SEALED)
     if json:
         emit(
             {
-                "manifest": {key: v for key, v in run.manifest.items() if key != "files"},
+                "manifest": {key: v for key, v in run.read_manifest().items() if key != "files"},
                 "method": method,
                 "last": last,
                 "validated": validated,
@@ -139,11 +130,12 @@ def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
             }
         )
         return
-    first, about = ({key: run.manifest.get(key) for key in keys} for keys in (FIRST, _SHOWN))
+    manifest = run.read_manifest()
+    first, about = ({key: manifest.get(key) for key in keys} for keys in (FIRST, _SHOWN))
     first["files changed since the end"] = ", ".join(changed) or None
     first["can be resumed by"] = other_release(run)
     about["folder"] = str(run.folder)
-    origin = _imported(run.manifest.get("imported") or {})
+    origin = _imported(manifest.get("imported") or {})
     blocks = {
         "": first | origin,
         "settings": method,

@@ -11,7 +11,8 @@ from rich.text import Text
 
 from sage_cli.cli import options
 from sage_cli.cli.app import new_app
-from sage_cli.cli.console import Live, console, doing, emit, visible
+from sage_cli.cli.console import console, emit, visible
+from sage_cli.cli.live import Live, doing
 from sage_cli.errors import ConfigurationError
 
 if TYPE_CHECKING:

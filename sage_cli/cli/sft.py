@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from sage_cli.cli import options
-from sage_cli.cli.console import check_gpu_option, show_plan, show_trained
+from sage_cli.cli.options import check_gpu_option
+from sage_cli.cli.printing import show_plan, show_trained
 
 
 def command(
@@ -19,13 +20,13 @@ def command(
     seed: Annotated[int | None, typer.Option(help="Training seed.")] = None,
     runs: options.RunRoot = None,
     fresh: options.Fresh = False,
-    measure: options.Measure = False,
+    measure: options.MeasureToo = False,
     dry_run: options.DryRun = False,
     gpu: options.Gpu = None,
     json: options.Json = False,
 ) -> None:
     """Train the initial policy by supervised fine-tuning (SFT), or reuse its finished run."""
-    from sage_cli.cli.console import Live
+    from sage_cli.cli.live import Live
     from sage_cli.models.planned import planned_base
     from sage_cli.models.stages import plan_of
     from sage_cli.store.run import Runs

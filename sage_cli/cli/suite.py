@@ -11,7 +11,8 @@ from rich.table import Table
 
 from sage_cli.cli import options
 from sage_cli.cli.app import new_app
-from sage_cli.cli.console import Live, console, doing, emit
+from sage_cli.cli.console import console, emit
+from sage_cli.cli.live import Live, doing
 
 if TYPE_CHECKING:
     from sage_cli.trials.suites.chapters import SuiteReport
@@ -161,7 +162,7 @@ def _show(written: SuiteReport, json: bool) -> None:
 
 def show_suite_plan(name: str, overrides: Overrides, json: bool) -> None:
     """Print every task of a suite, its state, the commands that are left, and the cost."""
-    from sage_cli.cli.app import ask_nobody
+    from sage_cli.cli.libraries import ask_nobody
     from sage_cli.trials.suites.dry_run import plan_suite
     from sage_cli.trials.task import DONE, TO_DO
 

@@ -11,17 +11,11 @@ from rich.table import Table
 
 from sage_cli.cli import options
 from sage_cli.cli.app import new_app
-from sage_cli.cli.console import (
-    Live,
-    check_gpu_option,
-    console,
-    emit,
-    name_column,
-    show_plan,
-    show_report,
-)
-from sage_cli.cli.options import METHOD, option
-from sage_cli.cli.rl import Compat
+from sage_cli.cli.console import console, emit, name_column
+from sage_cli.cli.live import Live
+from sage_cli.cli.options import METHOD, check_gpu_option, option
+from sage_cli.cli.printing import show_plan, show_report
+from sage_cli.cli.rl import TrainingCompat
 
 if TYPE_CHECKING:
     from sage_cli.trials.sweep.folder import SweepFolder, Sweeps
@@ -74,7 +68,7 @@ def command(
         ),
     ] = None,
     algo: Annotated[str | None, option(METHOD, "Method of RL in every trial.")] = None,
-    compat: Compat = None,
+    compat: TrainingCompat = None,
     guide: Annotated[
         str | None, option(METHOD, "Guide in every trial (default: the one that the space needs).")
     ] = None,
@@ -111,7 +105,7 @@ def command(
     Run the same command again to resume. A command below is about stored sweeps.
     """
     from sage_cli.config.load import check_settings_read, require_named_model
-    from sage_cli.trials.sweep.plan import plan_sweep, started_from
+    from sage_cli.trials.sweep.plan import plan_sweep, start_from
     from sage_cli.trials.sweep.read_space import guide_of, searched_settings
     from sage_cli.trials.sweep.run import run_sweep
 
@@ -145,7 +139,7 @@ def command(
     check_settings_read(loaded, command_name, searched_settings(text))
     settings = loaded.config
     if init is not None:
-        settings = started_from(init, settings)
+        settings = start_from(init, settings)
     require_named_model(settings)
     if dry_run:
         show_plan(lambda: plan_sweep(settings, gpu), json)

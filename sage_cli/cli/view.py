@@ -48,7 +48,7 @@ def command(
     json: Json = False,
 ) -> None:
     """Browse runs, samples, sweeps and suites in a browser, without changing anything."""
-    from sage_cli.cli.app import ask_nobody
+    from sage_cli.cli.libraries import ask_nobody
     from sage_cli.settings.runs import default_root
 
     ask_nobody()  # it shows what is on this machine
@@ -143,7 +143,7 @@ def named(root: Path, name: str | None) -> tuple[_Kind | None, str]:
 
 
 def _export(root: Path, kind: _Kind | None, name: str, folder: Path, json: bool) -> None:
-    from sage_cli.cli.console import doing
+    from sage_cli.cli.live import doing
     from sage_cli.view.page_file import write_export
 
     with doing("writing the page"):

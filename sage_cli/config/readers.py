@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -77,21 +77,28 @@ def idle_settings(config: BaseModel) -> list[str]:
     ]
 
 
-def as_read(config: BaseModel, name: str) -> Any:
+def is_read(config: _Config, setting: str, searched: Collection[str] = ()) -> bool:
+    """Return True if something reads a setting, or may under another value of what is searched."""
+    decided = _unmet(config, setting) is not None
+    return not decided or any(name in searched for name in deciding_choices(config, setting))
+
+
+def as_read(config: BaseModel, name: str, searched: Collection[str] = ()) -> Any:
     """Return a section of `config` where each setting that nothing reads has its default.
 
-    So two configurations that train alike have one run hash.
+    So two configurations that train alike have one run hash, and two sweeps one name: `searched`
+    are the settings whose values a sweep chooses.
     """
-    return _as_read(config, getattr(config, name), name)
+    return _as_read(config, getattr(config, name), name, searched)
 
 
-def _as_read(config: BaseModel, section: _Part, above: str) -> _Part:
+def _as_read(config: BaseModel, section: _Part, above: str, searched: Collection[str]) -> _Part:
     update: dict[str, Any] = {}
     for name, field in type(section).model_fields.items():
         key, value = f"{above}.{name}", getattr(section, name)
         if isinstance(value, Section):
-            update[name] = _as_read(config, value, key)
-        elif _unmet(config, key):
+            update[name] = _as_read(config, value, key, searched)
+        elif not is_read(config, key, searched):
             update[name] = field.get_default(call_default_factory=True)
     return section.model_copy(update=update)
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from sage_cli.config.schema import SageConfig
-from sage_cli.errors import ConfigurationError, DataError
+from sage_cli.errors import ConfigurationError, DataError, SageError
 from sage_cli.evaluation.golds import check_answers, usable_problems
 from sage_cli.problems.data_set import Group
 from sage_cli.problems.load import (
@@ -22,8 +19,10 @@ from sage_cli.problems.load import (
     load_problems,
     load_training_problems,
 )
+from sage_cli.problems.misprints import known_misprints
 from sage_cli.problems.problem import NO_GOLD, Problem
 from sage_cli.problems.registry import find, generated, is_file_name, shown_name, source_of
+from sage_cli.problems.source_errors import reading
 from sage_cli.settings.inputs import DataSection, PromptSection
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.settings.own_code import names_code
@@ -86,6 +85,23 @@ def load_benchmarks(
     """
     names = benchmark_names(evaluation.benchmark)
     return [_benchmark(name, evaluation, data, judge) for name in names]
+
+
+def check_benchmarks(config: SageConfig) -> str:
+    """Load the benchmarks of `evaluation`, and describe their problems and known misprints.
+
+    Raises what measuring would raise of them.
+    """
+    with reading(config, "evaluation"):
+        benchmarks = load_benchmarks(config.evaluation, config.data, config.grading.judge)
+    counted = ", ".join(f"{len(b.problems):,} problems of {b.name}" for b in benchmarks)
+    misprints = [
+        f"{misprint.name}: {misprint.wrong}"
+        for benchmark in benchmarks
+        for _, misprint in known_misprints(benchmark.problems)
+    ]
+    known = f"; known misprints: {'; '.join(misprints)}" if misprints else ""
+    return f"{counted}; the judge accepts every gold as correct{known}"
 
 
 def check_training_answers(config: SageConfig, problems: Sequence[Problem]) -> list[str]:
@@ -159,43 +175,13 @@ def check_benchmark_named(config: SageConfig, setting: str) -> None:
     )
 
 
-_WORD = r"[^\W\d_]{2}\w*(?:['’.-]+\w+)*['’.-]*"
-_READABLE = {
-    "number": r"[-+]?\\?\$?[\d,]*\.?\d+(?:[eE][-+]?\d+)?\s*\\?%?",
-    "choice": r"(?:\\text\w*\{)?\(?[A-Z]\)?\}?",
-    "assignment": r"[^=<>]*[^\W\d_]\S*\s*=.+",
-    "word": rf"(?:\\text\w*\{{)?{_WORD}(?:\s+{_WORD}){{0,3}}\s*\}}?",
-    "formula": r".*[\d\\^_+*/=<>(\[|-].*|[^\W_]{1,4}",
-}
-_DOUBTFUL = {
-    "Python or JSON": r"""[\[{(].*['"].*[\])}]|(?:array|dict|set|tuple)\(.*""",
-    "a missing value": r"(?i:nan|<na>|nat|none|null|n/a|not ?found|proof)",
-    "a worked solution": r".*(?:####|\\boxed|\n).*",
-    "a sentence": r"(?:[^\W\d_]+['’,;:-]?\w*\s+){4,}\S.*|.*\banswer\b.*",
-    "a long text": r".{301,}",
-}
-
-
-def described_golds(problems: Sequence[Problem]) -> str:
-    """Count golds by the kind of answer that each reads as.
-
-    Raises DataError for those that are hardly answers, although each is equal to itself.
-    """
-    kinds, doubtful = Counter[str](), []
-    for gold in (gold for problem in problems for gold in problem.golds):
-        forms = (_DOUBTFUL | _READABLE).items()
-        kind = next((kind for kind, form in forms if re.fullmatch(form, gold, re.S)), "a text")
-        kinds[kind] += 1
-        if kind not in _READABLE:
-            doubtful.append(f"{shorten(gold, 60)} ({kind})")
-    if doubtful:
-        raise DataError(
-            f"{len(doubtful):,} of {kinds.total():,} reference answers do not look "
-            f"like mathematical answers: {'; '.join(doubtful[:3])}",
-            "give the column or path that contains only the answer, or choose a judge "
-            "with grading.judge",
-        )
-    return ", ".join(f"{n:,} {kind}{'s' * (n > 1)}" for kind, n in kinds.most_common())
+def find_trouble(name: str, problems: Sequence[Problem], judge: str | None) -> str | None:
+    """Return why training or measuring would refuse or doubt the golds; None if they wouldn't."""
+    try:
+        warnings = check_answers(name, problems, *judge_of(name, judge))
+    except SageError as error:
+        return error.cause
+    return "; ".join(warnings) or None
 
 
 def judge_of(name: str, judge: str | None) -> tuple[str, float | None]:

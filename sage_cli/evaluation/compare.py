@@ -11,12 +11,13 @@ from pathlib import Path
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation import counted_files
+from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.evaluation.file_judge import FileJudge
 from sage_cli.evaluation.guess import guess_curve
 from sage_cli.evaluation.logs.log import ReadOptions
 from sage_cli.evaluation.logs.registry import is_file
-from sage_cli.evaluation.samples import missing
+from sage_cli.evaluation.samples import missing, with_votes
 from sage_cli.evaluation.text_judges import judged_again, text_judges
 from sage_cli.metrics import Comparison, Counts, Side, compare_sides
 from sage_cli.metrics.comparison import TrainingSeed
@@ -68,6 +69,12 @@ def compare(
     `statistic` is what the sides are compared by, a name of `STATISTICS`.
     """
     compared_by = find_statistic(statistic, guess)
+    if second is not None and compared_by.of_answers:
+        raise ConfigurationError(
+            f"--second-judge says which samples are correct, and --statistic {statistic} is a "
+            "vote of the answers that the first judge found",
+            "leave one of them out",
+        )
     model, runs = evaluation.config.model, Runs(evaluation.config.run.root)
     names = list(dict.fromkeys((*a, *b)))
     if several := [name for name in names if name.endswith("@all")]:
@@ -104,16 +111,19 @@ def compare(
         **judged_again(evaluated.measured, evaluated.samples, judges, progress),
     }
     titles = {b.name: f"{b.name}, correct by {judge.label}" for b, judge in judges}
-    counts = {
-        name: {
-            titles.get(b.name, b.name): [
-                replace(seed.counts, statistic=compared_by)
-                for seed in measured[b.name, policy.label]
-            ]
-            for b in benchmarks
+    samples = {of_policy.policy.label: of_policy for of_policy in evaluated.samples}
+
+    def counts_on(benchmark: Benchmark, policy: Policy) -> list[Counts]:
+        seeds = [seed.counts for seed in measured[benchmark.name, policy.label]]
+        if compared_by.of_answers:
+            seeds = with_votes(seeds, samples[policy.label], benchmark, config)
+        return [replace(counts, statistic=compared_by) for counts in seeds]
+
+    with progress.doing("reading grades"):
+        counts = {
+            name: {titles.get(b.name, b.name): counts_on(b, policy) for b in benchmarks}
+            for name, policy in policies.items()
         }
-        for name, policy in policies.items()
-    }
     with progress.doing("comparing, and writing the report"):
         bases = {name for name, policy in policies.items() if not is_training(policy)}
         counts_of, resampling = counts.__getitem__, _resampling(config, clusters)
@@ -168,8 +178,14 @@ def compare_files(
     `compare`. Raises DataError where they have no problem in common.
     """
     names, compared_by = (*a, *b), find_statistic(statistic, guess)
+    if evaluation is not None and compared_by.of_answers:
+        raise ConfigurationError(
+            f"--statistic {statistic} needs the answers of all samples, and runs are matched with "
+            "files by their counts alone",
+            "compare runs with runs, or files with files",
+        )
     with progress.doing("reading files"):
-        judge = FileJudge(config, progress, decides_alone=evaluation is None)
+        judge = FileJudge(config, progress, evaluation is None, compared_by.of_answers)
         typed = [name for name in names if is_file(name)]
         if cluster not in (None, AUTO) and names[0] in typed:
             reading = replace(reading or ReadOptions(), field=cluster)
@@ -369,7 +385,7 @@ def is_training(policy: Policy) -> bool:
 
     A model after SFT, or a published one, is an initial policy.
     """
-    return policy.run is not None and policy.run.manifest.get("kind") == "rl"
+    return policy.run is not None and policy.run.read_manifest().get("kind") == "rl"
 
 
 def _folder(
@@ -386,6 +402,8 @@ def _folder(
             digest.update(side.label.encode())
             for counts in side.counts:
                 digest.update(counts.n_P.tobytes() + counts.c_P.tobytes())
+                if counts.statistic.of_answers:
+                    digest.update(repr(counts.votes).encode())
     name = "-".join(file_stems(comparisons).values())
     return report_folder(config.run.root, f"compare-{name}-{digest.hexdigest()[:8]}")
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation.file_judge import FileJudge
 from sage_cli.evaluation.logs.log import Log, ReadOptions, abbreviate, counted
@@ -126,10 +124,13 @@ def _read(path: Path, reading: ReadOptions, judge: FileJudge | None) -> CountedF
     notes = [_announced(log), *log.all_notes, *samples.notes]
     problems = {str(row.meta["id"]): row for row in samples.problems.values()}
     if log.has_verdicts and not by_judge:
-        groups = samples.samples.values()
-        n = [len(group) for group in groups]
-        c = [sum(sample.correct is True for sample in group) for group in groups]
-        counts = Counts(tuple(problems), np.array(n), np.array(c))
+        groups = zip(problems, samples.samples.values(), strict=True)
+        counts = Counts.of(
+            {
+                id_: (len(group), sum(sample.correct is True for sample in group))
+                for id_, group in groups
+            }
+        )
         return CountedFile(path, counts, problems, replace(log, samples=()), tuple(notes))
     if judge is None or (log.graded_otherwise and not by_judge):
         raise DataError(
@@ -214,8 +215,8 @@ def read_counts(path: Path, fields: Mapping[str, str] | None = None) -> Counts:
         listed = complaints[:_SHOWN] + ([f"and {more} more"] if more > 0 else [])
         raise DataError("\n".join(listed), EXPECTED)
     if not n:
-        raise DataError(f"{path} holds no rows", EXPECTED)
-    return Counts(tuple(n), np.array([*n.values()]), np.array([*c.values()]))
+        raise DataError(f"{path} has no rows", EXPECTED)
+    return Counts.of({problem: (n[problem], c[problem]) for problem in n})
 
 
 def _renamed(values: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, Any]:
@@ -390,10 +391,9 @@ def shared_problems(
     notes, by_id = [], set()
     for file, match in zip(files, matches, strict=True):
         own = [match[id_] for id_ in ids]
-        row_of = {id_: index for index, id_ in enumerate(file.counts.problem_ids)}
-        rows, taken = [row_of[id_] for id_ in own], {*own}
-        counts.append(Counts(tuple(ids), file.counts.n_P[rows], file.counts.c_P[rows]))
-        if alone := [id_ for id_ in row_of if id_ not in taken]:
+        taken = {*own}
+        counts.append(replace(file.counts.select(own), problem_ids=tuple(ids), grades=None))
+        if alone := [id_ for id_ in file.counts.problem_ids if id_ not in taken]:
             unmatched[str(file.path)] = alone
             shown = [*map(abbreviate, alone[:_SHOWN]), *["..."] * (len(alone) > _SHOWN)]
             left_out = counted(len(alone), "problem")

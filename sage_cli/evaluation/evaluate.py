@@ -248,7 +248,8 @@ def configured_provenance(benchmarks: Sequence[Benchmark], config: SageConfig) -
 
 def _policy(policy: Policy) -> PolicyUsed:
     run = policy.run
-    base = str(run.manifest["parent"]) if run and run.manifest.get("parent") else None
+    parent = run.read_manifest().get("parent") if run else None
+    base = str(parent) if parent else None
     return PolicyUsed(policy.label, policy.place, policy.fingerprint, run.id if run else None, base)
 
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation.benchmarks import grader_of
+from sage_cli.evaluation.final_answers import count_answers
 from sage_cli.evaluation.logs.log import Log, counted
 from sage_cli.evaluation.logs.problems import Gathered
-from sage_cli.evaluation.samples import imported_set
+from sage_cli.evaluation.samples import counts_of, imported_set
 from sage_cli.grading.grader import check_golds
 from sage_cli.grading.grades import AnswerTags, extract
 from sage_cli.metrics import Counts
@@ -74,6 +75,8 @@ class FileJudge:
     progress: Progress
     decides_alone: bool = True
     """False where the same settings also grade samples of our own."""
+    counts_votes: bool = False
+    """True where the final answers are counted, too."""
 
     @property
     def is_asked_for(self) -> bool:
@@ -132,7 +135,8 @@ class FileJudge:
             self.progress.end()
         tally = grades.tally(list(golds), samples.most)
         ids = tuple(str(problem.meta["id"]) for problem in samples.problems.values())
-        counts = Counts(ids, tally.n_P, tally.right_P)
+        votes = count_answers(grades, list(golds), samples.most) if self.counts_votes else None
+        counts = replace(counts_of(tally, None), problem_ids=ids, grades=None, votes=votes)
         return Graded(counts, identity, stored.folder, tally.statuses)
 
 

@@ -11,7 +11,8 @@ from typing import Any
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import DataError
 from sage_cli.evaluation.benchmarks import grader_of
-from sage_cli.evaluation.logs.log import Log, with_choices
+from sage_cli.evaluation.logs.log import Log, ReadOptions, with_choices
+from sage_cli.evaluation.logs.registry import detect_program, read_log
 from sage_cli.grading.grades import STATUSES, Grade
 from sage_cli.json_value import json_value
 from sage_cli.progress import Progress
@@ -23,6 +24,19 @@ _AT_ONCE = 1024
 def judge_of_file(config: SageConfig) -> str:
     """Return the judge of a file's answers."""
     return config.grading.judge or "math"
+
+
+def read_foreign_log(path: Path, reading: ReadOptions) -> Log | None:
+    """Return the samples of another program's file; None for rows of one's own without verdicts."""
+    is_jsonl = path.suffix not in (".eval", ".parquet") and not reading.fields
+    try:
+        is_jsonl = is_jsonl and detect_program(path).name == "jsonl"
+        log = read_log(path, reading)
+    except DataError:
+        if not is_jsonl:
+            raise
+        return None
+    return log if log.program != "jsonl" or log.has_verdicts else None
 
 
 @dataclass(frozen=True)

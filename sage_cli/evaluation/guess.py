@@ -66,10 +66,9 @@ def _curve_of_chances(
 def _sampled_guesses(name: str, problems: Sequence[Problem]) -> Counts:
     """Return a file's counts on the problems, which are matched by question or id."""
     (file,) = read_counted_files([name])
-    none = [0] * len(problems)
     asked = CountedFile(
         Path("the table"),
-        Counts(tuple(problem.id for problem in problems), np.array(none), np.array(none)),
+        Counts.of({problem.id: (0, 0) for problem in problems}),
         {problem.id: problem for problem in problems},
     )
     (_, counts), _, _ = shared_problems([asked, file])

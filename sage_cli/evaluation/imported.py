@@ -45,9 +45,9 @@ def imported_run(root: Path, name: str, samples: Gathered) -> Run:
             "for example --as their-model",
         )
     run = Run(root / name, identity_of(IMPORTED, samples.fingerprint))
-    if not run.begun and not run.is_free:
+    if not run.has_begun() and not run.is_free():
         raise StoreError(f"{run.folder} exists already and is not a run", "choose another name")
-    if run.begun and run.manifest.get("identity") != run.planned:
+    if run.has_begun() and run.read_manifest().get("identity") != run.planned:
         raise StoreError(
             f"{run.folder} already exists and contains something else",
             f"choose another name, or `sage runs remove {name}` first",
@@ -183,7 +183,7 @@ def import_samples(
         run = imported_run(root, name, samples)
     with progress.doing("reading the golds"):
         check_readable(file, samples, path)
-    there = run.begun and run.finished
+    there = run.has_begun() and run.is_finished()
     if write and not there:
         with progress.doing(f"storing {samples.in_words()}"):
             store(run, path, file, samples)

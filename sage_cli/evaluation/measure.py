@@ -251,7 +251,9 @@ def measure_over_temperatures(
         _ = evaluation.benchmarks
     config = evaluation.config
     runs = Runs(config.run.root)
-    parents = {policy.run.known.get("parent") for policy in policies if policy.run} - {None}
+    parents = {policy.run.try_manifest().get("parent") for policy in policies if policy.run} - {
+        None
+    }
     initial = named_policy(str(*parents), runs, config.model) if len(parents) == 1 else None
     initial = initial if initial and initial.is_here else None  # it may have been deleted
     curves = over_temperatures(evaluation, policies, temperatures, progress, initial)

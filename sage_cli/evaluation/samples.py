@@ -20,6 +20,7 @@ from rich.markup import escape
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, RefusedPromptsError, SamplingError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark
+from sage_cli.evaluation.final_answers import count_answers
 from sage_cli.metrics import Counts
 from sage_cli.metrics.counts import SampleGrades, SeedCounts
 from sage_cli.models.policy import Policy, check_same_template
@@ -224,18 +225,34 @@ def counts_of(tally: Tally, seed: int | None) -> Counts:
     return Counts(tally.problem_ids, tally.n_P, tally.right_P, grades)
 
 
+def with_votes(
+    seeds: Sequence[Counts], samples: PolicySamples, benchmark: Benchmark, config: SageConfig
+) -> list[Counts]:
+    """Return the counts of each evaluation seed with the final answers of each problem.
+
+    Raises ConfigurationError where samples were graded without an answer.
+    """
+    ids, n = tuple(benchmark.golds), config.evaluation.samples
+    return [
+        replace(counts.ordered(ids), votes=count_answers(grades, ids, n))
+        for counts, (_, grades) in zip(
+            seeds, stored_grades(samples, benchmark, config), strict=True
+        )
+    ]
+
+
 def known_seed(identity: SampleIdentity) -> int | None:
     """The seed that a set's samples were drawn with; None for those of another program."""
     return None if identity.template == IMPORTED else identity.seed
 
 
-def seed_counts(label: str, benchmark: Benchmark, samples: SampleSet, tally: Tally) -> SeedCounts:
+def seed_counts(label: str, benchmark: str, samples: SampleSet, tally: Tally) -> SeedCounts:
     """A tally of a policy's samples as the measurement of their evaluation seed."""
     identity = samples.identity
     counts = counts_of(tally, known_seed(identity))
     return SeedCounts(
         label,
-        benchmark.name,
+        benchmark,
         identity.seed,
         counts,
         tally.statuses,
@@ -268,7 +285,7 @@ def stored_measurements(
             tally = grades.tally(ids, n)
             if tally.lacking:
                 return None
-            seeds.append(seed_counts(label, benchmark, stored, tally))
+            seeds.append(seed_counts(label, benchmark.name, stored, tally))
         measured[benchmark.name] = tuple(seeds)
     return measured
 
@@ -558,7 +575,7 @@ def _measure_seed(
             "changing the set",
             "run the same command again",
         )
-    return seed_counts(sampler.label, benchmark, samples, tally)
+    return seed_counts(sampler.label, benchmark.name, samples, tally)
 
 
 def sample_and_grade(

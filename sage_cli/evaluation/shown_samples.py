@@ -98,7 +98,7 @@ def training_show(
         and grade in (None, row["grade"])
         and step in (None, row["step"])
     )
-    names = part_names(run.config.get("rl", {}).get("rewards", ()))
+    names = part_names(run.read_config().get("rl", {}).get("rewards", ()))
     matching = [
         {name: row[name] for name in KEPT}
         | {"rewards": row["rewards"] and dict(zip(names, row["rewards"], strict=False))}

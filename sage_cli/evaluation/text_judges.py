@@ -167,5 +167,5 @@ def second_measurements(
         counted = {"n_P": first.counts.n_P, "right_PN": both_PN, "right_P": both_PN.sum(axis=1)}
         tally = replace(second, **counted, lacking=0)
         name = f"{label}, correct by {judge.label}"
-        by_seed.append(seed_counts(name, benchmark, samples.at(first.seed), tally))
+        by_seed.append(seed_counts(name, benchmark.name, samples.at(first.seed), tally))
     return tuple(by_seed)

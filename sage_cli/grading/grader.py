@@ -234,7 +234,7 @@ class Grader:
             return "the completion is not a text"
         if grade.extracted is None and self._place != "text":
             box, tags = r"\boxed{}", f"{self._tags.open} ... {self._tags.close}"
-            return f"nothing closed stands in {box if self._place == 'boxed' else tags}"
+            return f"nothing is closed in {box if self._place == 'boxed' else tags}"
         answer = grade.extracted or completion
         if answer.isspace() or grade.extracted == "":
             return "the answer is blank"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from sage_cli.methods.clipping import Loss
-from sage_cli.methods.loop import Beside
+from sage_cli.methods.loop import OtherSections
 from sage_cli.methods.policy_gradient import PolicyGradient
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class PassAtK(PolicyGradient):
         """Return `pass_at_k_advantages` of the grades, a row each."""
         return pass_at_k_advantages(inputs.right_PN, self.k).flatten()
 
-    def refusals(self, beside: Beside) -> list[str]:
+    def refusals(self, beside: OtherSections) -> list[str]:
         """Return the conflicts: sets as large as the group."""
         group, refusals = self.rollouts_per_prompt, super().refusals(beside)
         if self.k >= group:
@@ -100,7 +100,7 @@ class Pkpo(PolicyGradient):
         annealed = self.anneal_after is not None and inputs.step >= self.anneal_after
         return pkpo_advantages(inputs.rewards_PN, 1 if annealed else self.k, self.form).flatten()
 
-    def refusals(self, beside: Beside) -> list[str]:
+    def refusals(self, beside: OtherSections) -> list[str]:
         """Return the conflicts: sets larger than what there is to choose them from."""
         group = self.rollouts_per_prompt
         most = group if self.form == "favoured" else group - 1

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from sage_cli.methods.clipping import Loss
 from sage_cli.methods.hooks import Hooks, Rollouts, Setup, Trainer
-from sage_cli.methods.loop import Beside
+from sage_cli.methods.loop import OtherSections
 from sage_cli.methods.policy_gradient import PolicyGradient
 from sage_cli.methods.rollout_batch import RolloutBatch, rows_of
 
@@ -57,7 +57,7 @@ class Dars(PolicyGradient):
         """Return what samples the second stage."""
         return SecondStage(self, setup)
 
-    def refusals(self, beside: Beside) -> list[str]:
+    def refusals(self, beside: OtherSections) -> list[str]:
         """Return the conflicts with settings that need groups of equal size."""
         refusals, group = super().refusals(beside), self.rollouts_per_prompt
         if group < 3:

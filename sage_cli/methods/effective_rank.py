@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from sage_cli.methods.loop import Beside
+from sage_cli.methods.loop import OtherSections
 from sage_cli.methods.policy_gradient import PolicyGradient
 from sage_cli.settings.presets import sharding_of
 
@@ -61,7 +61,7 @@ class EffectiveRank(PolicyGradient):
         advantages_B = super().advantages(inputs)
         return advantages_B + torch.minimum(phi_B.clamp(min=0), advantages_B.abs() / self.kappa)
 
-    def refusals(self, beside: Beside) -> list[str]:
+    def refusals(self, beside: OtherSections) -> list[str]:
         """Return the conflicts: hidden states that no process has whole."""
         refusals = super().refusals(beside)
         if (sharding := sharding_of(self.accelerate)) is not None:

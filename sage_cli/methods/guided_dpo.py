@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from sage_cli.errors import DataError
-from sage_cli.methods.loop import Beside, Method
+from sage_cli.methods.loop import Method, OtherSections
 from sage_cli.settings.inputs import QUESTION
 from sage_cli.solution_text import unmarked
 
@@ -145,7 +145,7 @@ class GuidedDpo(Method):
             "rl.line_end says what ends a line",
         )
 
-    def refusals(self, beside: Beside) -> list[str]:
+    def refusals(self, beside: OtherSections) -> list[str]:
         """Return the conflicts with settings that pairs do not use.
 
         An answer that continues its hint follows the question, without text between them.

@@ -111,9 +111,9 @@ class Recorder(Protocol):
     """Records completions in the run's ledger."""
 
     def record_replaced(
-        self, rows: Sequence[Row], sampled: Generated, places: Sequence[int]
+        self, step: int, rows: Sequence[Row], sampled: Generated, places: Sequence[int]
     ) -> None:
-        """Record the completions at `places`, which are not trained on."""
+        """Record the completions at `places`, sampled for `step` and not trained on."""
         ...
 
 
@@ -267,7 +267,8 @@ class DynamicSampling:
         first = trainer.accelerator.process_index * len(rows)
         groups = [(first + index) // trainer.num_generations for index in range(len(rows))]
         places = [index for index, group in enumerate(groups) if group in replacement]
-        trainer.recorder.record_replaced(rows, sampled, places)
+        step = trainer.state.global_step + 1
+        trainer.recorder.record_replaced(step, rows, sampled, places)
         count = max(gather_object([len(places)]))
         fresh = [self.population[replacement[groups[index]]] for index in places]
         padding = [self.population[next(iter(replacement.values()))]] * (count - len(places))

@@ -26,7 +26,7 @@ from sage_cli.methods.hooks import (
     logps_after,
     share_of,
 )
-from sage_cli.methods.loop import Beside
+from sage_cli.methods.loop import OtherSections
 from sage_cli.methods.online import OnlineMethod
 from sage_cli.methods.policy_gradient import PlainAdvantages, PolicyGradient
 from sage_cli.methods.rollout_batch import RolloutBatch
@@ -239,7 +239,7 @@ class DphRl(PlainAdvantages):
         """Return what holds problems and leaves their rollouts out."""
         return HeldProblems(self, setup, self.weighs)
 
-    def refusals(self, beside: Beside) -> list[str]:
+    def refusals(self, beside: OtherSections) -> list[str]:
         """Return the conflicts with what replaces held problems or holds them twice."""
         refusals = super().refusals(beside)
         if self.dynamic_sampling:
@@ -390,7 +390,7 @@ class AlphaDpg(PolicyGradient):
         centred_PN = centred_advantages(pseudo_PN) * (group / (group - 1))
         return centred_PN.to(inputs.rewards_PN).flatten()
 
-    def refusals(self, beside: Beside) -> list[str]:
+    def refusals(self, beside: OtherSections) -> list[str]:
         """Return the conflict with a reference that is another model than the initial policy."""
         refusals = super().refusals(beside)
         if beside.anchor.reference != "initial":

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sage_cli.settings.sampling import RolloutSection
 
 
-class Beside(Protocol):
+class OtherSections(Protocol):
     """The sections that a method can check its settings against."""
 
     @property
@@ -196,7 +196,7 @@ class Method(Extensible):
         """Raise DataError where it can't learn from any problem, by their worked solutions."""
         _ = workings, source
 
-    def refusals(self, beside: Beside) -> list[str]:
+    def refusals(self, beside: OtherSections) -> list[str]:
         """Return why it can't be trained under these settings, a sentence each."""
         begins_at_0 = self.compat == "official" or not self.online
         idle = [

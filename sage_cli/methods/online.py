@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from sage_cli.methods.loop import Beside, Method
+from sage_cli.methods.loop import Method, OtherSections
 from sage_cli.settings.section import WHERE_SET, ReadWith
 from sage_cli.settings.training import (
     GRADE,
@@ -151,7 +151,7 @@ class OnlineMethod(Method):
             "entropy_coef_max": 1.0,
         }
 
-    def refusals(self, beside: Beside) -> list[str]:
+    def refusals(self, beside: OtherSections) -> list[str]:
         """Return the conflicts: settings that act only where another one is on."""
         refusals = [*super().refusals(beside), *reward_problems(self.rewards)]
         if self.dynamic_sampling and not any(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import ConfigDict, Field
 
 from sage_cli.methods.clipping import MORE_UPDATES, ONE_UPDATE, Clipping, Loss
-from sage_cli.methods.loop import Beside
+from sage_cli.methods.loop import OtherSections
 from sage_cli.methods.online import OnlineMethod
 from sage_cli.settings.own_code import load_plugin
 from sage_cli.settings.section import ReadWith
@@ -85,7 +85,7 @@ class PolicyGradient(OnlineMethod):
             "top_entropy_quantile": self.top_entropy_quantile,
         }
 
-    def refusals(self, beside: Beside) -> list[str]:
+    def refusals(self, beside: OtherSections) -> list[str]:
         """Return the conflicts: settings of the loss that contradict each other or do nothing."""
         return [
             *super().refusals(beside),
@@ -115,7 +115,7 @@ class PolicyGradient(OnlineMethod):
             "(use rl.overlong_buffer=null, or --algo pkpo)"
         ]
 
-    def _of_the_ratio(self, beside: Beside) -> list[str]:
+    def _of_the_ratio(self, beside: OtherSections) -> list[str]:
         refusals, anchor = [], beside.anchor
         by_sequence = self.importance_sampling_level == "sequence"
         if self.steps_per_batch == 1 and by_sequence:
@@ -135,7 +135,7 @@ class PolicyGradient(OnlineMethod):
             )
         return refusals
 
-    def _sorted(self, beside: Beside) -> list[str]:
+    def _sorted(self, beside: OtherSections) -> list[str]:
         completions = self.prompts_per_step * self.rollouts_per_prompt
         tokens = beside.rollout.max_tokens * (self.micro_batch or completions // self.processes)
         if self.top_entropy_quantile == 1 or tokens <= _QUANTILE_LIMIT:
@@ -169,7 +169,7 @@ class PlainAdvantages(PolicyGradient):
         }[self.advantage]()
         return advantages.flatten()
 
-    def refusals(self, beside: Beside) -> list[str]:
+    def refusals(self, beside: OtherSections) -> list[str]:
         """Return the conflicts: punishments take rewards out of [0, 1], where `beta` is defined."""
         refusals = super().refusals(beside)
         if self.advantage == "beta" and not are_usual(self.rewards):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from sage_cli.methods.clipping import Loss
-from sage_cli.methods.loop import Beside
+from sage_cli.methods.loop import OtherSections
 from sage_cli.methods.policy_gradient import PolicyGradient
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class WReinforce(SignedAdvantages):
     """Advantage of a correct completion; a wrong one has -1."""
 
     source = "Zhu et al. 2025 (arXiv 2506.01347): wrong completions weigh more than correct ones"
-    differs = "without their entropy bonus of .001; PPO's clip and a mean over tokens as theirs"
+    differs = "without their entropy bonus of 0.001; PPO's clip and a mean over tokens as theirs"
 
     @property
     def right_and_wrong(self) -> tuple[float, float]:
@@ -158,7 +158,7 @@ class Unlikeliness(PolicyGradient):
         "He et al. 2025 (arXiv 2506.02355): correct completions that are likely have a lower weight"
     )
     read_from = "code"
-    differs = "on GRPO's loss; beta is anchor.beta, theirs is .1"
+    differs = "on GRPO's loss; beta is anchor.beta, theirs is 0.1"
     equal_groups_teach = True
 
     def advantages(self, inputs: AdvantageInputs) -> Tensor:
@@ -241,7 +241,7 @@ class Mara(PolicyGradient):
             added_PN = added_PN.clamp(max=self.most_added)
         return group_advantages(inputs.rewards_PN + added_PN, inputs.rated_PN).flatten()
 
-    def refusals(self, beside: Beside) -> list[str]:
+    def refusals(self, beside: OtherSections) -> list[str]:
         """Return an anchor without weight, which nothing is measured by."""
         refusals = super().refusals(beside)
         if beside.anchor.kl != "reverse" or beside.anchor.beta == 0:

@@ -24,7 +24,7 @@ from sage_cli.methods.hooks import (
     logps_after,
     share_of,
 )
-from sage_cli.methods.loop import Beside
+from sage_cli.methods.loop import OtherSections
 from sage_cli.methods.policy_gradient import PlainAdvantages
 from sage_cli.solution_text import each_gold
 
@@ -60,7 +60,7 @@ class Rlpr(PlainAdvantages):
         """Return what pays for probabilities and leaves groups out."""
         return ProbabilityHooks(self, setup)
 
-    def refusals(self, beside: Beside) -> list[str]:
+    def refusals(self, beside: OtherSections) -> list[str]:
         """Return the conflicts with prompts without an answer tag and with readers of grades."""
         refusals = [*super().refusals(beside), *self.ignores_rewards("the gold's probability")]
         if beside.prompt.answer != "tags":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from sage_cli.methods.clipping import CLIPPING, Loss
-from sage_cli.methods.loop import Beside
+from sage_cli.methods.loop import OtherSections
 from sage_cli.methods.policy_gradient import PlainAdvantages, PolicyGradient
 
 if TYPE_CHECKING:
@@ -136,14 +136,14 @@ class Archer(PlainAdvantages):
     steps_per_generation: int = Field(2, ge=1)
 
     source = (
-        "Wang et al. 2025 (arXiv 2507.15778): KL weight 0 and clip range .5 on a completion's "
-        "most uncertain fifth, .001 and .2 elsewhere"
+        "Wang et al. 2025 (arXiv 2507.15778): KL weight 0 and clip range 0.5 on a completion's "
+        "most uncertain fifth, 0.001 and 0.2 elsewhere"
     )
     read_from = "code"
     differs = (
         "one pass over a batch, theirs has three; the mean of the KL term counts all tokens, "
         "theirs certain ones; groups of equal grades count in means, theirs are left out; a "
-        "preset's anchor.beta goes before .001"
+        "preset's anchor.beta goes before 0.001"
     )
     anchored = {"beta": 0.001, "tokens": "certain", "rows": "informative"}  # noqa: RUF012
     shapes_tokens = True
@@ -248,7 +248,7 @@ class KlCov(PolicyGradient):
         held_BT = self.kl_coefficient * log_ratio_BT.abs() / log_ratio_BT.exp()
         return update.advantages_BT - torch.where(chosen_BT, held_BT, 0.0)
 
-    def refusals(self, beside: Beside) -> list[str]:
+    def refusals(self, beside: OtherSections) -> list[str]:
         """Return the conflicts: updates whose ratio is 1, and losses that its term does not fit."""
         refusals = super().refusals(beside)
         if self.steps_per_batch == 1:

@@ -16,13 +16,13 @@ import numpy as np
 
 from sage_cli.errors import MetricError
 from sage_cli.metrics.counts import (
+    STATISTICS,
     BoolArray,
     Counts,
     Evaluations,
     FloatArray,
     IntArray,
     Statistic,
-    curve_ks,
     each_seed,
     pooled,
 )
@@ -219,7 +219,7 @@ def method_difference(
     )
 
 
-NOISE = 1e-12
+ROUNDING = 1e-12
 """Differences of two means that are smaller are rounding."""
 
 
@@ -256,7 +256,7 @@ def find_crossing(
     """
     gap_PK = resampling.drawn_units(paired_gaps(a, b, ks), each_seed(a)[0].problem_ids)
     gap_K = gap_PK.mean(axis=0)
-    differing = np.flatnonzero(np.abs(gap_K) > NOISE)
+    differing = np.flatnonzero(np.abs(gap_K) > ROUNDING)
     if not differing.size or min(gap_PK.shape) < 2:
         return Crossing("", np.nan, np.nan, np.nan, np.nan, resampling.confidence)
     # the side that leads at the smallest k at which they differ; everything after is written as if
@@ -291,11 +291,11 @@ def _weights_before_and_after(crossing: float, ks: Sequence[int]) -> FloatArray:
 
 def first_below_zero(gap_RK: FloatArray, ks: Sequence[int]) -> FloatArray:
     """Per row, the k at which the gap first falls below 0: -inf at once, inf never."""
-    below_RK = gap_RK < -NOISE
+    below_RK = gap_RK < -ROUNDING
     k_R = np.where(below_RK.any(axis=1), -np.inf, np.inf)
     rows = np.flatnonzero(below_RK.any(axis=1) & ~below_RK[:, 0])
     first = below_RK[rows].argmax(axis=1)
-    # a gap between -NOISE and 0 counts as not yet below: as 0, so that the interpolation stays
+    # a gap between -ROUNDING and 0 counts as not yet below: as 0, so that the interpolation stays
     # between the two ks
     before, after = np.maximum(gap_RK[rows, first - 1], 0), gap_RK[rows, first]
     log_k = np.log2(np.asarray(ks, float))
@@ -448,7 +448,7 @@ def column_correlations(a_IK: FloatArray, b_IK: FloatArray) -> FloatArray:
     """Return Pearson's correlation down the columns, (K,); NaN for two rows or no variance."""
     a_IK, b_IK = a_IK - a_IK.mean(axis=0), b_IK - b_IK.mean(axis=0)
     most_K = np.sqrt((a_IK**2).sum(axis=0) * (b_IK**2).sum(axis=0))
-    known_K = (most_K > NOISE) & (len(a_IK) > 2)
+    known_K = (most_K > ROUNDING) & (len(a_IK) > 2)
     return np.asarray(
         np.divide(
             (a_IK * b_IK).sum(axis=0), most_K, out=np.full_like(most_K, np.nan), where=known_K
@@ -471,7 +471,8 @@ def compare_sides(
     """
     shown = tuple(map(int, ks))
     fewest = [int(counts.n_P.min()) for counts in (*a.counts, *b.counts) if len(counts)]
-    ks = curve_ks(min(fewest, default=0), shown)
+    statistic = a.counts[0].statistic if a.counts else STATISTICS["pass"]
+    ks = statistic.curve_ks(min(fewest, default=0), shown)
     crossing, support = None, None
     a, b, difference = difference_of_sides(a, b, ks, resampling, unpaired=unpaired)
     if difference.runs == (1, 1):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,17 +20,27 @@ EVERY_K_UP_TO = 256
 """Beyond, a curve is so smooth in log k that the powers of two tell it."""
 
 
-Values = Callable[[IntArray, IntArray, Sequence[int]], FloatArray]
-"""From n samples and c correct ones of P problems to a value in [0, 1] for each k: (P, K)."""
+Votes = Mapping[str | None, int]
+"""How often each final answer was given to a problem: RIGHT, wrong ones by text, None without."""
 
 
 @dataclass(frozen=True)
 class Statistic:
-    """What is computed of each problem's counts, and how it is called in reports."""
+    """What is computed of each problem's counts, and how it is called in reports.
+
+    `values` goes from counts to a number in [0, 1] for each of P problems and each k, shape (P, K).
+    With `of_answers` it reads the counts' `votes`. Its curve then has only the powers of two and
+    the ks that are asked for, because each k of a majority is computed by drawing samples.
+    """
 
     name: str
     meaning: str
-    values: Values
+    values: Callable[[Counts, Sequence[int]], FloatArray]
+    of_answers: bool = False
+
+    def curve_ks(self, n: int, asked: Sequence[int]) -> tuple[int, ...]:
+        """Return the ks of a curve over n samples."""
+        return tuple(sorted({*powers_up_to(n), *asked})) if self.of_answers else curve_ks(n, asked)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,20 +60,22 @@ class Counts:
     """n samples and c correct ones per problem, of one model on one benchmark with one seed.
 
     `n_P` and `c_P` may differ from problem to problem. `grades` are those of the single samples,
-    where all of them are known. Curves, differences, intervals and tables of the counts are those
-    of their `statistic`. Raises MetricError where a problem is named twice or c lies outside 0..n.
+    where all of them are known, and `votes` the final answers of each problem. Curves, differences,
+    intervals and tables of the counts are those of their `statistic`. Raises MetricError where a
+    problem is named twice or c lies outside 0..n.
     """
 
     problem_ids: tuple[str, ...]
     n_P: IntArray
     c_P: IntArray
     grades: SampleGrades | None = None
+    votes: tuple[Votes, ...] | None = None
     statistic: Statistic = field(default_factory=lambda: STATISTICS["pass"])
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "problem_ids", tuple(self.problem_ids))
         for name in ("n_P", "c_P"):
-            values_P = whole(getattr(self, name), name).copy()
+            values_P = whole_numbers(getattr(self, name), name).copy()
             values_P.flags.writeable = False
             object.__setattr__(self, name, values_P)
             if values_P.shape != (len(self.problem_ids),):
@@ -80,6 +92,12 @@ class Counts:
     def __len__(self) -> int:
         return len(self.problem_ids)
 
+    @classmethod
+    def of(cls, by_problem: Mapping[str, tuple[int, int]]) -> Counts:
+        """Return the counts of problem id -> n and c."""
+        n_P, c_P = np.array([*by_problem.values()], np.int64).reshape(-1, 2).T
+        return cls(tuple(by_problem), n_P, c_P)
+
     def ordered(self, problem_ids: Sequence[str]) -> Counts:
         """The same counts in the order of `problem_ids`, which must name exactly these problems.
 
@@ -94,15 +112,21 @@ class Counts:
                 f"only, for example '{min(differing)}'",
                 "measure both on the same problems (same benchmark, same --limit)",
             )
+        return self.select(problem_ids)
+
+    def select(self, problem_ids: Sequence[str]) -> Counts:
+        """Return the counts of these problems, in their order."""
         row_of = {id_: index for index, id_ in enumerate(self.problem_ids)}
-        index_P = np.array([row_of[id_] for id_ in problem_ids], int)
+        rows = [row_of[id_] for id_ in problem_ids]
+        index_P = np.array(rows, int)
         grades = self.grades and SampleGrades(self.grades.seeds, self.grades.right_PN[index_P])
+        votes = None if self.votes is None else tuple(self.votes[row] for row in rows)
         n_P, c_P = self.n_P[index_P], self.c_P[index_P]
-        return Counts(tuple(problem_ids), n_P, c_P, grades, self.statistic)
+        return Counts(tuple(problem_ids), n_P, c_P, grades, votes, self.statistic)
 
     def values_at(self, ks: Sequence[int]) -> FloatArray:
         """Return the statistic of each problem at each k: (P, K)."""
-        return self.statistic.values(self.n_P, self.c_P, ks)
+        return self.statistic.values(self, ks)
 
 
 Evaluations = Counts | Sequence[Counts]
@@ -123,11 +147,15 @@ def pooled(counts: Sequence[Counts]) -> Counts:
     if len(graded) == len(seeds):
         names = tuple(name for block in graded for name in block.seeds)
         grades = SampleGrades(names, np.concatenate([block.right_PN for block in graded], axis=1))
+    voted = [seed.votes for seed in seeds if seed.votes is not None]
+    votes: tuple[Votes, ...] | None = None
+    if len(voted) == len(seeds):
+        votes = tuple(sum(map(Counter, of_one), Counter()) for of_one in zip(*voted, strict=True))
     n_P, c_P = (np.sum([getattr(seed, name) for seed in seeds], axis=0) for name in ("n_P", "c_P"))
-    return Counts(ids, n_P, c_P, grades, counts[0].statistic)
+    return Counts(ids, n_P, c_P, grades, votes, counts[0].statistic)
 
 
-def whole(values: Any, name: str) -> IntArray:
+def whole_numbers(values: Any, name: str) -> IntArray:
     """`values` as integers; fractions are a MetricError."""
     given = np.asarray(values)
     if given.size and given.dtype.kind not in "iub":
@@ -149,7 +177,7 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: ArrayLike) -> Any:
     first correct one are added up, without the cancellation of 1 - product or factorials to
     overflow.
     """
-    n_, c_, k_ = whole(n, "n"), whole(c, "c"), whole(k, "k")
+    n_, c_, k_ = whole_numbers(n, "n"), whole_numbers(c, "c"), whole_numbers(k, "k")
     try:
         n_, c_ = np.broadcast_arrays(n_, c_)
     except ValueError:
@@ -244,7 +272,7 @@ def _check(n_: IntArray, c_: IntArray, k_: IntArray) -> None:
     if not n_.size or not k_.size:
         return
     if (bad := (n_ < 0) | (c_ < 0) | (c_ > n_)).any():
-        raise MetricError(f"c must lie in 0..n; got n = {n_[bad][0]}, c = {c_[bad][0]}")
+        raise MetricError(f"c must be in 0..n; got n = {n_[bad][0]}, c = {c_[bad][0]}")
     if k_.min() < 1:
         raise MetricError(f"k must be at least 1, not {k_.min()}")
     if k_.max() > n_.min():
@@ -316,29 +344,48 @@ RIGHT = "right"
 """The class of all answers that were graded correct, in any notation."""
 
 
-def maj_at_k(
-    votes: Mapping[str | None, int], ks: Sequence[int], *, resamples: int = 500, seed: int = 0
-) -> FloatArray:
-    """The chance (K,) that k of a problem's n samples, without replacement, elect the correct
-    answer.
+def maj_at_k(votes: Votes, ks: Sequence[int], *, resamples: int = 500, seed: int = 0) -> FloatArray:
+    """Return the chance (K,) that k of a problem's n samples elect the correct answer.
 
-    `votes` counts the samples by answer: RIGHT, wrong ones by their text, None without an answer.
-    Ties are broken by lot. Exact at k = 1 and k = n; between them the mean over `resamples` random
-    orders of the samples, of which the first k vote. Raises MetricError where k exceeds n.
+    The k are drawn without replacement. `votes` counts the samples by answer: RIGHT, wrong ones by
+    their text, None without an answer. Ties are broken by lot. Exact at k = 1 and k = n; between
+    them the mean over `resamples` random orders of the samples, of which the first k vote. Raises
+    MetricError where k exceeds n.
     """
     n, right = sum(votes.values()), votes.get(RIGHT, 0)
     if bad := [k for k in ks if not 1 <= k <= n]:
         raise MetricError(
             f"maj@{bad[0]} is undefined for a problem with {n} samples", f"use k from 1 to {n}"
         )
-    wrong = [count for answer, count in votes.items() if answer not in (RIGHT, None)]
-    votes_A = np.array([right, votes.get(None, 0), *wrong], int)
+    wrong = tuple(count for answer, count in votes.items() if answer not in (RIGHT, None))
     if not wrong:  # a single correct vote wins
         return np.asarray(pass_at_k(n, right, list(ks)))
+    return _majorities((right, votes.get(None, 0), *wrong), tuple(ks), resamples, seed)
+
+
+@lru_cache(1 << 14)  # curve, difference and crossing ask for the same problems
+def _majorities(
+    votes: tuple[int, ...], ks: tuple[int, ...], resamples: int, seed: int
+) -> FloatArray:
+    """Return `maj_at_k` of votes for the correct answer, for none, and for each wrong one."""
+    votes_A, n, right = np.array(votes, int), sum(votes), votes[0]
     first = _first_votes(votes_A, [k for k in ks if 1 < k < n], resamples, seed)
     chances = {k: float(_elected(votes_RA).mean()) for k, votes_RA in first.items()}
     chances |= {n: float(_elected(votes_A[None])[0]), 1: right / n}
-    return np.array([chances[k] for k in ks])
+    chance_K = np.array([chances[k] for k in ks])
+    chance_K.flags.writeable = False
+    return chance_K
+
+
+def majority_values(counts: Counts, ks: Sequence[int]) -> FloatArray:
+    """Return maj@k of each problem, shape (P, K). Raises MetricError without its answers."""
+    if counts.votes is None:
+        raise MetricError(
+            "maj@k is a vote of final answers, and only correct and wrong samples were counted",
+            "give runs, models, or files of completions that sage's judge grades "
+            "(--set grading.judge=math)",
+        )
+    return np.stack([maj_at_k(votes, ks) for votes in counts.votes])
 
 
 def _first_votes(
@@ -412,12 +459,26 @@ class SeedCounts:
 
 HALF = 0.5
 STATISTICS: Mapping[str, Statistic] = {
-    "pass": Statistic("pass@k", "at least one of k samples is correct", pass_at_k),
-    "pass-all": Statistic("pass^k", "all of k samples are correct", all_right_at_k),
+    "pass": Statistic(
+        "pass@k",
+        "at least one of k samples is correct",
+        lambda counts, ks: pass_at_k(counts.n_P, counts.c_P, ks),
+    ),
+    "pass-all": Statistic(
+        "pass^k",
+        "all of k samples are correct",
+        lambda counts, ks: all_right_at_k(counts.n_P, counts.c_P, ks),
+    ),
     "g-pass": Statistic(
         "G-Pass@k",
         "at least half of k samples are correct",
-        partial(g_pass_at_k, tau=HALF),
+        lambda counts, ks: g_pass_at_k(counts.n_P, counts.c_P, ks, HALF),
+    ),
+    "maj": Statistic(
+        "maj@k",
+        "the most frequent answer of k samples is correct",
+        majority_values,
+        of_answers=True,
     ),
 }
 """The statistics that two sides can be compared by, by the name that `--statistic` takes."""

@@ -178,7 +178,7 @@ def _facts(policy: Policy) -> Facts:
         run = run_of(Path(adapter_base(folder)))
     if run is None:
         return facts_of_folder(folder)
-    section = run.config.get("model")
+    section = run.read_config().get("model")
     return facts_of_section(_MODEL.validate_python(section)) if section else {}
 
 
@@ -189,7 +189,7 @@ def note_weights(run: Run) -> None:
 
 def require_same_parent(run: Run, parent: Policy) -> None:
     """Raise StoreError where `run` began from other weights than `parent` has now."""
-    began_from = run.manifest.get("parent_weights")
+    began_from = run.read_manifest().get("parent_weights")
     if began_from not in (None, parent.fingerprint):
         raise StoreError(
             f"{run.id} was started from weights {began_from} of {parent.label}, which "
@@ -312,16 +312,18 @@ def own_controls(
     without = {"guide.name": (guide, "none")}
     made = [(run, _exactly(run, runs)) for run in runs.whole()]
     pairs = [(r, run) for r, a in guided for run, b in made if _differing(a, b) == without]
-    of_seeds = [run for r, run in pairs if r.known.get("seed") == run.known.get("seed")]
+    states = {run: run.read() for pair in pairs for run in pair}
+    seeds = {run: state.manifest.get("seed") for run, state in states.items()}
+    of_seeds = [run for r, run in pairs if seeds[r] == seeds[run]]
     alike = list(dict.fromkeys(run for _, run in pairs))
-    alike.sort(key=lambda run: (run.status == "finished", run in of_seeds))
+    alike.sort(key=lambda run: (states[run].finished, run in of_seeds))
     label, step = side[0].label, side[0].checkpoint
     for policy in opposite:
         if policy.run in alike and policy.checkpoint == step:
             return [], [f"{policy.label} is {label}'s unguided baseline"]
     command = f"`sage compare {side[0].word} {alike[-1].id}` comes first" if alike else ""
     whole = [run for run in alike if Policy.of_run(run).is_here and step is None]
-    own = {run.known.get("seed"): run for run in whole if run in of_seeds}
+    own = {seeds[run]: run for run in whole if run in of_seeds}
     return [Policy.of_run(run) for run in own.values() or whole[-1:]], [
         f"{label}'s unguided baseline (the same method and anchor without the guide) is not "
         f"compared: {command or 'no run of it is here'}"
@@ -351,7 +353,7 @@ def training_seed(policy: Policy) -> TrainingSeed | None:
     from sage_cli.metrics.comparison import TrainingSeed  # loads numpy, which a plan does without
 
     run = policy.run
-    known = {} if run is None else run.known
+    known = {} if run is None else run.try_manifest()
     weights, number = known.get("parent_weights"), known.get("seed")
     if run is None or known.get("kind") != "rl" or weights is None or number is None:
         return None
@@ -361,7 +363,7 @@ def training_seed(policy: Policy) -> TrainingSeed | None:
     # a setting that is newer than the run has its default there
     rows = {
         key: value
-        for key, value in leaves({"data": run.config.get("data") or {}})
+        for key, value in leaves({"data": run.read_config().get("data") or {}})
         if not key.startswith("data.sft.")
         and not (key in schema and schema[key].cosmetic)
         and value != usual.get(key)
@@ -373,33 +375,37 @@ def training_seed(policy: Policy) -> TrainingSeed | None:
 
 def _exactly(run: Run, runs: Runs) -> _Settings:
     """Return the settings that made a run and its initial policy, without the training's seed."""
-    return {**dict(_of_run(run, runs, seeds=True)), "initial policy": run.known.get("parent")}
+    return {
+        **dict(_of_run(run, runs, seeds=True)),
+        "initial policy": run.try_manifest().get("parent"),
+    }
 
 
 def _of_run(run: Run, runs: Runs, *, seeds: bool = False) -> Iterator[tuple[str, Any]]:
     """Yield the settings that made a run, with `seeds` also those of its data."""
-    kind = str(run.known.get("kind"))
+    config, manifest = run.read_config(), run.try_manifest()
+    kind = str(manifest.get("kind"))
     if kind not in DETERMINING or not (run.folder / "config.json").is_file():
         return
     yield "kind", kind
-    schema, scratch = settings(), run.config.get("model", {}).get("kind") == "scratch"
+    schema, scratch = settings(), config.get("model", {}).get("kind") == "scratch"
     # random weights are always trained in full: the tuning is RL's
     elsewhere = (
         *_NOT_READ[kind],
         *(("model.tuning", "model.lora.") if scratch and kind == "sft" else ()),
     )
-    sections = {name: run.config[name] for name in DETERMINING[kind] if name in run.config}
+    sections = {name: config[name] for name in DETERMINING[kind] if name in config}
     for key, value in leaves(sections):
         field = schema.get(key)
         is_seed = key == f"{kind}.seed" or (key.endswith(".seed") and not seeds)
         if is_seed or key.startswith(elsewhere) or (field and field.cosmetic):
             continue
-        if unread(run.config, key):
+        if unread(config, key):
             continue
         yield key, value
-    parent = Run(runs.root / str(run.known.get("parent")))
-    if not parent.begun:
-        yield "initial policy", run.known.get("parent_weights") or run.known.get("parent")
+    parent = Run(runs.root / str(manifest.get("parent")))
+    if not parent.has_begun():
+        yield "initial policy", manifest.get("parent_weights") or manifest.get("parent")
     else:
         yield from ((f"initial policy: {key}", value) for key, value in _of_run(parent, runs))
 

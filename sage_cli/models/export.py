@@ -43,14 +43,14 @@ def _card(policy: Policy, config: SageConfig | None) -> str:
         origin=_origin(policy, run, config),
         settings={**RunFacts.from_run(run).method, **_own(run)} if run is not None else {},
         prompt=_prompt(config.prompt) if config is not None else None,
-        command=run.manifest.get("command") if run is not None else None,
+        command=run.read_manifest().get("command") if run is not None else None,
         measured=evaluations(run) if run is not None and policy.checkpoint is None else {},
     )
 
 
 def _own(run: Run) -> dict[str, str]:
     """Return a run's own judge, and its rewards as a sum where a function is among them."""
-    code = {name: file for name, file in own_files(run.config).items() if name != LAUNCHER}
+    code = {name: file for name, file in own_files(run.read_config()).items() if name != LAUNCHER}
     if REWARDS in code:
         code[REWARDS] = rewards_in_words(
             [Reward.model_construct(**reward) for reward in code[REWARDS]]
@@ -68,7 +68,7 @@ def _prompt(section: PromptSection) -> str:
 def _origin(policy: Policy, run: Run | None, config: SageConfig | None) -> dict[str, Any]:
     if run is None:
         return {"source": policy.place, "weights (fingerprint)": policy.fingerprint}
-    manifest: Mapping[str, Any] = run.manifest
+    manifest: Mapping[str, Any] = run.read_manifest()
     data = manifest.get("data")
     if data is None and config is not None:
         data = config.data.rl.name if manifest.get("kind") == "rl" else config.data.sft.name
@@ -79,7 +79,7 @@ def _origin(policy: Policy, run: Run | None, config: SageConfig | None) -> dict[
         "weights of the initial policy (fingerprint)": manifest.get("parent_weights"),
         "data": ", ".join(data) if isinstance(data, list) else data,
         "training seed": str(manifest.get("seed")),
-        "identity of the run": run.identity,
+        "identity of the run": run.read_identity(),
         "weights (fingerprint)": policy.fingerprint,
         "prompt template (hash)": policy.template,
         "commit of sage": manifest.get("commit"),

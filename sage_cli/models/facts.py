@@ -31,11 +31,12 @@ def state(run: Run) -> str:
     `finished`, `interrupted at step 9 of 20`, `running`, `failed: ...`, `not trained yet`,
     `pruned at step 9 of 20: ...`, if a sweep ended it, or `comes with sage`.
     """
-    if not run.begun:
+    if not run.has_begun():
         return "comes with sage" if shipped_source(run) is not None else "not trained yet"
-    if (corruption := run.corruption) is not None:
+    state = run.read()
+    if (corruption := state.corruption) is not None:
         return f"{CORRUPT}: {corruption.cause}"
-    manifest, status = run.manifest, run.status
+    manifest, status = state.manifest, state.status
     if status == FINISHED:
         return status
     records = run.metrics.read()
@@ -48,8 +49,9 @@ def state(run: Run) -> str:
 
 def other_release(run: Run) -> str | None:
     """Return by which release an unfinished run goes on, where this one computes otherwise."""
-    manifest = run.manifest
-    if run.status not in (INTERRUPTED, FAILED) or manifest.get("result_version") == RESULT_VERSION:
+    state = run.read()
+    manifest, same = state.manifest, state.manifest.get("result_version") == RESULT_VERSION
+    if same or state.status not in (INTERRUPTED, FAILED):
         return None
     release = manifest.get("versions", {}).get("sage", "of an earlier release")
     commit = f", commit {manifest['commit']}" if manifest.get("commit") else ""
@@ -59,7 +61,7 @@ def other_release(run: Run) -> str | None:
 ESTIMATORS = {
     "k3": "k3 as a loss term (the authors'): the pull towards q pi_ref at each state",
     "k3-corrected": "k3 times the importance ratio: the exact reverse KL of each token",
-    "head": "exact over the likeliest tokens of a state: the reverse KL of each token",
+    "head": "exact over the most likely tokens of a state: the reverse KL of each token",
     "reward": "log-ratio as reward-to-go: the exact gradient of the sequence's pseudo-KL (Eq. 6)",
 }
 REFERENCES = {"initial": "initial policy", "pre-sft": "model before SFT"}

@@ -172,7 +172,7 @@ def check_no_gguf(path: str) -> None:
     if files or path.lower().endswith("gguf"):
         file = files[0] if files else path if path.lower().endswith(".gguf") else "FILE.gguf"
         raise DataError(
-            f"{path} holds a model as llama.cpp stores it (GGUF)",
+            f"{path} contains a model as llama.cpp stores it (GGUF)",
             "make a folder of it: `pip install gguf`, then "
             f"`{shlex.join(['python', '-m', 'sage_cli.models.from_gguf', str(file), 'FOLDER'])}`",
         )

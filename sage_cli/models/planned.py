@@ -131,10 +131,10 @@ def _run_of(
     today = determinants(partial(as_read, config))
     formerly = determinants(partial(getattr, config))
     run = runs.at(kind, label, identity_of(kind, today))
-    if formerly == today or run.begun:
+    if formerly == today or run.has_begun():
         return run
     former = runs.at(kind, label, identity_of(kind, formerly))
-    return former if former.begun else run
+    return former if former.has_begun() else run
 
 
 def _start(model: PretrainedModel | ScratchModel) -> dict[str, Any]:

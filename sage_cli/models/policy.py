@@ -31,7 +31,6 @@ from sage_cli.models.shipped_base import put_in_place, shipped_run_named
 from sage_cli.models.verification import sealed_to_load
 from sage_cli.problems.problem import PROBLEMS
 from sage_cli.settings.inputs import PretrainedModel, PromptSection, ScratchModel
-from sage_cli.settings.presets import preset_for
 from sage_cli.settings.sampling import DecodingSection
 from sage_cli.store.run import IMPORTED, SEAL, Run, Runs, run_of
 
@@ -51,53 +50,6 @@ def settings_to_export(config: Mapping[str, Any]) -> dict[str, Any]:
     return {"prompt": config.get("prompt"), "sampling": decoding or None}
 
 
-def require_prompt(names: Sequence[str], sets: Sequence[str], *, others_settings: bool) -> None:
-    """Refuse models that don't say how they are prompted, unless `--set` does.
-
-    With `others_settings` the configuration is another model's: then the limit of tokens has to be
-    named as well. A prompt or a limit that was made for a model of another make would score the
-    model near 0 and say nothing.
-    """
-    lacking = [] if any(_sets(text, "prompt.") for text in sets) else ["prompt.format=chat"]
-    if others_settings and not any(_sets(text, "sampling.max_tokens") for text in sets):
-        lacking.append("sampling.max_tokens=2048")
-    if not names or not lacking:
-        return
-    preset = preset_for(names[0])
-    raise ConfigurationError(
-        f"no run here made {' or '.join(names)}, so that the right prompt is unknown",
-        "add "
-        + " ".join(f"--set {setting}" for setting in lacking)
-        + " (chat is the model's own chat "
-        f"template; paper and plain need none), or --preset {preset or 'NAME'}",
-    )
-
-
-def check_model_path(names: Sequence[str], sets: Sequence[str], runs: Runs) -> None:
-    """Refuse a `model.path` that is neither what is measured nor the setting of a measured run."""
-    path = set_path(sets)
-    if names and path is not None and path not in names:
-        made_by = (named_run(name, runs) for name in names)
-        trained = [run for run in made_by if run and run.manifest.get("kind") != IMPORTED]
-        if path in [run.config["model"].get("path") for run in trained]:
-            return
-        raise ConfigurationError(
-            f"model.path is '{path}', but the model to measure is {', '.join(names)}",
-            f"give only the model to measure: {path}",
-        )
-
-
-def set_path(sets: Sequence[str]) -> str | None:
-    """Return the model that `--set model.path=...` names."""
-    paths = [text.partition("=")[2].strip() for text in sets if _sets(text, "model.path")]
-    return paths[-1] if paths else None
-
-
-def _sets(text: str, name: str) -> bool:
-    key = text.partition("=")[0].strip()
-    return key == name or (name.endswith(".") and key.startswith(name))
-
-
 def stored_settings(run: Run) -> dict[str, Any]:
     """Return a run's stored configuration; the benchmark of an imported one is its own problems.
 
@@ -105,8 +57,8 @@ def stored_settings(run: Run) -> dict[str, Any]:
     names no other file. Raises StoreError if it has been changed since the run ended.
     """
     run.require_unchanged("config.json")
-    settings = {key: value for key, value in run.config.items() if value is not None}
-    if run.manifest.get("kind") != IMPORTED:
+    settings = {key: value for key, value in run.read_config().items() if value is not None}
+    if run.read_manifest().get("kind") != IMPORTED:
         return settings
     problems = {"benchmark": str(run.folder / PROBLEMS), "fields": {}}
     return {**settings, "evaluation": {**settings.get("evaluation", {}), **problems}}
@@ -114,7 +66,7 @@ def stored_settings(run: Run) -> dict[str, Any]:
 
 def known_sampling(run: Run) -> dict[str, Any]:
     """Return what the file of an imported run says of sampling: numbers and texts alone."""
-    settings = (run.manifest.get("imported") or {}).get("settings") or {}
+    settings = (run.read_manifest().get("imported") or {}).get("settings") or {}
     numbers = ("temperature", "top_p", "max_tokens", "seed")
     return {
         key: value
@@ -158,12 +110,12 @@ class Policy:
     @property
     def exists(self) -> bool:
         """Return True if there is something to load; False for an unfinished run."""
-        return self.run is None or self.checkpoint is not None or self.run.finished
+        return self.run is None or self.checkpoint is not None or self.run.is_finished()
 
     @property
     def imported(self) -> bool:
         """Return True if its samples are another program's, and it has no weights."""
-        return self.run is not None and self.run.manifest.get("kind") == IMPORTED
+        return self.run is not None and self.run.read_manifest().get("kind") == IMPORTED
 
     def require_weights(self) -> None:
         """Raise StoreError if there is no model to sample, read or train from."""
@@ -220,7 +172,7 @@ class Policy:
     def _made_with(self) -> dict[str, Any]:
         """Its run's settings; empty without a run that has begun."""
         has_config = self.run is not None and (self.run.folder / "config.json").is_file()
-        return self.run.config if self.run is not None and has_config else {}
+        return self.run.read_config() if self.run is not None and has_config else {}
 
     @property
     def _commit(self) -> str | None:
@@ -248,7 +200,7 @@ class Policy:
         Empty for other models, which don't say how they are prompted.
         """
         if self.run is not None:
-            return settings_to_export(self.run.config)
+            return settings_to_export(self.run.read_config())
         exported = settings_to_export(read_json(self.files / SAGE_FILE))
         return {section: settings for section, settings in exported.items() if settings}
 
@@ -256,7 +208,7 @@ class Policy:
     def template(self) -> str | None:
         """The hash of the prompt template that it was trained under, as far as is known."""
         if self.run is not None:
-            return self.run.manifest.get("template")
+            return self.run.read_manifest().get("template")
         template = read_json(self.files / SAGE_FILE).get("template")
         return str(template) if template else None
 
@@ -276,7 +228,7 @@ class Policy:
                     "restore it, or remove the checkpoint",
                 )
             return fingerprint(folder, self._revision)
-        left = self.run.manifest.get("weights")
+        left = self.run.read_manifest().get("weights")
         # PEFT would load an adapter from the other file, too
         files = [*folder.glob("*.safetensors"), *folder.glob("adapter_model.bin")]
         if left is not None and not files:  # removed to save space: its samples are still its own
@@ -308,10 +260,10 @@ class Policy:
         A run's identity, with the step of a checkpoint; the fingerprint of a model that no run
         with an identity made.
         """
-        if self.run is None or self.run.identity is None:
+        identity = None if self.run is None else self.run.read_identity()
+        if identity is None:
             return self.fingerprint
-        step = "" if self.checkpoint is None else f"@{self.checkpoint}"
-        return self.run.identity + step
+        return identity if self.checkpoint is None else f"{identity}@{self.checkpoint}"
 
     @cached_property
     def tokenizer_facts(self) -> TokenizerFacts | Any:
@@ -436,7 +388,7 @@ def named_policies(name: str, runs: Runs, model: Model = None) -> list[Policy]:
     run.require_whole()
     consent = consents(model)
     checkpoints = [_checkpoint(run, str(step), consent) for step in checkpoint_steps(run)]
-    return checkpoints + ([Policy.of_run(run, consent=consent)] if run.finished else [])
+    return checkpoints + ([Policy.of_run(run, consent=consent)] if run.is_finished() else [])
 
 
 def named_run(name: str, runs: Runs) -> Run | None:
@@ -473,9 +425,9 @@ def named_policy(name: str, runs: Runs, model: Model = None) -> Policy:
     _, sign, step = name.partition("@")
     if sign:
         return _checkpoint(run, step, consents(model))
-    if not run.finished:
+    if not run.is_finished():
         raise StoreError(
-            f"{run.id} is {run.status}, not finished",
+            f"{run.id} is {run.read().status}, not finished",
             "run its command again to resume it, or choose a checkpoint with RUN@step",
         )
     return Policy.of_run(run, consent=consents(model))

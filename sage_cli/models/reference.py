@@ -44,7 +44,7 @@ def reference_of(policy: Policy, config: SageConfig, runs: Runs) -> Policy:
 
     Raises ConfigurationError for a policy that was trained without a reference.
     """
-    parent = policy.run.manifest.get("parent") if policy.run is not None else None
+    parent = policy.run.read_manifest().get("parent") if policy.run is not None else None
     if parent is None:
         raise ConfigurationError(
             f"guide.signal is 'reference', and {policy.label} was trained without a reference",

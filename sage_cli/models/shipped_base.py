@@ -29,8 +29,8 @@ def shipped_run(trained: Run) -> Run | None:
     its weights, because training it again gives other ones on another processor.
     """
     for source in _sources():
-        manifest = source.manifest
-        if manifest["trained_as"] == trained.identity:
+        manifest = source.read_manifest()
+        if manifest["trained_as"] == trained.read_identity():
             return Run(trained.folder.with_name(source.id), manifest["identity"])
     return None
 
@@ -40,14 +40,17 @@ def shipped_run_named(name: str, runs: Runs) -> Run | None:
     here = runs.root.glob(f"*{escape(name)}*/manifest.json")
     if not name or Path(name).exists() or any(here):
         return None
-    named = (Run(runs.root / source.id, source.identity) for source in _sources())
+    named = (Run(runs.root / source.id, source.read_identity()) for source in _sources())
     return next((run for run in named if name in run.id), None)
 
 
 def shipped_source(run: Run | None) -> Run | None:
     """Return the shipped base in the package of which `run` is, or will be, the copy."""
     sources = (source for source in _sources() if run is not None and source.id == run.id)
-    return next((source for source in sources if run and source.identity == run.identity), None)
+    return next(
+        (source for source in sources if run and source.read_identity() == run.read_identity()),
+        None,
+    )
 
 
 def put_in_place(run: Run | None) -> None:
@@ -57,7 +60,7 @@ def put_in_place(run: Run | None) -> None:
     StoreError where it can't be written.
     """
     source = shipped_source(run)
-    if run is None or source is None or run.begun:
+    if run is None or source is None or run.has_begun():
         return
     aside = run.folder.with_name(f".{run.id}.{secrets.token_hex(4)}.tmp")
     with storing(run.folder.parent):
@@ -65,7 +68,7 @@ def put_in_place(run: Run | None) -> None:
             shutil.copytree(source.folder, aside)
             aside.rename(run.folder)
         except OSError:
-            if not run.begun:  # else another process was first
+            if not run.has_begun():  # else another process was first
                 raise
         finally:
             shutil.rmtree(aside, ignore_errors=True)
@@ -82,7 +85,7 @@ def why_not_shipped(config: SageConfig) -> str | None:
         return "sft.shipped is false"
     schema, ours = settings(), dict(leaves(config.model_dump(mode="json")))
     for source in _sources():
-        theirs = dict(leaves(source.config))
+        theirs = dict(leaves(source.read_config()))
         differing = [
             key
             for key, value in ours.items()
@@ -92,7 +95,7 @@ def why_not_shipped(config: SageConfig) -> str | None:
         ]
         if differing:
             return f"the base that comes with sage has another {', '.join(differing)}"
-        if source.manifest["result_version"] != RESULT_VERSION:
+        if source.read_manifest()["result_version"] != RESULT_VERSION:
             return "the base that comes with sage is of another result version"
     return None
 

@@ -38,7 +38,7 @@ def load_tokenizer(
             + ", ".join(TOKENIZER_FILES),
             "give a folder with tokenizer.json, or a Hub model",
         )
-    with load_explained("tokenizer", path, "a folder that holds tokenizer.json"):
+    with load_explained("tokenizer", path, "a folder with tokenizer.json"):
         commit = pinned_revision(str(path), revision)
         given = {"revision": commit, "trust_remote_code": trust_remote_code}
         tokenizer = AutoTokenizer.from_pretrained(str(path), **given)

@@ -130,7 +130,7 @@ def recorded_files(path: str | Path, revision: str | None = None) -> Iterator[Re
     if is_adapter(folder):
         yield from recorded_files(adapter_base(folder), revision)
     if run := run_of(folder) if folder.name == "model" else None:
-        files = run.known.get("files") or {}
+        files = run.try_manifest().get("files") or {}
         recorded = {name[6:]: files[name] for name in files if name.startswith("model/")}
         next_step = "restore the file, or train again with --fresh (this deletes the stored run)"
     else:

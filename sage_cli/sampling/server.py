@@ -339,7 +339,7 @@ class ServerSampler(Sampler):
                 return read(json_value(answer.content))
             except (ValueError, LookupError, TypeError, AttributeError) as error:
                 raise _NoAnswerError(
-                    f"{answered}, which holds no completion ({type(error).__name__}: {error})",
+                    f"{answered}, which has no completion ({type(error).__name__}: {error})",
                     _retry_after_s(answer),
                     unusable=True,
                 ) from None

@@ -66,7 +66,7 @@ def _check_size(text: str) -> None:
                 size_of[anchor] = size - before
         elif isinstance(event, yaml.AliasEvent):
             if event.anchor in [anchor for anchor, _ in opened]:
-                raise TooLargeError(f"*{event.anchor} is inside of what it stands for")
+                raise TooLargeError(f"*{event.anchor} is used inside its own definition")
             size += size_of.get(str(event.anchor), 0)
         size += isinstance(event, yaml.NodeEvent)
         if size > MOST_NODES:

@@ -155,7 +155,7 @@ def reward_problems(rewards: Sequence[Reward]) -> list[str]:
                 f"run's records (rename the function {reward.name})"
             )
     if not any(reward.weight for reward in rewards):
-        problems.append("rl.rewards pays nothing: it is empty, or every weight is 0")
+        problems.append("rl.rewards rewards nothing: it is empty, or every weight is 0")
     return problems
 
 

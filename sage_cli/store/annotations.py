@@ -225,6 +225,15 @@ class GradeStore(Annotations):
         """The evaluation seed of the samples."""
         return self._samples.identity.seed
 
+    @property
+    def judge(self) -> str:
+        """The name of the judge."""
+        return str(self._author.get("judge", "unknown"))
+
+    def read(self) -> GradedSet:
+        """Return the set's samples with their grades. Raises StoreError for a damaged part."""
+        return GradedSet.from_store(self._samples, self)
+
     def tally(self, problem_ids: Sequence[str], n: int) -> Tally:
         """Count the grades of samples below `n` of these problems, without reading a text."""
         inventory = self._samples.whole_inventory()

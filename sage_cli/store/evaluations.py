@@ -17,7 +17,7 @@ from sage_cli.store.files import (
 )
 from sage_cli.store.run import Run
 
-FOLDER = "evaluations"
+EVALUATIONS = "evaluations"
 COUNTED = ("problems", "samples", "seeds")
 """The figures whose product is the number of completions."""
 
@@ -52,7 +52,9 @@ def evaluations(run: Run) -> dict[str, dict[str, Any]]:
     figures: dict[str, dict[str, Any]] = {}
     paths: list[Path] = []
     with suppress(FileNotFoundError):
-        paths = sorted((run.folder / FOLDER).iterdir(), key=lambda path: path.stat().st_mtime_ns)
+        paths = sorted(
+            (run.folder / EVALUATIONS).iterdir(), key=lambda path: path.stat().st_mtime_ns
+        )
     for path in paths:
         if path.suffix == ".json":
             try:
@@ -85,7 +87,7 @@ def name_in(figures: Mapping[str, Any], benchmark: str) -> str:
 
 def _file(run: Run, benchmark: str, content: str | None) -> Path:
     """Return the benchmark's file, named by its content too if its name is another's."""
-    path = run.folder / FOLDER / f"{portable(Path(benchmark).name)}.json"
+    path = run.folder / EVALUATIONS / f"{portable(Path(benchmark).name)}.json"
     with suppress(FileNotFoundError, CorruptFileError):
         if content and _read(path).get("content") != content:
             return path.with_name(f"{path.stem}-{content[:8]}.json")

@@ -108,7 +108,7 @@ def _check_same_texts(folder: Path, inventory: Inventory) -> None:
             problem = inventory.problem_ids[inventory.problem_S[first]]
             names = [inventory.parts[inventory.part_S[row]].name for row in (first, second)]
             raise StoreError(
-                f"{folder} holds different texts for sample {inventory.index_S[first]} of problem "
+                f"{folder} has different texts for sample {inventory.index_S[first]} of problem "
                 f"{problem}: in {' and '.join(dict.fromkeys(names))}",
                 "move one of the two elsewhere: samples that only it held are sampled again",
             )

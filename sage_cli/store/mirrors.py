@@ -138,7 +138,7 @@ class WandbMirror:
         """Start W&B's run; `arguments` are further ones of `wandb.init`."""
         import wandb
 
-        run, config = self._run, self._run.config
+        run, config = self._run, self._run.read_config()
         return wandb.init(
             dir=str(run.folder),
             id=run.id,
@@ -146,7 +146,7 @@ class WandbMirror:
             config=dict(without_services(config)),
             project=config["tracking"]["project"],
             group=config["tracking"]["group"],
-            job_type=run.manifest["kind"],
+            job_type=run.read_manifest()["kind"],
             mode=mode,
             **arguments,
             reinit="finish_previous",  # else a run that was given up is reused

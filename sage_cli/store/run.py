@@ -99,6 +99,33 @@ def _end(error: BaseException) -> tuple[str, str, str | None]:
 
 
 @dataclass(frozen=True)
+class RunState:
+    """What a run's files said when they were read.
+
+    `manifest` has versions, commit, host, parent, status and timings; it is empty before the run is
+    begun and where it cannot be read, for which `corruption` is the reason. `is_held` says that a
+    process is writing the run.
+    """
+
+    manifest: Mapping[str, Any]
+    corruption: CorruptFileError | None
+    is_held: bool
+
+    @property
+    def status(self) -> str:
+        """Its status; a run that says `running` and that no process writes was interrupted."""
+        if self.corruption is not None:
+            return CORRUPT
+        status = str(self.manifest.get("status"))
+        return INTERRUPTED if status == RUNNING and not self.is_held else status
+
+    @property
+    def finished(self) -> bool:
+        """True if the run is finished and its files can be read."""
+        return self.status == FINISHED
+
+
+@dataclass(frozen=True)
 class Run:
     """A directory `runs/<id>/` with config.json, manifest.json, metrics.jsonl and model/.
 
@@ -115,10 +142,9 @@ class Run:
         """The directory's name: kind, label and the first eight digits of the identity."""
         return self.folder.name
 
-    @property
-    def identity(self) -> str | None:
-        """The hash of what determines its result; None for a run that no configuration names."""
-        return self.planned or self.manifest.get("identity")
+    def read_identity(self) -> str | None:
+        """Return the hash of what determines its result; None if no configuration names it."""
+        return self.planned or self.read_manifest().get("identity")
 
     @property
     def model(self) -> Path:
@@ -153,61 +179,59 @@ class Run:
 
         return TrainingCompletions(self.folder / "completions", self.lease, process)
 
-    @property
-    def config(self) -> dict[str, Any]:
-        """Its resolved configuration."""
+    def read_config(self) -> dict[str, Any]:
+        """Return its resolved configuration."""
         return deepcopy(today(self._stored("config.json")))
 
-    @property
-    def manifest(self) -> dict[str, Any]:
-        """Versions, commit, host, parent, status, timings; empty before the run is begun.
+    def read_manifest(self) -> dict[str, Any]:
+        """Return versions, commit, host, parent, status, timings; {} before the run is begun.
 
         Raises CorruptFileError if it is corrupt or of another layout.
         """
-        return deepcopy(self._manifest)
-
-    @property
-    def _manifest(self) -> dict[str, Any]:
         file = self.folder / "manifest.json"
         try:
             manifest = read_stored(file, self._remedy)
         except OSError:
-            if self.begun:
+            if self.has_begun():
                 raise
             return {}
         if "status" not in manifest:
             raise CorruptFileError(f"{file} has no status: it is of another layout", self._remedy)
-        return manifest
+        return deepcopy(manifest)
 
-    @property
-    def known(self) -> dict[str, Any]:
-        """The manifest, or an empty one if it cannot be read."""
+    def try_manifest(self) -> dict[str, Any]:
+        """Return the manifest, or an empty one if it cannot be read."""
         try:
-            return self.manifest
+            return self.read_manifest()
         except CorruptFileError:
             return {}
 
-    @property
-    def status(self) -> str:
-        """Its status; a run that says `running` and that no process writes was interrupted."""
-        return CORRUPT if self.corruption is not None else self.status_in(self._manifest)
+    def read(self, *, manifest_alone: bool = False) -> RunState:
+        """Return manifest and status, and what is wrong with the manifest or the configuration.
 
-    def status_in(self, manifest: Mapping[str, Any]) -> str:
-        """Return the true status of a whole run with this manifest."""
-        status = str(manifest.get("status"))
-        return INTERRUPTED if status == RUNNING and not is_held(self.folder) else status
+        The configuration isn't looked at for the `manifest_alone`.
+        """
+        manifest: dict[str, Any] = {}
+        corruption = None
+        try:
+            manifest = self.read_manifest()
+            if manifest and not manifest_alone:
+                self._stored("config.json")
+        except CorruptFileError as error:
+            corruption = error
+        except StoreError:  # no configuration: the manifest is enough to list the run
+            pass
+        running = manifest.get("status") == RUNNING
+        return RunState(manifest, corruption, running and is_held(self.folder))
 
-    @property
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         """Return True if the run is finished and its files can be read."""
-        return self.status == FINISHED
+        return self.read().finished
 
-    @property
-    def begun(self) -> bool:
+    def has_begun(self) -> bool:
         """Return True if it has a manifest, whole or corrupt."""
         return (self.folder / "manifest.json").is_file()
 
-    @property
     def is_free(self) -> bool:
         """Return True if nothing but what a command left that ended as it began the run is there.
 
@@ -220,20 +244,9 @@ class Run:
         ours = {"config.json"} if WRITER in names else set()
         return all(name in ours or _OURS.fullmatch(name) for name in names)
 
-    @property
-    def corruption(self) -> CorruptFileError | None:
-        """The error of its manifest or its configuration; None if both can be read."""
-        try:
-            _ = self._manifest, self._stored("config.json") if self.begun else None
-        except CorruptFileError as error:
-            return error
-        except StoreError:  # no configuration: the manifest is enough to list the run
-            return None
-        return None
-
     def require_whole(self) -> None:
         """Raise CorruptFileError if its manifest or its configuration cannot be read."""
-        if (corruption := self.corruption) is not None:
+        if (corruption := self.read().corruption) is not None:
             raise corruption
 
     def changed(self, *parts: str, removed: tuple[str, ...] = ()) -> list[str]:
@@ -241,7 +254,7 @@ class Run:
 
         Files whose names end with one of `removed` may be absent or others.
         """
-        sealed = self.known.get("files") or {}
+        sealed = self.try_manifest().get("files") or {}
         names = [name for name in sealed if not name.endswith(removed)]
         wanted = {name: sealed[name] for name in names if name.partition("/")[0] in parts}
         return changed_files(self.folder, wanted)
@@ -264,13 +277,15 @@ class Run:
 
     def _records(self, name: str) -> MetricsFile:
         def sealed() -> str | None:
-            return (self.known.get("files") or {}).get(name) if self.lease is None else None
+            if self.lease is not None:
+                return None
+            return (self.try_manifest().get("files") or {}).get(name)
 
         return MetricsFile(self.folder / name, {"step": int}, self.lease, sealed)
 
     def note(self, **fields: Any) -> None:
         """Add or change fields of the manifest, atomically."""
-        write_object(self.folder / "manifest.json", {**self.manifest, **fields})
+        write_object(self.folder / "manifest.json", {**self.read_manifest(), **fields})
 
     def ask(self) -> None:
         """Note that the finished run was asked for again: it is now the latest, and of no sweep."""
@@ -278,9 +293,9 @@ class Run:
 
     def prune(self, reason: str) -> None:
         """Note that a sweep ended it, unless it is finished, not begun, or being written."""
-        if self.known:
+        if self.try_manifest():
             with suppress(BusyError), writer(self.folder):
-                if not self.finished:
+                if not self.is_finished():
                     self.note(status=PRUNED, reason=reason)
 
     def clear(self) -> None:
@@ -304,7 +319,7 @@ class Run:
         interrupted or fails can be resumed; an error before any work was done leaves nothing.
         Raises StoreError if the directory holds a run of another identity.
         """
-        new = not self.begun
+        new = not self.has_begun()
         try:
             with self._described(config, origin) as leased:
                 yield leased
@@ -312,7 +327,11 @@ class Run:
             raise
         except SageError:
             results = (self.metrics.path, self.checkpoints, self.model)
-            if new and self.known.get("status") == FAILED and not any(map(Path.exists, results)):
+            if (
+                new
+                and self.try_manifest().get("status") == FAILED
+                and not any(map(Path.exists, results))
+            ):
                 with suppress(OSError, StoreError):  # another process has taken over
                     self.clear()
             raise
@@ -320,20 +339,21 @@ class Run:
     @contextmanager
     def _described(self, config: Mapping[str, Any], origin: Origin) -> Iterator[Run]:
         with writer(self.folder) as lease:
-            recorded = self.manifest.get("identity")
-            if self.planned is not None and self.manifest and recorded != self.planned:
+            before = self.read_manifest()
+            recorded = before.get("identity")
+            if self.planned is not None and before and recorded != self.planned:
                 raise StoreError(
                     f"{self.folder} contains another run: its hash is {recorded}, not "
                     f"{self.planned}",
                     "move it elsewhere, or choose another folder with --runs",
                 )
-            began, spent_s = time.monotonic(), float(self.manifest.get("seconds", 0.0))
+            began, spent_s = time.monotonic(), float(before.get("seconds", 0.0))
             write_json(self.folder / "config.json", config)
             self.note(
                 id=self.id,
-                identity=self.identity,
+                identity=self.planned or recorded,
                 result_version=RESULT_VERSION,
-                created=self.manifest.get("created", now()),
+                created=before.get("created", now()),
                 started=now(),
                 status=RUNNING,
                 reason=None,
@@ -393,20 +413,30 @@ class Runs:
     def _read(self) -> tuple[list[Run], list[Run]]:
         """Return the corrupt runs, with one warning each, and the others from the oldest."""
         folders = sorted(path.parent for path in self.root.glob("[!.]*/manifest.json"))
-        read = [(run, run.corruption) for run in map(Run, folders)]
-        for error in filter(None, (error for _, error in read)):
-            warn_of_corrupt_file(error)
-        corrupt, whole = ([run for run, e in read if (e is None) is ok] for ok in (False, True))
-        return corrupt, sorted(whole, key=lambda run: str(run.manifest.get("started")))
+        corrupt, started = [], []
+        for run in map(Run, folders):
+            state = run.read()
+            if state.corruption is None:
+                started.append((str(state.manifest.get("started")), run))
+            else:
+                warn_of_corrupt_file(state.corruption)
+                corrupt.append(run)
+        return corrupt, [run for _, run in sorted(started, key=lambda pair: pair[0])]
 
     def children(self, run: Run) -> list[str]:
         """Return the ids of the runs whose parent is `run`, from the oldest."""
-        return [child.id for child in self.whole() if child.manifest.get("parent") == run.id]
+        whole = self.whole()
+        return [child.id for child in whole if child.read_manifest().get("parent") == run.id]
 
     def latest(self) -> Run | None:
         """Return the finished run of no sweep that was started or asked for last."""
-        candidates = [run for run in self.whole() if run.finished and not run.manifest.get("sweep")]
-        return max(candidates, key=_last_wanted, default=None)
+        read = [(run, run.read()) for run in self.whole()]
+        candidates = [
+            (_last_wanted(state), run)
+            for run, state in read
+            if state.finished and not state.manifest.get("sweep")
+        ]
+        return max(candidates, key=lambda pair: pair[0], default=("", None))[1]
 
     def find(self, name: str) -> Run:
         """Return the run called `name`: a folder, an id, or an unambiguous part of one.
@@ -454,13 +484,14 @@ class Runs:
 def run_of(folder: Path) -> Run | None:
     """Return the run whose directory `folder` is, or whose model's; None for any other folder."""
     places = (folder, folder.parent) if folder.name == "model" else (folder,)
-    return next((run for run in map(Run, places) if run.begun), None)
+    return next((run for run in map(Run, places) if run.has_begun()), None)
 
 
-def _last_wanted(run: Run) -> str:
-    return max(str(run.manifest.get(field, "")) for field in ("started", "asked"))
+def _last_wanted(state: RunState) -> str:
+    return max(str(state.manifest.get(field, "")) for field in ("started", "asked"))
 
 
 def _described(run: Run) -> str:
-    about = run.status, str(run.known.get("started", ""))[:16].replace("T", " ")
+    state = run.read()
+    about = state.status, str(state.manifest.get("started", ""))[:16].replace("T", " ")
     return f"{run.id} ({', '.join(filter(None, about))})"

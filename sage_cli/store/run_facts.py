@@ -114,8 +114,11 @@ class RunFacts:
     @classmethod
     def from_run(cls, run: Run) -> RunFacts:
         """Return the facts in a run's files. Raises StoreError if its manifest is corrupt."""
-        read = run.manifest
-        manifest = {**read, "id": run.id, "status": run.status_in(read)}
+        state = run.read(manifest_alone=True)
+        if state.corruption is not None:
+            raise state.corruption
+        read = state.manifest
+        manifest = {**read, "id": run.id, "status": state.status}
         # of 20,000 runs only the ends of their records are read, so that is what is compared;
         # those that ended before ends were noted are read whole
         ends = read.get("ends")
@@ -137,9 +140,11 @@ class RunFacts:
             facts.sections  # noqa: B018  read with the rest, and corrupt with it
             return facts
         except StoreError:
-            if (corruption := run.corruption) is None:
+            state = run.read()
+            if state.corruption is None:
                 raise
-        manifest = {**run.known, "id": run.id, "status": run.status, "reason": corruption.cause}
+        reason = state.corruption.cause
+        manifest = {**state.manifest, "id": run.id, "status": state.status, "reason": reason}
         return cls(run, {key: manifest.get(key) for key in ABOUT}, {})
 
     @property
@@ -148,7 +153,7 @@ class RunFacts:
         if self.about["status"] == CORRUPT or not (self.run.folder / "config.json").is_file():
             return {}
         unread = OF_RL if self.about["kind"] == "sft" else ()
-        return {key: part for key, part in self.run.config.items() if key not in unread}
+        return {key: part for key, part in self.run.read_config().items() if key not in unread}
 
     @cached_property
     def sections(self) -> Mapping[str, Mapping[str, Any]]:
@@ -271,6 +276,16 @@ def telling_apart(runs: Sequence[RunFacts], most: int = 6) -> list[str]:
         if len({(key[0], key[number]) for key in by_choice}) > kinds
     )
     return [*islice(chain(chosen_apart, others), most), *filter(differs, SEEDS)]
+
+
+def last_and_validated(run: Run) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the last step's metrics, and step and figures of the last validation."""
+    records = run.metrics.read()
+    validations = [record for record in records if any(key.startswith("eval/") for key in record)]
+    validated = {"validated at step": validations[-1]["step"]} if validations else {}
+    last = validations[-1] if validations else {}
+    figures = {key: value for key, value in last.items() if key.startswith("eval/")}
+    return (records or [{}])[-1], {**validated, **figures}
 
 
 def speed_figures(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sage_cli.config.schema import SageConfig
+from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import grader_for
 from sage_cli.evaluation.samples import PolicySampler, PolicySamples
 from sage_cli.models.policy import Policy
@@ -65,3 +66,17 @@ def probe_answers(
             ]
     answers = answers_of(seen, limit)
     return answers, judge_answers(answers, form, may_stop=True)
+
+
+def check_first_answers(config: SageConfig, start: Policy, problems: Sequence[Problem]) -> str:
+    """Describe a few completions of the initial policy, and show one of them.
+
+    Raises ConfigurationError where a training run would be stopped by them.
+    """
+    answers, findings = probe_answers(config, start, problems)
+    shown = answers.shown_in_words()
+    for finding in findings:
+        if finding.stops:
+            raise ConfigurationError(f"{finding.cause}\n    {shown}", finding.remedy)
+    warnings = [f"; {finding.cause}: {finding.remedy}" for finding in findings]
+    return "\n    ".join([answers.in_words() + "".join(warnings), *shown.split("\n")])

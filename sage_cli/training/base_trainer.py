@@ -10,7 +10,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import torch
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerState
 
 from sage_cli.methods.loop import Method
@@ -56,17 +55,6 @@ def common_arguments(
         "dataloader_pin_memory": False,
         **precision_arguments(compute_dtype),
     }
-
-
-def without_cpu_number(arguments: Any) -> Any:
-    """Return trainer arguments whose device is plain `cpu` where it is a CPU.
-
-    accelerate numbers the CPUs of several processes, and torch.load knows no `cpu:1`: a training
-    that is gone on with couldn't read its optimiser.
-    """
-    if arguments.device.type == "cpu":
-        arguments.__dict__["_setup_devices"] = torch.device("cpu")  # a cached property
-    return arguments
 
 
 class VerifiedStart(TrainerCallback):  # type: ignore[misc]

@@ -125,7 +125,7 @@ def train(training: Training, run: Run, watch: StepCallbacks | None, progress: P
     trained = None
     if learnt.examples:
         warm_up = Run(run.folder / "warm-up")
-        if not warm_up.finished:
+        if not warm_up.is_finished():
             _warm_up(config, learnt, load(None), tokenizer, run, warm_up)
             shutil.rmtree(warm_up.checkpoints, ignore_errors=True)
             release_memory()
@@ -266,7 +266,7 @@ def _warm_up(
     template = PromptTemplate.from_section(config.prompt, tokenizer)
     examples = [Example(template.render(question), text) for question, text in lesson.examples]
     section = sft_section(guided(config))
-    manifest = run.manifest
+    manifest = run.read_manifest()
     origin = Origin(
         kind="sft",
         parent=manifest["parent"],
@@ -274,7 +274,7 @@ def _warm_up(
         template=manifest["template"],
         data=manifest["data"],
     )
-    with warm_up.recording(run.config, **origin) as warm_up:
+    with warm_up.recording(run.read_config(), **origin) as warm_up:
         dtype = config.model.compute_dtype
         train_sft(section, model, tokenizer, examples, warm_up, lambda _: None, dtype)
 

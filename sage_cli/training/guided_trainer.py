@@ -7,6 +7,7 @@ reference is reference + log q, and finds the policy's pass made. `sage rl` trai
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
 from copy import copy
 from typing import Any, Literal, cast, get_args
@@ -70,6 +71,9 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
 
     keeps_old_entropy = False
     """Whether batches carry `old_entropy_BT`, where TRL reads the policy that sampled them."""
+    problem_ids: Sequence[str] = ()
+    """The problem of each row of the data set, for guides that read it; TRL's data sets have none,
+    and with them such guides are refused."""
 
     def __init__(
         self,
@@ -103,9 +107,17 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         self.guide, self.anchor, self.right_at = guide, anchor, right_at
         # a method may read the reference though there is no KL term
         self.estimator = anchor.estimator if anchor.kl == "reverse" else "none"
-        self.tokens = TokenRecord()
-        self._made: Pass | None = None
+        # What is known of completions is a field of `RolloutBatch`. The rest that one method leaves
+        # for another are things that TRL, which calls both, doesn't hand on:
+        # - the pass of the policy that sampled, of which TRL keeps the log-probabilities alone
         self._old_policy: Pass | None = None
+        # - the rewards of all processes, of which TRL keeps the advantages alone
+        self.rewards_B: Tensor = torch.empty(0)
+        # - the pass that TRL's loss calls for, and with `beta` the weight that it reads, both set
+        #   for the duration of that loss
+        self._made: Pass | None = None
+        # - the tokens of the step's micro-batches, until the step is logged
+        self.tokens = TokenRecord()
 
         args, in_float32 = copy(args), args.cast_lm_head_to_fp32
         args.use_bias_correction_kl = anchor.estimator == "k3-corrected"
@@ -166,7 +178,18 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         batch["prompt_names_B"] = prompt_names(batch["prompt_ids"], batch["prompt_mask"])
         if self.kl_weight:
             self._add_reference(batch)
-        self._add_row_facts(batch)
+        # what guides may know of rows follows from the rewards of all processes
+        rewards_B = self.rewards_B
+        rows_B = batch["row_ids_B"].to(rewards_B.device)
+        batch["rewards_B"] = rewards_B[rows_B]
+        if self.right_at is not None:
+            training = self.model.training
+            n = int(self.num_generations if training else self.num_generations_eval)
+            right_B = rewards_B >= self.right_at
+            # the rows of a group are neighbours, so the view is (groups, n)
+            share_P = right_B.view(-1, n).double().mean(dim=1)
+            batch["right_B"] = right_B[rows_B]
+            batch["group_right_B"] = share_P.repeat_interleave(n)[rows_B].to(rewards_B)
         return batch
 
     def _add_reference(self, batch: RolloutBatch) -> None:
@@ -208,20 +231,6 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             wrong, right = self.guide.exponents
             batch["tilted_wrong_BT"], batch["tilted_right_BT"] = tilted[wrong], tilted[right]
 
-    def _add_row_facts(self, batch: RolloutBatch) -> None:
-        """Add what guides may know of rows, by the rewards of all processes."""
-        rows_B = batch["row_ids_B"].to(self.rewards_B.device)
-        batch["rewards_B"] = self.rewards_B[rows_B]
-        if self.right_at is not None:
-            training = self.model.training
-            n = int(self.num_generations if training else self.num_generations_eval)
-            right_B = self.rewards_B >= self.right_at
-            # rewards are gathered over all processes, and the rows of a group are neighbours, so
-            # the view is (groups, n)
-            share_P = right_B.view(-1, n).double().mean(dim=1)
-            batch["right_B"] = right_B[rows_B]
-            batch["group_right_B"] = share_P.repeat_interleave(n)[rows_B].to(self.rewards_B)
-
     # the loss of a micro-batch
 
     def _compute_loss(self, model: Any, inputs: RolloutBatch) -> Tensor:
@@ -245,7 +254,7 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         # later updates read the buffered batch again: only this copy, which TRL's loss reads, is
         # changed, or the anchor would be shaped twice
         view = batch.copy()
-        view["advantages"] = self._advantages(batch, policy)
+        view["advantages"], clipped_BT = self._advantages(batch, policy)
         beta, noted = 0.0, {"entropy": entropy_BT}
 
         if "ref_per_token_logps" in batch:
@@ -278,7 +287,7 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             # where the anchor is the policy itself, k3 and its gradient are 0
             view["ref_per_token_logps"] = torch.where(held_BT, anchor_BT, logps_BT)
 
-            weight = self.kl_weight * self.beta_share
+            weight = self.kl_weight * self.beta_share(self.state.global_step)
             if self.estimator == "reward":
                 # the exact gradient of Eq. 6: the divergence joins the advantages, and TRL has no
                 # term of its own
@@ -298,8 +307,18 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             if "group_right_B" in batch:
                 equal_B1 = equal_rows(batch["group_right_B"])[:, None]
                 noted["equal"] = equal_B1.expand(held_BT.shape).to(logps_BT)
+        if clipped_BT is not None:
+            noted["clipped"] = clipped_BT.to(entropy_BT)
         self.tokens.add(mask_BT, **noted)
-        self._note_clipped(view, logps_BT)
+        if clipped_BT is None and self.loss_type in CLIPPING_LOSSES:
+            add_clipped(
+                self.tokens,
+                mask_BT,
+                logps_BT - batch.get("old_per_token_logps", logps_BT),
+                view["advantages"].detach(),
+                (self.epsilon_low, self.epsilon_high),
+                whole=self.importance_sampling_level == "sequence",
+            )
 
         # for TRL's loss alone: it asks for this pass and reads its weight. Everywhere else beta is
         # 0, so that no code of TRL asks for a reference.
@@ -310,22 +329,13 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             self._made, self.beta = None, 0.0
         return self._with_terms(loss, model, batch, policy)
 
-    def _advantages(self, batch: RolloutBatch, policy: Pass) -> Tensor:
-        """Return the advantages (B,) or (B, T) of this update: those of the generation batch."""
-        _ = policy
-        return batch["advantages"]
+    def _advantages(self, batch: RolloutBatch, policy: Pass) -> tuple[Tensor, Tensor | None]:
+        """Return the advantages (B,) or (B, T) of this update: those of the generation batch.
 
-    def _note_clipped(self, view: RolloutBatch, logps_BT: Tensor) -> None:
-        """Keep for the step's record where TRL's loss of this view clips the ratio."""
-        if self.loss_type in CLIPPING_LOSSES:
-            add_clipped(
-                self.tokens,
-                learned_tokens(view),
-                logps_BT - view.get("old_per_token_logps", logps_BT),
-                view["advantages"].detach(),
-                (self.epsilon_low, self.epsilon_high),
-                whole=self.importance_sampling_level == "sequence",
-            )
+        A method that clips by itself also says where it did (B, T); else TRL's loss does, or none.
+        """
+        _ = policy
+        return batch["advantages"], None
 
     def _with_terms(self, loss: Tensor, model: Any, batch: RolloutBatch, policy: Pass) -> Tensor:
         """Return the loss of a micro-batch with what a method adds to it."""
@@ -353,6 +363,9 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             )
         if "reference_entropy_BT" in batch:
             optional["reference_entropy_BT"] = batch["reference_entropy_BT"]
+        if "problem_ids_B" in self.guide.needs:
+            rows = batch["prompt_row_B"].tolist()
+            optional["problem_ids_B"] = tuple(self.problem_ids[row] for row in rows)
         if self.guide.source == "reference":
             logps_BT, entropy_BT = optional["reference_logps_BT"], optional["reference_entropy_BT"]
         return Signals(logps_BT, entropy_BT, learned_tokens(batch), batch["row_ids_B"], optional)
@@ -392,12 +405,8 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         number: int = self._step % self.args.gradient_accumulation_steps
         return number
 
-    @property
-    def beta_share(self) -> float:
-        """Return beta / beta_0 in this step."""
-        return self._share_at(self.state.global_step)
-
-    def _share_at(self, step: int) -> float:
+    def beta_share(self, step: int) -> float:
+        """Return beta / beta_0 in a step, counted from 0."""
         # epochs give the number of steps only once the training has begun
         steps = int(self.state.max_steps or self.args.max_steps)
         return share_of_beta(self.anchor.schedule, step, steps)
@@ -512,23 +521,18 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Add divergences and what q did, means over the tokens since the last log, to TRL's."""
-        if self.model.training:
-            logs |= self._logged()
+        signals = self.tokens.drain(self.accelerator) if self.model.training else {}
+        if len(signals.get("entropy", ())):
+            figures = token_statistics(signals, self.guide) | self.anchor_record(self.kl_weight)
+            # TRL's logs are numbers: what is undefined is left out
+            logs |= {name: value for name, value in figures.items() if value is not None}
         super().log(logs, start_time)
-
-    def _logged(self) -> dict[str, float]:
-        signals = self.tokens.drain(self.accelerator)
-        if not len(signals.get("entropy", ())):
-            return {}
-        figures = token_statistics(signals, self.guide) | self.anchor_record(self.kl_weight)
-        # TRL's logs are numbers: what is undefined is left out
-        return {name: value for name, value in figures.items() if value is not None}
 
     def anchor_record(self, beta: float) -> dict[str, float]:
         """`anchor/beta`, the weight in the step that was just taken, where it changes."""
         if self.anchor.schedule == "constant":
             return {}
-        return {"anchor/beta": beta * self._share_at(self.state.global_step - 1)}
+        return {"anchor/beta": beta * self.beta_share(self.state.global_step - 1)}
 
 
 class _Length(TrainerCallback):  # type: ignore[misc]

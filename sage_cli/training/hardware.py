@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.inputs import (
     ComputeDtype,
@@ -98,6 +99,19 @@ def require_hardware(model: PretrainedModel | ScratchModel, processes: int) -> N
             f"{processes} processes take a GPU each, and this machine has {there}",
             f"use --processes {there}, or several machines (docs/scaling.md)",
         )
+
+
+def check_hardware(config: SageConfig, processes: int, *, with_sft: bool) -> str:
+    """Describe what would train here; `with_sft` trains the initial policy, too.
+
+    Raises ConfigurationError where this machine lacks a type, a kernel, an optimiser or GPUs.
+    """
+    require_hardware(config.model, processes)
+    require_optimizer(config.rl.optimizer, "rl.optimizer")
+    if with_sft:
+        require_optimizer(config.sft.optimizer, "sft.optimizer")
+    computed = "bfloat16" if precision_arguments(config.model.compute_dtype)["bf16"] else "float32"
+    return f"{device()}; computes in {computed} with {require_kernels(config.model)}"
 
 
 def _require_bf16(setting: str, instead: str) -> None:

@@ -59,7 +59,11 @@ class Interruption(TrainerCallback):  # type: ignore[misc]
         late = monotonic() - self._saved_at >= wait_s(self.save_s, self._trainer.saving_s)
         # the maximum over all processes: each hears signals and reads its clock at another moment,
         # and one that stops alone leaves the others in a collective operation
-        number, due = _highest(self._signals.number, int(late))
+        number, due = self._signals.number, int(late)
+        place = PartialState()
+        if place.num_processes > 1:
+            gathered = gather(torch.tensor([[number, due]], device=place.device))
+            number, due = gathered.amax(dim=0).tolist()
         if number:
             self._signals.number = number
             control.should_training_stop = True
@@ -77,12 +81,3 @@ def wait_s(asked_s: float, saving_s: float) -> float:
     As asked, or so many that saving takes SAVING_SHARE of the time: saving / (saving + waiting).
     """
     return max(asked_s, saving_s * (1 - SAVING_SHARE) / SAVING_SHARE)
-
-
-def _highest(*values: int) -> list[int]:
-    state = PartialState()
-    if state.num_processes == 1:
-        return list(values)
-    gathered = gather(torch.tensor([values], device=state.device))
-    highest: list[int] = gathered.amax(dim=0).tolist()
-    return highest

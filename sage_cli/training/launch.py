@@ -310,7 +310,7 @@ def train_together(
 
         @cache  # once, though every record and the end ask for it
         def repeat() -> None:
-            repeat_preflight(run.known.get("preflight") or {}, progress)
+            repeat_preflight(run.try_manifest().get("preflight") or {}, progress)
 
         def hear(record: Mapping[str, Any]) -> None:
             repeat()
@@ -366,7 +366,7 @@ def run_together(
     log, metrics, started = (
         run.folder / "processes.log",
         run.metrics.path,
-        run.manifest.get("started"),
+        run.read_manifest().get("started"),
     )
     metrics.parent.mkdir(parents=True, exist_ok=True)
     metrics.touch()
@@ -396,11 +396,12 @@ def run_together(
             process.wait()
         for record in _new_records(lines):
             on_step(record)
-    failed = run.manifest.get("started") != started and run.manifest["status"] == FAILED
+    manifest = run.read_manifest()
+    failed = manifest.get("started") != started and manifest["status"] == FAILED
     if signals.number and not failed:
         raise interrupted(signals.number, run)
     if process.returncode:
-        why = f": {run.manifest['reason']}" if failed else ""
+        why = f": {manifest['reason']}" if failed else ""
         raise TrainingError(
             f"a training process failed (exit code {process.returncode}){why}", f"{log} says why"
         )

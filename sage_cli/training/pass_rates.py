@@ -54,10 +54,10 @@ def stored_rates(config: SageConfig, root: Path, problems: Sequence[Problem]) ->
     rollout, source = config.rollout, config.data.rl.name
     sets = " ".join(f"--set sampling.{key}={getattr(rollout, key):g}" for key in DISTRIBUTION)
     raise StoreError(
-        f"{rates.source} holds no graded completion of a problem of {source} "
+        f"{rates.source} has no graded completion of a problem of {source} "
         f"(data.rl.solved_by is {name})",
-        "name a run of RL on these problems, whose ledger counts, or sample a model as rollouts "
-        f"are: `sage passk {name} --benchmark {trained_on(source)} {sets}`",
+        "name a run of RL on these problems, whose rollout log counts, or sample a model as "
+        f"rollouts are: `sage passk {name} --benchmark {trained_on(source)} {sets}`",
     )
 
 
@@ -72,7 +72,7 @@ def _ledger_rates(run: Run) -> PassRates | None:
     ):
         right[problem] += right_n
         n[problem] += all_n
-    return PassRates(right, n, f"the ledger of {run.id}")
+    return PassRates(right, n, f"the rollout log of {run.id}")
 
 
 def _sample_rates(

@@ -535,8 +535,7 @@ class Preflight:
     def look_at_passes(self, trainer: Any, batch: RolloutBatch) -> None:
         """Compare the trainer's passes over some rows with plain ones, before the first update."""
         rows = self._checked(batch)
-        mask_BT, coarse = rows["completion_mask"], arithmetic_is_coarse(trainer)
-        model = trainer.accelerator.unwrap_model(trainer.model)
+        mask_BT, model = rows["completion_mask"], trainer.accelerator.unwrap_model(trainer.model)
         # twice: a model with noise in training (dropout, router jitter) differs from itself, and a
         # comparison with plain rows would say nothing
         trained_BT, again_BT = trained_logps(trainer, rows), trained_logps(trainer, rows)
@@ -544,7 +543,7 @@ class Preflight:
         with evaluating(model):
             in_evaluation_BT = trained_logps(trainer, rows)
             plain_BT, surprise = self._plain(trainer, rows)
-            if coarse:
+            if trainer.args.bf16 or trainer.args.fp16 or model.dtype.itemsize < 4:
                 # coarse products round differently when the shapes differ; how much is measured on
                 # this very model, by padding that changes nothing else
                 padded_BT, _ = self._plain(trainer, rows, padded=True)
@@ -675,12 +674,6 @@ def trained_logps(trainer: Any, rows: RolloutBatch) -> Tensor:
         "old policy", trainer.model, *whole_texts(rows), tokens
     ).logps_BT
     return logps_BT
-
-
-def arithmetic_is_coarse(trainer: Any) -> bool:
-    """Return True if products have fewer digits than float32."""
-    weights = trainer.accelerator.unwrap_model(trainer.model).dtype
-    return bool(trainer.args.bf16 or trainer.args.fp16) or weights.itemsize < 4
 
 
 @contextmanager

@@ -37,16 +37,6 @@ than float32's 24.
 Weights = dict[str, Tensor]
 
 
-def choose_reference(model: Any, reference: str) -> None:
-    """Make a LoRA policy's reference the adapter as it starts, or under `pre-sft` no adapter.
-
-    TRL copies the adapter it is given to "ref" and holds the policy to that copy; without the
-    copy it switches the adapter off.
-    """
-    if reference == "pre-sft" and "ref" in getattr(model, "peft_config", {}):
-        model.delete_adapter("ref")
-
-
 def check_reference(trainer: Any, batch: RolloutBatch, reference: str) -> None:
     """Compare the reference's log-probabilities with separately computed ones, before any update.
 
@@ -63,7 +53,7 @@ def check_reference(trainer: Any, batch: RolloutBatch, reference: str) -> None:
     mask_BT = batch["completion_mask"][:_CHECKED_ROWS].bool()
     found_BT = batch["ref_per_token_logps"][:_CHECKED_ROWS]
     off = (found_BT - expected_BT)[mask_BT].abs().mean().item()
-    tolerance = TOLERANCE[arithmetic(trainer)]
+    tolerance = TOLERANCE[torch.bfloat16 if trainer.args.bf16 else model.dtype]  # of products
     if not off <= tolerance:
         whose = "the policy as it starts" if reference == "initial" else "the base model"
         raise TrainingError(
@@ -71,14 +61,6 @@ def check_reference(trainer: Any, batch: RolloutBatch, reference: str) -> None:
             f"differ from those of {whose} by {off:.3g} nats a token (tolerance {tolerance})",
             "check that the reference's folder is the model the policy was loaded from",
         )
-
-
-def arithmetic(trainer: Any) -> torch.dtype:
-    """Return the type of products: the trainer's autocast, else the weights' own."""
-    if trainer.args.bf16:
-        return torch.bfloat16
-    weights: torch.dtype = trainer.accelerator.unwrap_model(trainer.model).dtype
-    return weights
 
 
 class MovingReference(TrainerCallback):  # type: ignore[misc]

@@ -431,21 +431,32 @@ def build_rewards(
     rl: OnlineMethod,
     grade: GradeReward,
     problems: Sequence[Problem],
-    punishments: Sequence[Callable[..., Any]],
 ) -> RewardSet:
     """Return the rewards of a training; functions of one's own are loaded.
 
     Raises ConfigurationError for one that can't be imported or takes what there is not.
     """
     columns = problem_columns(problems)
-    ours: dict[str, Callable[..., Any]] = {GRADE: grade, PLURALITY: Plurality(grade.grader)}
-    parts: list[tuple[str, float, Callable[..., Any]]] = [
-        (r.label, r.weight, ours.get(r.name) or Deferred(called_reward(r, config, columns)))
-        for r in rl.rewards
-    ]
+    parts: list[tuple[str, float, Callable[..., Any]]] = []
+    for reward in rl.rewards:
+        function: Callable[..., Any]
+        if reward.name == GRADE:
+            function = grade
+        elif reward.name == PLURALITY:
+            function = Plurality(grade.grader)
+        else:
+            function = Deferred(called_reward(reward, config, columns))
+        parts.append((reward.label, reward.weight, function))
     if GRADE not in (reward.name for reward in rl.rewards):
         parts.append((GRADE, 0.0, grade))
-    parts += [(OVERLONG, 1.0, punish) for punish in punishments]
+    if share := getattr(rl, "overlong_buffer", None):
+        from trl.rewards import get_soft_overlong_punishment
+
+        # DAPO's: from 0 to -1 over the last stretch of the length
+        limit = config.rollout.max_tokens
+        buffer = max(1, round(share * limit))
+        punish = get_soft_overlong_punishment(max_completion_len=limit, soft_punish_cache=buffer)
+        parts.append((OVERLONG, 1.0, punish))
     names, weights, functions = zip(*parts, strict=True)
     graded = not are_usual(rl.rewards) or config.grading.judge is not None
     return RewardSet(names, weights, functions, graded)

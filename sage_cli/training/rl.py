@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,14 +16,13 @@ from typing import Any
 import torch
 from datasets import Dataset
 from trl import GRPOConfig
-from trl.rewards import get_soft_overlong_punishment
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import TrainingError
 from sage_cli.evaluation.benchmarks import grader_for, questions_by_gold
 from sage_cli.grading.grades import AnswerTags, Grade, answer_begin
 from sage_cli.methods.hooks import GradeCompletions, Setup
-from sage_cli.methods.loop import Method, batch_of
+from sage_cli.methods.loop import batch_of
 from sage_cli.methods.online import OnlineMethod
 from sage_cli.models.loading import context_of
 from sage_cli.models.reference import policy_and_reference
@@ -47,7 +46,6 @@ from sage_cli.training.base_trainer import (
     run_trainer,
     save_policy,
     scheduler_name,
-    without_cpu_number,
 )
 from sage_cli.training.checkpoints import prepare_resume, step_of
 from sage_cli.training.launch import join_processes, world_size
@@ -217,23 +215,25 @@ def train_rl(
     `on_step` hears each optimiser step's record, after it is in metrics.jsonl. Raises Interrupted
     at the end of the generation batch, with a checkpoint, in which a signal asked to stop.
     """
-    rollout = resolve_engine(config.rollout, world_size())
+    rl, rollout = config.rl, resolve_engine(config.rollout, world_size())
     config = config.model_copy(update={"rollout": rollout})
     # one process removes incomplete checkpoints and rewinds the records before the others look at
     # them
     with join_processes().main_process_first():
-        checkpoint = prepare_resume(run, config.rl, inputs.model)
-    done = step_of(checkpoint) if checkpoint else 0
-    engine = engine_as_asked(config.rl.seed, done, config.rollout.logprobs_mode)
-    # TRL loads the reference itself
-    frozen = inputs.reference
-    reference = verify_weights(frozen, later=True) if frozen else nullcontext()
-    with as_launched(), engine, memory_explained(LOADING, run), reference:
+        checkpoint = prepare_resume(run, rl, inputs.model)
+    with ExitStack() as loading:
+        if rollout.backend == "vllm":
+            done = step_of(checkpoint) if checkpoint else 0
+            loading.enter_context(as_launched())
+            loading.enter_context(engine_as_asked(rl.seed, done, rollout.logprobs_mode))
+        loading.enter_context(memory_explained(LOADING, run))
+        if inputs.reference is not None:  # which TRL loads
+            loading.enter_context(verify_weights(inputs.reference, later=True))
         trainer = build_trainer(config, inputs, run, on_step, preflight)
     # a checkpoint inside a generation batch would lose the batch's other completions
-    period, need = config.rl.steps_per_batch, memory_need(config)
+    period, need = rl.steps_per_batch, memory_need(config)
     trainer.step_began = perf_counter()
-    run_trainer(trainer, run, checkpoint, config.rl.save_minutes, need, period=period)
+    run_trainer(trainer, run, checkpoint, rl.save_minutes, need, period=period)
     save_policy(trainer, run)
 
 
@@ -252,49 +252,76 @@ def build_trainer(
     preflight: Preflight | None = None,
 ) -> SageTrainer:
     """Return the trainer that `train_rl` runs, ready to train; `auto` engines are settled."""
-    rl, tracking, problems = _online(config), config.tracking, [p for _, p in inputs.prompts]
-    arguments = grpo_arguments(config, run.checkpoints, processes=world_size())
-    texts = [text for text, _ in inputs.prompts]
-    ids = inputs.tokenizer(texts, add_special_tokens=False)["input_ids"]
-    context = context_length(config.rollout, map(len, ids), context_of(inputs.model.config))
-    of_model = getattr(inputs.model.generation_config, "eos_token_id", None)
-    ends = eos_ids(of_model, inputs.tokenizer)
-    template = PromptTemplate.from_section(config.prompt, inputs.tokenizer)
-    parameters, stopping = rollout_parameters(config.rollout, template), None
+    rl, rollout = _online(config), config.rollout
+    tokenizer, prompts = inputs.tokenizer, inputs.prompts
+    problems = [problem for _, problem in prompts]
+    template = PromptTemplate.from_section(config.prompt, tokenizer)
+
+    # where rollouts end, under every backend
+    ids = tokenizer([text for text, _ in prompts], add_special_tokens=False)["input_ids"]
+    context = context_length(rollout, map(len, ids), context_of(inputs.model.config))
+    ends = eos_ids(getattr(inputs.model.generation_config, "eos_token_id", None), tokenizer)
+    parameters, stopping = rollout_parameters(rollout, template), None
     if parameters.stop is not None:
-        stopping = Stopping(inputs.tokenizer, ends, len(inputs.tokenizer), parameters)
-    if config.rollout.backend == "vllm":
+        stopping = Stopping(tokenizer, ends, len(tokenizer), parameters)
+    arguments = grpo_arguments(config, run.checkpoints, processes=world_size())
+    if rollout.backend == "vllm":
         arguments.vllm_max_model_length = context
         arguments.generation_kwargs = vllm_ends(parameters, ends)
+    if arguments.device.type == "cpu":
+        # accelerate numbers the CPUs of several processes, and torch.load knows no `cpu:1`: a
+        # training that is resumed couldn't read its optimiser
+        arguments.__dict__["_setup_devices"] = torch.device("cpu")  # a cached property
     if inputs.reference is not None:
         # TRL loads the reference from where the policy's configuration says it came from
         inputs.model.config._name_or_path = str(inputs.reference)
-    population = prompt_rows(inputs.prompts)
-    stored = _stored(config, inputs)
-    hooks = rl.hooks(_setup(config, inputs, population, run, stored))
-    reward_set = build_rewards(config, rl, hooks.reward, problems, punishments(rl, config.rollout))
+
+    # the completions that were sampled beforehand, for forward KL or for the method
+    stored, initial = None, {}
+    if samples_beforehand(config):
+        sampled = inputs.reference_completions or {}
+        rows = rows_seen(len(problems), rl)
+        stored = ReferenceCompletions.encode(problems, sampled, tokenizer, template.stop, rows)
+        for row in rows:
+            pairs = zip(sampled[problems[row].id], stored.ids[row], strict=True)
+            initial[row] = [(completion.text, tokens.tolist()) for completion, tokens in pairs]
+
+    # the method, with what its hooks are made of
+    tags = AnswerTags(config.prompt.answer_open, config.prompt.answer_close)
+    population = prompt_rows(prompts)
+    per_batch = rl.steps_per_batch
+    hooks = rl.hooks(
+        Setup(
+            inputs.grader,
+            prompts,
+            population,
+            tags.open,
+            partial(answer_begin, tags=tags),
+            [record for record in run.metrics.read() if (record["step"] - 1) % per_batch == 0],
+            initial,
+        )
+    )
     kept = None
-    if tracking.rollouts == "all":
+    if config.tracking.rollouts == "all":
         kept = run.completions(join_processes().process_index)
+    recorder = RolloutRecorder([problem.id for problem in problems], hooks.reward, run.ledger, kept)
     trainer = SageTrainer(
         rl=rl,
         hooks=hooks,
         anchor=config.anchor,
         guide=config.guide.for_training(rl.steps),
         reference_completions=stored if config.anchor.kl == "forward" else None,
-        writer=StepWriter(run, tracking, on_step, stop_when_stuck=rl.stop_when_stuck),
+        writer=StepWriter(run, config.tracking, on_step, stop_when_stuck=rl.stop_when_stuck),
         stopping=stopping,
         validator=inputs.validator,
         preflight=preflight,
-        recorder=RolloutRecorder(
-            [problem.id for problem in problems], hooks.reward, run.ledger, kept
-        ),
-        sample=inputs.sample if config.rollout.backend == "builtin" else None,
+        recorder=recorder,
+        sample=inputs.sample if rollout.backend == "builtin" else None,
         model=inputs.model,
-        reward_set=reward_set,
-        args=without_cpu_number(arguments),
+        reward_set=build_rewards(config, rl, hooks.reward, problems),
+        args=arguments,
         train_dataset=population.select(training_order(len(population), rl)),
-        processing_class=inputs.tokenizer,
+        processing_class=tokenizer,
     )
     if inputs.validator is not None and (trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled):
         raise TrainingError(
@@ -310,43 +337,6 @@ def _online(config: SageConfig) -> OnlineMethod:
     return config.rl
 
 
-def _setup(
-    config: SageConfig,
-    inputs: RlInputs,
-    population: Dataset,
-    run: Run,
-    stored: ReferenceCompletions | None,
-) -> Setup:
-    """Return what the method's hooks are made of."""
-    tags = AnswerTags(config.prompt.answer_open, config.prompt.answer_close)
-    per_batch = config.rl.steps_per_batch
-    initial, texts = {}, inputs.reference_completions or {}
-    for row, ids in enumerate(stored.ids if stored else ()):
-        if ids:
-            pairs = zip(texts[inputs.prompts[row][1].id], ids, strict=True)
-            initial[row] = [(completion.text, tokens.tolist()) for completion, tokens in pairs]
-    return Setup(
-        inputs.grader,
-        inputs.prompts,
-        population,
-        tags.open,
-        partial(answer_begin, tags=tags),
-        [record for record in run.metrics.read() if (record["step"] - 1) % per_batch == 0],
-        initial,
-    )
-
-
-def _stored(config: SageConfig, inputs: RlInputs) -> ReferenceCompletions | None:
-    """Return the completions that were sampled beforehand, as token ids; None without any."""
-    if not samples_beforehand(config):
-        return None
-    problems = [problem for _, problem in inputs.prompts]
-    sampled = inputs.reference_completions or {}
-    stop = PromptTemplate(config.prompt, "").stop
-    rows = rows_seen(len(problems), config.rl)
-    return ReferenceCompletions.encode(problems, sampled, inputs.tokenizer, stop, rows)
-
-
 def prompt_rows(prompts: Sequence[tuple[str, Problem]]) -> Dataset:
     """Return rows for TRL: prompt text, gold answer, and the prompt's number."""
     return Dataset.from_dict(
@@ -358,15 +348,6 @@ def prompt_rows(prompts: Sequence[tuple[str, Problem]]) -> Dataset:
     )
 
 
-def punishments(rl: OnlineMethod, rollout: RolloutSection) -> list[Any]:
-    """Return DAPO's soft overlong punishment: from 0 to -1 over the last stretch of the length."""
-    share, limit = getattr(rl, "overlong_buffer", None), rollout.max_tokens
-    if share is None:
-        return []
-    buffer = max(1, round(share * limit))
-    return [get_soft_overlong_punishment(max_completion_len=limit, soft_punish_cache=buffer)]
-
-
 def grpo_arguments(config: SageConfig, output: Path, *, processes: int = 1) -> GRPOConfig:
     """Return TRL's arguments for one generation batch per `rl.steps_per_batch` optimiser steps.
 
@@ -374,7 +355,7 @@ def grpo_arguments(config: SageConfig, output: Path, *, processes: int = 1) -> G
     ConfigurationError when a step's completions can't be divided among processes and
     micro-batches.
     """
-    rl, anchor, model = _online(config), config.anchor, config.model
+    rl, anchor, model, rollout = _online(config), config.anchor, config.model, config.rollout
     batch = batch_of(rl, processes)
     return GRPOConfig(
         max_steps=rl.steps,
@@ -397,19 +378,20 @@ def grpo_arguments(config: SageConfig, output: Path, *, processes: int = 1) -> G
         remove_unused_columns=False,
         cast_lm_head_to_fp32=rl.cast_lm_head_to_fp32,
         disable_dropout=True,  # rollouts, losses and reference are of one network
-        save_steps=save_interval(rl),
+        # rounded up to the end of a generation batch, which isn't saved
+        save_steps=-(-rl.save_every // rl.steps_per_batch) * rl.steps_per_batch,
         logging_nan_inf_filter=False,
         log_completions=False,
         ddp_find_unused_parameters=False,
         **rl.trl_arguments(),
-        **_rollout(config.rollout),
+        temperature=rollout.temperature,
+        top_p=rollout.top_p,
+        top_k=rollout.top_k,
+        min_p=rollout.min_p or None,
+        max_completion_length=rollout.max_tokens,
+        **(_vllm(rollout.vllm) if rollout.backend == "vllm" else {}),
         **common_arguments(rl, output, model.compute_dtype),
     )
-
-
-def save_interval(rl: Method) -> int:
-    """`rl.save_every` rounded up to a generation boundary: the buffered batch isn't saved."""
-    return -(-rl.save_every // rl.steps_per_batch) * rl.steps_per_batch
 
 
 def rollout_parameters(rollout: RolloutSection, template: PromptTemplate) -> SamplingParameters:
@@ -428,17 +410,6 @@ def vllm_ends(parameters: SamplingParameters, ends: Sequence[int]) -> dict[str, 
         detokenized = {"include_stop_str_in_output": True, "skip_special_tokens": False}
         arguments |= {"stop": [parameters.engine_stop], **detokenized}
     return arguments
-
-
-def _rollout(rollout: RolloutSection) -> dict[str, Any]:
-    return {
-        "temperature": rollout.temperature,
-        "top_p": rollout.top_p,
-        "top_k": rollout.top_k,
-        "min_p": rollout.min_p or None,
-        "max_completion_length": rollout.max_tokens,
-        **(_vllm(rollout.vllm) if rollout.backend == "vllm" else {}),
-    }
 
 
 def _vllm(vllm: VllmRolloutSection) -> dict[str, Any]:

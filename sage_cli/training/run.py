@@ -62,7 +62,12 @@ from sage_cli.training.launch import (
     world_size,
 )
 from sage_cli.training.pass_rates import pool_facts, pool_identity
-from sage_cli.training.rollouts import reference_facts, require_rollouts, sample_reference
+from sage_cli.training.rollouts import (
+    reference_facts,
+    require_rollouts,
+    resolve_engine,
+    sample_reference,
+)
 from sage_cli.training.training import Training
 from sage_cli.training.watch import StepCallbacks, step_callbacks
 
@@ -117,7 +122,7 @@ class TrainingRun(Stage):
             run.require_whole()
         else:
             require_childless(run, Runs(self.config.run.root))
-        if run.finished and not fresh:
+        if run.is_finished() and not fresh:
             self.found(run, progress)
             self.measure(run, progress)
             return run
@@ -152,7 +157,7 @@ class TrainingRun(Stage):
         """
         from sage_cli.models.loading import release_memory
 
-        began = run.known.get("template")
+        began = run.try_manifest().get("template")
         if began not in (None, origin["template"]):
             raise StoreError(
                 f"{run.id} was started with prompt template {began}, but the prompts "
@@ -339,6 +344,11 @@ class InitialPolicy(Stage):
         """Return True if SFT under this configuration leaves it."""
         return self.init is None and self.config.sft.enabled and self.shipped is None
 
+    @property
+    def needs_training(self) -> bool:
+        """Return True if SFT has to be run before RL can start."""
+        return self.is_trained_here and not self.policy.exists
+
     def describe(self) -> Described:
         """Describe where the policy is from, and how far its training is."""
         if self.is_trained_here:
@@ -469,7 +479,8 @@ class RlTraining(TrainingRun):
         unread = self.checks.check(offline=True)
         if self.start.policy.is_here and self.start.policy.exists:
             self._check_start(self.start.policy)
-        self._require_sampled(rollout.backend, config.sampling.backend)
+        measured = "" if self.evaluation is None else config.sampling.backend
+        self._check_decoder(rollouts=rollout.backend, samples=measured)
         facts = {
             **run_facts(self.planned),
             **rl_facts(config),
@@ -505,7 +516,7 @@ class RlTraining(TrainingRun):
         if join_processes().is_main_process:
             return None
         join_processes().wait_for_everyone()
-        if not (run := self.planned).finished:
+        if not (run := self.planned).is_finished():
             inputs = self.checks.problems, self.checks.validation
             training = Training(config, self.start.policy, *inputs)
             config.rl.load_training().train(training, run, None, Silent())
@@ -524,7 +535,10 @@ class RlTraining(TrainingRun):
         from sage_cli.training.checkpoints import check_own_checkpoints
 
         config = self.config
-        self._require_machine()
+        self.check_device()
+        self.check_rollouts()
+        if self.evaluation is not None:
+            self.check_sampling()
         with progress.doing(f"reading {config.data.rl.name}"):
             self.checks.check()
         problems, validation = self.checks.problems, self.checks.validation
@@ -567,21 +581,9 @@ class RlTraining(TrainingRun):
         """The number of processes that train together, launched or yet to be launched."""
         return world_size() if is_launched() else self.config.rl.processes
 
-    @property
-    def _trains_apart(self) -> bool:
-        """Return True if the training is left to processes of its own.
-
-        To several where several are asked for, and to one where its rollout engine would hold
-        memory of the GPU that the evaluation's engine needs: only the end of a process frees it.
-        """
-        from sage_cli.training.rollouts import is_colocated
-
-        needs_gpu = self.evaluation is not None and is_colocated(self.config.rollout)
-        return needs_gpu or self.config.rl.processes > 1
-
     def _require_base(self) -> None:
         """Under a launcher nothing but RL is trained: the other processes would wait in vain."""
-        if self.start.is_trained_here and not self.start.policy.exists:
+        if self.start.needs_training:
             raise ConfigurationError(
                 f"the initial policy {self.start.policy.label} is not trained yet, and "
                 "a command under a launcher cannot train it, because that needs a "
@@ -591,32 +593,56 @@ class RlTraining(TrainingRun):
                 "sft; then run this command again",
             )
 
-    def _require_machine(self) -> None:
-        from sage_cli.training.hardware import require_hardware, require_optimizer
-        from sage_cli.training.rollouts import resolve_engine
+    def check_device(self) -> str:
+        """Describe what would train here. Raises ConfigurationError where the machine can't."""
+        from sage_cli.training.hardware import check_hardware
 
-        require_hardware(self.config.model, processes_here(self.config.rl.processes))
-        require_optimizer(self.config.rl.optimizer, "rl.optimizer")
-        engine = resolve_engine(self.config.rollout, self._processes)
-        self._require_sampled(engine.backend, chosen_backend(self.config.sampling))
+        processes = processes_here(self.config.rl.processes)
+        return check_hardware(self.config, processes, with_sft=self.start.needs_training)
 
-    def _require_sampled(self, rollouts: str, samples: str) -> None:
+    def check_rollouts(self) -> str:
+        """Describe what samples rollouts here. Raises ConfigurationError where nothing can."""
+        config, processes = self.config, self._processes
+        if not is_launched() and config.rl.accelerate is not None:
+            accelerate_configuration(config.rl.accelerate)
+        backend = resolve_engine(config.rollout, processes).backend
+        self._check_decoder(rollouts=backend)
+        counted = "1 process" if processes == 1 else f"{processes} processes"
+        return f"sampled with the backend {backend}, in {counted}"
+
+    def check_sampling(self) -> str:
+        """Describe what samples in evaluations. Raises ConfigurationError where it can't."""
+        backend = chosen_backend(self.config.sampling)
+        self._check_decoder(samples=backend)
+        if backend == "vllm":
+            from sage_cli.sampling.vllm_sampler import require_vllm
+
+            require_vllm()
+        return f"evaluations sample with the backend {backend}"
+
+    def _check_decoder(self, *, rollouts: str = "", samples: str = "") -> None:
         """Raise ConfigurationError where these backends need our decoder, and it can't."""
         config = self.config
         if rollouts == "builtin" and config.rl.online:
             self.start.require_sampled(config.rollout.max_tokens, "rollout.backend=transformers")
-        if self.evaluation is not None and samples == "builtin":
+        if samples == "builtin":
             reach = config.sampling.max_tokens
             self.start.require_sampled(reach, "sampling.backend=vllm or server")
 
     def _train(self, training: Training, progress: Progress, run: Run) -> None:
         """Train `run` here or in processes of its own. What it draws on is sampled first."""
+        from sage_cli.training.rollouts import is_colocated
+
         for warning in self.warnings:
             progress.say(warning)
         progress.say(f"[bold]{run.id}[/]: loading libraries")
         config, start = self.config, training.start
         sample_reference(training, progress)
-        if not is_launched() and self._trains_apart:
+        # a training is left to processes of its own: to several where several are asked for, and
+        # to one where its rollout engine would hold memory of the GPU that the evaluation's engine
+        # needs, because only the end of a process frees it
+        needs_gpu = self.evaluation is not None and is_colocated(config.rollout)
+        if not is_launched() and (config.rl.processes > 1 or needs_gpu):
             init = self.start.init or (str(start.run.folder) if start.run else None)
             train_together(config, run, init, progress, self.shown)
             run.note(sweep=self.config.run.sweep)  # the launched command knows of no sweep

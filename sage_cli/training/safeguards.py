@@ -29,12 +29,6 @@ _WATCHED_SHARES = {
 }
 
 
-def _unreadable_share(record: Mapping[str, Any]) -> float:
-    """Return the share of a step's completions whose answer can't be read."""
-    graded = sum(record.get(f"grade/{status}", 0) for status in STATUSES)
-    return float(record.get(UNREADABLE, 0) / graded) if graded else 0.0
-
-
 class Safeguards:
     """Watches the records of one training.
 
@@ -49,7 +43,9 @@ class Safeguards:
 
     def count(self, record: Mapping[str, Any]) -> None:
         """Count a step, one of an earlier session too, without complaint."""
-        shares = {**record, UNREADABLE: _unreadable_share(record)}
+        # the record counts completions without a readable answer; watched is their share
+        graded = sum(record.get(f"grade/{status}", 0) for status in STATUSES)
+        shares = {**record, UNREADABLE: record.get(UNREADABLE, 0) / graded if graded else 0.0}
         for key in _WATCHED_SHARES:
             stuck = shares.get(key, 0.0) >= STUCK_SHARE
             self._stuck_steps[key] = self._stuck_steps[key] + 1 if stuck else 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -120,6 +120,13 @@ def sft_memory_need(section: SftSection) -> MemoryNeed:
     rows, tokens = section.micro_batch or section.batch_size, section.max_length
     use = f"{rows} demonstrations of up to {tokens:,} tokens at once"
     return MemoryNeed(use, "sft.micro_batch or sft.max_length")
+
+
+def check_fit(config: SageConfig, tokenizer: Any, examples: Sequence[Example]) -> str:
+    """Describe how many demonstrations fit in `sft.max_length`. Raises DataError if none does."""
+    most = config.sft.max_length
+    fitting = len(tokenized(examples, tokenizer, most)["input_ids"])
+    return f"{fitting:,} of {len(examples):,} demonstrations fit in sft.max_length={most} tokens"
 
 
 def tokenized(

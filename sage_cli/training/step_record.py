@@ -96,21 +96,17 @@ def token_statistics(signals: dict[str, Tensor], guide: Guide) -> dict[str, floa
     if "head" in signals:
         record["kl/head"] = signals["head"].mean().item()
         record["anchor/head_mass"] = signals["head_mass"].mean().item()
-    record |= _shares_of_rows(k3_T, held_T, signals.get("equal"))
+    record["anchor/rows"] = held_T.mean().item()
+    if "equal" in signals:
+        # of the KL term, by k3, the share in groups of equal grades
+        term_T = k3_T * held_T
+        share = ratio_of_sums(term_T * signals["equal"], term_T)
+        record |= {} if share is None else {"anchor/equal_groups": share}
     if not isinstance(guide, NoGuide):
         weighted = weighted_q(log_q_T, entropy_T, unguided_T, held_T)
         record |= {
             f"guide/{k}": v for k, v in {**guide_statistics(log_q_T, guide), **weighted}.items()
         }
-    return record
-
-
-def _shares_of_rows(k3_T: Tensor, held_T: Tensor, equal_T: Tensor | None) -> dict[str, float]:
-    """The share of the KL term, by k3, in groups of equal grades, and of tokens that it acts on."""
-    record, term_T = {"anchor/rows": held_T.mean().item()}, k3_T * held_T
-    share = None if equal_T is None else ratio_of_sums(term_T * equal_T, term_T)
-    if share is not None:
-        record["anchor/equal_groups"] = share
     return record
 
 
@@ -318,25 +314,20 @@ class Phases:
                 self._inside[-1] += took
 
     def record(self, step_s: float, sampled: int, trained: int) -> dict[str, float]:
-        """The step's seconds in all and by phase in this process, and tokens a second in all.
+        """Return the step's seconds, in all and by phase, and tokens a second; then begin anew.
 
         `trained` tokens are in the step's loss. `sampled` ones are all, replaced groups included,
         in the time that sampling took.
         """
-        seconds = self.drain()
+        seconds, self._seconds = self._seconds, defaultdict(float)
         sampling_s = seconds["generate"] + seconds["sync"]
         rate = {"time/generated_tokens_per_s": sampled / sampling_s} if sampled else {}
         return {
             "time/step_s": step_s,
-            **{f"time/{phase}_s": value for phase, value in seconds.items()},
+            **{f"time/{phase}_s": seconds[phase] for phase in PHASES},
             "time/trained_tokens_per_s": trained / step_s,
             **rate,
         }
-
-    def drain(self) -> dict[str, float]:
-        """Return the seconds of each phase since the last call."""
-        seconds, self._seconds = self._seconds, defaultdict(float)
-        return {phase: seconds[phase] for phase in PHASES}
 
 
 def peak_memory(accelerator: Any) -> dict[str, float]:
@@ -344,7 +335,13 @@ def peak_memory(accelerator: Any) -> dict[str, float]:
 
     That of each process's GPU; without one the process's own memory since it began.
     """
-    peak = torch.tensor([_peak_bytes() / _GIB], device=accelerator.device)
+    if torch.cuda.is_available():
+        used = torch.cuda.max_memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+    else:
+        unit = 1 if sys.platform == "darwin" else 1024
+        used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    peak = torch.tensor([used / _GIB], device=accelerator.device)
     peaks: list[float] = accelerator.gather(peak).reshape(-1).tolist()
     record = {"memory/peak_gib": max(peaks)}
     if len(peaks) > 1:
@@ -352,28 +349,15 @@ def peak_memory(accelerator: Any) -> dict[str, float]:
     return record
 
 
-def _peak_bytes() -> int:
-    if torch.cuda.is_available():
-        peak = torch.cuda.max_memory_allocated()
-        torch.cuda.reset_peak_memory_stats()
-        return int(peak)
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
 COMPLETION_IDS, COMPLETION_TEXTS = 1, 3
 """Where TRL's `_generate` returns the completions' tokens, and their texts."""
-
-
-def lengths_of(sampled: Generated) -> list[int]:
-    """Return the number of tokens of each completion."""
-    return [len(ids) for ids in sampled[COMPLETION_IDS]]
 
 
 class RolloutRecorder:
     """Records the completions of this process; `problems` are the ids of the data set's rows.
 
-    Counts go to the ledger, and with `kept` every completion is stored, too.
+    Counts go to the ledger, and with `kept` every completion is stored, too. The `step` of a
+    generation batch is the first optimiser step that trains on it.
     """
 
     def __init__(
@@ -384,36 +368,34 @@ class RolloutRecorder:
         kept: TrainingCompletions | None = None,
     ) -> None:
         self.problems, self.reward, self.ledger, self.kept = problems, reward, ledger, kept
-        self._step = 0
         self._rows: list[PromptRow] = []
 
-    def begin(self, step: int) -> None:
-        """Start a generation batch; `step` is the first optimiser step that trains on it."""
-        self._step = step
-
-    def record_scored(self, rows: Sequence[Row], now: Rollouts) -> None:
+    def record_scored(self, step: int, now: Rollouts) -> None:
         """Record completions that were sampled and graded, and that are trained on."""
         assert now.generated is not None
-        sampled = self._sampled(rows, now.generated, now.statuses, trained=True)
+        sampled = self._sampled(step, now.rows, now.generated, now.statuses, trained=True)
         if self.kept is not None:
             own_BF = now.rewards_BF[now.batch["row_ids_B"]].float().cpu().numpy()
             self.kept.add(replace(sampled, rewards=own_BF.tolist()))
 
     def record_replaced(
-        self, rows: Sequence[Row], sampled: Generated, places: Sequence[int]
+        self, step: int, rows: Sequence[Row], sampled: Generated, places: Sequence[int]
     ) -> None:
         """Record the completions at `places`, which are not trained on."""
-        chosen, some = _some(rows, sampled, places)
+        # of TRL's form there are tokens and texts here alone
+        chosen, some = [rows[place] for place in places], [list[Any]() for _ in sampled]
+        for which in (COMPLETION_IDS, COMPLETION_TEXTS):
+            some[which] = [sampled[which][place] for place in places]
         statuses = self.reward.grade([row["gold"] for row in chosen], some[COMPLETION_TEXTS])
-        away = self._sampled(chosen, some, statuses, trained=False)
+        away = self._sampled(step, chosen, tuple(some), statuses, trained=False)
         if self.kept is not None and chosen:
             self.kept.add(away)
 
-    def write_counts(self, *, main: bool) -> None:
+    def write_counts(self, step: int, *, main: bool) -> None:
         """Add the counts of all processes to the ledger, which the main process writes."""
         recorded, self._rows = gather_object(self._rows), []
         if main:
-            self.ledger.add(self._step, merge_rows(recorded))
+            self.ledger.add(step, merge_rows(recorded))
 
     def seal(self) -> None:
         """Flush the ledger to disk before a checkpoint is written. Raises StoreError."""
@@ -422,22 +404,30 @@ class RolloutRecorder:
             self.kept.seal()
 
     def _sampled(
-        self, rows: Sequence[Row], sampled: Generated, statuses: Sequence[str], *, trained: bool
+        self,
+        step: int,
+        rows: Sequence[Row],
+        sampled: Generated,
+        statuses: Sequence[str],
+        *,
+        trained: bool,
     ) -> Sampled:
-        problems, lengths = [self.problems[row["row"]] for row in rows], lengths_of(sampled)
+        problems = [self.problems[row["row"]] for row in rows]
         self._rows += [
             PromptRow(
                 problem,
                 n=1,
                 **{name: int(status == name) for name in STATUSES},
-                tokens=length,
-                right_tokens=length if status == "right" else 0,
+                tokens=len(ids),
+                right_tokens=len(ids) if status == "right" else 0,
                 trained=trained,
             )
-            for problem, status, length in zip(problems, statuses, lengths, strict=True)
+            for problem, status, ids in zip(
+                problems, statuses, sampled[COMPLETION_IDS], strict=True
+            )
         ]
         return Sampled(
-            self._step,
+            step,
             problems,
             [row["prompt"] for row in rows],
             [row["gold"] for row in rows],
@@ -446,18 +436,6 @@ class RolloutRecorder:
             trained,
             sampled[COMPLETION_IDS],
         )
-
-
-def _some(
-    rows: Sequence[Row], sampled: Generated, places: Iterable[int]
-) -> tuple[list[Row], Generated]:
-    """Return the rows at `places`, and the tokens and texts of their completions."""
-    places = list(places)
-    some = tuple(
-        [values[i] for i in places] if which in (COMPLETION_IDS, COMPLETION_TEXTS) else []
-        for which, values in enumerate(sampled)
-    )
-    return [rows[i] for i in places], some
 
 
 def merge_rows(rows: Iterable[PromptRow]) -> list[PromptRow]:

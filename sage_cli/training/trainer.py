@@ -7,9 +7,8 @@ docs/architecture.md shows who calls whom in a step.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 
 from sage_cli.grading.grades import STATUSES
-from sage_cli.guides import Signals
 from sage_cli.methods.formulas import (
     AdvantageInputs,
     Measure,
@@ -52,19 +50,18 @@ from sage_cli.training.reference import (
     MovingReference,
     ReferenceCompletions,
     check_reference,
-    choose_reference,
     forward_kl_loss,
 )
 from sage_cli.training.rewards import RewardSet, raise_failures
 from sage_cli.training.rollouts import Ids, SampleRollouts, ask_for_each_row, merge_beside
 from sage_cli.training.step_record import (
+    COMPLETION_IDS,
     COMPLETION_TEXTS,
     Phases,
     RolloutRecorder,
     StepWriter,
     add_mismatch,
     batch_record,
-    lengths_of,
     mismatch_statistics,
     peak_memory,
     rollout_rows,
@@ -93,6 +90,8 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
 
     moving: MovingReference | None = None
     """Moves the reference, if the anchor asks for it."""
+    _buffered_inputs: list[RolloutBatch]
+    """TRL's: the micro-batches of the generation batch at hand."""
 
     def __init__(
         self,
@@ -111,19 +110,24 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         **arguments: Any,
     ) -> None:
         self.rl, self.hooks, self.reward_set = rl, hooks, reward_set
+        self.problem_ids = [problem.id for _, problem in hooks.setup.prompts]
         self.reference_completions, self.sample_rollouts = reference_completions, sample
         self.recorder, self.writer, self.validator = recorder, writer, validator
         self.stopping, self.preflight = stopping, preflight
         self.keeps_old_entropy = rl.reads_old_entropy and rl.steps_per_batch > 1
-        self.phases = Phases()
+        # What one method leaves for another, besides the fields of `RolloutBatch`:
+        # - the generation that comes about, which TRL asks by methods of its own for completions
+        #   and rewards
         self.now = Rollouts()
+        # - what there is to say of a generation batch, until each of its steps is logged
+        self._batch_record: _Record = {}
         self.rollouts: list[_Record] = []
+        # - the seconds of the step at hand
+        self.phases, self.step_began = Phases(), time.perf_counter()
+        # - what a method remembers from batch to batch, in checkpoints too
         self.advantage_memory: dict[str, Any] = {}
         self.reward_memory: dict[str, Any] = {}
-        self._forward_kl: list[float] = []
-        self._clips_itself = False
-        self._batch_record: _Record = {}
-        self.step_began = time.perf_counter()
+        self._memories = {_ADVANTAGE: self.advantage_memory, _REWARD: self.reward_memory}
         super().__init__(
             anchor=anchor,
             reward_funcs=list(reward_set.functions),
@@ -135,7 +139,11 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
             ask_for_each_row(self.vllm_generation)
             timed = self.phases.during("sync")
             self.vllm_generation.sync_weights = timed(self.vllm_generation.sync_weights)
-        choose_reference(self.accelerator.unwrap_model(self.model), anchor.reference)
+        policy = self.accelerator.unwrap_model(self.model)
+        if anchor.reference == "pre-sft" and "ref" in getattr(policy, "peft_config", {}):
+            # TRL has copied the adapter that it was given to "ref", to which it holds the policy;
+            # without the copy the adapter is switched off for the reference's pass
+            policy.delete_adapter("ref")
         if anchor.moves:
             self.moving = MovingReference(self, anchor, rl.steps_per_batch)
             self.add_callback(self.moving)
@@ -143,45 +151,57 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
     # a generation batch: sampled, graded, given advantages
 
     def _prepare_inputs(self, generation_batch: Any) -> RolloutBatch:
-        before = self.buffered
+        before = self._buffered_inputs
         inputs: RolloutBatch = super()._prepare_inputs(generation_batch)
         # where a row's share of the loss depends on what TRL has shuffled beside it, it stays there
         by_loss = self.rl.shapes_tokens or self.loss_type == "bnpo" or self.aux_loss_enabled
         by_entropy = self.top_entropy_quantile < 1 or self._entropy_bonus_enabled
-        if self.buffered is before or by_loss or by_entropy:
+        if self._buffered_inputs is before or by_loss or by_entropy:
             return inputs
-        batches, calls = self.buffered, self.args.gradient_accumulation_steps
+        batches, calls = self._buffered_inputs, self.args.gradient_accumulation_steps
         steps = (batches[begin : begin + calls] for begin in range(0, len(batches), calls))
         self._buffered_inputs = [batch for step in steps for batch in regrouped(step)]
-        return self.buffered[int(self._step % self.args.steps_per_generation)]
+        place: int = self._step % self.args.steps_per_generation
+        return self._buffered_inputs[place]
 
     def _generate_and_score_completions(self, inputs: list[Row]) -> RolloutBatch:
-        self.recorder.begin(self.state.global_step + 1)
+        step, group = self.state.global_step, int(self.num_generations)
         self.now = Rollouts()
         # a method that chooses its rows (dynamic sampling) has sampled them by the time it has
         # chosen: TRL is given those completions in place of new ones
         rows, beforehand = self.hooks.sample(self, inputs)
         now = self.score_rows(rows, beforehand)
+        batch = now.batch
         if self.preflight is not None:
             self.preflight.look(self, now)
-        if self.state.global_step == 0:
-            check_reference(self, now.batch, self.anchor.reference)
+        if step == 0:
+            check_reference(self, batch, self.anchor.reference)
         if self.rl.computed_by_trl is None:
-            now.batch["advantages"] = self._method_advantages(now)
-        now.batch["advantages"] = self.hooks.advantages(self, now)
-        rows_B = now.batch["row_ids_B"]
-        self._batch_record = self._describe(now)
+            batch["advantages"] = self._method_advantages(now)
+        batch["advantages"] = self.hooks.advantages(self, now)
+
+        # the batch's record is of the completions of all processes, and waits for the device once
+        ends_B2 = torch.stack([batch["completion_mask"].sum(dim=1), batch["truncated_B"]], dim=1)
+        whole_B3 = torch.cat(
+            [now.status_PN.reshape(-1, 1), self.accelerator.gather(ends_B2)], dim=1
+        ).cpu()
+        status_B, length_B, cut_B = whole_B3.T
+        self._batch_record = {
+            **batch_record(status_B.reshape(now.status_PN.shape), length_B, cut_B),
+            **self.reward_set.record(now.raw_BF, now.rewards_BF, group),
+        }
+        rows_B = batch["row_ids_B"]
         self.rollouts = rollout_rows(
             now.rows,
             now.texts,
             now.statuses,
             now.rewards_BF[rows_B],
-            int(self.num_generations),
+            group,
             self.reward_set.named(now.raw_BF[rows_B]),
         )
         # a second stage adds rows here, after those of the first have been recorded
         batch = self.hooks.extend(self, now)
-        self.recorder.write_counts(main=self.accelerator.is_main_process)
+        self.recorder.write_counts(step + 1, main=self.accelerator.is_main_process)
         counts = [self.now.completions, self.now.tokens]
         count = torch.tensor([counts], device=self.accelerator.device)
         sampled = self.accelerator.gather(count).sum(dim=0).tolist()
@@ -195,23 +215,19 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
 
         With `first` they are further ones, of prompts whose first are those.
         """
-        counts = self.now.completions, self.now.tokens
-        now = self.now = Rollouts(rows, beforehand, *counts)
-        now.batch = super()._generate_and_score_completions(rows)
+        now = self.now = Rollouts(rows, None, self.now.completions, self.now.tokens)
+        now.generated = self.generate_rows(rows) if beforehand is None else beforehand
+        batch = now.batch = super()._generate_and_score_completions(rows)
         now.texts, now.statuses = self.hooks.reward.completions, self.hooks.reward.statuses
         now.status_PN = self._gather_statuses(now.statuses)
-        now.right_PN = now.status_PN == _RIGHT
-        self.recorder.record_scored(rows, now)
-        self._add_known(now, first)
-        return now
+        right_PN = now.right_PN = now.status_PN == _RIGHT
+        self.recorder.record_scored(self.state.global_step + 1, now)
 
-    def _add_row_facts(self, batch: RolloutBatch) -> None:
-        """Add the rows' prompts, and which are truncated; their grades are not gathered yet."""
-        batch["prompt_row_B"] = torch.tensor([row["row"] for row in self.now.rows])
+        batch["prompt_row_B"] = torch.tensor([row["row"] for row in rows])
         mask_BT = batch["completion_mask"]
         truncated_B = unfinished(batch["completion_ids"], mask_BT, self.eos_token_ids)
         if self.stopping is not None:
-            stopped = [self.stopping.stops(text) for text in self.hooks.reward.completions]
+            stopped = [self.stopping.stops(text) for text in now.texts]
             truncated_B = truncated_B & ~torch.tensor(stopped, device=truncated_B.device)
         batch["truncated_B"] = truncated_B
         if self.rl.mask_truncated_completions:
@@ -221,12 +237,8 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
             read_tokens = self.accelerator.gather(learned_tokens(batch).sum())
             batch["num_items_in_batch"] = read_tokens.sum()
 
-    def _add_known(self, now: Rollouts, first: Rollouts | None) -> None:
-        """Add what anchor and guide may know of this process's rows.
-
-        Further rows of a prompt have the share of its first ones, which `now` keeps for them.
-        """
-        batch, right_PN = now.batch, now.right_PN
+        # what anchor and guide may know of the rows: the grade, not the reward, says what is
+        # correct, and further rows of a prompt have the share of its first ones
         rows_B = batch["row_ids_B"].to(right_PN.device)
         if first is None:
             prompts_B = self.accelerator.gather(batch["prompt_row_B"].to(right_PN.device))
@@ -235,14 +247,24 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
             now.shares = dict(torch.stack([prompts_P, shares_P], dim=1).tolist())
         else:
             now.shares = first.shares
-        shares = [now.shares[prompt] for prompt in batch["prompt_row_B"].tolist()]
+        shares = [now.shares[row["row"]] for row in rows]
         batch["right_B"] = right_PN.flatten()[rows_B].bool()
         batch["rewards_B"] = now.total_B[rows_B]
         batch["group_right_B"] = torch.tensor(shares).to(batch["rewards_B"])
+        return now
 
     def generate_rows(self, rows: Sequence[Row]) -> Generated:
-        """Return completions for rows of the data set, in TRL's form."""
-        return tuple(self._sample([row["prompt"] for row in rows]))
+        """Sample completions for rows of the data set, in TRL's form, and count them."""
+        with self.phases.during("generate"):
+            sampled: Generated = super()._generate([row["prompt"] for row in rows])
+        self.now.completions += len(rows)
+        self.now.tokens += sum(map(len, sampled[COMPLETION_IDS]))
+        return sampled
+
+    def _generate(self, prompts: list[Any]) -> Any:
+        """Give TRL, which asks for completions, those that `score_rows` has sampled."""
+        _ = prompts
+        return self.now.generated
 
     def grade_rows(self, rows: Sequence[Row], sampled: Generated) -> Tensor:
         """Return which completions of the generation batch are correct, one row per prompt."""
@@ -271,19 +293,6 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         """Return ids of prompts, which have already what a tokenizer would put before them."""
         ids = self.processing_class(text=prompts, add_special_tokens=False)["input_ids"]
         return ids, None, {}
-
-    def _generate(self, prompts: list[Any]) -> Any:
-        """Return what was sampled beforehand, or sample it now."""
-        if self.now.generated is None:
-            self.now.generated = self._sample(prompts)
-        return self.now.generated
-
-    def _sample(self, prompts: list[Any]) -> Generated:
-        with self.phases.during("generate"):
-            sampled: Generated = super()._generate(prompts)
-        self.now.completions += len(prompts)
-        self.now.tokens += sum(lengths_of(sampled))
-        return sampled
 
     def _generate_single_turn(self, prompt_ids: list[Ids], *images: Any, **keywords: Any) -> Any:
         """Return completions' token ids with the engine's log-probabilities, if there are any."""
@@ -315,16 +324,6 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         gathered_B: Tensor = self.accelerator.gather(local_B.to(self.accelerator.device))
         return gathered_B.reshape(-1, int(self.num_generations))
 
-    def _describe(self, now: Rollouts) -> _Record:
-        batch = now.batch
-        lengths_B = batch["completion_mask"].sum(dim=1)
-        ends_B2 = self.accelerator.gather(torch.stack([lengths_B, batch["truncated_B"]], dim=1))
-        whole_3B = torch.cat([now.status_PN.reshape(-1, 1), ends_B2], dim=1).cpu().T
-        return {
-            **batch_record(whole_3B[0].reshape(now.status_PN.shape), *whole_3B[1:]),
-            **self.reward_set.record(now.raw_BF, now.rewards_BF, int(self.num_generations)),
-        }
-
     def _method_advantages(self, now: Rollouts) -> Tensor:
         """Return the method's advantages (B,) or (B, T) of this process's rows.
 
@@ -345,8 +344,7 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         def read_texts() -> Texts:
             texts = gather_object(list(now.texts))
             rows = self.accelerator.gather(batch["prompt_row_B"].to(mask_BT.device)).tolist()
-            prompts = self.hooks.setup.prompts
-            return Texts(tuple(texts), tuple(prompts[row][1].id for row in rows))
+            return Texts(tuple(texts), tuple(self.problem_ids[row] for row in rows))
 
         reference_BT = batch.get("ref_per_token_logps")
         inputs = AdvantageInputs(
@@ -358,7 +356,7 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
             read_signals=read_signals,
             read_hidden=read_hidden,
             memory=self.advantage_memory,
-            beta=self.kl_weight * self.beta_share,
+            beta=self.kl_weight * self.beta_share(self.state.global_step),
             read_reference=None if reference_BT is None else lambda: self._gathered(reference_BT),
             read_texts=read_texts,
             rated_PN=now.rated_B.reshape(rewards_PN.shape),
@@ -419,15 +417,16 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
             done = done + loss.detach()
         return weight * super()._compute_loss(model, last) + done
 
-    def _advantages(self, batch: RolloutBatch, policy: Pass) -> Tensor:
-        """Return advantages of a micro-batch, shaped by the policy as it is now if the method does.
+    def _advantages(self, batch: RolloutBatch, policy: Pass) -> tuple[Tensor, Tensor | None]:
+        """Return advantages, (B, T) where the method shapes them by the policy as it is now.
 
-        Then they are (B, T).
+        And where the method clips, if it does so by itself.
         """
+        advantages = batch["advantages"]
         if not self.rl.shapes_tokens:
-            return batch["advantages"]
+            return advantages, None
         assert policy.entropy_BT is not None  # as every loss asks for it
-        advantages, entropy_BT = batch["advantages"], policy.entropy_BT.detach()
+        entropy_BT = policy.entropy_BT.detach()
         per_token = advantages if advantages.dim() == 2 else advantages[:, None]
         step, micro_batch = self.state.global_step, self.place_in_step
         update = Update(
@@ -442,18 +441,13 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
             seed=(self.rl.seed, step, micro_batch, self.accelerator.process_index),
             uncertain_share=self.anchor.uncertain_share,
         )
+        clipped_BT = None
         with blaming(self.rl) as name:
             shaped = self.rl.shape(update)
-            self._clips_itself = isinstance(shaped, Shaped)
             if isinstance(shaped, Shaped):
-                self.tokens.add(update.mask_BT, clipped=shaped.clipped_BT.to(entropy_BT))
+                clipped_BT = shaped.clipped_BT
                 shaped = shaped.advantages_BT
-            return checked(shaped, name, update).to(update.advantages_BT)
-
-    def _note_clipped(self, view: RolloutBatch, logps_BT: Tensor) -> None:
-        """Keep where the loss clips, unless the method clips by itself and has said where."""
-        if not self._clips_itself:
-            super()._note_clipped(view, logps_BT)
+            return checked(shaped, name, update).to(update.advantages_BT), clipped_BT
 
     def _with_terms(self, loss: Tensor, model: Any, batch: RolloutBatch, policy: Pass) -> Tensor:
         if "sampling_per_token_logps" in batch:
@@ -466,33 +460,21 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
             loss = loss + term / accumulated
         if self.reference_completions is not None:
             forward = forward_kl_loss(self, model, batch, self.reference_completions)
-            self._forward_kl.append(self.accelerator.gather(forward.detach()).mean().item())
-            loss = loss + self.anchor.beta * self.beta_share / accumulated * forward
+            self.tokens.add(torch.ones_like(forward), forward_kl=forward)
+            weight = self.anchor.beta * self.beta_share(self.state.global_step)
+            loss = loss + weight / accumulated * forward
         return loss
-
-    def _signals(self, batch: RolloutBatch, policy: Pass) -> Signals:
-        signals = super()._signals(batch, policy)
-        if "problem_ids_B" not in self.guide.needs:
-            return signals
-        prompts, rows = self.hooks.setup.prompts, batch["prompt_row_B"].tolist()
-        ids = tuple(prompts[row][1].id for row in rows)
-        return replace(signals, optional={**signals.optional, "problem_ids_B": ids})
 
     @property
     def buffered(self) -> list[RolloutBatch]:
-        """The micro-batches of the generation batch at hand."""
-        micro_batches: list[RolloutBatch] = self._buffered_inputs
-        return micro_batches
+        """The micro-batches of the generation batch at hand, for methods."""
+        return self._buffered_inputs
 
     # records and checkpoints
 
-    def _logged(self) -> dict[str, float]:
-        """TRL's logs get nothing more: the step's record has it."""
-        return {}
-
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log as TRL does, then write the step's record; the summary at the end has no loss."""
-        super().log(logs, start_time)
+        super(GuidedGRPOTrainer, self).log(logs, start_time)  # the anchor's part is in our record
         self.state.log_history.clear()  # every checkpoint would hold it; metrics.jsonl does
         if "loss" not in logs:
             return
@@ -503,15 +485,15 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         signals = self.tokens.drain(self.accelerator)
         corrected = self.vllm_importance_sampling_correction
         cap = self.vllm_importance_sampling_clip_max if corrected else None
-        forward, self._forward_kl = self._forward_kl, []
-        clipped_T = signals.get("clipped", torch.empty(0))
+        none_T = torch.empty(0)
+        clipped_T, forward_X = (signals.get(name, none_T) for name in ("clipped", "forward_kl"))
         record = {
             "step": self.state.global_step,
             "of": self.state.max_steps,
             "loss": float(logs["loss"]),
             **token_statistics(signals, self.guide),
             **mismatch_statistics(signals, cap),
-            **({"kl/forward": sum(forward) / len(forward)} if forward else {}),
+            **({"kl/forward": forward_X.mean().item()} if len(forward_X) else {}),
             **self.hooks.figures(self),
             **self._batch_record,
             "clip_ratio": clipped_T.mean().item() if len(clipped_T) else None,
@@ -526,24 +508,20 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
             ),
             **peak_memory(self.accelerator),
         }
-        record |= self._validated()
+        done, last = record["step"], record["step"] >= record["of"]
+        # a training that stops early may have little time left to save
+        stops = self.control.should_training_stop and not last
+        if self.validator and not stops and (last or done % self.validator.interval == 0):
+            record |= self._validated(self.validator)
         if self.accelerator.is_main_process:
             self.writer.write(record, self.rollouts)
         self.writer.safeguards.check(record)  # in every process, so that all of them stop
 
-    def _validated(self) -> _Record:
-        """Validate if it is due, and return the record; the other processes wait.
-
-        Empty while the training stops early: there the time to save may be short.
-        """
-        step, last = self.state.global_step, self.state.global_step >= self.state.max_steps
-        if self.validator is None or (step % self.validator.interval and not last):
-            return {}
-        if self.control.should_training_stop and not last:
-            return {}
+    def _validated(self, validator: Validator) -> _Record:
+        """Validate in the main process, for which the others wait, and return the record."""
         figures: _Record = {}
         if self.accelerator.is_main_process:
-            figures |= self.validator.validate(self.accelerator.unwrap_model(self.model))
+            figures |= validator.validate(self.accelerator.unwrap_model(self.model))
         self.accelerator.wait_for_everyone()
         now = time.perf_counter()
         validation_s, self.step_began = now - self.step_began, now
@@ -555,7 +533,7 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         super()._save_checkpoint(model, trial)
 
     def _complete(self, checkpoint: Path) -> None:
-        for name, memory in self._memories().items():
+        for name, memory in self._memories.items():
             if memory:
                 write_json(checkpoint / name, memory)
         if self.moving is not None:
@@ -565,14 +543,11 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         super()._load_optimizer_and_scheduler(checkpoint)
         if checkpoint is None:
             return
-        for name, memory in self._memories().items():
+        for name, memory in self._memories.items():
             if (file := Path(checkpoint) / name).is_file():
                 memory.update(read_object(file, f"remove {checkpoint}"))
         if self.moving is not None:
             self.moving.load(Path(checkpoint))
-
-    def _memories(self) -> Mapping[str, dict[str, Any]]:
-        return {_ADVANTAGE: self.advantage_memory, _REWARD: self.reward_memory}
 
 
 def warmed(step: int, *, rate: Callable[[int], float], warmup: int) -> float:

@@ -169,7 +169,7 @@ def warn_of_bodies() -> None:
     if changed := changed_bodies():
         warnings.warn(
             f"TRL {trl.__version__} computes {', '.join(changed)} otherwise than TRL {READ}, with "
-            f"which sage was tested: compare a training's records, or {_NEXT}",
+            f"which sage was tested: compare the records of a training run, or {_NEXT}",
             stacklevel=2,
         )
 

@@ -57,7 +57,7 @@ def cost_left(tasks: Iterable[Task]) -> Cost:
 
 
 def _left(task: Task) -> Cost:
-    trained = task.run is not None and task.run.finished
+    trained = task.run is not None and task.run.is_finished()
     return measuring_cost(task) if trained else cost_of(task)
 
 
@@ -120,7 +120,7 @@ def _counted(name: str, data_json: str) -> int | None:
 def _kept(task: Task) -> int:
     """The number of a run's policies, now or at its end: its checkpoints, and the last one."""
     rl, needs = task.config.rl, task.needs
-    if needs is not None and needs.run is not None and needs.run.finished:
+    if needs is not None and needs.run is not None and needs.run.is_finished():
         return len(checkpoint_steps(needs.run)) + 1
     most = rl.steps // rl.save_every
     return 1 + (most if rl.keep_checkpoints is None else min(most, rl.keep_checkpoints))

@@ -217,7 +217,7 @@ class TaskQueue:
             self._leave(task)
             return
         # a manifest that this attempt did not touch tells of an earlier one
-        manifest = task.run.known if task.run and task.started != task.began else {}
+        manifest = task.run.try_manifest() if task.run and task.started != task.began else {}
         why = failure(end, manifest, self._log(task))
         self._tries[task.name] += 1
         if why.kind in TRANSIENT and self._tries[task.name] <= self._retries:

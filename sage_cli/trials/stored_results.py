@@ -54,7 +54,7 @@ def stored_results(
 
 def checkpoints_are_measured(run: Run, config: SageConfig, benchmarks: BenchmarkCache) -> bool:
     """Return True if a finished run and all its checkpoints are measured."""
-    if not run.finished:
+    if not run.is_finished():
         return False
     policies = named_policies(f"{run.id}@all", Runs(run.folder.parent), config.model)
     # a checkpoint whose weights were deleted is in the run's list alone

@@ -101,7 +101,7 @@ class Task:
     @property
     def started(self) -> str | None:
         """Return when the task's run was last started or resumed, by any process."""
-        return self.run.known.get("started") if self.run else None
+        return self.run.try_manifest().get("started") if self.run else None
 
     @property
     def state(self) -> str:
@@ -111,7 +111,7 @@ class Task:
                 return DONE
         except SageError as error:
             return f"refused: {error.cause}"
-        if self.run is not None and self.run.begun:
+        if self.run is not None and self.run.has_begun():
             run_state = state(self.run)
             return "trained, to be measured" if run_state == "finished" else run_state
         return TO_DO
@@ -220,10 +220,10 @@ class TaskList:
 
         def is_done() -> bool:
             if not measure:
-                return run.finished
+                return run.is_finished()
             # kept, so that a sweep's driver need not count the samples again
             task.measured = stored_results(policy, replicate.config, self.benchmarks)
-            return run.finished and task.measured is not None
+            return run.is_finished() and task.measured is not None
 
         words = ("rl", *(("--measure",) if measure else ()), *self._training)
         task = self._add(

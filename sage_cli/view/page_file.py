@@ -186,9 +186,9 @@ def _with_parents(root: Path, names: Iterable[str]) -> list[str]:
 
     def add(name: str) -> None:
         run = Run(root / name)
-        if name in ordered or not name or not run.begun:
+        if name in ordered or not name or not run.has_begun():
             return
-        add(str(run.known.get("parent") or ""))
+        add(str(run.try_manifest().get("parent") or ""))
         ordered.append(name)
 
     for name in names:

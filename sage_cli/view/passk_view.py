@@ -16,8 +16,8 @@ from sage_cli.metrics.counts import FloatArray, SeedCounts
 from sage_cli.metrics.intervals import Resampling
 from sage_cli.reports.passk import CurveJson, Line, curve_json
 from sage_cli.settings.sampling import parse_ks
-from sage_cli.view.stored_runs import Look, MeasuredPolicy, look_of
-from sage_cli.view.stored_samples import Absent, Shown, ShownPolicies
+from sage_cli.view.stored_runs import LineStyle, MeasuredPolicy, look_of
+from sage_cli.view.stored_samples import Absent, ShownPolicies, ShownPolicy
 
 MOST_KS = 48
 """Values of k of a curve, evenly spaced on a logarithmic axis."""
@@ -26,7 +26,7 @@ MOST_KS = 48
 class PolicyCurve(CurveJson):
     """A policy's curve, its look, and how many of its samples are graded."""
 
-    look: Look
+    look: LineStyle
     samples: int
     graded: int
     wanted: int
@@ -96,7 +96,9 @@ def passk_view(policies: ShownPolicies, typed: str | None) -> PasskView:
     }
 
 
-def difference_view(shown_a: Shown, shown_b: Shown, typed: str | None) -> DifferenceView:
+def difference_view(
+    shown_a: ShownPolicy, shown_b: ShownPolicy, typed: str | None
+) -> DifferenceView:
     """Return pass@k of the first minus the second. Raises StoreError without graded samples."""
     counts_a, counts_b = (
         [seed.counts for seed in measurements(policy)] for policy in (shown_a, shown_b)
@@ -125,7 +127,7 @@ def difference_view(shown_a: Shown, shown_b: Shown, typed: str | None) -> Differ
     }
 
 
-def measurements(pair: Shown) -> tuple[SeedCounts, ...]:
+def measurements(pair: ShownPolicy) -> tuple[SeedCounts, ...]:
     """Return what is stored and graded of a policy on a benchmark, by evaluation seed."""
     measured, columns = pair
     n, benchmark = measured.config.evaluation.samples, measured.benchmark.name
@@ -137,7 +139,7 @@ def _curve(
     measured: MeasuredPolicy,
     seeds: tuple[SeedCounts, ...],
     ks: Sequence[int],
-    looks: dict[str, Look],
+    looks: dict[str, LineStyle],
 ) -> PolicyCurve:
     settings = measured.config.evaluation
     counts = [seed.counts for seed in seeds]

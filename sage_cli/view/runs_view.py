@@ -13,7 +13,7 @@ from sage_cli.errors import SageError
 from sage_cli.json_value import is_number
 from sage_cli.store.run import SEALED, Run
 from sage_cli.store.run_facts import ABOUT, RunFacts, replicated, speed_figures, telling_apart
-from sage_cli.view.stored_runs import Look, Policies, RunsRead, look_of, looks_of, policies_of
+from sage_cli.view.stored_runs import LineStyle, Policies, RunsRead, look_of, looks_of, policies_of
 from sage_cli.view.stored_samples import AskedProblem, asked_problems
 
 FIRST, LAST = ("id", "status", "step", "of"), ("reward", "started", "seconds", "kind", "parent")
@@ -26,7 +26,7 @@ class RunRow(TypedDict):
     Runs of one `group` differ in their seeds alone; the group with the latest run is the last.
     """
 
-    look: Look
+    look: LineStyle
     group: int
     values: dict[str, Any]
 
@@ -95,7 +95,7 @@ class RunView(TypedDict):
     """
 
     id: str
-    look: Look
+    look: LineStyle
     manifest: dict[str, Any]
     status: str
     why_corrupt: str | None
@@ -115,7 +115,7 @@ class RecordsView(TypedDict):
     """Figures of a run by step: `values` has a list for each name, null where a step has none."""
 
     run: str
-    look: Look
+    look: LineStyle
     steps: list[int]
     values: dict[str, list[Any]]
 
@@ -145,15 +145,17 @@ class LedgerView(TypedDict):
 def run_view(id_: str, policies: Policies) -> RunView:
     """Return a run by its id. A corrupt run has what can be read of it. Raises StoreError."""
     facts = policies.runs.find(id_)
-    run, corruption = facts.run, facts.run.corruption
+    run = facts.run
+    state = run.read()
+    corruption = state.corruption
     changed = "" if corruption else ", ".join(run.changed(*SEALED))
     records = run.metrics.read()
     names = dict.fromkeys(key for record in records for key, v in record.items() if is_number(v))
     return {
         "id": run.id,
         "look": look_of(run.id, policies.runs.looks()),
-        "manifest": run.known,
-        "status": run.status,
+        "manifest": dict(state.manifest),
+        "status": state.status,
         "why_corrupt": f"{corruption.cause}; {corruption.next_step}"
         if corruption
         else f"changed since the run ended: {changed}"

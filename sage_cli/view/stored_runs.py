@@ -34,7 +34,7 @@ from sage_cli.problems.registry import shown_name
 from sage_cli.reports.figures import COLOURS
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.store.annotations import GradeStore
-from sage_cli.store.evaluations import COUNTED, FOLDER, evaluations
+from sage_cli.store.evaluations import COUNTED, EVALUATIONS, evaluations
 from sage_cli.store.files import key_of, warn_once
 from sage_cli.store.run import RUNNING, Run, Runs
 from sage_cli.store.run_facts import RunFacts
@@ -43,7 +43,7 @@ from sage_cli.store.sample_set import SampleSet
 T = TypeVar("T")
 
 
-class Look(TypedDict):
+class LineStyle(TypedDict):
     """The colour of a policy and its dashes, the same on every page.
 
     `colour` is a place in the palette, null for an initial policy, which is drawn in ink; `dash` a
@@ -93,7 +93,7 @@ class LruCache(Generic[T]):
 
 
 Stamp = tuple[tuple[int, int] | None, ...]
-_READ = ("manifest.json", "config.json", "metrics.jsonl", FOLDER)
+_READ = ("manifest.json", "config.json", "metrics.jsonl", EVALUATIONS)
 _SHOWN = ("step", "of", "reward")
 """The figures that the table always has, beside each pass@k."""
 SLOW_LOOK_S = 0.5
@@ -221,22 +221,22 @@ class RunsRead:
         """Return the facts of the run of that id. Raises StoreError if there is none (any more)."""
         run = Run(self.root / id_)
         with suppress(StoreError, OSError):  # removed meanwhile
-            if is_one_part(id_) and run.begun:
+            if is_one_part(id_) and run.has_begun():
                 return RunFacts.listed(run)
         raise StoreError(
             f"there is no run '{id_}' in {self.root.resolve()}",
             "it may have been removed while it was shown; the table lists the existing ones",
         )
 
-    def looks(self) -> dict[str, Look]:
+    def looks(self) -> dict[str, LineStyle]:
         """Return the look of every run."""
         return looks_of(self.all())
 
 
-def looks_of(runs: Sequence[RunFacts]) -> dict[str, Look]:
+def looks_of(runs: Sequence[RunFacts]) -> dict[str, LineStyle]:
     """Return the look of each run, oldest first, so that later runs do not change it."""
     trained, initial = 0, 0
-    looks: dict[str, Look] = {}
+    looks: dict[str, LineStyle] = {}
     for facts in runs:
         if facts.about.get("kind") == _INITIAL:
             looks[facts.run.id] = {"colour": None, "dash": initial}
@@ -248,7 +248,7 @@ def looks_of(runs: Sequence[RunFacts]) -> dict[str, Look]:
     return looks
 
 
-def look_of(policy: str, looks: dict[str, Look]) -> Look:
+def look_of(policy: str, looks: dict[str, LineStyle]) -> LineStyle:
     """Return the look of a run, or of `RUN@step`: its run's colour with other dashes."""
     name, separator, step = policy.partition("@")
     look = looks.get(name, {"colour": None, "dash": 0})
@@ -369,7 +369,7 @@ class Policies:
         return named_policy(f"{run.folder.resolve()}{separator}{step}", Runs(self.runs.root))
 
     def _specs_of(self, run: Run) -> dict[str, SageConfig]:
-        folder = run.folder / FOLDER
+        folder = run.folder / EVALUATIONS
         files = sorted(folder.glob("*.json")) if folder.is_dir() else []
         key = (run.id, stamp_of([run.folder / "config.json", *files]))
         return self._specs.get(key, lambda: _specs(run))
@@ -391,7 +391,7 @@ class Policies:
 def policies_of(run: Run) -> list[str]:
     """Return the names of a run's policies: its checkpoints as RUN@step, and its end."""
     names = [f"{run.id}@{step}" for step in checkpoint_steps(run)]
-    return [*names, run.id] if run.finished else names
+    return [*names, run.id] if run.is_finished() else names
 
 
 def _specs(run: Run) -> dict[str, SageConfig]:
@@ -414,7 +414,9 @@ def _specs(run: Run) -> dict[str, SageConfig]:
         try:
             config = load(flags=flags, stored=stored).config
         except SageError as error:  # another version's, a file that is gone, or edited
-            warn_once(f"the measurement {run.id}/{FOLDER}/{file}.json isn't shown: {error.cause}")
+            warn_once(
+                f"the measurement {run.id}/{EVALUATIONS}/{file}.json isn't shown: {error.cause}"
+            )
             continue
         config_by_benchmark[config.evaluation.benchmark] = config
     if config_by_benchmark:

@@ -12,12 +12,12 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from sage_cli.errors import StoreError
-from sage_cli.metrics import Counts
+from sage_cli.evaluation.samples import seed_counts
 from sage_cli.metrics.counts import SeedCounts
 from sage_cli.problems.problem import Problem
 from sage_cli.store.annotations import GradedSet
-from sage_cli.store.inventory import Integers, Mask
-from sage_cli.view.stored_runs import Look, LruCache, MeasuredPolicy, look_of, stamp_of
+from sage_cli.store.inventory import Integers, Mask, tally_of
+from sage_cli.view.stored_runs import LineStyle, LruCache, MeasuredPolicy, look_of, stamp_of
 
 _RIGHT = "right"
 MOST_SAMPLES = 10_000_000
@@ -92,21 +92,9 @@ class Columns:
         return self._measured[number, n]
 
     def _measure(self, policy: str, benchmark: str, number: int, n: int) -> SeedCounts:
-        stored, rows = self.sets[number], self._rows_by_problem[number]
-        graded, right = self.graded(number, rows[stored.inventory.index_S[rows] < n])
-        statuses = np.bincount(stored.status_S[graded], minlength=len(stored.statuses)).tolist()
-        return SeedCounts(
-            policy,
-            benchmark,
-            self.seeds[number],
-            Counts(
-                self.problems, self.per_problem(number, graded), self.per_problem(number, right)
-            ),
-            {name: count for name, count in zip(stored.statuses, statuses, strict=True) if count},
-            int(stored.truncated_S[graded].sum()),
-            stored.samples.identity.key,
-            int(stored.truncated_S[right].sum()),
-        )
+        stored = self.sets[number]
+        tally = tally_of(stored.inventory, stored.status_S, stored.statuses, self.problems, n)
+        return seed_counts(policy, benchmark, stored.samples, tally)
 
     def graded(self, number: int, rows: Integers) -> tuple[Integers, Integers]:
         """Return those of a set's rows that have a grade, and the correct ones among them."""
@@ -145,7 +133,7 @@ class Columns:
         return fits
 
 
-Shown = tuple[MeasuredPolicy, Columns]
+ShownPolicy = tuple[MeasuredPolicy, Columns]
 
 
 class Absent(TypedDict):
@@ -159,10 +147,10 @@ class Absent(TypedDict):
 class ShownPolicies:
     """The policies that can be shown on a benchmark, all benchmarks, and the looks of all runs."""
 
-    pairs: list[Shown]
+    pairs: list[ShownPolicy]
     benchmarks: list[str]
     absent: list[Absent]
-    looks: dict[str, Look]
+    looks: dict[str, LineStyle]
 
     @property
     def benchmark(self) -> str | None:
@@ -391,7 +379,7 @@ class ProblemsView(TypedDict):
     benchmark: str | None
     benchmarks: list[str]
     policies: list[str]
-    looks: dict[str, Look]
+    looks: dict[str, LineStyle]
     problems: list[ProblemRow]
     absent: list[Absent]
 
@@ -400,7 +388,7 @@ class PolicyAnswers(TypedDict):
     """One policy's samples of a problem: counts by grade, answers by how often, completions."""
 
     policy: str
-    look: Look
+    look: LineStyle
     samples: int
     grades: dict[str, int]
     answers: dict[str, int]
@@ -465,7 +453,7 @@ def problem_view(policies: ShownPolicies, problem_id: str, page: PageQuery) -> P
 
 
 def _answers(
-    pair: Shown, problem_id: str, page: PageQuery, looks: dict[str, Look]
+    pair: ShownPolicy, problem_id: str, page: PageQuery, looks: dict[str, LineStyle]
 ) -> PolicyAnswers:
     measured, columns = pair
     selected = columns.select(Filters(problems=(problem_id,)))

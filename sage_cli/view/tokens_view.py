@@ -59,13 +59,13 @@ class Reading:
         """Return the reading of a run's policy at the temperature of its training."""
         run = policies.runs.find(measured.label.partition("@")[0]).run
         config = load(stored=without_consent(read_layer(run.folder / "config.json"))).config
-        if run.manifest.get("kind") != "rl":
+        if run.read_manifest().get("kind") != "rl":
             return cls(measured, None, None, 0, measured.config.sampling.temperature)
         guide = None if config.guide.name == "none" else config.guide.for_training(config.rl.steps)
         step = (measured.policy.checkpoint or config.rl.steps or 1) - 1
         return cls(
             measured,
-            _initial(run.manifest.get("parent"), policies),
+            _initial(run.read_manifest().get("parent"), policies),
             guide,
             step,
             config.rollout.temperature,

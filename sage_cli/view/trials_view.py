@@ -20,7 +20,7 @@ from sage_cli.trials.failures import last_lines, stored_failures
 from sage_cli.trials.sweep.folder import SweepFolder, Sweeps
 from sage_cli.trials.sweep.report import SweepResult, sweep_tables
 from sage_cli.trials.task import TaskState, stored_states
-from sage_cli.view.stored_runs import Look, is_one_part, look_of
+from sage_cli.view.stored_runs import LineStyle, is_one_part, look_of
 
 FAILURES, REPORT, TASKS = "failures.json", "report", "tasks"
 _AGAIN = "`sage suite report` writes it again"
@@ -66,7 +66,7 @@ class SuiteView(TypedDict):
     report: Shown | None
     pictures: dict[str, str]
     policies: list[str]
-    looks: dict[str, Look]
+    looks: dict[str, LineStyle]
     tasks: list[TaskState]
     failures: list[TaskRow]
 
@@ -120,7 +120,7 @@ def suites_view(root: Path) -> SuitesView:
     return {"suites": [_suite_row(suite)[0] for suite in reversed(StoredSuites(root).all())]}
 
 
-def suite_view(root: Path, name: str, looks: dict[str, Look]) -> SuiteView:
+def suite_view(root: Path, name: str, looks: dict[str, LineStyle]) -> SuiteView:
     """Return a suite's report, its tasks, and those that failed with their logs."""
     suite = StoredSuites(root).find(name)
     row, report = _suite_row(suite)

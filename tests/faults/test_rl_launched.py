@@ -231,7 +231,7 @@ def test_interrupted_processes_lose_nothing_and_end_as_one(tmp_path, base, begin
     assert len(before) >= 3  # the launcher, and two that train
     until(lambda: not members(killed))
     (run,) = map(Run, killed.glob("runs/rl-*"))
-    assert run.status == "interrupted"
+    assert run.read().status == "interrupted"
     first = lines(killed)[0]
 
     command = begin(killed, *NOISY[:-2], *rarely)  # the next start meets nobody
@@ -243,7 +243,10 @@ def test_interrupted_processes_lose_nothing_and_end_as_one(tmp_path, base, begin
     saved = len(lines(killed))
     assert f"is saved at step {saved}; the same command again continues" in words(said)
     assert saved_step(run.checkpoints) == saved < 60
-    assert (run.status, run.manifest["reason"]) == ("interrupted", "interrupted by SIGTERM")
+    assert (run.read().status, run.read_manifest()["reason"]) == (
+        "interrupted",
+        "interrupted by SIGTERM",
+    )
     assert not members(killed)
 
     command = begin(ddp, *NOISY[:-2], *rarely, "--accelerate", "ddp")

@@ -122,7 +122,7 @@ UNUSABLE = {
     "no text at all": (answering({"choices": [{}], "usage": COUNTED}), "'text'"),
     "HTML": (
         answering(b"<html>be right back</html>"),
-        "answered 200: .*be right back.*holds no completion",
+        "answered 200: .*be right back.*has no completion",
     ),
     "nothing": (answering(b""), "answered 200: .*nothing"),
     "a list": (answering(b"[]"), "TypeError"),

@@ -137,7 +137,7 @@ def trained(lab):
     started = lab.start(*RL, cold=True)
     output = lab.stopped(started, signal.SIGINT, "runs/rl-*/metrics.jsonl")
     (run,) = map(Run, (lab.folder / "runs").glob("rl-*"))
-    left = {"status": run.status, "steps_before": len(run.metrics.read())}
+    left = {"status": run.read().status, "steps_before": len(run.metrics.read())}
     again = lab.start(*RL, "--json")
     manifest, said_again = again.communicate(timeout=300)
     assert again.returncode == 0, said_again

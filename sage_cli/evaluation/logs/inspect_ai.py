@@ -97,7 +97,7 @@ def _log_of(
 ) -> Log:
     if not rows:
         raise DataError(
-            f"{source} holds no samples", "evaluate again without --no-log-samples, or another log"
+            f"{source} has no samples", "evaluate again without --no-log-samples, or another log"
         )
     about = head["eval"]
     limits = about.get("config") or {}

@@ -82,7 +82,7 @@ def read_log(path: Path, reading: ReadOptions | None = None) -> Log:
             log = with_field(log, source, reading.field)
     if not log.samples:
         left_out = f": {'; '.join(log.all_notes)}" if log.left_out else ""
-        raise DataError(f"{path} holds no samples{left_out}")
+        raise DataError(f"{path} has no samples{left_out}")
     return log
 
 

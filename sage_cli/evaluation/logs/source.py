@@ -210,7 +210,7 @@ def single_text(value: object, location: str, name: str) -> str:
         value = value[0]
     if isinstance(value, list | tuple | dict):
         raise DataError(
-            f"{location}: {name} holds {len(value)} values, not one",
+            f"{location}: {name} has {len(value)} values, not one",
             "write rows as {question, gold, completion, correct}, with one gold a problem",
         )
     return as_text(value)

@@ -137,7 +137,7 @@ def runs(result: PartResult) -> Document:
     for method in result.methods:
         for replicate in method.trial.replicates:
             run = replicate.policy.run
-            manifest = run.known if run else {}
+            manifest = run.try_manifest() if run else {}
             seconds = float(manifest.get("seconds", "nan"))
             spent_s[replicate.policy.label] = seconds
             section = replicate.config.sft if replicate.is_initial else replicate.config.rl

@@ -12,7 +12,7 @@ from sage_cli.settings.sampling import capped_ks
 from sage_cli.training.checks import RlChecks, check_demonstrations
 from sage_cli.trials.cost import cost, cost_left, cost_of
 from sage_cli.trials.suites.plan import Overrides, PlannedSuite
-from sage_cli.trials.suites.sweeps import planned_tuned, sweeps_of, trainings
+from sage_cli.trials.suites.sweeps import prepare_tuned, sweeps_of, trainings
 from sage_cli.trials.task import DONE, Task
 
 _CHECKED: dict[str, Any] = {
@@ -35,7 +35,7 @@ def plan_suite(name: str, overrides: Overrides) -> dict[str, Any]:
     `tasks` stand in the order in which they can be done, each with the suites that want it. The
     cost of a sweep's trials is shown by `sage sweep --dry-run`.
     """
-    plan, searches = planned_tuned(name, overrides)
+    plan, searches = prepare_tuned(name, overrides)
     configs = (replicate.config for part in plan.parts for replicate in part.replicates)
     for config in {c.model_dump_json(include=_CHECKED): c for c in configs}.values():
         RlChecks(config).check(offline=True)

@@ -257,7 +257,7 @@ class PlannedSuite:
         return self.folder / "failures.json"
 
 
-def planned(name: str, overrides: Overrides) -> PlannedSuite:
+def prepare_suite(name: str, overrides: Overrides) -> PlannedSuite:
     """The suite called `name` under these overrides; nothing is loaded or written."""
     suites = [suite.only(overrides.only) for suite in with_included(name)]
     config = overrides.config()

@@ -16,11 +16,11 @@ from sage_cli.trials.suites.chapters import SuiteReport, chapters, write_report
 from sage_cli.trials.suites.declaration import INITIAL, WantedAnalysis
 from sage_cli.trials.suites.plan import Overrides, Part, PlannedSuite
 from sage_cli.trials.suites.results import results
-from sage_cli.trials.suites.sweeps import Search, SweepTask, planned_tuned, sweeps_of
+from sage_cli.trials.suites.sweeps import Search, SweepTask, prepare_tuned, sweeps_of
 from sage_cli.trials.sweep.folder import SweepFolder, sweep_folder
 from sage_cli.trials.sweep.report import document_of
 from sage_cli.trials.sweep.run import WritePage
-from sage_cli.trials.sweep.space import describe
+from sage_cli.trials.sweep.space import describe_point
 
 
 def report_suite(
@@ -28,7 +28,7 @@ def report_suite(
 ) -> SuiteReport:
     """Report what is stored of a suite, and why the rest is missing; nothing is run."""
     with progress.doing(f"planning {name}"):
-        plan, searches = planned_tuned(name, overrides, required=True)
+        plan, searches = prepare_tuned(name, overrides, required=True)
     require_analyses(plan)
     return report_of(plan, progress, write_page, searches)
 
@@ -105,7 +105,7 @@ def _tuned(searches: Sequence[Search]) -> Document:
         assert trial.values is not None  # it is measured
         interval = (trial.intervals or {}).get(sweep.objective[0])
         value = Estimate(trial.values[sweep.objective[0]], interval=interval)
-        rows.append(Row((label, describe(trial.settings), value), section))
+        rows.append(Row((label, describe_point(trial.settings), value), section))
     heads, budget = columns(f"method, settings, {sweep.objective[0]}"), searches[0].budget
     table = Table(f"Tuned on {sweep.benchmark}", heads, tuple(rows))
     note = (

@@ -38,7 +38,15 @@ from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_dot_plot
 from sage_cli.reports.passk import powers_of_two
 from sage_cli.reports.published import evaluation_tables, published_scores
-from sage_cli.reports.tables import UNDEFINED, Estimate, Row, Table, columns, to_records
+from sage_cli.reports.tables import (
+    UNDEFINED,
+    Column,
+    Estimate,
+    Row,
+    Table,
+    columns,
+    to_records,
+)
 from sage_cli.settings.sampling import parse_ks
 from sage_cli.store.evaluations import evaluation_figures, name_in
 from sage_cli.store.files import replacing
@@ -191,7 +199,7 @@ def _why(replicate: Replicate, failures: Mapping[str, str]) -> str:
     measured = [why for name, why in failures.items() if name.startswith(f"{policy.label}-on-")]
     if measured:
         return measured[0]
-    if policy.run is None or policy.run.finished or shipped_source(policy.run) is not None:
+    if policy.run is None or policy.run.is_finished() or shipped_source(policy.run) is not None:
         return "not measured yet"
     return state(policy.run)
 
@@ -202,7 +210,7 @@ def check_suite_settings(replicate: Replicate) -> None:
     Fewer samples or seeds are not another setting: they count, and the rest is sampled.
     """
     run, config = replicate.policy.run, replicate.config
-    if run is None or not run.finished:
+    if run is None or not run.is_finished():
         return
     figures = evaluation_figures(run)
     expected = {"temperature": config.sampling.temperature, "grading": config.grading.mode}
@@ -628,7 +636,11 @@ def _hindsight(overall: Mapping[_Pair, Contrast], result: PartResult) -> Table:
             gaps = {pair: gap if pair[0] == label else _turned(gap) for pair, gap in gaps.items()}
             best = min(gaps, key=lambda pair: gaps[pair].value)
             rows.append(Row((label, k, *rivals[best], len(rivals), gaps[best]), section=label))
-    heads = columns("method=arm, k, best in hindsight=post-hoc best, of, difference")
+    heads = (
+        *columns("method=arm, k"),
+        Column("best in hindsight", label="post-hoc best"),
+        *columns("of, difference"),
+    )
     notes = ("a sensitivity analysis: the rival was chosen by this outcome, which favours it",)
     return Table(
         "Sensitivity analysis: difference from the post-hoc best", heads, tuple(rows), notes

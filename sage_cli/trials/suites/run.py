@@ -12,7 +12,7 @@ from sage_cli.trials.executors.build import build_executor
 from sage_cli.trials.failures import all_failed, write_failures
 from sage_cli.trials.queue import run_tasks
 from sage_cli.trials.suites.plan import Overrides, PlannedSuite
-from sage_cli.trials.suites.sweeps import planned_tuned, sweeps_of
+from sage_cli.trials.suites.sweeps import prepare_tuned, sweeps_of
 from sage_cli.trials.sweep.run import WritePage, run_sweep
 from sage_cli.trials.task import DONE, SFT, TaskStates
 
@@ -35,14 +35,14 @@ def run_suite(
     from sage_cli.trials.suites.report import report_of, require_analyses
 
     with progress.doing(f"planning {name}"):
-        plan, searches = planned_tuned(name, overrides)
+        plan, searches = prepare_tuned(name, overrides)
     require_analyses(plan)
     for search in searches:
         if not search.tried:
             progress.say(search.title)
             run_sweep(search.config, progress, write_page)
     if searches:
-        plan, searches = planned_tuned(name, overrides, required=True)
+        plan, searches = prepare_tuned(name, overrides, required=True)
     run_plan(plan, progress)
     for task in sweeps_of(plan):
         run_sweep(task.config, progress, write_page)

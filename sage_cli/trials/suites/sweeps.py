@@ -13,9 +13,9 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.problems.load import benchmark_names
 from sage_cli.trials.executors.executor import Resources
 from sage_cli.trials.suites.declaration import Suite
-from sage_cli.trials.suites.plan import Overrides, Part, PlannedSuite, planned
+from sage_cli.trials.suites.plan import Overrides, Part, PlannedSuite, prepare_suite
 from sage_cli.trials.sweep.folder import SweepFolder, sweep_folder
-from sage_cli.trials.sweep.plan import prepared, shared_config, sweep_name, trial_count
+from sage_cli.trials.sweep.plan import prepare_sweep, shared_config, sweep_name, trial_count
 from sage_cli.trials.sweep.read_space import guide_of, read_space
 from sage_cli.trials.sweep.space import Space
 from sage_cli.trials.task import DONE, RL, TO_DO, Task
@@ -91,14 +91,14 @@ def trainings(sweep: Task) -> list[Task]:
     return [trial] * trial_count(config) * config.sweep.seeds
 
 
-def planned_tuned(
+def prepare_tuned(
     name: str, overrides: Overrides, *, required: bool = False
 ) -> tuple[PlannedSuite, list[Search]]:
     """Return a suite's plan with each method at its chosen point, if known, and the searches.
 
     Raises ConfigurationError for unequal budgets, and with `required` for an unspent one.
     """
-    plan = planned(name, overrides)
+    plan = prepare_suite(name, overrides)
     searches = {
         (part.suite.name, trial.label): _search(part.suite, trial, overrides.sets)
         for part in plan.parts
@@ -125,7 +125,7 @@ def planned_tuned(
             f"`sage suite run {name}` resumes the searches; `sage sweep list` shows them",
         )
     if points:
-        plan = planned(name, replace(overrides, points=points))
+        plan = prepare_suite(name, replace(overrides, points=points))
     tasks = {task.name: task for task in plan.tasks}
     for arm in lacking:
         for replicate in searches[arm].trial.replicates:
@@ -185,7 +185,7 @@ class SweepTask(Task):
         """Return how many of a suite's trials are done; nothing is read before it was started."""
         if not self.folder.is_dir():
             return TO_DO
-        states = [task.state for task in prepared(self.config).known_tasks()]
+        states = [task.state for task in prepare_sweep(self.config).known_tasks()]
         done = states.count(DONE)
         return DONE if done == len(states) else f"{done}/{len(states)} runs done"
 

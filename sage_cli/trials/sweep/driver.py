@@ -22,7 +22,7 @@ from sage_cli.trials.sweep.scores import (
     trial_values,
     validations,
 )
-from sage_cli.trials.sweep.space import Point, State, StudyTrial, describe
+from sage_cli.trials.sweep.space import Point, State, StudyTrial, describe_point
 from sage_cli.trials.task import Task
 from sage_cli.trials.task_progress import TaskProgress
 
@@ -180,7 +180,7 @@ class Driver(TaskProgress):
         done = [(trial.values, trial.point) for trial in trials if trial.values is not None]
         if done:
             values, point = max(done, key=lambda scored: scored[0][0])
-            self.best = f"{describe(point)}: {self._valued(values)}"
+            self.best = f"{describe_point(point)}: {self._valued(values)}"
         states = Counter(trial.state for trial in trials)
         ended = {
             "done": states[State.DONE],
@@ -230,7 +230,7 @@ class Driver(TaskProgress):
             tasks = self._sweep.trainings(point)
         except SageError as error:
             why = Failure(Kind.REFUSED, error.cause)
-            self.refused(describe(point), why, self._settings.seeds)
+            self.refused(describe_point(point), why, self._settings.seeds)
             return why
         if trial is not None:
             names = {task.name for task in tasks}
@@ -279,12 +279,12 @@ class Driver(TaskProgress):
 
         A training that finished meanwhile, unseen or while it was ended, is kept.
         """
-        if task.run is None or task.run.finished:
+        if task.run is None or task.run.is_finished():
             return
         # ending takes a while, in which the training may finish: its result is then worth more than
         # the pruner's verdict, which is about a forecast
         ended = self._queue.cancel(lambda queued: queued.name in pending.due)
-        if task.run.finished:
+        if task.run.is_finished():
             for cancelled in ended:
                 self._queue.add(cancelled)
             return

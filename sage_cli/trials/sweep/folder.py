@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,15 +69,20 @@ class SweepFolder:
         """Name of the sweep."""
         return self.path.name
 
-    def require_same(self, settings: Mapping[str, Any]) -> None:
+    def check_same(self, settings: Mapping[str, Any], is_read: Callable[[str], bool]) -> None:
         """Write what decides the trials' results, unless the folder holds other settings.
 
-        `settings` is `sweep_settings`. Raises ConfigurationError with what differs.
+        `settings` is `sweep_settings`; one that nothing reads may differ. Raises ConfigurationError
+        with what differs.
         """
         stored = self._held(SETTINGS)
-        if stored is not None and stored != settings:
-            names = sorted({*stored, *settings})
-            differing = [name for name in names if stored.get(name) != settings.get(name)]
+        names = sorted({*(stored or {}), *settings})
+        differing = [
+            name
+            for name in names
+            if stored is not None and stored.get(name) != settings.get(name) and is_read(name)
+        ]
+        if stored is not None and differing:
             changes = [
                 f"{name} was {stored.get(name)}, is {settings.get(name)}" for name in differing[:5]
             ]

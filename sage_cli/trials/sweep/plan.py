@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sage_cli.config.load import changed
+from sage_cli.config.readers import as_read, is_read
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import Benchmark, check_benchmark_named, check_untrained
@@ -20,7 +21,9 @@ from sage_cli.models.stages import Described, memory_of
 from sage_cli.problems.load import benchmark_names, is_here
 from sage_cli.problems.source_errors import reading
 from sage_cli.settings.former_names import hashed_key
+from sage_cli.settings.presets import BLOCKS
 from sage_cli.settings.runs import SweepSection
+from sage_cli.settings.section import Section
 from sage_cli.store.files import identity_of
 from sage_cli.store.run import Runs
 from sage_cli.training.checks import RlChecks
@@ -31,7 +34,7 @@ from sage_cli.trials.sweep.folder import SweepFacts, SweepFolder, sweep_folder
 from sage_cli.trials.sweep.read_space import read_space
 from sage_cli.trials.sweep.sampler_choice import choose_sampler
 from sage_cli.trials.sweep.scores import ByBenchmark, mean_scores, pooled_counts, trial_values
-from sage_cli.trials.sweep.space import Point, Space, State, describe, point_key
+from sage_cli.trials.sweep.space import Point, Space, State, describe_point, point_key
 from sage_cli.trials.task import Task, TaskList, left_and_states
 from sage_cli.trials.trial import Replicate, Trial
 
@@ -69,24 +72,47 @@ def shared_config(config: SageConfig) -> SageConfig:
     return changed(config, shared)
 
 
-def sweep_settings(shared: SageConfig, keys: Mapping[str, str]) -> dict[str, Any]:
+def sweep_settings(
+    shared: SageConfig, keys: Mapping[str, str], *, as_given: bool = False
+) -> dict[str, Any]:
     """The settings that decide the trials' results, by dotted name.
 
     `keys` maps the parameters' short names to settings. Values, objectives, seeds and samplers are
-    not part of it, so they can change without losing a trial.
+    not part of it, so they can change without losing a trial. What no trial reads has its default,
+    unless `as_given`.
     """
-    sections = {
-        name: section.determinants() if hasattr(section, "determinants") else section
-        for name, section in vars(shared).items()
+    sections = {}
+    for name, section in vars(shared).items():
+        if not isinstance(section, Section):
+            sections[name] = section
+        elif as_given:
+            sections[name] = section.determinants()
+        else:
+            sections[name] = as_read(shared, name, keys.values()).determinants()
+    settings = {
+        key: value
+        for key, value in leaves(sections)
+        # what a preset says of methods and guides that no trial has
+        if as_given or key.partition(".")[0] not in BLOCKS or is_read(shared, key, keys.values())
     }
     searched = dict.fromkeys(map(hashed_key, keys.values()), "searched")
-    return {**dict(leaves(sections)), **searched}
+    return {**settings, **searched}
 
 
 def sweep_name(shared: SageConfig, keys: Mapping[str, str]) -> str:
-    """The sweep's name: its parameters, and eight digits of what decides its results."""
-    identity = identity_of("sweep", sweep_settings(shared, keys))
-    return shared.sweep.study or f"{'-'.join(keys)}-{identity[:8]}"
+    """The sweep's name: its parameters, and eight digits of what decides its results.
+
+    Earlier releases hashed what no trial reads, too. Where there is a sweep under that name, and
+    none under today's, it is the same one.
+    """
+    if shared.sweep.study:
+        return shared.sweep.study
+    today, formerly = (
+        f"{'-'.join(keys)}-{identity_of('sweep', settings)[:8]}"
+        for settings in (sweep_settings(shared, keys), sweep_settings(shared, keys, as_given=True))
+    )
+    folders = {name: sweep_folder(shared.run.root, name).is_dir() for name in (today, formerly)}
+    return formerly if folders[formerly] and not folders[today] else today
 
 
 def point_config(shared: SageConfig, point: Mapping[str, Any], seed: int = 0) -> SageConfig:
@@ -128,6 +154,11 @@ class Sweep:
         """The settings that decide the trials' results, without those that are searched."""
         return sweep_settings(self.shared, self.space.keys)
 
+    def check_same(self) -> None:
+        """Raise ConfigurationError if the folder belongs to a sweep with other results."""
+        searched = self.space.keys.values()
+        self.folder.check_same(self.determinants, lambda key: is_read(self.shared, key, searched))
+
     @property
     def initial(self) -> Replicate:
         """The initial policy of the shared configuration."""
@@ -138,7 +169,7 @@ class Sweep:
 
         Raises SageError if the point's settings contradict each other.
         """
-        title, group = describe(point), {**point, "tracking.group": self.folder.name}
+        title, group = describe_point(point), {**point, "tracking.group": self.folder.name}
         replicates = (
             Replicate(
                 title + (f", seed {self.shared.rl.seed + seed}" if seed else ""),
@@ -170,7 +201,7 @@ class Sweep:
         if self.sampler != "grid":
             names = ", ".join(key.rsplit(".", 1)[-1] for key in self.space.keys)
             return f"{self.total} trials: {self.sampler} chooses {names}"
-        points = map(describe, islice(self.space.points(), SHOWN_POINTS))
+        points = map(describe_point, islice(self.space.points(), SHOWN_POINTS))
         rest = [f"and {self.total - SHOWN_POINTS} more"] if self.total > SHOWN_POINTS else []
         return "\n  ".join([f"{self.total} trials:", *points, *rest])
 
@@ -250,7 +281,7 @@ def _total_and_size(section: SweepSection, space: Space, sampler: str) -> tuple[
     return min(count for count in (trials, size) if count is not None), size
 
 
-def prepared(config: SageConfig) -> Sweep:
+def prepare_sweep(config: SageConfig) -> Sweep:
     """The sweep of a configuration, after every check that needs neither training nor rows."""
     check_benchmark_named(config, "sweep.benchmark")
     settings, space = config.sweep, read_space(config.sweep.space, config)
@@ -271,7 +302,7 @@ def prepared(config: SageConfig) -> Sweep:
     )
 
 
-def started_from(init: str, config: SageConfig) -> SageConfig:
+def start_from(init: str, config: SageConfig) -> SageConfig:
     """Return `config` with the model called `init` as every trial's initial policy, without SFT.
 
     Raises ConfigurationError for an adapter, which the configuration of a trial can't name.
@@ -306,7 +337,7 @@ def plan_sweep(config: SageConfig, gpu: int | None = None) -> list[Described]:
 
     `gpu` is the GB of a GPU, against which memory of the shared settings is laid.
     """
-    search = prepared(config)
+    search = prepare_sweep(config)
     config, shared = search.shared, search.shared
     shared_facts = rl_facts(config)
     shared_facts["problems"] += check_sweep(search, offline=True)

@@ -26,12 +26,12 @@ from sage_cli.trials.sweep.space import (
     Parameter,
     Point,
     Range,
+    SettingValue,
     Space,
-    Value,
     Values,
     choice_for,
+    find_key,
     is_whole,
-    key_of,
     members_with,
     several,
     value_key,
@@ -57,7 +57,7 @@ def _resolved(given: Any, info: ValidationInfo[SageConfig]) -> Any:
         raise ValueError(
             f"a parameter has one of {', '.join(DOMAINS)}; this one has {given_domains}"
         )
-    told["key"] = key_of(str(told["key"]))
+    told["key"] = find_key(str(told["key"]))
     if domains == ["range"]:
         return {**told, "integer": told.get("integer", False) or is_whole(told["key"])}
     if any(told.pop(name, False) for name in ("log", "integer")):
@@ -134,7 +134,7 @@ class WrittenSpace(Space):
 
 def _conditions(
     name: str, parameters: Mapping[str, Parameter], config: SageConfig
-) -> dict[str, tuple[Value, ...]]:
+) -> dict[str, tuple[SettingValue, ...]]:
     """Return the conditions of a parameter by setting.
 
     A setting that only some of the searched guides or methods have exists only with those, and one
@@ -145,7 +145,7 @@ def _conditions(
         parameters[name],
         {searched.key: searched for searched in parameters.values()},
     )
-    conditions: dict[str, tuple[Value, ...]] = {}
+    conditions: dict[str, tuple[SettingValue, ...]] = {}
     for written, values in parameter.when.items():
         condition = parameters.get(written) or by_key.get(written)
         if condition is None or condition is parameter:
@@ -161,7 +161,7 @@ def _conditions(
 
 def _reading_it(
     key: str, by_key: Mapping[str, Parameter], config: SageConfig
-) -> dict[str, tuple[Value, ...]]:
+) -> dict[str, tuple[SettingValue, ...]]:
     """Return the conditions that searched choices are values with which something reads `key`.
 
     So `kl=reverse|none,beta=0.1|0.2` has three points: no KL term has no weight. A choice that only
@@ -180,14 +180,14 @@ def _reading_it(
     return conditions
 
 
-def _leaves_unread(choice: str, value: Value, key: str, config: SageConfig) -> bool:
+def _leaves_unread(choice: str, value: SettingValue, key: str, config: SageConfig) -> bool:
     try:
         return unread(changed(config, {choice: value}), key) is not None
     except ConfigurationError:
-        return False  # `checked` says what is wrong with the value
+        return False  # `check_space` says what is wrong with the value
 
 
-def _having_it(key: str, by_key: Mapping[str, Parameter]) -> dict[str, tuple[Value, ...]]:
+def _having_it(key: str, by_key: Mapping[str, Parameter]) -> dict[str, tuple[SettingValue, ...]]:
     """Return the condition that a guide or method is chosen which has the setting `key`."""
     choice = choice_for(key)
     chosen, having = by_key.get(choice or ""), members_with(key) if choice in by_key else ()
@@ -244,7 +244,7 @@ def read_space(text: str, config: SageConfig) -> Space:
         )
         cause = "\n".join(f"{source}{problem}" for problem in problems)
         raise ConfigurationError(cause, EXAMPLE) from None
-    return checked(space, config)
+    return check_space(space, config)
 
 
 def searched_settings(text: str) -> list[str]:
@@ -252,7 +252,7 @@ def searched_settings(text: str) -> list[str]:
     keys, parameters = [], _written(text)[0].get("parameters")
     for name, parameter in parameters.items() if isinstance(parameters, dict) else ():
         with suppress(AttributeError, ConfigurationError):  # `read_space` says what is wrong
-            keys.append(key_of(str(parameter.get("key") or name)))
+            keys.append(find_key(str(parameter.get("key") or name)))
     return keys
 
 
@@ -355,7 +355,7 @@ def _sentences(complaint: Any) -> Iterator[str]:
         yield f"{' '.join([name, *path[3:4]])} is {in_short(complaint.get('input'))}: {message}"
 
 
-def checked(space: Space, config: SageConfig) -> Space:
+def check_space(space: Space, config: SageConfig) -> Space:
     """Return `space` with its values as the schema takes them (1 for a fraction is 1.0).
 
     Raises ConfigurationError that lists every value that the schema refuses.
@@ -364,7 +364,7 @@ def checked(space: Space, config: SageConfig) -> Space:
     parameters = dict(space.parameters)
     conditions: dict[str, Point] = {}  # values with which a setting exists
     for name, parameter in space.parameters.items():
-        met: dict[str, Value] = {}
+        met: dict[str, SettingValue] = {}
         for key, values in parameter.when.items():
             met |= {**conditions[key], key: values[0]}
         conditions[parameter.key] = met
@@ -390,7 +390,7 @@ def checked(space: Space, config: SageConfig) -> Space:
     return Space(parameters=parameters)
 
 
-def _taken(point: Point, key: str, config: SageConfig, problems: list[str]) -> Value:
+def _taken(point: Point, key: str, config: SageConfig, problems: list[str]) -> SettingValue:
     """Return the value of `key` in `point` as the schema takes it."""
     tried = _tried(point, config, problems)
     taken = dict(leaves(tried.model_dump(mode="json"))).get(key) if tried else None

@@ -194,16 +194,16 @@ ADDED = {"whole_k"}
 """Parts that older reports lack."""
 
 
-def describe(trial: SweepTrial, axes: Sequence[Axis]) -> str:
+def describe_trial(trial: SweepTrial, axes: Sequence[Axis]) -> str:
     """Return the settings by their short names, such as `tau=0.465 rho=0.775`."""
     return " ".join(
-        f"{axis.name}={as_text(trial.settings[axis.key])}"
+        f"{axis.name}={value_text(trial.settings[axis.key])}"
         for axis in axes
         if axis.key in trial.settings
     )
 
 
-def as_text(value: _Value) -> str:
+def value_text(value: _Value) -> str:
     """Return a setting's value as text, numbers with four digits."""
     if isinstance(value, bool):
         return str(value).lower()
@@ -344,7 +344,7 @@ def failures_table(result: SweepResult) -> Table:
         if (failure := trial.failure) is not None:
             reason = " ".join(failure.reason.split())
             last = next((line.strip() for line in reversed(failure.log) if line.strip()), "")
-            words = (str(number), describe(trial, result.space), failure.kind, reason, last)
+            words = (str(number), describe_trial(trial, result.space), failure.kind, reason, last)
             rows.append(Row(words))
     columns = (
         *map(Column, ("trial", "settings", "class")),
@@ -419,7 +419,7 @@ def _setting(trial: SweepTrial, axis: Axis) -> Cell:
     if value is None:
         return Estimate(math.nan) if axis.is_number else UNDEFINED
     if isinstance(value, bool | str):
-        return as_text(value)
+        return value_text(value)
     return Estimate(value, digits=4, significant=True)
 
 
@@ -462,7 +462,7 @@ def draw_heatmaps(result: SweepResult, stem: Path) -> None:
 
     down, across = result.space
     down_values, across_values = down.values or (), across.values or ()
-    letters = max(len(as_text(value)) for value in across_values)
+    letters = max(len(value_text(value)) for value in across_values)
     width_in = max(CELL_IN[0], LETTER_IN * letters + 0.1) * len(across_values) + 1.4
     height_in = max(1.9, CELL_IN[1] * len(down_values) + 1.5)
     alike = any(map(result.indistinguishable, result.objectives))
@@ -471,7 +471,7 @@ def draw_heatmaps(result: SweepResult, stem: Path) -> None:
         for axes, objective in zip(panels, result.objectives, strict=True):
             axes.set_title(objective)
             axes.set_xlabel(across.label)
-            axes.set_xticks(range(len(across_values)), map(as_text, across_values))
+            axes.set_xticks(range(len(across_values)), map(value_text, across_values))
             scale = _cells(axes, result, objective)
             if scale is not None:
                 bar = figure.colorbar(scale, ax=axes, fraction=0.05, pad=0.03)
@@ -483,7 +483,7 @@ def draw_heatmaps(result: SweepResult, stem: Path) -> None:
             say(axes, words, (0.5, 0), (0, -30), ha="center", va="top")
         beside = len(down.label) <= 3
         panels[0].set_ylabel(down.label, **({"rotation": 0, "ha": "right"} if beside else {}))
-        panels[0].set_yticks(range(len(down_values)), map(as_text, down_values))
+        panels[0].set_yticks(range(len(down_values)), map(value_text, down_values))
         handles = [Patch(facecolor="none", edgecolor=BEST, linewidth=2, label="best")]
         if alike:
             handles.append(Patch(facecolor=colours()(ALIKE), label=INDISTINGUISHABLE))

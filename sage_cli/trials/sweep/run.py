@@ -17,7 +17,7 @@ from sage_cli.store.mirrors import require_mirrors
 from sage_cli.trials.executors.build import build_executor, local_places
 from sage_cli.trials.executors.executor import Executor
 from sage_cli.trials.failures import all_failed
-from sage_cli.trials.sweep.plan import Sweep, check_sweep, prepared
+from sage_cli.trials.sweep.plan import Sweep, check_sweep, prepare_sweep
 from sage_cli.trials.sweep.space import State, StudyTrial
 
 if TYPE_CHECKING:
@@ -47,12 +47,12 @@ def run_sweep(
     from sage_cli.trials.sweep.outcome import lost, outcome
 
     require_mirrors(config.tracking)
-    search = prepared(config)
+    search = prepare_sweep(config)
     folder = search.folder
     check_sweep(search)
     executor = _executor(search, detach=detach)
     with driver(folder.path, folder.name):
-        folder.require_same(search.determinants)
+        search.check_same()
         folder.keep_config(config)
         study = search.open_study()
         progress.say(escape(search.announcement))

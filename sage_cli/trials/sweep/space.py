@@ -108,12 +108,12 @@ REFUSED = {
     "evaluation": _MEASURING,
     "sampling": _MEASURING,
     "grading": _MEASURING,
-    "rl.seed": "tells replicates apart: --seeds N trains every trial with N seeds",
+    "rl.seed": "distinguishes the runs of a trial: --seeds N trains every trial with N seeds",
 }
 """The reasons why these sections and settings can't be searched."""
 
 
-def key_of(name: str) -> str:
+def find_key(name: str) -> str:
     """Return the setting that `name` means: a full key, or one of the short names.
 
     Raises ConfigurationError for one that is unknown, not short, or not to be searched.
@@ -170,14 +170,14 @@ def _only_reason_against(name: str) -> str:
     return having[0].key if having else name
 
 
-Value = float | int | str | bool
-Point = Mapping[str, Value]
+SettingValue = float | int | str | bool
+Point = Mapping[str, SettingValue]
 """Values by setting, such as {"guide.tau": 0.465, "guide.rho": 0.775}."""
 LISTED = 10_000
 """The longest range of whole numbers, and the largest space, whose members are listed."""
 
 
-def value_of(given: object) -> Value:
+def value_of(given: object) -> SettingValue:
     """Return the number, true or false, or word that was written: YAML reads 1e-5 as a text."""
     if not isinstance(given, str):
         if isinstance(given, bool | int) or (isinstance(given, float) and isfinite(given)):
@@ -190,29 +190,29 @@ def value_of(given: object) -> Value:
     return {"true": True, "false": False}.get(given.lower(), given.strip())
 
 
-def value_key(value: Value) -> tuple[str, Value]:
+def value_key(value: SettingValue) -> tuple[str, SettingValue]:
     """Return a key that is equal for 1 and 1.0, and differs for 1 and true."""
     return ("number" if is_number(value) else type(value).__name__, value)
 
 
-def point_key(point: Point) -> tuple[tuple[str, tuple[str, Value]], ...]:
+def point_key(point: Point) -> tuple[tuple[str, tuple[str, SettingValue]], ...]:
     """Return what tells points apart: 1 and 1.0 are one value, 1 and true are two."""
     return tuple(sorted((key, value_key(value)) for key, value in point.items()))
 
 
-def _holds(values: Sequence[Value], value: Value) -> bool:
+def _holds(values: Sequence[SettingValue], value: SettingValue) -> bool:
     return value_key(value) in map(value_key, values)
 
 
-def several(given: object) -> tuple[Value, ...]:
+def several(given: object) -> tuple[SettingValue, ...]:
     """Return the values of a list, or the one value that was written for a list of one."""
     values = tuple(map(value_of, given if isinstance(given, list | tuple) else (given,)))
     if not values:
-        raise ValueError("a list of values holds at least one")
+        raise ValueError("a list of values needs at least one")
     return values
 
 
-Several = Annotated[tuple[Value, ...], BeforeValidator(several)]
+Several = Annotated[tuple[SettingValue, ...], BeforeValidator(several)]
 
 
 class _Parameter(Section):
@@ -235,7 +235,7 @@ class Values(_Parameter):
     values: Several
 
     @property
-    def options(self) -> Sequence[Value]:
+    def options(self) -> Sequence[SettingValue]:
         """All values, in the order of a grid."""
         return self.values
 
@@ -251,7 +251,7 @@ class Values(_Parameter):
         """True if all values are numbers, so that they have an order."""
         return all(map(is_number, self.values))
 
-    def holds(self, value: Value) -> bool:
+    def holds(self, value: SettingValue) -> bool:
         """Return True if `value` is one of the values."""
         return _holds(self.values, value)
 
@@ -264,7 +264,7 @@ class Range(_Parameter):
     range: tuple[float, ...]
 
     @property
-    def options(self) -> Sequence[Value] | None:
+    def options(self) -> Sequence[SettingValue] | None:
         """The whole numbers of a short range of them; None for any other."""
         low, high = self.range
         return range(int(low), int(high) + 1) if self.integer and high - low < LISTED else None
@@ -279,7 +279,7 @@ class Range(_Parameter):
             return IntDistribution(int(low), int(high), log=self.log)
         return FloatDistribution(low, high, log=self.log)
 
-    def holds(self, value: Value) -> bool:
+    def holds(self, value: SettingValue) -> bool:
         """Return True if `value` lies in the range, and is whole where that is wanted."""
         if not is_number(value) or not self.range[0] <= value <= self.range[1]:
             return False
@@ -355,7 +355,7 @@ class Space(Section):
             )
         met = set()
         for values in product(*(parameter.options or () for parameter in self.parameters.values())):
-            point: dict[str, Value] = {}
+            point: dict[str, SettingValue] = {}
             for parameter, value in zip(self.parameters.values(), values, strict=True):
                 if parameter.exists_in(point):
                     point[parameter.key] = value
@@ -407,7 +407,7 @@ class StudyTrial:
     attrs: Mapping[str, Any] = field(default_factory=dict)
 
 
-def describe(point: Mapping[str, object]) -> str:
+def describe_point(point: Mapping[str, object]) -> str:
     """The point's values by short name: `tau 0.465, rho 0.775`."""
     return ", ".join(
         f"{key.rsplit('.', 1)[-1]} {f'{value:g}' if isinstance(value, float) else value}"

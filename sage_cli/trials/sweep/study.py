@@ -43,7 +43,7 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from sage_cli.store.files import identity_of
-from sage_cli.trials.sweep.space import Point, Space, State, StudyTrial, Value, point_key
+from sage_cli.trials.sweep.space import Point, SettingValue, Space, State, StudyTrial, point_key
 
 _WITH_ORDER = ("qmc", "tpe", "gp", "cmaes")
 """Samplers that go by how near values are to each other."""
@@ -95,7 +95,7 @@ class OptunaSpace:
 
     def suggest(self, trial: Trial) -> Point:
         """Return the point that the trial's sampler chooses; absent parameters are left out."""
-        point: dict[str, Value] = {}
+        point: dict[str, SettingValue] = {}
         for name, parameter in self.space.parameters.items():
             if parameter.exists_in(point):
                 chosen = _suggested(trial, name, self._distributions[name])
@@ -204,6 +204,12 @@ class TaughtStudy(optuna.Study):
     TPE ranks pruned trials behind all others. The other samplers read complete trials only: they
     find infeasible ones complete, with the worst value that was measured of each objective.
     """
+
+    # Nothing public of Optuna does this. A trial that is told the worst value stays told: later
+    # trials may be worse, and reports would show a value that nobody measured. `constraints_func`
+    # takes a trial that has values. Asking a copy of the study, filled by `add_trial`, would lose
+    # what samplers note in the study's storage, such as the place in Sobol's sequence, and with it
+    # the same proposals after a restart.
 
     def _get_trials(
         self,
@@ -503,4 +509,7 @@ class Study:
 
     def _store(self, method: str, trial: StudyTrial, *given: Any) -> None:
         """Call a method of Optuna's storage that says something of a trial."""
+        # `optuna.Trial` has these methods, too, but `ask` alone gives one: a driver that takes up
+        # the trials of another can only make one by its number in the storage, which would ask the
+        # sampler for the trial's values once more
         getattr(self._study._storage, method)(self._frozen(trial)._trial_id, *given)

@@ -112,7 +112,7 @@ def test_grades_of_an_own_judge_are_read_where_it_is_named(root, tmp_path):
     (tmp_path / "mine.py").write_text("def same(answer, gold): return answer == gold\n")
     judge = f"{tmp_path / 'mine.py'}:same"
     run = open_runs(root)["rl-dapo"].run
-    config = run.config | {"grading": run.config["grading"] | {"judge": judge}}
+    config = run.read_config() | {"grading": run.read_config()["grading"] | {"judge": judge}}
     (run.folder / "config.json").write_text(json.dumps(config))
     run.note(files=None)  # as if it had been trained so
     opened = open_runs(root)

@@ -10,7 +10,7 @@ from sage_cli import __version__
 from sage_cli.cli.app import app
 from sage_cli.settings.presets import preset_names
 from sage_cli.trials.suites.chapters import chapters, write_report
-from sage_cli.trials.suites.plan import planned
+from sage_cli.trials.suites.plan import prepare_suite
 from sage_cli.view.api import Api
 
 
@@ -86,7 +86,7 @@ RIGHT = {
 @pytest.mark.parametrize(("missing", "sets"), [(None, ()), ("dapo-branch", ("rl.seed=4",))])
 def test_the_demo_ends_with_what_it_shows_and_what_to_type(sage, monkeypatch, missing, sets):
     def reported(name, overrides, progress, write_page):
-        plan = planned(name, overrides)
+        plan = prepare_suite(name, overrides)
         right = {label: counts for label, counts in RIGHT.items() if label != missing}
         found = result(plan.suite, right)
         return write_report(plan, [found], chapters(plan, [found], {}))
@@ -97,7 +97,7 @@ def test_the_demo_ends_with_what_it_shows_and_what_to_type(sage, monkeypatch, mi
     lines = [line.strip() for line in typed.stdout.splitlines()]
     (first,) = [line for line in lines if "dapo-no-kl is above the initial policy at" in line]
     assert first.startswith("dapo-no-kl is above the initial policy at pass@1: +0.375 [")
-    second = "dapo-branch is indistinguishable from dapo-no-kl at pass@4: +0.000 [-0."
+    second = "dapo-branch is indistinguishable from dapo-no-kl at pass@4: +0.000 [−0."
     assert any(line.startswith(second) for line in lines) == (missing is None)
     assert ("not everything was measured: dapo-branch (out of memory" in typed.stdout) == (
         missing is not None

@@ -9,7 +9,7 @@ from shown_runs import SETTINGS, by_chance, stored_run
 
 from sage_cli.cli.compare import command
 from sage_cli.config.load import load
-from sage_cli.errors import ConfigurationError
+from sage_cli.errors import ConfigurationError, MetricError
 from sage_cli.evaluation.compare import (
     compare,
     compare_files,
@@ -147,9 +147,10 @@ def test_files_are_compared_by_another_statistic(tmp_path, config):
     ]
     by_name = {
         name: compare_files(config, files[:1], files[1:], (), None, Silent(), statistic=name)
-        for name in STATISTICS
+        for name, of in STATISTICS.items()
+        if not of.of_answers
     }
-    assert len({result.folder for result in by_name.values()}) == len(STATISTICS)
+    assert len({result.folder for result in by_name.values()}) == len(by_name) == 3
     for name, result in by_name.items():
         statistic = STATISTICS[name].name
         written = json.loads((result.folder / "compare.json").read_text())
@@ -157,17 +158,60 @@ def test_files_are_compared_by_another_statistic(tmp_path, config):
         side, other = written["comparisons"]["counts"]["sides"]
         found = np.array(side[statistic]) - np.array(other[statistic])
         assert written["comparisons"]["counts"]["difference"] == pytest.approx(found.tolist())
-        of_side = STATISTICS[name].values(counts(1, 0.3).n_P, counts(1, 0.3).c_P, range(1, 17))
+        of_side = STATISTICS[name].values(counts(1, 0.3), range(1, 17))
         assert side[statistic] == pytest.approx(of_side.mean(axis=0).tolist())
         text = (result.folder / "compare.md").read_text()
         assert (f"{statistic}: the chance that" in text) == (name != "pass")
-    with pytest.raises(ConfigurationError, match="there is no statistic 'maj'") as refusal:
+    with pytest.raises(MetricError, match="only correct and wrong samples were counted") as refusal:
         compare_files(config, files[:1], files[1:], (), None, Silent(), statistic="maj")
-    assert refusal.value.next_step == "choose --statistic pass, pass-all, g-pass"
+    assert "--set grading.judge=math" in refusal.value.next_step
+    with pytest.raises(ConfigurationError, match="there is no statistic 'median'") as refusal:
+        compare_files(config, files[:1], files[1:], (), None, Silent(), statistic="median")
+    assert refusal.value.next_step == "choose --statistic pass, pass-all, g-pass, maj"
     with pytest.raises(ConfigurationError, match="--guess has the pass@k of guesses"):
         find_statistic("g-pass", "mine.py:guess")
     (option,) = get_annotations(command, eval_str=True)["statistic"].__metadata__
     assert all(f"{name} ({of.name}" in option.help for name, of in STATISTICS.items())
+
+
+def write_answers(file, by_problem):
+    """Write a file of completions, each of which is one answer, and return its name."""
+    rows = [
+        {"question": f"1+{gold - 1}=?", "gold": str(gold), "completion": rf"\\boxed{{{answer}}}"}
+        for gold, answers in by_problem.items()
+        for answer in answers
+    ]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(file)
+
+
+def test_files_of_completions_are_compared_by_a_vote(tmp_path, config):
+    # right of 3: 2, 1 and 1. The vote of all three is right for 5, a tie of three for 7, wrong for
+    # 9, where 10.0 and 10 would be two answers
+    a = write_answers(tmp_path / "a.jsonl", {5: [5, 5, 1], 7: [7, 1, 2], 9: [9, 10, 10]})
+    b = write_answers(tmp_path / "b.jsonl", {5: [5, 1, 1], 7: [1, 2, 3], 9: [9, 1, 2]})
+    report = compare_files(config, [a], [b], (), "1,3", Silent(), statistic="maj")
+    written = json.loads((report.folder / "compare.json").read_text())
+    (found,) = written["comparisons"].values()
+    assert found["k"] == [1, 2, 3]
+    side, other = found["sides"]
+    assert side["maj@k"][::2] == pytest.approx([4 / 9, (1 + 1 / 3 + 0) / 3])
+    assert other["maj@k"][::2] == pytest.approx([2 / 9, (0 + 0 + 1 / 3) / 3])
+
+
+def test_runs_are_compared_by_a_vote_of_their_answers(tmp_path):
+    root = tmp_path / "runs"
+    config = load(("tiny",), {**SETTINGS}, [f"run.root={root}"]).config
+    sides = [[stored_run(root, f"m{n}", str(n), by_chance(n)).id] for n in (6, 4)]
+    report = compare(Evaluation(config), *sides, Silent(), statistic="maj").document
+    found = report.data["comparisons"]["arithmetic"]
+    # six of eight samples outvote one wrong answer, four of eight tie with it, on 5 of 6 problems
+    assert found["k"] == [1, 2, 4, 8]
+    assert [side["maj@k"][-1] for side in found["sides"]] == pytest.approx([5 / 6, 5 / 12])
+    assert found["difference"][0] == pytest.approx(2 / 8 * 5 / 6)  # one sample alone decides
+    assert "the most frequent answer of k samples is correct" in " ".join(report.notes)
+    with pytest.raises(ConfigurationError, match="is a vote of the answers that the first judge"):
+        compare(Evaluation(config), *sides, Silent(), second="working", statistic="maj")
 
 
 def test_a_model_is_named_once(tmp_path, config):

@@ -5,14 +5,7 @@ import json
 import pytest
 from random_model import save_scratch
 
-from sage_cli.cli.doctor import described_lengths
-from sage_cli.config.load import load
-from sage_cli.errors import ConfigurationError, DataError
-from sage_cli.evaluation.benchmarks import described_golds
-from sage_cli.models.tokenizer import character_tokenizer
-from sage_cli.problems.problem import Problem
 from sage_cli.settings.inputs import ScratchModel
-from sage_cli.solution_text import any_of
 from sage_cli.store import mirrors
 from sage_cli.trials.executors import build
 
@@ -96,117 +89,6 @@ def test_a_broken_setup_names_what_is_in_the_way_and_the_mend(
     assert one["obstacle"]
     assert said in one["answer"]
     assert mend in (one["mend"] or "")
-
-
-PROBLEMS = [Problem("a", "toy", "1+1=?", "2"), Problem("b", "toy", "12*12=?", "144")]
-TOKENIZER = character_tokenizer(["<SOLUTION>", "</SOLUTION>"])
-
-
-def said(*sets, positions=None, problems=PROBLEMS):
-    config = load((), sets=sets).config
-    return described_lengths(config, problems, TOKENIZER, positions)
-
-
-def test_lengths_in_tokens():
-    # "12*12=?" has 7 characters; "144" in two tags that are single tokens 5
-    assert said(positions=512) == (
-        "prompts have at most 7 tokens and rollouts at most 48; the longest answer alone has 5; "
-        "the model's context has 512 tokens"
-    )
-    several = [Problem("a", "toy", "1+1=?", any_of(["one and one", "2"]))]
-    assert "the longest answer alone has 3;" in said(
-        positions=512, problems=several
-    )  # the shortest
-    anywhere = ("grading.mode=math-verify", "grading.extract=text", "rollout.max_tokens=3")
-    assert "the longest answer alone has 3" in said(*anywhere)  # needs no tags
-
-
-@pytest.mark.parametrize(
-    ("sets", "positions", "cause", "mend"),
-    [
-        # "2" takes 3 tokens, "144" 5
-        (
-            ("rollout.max_tokens=4",),
-            50,
-            "1 of 2 problems cannot be answered",
-            "max_tokens=5; reasoning",
-        ),
-        (
-            ("rollout.max_tokens=2",),
-            50,
-            "2 of 2 problems cannot be answered",
-            "max_tokens=5; reasoning",
-        ),
-        # the box is written in characters: \boxed{144} has 11
-        (("prompt.answer=boxed", "rollout.max_tokens=8"), 50, "longest answer alone has 11", "=11"),
-        # 7 + 48 = 55 tokens, of which 50 fit: 50 - 7 = 43
-        ((), 50, "7 tokens, and with rollout.max_tokens 48 that is more than", "max_tokens=43"),
-        ((), 7, "7", "leave the longest prompts out"),  # no limit fits
-    ],
-)
-def test_what_does_not_fit_is_said_with_the_limit_that_is_needed(sets, positions, cause, mend):
-    with pytest.raises(ConfigurationError, match=cause) as error:
-        said(*sets, positions=positions)
-    assert mend in str(error.value.next_step)
-
-
-@pytest.mark.parametrize(
-    ("gold", "doubt"),
-    [
-        ("['7', 'seven']", "Python or JSON"),
-        ('{"value": 7}', "Python or JSON"),
-        ("array([7.])", "Python or JSON"),
-        ("nan", "a missing value"),
-        ("None", "a missing value"),
-        ("notfound", "a missing value"),
-        ("proof", "a missing value"),
-        ("3 + 4 = 7\n#### 7", "a worked solution"),
-        (r"We get $\boxed{7}$.", "a worked solution"),
-        ("The answer is 7", "a sentence"),
-        ("We add three and four, so 7.", "a sentence"),
-        ("7 " * 200, "a long text"),
-        ("???", "a text"),
-    ],
-)
-def test_golds_that_are_hardly_answers_are_named(gold, doubt):
-    problems = [Problem("a", "toy", "1+1=?", "2"), Problem("b", "toy", "q", gold)]
-    with pytest.raises(
-        DataError, match="1 of 2 reference answers do not look like mathematical answers"
-    ) as refused:
-        described_golds(problems)
-    assert doubt in refused.value.cause
-
-
-@pytest.mark.timeout(60)
-def test_golds_are_counted_by_what_they_read_as():
-    golds = {
-        "number": ["7", "-0.5", "1,234", r"\$3.50", r"50\%", "1e-5"],
-        "formula": [
-            r"\frac{1}{2}",
-            "x^2+1",
-            "[0, 1)",
-            r"\{1, 2\}",
-            "3:4",
-            "12 km",
-            "(1, 2)",
-            r"\text{increasing on } (0, 1)",
-        ],
-        "choice": ["A", "(B)", r"\text{(C)}"],
-        "assignment": ["x = 7", "x=1, y=2"],
-        "word": [
-            "Yes",
-            r"\text{Yes}",
-            "no solution",
-            "Mrs. Doyle's class",
-            "Übung",
-            "east",
-            "mother-in-law",
-        ],
-    }
-    golds["formula"].append(f"{'a' * 200}(C)")  # whose letters are split in no more than one way
-    for kind, texts in golds.items():
-        counted = described_golds([Problem("a", "toy", "q", text) for text in texts])
-        assert counted == f"{len(texts)} {kind}s"
 
 
 def test_doctor_names_golds_and_characters_and_stops_nothing(sage, tmp_path):

@@ -81,7 +81,7 @@ REASONS = [
     (
         '{"gold": "7", "completion": "7"}',
         "unparseable",
-        "nothing closed stands in <SOLUTION> ... </SOLUTION>",
+        "nothing is closed in <SOLUTION> ... </SOLUTION>",
     ),
     ('{"gold": "7", "completion": "<SOLUTION> </SOLUTION>"}', "unparseable", "the answer is blank"),
     ('{"gold": "7", "completion": "<SOLUTION></SOLUTION>"}', "unparseable", "the answer is blank"),

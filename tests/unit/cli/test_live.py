@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from sage_cli.cli import console as live_module
-from sage_cli.cli.console import Live
+from sage_cli.cli import live as live_module
+from sage_cli.cli.live import Live
 from sage_cli.progress import RunningTask, Silent, TaskStatus
 
 NUMBERS = {"reward": 0.5, "kl": 0.01234, "q": 1.021, "entropy": 1.2345}

@@ -226,7 +226,7 @@ def test_scores_that_differ_are_told(sage, answer):
         ("power four.json --benchmark aime24", "--benchmark", "leave it out"),
         ("compare four.json four.json", "four.json is on both sides", "a different model"),
         ("passk none.eval", "there is no file none.eval", "path"),
-        ("passk empty.json", "holds no samples", "--no-log-samples"),
+        ("passk empty.json", "has no samples", "--no-log-samples"),
         ("passk text.jsonl", "text.jsonl", ""),
         ("passk two.jsonl", "problem '2+2=?' is of model a and b", "its own file"),
     ],

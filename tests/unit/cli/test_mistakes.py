@@ -306,7 +306,7 @@ HOSTILE = {
         "rl:\n  a: &a [x]\n" + LEVELS.replace("\n", "\n  ").join(["  ", ""]),
         "100,000 values",
     ),
-    "an alias inside of itself": ("rl: &a {b: *a}", "*a is inside of what it stands for"),
+    "an alias inside of itself": ("rl: &a {b: *a}", "*a is used inside its own definition"),
     "nesting": ("rl: " + "[" * 300_000, "nested more than 100 levels deep"),
     "nesting of JSON": ('{"rl":' * 900 + "1" + "}" * 900, "nested too deeply"),
     "no date": ("rl: {steps: 2001-99-99}", "month must be in 1..12"),

@@ -97,7 +97,7 @@ def counted(config, run):
 def test_what_is_stored_of_it_is_what_its_run_keeps_and_wandb_holds(config, base, policy):
     run, begun = policy
     for trained in (base, run):
-        assert trained.finished
+        assert trained.is_finished()
         about = {f"eval/{KEPT}/benchmark": ON, f"eval/{KEPT}/content": ON}
         assert evaluation_figures(trained) == {**counted(config, trained), **about}
     assert begun == [run.id]

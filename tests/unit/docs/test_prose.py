@@ -1,5 +1,6 @@
 """The check of the English: what a fault is, what is none, and that there is none."""
 
+import ast
 import runpy
 from pathlib import Path
 
@@ -130,10 +131,19 @@ def test_pages_help_settings_and_messages_have_no_fault():
     assert list(PROSE["all_faults"]()) == []
 
 
-def test_pages_made_from_code_are_left_out_and_messages_are_read():
+def test_pages_made_from_code_are_left_out_and_texts_of_the_package_are_read():
     pages = PROSE["pages"]()
     assert REPOSITORY / "README.md" in pages
     assert REPOSITORY / "docs" / "theory.md" in pages
     of_reference = {page.name for page in pages if page.parent.name == "reference"}
     assert of_reference == {"records.md", "files.md"}  # which are written by hand
-    assert len(list(PROSE["messages"]())) > 700
+    texts = dict(PROSE["texts_of_package"]())
+    assert len(texts) > 2000
+    assert any(where.startswith("sage_cli/view/page/pages/") for where in texts)
+
+
+def test_texts_of_the_package_are_messages_and_notes_without_docstrings_and_stored_names():
+    module = ast.parse('"""It is no file at all."""\nnote = f"{n} of the right answers are here"\n')
+    skipped = set(PROSE["_parts_that_nobody_reads"](module))
+    texts = [PROSE["_text"](node) for node in ast.walk(module) if id(node) not in skipped]
+    assert [text for text in texts if text] == ["`x` of the right answers are here"]

@@ -72,4 +72,4 @@ def test_every_file_of_a_run_is_named_and_none_holds_the_environment(made):
     assert {f"{path.name}/" for path in (run.model, run.checkpoints)} <= named
     assert not any(b"hf_dont_store_me" in path.read_bytes() for path in files(run))
     shown = {"host", "command", "versions", "commit", "parent", "reason"}
-    assert shown <= run.manifest.keys()
+    assert shown <= run.read_manifest().keys()

@@ -7,7 +7,7 @@ from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation.benchmarks import check_benchmark_named, load_benchmarks
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.training.validation import configured_validation
-from sage_cli.trials.sweep.plan import prepared
+from sage_cli.trials.sweep.plan import prepare_sweep
 
 
 def loaded(path):
@@ -45,7 +45,7 @@ def configured(*sets, presets=("tiny", "mine.yaml")):
 
 
 REFUSED = {
-    "a sweep": (prepared, "sweep.benchmark", ()),
+    "a sweep": (prepare_sweep, "sweep.benchmark", ()),
     "a validation": (configured_validation, "sweep.benchmark", ("evaluation.every=5",)),
     "a measurement": (lambda config: Evaluation(config).benchmarks, "evaluation.benchmark", ()),
 }

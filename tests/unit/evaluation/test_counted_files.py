@@ -77,7 +77,7 @@ def test_reads_samples_and_counts(name, text, tmp_path):
             "line 2: .*'1' .*model a and b",
         ),
         ("x.json", "[", "isn't JSON"),
-        ("x.json", "[]", "holds no rows"),
+        ("x.json", "[]", "has no rows"),
         ("x.txt", "a", "neither JSONL, JSON, CSV nor Parquet"),
     ],
 )

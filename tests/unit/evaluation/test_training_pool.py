@@ -91,7 +91,7 @@ def store_samples(folder, seed, right):
 
 def test_samples_of_all_seeds(folder):
     by = f"solved_by={folder / 'model'}"
-    with pytest.raises(StoreError, match="holds no graded completion of a problem"):
+    with pytest.raises(StoreError, match="has no graded completion of a problem"):
         chosen(folder, "solved=.1..1", by)
     store_samples(folder, 0, 2)
     assert chosen(folder, "solved=.9..1", by) == ["1"]

@@ -60,8 +60,8 @@ def test_what_reads_grades_alone_needs_the_grade_to_be_paid():
     ("rewards", "says"),
     [
         ("[grade, grade]", "two rewards called 'grade'"),
-        ("[]", "rl.rewards pays nothing"),
-        ("[{name: grade, weight: 0}]", "rl.rewards pays nothing"),
+        ("[]", "rl.rewards rewards nothing"),
+        ("[{name: grade, weight: 0}]", "rl.rewards rewards nothing"),
         ("[grade, formt]", "unknown reward 'formt'; known: grade, format, brevity"),
         ("[textwrap:total]", "there is no Python file textwrap"),
     ],

@@ -1,6 +1,8 @@
 """Differences of models and of methods, and crossings of curves."""
 
+import math
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ from sage_cli.metrics import (
     pooled,
 )
 from sage_cli.metrics.comparison import TrainingSeed, first_below_zero, pair_sides
-from sage_cli.metrics.counts import STATISTICS
+from sage_cli.metrics.counts import RIGHT, STATISTICS
 from sage_cli.metrics.intervals import Resampling, gaffke
 from sage_cli.metrics.power import precision
 
@@ -436,11 +438,70 @@ def test_sides_are_compared_by_the_statistic_of_their_counts():
 
 @pytest.mark.parametrize("statistic", STATISTICS.values(), ids=STATISTICS)
 def test_a_statistic_is_a_share_that_no_samples_and_all_samples_decide(statistic):
-    n_P = np.full(3, 8)
-    values_PK = statistic.values(n_P, np.array([0, 5, 8]), (1, 3, 8))
+    votes = ({"7": 8}, {RIGHT: 5, "7": 3}, {RIGHT: 8})
+    of_three = Counts(tuple("abc"), np.full(3, 8), np.array([0, 5, 8]), votes=votes)
+    values_PK = statistic.values(of_three, (1, 3, 8))
     assert values_PK.shape == (3, 3)
     assert values_PK[0] == pytest.approx(0)
     assert values_PK[2] == pytest.approx(1)
     assert values_PK[1, 0] == pytest.approx(5 / 8)  # of one sample all are the same
     with pytest.raises(MetricError, match="undefined"):
-        statistic.values(n_P, n_P, (9,))
+        statistic.values(of_three, (9,))
+
+
+MAJ = STATISTICS["maj"]
+
+
+def voted(*votes):
+    """Counts of samples with these final answers."""
+    n_c = {f"p{i}": (sum(of.values()), of.get(RIGHT, 0)) for i, of in enumerate(votes)}
+    return replace(Counts.of(n_c), votes=tuple(votes), statistic=MAJ)
+
+
+def test_sides_are_compared_by_a_vote_of_their_answers():
+    # k = 1: the share of right samples; k = n: the right answer wins, ties or loses
+    a = voted({RIGHT: 5, "7": 3}, {RIGHT: 4, "7": 4}, {RIGHT: 2, None: 6})
+    b = voted({RIGHT: 3, "7": 5}, {RIGHT: 3, "7": 2, "9": 3}, {"7": 8})
+    found = paired_difference(a, b, (1, 8))
+    # 11/24 - 6/24; (1 + 1/2 + 1) / 3 - (0 + 1/2 + 0) / 3
+    assert found.mean_K == pytest.approx([5 / 24, 2 / 3])
+    # the problems' order doesn't matter, and seeds that are pooled vote together
+    turned = b.ordered(["p2", "p0", "p1"])
+    assert paired_difference(a, turned, (1, 8)).mean_K == pytest.approx(found.mean_K)
+    assert pooled([a, b]).votes[1] == {RIGHT: 7, "7": 6, "9": 3}
+    comparison = compare_sides(Side("a", ([a],)), Side("b", ([b],)), (3,))
+    assert comparison.difference.ks == (1, 2, 3, 4, 8)  # each k between them costs draws
+    with pytest.raises(MetricError, match="only correct and wrong samples were counted"):
+        paired_difference(replace(counts([1, 2]), statistic=MAJ), voted({}, {}), (1,))
+
+
+def maj_at_4(chances):
+    """maj@4 of a problem whose right answer and two wrong ones have these chances."""
+    total = 0.0
+    for drawn in product(range(3), repeat=4):
+        votes = [drawn.count(answer) for answer in range(3)]
+        if votes[0] == max(votes):
+            total += math.prod(chances[answer] for answer in drawn) / votes.count(votes[0])
+    return total
+
+
+def test_the_interval_of_a_difference_of_majorities_covers():
+    """Three kinds of problems, whose maj@4 is added up over all 3^4 answers."""
+    rng = np.random.default_rng(5)
+    a = [(0.8, 0.1, 0.1), (0.4, 0.5, 0.1), (0.3, 0.35, 0.35)]
+    b = [(0.6, 0.3, 0.1), (0.5, 0.4, 0.1), (0.1, 0.8, 0.1)]
+    truth = np.mean([maj_at_4(p) for p in a]) - np.mean([maj_at_4(p) for p in b])
+
+    def sampled(kinds, kind_P):
+        drawn = [rng.multinomial(8, kinds[kind]).tolist() for kind in kind_P]
+        return voted(*(dict(zip((RIGHT, "7", "9"), of_one, strict=True)) for of_one in drawn))
+
+    found = []
+    for _ in range(200):
+        kind_P = rng.integers(3, size=40)  # both sides have the same problems
+        sides = sampled(a, kind_P), sampled(b, kind_P)
+        found.append(paired_difference(*sides, (4,), Resampling(resamples=200)))
+    means = [each.mean_K[0] for each in found]
+    assert np.mean(means) == pytest.approx(truth, abs=4 * np.std(means) / 200**0.5)
+    covered = sum(each.low_K[0] <= truth <= each.high_K[0] for each in found)
+    assert covered >= 180  # 0.95 of 200 are 190, with a deviation of 3.1

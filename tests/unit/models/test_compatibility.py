@@ -88,7 +88,7 @@ def test_another_prompt_is_named_and_can_be_asked_for(run, runs):
     policy = named_policy(run.id, runs)
     other = ["prompt.answer_open=<S>", "prompt.format=paper"]
     said = refusal(policy, config(*other))
-    trained = run.manifest["template"]
+    trained = run.read_manifest()["template"]
     now = PromptTemplate.from_section(config(*other).prompt, policy.tokenizer).hash
     assert f"{run.id} was trained with prompt template {trained}, and this training" in said
     assert f"{now} (prompt.format, prompt.answer_open differs)" in said

@@ -93,7 +93,7 @@ def test_a_card_names_own_functions_and_no_local_folder_as_base(tmp_path):
 def test_a_card_has_what_its_run_recorded_and_runs_no_judge(root, tmp_path):
     run = Runs(root).find("sft-toy")
     judge = f"{tmp_path / 'gone.py'}:same"
-    write_json(run.folder / "config.json", run.config | {"grading": {"judge": judge}})
+    write_json(run.folder / "config.json", run.read_config() | {"grading": {"judge": judge}})
     run.note(files=None)  # as if it had been trained so
     record_evaluation(run, "own", {"pass@1": 0.5, "problems": 2, "samples": 2, "seeds": 1})
     export("sft-toy", tmp_path / "out", root, Silent())

@@ -184,15 +184,15 @@ def test_a_finished_parent_has_the_identity_that_was_planned(runs):
     run = sft_run(config(), runs)
     before = policy_id(runs)
     finish(run)
-    assert Run(run.folder).identity == run.identity
-    assert Policy.of_run(Run(run.folder)).identity == run.identity
+    assert Run(run.folder).read_identity() == run.read_identity()
+    assert Policy.of_run(Run(run.folder)).identity == run.read_identity()
     assert policy_id(runs) == before
 
 
 def test_a_run_without_an_identity_is_told_by_its_weights(runs):
     run = Run(runs.root / "sft-arithmetic-00000000")
     finish(run)
-    assert run.identity is None
+    assert run.read_identity() is None
     assert Policy.of_run(run).identity == Policy.of_run(run).fingerprint
 
 
@@ -200,13 +200,13 @@ def test_a_checkpoint_is_another_parent_than_the_end(runs):
     run = sft_run(config(), runs)
     finish(run)
     checkpoint = Policy(str(run.checkpoints / "checkpoint-5"), run, checkpoint=5)
-    assert checkpoint.identity == f"{run.identity}@5"
+    assert checkpoint.identity == f"{run.read_identity()}@5"
 
 
 def test_changed_weights_are_refused_by_name(runs):
     run = sft_run(config(), runs)
     finish(run)
-    assert Policy.of_run(run).fingerprint == run.manifest["weights"]
+    assert Policy.of_run(run).fingerprint == run.read_manifest()["weights"]
     (run.model / "model.safetensors").write_text("others")
     changed = Policy.of_run(run)
     for use in (changed.require_own, lambda: changed.tokenizer, changed.model):

@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from sage_cli.cli.options import load_for_measuring, measured_names
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.evaluation.samples import PolicySamples
 from sage_cli.models.folders import fingerprint
+from sage_cli.models.measured_settings import load_measured_settings, measured_names
 from sage_cli.models.policy import named_policy
 from sage_cli.store.run import Runs
 
@@ -39,7 +39,7 @@ def model(folder, **sage):
 
 
 def settings(*names, preset=None, config=None, sets=()):
-    return load_for_measuring(names, preset, config, list(sets), None)
+    return load_measured_settings(names, preset or (), config, sets, None, None, {})[0]
 
 
 def test_the_tiny_preset_never_applies_to_a_foreign_model_unasked(runs, tmp_path):
@@ -209,7 +209,7 @@ def test_neither_a_model_nor_a_run_names_servers(runs, tmp_path):
     evil = {"backend": "server", "servers": ["http://evil:1"], "server_model": "x", "top_p": 0.5}
     ours = model(tmp_path / "ours", prompt={"format": "plain"}, sampling=evil)
     run = runs.find("rl-dapo")
-    stored = run.config
+    stored = run.read_config()
     (run.folder / "config.json").write_text(json.dumps(stored | {"sampling": evil}))
     run.note(files=None)  # as in a folder that somebody made
     for found in (settings(ours), settings("rl-dapo"), settings(), settings(ours, "rl-dapo")):

@@ -20,7 +20,7 @@ from sage_cli.models.shipped_base import (
 from sage_cli.progress import Silent
 from sage_cli.store.run import Run, Runs
 from sage_cli.training.run import InitialPolicy, RlTraining, SftTraining
-from sage_cli.trials.suites.plan import Overrides, planned
+from sage_cli.trials.suites.plan import Overrides, prepare_suite
 
 
 @pytest.fixture
@@ -39,13 +39,13 @@ def base_of(runs, *sets):
 def test_the_preset_starts_from_the_shipped_base_whose_files_are_what_it_ended_with(runs):
     run = base_of(runs)
     source = shipped_source(run)
-    manifest = source.manifest
+    manifest = source.read_manifest()
     assert run.id.startswith("sft-arithmetic-")
     assert (manifest["origin"], manifest["command"], manifest["seed"]) == ("shipped", "sage sft", 0)
-    assert manifest["trained_as"] == sft_run(config(), runs).identity != run.identity
+    assert manifest["trained_as"] == sft_run(config(), runs).read_identity() != run.read_identity()
     assert source.changed("config.json", "metrics.jsonl", "model") == []
     assert manifest["weights"] == Policy.of_run(source).fingerprint
-    assert len(source.metrics.read()) == source.config["sft"]["steps"]
+    assert len(source.metrics.read()) == source.read_config()["sft"]["steps"]
     assert not runs.root.exists()  # a plan writes nothing
     assert state(run) == "comes with sage"
 
@@ -112,8 +112,8 @@ def test_the_first_command_that_needs_it_finds_it_finished(runs, monkeypatch):
     settings, hears = config(root=runs.root), Hears()
     before = RlTraining.of(settings).planned.id
     started = InitialPolicy.of(settings).ensure_trained(hears)
-    assert started.run.finished
-    assert started.fingerprint == started.run.manifest["weights"]
+    assert started.run.is_finished()
+    assert started.fingerprint == started.run.read_manifest()["weights"]
     assert [run.id for run in runs.all()] == [started.run.id] == [runs.latest().id]
     assert "comes with sage" in hears.lines[0]
     # what it is called as a parent doesn't change by its being there
@@ -157,7 +157,7 @@ def test_several_processes_may_put_it_in_place(runs):
     for thread in threads:
         thread.join()
     assert [path.name for path in runs.root.iterdir()] == [run.id]
-    assert run.finished
+    assert run.is_finished()
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root writes everywhere")
@@ -198,7 +198,7 @@ def test_a_run_of_another_result_version_has_no_shipped_base(runs):
 def test_the_demo_trains_it_only_from_scratch(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     kinds = {
-        sets: [task.kind for task in planned("demo", Overrides(("tiny",), sets)).tasks]
+        sets: [task.kind for task in prepare_suite("demo", Overrides(("tiny",), sets)).tasks]
         for sets in ((), ("sft.shipped=false",))
     }
     assert [kinds[sets].count("sft") for sets in kinds] == [0, 1]

@@ -130,7 +130,7 @@ def test_what_our_decoder_can_not_sample_is_said_before_anything_is_trained(
         training.start.require_sampled(48, "x")
         return
     assert obstacle in facts["without vLLM"]
-    for refuse in (training._require_machine, lambda: plan_of(training.stages)):
+    for refuse in (training.check_rollouts, lambda: plan_of(training.stages)):
         with pytest.raises(ConfigurationError, match="the builtin backend can't sample") as refusal:
             refuse()
         assert obstacle in refusal.value.cause

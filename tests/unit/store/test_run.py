@@ -41,8 +41,8 @@ def made(runs, kind="rl", label="dapo-branch", identity="0123456789abcdef", **fi
 def test_a_finished_run_says_what_made_it(runs):
     run = made(runs, parent="sft-x-1")
     assert run.id == "rl-dapo-branch-01234567"
-    assert run.config == {"rl": {"steps": 3}}
-    manifest = run.manifest
+    assert run.read_config() == {"rl": {"steps": 3}}
+    manifest = run.read_manifest()
     assert (manifest["status"], manifest["reason"], manifest["parent"]) == (
         "finished",
         None,
@@ -54,9 +54,9 @@ def test_a_finished_run_says_what_made_it(runs):
     run = made(runs)
     stored = json.loads((run.folder / "manifest.json").read_text())
     checksum = stored.pop("checksum")
-    assert (stored, key_of(stored)) == (run.manifest, checksum)
+    assert (stored, key_of(stored)) == (run.read_manifest(), checksum)
     with pytest.raises(StoreError, match=r"no config\.json"):
-        _ = Run(runs.root / "nothing").config
+        _ = Run(runs.root / "nothing").read_config()
 
 
 @pytest.mark.parametrize(
@@ -73,14 +73,14 @@ def test_a_finished_run_says_what_made_it(runs):
 def test_other_ends_are_recorded_with_their_reason_and_raised(runs, error, status, reason):
     run = runs.at("rl", "a", "1" * 16)
     with pytest.raises(type(error)), run.recording({}, kind="rl"):  # noqa: PT012
-        assert run.manifest["status"] == "running"
+        assert run.read_manifest()["status"] == "running"
         run.metrics.append({"step": 1})
         raise error
-    assert (run.manifest["status"], run.manifest["reason"]) == (status, reason)
-    assert not run.finished
+    assert (run.read_manifest()["status"], run.read_manifest()["reason"]) == (status, reason)
+    assert not run.is_finished()
     with run.recording({}, kind="rl"):  # taken up again
-        assert run.manifest["reason"] is None
-    assert run.finished
+        assert run.read_manifest()["reason"] is None
+    assert run.is_finished()
 
 
 @pytest.mark.parametrize("kind", [ConfigurationError, DataError, StoreError, TrainingError])
@@ -97,22 +97,22 @@ def test_what_was_begun_before_or_tells_something_stays(runs):
     for error in (OutOfMemoryError("full"), ConfigurationError("not so")):
         with pytest.raises(type(error)), run.recording({}, kind="rl"):
             raise error
-        assert (run.status, run.manifest["reason"]) == ("failed", error.cause)
+        assert (run.read().status, run.read_manifest()["reason"]) == ("failed", error.cause)
     run.clear()
     with pytest.raises(StoreError), run.recording({}, kind="rl"):  # noqa: PT012
         run.checkpoints.mkdir()
         raise StoreError("the disk is full")
-    assert run.status == "failed"
+    assert run.read().status == "failed"
 
 
 def test_time_adds_up_over_resumptions_and_creation_stays(runs):
     run = made(runs)
-    first = run.manifest
+    first = run.read_manifest()
     run.note(seconds=100.0)
     made(runs)
-    assert 100.0 <= run.manifest["seconds"] < 160
-    assert run.manifest["created"] == first["created"]
-    assert run.manifest["started"] > first["started"]
+    assert 100.0 <= run.read_manifest()["seconds"] < 160
+    assert run.read_manifest()["created"] == first["created"]
+    assert run.read_manifest()["started"] > first["started"]
 
 
 def test_a_run_that_is_being_written_refuses_a_second_writer(runs):
@@ -120,7 +120,7 @@ def test_a_run_that_is_being_written_refuses_a_second_writer(runs):
     with run.recording({"by": "first"}, kind="rl"):
         with pytest.raises(StoreError, match="being written"), run.recording({}, kind="rl"):
             pass
-        assert run.config == {"by": "first"}  # the second wrote nothing
+        assert run.read_config() == {"by": "first"}  # the second wrote nothing
         with pytest.raises(StoreError, match="being written"):
             run.clear()
     run.clear()
@@ -135,10 +135,10 @@ def test_only_a_run_that_was_begun_and_has_not_finished_is_pruned(runs, status):
         run.note(status=status)
         with writer(run.folder):
             run.prune("it lags")  # somebody goes on with it
-        assert run.manifest == {"status": status}
+        assert run.read_manifest() == {"status": status}
     run.prune("it lags")
     expected = {"status": "pruned", "reason": "it lags"} if status == "interrupted" else None
-    assert run.manifest == (expected or ({"status": status} if status else {}))
+    assert run.read_manifest() == (expected or ({"status": status} if status else {}))
     assert run.folder.exists() == bool(status)
 
 
@@ -157,7 +157,7 @@ def test_a_torn_run_costs_itself_alone(runs, file, content, caplog):
     assert f"{run.folder / file} is corrupt or was edited" in said
     assert said.endswith(f"put a whole copy of the file there, or `sage runs remove {run.id}`")
 
-    assert (run.status, run.finished, run.begun) == ("corrupt", False, True)
+    assert (run.read().status, run.is_finished(), run.has_begun()) == ("corrupt", False, True)
     with pytest.raises(StoreError, match=rf"{file} is corrupt"):
         run.require_whole()
     runs.remove(runs.find(run.id))
@@ -180,7 +180,7 @@ def test_find_by_id_part_or_folder(runs):
     second.model.mkdir()
     assert run_of(second.model) == second
     assert run_of(second.checkpoints) is None
-    when = [run.manifest["started"][:16].replace("T", " ") for run in (first, second)]
+    when = [run.read_manifest()["started"][:16].replace("T", " ") for run in (first, second)]
     second.note(status="failed")
     for text in ("dapo", "rl"):
         with pytest.raises(StoreError) as caught:
@@ -226,7 +226,7 @@ def test_remove_refuses_parents_and_runs_at_work(runs):
     for name in (".lock", LAUNCHER):
         with writer(trained.folder, name), pytest.raises(StoreError, match="being written"):
             runs.remove(trained)
-        assert trained.finished
+        assert trained.is_finished()
     runs.remove(trained)
     runs.remove(base)
     assert runs.all() == []
@@ -260,9 +260,9 @@ def test_identity_is_the_same_in_every_process_and_of_what_determines_a_result(m
 def test_a_killed_run_is_interrupted_and_a_held_one_runs(tmp_path):
     run = Run(tmp_path / "rl-x-1")
     with run.recording({}, kind="rl"):
-        assert run.status == "running"
+        assert run.read().status == "running"
     run.note(status="running")  # as a SIGKILL leaves it: the kernel has dropped the lock
-    assert run.status == "interrupted"
+    assert run.read().status == "interrupted"
 
 
 def test_a_disk_too_full_for_the_manifest_hides_no_cause(runs, monkeypatch):
@@ -271,7 +271,7 @@ def test_a_disk_too_full_for_the_manifest_hides_no_cause(runs, monkeypatch):
         monkeypatch.setattr(Run, "note", full)
         raise TrainingError("the cause")
     monkeypatch.undo()
-    assert run.status == "interrupted"
+    assert run.read().status == "interrupted"
 
 
 def full(*_, **__):
@@ -310,19 +310,19 @@ def test_a_run_that_was_taken_over_is_recorded_no_further(runs):
             seal(run.checkpoints / "checkpoint-1", leased.lease)
         leased.metrics.append({"step": 2})
     assert [record["step"] for record in run.metrics.read()] == [1]
-    assert run.status == "interrupted"  # which that process says otherwise
+    assert run.read().status == "interrupted"  # which that process says otherwise
 
 
 def test_a_directory_of_another_layout_is_refused_by_name(runs, caplog):
     run = made(runs)
-    manifest = run.manifest
+    manifest = run.read_manifest()
     for lacking, refused in (("status", run.require_whole), ("identity", lambda: resume(run))):
         kept = {key: value for key, value in manifest.items() if key != lacking}
         (run.folder / "manifest.json").write_text(json.dumps(kept))
         with pytest.raises(StoreError, match=re.escape(str(run.folder))):
             refused()
     (run.folder / "manifest.json").write_text(json.dumps({"id": run.id, "state": "done"}))
-    assert [(listed.id, listed.status) for listed in runs.all()] == [(run.id, "corrupt")]
+    assert [(listed.id, listed.read().status) for listed in runs.all()] == [(run.id, "corrupt")]
     assert "has no status: it is of another layout" in caplog.text
     assert runs.whole() == []
     assert runs.latest() is None

@@ -26,7 +26,8 @@ class FakeTrainer:
         self.away = []
         self.recorder = SimpleNamespace(record_replaced=self._replaced)
 
-    def _replaced(self, rows, drawn, places):
+    def _replaced(self, step, rows, drawn, places):
+        assert step == 6  # the first that trains on what is sampled after five steps
         assert [f"text {row['row']}" for row in rows] == drawn[2]
         self.away += [rows[place]["row"] for place in places]
 

@@ -1,8 +1,8 @@
 """A step's gradient by every weight against float64 passes over single rows without padding.
 
-The loss is written here from the formulas: own advantages, own q, own masks. The trainer computes
-in float32, padded, with shared prompts or apart, with full tuning or adapters, before and after the
-policy has moved away from the one that sampled.
+The loss is written from the formulas (`plain_loss`): own advantages, own q, own masks. The trainer
+computes in float32, padded, with shared prompts or apart, with full tuning or adapters, before and
+after the policy has moved away from the one that sampled.
 """
 
 import copy
@@ -10,34 +10,57 @@ import math
 
 import pytest
 import torch
-from toy_policy import PROMPTS
+from plain_loss import Formula
+from toy_policy import PROMPTS, reference_completions
 
 from sage_cli.models.loading import attach_lora, load_model
 from sage_cli.training import passes
 
 TEMPERATURE, BETA, GROUP, PROBLEMS, LIMIT, STEP, STEPS = 0.7, 0.3, 4, 4, 14, 3, 40
-TAU, RHO = 0.8, 0.4
+TAU, RHO, EPSILON = 0.8, 0.4, (0.6, 0.3)
+SETTINGS_OF_GUIDES = {"branch": {"tau": TAU, "rho": RHO}, "random": {"epsilon": EPSILON}}
 TOLERANCE = 2e-5
 """Relative, of a whole gradient; float32 rows were seen to differ by 7e-6 at most."""
 LORA = {"targets": ["q_proj", "v_proj", "down_proj"], "rank": 3, "dropout": 0.0}
 CASES = [
-    # algo, guide, estimator, lora, moved, prompts shared
-    ("grpo", "none", "k3", False, False, True),
-    ("grpo", "branch", "k3", False, False, True),
-    ("grpo", "branch", "k3", False, True, False),
-    ("bnpo", "branch", "k3-corrected", False, True, True),
-    ("dapo", "branch", "reward", False, False, True),
-    ("dapo", "none", "k3-corrected", False, True, False),
-    ("dr-grpo", "branch", "k3", False, True, True),
-    ("dr-grpo", "none", "reward", False, False, False),
-    ("grpo", "branch", "head", False, False, True),
-    ("bnpo", "branch", "head", False, True, True),
-    ("grpo", "branch", "k3", True, True, True),
-    ("bnpo", "none", "reward", True, True, False),
-    ("dapo", "branch", "k3-corrected", True, True, True),
-    ("dr-grpo", "branch", "k3", True, True, False),
-    ("gspo", "branch", "k3", False, True, True),
+    # algo or loss, guide, estimator, tokens held, lora, moved, prompts shared
+    ("grpo", "none", "k3", "all", False, False, True),
+    ("grpo", "branch", "k3", "all", False, False, True),
+    ("grpo", "branch", "k3", "all", False, True, False),
+    ("bnpo", "branch", "k3-corrected", "all", False, True, True),
+    ("dapo", "branch", "reward", "all", False, False, True),
+    ("dapo", "none", "k3-corrected", "all", False, True, False),
+    ("dr-grpo", "branch", "k3", "all", False, True, True),
+    ("dr-grpo", "none", "reward", "all", False, False, False),
+    ("grpo", "branch", "head", "all", False, False, True),
+    ("bnpo", "branch", "head", "all", False, True, True),
+    ("grpo", "branch", "k3", "all", True, True, True),
+    ("bnpo", "none", "reward", "all", True, True, False),
+    ("dapo", "branch", "k3-corrected", "all", True, True, True),
+    ("dr-grpo", "branch", "k3", "all", True, True, False),
+    ("gspo", "branch", "k3", "all", False, True, True),
+    ("gspo", "token", "k3-corrected", "all", False, True, False),
+    ("grpo", "token", "k3", "all", False, True, True),
+    ("dapo", "token", "reward", "uncertain", False, True, True),
+    ("grpo", "token", "k3", "all", True, False, True),
+    ("dapo", "random", "k3", "all", False, True, True),
+    ("bnpo", "random", "reward", "all", False, False, False),
+    ("dr-grpo", "random", "k3-corrected", "all", True, True, True),
+    ("cispo", "branch", "k3", "all", False, True, True),
+    ("cispo", "token", "reward", "all", False, True, False),
+    ("sapo", "branch", "k3", "all", False, True, True),
+    ("sapo", "random", "k3-corrected", "all", True, True, True),
+    ("luspo", "token", "k3", "all", False, True, True),
+    ("luspo-sequence", "branch", "k3", "all", False, True, True),
+    ("vespo", "branch", "k3", "all", False, True, True),
+    ("grpo", "branch", "k3", "uncertain", False, True, True),
+    ("bnpo", "token", "k3-corrected", "certain", False, True, True),
+    ("grpo", "none", "forward", "all", False, True, True),
+    ("dapo", "none", "forward", "all", False, False, False),
 ]
+LOSSES = {"dr-grpo": "dr_grpo", "gspo": "grpo", "luspo-sequence": "luspo"}
+"""The loss of what isn't called by it."""
+CLIP = {"dapo": (0.2, 0.28), "gspo": (3e-4, 4e-4), "cispo": (0.2, 5.0)}
 
 
 def prompts():
@@ -64,9 +87,29 @@ def advantages(algo, rewards):
     return [(reward - mean) / (deviation + 1e-4) for reward in rewards]
 
 
+def formula_of(case):
+    algo, guide, estimator, held, *_ = case
+    low, high = CLIP.get(algo, (0.2, 0.2))
+    return Formula(
+        LOSSES.get(algo, algo),
+        "sequence" if algo in ("gspo", "luspo-sequence") else "token",
+        *(guide, estimator, held),
+        beta=BETA,
+        step=STEP,
+        steps=STEPS,
+        limit=LIMIT,
+        tau=TAU,
+        rho=RHO,
+        epsilon=EPSILON,
+        low=low,
+        high=high,
+    )
+
+
 def loss_of(case, rows, policy, reference, old):
     """The loss of rows (number, prompt, completion, reward) in float64."""
-    algo, guide, estimator, *_ = case
+    algo, _, estimator, *_ = case
+    formula = formula_of(case)
     groups = {}
     for number, *_, reward in rows:
         groups.setdefault(number // GROUP, []).append((number, reward))
@@ -84,35 +127,58 @@ def loss_of(case, rows, policy, reference, old):
             reference_TV = logps_of(reference, prompt, completion)
         logps, anchor = of_tokens(logps_TV, completion), of_tokens(reference_TV, completion)
         detached_TV = logps_TV.detach()
-        entropy = -(detached_TV.exp() * detached_TV).sum(-1)
-        q = 1 + RHO * (entropy - TAU).clamp(min=0) if guide == "branch" else torch.ones(len(logps))
-        log_q = q.double().clamp(0.6, 1.4).log()
-        log_ratio = logps - (old[i] if old else logps.detach())
-        level = log_ratio.mean().expand(len(logps)) if algo == "gspo" else log_ratio
-        ratio, mine = level.exp(), torch.full((len(logps),), credit[number], dtype=torch.float64)
-        if estimator == "reward":
-            apart = (logps - anchor - log_q).detach()
-            mine = mine - BETA * apart.flip(0).cumsum(0).flip(0)
-        low, high = {"dapo": (0.2, 0.28), "gspo": (3e-4, 4e-4)}.get(algo, (0.2, 0.2))
-        term = -torch.minimum(ratio * mine, ratio.clamp(1 - low, 1 + high) * mine)
+        entropies = (-(detached_TV.exp() * detached_TV).sum(-1)).tolist()
+        before = old[i] if old else logps.detach()
+        term = formula.terms(number, logps, entropies, anchor, before, credit[number])
         if estimator == "head":
+            q = formula.q(logps.tolist(), entropies, number)
+            log_q = torch.tensor([math.log(x) for x in q], dtype=torch.float64)
             top = reference_TV.topk(32, dim=-1).indices
             head_TH = logps_TV.gather(-1, top)
             held = reference_TV.gather(-1, top) + log_q[:, None]
             divergence = (head_TH.exp() * (head_TH - held)).sum(-1)
             inside = (top == torch.tensor(completion)[:, None]).any(-1)
-            rest = log_ratio.exp() * (logps - anchor - log_q)
+            rest = (logps - before).exp() * (logps - anchor - log_q)
             term = term + BETA * (divergence + torch.where(inside, 0.0, rest))
-        elif estimator != "reward":
-            d = anchor + log_q - logps
-            k3 = d.exp() - d - 1
-            term = term + BETA * (k3 * ratio if estimator == "k3-corrected" else k3)
         terms.append(term)
-    if algo in ("grpo", "gspo"):
-        return sum(term.mean() for term in terms) / len(terms)
-    if algo == "dr-grpo":
-        return torch.cat(terms).sum() / (len(terms) * LIMIT)
-    return torch.cat(terms).mean()
+    return formula.aggregated(terms)
+
+
+def forward_kl(rows, policy, sampled, generation):
+    """The cross-entropy of the reference's completions, in nats a token: a mean over rows.
+
+    `sampled` are tokens by problem, of which row j of a group takes the completion
+    `generation` * GROUP + j, counted round.
+    """
+    means = []
+    for number, prompt, problem in rows:
+        completions = sampled[problem]
+        turn = number % GROUP + generation * GROUP
+        ids = completions[turn % len(completions)]
+        means.append(-of_tokens(logps_of(policy, prompt, ids), ids).mean())
+    return sum(means) / len(means)
+
+
+def encoded(tokenizer, completion):
+    """A stored completion's tokens, with the end where it came to one."""
+    ids = tokenizer(completion.text, add_special_tokens=False)["input_ids"]
+    return ids + [tokenizer.eos_token_id] * (completion.finish_reason == "stop")
+
+
+def settings_of(algo):
+    """The section `rl` of an algorithm, or of GRPO with the loss that is called so."""
+    if algo == "dapo":
+        return {"algo": algo, "dynamic_sampling": False, "overlong_buffer": None}
+    if algo in ("grpo", "bnpo", "dr-grpo", "gspo"):
+        return {"algo": algo}
+    if algo == "vespo":
+        return {"algo": "grpo"}
+    of_loss = {"loss": LOSSES.get(algo, algo)}
+    if algo == "cispo":
+        of_loss["epsilon_high"] = 5.0
+    if algo == "luspo-sequence":
+        of_loss["importance_sampling_level"] = "sequence"
+    return {"algo": "grpo", **of_loss}
 
 
 def moved_by(model, generator, scale):
@@ -132,20 +198,25 @@ def in_double(model):
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(map(str, case)))
 def test_the_gradient_is_that_of_rows_alone(bench, configure, monkeypatch, case):
-    algo, guide, estimator, lora, moved, shared = case
+    algo, guide, estimator, held, lora, moved, shared = case
     generator = torch.Generator().manual_seed(100)
+    anchor = {"kl": "reverse", "beta": BETA, "estimator": estimator}
+    sampled = reference_completions(3) if estimator == "forward" else None
+    if sampled:
+        anchor = {"kl": "forward", "beta": BETA}
+    if held != "all":
+        anchor |= {"tokens": held, "uncertain_share": 0.2}
     config = configure(
         rl={
-            "algo": algo,
+            **settings_of(algo),
             "steps": STEPS,
             "prompts_per_step": PROBLEMS,
             "rollouts_per_prompt": GROUP,
             "steps_per_generation": 1,
             "iterations": 2 if moved else 1,
-            **({"dynamic_sampling": False, "overlong_buffer": None} if algo == "dapo" else {}),
         },
-        guide={"name": guide, **({"tau": TAU, "rho": RHO} if guide == "branch" else {})},
-        anchor={"kl": "reverse", "beta": BETA, "estimator": estimator},
+        guide={"name": guide} | SETTINGS_OF_GUIDES.get(guide, {}),
+        anchor=anchor,
         rollout={"max_tokens": LIMIT, "temperature": TEMPERATURE},
         model={
             "kind": "pretrained",
@@ -167,8 +238,14 @@ def test_the_gradient_is_that_of_rows_alone(bench, configure, monkeypatch, case)
     if not shared:
         monkeypatch.setattr(passes, "can_share", lambda _: False)
     trainer = bench.trainer(
-        config, model=model, reference=None if lora else bench.base, prompts=prompts()
+        config,
+        model=model,
+        reference=None if lora or sampled else bench.base,
+        prompts=prompts(),
+        reference_completions=sampled,
     )
+    if algo == "vespo":  # a loss of TRL's that `sage` doesn't offer
+        trainer.loss_type = algo
     trainer.state.global_step, trainer.current_gradient_accumulation_steps = STEP, 1
     trainer.model.train()
     asked = [row for row in list(trainer.train_dataset)[:PROBLEMS] for _ in range(GROUP)]
@@ -194,7 +271,13 @@ def test_the_gradient_is_that_of_rows_alone(bench, configure, monkeypatch, case)
     found = {n: w.grad.double() for n, w in plain.named_parameters() if w.grad is not None}
     for name, weights in policy.named_parameters():
         weights.requires_grad_(name in found)
-    loss_of(case, rows, policy, reference, old).backward()
+    expected = loss_of(case, rows, policy, reference, old)
+    if sampled:
+        ids = [PROMPTS[row][1].id for row in batch["prompt_row_B"].tolist()]
+        asked = [(n, prompt, id_) for (n, prompt, *_), id_ in zip(rows, ids, strict=True)]
+        tokens = {id_: [encoded(bench.tokenizer, c) for c in sampled[id_]] for id_ in ids}
+        expected = expected + BETA * forward_kl(asked, policy, tokens, STEP // (2 if moved else 1))
+    expected.backward()
     off = whole = 0.0
     for name, weights in policy.named_parameters():
         if name in found:

@@ -149,7 +149,7 @@ def test_what_was_tried_failed_retried_and_paired_is_recorded(whole):
     assert first["loss"] == pytest.approx(0.693147, abs=1e-5)
     assert all("pairs/margin" in record for record in records)
     assert hinted[0].split("=?")[1].startswith("<start_working_out>S:")
-    manifest = run.manifest
+    manifest = run.read_manifest()
     assert (manifest["status"], manifest["kind"]) == ("finished", "rl")
     warm_up = json.loads((run.folder / "warm-up/manifest.json").read_text())
     assert (warm_up["status"], warm_up["kind"]) == ("finished", "sft")

@@ -52,7 +52,7 @@ def test_a_failure_after_the_launchers_death_says_nothing_of_the_training(
         command = [sys.executable, "-c", FAILING, str(tmp_path)]
         ended = subprocess.run(command, capture_output=True, text=True, timeout=100)
     assert ended.returncode == code, ended.stderr
-    assert Run(tmp_path).status == status
+    assert Run(tmp_path).read().status == status
 
 
 on_cpu = pytest.mark.skipif(torch.cuda.is_available(), reason="refused on machines without a GPU")
@@ -177,7 +177,7 @@ def test_a_signal_is_passed_on_and_waited_for_and_a_second_ends_all(tmp_path, ca
         # of four steps one is done
         assert "SIGTERM: saving in 3 steps" in capfd.readouterr().err
         assert (caught.value.exit_code, caught.value.saved) == (143, None)
-        assert run.status == "interrupted"
+        assert run.read().status == "interrupted"
         assert not (tmp_path / ".stop").exists()
 
 

@@ -1,14 +1,8 @@
-"""The loss of guided RL in double precision, by logits, against formulas written here on their own.
-
-Rows, tokens and windows are looped over; nothing of `sage` or TRL computes what is expected.
-"""
-
-import hashlib
-import math
-from statistics import NormalDist
+"""The loss of guided RL in double precision, by logits, against the formulas of `plain_loss`."""
 
 import pytest
 import torch
+from plain_loss import Formula
 from toy_policy import PROMPTS, reference_completions
 from trl import GRPOTrainer
 
@@ -16,11 +10,9 @@ from sage_cli.guides import BranchGuide, NoGuide, RandomGuide, TokenGuide
 
 ROWS, TOKENS, ENTRIES, LIMIT, BETA, STEP, STEPS = 5, 8, 7, 9, 0.07, 37, 200
 LENGTHS = (8, 5, 3, 7, 6)
-LOW, HIGH = 0.2, 0.28
+LOW, HIGH, HIGH_CISPO = 0.2, 0.28, 5.0
 IDS = (4, 0, 3, 1, 2)
 """The rows' places in the generation batch."""
-MASK64 = (1 << 64) - 1
-GOLDEN = 0x9E3779B97F4A7C15
 GUIDES = {
     "none": NoGuide(),
     "branch": BranchGuide(tau=1.2, rho=0.8),
@@ -58,127 +50,30 @@ CASES = [
 ]
 
 
-# the formulas
-
-
-def splitmix(x):
-    x &= MASK64
-    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & MASK64
-    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & MASK64
-    return x ^ (x >> 31)
-
-
-def uniform(row, place, which):
-    """The documented noise: SplitMix64 seeded by the output of another, 53 bits."""
-    digest = hashlib.blake2b(repr((3407, STEP)).encode(), digest_size=8).digest()
-    seed = int.from_bytes(digest, "little", signed=True)
-    inner = splitmix(seed + (row + 1) * GOLDEN)
-    return (splitmix(inner + (2 * place + which + 1) * GOLDEN) >> 11) * 2.0**-53
-
-
-def normal(u):
-    return NormalDist().inv_cdf(min(max(u, 2.0**-53), 1 - 2.0**-53))
-
-
-def annealed(upper, lower):
-    """Cosine cycles: eight of 25 steps each; step 37 is 12 steps into the second."""
-    length = STEPS // 8
-    phase, top = (STEP % length) / length, upper * 0.9 ** (STEP // length)
-    return lower + (top - lower) * (1 + math.cos(math.pi * phase)) / 2
-
-
-def quantile(values, share):
-    ascending = sorted(values)
-    place = share * (len(ascending) - 1)
-    below = math.floor(place)
-    above = min(below + 1, len(ascending) - 1)
-    return ascending[below] + (ascending[above] - ascending[below]) * (place - below)
-
-
-def q_of(guide, logps, entropies, row):
-    """q of a completion's tokens, from plain numbers."""
-    if guide == "branch":
-        q = [1 + 0.8 * max(0.0, h - 1.2) for h in entropies]
-    elif guide == "token":
-        low, high = (quantile([-x for x in logps], share) for share in (0.05, 0.95))
-        w = [(min(max(-x, low), high) - low) / (high - low) for x in logps]
-        alpha, sigma = annealed(0.3, 0.1), annealed(0.25, 0.1)
-        q = [1 + x * (alpha + sigma * normal(uniform(row, t, 0))) for t, x in enumerate(w)]
-    elif guide == "random":
-        share, sigma = annealed(0.6, 0.3), annealed(0.15, 0.05)
-        q = [
-            1 + sigma * normal(uniform(row, t, 1)) if uniform(row, t, 0) < share else 1.0
-            for t in range(len(logps))
-        ]
-    else:
-        q = [1.0] * len(logps)
-    return [min(max(x, 0.6), 1.4) for x in q]
-
-
-def gamma_weight(advantage, log_w):
-    """VESPO's weight of a completion; w is the product of its ratios."""
-    k, rate = (2.0, 3.0) if advantage >= 0 else (3.0, 2.0)
-    w = math.exp(min(max(log_w, math.log(1e-8)), 20.0))
-    return math.exp(rate + k * math.log(w) - rate * w)
-
-
-def surrogate(loss, ratio, advantage, logp, phi):
-    """One token's policy term; ratios are the completion's at the level of sequences."""
-    if loss == "cispo":
-        return -torch.clamp(ratio, max=HIGH_CISPO).detach() * advantage * logp
-    if loss == "sapo":
-        temperature = 1.0 if advantage > 0 else float(torch.tensor(1.05))  # TRL's is float32
-        return -torch.sigmoid(temperature * (ratio - 1)) * 4 / temperature * advantage
-    if loss == "vespo":
-        return -phi * advantage * logp
-    clipped = torch.clamp(ratio, 1 - LOW, 1 + HIGH)
-    return -torch.minimum(ratio * advantage, clipped * advantage)
-
-
-HIGH_CISPO = 5.0
-
-
 def expected_loss(case, logits_BTV, batch):
-    loss, level, guide, estimator, held, _ = case
-    rows = []
+    loss, level, guide, estimator, held, off_policy = case
+    formula = Formula(
+        *(loss, level, guide, estimator, held),
+        beta=BETA,
+        step=STEP,
+        steps=STEPS,
+        limit=LIMIT,
+        tau=1.2,
+        rho=0.8,
+        epsilon=(0.6, 0.3),
+        low=LOW,
+        high=HIGH_CISPO if loss == "cispo" else HIGH,
+    )
+    terms = []
     for b, length in enumerate(LENGTHS):
         logps_TV = logits_BTV[b, :length].log_softmax(-1)
         logps = logps_TV[range(length), batch["completion_ids"][b, :length]]
         entropies = (-(logps_TV.exp() * logps_TV).sum(-1)).tolist()
-        q = q_of(guide, logps.tolist(), entropies, IDS[b])
-        log_q = torch.tensor([math.log(x) for x in q], dtype=torch.float64)
         reference = batch["ref_per_token_logps"][b, :length] if estimator != "none" else None
-        threshold = quantile(entropies, 0.8)
-        acts = [held == "all" or (held == "uncertain") == (h > threshold) for h in entropies]
-        old = batch["old_per_token_logps"][b, :length] if case[-1] else logps.detach()
-        log_ratio = logps - old
-        sequence = log_ratio.sum() / length
+        old = batch["old_per_token_logps"][b, :length] if off_policy else logps.detach()
         advantage = float(batch["advantages"][b])
-        phi = gamma_weight(advantage, float(log_ratio.sum().detach())) if loss == "vespo" else 0.0
-        terms = []
-        for t in range(length):
-            ratio = (sequence if level == "sequence" else log_ratio[t]).exp()
-            mine = advantage
-            if estimator == "reward":
-                mine -= BETA * sum(
-                    float((logps[s] - log_q[s] - reference[s]).detach())
-                    for s in range(t, length)
-                    if acts[s]
-                )
-            term = surrogate(loss, ratio, torch.tensor(mine, dtype=torch.float64), logps[t], phi)
-            if estimator in ("k3", "k3-corrected") and acts[t]:
-                d = log_q[t] + reference[t] - logps[t]
-                k3 = d.exp() - d - 1
-                term = term + BETA * (k3 * ratio if estimator == "k3-corrected" else k3)
-            terms.append(term)
-        rows.append(torch.stack(terms))
-    if loss in ("grpo", "sapo"):
-        return sum(row.mean() for row in rows) / ROWS
-    if loss == "luspo":
-        return sum(row.sum() for row in rows) / ROWS
-    if loss == "dr_grpo":
-        return torch.cat(rows).sum() / (ROWS * LIMIT)
-    return torch.cat(rows).sum() / sum(LENGTHS)
+        terms.append(formula.terms(IDS[b], logps, entropies, reference, old, advantage))
+    return formula.aggregated(terms)
 
 
 # the trainer's side

@@ -116,12 +116,12 @@ def test_two_updates_have_the_loss_and_gradient_of_the_pools(hard, configure, mo
 
 def test_never_more_rows_at_once_than_without_it(hard, configure, monkeypatch):
     drawn, passed = [], []
-    generate = SageTrainer._sample
+    generate = SageTrainer.generate_rows
     forward = GRPOTrainer._get_per_token_logps_and_entropies
 
-    def generating(self, prompts):
-        drawn.append(len(prompts))
-        return generate(self, prompts)
+    def generating(self, rows):
+        drawn.append(len(rows))
+        return generate(self, rows)
 
     @wraps(forward)  # whose arguments the trainer checks
     def passing(self, model, ids, *rest, **named):
@@ -129,7 +129,7 @@ def test_never_more_rows_at_once_than_without_it(hard, configure, monkeypatch):
         passed.append(min(at_once, len(ids)))
         return forward(self, model, ids, *rest, **named)
 
-    monkeypatch.setattr(SageTrainer, "_sample", generating)
+    monkeypatch.setattr(SageTrainer, "generate_rows", generating)
     monkeypatch.setattr(GRPOTrainer, "_get_per_token_logps_and_entropies", passing)
     rl = {**DARS, "allocation": "hw", "most_rollouts": 30, "steps": 2}
     records = hard.records(configure(rl=rl))

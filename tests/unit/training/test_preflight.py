@@ -331,8 +331,8 @@ def test_a_stopped_run_keeps_what_was_found_and_is_not_tried_again(bench, config
     with pytest.raises(DivergedError), run.recording({}, kind="rl") as recorded:
         train_rl(config, inputs, recorded, lambda _: None, preflight)
     # an error before any work leaves no folder, but this one is worth looking at
-    assert run.manifest["preflight"]["answers"]["read"] == 0
-    ended = failure(End(Fate.EXITED, 2), run.manifest, bench.folder / "no.log")
+    assert run.read_manifest()["preflight"]["answers"]["read"] == 0
+    ended = failure(End(Fate.EXITED, 2), run.read_manifest(), bench.folder / "no.log")
     assert ended.kind is Kind.DIVERGED
 
 

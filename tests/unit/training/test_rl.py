@@ -22,7 +22,7 @@ from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import seal
 from sage_cli.training.prompt_order import training_order
-from sage_cli.training.rl import grpo_arguments, save_interval
+from sage_cli.training.rl import grpo_arguments
 from sage_cli.training.trainer import SageTrainer
 
 SERVER = {"mode": "server", "server_url": "http://elsewhere:8000"}
@@ -102,6 +102,13 @@ def by_vllm(**vllm):
                 ({"kl": "none", "beta": 0.1}, 0.0, False),
                 ({"kl": "forward", "beta": 0.1}, 0.0, False),
             )
+        ),
+        # checkpoints fall on the ends of generation batches
+        ({"rl": {"save_every": 50, "iterations": 4}}, {"save_steps": 52}),
+        ({"rl": {"save_every": 52, "iterations": 4}}, {"save_steps": 52}),
+        (
+            {"rl": {"save_every": 50, "iterations": 2, "steps_per_generation": 3}},
+            {"save_steps": 54},
         ),
         ({"rl": {"advantage": "none"}}, {"scale_rewards": "none"}),
         ({"rl": {"advantage": "beta"}}, {"scale_rewards": "none"}),
@@ -193,12 +200,6 @@ def by_vllm(**vllm):
 def test_trl_is_told(configure, sections, expected):
     found = grpo_arguments(configure(**sections), Path("out"))
     assert {name: getattr(found, name) for name in expected} == expected
-
-
-def test_checkpoints_fall_on_generation_boundaries():
-    assert save_interval(Grpo(save_every=50, iterations=4)) == 52
-    assert save_interval(Grpo(save_every=52, iterations=4)) == 52
-    assert save_interval(Grpo(save_every=50, iterations=2, steps_per_generation=3)) == 54
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ def test_a_second_launch_leaves_a_run_that_is_being_trained_alone(
     assert torn.is_dir()
     assert not (run.folder / "config.json").exists()
     monkeypatch.setattr("sage_cli.training.launch.run_together", lambda *_: finish(run))
-    assert RlTraining.of(settings).execute(Silent()).manifest["sweep"] == "tau-rho-1"
+    assert RlTraining.of(settings).execute(Silent()).read_manifest()["sweep"] == "tau-rho-1"
 
 
 @pytest.mark.parametrize("measure", [False, True])
@@ -189,7 +189,7 @@ def test_what_others_grew_from_is_refused_with_their_names(settings, base):
     with pytest.raises(StoreError, match=f"{child.id} was trained from {base.id}") as caught:
         SftTraining.of(settings).execute(Silent(), fresh=True)
     assert "`sage runs remove`" in caught.value.next_step
-    assert base.finished
+    assert base.is_finished()
     finish(Runs(settings.run.root).at("rl", "later", "1" * 16), parent=child.id)
     with pytest.raises(StoreError, match=f"rl-later-11111111 was trained from {child.id}"):
         RlTraining.of(settings).execute(Silent(), fresh=True)
@@ -206,7 +206,7 @@ def test_a_base_of_other_weights_is_refused_and_an_old_run_left(settings, base):
     base.note(weights="others")
     with pytest.raises(StoreError, match="was changed"):
         RlTraining.of(settings).execute(Silent(), fresh=True)
-    assert run.finished
+    assert run.is_finished()
 
 
 def test_a_run_that_is_there_says_how_it_is_trained_again(settings, base):

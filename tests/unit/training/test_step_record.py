@@ -145,9 +145,14 @@ def test_a_phase_inside_another_takes_its_time_away_from_it():
             raise KeyError
         spend(32)
     # loss 1 + 32, generate 2 + 8, and the device is waited for at each end
-    assert phases.drain() == {"generate": 10, "sync": 4, "grade": 16, "reference": 0, "loss": 33}
+    seconds = {"generate": 10, "sync": 4, "grade": 16, "reference": 0, "loss": 33}
+    expected = {"time/step_s": 70, **{f"time/{phase}_s": spent for phase, spent in seconds.items()}}
+    # 28 tokens in generate 10 and sync 4, and 35 in the step's 70 seconds
+    rates = {"time/generated_tokens_per_s": 2, "time/trained_tokens_per_s": 0.5}
+    assert phases.record(70, sampled=28, trained=35) == expected | rates
     assert settled == [7, 15, 31, 63]
-    assert phases.drain() == dict.fromkeys(PHASES, 0)
+    begun_anew = phases.record(70, sampled=0, trained=0)
+    assert [begun_anew[f"time/{phase}_s"] for phase in PHASES] == [0] * len(PHASES)
 
 
 def test_memory_is_the_highest_and_of_each_process_and_a_gpus_is_the_steps(monkeypatch):

@@ -3,12 +3,11 @@
 import json
 import os
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from shell_task import shell_task
 
 from sage_cli.config.load import changed, load
 from sage_cli.errors import EXIT_BUSY, StoreError
@@ -16,7 +15,7 @@ from sage_cli.progress import RunningTask, Silent
 from sage_cli.store.locks import writer
 from sage_cli.store.run import Run
 from sage_cli.trials.cost import Cost
-from sage_cli.trials.executors.executor import End, Fate
+from sage_cli.trials.executors.executor import Command, End, Fate, Resources
 from sage_cli.trials.executors.local import LocalExecutor
 from sage_cli.trials.failures import (
     LINES,
@@ -29,7 +28,36 @@ from sage_cli.trials.failures import (
     write_failures,
 )
 from sage_cli.trials.queue import TaskQueue, run_tasks
+from sage_cli.trials.task import Task
 from sage_cli.trials.task_progress import SURE_STEP, TaskProgress, work_of
+
+
+@dataclass(eq=False, kw_only=True)
+class ShellTask(Task):
+    """`line` under `sh`, in the folder of its result."""
+
+    line: str
+    folder: Path
+
+    def command(self, file, log):
+        command = ("sh", "-c", f"cd '{self.folder}'; {self.line}")
+        return Command(self.name, command, log, self.resources)
+
+
+def shell_task(folder, name, line=None, needs=None):
+    """A work that is done once `folder/name` is there, which its default line makes."""
+    return ShellTask(
+        name,
+        f"work {name}",
+        (),
+        load().config,
+        (folder / name).exists,
+        Resources(),
+        needs=needs,
+        line=line or f"echo {name} >> order; echo made > {name}",
+        folder=folder,
+    )
+
 
 PANEL = """loading libraries
 ╭─ error ──────────────────────╮

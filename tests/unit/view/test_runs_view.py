@@ -46,7 +46,7 @@ def test_what_a_run_is_made_of_with_its_figures_by_step(api):
 
 def test_a_ledger_names_questions_and_golds_of_the_training_data(tmp_path):
     run = stored_run(tmp_path, "dapo", "a")
-    data = SageConfig.model_validate(run.config).data
+    data = SageConfig.model_validate(run.read_config()).data
     first, second = load_training_problems(data)[:2]
     ledger_file = run.ledger
     for step, problem in enumerate((first, second), 2):

@@ -117,7 +117,7 @@ EDITS = {
 
 
 def edit(run, **sections):
-    config = run.config
+    config = run.read_config()
     for name, values in sections.items():
         config[name] = {**config[name], **values}
     (run.folder / "config.json").write_text(json.dumps(config))

@@ -275,7 +275,7 @@ def test_rows_of_ones_own_and_where_their_answers_are(tmp_path):
         ({"question": "q", "completion": "a", "correct": "perhaps"}, "not true or false"),
         ({"question": "q", "completions": ["a"], "correct": [1, 0]}, "1 completions and 2"),
         ({"question": "q", "completions": [], "correct": []}, "no completion in `completions`"),
-        ({"question": "q", "gold": ["1", "2"], "completion": "a"}, "holds 2 values"),
+        ({"question": "q", "gold": ["1", "2"], "completion": "a"}, "has 2 values"),
     ],
 )
 def test_a_row_that_is_none_is_named(tmp_path, row, why):

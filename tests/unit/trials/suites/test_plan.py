@@ -12,7 +12,7 @@ from sage_cli.store.evaluations import record_evaluation
 from sage_cli.store.run import Runs
 from sage_cli.trials.cost import Cost, cost_left, cost_of
 from sage_cli.trials.suites.declaration import read_suite
-from sage_cli.trials.suites.plan import Overrides, planned, trials_of
+from sage_cli.trials.suites.plan import Overrides, prepare_suite, trials_of
 from sage_cli.trials.suites.results import check_suite_settings, results
 from sage_cli.trials.task import Task
 
@@ -113,7 +113,7 @@ def test_the_options_are_what_a_person_would_type(suite, preset):
 
 
 def plan(name, root, *sets, preset="tiny", seeds=None):
-    return planned(name, Overrides((preset,), sets, seeds, {"run": {"root": root}}))
+    return prepare_suite(name, Overrides((preset,), sets, seeds, {"run": {"root": root}}))
 
 
 def finished(one, **manifest):

@@ -9,7 +9,7 @@ from sage_cli.progress import Silent
 from sage_cli.reports.document import Document, Provenance
 from sage_cli.trials.suites import report as suite
 from sage_cli.trials.suites.dry_run import plan_suite
-from sage_cli.trials.suites.plan import Overrides, planned
+from sage_cli.trials.suites.plan import Overrides, prepare_suite
 from sage_cli.trials.suites.report import report_suite
 from sage_cli.trials.suites.sweeps import sweeps_of
 from sage_cli.trials.sweep.report import Axis
@@ -25,7 +25,7 @@ def overrides(tmp_path):
 
 
 def sweep_folder(overrides):
-    (sweep,) = sweeps_of(planned("table6", overrides))
+    (sweep,) = sweeps_of(prepare_suite("table6", overrides))
     return sweep.folder
 
 
@@ -90,7 +90,7 @@ def test_analyses_are_told_what_method_and_training_a_run_is(tmp_path, monkeypat
         "analyses: [{name: dynamics, methods: [grpo, again]}]\n"
     )
     overrides = Overrides(("tiny",), (), 2, {"run": {"root": str(tmp_path / "runs")}})
-    replicates = planned(str(file), overrides).parts[0].replicates
+    replicates = prepare_suite(str(file), overrides).parts[0].replicates
     base, first, second, *_ = (one.policy for one in replicates)
     for policy in (base, first):
         with policy.run.recording({}, kind="rl"):

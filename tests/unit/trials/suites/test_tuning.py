@@ -11,8 +11,8 @@ from sage_cli.reports.document import Provenance
 from sage_cli.settings.runs import parse_objective
 from sage_cli.trials.cost import cost
 from sage_cli.trials.suites.dry_run import plan_suite
-from sage_cli.trials.suites.plan import Overrides, planned
-from sage_cli.trials.suites.sweeps import FRESH, planned_tuned
+from sage_cli.trials.suites.plan import Overrides, prepare_suite
+from sage_cli.trials.suites.sweeps import FRESH, prepare_tuned
 from sage_cli.trials.sweep.folder import sweep_folder
 from sage_cli.trials.sweep.report import Axis
 
@@ -62,14 +62,14 @@ def searched(search, *values, **state):
 
 def test_the_typed_search_has_the_sweeps_settings_that_were_typed(tmp_path):
     sets = ("sweep.benchmark=arithmetic:held_out=20", "sweep.trials=9", "executor.workers=2")
-    _, (grpo, _) = planned_tuned(write(tmp_path), overrides(tmp_path / "runs", *sets))
+    _, (grpo, _) = prepare_tuned(write(tmp_path), overrides(tmp_path / "runs", *sets))
     assert sets[0] in grpo.options
     assert sets[1] not in grpo.options, "the suite's budget holds"
     assert sets[2] in grpo.options
 
 
 def test_a_training_waits_for_its_methods_search(tmp_path, tuned):
-    plan, (grpo, branch) = planned_tuned(*tuned)
+    plan, (grpo, branch) = prepare_tuned(*tuned)
     # 16 prompts of 16 rollouts are tiny's
     assert grpo.title == "tune grpo: 2 trials x 2 steps x 256 completions"
     assert (grpo.state, branch.state) == ("to do", "to do")
@@ -90,9 +90,9 @@ def test_the_plans_cost_has_the_searches(tuned):
     # tiny's base comes with sage; 2 methods x 2 seeds x 40 steps, 2 searches of 2 trials x 2 steps
     assert plan["cost"].steps == plan["left"].steps == 160 + 8
     # besides, 2 x 2 trials of 2 x 256 rollouts and of 100 problems x 128 samples
-    trainings = cost(planned(*tuned).tasks).completions
+    trainings = cost(prepare_suite(*tuned).tasks).completions
     assert plan["cost"].completions - trainings == 4 * (512 + 12_800)
-    searched(planned_tuned(*tuned)[1][0], 1e-3, 1e-4)
+    searched(prepare_tuned(*tuned)[1][0], 1e-3, 1e-4)
     assert plan_suite(*tuned)["left"].steps == 160 + 4
     # a suite's own sweep: 9 points x 3 seeds of 30 steps
     assert plan_suite("table6", tuned[1])["cost"].steps == 9 * 3 * 30
@@ -117,15 +117,15 @@ def test_the_plans_cost_has_the_searches(tuned):
 )
 def test_unequal_budgets_and_reported_problems_are_refused(tmp_path, changes, cause):
     with pytest.raises(ConfigurationError) as refused:
-        planned_tuned(write(tmp_path, *changes), overrides(tmp_path / "runs"))
+        prepare_tuned(write(tmp_path, *changes), overrides(tmp_path / "runs"))
     assert cause in refused.value.cause
 
 
 def test_trainings_take_the_chosen_point_with_seeds_that_did_not_choose_it(tuned):
-    before, searches = planned_tuned(*tuned)
+    before, searches = prepare_tuned(*tuned)
     for search, values in zip(searches, ((1e-3, 1e-4), (1e-4, 1e-3)), strict=True):
         searched(search, *values)
-    plan, after = planned_tuned(*tuned, required=True)
+    plan, after = prepare_tuned(*tuned, required=True)
     assert [search.name for search in after] == [search.name for search in searches]
     assert [search.state for search in after] == ["done", "done"]
     _, grpo, branch = plan.parts[0].trials
@@ -153,27 +153,27 @@ def test_trainings_take_the_chosen_point_with_seeds_that_did_not_choose_it(tuned
     ],
 )
 def test_a_search_of_another_kind_or_unspent_chooses_nothing(tuned, state):
-    _, (grpo, branch) = planned_tuned(*tuned)
+    _, (grpo, branch) = prepare_tuned(*tuned)
     searched(grpo, 1e-3, 1e-4, **state)
     searched(branch, 1e-3, 1e-4)
-    plan, (again, _) = planned_tuned(*tuned)
+    plan, (again, _) = prepare_tuned(*tuned)
     assert again.tried == ()
     assert plan.parts[0].trials[1].config.rl.learning_rate == grpo.trial.config.rl.learning_rate
     with pytest.raises(ConfigurationError, match="not tuned yet: grpo"):
-        planned_tuned(*tuned, required=True)
+        prepare_tuned(*tuned, required=True)
 
 
 def test_a_search_of_too_many_or_of_failed_trials_says_where_to_look(tuned):
-    _, (grpo, branch) = planned_tuned(*tuned)
+    _, (grpo, branch) = prepare_tuned(*tuned)
     searched(grpo, 1e-3, 1e-4, 2e-4)
     with pytest.raises(ConfigurationError, match="with 3 trials, but the budget is 2") as refused:
-        planned_tuned(*tuned)
+        prepare_tuned(*tuned)
     assert grpo.name in str(refused.value.next_step)
     searched(grpo, trials={"done": 0, "failed": 2, "pruned": 0, "cancelled": 0, "left": 0})
     searched(branch, 1e-3, 1e-4)
     failed = r"every trial of the tuning failed: grpo$"
     with pytest.raises(ConfigurationError, match=failed) as refused:
-        planned_tuned(*tuned, required=True)
+        prepare_tuned(*tuned, required=True)
     assert f"`sage sweep show {grpo.name}`" in str(refused.value.next_step)
 
 
@@ -185,7 +185,7 @@ def test_what_was_tried_stands_in_the_report(tmp_path):
     suite, typed = write(tmp_path), overrides(tmp_path / "runs", "evaluation.samples=4")
     with pytest.raises(ConfigurationError, match="not tuned yet: branch, grpo"):
         report_suite(suite, typed, Silent(), write_page)
-    _, searches = planned_tuned(suite, typed)
+    _, searches = prepare_tuned(suite, typed)
     for search in searches:
         searched(search, 1e-3, 1e-4)
     written = report_suite(suite, typed, Silent(), write_page).report.folder / "mine.json"

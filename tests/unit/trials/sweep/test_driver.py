@@ -222,7 +222,9 @@ def test_a_training_that_comes_to_its_end_is_not_pruned(tmp_path, opened, drive,
     monkeypatch.setattr(Driver, "_end_pruned", looked)
     study = opened()
     drive(study, prune="median", trials=1)
-    assert run.manifest["status"] == ("running" if when == "at its last look" else "finished")
+    assert run.read_manifest()["status"] == (
+        "running" if when == "at its last look" else "finished"
+    )
     assert [one.state for one in study.trials()] == ["done"]
 
 

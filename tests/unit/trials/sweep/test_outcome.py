@@ -12,7 +12,7 @@ from sage_cli.reports.document import Provenance
 from sage_cli.store.files import json_text
 from sage_cli.store.run import Run
 from sage_cli.trials.sweep.outcome import POINTS, learning_curve, lost, outcome
-from sage_cli.trials.sweep.plan import Sweep, prepared
+from sage_cli.trials.sweep.plan import Sweep, prepare_sweep
 from sage_cli.trials.sweep.report import from_data
 
 OUTCOME = "sage_cli.trials.sweep.outcome"
@@ -34,7 +34,7 @@ def swept(tmp_path, monkeypatch):
         "sweep.samples=64",
         "tracking.wandb=off",
     ]
-    sweep = prepared(load(["tiny"], flags, sets=sets).config)
+    sweep = prepare_sweep(load(["tiny"], flags, sets=sets).config)
     store = {}
     for tau in TAUS:
         for seed in range(2):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sage_cli.config.load import changed, load
 from sage_cli.errors import ConfigurationError
 from sage_cli.trials.sweep.read_space import WrittenSpace, guide_of, parse_line, read_space
-from sage_cli.trials.sweep.space import SHORT, Range, Values, key_of, point_key
+from sage_cli.trials.sweep.space import SHORT, Range, Values, find_key, point_key
 
 
 def config(**flags):
@@ -131,11 +131,11 @@ def test_short_names_mean_settings_and_numbers_are_of_the_settings_kind():
 
 
 def test_short_names_are_a_closed_table_of_settings_that_may_be_searched():
-    assert {name: key_of(name) for name in SHORT if name != "seed"} == {
+    assert {name: find_key(name) for name in SHORT if name != "seed"} == {
         name: key for name, key in SHORT.items() if name != "seed"
     }
     with pytest.raises(ConfigurationError, match=r"'form' is not a short name: write rl\.form$"):
-        key_of("form")  # of two methods
+        find_key("form")  # of two methods
 
 
 @pytest.mark.parametrize(
@@ -174,8 +174,8 @@ def test_every_mistake_is_named_at_once():
         "there is no setting 'tua' (did you mean tau?)",
         "there is no setting 'qqq'",
         "tracking.wandb can't be searched: it says where results go, not what they are",
-        "rl.seed can't be searched: it tells replicates apart: --seeds N trains every trial with N "
-        "seeds",
+        "rl.seed can't be searched: it distinguishes the runs of a trial: --seeds N trains every "
+        "trial with N seeds",
         "'limit' is not a short name: write data.sft.limit or data.rl.limit",
         "sampling.batch_rows can't be searched: it says how trials are measured, and only trials "
         "measured alike are compared",
@@ -258,7 +258,7 @@ def test_lines_that_are_no_space(text, said):
         ("parameters: {tau: {range: [1, 2, 3]}}", "1:2:3 doesn't"),
         ("parameters: {tau: {times: []}}", "tau: times is a list of numbers, not []"),
         ("parameters: {tau: {times: [a]}}", "tau: times is a list of numbers, not ['a']"),
-        ("parameters: {tau: {values: []}}", "tau: a list of values holds at least one"),
+        ("parameters: {tau: {values: []}}", "tau: a list of values needs at least one"),
         ("parameters: {tau: {values: [.inf]}}", "tau: a value is a finite number, a word, true"),
         ("parameters: {tau: {values: [[1]]}}", "tau: a value is a finite number, a word, true or"),
         ("parameters: {tau: {values: [1], log: true}}", "log and integer belong to a range"),

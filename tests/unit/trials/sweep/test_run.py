@@ -13,7 +13,7 @@ from sage_cli.errors import ConfigurationError, DataError, Interrupted
 from sage_cli.problems.load import load_problems, load_training_problems
 from sage_cli.progress import Silent
 from sage_cli.trials.executors.executor import Command
-from sage_cli.trials.sweep.plan import prepared, shared_config
+from sage_cli.trials.sweep.plan import prepare_sweep, shared_config
 from sage_cli.trials.sweep.run import _section, run_sweep
 from sage_cli.trials.task import Task, TaskList
 from sage_cli.view.page_file import write_page
@@ -70,13 +70,13 @@ def test_validation_rows_lie_behind_those_that_are_trained_on(dapo):
     ],
 )
 def test_how_many_trainings_run_at_once(dapo, sets, workers):
-    assert _section(prepared(config(dapo, "data.rl.limit=2000", *sets))).workers == workers
+    assert _section(prepare_sweep(config(dapo, "data.rl.limit=2000", *sets))).workers == workers
 
 
 @pytest.mark.parametrize(("trials", "total"), [(6, 3), (2, 2), (None, 3)])
 def test_no_more_trials_are_wanted_than_there_are_trials(dapo, trials, total):
     sets = ["sweep.space=rollout.top_k=5:7:int", f"sweep.trials={trials or 'null'}"]
-    assert prepared(config(dapo, "data.rl.limit=2000", *sets)).total == total
+    assert prepare_sweep(config(dapo, "data.rl.limit=2000", *sets)).total == total
 
 
 @pytest.mark.parametrize("name", ["../evil", "a/b", ".hidden", "", "-x", "a b", "a" * 101])

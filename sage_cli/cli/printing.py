@@ -1,0 +1,87 @@
+"""How commands print what they made: reports, plans and trained runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from sage_cli.cli.console import console, emit
+from sage_cli.cli.live import doing
+
+if TYPE_CHECKING:
+    from sage_cli.models.stages import Described
+    from sage_cli.reports.document import Report
+    from sage_cli.store.run import Run
+
+PLAN_LABELS = {
+    "length": "training length",
+    "weights": "precision",
+    "algorithm": "method",
+    "overlong punishment": "overlong penalty",
+    "tokens at most": "max. tokens",
+    "batch": "batch per step",
+    "rollout": "rollout sampling",
+    "left": "remaining",
+    "k": "values of k",
+    "fits": "fits on the GPU",
+    "does not fit": "what would help",
+    "at the peak": "phase with the peak",
+    "unknown": "not known",
+    "measure": "evaluation",
+    "base": "initial policy",
+    "start": "initial policy",
+}
+"""A key or title of a plan's JSON -> what is printed in its place."""
+
+ShowNotes = Annotated[
+    bool,
+    typer.Option(
+        "--notes",
+        help="Print all notes and tables of the report, not only the most important ones.",
+    ),
+]
+
+
+def show_report(report: Report, json: bool = False, *, notes: bool = False) -> None:
+    """Print tables and the files' folder, with `notes` all details; or all numbers as JSON."""
+    if json:
+        emit(report.as_json())
+        return
+    from sage_cli.reports.document import print_document
+
+    print_document(report.document, console, details=notes)
+    console.print(f"files: [bold]{escape(str(report.folder))}[/]", soft_wrap=True)
+
+
+def show_plan(plan: Callable[[], Sequence[Described]], json: bool = False) -> None:
+    """Make a plan and print its stages: what each would do, and what of it is done."""
+    with doing("planning"):
+        described = plan()
+    if json:
+        emit({"stages": [{"stage": stage.title, **stage.facts} for stage in described]})
+        return
+    for stage in described:
+        table = Table(show_header=False, box=None, padding=(0, 2, 0, 2))
+        for name, value in stage.facts.items():
+            text = ("no", "yes")[value] if isinstance(value, bool) else str(value)
+            table.add_row(PLAN_LABELS.get(name, name), text)
+        console.print(f"[bold]{PLAN_LABELS.get(stage.title, stage.title)}[/]", table)
+    console.print("dry run: nothing was trained, sampled or written")
+
+
+def show_trained(line: str, run: Run, *, measured: bool, json: bool) -> None:
+    """Print `line` and, if `run` was `measured`, its figures; with `json` one object."""
+    from sage_cli.store.evaluations import evaluation_figures
+
+    figures = evaluation_figures(run) if measured else {}
+    if json:
+        emit(run.read_manifest() | ({"evaluations": figures} if measured else {}))
+        return
+    console.print(line)
+    for name, value in figures.items():
+        if "/pass@" in name:
+            console.print(f"  {escape(name)}  [cyan]{value:.4f}[/]")
