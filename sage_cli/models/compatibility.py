@@ -264,7 +264,8 @@ def named_training_seeds(names: Sequence[str], runs: Runs) -> list[str]:
 
 
 def _ids_of_method(name: str, runs: Runs) -> list[str]:
-    trained = {run.id: run for run in runs.whole() if run.known.get("kind") == "rl"}
+    read = {run: run.read() for run in runs.whole()}
+    trained = {run.id: run for run, state in read.items() if state.manifest.get("kind") == "rl"}
     fitting = fitting_names(name, trained)
     if not fitting:
         runs.find(name)  # says that there is none, or offers what was meant
@@ -284,13 +285,13 @@ def _ids_of_method(name: str, runs: Runs) -> list[str]:
         )
     alike = sorted(
         (id_ for id_ in trained if not _differing(settings_of[id_], settings_of[methods[0]])),
-        key=lambda id_: (trained[id_].known.get("seed") or 0, id_),
+        key=lambda id_: (read[trained[id_]].manifest.get("seed") or 0, id_),
     )
-    finished = [id_ for id_ in alike if trained[id_].finished]
+    finished = [id_ for id_ in alike if read[trained[id_]].finished]
     if unfinished := [id_ for id_ in alike if id_ not in finished]:
         raise ConfigurationError(
             f"of the {len(alike)} runs of {name}{ALL_SEEDS}, {len(unfinished)} can't be compared: "
-            + ", ".join(f"{id_} is {trained[id_].status}" for id_ in unfinished),
+            + ", ".join(f"{id_} is {read[trained[id_]].status}" for id_ in unfinished),
             "run its command again to resume it, or name the finished runs: "
             + (",".join(finished) or "there is none yet"),
         )
