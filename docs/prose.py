@@ -100,7 +100,8 @@ def pages() -> list[Path]:
         "SECURITY.md",
         "examples/README.md",
     )
-    return [*(ROOT / name for name in others), *found]
+    templates = sorted((ROOT / "templates").rglob("*.md"))
+    return [*(ROOT / name for name in others), *templates, *found]
 
 
 def faults(text: str) -> Iterator[tuple[str, str]]:
@@ -146,6 +147,16 @@ def is_fragment(text: str) -> bool:
 def has_verb(text: str) -> bool:
     """Return True if a text has one of `VERBS` outside of code."""
     return bool(VERBS.search(re.sub(r"`[^`]*`", "", text)))
+
+
+def titles_of_suites() -> Iterator[tuple[str, str]]:
+    """Yield the files of suites with the title that each has."""
+    for folder in ("configs", "templates", "examples"):
+        for file in sorted((ROOT / folder).rglob("*.yaml")):
+            for title in re.findall(
+                r"^title: (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE
+            ):
+                yield str(file.relative_to(ROOT)), title
 
 
 def texts_of_settings() -> Iterator[tuple[str, str]]:
@@ -227,7 +238,7 @@ def all_faults() -> Iterator[str]:
             yield f"{key}: a fragment: {text}"
         for name, around in faults(without_code(text)):
             yield f"{key}: {name}: {around}"
-    for where, text in texts_of_package():
+    for where, text in (*texts_of_package(), *titles_of_suites()):
         for name, around in faults(text):
             yield f"{where}: {name}: {around}"
 
