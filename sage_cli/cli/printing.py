@@ -70,7 +70,7 @@ def show_plan(plan: Callable[[], Sequence[Described]], json: bool = False) -> No
             text = ("no", "yes")[value] if isinstance(value, bool) else str(value)
             table.add_row(PLAN_LABELS.get(name, name), text)
         console.print(f"[bold]{PLAN_LABELS.get(stage.title, stage.title)}[/]", table)
-    console.print("dry run: nothing was trained, sampled or written")
+    console.print("dry run: nothing was trained or sampled")
 
 
 def show_trained(line: str, run: Run, *, measured: bool, json: bool) -> None:
