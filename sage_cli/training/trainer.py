@@ -134,6 +134,8 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
             keep_checkpoints=rl.keep_checkpoints,
             **arguments,
         )
+        # accelerate wraps it into an autocast, in which nothing can be computed in float32
+        self.model_forward = self.accelerator.unwrap_model(self.model).forward
         if self.use_vllm:
             merge_beside(self.vllm_generation)
             ask_for_each_row(self.vllm_generation)
