@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install $(shell [ -t 2 ] || echo --quiet) -c constraints.txt
 
 .PHONY: demo docs test test-fast test-typed test-faults test-interrupted test-resume test-cluster test-vllm test-llm test-gpu test-arithmetic test-base
-.PHONY: study check smoke format clean dist test-logs test-versions
+.PHONY: study check smoke format clean dist test-logs test-versions test-families
 
 demo: $(VENV)/.installed
 	$(BIN)/sage demo
@@ -122,6 +122,10 @@ test-versions: $(VENV)/.installed-dev .venv-versions/oldest/.installed .venv-ver
 	$(PYTHON) -m venv --clear $(@D)
 	$(@D)/bin/python -m pip --disable-pip-version-check install --quiet -e ".[train]"
 	touch $@
+
+# Every causal family of Transformers as a tiny model: five minutes.
+test-families: $(VENV)/.installed-dev
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -rs -o pythonpath="tests/support tests/families" tests/families
 
 # Wheel and sdist in dist/, checked, and the wheel used where nothing of the checkout is.
 dist: $(VENV)/.installed-dev

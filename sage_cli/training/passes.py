@@ -21,6 +21,7 @@ from transformers.cache_utils import DynamicLayer
 from transformers.modeling_outputs import BaseModelOutputWithPast
 from transformers.modeling_utils import PreTrainedModel
 
+from sage_cli.errors import ConfigurationError
 from sage_cli.methods.rollout_batch import RolloutBatch, has_rows, rows_of
 from sage_cli.models.loading import causal_of
 from sage_cli.models.obstacles import length_obstacles
@@ -76,6 +77,12 @@ def completions_alone(
     changed.
     """
     causal = causal_of(model)
+    if causal.base_model is causal:
+        raise ConfigurationError(
+            f"a model of the type {causal.config.model_type} has no backbone apart from its head, "
+            "so that its completions cannot be scored alone",
+            "choose another model",
+        )
     names = None if names_B is None else names_B.tolist()
     passes = _Passes(causal, completion, share=share, names=names)
     with hooked(
@@ -187,8 +194,10 @@ class _Passes:
             beginning["position_ids"] = positions[distinct, :cut]
             continuing["position_ids"] = positions[:, cut:-1]
         prompt = backbone.forward(*arguments, **shared | beginning)
-        cache = getattr(prompt, CACHE)
-        if any(type(layer) is not DynamicLayer for layer in cache.layers):
+        # a model of one part of an encoder and a decoder may have no cache, or another kind
+        cache = getattr(prompt, CACHE, None)
+        layers = getattr(cache, "layers", [None])
+        if cache is None or any(type(layer) is not DynamicLayer for layer in layers):
             self._shares = False  # a state or a window can't stand for a prompt
             return arguments, keywords
         # index_select copies each prompt's keys and values once per row: memory as in a pass

@@ -8,6 +8,7 @@ is sampled anyway.
 from __future__ import annotations
 
 import random
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from accelerate.utils import broadcast_object_list, gather_object
 from rich.markup import escape
 from torch import Tensor
 
-from sage_cli.errors import DivergedError
+from sage_cli.errors import DivergedError, is_out_of_memory
 from sage_cli.methods.hooks import Generated, Rollouts, Row, share_of
 from sage_cli.methods.rollout_batch import RolloutBatch, rows_of, whole_texts
 from sage_cli.sampling.decoder import kept_weights
@@ -51,6 +52,8 @@ SWITCHED_SHARE = 0.01
 """The share of a mixture's tokens that may differ, because rounding routes them elsewhere."""
 SURPRISE_SIGMAS = 6.0
 """How far the mean surprisal of samples may be from their entropy, in standard errors."""
+LIBRARIES = {"transformers": "Transformers", "trl": "TRL"}
+"""Packages whose errors in the first batch are those of a model's architecture, and their names."""
 NOT_IN_FLOAT32 = (
     "they are not compared in float32, because no layer fits into the free memory in float32, or "
     "the weights are quantized"
@@ -467,6 +470,30 @@ def raise_worst(findings: Sequence[Finding]) -> None:
     for finding in findings:
         if finding.stops:
             raise DivergedError(finding.cause, f"{finding.remedy}; {REGARDLESS}")
+
+
+@contextmanager
+def refusing_architecture() -> Iterator[None]:
+    """Raise DivergedError where Transformers or TRL fails in the first batch of a run.
+
+    Some architectures can't be sampled from, padded before, or scored by TRL's fused head, and say
+    so deep inside a library. What fails in other code is left alone, as is a lack of memory.
+    """
+    try:
+        yield
+    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+        modules = [str(frame.f_globals.get("__name__")).partition(".")[0] for frame in frames]
+        # torch says what is wrong, and who called it is to blame
+        library = next(name for name in reversed(modules) if name != "torch")
+        if library not in LIBRARIES or is_out_of_memory(error):
+            raise
+        raise DivergedError(
+            f"the first batch ended in an error of {LIBRARIES[library]}, which can't compute this "
+            f"model as RL does: {type(error).__name__}: {error}",
+            "choose another model, --set rollout.backend=..., or another release of "
+            f"{LIBRARIES[library]}",
+        ) from error
 
 
 class Preflight:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ from sage_cli.training.passes import (
     regrouped,
     takes_positions,
 )
-from sage_cli.training.preflight import Preflight
+from sage_cli.training.preflight import Preflight, refusing_architecture
 from sage_cli.training.reference import (
     MovingReference,
     ReferenceCompletions,
@@ -171,11 +171,12 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         self.now = Rollouts()
         # a method that chooses its rows (dynamic sampling) has sampled them by the time it has
         # chosen: TRL is given those completions in place of new ones
-        rows, beforehand = self.hooks.sample(self, inputs)
-        now = self.score_rows(rows, beforehand)
-        batch = now.batch
-        if self.preflight is not None:
-            self.preflight.look(self, now)
+        with nullcontext() if step else refusing_architecture():
+            rows, beforehand = self.hooks.sample(self, inputs)
+            now = self.score_rows(rows, beforehand)
+            batch = now.batch
+            if self.preflight is not None:
+                self.preflight.look(self, now)
         if step == 0:
             check_reference(self, batch, self.anchor.reference)
         if self.rl.computed_by_trl is None:
