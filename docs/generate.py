@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sage_cli.cli.app import COMMANDS, command_named
+from sage_cli.cli.app import command_named
+from sage_cli.cli.listing import COMMANDS
 from sage_cli.config.explain import Meaning, meanings_of
 from sage_cli.config.schema import settings
 from sage_cli.evaluation.logs.registry import programs

@@ -100,7 +100,8 @@ def pages() -> list[Path]:
         "SECURITY.md",
         "examples/README.md",
     )
-    return [*(ROOT / name for name in others), *found]
+    templates = sorted((ROOT / "templates").rglob("*.md"))
+    return [*(ROOT / name for name in others), *templates, *found]
 
 
 def faults(text: str) -> Iterator[tuple[str, str]]:
@@ -148,6 +149,16 @@ def has_verb(text: str) -> bool:
     return bool(VERBS.search(re.sub(r"`[^`]*`", "", text)))
 
 
+def titles_of_suites() -> Iterator[tuple[str, str]]:
+    """Yield the files of suites with the title that each has."""
+    for folder in ("configs", "templates", "examples"):
+        for file in sorted((ROOT / folder).rglob("*.yaml")):
+            for title in re.findall(
+                r"^title: (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE
+            ):
+                yield str(file.relative_to(ROOT)), title
+
+
 def texts_of_settings() -> Iterator[tuple[str, str]]:
     """Yield each setting with its text."""
     from sage_cli.config.explain import meanings_of
@@ -160,7 +171,8 @@ def texts_of_settings() -> Iterator[tuple[str, str]]:
 
 def texts_of_options() -> Iterator[tuple[str, str]]:
     """Yield each option and argument of the commands with its help."""
-    from sage_cli.cli.app import COMMANDS, command_named
+    from sage_cli.cli.app import command_named
+    from sage_cli.cli.listing import COMMANDS
 
     def below(typed: str, command: object) -> Iterator[tuple[str, str]]:
         for option in getattr(command, "params", []):
@@ -226,7 +238,7 @@ def all_faults() -> Iterator[str]:
             yield f"{key}: a fragment: {text}"
         for name, around in faults(without_code(text)):
             yield f"{key}: {name}: {around}"
-    for where, text in texts_of_package():
+    for where, text in (*texts_of_package(), *titles_of_suites()):
         for name, around in faults(text):
             yield f"{where}: {name}: {around}"
 

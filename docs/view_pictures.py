@@ -15,7 +15,8 @@ from pathlib import Path
 from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
-from browser import Browser, chromium, view
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "integration"))
+from test_view_in_chromium import Browser, chromium, view
 
 HERE = Path(__file__).parent / "tutorials"
 WIDTH, HEIGHT = 1180, 880
@@ -43,7 +44,7 @@ def main(runs: Path) -> None:
 
 
 def hardest(browser: Browser, policies: str) -> str:
-    """Return a problem that the policies answer right sometimes, in different shares."""
+    """Return a problem that the policies sometimes answer correctly, in different shares."""
     found = browser.driver.execute_async_script(
         "const done = arguments[1]; fetch('api/problems?policies=' + arguments[0])"
         ".then((r) => r.json()).then(done)",

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from sage_cli.analysis.graded_samples import Answers, Detector
 from sage_cli.errors import StoreError
+from sage_cli.grading.grades import status_in_words
 from sage_cli.metrics import Counts
 from sage_cli.metrics.comparison import gap_interval
 from sage_cli.metrics.counts import FloatArray
@@ -193,7 +194,7 @@ def printed(name: str) -> str:
     """Return the name of an item as people read it; JSON and CSV keep the stored one."""
     for stored, shown in PRINTED.items():
         name = name.replace(stored, shown)
-    return name
+    return status_in_words(name)
 
 
 def wide_table(title: str, item: str, results: Results, notes: Sequence[str] = ()) -> Table:

@@ -40,7 +40,7 @@ class GradedSample(NamedTuple):
 
     @property
     def final_answer(self) -> str | None:
-        """Return the answer by which samples are told apart, as `final_answer` makes it."""
+        """Return the answer by which samples are distinguished, as `final_answer` makes it."""
         return final_answer(self.grade.status, self.grade.extracted)
 
 

@@ -13,6 +13,8 @@ from sage_cli.analysis.analysis import (
     Inputs,
     Options,
     mean_over_problems,
+    printed,
+    printed_table,
     share_over_problems,
 )
 from sage_cli.analysis.graded_samples import Answers
@@ -47,13 +49,13 @@ def lengths(inputs: Inputs) -> Document:
     for row in rows:
         benchmark, policy, grade = map(str, row.cells[:3])
         if isinstance(mean := row.cells[4], Estimate):
-            means[benchmark].setdefault(grade, {})[policy] = mean
+            means[benchmark].setdefault(printed(grade), {})[policy] = mean
     table = Table("tokens by grade", _COLUMNS, tuple(rows))
     return Document(
         name="lengths",
         title="lengths of completions",
         data={"lengths": to_records(table)},
-        tables=(table,),
+        tables=(printed_table(table),),
         sheets={"lengths": table},
         figures=(Figure("lengths", partial(draw_dot_plot, means, "mean tokens")),),
         notes=(

@@ -5,17 +5,14 @@ A command ends with a panel for a user's mistake, and with a way to resume when 
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import sys
-import warnings
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -23,7 +20,6 @@ from typer.main import get_command
 
 from sage_cli import __version__
 from sage_cli.cli.console import (
-    SafeFormatter,
     console,
     emit_error,
     in_flags,
@@ -32,6 +28,8 @@ from sage_cli.cli.console import (
     visible,
     wants_json,
 )
+from sage_cli.cli.libraries import prepare
+from sage_cli.cli.listing import COMMANDS, PANELS
 from sage_cli.errors import (
     EXIT_INTERRUPTED,
     EXIT_OTHER,
@@ -42,53 +40,6 @@ from sage_cli.errors import (
     SurroundingsError,
 )
 from sage_cli.settings.passwords import without_passwords, word_without_passwords
-
-_SETTINGS = {
-    # Idle OpenMP threads that spin make two processes on two cores five times slower.
-    "OMP_WAIT_POLICY": "PASSIVE",
-    "KMP_BLOCKTIME": "0",
-    "TOKENIZERS_PARALLELISM": "false",
-    "HF_HUB_DISABLE_TELEMETRY": "1",
-    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-    "TRANSFORMERS_VERBOSITY": "error",
-    "WANDB_SILENT": "true",
-    "MPLBACKEND": "Agg",
-    # Plug-ins of pydantic have no say here; to look for them reads every package's metadata.
-    "PYDANTIC_DISABLE_PLUGINS": "__all__",
-}
-
-
-_SPIN = {"GOMP_SPINCOUNT": "30000"}
-"""Where nothing else runs, threads that wait some tenths of a millisecond before they sleep halve
-a small model's step: waking a sleeper takes longer than its share of the work."""
-
-_LOAD = Path("/proc/loadavg")
-
-
-def prepare(load: Path = _LOAD) -> None:
-    """Set threads, telemetry and progress bars of libraries; variables that are set stay.
-
-    A warning is a line of its words, without the line of code that gave it.
-    """
-    warnings.formatwarning = lambda message, *_, **__: f"warning: {visible(str(message))}\n"
-    if logging.lastResort is not None:  # what prints where nobody has said how
-        logging.lastResort.setFormatter(SafeFormatter())
-    for name, value in {**_SETTINGS, **(_SPIN if _alone(load) else {})}.items():
-        os.environ.setdefault(name, value)
-
-
-def _alone(load: Path) -> bool:
-    """Return True if no other thread of the machine runs; reads `0.52 0.4 0.3 1/123 4567`."""
-    try:
-        return load.read_text().split()[3].startswith("1/")
-    except (OSError, IndexError):  # not Linux
-        return False
-
-
-def ask_nobody() -> None:
-    """Restrict the Hub's clients to their cache, so a dry run waits for no network."""
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")
-
 
 TRAINING_LIBRARIES = {"torch", "transformers", "trl", "peft", "accelerate", "datasets", "wandb"}
 """What the extra `train` installs besides the base installation, which measures."""
@@ -192,111 +143,6 @@ def new_app(
         pretty_exceptions_show_locals=False,
         context_settings={"help_option_names": HELP_OPTIONS},
     )
-
-
-class _Entry(NamedTuple):
-    """A command as `sage --help` lists it, without an import of its file, which has its name."""
-
-    help: str
-    """The first sentence of the command's own help; a test compares both."""
-
-    example: str
-    """A command line that the help page ends with."""
-
-
-PANELS = {
-    "Train": {
-        "sft": _Entry(
-            "Train the initial policy by supervised fine-tuning (SFT), or reuse its finished run.",
-            "sage sft --preset smollm2-135m",
-        ),
-        "rl": _Entry(
-            "Train a model with RL, optionally with a guide that reshapes the KL anchor.",
-            "sage rl --algo dapo --guide branch --steps 100",
-        ),
-        "export": _Entry(
-            "Export a run as a Hugging Face folder, with adapters merged and a model card.",
-            "sage export rl-dapo-branch ./my-policy --dtype bfloat16",
-        ),
-    },
-    "Measure": {
-        "eval": _Entry(
-            "Tabulate pass@k of runs or models over benchmarks and seeds.",
-            "sage eval rl-dapo-branch --benchmark aime,amc23 --k 1,64",
-        ),
-        "passk": _Entry(
-            "Measure pass@k of runs, models or files (default: the latest run).",
-            "sage passk rl-dapo-branch --benchmark math500 --n 64 --k 1..64",
-        ),
-        "compare": _Entry(
-            "Compare pass@k of two models, or of two methods over their training seeds.",
-            "sage compare rl-dapo-branch rl-dapo --k 1,64,256",
-        ),
-        "analyze": _Entry(
-            "Analyse stored samples and records, for example their patterns, support or diversity.",
-            "sage analyze support rl-dapo-branch --base sft-arithmetic",
-        ),
-        "power": _Entry(
-            "Estimate the smallest difference of pass@k that problems, samples and seeds "
-            "can detect.",
-            "sage power sft-arithmetic --problems 500 --k 1,64",
-        ),
-        "grade": _Entry(
-            "Grade the completions in a file; --mode both shows where sage and Math-Verify "
-            "disagree.",
-            "sage grade completions.jsonl --mode both",
-        ),
-    },
-    "Search": {
-        "sweep": _Entry(
-            "Search for settings with Optuna: train and measure the trials of a search space.",
-            "sage sweep --space tau,rho --sampler tpe --trials 30",
-        ),
-        "suite": _Entry(
-            "Run a table or a figure of the paper, or your own study, and write its report.",
-            "sage suite run table1 --preset tiny --seeds 3",
-        ),
-    },
-    "Look": {
-        "runs": _Entry("List, show and remove runs.", "sage runs show rl-dapo-branch"),
-        "samples": _Entry(
-            "Read completions, whole or token by token, or import those of another program.",
-            "sage samples show rl-dapo-branch --grade wrong",
-        ),
-        "view": _Entry(
-            "Browse runs, samples, sweeps and suites in a browser, without changing anything.",
-            "sage view",
-        ),
-    },
-    "Set up": {
-        "demo": _Entry(
-            "Train with DAPO without a KL term and with the branch guide, and compare pass@k.",
-            "sage demo",
-        ),
-        "init": _Entry(
-            "Create a small study with a preset, problems, a suite, and a README with its "
-            "commands.",
-            "sage init my-study",
-        ),
-        "data": _Entry(
-            "List data sets, show their problems, and look for overlaps or memorised problems.",
-            "sage data show aime24",
-        ),
-        "config": _Entry(
-            "Show and explain configurations, and list methods and presets.",
-            "sage config show --preset smollm2-135m --origin",
-        ),
-        "doctor": _Entry(
-            "Check whether a preset, a model and data can be used on this machine; exit "
-            "with 1 if not.",
-            "sage doctor --preset qwen2.5-math-7b",
-        ),
-    },
-}
-"""The panels of `sage --help` with their commands."""
-
-COMMANDS = {name: entry for entries in PANELS.values() for name, entry in entries.items()}
-"""Every command, in the order of `sage --help`."""
 
 
 class Commands(SageGroup):

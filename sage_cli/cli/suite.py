@@ -162,7 +162,7 @@ def _show(written: SuiteReport, json: bool) -> None:
 
 def show_suite_plan(name: str, overrides: Overrides, json: bool) -> None:
     """Print every task of a suite, its state, the commands that are left, and the cost."""
-    from sage_cli.cli.app import ask_nobody
+    from sage_cli.cli.libraries import ask_nobody
     from sage_cli.trials.suites.dry_run import plan_suite
     from sage_cli.trials.task import DONE, TO_DO
 

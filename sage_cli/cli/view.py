@@ -48,7 +48,7 @@ def command(
     json: Json = False,
 ) -> None:
     """Browse runs, samples, sweeps and suites in a browser, without changing anything."""
-    from sage_cli.cli.app import ask_nobody
+    from sage_cli.cli.libraries import ask_nobody
     from sage_cli.settings.runs import default_root
 
     ask_nobody()  # it shows what is on this machine

@@ -100,6 +100,7 @@ def _names_a_service(setting: str) -> bool:
 
 CONSENT = "model.trust_remote_code"
 HOW_TO_CONSENT = f"read that code, and add --set {CONSENT}=true if it may be run here"
+TEACHER = "anchor.reference"
 JUDGE, REWARDS, LAUNCHER = "grading.judge", "rl.rewards", "rl.accelerate"
 _WHAT_IT_IS = {
     LAUNCHER: "that file says which addresses a launcher listens on and what it starts, and a "
@@ -136,7 +137,7 @@ def own_files(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def is_typed_again(setting: str) -> bool:
     """Return True if a stored configuration can't say `setting`, so it is typed for any command."""
-    return _names_a_service(setting) or setting in (CONSENT, JUDGE, REWARDS, LAUNCHER)
+    return _names_a_service(setting) or setting in (CONSENT, JUDGE, REWARDS, LAUNCHER, TEACHER)
 
 
 def require_files(stored: Mapping[str, Any], given: Mapping[str, Any], *names: str) -> None:
@@ -185,5 +186,8 @@ def typed_again(config: SageConfig) -> tuple[str, ...]:
     settings = services(values, ("sampling", "rollout"))
     if consents(config.model):
         settings[CONSENT] = True
+    reference = value_at(values, TEACHER)
+    if isinstance(reference, str) and reference.count("/") == 1:  # as a model of the Hub is named
+        settings[TEACHER] = reference
     online = ("--set", "tracking.wandb=online") if config.tracking.wandb == "online" else ()
     return (*set_words(settings | own_files(values)), *online)

@@ -45,6 +45,7 @@ from sage_cli.settings.presets import (
 )
 from sage_cli.settings.runs import default_root
 from sage_cli.settings.sampling import SERVER_URL
+from sage_cli.settings.training import DISTILLING, OWN_REFERENCES, pays_nothing
 
 STORED = "stored configuration"
 PRESET = "preset "
@@ -53,6 +54,8 @@ LAYERS = "layers"
 log = logging.getLogger(__name__)
 
 
+DISTILLATION = ("anchor.reference", "rl.rewards")
+"""The settings that together ask for distillation: a teacher, and no reward."""
 LASTING = {"rl": frozenset(Method.model_fields)}
 """Settings of a union that are of no member in particular: they hold whichever is chosen."""
 
@@ -93,6 +96,11 @@ def merge(layers: Iterable[Layer]) -> Merged:
         final |= choices(layer.values)
     layers.insert(0, _method_layer(final))
     merged = _overlaid(layers, final)
+    if distils(merged):
+        # below what asks for it, and above the preset of a model, whose beta is another anchor's
+        first = next(i for i, layer in enumerate(layers) if _says(layer, *DISTILLATION))
+        layers.insert(first, _distillation_layer(final))
+        merged = _overlaid(layers, final)
     official = [name for name in ("rl", "evaluation") if merged.get(name, "compat") == OFFICIAL]
     for section in official:
         theirs = official_settings(_decisive(merged, final), section)
@@ -170,6 +178,31 @@ def _method_layer(final: Mapping[str, str]) -> Layer:
     assert issubclass(method, Method)
     kl = "reverse" if final["guide"] != "none" else method.kl_without_guide
     return Layer(f"method {final['rl']}", {"anchor": {"kl": kl, **method.anchored}})
+
+
+def distils(merged: Merged) -> bool:
+    """Return True if settings name a teacher and pay no reward, whatever else they say."""
+    reference = merged.get("anchor", "reference", OWN_REFERENCES[0])
+    return reference not in OWN_REFERENCES and pays_nothing(merged.get("rl", "rewards"))
+
+
+def _distillation_layer(final: Mapping[str, str]) -> Layer:
+    """Return what holds for a policy that learns from a teacher alone, unless something else is
+    said.
+    """
+    fields = member_of("rl", final["rl"]).model_fields
+    rl = {"dynamic_sampling": False, "overlong_buffer": None}
+    return Layer(
+        "distillation",
+        {
+            "anchor": {"kl": "reverse", "beta": 1.0, "estimator": DISTILLING[0]},
+            "rl": {name: value for name, value in rl.items() if name in fields},
+        },
+    )
+
+
+def _says(layer: Layer, *settings: str) -> bool:
+    return any(layer.says(setting) for setting in settings)
 
 
 def _official_layer(settings: Mapping[str, Any], final: Mapping[str, str]) -> Layer:
@@ -482,7 +515,8 @@ def _decides(layer: Layer, merged: Merged) -> bool:
     """Return True if what the layers below a layer say may hold or not because of it."""
     official = any(merged.get(name, "compat") == OFFICIAL for name in ("rl", "evaluation"))
     asks = any("compat" in _mapping(layer.values.get(name)) for name in ("rl", "evaluation"))
-    return bool(official or asks or choices(layer.values) or BLOCKS.keys() & layer.values.keys())
+    chooses = choices(layer.values) or BLOCKS.keys() & layer.values.keys()
+    return bool(official or asks or chooses or _says(layer, *DISTILLATION))
 
 
 def _origins(merged: Merged, config: SageConfig) -> dict[str, str]:

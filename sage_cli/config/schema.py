@@ -40,7 +40,13 @@ from sage_cli.settings.sampling import (
     SamplingSection,
 )
 from sage_cli.settings.section import COSMETIC, Extensible, Section, in_file, is_cosmetic
-from sage_cli.settings.training import PLURALITY, AnchorSection, SftSection
+from sage_cli.settings.training import (
+    DISTILLING,
+    PLURALITY,
+    AnchorSection,
+    SftSection,
+    pays_nothing,
+)
 
 if TYPE_CHECKING:
     from sage_cli.config.layer import Layer
@@ -162,6 +168,12 @@ class SageConfig(Section):
         origins = (layer.origin for layer in reversed(self._layers) if layer.says(setting))
         return next((origin for origin in origins if origin != "changed"), None)
 
+    @property
+    def distils(self) -> bool:
+        """Return True if the policy learns from a teacher alone, without a reward."""
+        taught = self.anchor.teacher is not None and self.anchor.kl == "reverse"
+        return taught and self.rl.online and pays_nothing(self.rl.used_rewards)
+
     @model_validator(mode="after")
     def _sections_agree(self) -> SageConfig:
         problems = contradictions(self)
@@ -175,6 +187,7 @@ def contradictions(config: SageConfig) -> list[str]:
     return [
         *idle_settings(config),
         *_of_the_anchor(config),
+        *(_of_distillation(config) if config.distils else ()),
         *config.rl.refusals(config),
         *_of_the_model(config),
         *_of_the_batch(config),
@@ -208,6 +221,35 @@ def _of_the_anchor(config: SageConfig) -> list[str]:
         problems.append(
             f"anchor.schedule '{config.anchor.schedule}' takes beta down to 0, and there is no KL "
             "anchor: anchor.kl is 'none' or anchor.beta 0 (use --kl reverse and --beta above 0)"
+        )
+    return problems
+
+
+def _of_distillation(config: SageConfig) -> list[str]:
+    """Return what a policy that learns from a teacher alone can't be trained with."""
+    anchor, guide, rl, problems = config.anchor, config.guide, config.rl, []
+    if anchor.estimator not in DISTILLING:
+        problems.append(
+            f"anchor.estimator '{anchor.estimator}' can't distil: its gradient weighs tokens by "
+            "how far the teacher's probability is above the policy's, without a bound (use "
+            "anchor.estimator=reward, the sequence's reverse KL, or head, that of each token)"
+        )
+    drops_out = guide.of_states if anchor.estimator == "head" else guide.is_noise
+    if guide.name != "none" and drops_out:
+        problems.append(
+            f"guide '{guide.name}' drops out in expectation under anchor.estimator "
+            f"'{anchor.estimator}', and there is no reward beside it (use --guide token, or "
+            "branch under anchor.estimator=reward)"
+        )
+    if not getattr(rl, "learns_without_reward", False):
+        problems.append(
+            f"rl.algo '{rl.algo}' makes its loss of rewards, and rl.rewards has none (use "
+            "--algo grpo or dapo)"
+        )
+    if getattr(rl, "overlong_buffer", None) is not None:
+        problems.append(
+            "rl.overlong_buffer punishes lengths, which is a reward, and rl.rewards has none "
+            "(use rl.overlong_buffer=null)"
         )
     return problems
 

@@ -27,15 +27,15 @@ def final_answer(status: str, extracted: str | None) -> str | None:
 def count_answers(grades: GradeStore, problem_ids: Sequence[str], n: int) -> tuple[Votes, ...]:
     """Return the final answers of the first `n` samples of each problem; no text is read.
 
-    Raises ConfigurationError where wrong samples have a grade and no answer, as those of a judge
-    that only says right or wrong: without their votes every majority would be correct.
+    Raises ConfigurationError where no wrong sample has an answer, as with a judge that only says
+    right or wrong: without their votes every majority would be correct.
     """
     graded = grades.read()
     inventory = graded.inventory
     chosen_S = inventory.select(problem_ids, n) & (graded.status_S >= 0)
     rows = np.flatnonzero(chosen_S).astype(np.int32)
     counted: dict[str, Counter[str | None]] = {id_: Counter() for id_ in problem_ids}
-    silent = 0
+    wrong, silent = 0, 0
     for problem, status, text in zip(
         inventory.problem_S[rows].tolist(),
         graded.status_S[rows].tolist(),
@@ -43,13 +43,13 @@ def count_answers(grades: GradeStore, problem_ids: Sequence[str], n: int) -> tup
         strict=True,
     ):
         name = graded.statuses[status]
+        wrong += name == "wrong"
         silent += name == "wrong" and text is None
         counted[inventory.problem_ids[problem]][final_answer(name, text)] += 1
-    if silent:
-        samples = "sample has" if silent == 1 else "samples have"
+    if wrong and silent == wrong:
         raise ConfigurationError(
-            f"{silent:,} wrong {samples} no final answer that could vote, because their judge "
-            f"({grades.judge}) only says right or wrong",
+            f"none of {wrong:,} wrong samples has a final answer that could vote, because their "
+            f"judge ({grades.judge}) only says right or wrong",
             "compare by another statistic, or grade by --set grading.judge=math",
         )
     return tuple(counted.values())

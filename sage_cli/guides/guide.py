@@ -106,6 +106,8 @@ class Guide(Extensible):
     """Token signals that no other guide reads, measured as those of `TOKEN_SIGNALS` are."""
     of_states: ClassVar[bool] = False
     """True if q is the same for all tokens that may follow a state."""
+    is_noise: ClassVar[bool] = False
+    """True if q depends on no signal, so that its effect has expectation 0 as far as it goes."""
 
     name: str = "none"
     """Name of the guide: one of `sage_cli.guides`, or one that another package registers."""

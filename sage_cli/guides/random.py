@@ -16,6 +16,7 @@ class RandomGuide(AnnealedGuide):
     """Eq. 9: q = 1 + sigma z with probability epsilon, z ~ N(0, 1); otherwise q = 1."""
 
     of_states: ClassVar[bool] = True
+    is_noise: ClassVar[bool] = True
     name: Literal["random"] = "random"
     epsilon: tuple[float, float] = (0.1, 0.0)
     """Probability that a token's q is noisy, as the upper and lower end of its schedule."""

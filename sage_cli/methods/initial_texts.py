@@ -224,6 +224,7 @@ class DphRl(PlainAdvantages):
         "both kinds of problems come in one order, so that rollouts of held ones are sampled and "
         "teach nothing; a held completion is one of those that were graded"
     )
+    learns_without_reward = False
     kl_without_guide = "none"
     read_with: ClassVar[tuple[ReadWith, ...]] = (
         *PlainAdvantages.read_with,

@@ -74,6 +74,9 @@ class OnlineMethod(Method):
     reads_old_entropy: ClassVar[bool] = False
     reads_grades_alone: ClassVar[bool] = False
     """True where advantages are those of grades, whatever else is rewarded."""
+    learns_without_reward: ClassVar[bool] = False
+    """True where advantages of 0 leave the loss to the anchor alone, so that a teacher can distil
+    into the policy without a reward."""
     equal_groups_teach: ClassVar[bool] = False
     """True where a group of equal grades has advantages, so that none may be replaced."""
 
@@ -153,7 +156,8 @@ class OnlineMethod(Method):
 
     def refusals(self, beside: OtherSections) -> list[str]:
         """Return the conflicts: settings that act only where another one is on."""
-        refusals = [*super().refusals(beside), *reward_problems(self.rewards)]
+        taught = beside.anchor.teacher is not None
+        refusals = [*super().refusals(beside), *reward_problems(self.rewards, taught=taught)]
         if self.dynamic_sampling and not any(
             reward.name == GRADE and reward.weight for reward in self.rewards
         ):

@@ -149,6 +149,7 @@ class PolicyGradient(OnlineMethod):
 class PlainAdvantages(PolicyGradient):
     """Settings of methods that say nothing of advantages, so that they can be chosen."""
 
+    learns_without_reward = True
     advantage: Literal["group", "none", "beta"] = "group"
     """Normalisation of advantages: `group` divides by the group's standard deviation, `none` only
     subtracts the mean, and `beta` divides by a Beta density."""

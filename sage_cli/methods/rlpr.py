@@ -54,6 +54,7 @@ class Rlpr(PlainAdvantages):
     )
     read_from = "code"
     differs = "groups that are left out stay in the batch with advantage 0"
+    learns_without_reward = False
     kl_without_guide = "none"
 
     def hooks(self, setup: Setup) -> Hooks:

@@ -145,6 +145,7 @@ class Archer(PlainAdvantages):
         "theirs certain ones; groups of equal grades count in means, theirs are left out; a "
         "preset's anchor.beta goes before 0.001"
     )
+    learns_without_reward = False
     anchored = {"beta": 0.001, "tokens": "certain", "rows": "informative"}  # noqa: RUF012
     shapes_tokens = True
 

@@ -65,7 +65,7 @@ ESTIMATORS = {
     "reward": "log-ratio as reward-to-go: the exact gradient of the sequence's pseudo-KL (Eq. 6)",
 }
 REFERENCES = {"initial": "initial policy", "pre-sft": "model before SFT"}
-"""What a plan calls the values of `anchor.reference`."""
+"""What a plan calls the words of `anchor.reference`."""
 
 
 def remarks(config: SageConfig) -> list[str]:
@@ -102,6 +102,17 @@ def _of_the_anchor(config: SageConfig) -> list[str]:
         f"estimator {anchor.estimator}: {ESTIMATORS[anchor.estimator]}",
         *anchor.changes,
     ]
+    if config.distils:
+        sentences.append(
+            "no reward: the policy learns from the teacher's log-probabilities of its own "
+            "completions, whose grades are recorded only"
+        )
+    elif anchor.teacher is not None and anchor.estimator == "k3":
+        sentences.append(
+            "warning: under k3 a teacher pulls at a token by its probability divided by the "
+            "policy's, without a bound where the two are far apart (use anchor.estimator=reward "
+            "or head)"
+        )
     guided = config.guide.name != "none"
     if guided and config.guide.of_states and anchor.estimator in ("k3-corrected", "head"):
         sentences.append(
@@ -168,7 +179,7 @@ def _anchor_facts(config: SageConfig) -> dict[str, str]:
         f"{anchor.kl} KL",
         f"beta {beta_in_words(anchor)}",
         f"estimator {anchor.estimator}",
-        f"reference: {REFERENCES[anchor.reference]}",
+        f"reference: {REFERENCES.get(anchor.reference, f'teacher {anchor.reference}')}",
         *anchor.changes,
     ]
     return {

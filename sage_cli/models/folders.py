@@ -62,6 +62,17 @@ def whole_model(name: str, revision: str | None) -> Path:
     return Path(snapshot_download(name, revision=files.name, ignore_patterns=["*.bin", "*.pth"]))
 
 
+def is_cached(name: str, revision: str | None = None) -> bool:
+    """Return True if the cache holds a Hub model with its weights, without asking the Hub."""
+    from huggingface_hub import try_to_load_from_cache
+
+    for file in _EVERY_MODEL_HAS_ONE:
+        cached = try_to_load_from_cache(name, file, revision=revision)
+        if isinstance(cached, str):
+            return any(Path(cached).parent.glob("*.safetensors"))
+    return False
+
+
 @cache
 def _snapshot(name: str, revision: str | None) -> Path | str:
     """Return the folder, or why there is none: the Hub is asked once a process at most."""

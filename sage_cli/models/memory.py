@@ -10,6 +10,7 @@ from sage_cli.config.schema import SageConfig, spread_over
 from sage_cli.errors import DataError
 from sage_cli.methods.loop import batch_of
 from sage_cli.models.folders import model_config
+from sage_cli.models.reference import teacher_of
 from sage_cli.models.stages import Described
 from sage_cli.problems.load import load_training_problems
 from sage_cli.problems.template import PromptTemplate
@@ -134,6 +135,7 @@ class TrainingSetup:
     """A training setup: `adapter` counts LoRA's numbers, 0 if all weights are trained.
 
     A number of the stored weights has `weight_bytes`, one of a matrix product `product_bytes`.
+    A `teacher`, in bytes, is in the place of a `reference` that is a state of the policy.
     `shards` is over how many GPUs weights, gradients and optimiser are spread; `fused` says that
     kernels work on a tile of logits in place, as Triton's do on a GPU.
     """
@@ -144,6 +146,7 @@ class TrainingSetup:
     checkpointing: bool
     adapter: int = 0
     reference: bool = True
+    teacher: int = 0
     shards: int = 1
     fused: bool = True
 
@@ -169,15 +172,17 @@ class Memory:
 def training_state(shape: Shape, setup: TrainingSetup) -> dict[str, int]:
     """Return what a training keeps between steps: weights, reference and optimiser.
 
-    The reference of a LoRA training is a second adapter, that of full tuning a second model. With
-    ZeRO-3 or FSDP2 each GPU holds its share (Rajbhandari et al. 2020, section 5).
+    The reference of a LoRA training is a second adapter, that of full tuning a second model, and a
+    teacher is a model of its own. With ZeRO-3 or FSDP2 each GPU holds its share (Rajbhandari et al.
+    2020, section 5).
     """
     weights = shape.parameters * setup.weight_bytes
     trained = setup.adapter or shape.parameters
     adapter = setup.adapter * ADAPTER_BYTES
+    reference = setup.teacher or (adapter or weights) * setup.reference
     return {
         "weights": (weights + adapter) // setup.shards,
-        "reference": (adapter or weights) * setup.reference // setup.shards,
+        "reference": reference // setup.shards,
         "optimizer": int(trained * OPTIMIZER_BYTES[setup.optimizer]) // setup.shards,
     }
 
@@ -310,6 +315,9 @@ def rl_memory(config: SageConfig, gpu_gb: int) -> Described:
     title = f"memory of RL on {_each(rl.processes)}{gpu_gb} GB"
     if shape is None:
         return _unknown(title, config.model)
+    if teacher_bytes(config) is None:
+        unknown = f"no config.json here tells the sizes of the teacher {config.anchor.teacher}"
+        return Described(title, {"unknown": unknown})
     prompt, batch = prompt_tokens(config), batch_of(rl, rl.processes)
     vllm = config.rollout.vllm
     beside = config.rollout.may_use_vllm and vllm.mode == "colocate"
@@ -417,9 +425,22 @@ def how_trained(config: SageConfig, shape: Shape, *, on_gpu: bool = True) -> Tra
         rl.gradient_checkpointing,
         adapter=adapter_numbers(config.model, shape),
         reference=rl.keeps_reference or (anchor.kl == "reverse" and anchor.beta > 0),
+        teacher=teacher_bytes(config, on_gpu=on_gpu) or 0,
         shards=rl.processes if sharding_of(rl.accelerate) else 1,
         fused=on_gpu,
     )
+
+
+def teacher_bytes(config: SageConfig, *, on_gpu: bool = True) -> int | None:
+    """Return the bytes of a teacher's weights; 0 without a teacher, None if no file tells its size.
+
+    Its weights are taken to be of two bytes where products are coarse.
+    """
+    if (teacher := teacher_of(config)) is None:
+        return 0
+    shape = PUBLISHED.get(teacher.path) or shape_in(model_config(teacher.path))
+    _, width = number_bytes(config.model, on_gpu=on_gpu)
+    return None if shape is None else shape.parameters * width
 
 
 def adapter_numbers(model: _Model, shape: Shape) -> int:

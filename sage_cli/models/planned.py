@@ -21,6 +21,7 @@ from sage_cli.models.folders import (
     require_whole_weights,
 )
 from sage_cli.models.policy import Policy
+from sage_cli.models.reference import teacher_of
 from sage_cli.models.shipped_base import shipped_run
 from sage_cli.problems.identity import demonstrations_identity, training_identity
 from sage_cli.problems.source_errors import reading
@@ -39,9 +40,9 @@ def base_label(config: SageConfig) -> str:
 
 
 def rl_label(config: SageConfig) -> str:
-    """Return algorithm and anchor of a run: a guide's name, `kl`, `forward-kl` or `no-kl`."""
-    guide = config.guide.name
-    return f"{config.rl.algo}-{guide if guide != 'none' else _HELD_BY[config.anchor.kl]}"
+    """Return algorithm and anchor of a run: a guide's name, `kl`, `distilled` and so on."""
+    guide, held = config.guide.name, "distilled" if config.distils else _HELD_BY[config.anchor.kl]
+    return f"{config.rl.algo}-{guide if guide != 'none' else held}"
 
 
 def planned_base(config: SageConfig, runs: Runs) -> Policy:
@@ -94,6 +95,9 @@ def rl_run(
     with reading(config, "data.rl"):
         problems = training_identity(config.data)
     lora = model.lora.determinants() if model.tuning == "lora" else None
+    teacher = teacher_of(config)
+    # by its weights, wherever they lie
+    taught = {"reference": teacher.fingerprint} if teacher is not None else {}
     kernels = kernel_arguments(model)
 
     def determinants(section: Callable[[str], Any]) -> dict[str, Any]:
@@ -105,7 +109,7 @@ def rl_run(
             # each process samples rollouts of its own
             "rl": {**section("rl").determinants(), "processes": processes},
             "rollout": section("rollout").determinants(),
-            "anchor": section("anchor").determinants() if anchor.kl != "none" else None,
+            "anchor": section("anchor").determinants() | taught if anchor.kl != "none" else None,
             "guide": section("guide").determinants() if guide.name != "none" else None,
             "grading": section("grading").determinants(),
             **({"kernels": kernels} if kernels else {}),

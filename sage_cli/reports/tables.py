@@ -38,6 +38,10 @@ class Estimate:
     below: float | None = None
 
     def __str__(self) -> str:
+        """Return it as people read it, with a minus sign; data have the numbers themselves."""
+        return re.sub("(?<!e)-", "−", self._text())
+
+    def _text(self) -> str:
         if math.isnan(self.value):
             return self._span() or UNDEFINED
         if self.below is not None and self.value <= self.below:

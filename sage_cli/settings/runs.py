@@ -33,11 +33,14 @@ class TrackingSection(Section):
     """Use of W&B: `offline` writes its files only, `online` sends them to its servers, and `off`
     does neither."""
     project: str = Field("sage", json_schema_extra=COSMETIC)
-    """Project in W&B that runs are sent to."""
+    """Project in W&B and trackio that runs are sent to."""
     group: str | None = Field(None, json_schema_extra=COSMETIC)
-    """Group in W&B that runs are added to."""
+    """Group in W&B and trackio that runs are added to."""
     tensorboard: bool = Field(False, json_schema_extra=COSMETIC)
     """Whether TensorBoard event files are written, too."""
+    trackio: bool = Field(False, json_schema_extra=COSMETIC)
+    """Whether records are logged to trackio, too: to its database on this machine, or to where its
+    own environment variables say."""
     rollouts: Annotated[int, Field(ge=0)] | Literal["all"] = Field(4, json_schema_extra=COSMETIC)
     """Number of completions per RL step that rollouts.jsonl keeps, each of another prompt. `all`
     also stores every completion in completions/, with token ids, grade and rewards."""

@@ -142,8 +142,22 @@ def are_usual(rewards: Sequence[Reward]) -> bool:
     return [(reward.name, reward.weight) for reward in rewards] == [(GRADE, 1.0)]
 
 
-def reward_problems(rewards: Sequence[Reward]) -> list[str]:
-    """Return what is wrong with a list of rewards, a sentence each."""
+def pays_nothing(rewards: Any) -> bool:
+    """Return True for a list of rewards, as read or as typed, that is empty or all of weight 0."""
+    if not isinstance(rewards, list | tuple):
+        return False
+    weights = (
+        reward.get("weight", 1) if isinstance(reward, Mapping) else getattr(reward, "weight", 1)
+        for reward in rewards
+    )
+    return not any(weights)
+
+
+def reward_problems(rewards: Sequence[Reward], *, taught: bool = False) -> list[str]:
+    """Return what is wrong with a list of rewards, a sentence each.
+
+    A policy that is `taught` by another model learns without a reward.
+    """
     counts, problems = Counter(reward.label for reward in rewards), []
     for label, count in counts.items():
         if count > 1:
@@ -154,8 +168,11 @@ def reward_problems(rewards: Sequence[Reward]) -> list[str]:
                 f"rl.rewards: '{reward.label}' is the name of another part of the reward in a "
                 f"run's records (rename the function {reward.name})"
             )
-    if not any(reward.weight for reward in rewards):
-        problems.append("rl.rewards rewards nothing: it is empty, or every weight is 0")
+    if pays_nothing(rewards) and not taught:
+        problems.append(
+            "rl.rewards rewards nothing: it is empty, or every weight is 0 (only a policy that "
+            "learns from a teacher, named by anchor.reference=MODEL, needs none)"
+        )
     return problems
 
 
@@ -166,10 +183,14 @@ def rewards_in_words(rewards: Sequence[Reward]) -> str:
         + (f" (p {reward.p:g})" if reward.name == RANDOM else "")
         for reward in rewards
     )
-    return " + ".join(parts)
+    return " + ".join(parts) or "none"
 
 
 Rows = Literal["all", "informative", "wrong", "right"]
+OWN_REFERENCES = ("initial", "pre-sft")
+"""The words of `anchor.reference` that mean a state of the policy itself."""
+DISTILLING = ("reward", "head")
+"""The estimators by which a teacher alone can train a policy; the first is the default then."""
 
 
 class AnchorSection(Section):
@@ -204,10 +225,12 @@ class AnchorSection(Section):
     all tokens."""
     uncertain_share: float = Field(0.2, gt=0, lt=1, json_schema_extra=WHERE_SET)
     """Share of a completion's tokens that are taken as uncertain."""
-    reference: Literal["initial", "pre-sft"] = "initial"
+    reference: str = Field("initial", min_length=1)
     """Reference model of the anchor. `initial` is the policy as RL starts. `pre-sft` is the model
     without its adapter, or before SFT; without SFT it is the same as `initial`. The old
-    spelling `base` means `pre-sft`."""
+    spelling `base` means `pre-sft`. Anything else names a teacher with the policy's vocabulary:
+    a folder, a model of the Hub (ORG/MODEL) or a run. Without a reward (`rl.rewards=[]`) the
+    policy is distilled from it."""
     ema: float | None = Field(None, gt=0, le=1)
     """Factor with which the reference follows the policy: every `ema_every` steps, it becomes `ema`
     times itself plus (1 − `ema`) times the policy. With null or 1, the reference does not
@@ -221,6 +244,11 @@ class AnchorSection(Section):
     reference_samples: int = Field(8, ge=1)
     """Number of completions of each training problem that are sampled for forward KL from the
     frozen reference, once."""
+
+    @property
+    def teacher(self) -> str | None:
+        """The model that the policy is held to if it is none of the policy's own; else None."""
+        return None if self.reference in OWN_REFERENCES else self.reference
 
     @property
     def moves(self) -> bool:
@@ -255,10 +283,17 @@ class AnchorSection(Section):
                 "the policy's own completions: "
                 + ("anchor.beta is 0 (use a --beta above 0)" if self.kl == "reverse" else no_kl)
             )
-        if self.moves and self.reference == "pre-sft":
+        if self.moves and self.reference != "initial":
             problems.append(
-                "anchor.reference is 'pre-sft', another model than the policy: it can't follow it "
-                "(use --set anchor.reference=initial, or leave out anchor.ema and reset_every)"
+                f"anchor.reference is '{self.reference}', another model than the policy: it can't "
+                "follow it (use --set anchor.reference=initial, or leave out anchor.ema and "
+                "reset_every)"
+            )
+        if self.teacher is not None and (self.kl != "reverse" or self.beta == 0):
+            needed = "anchor.kl=reverse" if self.kl != "reverse" else "anchor.beta=1"
+            problems.append(
+                f"anchor.reference names the teacher '{self.teacher}', which teaches by the "
+                f"reverse KL alone, and there is none (use --set {needed})"
             )
         if self.reset_every is not None and self.reset_every >= steps:
             problems.append(

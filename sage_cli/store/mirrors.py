@@ -1,4 +1,4 @@
-"""Mirrors of a run's files in W&B and TensorBoard, which can fail or be rebuilt."""
+"""Mirrors of a run's files in W&B, TensorBoard and trackio, which can fail or be rebuilt."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import os
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout, suppress
 from importlib.util import find_spec
+from io import StringIO
 from pathlib import Path
 from textwrap import indent
 from typing import Any, Literal
@@ -29,7 +30,7 @@ class Follower:
     Opening replays the run's files, so that a resumed run's mirror has every step.
     """
 
-    def __init__(self, mirror: WandbMirror | TensorboardMirror, run: Run) -> None:
+    def __init__(self, mirror: Mirror, run: Run) -> None:
         self._mirror, self._run = mirror, run
         self._opened = self._failed = False
 
@@ -80,21 +81,25 @@ class Follower:
 
 def mirrors_of(tracking: TrackingSection, run: Run) -> list[Follower]:
     """Return the mirrors in `tracking`, not yet opened."""
-    mirrors: list[WandbMirror | TensorboardMirror] = []
+    mirrors: list[Mirror] = []
     if tracking.wandb != "off":
         mirrors.append(WandbMirror(run, tracking.wandb))
     if tracking.tensorboard:
         mirrors.append(TensorboardMirror(run.folder / "tensorboard"))
+    if tracking.trackio:
+        mirrors.append(TrackioMirror(run))
     return [Follower(mirror, run) for mirror in mirrors]
 
 
 def require_mirrors(tracking: TrackingSection) -> None:
     """Raise ConfigurationError if a mirror's package is not installed."""
-    if tracking.tensorboard and find_spec("tensorboard") is None:
-        raise ConfigurationError(
-            "tracking.tensorboard is true, and the package tensorboard is not installed",
-            "pip install tensorboard, or use --set tracking.tensorboard=false",
-        )
+    asked = {"tensorboard": tracking.tensorboard, "trackio": tracking.trackio}
+    for package in (name for name, is_asked in asked.items() if is_asked):
+        if find_spec(package) is None:
+            raise ConfigurationError(
+                f"tracking.{package} is true, and the package {package} is not installed",
+                f"pip install {package}, or use --set tracking.{package}=false",
+            )
 
 
 _COLUMNS = ("prompt", "completion", "gold", "grade", "reward")
@@ -238,12 +243,77 @@ class TensorboardMirror:
         self._writer.close()
 
     def _scalars(self, values: Mapping[str, Any]) -> None:
-        for name, value in values.items():
-            if isinstance(value, int | float):
-                self._writer.add_scalar(name, value, self._step)
+        for name, value in _numbers(values).items():
+            self._writer.add_scalar(name, value, self._step)
 
 
 def _markdown(row: Mapping[str, Any]) -> str:
     """Return grade, reward and gold above the prompt and its completion, as Markdown."""
     text = indent(f"{row['prompt']}{row['completion']}", "    ")
     return f"**{row['grade']}**, reward {row['reward']:g}, gold {row['gold']}\n\n{text}"
+
+
+class TrackioMirror:
+    """A run of the same name in trackio's project, which `trackio show` displays on this machine.
+
+    It goes where trackio's own variables say (TRACKIO_DIR, TRACKIO_SPACE_ID), by default into a
+    database on this machine. Figures of evaluations are values at the last step.
+    """
+
+    name = "trackio"
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._trackio: Any = None
+        self._step = 0
+
+    def open(self, trained_from: int | None) -> None:  # noqa: ARG002
+        """Begin the run anew: what trackio has of an earlier session is replaced."""
+        import trackio
+
+        run, config = self._run, self._run.read_config()
+        project = config["tracking"]["project"]
+        with suppress(ValueError):  # there is no such project yet
+            for earlier in trackio.Api().runs(project):
+                if earlier.name == run.id:
+                    earlier.delete()
+        # trackio prints where it logs to, and with --json the output is one object
+        with redirect_stdout(StringIO()):
+            self._trackio = trackio.init(
+                project=project,
+                name=run.id,
+                group=config["tracking"]["group"],
+                config={**without_services(config), "kind": run.read_manifest()["kind"]},
+                embed=False,
+                auto_log_gpu=False,
+                auto_log_cpu=False,
+            )
+
+    def log(self, record: Mapping[str, Any], rollouts: Sequence[Mapping[str, Any]]) -> None:
+        """Metrics by number, the completions as Markdown."""
+        import trackio
+
+        self._step = int(record["step"])
+        values = _numbers({key: value for key, value in record.items() if key != "step"})
+        if rollouts:
+            values["rollouts"] = trackio.Markdown("\n\n".join(map(_markdown, rollouts)))
+        self._trackio.log(values, step=self._step)
+
+    def summarise(self, figures: Mapping[str, Any]) -> None:
+        """The figures that are numbers."""
+        self._trackio.log(_numbers(figures), step=self._step)
+
+    def close(self) -> None:
+        """Wait until everything is stored."""
+        import trackio
+
+        # the module's own, without which it would finish the run, and print, once more at exit
+        with redirect_stdout(StringIO()):
+            trackio.finish()
+
+
+def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if isinstance(value, int | float)}
+
+
+Mirror = WandbMirror | TensorboardMirror | TrackioMirror

@@ -72,6 +72,7 @@ class Origin(TypedDict):
 
     `parent` is a run's id or a model's name, `parent_weights` its fingerprint, `template` the
     prompt template's hash, `data` the files' versions or a name, `sweep` the sweep's name.
+    `teacher` is the model that a policy was held to, if it was none of its own states.
     """
 
     kind: str
@@ -79,6 +80,8 @@ class Origin(TypedDict):
     seed: int
     template: str
     parent_weights: NotRequired[str]
+    teacher: NotRequired[str]
+    teacher_weights: NotRequired[str]
     data: NotRequired[str | list[str]]
     sweep: NotRequired[str | None]
 

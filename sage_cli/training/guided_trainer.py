@@ -35,8 +35,15 @@ from sage_cli.guides.guide import ROW_SIGNALS, Signal
 from sage_cli.methods.rollout_batch import RolloutBatch, images_of, learned_tokens, whole_texts
 from sage_cli.models.loading import causal_of, switch_off_noise
 from sage_cli.settings.training import AnchorSection, Rows
-from sage_cli.training.heads import HeadReader, compute_logits_in_float32, tilting
+from sage_cli.training.heads import (
+    HeadReader,
+    compute_logits_in_float32,
+    cut_to,
+    never_sample_beyond,
+    tilting,
+)
 from sage_cli.training.passes import Pass, Purpose, completions_alone, prompt_names
+from sage_cli.training.reference import prepare_frozen
 from sage_cli.training.step_record import (
     CLIPPING_LOSSES,
     TokenRecord,
@@ -69,7 +76,10 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     `use_bias_correction_kl` (`k3-corrected` is its True, TRL's default). `anchor` is that section
     whole, in the place of the four. A completion is correct where its reward, the weighted sum of
     `reward_funcs`, is at least `right_at`: needed by `rows` other than `all` and by guides that
-    read grades. TRL's logs get the divergences (`kl/…`) and what q did (`guide/…`).
+    read grades. A `teacher`, a loaded model in evaluation mode with the policy's tokens, is the
+    reference in place of the policy as it starts; where `vocabulary` is given, log-probabilities
+    of both are normalised over so many entries. TRL's logs get the divergences (`kl/…`) and what q
+    did (`guide/…`).
 
     Raises ConfigurationError for what would have no effect, before a model is loaded.
     """
@@ -95,6 +105,8 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         head_tokens: int = 32,
         right_at: float | None = None,
         anchor: AnchorSection | None = None,
+        teacher: Any = None,
+        vocabulary: int | None = None,
         **keywords: Any,
     ) -> None:
         guide = NoGuide() if guide is None else guide
@@ -131,14 +143,19 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         # TRL looks for the embedding that shares a head's weights where an adapter has none
         args.cast_lm_head_to_fp32 = in_float32 and not hasattr(model, "peft_config")
         keywords |= dict(zip(_POSITIONAL, arguments, strict=False))
+        self.kl_weight, self.vocabulary = args.beta, vocabulary
         # with a beta other than 0 TRL makes, wraps and heads the reference, or copies the adapter
         # to "ref"; with a beta of 0 afterwards it never asks it: the reference's pass is ours, and
-        # the loss alone sets the weight, for its own duration
+        # the loss alone sets the weight, for its own duration. A teacher is loaded already.
+        args.beta = 0.0 if teacher is not None else args.beta
         super().__init__(model=model, reward_funcs=reward_funcs, args=args, **keywords)
-        self.kl_weight, self.beta = args.beta, 0.0
+        self.beta = 0.0
         require_attributes(self)
         if self.aux_loss_enabled:
             self.aux_loss_enabled = can_balance(causal_of(self.model))
+        if teacher is not None:
+            add_fused_lm_head(teacher, self.temperature, cast_lm_head_to_fp32=in_float32)
+            self.ref_model = prepare_frozen(self, teacher)
         self.args.cast_lm_head_to_fp32 = in_float32
         for each in (self.model, self.ref_model):
             if in_float32 and each is not None:
@@ -154,7 +171,17 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
                     f"{reader} reads the whole output layer, and the launcher shards it",
                     "choose `rl.accelerate` ddp, or another estimator or guide",
                 )
-            self.head.require(self.accelerator.unwrap_model(self.model), reader)
+            for each in (self.model, teacher):
+                if each is not None:
+                    self.head.require(self.accelerator.unwrap_model(each), reader)
+        if vocabulary is not None:
+            if self.is_deepspeed_enabled or self.is_fsdp_enabled:
+                raise TrainingError(
+                    "policy and teacher pad their vocabularies to different sizes, which takes a "
+                    "look at the whole output layer, and the launcher shards it",
+                    "choose `rl.accelerate` ddp",
+                )
+            never_sample_beyond(self.accelerator.unwrap_model(self.model), vocabulary)
         if guide.reads_reference_entropy and self.ref_model is not None:
             add_fused_lm_head(
                 self.accelerator.unwrap_model(self.ref_model),
@@ -450,6 +477,8 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         of: Signal = "reference" if purpose == "reference" else "policy"
         measures = self.guide.measured(of) if asked_by_q else {}
         with ExitStack() as stack:
+            if self.vocabulary is not None:
+                stack.enter_context(cut_to(plain, self.vocabulary))
             # what is sharded is gathered for one pass of a layer, and given back after it
             whole = not (self.is_fsdp_enabled or self.is_deepspeed_enabled)
             # a method's own pass may be over other texts, whose rows have no group

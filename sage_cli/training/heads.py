@@ -72,6 +72,57 @@ class _Head:
     forward = base_model  # until TRL puts its fused head in this place
 
 
+class _CutHead:
+    """An output layer without the entries beyond `entries`, which no token of a tokenizer has."""
+
+    def __init__(self, head: Any, entries: int) -> None:
+        self._head, self._entries = head, entries
+
+    @property
+    def weight(self) -> Tensor:
+        """The rows of the entries that are left, with their gradient."""
+        weight: Tensor = self._head.weight[: self._entries]
+        return weight
+
+    @property
+    def bias(self) -> Tensor | None:
+        """Their biases, if the layer has any."""
+        bias = getattr(self._head, "bias", None)
+        return None if bias is None else bias[: self._entries]
+
+    def __call__(self, states: Tensor) -> Tensor:
+        """Return the logits of the entries that are left."""
+        return torch.nn.functional.linear(states, self.weight, self.bias)
+
+
+@contextmanager
+def cut_to(model: Any, entries: int) -> Iterator[None]:
+    """Normalise log-probabilities over the first `entries` of the output alone in passes inside.
+
+    Models pad their vocabulary to a round number, each to its own: over all of it the same logits
+    would have other log-probabilities in policy and teacher.
+    """
+    causal = causal_of(model)
+    head = causal.get_output_embeddings()
+    # an attribute of this object, which hides the method of its class; passes ask for the head anew
+    causal.get_output_embeddings = lambda: _CutHead(head, entries)
+    try:
+        yield
+    finally:
+        del causal.get_output_embeddings
+
+
+def never_sample_beyond(model: Any, entries: int) -> None:
+    """Give entries beyond `entries` the probability 0 wherever whole logits are computed."""
+
+    def bar(_head: Any, _states: Any, logits: Tensor) -> Tensor:
+        # finite, so that 0 log 0 stays 0 in entropies, and far below any logit
+        columns = torch.arange(logits.shape[-1], device=logits.device)
+        return logits.masked_fill(columns >= entries, -1e4)
+
+    causal_of(model).get_output_embeddings().register_forward_hook(bar)
+
+
 @contextmanager
 def tilting(
     model: Any,
@@ -148,8 +199,10 @@ class HeadReader:
     def likeliest(self, model: Any) -> Iterator[list[tuple[Tensor, Tensor]]]:
         """Collect (ids, log-probabilities) (B, T, H) of the likeliest tokens, a pair a pass."""
 
+        head = model.get_output_embeddings()
+
         def of_tile(hidden_XD: Tensor) -> tuple[Tensor, Tensor]:
-            logits_XV = self._logits(model, hidden_XD)
+            logits_XV = self._logits(head, hidden_XD)
             most = min(self.tokens, logits_XV.shape[-1])
             logits_XH, ids_XH = logits_XV.topk(most, dim=-1)
             return ids_XH, logits_XH - logits_XV.logsumexp(dim=-1, keepdim=True)
@@ -169,8 +222,11 @@ class HeadReader:
     def asked(self, model: Any, ids_BTH: Tensor) -> Iterator[list[tuple[Tensor, Tensor]]]:
         """Collect the log-probabilities of `ids_BTH`, with gradient, of one pass over all rows."""
 
+        # asked for now: a gradient's second pass over a tile comes after a cut head is taken back
+        head = model.get_output_embeddings()
+
         def of_tile(hidden_XD: Tensor, ids_XH: Tensor) -> Tensor:
-            logits_XV = self._logits(model, hidden_XD)
+            logits_XV = self._logits(head, hidden_XD)
             return logits_XV.gather(1, ids_XH) - logits_XV.logsumexp(dim=-1, keepdim=True)
 
         def read(hidden_BTD: Tensor) -> tuple[Tensor, Tensor]:
@@ -194,7 +250,7 @@ class HeadReader:
 
         `chosen_BT` are the tokens of all passes, in the order in which they come to the rows.
         """
-        rest_BT = chosen_BT
+        rest_BT, head = chosen_BT, model.get_output_embeddings()
 
         def read(hidden_BTD: Tensor) -> dict[str, Tensor]:
             nonlocal rest_BT
@@ -207,7 +263,7 @@ class HeadReader:
                     strict=True,
                 )
                 for hidden_XD, chosen_X in pairs:
-                    logits_XV = self._logits(model, hidden_XD)
+                    logits_XV = self._logits(head, hidden_XD)
                     tiles.append([measure(logits_XV, chosen_X) for measure in measures.values()])
             columns = (
                 torch.cat(parts).reshape(rows_BT.shape) for parts in zip(*tiles, strict=True)
@@ -217,11 +273,11 @@ class HeadReader:
         with _listening(model, read) as passes:
             yield passes
 
-    def _logits(self, model: Any, hidden_XD: Tensor) -> Tensor:
+    def _logits(self, head: Any, hidden_XD: Tensor) -> Tensor:
         # autocast would take a head in float32 back to bfloat16
         exact = torch.autocast(hidden_XD.device.type, enabled=False)
         with exact if self.in_float32 else nullcontext():
-            logits_XV: Tensor = model.get_output_embeddings()(hidden_XD).float()
+            logits_XV: Tensor = head(hidden_XD).float()
         # in place: the logits are this function's own copy (`float()` of bfloat16, or the head's
         # fresh output)
         return logits_XV if self.temperature == 1 else logits_XV.div_(self.temperature)

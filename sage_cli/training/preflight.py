@@ -571,7 +571,7 @@ class Preflight:
     def _keep(self, trainer: Any) -> None:
         """Keep what was found for further runs; a run that was stopped keeps nothing.
 
-        For what stops a run is looked for again once somebody has tried to mend it.
+        For what stops a run is looked for again once somebody has tried to fix it.
         """
         if self.known is not None and trainer.accelerator.is_main_process:
             self.known.write(self.facts)

@@ -21,9 +21,14 @@ from transformers import TrainerCallback
 from sage_cli.errors import TrainingError
 from sage_cli.guides.divergences import forward_cross_entropy
 from sage_cli.methods.rollout_batch import RolloutBatch, rows_of
+from sage_cli.models.loading import merge_adapter
+from sage_cli.models.policy import Policy
 from sage_cli.problems.problem import Problem
-from sage_cli.settings.training import AnchorSection
+from sage_cli.settings.inputs import PretrainedModel, ScratchModel, kernel_arguments
+from sage_cli.settings.training import OWN_REFERENCES, AnchorSection
 from sage_cli.store.completion import Completion, token_ids
+from sage_cli.training.hardware import precision_arguments
+from sage_cli.training.trl_host import prepare_deepspeed, prepare_fsdp
 
 _FILE = "reference.safetensors"
 """A checkpoint's file of the reference as it is at that step."""
@@ -37,12 +42,36 @@ than float32's 24.
 Weights = dict[str, Tensor]
 
 
+def load_teacher(teacher: Policy, model: PretrainedModel | ScratchModel) -> Any:
+    """Return a teacher in evaluation mode, without gradients, with its adapter merged.
+
+    Its weights have the type in which they are stored where products are coarse anyway, else
+    float32. `model` is the policy's section, whose kernels it computes with.
+    """
+    dtype = "auto" if precision_arguments(model.compute_dtype)["bf16"] else "float32"
+    loaded = teacher.model(dtype=dtype, kernels=kernel_arguments(model))
+    whole = merge_adapter(loaded) if hasattr(loaded, "peft_config") else loaded
+    return whole.requires_grad_(False).eval()
+
+
+def prepare_frozen(trainer: Any, model: Any) -> Any:
+    """Return a frozen model as TRL prepares its own: on the trainer's device, sharded or whole."""
+    if trainer.is_deepspeed_enabled:
+        return prepare_deepspeed(model, trainer.accelerator)
+    if trainer.is_fsdp_enabled:
+        return prepare_fsdp(model, trainer.accelerator)
+    return trainer.accelerator.prepare_model(model, evaluation_mode=True)
+
+
 def check_reference(trainer: Any, batch: RolloutBatch, reference: str) -> None:
     """Compare the reference's log-probabilities with separately computed ones, before any update.
 
     Under `initial` the reference is the policy itself as it starts, under `pre-sft` (LoRA) the
-    model with its adapter off. Raises TrainingError when they differ.
+    model with its adapter off. A teacher is none of the policy's own states. Raises TrainingError
+    when they differ.
     """
+    if reference not in OWN_REFERENCES:
+        return
     model = trainer.accelerator.unwrap_model(trainer.model)
     adapted = hasattr(model, "disable_adapter")
     if "ref_per_token_logps" not in batch or (reference == "pre-sft" and not adapted):

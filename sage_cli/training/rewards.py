@@ -344,6 +344,11 @@ class RewardSet:
     functions: tuple[Callable[..., Any], ...]
     graded: bool
 
+    @property
+    def pays(self) -> bool:
+        """Return True if anything is maximised; not where a policy learns from a teacher alone."""
+        return any(self.weights)
+
     def weighted(self, raw_BF: Tensor, group: int) -> Tensor:
         """Return the parts of the sum that is maximised, of what the functions say.
 
@@ -399,7 +404,7 @@ class RewardSet:
         """Return `reward/NAME`, the mean of each part over the completions that have it.
 
         With graded rewards also the grade's if it is a reward, `reward/total`, what is maximised,
-        and the share of groups whose totals are equal.
+        and the share of groups whose totals are equal. Of what pays nothing there is no total.
         """
         import torch
 
@@ -414,7 +419,7 @@ class RewardSet:
             if name in recorded and said_B.any():
                 some_B = values_B if said_B.all() else values_B[said_B]
                 record[f"reward/{name}"] = some_B.mean().item()
-        if self.graded:
+        if self.graded and self.pays:
             total_PN = weighted_BF.sum(dim=1).reshape(-1, group)
             rated_PN = self.rated(raw_BF).reshape(-1, group)
             lowest_P = total_PN.where(rated_PN, torch.inf).amin(dim=1)

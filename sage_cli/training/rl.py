@@ -25,7 +25,7 @@ from sage_cli.methods.hooks import GradeCompletions, Setup
 from sage_cli.methods.loop import batch_of
 from sage_cli.methods.online import OnlineMethod
 from sage_cli.models.loading import context_of
-from sage_cli.models.reference import policy_and_reference
+from sage_cli.models.reference import policy_and_reference, shared_vocabulary, teacher_of
 from sage_cli.models.tokenizer import keep_tags
 from sage_cli.models.verification import verify_weights
 from sage_cli.problems.problem import Problem
@@ -51,7 +51,7 @@ from sage_cli.training.checkpoints import prepare_resume, step_of
 from sage_cli.training.launch import join_processes, world_size
 from sage_cli.training.preflight import Format, Preflight
 from sage_cli.training.prompt_order import rows_seen, training_order
-from sage_cli.training.reference import ReferenceCompletions
+from sage_cli.training.reference import ReferenceCompletions, load_teacher
 from sage_cli.training.rewards import build_rewards
 from sage_cli.training.rollouts import (
     SampleRollouts,
@@ -80,6 +80,8 @@ class RlInputs:
     texts with their problems. `reference_completions`, by problem id, are what `anchor.kl: forward`
     is computed on, or what a method has `samples_beforehand` for. `validator` changes nothing about
     the training. `sample` is used under `rollout.backend: sampler`; otherwise TRL samples.
+    `teacher` is a loaded model in the reference's place, and `vocabulary` the entries of the output
+    that it shares with the policy, where there are others.
     """
 
     model: Any
@@ -90,6 +92,8 @@ class RlInputs:
     reference_completions: Mapping[str, Sequence[Completion]] | None = None
     validator: Validator | None = None
     sample: SampleRollouts | None = None
+    teacher: Any = None
+    vocabulary: int | None = None
 
 
 def train(training: Training, run: Run, watch: StepCallbacks | None, progress: Progress) -> None:
@@ -103,6 +107,11 @@ def train(training: Training, run: Run, watch: StepCallbacks | None, progress: P
     template = PromptTemplate.from_section(config.prompt, tokenizer)
     with memory_explained(LOADING, run):
         model, reference = policy_and_reference(config, start)
+        teacher = teacher_of(config)
+        taught: dict[str, Any] = {}
+        if teacher is not None:
+            taught["teacher"] = load_teacher(teacher, config.model)
+            taught["vocabulary"] = shared_vocabulary(start, teacher)
     with ExitStack() as stack:
         grader = stack.enter_context(grader_for(config.data.rl.name, config.grading, config.prompt))
         on_sampled = watch.on_validation if watch else _nobody
@@ -129,6 +138,7 @@ def train(training: Training, run: Run, watch: StepCallbacks | None, progress: P
             sample=sampled_rollouts(
                 rollout_parameters(config.rollout, template), config.rl.seed, tokenizer
             ),
+            **taught,
         )
         known = KnownPreflight(config.run.root, preflight_subject(training, template), run.id)
         looked = preflight_of(
@@ -190,6 +200,8 @@ def preflight_subject(training: Training, template: PromptTemplate) -> dict[str,
         "batch": [rl.prompts_per_step, rl.rollouts_per_prompt],
         "grading": config.grading.determinants(),
         "may stop": _may_stop(rl),
+        # beside a teacher's, entries that no token has may be left out of the policy's output
+        **({"teacher": teacher.fingerprint} if (teacher := teacher_of(config)) else {}),
         # a release of a library, or another processor's kernels, may compute something else
         "versions": surroundings()["versions"],
         "commit": surroundings()["commit"],
@@ -260,7 +272,10 @@ def build_trainer(
 
     # where rollouts end, under every backend
     ids = tokenizer([text for text, _ in prompts], add_special_tokens=False)["input_ids"]
-    context = context_length(rollout, map(len, ids), context_of(inputs.model.config))
+    lengths = list(map(len, ids))
+    context = context_length(rollout, lengths, context_of(inputs.model.config))
+    if inputs.teacher is not None:  # it reads the same texts
+        context_length(rollout, lengths, context_of(inputs.teacher.config))
     ends = eos_ids(getattr(inputs.model.generation_config, "eos_token_id", None), tokenizer)
     parameters, stopping = rollout_parameters(rollout, template), None
     if parameters.stop is not None:
@@ -269,6 +284,10 @@ def build_trainer(
     if rollout.backend == "vllm":
         arguments.vllm_max_model_length = context
         arguments.generation_kwargs = vllm_ends(parameters, ends)
+        if inputs.vocabulary is not None:
+            rows = inputs.model.config.get_text_config().vocab_size
+            barred = dict.fromkeys(range(inputs.vocabulary, rows), -100.0)
+            arguments.generation_kwargs |= {"logit_bias": barred} if barred else {}
     if arguments.device.type == "cpu":
         # accelerate numbers the CPUs of several processes, and torch.load knows no `cpu:1`: a
         # training that is resumed couldn't read its optimiser
@@ -319,6 +338,8 @@ def build_trainer(
         recorder=recorder,
         sample=inputs.sample if rollout.backend == "builtin" else None,
         model=inputs.model,
+        teacher=inputs.teacher,
+        vocabulary=inputs.vocabulary,
         reward_set=build_rewards(config, rl, hooks.reward, problems),
         args=arguments,
         train_dataset=population.select(training_order(len(population), rl)),

@@ -36,7 +36,7 @@ from sage_cli.models.memory import rl_memory, sft_memory
 from sage_cli.models.obstacles import planned_obstacles
 from sage_cli.models.planned import planned_base, rl_run, sft_run
 from sage_cli.models.policy import Policy, named_policy, named_run
-from sage_cli.models.reference import reference_policy
+from sage_cli.models.reference import check_teacher, reference_policy, teacher_of
 from sage_cli.models.shipped_base import put_in_place, shipped_source, why_not_shipped
 from sage_cli.models.stages import Described, Stage
 from sage_cli.problems.template import PromptTemplate
@@ -479,6 +479,8 @@ class RlTraining(TrainingRun):
         unread = self.checks.check(offline=True)
         if self.start.policy.is_here and self.start.policy.exists:
             self._check_start(self.start.policy)
+        elif (student := self.start.with_files) is not None and student.is_here:
+            self._check_teacher(student)
         measured = "" if self.evaluation is None else config.sampling.backend
         self._check_decoder(rollouts=rollout.backend, samples=measured)
         facts = {
@@ -566,10 +568,16 @@ class RlTraining(TrainingRun):
         check_fitting_layers(start, config.model)
         if config.anchor.kl != "none":
             reference_policy(start, config)
+        self._check_teacher(start)
         if self.start.init:
             allowed = config.rl.allow_template_mismatch
             check_fitting_start(start, config.model, config.prompt, other_template=allowed)
         check_fitting_tokenizer(start, planned=config.prompt)
+
+    def _check_teacher(self, student: Policy) -> None:
+        """Raise ConfigurationError where a teacher can't speak of the student's tokens."""
+        if (teacher := teacher_of(self.config)) is not None:
+            check_teacher(teacher, student)
 
     @cached_property
     def _launcher_lives(self) -> Callable[[], bool]:
@@ -658,6 +666,8 @@ class RlTraining(TrainingRun):
             "data": origins(training.problems) or config.data.rl.name,
             "sweep": self.config.run.sweep,
         }
+        if (teacher := teacher_of(config)) is not None:
+            origin |= {"teacher": teacher.word, "teacher_weights": teacher.fingerprint}
         launched = ended_with(self._launcher_lives) if is_launched() else nullcontext()
         with self.recorded(run, origin, progress) as watch, launched:
             join_processes().wait_for_everyone()

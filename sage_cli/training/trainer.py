@@ -193,6 +193,8 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
             **batch_record(status_B.reshape(now.status_PN.shape), length_B, cut_B),
             **self.reward_set.record(now.raw_BF, now.rewards_BF, group),
         }
+        if not self.reward_set.pays:
+            del self._batch_record["groups/zero_variance"]  # nothing is learnt from groups
         rows_B = batch["row_ids_B"]
         self.rollouts = rollout_rows(
             now.rows,

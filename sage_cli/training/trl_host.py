@@ -83,6 +83,8 @@ ATTRIBUTES = (
 CALLED: Mapping[str, tuple[str, ...]] = {
     "add_fused_lm_head": ("model", "temperature", "cast_lm_head_to_fp32", "outputs"),
     "disable_gradient_checkpointing": ("model", "gradient_checkpointing_kwargs"),
+    "prepare_deepspeed": ("model", "accelerator"),
+    "prepare_fsdp": ("model", "accelerator"),
     "use_adapter": ("model", "adapter_name"),
 }
 """Functions of TRL's utilities."""
@@ -111,6 +113,8 @@ BODIES: Mapping[str, str] = {
     "GRPOTrainer.training_step": "15ea836c392b6976",
     "add_fused_lm_head": "422d009f04b66659",
     "disable_gradient_checkpointing": "1f3a5e7ca9cb5902",
+    "prepare_deepspeed": "86d126e5d92c55d2",
+    "prepare_fsdp": "80d48284544e7ceb",
     "use_adapter": "edd0e493f99fa685",
     "VLLMGeneration._iter_named_params": "e68f35cf66fe49f6",
     "VLLMGeneration.generate": "50190d860bb1870b",
@@ -180,4 +184,5 @@ warn_of_bodies()
 # after the check: releases before 1.15 have no such head, and an import would end in a traceback
 add_fused_lm_head = utils.add_fused_lm_head
 disable_gradient_checkpointing = model_utils.disable_gradient_checkpointing
+prepare_deepspeed, prepare_fsdp = model_utils.prepare_deepspeed, model_utils.prepare_fsdp
 use_adapter = utils.use_adapter

@@ -10,7 +10,8 @@ import pytest
 from endpoint import Endpoint, serving
 from shown_runs import shown_runs
 
-from sage_cli.cli.app import COMMANDS, TRAINING_LIBRARIES
+from sage_cli.cli.app import TRAINING_LIBRARIES
+from sage_cli.cli.listing import COMMANDS
 
 INSPECT_LOG = Path(__file__).resolve().parents[1] / "data/imported/inspect.eval"
 BLOCKING = f"""

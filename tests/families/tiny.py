@@ -42,6 +42,7 @@ _MIXED = {"layer_types": ["linear_attention", "full_attention"]}
 _QWEN = {**_MIXED, "linear_num_key_heads": 2, "linear_num_value_heads": 4}
 FURTHER: dict[str, dict[str, Any]] = {
     "bamba": {"attn_layer_indices": [1]},
+    "deepseek_v4": {"mlp_layer_types": ["hash_moe", "moe"]},
     "gpt_neo": {"attention_types": [[["global", "local"], 1]]},
     "granitemoehybrid": _MIXED,
     "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1, "mamba_dt_rank": 4},

@@ -2,7 +2,8 @@
 
 import json
 
-from sage_cli.cli.app import COMMANDS, command_named
+from sage_cli.cli.app import command_named
+from sage_cli.cli.listing import COMMANDS
 
 
 def answering(name, command):

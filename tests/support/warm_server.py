@@ -182,7 +182,7 @@ def main(path):
     """Serve, and in each process that is forked run its command."""
     os.fsync = lambda _: None  # as in the tests themselves
     gc.disable()  # it would look at all that is loaded, again and again
-    importlib.import_module("sage_cli.cli.app").prepare()
+    importlib.import_module("sage_cli.cli.libraries").prepare()
     for name in LIBRARIES:
         importlib.import_module(name)
     temporary = [one for one in gc.get_objects() if isinstance(one, TemporaryDirectory)]

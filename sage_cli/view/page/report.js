@@ -60,14 +60,15 @@ function notes(lines) {
 /** Return a table of a report, sorted as the address says. */
 export function shownTable(sheet, id, params, provenance, head = h("p", { class: "name" }, visible(sheet.title))) {
   const sort = params[`sort-${id}`];
-  const value = (column, text) => (column.words || text === "–" ? (text === "–" ? null : text) : Number.parseFloat(text.replace(/^</, "")));
+  const typed = (column, text) => (column.words ? text : text.replaceAll("−", "-")); // numbers as programs read them
+  const value = (column, text) => (column.words || text === "–" ? (text === "–" ? null : text) : Number.parseFloat(typed(column, text).replace(/^</, "")));
   return h("div", { class: "sheet" }, head, table({
     id, label: sheet.title, provenance, sort, most: sheet.rows.length > LONG ? SOME : LONG, onsort: (key) => change({ [`sort-${id}`]: key }),
     rows: sheet.rows.map((cells, place) => ({ cells, rule: !sort && sheet.rules.includes(place) })),
     row: ({ rule }) => ({ class: rule ? "rule" : null }),
     columns: sheet.columns.map((column, place) => ({
       key: String(place), title: column.label ?? column.name, above: column.group, number: !column.words,
-      value: (row) => value(column, row.cells[place]), text: (row) => row.cells[place], cell: (row) => marked(row.cells[place]),
+      value: (row) => value(column, row.cells[place]), text: (row) => typed(column, row.cells[place]), cell: (row) => marked(row.cells[place]),
     })),
   }), notes(sheet.notes));
 }

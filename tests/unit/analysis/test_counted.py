@@ -45,8 +45,11 @@ def test_lengths_by_hand(tmp_path):
             "b": [R._replace(tokens=6), W._replace(tokens=8), cut._replace(status="unparseable")],
         },
     )
-    rows = {row["grade"]: row for row in lengths(inputs(own)).data["lengths"]}
+    document = lengths(inputs(own))
+    rows = {row["grade"]: row for row in document.data["lengths"]}
     assert list(rows) == ["all", "right", "wrong", "unparseable"]
+    shown = [str(row.cells[2]) for row in document.tables[0].rows]
+    assert shown == ["all", "correct", "wrong", "unparseable"]
     # right: a (10 + 20) / 2 = 15, b 6: mean 10.5; lengths 6, 10, 20
     assert rows["right"]["mean tokens"] == pytest.approx(10.5)
     assert (rows["right"]["completions"], rows["right"]["median"]) == (3, 10)

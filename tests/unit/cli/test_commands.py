@@ -97,7 +97,7 @@ def test_the_demo_ends_with_what_it_shows_and_what_to_type(sage, monkeypatch, mi
     lines = [line.strip() for line in typed.stdout.splitlines()]
     (first,) = [line for line in lines if "dapo-no-kl is above the initial policy at" in line]
     assert first.startswith("dapo-no-kl is above the initial policy at pass@1: +0.375 [")
-    second = "dapo-branch is indistinguishable from dapo-no-kl at pass@4: +0.000 [-0."
+    second = "dapo-branch is indistinguishable from dapo-no-kl at pass@4: +0.000 [−0."
     assert any(line.startswith(second) for line in lines) == (missing is None)
     assert ("not everything was measured: dapo-branch (out of memory" in typed.stdout) == (
         missing is not None

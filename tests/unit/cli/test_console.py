@@ -15,7 +15,6 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from sage_cli.cli.app import prepare
 from sage_cli.cli.console import (
     SafeConsole,
     SafeFormatter,
@@ -25,6 +24,7 @@ from sage_cli.cli.console import (
     visible_json,
     wants_json,
 )
+from sage_cli.cli.libraries import prepare
 from sage_cli.errors import StoreError
 
 NOISY = """

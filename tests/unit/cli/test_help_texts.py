@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sage_cli.cli.app import COMMANDS, PANELS, app, command_named
+from sage_cli.cli.app import app, command_named
+from sage_cli.cli.listing import COMMANDS, PANELS
 
 
 @pytest.mark.parametrize("words", [(), ("rl",), ("runs",), ("runs", "list"), ("passk",)])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from random_model import save_scratch
 
-from sage_cli.cli.app import COMMANDS
+from sage_cli.cli.listing import COMMANDS
 from sage_cli.settings.inputs import ScratchModel
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sage_cli.cli import app
-from sage_cli.cli.app import COMMANDS
+from sage_cli.cli.listing import COMMANDS
 
 HEAVY = {"torch", "trl", "transformers", "datasets", "peft", "wandb", "optuna", "matplotlib"}
 HEAVY |= {"pandas"}

@@ -25,6 +25,9 @@ def test_final_answers_are_counted_by_problem(tmp_path):
 
 def test_a_judge_that_only_says_right_or_wrong_has_no_votes(tmp_path):
     silent = [Sample("c1", "right"), Sample("c2", "wrong"), Sample("c3", "timeout")]
-    (grades,) = answered(tmp_path, "p", {"c": silent}).grades
-    with pytest.raises(ConfigurationError, match="1 wrong sample has no final answer"):
+    (grades,) = answered(tmp_path / "1", "p", {"c": silent}).grades
+    with pytest.raises(ConfigurationError, match="none of 1 wrong samples has a final answer"):
         count_answers(grades, ["c"], 3)
+    # of another program's log, in which some answers were found and some weren't
+    (grades,) = answered(tmp_path / "2", "p", {"c": [*silent, Sample("c4", "wrong", "7")]}).grades
+    assert count_answers(grades, ["c"], 4) == ({RIGHT: 1, "= 7": 1, None: 2},)

@@ -126,7 +126,8 @@ def test_the_safe_interval_stands_beside_and_warns_where_it_holds_zero():
     low, high = table.rows[0].cells[place].interval
     # an unseen share of 1 - .025^(1/60) = 6% might have lost everything
     assert -0.07 < low < -0.04 < 0 < high
-    assert str(table.rows[0].cells[place]) == f"[{low:.3f}, {high:.3f}]"
+    assert low < 0 < high
+    assert str(table.rows[0].cells[place]) == f"[−{-low:.3f}, {high:.3f}]"
     written = comparison_json(one, contrast_of_curves(one))
     assert written["p"][0] <= 0.05
     assert written["fragile"][:2] == [True, True]

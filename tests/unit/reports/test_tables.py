@@ -97,7 +97,7 @@ TABLE_RENDER = Table(
         (Estimate(0.12345), "0.123"),
         (Estimate(0.12345, 0.01), "0.123 ± 0.010"),
         (Estimate(0.12345, float("nan")), "0.123"),
-        (Estimate(-0.5, interval=(-0.75, 0.25), signed=True), "-0.500 [-0.750, 0.250]"),
+        (Estimate(-0.5, interval=(-0.75, 0.25), signed=True), "−0.500 [−0.750, 0.250]"),
         (Estimate(0.5, signed=True), "+0.500"),
         (Estimate(0.00012, digits=4), "0.0001"),
         (Estimate(float("nan"), 0.1), "–"),
@@ -113,7 +113,7 @@ def test_markdown_and_latex():
         "| model | aime pass@1 | aime pass@256 | k |\n"
         "| :-- | --: | --: | --: |\n"
         "| grpo\\|x | 0.333 ± 0.013 | – | 4 |\n"
-        "| [b] (paper) | 0.500 | 0.250 [-0.100, 0.400] | 8 |\n"
+        "| [b] (paper) | 0.500 | 0.250 [−0.100, 0.400] | 8 |\n"
         "\n5 % noise\n"
     )
     assert to_latex(TABLE_RENDER) == "\n".join(
@@ -130,7 +130,7 @@ def test_markdown_and_latex():
             r"\midrule",
             r"grpo|x & 0.333 $\pm$ 0.013 & -- & 4 \\",
             r"\midrule",
-            r"[b] (paper) & 0.500 & 0.250 [-0.100, 0.400] & 8 \\",
+            r"[b] (paper) & 0.500 & 0.250 [$-$0.100, 0.400] & 8 \\",
             r"\bottomrule",
             r"\end{tabular}",
             r"\par\footnotesize 5 \% noise",

@@ -236,7 +236,7 @@ def test_curves_runs_and_compared_pairs_name_the_methods():
     ("claim", "sentence"),
     [
         ("grpo-branch > grpo at pass@1", "grpo-branch is above grpo at pass@1: +0.562"),
-        ("grpo-branch < grpo at pass@1", "grpo is below grpo-branch at pass@1: -0.562"),
+        ("grpo-branch < grpo at pass@1", "grpo is below grpo-branch at pass@1: −0.562"),
         ("same > grpo at pass@4", "same is indistinguishable from grpo at pass@4: +0.000 ["),
         ("grpo > base at pass@1 on arithmetic", "above the initial policy at pass@1 on arithmetic"),
         ("grpo > base at pass@1 on kk", "grpo and the initial policy at pass@1 on kk: not measure"),
@@ -321,7 +321,7 @@ HOT = {"hot": {"arithmetic": [[1, 2, 3, 3] * 5]}}  # pass@1 9/16; at k = 4 all a
     ("asked", "own", "sentence"),
     [
         ("grpo-branch > grpo at pass@1", 0.5625, "pass@1: +0.562"),
-        ("grpo-branch < grpo at pass@1", 0.5625, "pass@1: -0.562"),
+        ("grpo-branch < grpo at pass@1", 0.5625, "pass@1: −0.562"),
         ("grpo-branch > base at pass@1", 0.5625, "; difference from its baseline grpo: +0.562 ["),
         ("base > grpo-branch at pass@1", 0.5625, "; difference from its baseline grpo: +0.562 ["),
         ("hot > grpo at pass@1", None, "pass@1: +"),  # none of the two has a control
