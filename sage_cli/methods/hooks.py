@@ -48,16 +48,15 @@ GradeCompletions = Callable[[Sequence[str], Sequence[str]], Sequence[HasStatus]]
 class GradeReward:
     """TRL's reward function around a grader.
 
-    `completions` and `statuses` are the last batch's, in its order, `record` what else there is to
-    say of it. Completions graded while groups are replaced are asked about again: a grader
-    remembers.
+    TRL takes numbers alone, so `statuses` keeps those of the last batch, in its order, and `record`
+    what else there is to say of it. Completions graded while groups are replaced are asked about
+    again: a grader remembers.
     """
 
     __name__ = "grade"
 
     def __init__(self, grader: GradeCompletions) -> None:
         self.grader = grader
-        self.completions: list[str] = []
         self.statuses: list[str] = []
         self.record: dict[str, float] = {}
 
@@ -67,7 +66,6 @@ class GradeReward:
 
     def __call__(self, *, completions: list[str], gold: list[str], **_: Any) -> list[float]:
         """Rewards for TRL: 1.0 for the status `right`, else 0.0, or the share that is correct."""
-        self.completions = completions
         grades = self.grader(gold, completions)
         self.statuses = [grade.status for grade in grades]
         return [grade.reward for grade in grades]

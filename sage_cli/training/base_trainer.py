@@ -123,8 +123,7 @@ def run_trainer(
         trainer._load_from_checkpoint(str(checkpoint))
         require_verified()  # no step is left to take, before which they would be
         return
-    interruption = Interruption(run, save_minutes, period)
-    interruption.watch(trainer)
+    interruption = Interruption(trainer, run, save_minutes, period)
     trainer.add_callback(VerifiedStart)
     with memory_explained(need, run), interruption:
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)

@@ -113,7 +113,7 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         if anchor is None:
             _check_choices(estimator=(estimator, Estimator), schedule=(schedule, AnchorSchedule))
             _check_choices(rows=(rows, Rows))
-            _check_anchor(guide, args.beta, rows, right_at)
+            _check_anchor(guide, args.beta, rows, right_at, taught=teacher is not None)
             if estimator == "head" and not guide.tells_of_others:
                 raise ConfigurationError(
                     f"estimator 'head' asks for q of tokens that were not sampled, and guide "
@@ -614,13 +614,15 @@ def _check_choices(**given: tuple[str, Any]) -> None:
             raise ConfigurationError(f"{name} is '{value}'", f"it can be {names}")
 
 
-def _check_anchor(guide: Guide, beta: float, rows: Rows, right_at: float | None) -> None:
-    """Raise ConfigurationError for a guide or rows that would do nothing or lack what they read."""
+def _check_anchor(
+    guide: Guide, beta: float, rows: Rows, right_at: float | None, *, taught: bool
+) -> None:
+    """Raise ConfigurationError for arguments that would do nothing, or that lack what they read."""
     shaped = rows != "all" or not isinstance(guide, NoGuide)
-    if shaped and beta == 0:
+    if (shaped or taught) and beta == 0:
         raise ConfigurationError(
-            "GRPOConfig.beta is 0, TRL's default: there is no KL term that guide or rows could "
-            "change",
+            "GRPOConfig.beta is 0, TRL's default: there is no KL term that guide, rows or teacher "
+            "could change",
             "set it, as in GRPOConfig(beta=0.05)",
         )
     graded = sorted(GRADED & guide.needs)

@@ -27,16 +27,12 @@ class Interruption(TrainerCallback):  # type: ignore[misc]
     training was stopped.
     """
 
-    def __init__(self, run: Run, save_minutes: float, period: int = 1) -> None:
+    def __init__(self, trainer: Any, run: Run, save_minutes: float, period: int = 1) -> None:
         self.run, self.save_s, self.period = run, 60 * save_minutes, period
         self._signals = StopSignals(patient=is_launched(), period=period)
         self._saved_at = monotonic()
-        self._trainer: Any = None
-
-    def watch(self, trainer: Any) -> None:
-        """Add this callback to `trainer`."""
-        trainer.add_callback(self)
         self._trainer = trainer
+        trainer.add_callback(self)
 
     def __enter__(self) -> Interruption:
         self._signals.__enter__()

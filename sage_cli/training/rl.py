@@ -79,7 +79,7 @@ class RlInputs:
     an anchor, or where the policy is a LoRA adapter and finds it in itself. `prompts` are prompt
     texts with their problems. `reference_completions`, by problem id, are what `anchor.kl: forward`
     is computed on, or what a method has `samples_beforehand` for. `validator` changes nothing about
-    the training. `sample` is used under `rollout.backend: sampler`; otherwise TRL samples.
+    the training. `sample` is used under `rollout.backend: builtin`; otherwise TRL samples.
     `teacher` is a loaded model in the reference's place, and `vocabulary` the entries of the output
     that it shares with the policy, where there are others.
     """
@@ -310,17 +310,17 @@ def build_trainer(
     tags = AnswerTags(config.prompt.answer_open, config.prompt.answer_close)
     population = prompt_rows(prompts)
     per_batch = rl.steps_per_batch
-    hooks = rl.hooks(
-        Setup(
-            inputs.grader,
-            prompts,
-            population,
-            tags.open,
-            partial(answer_begin, tags=tags),
-            [record for record in run.metrics.read() if (record["step"] - 1) % per_batch == 0],
-            initial,
-        )
+    setup = Setup(
+        grader=inputs.grader,
+        prompts=prompts,
+        population=population,
+        answer_open=tags.open,
+        answer_begin=partial(answer_begin, tags=tags),
+        # one of each generation batch before
+        records=[record for record in run.metrics.read() if (record["step"] - 1) % per_batch == 0],
+        initial=initial,
     )
+    hooks = rl.hooks(setup)
     kept = None
     if config.tracking.rollouts == "all":
         kept = run.completions(join_processes().process_index)

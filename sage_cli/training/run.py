@@ -479,8 +479,8 @@ class RlTraining(TrainingRun):
         unread = self.checks.check(offline=True)
         if self.start.policy.is_here and self.start.policy.exists:
             self._check_start(self.start.policy)
-        elif (student := self.start.with_files) is not None and student.is_here:
-            self._check_teacher(student)
+        else:
+            self.check_teacher()
         measured = "" if self.evaluation is None else config.sampling.backend
         self._check_decoder(rollouts=rollout.backend, samples=measured)
         facts = {
@@ -568,16 +568,22 @@ class RlTraining(TrainingRun):
         check_fitting_layers(start, config.model)
         if config.anchor.kl != "none":
             reference_policy(start, config)
-        self._check_teacher(start)
+        if (teacher := teacher_of(config)) is not None:
+            check_teacher(teacher, start)
         if self.start.init:
             allowed = config.rl.allow_template_mismatch
             check_fitting_start(start, config.model, config.prompt, other_template=allowed)
         check_fitting_tokenizer(start, planned=config.prompt)
 
-    def _check_teacher(self, student: Policy) -> None:
-        """Raise ConfigurationError where a teacher can't speak of the student's tokens."""
-        if (teacher := teacher_of(self.config)) is not None:
-            check_teacher(teacher, student)
+    def check_teacher(self) -> str:
+        """Describe the teacher. Raises ConfigurationError if its tokens aren't the policy's."""
+        if (teacher := teacher_of(self.config)) is None:
+            return "none"
+        student = self.start.with_files
+        if student is None or not student.is_here:
+            return f"{teacher.label}: compared with the policy once that is trained"
+        check_teacher(teacher, student)
+        return f"{teacher.label} has the vocabulary of {student.label}"
 
     @cached_property
     def _launcher_lives(self) -> Callable[[], bool]:

@@ -223,7 +223,7 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         now = self.now = Rollouts(rows, None, self.now.completions, self.now.tokens)
         now.generated = self.generate_rows(rows) if beforehand is None else beforehand
         batch = now.batch = super()._generate_and_score_completions(rows)
-        now.texts, now.statuses = self.hooks.reward.completions, self.hooks.reward.statuses
+        now.texts, now.statuses = now.generated[COMPLETION_TEXTS], self.hooks.reward.statuses
         now.status_PN = self._gather_statuses(now.statuses)
         right_PN = now.right_PN = now.status_PN == _RIGHT
         self.recorder.record_scored(self.state.global_step + 1, now)

@@ -57,6 +57,8 @@ class Readiness:
         yield "runs folder", lambda: require_storage(config.run.root)
         yield "packages", self._packages
         yield "model", self._model
+        if config.anchor.teacher is not None:
+            yield "teacher", self.training.check_teacher
         yield "prompt template", self._template
         yield ROUND_TRIP, lambda: check_answer_format(config, self._tokenizer)
         if self.training.start.is_trained_here:

@@ -72,7 +72,9 @@ def test_a_model_that_is_named_stands_for_the_presets_own(sage, model):
         ),
         ("evaluation.benchmark=aime24", "benchmark aime24", "no local copy", "SAGE_DATA"),
         ("prompt.format=chat", "prompt template", "no chat template", "prompt.format=paper"),
+        ("anchor.reference=gone", "teacher", "is neither initial nor pre-sft", "ORG/MODEL"),
         ("tracking.tensorboard=true", "packages", "tensorboard", "pip install"),
+        ("tracking.trackio=true", "packages", "trackio", "pip install"),
         ("executor.name=ray", "packages", "ray", "pip install"),
     ],
 )

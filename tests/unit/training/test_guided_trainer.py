@@ -130,6 +130,7 @@ def test_evaluation_is_not_recorded_as_training(trained):
     [
         (0.0, {"guide": BRANCH}, "beta is 0"),
         (0.0, {"rows": "wrong", "right_at": 1.0}, "beta is 0"),
+        (0.0, {"teacher": object()}, "guide, rows or teacher could change"),
         (0.1, {"rows": "wrong"}, "rows='wrong' needs to know which completions are correct"),
         (0.1, {"guide": RapoGuide()}, "guide 'rapo' needs to know which completions are correct"),
         (0.1, {"estimator": "k4"}, "estimator is 'k4'"),

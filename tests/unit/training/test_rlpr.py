@@ -61,7 +61,7 @@ def test_rewards_and_advantages_are_those_of_the_formulas(
     batch = trainer._generate_and_score_completions(rows)
     expected = []
     for i, row in enumerate(rows):
-        text = trainer.hooks.reward.completions[i]
+        text = trainer.now.texts[i]
         formed = CLOSE in text
         before = row["prompt"] + text[: text.find(OPEN) + len(OPEN)]
         b = plain_chance(model, bench.tokenizer, before, row["gold"]) if formed else 0.0

@@ -99,7 +99,7 @@ def test_a_completion_that_ends_at_a_stop_text_is_not_truncated(bench, configure
     stopping = SimpleNamespace(stops=lambda text: len(text) % 2 == 0, cut=lambda ids, _: (ids, ""))
     monkeypatch.setattr(trainer, "stopping", stopping)
     batch = generated(trainer)
-    texts = trainer.hooks.reward.completions
+    texts = trainer.now.texts
     ended_B = torch.isin(batch["completion_ids"], torch.tensor(trainer.eos_token_ids)).any(dim=1)
     stopped_B = torch.tensor([len(text) % 2 == 0 for text in texts])
     assert (stopped_B & ~ended_B).sum() > 0
