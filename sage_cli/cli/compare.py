@@ -14,7 +14,7 @@ from sage_cli.evaluation.logs.registry import is_file, program_titles
 
 HELP = (
     f"Run, model folder, or file (a log of {program_titles()}, samples or counts). A1,A2,A3 "
-    "names the training seeds of a method, and A=Label sets a label."
+    "names the training seeds of a method, A@seeds all of them, and A=Label sets a label."
 )
 
 
@@ -71,7 +71,7 @@ def command(
     from sage_cli.models.policy import split_label
 
     pairs = [split_label(side) for side in (a, b)]
-    sides = [[name.strip() for name in side.split(",")] for side, _ in pairs]
+    sides = [options.with_training_seeds(side.split(","), preset, set_, runs) for side, _ in pairs]
     names, labels = [*sides[0], *sides[1]], (pairs[0][1], pairs[1][1])
     models = [name for name in names if not is_file(name)]
     flags = options.evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)

@@ -36,5 +36,9 @@ def command(
         return
     for file in written:
         console.print(f"wrote {file}", soft_wrap=True)
-    presets = "-p preset.yaml" if model is not None else "-p tiny -p preset.yaml"
-    console.print(f"\ncd {folder}\nsage rl {presets} --algo dapo --guide branch", soft_wrap=True)
+    first = (
+        "sage doctor -p preset.yaml --generate    # then as README.md says"
+        if model is not None
+        else "sage rl -p tiny -p preset.yaml --algo dapo --guide branch"
+    )
+    console.print(f"\ncd {folder}\n{first}", soft_wrap=True)

@@ -290,6 +290,18 @@ def load_for_measuring(
     return settings
 
 
+def with_training_seeds(
+    names: Sequence[str], preset: list[str] | None, sets: list[str] | None, runs: Path | None
+) -> list[str]:
+    """Return `names`, with each `NAME@seeds` replaced by the method's finished runs."""
+    from sage_cli.config.load import runs_root
+    from sage_cli.models.compatibility import named_training_seeds
+    from sage_cli.store.run import Runs
+
+    root = runs_root(preset or (), runs, sets or ())
+    return named_training_seeds([name.strip() for name in names], Runs(root))
+
+
 def file_reading(
     fields: str | None, golds: list[Path] | None, drop_invalidated: bool, score: str | None = None
 ) -> ReadOptions:

@@ -54,8 +54,8 @@ def command(
         typer.Option(
             "--from",
             help=(
-                "Training runs of one method, or of two, for example A1,A2,B1,B2. How they differ "
-                "says how much training seeds vary."
+                "Training runs of one method, or of two, for example A1,A2,B1,B2 or "
+                "A@seeds,B@seeds. How they differ says how much training seeds vary."
             ),
         ),
     ] = None,
@@ -91,6 +91,7 @@ def command(
     from sage_cli.evaluation.seed_power import power_over_seeds
 
     over_seeds = check_seed_options(training_seeds, from_, seed_deviation, names, samples, seeds)
+    over_seeds = over_seeds and options.with_training_seeds(over_seeds, preset, set_, runs)
     names = over_seeds or names
     models = [name for name in names or () if not is_file(name)]
     if models or not names:

@@ -151,7 +151,8 @@ def tokens(
     }
     asked = [text for text in set_ or [] if text.startswith(("prompt.", "sampling."))]
     own = options.load_for_measuring([run], preset, config, asked, runs)
-    chosen, notes = _guide(own, run, guide)
+    named = " and ".join([*(preset or []), *([str(config)] if config else [])])
+    chosen, notes = _guide(own, f"{named} has" if named else f"{run} was trained with", guide)
     settings = options.load_for_measuring(
         [run],
         preset,
@@ -215,13 +216,13 @@ def import_(
     )
 
 
-def _guide(own: SageConfig, run: str, asked: str | None) -> tuple[dict[str, Any], list[str]]:
-    """The guide to show as settings of `guide`: asked for, the run's own, or branch."""
+def _guide(own: SageConfig, source: str, asked: str | None) -> tuple[dict[str, Any], list[str]]:
+    """The guide to show as settings of `guide`: asked for, that of `source` in `own`, or branch."""
     name = asked or (own.guide.name if own.guide.name != "none" else "branch")
     if name == own.guide.name:
         return {}, []  # as it is stored: whose package is missing is named when it is made
     whose = "the preset's" if own.guides.get(name) else "the paper's"
-    why = "" if asked else f"{run} was trained without a guide, so "
+    why = "" if asked else f"{source} no guide, so "
     return {"name": name}, [f"{why}{name} is shown with {whose} values unless you set others"]
 
 

@@ -38,11 +38,14 @@ from sage_cli.settings.inputs import (
     ScratchModel,
 )
 from sage_cli.store.files import identity_of
+from sage_cli.store.names import fitting_names
 from sage_cli.store.run import Run, Runs, run_of
 
 if TYPE_CHECKING:
     from sage_cli.metrics.comparison import TrainingSeed
 
+ALL_SEEDS = "@seeds"
+"""The end of a name that means every training seed of a method: `rl-grpo-branch@seeds`."""
 _MODEL: TypeAdapter[PretrainedModel | ScratchModel] = TypeAdapter(ModelSection)
 
 
@@ -240,6 +243,59 @@ def check_one_method(side: Sequence[Policy], opposite: Sequence[Policy], runs: R
                 f"they differ in {_named(differing)}",
                 "compare them one by one: " + "; ".join(pairs or ["one run on each side"]),
             )
+
+
+def named_training_seeds(names: Sequence[str], runs: Runs) -> list[str]:
+    """Return `names`, with each `NAME@seeds` replaced by the runs that differ in seeds alone.
+
+    NAME is the ID of one of them, or a part of their IDs; they are sorted by their training seed.
+    Raises StoreError where NAME fits no run of RL, and ConfigurationError where it fits several
+    methods, or where one of the runs isn't finished: which seeds are compared is never a surprise.
+    """
+    return [
+        word
+        for name in names
+        for word in (
+            _ids_of_method(name.removesuffix(ALL_SEEDS), runs)
+            if name.endswith(ALL_SEEDS)
+            else [name]
+        )
+    ]
+
+
+def _ids_of_method(name: str, runs: Runs) -> list[str]:
+    read = {run: run.read() for run in runs.whole()}
+    trained = {run.id: run for run, state in read.items() if state.manifest.get("kind") == "rl"}
+    fitting = fitting_names(name, trained)
+    if not fitting:
+        runs.find(name)  # says that there is none, or offers what was meant
+        raise StoreError(f"{name} is not a run of `sage rl`", "name training runs")
+    settings_of = {id_: method_settings(Policy.of_run(run), runs) for id_, run in trained.items()}
+    methods: list[str] = []
+    for id_ in fitting:
+        if all(_differing(settings_of[id_], settings_of[other]) for other in methods):
+            methods.append(id_)
+    if len(methods) > 1:
+        first, second = methods[:2]
+        differing = _named(_differing(settings_of[first], settings_of[second]))
+        raise ConfigurationError(
+            f"'{name}' fits {len(methods)} methods: {first} and {second} differ in {differing}",
+            "give the whole ID of one run of the method that you mean: "
+            + " or ".join(f"{id_}{ALL_SEEDS}" for id_ in methods),
+        )
+    alike = sorted(
+        (id_ for id_ in trained if not _differing(settings_of[id_], settings_of[methods[0]])),
+        key=lambda id_: (read[trained[id_]].manifest.get("seed") or 0, id_),
+    )
+    finished = [id_ for id_ in alike if read[trained[id_]].finished]
+    if unfinished := [id_ for id_ in alike if id_ not in finished]:
+        raise ConfigurationError(
+            f"of the {len(alike)} runs of {name}{ALL_SEEDS}, {len(unfinished)} can't be compared: "
+            + ", ".join(f"{id_} is {read[trained[id_]].status}" for id_ in unfinished),
+            "run its command again to resume it, or name the finished runs: "
+            + (",".join(finished) or "there is none yet"),
+        )
+    return finished
 
 
 def own_controls(

@@ -27,8 +27,9 @@ from sage_cli.metrics.comparison import (
     different_seeds,
     grade_correlation,
 )
-from sage_cli.metrics.counts import STATISTICS, FloatArray
+from sage_cli.metrics.counts import STATISTICS
 from sage_cli.metrics.error_sources import by_run
+from sage_cli.metrics.estimators import FloatArray
 from sage_cli.metrics.intervals import USUAL, Curve, Resampling, holm, pass_matrix
 from sage_cli.metrics.power import POWER, Precision, precision
 from sage_cli.reports.document import Document, Figure, Provenance
@@ -601,7 +602,9 @@ def comparison_table(
         for k in contrast.difference.ks
         if k in ks
     ]
-    title = f"{' against '.join(contrast.labels)} on {benchmark}: {contrast.subject}"
+    statistic = contrast.sides[0].counts[0].statistic
+    by = "" if statistic is STATISTICS["pass"] else f" by {statistic.name}"
+    title = f"{' against '.join(contrast.labels)}{by} on {benchmark}: {contrast.subject}"
     return Table(title, heads, tuple(rows), tuple(notes))
 
 

@@ -24,10 +24,7 @@ def full_name(
     `kind`, where they were `searched` and the command of their `listing`; if several fit, each is
     named by `described`.
     """
-    if name in names:
-        return name
-    fitting = [full for full in names if full.startswith(name) or full.endswith(name)]
-    fitting = fitting or [full for full in names if name in full]
+    fitting = fitting_names(name, names)
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
@@ -40,3 +37,14 @@ def full_name(
         f"there is no {kind} '{name}' {searched}",
         did_you_mean(name, names) or f"{listing} lists all",
     )
+
+
+def fitting_names(name: str, names: Collection[str]) -> list[str]:
+    """Return the one of `names` that is `name`, or else all that `name` is a part of.
+
+    A prefix or suffix is preferred to a part in the middle.
+    """
+    if name in names:
+        return [name]
+    ends = [full for full in names if full.startswith(name) or full.endswith(name)]
+    return ends or [full for full in names if name in full]

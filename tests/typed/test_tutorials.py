@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from string import Template
 
 import pytest
 import yaml
@@ -16,7 +17,8 @@ from small import write_small
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 INSTALLING = re.compile(r"^(pip install|make \.venv/|source \.venv/).*\n", re.MULTILINE)
-TUTORIALS = sorted((REPOSITORY / "docs/tutorials").glob("*.md"))
+RECIPE = REPOSITORY / "docs/tutorials/instruct-model.md"
+TUTORIALS = sorted({*(REPOSITORY / "docs/tutorials").glob("*.md")} - {RECIPE})
 LANGUAGE_MODEL = REPOSITORY / "docs/language-model.md"
 LEFT = {
     "first-result": ("my-study/README.md", "runs/reports/passk-*/passk.png"),
@@ -114,10 +116,49 @@ def test_the_page_on_a_language_model_can_be_followed(tmp_path, warm):
     follow(tmp_path, LANGUAGE_MODEL, SAGE_DATA=str(tmp_path))
 
 
-def follow(folder, page, **environment):
-    """Type a page's commands in a folder, with the `sage` that is there: nothing is installed."""
+def test_the_recipe_for_an_instruct_model_can_be_followed(tmp_path, warm):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/sage").symlink_to(warm.sage)  # the page's own preset has all settings
+    shutil.copytree(REPOSITORY / "examples", tmp_path / "examples")
+    follow(tmp_path, RECIPE, {"steps: 20": "steps: 3", "--steps 2": "--steps 1"})
+    study = tmp_path / "math-study"
+    guided, unguided = (
+        {
+            json.loads(file.read_text())["rl"]["seed"]
+            for file in study.glob(f"runs/{of}-*/config.json")
+        }
+        for of in ("rl-grpo-branch", "rl-grpo-kl")
+    )
+    assert guided == unguided == {1, 2, 3}
+    assert len(list(study.glob("runs/reports/compare-*/compare.md"))) == 2
+    assert (study / "my-policy/sage.json").is_file()
+
+
+def test_the_recipe_shows_the_preset_that_init_writes():
+    template = (REPOSITORY / "templates/own-model/preset.yaml").read_text()
+    written = Template(template).substitute(
+        model="meta-llama/Llama-3.2-3B-Instruct",
+        data="problems.jsonl",
+        train="problems.jsonl:train",
+        dev="problems.jsonl:dev",
+        format="chat",
+    )
+    blocks = re.findall(r"^```yaml\n(.*?)^```", RECIPE.read_text(), re.DOTALL | re.MULTILINE)
+    assert yaml.safe_load(blocks[0]) == {
+        name: section for name, section in yaml.safe_load(written).items() if name != "sweep"
+    }
+
+
+def follow(folder, page, changes=(), **environment):
+    """Type a page's commands in a folder, with the `sage` that is there: nothing is installed.
+
+    `changes` replaces texts in the commands, for example a number of steps by a smaller one.
+    """
     script = INSTALLING.sub("", commands(page))
     assert "sage " in script
+    for text, smaller in dict(changes).items():
+        assert text in script
+        script = script.replace(text, smaller)
     done = subprocess.run(
         ["bash", "-ex", "-c", script],
         cwd=folder,
@@ -139,7 +180,7 @@ def test_every_tutorial_of_the_site_is_typed():
     (tutorials,) = (part["Tutorials"] for part in nav if "Tutorials" in part)
     pages = {REPOSITORY / "docs" / page for entry in tutorials for page in entry.values()}
     assert 4 <= len(pages) <= 8
-    assert pages <= {*TUTORIALS, LANGUAGE_MODEL}
+    assert pages <= {*TUTORIALS, RECIPE, LANGUAGE_MODEL}
 
 
 def test_the_first_tutorial_begins_with_a_result_and_ends_with_a_study():

@@ -41,7 +41,7 @@ def test_a_run_without_a_guide_shows_branch_and_says_so(sage, run):
     run("rl.algo=dapo")  # no KL at all: still something to look at
     typed = sage("samples", "tokens", "rl-x", "--limit", "2")
     assert typed.code == 0
-    said = "rl-x was trained without a guide, so branch is shown with the preset's values"
+    said = "rl-x was trained with no guide, so branch is shown with the preset's values"
     assert said in typed.words
     # the record's step 5, as in metrics.jsonl
     assert (
@@ -49,6 +49,9 @@ def test_a_run_without_a_guide_shows_branch_and_says_so(sage, run):
         "values at training step 5"
     ) in typed.words
     assert "the numbers are of the tokens of 2 completions" in typed.words
+    # a preset without a guide says nothing about how the run was trained
+    named = sage("samples", "tokens", "rl-x", "--limit", "1", "-p", "tiny", "--set", SETTINGS[1])
+    assert "tiny has no guide, so branch is shown" in named.words
     assert "q above 1" not in typed.words  # the test's output is no terminal, and has no colours
 
 
@@ -81,7 +84,7 @@ def test_mistakes_are_named(sage, run):
         typed = sage("samples", "tokens", *words.split())
         typed.refused(said)
     assert not (typed.folder / "runs" / "samples").exists()
-    settings = trained.config | {"guide": {"name": "gone"}}
+    settings = trained.read_config() | {"guide": {"name": "gone"}}
     (trained.folder / "config.json").write_text(json.dumps(settings))
     trained.note(files=None)  # as if it had been trained so
     sage("samples", "tokens", "rl-x", "--limit", "1").refused(

@@ -12,13 +12,14 @@ from random_model import save_scratch
 from shown_runs import stored_run
 
 from sage_cli.config.load import load
-from sage_cli.errors import ConfigurationError
+from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.models.compatibility import (
     check_fitting_layers,
     check_fitting_start,
     check_fitting_tokenizer,
     check_one_method,
     method_settings,
+    named_training_seeds,
     own_controls,
     unchecked,
 )
@@ -275,6 +276,49 @@ def test_a_model_without_settings_is_passed_over_and_named(tmp_path):
     sides = [run, Policy("org/model")], [Policy("org/other")]
     check_one_method(*sides, Runs(tmp_path))
     assert [unchecked(side, Runs(tmp_path)) for side in sides] == [["model"], []]
+
+
+@pytest.fixture
+def seeds_of_two(tmp_path):
+    """Three seeds of DAPO with a guide, of which the second was trained last, and one without."""
+    parent = start_one_method(tmp_path, "a")
+    for identity in "312":
+        trained(tmp_path, identity, parent, **BRANCH)
+    trained(tmp_path, "4", parent, anchor={"kl": "none"})
+    return parent
+
+
+@pytest.mark.parametrize("name", ["rl-dapo-1", "rl-dapo-22222222", "33333333"])
+def test_all_training_seeds_of_a_method_are_named_by_one_of_its_runs(tmp_path, seeds_of_two, name):
+    # `stored_run` notes seed 1 of each run, so that the IDs order them
+    guided = [f"rl-dapo-{digit * 8}" for digit in "123"]
+    named = named_training_seeds(["other", f"{name}@seeds"], Runs(tmp_path))
+    assert named == ["other", *guided]
+    assert named_training_seeds(["rl-dapo-4@seeds"], Runs(tmp_path)) == ["rl-dapo-44444444"]
+
+
+def test_a_name_of_two_methods_names_their_difference_and_both(tmp_path, seeds_of_two):
+    with pytest.raises(ConfigurationError, match="'rl-dapo' fits 2 methods") as error:
+        named_training_seeds(["rl-dapo@seeds"], Runs(tmp_path))
+    assert error.value.cause.endswith(
+        "differ in anchor.kl (reverse and none), guide.name (branch and none)"
+    )
+    assert "rl-dapo-33333333@seeds or rl-dapo-44444444@seeds" in error.value.next_step
+
+
+def test_no_training_seed_is_left_out_in_silence(tmp_path, seeds_of_two):
+    runs = Runs(tmp_path)
+    runs.find("rl-dapo-2").note(status="failed")
+    with pytest.raises(ConfigurationError, match="of the 3 runs of rl-dapo-1@seeds") as error:
+        named_training_seeds(["rl-dapo-1@seeds"], runs)
+    assert "rl-dapo-22222222 is failed" in error.value.cause
+    assert error.value.next_step.endswith("rl-dapo-11111111,rl-dapo-33333333")
+
+
+@pytest.mark.parametrize("name", ["rl-grpo", "sft-arithmetic"])
+def test_training_seeds_of_no_training_run(tmp_path, seeds_of_two, name):
+    with pytest.raises(StoreError, match=name):
+        named_training_seeds([f"{name}@seeds"], Runs(tmp_path))
 
 
 PLAIN = {"anchor": {"kl": "reverse", "beta": 0.1}, "guide": {"name": "none"}}
