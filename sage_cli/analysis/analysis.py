@@ -15,7 +15,7 @@ from sage_cli.errors import StoreError
 from sage_cli.grading.grades import status_in_words
 from sage_cli.metrics import Counts
 from sage_cli.metrics.comparison import gap_interval
-from sage_cli.metrics.counts import FloatArray
+from sage_cli.metrics.estimators import FloatArray
 from sage_cli.metrics.intervals import Interval, Resampling, gaffke, studentised
 from sage_cli.reports.document import Document, Provenance
 from sage_cli.reports.tables import Cell, Column, Estimate, Record, Row, Table, columns, to_records

@@ -16,7 +16,7 @@ import numpy as np
 from sage_cli.analysis.analysis import Analysis, Inputs, PolicyMeans, printed
 from sage_cli.analysis.graded_samples import Answers, skeleton
 from sage_cli.errors import DataError
-from sage_cli.metrics.counts import FloatArray, distinct_of, entropy_of_counts
+from sage_cli.metrics.estimators import FloatArray, distinct_of, entropy_of_counts
 from sage_cli.problems.problem import Generator
 from sage_cli.problems.registry import generated
 from sage_cli.reports.document import Document, Figure

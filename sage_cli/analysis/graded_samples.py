@@ -19,7 +19,7 @@ from sage_cli.evaluation.final_answers import count_answers, final_answer
 from sage_cli.evaluation.samples import PolicySamples, counts_of, stored_grades
 from sage_cli.grading.grades import Grade
 from sage_cli.metrics import Counts, pooled
-from sage_cli.metrics.counts import FloatArray, entropy_of_counts
+from sage_cli.metrics.estimators import FloatArray, entropy_of_counts
 from sage_cli.problems.problem import Problem
 from sage_cli.settings.presets import read_yaml, shipped
 from sage_cli.store.annotations import Annotations, GradeStore

@@ -9,7 +9,7 @@ import numpy as np
 
 from sage_cli.analysis.analysis import Analysis, Inputs, PolicyMeans
 from sage_cli.analysis.graded_samples import Answers, Detector
-from sage_cli.metrics.counts import FloatArray
+from sage_cli.metrics.estimators import FloatArray
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_dot_plot
 

@@ -19,7 +19,7 @@ from sage_cli.analysis.analysis import (
     wide_table,
 )
 from sage_cli.analysis.graded_samples import Answers
-from sage_cli.metrics.counts import FloatArray
+from sage_cli.metrics.estimators import FloatArray
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_ecdf
 from sage_cli.reports.tables import Estimate

@@ -9,13 +9,8 @@ import numpy as np
 from sage_cli.analysis.analysis import Analysis, Inputs, PolicyMeans
 from sage_cli.analysis.graded_samples import Answers
 from sage_cli.metrics import pass_at_k, powers_up_to
-from sage_cli.metrics.counts import (
-    FloatArray,
-    all_right_at_k,
-    covered_at,
-    g_pass_at_k,
-    majority_values,
-)
+from sage_cli.metrics.counts import majority_values
+from sage_cli.metrics.estimators import FloatArray, all_right_at_k, covered_at, g_pass_at_k
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import draw_dot_plot, draw_lines
 

@@ -11,8 +11,8 @@ from sage_cli.analysis.analysis import Analysis, Inputs, Options, share_over_pro
 from sage_cli.analysis.graded_samples import Answers
 from sage_cli.errors import DataError
 from sage_cli.metrics import pass_at_k, powers_up_to
-from sage_cli.metrics.counts import BoolArray, FloatArray, effective_size, reweighted_pass_at_k
 from sage_cli.metrics.equal_accuracy import Points, equal_accuracy
+from sage_cli.metrics.estimators import BoolArray, FloatArray, effective_size, reweighted_pass_at_k
 from sage_cli.reports.document import Document
 from sage_cli.reports.passk import gap_cells
 from sage_cli.reports.tables import Estimate, Row, Table, columns, to_records

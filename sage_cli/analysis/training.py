@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from sage_cli.analysis.analysis import Analysis, Inputs, Options, printed_table, share_gap
-from sage_cli.metrics.counts import FloatArray, IntArray
+from sage_cli.metrics.estimators import FloatArray, IntArray
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures import Series, draw_lines
 from sage_cli.reports.tables import Estimate, Row, Table, columns, to_records

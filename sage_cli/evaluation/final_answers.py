@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.metrics.counts import RIGHT, Votes
+from sage_cli.metrics.estimators import RIGHT, Votes
 from sage_cli.store.annotations import GradeStore
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.counted_files import CountedFile, read_counted_files, shared_problems
 from sage_cli.metrics import Counts, Curve
-from sage_cli.metrics.counts import FloatArray
+from sage_cli.metrics.estimators import FloatArray
 from sage_cli.metrics.intervals import Resampling, curve
 from sage_cli.problems.problem import Problem
 from sage_cli.settings.own_code import OwnFunction, blamed, names_code

@@ -13,7 +13,7 @@ from sage_cli.evaluation.guess import guess_curve, guess_label
 from sage_cli.evaluation.samples import stored_counts
 from sage_cli.evaluation.text_judges import judged_again, text_judges
 from sage_cli.metrics import curve, curve_ks
-from sage_cli.metrics.counts import FloatArray
+from sage_cli.metrics.estimators import FloatArray
 from sage_cli.metrics.intervals import Resampling, pass_matrix
 from sage_cli.models.policy import Labels, Policy, chosen_policies, named_policy
 from sage_cli.models.stages import Stage

@@ -17,7 +17,7 @@ from sage_cli.evaluation.logs.log import ReadOptions
 from sage_cli.evaluation.logs.registry import is_file
 from sage_cli.evaluation.samples import PolicySamples, stored_counts
 from sage_cli.metrics import Counts, pass_at_k, pooled
-from sage_cli.metrics.counts import FloatArray
+from sage_cli.metrics.estimators import FloatArray
 from sage_cli.metrics.power import HETEROGENEITY, POWER, Design, Population, smallest_changes
 from sage_cli.models.policy import chosen_policies
 from sage_cli.progress import Progress

@@ -16,7 +16,7 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.evaluate import provenance_of
 from sage_cli.evaluation.samples import PolicySamples, measure, stored_answers
-from sage_cli.metrics.counts import FloatArray
+from sage_cli.metrics.estimators import FloatArray
 from sage_cli.metrics.intervals import Resampling, gaffke
 from sage_cli.models.policy import Policy
 from sage_cli.problems.problem import Problem, problem_id

@@ -14,7 +14,8 @@ from sage_cli.metrics.comparison import (
     method_difference,
     paired_difference,
 )
-from sage_cli.metrics.counts import Counts, curve_ks, pass_at_k, pooled, powers_up_to
+from sage_cli.metrics.counts import Counts, pooled
+from sage_cli.metrics.estimators import curve_ks, pass_at_k, powers_up_to
 from sage_cli.metrics.intervals import Curve, curve
 
 __all__ = [

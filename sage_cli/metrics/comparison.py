@@ -15,18 +15,9 @@ from typing import Literal
 import numpy as np
 
 from sage_cli.errors import MetricError
-from sage_cli.metrics.counts import (
-    STATISTICS,
-    BoolArray,
-    Counts,
-    Evaluations,
-    FloatArray,
-    IntArray,
-    Statistic,
-    each_seed,
-    pooled,
-)
+from sage_cli.metrics.counts import STATISTICS, Counts, Evaluations, Statistic, each_seed, pooled
 from sage_cli.metrics.error_sources import Arms, SideRuns, by_run, error_over
+from sage_cli.metrics.estimators import BoolArray, FloatArray, IntArray
 from sage_cli.metrics.intervals import (
     USUAL,
     Curve,

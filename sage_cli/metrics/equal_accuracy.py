@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sage_cli.errors import MetricError
-from sage_cli.metrics.counts import FloatArray
+from sage_cli.metrics.estimators import FloatArray
 from sage_cli.metrics.intervals import Resampling, resampled_means, studentised
 
 UNREACHED_SHARE = 0.05

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sage_cli.metrics.counts import Counts, FloatArray
+from sage_cli.metrics.counts import Counts
+from sage_cli.metrics.estimators import FloatArray
 from sage_cli.metrics.intervals import pass_matrix, two_sided_p, two_sided_reach
 
 SideRuns = Sequence[Sequence[Counts]]

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sage_cli.errors import MetricError
-from sage_cli.metrics.counts import Evaluations, FloatArray, IntArray, each_seed
+from sage_cli.metrics.counts import Evaluations, each_seed
+from sage_cli.metrics.estimators import FloatArray, IntArray
 
 
 def two_sided_p(t_K: FloatArray, freedom_K: FloatArray) -> FloatArray:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sage_cli.metrics.comparison import Difference
-from sage_cli.metrics.counts import Counts, FloatArray, pass_at_k
+from sage_cli.metrics.counts import Counts
 from sage_cli.metrics.error_sources import (
     Arms,
     ErrorSources,
@@ -18,6 +18,7 @@ from sage_cli.metrics.error_sources import (
     error_over,
     residual,
 )
+from sage_cli.metrics.estimators import FloatArray, pass_at_k
 from sage_cli.metrics.intervals import (
     USUAL,
     Resampling,

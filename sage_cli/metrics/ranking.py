@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from sage_cli.metrics.counts import BoolArray, Counts, FloatArray
+from sage_cli.metrics.counts import Counts
 from sage_cli.metrics.error_sources import ErrorSources, residual
+from sage_cli.metrics.estimators import BoolArray, FloatArray
 from sage_cli.metrics.intervals import (
     USUAL,
     Resampling,

@@ -67,9 +67,8 @@ def teacher_of(config: SageConfig) -> Policy | None:
     except SageError as error:
         words = " nor ".join(OWN_REFERENCES)
         raise ConfigurationError(
-            f"anchor.reference is '{name}', which is neither {words}, and no teacher: "
-            f"{error.cause}",
-            "give a model's folder, ORG/MODEL or a finished run",
+            f"anchor.reference is '{name}', which is neither {words} nor a model: {error.cause}",
+            "set anchor.reference to one of these, a model's folder, ORG/MODEL or a finished run",
         ) from error
     teacher.require_weights()
     require_whole_weights(teacher.path)

@@ -27,8 +27,9 @@ from sage_cli.metrics.comparison import (
     different_seeds,
     grade_correlation,
 )
-from sage_cli.metrics.counts import STATISTICS, FloatArray
+from sage_cli.metrics.counts import STATISTICS
 from sage_cli.metrics.error_sources import by_run
+from sage_cli.metrics.estimators import FloatArray
 from sage_cli.metrics.intervals import USUAL, Curve, Resampling, holm, pass_matrix
 from sage_cli.metrics.power import POWER, Precision, precision
 from sage_cli.reports.document import Document, Figure, Provenance

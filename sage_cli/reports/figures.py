@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sage_cli.metrics import Curve, Difference, powers_up_to
-from sage_cli.metrics.counts import FloatArray
+from sage_cli.metrics.estimators import FloatArray
 from sage_cli.reports.tables import Estimate, by_method
 from sage_cli.store.files import replacing
 

@@ -12,7 +12,7 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from sage_cli.metrics import Counts, Curve
-from sage_cli.metrics.counts import FloatArray, SeedCounts
+from sage_cli.metrics.counts import SeedCounts
 from sage_cli.metrics.equal_accuracy import (
     EqualAccuracy,
     NotReached,
@@ -20,6 +20,7 @@ from sage_cli.metrics.equal_accuracy import (
     best_temperatures,
     equal_accuracy,
 )
+from sage_cli.metrics.estimators import FloatArray
 from sage_cli.metrics.intervals import Resampling, gaffke, pass_matrix
 from sage_cli.reports.document import Document, Figure, Provenance, grade_notes, record
 from sage_cli.reports.figures import draw_curves, draw_points

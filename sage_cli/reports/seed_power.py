@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sage_cli.metrics.counts import FloatArray
+from sage_cli.metrics.estimators import FloatArray
 from sage_cli.metrics.power import POWER, SeedVariation
 from sage_cli.reports.document import Document, Provenance
 from sage_cli.reports.tables import Column, Estimate, Row, Table, columns

@@ -12,7 +12,8 @@ from typing_extensions import TypedDict
 from sage_cli.errors import StoreError
 from sage_cli.evaluation.evaluate import provenance_of
 from sage_cli.metrics import curve, paired_difference, powers_up_to
-from sage_cli.metrics.counts import FloatArray, SeedCounts
+from sage_cli.metrics.counts import SeedCounts
+from sage_cli.metrics.estimators import FloatArray
 from sage_cli.metrics.intervals import Resampling
 from sage_cli.reports.passk import CurveJson, Line, curve_json
 from sage_cli.settings.sampling import parse_ks

@@ -84,7 +84,7 @@ def test_mistakes_are_named(sage, run):
         typed = sage("samples", "tokens", *words.split())
         typed.refused(said)
     assert not (typed.folder / "runs" / "samples").exists()
-    settings = trained.config | {"guide": {"name": "gone"}}
+    settings = trained.read_config() | {"guide": {"name": "gone"}}
     (trained.folder / "config.json").write_text(json.dumps(settings))
     trained.note(files=None)  # as if it had been trained so
     sage("samples", "tokens", "rl-x", "--limit", "1").refused(

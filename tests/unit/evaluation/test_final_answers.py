@@ -5,7 +5,7 @@ from answered import Sample, answered
 
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.final_answers import count_answers
-from sage_cli.metrics.counts import RIGHT
+from sage_cli.metrics.estimators import RIGHT
 
 A = [
     Sample("a1", "right", "1"),

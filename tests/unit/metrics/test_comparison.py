@@ -19,7 +19,8 @@ from sage_cli.metrics import (
     pooled,
 )
 from sage_cli.metrics.comparison import TrainingSeed, first_below_zero, pair_sides
-from sage_cli.metrics.counts import RIGHT, STATISTICS
+from sage_cli.metrics.counts import STATISTICS
+from sage_cli.metrics.estimators import RIGHT
 from sage_cli.metrics.intervals import Resampling, gaffke
 from sage_cli.metrics.power import precision
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sage_cli.errors import MetricError
 from sage_cli.metrics import Counts, pass_at_k, pooled
-from sage_cli.metrics.counts import (
+from sage_cli.metrics.estimators import (
     RIGHT,
     all_right_at_k,
     covered_at,

@@ -65,7 +65,7 @@ def test_it_is_the_reference(teacher):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("inital", "'inital', which is neither initial nor pre-sft, and no teacher"),
+        ("inital", "'inital', which is neither initial nor pre-sft nor a model"),
         ("", "at least 1"),
     ],
 )

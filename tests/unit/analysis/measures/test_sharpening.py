@@ -13,7 +13,7 @@ from sage_cli.analysis.sharpening import SHARPENING, sharpening
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.metrics import pass_at_k
-from sage_cli.metrics.counts import effective_size, reweighted_pass_at_k
+from sage_cli.metrics.estimators import effective_size, reweighted_pass_at_k
 from sage_cli.settings.sampling import AnalysisOptions
 
 P = np.array([0.45, 0.25, 0.2, 0.1])
