@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install $(shell [ -t 2 ] || echo --quiet) -c constraints.txt
 
 .PHONY: demo docs test test-fast test-typed test-faults test-interrupted test-resume test-cluster test-vllm test-llm test-gpu test-arithmetic test-base
-.PHONY: study check smoke format clean dist test-logs
+.PHONY: study check smoke format clean dist test-logs test-versions test-families
 
 demo: $(VENV)/.installed
 	$(BIN)/sage demo
@@ -104,6 +104,29 @@ test-logs: $(VENV)/.installed-dev
 	$(@D)/bin/python -m pip --disable-pip-version-check install --quiet -r $<
 	touch $@
 
+# The oldest and the newest libraries that the metadata allow, each set in an environment of its own.
+# pip installs the newest by itself; uv alone can find the oldest. They take 8 GB on the disk, since
+# pip's newest torch is a build for GPUs.
+test-versions: $(VENV)/.installed-dev .venv-versions/oldest/.installed .venv-versions/newest/.installed
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/versions
+
+.venv-versions/oldest/.installed: pyproject.toml
+	$(PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip --disable-pip-version-check install --quiet uv
+	$(@D)/bin/uv pip compile --quiet --extra train --resolution lowest-direct \
+	    --python $(@D)/bin/python --output-file $(@D)/oldest.txt pyproject.toml
+	$(@D)/bin/python -m pip --disable-pip-version-check install --quiet -c $(@D)/oldest.txt -e ".[train]"
+	touch $@
+
+.venv-versions/newest/.installed: pyproject.toml
+	$(PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip --disable-pip-version-check install --quiet -e ".[train]"
+	touch $@
+
+# Every causal family of Transformers as a tiny model: five minutes.
+test-families: $(VENV)/.installed-dev
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -rs -o pythonpath="tests/support tests/families" tests/families
+
 # Wheel and sdist in dist/, checked, and the wheel used where nothing of the checkout is.
 dist: $(VENV)/.installed-dev
 	rm -rf dist build/wheel
@@ -175,4 +198,4 @@ $(VENV)/.installed-cluster: $(VENV)/.installed-dev
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venv-vllm .venv-logs build dist *.egg-info
+	rm -rf $(VENV) .venv-vllm .venv-logs .venv-versions build dist *.egg-info

@@ -1,6 +1,6 @@
 """How far the toy's numbers differ between machines: one training run in six kinds of arithmetic.
 
-    python benchmarks/machines.py FOLDER                # about 15 minutes on two idle cores
+    python benchmarks/machines.py FOLDER                # about ten minutes on two idle cores
 
 Every row starts from the base that comes with sage, which is the same everywhere, and types
 `sage rl --algo dapo --guide branch --measure` with other kernels of torch (`ATEN_CPU_CAPABILITY`)

@@ -127,7 +127,12 @@ def emit(value: Any) -> None:
 def emit_error(cause: str, next_step: str | None, exit_code: int) -> None:
     """Print the error object of a `--json` command; nothing without `--json`."""
     if _answers:
-        emit({"error": {"cause": cause, "next_step": next_step, "exit_code": exit_code}})
+        emit(error_object(cause, next_step, exit_code))
+
+
+def error_object(cause: str, next_step: str | None, exit_code: int) -> dict[str, Any]:
+    """Return an error as `--json` prints it."""
+    return {"error": {"cause": cause, "next_step": next_step, "exit_code": exit_code}}
 
 
 def in_flags(next_step: str | None, command: str | None) -> str | None:

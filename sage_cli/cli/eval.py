@@ -63,7 +63,7 @@ def command(
     )
     models = NamedModels(Evaluation(settings), names)
     if dry_run:
-        show_plan(lambda: plan_of(models.stages, gpu), json)
+        show_plan(lambda: plan_of(models.stages, gpu), json, models.refusal)
         return
     with Live() as live:
         report = measure_table(models, live, paper=paper, k_samples=protocol == "paper")

@@ -107,7 +107,7 @@ def command(
     models = NamedModels(Evaluation(settings), names, labels)
     temperatures = parse_temperatures(temperature) if temperature is not None else ()
     if dry_run:
-        show_plan(lambda: plan_of(models.stages_at(temperatures), gpu), json)
+        show_plan(lambda: plan_of(models.stages_at(temperatures), gpu), json, models.refusal)
         return
     with Live() as live:
         report = (

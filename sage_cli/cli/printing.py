@@ -9,10 +9,11 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from sage_cli.cli.console import console, emit
+from sage_cli.cli.console import console, emit, error_object
 from sage_cli.cli.live import doing
 
 if TYPE_CHECKING:
+    from sage_cli.errors import SageError
     from sage_cli.models.stages import Described
     from sage_cli.reports.document import Report
     from sage_cli.store.run import Run
@@ -57,12 +58,22 @@ def show_report(report: Report, json: bool = False, *, notes: bool = False) -> N
     console.print(f"files: [bold]{escape(str(report.folder))}[/]", soft_wrap=True)
 
 
-def show_plan(plan: Callable[[], Sequence[Described]], json: bool = False) -> None:
-    """Make a plan and print its stages: what each would do, and what of it is done."""
+def show_plan(
+    plan: Callable[[], Sequence[Described]],
+    json: bool = False,
+    refusal: Callable[[], SageError | None] = lambda: None,
+) -> None:
+    """Make a plan and print its stages: what each would do, and what of it is done.
+
+    `refusal` returns what the command would be refused for now, though a plan of it can be made:
+    what it would cost is asked before there is anything to measure, too.
+    """
     with doing("planning"):
-        described = plan()
+        described, refused = plan(), refusal()
     if json:
-        emit({"stages": [{"stage": stage.title, **stage.facts} for stage in described]})
+        stages = [{"stage": stage.title, **stage.facts} for stage in described]
+        error = refused and error_object(refused.cause, refused.next_step, refused.exit_code)
+        emit({"ready": refused is None, "stages": stages, **(error or {})})
         return
     for stage in described:
         table = Table(show_header=False, box=None, padding=(0, 2, 0, 2))
@@ -71,6 +82,12 @@ def show_plan(plan: Callable[[], Sequence[Described]], json: bool = False) -> No
             table.add_row(PLAN_LABELS.get(name, name), text)
         console.print(f"[bold]{PLAN_LABELS.get(stage.title, stage.title)}[/]", table)
     console.print("dry run: nothing was trained, sampled or written")
+    if refused is not None:
+        console.print(
+            "[yellow]not ready:[/] without --dry-run, this command is refused now, because "
+            f"{escape(refused.cause)} ({escape(refused.next_step or '')})",
+            soft_wrap=True,
+        )
 
 
 def show_trained(line: str, run: Run, *, measured: bool, json: bool) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from sage_cli.errors import ConfigurationError
+from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.evaluate import Evaluated, Evaluation, EvaluationStage, evaluation_folder
 from sage_cli.evaluation.guess import guess_curve, guess_label
 from sage_cli.evaluation.samples import stored_counts
@@ -134,6 +134,16 @@ class NamedModels:
             return [EvaluationStage(self.evaluation, policies)]
         grid = temperature_grid(self.evaluation, temperatures)
         return [EvaluationStage(at_temperature(t, self.evaluation), policies) for t in grid]
+
+    def refusal(self) -> StoreError | None:
+        """Return why the command would be refused now: no run is finished; None where one is."""
+        if self.names:
+            return None  # they were looked for when the stages were made
+        try:
+            _ = self.policies
+        except StoreError as error:
+            return error
+        return None
 
     def measure(self, progress: Progress) -> Evaluated:
         """Measure the policies. What is wrong with benchmarks or ks is raised before that."""

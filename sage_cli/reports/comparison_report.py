@@ -602,7 +602,9 @@ def comparison_table(
         for k in contrast.difference.ks
         if k in ks
     ]
-    title = f"{' against '.join(contrast.labels)} on {benchmark}: {contrast.subject}"
+    statistic = contrast.sides[0].counts[0].statistic
+    by = "" if statistic is STATISTICS["pass"] else f" by {statistic.name}"
+    title = f"{' against '.join(contrast.labels)}{by} on {benchmark}: {contrast.subject}"
     return Table(title, heads, tuple(rows), tuple(notes))
 
 

@@ -7,6 +7,7 @@ reference is reference + log q, and finds the policy's pass made. `sage rl` trai
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
 from copy import copy
@@ -63,6 +64,10 @@ _POSITIONAL = ("train_dataset", "eval_dataset", "processing_class")
 """The arguments of GRPOTrainer that follow the first three."""
 
 
+_EXPERTS = ("num_local_experts", "n_routed_experts")
+"""What configurations call the number of experts besides TRL's `num_experts`."""
+
+
 class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     """trl.GRPOTrainer whose KL term holds the policy to q pi_ref.
 
@@ -81,6 +86,8 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
 
     keeps_old_entropy = False
     """Whether batches carry `old_entropy_BT`, where TRL reads the policy that sampled them."""
+    aux_loss_enabled: bool
+    """Whether TRL adds the loss that balances a mixture's experts."""
     problem_ids: Sequence[str] = ()
     """The problem of each row of the data set, for guides that read it; TRL's data sets have none,
     and with them such guides are refused."""
@@ -144,6 +151,8 @@ class GuidedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         super().__init__(model=model, reward_funcs=reward_funcs, args=args, **keywords)
         self.beta = 0.0
         require_attributes(self)
+        if self.aux_loss_enabled:
+            self.aux_loss_enabled = can_balance(causal_of(self.model))
         if teacher is not None:
             add_fused_lm_head(teacher, self.temperature, cast_lm_head_to_fp32=in_float32)
             self.ref_model = prepare_frozen(self, teacher)
@@ -573,6 +582,29 @@ class _Length(TrainerCallback):  # type: ignore[misc]
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
         """Set the length of the guide's schedule."""
         self._trainer.guide = self._trainer.guide.for_training(state.max_steps)
+
+
+def can_balance(causal: Any) -> bool:
+    """Return True if TRL can compute the router loss of a mixture of experts, and let it do so.
+
+    GraniteMoE's passes don't return what its routers said: it is trained without that loss, with a
+    warning. PhiMoE calls its number of experts otherwise than TRL: the model's own name gets
+    another one, which isn't saved.
+    """
+    recorded = (getattr(module, "_can_record_outputs", None) or {} for module in causal.modules())
+    if not any("router_logits" in names for names in recorded):
+        warnings.warn(
+            f"a model of the type {causal.config.model_type} doesn't return its router's logits: "
+            "it is trained without the loss that balances its experts",
+            stacklevel=2,
+        )
+        return False
+    config = causal.config.get_text_config()
+    kind, names = type(config), type(config).attribute_map
+    own = next((name for name in _EXPERTS if hasattr(config, names.get(name, name))), None)
+    if not hasattr(config, "num_experts") and own is not None:
+        kind.attribute_map = {**names, "num_experts": names.get(own, own)}
+    return True
 
 
 def _check_choices(**given: tuple[str, Any]) -> None:

@@ -19,16 +19,23 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import DynamicLayer
 from transformers.modeling_outputs import BaseModelOutputWithPast
+from transformers.modeling_utils import PreTrainedModel
 
+from sage_cli.errors import ConfigurationError
 from sage_cli.methods.rollout_batch import RolloutBatch, has_rows, rows_of
 from sage_cli.models.loading import causal_of
 from sage_cli.models.obstacles import length_obstacles
 
-_RENAMED = "cache" in BaseModelOutputWithPast.__dataclass_fields__
-CACHE = "cache" if _RENAMED else "past_key_values"
-"""What Transformers calls the keys and values of earlier tokens, as an argument and in outputs.
-
-It is `cache` from release 5.24 on, and the former name ends with 5.40."""
+# the names of Transformers from 5.24 on, and the former ones, which print a notice there
+_OF_OUTPUT, _OF_MODEL = BaseModelOutputWithPast.__dataclass_fields__, vars(PreTrainedModel)
+CACHE = "cache" if "cache" in _OF_OUTPUT else "past_key_values"
+"""The keys and values of earlier tokens, as an argument and in outputs."""
+CHECKPOINTS = next(
+    name
+    for name in ("is_activation_checkpointing", "is_gradient_checkpointing")
+    if name in _OF_MODEL
+)
+"""What says that a model's activations are computed again in the backward pass."""
 
 Keywords = dict[str, Any]
 """The arguments of a model's call, by name."""
@@ -70,6 +77,12 @@ def completions_alone(
     changed.
     """
     causal = causal_of(model)
+    if causal.base_model is causal:
+        raise ConfigurationError(
+            f"a model of the type {causal.config.model_type} has no backbone apart from its head, "
+            "so that its completions cannot be scored alone",
+            "choose another model",
+        )
     names = None if names_B is None else names_B.tolist()
     passes = _Passes(causal, completion, share=share, names=names)
     with hooked(
@@ -105,7 +118,7 @@ def can_share(causal: Any) -> bool:
     if not causal.training:
         return True
     drops = (isinstance(module, torch.nn.Dropout) and module.p > 0 for module in causal.modules())
-    return not (causal.is_gradient_checkpointing or any(drops))
+    return not (getattr(causal, CHECKPOINTS) or any(drops))
 
 
 def takes_positions(causal: Any) -> bool:
@@ -181,8 +194,10 @@ class _Passes:
             beginning["position_ids"] = positions[distinct, :cut]
             continuing["position_ids"] = positions[:, cut:-1]
         prompt = backbone.forward(*arguments, **shared | beginning)
-        cache = getattr(prompt, CACHE)
-        if any(type(layer) is not DynamicLayer for layer in cache.layers):
+        # a model of one part of an encoder and a decoder may have no cache, or another kind
+        cache = getattr(prompt, CACHE, None)
+        layers = getattr(cache, "layers", [None])
+        if cache is None or any(type(layer) is not DynamicLayer for layer in layers):
             self._shares = False  # a state or a window can't stand for a prompt
             return arguments, keywords
         # index_select copies each prompt's keys and values once per row: memory as in a pass

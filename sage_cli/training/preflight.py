@@ -8,6 +8,7 @@ is sampled anyway.
 from __future__ import annotations
 
 import random
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,12 +21,13 @@ from accelerate.utils import broadcast_object_list, gather_object
 from rich.markup import escape
 from torch import Tensor
 
-from sage_cli.errors import DivergedError
+from sage_cli.errors import DivergedError, is_out_of_memory
 from sage_cli.methods.hooks import Generated, Rollouts, Row, share_of
 from sage_cli.methods.rollout_batch import RolloutBatch, rows_of, whole_texts
 from sage_cli.sampling.decoder import kept_weights
 from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.store.preflights import KnownPreflight
+from sage_cli.training.in_float32 import free_bytes, in_float32
 from sage_cli.training.step_record import COMPLETION_IDS, COMPLETION_TEXTS
 
 ENOUGH = 64
@@ -50,6 +52,12 @@ SWITCHED_SHARE = 0.01
 """The share of a mixture's tokens that may differ, because rounding routes them elsewhere."""
 SURPRISE_SIGMAS = 6.0
 """How far the mean surprisal of samples may be from their entropy, in standard errors."""
+LIBRARIES = {"transformers": "Transformers", "trl": "TRL"}
+"""Packages whose errors in the first batch are those of a model's architecture, and their names."""
+NOT_IN_FLOAT32 = (
+    "they are not compared in float32, because no layer fits into the free memory in float32, or "
+    "the weights are quantized"
+)
 ENGINE_WARNS_NATS, ENGINE_STOPS_NATS = 0.05, 0.5
 """Mean differences of an engine's log-probabilities from the trainer's."""
 STALE_FACTOR = 2.0
@@ -442,6 +450,18 @@ def checked_rows(mask_BT: Tensor, prompts: Sequence[int]) -> Tensor:
     return torch.tensor(sorted(chosen), dtype=torch.long)
 
 
+class _Compared(NamedTuple):
+    """The trainer's log-probabilities (B, T) of rows, the plain ones, and how they differ."""
+
+    trained_BT: Tensor
+    plain_BT: Tensor
+    surprise: Surprise
+    differences: Mapping[str, LogpDifference]
+    """By mode, training and evaluation: the trainer's passes against plain ones."""
+    again: LogpDifference
+    """Of two equal passes in training mode."""
+
+
 REGARDLESS = "`--set rl.preflight=off` trains regardless"
 
 
@@ -450,6 +470,30 @@ def raise_worst(findings: Sequence[Finding]) -> None:
     for finding in findings:
         if finding.stops:
             raise DivergedError(finding.cause, f"{finding.remedy}; {REGARDLESS}")
+
+
+@contextmanager
+def refusing_architecture() -> Iterator[None]:
+    """Raise DivergedError where Transformers or TRL fails in the first batch of a run.
+
+    Some architectures can't be sampled from, padded before, or scored by TRL's fused head, and say
+    so deep inside a library. What fails in other code is left alone, as is a lack of memory.
+    """
+    try:
+        yield
+    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+        modules = [str(frame.f_globals.get("__name__")).partition(".")[0] for frame in frames]
+        # torch says what is wrong, and who called it is to blame
+        library = next(name for name in reversed(modules) if name != "torch")
+        if library not in LIBRARIES or is_out_of_memory(error):
+            raise
+        raise DivergedError(
+            f"the first batch ended in an error of {LIBRARIES[library]}, which can't compute this "
+            f"model as RL does: {type(error).__name__}: {error}",
+            "choose another model, --set rollout.backend=..., or another release of "
+            f"{LIBRARIES[library]}",
+        ) from error
 
 
 class Preflight:
@@ -533,36 +577,77 @@ class Preflight:
             self.known.write(self.facts)
 
     def look_at_passes(self, trainer: Any, batch: RolloutBatch) -> None:
-        """Compare the trainer's passes over some rows with plain ones, before the first update."""
-        rows = self._checked(batch)
-        mask_BT, model = rows["completion_mask"], trainer.accelerator.unwrap_model(trainer.model)
+        """Compare the trainer's passes over some rows with plain ones, before the first update.
+
+        Coarse products round differently when the shapes differ. How much is measured on this very
+        model, by padding that changes nothing else; and what is hidden below that shows where the
+        same passes are made in float32.
+        """
+        rows, model = self._checked(batch), trainer.accelerator.unwrap_model(trainer.model)
+        coarse = trainer.args.bf16 or trainer.args.fp16 or model.dtype.itemsize < 4
+        compared = self._compare(trainer, rows)
+        yardstick = None
+        if coarse:
+            with evaluating(model):
+                padded_BT, _ = self._plain(trainer, rows, padded=True)
+            yardstick = LogpDifference.between(
+                padded_BT, compared.plain_BT, rows["completion_mask"]
+            )
+        findings = self._judge(trainer, compared, yardstick)
+        difference = compared.differences["training"]
+        lines = [
+            f"log-probabilities of {difference.tokens} tokens: the trainer's passes are "
+            f"{difference.mean:.1g} nats from the model's own logits on average, "
+            f"{difference.largest:.1g} at most"
+        ]
+        if coarse and not self._is_spread(trainer):
+            free = free_bytes(model.device)
+            with (
+                without_autocast(trainer),
+                in_float32(model, free, trainer.model_forward) as layers,
+            ):
+                if layers is None:
+                    lines.append(NOT_IN_FLOAT32)
+                else:
+                    exact = self._compare(trainer, rows)
+                    findings += self._judge(trainer, exact, None, "/float32")
+                    part = "" if layers[0] == layers[1] else f" (layers 1 to {layers[0]})"
+                    largest = exact.differences["training"].largest
+                    lines.append(f"in float32{part} they are {largest:.1g} nats apart at most")
+        findings += self._of_sampler(rows, compared.trained_BT, compared.surprise)
+        self._conclude(trainer, findings, lines)
+
+    def _compare(self, trainer: Any, rows: RolloutBatch) -> _Compared:
+        """Pass rows as the trainer does, in training and in evaluation mode, and plainly."""
+        mask_BT = rows["completion_mask"]
         # twice: a model with noise in training (dropout, router jitter) differs from itself, and a
         # comparison with plain rows would say nothing
         trained_BT, again_BT = trained_logps(trainer, rows), trained_logps(trainer, rows)
-        yardstick = None
-        with evaluating(model):
+        with evaluating(trainer.accelerator.unwrap_model(trainer.model)):
             in_evaluation_BT = trained_logps(trainer, rows)
             plain_BT, surprise = self._plain(trainer, rows)
-            if trainer.args.bf16 or trainer.args.fp16 or model.dtype.itemsize < 4:
-                # coarse products round differently when the shapes differ; how much is measured on
-                # this very model, by padding that changes nothing else
-                padded_BT, _ = self._plain(trainer, rows, padded=True)
-                yardstick = LogpDifference.between(padded_BT, plain_BT, mask_BT)
-        routes = bool(getattr(model.config.get_text_config(), "num_experts_per_tok", None))
+        differences = {
+            "training": LogpDifference.between(trained_BT, plain_BT, mask_BT),
+            "evaluation": LogpDifference.between(in_evaluation_BT, plain_BT, mask_BT),
+        }
         again = LogpDifference.between(trained_BT, again_BT, mask_BT)
-        findings, lines = [], list[str]()
-        for mode, logps_BT in (("training", trained_BT), ("evaluation", in_evaluation_BT)):
-            difference = LogpDifference.between(logps_BT, plain_BT, mask_BT)
-            self.facts[f"passes/{mode}"] = asdict(difference)
-            findings += judge_passes(difference, again, yardstick, routes=routes)
-            if mode == "training":
-                lines = [
-                    f"log-probabilities of {difference.tokens} tokens: the trainer's passes are "
-                    f"{difference.mean:.1g} nats from the model's own logits on average, "
-                    f"{difference.largest:.1g} at most"
-                ]
-        findings += self._of_sampler(rows, trained_BT, surprise)
-        self._conclude(trainer, findings, lines)
+        return _Compared(trained_BT, plain_BT, surprise, differences, again)
+
+    def _judge(
+        self,
+        trainer: Any,
+        compared: _Compared,
+        yardstick: LogpDifference | None,
+        of: str = "",
+    ) -> list[Finding]:
+        """Keep the facts of passes, `of` the type in which they were made, and judge them."""
+        config = trainer.accelerator.unwrap_model(trainer.model).config.get_text_config()
+        routes = bool(getattr(config, "num_experts_per_tok", None))
+        findings = []
+        for mode, difference in compared.differences.items():
+            self.facts[f"passes/{mode}{of}"] = asdict(difference)
+            findings += judge_passes(difference, compared.again, yardstick, routes=routes)
+        return findings
 
     def look_again(self, trainer: Any, batch: RolloutBatch) -> None:
         """Compare samples with the policy after its first update, which they should follow."""
@@ -604,10 +689,15 @@ class Preflight:
         self, trainer: Any, rows: RolloutBatch, *, padded: bool = False
     ) -> tuple[Tensor, Surprise]:
         """Return the `plain_pass` over rows: where weights are spread, of the wrapped model."""
-        spread = trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled
+        spread = self._is_spread(trainer)
         model = trainer.model if spread else trainer.accelerator.unwrap_model(trainer.model)
         with trainer.accelerator.autocast():
             return plain_pass(model, rows, self.parameters, padded=padded)
+
+    @staticmethod
+    def _is_spread(trainer: Any) -> bool:
+        """Return True if no process has all weights."""
+        return bool(trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled)
 
     def _judged(
         self,
@@ -674,6 +764,17 @@ def trained_logps(trainer: Any, rows: RolloutBatch) -> Tensor:
         "old policy", trainer.model, *whole_texts(rows), tokens
     ).logps_BT
     return logps_BT
+
+
+@contextmanager
+def without_autocast(trainer: Any) -> Iterator[None]:
+    """Make passes of TRL and of ours begin no autocast in the block."""
+    accelerator = trainer.accelerator
+    was, accelerator.native_amp = accelerator.native_amp, False
+    try:
+        yield
+    finally:
+        accelerator.native_amp = was
 
 
 @contextmanager

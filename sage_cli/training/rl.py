@@ -187,7 +187,7 @@ def preflight_subject(training: Training, template: PromptTemplate) -> dict[str,
     the trials of a sweep over them share what the first one finds.
     """
     config, rl = training.config, _online(training.config)
-    model, device = config.model, torch.accelerator.current_accelerator()
+    model = config.model
     return {
         "policy": training.start.fingerprint,
         "tuning": [model.tuning, trained_dtype(model), model.compute_dtype],
@@ -205,9 +205,10 @@ def preflight_subject(training: Training, template: PromptTemplate) -> dict[str,
         # a release of a library, or another processor's kernels, may compute something else
         "versions": surroundings()["versions"],
         "commit": surroundings()["commit"],
-        "device": torch.backends.cpu.get_cpu_capability()
-        if device is None
-        else torch.get_device_module(device).get_device_name(),
+        # a build for GPUs may run where there is none
+        "device": torch.cuda.get_device_name()
+        if torch.cuda.is_available()
+        else torch.backends.cpu.get_cpu_capability(),
     }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ from sage_cli.training.passes import (
     regrouped,
     takes_positions,
 )
-from sage_cli.training.preflight import Preflight
+from sage_cli.training.preflight import Preflight, refusing_architecture
 from sage_cli.training.reference import (
     MovingReference,
     ReferenceCompletions,
@@ -134,6 +134,8 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
             keep_checkpoints=rl.keep_checkpoints,
             **arguments,
         )
+        # accelerate wraps it into an autocast, in which nothing can be computed in float32
+        self.model_forward = self.accelerator.unwrap_model(self.model).forward
         if self.use_vllm:
             merge_beside(self.vllm_generation)
             ask_for_each_row(self.vllm_generation)
@@ -169,11 +171,12 @@ class SageTrainer(SealedCheckpoints, GuidedGRPOTrainer):
         self.now = Rollouts()
         # a method that chooses its rows (dynamic sampling) has sampled them by the time it has
         # chosen: TRL is given those completions in place of new ones
-        rows, beforehand = self.hooks.sample(self, inputs)
-        now = self.score_rows(rows, beforehand)
-        batch = now.batch
-        if self.preflight is not None:
-            self.preflight.look(self, now)
+        with nullcontext() if step else refusing_architecture():
+            rows, beforehand = self.hooks.sample(self, inputs)
+            now = self.score_rows(rows, beforehand)
+            batch = now.batch
+            if self.preflight is not None:
+                self.preflight.look(self, now)
         if step == 0:
             check_reference(self, batch, self.anchor.reference)
         if self.rl.computed_by_trl is None:

@@ -210,6 +210,7 @@ def test_runs_are_compared_by_a_vote_of_their_answers(tmp_path):
     assert [side["maj@k"][-1] for side in found["sides"]] == pytest.approx([5 / 6, 5 / 12])
     assert found["difference"][0] == pytest.approx(2 / 8 * 5 / 6)  # one sample alone decides
     assert "the most frequent answer of k samples is correct" in " ".join(report.notes)
+    assert " by maj@k on arithmetic" in report.tables[0].title
     with pytest.raises(ConfigurationError, match="is a vote of the answers that the first judge"):
         compare(Evaluation(config), *sides, Silent(), second="working", statistic="maj")
 

@@ -46,9 +46,10 @@ def test_its_json_has_every_check(answer):
 
 def test_a_model_that_is_named_stands_for_the_presets_own(sage, model):
     """Without `tiny` beside it a preset's other settings are the paper's, its model among them."""
-    (model.parent / "own.yaml").write_text("rollout: {max_tokens: 8}\n")
+    (model.parent / "own.yaml").write_text("rollout: {max_tokens: 8}\nrl: {optimizer: adamw}\n")
     typed = sage("doctor", *FEW, "--preset", model.parent / "own.yaml", "--init", model)
     assert "✓ model m: weights are in" in typed.words
+    assert "sft.optimizer" not in typed.words  # nothing is trained by SFT
     words = ("doctor", *FEW, "--preset", "tiny", "--init", model)
     typed = sage(*words, "--set", "prompt.answer_open=⟨A⟩", "--set", "prompt.answer_close=⟨/A⟩")
     assert "! answer round trip a correct answer, " in typed.words

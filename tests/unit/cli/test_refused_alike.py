@@ -164,3 +164,27 @@ def test_the_advice_is_in_the_flags_of_the_command(sage, command):
     words = sage(command, "--data", "rows.jsonl").words
     assert "--question-field a --gold-field b" in words
     assert "evaluation.fields" not in words
+
+
+@pytest.mark.parametrize("words", [("passk",), ("eval",), ("passk", "--temperature", "0.5,1")])
+def test_a_plan_of_measuring_tells_the_cost_and_that_there_is_no_run_yet(sage, words):
+    """The cost is asked before anything is trained, so that the plan is made, and says it."""
+    cause = "contains no finished run to measure"
+    sage(*words).refused(cause, "`sage rl` trains a run")
+    planned = sage(*words, "--dry-run")
+    assert planned.code == 0
+    assert "samples" in planned.words
+    assert "not ready: without --dry-run, this command is refused now, because" in planned.words
+    assert cause in planned.words
+    answer = sage(*words, "--dry-run", "--json").answer
+    refused = json.loads(sage(*words, "--json").stdout)
+    assert answer["ready"] is False
+    assert answer["stages"]
+    assert answer["error"]["exit_code"] == 2
+    assert answer["error"]["next_step"] == refused["error"]["next_step"]
+    assert cause in answer["error"]["cause"]
+
+
+def test_a_plan_that_can_be_carried_out_is_ready(sage):
+    assert sage("rl", "--dry-run", "--json").answer["ready"] is True
+    assert "not ready" not in sage("rl", "--dry-run").words

@@ -470,3 +470,47 @@ def test_what_is_kept_is_found_by_other_runs_alone_and_hurts_nobody(tmp_path):
     file.parent.write_text("no folder")
     known(tmp_path, "a").write(found)
     assert known(tmp_path, "b").read() is None
+
+
+@pytest.mark.parametrize("added", [0.0, 0.003])
+def test_what_bfloat16_hides_is_found_in_float32(bench, configure, added):
+    """The yardstick of bfloat16 is at least 3 / 256 = .0117 nats on average.
+
+    A model that makes its logits .3 % larger behind the head, which the fused head doesn't know, is
+    below it, and above the 1e-4 of float32.
+    """
+    model, before = bench.policy(), bench.policy().state_dict()
+
+    def add(_model, _inputs, output):
+        if getattr(output, "logits", None) is not None:  # a fused head has none
+            output.logits = output.logits * (1 + added)
+
+    model.register_forward_hook(add)
+    config = configure(
+        anchor={"kl": "none"},
+        rollout={"backend": "transformers"},
+        model={"kind": "pretrained", "compute_dtype": "bfloat16"},
+        rl={"steps": 1},
+    )
+    heard = Heard()
+    trainer = build_trainer(
+        config,
+        bench.inputs(model=model),
+        Run(bench.folder),
+        lambda _: None,
+        heard.preflight(config, bench.tokenizer),
+    )
+    if added:
+        with pytest.raises(DivergedError, match="differ from those of the model's own logits"):
+            trainer.train()
+        (finding,) = [f for f in heard.facts["findings"] if f["stops"]]
+        assert "in float32" in finding["cause"]
+        assert all(torch.equal(t, before[name]) for name, t in model.state_dict().items())
+    else:
+        trainer.train()
+        assert heard.said[-1].startswith("in float32 they are ")
+    assert heard.facts["passes/training"]["mean"] < 3 / 256
+    for mode in ("training", "evaluation"):
+        found = heard.facts[f"passes/{mode}/float32"]
+        assert (found["share_above"] > 0) == bool(added)
+        assert found["tokens"] == heard.facts["passes/training"]["tokens"]
