@@ -168,6 +168,15 @@ def test_options_about_training_seeds_go_together(sage, words, said):
     sage("power", *words).refused(said)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [("power", "--training-seeds", "4", "--from", "sft-x@seeds"), ("compare", "sft-x@seeds", "b")],
+)
+def test_the_training_seeds_of_a_name_are_those_of_rl(sage, words):
+    stored_run(sage("config", "algos").folder / "runs", "x", "1", kind="sft")
+    sage(*words).refused("sft-x is not a run of `sage rl`")
+
+
 def test_runs_of_two_methods_with_the_same_seeds_are_paired(tmp_path):
     root, names = tmp_path / "runs", []
     for method, kl in enumerate(("reverse", "none")):
