@@ -7,11 +7,11 @@ from contextlib import ExitStack, contextmanager
 from itertools import chain
 from typing import Any
 
-import psutil
 import torch
 from torch import Tensor
 
 from sage_cli.models.loading import causal_of
+from sage_cli.sampling.attention import free_bytes
 
 SHARE = 0.5
 """How much of the free memory the weights in float32 may take; passes need the rest."""
@@ -62,13 +62,9 @@ def in_float32(
         yield kept, total
 
 
-def free_bytes(device: torch.device) -> float:
-    """Return how many bytes of a device's free memory a copy of weights may take."""
-    if device.type != "cuda":
-        return SHARE * float(psutil.virtual_memory().available)
-    free, _ = torch.cuda.mem_get_info(device)
-    # torch keeps memory that it doesn't use
-    return SHARE * (free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device))
+def bytes_for_copies(device: torch.device) -> float:
+    """Return how many bytes of a device's free memory a copy of weights may take; 0 if unknown."""
+    return SHARE * (free_bytes(device) or 0)
 
 
 def _layers_of(causal: Any) -> torch.nn.ModuleList | None:

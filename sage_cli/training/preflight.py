@@ -27,7 +27,7 @@ from sage_cli.methods.rollout_batch import RolloutBatch, rows_of, whole_texts
 from sage_cli.sampling.decoder import kept_weights
 from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.store.preflights import KnownPreflight
-from sage_cli.training.in_float32 import free_bytes, in_float32
+from sage_cli.training.in_float32 import bytes_for_copies, in_float32
 from sage_cli.training.step_record import COMPLETION_IDS, COMPLETION_TEXTS
 
 ENOUGH = 64
@@ -56,7 +56,7 @@ LIBRARIES = {"transformers": "Transformers", "trl": "TRL"}
 """Packages whose errors in the first batch are those of a model's architecture, and their names."""
 NOT_IN_FLOAT32 = (
     "they are not compared in float32, because no layer fits into the free memory in float32, or "
-    "the weights are quantized"
+    "the weights are quantized or spread over processes"
 )
 ENGINE_WARNS_NATS, ENGINE_STOPS_NATS = 0.05, 0.5
 """Mean differences of an engine's log-probabilities from the trainer's."""
@@ -600,8 +600,10 @@ class Preflight:
             f"{difference.mean:.1g} nats from the model's own logits on average, "
             f"{difference.largest:.1g} at most"
         ]
-        if coarse and not self._is_spread(trainer):
-            free = free_bytes(model.device)
+        if coarse and self._is_spread(trainer):
+            lines.append(NOT_IN_FLOAT32)
+        elif coarse:
+            free = bytes_for_copies(model.device)
             with (
                 without_autocast(trainer),
                 in_float32(model, free, trainer.model_forward) as layers,

@@ -125,6 +125,7 @@ COSMETIC = {
     "tracking.project",
     "tracking.group",
     "tracking.tensorboard",
+    "tracking.trackio",
     "tracking.rollouts",
     "tracking.rollouts_every",
     "run.root",

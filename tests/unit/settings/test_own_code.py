@@ -71,7 +71,7 @@ def test_the_identity_is_the_content_and_not_the_place(file, tmp_path):
 @pytest.mark.parametrize(
     ("text", "name", "says", "next_step"),
     [
-        (None, "share", "there is no Python file", "file.py:function"),
+        (None, "share", "there is no Python file", "FILE.py:FUNCTION"),
         (
             SOURCE,
             "shar",
