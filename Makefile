@@ -52,9 +52,9 @@ study: $(VENV)/.installed
 test-llm: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -rs tests/llm
 
-# The base that comes with sage, trained again and compared: five minutes.
+# The base that comes with sage: trained again and compared, and taught by a teacher; five minutes.
 test-base: $(VENV)/.installed-dev
-	OMP_NUM_THREADS=2 $(BIN)/python -m pytest tests/shipped
+	$(PYTEST) tests/shipped
 
 # What trains or samples, once with products rounded as another processor might, once with this
 # processor's oldest kernels: no test compares bits that differ between processors. Invariances
