@@ -16,6 +16,7 @@ from sage_cli.cli.app import new_app
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.live import Live, doing
 from sage_cli.cli.printing import show_report
+from sage_cli.counted import counted
 from sage_cli.errors import ConfigurationError
 from sage_cli.problems.listed_sources import list_sources
 from sage_cli.problems.load import load_problems, read_problems
@@ -105,8 +106,7 @@ def show(
             }
         )
         return
-    counted = "1 problem" if len(problems) == 1 else f"{len(problems):,} problems"
-    console.print(f"[bold]{escape(name)}[/]: {counted} from")
+    console.print(f"[bold]{escape(name)}[/]: {counted(len(problems), 'problem')} from")
     for origin in origins:
         console.print(f"  {escape(origin)}")
     console.print(f"other columns: {escape(', '.join(columns) or 'none')}")

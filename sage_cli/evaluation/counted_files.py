@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sage_cli.counted import counted
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation.file_judge import FileJudge
-from sage_cli.evaluation.logs.log import Log, ReadOptions, abbreviate, counted
+from sage_cli.evaluation.logs.log import Log, ReadOptions, abbreviate
 from sage_cli.evaluation.logs.problems import gather
 from sage_cli.evaluation.logs.registry import detect_program, read_log
 from sage_cli.evaluation.logs.row_fields import Owners, as_id, is_correct

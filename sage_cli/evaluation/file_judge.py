@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.config.schema import SageConfig
+from sage_cli.counted import counted
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation.benchmarks import grader_of
 from sage_cli.evaluation.final_answers import count_answers
-from sage_cli.evaluation.logs.log import Log, counted
+from sage_cli.evaluation.logs.log import Log
 from sage_cli.evaluation.logs.problems import Gathered
 from sage_cli.evaluation.samples import counts_of, imported_set
 from sage_cli.grading.grader import check_golds

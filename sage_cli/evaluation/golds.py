@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from textwrap import shorten
 from typing import Any
 
+from sage_cli.counted import counted
 from sage_cli.errors import DataError
-from sage_cli.evaluation.logs.log import counted
 from sage_cli.grading.grades import AnswerTags
 from sage_cli.json_value import json_value
 from sage_cli.problems.data_set import DataSet

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from textwrap import wrap
@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from sage_cli.counted import counted
 from sage_cli.metrics import (
     About,
     Comparison,
@@ -303,27 +304,23 @@ def crossing_notes(names: tuple[str, str], crossing: Crossing, ks: Sequence[int]
     return [sentence, Detail(f"crossing: {'; '.join(estimates)}")]
 
 
-def _problems(ids: Sized) -> str:
-    return f"{len(ids):,} problem{'s' * (len(ids) != 1)}"
-
-
 def support_notes(names: tuple[str, str], support: Support) -> list[str]:
     """Return notes on problems that one side alone solved, beside the number by chance."""
     a, b = names
     test = "McNemar's" if support.paired else "Fisher's"
     return [
-        f"only {a} solved {_problems(support.gained)}, and only {b} solved "
+        f"only {a} solved {counted(len(support.gained), 'problem')}, and only {b} solved "
         f"{len(support.lost)} (expected if both were equal: {support.gained_by_chance:.1f} and "
         f"{support.lost_by_chance:.1f})",
         Detail(
             f"by {test} test, adjusted by Holm, at {100 * support.confidence:g}% confidence: "
-            f"{_problems(support.surely_gained)} that only {a} solves, and "
+            f"{counted(len(support.surely_gained), 'problem')} that only {a} solves, and "
             f"{len(support.surely_lost)} that only {b} solves"
         ),
         Detail(
-            f"both solved {_problems(support.kept)} and neither solved {len(support.absent)} "
-            f"(a problem with a success probability below {support.visible:.2g} may be among them "
-            "by chance)"
+            f"both solved {counted(len(support.kept), 'problem')} and neither solved "
+            f"{len(support.absent)} (a problem with a success probability below "
+            f"{support.visible:.2g} may be among them by chance)"
         ),
     ]
 

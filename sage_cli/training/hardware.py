@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from sage_cli.config.schema import SageConfig
+from sage_cli.counted import counted
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.inputs import (
     ComputeDtype,
@@ -132,8 +133,7 @@ def device() -> str:
     """Return the GPUs that a training would use, with their memory, or the number of threads."""
     if not torch.cuda.is_available():
         threads = torch.get_num_threads()
-        counted = "1 thread" if threads == 1 else f"{threads} threads"
-        return f"no GPU; training runs on {counted} of this machine"
+        return f"no GPU; training runs on {counted(threads, 'thread')} of this machine"
     gpus = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
     names = ", ".join(f"{gpu.name} with {gpu.total_memory / (1 << 30):.0f} GiB" for gpu in gpus)
     return f"{names}; CUDA {torch.version.cuda}"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from sage_cli.config.consent import consents
 from sage_cli.config.load import changed, require_named_model
 from sage_cli.config.schema import SageConfig
+from sage_cli.counted import counted
 from sage_cli.errors import AbsentModelError, BusyError, ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import origins
 from sage_cli.models.compatibility import (
@@ -621,8 +622,8 @@ class RlTraining(TrainingRun):
             accelerate_configuration(config.rl.accelerate)
         backend = resolve_engine(config.rollout, processes).backend
         self._check_decoder(rollouts=backend)
-        counted = "1 process" if processes == 1 else f"{processes} processes"
-        return f"sampled with the backend {backend}, in {counted}"
+        in_processes = counted(processes, "process", "processes")
+        return f"sampled with the backend {backend}, in {in_processes}"
 
     def check_sampling(self) -> str:
         """Describe what samples in evaluations. Raises ConfigurationError where it can't."""

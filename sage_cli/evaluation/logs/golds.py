@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from sage_cli.counted import counted
 from sage_cli.errors import DataError
-from sage_cli.evaluation.logs.log import Log, LogSample, counted
+from sage_cli.evaluation.logs.log import Log, LogSample
 from sage_cli.evaluation.logs.row_fields import as_id, question_text
 from sage_cli.evaluation.logs.source import single_gold
 from sage_cli.problems.row_files import read_file

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from sage_cli.counted import counted
 from sage_cli.errors import DataError
-from sage_cli.evaluation.logs.log import REPEATED, Log, LogSample, ReadOptions, counted
+from sage_cli.evaluation.logs.log import REPEATED, Log, LogSample, ReadOptions
 from sage_cli.evaluation.logs.program import Program
 from sage_cli.evaluation.logs.scores import choose_score, read_verdict, without_verdict
 from sage_cli.evaluation.logs.source import LogSource, expecting, single_gold, without_repeats

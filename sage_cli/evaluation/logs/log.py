@@ -8,6 +8,8 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any, Literal
 
+from sage_cli.counted import counted
+
 SETTINGS = ("model", "temperature", "top_p", "max_tokens", "seed")
 """Settings of sampling that matter for a comparison; a file may say some of them."""
 REPEATED = "they repeat another sample of the same number exactly"
@@ -167,11 +169,6 @@ class Log:
             settings=settings,
             notes=(*self.notes, *[note] * bool(changed)),
         )
-
-
-def counted(n: int, thing: str) -> str:
-    """Return `1 sample` or `2,000 samples`."""
-    return f"{n:,} {thing}{'s' * (n != 1)}"
 
 
 def abbreviate(text: str) -> str:

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from sage_cli.counted import counted
 from sage_cli.errors import DataError
-from sage_cli.evaluation.logs.log import Log, LogSample, abbreviate, counted, with_choices
+from sage_cli.evaluation.logs.log import Log, LogSample, abbreviate, with_choices
 from sage_cli.problems.load import check_one_gold
 from sage_cli.problems.problem import NO_GOLD, PROBLEMS, Problem, problem_id
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sage_cli.evaluation.logs.log import Log, ReadOptions, counted
+from sage_cli.counted import counted
+from sage_cli.evaluation.logs.log import Log, ReadOptions
 from sage_cli.evaluation.logs.program import Program
 from sage_cli.evaluation.logs.row_fields import choose_column, content_text, read_rows
 from sage_cli.evaluation.logs.scores import read_verdict
