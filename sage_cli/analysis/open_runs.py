@@ -135,8 +135,9 @@ class OpenedRun:
     @property
     def manifest(self) -> dict[str, Any]:
         """Return status, parent, seed, versions, commit, host, command and timings."""
-        self.run.read_manifest()  # raises for a corrupt one
         state = self.run.read()
+        if state.corruption is not None and not state.manifest:  # else the configuration is corrupt
+            raise state.corruption
         return {**state.manifest, "status": state.status}
 
     @property

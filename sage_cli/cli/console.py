@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.panel import Panel
@@ -22,9 +22,6 @@ from rich.text import Text
 from sage_cli.errors import SageError
 from sage_cli.settings.passwords import without_passwords
 from sage_cli.store.files import json_text
-
-if TYPE_CHECKING:
-    pass
 
 FIELD_FLAGS = {
     "rl": "data.rl",

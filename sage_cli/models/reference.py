@@ -113,11 +113,10 @@ def check_teacher(teacher: Policy, policy: Policy) -> None:
 
 def _token_ids(policy: Policy, teacher: Policy) -> list[Mapping[str, int]]:
     """Return the ids of both by token, read in the same way."""
-    stored = [stored_tokens(model.files) for model in (policy, teacher)]
-    told = [ids for tokens in stored if tokens is not None for ids in tokens[:1]]
-    if len(told) == len(stored):
-        return list(told)
-    return [model.tokenizer.get_vocab() for model in (policy, teacher)]
+    ours, theirs = stored_tokens(policy.files), stored_tokens(teacher.files)
+    if ours is None or theirs is None:
+        return [model.tokenizer.get_vocab() for model in (policy, teacher)]
+    return [ours[0], theirs[0]]
 
 
 def shared_vocabulary(policy: Policy, teacher: Policy) -> int | None:

@@ -75,14 +75,14 @@ class SweepFolder:
         `settings` is `sweep_settings`; one that nothing reads may differ. Raises ConfigurationError
         with what differs.
         """
-        stored = self._held(SETTINGS)
-        names = sorted({*(stored or {}), *settings})
+        held = self._held(SETTINGS)
+        stored = settings if held is None else held
         differing = [
             name
-            for name in names
-            if stored is not None and stored.get(name) != settings.get(name) and is_read(name)
+            for name in sorted({*stored, *settings})
+            if stored.get(name) != settings.get(name) and is_read(name)
         ]
-        if stored is not None and differing:
+        if differing:
             changes = [
                 f"{name} was {stored.get(name)}, is {settings.get(name)}" for name in differing[:5]
             ]
