@@ -468,6 +468,11 @@ AVERAGE_NOTE = (
 )
 
 
+def overall_contrast(by_benchmark: Mapping[str, Contrast]) -> Contrast | None:
+    """Return a pair's contrast on the benchmarks' average, or on the only benchmark."""
+    return by_benchmark.get(AVERAGE) or next(iter(by_benchmark.values()), None)
+
+
 def comparison_document(
     comparisons: Mapping[str, Comparison],
     provenance: Provenance,

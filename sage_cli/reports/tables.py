@@ -62,6 +62,12 @@ class Estimate:
         low, high = (f"{end:.{self.digits}f}" for end in self.interval)
         return f"[{low}, {high}]"
 
+    def negated(self) -> Estimate:
+        """Return the estimate of the opposite difference, b − a of a − b."""
+        # 0.0 - x instead of -x, because -0.0 would be shown with a minus sign
+        interval = self.interval and (0.0 - self.interval[1], 0.0 - self.interval[0])
+        return replace(self, value=0.0 - self.value, interval=interval)
+
     def parts(self) -> dict[str, float]:
         """Return its defined numbers by name, "" for the value itself."""
         low, high = self.interval or (None, None)

@@ -32,8 +32,9 @@ from sage_cli.store.files import compact_json, with_checksum, write_text
 from sage_cli.store.surroundings import surroundings
 from sage_cli.trials.cost import cost
 from sage_cli.trials.suites.declaration import shown_label
+from sage_cli.trials.suites.differences import differences
 from sage_cli.trials.suites.plan import PlannedSuite
-from sage_cli.trials.suites.results import PartResult, differences, write_counts
+from sage_cli.trials.suites.results import PartResult, write_counts
 from sage_cli.trials.task import DONE
 
 UNKNOWN = Estimate(nan)

@@ -204,3 +204,12 @@ def test_records_hold_numbers_and_none_and_every_row_fits():
     assert second["aime pass@1 sd"] is None  # NaN: unknown
     with pytest.raises(ValueError, match="1 cells in a row of 2"):
         Table("t", (Column("a"), Column("b")), (Row((1,)),))
+
+
+def test_the_opposite_difference_has_the_opposite_interval_and_its_zero_has_no_sign():
+    found = Estimate(0.1, interval=(-0.2, 0.0), signed=True)
+    # b − a of a − b: both ends change sign and place; 0 − 0 is 0 and not −0
+    assert str(found.negated()) == "−0.100 [0.000, 0.200]"
+    assert found.negated().negated() == found
+    assert Estimate(0.0).negated().interval is None
+    assert str(Estimate(0.0).negated()) == "0.000"

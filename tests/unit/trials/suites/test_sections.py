@@ -9,14 +9,10 @@ from suite_results import result
 
 from sage_cli.reports.tables import Estimate
 from sage_cli.trials.suites.chapters import curves, measured, runs
+from sage_cli.trials.suites.claims import decide
 from sage_cli.trials.suites.declaration import Suite, Verdict
-from sage_cli.trials.suites.results import (
-    contrasts,
-    decide,
-    differences,
-    forest_panels,
-    write_counts,
-)
+from sage_cli.trials.suites.differences import contrasts, differences, forest_panels
+from sage_cli.trials.suites.results import write_counts
 
 METHODS = {"base": "base", "grpo": "grpo", "grpo-branch": "grpo/branch"}
 
