@@ -21,7 +21,8 @@ from sage_cli.grading.grades import Grade
 from sage_cli.metrics import Counts, pooled
 from sage_cli.metrics.estimators import FloatArray, entropy_of_counts
 from sage_cli.problems.problem import Problem
-from sage_cli.settings.presets import read_yaml, shipped
+from sage_cli.settings.shipped import shipped
+from sage_cli.settings.yaml_files import read_yaml
 from sage_cli.store.annotations import Annotations, GradeStore
 from sage_cli.store.completion import Completion
 

@@ -24,14 +24,6 @@ from sage_cli.settings.inputs import (
     ScratchModel,
     trained_dtype,
 )
-from sage_cli.settings.presets import (
-    FSDP_2,
-    ZERO_3,
-    Sharding,
-    accelerate_file,
-    read_yaml,
-    sharding_of,
-)
 from sage_cli.settings.runs import ExecutorSection, RunSection, SweepSection, TrackingSection
 from sage_cli.settings.sampling import (
     EvaluationSection,
@@ -40,6 +32,7 @@ from sage_cli.settings.sampling import (
     SamplingSection,
 )
 from sage_cli.settings.section import COSMETIC, Extensible, Section, in_file, is_cosmetic
+from sage_cli.settings.sharding import FSDP_2, ZERO_3, Sharding, accelerate_file, sharding_of
 from sage_cli.settings.training import (
     DISTILLING,
     PLURALITY,
@@ -47,6 +40,7 @@ from sage_cli.settings.training import (
     SftSection,
     pays_nothing,
 )
+from sage_cli.settings.yaml_files import read_yaml
 
 if TYPE_CHECKING:
     from sage_cli.config.layer import Layer

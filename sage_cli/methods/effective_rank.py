@@ -12,7 +12,7 @@ from pydantic import Field
 
 from sage_cli.methods.loop import OtherSections
 from sage_cli.methods.policy_gradient import PolicyGradient
-from sage_cli.settings.presets import sharding_of
+from sage_cli.settings.sharding import sharding_of
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -20,7 +20,7 @@ import yaml
 from sage_cli.errors import ConfigurationError, StoreError, did_you_mean
 from sage_cli.json_value import json_value
 from sage_cli.settings.former_names import today, today_key
-from sage_cli.settings.presets import yaml_value
+from sage_cli.settings.yaml_files import yaml_value
 from sage_cli.store.evaluations import evaluations
 from sage_cli.store.files import storing, with_checksum, without_checksum, write_text
 from sage_cli.store.run import CORRUPT, METRICS, Run

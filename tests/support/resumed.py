@@ -11,7 +11,7 @@ from toy_run import TAGS
 from trl import GRPOTrainer
 
 from sage_cli.methods.loop import Method
-from sage_cli.settings.presets import WARM_UP, official_settings
+from sage_cli.settings.official import WARM_UP, official_settings
 from sage_cli.settings.section import built_in
 from sage_cli.store.run import Run
 from sage_cli.training.guided_retries import Pair, train_preferences

@@ -21,7 +21,8 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, in_short
 from sage_cli.guides import Guide
 from sage_cli.json_value import is_number, leaves
-from sage_cli.settings.presets import read_yaml, shipped
+from sage_cli.settings.shipped import shipped
+from sage_cli.settings.yaml_files import read_yaml
 from sage_cli.trials.sweep.space import (
     Parameter,
     Point,

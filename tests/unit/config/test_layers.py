@@ -7,7 +7,8 @@ import pytest
 from sage_cli.config.load import changed, load, runs_root, typed
 from sage_cli.errors import ConfigurationError
 from sage_cli.json_value import leaves, value_at
-from sage_cli.settings.presets import read_layer, yaml_value
+from sage_cli.settings.presets import read_layer
+from sage_cli.settings.yaml_files import yaml_value
 
 
 def branch(**more):

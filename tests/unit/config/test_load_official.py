@@ -8,7 +8,7 @@ import yaml
 
 from sage_cli.config.load import load
 from sage_cli.json_value import leaves
-from sage_cli.settings.presets import (
+from sage_cli.settings.official import (
     DIFFERENCES,
     EVALUATION_DIFFERENCES,
     OFFICIAL_SYSTEM_PROMPT,

@@ -9,7 +9,8 @@ from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.json_value import leaves
-from sage_cli.settings.presets import preset_layers, preset_names, read_preset, shipped
+from sage_cli.settings.presets import preset_layers, preset_names, read_preset
+from sage_cli.settings.shipped import shipped
 from sage_cli.trials.sweep.read_space import guide_of, read_space
 from sage_cli.trials.sweep.space import Range
 

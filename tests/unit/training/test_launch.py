@@ -15,7 +15,7 @@ from accelerate.commands.config.config_args import load_config_from_file
 from accelerate.utils import DistributedType
 
 from sage_cli.errors import ConfigurationError, Interrupted, StoreError, TrainingError
-from sage_cli.settings.presets import shipped
+from sage_cli.settings.shipped import shipped
 from sage_cli.store.locks import is_held
 from sage_cli.store.run import Run
 from sage_cli.training.launch import (
