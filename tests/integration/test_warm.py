@@ -11,7 +11,20 @@ from pathlib import Path
 import pytest
 from warm_server import Server
 
-ASLEEP = Path(__file__).resolve().parents[1] / "support/asleep.py"
+ASLEEP = """
+import json, os, sys, time
+from pathlib import Path
+
+about = {
+    "process": os.getpid(),
+    "words": sys.argv[1:],
+    "folder": str(Path.cwd()),
+    "said": os.environ.get("SAID"),
+    "torch": "torch" in sys.modules,
+}
+print(json.dumps(about), flush=True)
+time.sleep(600)
+"""
 pytestmark = pytest.mark.slow
 
 
@@ -19,10 +32,12 @@ pytestmark = pytest.mark.slow
 def start(warm, tmp_path):
     """Start one that sleeps; its client, and what it says of itself."""
     started = []
+    program = tmp_path / "asleep.py"
+    program.write_text(ASLEEP)
 
     def begin():
         client = subprocess.Popen(
-            [warm.python, str(ASLEEP), "some", "words"],
+            [warm.python, str(program), "some", "words"],
             cwd=tmp_path,
             text=True,
             stdout=subprocess.PIPE,

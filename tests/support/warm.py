@@ -19,10 +19,8 @@ import warm_server
 from filelock import FileLock
 
 PYTHON = """#!/bin/sh
-case "$1 $2 $3" in
-  "-u -m sage_cli" | "-u {support}/"*) shift; warm=yes ;;
-  "-m sage_cli "* | "{support}/"*) warm=yes ;;
-esac
+[ "$1" = -u ] && shift
+case "$1 $2" in "-m sage_cli" | *".py "*) warm=yes ;; esac
 exec {python} ${{warm:+-I -S {client} {socket} {program}}} "$@"
 """
 ROOM = " " * 1024
@@ -40,7 +38,7 @@ class Warm:
 
     @property
     def python(self):
-        """A Python whose `-m sage_cli` and whose files of `tests/support` are warm.
+        """A Python whose `-m sage_cli` and whose files of programs are warm.
 
         With it in PYTHON_EXEC torchrun starts warm processes.
         """
@@ -122,7 +120,6 @@ def _write(programs, path):
         "client": warm_client.__file__,
         "socket": path,
         "program": programs.python,
-        "support": Path(__file__).resolve().parent,
     }
     for file, text in ((programs.python, PYTHON), (programs.sage, SAGE)):
         Path(file).write_text(text.format(**parts))

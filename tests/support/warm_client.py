@@ -1,6 +1,6 @@
 """Types a command to the warm server: python -I -S warm_client.py SOCKET PYTHON WORDS.
 
-WORDS are a Python's: `-m sage_cli` and a command line, or a file of `tests/support` with arguments.
+WORDS are a Python's: `-m sage_cli` and a command line, or a file of a program with arguments.
 To whoever started it, it is the command: it hands on its output, directory, environment and the
 signals that reach it, and ends as the server's process does. With the standard library alone it
 costs the start of a bare interpreter.
