@@ -131,12 +131,17 @@ def _here(error: typer.TyperException) -> str:
 
 
 def new_app(
-    help_text: str, group: type[SageGroup] = SageGroup, *, completion: bool = False
+    help_text: str,
+    group: type[SageGroup] = SageGroup,
+    *,
+    completion: bool = False,
+    epilog: str | None = None,
 ) -> typer.Typer:
     """Make a Typer application with the settings that all commands share."""
     return typer.Typer(
         cls=group,
         help=help_text,
+        epilog=epilog,
         no_args_is_help=True,
         add_completion=completion,
         rich_markup_mode="rich",
@@ -203,6 +208,10 @@ app = new_app(
     "Shaped anchors for guided exploration in RLVR: train, measure, sweep, compare.",
     Commands,
     completion=True,
+    epilog=(
+        "`sage config explain SETTING` explains a setting, and docs/glossary.md the words that "
+        "help texts and tables use, such as anchor, guide, q and arm."
+    ),
 )
 
 

@@ -58,8 +58,7 @@ Algo = Annotated[
     str | None,
     option(
         METHOD,
-        "Method of RL: grpo, bnpo, dapo, dr-grpo, ... `sage config algos` lists all "
-        "(default: rl.algo).",
+        "Method of RL: grpo (default), bnpo, dapo, dr-grpo, ... `sage config algos` lists all.",
         "--algo",
     ),
 ]
@@ -67,7 +66,8 @@ GuideName = Annotated[
     str | None,
     option(
         METHOD,
-        "Guide: none, random, token, branch, shuffled, rapo, or your own (default: guide.name).",
+        "Guide, which multiplies the reference of the KL term by q: none (default), random, "
+        "token, branch, shuffled, rapo, or your own. It adds a KL term to a method without one.",
         "--guide",
     ),
 ]
@@ -121,7 +121,8 @@ BenchmarkNames = Annotated[
     str | None,
     option(
         MEASUREMENT,
-        "Comma-separated benchmarks, or a file of problems (default: evaluation.benchmark).",
+        "Comma-separated benchmarks, or a file of problems (default: the preset's "
+        "evaluation.benchmark).",
         "--benchmark",
         "-b",
     ),

@@ -29,6 +29,7 @@ PLAN_LABELS = {
     "left": "remaining",
     "k": "values of k",
     "fits": "fits on the GPU",
+    "kl term": "KL term",
     "does not fit": "what would help",
     "at the peak": "phase with the peak",
     "unknown": "not known",

@@ -29,7 +29,8 @@ def command(
         str | None,
         option(
             METHOD,
-            "Direction of the KL divergence to the anchor: reverse, forward or none.",
+            "Direction of the KL divergence to the reference: reverse, forward or none (default: "
+            "the method's own; reverse with a guide).",
             "--kl",
         ),
     ] = None,
@@ -42,7 +43,7 @@ def command(
         ),
     ] = None,
     steps: Annotated[
-        int | None, option(TRAINING, "Number of optimiser steps (default: rl.steps).")
+        int | None, option(TRAINING, "Number of optimiser steps (default: the preset's).")
     ] = None,
     lr: options.LearningRate = None,
     seed: Annotated[int | None, option(TRAINING, "Training seed.")] = None,

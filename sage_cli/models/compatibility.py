@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +12,7 @@ from pydantic import TypeAdapter
 
 from sage_cli.config.readers import unread
 from sage_cli.config.schema import UNIONS, settings
+from sage_cli.counted import counted
 from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.json_value import leaves
 from sage_cli.models.folders import (
@@ -322,13 +324,32 @@ def own_controls(
     for policy in opposite:
         if policy.run in alike and policy.checkpoint == step:
             return [], [f"{policy.label} is {label}'s unguided baseline"]
-    command = f"`sage compare {side[0].word} {alike[-1].id}` comes first" if alike else ""
+    command = (
+        f"`sage compare {side[0].word} {alike[-1].id}` comes first"
+        if alike
+        else _how_to_train_baselines([run for run, _ in guided])
+    )
     whole = [run for run in alike if Policy.of_run(run).is_here and step is None]
     own = {seeds[run]: run for run in whole if run in of_seeds}
     return [Policy.of_run(run) for run in own.values() or whole[-1:]], [
         f"{label}'s unguided baseline (the same method and anchor without the guide) is not "
-        f"compared: {command or 'no run of it is here'}"
+        f"compared: {command}"
     ]
+
+
+def _how_to_train_baselines(guided: Sequence[Run]) -> str:
+    """Return the command that trains the first guided run again without its guide.
+
+    Its stored configuration keeps all other settings, so it needs no flag but the guide's, and the
+    initial policy where that is another than the settings name.
+    """
+    run, others = guided[0], len(guided) - 1
+    words = ["sage", "rl", "--config", str(run.folder / "config.json"), "--guide", "none"]
+    manifest = run.try_manifest()
+    if "--init" in str(manifest.get("command")).split():
+        words += ["--init", str(manifest.get("parent"))]
+    alike = f", and the same for the other {counted(others, 'run')}" if others else ""
+    return f"train it with `{shlex.join(words)}`{alike}"
 
 
 def unchecked(side: Sequence[Policy], runs: Runs) -> list[str]:

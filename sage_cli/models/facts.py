@@ -60,11 +60,12 @@ def other_release(run: Run) -> str | None:
 
 
 ESTIMATORS = {
-    "k3": "k3 as a loss term (the authors'): the pull towards q pi_ref at each state",
-    "k3-corrected": "k3 times the importance ratio: the exact reverse KL of each token",
-    "head": "exact over the most likely tokens of a state: the reverse KL of each token",
-    "reward": "log-ratio as reward-to-go: the exact gradient of the sequence's pseudo-KL (Eq. 6)",
+    "k3": "which pulls towards the anchor at each token, as in the authors' code",
+    "k3-corrected": "k3 times the importance ratio, which is the exact reverse KL of each token",
+    "head": "which is the reverse KL of each token, exact over the state's most likely tokens",
+    "reward": "the log-ratio as a reward-to-go, whose gradient is exact for the sequence (Eq. 6)",
 }
+"""What is said of each estimator behind its name."""
 REFERENCES = {"initial": "initial policy", "pre-sft": "model before SFT"}
 """What a plan calls the words of `anchor.reference`."""
 
@@ -90,8 +91,9 @@ def _of_the_anchor(config: SageConfig) -> list[str]:
     anchor = config.anchor
     if not config.rl.takes_a_guide:  # it has something else that holds it
         return []
+    brought = kl_term_brought(config)
     if anchor.kl == "none" or anchor.beta == 0:
-        return ["there is no KL anchor, so no reference model is loaded"]
+        return [f"no reference model is loaded: {brought}"]
     if anchor.kl == "forward":
         return [
             f"forward KL, beta {beta_in_words(anchor)}: cross-entropy on "
@@ -99,9 +101,11 @@ def _of_the_anchor(config: SageConfig) -> list[str]:
             f"({anchor.reference})"
         ]
     sentences = [
-        f"reverse KL, beta {beta_in_words(anchor)}, reference: {anchor.reference}; "
-        f"estimator {anchor.estimator}: {ESTIMATORS[anchor.estimator]}",
+        f"KL term: beta {beta_in_words(anchor)} times the reverse KL to the "
+        f"{reference_in_words(anchor)}, by the estimator {anchor.estimator}, "
+        f"{ESTIMATORS[anchor.estimator]}",
         *anchor.changes,
+        *([brought] if brought else []),
     ]
     if config.distils:
         sentences.append(
@@ -126,6 +130,35 @@ def _of_the_anchor(config: SageConfig) -> list[str]:
             "the estimator head sees of those only the anchor.head_tokens most likely ones"
         )
     return sentences
+
+
+def kl_term_brought(config: SageConfig) -> str:
+    """Return who brings the KL term, or that nothing does, with the unguided baseline's command.
+
+    Empty where a method is trained as it is published: with its own KL term, or another one that
+    was asked for.
+    """
+    algo, anchor, guide = config.rl.algo, config.anchor, config.guide.name
+    brings_its_own = config.rl.kl_without_guide != "none"
+    baseline = f"`sage rl --algo {algo}{'' if brings_its_own else ' --kl reverse'}`"
+    if anchor.kl == "none" or anchor.beta == 0:
+        lacks = "anchor.kl is none" if anchor.kl == "none" else "anchor.beta is 0"
+        lacks = lacks if brings_its_own else f"{algo} has no KL term of its own"
+        return f"{lacks}, so nothing anchors this run (a guide's unguided baseline is {baseline})"
+    if guide == "none":
+        return ""
+    does = (
+        f"the guide {guide} reshapes the KL term of {algo}"
+        if brings_its_own
+        else f"the guide {guide} adds a KL term with beta {beta_in_words(anchor)} to {algo}, "
+        "which has none of its own"
+    )
+    return f"{does}; its unguided baseline is {baseline} with the same other settings"
+
+
+def reference_in_words(anchor: AnchorSection) -> str:
+    """Return the reference of the KL term as plans call it."""
+    return REFERENCES.get(anchor.reference, f"teacher {anchor.reference}")
 
 
 def beta_in_words(anchor: AnchorSection) -> str:
@@ -180,11 +213,13 @@ def _anchor_facts(config: SageConfig) -> dict[str, str]:
         f"{anchor.kl} KL",
         f"beta {beta_in_words(anchor)}",
         f"estimator {anchor.estimator}",
-        f"reference: {REFERENCES.get(anchor.reference, f'teacher {anchor.reference}')}",
+        f"reference: {reference_in_words(anchor)}",
         *anchor.changes,
     ]
+    brought = kl_term_brought(config)
     return {
         "anchor": "none" if anchor.kl == "none" else ", ".join(parts),
+        **({"kl term": brought} if brought else {}),
         "guide": guide.describe() if guide.name != "none" else "none",
     }
 

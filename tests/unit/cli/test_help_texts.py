@@ -23,6 +23,7 @@ def test_commands_stand_in_groups_and_values_have_a_type():
     assert heads == ["Options", *PANELS]
     listed = [line.split()[1] for line in shown if line.startswith("│ ") and line[2] != " "]
     assert [name for name in listed if not name.startswith("-")] == list(COMMANDS)
+    assert "docs/glossary.md" in " ".join(shown)
     assert "<float>" in CliRunner().invoke(app, ["rl", "--help"]).stdout
 
 

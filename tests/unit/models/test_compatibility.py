@@ -331,9 +331,9 @@ GUIDED = {"anchor": {"kl": "reverse", "beta": 0.1}, "guide": {"name": "branch", 
     [
         ([PLAIN], PLAIN, "{2} is {1}'s unguided baseline"),
         ([PLAIN], OTHER_BETA, "`sage compare {1} {2}` comes first"),
-        ([], OTHER_BETA, "no run of it is here"),
+        ([], OTHER_BETA, "train it with `sage rl --config {0}/{1}/config.json --guide none`"),
         ([PLAIN], "initial policy", "`sage compare {1} {2}` comes first"),
-        ([GUIDED], "initial policy", "no run of it is here"),
+        ([GUIDED], "initial policy", "not compared: train it with `sage rl --config"),
     ],
 )
 def test_a_comparison_says_whether_it_is_with_the_own_control(tmp_path, stored, compared, note):
@@ -345,9 +345,23 @@ def test_a_comparison_says_whether_it_is_with_the_own_control(tmp_path, stored, 
     else:
         opposite = policies.get(str(compared)) or trained(tmp_path, "3", parent, **compared)
     _, (sentence,) = own_controls([guided], [opposite], Runs(tmp_path))
-    assert note.format("", guided.label, "rl-dapo-22222222") in sentence
+    assert note.format(tmp_path, guided.label, "rl-dapo-22222222") in sentence
     if compared != "initial policy":  # without a guide there is nothing to say
         assert own_controls([opposite], [guided], Runs(tmp_path)) == ([], [])
+
+
+def test_the_command_of_a_missing_baseline_starts_where_the_guided_runs_did(tmp_path):
+    parent = start_one_method(tmp_path, "a")
+    guided = [trained(tmp_path, identity, parent, **GUIDED) for identity in "12"]
+    for policy in guided:
+        assert policy.run is not None
+        policy.run.note(command=f"sage rl --init {parent.id} --guide branch")
+    _, (sentence,) = own_controls(guided, [Policy.of_run(parent)], Runs(tmp_path))
+    config = f"{tmp_path}/rl-dapo-11111111/config.json"
+    assert sentence.endswith(
+        f"`sage rl --config {config} --guide none --init {parent.id}`, and the same for the other "
+        "1 run"
+    )
 
 
 def test_of_several_own_controls_the_one_of_the_same_seed_is_offered(tmp_path):

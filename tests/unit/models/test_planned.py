@@ -14,7 +14,7 @@ from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError, SageError, StoreError
 from sage_cli.models.compatibility import note_weights, require_same_parent
-from sage_cli.models.facts import remarks, state
+from sage_cli.models.facts import remarks, rl_facts, state
 from sage_cli.models.folders import fingerprint
 from sage_cli.models.loading import attach_lora, load_model
 from sage_cli.models.planned import planned_base, rl_run, sft_run
@@ -425,9 +425,8 @@ def said(**sections):
 def test_estimator_reference_kl_and_dropout_are_named():
     (line,) = said(anchor={"estimator": "reward", "reference": "pre-sft", "beta": 0.1})
     assert "beta 0.1" in line
-    assert "reference: pre-sft" in line
+    assert "to the model before SFT" in line
     assert "estimator reward" in line
-    assert said(anchor={"kl": "none"}) == ["there is no KL anchor, so no reference model is loaded"]
     assert "8 completions per prompt" in said(anchor={"kl": "forward"})[0]
     lora = {"tuning": "lora", "lora": {"dropout": 0.1}}
     assert "model.lora.dropout 0.1 has no effect in RL, which trains without dropout" in said(
@@ -435,6 +434,45 @@ def test_estimator_reference_kl_and_dropout_are_named():
     )
     assert not any("dropout" in line for line in said(model={"tuning": "lora"}))
     assert not any("dropout" in line for line in said(model=lora | {"tuning": "full"}))
+
+
+@pytest.mark.parametrize(
+    ("typed", "sentence"),
+    [
+        (["rl.algo=grpo"], ""),
+        (["rl.algo=dapo", "anchor.kl=reverse"], ""),
+        (
+            ["rl.algo=dapo"],
+            "dapo has no KL term of its own, so nothing anchors this run (a guide's unguided "
+            "baseline is `sage rl --algo dapo --kl reverse`)",
+        ),
+        (
+            ["rl.algo=dapo", "guide.name=branch", "anchor.beta=0.3"],
+            "the guide branch adds a KL term with beta 0.3 to dapo, which has none of its own; its "
+            "unguided baseline is `sage rl --algo dapo --kl reverse` with the same other settings",
+        ),
+        (
+            ["guide.name=branch"],
+            "the guide branch reshapes the KL term of grpo; its unguided baseline is `sage rl "
+            "--algo grpo` with the same other settings",
+        ),
+        (
+            ["anchor.kl=none"],
+            "anchor.kl is none, so nothing anchors this run (a guide's unguided baseline is `sage "
+            "rl --algo grpo`)",
+        ),
+        (
+            ["rl.algo=dapo", "anchor.kl=reverse", "anchor.beta=0"],
+            "dapo has no KL term of its own, so nothing anchors this run (a guide's unguided "
+            "baseline is `sage rl --algo dapo --kl reverse`)",
+        ),
+    ],
+)
+def test_plan_and_start_say_who_brings_the_kl_term(typed, sentence):
+    config = load(sets=typed).config
+    assert rl_facts(config).get("kl term", "") == sentence
+    said_at_the_start = any(sentence in remark for remark in remarks(config))
+    assert said_at_the_start or not sentence
 
 
 @pytest.mark.parametrize(("estimator", "warned"), [("k3", 0), ("k3-corrected", 1), ("reward", 0)])
