@@ -51,7 +51,7 @@ def step_times(size: Size, folder: Path) -> dict[str, Any]:
     from sage_cli.guides import NoGuide
     from sage_cli.models.loading import attach_lora
     from sage_cli.problems.problem import Problem
-    from sage_cli.settings.inputs import LoraSection
+    from sage_cli.settings.model import LoraSection
 
     class CardBench(Bench):
         """`rl_step`'s bench with a LoRA policy of the size."""

@@ -31,7 +31,7 @@ from rl_step import (
 
 from sage_cli.methods.loop import Method
 from sage_cli.methods.policy_gradient import PolicyGradient
-from sage_cli.settings.training import AnchorSection
+from sage_cli.settings.anchor import AnchorSection
 
 
 def advantaged(name: str) -> Change:

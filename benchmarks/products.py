@@ -30,8 +30,8 @@ from sage_cli.models.tokenizer import load_tokenizer
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.sampling import decoder
 from sage_cli.sampling.sampler import SampleRequest, SamplingParameters
-from sage_cli.settings.inputs import PromptSection
-from sage_cli.settings.sampling import RolloutSection
+from sage_cli.settings.prompt import PromptSection
+from sage_cli.settings.rollout import RolloutSection
 from sage_cli.training.heads import compute_logits_in_float32
 from sage_cli.training.passes import completions_alone
 

@@ -121,7 +121,7 @@ def vllm(hidden: int) -> Iterator[tuple[str, str]]:
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
     from random_model import save_scratch
 
-    from sage_cli.settings.inputs import ScratchModel
+    from sage_cli.settings.model import ScratchModel
 
     section = ScratchModel(
         kind="scratch", hidden=hidden, layers=2, heads=hidden // 32, feed_forward=2 * hidden

@@ -15,7 +15,7 @@ from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
 from sage_cli.evaluation.samples import PolicySamples, StoredAnswer, stored_answers, stored_counts
 from sage_cli.metrics import Counts
 from sage_cli.models.policy import Policy, stored_settings
-from sage_cli.settings.runs import default_root
+from sage_cli.settings.run import default_root
 from sage_cli.store.run import Run, Runs
 from sage_cli.store.run_facts import RunFacts, expanded, selected
 

@@ -34,7 +34,8 @@ from sage_cli.models.policy import (
     named_policy,
     named_run,
 )
-from sage_cli.settings.sampling import AnalysisOptions, SamplingSection
+from sage_cli.settings.analysis import AnalysisOptions
+from sage_cli.settings.sampling import SamplingSection
 from sage_cli.store.run import Run, Runs
 
 _ANALYSES = (PATTERNS, PERPLEXITY, SUPPORT, DIVERSITY, ENTROPY, MAJORITY, LENGTHS)

@@ -62,7 +62,7 @@ def command(
         _list(json)
         return
     from sage_cli.analysis.answer import Analysing, answer
-    from sage_cli.settings.sampling import AnalysisOptions
+    from sage_cli.settings.analysis import AnalysisOptions
 
     named, labels = options.labelled_names(names or [])
     flags = options.evaluation_flags(benchmark, None, n, seeds, limit, allow_template_mismatch)

@@ -49,7 +49,7 @@ def command(
 ) -> None:
     """Export a run as a Hugging Face folder, with adapters merged and a model card."""
     from sage_cli.models.export import export, push, require_hub_name
-    from sage_cli.settings.runs import default_root
+    from sage_cli.settings.run import default_root
 
     root = runs or default_root()
     if to is not None:

@@ -24,7 +24,7 @@ _SHOWN = ("parent", "started", "seconds", "seed", "host", "commit", "command", "
 
 
 def _runs(root: Path | None) -> Runs:
-    from sage_cli.settings.runs import default_root
+    from sage_cli.settings.run import default_root
     from sage_cli.store.run import Runs
 
     return Runs(root or default_root())

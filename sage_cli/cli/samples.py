@@ -196,7 +196,7 @@ def import_(
 ) -> None:
     """Import samples of another program, so that passk, compare, analyze and grade can use them."""
     from sage_cli.evaluation.imported import import_samples
-    from sage_cli.settings.runs import default_root
+    from sage_cli.settings.run import default_root
 
     with Live() as live:
         root = runs or default_root()

@@ -167,7 +167,7 @@ def _check_no_options(ctx: typer.Context) -> None:
 
 
 def _sweeps(root: Path | None) -> Sweeps:
-    from sage_cli.settings.runs import default_root
+    from sage_cli.settings.run import default_root
     from sage_cli.trials.sweep.folder import Sweeps
 
     return Sweeps(root or default_root())

@@ -49,7 +49,7 @@ def command(
 ) -> None:
     """Browse runs, samples, sweeps and suites in a browser, without changing anything."""
     from sage_cli.cli.libraries import ask_nobody
-    from sage_cli.settings.runs import default_root
+    from sage_cli.settings.run import default_root
 
     ask_nobody()  # it shows what is on this machine
     root = runs or default_root()

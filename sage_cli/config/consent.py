@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from sage_cli.errors import ConfigurationError
 from sage_cli.json_value import leaves, value_at
-from sage_cli.settings.inputs import PretrainedModel, ScratchModel
+from sage_cli.settings.decoding import DecodingSection
+from sage_cli.settings.model import PretrainedModel, ScratchModel
 from sage_cli.settings.own_code import names_code
-from sage_cli.settings.sampling import DecodingSection, SamplingSection
+from sage_cli.settings.sampling import SamplingSection
 from sage_cli.settings.shipped import is_path
 
 if TYPE_CHECKING:

@@ -30,14 +30,15 @@ from sage_cli.errors import ConfigurationError, in_short
 from sage_cli.json_value import leaves, value_at
 from sage_cli.methods.grpo import Grpo
 from sage_cli.methods.loop import Method
+from sage_cli.settings.anchor import DISTILLING, OWN_REFERENCES
 from sage_cli.settings.former_names import today, today_key
 from sage_cli.settings.official import OFFICIAL, WARM_UP, official_settings
 from sage_cli.settings.own_code import AS_STORED
 from sage_cli.settings.passwords import require_no_secrets
 from sage_cli.settings.presets import BLOCKS, DEFAULT_PRESET, preset_layers, preset_names
-from sage_cli.settings.runs import default_root
-from sage_cli.settings.sampling import SERVER_URL
-from sage_cli.settings.training import DISTILLING, OWN_REFERENCES, pays_nothing
+from sage_cli.settings.rewards import pays_nothing
+from sage_cli.settings.rollout import SERVER_URL
+from sage_cli.settings.run import default_root
 from sage_cli.settings.yaml_files import yaml_value
 
 STORED = "stored configuration"

@@ -15,31 +15,23 @@ from sage_cli.errors import ConfigurationError, SageError
 from sage_cli.guides import Guide, NoGuide
 from sage_cli.methods.grpo import Grpo
 from sage_cli.methods.loop import Method, batch_of
+from sage_cli.settings.anchor import DISTILLING, AnchorSection
+from sage_cli.settings.data import DataSection
+from sage_cli.settings.evaluation import EvaluationSection
+from sage_cli.settings.executor import ExecutorSection
 from sage_cli.settings.former_names import today_key
-from sage_cli.settings.inputs import (
-    DataSection,
-    ModelSection,
-    PretrainedModel,
-    PromptSection,
-    ScratchModel,
-    trained_dtype,
-)
-from sage_cli.settings.runs import ExecutorSection, RunSection, SweepSection, TrackingSection
-from sage_cli.settings.sampling import (
-    EvaluationSection,
-    GradingSection,
-    RolloutSection,
-    SamplingSection,
-)
+from sage_cli.settings.grading import GradingSection
+from sage_cli.settings.model import ModelSection, PretrainedModel, ScratchModel, trained_dtype
+from sage_cli.settings.prompt import PromptSection
+from sage_cli.settings.rewards import PLURALITY, pays_nothing
+from sage_cli.settings.rollout import RolloutSection
+from sage_cli.settings.run import RunSection
+from sage_cli.settings.sampling import SamplingSection
 from sage_cli.settings.section import COSMETIC, Extensible, Section, in_file, is_cosmetic
+from sage_cli.settings.sft import SftSection
 from sage_cli.settings.sharding import FSDP_2, ZERO_3, Sharding, accelerate_file, sharding_of
-from sage_cli.settings.training import (
-    DISTILLING,
-    PLURALITY,
-    AnchorSection,
-    SftSection,
-    pays_nothing,
-)
+from sage_cli.settings.sweep import SweepSection
+from sage_cli.settings.tracking import TrackingSection
 from sage_cli.settings.yaml_files import read_yaml
 
 if TYPE_CHECKING:

@@ -23,11 +23,13 @@ from sage_cli.problems.misprints import known_misprints
 from sage_cli.problems.problem import NO_GOLD, Problem
 from sage_cli.problems.registry import find, generated, is_file_name, shown_name, source_of
 from sage_cli.problems.source_errors import reading
-from sage_cli.settings.inputs import DataSection, PromptSection
+from sage_cli.settings.data import DataSection
+from sage_cli.settings.evaluation import EvaluationSection
+from sage_cli.settings.grading import GradingSection
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
 from sage_cli.settings.own_code import names_code
-from sage_cli.settings.sampling import EvaluationSection, GradingSection
-from sage_cli.settings.training import GRADE, PLURALITY
+from sage_cli.settings.prompt import PromptSection
+from sage_cli.settings.rewards import GRADE, PLURALITY
 
 if TYPE_CHECKING:
     from sage_cli.grading.grader import Grader

@@ -24,7 +24,8 @@ from sage_cli.problems.row_files import is_row_file, read_file
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Provenance, Report, report_folder
 from sage_cli.reports.passk import Line, passk_document
-from sage_cli.settings.sampling import EvaluationSection, parse_ks
+from sage_cli.settings.evaluation import EvaluationSection
+from sage_cli.settings.k_values import parse_ks
 from sage_cli.store.files import identity_of
 from sage_cli.store.run import Runs
 from sage_cli.store.surroundings import surroundings

@@ -31,7 +31,7 @@ from sage_cli.reports.document import (
     report_folder,
 )
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
-from sage_cli.settings.sampling import parse_ks
+from sage_cli.settings.k_values import parse_ks
 from sage_cli.store.evaluations import record_evaluation
 from sage_cli.store.files import file_stems, identity_of
 from sage_cli.store.locks import writer

@@ -30,10 +30,12 @@ from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
 from sage_cli.sampling.backends import build_sampler
 from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplerSetup, SamplingParameters
-from sage_cli.settings.inputs import PromptSection, sampled_dtype
+from sage_cli.settings.decoding import DecodingSection
 from sage_cli.settings.judge_names import IMPORTED_JUDGE
+from sage_cli.settings.model import sampled_dtype
 from sage_cli.settings.own_code import named
-from sage_cli.settings.sampling import DecodingSection, SamplingSection
+from sage_cli.settings.prompt import PromptSection
+from sage_cli.settings.sampling import SamplingSection
 from sage_cli.store.annotations import GradeStore
 from sage_cli.store.completion import FINISH_REASONS, Completion, encodable
 from sage_cli.store.inventory import Tally

@@ -18,7 +18,7 @@ from sage_cli.models.policy import chosen_policies
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report, report_folder
 from sage_cli.reports.seed_power import SeedDesigns, seed_power_document
-from sage_cli.settings.sampling import parse_ks
+from sage_cli.settings.k_values import parse_ks
 from sage_cli.store.files import identity_of
 from sage_cli.store.run import Runs
 

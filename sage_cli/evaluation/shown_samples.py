@@ -10,7 +10,7 @@ from sage_cli.errors import DataError, StoreError
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.evaluation.samples import PolicySamples, StoredAnswer, stored_answers
 from sage_cli.models.policy import named_policy
-from sage_cli.settings.training import part_names
+from sage_cli.settings.rewards import part_names
 from sage_cli.store.run import Run, Runs
 
 SOME_KEPT = (

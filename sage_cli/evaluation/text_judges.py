@@ -21,8 +21,8 @@ from sage_cli.problems.registry import generated
 from sage_cli.progress import Progress
 from sage_cli.sampling.backends import build_sampler
 from sage_cli.sampling.sampler import SampleRequest, SamplerSetup, SamplingParameters
-from sage_cli.settings.inputs import PromptSection
 from sage_cli.settings.own_code import names_code
+from sage_cli.settings.prompt import PromptSection
 from sage_cli.solution_text import CLOSE, is_open
 from sage_cli.store.annotations import GradeStore
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from sage_cli.settings.training import Rows
+    from sage_cli.settings.anchor import Rows
 
 AnchorSchedule = Literal["constant", "cosine"]
 SLOPE_ONE = math.log(2)

@@ -10,11 +10,11 @@ from pydantic import Field, field_validator, model_validator
 
 from sage_cli.errors import DataError
 from sage_cli.methods.loop import Method, OtherSections
-from sage_cli.settings.inputs import QUESTION
+from sage_cli.settings.prompt import QUESTION
 from sage_cli.solution_text import unmarked
 
 if TYPE_CHECKING:
-    from sage_cli.settings.inputs import SourceSection
+    from sage_cli.settings.data import SourceSection
 
 HINT = "{hint}"
 _PLACES = re.compile(r"\{(question|hint)\}")

@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, get_args
 from pydantic import ConfigDict, Field
 
 from sage_cli.errors import ConfigurationError
+from sage_cli.settings.anchor import AnchorSection
+from sage_cli.settings.rewards import Reward
 from sage_cli.settings.section import COSMETIC, Extensible
-from sage_cli.settings.training import AnchorSection, Optimizer, Reward, Scheduler
+from sage_cli.settings.sft import Optimizer, Scheduler
 
 if TYPE_CHECKING:
     from sage_cli.guides import Guide
-    from sage_cli.settings.inputs import DataSection, ModelSection, PromptSection, SourceSection
-    from sage_cli.settings.sampling import RolloutSection
+    from sage_cli.settings.data import DataSection, SourceSection
+    from sage_cli.settings.model import ModelSection
+    from sage_cli.settings.prompt import PromptSection
+    from sage_cli.settings.rollout import RolloutSection
 
 
 class OtherSections(Protocol):

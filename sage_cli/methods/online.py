@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field
 
 from sage_cli.methods.loop import Method, OtherSections
-from sage_cli.settings.section import WHERE_SET, ReadWith
-from sage_cli.settings.training import (
+from sage_cli.settings.rewards import (
     GRADE,
     THE_GRADE,
     Rewards,
@@ -16,6 +15,7 @@ from sage_cli.settings.training import (
     reward_problems,
     rewards_in_words,
 )
+from sage_cli.settings.section import WHERE_SET, ReadWith
 
 if TYPE_CHECKING:
     from torch import Tensor

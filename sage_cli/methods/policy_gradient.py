@@ -10,8 +10,8 @@ from sage_cli.methods.clipping import MORE_UPDATES, ONE_UPDATE, Clipping, Loss
 from sage_cli.methods.loop import OtherSections
 from sage_cli.methods.online import OnlineMethod
 from sage_cli.settings.own_code import load_plugin
+from sage_cli.settings.rewards import are_usual
 from sage_cli.settings.section import ReadWith
-from sage_cli.settings.training import are_usual
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -11,14 +11,8 @@ import numpy as np
 from sage_cli.metrics.counts import Counts
 from sage_cli.metrics.error_sources import ErrorSources, residual
 from sage_cli.metrics.estimators import BoolArray, FloatArray
-from sage_cli.metrics.intervals import (
-    USUAL,
-    Resampling,
-    gaffke,
-    pass_matrix,
-    pooled_variance,
-)
-from sage_cli.settings.runs import Objective
+from sage_cli.metrics.intervals import USUAL, Resampling, gaffke, pass_matrix, pooled_variance
+from sage_cli.settings.objective import Objective
 
 CountsBySeed = Sequence[Mapping[str, Counts]]
 """A model's measurements: for each training seed, benchmark -> counts."""

@@ -32,13 +32,9 @@ from sage_cli.models.folders import (
 )
 from sage_cli.models.policy import Policy, check_same_template
 from sage_cli.problems.template import PromptTemplate
-from sage_cli.settings.inputs import (
-    DataSection,
-    ModelSection,
-    PretrainedModel,
-    PromptSection,
-    ScratchModel,
-)
+from sage_cli.settings.data import DataSection
+from sage_cli.settings.model import ModelSection, PretrainedModel, ScratchModel
+from sage_cli.settings.prompt import PromptSection
 from sage_cli.store.files import identity_of
 from sage_cli.store.names import fitting_names
 from sage_cli.store.run import Run, Runs, run_of

@@ -17,8 +17,9 @@ from sage_cli.models.model_card import model_card
 from sage_cli.models.policy import SAGE_FILE, Policy, named_policy, stored_settings
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
-from sage_cli.settings.inputs import PretrainedModel, PromptSection
-from sage_cli.settings.training import Reward, rewards_in_words
+from sage_cli.settings.model import PretrainedModel
+from sage_cli.settings.prompt import PromptSection
+from sage_cli.settings.rewards import Reward, rewards_in_words
 from sage_cli.store.evaluations import evaluations
 from sage_cli.store.files import replacing_folder, write_json, write_text
 from sage_cli.store.run import Run, Runs, run_of

@@ -8,11 +8,12 @@ from sage_cli import RESULT_VERSION
 from sage_cli.config.schema import SageConfig
 from sage_cli.models.policy import Policy
 from sage_cli.models.shipped_base import shipped_source, why_not_shipped
-from sage_cli.settings.inputs import PretrainedModel, ScratchModel, kernel_arguments, trained_dtype
+from sage_cli.settings.anchor import AnchorSection
+from sage_cli.settings.decoding import DecodingSection
+from sage_cli.settings.model import PretrainedModel, ScratchModel, kernel_arguments, trained_dtype
 from sage_cli.settings.official import OFFICIAL
-from sage_cli.settings.sampling import DecodingSection, RolloutSection
+from sage_cli.settings.rollout import RolloutSection
 from sage_cli.settings.sharding import accelerate_file
-from sage_cli.settings.training import AnchorSection
 from sage_cli.store.run import CORRUPT, FAILED, FINISHED, INTERRUPTED, PRUNED, Run
 
 

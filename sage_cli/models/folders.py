@@ -21,7 +21,7 @@ from sage_cli.config.consent import HOW_TO_CONSENT
 from sage_cli.errors import AbsentModelError, DataError
 from sage_cli.file_hash import file_hash
 from sage_cli.json_value import json_value
-from sage_cli.settings.inputs import PretrainedModel, ScratchModel
+from sage_cli.settings.model import PretrainedModel, ScratchModel
 
 _NAME = re.compile(r"[\w.-]+/[\w.-]+")
 _EVERY_MODEL_HAS_ONE = ("config.json", "adapter_config.json")

@@ -23,7 +23,7 @@ from sage_cli.models.folders import (
     without_weights,
 )
 from sage_cli.models.verification import verify_weights
-from sage_cli.settings.inputs import LoraSection, ScratchModel
+from sage_cli.settings.model import LoraSection, ScratchModel
 
 if TYPE_CHECKING:
     from transformers import Qwen2ForCausalLM, Qwen2Tokenizer

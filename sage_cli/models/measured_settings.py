@@ -13,8 +13,8 @@ from sage_cli.config.load import check_settings_read, load, runs_root
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.policy import named_policy, named_run, stored_settings
+from sage_cli.settings.k_values import capped_ks, parse_ks
 from sage_cli.settings.presets import preset_for, read_layer
-from sage_cli.settings.sampling import capped_ks, parse_ks
 from sage_cli.store.run import IMPORTED, Run, Runs
 
 

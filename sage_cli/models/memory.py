@@ -14,7 +14,7 @@ from sage_cli.models.reference import teacher_of
 from sage_cli.models.stages import Described
 from sage_cli.problems.load import load_training_problems
 from sage_cli.problems.template import PromptTemplate
-from sage_cli.settings.inputs import PretrainedModel, ScratchModel, sampled_dtype, trained_dtype
+from sage_cli.settings.model import PretrainedModel, ScratchModel, sampled_dtype, trained_dtype
 from sage_cli.settings.sharding import sharding_of
 
 _Model = PretrainedModel | ScratchModel

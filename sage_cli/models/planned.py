@@ -15,17 +15,13 @@ from sage_cli.config.consent import consents
 from sage_cli.config.readers import as_read
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
-from sage_cli.models.folders import (
-    fingerprint,
-    require_model,
-    require_whole_weights,
-)
+from sage_cli.models.folders import fingerprint, require_model, require_whole_weights
 from sage_cli.models.policy import Policy
 from sage_cli.models.reference import teacher_of
 from sage_cli.models.shipped_base import shipped_run
 from sage_cli.problems.identity import demonstrations_identity, training_identity
 from sage_cli.problems.source_errors import reading
-from sage_cli.settings.inputs import PretrainedModel, ScratchModel, kernel_arguments, trained_dtype
+from sage_cli.settings.model import PretrainedModel, ScratchModel, kernel_arguments, trained_dtype
 from sage_cli.store.files import identity_of
 from sage_cli.store.run import Run, Runs
 

@@ -30,8 +30,9 @@ from sage_cli.models.folders import (
 from sage_cli.models.shipped_base import put_in_place, shipped_run_named
 from sage_cli.models.verification import sealed_to_load
 from sage_cli.problems.problem import PROBLEMS
-from sage_cli.settings.inputs import PretrainedModel, PromptSection, ScratchModel
-from sage_cli.settings.sampling import DecodingSection
+from sage_cli.settings.decoding import DecodingSection
+from sage_cli.settings.model import PretrainedModel, ScratchModel
+from sage_cli.settings.prompt import PromptSection
 from sage_cli.store.run import IMPORTED, SEAL, Run, Runs, run_of
 
 if TYPE_CHECKING:

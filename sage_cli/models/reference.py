@@ -20,8 +20,8 @@ from sage_cli.models.folders import (
     stored_tokens,
 )
 from sage_cli.models.policy import Policy, named_policy
-from sage_cli.settings.inputs import PretrainedModel, kernel_arguments, trained_dtype
-from sage_cli.settings.training import OWN_REFERENCES
+from sage_cli.settings.anchor import OWN_REFERENCES
+from sage_cli.settings.model import PretrainedModel, kernel_arguments, trained_dtype
 from sage_cli.store.run import Runs, run_of
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from sage_cli import RESULT_VERSION
 from sage_cli.config.schema import SageConfig, settings
 from sage_cli.json_value import leaves
-from sage_cli.settings.inputs import ScratchModel
+from sage_cli.settings.model import ScratchModel
 from sage_cli.store.files import storing
 from sage_cli.store.run import Run, Runs
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from sage_cli.errors import DataError
 from sage_cli.models.folders import load_explained, model_files, pinned_revision, tokenizer_facts
-from sage_cli.settings.inputs import PromptSection, ScratchModel
+from sage_cli.settings.model import ScratchModel
+from sage_cli.settings.prompt import PromptSection
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast, Qwen2Tokenizer

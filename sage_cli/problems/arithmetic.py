@@ -28,7 +28,7 @@ from sage_cli.problems.problem import (
     problem_id,
     seeded,
 )
-from sage_cli.settings.inputs import ArithmeticSection, DataSection, PhaseSection
+from sage_cli.settings.data import ArithmeticSection, DataSection, PhaseSection
 
 Operands = tuple[int, int]
 _OPERANDS = re.compile(r"(\d+)\*(\d+)=\?")

@@ -11,8 +11,8 @@ from sage_cli.problems.golds import is_plain_number
 from sage_cli.problems.problem import Demonstration, Generated, Generator, Problem
 from sage_cli.problems.registry import generated, members
 from sage_cli.problems.sources import open_source
-from sage_cli.settings.inputs import DataSection, SourceSection
-from sage_cli.settings.training import SftSection
+from sage_cli.settings.data import DataSection, SourceSection
+from sage_cli.settings.sft import SftSection
 from sage_cli.solution_text import unmarked
 
 log = logging.getLogger(__name__)

@@ -9,8 +9,8 @@ from sage_cli.problems.load import benchmark_names
 from sage_cli.problems.problem import Generated
 from sage_cli.problems.registry import Member, members, require_known_revisions, trained_on
 from sage_cli.problems.sources import source_identity
-from sage_cli.settings.inputs import DataSection, FieldsSection
-from sage_cli.settings.training import SftSection
+from sage_cli.settings.data import DataSection, FieldsSection
+from sage_cli.settings.sft import SftSection
 
 
 def problems_identity(

@@ -9,7 +9,7 @@ from itertools import islice, product
 from typing import Any, Self
 
 from sage_cli.problems.problem import Generator, Problem, Split, problem_id, seeded
-from sage_cli.settings.inputs import DataSection, KnightsKnavesSection
+from sage_cli.settings.data import DataSection, KnightsKnavesSection
 
 Statement = tuple[Any, ...]
 Assignment = tuple[bool, ...]

@@ -27,7 +27,7 @@ from sage_cli.problems.values import (
     text_at,
     text_parts,
 )
-from sage_cli.settings.inputs import FieldsSection
+from sage_cli.settings.data import FieldsSection
 from sage_cli.solution_text import any_of
 
 log = logging.getLogger(__name__)

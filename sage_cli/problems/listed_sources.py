@@ -10,7 +10,7 @@ from sage_cli.problems.load import read_problems
 from sage_cli.problems.overlap import duplicates
 from sage_cli.problems.registry import ENTRIES, Entry, find, require_known_revisions
 from sage_cli.problems.sources import local_files
-from sage_cli.settings.inputs import DataSection
+from sage_cli.settings.data import DataSection
 
 
 def list_sources(data: DataSection) -> list[dict[str, Any]]:

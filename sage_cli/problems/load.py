@@ -22,7 +22,7 @@ from sage_cli.problems.registry import (
     trained_on,
 )
 from sage_cli.problems.sources import local_files, open_source
-from sage_cli.settings.inputs import DataSection, FieldsSection
+from sage_cli.settings.data import DataSection, FieldsSection
 
 log = logging.getLogger(__name__)
 

@@ -13,12 +13,8 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import ValidationError
 
-from sage_cli.errors import (
-    ConfigurationError,
-    DataError,
-    did_you_mean,
-)
-from sage_cli.settings.inputs import DataSection
+from sage_cli.errors import ConfigurationError, DataError, did_you_mean
+from sage_cli.settings.data import DataSection
 from sage_cli.settings.section import Section
 from sage_cli.solution_text import each_gold
 

@@ -15,7 +15,7 @@ from sage_cli.problems.golds import after_hashes, before_unit, in_last_box, inte
 from sage_cli.problems.knights_knaves import KnightsKnaves
 from sage_cli.problems.problem import SPLITS, Generated, Generator
 from sage_cli.problems.row_files import SUFFIXES
-from sage_cli.settings.inputs import DataSection
+from sage_cli.settings.data import DataSection
 
 _MATH500 = DataSet(
     "math500",

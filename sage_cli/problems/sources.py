@@ -17,7 +17,7 @@ from sage_cli.problems.layout import Layout
 from sage_cli.problems.problem import Problem, problem_id
 from sage_cli.problems.registry import file_and_part
 from sage_cli.problems.row_files import FileRow, content, read_file
-from sage_cli.settings.inputs import DataSection, FieldsSection
+from sage_cli.settings.data import DataSection, FieldsSection
 
 _ROOT_VARIABLE = "SAGE_DATA"
 _DIGITS = 12

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.settings.inputs import QUESTION, PromptSection
+from sage_cli.settings.prompt import QUESTION, PromptSection
 from sage_cli.solution_text import CLOSE, OPEN
 
 BOXED = r"\boxed{"

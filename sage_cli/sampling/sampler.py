@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from sage_cli.problems.template import PromptTemplate
-from sage_cli.settings.inputs import PromptSection
-from sage_cli.settings.sampling import DecodingSection, SamplingSection
+from sage_cli.settings.decoding import DecodingSection
+from sage_cli.settings.prompt import PromptSection
+from sage_cli.settings.sampling import SamplingSection
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -19,8 +19,8 @@ from sage_cli.errors import SamplingError
 from sage_cli.json_value import json_value
 from sage_cli.problems.template import chat_messages
 from sage_cli.sampling.sampler import NO_PENALTIES, SamplingParameters
-from sage_cli.settings.inputs import PromptSection
 from sage_cli.settings.passwords import password_of, require_no_secrets
+from sage_cli.settings.prompt import PromptSection
 from sage_cli.solution_text import CLOSE, OPEN
 
 CONNECT_S = 10.0

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from sage_cli.config.consent import without_services
 from sage_cli.errors import ConfigurationError
-from sage_cli.settings.runs import TrackingSection
+from sage_cli.settings.tracking import TrackingSection
 from sage_cli.store.evaluations import evaluation_figures
 from sage_cli.store.run import Run
 

@@ -21,10 +21,12 @@ from sage_cli.guides import NoGuide
 from sage_cli.methods.formulas import AdvantageInputs, Shaped, Texts, Update, checked
 from sage_cli.methods.loop import Method
 from sage_cli.methods.online import OnlineMethod
-from sage_cli.settings.inputs import DataSection, PretrainedModel, PromptSection
-from sage_cli.settings.sampling import RolloutSection
+from sage_cli.settings.anchor import AnchorSection
+from sage_cli.settings.data import DataSection
+from sage_cli.settings.model import PretrainedModel
+from sage_cli.settings.prompt import PromptSection
+from sage_cli.settings.rollout import RolloutSection
 from sage_cli.settings.section import docstrings
-from sage_cli.settings.training import AnchorSection
 
 PROMPTS, COMPLETIONS, TOKENS, STEP, STEPS = 5, 4, 9, 3, 10
 EQUAL_GROUPS = (0, 3)

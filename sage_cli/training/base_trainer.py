@@ -14,10 +14,8 @@ from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerState
 
 from sage_cli.methods.loop import Method
 from sage_cli.models.verification import require_verified
-from sage_cli.settings.inputs import (
-    ComputeDtype,
-)
-from sage_cli.settings.training import SftSection
+from sage_cli.settings.model import ComputeDtype
+from sage_cli.settings.sft import SftSection
 from sage_cli.store.locks import Lease
 from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import rotate, seal

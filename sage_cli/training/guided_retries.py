@@ -31,7 +31,7 @@ from sage_cli.models.reference import policy_and_reference
 from sage_cli.problems.problem import Problem, problem_id
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
-from sage_cli.settings.training import SftSection
+from sage_cli.settings.sft import SftSection
 from sage_cli.store.completion import Completion
 from sage_cli.store.run import Origin, Run
 from sage_cli.training.base_trainer import (

@@ -34,7 +34,7 @@ from sage_cli.guides.divergences import (
 from sage_cli.guides.guide import ROW_SIGNALS, Signal
 from sage_cli.methods.rollout_batch import RolloutBatch, images_of, learned_tokens, whole_texts
 from sage_cli.models.loading import causal_of, switch_off_noise
-from sage_cli.settings.training import AnchorSection, Rows
+from sage_cli.settings.anchor import AnchorSection, Rows
 from sage_cli.training.heads import (
     HeadReader,
     compute_logits_in_float32,

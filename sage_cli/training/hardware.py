@@ -10,14 +10,14 @@ import torch
 from sage_cli.config.schema import SageConfig
 from sage_cli.counted import counted
 from sage_cli.errors import ConfigurationError
-from sage_cli.settings.inputs import (
+from sage_cli.settings.model import (
     ComputeDtype,
     PretrainedModel,
     ScratchModel,
     kernel_arguments,
     trained_dtype,
 )
-from sage_cli.settings.training import Optimizer
+from sage_cli.settings.sft import Optimizer
 
 
 def precision_arguments(compute_dtype: ComputeDtype) -> dict[str, Any]:

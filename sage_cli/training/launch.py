@@ -26,8 +26,8 @@ from sage_cli.config.schema import SageConfig, unfit_for
 from sage_cli.errors import ConfigurationError, Interrupted, StoreError, TrainingError
 from sage_cli.methods.loop import Method
 from sage_cli.progress import Progress
-from sage_cli.settings.runs import TrackingSection
 from sage_cli.settings.sharding import SHARDED, Sharding, accelerate_file, distributed_type
+from sage_cli.settings.tracking import TrackingSection
 from sage_cli.settings.yaml_files import read_yaml
 from sage_cli.store.files import private, write_json
 from sage_cli.store.locks import LAUNCHER, is_locked, writer

@@ -24,8 +24,8 @@ from sage_cli.methods.rollout_batch import RolloutBatch, rows_of
 from sage_cli.models.loading import merge_adapter
 from sage_cli.models.policy import Policy
 from sage_cli.problems.problem import Problem
-from sage_cli.settings.inputs import PretrainedModel, ScratchModel, kernel_arguments
-from sage_cli.settings.training import OWN_REFERENCES, AnchorSection
+from sage_cli.settings.anchor import OWN_REFERENCES, AnchorSection
+from sage_cli.settings.model import PretrainedModel, ScratchModel, kernel_arguments
 from sage_cli.store.completion import Completion, token_ids
 from sage_cli.training.hardware import precision_arguments
 from sage_cli.training.trl_host import prepare_deepspeed, prepare_fsdp

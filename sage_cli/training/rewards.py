@@ -20,9 +20,9 @@ from sage_cli.grading.grades import AnswerTags, extract
 from sage_cli.methods.hooks import GradeCompletions, GradeReward
 from sage_cli.methods.online import OnlineMethod
 from sage_cli.problems.problem import Problem
-from sage_cli.settings.inputs import PromptSection
 from sage_cli.settings.own_code import OwnFunction, blamed, names_code
-from sage_cli.settings.training import GRADE, OVERLONG, PLURALITY, RANDOM, Reward, are_usual
+from sage_cli.settings.prompt import PromptSection
+from sage_cli.settings.rewards import GRADE, OVERLONG, PLURALITY, RANDOM, Reward, are_usual
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -33,9 +33,9 @@ from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
 from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.sampling.stopping import Stopping, eos_ids
-from sage_cli.settings.inputs import PretrainedModel, kernel_arguments, trained_dtype
-from sage_cli.settings.sampling import RolloutSection, VllmRolloutSection
-from sage_cli.settings.training import GRADE
+from sage_cli.settings.model import PretrainedModel, kernel_arguments, trained_dtype
+from sage_cli.settings.rewards import GRADE
+from sage_cli.settings.rollout import RolloutSection, VllmRolloutSection
 from sage_cli.store.completion import Completion
 from sage_cli.store.files import key_of
 from sage_cli.store.preflights import KnownPreflight

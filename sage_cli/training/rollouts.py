@@ -24,7 +24,7 @@ from sage_cli.problems.problem import Problem
 from sage_cli.progress import Progress
 from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.settings.passwords import password_of
-from sage_cli.settings.sampling import NO_SERVER, Backend, LogprobsMode, RolloutSection
+from sage_cli.settings.rollout import NO_SERVER, Backend, LogprobsMode, RolloutSection
 from sage_cli.training.launch import holds_all_weights
 from sage_cli.training.pass_rates import training_problems
 from sage_cli.training.prompt_order import rows_seen

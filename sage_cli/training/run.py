@@ -43,7 +43,7 @@ from sage_cli.models.stages import Described, Stage
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress, Silent
 from sage_cli.sampling.backends import chosen_backend
-from sage_cli.settings.inputs import ScratchModel, kernel_arguments, trained_dtype
+from sage_cli.settings.model import ScratchModel, kernel_arguments, trained_dtype
 from sage_cli.settings.presets import DEFAULT_PRESET
 from sage_cli.store.locks import wait_for_writer
 from sage_cli.store.mirrors import require_mirrors

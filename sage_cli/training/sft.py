@@ -20,8 +20,8 @@ from sage_cli.problems.demonstrations import load_demonstrations
 from sage_cli.problems.problem import Demonstration
 from sage_cli.problems.source_errors import reading
 from sage_cli.problems.template import PromptTemplate
-from sage_cli.settings.inputs import ComputeDtype, ScratchModel
-from sage_cli.settings.training import SftSection
+from sage_cli.settings.model import ComputeDtype, ScratchModel
+from sage_cli.settings.sft import SftSection
 from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.store.run import Run
 from sage_cli.training.base_trainer import SealedCheckpoints, common_arguments, run_trainer

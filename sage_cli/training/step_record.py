@@ -28,7 +28,7 @@ from sage_cli.guides.token_values import (
     weighted_q,
 )
 from sage_cli.methods.hooks import Generated, GradeReward, Rollouts, Row
-from sage_cli.settings.runs import TrackingSection
+from sage_cli.settings.tracking import TrackingSection
 from sage_cli.store.ledger import PromptRow, Sampled, TrainingCompletions, TrainingLedger
 from sage_cli.store.run import Run
 from sage_cli.store.run_facts import PHASES

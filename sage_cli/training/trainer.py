@@ -33,18 +33,12 @@ from sage_cli.methods.online import OnlineMethod
 from sage_cli.methods.rollout_batch import RolloutBatch, learned_tokens, whole_texts
 from sage_cli.models.loading import causal_of
 from sage_cli.sampling.stopping import Stopping
+from sage_cli.settings.anchor import AnchorSection
 from sage_cli.settings.own_code import load_plugin
-from sage_cli.settings.training import AnchorSection
 from sage_cli.store.files import read_object, write_json
 from sage_cli.training.base_trainer import SealedCheckpoints
 from sage_cli.training.guided_trainer import GuidedGRPOTrainer
-from sage_cli.training.passes import (
-    Pass,
-    Purpose,
-    positions_of,
-    regrouped,
-    takes_positions,
-)
+from sage_cli.training.passes import Pass, Purpose, positions_of, regrouped, takes_positions
 from sage_cli.training.preflight import Preflight, refusing_architecture
 from sage_cli.training.reference import (
     MovingReference,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sage_cli.progress import Progress
-from sage_cli.settings.runs import TrackingSection
+from sage_cli.settings.tracking import TrackingSection
 from sage_cli.store.mirrors import Follower, mirrors_of
 from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import saved_step

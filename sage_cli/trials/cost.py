@@ -13,7 +13,7 @@ from sage_cli.models.policy import checkpoint_steps
 from sage_cli.problems.data_set import DataSet, Group
 from sage_cli.problems.load import benchmark_names, is_here, load_problems
 from sage_cli.problems.registry import find, is_file_name
-from sage_cli.settings.inputs import DataSection
+from sage_cli.settings.data import DataSection
 from sage_cli.trials.task import RL, SFT, Task
 
 

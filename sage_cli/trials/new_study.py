@@ -10,7 +10,7 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.models.folders import tokenizer_facts
 from sage_cli.problems.load import is_here, load_problems
 from sage_cli.problems.registry import is_file_name
-from sage_cli.settings.inputs import DataSection
+from sage_cli.settings.data import DataSection
 from sage_cli.settings.shipped import shipped
 from sage_cli.store.files import write_text
 

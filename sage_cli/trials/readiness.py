@@ -16,7 +16,7 @@ from sage_cli.models.folders import TokenizerFacts, is_adapter, require_whole_we
 from sage_cli.problems.load import load_problems
 from sage_cli.problems.problem_tokens import check_characters
 from sage_cli.problems.template import PromptTemplate
-from sage_cli.settings.inputs import ScratchModel
+from sage_cli.settings.model import ScratchModel
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.store.storage import require_storage
 from sage_cli.training.checks import Check

@@ -16,7 +16,7 @@ from sage_cli.metrics.counts import SeedCounts
 from sage_cli.metrics.estimators import FloatArray
 from sage_cli.metrics.intervals import Resampling
 from sage_cli.reports.passk import CurveJson, Line, curve_json
-from sage_cli.settings.sampling import parse_ks
+from sage_cli.settings.k_values import parse_ks
 from sage_cli.view.stored_runs import LineStyle, MeasuredPolicy, look_of
 from sage_cli.view.stored_samples import Absent, ShownPolicies, ShownPolicy
 

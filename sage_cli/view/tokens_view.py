@@ -15,7 +15,7 @@ from sage_cli.errors import SageError, StoreError, TrainingError
 from sage_cli.guides import Guide
 from sage_cli.models.policy import Policy
 from sage_cli.problems.problem import Problem
-from sage_cli.settings.inputs import sampled_dtype
+from sage_cli.settings.model import sampled_dtype
 from sage_cli.settings.presets import read_layer
 from sage_cli.store.annotations import Annotations
 from sage_cli.store.completion import Completion

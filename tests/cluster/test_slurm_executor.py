@@ -4,7 +4,7 @@ import pytest
 from executor_contract import ExecutorContract, living, shell
 
 from sage_cli.errors import ExecutorError
-from sage_cli.settings.runs import ExecutorSection
+from sage_cli.settings.executor import ExecutorSection
 from sage_cli.trials.executors.executor import End, Fate
 
 SECTION = ExecutorSection(name="slurm")
@@ -13,7 +13,7 @@ SECTION = ExecutorSection(name="slurm")
 @pytest.mark.usefixtures("slurm_cluster")
 class TestSlurm(ExecutorContract):
     source = """
-from sage_cli.settings.runs import ExecutorSection
+from sage_cli.settings.executor import ExecutorSection
 from sage_cli.trials.executors.slurm_executor import SlurmExecutor
 executor = SlurmExecutor(ExecutorSection(name="slurm"), folder / "slurm", grace_s=1)
 """

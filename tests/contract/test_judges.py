@@ -20,7 +20,7 @@ from sage_cli.problems.arithmetic import Arithmetic
 from sage_cli.problems.knights_knaves import KnightsKnaves
 from sage_cli.problems.overlap import normalised
 from sage_cli.problems.problem import Generator
-from sage_cli.settings.inputs import ArithmeticSection, KnightsKnavesSection
+from sage_cli.settings.data import ArithmeticSection, KnightsKnavesSection
 
 COUNT, BATCH_SIZE = 37, 8
 _AGAIN = """

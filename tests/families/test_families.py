@@ -13,7 +13,7 @@ from toy_policy import Bench, configuration
 from sage_cli.errors import SageError
 from sage_cli.models.tokenizer import build_tokenizer
 from sage_cli.problems.template import PromptTemplate
-from sage_cli.settings.inputs import ScratchModel
+from sage_cli.settings.model import ScratchModel
 from sage_cli.store.run import Run
 from sage_cli.training.preflight import SWITCHED_SHARE
 from sage_cli.training.rl import preflight_of, train_rl

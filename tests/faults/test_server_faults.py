@@ -21,8 +21,8 @@ from sage_cli.sampling import server as server_client
 from sage_cli.sampling.sampler import SampleRequest, SamplerSetup, SamplingParameters, sample_seed
 from sage_cli.sampling.server import HOPELESS, ServerSampler
 from sage_cli.sampling.server_api import Chat, Login, ServerHttp
-from sage_cli.settings.inputs import PromptSection
 from sage_cli.settings.passwords import VARIABLE
+from sage_cli.settings.prompt import PromptSection
 from sage_cli.settings.sampling import SamplingSection
 from sage_cli.store.sample_set import SampleIdentity, SampleSet
 from sage_cli.testing import SamplerContract

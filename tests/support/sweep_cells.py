@@ -8,7 +8,7 @@ from sage_cli.config.load import load
 from sage_cli.metrics import Counts
 from sage_cli.metrics.ranking import objective_values
 from sage_cli.reports.document import Provenance
-from sage_cli.settings.runs import parse_objective
+from sage_cli.settings.objective import parse_objective
 from sage_cli.store.files import write_json
 from sage_cli.trials.sweep.report import (
     Axis,

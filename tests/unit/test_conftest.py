@@ -13,7 +13,7 @@ import os
 from pathlib import Path
 
 from sage_cli.settings.own_code import plugin_names
-from sage_cli.settings.runs import default_root
+from sage_cli.settings.run import default_root
 
 def test_sees():
     assert default_root() == Path("runs")

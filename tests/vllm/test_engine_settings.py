@@ -14,7 +14,8 @@ from sage_cli.errors import RefusedPromptsError, SamplingError
 from sage_cli.models.tokenizer import load_tokenizer
 from sage_cli.sampling.sampler import SampleRequest, SamplerSetup, SamplingParameters
 from sage_cli.sampling.vllm_sampler import LORA_RANKS, VllmSampler
-from sage_cli.settings.sampling import DECIDED_ELSEWHERE, OF_ANOTHER_MODEL, SamplingSection
+from sage_cli.settings.decoding import DECIDED_ELSEWHERE, OF_ANOTHER_MODEL
+from sage_cli.settings.sampling import SamplingSection
 
 pytestmark = pytest.mark.timeout(1800)
 

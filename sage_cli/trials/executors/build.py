@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.settings.runs import ExecutorSection
+from sage_cli.settings.executor import ExecutorSection
 from sage_cli.trials.executors.executor import Executor, Resources
 from sage_cli.trials.executors.local import LocalExecutor, cores, gpus
 

@@ -21,7 +21,7 @@ import submitit
 from submitit.core.utils import FailedJobError, JobPaths, pickle_load
 
 from sage_cli.errors import ExecutorError
-from sage_cli.settings.runs import ExecutorSection
+from sage_cli.settings.executor import ExecutorSection
 from sage_cli.trials.executors.executor import Command, End, Fate, Resources
 from sage_cli.trials.executors.local import GRACE_S, GuardedProcess
 

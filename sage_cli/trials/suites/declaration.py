@@ -23,7 +23,7 @@ from pydantic import (
 from sage_cli.config.schema import setting, settings
 from sage_cli.errors import ConfigurationError, did_you_mean, in_short
 from sage_cli.reports.published import published_rows
-from sage_cli.settings.sampling import AnalysisOptions
+from sage_cli.settings.analysis import AnalysisOptions
 from sage_cli.settings.section import Listed, Section
 from sage_cli.settings.shipped import shipped
 from sage_cli.settings.yaml_files import read_yaml

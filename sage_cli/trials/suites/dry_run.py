@@ -7,8 +7,8 @@ from typing import Any
 
 from sage_cli.models.folders import pinned_revision
 from sage_cli.models.shipped_base import shipped_source
-from sage_cli.settings.inputs import PretrainedModel
-from sage_cli.settings.sampling import capped_ks
+from sage_cli.settings.k_values import capped_ks
+from sage_cli.settings.model import PretrainedModel
 from sage_cli.training.checks import RlChecks, check_demonstrations
 from sage_cli.trials.cost import cost, cost_left, cost_of
 from sage_cli.trials.suites.plan import Overrides, PlannedSuite

@@ -16,14 +16,11 @@ from sage_cli.models.facts import state
 from sage_cli.models.shipped_base import shipped_source
 from sage_cli.problems.registry import shown_name
 from sage_cli.reports.passk import powers_of_two
-from sage_cli.settings.sampling import parse_ks
+from sage_cli.settings.k_values import parse_ks
 from sage_cli.store.evaluations import evaluation_figures, name_in
 from sage_cli.store.files import replacing
 from sage_cli.trials.stored_results import BenchmarkCache, MeasuredSeeds, stored_results
-from sage_cli.trials.suites.declaration import (
-    Suite,
-    shown_label,
-)
+from sage_cli.trials.suites.declaration import Suite, shown_label
 from sage_cli.trials.suites.plan import Part
 from sage_cli.trials.trial import Replicate, Trial
 

@@ -22,8 +22,8 @@ from sage_cli.problems.load import benchmark_names, is_here
 from sage_cli.problems.source_errors import reading
 from sage_cli.settings.former_names import hashed_key
 from sage_cli.settings.presets import BLOCKS
-from sage_cli.settings.runs import SweepSection
 from sage_cli.settings.section import Section
+from sage_cli.settings.sweep import SweepSection
 from sage_cli.store.files import identity_of
 from sage_cli.store.run import Runs
 from sage_cli.training.checks import RlChecks

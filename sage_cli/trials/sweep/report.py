@@ -30,7 +30,7 @@ from sage_cli.reports.document import Document, Figure, Provenance
 from sage_cli.reports.figures import FAINT, GRID, INK, drawing, say
 from sage_cli.reports.passk import whole_sample_words
 from sage_cli.reports.tables import UNDEFINED, Cell, Column, Estimate, Row, Table
-from sage_cli.settings.runs import Objective
+from sage_cli.settings.objective import Objective
 
 _Value = float | int | str | bool
 ShownState = Literal["done", "missing", "failed", "pruned", "running", "left"]

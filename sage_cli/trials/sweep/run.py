@@ -11,7 +11,7 @@ from rich.markup import escape
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.progress import Progress
-from sage_cli.settings.runs import ExecutorSection
+from sage_cli.settings.executor import ExecutorSection
 from sage_cli.store.locks import driver
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.trials.executors.build import build_executor, local_places

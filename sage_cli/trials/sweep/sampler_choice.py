@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import get_args
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.settings.runs import SamplerName
+from sage_cli.settings.sweep import SamplerName
 from sage_cli.trials.sweep.space import Space
 
 _ALL_AT_ONCE = ("qmc", "gp", "cmaes")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from sage_cli.settings.runs import Objective
+from sage_cli.settings.objective import Objective
 from sage_cli.store.run import Run
 from sage_cli.trials.stored_results import MeasuredSeeds
 

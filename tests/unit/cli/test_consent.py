@@ -6,7 +6,7 @@ import pytest
 from random_model import save_scratch
 
 from sage_cli.models.folders import fingerprint
-from sage_cli.settings.inputs import ScratchModel
+from sage_cli.settings.model import ScratchModel
 from sage_cli.store.run import Runs
 
 YES = ("--set", "model.trust_remote_code=true")

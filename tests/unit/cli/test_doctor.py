@@ -5,7 +5,7 @@ import json
 import pytest
 from random_model import save_scratch
 
-from sage_cli.settings.inputs import ScratchModel
+from sage_cli.settings.model import ScratchModel
 from sage_cli.store import mirrors
 from sage_cli.trials.executors import build
 

@@ -17,7 +17,7 @@ from sage_cli.models.folders import fingerprint
 from sage_cli.models.loading import attach_lora, load_model
 from sage_cli.models.tokenizer import character_tokenizer, load_tokenizer
 from sage_cli.progress import Silent
-from sage_cli.settings.inputs import LoraSection, ScratchModel
+from sage_cli.settings.model import LoraSection, ScratchModel
 from sage_cli.store.run import SEAL, Runs
 
 SMALL = ScratchModel(kind="scratch", hidden=32, layers=2, heads=2, feed_forward=64, seed=3)

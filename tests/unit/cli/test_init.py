@@ -6,7 +6,7 @@ from pathlib import Path
 from random_model import save_scratch
 
 from sage_cli.cli.listing import COMMANDS
-from sage_cli.settings.inputs import ScratchModel
+from sage_cli.settings.model import ScratchModel
 
 
 def test_the_folder_is_planned_and_examined_as_it_stands(sage, answer, monkeypatch):

@@ -18,7 +18,7 @@ from sage_cli.models.policy import Policy
 from sage_cli.models.tokenizer import load_tokenizer
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Silent
-from sage_cli.settings.inputs import LoraSection
+from sage_cli.settings.model import LoraSection
 from sage_cli.store.completion import Completion, token_ids
 from sage_cli.store.run import Runs
 

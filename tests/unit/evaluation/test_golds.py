@@ -7,7 +7,7 @@ import pytest
 from sage_cli.errors import DataError
 from sage_cli.evaluation.golds import check_answers, usable_problems
 from sage_cli.problems.load import load_problems
-from sage_cli.settings.inputs import DataSection
+from sage_cli.settings.data import DataSection
 
 
 def checked(tmp_path, *rows, judge="math"):

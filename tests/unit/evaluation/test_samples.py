@@ -25,7 +25,7 @@ from sage_cli.evaluation.samples import PolicySamples, measure, stored_counts
 from sage_cli.models.policy import Policy
 from sage_cli.progress import Silent
 from sage_cli.sampling.backends import build_sampler
-from sage_cli.settings.inputs import PretrainedModel
+from sage_cli.settings.model import PretrainedModel
 from sage_cli.store import sample_set
 from sage_cli.store.run import Runs
 

@@ -14,7 +14,7 @@ from sage_cli.metrics.ranking import (
     pareto_front,
     rank,
 )
-from sage_cli.settings.runs import parse_objective
+from sage_cli.settings.objective import parse_objective
 
 
 def counts(*solved, name="p"):

@@ -11,7 +11,7 @@ from sage_cli.models.folders import facts_of_folder, require_model
 from sage_cli.models.loading import attach_lora, context_of, load_model, outline
 from sage_cli.models.policy import named_policy
 from sage_cli.models.tokenizer import character_tokenizer
-from sage_cli.settings.inputs import LoraSection
+from sage_cli.settings.model import LoraSection
 from sage_cli.store.run import Runs
 
 TOKENIZER = character_tokenizer(["<SOLUTION>", "</SOLUTION>"])

@@ -28,7 +28,7 @@ from sage_cli.models.policy import Policy, named_policy
 from sage_cli.models.tokenizer import load_tokenizer
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Silent
-from sage_cli.settings.inputs import PromptSection
+from sage_cli.settings.prompt import PromptSection
 from sage_cli.store.run import Runs
 from sage_cli.training.run import RlTraining, SftTraining
 

@@ -16,7 +16,7 @@ from sage_cli.models.folders import fingerprint
 from sage_cli.models.loading import attach_lora, build_scratch, load_model
 from sage_cli.models.policy import Policy
 from sage_cli.models.tokenizer import build_tokenizer, load_tokenizer
-from sage_cli.settings.inputs import LoraSection, PretrainedModel, ScratchModel, trained_dtype
+from sage_cli.settings.model import LoraSection, PretrainedModel, ScratchModel, trained_dtype
 
 TAGS = ("<a>", "</a>")
 SMALL = ScratchModel(kind="scratch", hidden=16, layers=1, heads=2, feed_forward=32, seed=3)

@@ -19,7 +19,7 @@ from sage_cli.models.memory import (
     training_state,
     update,
 )
-from sage_cli.settings.inputs import PretrainedModel, ScratchModel
+from sage_cli.settings.model import PretrainedModel, ScratchModel
 
 TOY = Shape(
     hidden=4, feed_forward=6, layers=2, heads=2, kv_heads=1, head_size=2, vocabulary=10,

@@ -10,7 +10,7 @@ from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.models.export import export, push, require_hub_name
 from sage_cli.models.model_card import model_card
 from sage_cli.progress import Silent
-from sage_cli.settings.inputs import ScratchModel
+from sage_cli.settings.model import ScratchModel
 from sage_cli.store.evaluations import record_evaluation
 from sage_cli.store.files import write_json
 from sage_cli.store.run import Runs

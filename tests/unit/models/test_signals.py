@@ -11,7 +11,7 @@ from sage_cli.guides.token_signals import tilted_logps
 from sage_cli.models.loading import build_scratch
 from sage_cli.models.signals import batch_signals
 from sage_cli.models.tokenizer import build_tokenizer
-from sage_cli.settings.inputs import ScratchModel
+from sage_cli.settings.model import ScratchModel
 
 SMALL = ScratchModel(kind="scratch", hidden=16, layers=1, heads=2, feed_forward=32, seed=3)
 

@@ -20,7 +20,7 @@ from sage_cli.models.tokenizer import load_tokenizer
 from sage_cli.models.verification import recorded_files, require_verified, verify_weights
 from sage_cli.sampling.backends import build_sampler
 from sage_cli.sampling.sampler import SamplerSetup, SamplingParameters
-from sage_cli.settings.inputs import LoraSection, ScratchModel
+from sage_cli.settings.model import LoraSection, ScratchModel
 from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import seal
 

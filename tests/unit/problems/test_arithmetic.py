@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sage_cli.errors import DataError
 from sage_cli.problems.arithmetic import Arithmetic, working_out
-from sage_cli.settings.inputs import ArithmeticSection, PhaseSection
+from sage_cli.settings.data import ArithmeticSection, PhaseSection
 
 
 @pytest.mark.parametrize(

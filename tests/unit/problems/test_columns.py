@@ -9,7 +9,7 @@ from sage_cli.errors import DataError
 from sage_cli.problems.golds import is_prose, is_worked, only_element, worked_answer
 from sage_cli.problems.identity import problems_identity
 from sage_cli.problems.load import load_problems
-from sage_cli.settings.inputs import DataSection, FieldsSection
+from sage_cli.settings.data import DataSection, FieldsSection
 
 USER = {"role": "user", "content": "2+2=?"}
 ASKED, SAID = {"from": "human", "value": "2+2=?"}, {"from": "gpt", "value": r"So \boxed{4}."}

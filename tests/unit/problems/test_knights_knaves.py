@@ -19,7 +19,7 @@ from sage_cli.problems.knights_knaves import (
     solutions,
     unique_solution,
 )
-from sage_cli.settings.inputs import KnightsKnavesSection
+from sage_cli.settings.data import KnightsKnavesSection
 
 A, B = ("telling-truth", 0), ("telling-truth", 1)
 

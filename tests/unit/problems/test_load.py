@@ -15,8 +15,8 @@ from sage_cli.problems.identity import demonstrations_identity, problems_identit
 from sage_cli.problems.load import load_problems
 from sage_cli.problems.registry import data_set, shown_name
 from sage_cli.problems.sources import source_identity
-from sage_cli.settings.inputs import DataSection, FieldsSection
-from sage_cli.settings.training import SftSection
+from sage_cli.settings.data import DataSection, FieldsSection
+from sage_cli.settings.sft import SftSection
 
 OLD, NEW = "0" * 39 + "1", "0" * 39 + "2"
 
@@ -201,8 +201,8 @@ def test_how_a_data_set_is_declared_counts(change):
 def test_it_is_told_with_nothing_made_and_without_a_library_of_machine_learning():
     code = """
 import sys
-from sage_cli.settings.inputs import DataSection
-from sage_cli.settings.training import SftSection
+from sage_cli.settings.data import DataSection
+from sage_cli.settings.sft import SftSection
 from sage_cli.problems.identity import demonstrations_identity, training_identity
 from sage_cli.problems.problem import Demonstration, Problem
 Problem.__init__ = Demonstration.__init__ = None  # which can't be called

@@ -14,8 +14,8 @@ from sage_cli.problems.load import (
 )
 from sage_cli.problems.overlap import duplicates, find_overlap, normalised
 from sage_cli.problems.problem import Problem, problem_id
-from sage_cli.settings.inputs import DataSection, FieldsSection
-from sage_cli.settings.training import SftSection
+from sage_cli.settings.data import DataSection, FieldsSection
+from sage_cli.settings.sft import SftSection
 
 
 def jsonl(path, *rows):

@@ -9,8 +9,8 @@ import pytest
 from sage_cli.problems.demonstrations import load_demonstrations
 from sage_cli.problems.load import load_problems
 from sage_cli.problems.problem import Problem
-from sage_cli.settings.inputs import ArithmeticSection, DataSection, SourceSection
-from sage_cli.settings.training import SftSection
+from sage_cli.settings.data import ArithmeticSection, DataSection, SourceSection
+from sage_cli.settings.sft import SftSection
 
 FEW = DataSection(arithmetic=ArithmeticSection(held_out=60, validation=60))
 OTHER = DataSection(

@@ -17,7 +17,7 @@ from sage_cli.models.tokenizer import keep_tags, load_tokenizer
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.sampling.stopping import Ending, Stopping
-from sage_cli.settings.inputs import PromptSection
+from sage_cli.settings.prompt import PromptSection
 from sage_cli.training.sft import IGNORED, Example, tokenized
 
 FOLDER = Path(__file__).resolve().parents[3] / ".tokenizers"

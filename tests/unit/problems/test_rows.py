@@ -11,7 +11,7 @@ from sage_cli.problems.identity import problems_identity
 from sage_cli.problems.load import load_problems, load_training_problems
 from sage_cli.problems.row_files import as_text
 from sage_cli.problems.values import column_value, has
-from sage_cli.settings.inputs import DataSection, FieldsSection
+from sage_cli.settings.data import DataSection, FieldsSection
 from sage_cli.solution_text import each_gold
 
 USER = {"role": "user", "content": "2+2=?"}

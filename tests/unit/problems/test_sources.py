@@ -18,8 +18,8 @@ from sage_cli.problems.load import load_problems, load_training_problems
 from sage_cli.problems.problem import problem_id
 from sage_cli.problems.registry import ENTRIES, data_set, members
 from sage_cli.problems.sources import open_source
-from sage_cli.settings.inputs import DataSection
-from sage_cli.settings.training import SftSection
+from sage_cli.settings.data import DataSection
+from sage_cli.settings.sft import SftSection
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

@@ -9,7 +9,7 @@ from sage_cli.evaluation.benchmarks import grader_of
 from sage_cli.models.folders import TokenizerFacts
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.sampling.sampler import SamplingParameters
-from sage_cli.settings.inputs import PAPER_SYSTEM_PROMPT, PromptSection
+from sage_cli.settings.prompt import PAPER_SYSTEM_PROMPT, PromptSection
 
 
 class Tokenizer:

@@ -15,7 +15,7 @@ from sage_cli.reports.figures import (
     without_paths,
 )
 from sage_cli.reports.tables import Estimate, by_method, seed_title
-from sage_cli.settings.sampling import parse_ks
+from sage_cli.settings.k_values import parse_ks
 
 
 def test_seeds_of_a_method_belong_together_in_the_order_in_which_they_are_shown():

@@ -24,7 +24,7 @@ from sage_cli.sampling.sampler import (
     SamplingParameters,
     sample_seed,
 )
-from sage_cli.settings.inputs import PromptSection
+from sage_cli.settings.prompt import PromptSection
 from sage_cli.settings.sampling import SamplingSection
 from sage_cli.store.completion import Completion
 

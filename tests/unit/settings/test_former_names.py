@@ -3,10 +3,11 @@
 import pytest
 
 from sage_cli.config.load import load
+from sage_cli.settings.anchor import AnchorSection
 from sage_cli.settings.former_names import FORMER, Former, hashed_key, today, today_key
-from sage_cli.settings.sampling import RolloutSection, SamplingSection
+from sage_cli.settings.rollout import RolloutSection
+from sage_cli.settings.sampling import SamplingSection
 from sage_cli.settings.section import Section
-from sage_cli.settings.training import AnchorSection
 
 RENAMED = [
     (row.setting, former, present) for row in FORMER for former, present in row.values.items()

@@ -3,7 +3,7 @@
 import pytest
 from mirrored_run import resume_at, train
 
-from sage_cli.settings.runs import TrackingSection
+from sage_cli.settings.tracking import TrackingSection
 from sage_cli.store.evaluations import record_evaluation
 from sage_cli.store.mirrors import mirrors_of
 

@@ -7,7 +7,7 @@ import wandb
 from mirrored_run import resume_at, rollout, train
 from offline_wandb import read_offline
 
-from sage_cli.settings.runs import TrackingSection
+from sage_cli.settings.tracking import TrackingSection
 from sage_cli.store.evaluations import record_evaluation
 from sage_cli.store.mirrors import mirrors_of
 

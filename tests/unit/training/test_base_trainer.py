@@ -29,8 +29,8 @@ from sage_cli.errors import (
 from sage_cli.models.loading import load_model
 from sage_cli.models.tokenizer import load_tokenizer
 from sage_cli.models.verification import require_verified
-from sage_cli.settings.inputs import PretrainedModel
-from sage_cli.settings.training import SftSection
+from sage_cli.settings.model import PretrainedModel
+from sage_cli.settings.sft import SftSection
 from sage_cli.store.run import Run
 from sage_cli.training import base_trainer, hardware, interruption
 from sage_cli.training.base_trainer import OPTIMIZERS

@@ -19,7 +19,7 @@ from sage_cli.models.loading import load_model
 from sage_cli.problems.arithmetic import Arithmetic
 from sage_cli.problems.load import load_problems
 from sage_cli.problems.problem import Problem
-from sage_cli.settings.inputs import DataSection, SourceSection
+from sage_cli.settings.data import DataSection, SourceSection
 from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.store.run import Run
 from sage_cli.training.guided_retries import (

@@ -11,7 +11,7 @@ from sage_cli.models.planned import rl_run, sft_run
 from sage_cli.models.policy import Policy
 from sage_cli.models.reference import policy_and_reference
 from sage_cli.problems.template import PromptTemplate
-from sage_cli.settings.inputs import PretrainedModel, ScratchModel, kernel_arguments
+from sage_cli.settings.model import PretrainedModel, ScratchModel, kernel_arguments
 from sage_cli.store.run import Runs
 from sage_cli.training import hardware
 from sage_cli.training.hardware import require_kernels

@@ -10,8 +10,8 @@ from trl import GRPOTrainer
 
 from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.models.loading import attach_lora, load_model
-from sage_cli.settings.inputs import LoraSection
-from sage_cli.settings.training import SftSection
+from sage_cli.settings.model import LoraSection
+from sage_cli.settings.sft import SftSection
 from sage_cli.store.completion import Completion
 from sage_cli.store.run import Run
 from sage_cli.training.prompt_order import rows_seen

@@ -11,7 +11,7 @@ from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.problems.problem import Problem
 from sage_cli.settings.own_code import OwnFunction
-from sage_cli.settings.training import Reward
+from sage_cli.settings.rewards import Reward
 from sage_cli.training import rewards
 from sage_cli.training.rewards import (
     CalledReward,

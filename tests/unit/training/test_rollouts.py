@@ -17,9 +17,9 @@ from trl.generation.vllm_generation import VLLMGeneration
 from sage_cli.errors import ConfigurationError, SamplingError, TrainingError
 from sage_cli.models.loading import attach_lora, load_model
 from sage_cli.models.policy import Policy
-from sage_cli.settings.inputs import LoraSection
+from sage_cli.settings.model import LoraSection
 from sage_cli.settings.passwords import VARIABLE
-from sage_cli.settings.sampling import SERVER_URL, RolloutSection
+from sage_cli.settings.rollout import SERVER_URL, RolloutSection
 from sage_cli.training import rollouts
 from sage_cli.training.rollouts import (
     adapted_layers,

@@ -8,8 +8,8 @@ from sage_cli.errors import TrainingError
 from sage_cli.models.loading import attach_lora, load_model
 from sage_cli.sampling import attention, decoder
 from sage_cli.sampling.sampler import SamplingParameters
-from sage_cli.settings.inputs import LoraSection
-from sage_cli.settings.sampling import RolloutSection
+from sage_cli.settings.model import LoraSection
+from sage_cli.settings.rollout import RolloutSection
 from sage_cli.store.run import Run
 from sage_cli.training.rollouts import sampled_rollouts
 

@@ -6,7 +6,7 @@ import torch
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.models.loading import load_model
 from sage_cli.models.tokenizer import load_tokenizer
-from sage_cli.settings.training import SftSection
+from sage_cli.settings.sft import SftSection
 from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.store.run import Run
 from sage_cli.training.sft import Example, tokenized, train_sft, trainer_arguments

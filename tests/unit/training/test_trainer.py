@@ -11,7 +11,7 @@ from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.sampling.decoder import TransformersSampler
 from sage_cli.sampling.sampler import SampleRequest, SamplingParameters
-from sage_cli.settings.inputs import PromptSection
+from sage_cli.settings.prompt import PromptSection
 from sage_cli.training.sft import Example, tokenized
 
 QUESTIONS = ["2*3=?", "12*4=?"]

@@ -14,7 +14,7 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.metrics import pass_at_k
 from sage_cli.metrics.estimators import effective_size, reweighted_pass_at_k
-from sage_cli.settings.sampling import AnalysisOptions
+from sage_cli.settings.analysis import AnalysisOptions
 
 P = np.array([0.45, 0.25, 0.2, 0.1])
 RIGHT = np.array([False, True, False, True])

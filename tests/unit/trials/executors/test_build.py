@@ -5,7 +5,7 @@ import os
 import pytest
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.settings.runs import ExecutorSection
+from sage_cli.settings.executor import ExecutorSection
 from sage_cli.trials.executors import local
 from sage_cli.trials.executors.build import build_executor, task_resources
 from sage_cli.trials.executors.executor import Resources

@@ -11,7 +11,7 @@ from sweep_cells import BOTH, GRID, MEMORY, PASS_1, RANGES, at, done, sweep_docu
 from sage_cli.metrics.ranking import Front
 from sage_cli.reports.document import Provenance
 from sage_cli.reports.tables import to_csv
-from sage_cli.settings.runs import parse_objective
+from sage_cli.settings.objective import parse_objective
 from sage_cli.store.files import json_text
 from sage_cli.trials.sweep.report import Axis, LearningCurve, SweepTrial, document_of, from_data
 

@@ -5,7 +5,7 @@ import pytest
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.facts import rl_facts, sft_facts
-from sage_cli.settings.inputs import PretrainedModel, ScratchModel, sampled_dtype, trained_dtype
+from sage_cli.settings.model import PretrainedModel, ScratchModel, sampled_dtype, trained_dtype
 
 FULL = ["model.kind=pretrained", "model.tuning=full", "sft.enabled=false"]
 
@@ -52,26 +52,3 @@ def test_a_plan_says_both_types():
     lora = load(["qwen2.5-math-7b"]).config
     said = "weights as stored, bfloat16 compute on GPUs that support it"
     assert (rl_facts(lora)["weights"], sft_facts(lora)["weights"]) == (said, said)
-
-
-@pytest.mark.parametrize(
-    ("sets", "said"),
-    [
-        (["data.rl.solved=.05..0.95"], r"solved_by is not set"),
-        (["data.rl.solved_by=RUN"], "has no effect"),
-        (["data.rl.solved=0.9..0.1", "data.rl.solved_by=RUN"], "is not a range of pass rates"),
-        (["data.rl.solved=0..2", "data.rl.solved_by=RUN"], "is not a range of pass rates"),
-        (["data.rl.solved=half", "data.rl.solved_by=RUN"], "is not a range of pass rates"),
-    ],
-)
-def test_what_cannot_act(sets, said):
-    with pytest.raises(ConfigurationError, match=said):
-        load(sets=sets)
-
-
-@pytest.mark.parametrize(
-    ("typed", "ends"), [(".05...95", (0.05, 0.95)), ("0..1", (0, 1)), (".5...5", (0.5, 0.5))]
-)
-def test_a_range(typed, ends):
-    source = load(sets=[f"data.rl.solved='{typed}'", "data.rl.solved_by=RUN"]).config.data.rl
-    assert source.solved_range == ends

@@ -4,7 +4,7 @@ import pytest
 
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
-from sage_cli.settings.runs import parse_objective
+from sage_cli.settings.objective import parse_objective
 
 
 def test_objectives_are_sums_of_pass_at_k():

@@ -1,4 +1,4 @@
-"""The arithmetic of a step, what decoding sections share, and what `rl` refuses."""
+"""The arithmetic of a step, and values that RL's loop refuses."""
 
 import pytest
 from pydantic import ValidationError
@@ -7,7 +7,6 @@ from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
 from sage_cli.methods.grpo import Grpo
 from sage_cli.methods.loop import StepSizes, batch_of
-from sage_cli.settings.sampling import DecodingSection, RolloutSection, SamplingSection
 
 
 @pytest.mark.parametrize(
@@ -33,18 +32,6 @@ def test_a_step_that_cannot_be_divided_shows_the_arithmetic(micro_batch, process
         batch_of(rl, processes)
     arithmetic = "doesn't divide the 15 completions of a step (3 prompts x 5 rollouts)"
     assert caught.value.cause == f"{said} {arithmetic}"
-
-
-def test_decoding_is_shared_with_each_sections_own_defaults():
-    shared = set(DecodingSection.model_fields)
-    assert shared == {"temperature", "top_p", "top_k", "min_p", "max_tokens"}
-    rollout, sampling = RolloutSection(), SamplingSection(temperature=0)
-    assert (rollout.temperature, SamplingSection().temperature) == (1.0, 0.3)
-    assert rollout.model_dump(include=shared - {"temperature"}) == sampling.model_dump(
-        include=shared - {"temperature"}
-    )
-    with pytest.raises(ValidationError, match="greater than 0"):
-        RolloutSection(temperature=0)
 
 
 @pytest.mark.parametrize(
