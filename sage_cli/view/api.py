@@ -12,20 +12,11 @@ from sage_cli.errors import ConfigurationError, SageError, StoreError
 from sage_cli.store.files import compact_json
 from sage_cli.store.run import Run
 from sage_cli.view.passk_view import difference_view, passk_view
+from sage_cli.view.problems_view import problem_view, problems_view
 from sage_cli.view.runs_view import ledger_view, records_view, rollouts_view, run_view, runs_view
+from sage_cli.view.sample_columns import Absent, Filters, ShownPolicies, StoredColumns
+from sage_cli.view.samples_view import PageQuery, location_of, sample_rows, samples_view
 from sage_cli.view.stored_runs import LruCache, MeasuredPolicy, Policies, RunsRead
-from sage_cli.view.stored_samples import (
-    Absent,
-    Filters,
-    PageQuery,
-    ShownPolicies,
-    StoredColumns,
-    location_of,
-    problem_view,
-    problems_view,
-    sample_rows,
-    samples_view,
-)
 from sage_cli.view.tokens_view import read_tokens, tokens_view
 from sage_cli.view.trials_view import suite_view, suites_view, sweep_view, sweeps_view
 

@@ -20,9 +20,11 @@ from sage_cli.store.run import Run, Runs
 from sage_cli.trials.sweep.folder import SweepFolder, Sweeps
 from sage_cli.view.api import Api
 from sage_cli.view.passk_view import DifferenceView, PasskView
+from sage_cli.view.problems_view import ProblemsView
 from sage_cli.view.runs_view import RecordsView
+from sage_cli.view.sample_columns import Columns, Filters
+from sage_cli.view.samples_view import SampleRow, sample_rows
 from sage_cli.view.stored_runs import MeasuredPolicy
-from sage_cli.view.stored_samples import Columns, Filters, ProblemsView, SampleRow, sample_rows
 from sage_cli.view.trials_view import StoredSuites, policies_of_suite
 
 T = TypeVar("T")

@@ -17,8 +17,8 @@ from sage_cli.metrics.estimators import FloatArray
 from sage_cli.metrics.intervals import Resampling
 from sage_cli.reports.passk import CurveJson, Line, curve_json
 from sage_cli.settings.k_values import parse_ks
+from sage_cli.view.sample_columns import Absent, ShownPolicies, ShownPolicy
 from sage_cli.view.stored_runs import LineStyle, MeasuredPolicy, look_of
-from sage_cli.view.stored_samples import Absent, ShownPolicies, ShownPolicy
 
 MOST_KS = 48
 """Values of k of a curve, evenly spaced on a logarithmic axis."""

@@ -13,8 +13,8 @@ from sage_cli.errors import SageError
 from sage_cli.json_value import is_number
 from sage_cli.store.run import SEALED, Run
 from sage_cli.store.run_facts import ABOUT, RunFacts, replicated, speed_figures, telling_apart
+from sage_cli.view.samples_view import AskedProblem, asked_problems
 from sage_cli.view.stored_runs import LineStyle, Policies, RunsRead, look_of, looks_of, policies_of
-from sage_cli.view.stored_samples import AskedProblem, asked_problems
 
 FIRST, LAST = ("id", "status", "step", "of"), ("reward", "started", "seconds", "kind", "parent")
 """Columns that are always sent, before and after the others: the page reads some of them."""

@@ -22,7 +22,8 @@ from sage_cli.trials.sweep.scores import (
     trial_values,
     validations,
 )
-from sage_cli.trials.sweep.space import Point, State, StudyTrial, describe_point
+from sage_cli.trials.sweep.space import Point, describe_point
+from sage_cli.trials.sweep.study_trial import State, StudyTrial
 from sage_cli.trials.task import Task
 from sage_cli.trials.task_progress import TaskProgress
 

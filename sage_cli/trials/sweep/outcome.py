@@ -25,7 +25,8 @@ from sage_cli.trials.sweep.report import (
     sweep_result,
 )
 from sage_cli.trials.sweep.scores import ByBenchmark, mean_scores, trial_values
-from sage_cli.trials.sweep.space import Parameter, Range, State, StudyTrial
+from sage_cli.trials.sweep.space import Parameter, Range
+from sage_cli.trials.sweep.study_trial import State, StudyTrial
 
 if TYPE_CHECKING:
     from sage_cli.trials.sweep.study import Study

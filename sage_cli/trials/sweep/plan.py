@@ -34,7 +34,8 @@ from sage_cli.trials.sweep.folder import SweepFacts, SweepFolder, sweep_folder
 from sage_cli.trials.sweep.read_space import read_space
 from sage_cli.trials.sweep.sampler_choice import choose_sampler
 from sage_cli.trials.sweep.scores import ByBenchmark, mean_scores, pooled_counts, trial_values
-from sage_cli.trials.sweep.space import Point, Space, State, describe_point, point_key
+from sage_cli.trials.sweep.space import Point, Space, describe_point, point_key
+from sage_cli.trials.sweep.study_trial import State
 from sage_cli.trials.task import Task, TaskList, left_and_states
 from sage_cli.trials.trial import Replicate, Trial
 

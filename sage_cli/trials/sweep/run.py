@@ -18,7 +18,7 @@ from sage_cli.trials.executors.build import build_executor, local_places
 from sage_cli.trials.executors.executor import Executor
 from sage_cli.trials.failures import all_failed
 from sage_cli.trials.sweep.plan import Sweep, check_sweep, prepare_sweep
-from sage_cli.trials.sweep.space import State, StudyTrial
+from sage_cli.trials.sweep.study_trial import State, StudyTrial
 
 if TYPE_CHECKING:
     from sage_cli.reports.document import Report

@@ -1,11 +1,9 @@
-"""A search space: settings with values or a range each, their points, and trials of these."""
+"""A search space: settings with values or a range each, and their points."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from enum import StrEnum
 from itertools import product
 from math import isfinite, prod
 from typing import TYPE_CHECKING, Annotated, Any
@@ -379,32 +377,6 @@ class Space(Section):
             {"name": name, **parameter.model_dump(exclude=None if parameter.when else {"when"})}
             for name, parameter in self.parameters.items()
         ]
-
-
-class State(StrEnum):
-    """The states of a trial; one is infeasible if its own settings made it fail."""
-
-    RUNNING = "running"
-    DONE = "done"
-    FAILED = "failed"
-    PRUNED = "pruned"
-    INFEASIBLE = "infeasible"
-
-
-@dataclass(frozen=True)
-class StudyTrial:
-    """A point under its number in the study.
-
-    `values` are its objectives if it is done. `attrs` are notes: `failure` and `reason` if it
-    failed or is infeasible, `reason` and `step` if it was pruned, `source` if its values came from
-    elsewhere.
-    """
-
-    number: int
-    point: Point
-    state: State
-    values: tuple[float, ...] | None = None
-    attrs: Mapping[str, Any] = field(default_factory=dict)
 
 
 def describe_point(point: Mapping[str, object]) -> str:

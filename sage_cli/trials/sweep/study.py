@@ -43,7 +43,8 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from sage_cli.store.files import identity_of
-from sage_cli.trials.sweep.space import Point, SettingValue, Space, State, StudyTrial, point_key
+from sage_cli.trials.sweep.space import Point, SettingValue, Space, point_key
+from sage_cli.trials.sweep.study_trial import State, StudyTrial
 
 _WITH_ORDER = ("qmc", "tpe", "gp", "cmaes")
 """Samplers that go by how near values are to each other."""

@@ -10,8 +10,9 @@ from sage_cli.store.files import compact_json
 from sage_cli.view.api import ANSWERS
 from sage_cli.view.page_file import Export, contents
 from sage_cli.view.passk_view import DifferenceView, PasskView
+from sage_cli.view.problems_view import ProblemsView, ProblemView
 from sage_cli.view.runs_view import LedgerView, RecordsView, RolloutsView, RunsView, RunView
-from sage_cli.view.stored_samples import ProblemsView, ProblemView, SampleRow, SamplesView
+from sage_cli.view.samples_view import SampleRow, SamplesView
 from sage_cli.view.tokens_view import TokensView
 from sage_cli.view.trials_view import SuitesView, SuiteView, SweepsView, SweepView
 

@@ -8,8 +8,9 @@ import optuna
 import pytest
 
 from sage_cli.trials.sweep.sampler_choice import choose_sampler
-from sage_cli.trials.sweep.space import Range, Space, State, Values, point_key
+from sage_cli.trials.sweep.space import Range, Space, Values, point_key
 from sage_cli.trials.sweep.study import JOURNAL, Study, open_journal, pruner
+from sage_cli.trials.sweep.study_trial import State
 
 TAU = Values(key="guide.tau", values=(0.1, 0.2))
 RHO = Values(key="guide.rho", values=(1.0, 2.0))

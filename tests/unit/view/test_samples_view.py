@@ -63,6 +63,6 @@ def test_filters(api, values, total):
 
 
 def test_a_search_says_how_far_it_went(api, monkeypatch):
-    monkeypatch.setattr("sage_cli.view.stored_samples.MOST_SEARCHED", 10)
+    monkeypatch.setattr("sage_cli.view.samples_view.MOST_SEARCHED", 10)
     found = asked(api, text="completion")
     assert (found["candidates"], found["searched"], found["total"]) == (48, 10, 10)
